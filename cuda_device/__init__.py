@@ -1,0 +1,85 @@
+"""CUDA's programming model in Python, compiled straight to LLVM IR: the names of the `cuda.device` specification.
+
+    import cuda_device as device
+
+    @device.kernel
+    def add(x, y, z):
+        i = device.tid(1)
+        if i < len(z):
+            z[i] = x[i] + y[i]
+
+    device.launch(add, x, y, z, grid=4, block=256)
+"""
+
+from numpy import (
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+
+from .device.expressions import ConstExpr
+from .device.functions import Func, Kernel, func, kernel
+from .device.memory import shared_array
+from .device.positioning import block_dim, block_idx, grid_dim, grid_size, thread_idx, tid
+from .device.sync import syncthreads
+from .errors import CompileError, DeviceOnlyError, Error, KernelError, LaunchError
+from .runtime.device_array import DeviceArray, array, empty, zeros
+from .runtime.launcher import Compiled, compile, launch, synchronize
+from .runtime.streams import CpuStream, GpuStream, Stream, cpu_stream, default_stream
+from .types.arraytype import ArrayType
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ArrayType",
+    "CompileError",
+    "Compiled",
+    "ConstExpr",
+    "CpuStream",
+    "DeviceArray",
+    "DeviceOnlyError",
+    "Error",
+    "Func",
+    "GpuStream",
+    "Kernel",
+    "KernelError",
+    "LaunchError",
+    "Stream",
+    "array",
+    "block_dim",
+    "block_idx",
+    "compile",
+    "cpu_stream",
+    "default_stream",
+    "empty",
+    "float16",
+    "float32",
+    "float64",
+    "func",
+    "grid_dim",
+    "grid_size",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "kernel",
+    "launch",
+    "shared_array",
+    "synchronize",
+    "syncthreads",
+    "thread_idx",
+    "tid",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "zeros",
+]

@@ -1,0 +1,98 @@
+"""Instructions → spans (basic blocks of instructions) with their successors, in reverse postorder, and what lives.
+
+A variable is live where a span begins if some way from there loads it before it stores it: only live variables become
+block parameters.
+
+    while i < n: i += 1         span 0: LOAD i, LOAD n, COMPARE, JUMP_IF_FALSE → 1, 2    live in: i, n
+    return i                    span 1: LOAD i, CONST 1, BINARY, STORE i, JUMP → 0       live in: i, n
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from .instructions import Instruction, Opcode
+
+_CONDITIONAL = frozenset((Opcode.JUMP_IF_TRUE, Opcode.JUMP_IF_FALSE, Opcode.FOR_ITER))
+_FINAL = frozenset((Opcode.JUMP, Opcode.RETURN, Opcode.RAISE, Opcode.ASSERT_FAIL, Opcode.UNSUPPORTED))
+
+
+@dataclass(slots=True, eq=False)
+class Span:
+    """Instructions `start` to `stop` (exclusive). `successors` are starts of spans: where to fall through, then where to jump."""
+
+    start: int
+    stop: int
+    successors: tuple[int, ...]
+    live: frozenset[str] = field(default_factory=frozenset)
+
+
+def spans(instructions: Sequence[Instruction]) -> dict[int, Span]:
+    """The spans that can be reached, by their start, in reverse postorder."""
+    cut = _cut(instructions)
+    order: list[int] = []
+    seen = {0}
+    stack = [(0, iter(cut[0].successors))]
+    while stack:
+        start, successors = stack[-1]
+        following = next((s for s in successors if s not in seen), None)
+        if following is None:
+            order.append(start)
+            stack.pop()
+        else:
+            seen.add(following)
+            stack.append((following, iter(cut[following].successors)))
+    reached = {start: cut[start] for start in reversed(order)}
+    _find_live(instructions, reached)
+    return reached
+
+
+def _cut(instructions: Sequence[Instruction]) -> dict[int, Span]:
+    leaders = {0}
+    for index, instruction in enumerate(instructions):
+        if instruction.target is not None:
+            leaders.add(instruction.target)
+        if instruction.opcode in _CONDITIONAL or instruction.opcode in _FINAL:
+            leaders.add(index + 1)
+    leaders.discard(len(instructions))
+    starts = sorted(leaders)
+    return {
+        start: Span(start, stop, _successors(instructions[stop - 1], stop))
+        for start, stop in zip(starts, [*starts[1:], len(instructions)], strict=True)
+    }
+
+
+def _successors(last: Instruction, following: int) -> tuple[int, ...]:
+    if last.opcode in _CONDITIONAL:
+        assert last.target is not None
+        return (following, last.target)
+    if last.opcode is Opcode.JUMP:
+        assert last.target is not None
+        return (last.target,)
+    return () if last.opcode in _FINAL else (following,)
+
+
+def _find_live(instructions: Sequence[Instruction], reached: dict[int, Span]) -> None:
+    """Backward data flow: live = loaded first, or live after and not stored."""
+    loaded: dict[int, frozenset[str]] = {}
+    stored: dict[int, frozenset[str]] = {}
+    for start, span in reached.items():
+        first: set[str] = set()
+        written: set[str] = set()
+        for instruction in instructions[start : span.stop]:
+            name = instruction.argument
+            if instruction.opcode in (Opcode.LOAD, Opcode.LOAD_AND_CLEAR, Opcode.DELETE) and name not in written:
+                first.add(str(name))
+            if instruction.opcode in (Opcode.STORE, Opcode.LOAD_AND_CLEAR, Opcode.DELETE):
+                written.add(str(name))
+        loaded[start], stored[start] = frozenset(first), frozenset(written)
+    changed = True
+    while changed:
+        changed = False
+        for start in reversed(list(reached)):
+            span = reached[start]
+            after = frozenset().union(*(reached[s].live for s in span.successors))
+            live = loaded[start] | (after - stored[start])
+            changed |= live != span.live
+            span.live = live

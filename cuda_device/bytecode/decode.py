@@ -1,0 +1,182 @@
+"""Translates a code object of the running CPython into our instructions: the one file that asks which version it is.
+
+    >>> [str(instruction) for instruction in decode((lambda x: x.size + 1).__code__)]
+    ["LOAD 'x'", "ATTR 'size'", 'CONST 1', "BINARY '+'", 'RETURN']
+
+The translation is a walk along the paths that execution can take, with a row of the table in `versions` for every raw
+instruction. The walk carries the raw stack, of which it knows one thing: which slots are ordinary values and which are
+only CPython's own (`Slot`). From that it tells what a raw `CALL 0` means (a call without arguments, or with the one that
+lies where `self` would), drops the slots that are not values, and corrects the positions of COPY and SWAP for it.
+
+Exception handlers are reached by raising only, so the walk never sees one. It ends, with `UNSUPPORTED`, where a region
+begins that a handler of the user's protects. Handlers that CPython adds, to restore what a comprehension borrowed, have
+nothing to do in code that cannot catch anything.
+
+Unknown interpreters are refused rather than guessed at.
+"""
+
+from __future__ import annotations
+
+import dis
+import sys
+from collections.abc import Iterator, Mapping
+from types import CodeType
+
+from cuda_device.errors import CompileError, CompilerBug, Location
+
+from .instructions import TERMINATORS, Instruction, Opcode
+from .raw import Place, Raw, Row, Slot, Step, Steps
+from .versions import ADDED_ROWS, FUSED, IGNORED, LOOP_END, UNSUPPORTED
+
+VERSION = sys.version_info[:2]
+
+ROWS: dict[str, Row] = {
+    name: row for version in sorted(ADDED_ROWS) if version <= VERSION for name, row in ADDED_ROWS[version].items()
+}
+"""The rows of the running version: where an older version has the same instruction, the newer row counts."""
+
+JUMPS = frozenset(dis.hasjrel) | frozenset(dis.hasjabs)
+
+
+def decode(code: CodeType) -> tuple[Instruction, ...]:
+    """The instructions of `code`, in the order of the bytecode, without those that no path from the start reaches.
+
+    Raises `CompileError` if the interpreter is one that we do not know.
+    """
+    if VERSION not in ADDED_ROWS:
+        here, oldest, newest = (".".join(map(str, v)) for v in (VERSION, min(ADDED_ROWS), max(ADDED_ROWS)))
+        raise CompileError(
+            f"this compiler cannot read the bytecode of Python {here}",
+            Location(code.co_filename, code.co_firstlineno, function=code.co_qualname),
+            help=f"use Python {oldest} to {newest}",
+        )
+    raws = _read(code)
+    return _assemble(raws, _walk(code, raws))
+
+
+# Reading: what `dis` says, less what has no effect
+
+
+def _read(code: CodeType) -> list[Raw]:
+    """The raw instructions, fused ones taken apart, targets and protected regions resolved."""
+    raws: list[Raw] = []
+    index_of: dict[int, int] = {}
+    targets: list[tuple[Raw, int]] = []
+    for source in dis.get_instructions(code):
+        index_of[source.offset] = len(raws)
+        if source.opname in IGNORED:
+            continue
+        location = _location(code, source)
+        if source.opname in FUSED:
+            parts = zip(FUSED[source.opname], source.argval, strict=True)
+            raws += [Raw(name, 0, name_of_variable, "", location, 0) for name, name_of_variable in parts]
+            continue
+        effect = dis.stack_effect(source.opcode, source.arg, jump=False)
+        raws.append(Raw(source.opname, source.arg or 0, source.argval, source.argrepr, location, effect))
+        if source.opcode in JUMPS:
+            targets.append((raws[-1], source.argval))
+    for raw, offset in targets:
+        raw.target = index_of[offset] if raw.name != "FOR_ITER" else _behind_loop(raws, index_of[offset])
+    _mark_protected(code, raws, index_of)
+    return raws
+
+
+def _behind_loop(raws: list[Raw], target: int) -> int:
+    """The place behind the instructions at `target` that end a `for` loop."""
+    expected = LOOP_END[VERSION]
+    found = tuple(raw.name for raw in raws[target : target + len(expected)])
+    if found != expected:
+        raise CompilerBug(f"a loop ends in {found}, not in {expected}")
+    return target + len(expected)
+
+
+def _location(code: CodeType, source: dis.Instruction) -> Location:
+    """Where the instruction comes from; parts of it, or all, may be unknown."""
+    positions = source.positions or dis.Positions()
+    column, end_column = positions.col_offset, positions.end_col_offset
+    return Location(
+        file=code.co_filename,
+        line=positions.lineno or 0,
+        end_line=positions.end_lineno or 0,
+        column=-1 if column is None else column,
+        end_column=-1 if end_column is None else end_column,
+        function=code.co_qualname,
+        offset=source.offset,
+    )
+
+
+def _mark_protected(code: CodeType, raws: list[Raw], index_of: Mapping[int, int]) -> None:
+    """Sets `protection`. Handlers of a user's statement begin with PUSH_EXC_INFO; CPython's own ones never do."""
+    for start, stop, handler in _exception_table(code):
+        first = index_of[handler]
+        if raws[first].name != "PUSH_EXC_INFO":
+            continue
+        protection = "with" if raws[first + 1].name == "WITH_EXCEPT_START" else "try"
+        for raw in raws:
+            if start <= raw.location.offset < stop:
+                raw.protection = protection
+
+
+def _exception_table(code: CodeType) -> Iterator[tuple[int, int, int]]:
+    """The (start, stop, handler) offsets, in bytes, that `co_exceptiontable` lists.
+
+    An entry is four numbers: start, length and handler, in code units of two bytes, and something about the stack. A
+    number is written in groups of six bits, the highest first; bit 6 of a byte says that another group follows.
+    """
+    numbers, number = [], 0
+    for byte in code.co_exceptiontable:
+        number = number << 6 | byte & 0x3F
+        if not byte & 0x40:
+            numbers.append(2 * number)
+            number = 0
+    for start, length, handler in zip(numbers[::4], numbers[1::4], numbers[2::4], strict=True):
+        yield start, start + length, handler
+
+
+# Walking: every path once
+
+
+def _walk(code: CodeType, raws: list[Raw]) -> dict[int, Steps]:
+    """Translates every raw instruction that execution can reach: index of the raw one → ours."""
+    steps_of: dict[int, Steps] = {}
+    known: dict[int, list[Slot]] = {}
+    pending: list[tuple[int, list[Slot]]] = [(0, [])]
+    while pending:
+        index, slots = pending.pop()
+        if index in known:
+            if known[index] != slots:
+                raise CompilerBug(f"the stack differs between two ways to offset {raws[index].location.offset}")
+            continue
+        known[index] = slots
+        place = Place(code, raws, index, slots.copy())
+        steps_of[index] = steps = _translate(place)
+        at_target = place.slots if place.slots_at_target is None else place.slots_at_target
+        pending += [(step.target, at_target) for step in steps if step.target >= 0]
+        if not steps or steps[-1].opcode not in TERMINATORS:
+            pending.append((index + 1, place.slots))
+    return steps_of
+
+
+def _translate(place: Place) -> Steps:
+    """The instructions for one raw instruction."""
+    raw = place.raw
+    if raw.protection:
+        return (Step(Opcode.UNSUPPORTED, raw.protection),)
+    row = ROWS.get(raw.name)
+    if row is None:
+        description = UNSUPPORTED.get(raw.name, f"the bytecode instruction {raw.name}")
+        return (Step(Opcode.UNSUPPORTED, description),)
+    return row(place)
+
+
+def _assemble(raws: list[Raw], steps_of: Mapping[int, Steps]) -> tuple[Instruction, ...]:
+    """All instructions in order. A jump to a raw instruction that has none goes to the next."""
+    start_of, length = [], 0
+    for index in range(len(raws)):
+        start_of.append(length)
+        length += len(steps_of.get(index, ()))
+    return tuple(
+        Instruction(step.opcode, step.argument, start_of[step.target] if step.target >= 0 else None, raw.location)
+        for index, raw in enumerate(raws)
+        for step in steps_of.get(index, ())
+    )

@@ -1,0 +1,137 @@
+"""The records that host code, kernels and the block scheduler share when a kernel runs on the CPU.
+
+One table a record: the LLVM type is printed from it here, and the executor makes the `ctypes.Structure` from the same
+rows, so that the two cannot disagree.
+
+    THREAD.load("%x", "%thread", "x")   ->   %x.at = getelementptr %Thread, ptr %thread, i32 0, i32 0
+                                             %x = load i32, ptr %x.at
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+# The hardware's limit, and so the length of the list of waiting threads in a report.
+MAXIMUM_THREADS = 1024
+WARP_SIZE = 32
+
+
+class Suspension(IntEnum):
+    """Why a thread waits. The word that it leaves behind is `kind << 24 | place`; 0 means that it has returned."""
+
+    BARRIER = 1
+
+
+KIND_SHIFT = 24
+PLACE_MASK = (1 << KIND_SHIFT) - 1
+
+
+class Status(IntEnum):
+    """What a report says. The first report of a launch wins: `CLAIMED` while its writer fills in the rest."""
+
+    NONE = 0
+    CLAIMED = 1
+    ASSERTION = 2
+    EXCEPTION = 3
+    CHECK = 4
+    DEADLOCK = 5
+    DIVERGENT_BARRIER = 6
+    OUT_OF_MEMORY = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A structure in memory: its LLVM type (a name, or text for one without), its fields as (name, LLVM type)."""
+
+    name: str
+    fields: tuple[tuple[str, str], ...]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def declaration(self) -> str:
+        """The type's definition."""
+        return f"{self.name} = type {{ {', '.join(type for _, type in self.fields)} }}\n"
+
+    def index(self, field: str) -> int:
+        """Where `field` stands."""
+        return [name for name, _ in self.fields].index(field)
+
+    def address(self, result: str, pointer: str, field: str) -> str:
+        """Text that makes `result` the address of `field` in the record at `pointer`."""
+        return f"  {result} = getelementptr {self.name}, ptr {pointer}, i32 0, i32 {self.index(field)}\n"
+
+    def load(self, result: str, pointer: str, field: str, metadata: str = "") -> str:
+        """Text that makes `result` the value of `field`."""
+        type = self.fields[self.index(field)][1]
+        return self.address(f"{result}.at", pointer, field) + f"  {result} = load {type}, ptr {result}.at{metadata}\n"
+
+    def loads(self, pointer: str, *fields: str) -> str:
+        """Text that loads each of `fields` into the value `%field`."""
+        return "".join(self.load(f"%{field}", pointer, field) for field in fields)
+
+    def store(self, value: str, pointer: str, field: str, at: str = "") -> str:
+        """Text that writes `value`; `at` names the address, where the name made from the field's is taken."""
+        type = self.fields[self.index(field)][1]
+        at = at or f"%to.{self.name[1:]}.{field}"
+        return self.address(at, pointer, field) + f"  store {type} {value}, ptr {at}\n"
+
+
+def _three(name: str) -> tuple[tuple[str, str], ...]:
+    return tuple((f"{name}.{axis}", "i32") for axis in "xyz")
+
+
+# One for each thread of the block that a worker runs. Only what differs between the threads of a block.
+THREAD = Record(
+    "%Thread", (("x", "i32"), ("y", "i32"), ("z", "i32"), ("linear", "i32"), ("block", "ptr"), ("state", "ptr"))
+)
+
+# One for each block that runs. `states`, `handles`, `threads` are arrays with `count` entries: the word of each
+# thread's suspension (padded with zeros to a whole number of warps), its coroutine, its %Thread. Frames lie `stride`
+# bytes apart.
+BLOCK = Record(
+    "%Block",
+    (
+        *_three("index"),
+        *_three("size"),
+        *_three("grid"),
+        ("count", "i32"),
+        ("dynamic_bytes", "i32"),
+        ("shared", "ptr"),
+        ("dynamic", "ptr"),
+        ("control", "ptr"),
+        ("parameters", "ptr"),
+        ("states", "ptr"),
+        ("handles", "ptr"),
+        ("threads", "ptr"),
+        ("frames", "ptr"),
+        ("stride", "i64"),
+    ),
+)
+
+# One for each launch. `next` is what the workers contend for: alone on its cache line.
+CONTROL = Record(
+    "%Control",
+    (
+        ("next", "i64"),
+        ("padding", "[15 x i64]"),
+        ("blocks", "i64"),
+        ("chunk", "i64"),
+        ("parameters", "ptr"),
+        *_three("grid"),
+        *_three("size"),
+        ("dynamic_bytes", "i32"),
+        ("checked", "i32"),
+        ("stop", "i32"),
+        ("status", "i32"),
+        ("place", "i32"),
+        *_three("report.block"),
+        *_three("report.thread"),
+        ("value.0", "i64"),
+        ("value.1", "i64"),
+        ("waiting", f"[{MAXIMUM_THREADS} x i32]"),
+    ),
+)
+
+RECORDS = (THREAD, BLOCK, CONTROL)

@@ -1,0 +1,162 @@
+"""From PTX to machine code (a cubin), through whichever of NVIDIA's assemblers this machine has.
+
+    assemble(ptx, parse("sm_90"))  ->  Cubin(code=b"\\x7fELF...", assembler="ptxas", log="", usage={})
+
+They are tried in the order of `assemblers.ASSEMBLERS`; one that is missing, or older than the PTX or the architecture,
+leaves the work to the next:
+
+    driver      comes with every GPU, and assembles only for the GPU of the current context
+    ptxas       a program of the toolkit
+    nvJitLink   a library, in the toolkit or from pip
+
+The environment variable CUDA_DEVICE_ASSEMBLER names one of them, to use no other.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from cuda_device.codegen.architectures import Architecture
+from cuda_device.codegen.assemblers import ASSEMBLERS, Assembler, Options, Rejection, Request, Unusable
+from cuda_device.errors import CompileError, CompilerBug
+
+__all__ = ["DEFAULTS", "VARIABLE", "Cubin", "Options", "Usage", "assemble", "identity", "read_usage"]
+
+VARIABLE = "CUDA_DEVICE_ASSEMBLER"
+DEFAULTS = Options()
+
+# An assembler that does not know our PTX or our architecture yet. The last is nvJitLink's. Each is asked but once.
+_TOO_OLD = re.compile(r"Unsupported \.version|is not defined for option 'gpu-name'|ERROR_UNRECOGNIZED_ARCH")
+_VERSION = re.compile(r"^\.version (\S+)", re.M)
+_unusable: dict[tuple[Assembler, Architecture, str], str] = {}
+
+# What a kernel can want too much of: the user's business, not ours.
+_TOO_MUCH = re.compile(
+    r"Entry function '(?P<kernel>[^']+)' uses too much (?P<what>shared data|parameter space)"
+    r" \(0x(?P<used>[0-9a-f]+) bytes, 0x(?P<most>[0-9a-f]+) max\)"
+)
+_TOO_MUCH_WORDS = {
+    "shared data": ("static shared memory", "use dynamic shared memory, or smaller or fewer shared arrays"),
+    "parameter space": ("arguments", "pass large structs and tuples in an array"),
+}
+
+_LINE = re.compile(r"line (\d+); (?:error|fatal)")
+
+_USAGE = re.compile(
+    r"Compiling entry function '(?P<name>[^']+)'(?:(?!Compiling entry).)*?Used (?P<registers>\d+) registers[^\n]*", re.S
+)
+_USAGE_PARTS = {
+    "barriers": re.compile(r"used (\d+) barriers"),
+    "shared": re.compile(r"(\d+) bytes smem"),
+    "stack": re.compile(r"(\d+) bytes stack frame"),
+    "spill_stores": re.compile(r"(\d+) bytes spill stores"),
+    "spill_loads": re.compile(r"(\d+) bytes spill loads"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What one kernel uses: registers of a thread; bytes of static shared memory of a block, of stack and spills of a
+    thread.
+    """
+
+    registers: int
+    barriers: int
+    shared: int
+    stack: int
+    spill_stores: int
+    spill_loads: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cubin:
+    """Machine code for one architecture, who made it, what it said, and the usage by kernel where it was asked for."""
+
+    code: bytes
+    assembler: str
+    log: str
+    usage: Mapping[str, Usage] = field(default_factory=lambda: MappingProxyType({}))
+
+
+def assemble(ptx: str, architecture: Architecture, options: Options = DEFAULTS) -> Cubin:
+    """Assemble PTX with the first assembler that is there and new enough.
+
+    Raises `CompileError` if there is none, or if a kernel wants more of something than a GPU has; `CompilerBug` if the
+    PTX is wrong.
+    """
+    request = Request(ptx, architecture, options)
+    version = _VERSION.search(ptx)
+    reasons = []
+    for assembler in _candidates():
+        key = (assembler, architecture, version[1] if version else "")
+        if key not in _unusable and assembler.available(architecture):
+            try:
+                code, log = assembler.run(request)
+                usage = read_usage(log) if options.report_usage else {}
+                return Cubin(code, assembler.name, log, MappingProxyType(usage))
+            except Rejection as rejection:
+                text = str(rejection).strip()
+                if not isinstance(rejection, Unusable) and not _TOO_OLD.search(text):
+                    raise _explain(assembler, request, text) from None
+                _unusable[key] = f"{assembler.name} cannot be used ({text.splitlines()[0]})"
+        reasons += [_unusable[key]] if key in _unusable else []
+    raise _none_left(architecture, reasons)
+
+
+def identity(architecture: Architecture) -> str:
+    """The assembler that `assemble` tries first, and its version, for cache keys. Raises `CompileError` if there is
+    none.
+    """
+    for assembler in _candidates():
+        if assembler.available(architecture):
+            return assembler.identity()
+    raise _none_left(architecture, [])
+
+
+def read_usage(log: str) -> dict[str, Usage]:
+    """The usage by kernel that the log of an assembler in verbose mode tells."""
+    usage = {}
+    for kernel in _USAGE.finditer(log):
+        found = {name: pattern.search(kernel[0]) for name, pattern in _USAGE_PARTS.items()}
+        parts = {name: int(match[1]) if match else 0 for name, match in found.items()}
+        usage[kernel["name"]] = Usage(registers=int(kernel["registers"]), **parts)
+    return usage
+
+
+def _candidates() -> tuple[Assembler, ...]:
+    """All assemblers, or the one that the environment variable names."""
+    forced = os.environ.get(VARIABLE, "")
+    if not forced:
+        return ASSEMBLERS
+    for assembler in ASSEMBLERS:
+        if assembler.name.lower() == forced.lower():
+            return (assembler,)
+    names = ", ".join(assembler.name for assembler in ASSEMBLERS)
+    raise CompileError(f"{VARIABLE} is {forced!r}, which is no assembler", help=f"set it to one of {names}")
+
+
+def _explain(assembler: Assembler, request: Request, log: str) -> Exception:
+    """The error for a rejected kernel: the user's, if it wants too much; ours, with the lines in question, if it is
+    wrong.
+    """
+    if found := _TOO_MUCH.search(log):
+        what, help = _TOO_MUCH_WORDS[found["what"]]
+        used, most = int(found["used"], 16), int(found["most"], 16)
+        return CompileError(f"{found['kernel']} has {used} bytes of {what}, at most {most} are possible", help=help)
+    lines = request.ptx.splitlines()
+    numbers = [int(number) for number in _LINE.findall(log)]
+    culprits = [f"  {number:5} | {lines[number - 1]}" for number in dict.fromkeys(numbers) if 0 < number <= len(lines)]
+    head = f"{assembler.name} rejects our PTX for {request.architecture}:"
+    return CompilerBug("\n".join([head, log.strip(), *culprits[:10]]))
+
+
+def _none_left(architecture: Architecture, reasons: list[str]) -> CompileError:
+    reason = f"there is no assembler for {architecture} on this machine"
+    if forced := os.environ.get(VARIABLE):
+        reason += f" ({VARIABLE} allows only {forced})"
+    remedies = [assembler.remedy for assembler in reversed(_candidates())]  # what is easiest to get comes first
+    return CompileError("; ".join([reason, *reasons]), help="; or ".join(remedies))

@@ -1,0 +1,252 @@
+"""What differs between the backends when device IR becomes LLVM IR: one object for each, with the same methods.
+
+`to_llvm` asks its dialect how pointers, functions, special registers, barriers and shared memory are spelled, and knows
+nothing else of the machine. Each method returns text; names that it invents begin with the name of its result.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from ..device import math as device_math
+from ..errors import CompileError
+from ..ir import ops
+from ..ir.model import Function, Module, Op
+from ..ir.ops import Effect
+from ..types.layout import size_of
+from ..types.model import Number, Ref, Space
+from . import cpu, cpu_runner
+from .nvptx import DATA_LAYOUT, TRIPLE
+
+# CUDA's limit for arrays whose size the compiler knows.
+MAXIMUM_STATIC_SHARED = 48 * 1024
+
+
+def shared_arrays(module: Module) -> dict[int, Op]:
+    """The shared arrays of a module, by their numbers: copies of an operation stand for the same array."""
+    return {int(str(op.attributes["number"])): op for f in module.functions for op in f.ops() if op.code is ops.SHARED}
+
+
+def shared_offsets(module: Module) -> tuple[dict[int, int], int]:
+    """Where each shared array begins, in bytes, and the size of all. Too much of it is a `CompileError`."""
+    offsets: dict[int, int] = {}
+    end = 0
+    for number, op in sorted(shared_arrays(module).items()):
+        count, align = op.attributes["count"], op.attributes["align"]
+        type = op.result.type
+        assert isinstance(count, int) and isinstance(align, int) and isinstance(type, Ref)
+        offsets[number] = -(-end // align) * align
+        end = offsets[number] + count * size_of(type.pointee)
+        if end > MAXIMUM_STATIC_SHARED:
+            raise CompileError(
+                f"the kernel's shared arrays take {end} bytes or more: {MAXIMUM_STATIC_SHARED} is the most",
+                op.location,
+                "make the arrays smaller",
+            )
+    return offsets, end
+
+
+class Dialect(ABC):
+    """How one backend spells things. `module` is the device module that is being written."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.offsets, self.shared_bytes = shared_offsets(module)
+
+    @abstractmethod
+    def preamble(self) -> str:
+        """What stands before the first function."""
+
+    @abstractmethod
+    def pointer(self, space: Space) -> str:
+        """The type of an address."""
+
+    @abstractmethod
+    def symbol(self, function: Function) -> str:
+        """The name of a function, without `@`."""
+
+    @abstractmethod
+    def open(self, function: Function, result: str, parameters: Sequence[str]) -> tuple[str, str]:
+        """The text before a function's first block's operations, and the label of the block that it opens."""
+
+    @abstractmethod
+    def close(self, function: Function) -> str:
+        """The text behind a function's last block."""
+
+    @abstractmethod
+    def leave(self, function: Function) -> str:
+        """How a function that returns nothing ends."""
+
+    @abstractmethod
+    def arguments(self) -> tuple[str, ...]:
+        """What every call passes first."""
+
+    @abstractmethod
+    def register(self, name: str, result: str) -> str:
+        """Reads a special register."""
+
+    @abstractmethod
+    def barrier(self, place: int, label: str) -> tuple[str, str]:
+        """Waits for the block's threads; with the label of the block that goes on, or "" if it is the same one."""
+
+    @abstractmethod
+    def shared(self, number: int, result: str) -> tuple[str, str]:
+        """Text, and the operand, that give the address of a shared array."""
+
+    @abstractmethod
+    def math(self, function: device_math.Function) -> str:
+        """The name of a function: `llvm.…`, or the stem of a library's."""
+
+    @abstractmethod
+    def library(self, stem: str, type: Number) -> str:
+        """The symbol of a library function for a float type."""
+
+    def definition(self, function: Function) -> str:
+        """Attributes of a function's definition, and of calls of it."""
+        return " convergent" if Effect.CONVERGENT in function.effects else ""
+
+
+class Nvptx(Dialect):
+    """A GPU."""
+
+    _REGISTERS = {"thread_idx": "tid", "block_idx": "ctaid", "block_dim": "ntid", "grid_dim": "nctaid"}
+    # What the hardware promises of a register: the half-open range of its values along x, y and z.
+    _RANGES = {
+        "thread_idx": ((0, 1024), (0, 1024), (0, 64)),
+        "block_dim": ((1, 1025), (1, 1025), (1, 65)),
+        "block_idx": ((0, 2147483647), (0, 65535), (0, 65535)),
+        "grid_dim": ((1, 2147483648), (1, 65536), (1, 65536)),
+    }
+    _SPACES = {Space.GENERIC: "ptr", Space.GLOBAL: "ptr addrspace(1)", Space.SHARED: "ptr addrspace(3)", Space.LOCAL: "ptr"}
+
+    def preamble(self) -> str:
+        """Triple, data layout, shared arrays, and the intrinsics that every kernel may use."""
+        lines = [f'target datalayout = "{DATA_LAYOUT}"', f'target triple = "{TRIPLE}"']
+        for number, op in sorted(shared_arrays(self.module).items()):
+            assert isinstance(op.result.type, Ref) and isinstance(op.result.type.pointee, Number)
+            size = int(str(op.attributes["count"])) * size_of(op.result.type.pointee)
+            align = op.attributes["align"]
+            lines.append(f"@shared_{number} = internal addrspace(3) global [{size} x i8] undef, align {align}")
+        for name in self._REGISTERS.values():
+            lines += [f"declare i32 @llvm.nvvm.read.ptx.sreg.{name}.{axis}()" for axis in "xyz"]
+        lines.append("declare void @llvm.nvvm.barrier.cta.sync.aligned.all(i32) convergent nounwind")
+        return "\n".join(lines) + "\n"
+
+    def pointer(self, space: Space) -> str:
+        """Each space has its number."""
+        return self._SPACES[space]
+
+    def symbol(self, function: Function) -> str:
+        """The main function keeps its name; PTX has no dots in names."""
+        return function.name if function is self.module.main else f"device_{function.name}"
+
+    def open(self, function: Function, result: str, parameters: Sequence[str]) -> tuple[str, str]:
+        """Kernels are marked by their calling convention."""
+        linkage = "ptx_kernel " if function.kernel else "" if function is self.module.main else "internal "
+        head = f"define {linkage}{result} @{self.symbol(function)}({', '.join(parameters)})"
+        return f"{head} nounwind{self.definition(function)} {{\nb0:\n", "b0"
+
+    def close(self, _: Function) -> str:
+        """Nothing follows."""
+        return "}\n"
+
+    def leave(self, _: Function) -> str:
+        """A plain return."""
+        return "ret void"
+
+    def arguments(self) -> tuple[str, ...]:
+        """Nothing is hidden."""
+        return ()
+
+    def register(self, name: str, result: str) -> str:
+        """A call of the intrinsic, with the range that the hardware promises."""
+        group, _, axis = name.partition(".")
+        low, high = self._RANGES[group]["xyz".index(axis)]
+        high = high - (1 << 32) if high >= 1 << 31 else high
+        intrinsic = f"llvm.nvvm.read.ptx.sreg.{self._REGISTERS[group]}.{axis}"
+        return f"  {result} = call range(i32 {low}, {high}) i32 @{intrinsic}()\n"
+
+    def barrier(self, place: int, label: str) -> tuple[str, str]:
+        """`bar.sync 0`."""
+        return "  call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0) convergent\n", ""
+
+    def shared(self, number: int, result: str) -> tuple[str, str]:
+        """A global variable of the shared space."""
+        return "", f"@shared_{number}"
+
+    def math(self, function: device_math.Function) -> str:
+        """The GPU's column of the table."""
+        return function.gpu
+
+    def library(self, stem: str, type: Number) -> str:
+        """libdevice's names: `__nv_sinf`, `__nv_sin`."""
+        return f"__nv_{stem}{'f' if type.bits == 32 else ''}"
+
+
+class Cpu(Dialect):
+    """The host's processors: see `codegen/cpu`."""
+
+    def __init__(self, module: Module) -> None:
+        super().__init__(module)
+        self.suspends = Effect.SUSPENDS in module.main.effects
+
+    def preamble(self) -> str:
+        """The records that threads and the scheduler share."""
+        return cpu.declarations()
+
+    def pointer(self, space: Space) -> str:
+        """One space."""
+        return "ptr"
+
+    def symbol(self, function: Function) -> str:
+        """Never the name of a function of the C library."""
+        return f"device.{function.name}"
+
+    def open(self, function: Function, result: str, parameters: Sequence[str]) -> tuple[str, str]:
+        """Every function takes the thread first; a kernel that suspends is a coroutine."""
+        if function.kernel:
+            head = cpu.kernel_signature(self.symbol(function), ", ".join(parameters), self.suspends)
+            if self.suspends:
+                return head + cpu.prologue(), "coro.start"
+            return head + "b0:\n", "b0"
+        listed = ", ".join((cpu.THREAD_PARAMETER, *parameters))
+        return f"define internal {result} @{self.symbol(function)}({listed}) nounwind {{\nb0:\n", "b0"
+
+    def close(self, function: Function) -> str:
+        """A coroutine's end."""
+        return (cpu.epilogue() if function.kernel and self.suspends else "") + "}\n"
+
+    def leave(self, function: Function) -> str:
+        """A thread of a coroutine leaves through its epilogue."""
+        return f"br label %{cpu.RETURNED}" if function.kernel and self.suspends else "ret void"
+
+    def arguments(self) -> tuple[str, ...]:
+        """The thread."""
+        return ("ptr %thread",)
+
+    def register(self, name: str, result: str) -> str:
+        """A field of the thread's or block's record."""
+        return cpu.special_register(name, result)
+
+    def barrier(self, place: int, label: str) -> tuple[str, str]:
+        """A suspension."""
+        return cpu.barrier(place, label), label
+
+    def shared(self, number: int, result: str) -> tuple[str, str]:
+        """A part of the block's memory."""
+        base = cpu.special_register("shared", f"{result}.base")
+        offset = self.offsets[number]
+        return base + f"  {result} = getelementptr inbounds i8, ptr {result}.base, i64 {offset}\n", result
+
+    def math(self, function: device_math.Function) -> str:
+        """The CPU's column of the table."""
+        return function.cpu
+
+    def library(self, stem: str, type: Number) -> str:
+        """The C library's names: `sinf`, `sin`."""
+        return f"{stem}{'f' if type.bits == 32 else ''}"
+
+    def runner(self, parameters: Sequence[str]) -> str:
+        """What runs the kernel's threads."""
+        return cpu_runner.runner(self.symbol(self.module.main), parameters, self.suspends, self.shared_bytes)

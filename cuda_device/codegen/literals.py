@@ -1,0 +1,36 @@
+"""Constants as LLVM writes them.
+
+    literal(FLOAT32, 0.1)  ==  "0x3FB99999A0000000"      the float32 nearest to it, in the bits of a double
+    literal(INT64, -1)     ==  "-1"
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+
+from ..types.model import Kind, Number, Ref, Type
+
+
+def literal(type: Type, value: object) -> str:
+    """The text of `value` as an operand of `type`."""
+    if isinstance(type, Ref):
+        return "null"
+    assert isinstance(type, Number) and isinstance(value, (bool, int, float)), (type, value)
+    if type.is_float:
+        return _float(type.bits, float(value))
+    if type.kind is Kind.BOOL:
+        return "true" if value else "false"
+    return str(int(value))
+
+
+def _float(bits: int, value: float) -> str:
+    code = {16: "<e", 32: "<f", 64: "<d"}[bits]
+    try:
+        packed = struct.pack(code, value)
+    except OverflowError:
+        packed = struct.pack(code, math.copysign(math.inf, value))
+    if bits == 16:
+        return f"0xH{struct.unpack('<H', packed)[0]:04X}"
+    (rounded,) = struct.unpack(code, packed)
+    return f"0x{struct.unpack('<Q', struct.pack('<d', rounded))[0]:016X}"

@@ -1,0 +1,52 @@
+"""A module in LLVM's memory that dies before its context, whoever collects it.
+
+Each module has a context of its own, which owns its types and constants: they go when it goes, and no name is changed
+because of an earlier kernel. LLVM wants the module destroyed first; Python's collector destroys the members of a cycle,
+such as a traceback's frames, in any order, and the process with them. A finaliser outside of the cycle keeps the order.
+
+    module = read_assembly("define void @f() { ret void }")      # RuntimeError where LLVM cannot read it
+    module.handle.get_function("f")
+"""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass
+from typing import Any
+
+import llvmlite.binding as llvm
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
+class Module:
+    """`handle` is llvmlite's reference to the module; it is dead when this object is. `str` gives the module's text."""
+
+    handle: Any
+    context: Any
+
+    def __post_init__(self) -> None:
+        weakref.finalize(self, _close, self.handle, self.context).atexit = False
+
+    def __str__(self) -> str:
+        return str(self.handle)
+
+    def link(self, text: str) -> None:
+        """Add what this IR text defines and this module wants. Raises `RuntimeError`."""
+        self.handle.link_in(llvm.parse_assembly(text, self.context))
+
+
+def read_assembly(text: str) -> Module:
+    """The module of this IR text. Raises `RuntimeError`."""
+    context = llvm.create_context()
+    return Module(llvm.parse_assembly(text, context), context)
+
+
+def read_bitcode(data: bytes) -> Module:
+    """The module of this bitcode. Raises `RuntimeError`."""
+    context = llvm.create_context()
+    return Module(llvm.parse_bitcode(data, context), context)
+
+
+def _close(handle: Any, context: Any) -> None:
+    handle.close()
+    context.close()

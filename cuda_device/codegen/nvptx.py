@@ -1,0 +1,196 @@
+"""From LLVM IR text to PTX, through LLVM's own NVPTX target.
+
+One function a step, so that the pipeline can time and dump each; `emit_ptx` is all of them:
+
+    parse(ir)  ->  link_libdevice(module, {"__nv_expf"})  ->  optimise(module, sm_90)  ->  emit(module, sm_90)
+    emit_ptx(ir, sm_90)  ->  Ptx(text=".version 8.8 .target sm_90 ...", architecture=sm_90); its entries: ("saxpy",)
+
+The optimiser is built from the NVPTX target machine. Without it LLVM believes that threads never diverge, and moves and
+copies barriers and shuffles. Divisions and square roots are correctly rounded unless the IR says otherwise: `fdiv` and
+`llvm.sqrt` become `div.rn` and `sqrt.rn`, and libdevice is told to be precise (see libdevice.py). To flush denormals
+takes two marks, `FLUSH_DENORMALS_FLAG` in `!llvm.module.flags` for what libdevice chooses and
+`FLUSH_DENORMALS_ATTRIBUTE` on each kernel for plain arithmetic.
+
+LLVM ends the process on some mistakes: failed assertions, and what a target cannot select, such as clusters on sm_80.
+The assertions that are known are refused here with a `CompilerBug`, as is all that LLVM itself reports: it can only be
+the writer of the IR who got it wrong. To ask no target for what it lacks is the business of whoever writes the IR.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import llvmlite.binding as llvm
+
+from cuda_device.codegen import libdevice
+from cuda_device.codegen.architectures import Architecture
+from cuda_device.codegen.modules import Module, read_assembly
+from cuda_device.errors import CompilerBug
+
+__all__ = [
+    "DATA_LAYOUT",
+    "FLUSH_DENORMALS_ATTRIBUTE",
+    "FLUSH_DENORMALS_FLAG",
+    "TRIPLE",
+    "Module",
+    "Ptx",
+    "emit",
+    "emit_ptx",
+    "link_libdevice",
+    "optimise",
+    "parse",
+]
+
+TRIPLE = "nvptx64-nvidia-cuda"
+DATA_LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
+
+FLUSH_DENORMALS_FLAG = '!{i32 4, !"nvvm-reflect-ftz", i32 1}'
+FLUSH_DENORMALS_ATTRIBUTE = '"denormal-fp-math-f32"="preserve-sign,preserve-sign"'
+
+# Every call of llvmlite into LLVM takes a lock of its own, so that modules, each with its own context, can be made by
+# several threads. This one guards what the threads share: LLVM's targets, registered once, and the machines.
+_LOCK = threading.RLock()
+
+# Without a data layout the parser gives a load of 64 bits without `align` an alignment of 4. It is all on the first
+# line, so that the lines of LLVM's messages are those of the text that follows.
+_HEADER = f'target triple = "{TRIPLE}" target datalayout = "{DATA_LAYOUT}" '
+
+_DATA_LAYOUT_LINE = re.compile(r'^target datalayout = "(.*)"', re.M)
+_TRIPLE_LINE = re.compile(r'^target triple = "(.*)"', re.M)
+_ERROR_LINE = re.compile(r":(\d+):\d+: error:")
+_ENTRY = re.compile(r"\.entry\s+([\w$]+)")
+_UNRESOLVED = re.compile(r"^\.extern \.func .*?(__nv\w+)", re.M)
+
+# Correct IR on which LLVM 22 stops with a failed assertion.
+_FATAL = (
+    (re.compile(r'fence .*syncscope\("singlethread"\)'), "a fence of one thread"),
+    (re.compile(r"load atomic (?:volatile )?i128.* seq_cst"), "a sequentially consistent load of 128 bits"),
+    (
+        re.compile(r"define ptx_kernel [^\n]*\bnoalias\b.*?^[^\n]*\bload atomic\b", re.S | re.M),
+        "an atomic load in a kernel with a noalias parameter",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Ptx:
+    """A module in PTX."""
+
+    text: str
+    architecture: Architecture
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """The names of the kernels, as the assembler sees them."""
+        return tuple(_ENTRY.findall(self.text))
+
+
+def emit_ptx(
+    ir: str, architecture: Architecture, level: int = 3, libdevice_functions: Iterable[str] = frozenset()
+) -> Ptx:
+    """Compile IR text to PTX. `level` is 0 to 3; `libdevice_functions` are the `__nv_` functions that the IR calls."""
+    module = parse(ir)
+    link_libdevice(module, libdevice_functions)
+    optimise(module, architecture, level)
+    return emit(module, architecture, level)
+
+
+def parse(ir: str) -> Module:
+    """The module of this IR text, verified. The triple and the data layout may be left out, and must not be others."""
+    for pattern, expected in ((_DATA_LAYOUT_LINE, DATA_LAYOUT), (_TRIPLE_LINE, TRIPLE)):
+        line = pattern.search(ir)
+        if line and line[1] != expected:
+            raise CompilerBug(f"LLVM IR for NVPTX says {line[0]!r}, and has to say {expected!r}")
+    for form, name in _FATAL:
+        if found := form.search(ir):
+            raise CompilerBug(f"LLVM cannot compile {name}:\n{_excerpt(ir, ir.count(chr(10), 0, found.end()) + 1)}")
+    try:
+        module = read_assembly(_HEADER + ir)
+        module.handle.verify()
+    except RuntimeError as error:
+        raise _refused(ir, str(error)) from None
+    return module
+
+
+def link_libdevice(module: Module, functions: Iterable[str]) -> None:
+    """Add these functions of libdevice, and what they need, to the module. None of them is visible outside of it."""
+    names = frozenset(functions)
+    if not names:
+        return
+    extract = libdevice.extract(names)
+    try:
+        module.link(_HEADER + extract.text)
+    except RuntimeError as error:
+        raise CompilerBug(f"linking {', '.join(sorted(names))} of libdevice failed: {error}") from None
+    for name in extract.functions:
+        with suppress(NameError):  # the linker took only what is called
+            module.handle.get_function(name).linkage = "internal"
+
+
+def optimise(module: Module, architecture: Architecture, level: int = 3) -> None:
+    """Run LLVM's optimiser at this level, 0 to 3, knowing the target."""
+    builder = llvm.create_pass_builder(
+        _machine(architecture, level), llvm.create_pipeline_tuning_options(speed_level=level)
+    )
+    # A pass manager runs once: LLVM's inliner empties itself, and a second run ends the process.
+    manager = builder.getModulePassManager()
+    try:
+        manager.run(module.handle, builder)
+    finally:
+        # llvmlite 0.50 inherits the `_dispose` that does nothing: 130 KB would stay behind for each kernel.
+        llvm.NewPassManager._dispose(manager)
+        manager.detach()
+
+
+def emit(module: Module, architecture: Architecture, level: int = 3) -> Ptx:
+    """Write the module as PTX. Generating code changes the module: print it before."""
+    try:
+        text = _machine(architecture, level).emit_assembly(module.handle)
+    except RuntimeError as error:
+        raise CompilerBug(f"LLVM cannot write PTX for {architecture}: {error}") from None
+    if missing := set(_UNRESOLVED.findall(text)):
+        raise CompilerBug(f"the PTX calls {', '.join(sorted(missing))}, which was not asked of libdevice")
+    return Ptx(text, architecture)
+
+
+@cache
+def _machine(architecture: Architecture, level: int) -> Any:
+    """LLVM's target machine, made once for all kernels."""
+    with _LOCK:
+        _initialise()
+        target = llvm.Target.from_triple(TRIPLE)
+        return target.create_target_machine(cpu=architecture.name, features=architecture.ptx.feature, opt=level)
+
+
+@cache
+def _initialise() -> None:
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+
+
+def _refused(ir: str, message: str) -> CompilerBug:
+    """The bug for IR that LLVM's parser or verifier refuses, with the lines that it is about."""
+    where = _ERROR_LINE.search(message)
+    if where:
+        return CompilerBug(f"LLVM refuses our IR: {message.strip()}\n{_excerpt(ir, int(where[1]))}")
+    # The verifier prints instructions instead of line numbers; their text is often the text that was parsed.
+    printed = {line.strip() for line in message.splitlines()}
+    lines = [number for number, line in enumerate(ir.splitlines(), 1) if line.strip() in printed]
+    excerpt = _excerpt(ir, lines[0]) if lines else ir[:2000]
+    return CompilerBug(f"LLVM refuses our IR: {message.strip()}\n{excerpt}")
+
+
+def _excerpt(text: str, line: int, around: int = 3) -> str:
+    """The lines around one (counted from 1), numbered, with an arrow at it."""
+    lines = text.splitlines()
+    first = max(1, line - around)
+    return "\n".join(
+        f"{'->' if number == line else '  '} {number:5} | {lines[number - 1]}"
+        for number in range(first, min(len(lines), line + around) + 1)
+    )

@@ -1,0 +1,215 @@
+"""The whole compiler on one page: what is to be compiled (`Job`), the stages in their order, and the loop that runs them.
+
+    function ─ python ─ typed ─ device ─┬─ llvm ─ optimised ─ ptx ─ cubin          for a GPU
+                                        └─ inlined ─ llvm ─ native                 for the CPU
+
+Each stage is a function from the work so far to one more artifact, which has the stage's name everywhere: in this table, in
+`compile(output=…)`, in timings, and in the files that `CUDA_DEVICE_DUMP=dir` makes it write (one for each stage).
+`CUDA_DEVICE_VERIFY=1` verifies the IR after each stage that makes some.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+from .bytecode import to_ir
+from .codegen import cubin, native, nvptx, to_llvm
+from .codegen.architectures import Architecture
+from .codegen.dialects import Cpu, Nvptx
+from .errors import CompileError, CompilerBug, Location
+from .ir import ops
+from .ir.model import Module
+from .ir.text import show_module
+from .ir.verify import verify
+from .passes import infer, inline, lower
+from .types.known import Known
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The machine to compile for: a GPU's architecture; `on_cpu` emulates it on this machine's processors."""
+
+    architecture: Architecture
+    on_cpu: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to compile. `level` is LLVM's, 0 to 3; `contract` lets a product and a sum fuse, as nvcc does."""
+
+    level: int = 3
+    contract: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """All that a compilation depends on, but for the names that the program reads: those are found on the way."""
+
+    function: FunctionType
+    arguments: tuple[Known, ...]
+    kernel: bool
+    target: Target
+    options: Options = Options()
+
+    @property
+    def name(self) -> str:
+        """The name of the function."""
+        return self.function.__name__
+
+
+@dataclass(slots=True)
+class Work:
+    """A job under way: its artifacts and the seconds that each took, by the name of the stage that made them."""
+
+    job: Job
+    artifacts: dict[str, Any] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    dependencies: tuple[infer.Dependency, ...] = ()
+
+    def __getitem__(self, stage: str) -> Any:
+        return self.artifacts[stage]
+
+    @property
+    def symbol(self) -> str:
+        """The name of the compiled function."""
+        module: Module = self["device"]
+        return module.main.name
+
+    @property
+    def places(self) -> dict[int, Location]:
+        """Where threads may wait for each other, by the number that the machine code uses."""
+        module: Module = self["device"]
+        found = {}
+        for function in module.functions:
+            for op in function.ops():
+                if "place" in op.attributes:
+                    found[int(str(op.attributes["place"]))] = op.location
+        return found
+
+    @property
+    def loops(self) -> bool:
+        """Whether a thread may run for long: there are loops, or recursion."""
+        module: Module = self["device"]
+        for function in module.functions:
+            seen = set()
+            for block in function.blocks:
+                seen.add(block)
+                if any(edge.block in seen for edge in block.successors):
+                    return True
+        return any(op.code is ops.CALL for function in module.functions[1:] for op in function.ops())
+
+
+def _python(work: Work) -> Module:
+    return Module([to_ir.read(work.job.function.__code__)])
+
+
+def _typed(work: Work) -> Module:
+    module, work.dependencies = infer.run(work.job.function, work.job.arguments, work.job.kernel)
+    return module
+
+
+def _device(work: Work) -> Module:
+    return lower.run(work["typed"])
+
+
+def _inlined(work: Work) -> Module:
+    return inline.run(work["device"])
+
+
+def _llvm_gpu(work: Work) -> to_llvm.Llvm:
+    return to_llvm.run(work["device"], Nvptx(work["device"]), work.job.options.contract)
+
+
+def _llvm_cpu(work: Work) -> to_llvm.Llvm:
+    return to_llvm.run(work["inlined"], Cpu(work["inlined"]), work.job.options.contract)
+
+
+def _optimised(work: Work) -> nvptx.Module:
+    module = nvptx.parse(work["llvm"].text)
+    nvptx.link_libdevice(module, work["llvm"].library)
+    nvptx.optimise(module, work.job.target.architecture, work.job.options.level)
+    return module
+
+
+def _ptx(work: Work) -> nvptx.Ptx:
+    return nvptx.emit(work["optimised"], work.job.target.architecture, work.job.options.level)
+
+
+def _cubin(work: Work) -> cubin.Cubin:
+    return cubin.assemble(work["ptx"].text, work.job.target.architecture)
+
+
+def _native(work: Work) -> native.Native:
+    return native.compile_native(work["llvm"].text, level=min(work.job.options.level, 2))
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One step: its name, what makes its artifact, and the artifact as text or bytes for a file with this suffix."""
+
+    name: str
+    run: Callable[[Work], Any]
+    suffix: str
+    show: Callable[[Any], str | bytes]
+
+
+FRONT = (
+    Stage("python", _python, "ir", show_module),
+    Stage("typed", _typed, "ir", show_module),
+    Stage("device", _device, "ir", show_module),
+)
+GPU = (
+    *FRONT,
+    Stage("llvm", _llvm_gpu, "ll", lambda artifact: artifact.text),
+    Stage("optimised", _optimised, "ll", str),
+    Stage("ptx", _ptx, "ptx", lambda artifact: artifact.text),
+    Stage("cubin", _cubin, "cubin", lambda artifact: artifact.code),
+)
+CPU = (
+    *FRONT,
+    Stage("inlined", _inlined, "ir", show_module),
+    Stage("llvm", _llvm_cpu, "ll", lambda artifact: artifact.text),
+    Stage("native", _native, "s", lambda artifact: artifact.assembly),
+)
+STAGES = {False: GPU, True: CPU}
+"""The stages of each kind of target, by `Target.on_cpu`."""
+
+
+def run(job: Job, until: str = "") -> Work:
+    """Compiles a job, up to the stage `until` if it is named. Raises `CompileError` for the user's mistakes."""
+    work = Work(job)
+    dump = os.environ.get("CUDA_DEVICE_DUMP", "")
+    check = os.environ.get("CUDA_DEVICE_VERIFY", "") not in ("", "0")
+    for number, stage in enumerate(STAGES[job.target.on_cpu]):
+        start = time.perf_counter()
+        try:
+            work.artifacts[stage.name] = artifact = stage.run(work)
+        except (CompileError, CompilerBug):
+            raise
+        except Exception as error:
+            raise CompilerBug(f"{type(error).__name__} in the stage {stage.name!r} for {job.name}: {error}") from error
+        work.seconds[stage.name] = time.perf_counter() - start
+        if dump:
+            _dump(Path(dump), job, number, stage, artifact)
+        if check and isinstance(artifact, Module):
+            verify(artifact)
+        if stage.name == until:
+            break
+    return work
+
+
+def _dump(folder: Path, job: Job, number: int, stage: Stage, artifact: Any) -> None:
+    """Writes an artifact to `folder`; the name tells the function, its arguments and target (hashed), and the stage."""
+    folder.mkdir(parents=True, exist_ok=True)
+    identity = f"{job.function.__qualname__} {job.arguments} {job.target} {job.options}"
+    digest = hashlib.sha256(identity.encode()).hexdigest()[:8]
+    shown = stage.show(artifact)
+    path = folder / f"{job.name}-{digest}.{number}.{stage.name}.{stage.suffix}"
+    path.write_bytes(shown if isinstance(shown, bytes) else shown.encode())

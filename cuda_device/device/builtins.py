@@ -1,0 +1,205 @@
+"""Python's builtins in device code: `abs min max round len range divmod`, and the number types as constructors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+from ..errors import CompileError
+from ..ir import ops
+from ..ir.model import Value
+from ..types.host import ROWS as HOST_ROWS
+from ..types.known import Known, constant, of_type, tuple_of
+from ..types.model import BOOL, FLOAT, INDEX, INT, Array, Kind, Number, Range, Static, Tuple, Type, Vector
+from ..types.promote import promote
+from . import math as device_math
+from .lowering import ArrayTree, Lowering, Tree
+from .rows import Intrinsic, Typed, number_of
+
+
+def _value(tree: Tree) -> Value:
+    assert isinstance(tree, Value)
+    return tree
+
+
+def _result_number(typed: Typed) -> Number:
+    assert isinstance(typed.result.type, Number)
+    return typed.result.type
+
+
+# Number types as constructors
+
+
+def _constructor(entity: type, name: str, number: Number) -> Intrinsic:
+    def infer(arguments: Sequence[Known]) -> Typed:
+        (argument,) = arguments
+        source = number_of(argument, name)
+        result = INDEX if number == INT and source == INDEX else number
+        operand = source if argument.value is None or not argument.constant else _roomy(argument, source)
+        nonneg = argument.nonneg and (result.is_float or source.is_float or result.high >= source.high)
+        return Typed(of_type(result, nonneg), ((0, operand),))
+
+    def lower(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
+        return build.convert(_value(operands[0]), _result_number(typed))
+
+    return Intrinsic(entity, name, infer, lower, (1, 1), folds=True)
+
+
+def _roomy(argument: Known, source: Number) -> Number:
+    """The type in which a constant is handed to a constructor: 64 bits where 32 are too few."""
+    if source == INT and isinstance(argument.value, int) and not INT.low <= argument.value <= INT.high:
+        return INDEX
+    return source
+
+
+# abs, min, max, round, divmod
+
+
+def _infer_abs(arguments: Sequence[Known]) -> Typed:
+    type = number_of(arguments[0], "abs")
+    type = INT if type == BOOL else type
+    return Typed(of_type(type, nonneg=type.builtin or type.is_float), ((0, type),))
+
+
+def _lower_abs(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
+    value, type = _value(operands[0]), _result_number(typed)
+    if type.is_float:
+        return device_math.call(build, "fabs", value)
+    if not type.signed:
+        return value
+    zero = build.number(type, 0)
+    return build.select(build.compare("<", value, zero), build.sum(ops.SUB, zero, value), value)
+
+
+def _extreme(entity: object, name: str, op: str) -> Intrinsic:
+    """`min` and `max`, Python's: a later argument wins only where it compares so."""
+
+    def infer(arguments: Sequence[Known]) -> Typed:
+        if len(arguments) == 1:
+            raise CompileError(f"{name} of one argument is not supported in device code", help=f"write {name}(a, b, …)")
+        types = [number_of(argument, name) for argument in arguments]
+        type: Number | None = types[0]
+        for other in types[1:]:
+            type = type and promote(type, other)
+        if type is None:
+            raise CompileError(f"{name} has no common type for {', '.join(map(str, types))}", help="convert one of them")
+        if all(each == BOOL for each in types):
+            type = BOOL
+        signs = [argument.nonneg for argument in arguments]
+        return Typed(of_type(type, any(signs) if op == ">" else all(signs)), tuple((i, type) for i in range(len(types))))
+
+    def lower(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
+        def better(best: Value, other: Value) -> Value:
+            return build.select(build.compare(op, other, best), other, best)
+
+        return reduce(better, map(_value, operands))
+
+    return Intrinsic(entity, name, infer, lower, (1, 255), folds=True)
+
+
+def _infer_round(arguments: Sequence[Known]) -> Typed:
+    type = number_of(arguments[0], "round")
+    result = INT if type.is_float or type == BOOL else type
+    return Typed(of_type(result, arguments[0].nonneg), ((0, type),))
+
+
+def _lower_round(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
+    value = _value(operands[0])
+    assert isinstance(value.type, Number)
+    rounded = device_math.call(build, "rint", value) if value.type.is_float else value
+    return build.convert(rounded, _result_number(typed))
+
+
+# len, range
+
+
+def _infer_len(arguments: Sequence[Known]) -> Typed:
+    (argument,) = arguments
+    match argument.type:
+        case Array(_, ndim) if ndim > 0:
+            return Typed(of_type(INDEX, nonneg=True), ((0, argument.type),))
+        case Tuple(elements):
+            return Typed(constant(len(elements)))
+        case Vector(_, size):
+            return Typed(constant(size))
+        case Static() if isinstance(argument.value, str):
+            return Typed(constant(len(argument.value)))
+    raise CompileError(f"len of {argument}: it has no length")
+
+
+def _lower_len(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
+    if typed.result.constant:
+        return build.number(typed.result.type, typed.result.value)
+    array = operands[0]
+    assert isinstance(array, ArrayTree)
+    return array.extents[0]
+
+
+def _infer_range(arguments: Sequence[Known]) -> Typed:
+    start, stop, step = _range_parts(arguments)
+    item: Number | None = INT
+    for part in arguments:
+        type = number_of(part, "range")
+        if not (type.is_integer or type.kind is Kind.BOOL):
+            raise CompileError(f"range takes integers, not {part}", help="convert with int(…)")
+        item = item and promote(item, type)
+    if item is None:
+        raise CompileError("range has no common type for its arguments", help="convert one of them")
+    if step.constant and step.value == 0:
+        raise CompileError("the step of a range cannot be 0")
+    parts = tuple(part if part.constant else of_type(item, part.nonneg) for part in (start, stop, step))
+    operands: tuple[tuple[int, Type], ...] = tuple((i, item) for i in range(len(arguments)))
+    return Typed(Known(Range(item), items=parts), operands)
+
+
+def _range_parts(parts: Sequence[Known]) -> tuple[Known, Known, Known]:
+    match parts:
+        case [stop]:
+            return constant(0), stop, constant(1)
+        case [start, stop]:
+            return start, stop, constant(1)
+        case [start, stop, step]:
+            return start, stop, step
+    raise AssertionError(parts)
+
+
+def _lower_range(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
+    assert isinstance(typed.result.type, Range)
+    item = typed.result.type.item
+    match tuple(operands):
+        case (stop,):
+            return build.number(item, 0), stop, build.number(item, 1)
+        case (start, stop):
+            return start, stop, build.number(item, 1)
+        case (start, stop, step):
+            return start, stop, step
+    raise AssertionError(operands)
+
+
+def _infer_divmod(arguments: Sequence[Known]) -> Typed:
+    a, b = (number_of(argument, "divmod") for argument in arguments)
+    type = promote(a, b)
+    if type is None or type.is_float:
+        raise CompileError(f"divmod of {a} and {b} is not supported", help="write a // b and a % b")
+    part = of_type(type, arguments[0].nonneg and arguments[1].nonneg)
+    return Typed(tuple_of((part, part)), ((0, type), (1, type)))
+
+
+def _lower_divmod(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
+    a, b = map(_value, operands)
+    return build.floor_divide(a, b), build.modulo(a, b)
+
+
+ROWS = (
+    _constructor(int, "int", INT),
+    _constructor(float, "float", FLOAT),
+    _constructor(bool, "bool", BOOL),
+    *(_constructor(row.scalar, row.scalar.__name__, row.number) for row in HOST_ROWS),
+    Intrinsic(abs, "abs", _infer_abs, _lower_abs, (1, 1), folds=True),
+    _extreme(min, "min", "<"),
+    _extreme(max, "max", ">"),
+    Intrinsic(round, "round", _infer_round, _lower_round, (1, 1), folds=True),
+    Intrinsic(len, "len", _infer_len, _lower_len, (1, 1)),
+    Intrinsic(range, "range", _infer_range, _lower_range, (1, 3)),
+    Intrinsic(divmod, "divmod", _infer_divmod, _lower_divmod, (2, 2)),
+)

@@ -1,0 +1,138 @@
+"""`@func` and `@kernel`: the specification's 'Heterogeneous Functions' and 'Kernel Functions'.
+
+    @device.func                       callable on the host and from device code
+    def twice(x):
+        return x + x
+
+    @device.kernel                     started by `launch`, by many threads at once
+    def double(x):
+        i = device.tid(1)
+        if i < len(x):
+            x[i] = twice(x[i])
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from types import FunctionType
+from typing import Any, NoReturn, overload
+
+from ..errors import DeviceOnlyError
+
+RESERVED = ("grid", "block", "stream", "shared")
+
+
+@dataclass(frozen=True, slots=True)
+class FuncOptions:
+    """The keywords of `@func`."""
+
+    interop: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KernelOptions:
+    """The keywords of `@kernel`."""
+
+    interop: bool = False
+
+
+class Func:
+    """A heterogeneous function: on the host an ordinary call of `underlying`, in device code compiled."""
+
+    def __init__(self, underlying: FunctionType, options: FuncOptions) -> None:
+        functools.update_wrapper(self, underlying)
+        self.underlying = underlying
+        self.options = options
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.underlying(*args, **kwargs)
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        return self if instance is None else self.underlying.__get__(instance, owner)
+
+    def __repr__(self) -> str:
+        return f"<device function {self.underlying.__qualname__}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.underlying, self.options)
+
+
+class Kernel:
+    """A kernel function: device only, started by `launch`. `underlying` is the function that was decorated."""
+
+    def __init__(self, underlying: FunctionType, options: KernelOptions) -> None:
+        functools.update_wrapper(self, underlying)
+        self.underlying = underlying
+        self.options = options
+        self.variants: dict[object, Any] = {}
+        """What the launcher has compiled, by its key."""
+
+    def __call__(self, *_: Any, **__: Any) -> NoReturn:
+        name = self.underlying.__name__
+        raise DeviceOnlyError(f"{name} is a kernel: start it with launch({name}, …, grid=…, block=…)")
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.underlying.__qualname__}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.underlying, self.options)
+
+
+def _options(kind: type[Any], decorator: str, keywords: dict[str, Any]) -> Any:
+    names = [field.name for field in fields(kind)]
+    for name, value in keywords.items():
+        if name not in names:
+            raise TypeError(f"@{decorator} has no keyword {name!r}: there are {', '.join(names)}")
+        if not isinstance(value, bool):
+            raise TypeError(f"@{decorator}({name}=…) takes True or False, not {value!r}")
+    return kind(**keywords)
+
+
+def _check_function(function: object, decorator: str) -> FunctionType:
+    if isinstance(function, (Func, Kernel)):
+        raise TypeError(f"{function!r} is decorated already: a function is either a @func or a @kernel")
+    if not isinstance(function, FunctionType):
+        raise TypeError(f"@{decorator} decorates a Python function, not {function!r}")
+    return function
+
+
+@overload
+def func(function: Callable[..., Any], /) -> Func: ...
+@overload
+def func(*, interop: bool = False) -> Callable[[Callable[..., Any]], Func]: ...
+def func(function: Callable[..., Any] | None = None, /, **keywords: Any) -> Any:
+    """Makes a function heterogeneous: callable on the host and in device code.
+
+    Raises `TypeError` for an unknown keyword or for what is no plain function. Specification: 'Heterogeneous Functions'.
+    """
+    options = _options(FuncOptions, "func", keywords)
+
+    def decorate(target: Callable[..., Any]) -> Func:
+        return Func(_check_function(target, "func"), options)
+
+    return decorate if function is None else decorate(function)
+
+
+@overload
+def kernel(function: Callable[..., Any], /) -> Kernel: ...
+@overload
+def kernel(*, interop: bool = False) -> Callable[[Callable[..., Any]], Kernel]: ...
+def kernel(function: Callable[..., Any] | None = None, /, **keywords: Any) -> Any:
+    """Makes a function a kernel, which `launch` starts.
+
+    Raises `TypeError` for an unknown keyword, for what is no plain function, and for a parameter called grid, block,
+    stream or shared, which would be ambiguous in `launch`. Specification: 'Kernel Functions'.
+    """
+    options = _options(KernelOptions, "kernel", keywords)
+
+    def decorate(target: Callable[..., Any]) -> Kernel:
+        checked = _check_function(target, "kernel")
+        code = checked.__code__
+        for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
+            if name in RESERVED:
+                raise TypeError(f"a kernel parameter cannot be called {name!r}, which is a parameter of launch")
+        return Kernel(checked, options)
+
+    return decorate if function is None else decorate(function)

@@ -1,0 +1,219 @@
+"""What lowering writes with: device operations for Python's arithmetic, conversions, comparisons and array accesses.
+
+A value of the typed level is a `Tree` at the device level: a number or address is one `Value`, a tuple or vector is a
+Python tuple of trees, an array is an `ArrayTree`, None is an empty tuple. So aggregates cost nothing and LLVM sees only
+registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ..ir import ops
+from ..ir.builder import Builder
+from ..ir.model import Value
+from ..types.layout import leaves, machine, size_of
+from ..types.model import (
+    BOOL,
+    INT64,
+    UINT64,
+    Array,
+    Kind,
+    Layout,
+    Number,
+    Ref,
+    Tuple,
+    TupleIterator,
+    Type,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayTree:
+    """The parts of an array: its address, its shape, and its strides in bytes where its layout does not imply them."""
+
+    data: Value
+    extents: tuple[Value, ...]
+    strides: tuple[Value, ...] = ()
+
+
+Tree = Value | ArrayTree | tuple["Tree", ...]
+
+
+def flatten(tree: Tree) -> Iterator[Value]:
+    """The leaves of a tree, in the order of `types.layout.leaves`."""
+    if isinstance(tree, Value):
+        yield tree
+    elif isinstance(tree, ArrayTree):
+        yield from (tree.data, *tree.extents, *tree.strides)
+    else:
+        for item in tree:
+            yield from flatten(item)
+
+
+def grow(type: Type, values: Iterator[Value]) -> Tree:
+    """The tree of a value of `type` from its leaves: the inverse of `flatten`."""
+    match type:
+        case Array(_, ndim, layout):
+            data = next(values)
+            extents = tuple(next(values) for _ in range(ndim))
+            strides = tuple(next(values) for _ in range(ndim)) if layout is Layout.STRIDED else ()
+            return ArrayTree(data, extents, strides)
+        case Tuple(elements) | TupleIterator(Tuple(elements)):
+            return tuple(grow(element, values) for element in elements)
+        case Number() | Ref():
+            return next(values)
+        case _:
+            return tuple(next(values) for _ in leaves(type))
+
+
+class Lowering(Builder):
+    """A builder of device operations that knows Python's rules."""
+
+    __slots__ = ()
+
+    # Numbers
+
+    def number(self, type: Type, value: object) -> Value:
+        """A constant in the machine's format of `type`."""
+        assert isinstance(type, Number)
+        return self.const(machine(type), value)
+
+    def convert(self, value: Value, type: Number) -> Value:
+        """`value` as `type`'s constructor would convert it."""
+        target, source = machine(type), _number(value)
+        if source == target:
+            return value
+        keeps_sign = source.is_float or target.is_float or not target.signed or target.high >= source.high
+        return self.op(ops.CONVERT, target, value, nonneg=value.nonneg and keeps_sign)
+
+    def binary(self, code: ops.Opcode, a: Value, b: Value) -> Value:
+        """An operation on two values of one type."""
+        return self.op(code, a.type, a, b)
+
+    def sum(self, code: ops.Opcode, a: Value, b: Value, exact: bool = False) -> Value:
+        """`add`, `sub` or `mul`; `exact` promises that an integer result has room."""
+        nonneg = exact and code is not ops.SUB and a.nonneg and b.nonneg
+        return self.op(code, a.type, a, b, nonneg=nonneg, **({"exact": True} if exact else {}))
+
+    def compare(self, op: str, a: Value, b: Value) -> Value:
+        """A comparison of two values of one type."""
+        return self.op(ops.COMPARE, BOOL, a, b, op=op)
+
+    def select(self, condition: Value, a: Value, b: Value) -> Value:
+        """`a` if `condition` else `b`."""
+        return self.op(ops.SELECT, a.type, condition, a, b, nonneg=a.nonneg and b.nonneg)
+
+    def truth(self, value: Value) -> Value:
+        """Whether a number is not zero."""
+        return value if value.type == BOOL else self.compare("!=", value, self.number(_number(value), 0))
+
+    def exact_compare(self, op: str, a: Value, b: Value) -> Value:
+        """A comparison that is right whatever the operands' signs and widths."""
+        x, y = _number(a), _number(b)
+        if x == y:
+            return self.compare(op, a, b)
+        if x.is_float or y.is_float:
+            common = max((n for n in (x, y) if n.is_float), key=lambda n: n.bits)
+            return self.compare(op, self.convert(a, common), self.convert(b, common))
+        if Number(Kind.UINT, 64) not in (x, y):
+            return self.compare(op, self.convert(a, INT64), self.convert(b, INT64))
+        if x.signed == y.signed or (a.nonneg and b.nonneg):
+            return self.compare(op, self.convert(a, UINT64), self.convert(b, UINT64))
+        return self._compare_mixed(op, a, b)
+
+    def _compare_mixed(self, op: str, a: Value, b: Value) -> Value:
+        """uint64 against a signed integer: a negative one is less than everything."""
+        negative_first = _number(a).signed
+        signed = a if negative_first else b
+        below = self.compare("<", signed, self.number(_number(signed), 0))
+        unsigned = self.compare(op, self.convert(a, UINT64), self.convert(b, UINT64))
+        answer = op == "!=" or (op in ("<", "<=")) == negative_first and op != "=="
+        return self.select(below, self.number(BOOL, answer), unsigned)
+
+    def floor_divide(self, a: Value, b: Value) -> Value:
+        """`a // b` of two integers of one type."""
+        quotient = self.op(ops.QUOTIENT, a.type, a, b, nonneg=a.nonneg and b.nonneg)
+        if not _number(a).signed or (a.nonneg and b.nonneg):
+            return quotient
+        return self.sum(ops.SUB, quotient, self.convert(self._wrong_side(a, b), _number(a)))
+
+    def modulo(self, a: Value, b: Value) -> Value:
+        """`a % b` of two integers of one type."""
+        remainder = self.op(ops.REMAINDER, a.type, a, b, nonneg=a.nonneg and b.nonneg)
+        if not _number(a).signed or (a.nonneg and b.nonneg):
+            return remainder
+        moved = self.sum(ops.ADD, remainder, b)
+        result = self.select(self._wrong_side(a, b), moved, remainder)
+        result.nonneg = b.nonneg
+        return result
+
+    def _wrong_side(self, a: Value, b: Value) -> Value:
+        """Whether truncation and floor differ: a remainder is left, and its sign is not the divisor's."""
+        remainder = self.binary(ops.REMAINDER, a, b)
+        zero = self.number(_number(a), 0)
+        differs = self.compare("<", self.binary(ops.XOR, remainder, b), zero)
+        return self.binary(ops.AND, self.compare("!=", remainder, zero), differs)
+
+    def shift(self, code: ops.Opcode, a: Value, count: Value, known: object) -> Value:
+        """`a << count` or `a >> count`; counts of the width or more shift everything out. `known` is a constant count."""
+        type = _number(a)
+        nonneg = code is ops.SHR and a.nonneg
+        if isinstance(known, int):
+            if 0 <= known < type.bits:
+                return self.op(code, type, a, self.number(type, known), nonneg=nonneg)
+            return self._shifted_out(code, a)
+        far = self.compare(">=", self.convert(count, UINT64), self.number(UINT64, type.bits))
+        near = self.select(far, self.number(type, 0), self.convert(count, type))
+        shifted = self.op(code, type, a, near, nonneg=nonneg)
+        return self.select(far, self._shifted_out(code, a), shifted)
+
+    def _shifted_out(self, code: ops.Opcode, a: Value) -> Value:
+        type = _number(a)
+        if code is ops.SHR and type.signed:
+            return self.op(ops.SHR, type, a, self.number(type, type.bits - 1), nonneg=a.nonneg)
+        return self.number(type, 0)
+
+    # Arrays
+
+    def strides(self, tree: ArrayTree, type: Array) -> tuple[Value, ...]:
+        """The strides in bytes."""
+        if type.layout is Layout.STRIDED:
+            return tree.strides
+        steps: list[Value] = [self.number(INT64, size_of(type.dtype))]
+        extents = tree.extents[:0:-1] if type.layout is Layout.C else tree.extents[:-1]
+        for extent in extents:
+            steps.append(self.sum(ops.MUL, steps[-1], extent, exact=True))
+        steps = steps[: type.ndim]
+        return tuple(reversed(steps)) if type.layout is Layout.C else tuple(steps)
+
+    def address(self, tree: ArrayTree, type: Array, indices: Sequence[Value]) -> Value:
+        """The reference to the element at `indices`, each of which counts from the end where it is negative."""
+        wrapped = [self._wrap(i, extent) for i, extent in zip(indices, tree.extents, strict=True)]
+        reference = tree.data.type
+        if not wrapped:
+            return tree.data
+        if type.layout is Layout.STRIDED:
+            steps = [self.sum(ops.MUL, i, s, exact=True) for i, s in zip(wrapped, tree.strides, strict=True)]
+            offset = steps[0]
+            for step in steps[1:]:
+                offset = self.sum(ops.ADD, offset, step, exact=True)
+            return self.op(ops.BYTES, reference, tree.data, offset)
+        order = range(type.ndim) if type.layout is Layout.C else range(type.ndim - 1, -1, -1)
+        offset, *rest = (wrapped[axis] for axis in order)
+        for axis, index in zip(list(order)[1:], rest, strict=True):
+            offset = self.sum(ops.ADD, self.sum(ops.MUL, offset, tree.extents[axis], exact=True), index, exact=True)
+        return self.op(ops.ELEMENT, reference, tree.data, offset)
+
+    def _wrap(self, index: Value, extent: Value) -> Value:
+        wide = self.convert(index, INT64)
+        if wide.nonneg or not _number(index).signed:
+            return wide
+        below = self.compare("<", wide, self.number(INT64, 0))
+        return self.select(below, self.sum(ops.ADD, wide, extent, exact=True), wide)
+
+
+def _number(value: Value) -> Number:
+    assert isinstance(value.type, Number), value.type
+    return value.type

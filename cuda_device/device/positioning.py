@@ -1,0 +1,115 @@
+"""Where a thread stands: the specification's 'Thread Positioning'.
+
+    i = device.tid(1)                      the thread's place in a 1-D grid
+    x, y = device.tid(2)
+    step = device.grid_size(1)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..errors import CompileError, DeviceOnlyError
+from ..ir import ops
+from ..ir.model import Value
+from ..types.known import Known, of_type
+from ..types.model import INT32, UINT32, Tuple, Vector
+from .entities import DeviceValue
+from .lowering import Lowering, Tree
+from .rows import Intrinsic, Typed, constant_of
+
+AXES = "xyz"
+
+thread_idx: Any = DeviceValue(
+    "thread_idx", "The thread's indices in its block: `Dim3` with `.x < block_dim.x` and so on; uint32."
+)
+block_idx: Any = DeviceValue("block_idx", "The block's indices in the grid: `Dim3` with `.x < grid_dim.x` and so on; uint32.")
+block_dim: Any = DeviceValue("block_dim", "The number of threads of a block along each axis: `Dim3` of uint32.")
+grid_dim: Any = DeviceValue("grid_dim", "The number of blocks of the grid along each axis: `Dim3` of uint32.")
+
+
+def tid(ndims: int) -> Any:
+    """The thread's position in the grid: an int32 for `ndims` 1, a tuple (x, y) or (x, y, z) of int32 for 2 and 3.
+
+    `ndims` is a constant expression. Specification: 'Thread Positioning'.
+    """
+    raise DeviceOnlyError.of("tid")
+
+
+def grid_size(ndims: int) -> Any:
+    """The number of threads of the grid along x: an int32 for `ndims` 1; for 2 and 3 a tuple, along each axis.
+
+    `ndims` is a constant expression. Specification: 'Thread Positioning'.
+    """
+    raise DeviceOnlyError.of("grid_size")
+
+
+def _register(name: str) -> tuple[str, str, str]:
+    return tuple(f"{name}.{axis}" for axis in AXES)  # type: ignore[return-value]
+
+
+def _read(build: Lowering, name: str) -> Value:
+    return build.op(ops.REGISTER, UINT32, nonneg=True, name=name)
+
+
+def _vector_row(entity: DeviceValue, name: str) -> Intrinsic:
+    def infer(_: Sequence[Known]) -> Typed:
+        return Typed(of_type(Vector(UINT32, 3)))
+
+    def lower(build: Lowering, _: Sequence[Tree], __: Typed) -> Tree:
+        return tuple(_read(build, register) for register in _register(name))
+
+    return Intrinsic(entity, name, infer, lower, is_value=True)
+
+
+def _infer_axes(arguments: Sequence[Known]) -> Typed:
+    """Shared by `tid` and `grid_size`: ndims → an int32 or a tuple of them."""
+    ndims = constant_of(arguments[0], "ndims")
+    if ndims not in (1, 2, 3) or isinstance(ndims, bool):
+        raise CompileError(f"ndims is 1, 2 or 3, not {ndims!r}")
+    assert isinstance(ndims, int)
+    axis = of_type(INT32, nonneg=True)
+    result = axis if ndims == 1 else Known(Tuple((INT32,) * ndims), items=(axis,) * ndims)
+    return Typed(result, settings=(ndims,))
+
+
+def _each_axis(build: Lowering, typed: Typed, one: Any) -> Tree:
+    (ndims,) = typed.settings
+    assert isinstance(ndims, int)
+    values = tuple(_signed(build, one(build, axis)) for axis in AXES[:ndims])
+    return values[0] if ndims == 1 else values
+
+
+def _signed(build: Lowering, value: Value) -> Value:
+    """A position as int32: the contract promises that it is not negative, whatever LLVM can see."""
+    result = build.convert(value, INT32)
+    result.nonneg = True
+    return result
+
+
+def _position(build: Lowering, axis: str) -> Value:
+    start = build.sum(ops.MUL, _read(build, f"block_idx.{axis}"), _read(build, f"block_dim.{axis}"), exact=True)
+    return build.sum(ops.ADD, start, _read(build, f"thread_idx.{axis}"), exact=True)
+
+
+def _extent(build: Lowering, axis: str) -> Value:
+    return build.sum(ops.MUL, _read(build, f"grid_dim.{axis}"), _read(build, f"block_dim.{axis}"), exact=True)
+
+
+def _lower_tid(build: Lowering, _: Sequence[Tree], typed: Typed) -> Tree:
+    return _each_axis(build, typed, _position)
+
+
+def _lower_grid_size(build: Lowering, _: Sequence[Tree], typed: Typed) -> Tree:
+    return _each_axis(build, typed, _extent)
+
+
+ROWS = (
+    _vector_row(thread_idx, "thread_idx"),
+    _vector_row(block_idx, "block_idx"),
+    _vector_row(block_dim, "block_dim"),
+    _vector_row(grid_dim, "grid_dim"),
+    Intrinsic(tid, "tid", _infer_axes, _lower_tid),
+    Intrinsic(grid_size, "grid_size", _infer_axes, _lower_grid_size),
+)

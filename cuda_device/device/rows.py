@@ -1,0 +1,89 @@
+"""What a row of the device tables is: everything the compiler knows of one entity that programs can name.
+
+    Intrinsic(math.sqrt, "math.sqrt", infer=…, lower=…)
+
+`infer` gets what is known of the arguments and answers with what is known of the result, or raises `CompileError`
+(without a place: the caller adds it). `lower` writes the device operations. Rows import no LLVM.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import FunctionType
+from typing import TypeVar
+
+from ..errors import CompileError
+from ..ir.ops import Effect
+from ..types.known import Known
+from ..types.model import Number, Type
+from .lowering import Lowering, Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """An answer of `infer`: the result, which arguments exist at run time and as which type, and constants for `lower`."""
+
+    result: Known
+    operands: tuple[tuple[int, Type], ...] = ()
+    settings: tuple[object, ...] = ()
+
+
+T = TypeVar("T")
+Infer = Callable[[Sequence[Known]], Typed]
+Lower = Callable[[Lowering, Sequence[Tree], Typed], Tree]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Intrinsic:
+    """One entity. `arity` bounds positional arguments of a builtin; an entity of ours has its own Python signature.
+
+    `is_value`: naming the entity is using it (`thread_idx`); else it is called. `folds`: a call with constant builtin
+    numbers is evaluated by calling the entity itself.
+    """
+
+    entity: object
+    name: str
+    infer: Infer
+    lower: Lower
+    arity: tuple[int, int] = (0, 0)
+    effects: Effect = Effect.PURE
+    is_value: bool = False
+    folds: bool = False
+
+    def bind(self, positional: Sequence[T], named: Mapping[str, T], literal: Callable[[object], T]) -> list[T]:
+        """The arguments in the order of the parameters; `literal` makes an argument of a default."""
+        if isinstance(self.entity, FunctionType):
+            signature = inspect.signature(self.entity)
+            try:
+                bound = signature.bind(*positional, **named).arguments
+            except TypeError as error:
+                raise CompileError(f"{self.name}: {error}", help=f"write {self.name}{signature}") from None
+            parameters = signature.parameters.items()
+            return [bound[name] if name in bound else literal(parameter.default) for name, parameter in parameters]
+        low, high = self.arity
+        if named:
+            raise CompileError(f"{self.name} takes no keyword arguments in device code")
+        if not low <= len(positional) <= high:
+            count = str(low) if low == high else f"{low} to {high}"
+            raise CompileError(f"{self.name} takes {count} arguments, not {len(positional)}")
+        return list(positional)
+
+
+def number_of(known: Known, what: str) -> Number:
+    """The type of an argument that must be a number."""
+    if not isinstance(known.type, Number):
+        raise CompileError(f"{what} takes a number, not {known}")
+    return known.type
+
+
+def constant_of(known: Known, what: str) -> object:
+    """The value of an argument that must be a constant expression."""
+    if not known.constant:
+        raise CompileError(
+            f"{what} must be a constant expression",
+            help="use a literal, a global or closure variable, or a parameter with the type hint ConstExpr",
+        )
+    return known.python
+

@@ -1,0 +1,114 @@
+"""What goes wrong, told to the person who can mend it.
+
+A user's mistake is an `Error`; its message names the place, the reason and a remedy. A mistake of this compiler is a
+`CompilerBug`, which is not an `Error`: it asks to be reported.
+
+    kernel.py:7:12: CompileError: 'uint8' has no room for 300
+        7 |     x[i] = x[i] + 300
+                            ^^^
+      called from main (x: array<uint8, 1, C>) at kernel.py:12
+      help: write int16(x[i]) + 300, or a constant from 0 to 255
+"""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A place in the user's program: lines count from 1, columns from 0; 0 or -1 where the bytecode does not know."""
+
+    file: str
+    line: int
+    end_line: int = 0
+    column: int = -1
+    end_column: int = -1
+    function: str = ""
+    offset: int = -1
+
+    def __str__(self) -> str:
+        if self.line <= 0:
+            return f"{self.file}, bytecode offset {self.offset} of {self.function}"
+        return f"{self.file}:{self.line}" + (f":{self.column + 1}" if self.column >= 0 else "")
+
+    def excerpt(self) -> str:
+        """The source line with carets under the culprit; empty where there is no source (a REPL, `exec`)."""
+        source = linecache.getline(self.file, self.line).rstrip("\n") if self.line > 0 else ""
+        if not source.strip():
+            return ""
+        gutter = f"{self.line:6} | "
+        lines = [gutter + source]
+        if self.column >= 0:
+            # Columns count UTF-8 bytes; carets count characters.
+            start = len(source.encode()[: self.column].decode(errors="replace"))
+            stop = len(source)
+            if self.end_line == self.line and self.end_column > self.column:
+                stop = len(source.encode()[: self.end_column].decode(errors="replace"))
+            lines.append(" " * (len(gutter) + start) + "^" * max(1, stop - start))
+        return "\n".join(lines)
+
+
+NOWHERE = Location("<unknown>", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One frame of the chain of calls that leads to an error: a function, its arguments' types, where it was called."""
+
+    function: str
+    arguments: str
+    location: Location
+
+
+class Error(Exception):
+    """The base of every error that this package raises about a user's program."""
+
+
+class CompileError(Error):
+    """The user's device code cannot be compiled.
+
+    `reason` is one line; `location`, `help` and `chain` (innermost call first) say where, what to do, and how it was reached.
+    """
+
+    def __init__(
+        self, reason: str, location: Location = NOWHERE, help: str = "", chain: Sequence[Call] = ()
+    ) -> None:
+        self.reason, self.location, self.help, self.chain = reason, location, help, tuple(chain)
+        super().__init__(reason)
+
+    def __str__(self) -> str:
+        lines = [self.reason if self.location is NOWHERE else f"{self.reason}\n  at {self.location}"]
+        if self.location is not NOWHERE:
+            if self.location.function:
+                lines[0] += f", in {self.location.function}"
+            lines += [self.location.excerpt()]
+        lines += [f"  in {c.function}({c.arguments}), called from {c.location}" for c in self.chain]
+        lines += [f"  help: {self.help}"] if self.help else []
+        return "\n".join(line for line in lines if line)
+
+
+class LaunchError(Error, ValueError):
+    """A launch that cannot be made: its grid, block, shared memory, stream or arguments. Nothing was started."""
+
+
+class KernelError(Error):
+    """What a running kernel reported: an assertion, an exception, a deadlock, an error of checked mode."""
+
+
+class DeviceOnlyError(Error):
+    """A device only entity (specification, 'Device Only Entities') was used in host code."""
+
+    @classmethod
+    def of(cls, name: str) -> DeviceOnlyError:
+        """The error for the entity called `name`."""
+        return cls(f"{name} is usable in device code only: call it from a function that a @kernel runs")
+
+
+class CompilerBug(Exception):
+    """This compiler broke one of its own invariants. Not the user's fault."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(f"{message}\nThis is a bug in cuda_device, not in your program: please report it with the kernel.")

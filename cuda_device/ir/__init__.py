@@ -1,0 +1,1 @@
+"""One typed intermediate representation with three levels: python, typed, device."""

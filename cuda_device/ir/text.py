@@ -1,0 +1,210 @@
+"""The IR as text: `show` prints functions, `parse` reads them back, and `show(parse(show(f))) == show(f)`.
+
+    func @double(%x.0: float32) -> float32 typed {
+    ^0(%x.0: float32):
+      %1: float32 = py.binary {op="+"} %x.0 %x.0
+      return %1
+    }
+
+Python objects that have no literal (functions, modules, code objects) print as `$0`, `$1`, … in the order of the
+`objects` list, which `parse` takes back.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from collections.abc import Sequence
+
+from ..types import model as types
+from . import ops
+from .model import Block, Edge, Function, Module, Op, Value
+from .ops import Level
+
+
+def show(function: Function, objects: list[object] | None = None) -> str:
+    """The text of a function. Objects without a literal are appended to `objects`."""
+    return _Printer(objects if objects is not None else []).function(function)
+
+
+def show_module(module: Module) -> str:
+    """The text of every function of a module."""
+    return "\n".join(show(function) for function in module.functions)
+
+
+class _Printer:
+    def __init__(self, objects: list[object]) -> None:
+        self.objects = objects
+        self.names: dict[Value, str] = {}
+        self.labels: dict[Block, str] = {}
+
+    def function(self, function: Function) -> str:
+        self.labels = {block: f"^{i}" for i, block in enumerate(function.blocks)}
+        for block in function.blocks:
+            for value in (*block.params, *(result for op in block.ops for result in op.results)):
+                self.names[value] = f"%{value.hint}.{len(self.names)}" if value.hint else f"%{len(self.names)}"
+        flags = " kernel" if function.kernel else ""
+        assert function.level.name is not None
+        head = f"func @{function.name} -> {function.result}{flags} {function.level.name.lower()} {{\n"
+        return head + "".join(map(self.block, function.blocks)) + "}\n"
+
+    def block(self, block: Block) -> str:
+        params = ", ".join(map(self.typed, block.params))
+        return f"{self.labels[block]}({params}):\n" + "".join(f"  {self.op(op)}\n" for op in block.ops)
+
+    def op(self, op: Op) -> str:
+        words = [op.code.name]
+        if op.attributes:
+            words.append("{" + ", ".join(f"{k}={self.literal(v)}" for k, v in op.attributes.items()) + "}")
+        words += [self.names.get(value, "%?") for value in op.operands]
+        words += [self.edge(edge) for edge in op.successors]
+        results = ", ".join(map(self.typed, op.results))
+        return (f"{results} = " if results else "") + " ".join(words)
+
+    def typed(self, value: Value) -> str:
+        kind = "" if value.type is None else f": {value.type}"
+        return self.names[value] + kind + (" nonneg" if value.nonneg and _can_be_negative(value) else "")
+
+    def edge(self, edge: Edge) -> str:
+        arguments = ", ".join(self.names.get(value, "%?") for value in edge.arguments)
+        return f"{self.labels.get(edge.block, '^?')}({arguments})"
+
+    def literal(self, value: object) -> str:
+        match value:
+            case bool() | None | int() | str():
+                return repr(value) if not isinstance(value, str) else _quote(value)
+            case float():
+                return repr(value) if math.isfinite(value) else f"float({str(value)!r})"
+            case tuple():
+                return "(" + "".join(f"{self.literal(item)}, " for item in value).rstrip(" ") + ")"
+            case _ if isinstance(value, types.Type):
+                return f"<{value}>"
+            case _:
+                if not any(known is value for known in self.objects):
+                    self.objects.append(value)
+                return f"${next(i for i, known in enumerate(self.objects) if known is value)}"
+
+
+def _can_be_negative(value: Value) -> bool:
+    return not isinstance(value.type, types.Number) or value.type.signed
+
+
+def _quote(text: str) -> str:
+    return '"' + text.encode("unicode_escape").decode().replace('"', '\\"') + '"'
+
+
+def parse(text: str, objects: Sequence[object] = ()) -> Function:
+    """The function that prints as `text`. Raises `ValueError` with the line that cannot be read."""
+    return _Parser(text, objects).function()
+
+
+_HEAD = re.compile(r"func @(\S+) -> (.+?)( kernel)? (python|typed|device) \{")
+_TOKEN = re.compile(
+    r"""\s*(?:(?P<string>"(?:\\.|[^"\\])*")|(?P<object>\$\d+)|(?P<type><)|(?P<special>float\('-?(?:inf|nan)'\))
+    |(?P<number>-?\d[\w.+-]*)|(?P<word>[\w.]+)|(?P<mark>.))""",
+    re.VERBOSE,
+)
+
+
+class _Parser:
+    def __init__(self, text: str, objects: Sequence[object]) -> None:
+        self.lines = [line for line in text.splitlines() if line.strip()]
+        self.objects = objects
+        self.values: dict[str, Value] = {}
+        self.blocks: dict[str, Block] = {}
+
+    def function(self) -> Function:
+        head = _HEAD.fullmatch(self.lines[0].strip())
+        if not head:
+            raise ValueError(f"not the head of a function: {self.lines[0]!r}")
+        name, result, kernel, level = head.groups()
+        body = self.lines[1:-1]
+        self.blocks = {line.split("(", 1)[0]: Block() for line in body if line.startswith("^")}
+        block = Block()
+        for line in body:
+            try:
+                if line.startswith("^"):
+                    label, params = line.rstrip(": ").split("(", 1)
+                    block = self.blocks[label]
+                    block.params = [self.define(param) for param in _split(params.removesuffix(")"))]
+                else:
+                    block.ops.append(self.op(line.strip()))
+            except (KeyError, ValueError, SyntaxError) as error:
+                raise ValueError(f"cannot read {line!r}: {error}") from error
+        blocks = list(self.blocks.values())
+        return Function(name, blocks, Level[level.upper()], types.parse(result), bool(kernel))
+
+    def value(self, name: str) -> Value:
+        if name not in self.values:
+            hint = name[1:].rpartition(".")[0]
+            self.values[name] = Value(hint=hint)
+        return self.values[name]
+
+    def define(self, text: str) -> Value:
+        name, _, kind = text.strip().partition(": ")
+        plain = kind.removesuffix(" nonneg")
+        value = self.value(name.removesuffix(" nonneg"))
+        value.type = types.parse(plain) if plain else None
+        value.nonneg = text.endswith(" nonneg") or (isinstance(value.type, types.Number) and not value.type.signed)
+        return value
+
+    def op(self, line: str) -> Op:
+        results: list[Value] = []
+        if line.startswith("%"):
+            left, line = line.split(" = ", 1)
+            results = [self.define(result) for result in _split(left)]
+        name, _, rest = line.partition(" ")
+        attributes: dict[str, object] = {}
+        if rest.startswith("{"):
+            attributes, rest = self.attributes(rest)
+        successors = [
+            Edge(self.blocks[label], [self.value(name) for name in _split(arguments)])
+            for label, arguments in re.findall(r"(\^\d+)\(([^)]*)\)", rest)
+        ]
+        operands = [self.value(name) for name in re.sub(r"\^\d+\([^)]*\)", "", rest).split()]
+        return Op(ops.BY_NAME[name], operands, results, attributes, successors)
+
+    def attributes(self, text: str) -> tuple[dict[str, object], str]:
+        found: dict[str, object] = {}
+        at = 1
+        while text[at] != "}":
+            end = text.index("=", at)
+            key = text[at:end].strip(", ")
+            found[key], at = self.literal(text, end + 1)
+        return found, text[at + 1 :].strip()
+
+    def literal(self, text: str, at: int) -> tuple[object, int]:
+        token = _TOKEN.match(text, at)
+        assert token is not None
+        at = token.end()
+        if token["object"]:
+            return self.objects[int(token["object"][1:])], at
+        if token["string"]:
+            return token["string"][1:-1].replace('\\"', '"').encode().decode("unicode_escape"), at
+        if token["special"]:
+            return float(token["special"][7:-2]), at
+        if token["type"]:
+            end = text.index(">", at)
+            while text.count("<", at - 1, end + 1) != text.count(">", at - 1, end + 1):
+                end = text.index(">", end + 1)
+            return types.parse(text[at:end]), end + 1
+        if token["mark"] == "(":
+            items: list[object] = []
+            while text[at] != ")":
+                item, at = self.literal(text, at)
+                items.append(item)
+                at = re.compile(r",?\s*").match(text, at).end()  # type: ignore[union-attr]
+            return tuple(items), at + 1
+        return ast.literal_eval(token["number"] or token["word"]), at
+
+
+def _split(text: str) -> list[str]:
+    """`text` at its commas, those inside angle brackets left alone."""
+    parts, depth, start = [], 0, 0
+    for i, character in enumerate(text):
+        depth += (character == "<") - (character == ">")
+        if character == "," and depth == 0:
+            parts.append(text[start:i])
+            start = i + 1
+    return [part.strip() for part in (*parts, text[start:]) if part.strip()]

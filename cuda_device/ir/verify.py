@@ -1,0 +1,227 @@
+"""What must be true of the IR between passes. `verify` raises a `CompilerBug` that shows the function with the error in it.
+
+1. Structure: a function has blocks; a block ends with a terminator and has no other; each operation has the operands,
+   results, attributes and successors that its row says.
+2. Level: every operation is legal at the function's level; values have types, except at the python level, where none has.
+3. Single assignment: a value is defined once.
+4. Dominance: a value is defined on every way to its use; at the python level in the same block.
+5. Edges: a jump passes as many arguments as the block has parameters, of the same types; none leads to the entry block.
+6. Types (device level): arithmetic has one type, comparisons give bools, memory is reached by references.
+7. Calls: the callee exists, takes such arguments and gives such a result; `return` gives what the function promises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from ..errors import CompilerBug
+from ..types.model import BOOL, NONE, Ref, Tuple
+from . import ops
+from .model import Block, Function, Module, Op, Value
+from .ops import Effect, Level
+from .text import show
+
+Complaint = tuple[Op | None, str]
+
+
+def verify(module: Module) -> None:
+    """Checks every function of a module. Raises `CompilerBug` with all that is wrong in the first bad one."""
+    for function in module.functions:
+        complaints = list(check(function, module))
+        if complaints:
+            raise CompilerBug(_report(function, complaints))
+
+
+def check(function: Function, module: Module | None = None) -> Iterator[Complaint]:
+    """All that is wrong with a function; calls are checked against `module` if there is one."""
+    structure = list(_structure(function))
+    yield from structure
+    if structure:  # the other rules walk a sound structure
+        return
+    for rule in (_level, _single_assignment, _dominance, _edges):
+        yield from rule(function)
+    if function.level is Level.DEVICE:
+        yield from _types(function)
+    if function.level is not Level.PYTHON:
+        yield from _calls(function, module)
+
+
+def _report(function: Function, complaints: list[Complaint]) -> str:
+    lines = show(function).splitlines()
+    where: dict[int, list[str]] = {}
+    number = 1
+    position: dict[int, int] = {}
+    for block in function.blocks:
+        number += 1
+        for op in block.ops:
+            position[id(op)] = number
+            number += 1
+    for op, text in complaints:
+        where.setdefault(position.get(id(op), 1), []).append(f"  ^^^ {text}")
+    shown = []
+    for i, line in enumerate(lines, 1):
+        shown += [line, *where.get(i, [])]
+    return f"the IR of {function.name} is wrong\n" + "\n".join(shown)
+
+
+def _structure(function: Function) -> Iterator[Complaint]:
+    if not function.blocks:
+        yield None, "the function has no blocks"
+    for block in function.blocks:
+        if not block.ops or Effect.TERMINATES not in block.ops[-1].code.effects:
+            yield (block.ops[-1] if block.ops else None), "the block does not end with a terminator"
+        for op in block.ops[:-1]:
+            if Effect.TERMINATES in op.code.effects:
+                yield op, "a terminator within the block"
+        for op in block.ops:
+            yield from _row(op)
+
+
+def _row(op: Op) -> Iterator[Complaint]:
+    row = op.code
+    if row.operands not in (ops.MANY, len(op.operands)):
+        yield op, f"{row.name} has {row.operands} operands, not {len(op.operands)}"
+    if row.results not in (ops.MANY, len(op.results)):
+        yield op, f"{row.name} has {row.results} results, not {len(op.results)}"
+    if row.successors != len(op.successors):
+        yield op, f"{row.name} has {row.successors} successors, not {len(op.successors)}"
+    for name in op.attributes:
+        if name not in row.attributes:
+            yield op, f"{row.name} has no attribute {name!r}"
+
+
+def _level(function: Function) -> Iterator[Complaint]:
+    typed = function.level is not Level.PYTHON
+    for block in function.blocks:
+        for op in block.ops:
+            if function.level not in op.code.levels:
+                yield op, f"{op.code.name} is not legal at this level"
+        for value in (*block.params, *(result for op in block.ops for result in op.results)):
+            if (value.type is not None) != typed:
+                yield None, "a value without a type" if typed else "a value with a type"
+
+
+def _single_assignment(function: Function) -> Iterator[Complaint]:
+    seen: set[Value] = set()
+    for block in function.blocks:
+        definitions = [(None, value) for value in block.params]
+        definitions += [(op, value) for op in block.ops for value in op.results]  # type: ignore[misc]
+        for op, value in definitions:
+            if value in seen:
+                yield op, "a value is defined twice"
+            seen.add(value)
+
+
+def _dominance(function: Function) -> Iterator[Complaint]:
+    """Forward data flow over blocks: what is defined on every way to a block's start."""
+    every = {value for block in function.blocks for value in _defined(block)}
+    available = {block: set(every) for block in function.blocks}
+    available[function.blocks[0]] = set()
+    changed = function.level is not Level.PYTHON
+    while changed:
+        changed = False
+        for block in function.blocks:
+            after = available[block] | set(_defined(block))
+            for edge in block.successors:
+                narrowed = available[edge.block] & after
+                changed |= len(narrowed) != len(available[edge.block])
+                available[edge.block] = narrowed
+    for block in function.blocks:
+        known = (available[block] if function.level is not Level.PYTHON else set()) | set(block.params)
+        for op in block.ops:
+            used = [*op.operands, *(value for edge in op.successors for value in edge.arguments)]
+            if any(value not in known for value in used):
+                yield op, "a value is used before it is defined"
+            known.update(op.results)
+
+
+def _defined(block: Block) -> Iterator[Value]:
+    yield from block.params
+    for op in block.ops:
+        yield from op.results
+
+
+def _edges(function: Function) -> Iterator[Complaint]:
+    blocks = set(function.blocks)
+    for op in function.ops():
+        for edge in op.successors:
+            if edge.block not in blocks:
+                yield op, "a jump out of the function"
+            elif edge.block is function.blocks[0]:
+                yield op, "a jump to the entry block"
+            elif len(edge.arguments) != len(edge.block.params):
+                yield op, f"{len(edge.arguments)} arguments for {len(edge.block.params)} parameters"
+            else:
+                for argument, param in zip(edge.arguments, edge.block.params, strict=True):
+                    if argument.type != param.type:
+                        yield op, f"an argument of {argument.type} for a parameter of {param.type}"
+        if op.code is ops.BRANCH and function.level is not Level.PYTHON and op.operands[0].type != BOOL:
+            yield op, f"a branch on {op.operands[0].type}"
+
+
+_SAME = (
+    ops.ADD, ops.SUB, ops.MUL, ops.DIV, ops.QUOTIENT, ops.REMAINDER, ops.AND, ops.OR, ops.XOR, ops.SHL, ops.SHR, ops.NEG,
+    ops.MATH,
+)  # fmt: skip
+
+
+def _types(function: Function) -> Iterator[Complaint]:
+    for op in function.ops():
+        rule = _TYPE_RULES.get(op.code)
+        if rule is not None and not rule(op):
+            kinds = ", ".join(str(value.type) for value in op.operands)
+            yield op, f"{op.code.name} cannot take ({kinds}) to {', '.join(str(r.type) for r in op.results)}"
+
+
+def _is_same(op: Op) -> bool:
+    return all(operand.type == op.result.type for operand in op.operands)
+
+
+def _is_comparison(op: Op) -> bool:
+    return op.operands[0].type == op.operands[1].type and op.result.type == BOOL
+
+
+def _is_selection(op: Op) -> bool:
+    condition, a, b = op.operands
+    return condition.type == BOOL and a.type == b.type == op.result.type
+
+
+def _is_load(op: Op) -> bool:
+    reference = op.operands[0].type
+    return isinstance(reference, Ref) and reference.pointee == op.result.type
+
+
+def _is_store(op: Op) -> bool:
+    reference = op.operands[0].type
+    return isinstance(reference, Ref) and reference.pointee == op.operands[1].type
+
+
+def _is_step(op: Op) -> bool:
+    return isinstance(op.operands[0].type, Ref) and op.operands[0].type == op.result.type
+
+
+_TYPE_RULES: dict[ops.Opcode, Callable[[Op], bool]] = {
+    **dict.fromkeys(_SAME, _is_same),
+    ops.COMPARE: _is_comparison,
+    ops.SELECT: _is_selection,
+    ops.LOAD: _is_load,
+    ops.STORE: _is_store,
+    ops.ELEMENT: _is_step,
+    ops.BYTES: _is_step,
+}
+
+
+def _calls(function: Function, module: Module | None) -> Iterator[Complaint]:
+    for op in function.ops():
+        if op.code is ops.RETURN:
+            given = [value.type for value in op.operands]
+            promised = [] if function.result in (NONE, Tuple(())) else [function.result]
+            if given != promised:
+                yield op, f"returns {', '.join(map(str, given)) or 'nothing'}, not {function.result}"
+        if op.code is not ops.CALL or module is None:
+            continue
+        callee = next((f for f in module.functions if f.name == op.attributes["callee"]), None)
+        if callee is None:
+            yield op, f"no function is called {op.attributes['callee']}"
+        elif [value.type for value in op.operands] != [value.type for value in callee.params]:
+            yield op, f"the arguments are not those of {callee.name}"

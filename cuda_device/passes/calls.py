@@ -1,0 +1,78 @@
+"""Calls: of entities in the device tables, and of Python functions, whose parameters are bound as Python binds them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import FunctionType
+
+import numpy as np
+
+from ..bytecode.to_ir import parameter_names
+from ..device.rows import Intrinsic
+from ..device.table import find
+from ..errors import CompileError
+from ..types.model import Number, Static
+from .frame import Cell, Frame
+
+
+def call(frame: Frame, function: Cell, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """Calls whatever `function` is known to be."""
+    known = function.known
+    if not isinstance(known.type, Static):
+        raise CompileError(f"{known} cannot be called")
+    row = find(known.value)
+    if row is None:
+        return frame.program.call(frame, known.value, positional, named)
+    folded = _fold(frame, row, positional) if row.folds and not named else None
+    if folded is not None:
+        return folded
+    arguments = row.bind(positional, named, frame.literal)
+    return frame.intrinsic(row, row.infer([cell.known for cell in arguments]), arguments)
+
+
+def _fold(frame: Frame, row: Intrinsic, cells: Sequence[Cell]) -> Cell | None:
+    """The result of calling the entity itself on constant builtin numbers."""
+    for cell in cells:
+        type = cell.known.type
+        if not (cell.known.constant and isinstance(type, Number) and type.builtin):
+            return None
+    values = [cell.known.value for cell in cells]
+    assert callable(row.entity)
+    try:
+        with np.errstate(all="ignore"):
+            return frame.literal(row.entity(*values))
+    except OverflowError as error:
+        if isinstance(row.entity, type):
+            raise CompileError(f"{row.name} has no room for the constant {values[0]}") from error
+        return None
+    except (ValueError, ArithmeticError, TypeError):
+        return None
+
+
+def bind(frame: Frame, function: FunctionType, positional: Sequence[Cell], named: Mapping[str, Cell]) -> list[Cell]:
+    """A cell for each parameter of a Python function; defaults are constants."""
+    code = function.__code__
+    names = parameter_names(code)
+    shown = function.__qualname__
+    if len(positional) > code.co_argcount:
+        raise CompileError(f"{shown} takes {code.co_argcount} arguments, not {len(positional)}")
+    bound = dict(zip(names, positional, strict=False))
+    for name, cell in named.items():
+        if name in bound:
+            raise CompileError(f"{shown} got two values for its parameter {name!r}")
+        if name not in names or names.index(name) < code.co_posonlyargcount:
+            raise CompileError(f"{shown} has no parameter {name!r} that can be named")
+        bound[name] = cell
+    defaults = defaults_of(function)
+    missing = [name for name in names if name not in bound and name not in defaults]
+    if missing:
+        raise CompileError(f"{shown} lacks an argument for {', '.join(map(repr, missing))}")
+    return [bound[name] if name in bound else frame.literal(defaults[name]) for name in names]
+
+
+def defaults_of(function: FunctionType) -> dict[str, object]:
+    """The default value of each parameter that has one."""
+    code = function.__code__
+    names = code.co_varnames[: code.co_argcount]
+    defaults = function.__defaults__ or ()
+    return dict(zip(names[len(names) - len(defaults) :], defaults, strict=True)) | (function.__kwdefaults__ or {})

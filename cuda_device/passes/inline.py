@@ -1,0 +1,83 @@
+"""Inlines, at the device level, every call of a function that may suspend: the CPU stream makes a coroutine of the kernel
+alone, and only in the kernel's own body can a thread wait.
+
+    %2 = call {callee="wait_and_add"} %0      →      the blocks of wait_and_add, with its returns as jumps
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..errors import CompileError
+from ..ir import ops
+from ..ir.model import Block, Edge, Function, Module, Op, Value
+from ..ir.ops import Effect
+
+
+def run(module: Module) -> Module:
+    """The module with suspending callees gone; changes its functions. Recursion that suspends is a `CompileError`."""
+    for function in module.functions:
+        _expand(module, function, (function.name,))
+    kept = [f for f in module.functions if f is module.main or Effect.SUSPENDS not in f.effects]
+    return Module(kept)
+
+
+def _expand(module: Module, function: Function, stack: tuple[str, ...]) -> None:
+    """Inlines into `function`; `stack` names the functions that wait for it."""
+    blocks = list(function.blocks)
+    while blocks:
+        block = blocks.pop()
+        for at, op in enumerate(block.ops):
+            if op.code is ops.CALL and Effect.SUSPENDS in module[str(op.attributes["callee"])].effects:
+                callee = module[str(op.attributes["callee"])]
+                if callee.name in stack:
+                    raise CompileError(
+                        f"{callee.shown} calls itself and waits for other threads",
+                        op.location,
+                        "write the recursion as a loop, or move the barrier out of it",
+                    )
+                _expand(module, callee, (*stack, callee.name))
+                blocks.append(_inline(function, block, at, callee))
+                break
+
+
+def _inline(function: Function, block: Block, at: int, callee: Function) -> Block:
+    """Replaces the call `block.ops[at]`; returns the block that goes on after it."""
+    call = block.ops[at]
+    after = Block(list(call.results), block.ops[at + 1 :])
+    copy = _Copy({}, {old: Block() for old in callee.blocks})
+    for old, new in copy.blocks.items():
+        copy.fill(old, new, after)
+    del block.ops[at:]
+    block.ops.append(Op(ops.JUMP, successors=[Edge(copy.blocks[callee.blocks[0]], list(call.operands))], location=call.location))
+    if callee.blocks and not any(op.code is ops.RETURN and op.operands for op in callee.ops()):
+        after.params = []
+        if call.results and any(value in call.results for op in function.ops() for value in op.operands):
+            raise AssertionError("a call's missing result is used")
+    position = function.blocks.index(block) + 1
+    function.blocks[position:position] = [*copy.blocks.values(), after]
+    return after
+
+
+@dataclass(slots=True)
+class _Copy:
+    """A copy of a function's blocks under new names."""
+
+    values: dict[Value, Value]
+    blocks: dict[Block, Block]
+
+    def value(self, old: Value) -> Value:
+        if old not in self.values:
+            self.values[old] = Value(old.type, old.hint, old.nonneg)
+        return self.values[old]
+
+    def fill(self, old: Block, new: Block, after: Block) -> None:
+        new.params = [self.value(param) for param in old.params]
+        for op in old.ops:
+            operands = [self.value(operand) for operand in op.operands]
+            if op.code is ops.RETURN:
+                new.ops.append(Op(ops.JUMP, successors=[Edge(after, operands)], location=op.location))
+                continue
+            results = [self.value(result) for result in op.results]
+            edges = [Edge(self.blocks[e.block], [self.value(a) for a in e.arguments]) for e in op.successors]
+            new.ops.append(Op(op.code, operands, results, dict(op.attributes), edges, op.location))

@@ -1,0 +1,350 @@
+"""Lowering: typed IR → device IR, where values are numbers and addresses and operations are a machine's.
+
+Tuples, arrays, ranges and None fall apart into their leaves (`device.lowering.Tree`), also as parameters of functions
+and blocks; Python's operators become sequences of machine operations; rows of the device tables lower themselves.
+
+    %2: float32 = py.getitem %x %i       →     %3: int64 = convert %i
+                                               %4: ref<global, float32> = element %x %3
+                                               %5: float32 = load %4
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..device import math as device_math
+from ..device.lowering import ArrayTree, Lowering, Tree, flatten, grow
+from ..device.rows import Typed
+from ..device.table import BY_NAME
+from ..errors import CompilerBug
+from ..ir import ops
+from ..ir.model import Block, Edge, Function, Module, Op, Value
+from ..ir.ops import Effect, Level
+from ..types.known import of_type
+from ..types.layout import leaves
+from ..types.model import BOOL, Array, Kind, Number, RangeIterator, Tuple
+from .simplify import simplify
+
+Rule = Callable[["_Lowerer", Op], None]
+
+
+def run(module: Module) -> Module:
+    """The device-level module of a typed one."""
+    lowered = Module([_Lowerer(function).function() for function in module.functions])
+    _number_places(lowered)
+    return lowered
+
+
+def _number_places(module: Module) -> None:
+    """Numbers what copies of a function's body must share: places where threads wait, and shared arrays."""
+    waiting = (op for function in module.functions for op in function.ops() if Effect.SUSPENDS in op.code.effects)
+    for number, op in enumerate(waiting, 1):
+        op.attributes["place"] = number
+    arrays = (op for function in module.functions for op in function.ops() if op.code is ops.SHARED)
+    for number, op in enumerate(arrays):
+        op.attributes["number"] = number
+
+
+class _Lowerer:
+    """Lowers one function: `trees` maps typed values to what they have become."""
+
+    def __init__(self, source: Function) -> None:
+        self.source = source
+        self.trees: dict[Value, Tree] = {}
+        self.blocks = {id(block): Block() for block in source.blocks}
+        self.constants: dict[Value, object] = {}
+        self.build = Lowering(Block())
+
+    def function(self) -> Function:
+        source = self.source
+        for block in source.blocks:
+            target = self.blocks[id(block)]
+            for param in block.params:
+                self.trees[param] = self.parameter(target, param)
+        for block in source.blocks:
+            self.build = Lowering(self.blocks[id(block)])
+            for op in block.ops:
+                self.build.location = op.location
+                RULES[op.code](self, op)
+        result = leaves(source.result)
+        lowered = Function(
+            source.name,
+            [self.blocks[id(block)] for block in source.blocks],
+            Level.DEVICE,
+            result[0] if len(result) == 1 else Tuple(result) if result else source.result,
+            source.kernel,
+        )
+        lowered.signature, lowered.shown, lowered.location = source.signature, source.shown, source.location
+        lowered.effects = source.effects
+        simplify(lowered)
+        return lowered
+
+    def parameter(self, block: Block, param: Value) -> Tree:
+        assert param.type is not None
+        parts = [Value(leaf, param.hint) for leaf in leaves(param.type)]
+        if isinstance(param.type, Number):
+            parts[0].nonneg = param.nonneg
+        if isinstance(param.type, Array):
+            for extent in parts[1 : 1 + param.type.ndim]:
+                extent.nonneg = True
+        block.params += parts
+        return grow(param.type, iter(parts))
+
+    def value(self, value: Value) -> Value:
+        """The tree of a number."""
+        tree = self.trees[value]
+        assert isinstance(tree, Value)
+        return tree
+
+    def array(self, value: Value) -> tuple[ArrayTree, Array]:
+        """The tree of an array."""
+        tree = self.trees[value]
+        assert isinstance(tree, ArrayTree) and isinstance(value.type, Array)
+        return tree, value.type
+
+    def define(self, op: Op, tree: Tree) -> None:
+        """Gives the operation's only result its tree, which keeps what inference knew."""
+        result = op.result
+        if isinstance(tree, Value) and result.nonneg and not tree.nonneg:
+            tree.nonneg = True
+        self.trees[result] = tree
+
+
+def _const(lowerer: _Lowerer, op: Op) -> None:
+    type = op.result.type
+    assert type is not None
+    value = op.attributes["value"]
+    lowerer.constants[op.result] = value
+    if isinstance(type, Number):
+        lowerer.trees[op.result] = lowerer.build.number(type, value)
+    else:  # None, or a variable that has no value on this way
+        zeros = (lowerer.build.const(leaf, 0) for leaf in leaves(type))
+        lowerer.trees[op.result] = grow(type, zeros)
+
+
+def _convert(lowerer: _Lowerer, op: Op) -> None:
+    assert isinstance(op.result.type, Number)
+    lowerer.define(op, lowerer.build.convert(lowerer.value(op.operands[0]), op.result.type))
+
+
+def _make(lowerer: _Lowerer, op: Op) -> None:
+    lowerer.define(op, tuple(lowerer.trees[operand] for operand in op.operands))
+
+
+def _field(lowerer: _Lowerer, op: Op) -> None:
+    tree, index = lowerer.trees[op.operands[0]], op.attributes["index"]
+    assert isinstance(tree, tuple) and isinstance(index, int)
+    lowerer.define(op, tree[index])
+
+
+def _extent(lowerer: _Lowerer, op: Op) -> None:
+    tree, _ = lowerer.array(op.operands[0])
+    lowerer.define(op, tree.extents[int(str(op.attributes["axis"]))])
+
+
+def _stride(lowerer: _Lowerer, op: Op) -> None:
+    tree, array = lowerer.array(op.operands[0])
+    lowerer.define(op, lowerer.build.strides(tree, array)[int(str(op.attributes["axis"]))])
+
+
+def _unary(lowerer: _Lowerer, op: Op) -> None:
+    build, value = lowerer.build, lowerer.value(op.operands[0])
+    number = value.type
+    assert isinstance(number, Number)
+    match op.attributes["op"]:
+        case "not":
+            result = build.binary(ops.XOR, value, build.number(BOOL, True))
+        case "-" if number.is_float:
+            result = build.op(ops.NEG, number, value)
+        case "-":
+            result = build.sum(ops.SUB, build.number(number, 0), value)
+        case "~":
+            result = build.binary(ops.XOR, value, build.number(number, -1 if number.signed else number.high))
+        case other:
+            raise CompilerBug(f"no unary operator {other}")
+    lowerer.define(op, result)
+
+
+_SUMS = {"+": ops.ADD, "-": ops.SUB, "*": ops.MUL}
+_PLAIN = {"/": ops.DIV, "&": ops.AND, "|": ops.OR, "^": ops.XOR}
+_SHIFTS = {"<<": ops.SHL, ">>": ops.SHR}
+
+
+def _binary(lowerer: _Lowerer, op: Op) -> None:
+    build, sign = lowerer.build, str(op.attributes["op"])
+    a, b = (lowerer.value(operand) for operand in op.operands)
+    type = op.result.type
+    assert isinstance(type, Number)
+    if sign in _SUMS:
+        # A builtin integer never leaves its range (the specification leaves it undefined), so LLVM may widen it.
+        result = build.sum(_SUMS[sign], a, b, exact=type.builtin and type.is_integer)
+    elif sign in _PLAIN:
+        result = build.binary(_PLAIN[sign], a, b)
+    elif sign in _SHIFTS:
+        result = build.shift(_SHIFTS[sign], a, b, lowerer.constants.get(op.operands[1]))
+    elif sign == "**":
+        result = device_math.call(build, "pow", a, b)
+    else:
+        result = build.floor_divide(a, b) if sign == "//" else build.modulo(a, b)
+    lowerer.define(op, result)
+
+
+def _compare(lowerer: _Lowerer, op: Op) -> None:
+    a, b = (lowerer.value(operand) for operand in op.operands)
+    lowerer.define(op, lowerer.build.exact_compare(str(op.attributes["op"]), a, b))
+
+
+def _truth(lowerer: _Lowerer, op: Op) -> None:
+    lowerer.define(op, lowerer.build.truth(lowerer.value(op.operands[0])))
+
+
+def _getitem(lowerer: _Lowerer, op: Op) -> None:
+    owner, *indices = op.operands
+    tree, array = lowerer.array(owner)
+    address = lowerer.build.address(tree, array, [lowerer.value(index) for index in indices])
+    loaded = lowerer.build.op(ops.LOAD, leaves(array.dtype)[0], address)
+    lowerer.define(op, loaded)
+
+
+def _setitem(lowerer: _Lowerer, op: Op) -> None:
+    owner, *indices, item = op.operands
+    tree, array = lowerer.array(owner)
+    address = lowerer.build.address(tree, array, [lowerer.value(index) for index in indices])
+    lowerer.build.effect(ops.STORE, address, lowerer.value(item))
+
+
+def _iter(lowerer: _Lowerer, op: Op) -> None:
+    """A range → the next item, whether there is one, and the end or the distance left (see `_next`)."""
+    lowerer.define(op, lowerer.trees[op.operands[0]])
+
+
+def _next(lowerer: _Lowerer, op: Op) -> None:
+    """One step of a range.
+
+    A step of 1 or -1 gives LLVM's canonical loop. Any other might step over the end of the type, so the iterator that
+    has too little left to step stands at its end instead.
+    """
+    build = lowerer.build
+    iterator = lowerer.trees[op.operands[0]]
+    assert isinstance(iterator, tuple) and isinstance(op.operands[0].type, RangeIterator)
+    item, stop, step = iterator
+    assert isinstance(item, Value) and isinstance(stop, Value) and isinstance(step, Value)
+    known = op.attributes["step"]
+    more = _has_more(build, item, stop, step, known)
+    if known in (1, -1):
+        after = build.sum(ops.ADD, item, build.number(item.type, known), exact=True) if known == 1 else _down(build, item)
+    else:
+        after = _step(build, item, stop, step, known)
+    for result, tree in zip(op.results, (more, item, (after, stop, step)), strict=True):
+        lowerer.trees[result] = tree
+    item.nonneg |= op.results[1].nonneg
+
+
+def _down(build: Lowering, item: Value) -> Value:
+    """The item before. Below zero an unsigned range ends by wrapping, so it is not exact."""
+    return build.sum(ops.SUB, item, build.number(_number(item), 1), exact=_number(item).signed)
+
+
+def _number(value: Value) -> Number:
+    assert isinstance(value.type, Number)
+    return value.type
+
+
+def _by_direction(build: Lowering, step: Value, known: object, up: Callable[[], Value], down: Callable[[], Value]) -> Value:
+    """`up()` for a positive step, `down()` for a negative one; a step that only run time knows selects."""
+    if not _number(step).signed or (isinstance(known, int) and known > 0):
+        return up()
+    if isinstance(known, int):
+        return down()
+    return build.select(build.compare(">", step, build.number(_number(step), 0)), up(), down())
+
+
+def _has_more(build: Lowering, item: Value, stop: Value, step: Value, known: object) -> Value:
+    return _by_direction(
+        build, step, known, lambda: build.compare("<", item, stop), lambda: build.compare(">", item, stop)
+    )
+
+
+def _step(build: Lowering, item: Value, stop: Value, step: Value, known: object) -> Value:
+    """item + step, or stop where that would pass it: distances are unsigned, so nothing overflows."""
+    unsigned = Number(Kind.UINT, _number(item).bits)
+
+    def left(end: Value, start: Value, stride: Value) -> Value:
+        distance = build.sum(ops.SUB, build.convert(end, unsigned), build.convert(start, unsigned))
+        return build.compare(">", distance, build.convert(stride, unsigned))
+
+    if isinstance(known, int):
+        step = build.number(_number(step), known)
+    room = _by_direction(
+        build,
+        step,
+        known,
+        lambda: left(stop, item, step),
+        lambda: left(item, stop, build.sum(ops.SUB, build.number(_number(step), 0), step)),
+    )
+    return build.select(room, build.sum(ops.ADD, item, step), stop)
+
+
+def _intrinsic(lowerer: _Lowerer, op: Op) -> None:
+    assert op.result.type is not None
+    row = BY_NAME[str(op.attributes["name"])]
+    settings = op.attributes.get("settings", ())
+    assert isinstance(settings, tuple)
+    typed = Typed(of_type(op.result.type, op.result.nonneg), settings=settings)
+    lowerer.define(op, row.lower(lowerer.build, [lowerer.trees[operand] for operand in op.operands], typed))
+
+
+def _call(lowerer: _Lowerer, op: Op) -> None:
+    operands = [leaf for operand in op.operands for leaf in flatten(lowerer.trees[operand])]
+    type = op.result.type
+    assert type is not None
+    parts = leaves(type)
+    result = Value(parts[0] if len(parts) == 1 else Tuple(parts))
+    lowerer.build.append(Op(ops.CALL, operands, [result], dict(op.attributes), [], op.location))
+    if len(parts) == 1:
+        result.nonneg = op.result.nonneg
+        lowerer.trees[op.result] = grow(type, iter([result]))
+        return
+    fields = [lowerer.build.op(ops.FIELD, part, result, index=i) for i, part in enumerate(parts)]
+    lowerer.trees[op.result] = grow(type, iter(fields))
+
+
+def _edges(lowerer: _Lowerer, op: Op) -> list[Edge]:
+    return [
+        Edge(
+            lowerer.blocks[id(edge.block)],
+            [leaf for argument in edge.arguments for leaf in flatten(lowerer.trees[argument])],
+        )
+        for edge in op.successors
+    ]
+
+
+def _end(lowerer: _Lowerer, op: Op) -> None:
+    operands = [leaf for operand in op.operands for leaf in flatten(lowerer.trees[operand])]
+    if op.code is ops.RETURN and len(operands) > 1:
+        operands = [lowerer.build.op(ops.MAKE, Tuple(leaves(lowerer.source.result)), *operands)]
+    lowerer.build.append(Op(op.code, operands, [], {}, _edges(lowerer, op), op.location))
+
+
+RULES: dict[ops.Opcode, Rule] = {
+    ops.CONST: _const,
+    ops.CONVERT: _convert,
+    ops.MAKE: _make,
+    ops.FIELD: _field,
+    ops.EXTENT: _extent,
+    ops.STRIDE: _stride,
+    ops.PY_UNARY: _unary,
+    ops.PY_BINARY: _binary,
+    ops.PY_COMPARE: _compare,
+    ops.PY_TRUTH: _truth,
+    ops.PY_GETITEM: _getitem,
+    ops.PY_SETITEM: _setitem,
+    ops.PY_ITER: _iter,
+    ops.PY_NEXT: _next,
+    ops.INTRINSIC: _intrinsic,
+    ops.CALL: _call,
+    ops.JUMP: _end,
+    ops.BRANCH: _end,
+    ops.RETURN: _end,
+    ops.UNREACHABLE: _end,
+}

@@ -1,0 +1,103 @@
+"""Makes typed IR smaller without changing what it does: block parameters that are always one value, blocks in a row.
+
+Blocks of the python level share no values, so everything that lives passes through every block. Once types are known,
+a parameter that every way gives the same value is that value:
+
+    ^0(%n):                                ^0(%n):
+      jump ^1(%n, %0)                        jump ^1(%0)
+    ^1(%m, %i):                      →     ^1(%i):
+      branch … ^1(%m, %j) ^2(%m)             branch … ^1(%j) ^2()
+    ^2(%k): return %k                      ^2(): return %n
+"""
+
+from __future__ import annotations
+
+from ..ir.model import Block, Edge, Function, Value
+
+
+def simplify(function: Function) -> None:
+    """Changes the function in place."""
+    entries: dict[Block, list[Edge]] = {block: [] for block in function.blocks}
+    for block in function.blocks:
+        for edge in block.successors:
+            entries[edge.block].append(edge)
+    same = _drop_parameters(function, entries)
+    _merge_blocks(function, entries, same)
+    function.blocks = reverse_postorder(function.blocks[0])
+    for op in function.ops():
+        op.operands = [_final(value, same) for value in op.operands]
+        for edge in op.successors:
+            edge.arguments = [_final(value, same) for value in edge.arguments]
+
+
+def reverse_postorder(entry: Block) -> list[Block]:
+    """The blocks that can be reached: each, but for loops, after those that lead to it, so after what dominates it."""
+    order: list[Block] = []
+    seen = {entry}
+    stack = [(entry, iter([edge.block for edge in entry.successors]))]
+    while stack:
+        block, successors = stack[-1]
+        following = next((b for b in successors if b not in seen), None)
+        if following is None:
+            order.append(block)
+            stack.pop()
+        else:
+            seen.add(following)
+            stack.append((following, iter([edge.block for edge in following.successors])))
+    return order[::-1]
+
+
+def _final(value: Value, same: dict[Value, Value]) -> Value:
+    """What a value has become; shortens the path for the next look."""
+    path = []
+    while value in same:
+        path.append(value)
+        value = same[value]
+    for passed in path:
+        same[passed] = value
+    return value
+
+
+def _drop_parameters(function: Function, entries: dict[Block, list[Edge]]) -> dict[Value, Value]:
+    """Drops each parameter that has one value on all ways; returns what it is now."""
+    same: dict[Value, Value] = {}
+    users: dict[Value, list[tuple[Block, Value]]] = {}
+    todo = [(block, param) for block in function.blocks[1:] for param in block.params]
+    for block in function.blocks[1:]:
+        for edge in entries[block]:
+            for param, argument in zip(block.params, edge.arguments, strict=True):
+                users.setdefault(argument, []).append((block, param))
+    places = {param: i for block in function.blocks for i, param in enumerate(block.params)}
+    while todo:
+        block, param = todo.pop()
+        if param in same:
+            continue
+        values = {_final(edge.arguments[places[param]], same) for edge in entries[block]} - {param}
+        if len(values) == 1:
+            (same[param],) = values
+            waiting = users.pop(param, [])
+            users.setdefault(same[param], []).extend(waiting)
+            todo += waiting
+    for block in function.blocks[1:]:
+        kept = [i for i, param in enumerate(block.params) if param not in same]
+        block.params = [block.params[i] for i in kept]
+        for edge in entries[block]:
+            edge.arguments = [edge.arguments[i] for i in kept]
+    return same
+
+
+def _merge_blocks(function: Function, entries: dict[Block, list[Edge]], same: dict[Value, Value]) -> None:
+    """Appends each block that has one way in, from a block with one way out, to that block."""
+    gone: set[Block] = set()
+    for block in function.blocks:
+        if block in gone:
+            continue
+        while len(block.successors) == 1 and len(entries[block.successors[0].block]) == 1:
+            (edge,) = block.successors
+            if edge.block is block or edge.block is function.blocks[0]:
+                break
+            same.update(zip(edge.block.params, edge.arguments, strict=True))
+            block.ops.pop()
+            block.ops += edge.block.ops
+            gone.add(edge.block)
+    function.blocks = [block for block in function.blocks if block not in gone]

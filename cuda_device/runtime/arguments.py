@@ -1,0 +1,170 @@
+"""Arguments of a launch: what is known of each while compiling, and the leaves that travel to the kernel.
+
+    read(x, stream)    →   Argument(Known(array<float32, 1, C>), (address, length), keep=(x,))
+
+Leaves are packed like a C structure: the CPU stream's kernels read it as it is, the driver gets the address of each leaf.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from ..errors import LaunchError
+from ..types.host import number_of
+from ..types.known import Known, constant, of_type, tuple_of
+from ..types.layout import leaves
+from ..types.model import BOOL, FLOAT, INT, NONE, Kind, Layout, Number, Ref, Type
+from .array_view import ArrayView
+from .streams import GpuStream, Stream
+from .views import view_of
+
+Leaf = int | float | bool
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument: what the compiler may know of it, its leaves, and what must live until the kernel has ended."""
+
+    known: Known
+    leaves: tuple[Leaf, ...] = ()
+    views: tuple[ArrayView, ...] = ()
+
+
+def read(value: object, name: str, stream: Stream, *, is_constant: bool = False) -> Argument:
+    """The argument `value` of the parameter `name`. Raises `LaunchError` if it cannot be passed to a kernel on `stream`."""
+    if is_constant:
+        return Argument(_constant(value))
+    if isinstance(value, (bool, int, float, np.generic)):
+        return _number(value, name)
+    if value is None:
+        return Argument(constant(None))
+    if isinstance(value, tuple):
+        parts = [read(item, f"{name}[{i}]", stream) for i, item in enumerate(value)]
+        return Argument(
+            tuple_of(tuple(part.known for part in parts)),
+            tuple(leaf for part in parts for leaf in part.leaves),
+            tuple(view for part in parts for view in part.views),
+        )
+    return _array(value, name, stream)
+
+
+def _constant(value: object) -> Known:
+    if isinstance(value, np.generic):
+        return Known(number_of(type(value)), value.item())
+    return constant(value)
+
+
+def _number(value: object, name: str) -> Argument:
+    try:
+        number = number_of(type(value))
+    except TypeError as error:
+        raise LaunchError(f"the argument {name!r}: {error}") from None
+    plain = value.item() if isinstance(value, np.generic) else value
+    assert isinstance(plain, (bool, int, float))
+    if number == INT and not INT.low <= plain <= INT.high:
+        raise LaunchError(f"the argument {name!r} is {plain}: {_remedy(int(plain))}")
+    return Argument(_ANY[number], (plain,))
+
+
+# Known is immutable: one for each type serves all launches.
+_ANY = {number: of_type(number) for number in (BOOL, INT, FLOAT)} | {
+    Number(kind, bits): of_type(Number(kind, bits)) for kind in Kind for bits in (8, 16, 32, 64)
+}
+
+
+def _remedy(value: int) -> str:
+    for name, low, high in (("int64", -(1 << 63), 1 << 63), ("uint64", 0, 1 << 64)):
+        if low <= value < high:
+            return f"a Python int is 32 bits wide in device code; pass {name}({value})"
+    return "no integer type of device code is that wide"
+
+
+def _array(value: object, name: str, stream: Stream) -> Argument:
+    try:
+        view = view_of(value, stream.handle)
+    except TypeError as error:
+        raise LaunchError(f"the argument {name!r}: {error}") from None
+    if view is None:
+        raise LaunchError(
+            f"the argument {name!r} is a {type(value).__name__}, which device code cannot take: pass numbers, tuples, None, "
+            "or arrays with __dlpack__ or __cuda_array_interface__"
+        )
+    _check_memory(view, name, stream)
+    type_ = view.type
+    strides = view.strides if type_.layout is Layout.STRIDED else ()
+    known = of_type(type_)
+    return Argument(known, (view.data, *view.shape, *strides), (view,))
+
+
+def _check_memory(view: ArrayView, name: str, stream: Stream) -> None:
+    if isinstance(stream, GpuStream):
+        if not view.device.on_gpu:
+            raise LaunchError(
+                f"the argument {name!r} is in host memory, but the launch is on a GPU stream: copy it with "
+                "device.array(x, stream=…) or your framework, or launch on cpu_stream()"
+            )
+        if view.ordinal != stream.ordinal and view.size:
+            raise LaunchError(f"the argument {name!r} is on GPU {view.ordinal}, but the stream is on GPU {stream.ordinal}")
+    elif not view.device.on_host:
+        raise LaunchError(
+            f"the argument {name!r} is in GPU memory, but the launch is on a CPU stream: copy it to the host, or launch on "
+            "a GPU stream"
+        )
+    if view.data % view.itemsize or any(stride % view.itemsize for stride in view.strides if view.size):
+        raise LaunchError(
+            f"the argument {name!r}: its memory is not aligned to its {view.itemsize}-byte elements: copy it, as with .copy()"
+        )
+
+
+_CODES = {Kind.BOOL: "?", Kind.INT: "bhiq", Kind.UINT: "BHIQ", Kind.FLOAT: " efd"}
+
+
+def _code(leaf: Type) -> str:
+    if isinstance(leaf, Ref):
+        return "Q"
+    assert isinstance(leaf, Number)
+    codes = _CODES[leaf.kind]
+    return codes if leaf.kind is Kind.BOOL else codes[leaf.bits.bit_length() - 4]
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """How the leaves of a signature lie in a C structure."""
+
+    structure: struct.Struct
+    offsets: tuple[int, ...]
+
+    def pack(self, values: Sequence[Leaf]) -> ctypes.Array[ctypes.c_char]:
+        """A buffer with the values."""
+        buffer = ctypes.create_string_buffer(max(1, self.structure.size))
+        try:
+            self.structure.pack_into(buffer, 0, *values)
+        except (OverflowError, struct.error):
+            self.structure.pack_into(buffer, 0, *map(self._reduce, values))
+        return buffer
+
+    @staticmethod
+    def _reduce(value: Leaf) -> Leaf:
+        """A float that is too large for float32 is infinite there."""
+        return float(np.float32(value)) if isinstance(value, float) else value
+
+
+@lru_cache(maxsize=4096)
+def packing(types: tuple[Type, ...]) -> Packing:
+    """The packing of arguments of these types."""
+    codes = [_code(leaf) for type in types for leaf in leaves(type)]
+    offsets = []
+    for i, code in enumerate(codes):
+        offsets.append(struct.calcsize("@" + "".join(codes[: i + 1])) - struct.calcsize(code))
+    return Packing(struct.Struct("@" + "".join(codes)), tuple(offsets))
+
+
+def runtime_types(known: Iterable[Known]) -> tuple[Type, ...]:
+    """The types of the arguments that exist at run time."""
+    return tuple(k.type for k in known if not k.constant and k.type != NONE)

@@ -1,0 +1,155 @@
+"""`ArrayView`: what every array argument is reduced to, whoever made it.
+
+A view is an address, a shape, byte strides and an element type, with the object that keeps the memory alive. It says where
+the memory is and whose stream may still be writing it. Making one never copies data.
+
+    view = view_of(np.zeros((2, 3), np.float32))        # in views.py
+    view.shape, view.strides, view.layout               # (2, 3), (12, 4), Layout.C
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cuda_device.types.host import dtype_of_element, itemsize_of
+from cuda_device.types.model import Array, Layout, Type
+
+# No access is wider, and cudaMalloc promises no more: an alignment beyond it is of no use.
+MOST_ALIGNMENT = 256
+
+
+class Device(enum.Enum):
+    """The memory that an array lies in, and with it which processors reach it."""
+
+    HOST = "host memory"
+    CUDA = "GPU memory"
+    PINNED = "pinned host memory"
+    MANAGED = "managed memory"
+
+    @property
+    def on_host(self) -> bool:
+        """Whether this machine's CPU may read and write the memory."""
+        return self is not Device.CUDA
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether a kernel on the GPU may read and write the memory."""
+        return self is not Device.HOST
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ArrayView:
+    """An array in somebody's memory.
+
+    `data` is the address of the element [0, 0, …] (0 if the array has no elements), `strides` are in bytes, and `ordinal` is
+    the GPU's number (0 in host memory). `stream` is the handle of the stream whose work must end before the data may be used,
+    or None if nothing has to be waited for. The memory lives as long as `keep_alive`.
+    """
+
+    data: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    element: Type
+    readonly: bool = False
+    device: Device = Device.HOST
+    ordinal: int = 0
+    keep_alive: object = None
+    stream: int | None = None
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def itemsize(self) -> int:
+        """The bytes of one element."""
+        return itemsize_of(self.element)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all elements, gaps between them not counted."""
+        return self.size * self.itemsize
+
+    @property
+    def layout(self) -> Layout:
+        """How the elements follow each other; an array that is both C and F contiguous counts as C."""
+        return layout_of(self.shape, self.strides, self.itemsize)
+
+    @property
+    def type(self) -> Array:
+        """The type of this array as an argument."""
+        return Array(self.element, self.ndim, self.layout, self.readonly)
+
+    @property
+    def alignment(self) -> int:
+        """The largest power of two, 256 at most, that divides the address."""
+        return min(self.data & -self.data or MOST_ALIGNMENT, MOST_ALIGNMENT)
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        """The lowest address that an element uses, and the first one past the highest; equal for an empty array."""
+        if self.size == 0:
+            return self.data, self.data
+        reach = [(length - 1) * stride for length, stride in zip(self.shape, self.strides, strict=True)]
+        low = self.data + sum(r for r in reach if r < 0)
+        return low, self.data + sum(r for r in reach if r > 0) + self.itemsize
+
+
+def c_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
+    """The byte strides of a C-contiguous array, an axis of length 0 counts as 1."""
+    strides, step = [], itemsize
+    for length in reversed(shape):
+        strides.append(step)
+        step *= max(length, 1)
+    return tuple(reversed(strides))
+
+
+def layout_of(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> Layout:
+    """The layout by NumPy's rules: strides of axes of length 1 do not matter, nor any strides of an array without elements."""
+    if 0 in shape or _is_dense(reversed(tuple(zip(shape, strides, strict=True))), itemsize):
+        return Layout.C
+    return Layout.F if _is_dense(zip(shape, strides, strict=True), itemsize) else Layout.STRIDED
+
+
+def _is_dense(axes: Iterable[tuple[int, int]], itemsize: int) -> bool:
+    """Whether `axes`, pairs of length and stride from the fastest to the slowest, leave no gap."""
+    step = itemsize
+    for length, stride in axes:
+        if length != 1:
+            if stride != step:
+                return False
+            step *= length
+    return True
+
+
+def numpy_over(view: ArrayView) -> np.ndarray[Any, Any]:
+    """A NumPy array at the address of `view`, which it keeps alive. The address is not looked at: it may be a GPU's."""
+    return np.asarray(_Interface(view))
+
+
+class _Interface:
+    """NumPy's array interface of a view: the way from a NumPy array, whose base it is, to the owner of the memory."""
+
+    __slots__ = ("__array_interface__", "_view")
+
+    def __init__(self, view: ArrayView) -> None:
+        self._view = view
+        self.__array_interface__ = {
+            "version": 3,
+            "data": (view.data, view.readonly),
+            "shape": view.shape,
+            "strides": view.strides,
+            "typestr": dtype_of_element(view.element).str,
+        }

@@ -1,0 +1,402 @@
+"""The CUDA driver, as far as we need it: a thin layer over `cuda.bindings.driver` that is loaded when first used.
+
+Handles (streams, events, kernels, contexts) are plain integers here, and every failure is one of our errors. Nothing in this
+module is imported from CUDA, or starts the GPU, before `available()` or another function is called: a machine without a driver
+can import it, and is told by `available()` that there is none.
+
+    if driver.available():
+        with driver.using(driver.ensure_context()):
+            address = driver.allocate(1024, stream=1)
+            driver.free(address, stream=1)
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+from cuda_device.errors import KernelError, LaunchError
+
+LEGACY_STREAM = 1
+PER_THREAD_STREAM = 2
+_SUCCESS = 0
+_OUT_OF_MEMORY = 2
+_NOT_READY = 600
+_CAPTURE_IMPLICIT = 906
+
+# After these the driver answers every call in the process with the same error (CUDA driver API, CUresult).
+STICKY = frozenset({214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721})
+
+# Primary contexts that we retained, by device: given back to the driver by the end of the process, not before.
+_primary: dict[int, int] = {}
+_primary_lock = threading.Lock()
+_reason = ""
+
+
+@functools.cache
+def bindings() -> Any:
+    """The module `cuda.bindings.driver`. Raises `ImportError` with the remedy where it is not installed."""
+    try:
+        return importlib.import_module("cuda.bindings.driver")
+    except ImportError as error:
+        raise ImportError(f"cuda-bindings cannot be imported ({error}): pip install cuda-python") from error
+
+
+@functools.cache
+def available() -> bool:
+    """Whether this process can use a GPU. Never raises; `unavailable_reason()` then says why not."""
+    global _reason
+    try:
+        check(bindings().cuInit(0), "starting the driver")
+        count = check(bindings().cuDeviceGetCount(), "counting the GPUs")
+        _reason = "" if count else "the driver sees no GPU"
+    except Exception as error:  # noqa: BLE001  Whatever goes wrong here means the same to the caller: no GPU.
+        _reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return not _reason
+
+
+def unavailable_reason() -> str:
+    """Why `available()` is false, in one line; empty if a GPU is usable."""
+    return "" if available() else _reason
+
+
+def require() -> None:
+    """Raises `LaunchError` with the reason if no GPU is usable."""
+    if not available():
+        raise LaunchError(f"no GPU is usable here: {_reason}; pass stream=cpu_stream() to run on the CPU")
+
+
+def check(result: Any, doing: str = "") -> Any:
+    """What a call of the bindings returned, without its status: None, a value, or a tuple of values.
+
+    Raises `KernelError` for errors that a kernel caused and that leave the GPU unusable for this process, and `LaunchError`
+    for all others; the message has the driver's name of the error, its description, and what we were `doing`.
+    """
+    status, *values = result
+    if status != _SUCCESS:
+        raise error_of(int(status), doing)
+    if not values:
+        return None
+    return values[0] if len(values) == 1 else tuple(values)
+
+
+def error_of(status: int, doing: str = "") -> LaunchError | KernelError:
+    """Our error for the driver's error number `status`."""
+    name, description = _describe(status)
+    message = f"{name} ({status}): {description}" + (f", while {doing}" if doing else "")
+    if status in STICKY:
+        return KernelError(
+            f"{message}\n  A kernel that ran earlier caused this, and the GPU is lost to this process until it is started anew. "
+            "help: run the kernel with @kernel(checked=True), or under compute-sanitizer"
+        )
+    if status == _OUT_OF_MEMORY:
+        message += "\n  help: drop arrays that are no longer needed, or let frameworks give back their cached memory"
+    return LaunchError(message)
+
+
+def _describe(status: int) -> tuple[str, str]:
+    try:
+        api = bindings()
+        code = api.CUresult(status)
+        _, text = api.cuGetErrorString(code)
+        return code.name, text.decode() if text else "no description"
+    except Exception:  # noqa: BLE001  A number or a driver that the bindings do not know: the number is what there is to say.
+        return "CUDA error", "no description"
+
+
+# Contexts and devices
+
+
+def current_context() -> int:
+    """The handle of this thread's current context, or 0."""
+    require()
+    return int(check(bindings().cuCtxGetCurrent(), "asking for the current context"))
+
+
+def ensure_context() -> int:
+    """This thread's current context; where it has none, device 0's primary context becomes current. Returns the handle."""
+    context = current_context()
+    if not context:
+        context = primary_context(0)
+        check(bindings().cuCtxSetCurrent(context), "making device 0 current")
+    return context
+
+
+def primary_context(ordinal: int) -> int:
+    """The handle of the primary context of device `ordinal`, the one that CUDA's runtime and every framework use."""
+    require()
+    with _primary_lock:
+        if ordinal not in _primary:
+            _primary[ordinal] = int(check(bindings().cuDevicePrimaryCtxRetain(ordinal), f"opening device {ordinal}"))
+        return _primary[ordinal]
+
+
+class using:  # noqa: N801  A context manager, called like the function that it stands for.
+    """Makes `context` current in this thread for the duration of a `with` block."""
+
+    # A class, because it is on the path of every launch, where a generator takes three times as long.
+    __slots__ = ("_context", "_pushed")
+
+    def __init__(self, context: int) -> None:
+        self._context = context
+        self._pushed = False
+
+    def __enter__(self) -> None:
+        if self._context != current_context():
+            check(bindings().cuCtxPushCurrent(self._context), "switching to another context")
+            self._pushed = True
+
+    def __exit__(self, *_: object) -> None:
+        if self._pushed:
+            check(bindings().cuCtxPopCurrent(), "switching back from another context")
+
+
+def current_ordinal() -> int:
+    """The number of the current context's device; device 0 becomes current where none is."""
+    ensure_context()
+    return int(check(bindings().cuCtxGetDevice(), "asking for the current device"))
+
+
+def context_of(ordinal: int) -> int:
+    """A context on device `ordinal`: the current one if it is there, else the device's primary context."""
+    return ensure_context() if current_ordinal() == ordinal else primary_context(ordinal)
+
+
+@dataclass(frozen=True, slots=True)
+class Properties:
+    """What a device can do; sizes in bytes, `max_block` and `max_grid` along x, y and z."""
+
+    ordinal: int
+    name: str
+    compute_capability: tuple[int, int]
+    multiprocessors: int
+    max_threads_per_block: int
+    max_block: tuple[int, int, int]
+    max_grid: tuple[int, int, int]
+    max_shared: int
+    max_shared_optin: int
+    memory_pools: bool
+    pageable_access: bool
+
+
+@functools.cache
+def properties(ordinal: int) -> Properties:
+    """The properties of device `ordinal`."""
+    require()
+    api = bindings()
+    attribute = api.CUdevice_attribute
+
+    def ask(name: str) -> int:
+        which = getattr(attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
+        return int(check(api.cuDeviceGetAttribute(which, ordinal), f"asking device {ordinal} for {name}"))
+
+    def ask_three(name: str) -> tuple[int, int, int]:
+        return ask(f"{name}_X"), ask(f"{name}_Y"), ask(f"{name}_Z")
+
+    return Properties(
+        ordinal=ordinal,
+        name=check(api.cuDeviceGetName(256, ordinal), "asking for the device's name").decode().rstrip("\0"),
+        compute_capability=(ask("COMPUTE_CAPABILITY_MAJOR"), ask("COMPUTE_CAPABILITY_MINOR")),
+        multiprocessors=ask("MULTIPROCESSOR_COUNT"),
+        max_threads_per_block=ask("MAX_THREADS_PER_BLOCK"),
+        max_block=ask_three("MAX_BLOCK_DIM"),
+        max_grid=ask_three("MAX_GRID_DIM"),
+        max_shared=ask("MAX_SHARED_MEMORY_PER_BLOCK"),
+        max_shared_optin=ask("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
+        memory_pools=bool(ask("MEMORY_POOLS_SUPPORTED")),
+        pageable_access=bool(ask("PAGEABLE_MEMORY_ACCESS")),
+    )
+
+
+# Code
+
+
+@dataclass(frozen=True, slots=True)
+class KernelAttributes:
+    """What the assembler says of a kernel: limits and what each thread (local) and block (shared) takes, in bytes."""
+
+    max_threads: int
+    registers: int
+    shared: int
+    local: int
+    constant: int
+    max_dynamic_shared: int
+
+
+def load_library(code: bytes) -> int:
+    """Loads a cubin, fatbin or PTX (ending in a zero byte, added if missing) for all contexts; returns the library's handle."""
+    ensure_context()
+    if not code.startswith(b"\x7fELF") and not code.endswith(b"\0"):
+        code += b"\0"
+    result = bindings().cuLibraryLoadData(code, None, None, 0, None, None, 0)
+    return int(check(result, "loading device code"))
+
+
+def unload_library(library: int) -> None:
+    """Unloads what `load_library` gave. No kernel of it may be running."""
+    check(bindings().cuLibraryUnload(library), "unloading device code")
+
+
+def get_kernel(library: int, symbol: str) -> int:
+    """The handle of the kernel `symbol`. `launch` takes it in every context."""
+    return int(check(bindings().cuLibraryGetKernel(library, symbol.encode()), f"looking for the kernel {symbol!r}"))
+
+
+def kernel_attributes(kernel: int, ordinal: int) -> KernelAttributes:
+    """The attributes of `kernel` on device `ordinal`."""
+    api = bindings()
+    attribute = api.CUfunction_attribute
+
+    def ask(name: str) -> int:
+        which = getattr(attribute, f"CU_FUNC_ATTRIBUTE_{name}")
+        return int(check(api.cuKernelGetAttribute(which, kernel, ordinal), f"asking a kernel for {name}"))
+
+    return KernelAttributes(
+        max_threads=ask("MAX_THREADS_PER_BLOCK"),
+        registers=ask("NUM_REGS"),
+        shared=ask("SHARED_SIZE_BYTES"),
+        local=ask("LOCAL_SIZE_BYTES"),
+        constant=ask("CONST_SIZE_BYTES"),
+        max_dynamic_shared=ask("MAX_DYNAMIC_SHARED_SIZE_BYTES"),
+    )
+
+
+def set_max_dynamic_shared(kernel: int, nbytes: int, ordinal: int) -> None:
+    """Allows `kernel` to be launched with up to `nbytes` of dynamic shared memory on device `ordinal` (beyond 48 KiB)."""
+    api = bindings()
+    which = api.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+    check(api.cuKernelSetAttribute(which, nbytes, kernel, ordinal), f"asking for {nbytes} bytes of shared memory")
+
+
+def launch(
+    kernel: int, grid: tuple[int, int, int], block: tuple[int, int, int], shared: int, stream: int, params: int
+) -> None:
+    """Starts `kernel` in the current context; `params` is the address of a C array of pointers to the arguments."""
+    result = bindings().cuLaunchKernel(kernel, *grid, *block, shared, stream, params, 0)
+    if result[0] != _SUCCESS:
+        raise error_of(int(result[0]), f"launching a grid of {grid} blocks of {block} threads")
+
+
+# Memory, in the current context
+
+
+def allocate(nbytes: int, stream: int) -> int:
+    """The address of `nbytes` new bytes of GPU memory, to be used from `stream` on; 0 for no bytes."""
+    if nbytes == 0:
+        return 0
+    api = bindings()
+    if properties(current_ordinal()).memory_pools:
+        result = api.cuMemAllocAsync(nbytes, stream)
+    else:
+        result = api.cuMemAlloc(nbytes)
+    return int(check(result, f"allocating {nbytes} bytes of GPU memory"))
+
+
+def free(address: int, stream: int) -> None:
+    """Frees what `allocate` gave, after the work that `stream` has so far."""
+    if address == 0:
+        return
+    api = bindings()
+    if properties(current_ordinal()).memory_pools:
+        check(api.cuMemFreeAsync(address, stream), "freeing GPU memory")
+    else:
+        check(api.cuMemFree(address), "freeing GPU memory")
+
+
+def copy(target: int, source: int, nbytes: int, stream: int) -> None:
+    """Copies `nbytes` between any two addresses, host or GPU, in the order of `stream`; it may return before the copy is made."""
+    if nbytes:
+        check(bindings().cuMemcpyAsync(target, source, nbytes, stream), f"copying {nbytes} bytes")
+
+
+def fill_zero(address: int, nbytes: int, stream: int) -> None:
+    """Sets `nbytes` of GPU memory to 0, in the order of `stream`."""
+    if nbytes:
+        check(bindings().cuMemsetD8Async(address, 0, nbytes, stream), f"clearing {nbytes} bytes")
+
+
+def ordinal_of(address: int) -> int | None:
+    """The device whose memory `address` is in; None if the driver does not know the address."""
+    ensure_context()
+    api = bindings()
+    which = api.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+    status, value = api.cuPointerGetAttribute(which, address)
+    return int(value) if status == _SUCCESS else None
+
+
+# Streams and events
+
+
+def synchronize_stream(stream: int) -> None:
+    """Waits until all work of `stream` is done. Raises `KernelError` if a kernel broke the context."""
+    check(bindings().cuStreamSynchronize(stream), "waiting for a stream")
+
+
+def synchronize_context() -> None:
+    """Waits until all work of the current context is done."""
+    check(bindings().cuCtxSynchronize(), "waiting for the device")
+
+
+def is_capturing(stream: int) -> bool:
+    """Whether launches on `stream` are being recorded into a graph instead of run, or would spoil such a recording."""
+    status, state = bindings().cuStreamIsCapturing(stream)
+    # The legacy stream answers so while a stream that waits for it captures: work on it would spoil that capture.
+    return bool(status == _CAPTURE_IMPLICIT or (status == _SUCCESS and int(state) != 0))
+
+
+def stream_context(stream: int) -> int:
+    """The context that `stream` belongs to; for the legacy and the per-thread stream, the current one."""
+    context = ensure_context()
+    if stream in (LEGACY_STREAM, PER_THREAD_STREAM):
+        return context
+    return int(check(bindings().cuStreamGetCtx(stream), f"looking up the stream {stream:#x}"))
+
+
+def create_event() -> int:
+    """A new event, without timing, in the current context."""
+    api = bindings()
+    return int(check(api.cuEventCreate(api.CUevent_flags.CU_EVENT_DISABLE_TIMING), "creating an event"))
+
+
+def record_event(event: int, stream: int) -> None:
+    """Makes `event` happen when the work that `stream` has so far is done."""
+    check(bindings().cuEventRecord(event, stream), "recording an event")
+
+
+def event_done(event: int) -> bool:
+    """Whether `event` has happened."""
+    (status,) = bindings().cuEventQuery(event)
+    if status == _NOT_READY:
+        return False
+    check((status,), "asking for an event")
+    return True
+
+
+def synchronize_event(event: int) -> None:
+    """Waits until `event` has happened."""
+    check(bindings().cuEventSynchronize(event), "waiting for an event")
+
+
+def destroy_event(event: int) -> None:
+    """Gives `event` back to the driver; if it has yet to happen, when it has."""
+    check(bindings().cuEventDestroy(event), "destroying an event")
+
+
+def wait_event(stream: int, event: int) -> None:
+    """Lets later work of `stream` start after `event` only."""
+    check(bindings().cuStreamWaitEvent(stream, event, 0), "ordering two streams")
+
+
+def order(first: int, second: int) -> None:
+    """Lets later work of the stream `second` start after the present work of the stream `first`; both in the current context."""
+    if first == second:
+        return
+    event = create_event()
+    try:
+        record_event(event, first)
+        wait_event(second, event)
+    finally:
+        destroy_event(event)

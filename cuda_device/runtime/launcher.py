@@ -1,0 +1,342 @@
+"""`launch` and `compile`: from a call to a compiled variant of the kernel, and from there to a running grid.
+
+A kernel keeps its variants by what the compiler may know of the arguments and by target. Before each launch the names that a
+variant read (globals, closures) are compared with what they are now, so a changed one compiles anew.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import operator
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+from ..bytecode.to_ir import parameter_names
+from ..codegen.architectures import Architecture, of_capability, parse
+from ..device.expressions import const_parameters
+from ..device.functions import Func, Kernel
+from ..errors import CompileError, LaunchError
+from ..types import model
+from ..types.host import number_of
+from ..types.known import Known, of_type
+from . import driver
+from .arguments import Argument, Packing, packing, read, runtime_types
+from .streams import CpuStream, GpuStream, Stream, as_stream
+
+if TYPE_CHECKING:
+    from ..compiler import Work
+
+Index = tuple[int, int, int]
+
+_LOCK = threading.RLock()
+# CUDA's limits, which the CPU stream has too.
+_MOST_BLOCKS = (2**31 - 1, 65535, 65535)
+_MOST_THREADS = (1024, 1024, 64)
+_MOST_IN_BLOCK = 1024
+_DEFAULT_DYNAMIC_SHARED = 48 * 1024
+OUTPUTS = ("ir", "llvm", "ptx", "cubin", "ltoir")
+
+
+@dataclass(slots=True)
+class Variant:
+    """A compiled kernel: the compiler's work, how to pack its arguments, and where it is loaded (by context)."""
+
+    work: Work
+    packing: Packing
+    loaded: dict[int, int] = field(default_factory=dict)
+    dynamic_shared: dict[int, int] = field(default_factory=dict)
+
+    def current(self) -> bool:
+        """Whether every name that the kernel read still means the same."""
+        return all(dependency.current() for dependency in self.work.dependencies)
+
+
+def launch(
+    f: Kernel, /, *args: Any, grid: Any, block: Any, stream: Any = None, shared: int = 0, **kwargs: Any
+) -> None:
+    """Runs `f(*args, **kwargs)` in each thread of `grid` blocks of `block` threads, asynchronously on a GPU stream.
+
+    `grid` and `block` are ints or tuples of one to three ints; `shared` is the dynamic shared memory of a block in bytes;
+    `stream` is ours, a `cuda.core`, torch or CuPy stream, anything with `__cuda_stream__`, a handle, or None for
+    `default_stream()`. Raises `LaunchError` for what cannot be launched, `CompileError` for what cannot be compiled, and, on
+    the CPU stream, `KernelError` for what the kernel reports. Specification: 'Kernel Functions'.
+    """
+    if not isinstance(f, Kernel):
+        raise LaunchError(f"launch starts a kernel, not {f!r}: decorate the function with @kernel")
+    grid_size = _dimensions(grid, "grid", _MOST_BLOCKS, "blocks")
+    block_size = _dimensions(block, "block", _MOST_THREADS, "threads")
+    if block_size[0] * block_size[1] * block_size[2] > _MOST_IN_BLOCK:
+        raise LaunchError(f"block={block}: a block has {_MOST_IN_BLOCK} threads at most")
+    dynamic = _shared_bytes(shared)
+    where = as_stream(stream)
+    arguments = _arguments(f.underlying, args, kwargs, where)
+    variant = _variant(f, arguments, where)
+    buffer = variant.packing.pack([leaf for argument in arguments for leaf in argument.leaves])
+    if isinstance(where, GpuStream):
+        _launch_gpu(variant, where, grid_size, block_size, dynamic, buffer, arguments)
+    else:
+        _launch_cpu(variant, grid_size, block_size, dynamic, buffer, arguments)
+
+
+def _dimensions(value: Any, name: str, most: Index, unit: str) -> Index:
+    parts = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+    try:
+        sizes = tuple(map(operator.index, parts))
+    except TypeError:
+        raise LaunchError(f"{name}={value!r}: give an int, or a tuple of one to three ints") from None
+    if not 1 <= len(sizes) <= 3:
+        raise LaunchError(f"{name}={value!r}: a grid or block has one to three dimensions, not {len(sizes)}")
+    x, y, z = (*sizes, 1, 1)[:3]
+    for axis, size, limit in zip("xyz", (x, y, z), most, strict=True):
+        if not 1 <= size <= limit:
+            raise LaunchError(f"{name}={value!r}: {size} {unit} along {axis}, where 1 to {limit} are possible")
+    return x, y, z
+
+
+def _shared_bytes(shared: Any) -> int:
+    try:
+        count = operator.index(shared)
+    except TypeError:
+        raise LaunchError(f"shared={shared!r}: give a number of bytes") from None
+    if not 0 <= count < 1 << 31:
+        raise LaunchError(f"shared={shared!r}: give a number of bytes from 0 up")
+    return count
+
+
+@functools.lru_cache(maxsize=4096)
+def _parameters(function: FunctionType) -> tuple[tuple[str, ...], int, frozenset[str]]:
+    """The names of a function's parameters, how many may be positional, and which are constant expressions."""
+    code = function.__code__
+    return parameter_names(code), code.co_argcount, const_parameters(function)
+
+
+def _arguments(
+    function: FunctionType, args: Sequence[Any], kwargs: Mapping[str, Any], stream: Stream
+) -> tuple[Argument, ...]:
+    names, positional, constants = _parameters(function)
+    if kwargs or len(args) != len(names) or positional != len(names):
+        args = _bind(function, names, positional, args, kwargs)
+    return tuple(
+        read(value, name, stream, is_constant=name in constants) for name, value in zip(names, args, strict=True)
+    )
+
+
+def _bind(
+    function: FunctionType, names: Sequence[str], positional: int, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> list[Any]:
+    from ..passes.calls import defaults_of
+
+    shown = function.__qualname__
+    if len(args) > positional:
+        raise LaunchError(f"{shown} takes {positional} arguments, not {len(args)}")
+    bound = dict(zip(names, args, strict=False))
+    for name, value in kwargs.items():
+        if name not in names:
+            raise LaunchError(f"{shown} has no parameter {name!r}")
+        if name in bound or names.index(name) < function.__code__.co_posonlyargcount:
+            raise LaunchError(f"{shown} got two values for its parameter {name!r}, or it cannot be named")
+        bound[name] = value
+    for name, value in defaults_of(function).items():
+        bound.setdefault(name, value)
+    missing = [name for name in names if name not in bound]
+    if missing:
+        raise LaunchError(f"{shown} lacks an argument for {', '.join(map(repr, missing))}")
+    return [bound[name] for name in names]
+
+
+def _variant(kernel: Kernel, arguments: Sequence[Argument], stream: Stream) -> Variant:
+    """The compiled variant for these arguments; compiles it where there is none, or where a name has changed."""
+    function = kernel.underlying
+    known = tuple(argument.known for argument in arguments)
+    where = stream.target if isinstance(stream, CpuStream) else _capability(stream)
+    key = (function.__code__, known, isinstance(stream, CpuStream), where)
+    variant = _lookup(kernel, key)
+    if variant is not None and variant.current():
+        return variant
+    with _LOCK:
+        variant = _lookup(kernel, key)
+        if variant is None or not variant.current():
+            from .. import compiler
+
+            architecture = parse(where) if isinstance(where, str) else of_capability(*where)
+            target = compiler.Target(architecture, isinstance(stream, CpuStream))
+            job = compiler.Job(function, known, True, target)
+            variant = Variant(compiler.run(job), packing(runtime_types(known)))
+            kernel.variants[_identified(key)] = variant
+    return variant
+
+
+def _identified(key: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The key with constants told apart by type: 1, 1.0 and True are equal but not the same argument."""
+    _, known, *_ = key
+    return (*key, tuple(type(k.value) for k in known if k.constant))
+
+
+def _lookup(kernel: Kernel, key: tuple[Any, ...]) -> Variant | None:
+    variant: Variant | None = kernel.variants.get(_identified(key))
+    return variant
+
+
+def _capability(stream: Stream) -> tuple[int, int]:
+    assert isinstance(stream, GpuStream)
+    return driver.properties(stream.ordinal).capability
+
+
+def _launch_cpu(
+    variant: Variant, grid: Index, block: Index, dynamic: int, buffer: Any, arguments: Sequence[Argument]
+) -> None:
+    from .cpu_executor import execute
+    from .report import Place
+
+    work = variant.work
+    _check_shared(work["llvm"].shared_bytes, dynamic, _DEFAULT_DYNAMIC_SHARED, 227 * 1024)
+    execute(
+        work["native"],
+        grid,
+        block,
+        buffer,
+        dynamic_shared=dynamic,
+        places={number: Place(location) for number, location in work.places.items()},
+        may_run_long=work.loops,
+        keep=arguments,
+    )
+
+
+def _check_shared(static: int, dynamic: int, default: int, most: int) -> None:
+    if static + dynamic > max(default, most):
+        raise LaunchError(f"shared={dynamic}: with {static} bytes of shared arrays that is more than the {most} of a block")
+
+
+def _launch_gpu(
+    variant: Variant, stream: GpuStream, grid: Index, block: Index, dynamic: int, buffer: Any, arguments: Sequence[Argument]
+) -> None:
+    views = [view for argument in arguments for view in argument.views]
+    _check_shared(variant.work["llvm"].shared_bytes, dynamic, _DEFAULT_DYNAMIC_SHARED, _most_shared(stream))
+    with stream.using():
+        function = _load(variant, stream, dynamic)
+        foreign = {view.stream for view in views if view.stream is not None and view.stream != stream.handle}
+        for producer in foreign:
+            stream.wait_for(producer)
+        offsets = variant.packing.offsets
+        base = ctypes.addressof(buffer)
+        addresses = (ctypes.c_void_p * max(1, len(offsets)))(*(base + offset for offset in offsets))
+        driver.launch(function, grid, block, dynamic, stream.handle, ctypes.addressof(addresses))
+        for producer in foreign:
+            stream.hold_back(producer)
+        if views:
+            stream.retain(*(view.keep_alive for view in views))
+
+
+def _most_shared(stream: GpuStream) -> int:
+    return driver.properties(stream.ordinal).max_shared_optin
+
+
+def _load(variant: Variant, stream: GpuStream, dynamic: int) -> int:
+    """The kernel's handle for the driver; loads the cubin in each context once."""
+    context = driver.current_context()
+    kernel = variant.loaded.get(context)
+    if kernel is None:
+        with _LOCK:
+            library = driver.load_library(variant.work["cubin"].code)
+            kernel = variant.loaded[context] = driver.get_kernel(library, variant.work.symbol)
+    if dynamic > variant.dynamic_shared.get(context, _DEFAULT_DYNAMIC_SHARED):
+        driver.set_max_dynamic_shared(kernel, dynamic, stream.ordinal)
+        variant.dynamic_shared[context] = dynamic
+    return kernel
+
+
+def synchronize(stream: Any = None) -> None:
+    """Waits until all that was launched on `stream` has ended; raises the `KernelError` that a kernel reported."""
+    as_stream(stream).synchronize()
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """What `compile` returns: `code` is text for "ir", "llvm" and "ptx", bytes for "cubin" and "ltoir"."""
+
+    code: str | bytes
+    symbol: str
+    target: str
+    output: str
+
+    def __str__(self) -> str:
+        if isinstance(self.code, bytes):
+            return f"<{len(self.code)} bytes of {self.output} with {self.symbol!r} for {self.target}>"
+        return self.code
+
+
+def compile(f: Kernel | Func, /, *args: Any, target: str = "sm_90", output: str = "cubin", **options: Any) -> Compiled:
+    """Compiles a kernel or function without a GPU or driver.
+
+    Each of `args` is an example value or a type (`float32`, `int`, `ArrayType(float32, 1)`, `tuple[int, float32]`). `target` is an
+    architecture from "sm_75" on; `output` is "ir", "llvm", "ptx", "cubin" or "ltoir". Raises `CompileError` for what cannot
+    be compiled, `ValueError` for an unknown target or output, `TypeError` for an unknown option.
+    """
+    from .. import compiler
+
+    if not isinstance(f, (Kernel, Func)):
+        raise TypeError(f"compile takes a @kernel or a @func, not {f!r}")
+    if output not in OUTPUTS:
+        raise ValueError(f"output={output!r}: there are {', '.join(OUTPUTS)}")
+    architecture = parse(target) if isinstance(target, str) else _not_a_target(target)
+    settings = _options(options)
+    names, positional, constants = _parameters(f.underlying)
+    if len(args) > len(names) or len(args) < len(names) - len(f.underlying.__defaults__ or ()):
+        raise TypeError(f"{f.underlying.__qualname__} takes {len(names)} arguments, not {len(args)}: {', '.join(names)}")
+    from ..passes.calls import defaults_of
+
+    defaults = defaults_of(f.underlying)
+    values = [*args, *(defaults[name] for name in names[len(args) :])]
+    known = tuple(_example(v, n, n in constants) for n, v in zip(names, values, strict=True))
+    if output == "ltoir":
+        raise CompileError("LTO-IR cannot be made yet", help="ask for ptx or cubin")
+    stage = {"ir": "typed"}.get(output, output)
+    work = compiler.run(
+        compiler.Job(f.underlying, known, isinstance(f, Kernel), compiler.Target(architecture), settings), stage
+    )
+    shown = next(s for s in compiler.GPU if s.name == stage).show(work[stage])
+    symbol = work["typed"].main.name
+    return Compiled(shown, symbol, str(architecture), output)
+
+
+def _not_a_target(target: object) -> Architecture:
+    raise ValueError(f"target={target!r}: give the name of an architecture, as in 'sm_90'")
+
+
+def _options(options: dict[str, Any]) -> Any:
+    from ..compiler import Options
+
+    try:
+        return Options(**options)
+    except TypeError:
+        raise TypeError(f"compile has no option {', '.join(options)}: there are level and contract") from None
+
+
+def _example(value: Any, name: str, is_constant: bool) -> Known:
+    """What is known of an argument from its type, or from an example of it."""
+    if not is_constant:
+        found = _type_of(value)
+        if found is not None:
+            return of_type(found)
+    return read(value, name, CpuStream(), is_constant=is_constant).known
+
+
+def _type_of(hint: Any) -> model.Type | None:
+    """The type that a hint names; None if it is no type."""
+    if isinstance(hint, model.Array):
+        return hint
+    if hint is None or hint is type(None):
+        return model.NONE
+    if getattr(hint, "__origin__", None) is tuple:
+        parts = [_type_of(argument) for argument in hint.__args__]
+        return model.Tuple(tuple(part for part in parts if part is not None))
+    if isinstance(hint, type):
+        return number_of(hint)
+    return None
+
+
+__all__ = ["Compiled", "compile", "launch", "synchronize"]

@@ -1,0 +1,102 @@
+"""What a running kernel reported, in the words of the program: who, where, why.
+
+    deadlock in block (0, 0, 0): threads (0..15, 0, 0) wait at kernel.py:10 and threads (16..31, 0, 0) at kernel.py:12
+      help: every thread of a block must reach the same syncthreads(); move it out of the branch
+
+Kernels number the places that may report; the compiler keeps the table from the number to a `Place`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from cuda_device.errors import NOWHERE, KernelError, Location
+
+Index = tuple[int, int, int]
+_MANY = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place in a kernel that may report. `{0}` and `{1}` in `message` stand for the two integers of a report."""
+
+    location: Location
+    message: str = ""
+    help: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The threads, as numbers within their block, that wait at one place; None is where returned threads are."""
+
+    place: int | None
+    threads: tuple[int, ...]
+
+
+class ReportedError(KernelError):
+    """A `KernelError` that still knows who reported: the block and, where it was one thread, its index and location."""
+
+    def __init__(self, message: str, block: Index, thread: Index | None = None, location: Location = NOWHERE) -> None:
+        self.block, self.thread, self.location = block, thread, location
+        super().__init__(message)
+
+
+def thread_report(place: Place, block: Index, thread: Index, values: tuple[int, int]) -> ReportedError:
+    """The error for a report that one thread made: an assertion, an exception, a check."""
+    message = (place.message or "the kernel failed").replace("{0}", str(values[0])).replace("{1}", str(values[1]))
+    lines = [f"{message}\n  at {place.location}, in thread {thread} of block {block}", place.location.excerpt()]
+    lines += [f"  help: {place.help}"] if place.help else []
+    return ReportedError("\n".join(line for line in lines if line), block, thread, place.location)
+
+
+def waiting_report(
+    what: str, help: str, block: Index, size: Index, waiting: Iterable[Waiting], places: Mapping[int, Place]
+) -> ReportedError:
+    """The error for a block whose threads wait for each other."""
+    groups: list[str] = []
+    returned = ""
+    for group in waiting:
+        who = f"threads {ranges(group.threads, size)}"
+        if group.place is None:
+            returned = f"{who} have returned"
+            continue
+        place = places.get(group.place, Place(NOWHERE))
+        groups.append(f"{who} {'at' if groups else 'wait at'} {place.location}")
+    text = " and ".join([*groups, returned] if returned else groups)
+    return ReportedError(f"{what} in block {block}: {text}\n  help: {help}", block)
+
+
+def ranges(threads: Iterable[int], size: Index) -> str:
+    """The boxes that the threads with these numbers make in a block of `size`: `(0..15, 0, 0)`, at most four of them.
+
+    Runs along x first, then equal runs of neighbouring rows, then equal pieces of neighbouring planes.
+    """
+    boxes = [
+        ((n % size[0],) * 2, (n // size[0] % size[1],) * 2, (n // (size[0] * size[1]),) * 2) for n in sorted(threads)
+    ]
+    for axis in range(3):
+        boxes = _merge(boxes, axis)
+    shown = [f"({', '.join(f'{a}..{b}' if a != b else str(a) for a, b in box)})" for box in boxes[:_MANY]]
+    return ", ".join(shown) + (f" and {len(boxes) - _MANY} more groups" if len(boxes) > _MANY else "")
+
+
+_Span = tuple[int, int]
+_Box = tuple[_Span, _Span, _Span]
+
+
+def _merge(boxes: list[_Box], axis: int) -> list[_Box]:
+    """Joins boxes that touch along `axis` and agree on the other axes."""
+    merged: list[_Box] = []
+    open_ends: dict[tuple[_Span, ...], int] = {}
+    for box in boxes:
+        others = box[:axis] + box[axis + 1 :]
+        last = open_ends.get(others)
+        if last is not None and merged[last][axis][1] + 1 == box[axis][0]:
+            spans = list(merged[last])
+            spans[axis] = (spans[axis][0], box[axis][1])
+            merged[last] = (spans[0], spans[1], spans[2])
+        else:
+            open_ends[others] = len(merged)
+            merged.append(box)
+    return merged

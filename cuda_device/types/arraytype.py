@@ -1,0 +1,22 @@
+"""`ArrayType`: how users spell the type of an array argument."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .host import dtype_of, element_of_dtype
+from .model import Array, Layout
+
+
+def ArrayType(dtype: Any, ndim: int, layout: str = "C", readonly: bool = False) -> Array:
+    """The type of an array argument, for `compile` and annotations.
+
+    `dtype` is a number type such as `float32`; `layout` is "C", "F" or "strided". Raises `TypeError` for a dtype that device code
+    does not have, `ValueError` for another layout or a negative `ndim`.
+    """
+    layouts = {each.value: each for each in Layout}
+    if layout not in layouts:
+        raise ValueError(f"layout={layout!r}: there are {', '.join(map(repr, layouts))}")
+    if not isinstance(ndim, int) or isinstance(ndim, bool) or ndim < 0:
+        raise ValueError(f"ndim={ndim!r}: give the number of axes")
+    return Array(element_of_dtype(dtype_of(dtype)), ndim, layouts[layout], bool(readonly))

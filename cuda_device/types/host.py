@@ -1,0 +1,199 @@
+"""What a value of the host is in our type model, and back: one table, one row for each kind of number.
+
+NumPy, DLPack and the CUDA Array Interface each have their own word for "float32". `ROWS` lists those words side by side;
+every function here is a look-up in it, so that a new number is one new row. What is not in the table raises a `TypeError`
+that names the type in its owner's words.
+
+    element_of_dtype(np.dtype("float32"))   FLOAT32
+    element_of_dlpack(2, 32)                FLOAT32
+    element_of_typestr("<f4")               FLOAT32
+    number_of(int)                          INT          Python's numbers are builtin numbers
+    dtype_of(int)                           dtype('int32')
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cuda_device.types.model import (
+    BOOL,
+    FLOAT,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INDEX,
+    INT,
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    UINT8,
+    UINT16,
+    UINT32,
+    UINT64,
+    Number,
+    Type,
+)
+
+# The type codes of DLPack, in its order (DLDataTypeCode).
+DLPACK_CODES = (
+    "int", "uint", "float", "opaque handle", "bfloat", "complex", "bool", "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz",
+    "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "float6_e2m3fn", "float6_e3m2fn",
+    "float4_e2m1fn",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One number in four vocabularies. `typestr` has no byte order: that of the machine is meant."""
+
+    number: Number
+    scalar: type[np.generic]
+    dlpack: tuple[int, int]
+    typestr: str
+
+
+ROWS = (
+    Row(BOOL, np.bool_, (6, 8), "b1"),
+    Row(INT8, np.int8, (0, 8), "i1"),
+    Row(INT16, np.int16, (0, 16), "i2"),
+    Row(INT32, np.int32, (0, 32), "i4"),
+    Row(INT64, np.int64, (0, 64), "i8"),
+    Row(UINT8, np.uint8, (1, 8), "u1"),
+    Row(UINT16, np.uint16, (1, 16), "u2"),
+    Row(UINT32, np.uint32, (1, 32), "u4"),
+    Row(UINT64, np.uint64, (1, 64), "u8"),
+    Row(FLOAT16, np.float16, (2, 16), "f2"),
+    Row(FLOAT32, np.float32, (2, 32), "f4"),
+    Row(FLOAT64, np.float64, (2, 64), "f8"),
+)
+
+# Builtin numbers are stored, where they must be, as the fixed-format number of their width.
+STORED = {INT: INT32, INDEX: INT64, FLOAT: FLOAT32}
+PYTHON = {bool: BOOL, int: INT, float: FLOAT}
+
+_BY_NUMBER = {row.number: row for row in ROWS}
+_BY_DTYPE = {np.dtype(row.scalar): row for row in ROWS}
+# Platforms have two names for one width (long and long long): both scalars are the one row.
+_BY_SCALAR = {t: _BY_DTYPE[np.dtype(t)] for t in set(np.sctypeDict.values()) if np.dtype(t) in _BY_DTYPE}
+_BY_DLPACK = {row.dlpack: row for row in ROWS}
+_BY_TYPESTR = {row.typestr: row for row in ROWS}
+_SUPPORTED = ", ".join(np.dtype(row.scalar).name for row in ROWS)
+_NATIVE = "<" if sys.byteorder == "little" else ">"
+
+
+def number_of(host_type: type[Any]) -> Number:
+    """The number that a value of `host_type` is in device code: NumPy's scalars are fixed-format, Python's are builtin.
+
+    Raises `TypeError` for any other type.
+    """
+    # np.float64 is a subclass of float: NumPy's scalars come first.
+    if issubclass(host_type, np.generic):
+        row = _BY_SCALAR.get(host_type)
+        if row is None:
+            raise _unsupported(f"{host_type.__module__}.{host_type.__name__}")
+        return row.number
+    for python_type, number in PYTHON.items():
+        if issubclass(host_type, python_type):
+            return number
+    raise _unsupported(host_type.__name__)
+
+
+def host_type_of(number: Number) -> type[Any]:
+    """The host's type of `number`: NumPy's scalar type, or Python's `bool`, `int` or `float` for a builtin number."""
+    if number == INDEX:
+        return int
+    for python_type, builtin in PYTHON.items():
+        if number == builtin:
+            return python_type
+    return _row(number).scalar
+
+
+def element_of_dtype(dtype: np.dtype[Any]) -> Number:
+    """The element type of a NumPy array of `dtype`. Raises `TypeError` for a dtype that device code does not have."""
+    row = _BY_DTYPE.get(dtype)
+    if row is not None:
+        return row.number
+    if not dtype.isnative:
+        raise TypeError(f"the dtype {dtype.str!r} has the other byte order: convert with .astype({dtype.name!r})")
+    raise _unsupported(f"dtype {dtype}")
+
+
+def dtype_of_element(element: Type) -> np.dtype[Any]:
+    """The NumPy dtype of an array whose elements are `element`; a builtin number's is that of its width."""
+    return np.dtype(_row(element).scalar)
+
+
+def itemsize_of(element: Type) -> int:
+    """The bytes of one element of an array."""
+    return dtype_of_element(element).itemsize
+
+
+def dtype_of(spelling: Any) -> np.dtype[Any]:
+    """The dtype that a user means by `spelling`: a NumPy dtype, scalar type or name, or Python's bool, int or float.
+
+    Python's types mean what they mean in device code: `int` is int32 and `float` is float32. Raises `TypeError` for a type
+    that device code does not have.
+    """
+    if isinstance(spelling, Type):
+        return dtype_of_element(spelling)
+    if isinstance(spelling, type) and spelling in PYTHON:
+        return dtype_of_element(PYTHON[spelling])
+    if spelling is None:
+        raise TypeError("None is no dtype: write float32, or leave the dtype out")
+    try:
+        dtype: np.dtype[Any] = np.dtype(spelling)
+    except TypeError as error:
+        raise TypeError(f"{spelling!r} is no dtype: give one of {_SUPPORTED}") from error
+    element_of_dtype(dtype)
+    return dtype
+
+
+def element_of_dlpack(code: int, bits: int, lanes: int = 1) -> Number:
+    """The element type of DLPack's `DLDataType{code, bits, lanes}`. Raises `TypeError` for one that is not in the table."""
+    row = _BY_DLPACK.get((code, bits))
+    if row is None or lanes != 1:
+        name = DLPACK_CODES[code] if code < len(DLPACK_CODES) else f"code {code}"
+        width = "" if name.startswith("float") and not name.endswith("float") else str(bits)
+        raise _unsupported(f"the DLPack type {name}{width}" + (f" x {lanes} lanes" if lanes != 1 else ""))
+    return row.number
+
+
+def dlpack_of_element(element: Type) -> tuple[int, int]:
+    """The (code, bits) that DLPack has for `element`."""
+    return _row(element).dlpack
+
+
+def element_of_typestr(typestr: str) -> Number:
+    """The element type of an array interface's `typestr`, as in `"<f4"`. Raises `TypeError` for one not in the table."""
+    if not isinstance(typestr, str) or len(typestr) < 3:
+        raise TypeError(f"the typestr {typestr!r} is none: a byte order, a letter and a size are expected, as in '<f4'")
+    row = _BY_TYPESTR.get(typestr[1:])
+    if row is None:
+        raise _unsupported(f"the typestr {typestr!r}")
+    # One byte has no order, whatever the typestr says.
+    if typestr[0] not in (_NATIVE, "|", "=") and row.number.bits > 8:
+        raise TypeError(f"the typestr {typestr!r} has the other byte order: convert the array to native byte order")
+    return row.number
+
+
+def typestr_of_element(element: Type) -> str:
+    """The array interface's `typestr` of `element`, as in `"<f4"`."""
+    typestr = _row(element).typestr
+    return ("|" if typestr.endswith("1") else _NATIVE) + typestr
+
+
+def _row(element: Type) -> Row:
+    stored = STORED.get(element, element) if isinstance(element, Number) else element
+    row = _BY_NUMBER.get(stored) if isinstance(stored, Number) else None
+    if row is None:
+        raise _unsupported(str(element))
+    return row
+
+
+def _unsupported(name: str) -> TypeError:
+    return TypeError(f"{name} is not a type of device code: convert to one of {_SUPPORTED}")

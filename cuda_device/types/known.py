@@ -1,0 +1,173 @@
+"""What is known of a value while compiling: its type, and as much of the value itself as the program fixes.
+
+`Known` is the lattice of type inference. Where control flow joins, `join` finds what holds on both ways:
+
+    Known(INT, 0)      ⊔ Known(FLOAT32)   = Known(FLOAT32)       acc = 0, later acc += x[i]
+    Known(INT, 0)      ⊔ Known(INT, 1)    = Known(INT, nonneg=True)
+    Known(STATIC, sin) ⊔ Known(STATIC, cos) = Conflict           an error if the variable is used later
+
+Constants are exact Python values until they meet a typed value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from ..errors import NOWHERE, Location
+from .model import BOOL, FLOAT, INT, NONE, STATIC, NoneType, Number, Range, RangeIterator, Static, Tuple, TupleIterator, Type
+from .promote import join_numbers
+
+
+class _Unknown:
+    """The mark of a value that is not known while compiling."""
+
+    def __repr__(self) -> str:
+        return "?"
+
+
+UNKNOWN = _Unknown()
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A type, and what is known of a value of it.
+
+    `value` is the exact Python value of a constant; `items` describes the elements of a tuple, or start, stop and step of
+    a range; `nonneg` says that a number is never below zero. `where` tells people where the value comes from.
+    """
+
+    type: Type
+    value: object = UNKNOWN
+    items: tuple[Known, ...] = ()
+    nonneg: bool = False
+    where: Location = field(default=NOWHERE, compare=False)
+
+    @property
+    def constant(self) -> bool:
+        """Whether the whole value is known."""
+        if isinstance(self.type, (Tuple, TupleIterator)):
+            return all(item.constant for item in self.items)
+        return self.value is not UNKNOWN
+
+    @property
+    def python(self) -> object:
+        """The Python value of a constant."""
+        if isinstance(self.type, Tuple):
+            return tuple(item.python for item in self.items)
+        return self.value
+
+    def forget(self) -> Known:
+        """The same type, with no more known than whether it is never below zero; what is static stays."""
+        if self.items:
+            return replace(self, items=tuple(item.forget() for item in self.items))
+        return replace(self, value=UNKNOWN) if isinstance(self.type, Number) else self
+
+    def __str__(self) -> str:
+        if isinstance(self.type, Static):
+            return getattr(self.value, "__name__", None) or repr(self.value)
+        if isinstance(self.type, Number) and self.value is not UNKNOWN:
+            return f"{self.type} {self.value}"
+        return str(self.type)
+
+
+@dataclass(frozen=True, slots=True)
+class Undefined:
+    """A variable before its first assignment: the bottom of the lattice."""
+
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """A variable that is one thing on one way and something else on another: an error if it is used."""
+
+    first: Known
+    second: Known
+
+
+State = Known | Undefined | Conflict
+
+
+def constant(value: object, where: Location = NOWHERE) -> Known:
+    """What is known of a literal or another object that exists while compiling."""
+    match value:
+        case bool():
+            return Known(BOOL, value, nonneg=True, where=where)
+        case int() if type(value) is int:
+            return Known(INT, value, nonneg=value >= 0, where=where)
+        case float() if type(value) is float:
+            return Known(FLOAT, value, nonneg=value >= 0, where=where)
+        case None:
+            return Known(NONE, None, where=where)
+        case tuple() if type(value) is tuple:
+            return tuple_of(tuple(constant(item, where) for item in value))
+        case _:
+            return Known(STATIC, value, where=where)
+
+
+def tuple_of(items: tuple[Known, ...]) -> Known:
+    """What is known of a tuple of `items`."""
+    return Known(Tuple(tuple(item.type for item in items)), items=items)
+
+
+def iterator_of(known: Known, position: int = 0) -> Known:
+    """What is known of an iterator over a tuple that has reached `position`."""
+    assert isinstance(known.type, Tuple)
+    return Known(TupleIterator(known.type, position), items=known.items)
+
+
+def of_type(type: Type, nonneg: bool = False) -> Known:
+    """A value of which only the type is known (a bool and an unsigned integer are never below zero)."""
+    if isinstance(type, Tuple):
+        return Known(type, items=tuple(map(of_type, type.elements)))
+    if isinstance(type, TupleIterator):
+        return Known(type, items=tuple(map(of_type, type.items.elements)))
+    if isinstance(type, (Range, RangeIterator)):
+        return Known(type, items=(of_type(type.item),) * 3)
+    if isinstance(type, NoneType):
+        return Known(type, None)
+    return Known(type, nonneg=nonneg or (isinstance(type, Number) and not type.signed))
+
+
+def join(a: State, b: State) -> State:
+    """What holds of a variable that is `a` on one way and `b` on another."""
+    match a, b:
+        case (Undefined(), other) | (other, Undefined()):
+            return other
+        case (Conflict() as conflict, _) | (_, Conflict() as conflict):
+            return conflict
+        case Known(), Known():
+            if a == b:
+                return a
+            joined = _join_known(a, b)
+            return Conflict(a, b) if joined is None else joined
+    raise AssertionError
+
+
+def _join_known(a: Known, b: Known) -> Known | None:
+    if isinstance(a.type, Number) and isinstance(b.type, Number):
+        number = join_numbers(a.type, b.type)
+        if number is None or not (_fits(a, number) and _fits(b, number)):
+            return None
+        same = a.value is not UNKNOWN and type(a.value) is type(b.value) and a.value == b.value
+        return Known(number, a.value if same else UNKNOWN, nonneg=a.nonneg and b.nonneg, where=a.where)
+    if isinstance(a.type, Tuple) and isinstance(b.type, Tuple) and len(a.items) == len(b.items):
+        items = [_join_known(x, y) for x, y in zip(a.items, b.items, strict=True)]
+        known = tuple(item for item in items if item is not None)
+        return tuple_of(known) if len(known) == len(items) else None
+    if isinstance(a.type, TupleIterator) and isinstance(b.type, TupleIterator) and a.type.position == b.type.position:
+        items = _join_known(tuple_of(a.items), tuple_of(b.items))
+        return items and iterator_of(items, a.type.position)
+    if isinstance(a.type, (Range, RangeIterator)) and a.type == b.type:
+        parts = [_join_known(x, y) for x, y in zip(a.items, b.items, strict=True)]
+        return Known(a.type, items=tuple(part for part in parts if part is not None))
+    if a.type == b.type and (not isinstance(a.type, Static) or a.value is b.value):
+        return a
+    return None
+
+
+def _fits(known: Known, number: Number) -> bool:
+    """Whether a constant integer has a place in the type that it joins."""
+    if known.value is UNKNOWN or not number.is_integer or not isinstance(known.value, int):
+        return True
+    return number.low <= known.value <= number.high or number.builtin

@@ -1,0 +1,257 @@
+"""What a value is: the types of the specification's 'Heterogeneous Types and Objects', as immutable data.
+
+Two types are equal when their fields are: there is no registry and no identity. This module imports nothing but the
+standard library; `types/host.py` maps it to NumPy's and Python's own types.
+
+    Number(Kind.FLOAT, 32)                  float32
+    Number(Kind.INT, 32, builtin=True)      Python's int in device code
+    Array(FLOAT32, 2, Layout.C)             a 2-D C-contiguous array of float32
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+
+class Kind(enum.IntEnum):
+    """The kinds of numbers, in the order in which they promote."""
+
+    BOOL = 0
+    UINT = 1
+    INT = 2
+    FLOAT = 3
+
+
+class Layout(enum.Enum):
+    """How the elements of an array follow each other in memory."""
+
+    C = "C"
+    F = "F"
+    STRIDED = "strided"
+
+
+class Space(enum.Enum):
+    """The memory that an array or a reference points into."""
+
+    GENERIC = "generic"
+    GLOBAL = "global"
+    SHARED = "shared"
+    LOCAL = "local"
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A builtin or fixed-format number of `bits` bits (a bool is stored in a byte, and counts as 8 bits).
+
+    A `builtin` number gives way to a fixed-format number of its own or a higher kind. The *index* (the type of `len(x)` and
+    `x.shape[0]`) is the builtin int of 64 bits.
+    """
+
+    kind: Kind
+    bits: int
+    builtin: bool = False
+
+    def __str__(self) -> str:
+        return _NAMES[self]
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether this is an integer (a bool is not)."""
+        return self.kind in (Kind.INT, Kind.UINT)
+
+    @property
+    def is_float(self) -> bool:
+        """Whether this is a real floating point number."""
+        return self.kind is Kind.FLOAT
+
+    @property
+    def signed(self) -> bool:
+        """Whether values below zero exist."""
+        return self.kind in (Kind.INT, Kind.FLOAT)
+
+    @property
+    def low(self) -> int:
+        """The least value of an integer or bool."""
+        return -(1 << (self.bits - 1)) if self.kind is Kind.INT else 0
+
+    @property
+    def high(self) -> int:
+        """The greatest value of an integer or bool."""
+        if self.kind is Kind.BOOL:
+            return 1
+        return (1 << (self.bits - 1 if self.kind is Kind.INT else self.bits)) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class NoneType:
+    """The type of `None`: no bits inside device code, a null `void*` at an interoperable boundary."""
+
+    def __str__(self) -> str:
+        return "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Tuple:
+    """A heterogeneous tuple."""
+
+    elements: tuple[Type, ...]
+
+    def __str__(self) -> str:
+        return f"tuple<{', '.join(map(str, self.elements))}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """One to four numbers of one type, called x, y, z, w."""
+
+    dtype: Number
+    size: int
+
+    def __str__(self) -> str:
+        return f"vector<{self.dtype}, {self.size}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """An array of `ndim` dimensions of `dtype`; its shape and strides are values, its layout is known."""
+
+    dtype: Type
+    ndim: int
+    layout: Layout = Layout.C
+    readonly: bool = False
+    space: Space = field(default=Space.GLOBAL)
+
+    def __str__(self) -> str:
+        extra = (", readonly" if self.readonly else "") + (
+            f", {self.space.value}" if self.space is not Space.GLOBAL else ""
+        )
+        return f"array<{self.dtype}, {self.ndim}, {self.layout.value}{extra}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """The address of one `pointee` in `space`."""
+
+    space: Space
+    pointee: Type
+
+    def __str__(self) -> str:
+        return f"ref<{self.space.value}, {self.pointee}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A `range` object whose numbers have type `item`."""
+
+    item: Number
+
+    def __str__(self) -> str:
+        return f"range<{self.item}>"
+
+
+@dataclass(frozen=True, slots=True)
+class RangeIterator:
+    """What is left of a `range` while a `for` runs over it."""
+
+    item: Number
+
+    def __str__(self) -> str:
+        return f"range_iterator<{self.item}>"
+
+
+@dataclass(frozen=True, slots=True)
+class TupleIterator:
+    """What is left of a tuple while a `for` runs over it: `position` is the next element's. Such loops are unrolled."""
+
+    items: Tuple
+    position: int
+
+    def __str__(self) -> str:
+        return f"tuple_iterator<{self.items}, {self.position}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Static:
+    """The type of what exists only while compiling: functions, modules, types, strings. No machine representation."""
+
+    def __str__(self) -> str:
+        return "static"
+
+
+Type = Number | NoneType | Tuple | Vector | Array | Ref | Range | RangeIterator | TupleIterator | Static
+
+BOOL = Number(Kind.BOOL, 8, builtin=True)
+INT = Number(Kind.INT, 32, builtin=True)
+INDEX = Number(Kind.INT, 64, builtin=True)
+FLOAT = Number(Kind.FLOAT, 32, builtin=True)
+INT8, INT16, INT32, INT64 = (Number(Kind.INT, bits) for bits in (8, 16, 32, 64))
+UINT8, UINT16, UINT32, UINT64 = (Number(Kind.UINT, bits) for bits in (8, 16, 32, 64))
+FLOAT16, FLOAT32, FLOAT64 = (Number(Kind.FLOAT, bits) for bits in (16, 32, 64))
+NONE = NoneType()
+STATIC = Static()
+
+BUILTIN_NUMBERS = {"bool": BOOL, "int": INT, "index": INDEX, "float": FLOAT}
+FIXED_NUMBERS = {
+    "int8": INT8, "int16": INT16, "int32": INT32, "int64": INT64,
+    "uint8": UINT8, "uint16": UINT16, "uint32": UINT32, "uint64": UINT64,
+    "float16": FLOAT16, "float32": FLOAT32, "float64": FLOAT64,
+}  # fmt: skip
+NUMBERS = BUILTIN_NUMBERS | FIXED_NUMBERS
+_NAMES = {number: name for name, number in NUMBERS.items()}
+
+
+def parse(text: str) -> Type:
+    """The type that prints as `text`: `parse(str(T)) == T` for every type. Raises `ValueError` for anything else."""
+    result, rest = _parse(text)
+    if rest.strip():
+        raise ValueError(f"unexpected {rest!r} after the type {result}")
+    return result
+
+
+def _parse(text: str) -> tuple[Type, str]:
+    text = text.lstrip()
+    end = next((i for i, c in enumerate(text) if not (c.isalnum() or c == "_")), len(text))
+    name, rest = text[:end], text[end:]
+    if name in NUMBERS:
+        return NUMBERS[name], rest
+    if name in ("none", "static"):
+        return (NONE if name == "none" else STATIC), rest
+    if not rest.startswith("<"):
+        raise ValueError(f"unknown type {text!r}")
+    arguments: list[Type | str] = []
+    rest = rest[1:].lstrip()
+    while not rest.startswith(">"):
+        word = next((i for i, c in enumerate(rest) if c in ",<>"), len(rest))
+        token = rest[:word].strip()
+        if not (token in NUMBERS or token in ("none", "static") or rest[word : word + 1] == "<"):
+            arguments.append(token)
+            rest = rest[word:]
+        else:
+            argument, rest = _parse(rest)
+            arguments.append(argument)
+        rest = rest.lstrip().removeprefix(",").lstrip()
+        if not rest:
+            raise ValueError(f"unfinished type {text!r}")
+    return _build(name, arguments), rest[1:]
+
+
+def _build(name: str, arguments: list[Type | str]) -> Type:
+    match name, arguments:
+        case "tuple", elements:
+            return Tuple(tuple(element for element in elements if not isinstance(element, str)))
+        case "array", [dtype, str(ndim), str(layout), *flags] if not isinstance(dtype, str):
+            spaces = [Space(flag) for flag in flags if flag != "readonly" and isinstance(flag, str)]
+            return Array(dtype, int(ndim), Layout(layout), "readonly" in flags, spaces[0] if spaces else Space.GLOBAL)
+        case "ref", [str(space), pointee] if not isinstance(pointee, str):
+            return Ref(Space(space), pointee)
+        case "vector", [Number() as dtype, str(size)]:
+            return Vector(dtype, int(size))
+        case "tuple_iterator", [Tuple() as items, str(position)]:
+            return TupleIterator(items, int(position))
+        case "range", [Number() as item]:
+            return Range(item)
+        case "range_iterator", [Number() as item]:
+            return RangeIterator(item)
+        case _:
+            raise ValueError(f"unknown type {name}<{', '.join(map(str, arguments))}>")

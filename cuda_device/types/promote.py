@@ -1,0 +1,87 @@
+"""Which type an operation computes in: the Array API's promotion tables, and what they leave open.
+
+A builtin number beside a fixed-format number of its own or a higher kind takes that number's type; an integer beside a
+fixed-format float takes the float's; a fixed-format integer with a builtin float, or `/` of two integers, gives
+float32, or float64 where an operand has 64 bits.
+
+    promote(FLOAT32, FLOAT)  == FLOAT32          promote(INT32, FLOAT)  == FLOAT32
+    promote(UINT8, INT)      == UINT8            promote(INT64, FLOAT)  == FLOAT64
+    promote(INT8, UINT8)     == INT16            promote(UINT64, INT64) is None (a cast must decide)
+
+Each function returns None where there is no such type.
+"""
+
+from __future__ import annotations
+
+from .model import BOOL, FLOAT, FLOAT32, FLOAT64, INDEX, INT, INT16, INT32, INT64, Kind, Number
+
+
+def promote(a: Number, b: Number) -> Number | None:
+    """The type in which arithmetic on `a` and `b` takes place; bool counts as builtin int."""
+    a, b = _arithmetic(a), _arithmetic(b)
+    if a == b:
+        return a
+    if a.builtin and b.builtin:
+        return _promote_builtin(a, b)
+    if a.builtin or b.builtin:
+        builtin, fixed = (a, b) if a.builtin else (b, a)
+        return _promote_mixed(builtin, fixed)
+    return _promote_fixed(a, b)
+
+
+def _arithmetic(number: Number) -> Number:
+    return INT if number.kind is Kind.BOOL else number
+
+
+def _promote_builtin(a: Number, b: Number) -> Number:
+    if a.is_float or b.is_float:
+        return FLOAT
+    return INDEX if INDEX in (a, b) else INT
+
+
+def _promote_mixed(builtin: Number, fixed: Number) -> Number:
+    if builtin.is_float and fixed.is_integer:
+        return FLOAT64 if fixed.bits == 64 else FLOAT32
+    if builtin == INDEX and fixed.is_integer and fixed.bits <= 32:
+        return INDEX
+    return fixed
+
+
+def _promote_fixed(a: Number, b: Number) -> Number | None:
+    if a.is_float and b.is_float:
+        return a if a.bits >= b.bits else b
+    if a.is_float or b.is_float:
+        return a if a.is_float else b
+    if a.kind is b.kind:
+        return a if a.bits >= b.bits else b
+    unsigned, signed = (a, b) if a.kind is Kind.UINT else (b, a)
+    if signed.bits > unsigned.bits:
+        return signed
+    return {8: INT16, 16: INT32, 32: INT64}.get(unsigned.bits)
+
+
+def divide(a: Number, b: Number) -> Number | None:
+    """The type of `a / b`."""
+    number = promote(a, b)
+    if number is None or number.is_float:
+        return number
+    if a.builtin and b.builtin:
+        return FLOAT
+    wide = any(operand.bits == 64 and not operand.builtin for operand in (a, b))
+    return FLOAT64 if wide else FLOAT32
+
+
+def to_float(number: Number) -> Number:
+    """The floating point type in which a function of a real number computes for an argument of `number`."""
+    if number.is_float:
+        return number
+    if number.builtin:
+        return FLOAT
+    return FLOAT64 if number.bits == 64 else FLOAT32
+
+
+def join_numbers(a: Number, b: Number) -> Number | None:
+    """The type of a variable that is `a` on one way and `b` on another: as `promote`, but two bools stay bool."""
+    if a.kind is Kind.BOOL and b.kind is Kind.BOOL:
+        return BOOL
+    return promote(a, b)

@@ -1,0 +1,764 @@
+"""Functions that together use every construct, each with calls to make: natively and interpreted, results must agree.
+
+`PROGRAMS` lists (function, calls); a call is a tuple of positional arguments, deep-copied for each run, since functions may
+change them.
+"""
+
+# Odd Python is what this file is for; a linter has nothing to mend here.
+# ruff: noqa
+
+import copy
+import sys
+import types
+
+from cuda_device.bytecode.decode import decode
+from cuda_device.bytecode.instructions import Opcode
+
+from .reference import check, run
+
+PROGRAMS = []
+SCALE = 3
+
+
+def called_with(*calls):
+    """Lists the function, with those calls."""
+
+    def register(function):
+        PROGRAMS.append((function, calls))
+        return function
+
+    return register
+
+
+class Box:
+    """Something with attributes, methods and matching."""
+
+    __match_args__ = ("first", "second")
+
+    def __init__(self, first=1, second=2):
+        self.first, self.second = first, second
+
+    def __eq__(self, other):
+        return isinstance(other, Box) and vars(self) == vars(other)
+
+    def __repr__(self):
+        return f"Box({vars(self)})"
+
+    @staticmethod
+    def make(first):
+        return Box(first)
+
+    table = {"key": len}
+
+    def copy(self, **options):
+        return self.first, options
+
+    def total(self, *more, scale=1):
+        return (self.first + self.second + sum(more)) * scale
+
+
+class Odd:
+    """Compares to something that is not a bool."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __lt__(self, other):
+        return [self.value < other.value]
+
+    def __bool__(self):
+        return self.value % 2 == 1
+
+    def __eq__(self, other):
+        return type(other) is Odd and other.value == self.value
+
+    __hash__ = None
+
+
+def collect(*args, **kwargs):
+    return args, kwargs
+
+
+# Operators
+
+
+@called_with((7, 2), (-7, 2), (7, -3))
+def arithmetic(a, b):
+    return a + b, a - b, a * b, a / b, a // b, a % b, a ** (b * b), -a, +b, ~a
+
+
+@called_with((12, 3))
+def bits(a, b):
+    return a << b, a >> b, a & b, a | b, a ^ b
+
+
+class Matrix:
+    def __matmul__(self, other):
+        return "product", other
+
+
+@called_with((4,))
+def matrix_product(a):
+    m = Matrix()
+    r = m @ a
+    m @= a
+    return r, m
+
+
+@called_with((7, 2))
+def augmented(a, b):
+    a += b
+    a -= 1
+    a *= 5
+    a //= b
+    a %= 13
+    a **= 2
+    a <<= 3
+    a >>= 1
+    a |= 1
+    a &= 0xFFF
+    a ^= 5
+    c = a
+    c /= 4
+    return a, c
+
+
+@called_with((1, 2), (2, 2), (3, 2))
+def comparisons(a, b):
+    return a < b, a <= b, a == b, a != b, a > b, a >= b, a is b, a is not b, a in (1, b), a not in [b]
+
+
+@called_with((1, 2, 3), (3, 2, 1), (1, 1, 1))
+def chained(a, b, c):
+    if a < b < c:
+        return "up"
+    if not a >= b >= c:
+        return "mixed"
+    return a == b == c, a <= b > c
+
+
+@called_with((0, 0, 0), (0, 1, 0), (2, 0, 3), (2, 5, 0))
+def short_circuit(a, b, c):
+    if a and b or c:
+        d = 1
+    else:
+        d = 2
+    return a and b, a or b, a and b or c, a or b and c, not a, not (a and b), d
+
+
+@called_with((0,), (5,), ("",), ([1],))
+def truth(x):
+    return not not x, not not not x, bool(x), True if x else False
+
+
+@called_with((Odd(1), Odd(2)), (Odd(2), Odd(1)))
+def truth_of_comparison(a, b):
+    return a < b, not a < b, not not a < b, 1 if a < b else 2, not not a, a and b, a or b
+
+
+@called_with((None,), (3,), (0,))
+def none_tests(x):
+    y = 1 if x is None else 2
+    if x is not None:
+        y += 10
+    z = x if x is not None else "none"
+    while x is not None:
+        x = None if x == 0 else x - 1
+    while x is None:
+        x = y
+    return y, z, x
+
+
+@called_with((5,), (-5,), (0,))
+def ternary(x):
+    return "positive" if x > 0 else "negative" if x < 0 else "zero"
+
+
+@called_with((10,), (3,))
+def walrus(n):
+    if (half := n // 2) > 2:
+        return half
+    return (a := n + 1) * a, [(last := i) for i in range(n)], last
+
+
+# Loops
+
+
+@called_with((0,), (1,), (10,))
+def sum_of_squares(n):
+    total = 0
+    for i in range(n):
+        total += i * i
+    return total
+
+
+@called_with((0, 3), (4, 3), (4, 0))
+def nested_loops(n, m):
+    out = []
+    for i in range(n):
+        for j in range(m):
+            if i == j:
+                continue
+            if i + j > 4:
+                break
+            out.append((i, j))
+        else:
+            out.append(i)
+    return out
+
+
+@called_with(([1, 3, 5],), ([1, 4, 5],), ([],))
+def for_else(xs):
+    for x in xs:
+        if x % 2 == 0:
+            found = x
+            break
+    else:
+        return "none"
+    return found
+
+
+@called_with((0,), (1,), (27,))
+def collatz(n):
+    steps = 0
+    while n > 1:
+        n = 3 * n + 1 if n % 2 else n // 2
+        steps += 1
+    return steps
+
+
+@called_with((0,), (3,), (9,))
+def while_else(n):
+    while n > 0:
+        n -= 2
+        if n == 5:
+            break
+        if n == 3:
+            continue
+        n -= 0
+    else:
+        return "done", n
+    return "broken", n
+
+
+@called_with((3,), (8,))
+def endless(n):
+    i = 0
+    while True:
+        i += 1
+        if i * i > n:
+            return i
+
+
+@called_with(([1, 2, 3], 2), ([1, 2, 3], 9), ([[1], [2]], 3))
+def return_from_loop(xs, y):
+    for i, x in enumerate(xs):
+        for _ in (0, 1):
+            if x == y:
+                return i
+    return -1
+
+
+@called_with((3,))
+def loop_without_body(n):
+    for _ in range(n):
+        pass
+    while n:
+        n -= 1
+    return n
+
+
+@called_with((True,), (False,))
+def maybe_undefined(flag):
+    if flag:
+        x = 1
+    return x
+
+
+@called_with((1,))
+def deleted(x):
+    y = x
+    del x
+    y += 1
+    return x + y
+
+
+# Tuples, items, slices, attributes
+
+
+@called_with(((1, 2), [3, 4, 5]), ((1, 2), "abc"), ((1, 2), [3]))
+def unpacking(pair, rest):
+    a, b = pair
+    (c, d), (e, *f) = (b, a), rest
+    *g, h = rest
+    i, *j, k = rest
+    a, b = b, a
+    a, b, c = c, a, b
+    a, b, c, d = d, c, b, a
+    return a, b, c, d, e, f, g, h, i, j, k
+
+
+@called_with(([1, 2], (3,)))
+def starred(xs, ys):
+    return (*xs, *ys), [0, *xs], [*ys, 1, *xs], {*xs, *ys, 7}, (*xs, 5)
+
+
+@called_with(([0, 1, 2, 3, 4, 5, 6], 2), ("abcdefg", 3))
+def slices(xs, n):
+    return xs[n], xs[-1], xs[n:], xs[:n], xs[1:n], xs[::2], xs[n::-1], xs[1:5:n], xs[:], xs[1:4], xs[1:6:2]
+
+
+@called_with(([0, 1, 2, 3, 4, 5], 1))
+def item_stores(xs, n):
+    xs[0] = 7
+    xs[n] += 2
+    xs[n + 1] *= xs[0]
+    xs[3:5] = [9]
+    xs[-2:] += [1, 2]
+    xs[n:2] = xs[2:n]
+    xs[0:4:2] = (8, 8)
+    del xs[1], xs[n:2]
+    return xs
+
+
+@called_with(({(1, 2): 3}, 1))
+def tuple_keys(table, i):
+    table[i, 5] = table[i, i + 1]
+    table[i, 5] -= 1
+    return table
+
+
+@called_with((Box(3, 4),))
+def attributes(box):
+    box.first += 1
+    box.extra = box.second
+    box.total = box.total(1)
+    del box.extra
+    box.second = box.first = 9
+    return box
+
+
+@called_with((1, 2, 3))
+def displays(a, b, c):
+    return (a, b), [], [a, b, c], {a, b}, {}, {"x": a, "y": b}, {a: b, b: c}, [1, 2, 3], {1, 2, 3}, (1, 2), ()
+
+
+@called_with(({"a": 1}, {"a": 2, "b": 3}))
+def merged_dicts(d, e):
+    return {**d, "z": 1, **e}, {"a": 0, **e}
+
+
+# Calls
+
+
+@called_with((Box(1, 2), 5))
+def method_calls(box, n):
+    return box.total(), box.total(n), box.total(n, scale=2), box.total(box.total(n), n, scale=box.total()), "a".upper()
+
+
+@called_with((1, 2))
+def keyword_calls(a, b):
+    return collect(), collect(a, b), collect(a, x=b), collect(x=a, y=b), collect(collect(a, z=1), y=collect(b))
+
+
+@called_with(((1, 2), {"x": 3}), ([], {}), ((1,), {"k": 4}))
+def star_calls(xs, options):
+    return (
+        collect(*xs),
+        collect(0, *xs, 9),
+        collect(*xs, k=1, j=2) if "k" not in options else None,
+        collect(**options),
+        collect(*xs, **options),
+        collect(*xs, k=1, **options),
+    )
+
+
+@called_with(({"y": 3},), ({},))
+def call_of_method_of_result(options):
+    return Box.make(1).total(4, *options.values()), Box.make(2).copy(**options), Box.make(1).table["key"](options)
+
+
+@called_with((3, 4))
+def call_in_arguments(a, b):
+    return max(a if a > b else b, min(a, b) or 7, abs(-a) and b), collect(a < b < 9, [i for i in range(a)], y=a or b)
+
+
+@called_with((3,))
+def global_names(x):
+    return x * SCALE, len([x]), types.SimpleNamespace(a=x).a
+
+
+# Functions
+
+
+@called_with((3,))
+def lambdas(n):
+    double = lambda x: x * 2
+    return double(n), (lambda: n + 1)(), (lambda x, y=n, *, z=5: (x, y, z))(1), (lambda *a, **k: (a, k))(1, b=2)
+
+
+@called_with((3,))
+def closures(n):
+    total = n
+
+    def add(x: int, y: int = 2, *, scale: float = n) -> int:
+        nonlocal total
+        total += x * y * scale
+        return total
+
+    first = add(1)
+    return first, add(2, 3), add(1, scale=2), total
+
+
+@called_with((3,))
+def closure_with_tuple_default(n):
+    def inner(pair=(n,)):
+        return pair, n
+
+    return inner(), (n,)
+
+
+@called_with((3,))
+def deep_closures(n):
+    a, b = n, n + 1
+
+    def outer(c):
+        d = c + a
+
+        def inner(e):
+            return a, b, c, d, e
+
+        return inner
+
+    b = 10
+    return outer(5)(6)
+
+
+@called_with((3,))
+def recursive_closure(n):
+    def factorial(k):
+        return k * factorial(k - 1) if k else 1
+
+    return factorial(n)
+
+
+@called_with((2,))
+def deleted_cell(n):
+    def get():
+        return n
+
+    before = get()
+    del n
+    n = 5
+    return before, get()
+
+
+def twice(function):
+    return lambda *args: function(function(*args))
+
+
+@called_with((2,))
+def decorated(n):
+    @twice
+    @twice
+    def add(x):
+        return x + n
+
+    return add(n)
+
+
+def make_counter(start):
+    def counter(step):
+        nonlocal start
+        start += step
+        return start
+
+    return counter
+
+
+@called_with((3,))
+def made_elsewhere(n):
+    counter = make_counter(n)
+    return counter(1), counter(2)
+
+
+# Comprehensions
+
+
+@called_with(([3, 1, 2],), ([],))
+def comprehensions(xs):
+    return (
+        [x * 2 for x in xs],
+        [x for x in xs if x > 1 if x < 3],
+        [(x, y) for x in xs for y in xs if x != y],
+        [[y + x for y in range(x)] for x in xs],
+        {x % 2 for x in xs},
+        {x: x * x for x in xs},
+        {x: y for x in xs if x for y in xs},
+    )
+
+
+@called_with((4,))
+def comprehension_scopes(x):
+    before = [x for x in range(x)]
+    y = [y for y in before if y]
+    z = [z * x for z in [x for x in y]]
+    return before, x, y, z
+
+
+@called_with((4,))
+def comprehension_captures(n):
+    functions = [lambda: i * n for i in range(n)]
+    inner = [lambda j=j: [i + j + n for i in range(j)] for j in range(n)]
+    return [f() for f in functions], [f() for f in inner], n
+
+
+@called_with((4,))
+def comprehension_cells(w):
+    outer = lambda: w
+    captured = [lambda: w for w in (1, 2)]
+    plain = [w + 1 for w in (1, 2)]
+    return w, captured[0](), outer(), plain
+
+
+@called_with(())
+def comprehension_of_undefined():
+    xs = [later for later in (1, 2)]
+    if not xs:
+        later = 1
+    return later
+
+
+@called_with(([1, 2, 0],), ([],), ([1, 2],))
+def generators(xs):
+    return (
+        sum(x * 2 for x in xs),
+        tuple(x for x in xs),
+        all(x for x in xs),
+        any(not x for x in xs),
+        any(x for x in xs) and all(x > 1 for x in xs if x),
+        list(zip((x for x in xs), (y for y in xs if y))),
+    )
+
+
+# The match statement
+
+
+@called_with((0,), (1,), (2,), (None,), (True,), ("abc",), (4.5,), (-3,))
+def match_values(x):
+    match x:
+        case None:
+            return "none"
+        case True:
+            return "true"
+        case 0 | 1:
+            return "bit"
+        case int(n) if n < 0:
+            return "negative", n
+        case int():
+            return "int"
+        case str() as s:
+            return s
+    return "other"
+
+
+@called_with(([],), ([1],), ([1, 2],), ((0, 5, 6),), ([7, [8, 9]],), ("ab",), ([1, 2, 3, 4],))
+def match_sequences(x):
+    match x:
+        case []:
+            return "empty"
+        case [1]:
+            return "one"
+        case (0, *rest):
+            return rest
+        case [a, [b, c]]:
+            return a, b, c
+        case [a, b]:
+            return a, b
+        case [first, *_, last]:
+            return first, last
+        case _:
+            return "other"
+
+
+@called_with(({"a": 1},), ({"a": 1, "b": 2},), ({"c": 5, "d": 6},), ({},), (3,))
+def match_mappings(x):
+    match x:
+        case {"a": a, "b": b}:
+            return a, b
+        case {"a": a, **rest}:
+            return a, rest
+        case {"c": c}:
+            return c
+        case {}:
+            return "mapping"
+    return None
+
+
+@called_with((Box(1, 2),), (Box(0, 5),), (Box(4, 4),), (Box("x", 1),), (3j,), (7,))
+def match_classes(x):
+    match x:
+        case Box(1, second):
+            return second
+        case Box(first=0, second=s):
+            return s
+        case Box(int(a), b) if a == b:
+            return "square", a
+        case Box():
+            return "box"
+        case complex(real=r, imag=i):
+            return r, i
+        case Box.total | int():
+            return "number"
+
+
+# Assertions, exceptions, strings
+
+
+@called_with((1, True), (0, True), (5, False), (-1, True))
+def assertions(x, flag):
+    assert x
+    assert flag, "flag"
+    assert x > 0, f"{x} is {'negative' if x < 0 else 'zero'}, {x!r:>4}"
+    assert x > 0 or flag, (x, flag)
+    assert x < 0 if not flag else x > 0, max(x, 1)
+    return x
+
+
+@called_with((1,), (2,), (3,), (0,))
+def raising(x):
+    if x == 1:
+        raise ValueError("one")
+    if x == 2:
+        raise ValueError("two") from KeyError("cause")
+    if x == 3:
+        raise AssertionError
+    return 1 / x
+
+
+@called_with((3.14159, "text", "é"))
+def f_strings(x, s, t):
+    width = 9
+    return f"{x}", f"{x:.2f}|{s!r}", f"{x:{width}.3f}{s!s:>{width}}{t!a}", f"{s!r:>{width}}", f"{x=}", f"a{s}b", f"{{}}"
+
+
+# Branches that constants decide, dead code, odd shapes
+
+
+@called_with((1,))
+def constant_branches(x):
+    if False:
+        x = unknown
+    if True:
+        x += 1
+    while 0:
+        x = 5
+    return x
+    return 7
+
+
+@called_with((0,), (1,), (2,), (3,))
+def elif_chain(x):
+    if x == 0:
+        r = "a"
+    elif x == 1:
+        r = "b"
+    elif x == 2:
+        pass
+    else:
+        r = "d"
+    if x == 2:
+        r = "c"
+    return r
+
+
+@called_with((1,))
+def no_return(x):
+    x + 1
+
+
+@called_with((3, 5), (5, 3))
+def loop_with_ternary_and_comparison(n, m):
+    out = []
+    for i in range(n if n < m else m):
+        while 0 < i < 4 and (i % 2 or i == 2):
+            i += 2 if i % 2 else 1
+        out.append(i if i in (1, 2) else -i)
+    return out
+
+
+@called_with((2,))
+def parameters(a, b=4, /, c=5, *args, d=6, **kwargs):
+    return a, b, c, args, d, kwargs
+
+
+def _long_function():
+    """A function whose constants, names and jumps need more than eight bits."""
+    lines = ["def long(n, out):", "    for i in range(n):"]
+    lines += [f"        v{k} = i * {1000 + k}" for k in range(300)]
+    lines += [f"        if v{k} > 2001: out.append(v{k}, )" for k in range(300)]
+    lines += ["    else:", "        out.append(n)", "    return out, collect(n, keyword=out)"]
+    namespace = {"collect": collect}
+    exec("\n".join(lines), namespace)
+    return namespace["long"]
+
+
+called_with((3, []))(_long_function())
+
+
+# The check
+
+
+def outcome(call, function, arguments):
+    """The result, the arguments afterwards, or the exception."""
+    arguments = copy.deepcopy(arguments)
+    try:
+        return comparable((call(function, *arguments), arguments))
+    except (ArithmeticError, AssertionError, LookupError, NameError, TypeError, ValueError) as error:
+        detail = error.args if isinstance(error, AssertionError) else ()
+        return type(error), detail, type(error.__cause__)
+
+
+def comparable(value):
+    """The value with its type all through, since 1 == 1.0 == True."""
+    if isinstance(value, (list, tuple)):
+        return type(value), [comparable(item) for item in value]
+    if isinstance(value, dict):
+        return dict, [(comparable(key), comparable(item)) for key, item in value.items()]
+    return type(value), value
+
+
+def native(function, *arguments):
+    """Calls the function."""
+    return function(*arguments)
+
+
+def compare(function, calls):
+    """Asserts that CPython and the reference interpreter agree on every call."""
+    check(decode(function.__code__))
+    for arguments in calls:
+        expected, found = outcome(native, function, arguments), outcome(run, function, arguments)
+        assert expected == found, f"{function.__name__}{arguments}: {found}, not {expected}"
+
+
+def all_code(code):
+    """The code object and those inside it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from all_code(constant)
+
+
+def all_codes():
+    """The code objects of all programs."""
+    return [code for function, _ in PROGRAMS for code in all_code(function.__code__)]
+
+
+def check_all_used():
+    """Asserts that the programs use every opcode that the interpreter can need."""
+    missing = set(Opcode) - {instruction.opcode for code in all_codes() for instruction in decode(code)}
+    if sys.version_info < (3, 12):
+        missing -= {Opcode.LOAD_AND_CLEAR, Opcode.SAVE_CELL, Opcode.RESTORE_CELL}  # Comprehensions are functions.
+    if sys.version_info >= (3, 14):
+        missing -= {Opcode.BUILD_KEYED}  # BUILD serves constant keys, too.
+    assert not missing, f"no program uses {missing}"

@@ -1,0 +1,201 @@
+"""A stand-in for `cuda.bindings.driver`: host memory plays the GPU's, and events happen when a test says so.
+
+with installed() as gpu:                # cuda_device.runtime.driver now talks to it
+    x = zeros(4, stream=GpuStream(7, 0))
+    gpu.log                             # [('cuMemAllocAsync', 16, 7), …]
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import enum
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+from cuda_device.runtime import driver, memory, streams
+
+CONTEXT = 0xC0
+MOST_BYTES = 1 << 40
+
+
+class Result(enum.IntEnum):
+    CUDA_SUCCESS = 0
+    CUDA_ERROR_INVALID_VALUE = 1
+    CUDA_ERROR_OUT_OF_MEMORY = 2
+    CUDA_ERROR_NOT_READY = 600
+    CUDA_ERROR_ILLEGAL_ADDRESS = 700
+    CUDA_ERROR_STREAM_CAPTURE_IMPLICIT = 906
+
+
+class _Names:
+    """An enumeration that has every member: its own name."""
+
+    def __getattr__(self, name: str) -> str:
+        return name
+
+
+ATTRIBUTES = {
+    "MEMORY_POOLS_SUPPORTED": 1, "PAGEABLE_MEMORY_ACCESS": 0, "COMPUTE_CAPABILITY_MAJOR": 9, "COMPUTE_CAPABILITY_MINOR": 0,
+    "MAX_BLOCK_DIM_Z": 64, "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN": 232448,
+}  # fmt: skip
+
+
+class FakeDriver:
+    """Functions named and shaped as in the bindings; each call that changes something goes to `log`."""
+
+    CUresult = Result
+    CUdevice_attribute = CUfunction_attribute = CUpointer_attribute = CUevent_flags = _Names()
+
+    def __init__(self, devices: int = 1) -> None:
+        self.log: list[tuple[Any, ...]] = []
+        self.devices = devices
+        self.memory: dict[int, Any] = {}
+        self.stack: list[int] = [0]
+        self.capturing: set[int] = set()
+        self.foreign_addresses: set[int] = set()
+        self.stream_contexts: dict[int, int] = {}
+        self.done = True  # Whether events happen at once.
+        self.happened: dict[int, bool] = {}
+        self.failing: dict[str, Result] = {}
+        self.attributes = dict.fromkeys(["MAX_THREADS_PER_BLOCK"], 1024) | ATTRIBUTES
+        self._numbers = itertools.count(0x1000)
+
+    def names(self) -> list[str]:
+        return [entry[0] for entry in self.log]
+
+    def _answer(self, name: str, *arguments: Any, value: Any = None) -> tuple[Any, ...]:
+        self.log.append((name, *arguments))
+        status = self.failing.get(name, Result.CUDA_SUCCESS)
+        return (status,) if value is None and status == 0 else (status, value)
+
+    def cuInit(self, flags):
+        return self._answer("cuInit")
+
+    def cuDeviceGetCount(self):
+        return 0, self.devices
+
+    def cuGetErrorString(self, code):
+        return Result.CUDA_SUCCESS, f"the words for {code.name}".encode()
+
+    def cuCtxGetCurrent(self):
+        return 0, self.stack[-1]
+
+    def cuCtxSetCurrent(self, context):
+        self.stack[-1] = context
+        return (0,)
+
+    def cuCtxPushCurrent(self, context):
+        self.stack.append(context)
+        return self._answer("push", context)
+
+    def cuCtxPopCurrent(self):
+        return self._answer("pop", value=self.stack.pop())
+
+    def cuDevicePrimaryCtxRetain(self, ordinal):
+        return self._answer("retain context", ordinal, value=CONTEXT + ordinal)
+
+    def cuCtxGetDevice(self):
+        return 0, self.stack[-1] - CONTEXT
+
+    def cuDeviceGetAttribute(self, which, ordinal):
+        return 0, self.attributes.get(which.removeprefix("CU_DEVICE_ATTRIBUTE_"), 1)
+
+    def cuDeviceGetName(self, length, ordinal):
+        return 0, b"Fake GPU\0\0"
+
+    def cuMemAllocAsync(self, nbytes, stream):
+        if nbytes > MOST_BYTES:
+            return Result.CUDA_ERROR_OUT_OF_MEMORY, 0
+        block = (ctypes.c_char * nbytes)(*([b"\xaa"] * min(nbytes, 1 << 12)))
+        address = ctypes.addressof(block)
+        self.memory[address] = block
+        return self._answer("cuMemAllocAsync", nbytes, stream, value=address)
+
+    def cuMemFreeAsync(self, address, stream):
+        answer = self._answer("cuMemFreeAsync", address, stream)
+        if answer[0] == 0:
+            del self.memory[address]  # Freed twice: a KeyError.
+        return answer
+
+    def cuMemcpyAsync(self, target, source, nbytes, stream):
+        ctypes.memmove(target, source, nbytes)
+        return self._answer("cuMemcpyAsync", nbytes, stream)
+
+    def cuMemsetD8Async(self, address, byte, nbytes, stream):
+        ctypes.memset(address, byte, nbytes)
+        return self._answer("cuMemsetD8Async", nbytes, stream)
+
+    def cuPointerGetAttribute(self, which, address):
+        known = address in self.foreign_addresses or address in self.memory
+        return (Result.CUDA_SUCCESS, 0) if known else (Result.CUDA_ERROR_INVALID_VALUE, 0)
+
+    def cuStreamSynchronize(self, stream):
+        return self._answer("cuStreamSynchronize", stream)
+
+    def cuCtxSynchronize(self):
+        return self._answer("cuCtxSynchronize")
+
+    def cuStreamIsCapturing(self, stream):
+        return 0, int(stream in self.capturing)
+
+    def cuStreamGetCtx(self, stream):
+        return 0, self.stream_contexts.get(stream, CONTEXT)
+
+    def cuStreamWaitEvent(self, stream, event, flags):
+        return self._answer("cuStreamWaitEvent", stream, event)
+
+    def cuEventCreate(self, flags):
+        return self._answer("cuEventCreate", value=next(self._numbers))
+
+    def cuEventRecord(self, event, stream):
+        self.happened[event] = self.done
+        return self._answer("cuEventRecord", event, stream)
+
+    def cuEventQuery(self, event):
+        if "cuEventQuery" in self.failing:
+            return (self.failing["cuEventQuery"],)
+        return (Result.CUDA_SUCCESS if self.happened[event] else Result.CUDA_ERROR_NOT_READY,)
+
+    def cuEventSynchronize(self, event):
+        self.happened[event] = True
+        return self._answer("cuEventSynchronize", event)
+
+    def cuEventDestroy(self, event):
+        return self._answer("cuEventDestroy", event)
+
+    def finish(self) -> None:
+        """Lets every event happen."""
+        self.happened = dict.fromkeys(self.happened, True)
+
+
+@contextlib.contextmanager
+def installed(devices: int = 1) -> Iterator[FakeDriver]:
+    """Puts a fake driver in the place of the real one, and forgets all that was learnt from it afterwards."""
+    fake = FakeDriver(devices)
+    genuine = driver.bindings
+    _forget()
+    driver.bindings = lambda: fake
+    try:
+        yield fake
+    finally:
+        _forget()
+        driver.bindings = genuine
+
+
+@contextlib.contextmanager
+def no_gpu() -> Iterator[None]:
+    """Makes this machine one without a GPU."""
+    with installed(devices=0):
+        yield
+
+
+def _forget() -> None:
+    driver.available.cache_clear()
+    driver.properties.cache_clear()
+    driver._primary.clear()
+    streams._retained.clear()
+    streams._defaults.clear()
+    streams._log_once.cache_clear()
+    memory._unfreed.clear()

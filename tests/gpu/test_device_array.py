@@ -1,0 +1,473 @@
+"""Streams, memory and array exchange on a real GPU: what a fake driver cannot show."""
+
+import ctypes
+import gc
+import pathlib
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from cuda_device.errors import LaunchError
+from cuda_device.runtime import driver
+from cuda_device.runtime.array_view import Device
+from cuda_device.runtime.device_array import array, empty, zeros
+from cuda_device.runtime.streams import GpuStream, as_stream, cpu_stream, default_stream
+from cuda_device.runtime.views import view_of
+from cuda_device.types.host import ROWS
+
+pytestmark = pytest.mark.skipif(not driver.available(), reason=f"no GPU: {driver.unavailable_reason()}")
+
+# Waits for some nanoseconds, then fills an array with a number: work that is not done yet when the host goes on.
+PTX = b"""
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry late_fill(.param .u64 to, .param .u32 count, .param .u32 value, .param .u64 wait)
+{
+  .reg .pred %p; .reg .u32 %i, %n, %v, %b, %t; .reg .u64 %a, %o, %start, %now, %w;
+  ld.param.u64 %a, [to]; ld.param.u32 %n, [count]; ld.param.u32 %v, [value]; ld.param.u64 %w, [wait];
+  mov.u64 %start, %globaltimer;
+spin:
+  nanosleep.u32 1000;
+  mov.u64 %now, %globaltimer;
+  sub.u64 %now, %now, %start;
+  setp.lt.u64 %p, %now, %w;
+  @%p bra spin;
+  mov.u32 %i, %tid.x; mov.u32 %b, %ctaid.x; mov.u32 %t, %ntid.x; mad.lo.u32 %i, %b, %t, %i;
+  setp.ge.u32 %p, %i, %n;
+  @%p bra done;
+  mul.wide.u32 %o, %i, 4; add.u64 %a, %a, %o; st.global.u32 [%a], %v;
+done:
+  ret;
+}
+.extern .shared .align 16 .b8 dynamic[];
+.visible .entry uses_shared(.param .u64 to)
+{
+  .reg .u64 %a; .reg .u32 %v;
+  ld.param.u64 %a, [to]; mov.u32 %v, 7; st.shared.u32 [dynamic+102396], %v; ld.shared.u32 %v, [dynamic+102396];
+  st.global.u32 [%a], %v; ret;
+}
+"""
+WAIT = 50_000_000  # Nanoseconds.
+COUNT = 1 << 16
+
+
+class Kernels:
+    def __init__(self):
+        self.library = driver.load_library(PTX)
+        self.late_fill = driver.get_kernel(self.library, "late_fill")
+        self.uses_shared = driver.get_kernel(self.library, "uses_shared")
+
+    def fill(self, address, value, handle, wait=WAIT, count=COUNT):
+        values = (ctypes.c_uint64(address), ctypes.c_uint32(count), ctypes.c_uint32(value), ctypes.c_uint64(wait))
+        launch(self.late_fill, values, handle, grid=(count + 255) // 256)
+
+
+def launch(kernel, values, handle, grid=1, shared=0):
+    pointers = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
+    block = (256, 1, 1) if grid > 1 else (1, 1, 1)
+    driver.launch(kernel, (grid, 1, 1), block, shared, handle, ctypes.addressof(pointers))
+
+
+@pytest.fixture(scope="module")
+def kernels():
+    return Kernels()
+
+
+@pytest.fixture(scope="module")
+def core_stream():
+    """A non-blocking stream of cuda.core: ordered with no other."""
+    core = pytest.importorskip("cuda.core")
+    device = core.Device()
+    device.set_current()
+    return device.create_stream()
+
+
+@pytest.fixture(scope="module")
+def core_stream_2(core_stream):
+    return pytest.importorskip("cuda.core").Device().create_stream()
+
+
+@pytest.fixture(scope="module")
+def torch():
+    module = pytest.importorskip("torch")
+    if not module.cuda.is_available():
+        pytest.skip("torch has no CUDA")
+    return module
+
+
+@pytest.fixture(scope="module")
+def cupy():
+    return pytest.importorskip("cupy")
+
+
+@pytest.fixture(params=["default", "per-thread", "cuda.core"])
+def stream(request, core_stream):
+    return as_stream({"default": None, "per-thread": 2, "cuda.core": core_stream}[request.param])
+
+
+# The driver
+
+
+def test_properties():
+    properties = driver.properties(0)
+    assert properties.compute_capability >= (7, 0)
+    assert properties.max_threads_per_block == 1024
+    assert properties.max_block == (1024, 1024, 64)
+    assert properties.max_grid == (2**31 - 1, 65535, 65535)
+    assert properties.max_shared == 48 << 10 < properties.max_shared_optin
+    assert properties.multiprocessors > 0
+    assert properties.name.isprintable()
+    assert properties.name
+    assert properties.memory_pools
+
+
+def test_kernel_attributes_and_large_shared_memory(kernels):
+    attributes = driver.kernel_attributes(kernels.uses_shared, 0)
+    assert attributes.max_threads == 1024
+    assert attributes.registers > 0
+    assert (attributes.shared, attributes.local) == (0, 0)
+    target = zeros(1, np.uint32, stream=1)
+    values = (ctypes.c_uint64(view_of(target).data),)
+    with pytest.raises(LaunchError, match="CUDA_ERROR_INVALID_VALUE"):
+        launch(kernels.uses_shared, values, 1, shared=102400)
+    driver.set_max_dynamic_shared(kernels.uses_shared, 102400, 0)
+    assert driver.kernel_attributes(kernels.uses_shared, 0).max_dynamic_shared >= 102400
+    launch(kernels.uses_shared, values, 1, shared=102400)
+    assert target.numpy() == [7]
+
+
+def test_bad_code_and_names_are_errors(kernels):
+    with pytest.raises(LaunchError, match="while loading device code"):
+        driver.load_library(b"this is no PTX")
+    with pytest.raises(LaunchError, match="'missing'"):
+        driver.get_kernel(kernels.library, "missing")
+    with pytest.raises(LaunchError, match="launching a grid"):
+        driver.launch(kernels.late_fill, (1, 1, 1), (2048, 1, 1), 0, 1, 0)
+    assert zeros(3).numpy().tolist() == [0, 0, 0]
+
+
+def test_libraries_are_unloaded():
+    driver.unload_library(driver.load_library(PTX))
+
+
+def test_every_error_number_has_words():
+    text = str(driver.error_of(700))
+    assert "CUDA_ERROR_ILLEGAL_ADDRESS (700): " in text
+    assert "no description" not in text
+
+
+# Memory and streams
+
+
+@pytest.mark.parametrize("dtype", [np.dtype(row.scalar) for row in ROWS], ids=str)
+def test_elements_come_back(stream, dtype):
+    source = np.arange(3 * 1000).reshape(3, 10, 100).astype(dtype)
+    made = array(source, stream=stream)
+    np.testing.assert_array_equal(made.numpy(), source)
+    assert view_of(made).data % 256 == 0
+    assert driver.ordinal_of(view_of(made).data) == 0
+
+
+def test_large_arrays(stream):
+    source = np.arange(30_000_000, dtype=np.uint32)
+    np.testing.assert_array_equal(array(source, stream=stream).numpy(), source)
+
+
+def test_zeros_and_empties(stream):
+    for shape in ((), (0, 3), 100, (7, 1, 3)):
+        assert not zeros(shape, np.int16, stream=stream).numpy().any()
+        assert empty(shape, np.int16, stream=stream).numpy().shape == np.zeros(shape).shape
+
+
+def test_too_much_memory_is_an_error_and_the_next_call_works():
+    with pytest.raises(LaunchError, match=r"CUDA_ERROR_OUT_OF_MEMORY .* GPU memory"):
+        empty(1 << 46, np.uint8)
+    assert zeros(3).numpy().tolist() == [0, 0, 0]
+
+
+def test_other_threads_have_a_context():
+    results = []
+
+    def work():
+        made = array([1, 2, 3])
+        results.append(made.numpy().tolist())
+        results.append(made)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert results.pop().numpy().tolist() == results.pop() == [1, 2, 3]
+
+
+def test_the_memory_comes_back():
+    stream = default_stream()
+    for _ in range(200):
+        empty(1 << 30, np.uint8, stream=stream)
+
+
+def test_numpy_waits_for_the_kernel(stream, kernels):
+    made = zeros(COUNT, np.uint32, stream=stream)
+    with stream.using():
+        kernels.fill(view_of(made).data, 5, stream.handle)
+    assert (made.numpy() == 5).all()
+
+
+def test_streams_are_ordered(core_stream, core_stream_2, kernels):
+    first, second = as_stream(core_stream), as_stream(core_stream_2)
+    made = zeros(COUNT, np.uint32, stream=first)
+    second.wait_for(first.handle)
+    kernels.fill(view_of(made).data, 5, second.handle)
+    second.hold_back(first.handle)
+    assert (made.numpy() == 5).all()
+
+
+def test_arguments_live_until_the_kernel_has_ended(core_stream, kernels):
+    stream = as_stream(core_stream)
+    victim = zeros(COUNT, np.uint32, stream=default_stream())
+    address = view_of(victim).data
+    started = time.perf_counter()
+    kernels.fill(address, 5, stream.handle, wait=200_000_000)
+    stream.retain(victim)
+    del victim
+    gc.collect()
+    # Were the memory free, the default stream would hand it out again.
+    others = [zeros(COUNT, np.uint32, stream=default_stream()) for _ in range(20)]
+    assert time.perf_counter() - started < 0.2, "the machine was too slow for this test"
+    assert address not in [view_of(other).data for other in others]
+    stream.synchronize()
+    assert not any(other.numpy().any() for other in others)
+
+
+def test_retained_arguments_are_let_go(core_stream, kernels):
+    stream = as_stream(core_stream)
+    stream.synchronize()
+    for _ in range(3000):
+        kernels.fill(0, 0, stream.handle, wait=0, count=0) if False else None
+        stream.retain(object())
+    stream.synchronize()
+    assert len(stream._retained.pending) == 0
+    assert len(stream._retained.spare_events) <= 64
+
+
+def test_streams_of_every_library(core_stream, torch, cupy):
+    side = torch.cuda.Stream()
+    assert as_stream(side).handle == side.cuda_stream
+    assert as_stream(torch.cuda.default_stream()).handle == 1
+    mine = cupy.cuda.Stream(non_blocking=True)
+    assert as_stream(mine).handle == mine.ptr
+    assert as_stream(cupy.cuda.Stream.null).handle == 1
+    assert as_stream(cupy.cuda.Stream.ptds).handle == 2
+    assert as_stream(core_stream).handle == int(core_stream.handle)
+    assert as_stream(int(core_stream.handle)) == as_stream(core_stream)
+    assert as_stream(core_stream.handle) == as_stream(core_stream)
+    assert {as_stream(s).ordinal for s in (side, mine, core_stream, None)} == {0}
+
+
+# Array exchange
+
+
+def test_torch_tensors_arrive(torch):
+    tensor = torch.arange(24, device="cuda", dtype=torch.float32).reshape(4, 6)[:, ::2]
+    view = view_of(tensor, 1)
+    assert (view.data, view.shape, view.strides) == (tensor.data_ptr(), (4, 3), (24, 8))
+    assert (view.device, view.ordinal, view.stream) == (Device.CUDA, 0, None)
+    for target in (cpu_stream(), default_stream()):
+        np.testing.assert_array_equal(array(tensor, stream=target).numpy(), tensor.cpu().numpy())
+    pinned = torch.arange(6).pin_memory()
+    assert view_of(pinned).device.on_host
+    np.testing.assert_array_equal(array(pinned, stream=default_stream()).numpy(), np.arange(6))
+    with pytest.raises(LaunchError, match="detach"):
+        view_of(torch.zeros(3, device="cuda", requires_grad=True), 1)
+
+
+def test_torch_shares_our_memory(torch, stream):
+    made = array(np.arange(12, dtype=np.float32).reshape(3, 4), stream=stream)
+    tensor = torch.from_dlpack(made)
+    assert (tensor.data_ptr(), tensor.device.type) == (view_of(made).data, "cuda")
+    tensor += 1
+    torch.cuda.synchronize()
+    np.testing.assert_array_equal(made.numpy(), np.arange(1, 13).reshape(3, 4))
+    by_interface = torch.as_tensor(made, device="cuda")
+    assert by_interface.data_ptr() == tensor.data_ptr()
+    del made
+    gc.collect()
+    assert tensor.sum().item() == 78
+
+
+def test_cupy_shares_our_memory(cupy, stream):
+    made = array(np.arange(12, dtype=np.float32).reshape(3, 4), stream=stream)
+    for taken in (cupy.from_dlpack(made), cupy.asarray(made)):
+        assert taken.data.ptr == view_of(made).data
+        taken += 1
+        cupy.cuda.Device().synchronize()
+    np.testing.assert_array_equal(made.numpy(), np.arange(2, 14).reshape(3, 4))
+    del made
+    gc.collect()
+    assert float(taken.sum()) == 90
+    assert view_of(taken, 1).data == taken.data.ptr
+    strided = cupy.arange(60).reshape(3, 4, 5)[::-1, 1:3, ::2]
+    for target in (cpu_stream(), default_stream()):
+        np.testing.assert_array_equal(array(strided, stream=target).numpy(), cupy.asnumpy(strided))
+
+
+def test_managed_and_pinned_memory(cupy):
+    managed = cupy.ndarray((4,), "f4", cupy.cuda.malloc_managed(16))
+    managed[:] = 3
+    view = view_of(managed, 1)
+    assert view.device.on_gpu
+    for target in (cpu_stream(), default_stream()):
+        assert array(managed, stream=target).numpy().tolist() == [3, 3, 3, 3]
+    pinned = cupyx_pinned(cupy)
+    pinned[:] = 4
+    made = array(pinned, stream=default_stream())
+    pinned[:] = 5
+    assert (made.numpy() == 4).all()
+
+
+def cupyx_pinned(cupy):
+    memory = cupy.cuda.alloc_pinned_memory(1 << 22)
+    return np.frombuffer(memory, np.float32, 1 << 20)
+
+
+class OnlyInterface:
+    def __init__(self, array):
+        self.array = array
+        self.__cuda_array_interface__ = array.__cuda_array_interface__
+
+
+def test_interface_alone(cupy):
+    source = cupy.arange(6)
+    assert array(OnlyInterface(source)).numpy().tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_late_producer_is_waited_for(torch, cupy, kernels, core_stream):
+    """Torch and CuPy fill an array late, on a stream of their own: we read what they wrote, not what was there before."""
+    ours = as_stream(core_stream)
+    for target in (cpu_stream(), ours, default_stream()):
+        tensor = torch.zeros(COUNT, dtype=torch.int32, device="cuda")
+        torch.cuda.synchronize()
+        with torch.cuda.stream(torch.cuda.Stream()):
+            kernels.fill(tensor.data_ptr(), 5, torch.cuda.current_stream().cuda_stream)
+            assert (array(tensor, stream=target).numpy() == 5).all()
+        taken = cupy.zeros(COUNT, "i4")
+        cupy.cuda.Device().synchronize()
+        with cupy.cuda.Stream(non_blocking=True) as side:
+            kernels.fill(taken.data.ptr, 6, side.ptr)
+            assert (array(taken, stream=target).numpy() == 6).all()
+            kernels.fill(taken.data.ptr, 7, side.ptr)
+            assert (array(OnlyInterface(taken), stream=target).numpy() == 7).all()
+
+
+def test_late_work_of_ours_is_waited_for(torch, cupy, kernels, stream):
+    for take, value in ((torch.from_dlpack, 5), (cupy.from_dlpack, 6), (cupy.asarray, 7)):
+        made = zeros(COUNT, np.int32, stream=stream)
+        with stream.using():
+            kernels.fill(view_of(made).data, value, stream.handle)
+        assert int(take(made).sum()) == value * COUNT
+
+
+def test_memory_that_torch_still_uses_is_not_handed_out(torch, kernels, core_stream):
+    stream = as_stream(core_stream)
+    made = zeros(COUNT, np.int32, stream=stream)
+    tensor = torch.from_dlpack(made)
+    address = tensor.data_ptr()
+    stream.synchronize()
+    with torch.cuda.stream(torch.cuda.Stream()):
+        kernels.fill(address, 9, torch.cuda.current_stream().cuda_stream)
+        del made, tensor
+        gc.collect()
+    # If the memory comes again, then only after the fill.
+    others = [zeros(COUNT, np.int32, stream=stream) for _ in range(4)]
+    torch.cuda.synchronize()
+    assert not any(other.numpy().any() for other in others)
+
+
+def test_captures_are_left_alone(torch, kernels):
+    side = torch.cuda.Stream()
+    dropped = zeros(COUNT, np.int32, stream=side)
+    target = zeros(COUNT, np.int32, stream=side)
+    elsewhere = zeros(COUNT, np.int32, stream=default_stream())
+    address = view_of(target).data
+    graph = torch.cuda.CUDAGraph()
+    torch.cuda.synchronize()
+    with torch.cuda.graph(graph, stream=side):
+        stream = as_stream(side)
+        kernels.fill(address, 5, stream.handle, wait=0)
+        stream.retain(target)
+        del dropped, target, elsewhere
+        gc.collect()
+    graph.replay()
+    torch.cuda.synchronize()
+    again = zeros(COUNT, np.int32, stream=side)
+    assert view_of(again).data != address
+    check = np.empty(COUNT, np.int32)
+    driver.copy(check.ctypes.data, address, check.nbytes, 1)
+    driver.synchronize_stream(1)
+    assert (check == 5).all()
+
+
+def run(code, *arguments):
+    command = [sys.executable, "-c", code, str(pathlib.Path(__file__).parents[2]), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+START = """
+import sys; sys.path.insert(0, sys.argv[1])
+import ctypes, numpy as np
+from cuda_device.errors import KernelError
+from cuda_device.runtime import driver
+from cuda_device.runtime.device_array import array, zeros
+from cuda_device.runtime.streams import default_stream
+"""
+
+
+@pytest.mark.parametrize(
+    "framework", ["", "import torch; t = [torch.from_dlpack(x)]", "import cupy; t = [cupy.asarray(x)]"]
+)
+def test_the_interpreter_ends_without_noise(framework):
+    if framework:
+        pytest.importorskip(framework.split()[1].rstrip(";"))
+    done = run(
+        START + "class C: pass\n"
+        "x = zeros(1000); c = C(); c.me = c; c.x = zeros(5); default_stream().retain(c, x); k = x.__dlpack__()\n"
+        + framework
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_kernel_that_breaks_the_context_is_told_as_such():
+    done = run(
+        START + "import runpy\n"
+        "library = driver.load_library(sys.argv[2].encode())\n"
+        "kernel = driver.get_kernel(library, 'late_fill')\n"
+        "values = (ctypes.c_uint64(16), ctypes.c_uint32(1), ctypes.c_uint32(1), ctypes.c_uint64(0))\n"
+        "pointers = (ctypes.c_void_p * 4)(*map(ctypes.addressof, values))\n"
+        "x = zeros(4); s = default_stream()\n"
+        "driver.launch(kernel, (1, 1, 1), (1, 1, 1), 0, 1, ctypes.addressof(pointers))\n"
+        "for wait in (s.synchronize, x.numpy, lambda: zeros(3), lambda: s.retain(x)):\n"
+        "    try: wait()\n"
+        "    except KernelError as error: print(str(error).split(':')[0])\n",
+        PTX.decode(),
+    )
+    assert done.stderr == ""
+    assert done.returncode == 0
+    assert done.stdout.split("\n")[:-1] == ["CUDA_ERROR_ILLEGAL_ADDRESS (700)"] * 4
+
+
+def test_two_devices():
+    if driver.check(driver.bindings().cuDeviceGetCount()) < 2:
+        pytest.skip("one GPU")
+    there = GpuStream(driver.LEGACY_STREAM, 1)
+    first = array([1, 2, 3])
+    second = array(first, stream=there)
+    assert second.__dlpack_device__() == (2, 1)
+    assert driver.ordinal_of(view_of(second).data) == 1
+    assert (
+        array(second, stream=default_stream()).numpy().tolist() == array(second, stream=cpu_stream()).numpy().tolist()
+    )
+    assert driver.current_ordinal() == 0

@@ -1,0 +1,204 @@
+"""The CUDA Array Interface, rule by rule, from dictionaries that are made up."""
+
+import numpy as np
+import pytest
+from fake_driver import installed, no_gpu
+
+from cuda_device.errors import LaunchError
+from cuda_device.runtime import array_interface
+from cuda_device.runtime.array_view import ArrayView, Device
+from cuda_device.runtime.views import view_of
+from cuda_device.types.host import ROWS
+from cuda_device.types.model import FLOAT32, INT16, Layout
+
+ADDRESS = 0x7F0000001000
+
+
+class Fake:
+    """An object with the interface; `read` counts how often it is asked for."""
+
+    def __init__(self, **changes):
+        self.count = 0
+        self.description = {"shape": (2, 3), "typestr": "<f4", "data": (ADDRESS, False), "version": 3}
+        self.description.update(changes)
+        self.description = {key: value for key, value in self.description.items() if value is not ...}
+
+    @property
+    def __cuda_array_interface__(self):
+        self.count += 1
+        return self.description
+
+
+@pytest.fixture(autouse=True)
+def without_gpu():
+    with no_gpu():
+        yield
+
+
+def test_a_description_is_read_once():
+    fake = Fake()
+    view = view_of(fake)
+    assert fake.count == 1
+    assert (view.data, view.shape, view.strides, view.element) == (ADDRESS, (2, 3), (12, 4), FLOAT32)
+    assert (view.device, view.ordinal, view.readonly, view.stream) == (Device.CUDA, 0, False, None)
+    assert view.keep_alive is fake
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.typestr)
+def test_every_element_type(row):
+    assert view_of(Fake(typestr=np.dtype(row.scalar).str)).element == row.number
+
+
+@pytest.mark.parametrize("typestr", ["<c8", "|V8", "<f2x", ">f4", "", None])
+def test_other_element_types_are_named(typestr):
+    with pytest.raises(TypeError, match=repr(typestr)):
+        view_of(Fake(typestr=typestr))
+
+
+@pytest.mark.parametrize("strides", [..., None])
+def test_no_strides_mean_c_order(strides):
+    assert view_of(Fake(strides=strides, typestr="<i2", shape=(4, 3, 2))).strides == (12, 4, 2)
+
+
+def test_strides_are_in_bytes():
+    view = view_of(Fake(strides=(-24, 8)))
+    assert (view.strides, view.layout) == ((-24, 8), Layout.STRIDED)
+    assert view.extent == (ADDRESS - 24, ADDRESS + 16 + 4)
+    assert view_of(Fake(strides=(4, 8))).layout is Layout.F
+
+
+@pytest.mark.parametrize("data", [0, ADDRESS])
+def test_an_array_without_elements_has_no_address(data):
+    assert view_of(Fake(shape=(0, 3), data=(data, False))).data == 0
+
+
+def test_a_scalar():
+    view = view_of(Fake(shape=()))
+    assert (view.shape, view.strides, view.size) == ((), (), 1)
+
+
+def test_readonly():
+    assert view_of(Fake(data=(ADDRESS, True))).readonly
+
+
+@pytest.mark.parametrize(("stream", "expected"), [(..., None), (None, None), (1, 1), (2, 2), (0xABC0, 0xABC0)])
+def test_streams(stream, expected):
+    assert view_of(Fake(stream=stream)).stream == expected
+
+
+def test_version_2_has_no_stream():
+    assert view_of(Fake(version=2, stream=5)).stream is None
+    assert view_of(Fake(version=2)).shape == (2, 3)
+
+
+def test_numpys_integers_are_integers():
+    view = view_of(Fake(shape=(np.int64(2), np.int32(3)), data=(np.uint64(ADDRESS), np.False_), stream=np.int64(1)))
+    assert (view.data, view.shape, view.stream) == (ADDRESS, (2, 3), 1)
+    assert {type(n) for n in (view.data, *view.shape, view.stream)} == {int}
+    assert type(view.readonly) is bool
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"stream": 0}, "stream=0, which is ambiguous: 1 is the legacy"),
+        ({"stream": -1}, "stream=-1"),
+        ({"stream": "x"}, "stream='x'"),
+        ({"mask": Fake()}, "mask.*pass the data and the mask"),
+        ({"version": 1}, "version 1"),
+        ({"version": "3"}, "version '3'"),
+        ({"version": ...}, "no 'version'"),
+        ({"shape": ...}, "no 'shape'"),
+        ({"typestr": ...}, "no 'typestr'"),
+        ({"data": ...}, "no 'data'"),
+        ({"data": None}, "data=None"),
+        ({"data": ADDRESS}, "instead of"),
+        ({"data": (None, False)}, "instead of"),
+        ({"data": (-8, False)}, "instead of"),
+        ({"data": (1 << 64, False)}, "instead of"),
+        ({"data": (0, False)}, "address 0"),
+        ({"shape": 5}, "shape=5 instead of a tuple"),
+        ({"shape": (2.0, 3)}, "shape="),
+        ({"shape": (2, -3)}, "shape"),
+        ({"strides": (4,)}, "1 strides for 2 axes"),
+        ({"strides": (4, "x")}, "strides="),
+    ],
+)
+def test_broken_rules_are_named(changes, message):
+    with pytest.raises(LaunchError, match=f"__cuda_array_interface__ of the .*Fake .*{message}"):
+        view_of(Fake(**changes))
+    assert view_of(Fake()).data == ADDRESS
+
+
+def test_what_is_no_dict():
+    class Odd:
+        __cuda_array_interface__ = 5
+
+    with pytest.raises(LaunchError, match="int, not a dict"):
+        view_of(Odd())
+    assert view_of(Odd) is None
+
+
+def test_an_empty_mask_is_none():
+    assert view_of(Fake(mask=None)).shape == (2, 3)
+
+
+def test_the_producers_words_are_kept():
+    class Refusing:
+        @property
+        def __cuda_array_interface__(self):
+            raise RuntimeError("requires grad: detach first")
+
+    with pytest.raises(LaunchError, match="detach first"):
+        view_of(Refusing())
+
+
+def test_an_attribute_error_means_no_interface():
+    class OnTheHost:
+        @property
+        def __cuda_array_interface__(self):
+            raise AttributeError("host memory")
+
+    assert view_of(OnTheHost()) is None
+
+
+def test_dlpack_goes_first():
+    class Both(Fake):
+        def __dlpack_device__(self):
+            return (1, 0)
+
+        def __dlpack__(self, **arguments):
+            return np.zeros(5).__dlpack__(**arguments)
+
+    fake = Both()
+    assert view_of(fake).shape == (5,)
+    assert fake.count == 0
+
+
+def test_addresses_are_checked_where_there_is_a_gpu():
+    with installed() as gpu:
+        with pytest.raises(LaunchError, match=f"{ADDRESS:#x}, which is no memory that the GPU reaches"):
+            view_of(Fake())
+        gpu.foreign_addresses.add(ADDRESS)
+        assert view_of(Fake()).ordinal == 0
+        assert view_of(Fake(shape=(0,), data=(0, False))).size == 0
+    with installed() as gpu:
+        gpu.attributes["PAGEABLE_MEMORY_ACCESS"] = 1
+        assert view_of(Fake()).data == ADDRESS
+
+
+@pytest.mark.parametrize("stream", [None, 1, 0x70])
+@pytest.mark.parametrize(("shape", "strides"), [((2, 3), (12, 4)), ((2, 3), (-40, 8)), ((0, 3), (12, 4)), ((), ())])
+def test_what_we_produce_we_understand(stream, shape, strides):
+    view = ArrayView(ADDRESS if 0 not in shape else 0, shape, strides, FLOAT32, True, Device.CUDA, stream=stream)
+    description = array_interface.produce(view)
+    back = view_of(Fake(**description))
+    for name in ("data", "shape", "strides", "element", "readonly", "device", "stream"):
+        assert getattr(back, name) == getattr(view, name), name
+
+
+def test_what_we_produce_has_the_words_of_the_specification():
+    view = ArrayView(ADDRESS, (2, 3), (6, 2), INT16, device=Device.CUDA, stream=1)
+    assert array_interface.produce(view) == {
+        "shape": (2, 3), "typestr": "<i2", "data": (ADDRESS, False), "version": 3, "strides": None, "stream": 1,
+    }  # fmt: skip

@@ -1,0 +1,399 @@
+"""PTX to cubin: every architecture, the choice of the assembler, and what its refusals become."""
+
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cuda_device.codegen import assemblers, cubin, nvptx
+from cuda_device.codegen.architectures import ARCHITECTURES, Architecture, parse
+from cuda_device.codegen.assemblers import ASSEMBLERS, Options, Rejection, Request
+from cuda_device.codegen.cubin import Usage, assemble, identity, read_usage
+from cuda_device.errors import CompileError, CompilerBug
+
+SM_90 = parse("sm_90")
+ELF = b"\x7fELF"
+
+# Those of the table that work here; the tests of the others are skipped, and those of the choice use stand-ins.
+HERE = [row.name for row in ASSEMBLERS if row.name != "driver" and row.available(SM_90)]
+needs_an_assembler = pytest.mark.skipif(not HERE, reason="no assembler on this machine")
+
+
+def ptx(architecture: Architecture = SM_90, body: str = "st.global.b32 [%rd1], 3;", version: str = "") -> str:
+    return f"""
+.version {version or architecture.ptx}
+.target {architecture}
+.address_size 64
+.visible .entry k(.param .u64 p)
+{{
+    .reg .b64 %rd<3>;
+    .reg .b32 %r<99>;
+    .shared .b32 numbers[100];
+    ld.param.b64 %rd1, [p];
+    {body}
+    ret;
+}}
+"""
+
+
+@pytest.fixture(autouse=True)
+def no_forced_assembler(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.delenv(cubin.VARIABLE, raising=False)
+    yield
+
+
+@pytest.fixture(params=[row.name for row in ASSEMBLERS if row.name != "driver"])
+def forced(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Each assembler that works without a GPU, forced."""
+    name = str(request.param)
+    if name not in HERE:
+        pytest.skip(f"no {name} on this machine")
+    monkeypatch.setenv(cubin.VARIABLE, name.upper())
+    return name
+
+
+def machine_of(cubin: bytes) -> int:
+    """The architecture that a cubin says it is for: the second byte of the flags in its ELF header."""
+    return int.from_bytes(cubin[48:52], "little") >> 8 & 0xFF
+
+
+# ---- making cubins
+
+
+@needs_an_assembler
+@pytest.mark.parametrize("architecture", ARCHITECTURES.values(), ids=str)
+def test_cubin_for_every_architecture(architecture: Architecture) -> None:
+    made = assemble(ptx(architecture), architecture)
+    assert made.code[:4] == ELF and b".text.k" in made.code and made.assembler in HERE
+    assert not made.usage
+
+
+@pytest.mark.parametrize("name", ["sm_75", "sm_88", "sm_90a", "sm_110f", "sm_121"])
+def test_all_assemblers_take_our_ptx_versions(forced: str, name: str) -> None:
+    made = assemble(ptx(parse(name)), parse(name))
+    assert made.code[:4] == ELF and made.assembler == forced
+
+
+def test_cubins_differ_by_architecture(forced: str) -> None:
+    assert machine_of(assemble(ptx(parse("sm_80")), parse("sm_80")).code) == 80
+    assert machine_of(assemble(ptx(), SM_90).code) == 90
+
+
+# 90 values that all live across a barrier.
+_MANY = "\n".join(
+    [f"ld.volatile.global.b32 %r{i}, [%rd1+{4 * i}];" for i in range(90)]
+    + ["bar.sync 0;"]
+    + [f"st.volatile.global.b32 [%rd1+{4 * i}], %r{i};" for i in range(90)]
+)
+
+
+def test_usage(forced: str) -> None:
+    used = assemble(ptx(body="st.shared.b32 [numbers], 1; bar.sync 0;"), SM_90, Options(report_usage=True)).usage["k"]
+    assert 0 < used.registers < 32
+    assert replace(used, registers=0) == Usage(0, barriers=1, shared=400, stack=0, spill_stores=0, spill_loads=0)
+
+
+def test_fewer_registers_spill(forced: str) -> None:
+    free = assemble(ptx(body=_MANY), SM_90, Options(report_usage=True)).usage["k"]
+    tight = assemble(ptx(body=_MANY), SM_90, Options(max_registers=32, report_usage=True)).usage["k"]
+    assert free.registers > 90 and free.spill_stores == 0
+    assert tight.registers <= 32 and tight.spill_stores > 0 and tight.spill_loads > 0 and tight.stack > 0
+
+
+def test_levels(forced: str) -> None:
+    source = ptx(body="add.u32 %r2, %r1, 1; mul.lo.u32 %r3, %r2, 7; st.global.b32 [%rd1], 3;")
+    codes = [assemble(source, SM_90, Options(level=level)).code for level in range(4)]
+    assert {code[:4] for code in codes} == {ELF} and codes[0] != codes[3]
+
+
+def test_line_table(forced: str) -> None:
+    source = ptx(body=".loc 1 42 3\n    st.global.b32 [%rd1], 3;") + '.file 1 "kernel.py"\n'
+    assert b"kernel.py" in assemble(source, SM_90, Options(line_info=True)).code
+
+
+def test_usage_of_several_kernels() -> None:
+    log = """ptxas info    : 0 bytes gmem
+ptxas info    : Compiling entry function 'one' for 'sm_90'
+ptxas info    : Function properties for one
+    8 bytes stack frame, 4 bytes spill stores, 12 bytes spill loads
+ptxas info    : Used 255 registers, used 2 barriers, 8 bytes cumulative stack size, 4096 bytes smem, 8 bytes cmem[0]
+ptxas info    : Compiling entry function 'two' for 'sm_90'
+ptxas info    : Function properties for two
+ptxas         .     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 6 registers, used 0 barriers
+"""
+    assert read_usage(log) == {"one": Usage(255, 2, 4096, 8, 4, 12), "two": Usage(6, 0, 0, 0, 0, 0)}
+    assert read_usage("") == {}
+
+
+def test_what_llvm_writes_for_profilers_becomes_a_line_table(forced: str) -> None:
+    ir = """
+define ptx_kernel void @k(ptr %p) !dbg !4 {
+  store i32 3, ptr %p, !dbg !7
+  ret void, !dbg !7
+}
+!llvm.dbg.cu = !{!0}
+!llvm.module.flags = !{!2, !3}
+!0 = distinct !DICompileUnit(language: DW_LANG_C, file: !1, emissionKind: DebugDirectivesOnly)
+!1 = !DIFile(filename: "kernel.py", directory: "/folder")
+!2 = !{i32 2, !"Debug Info Version", i32 3}
+!3 = !{i32 2, !"Dwarf Version", i32 2}
+!4 = distinct !DISubprogram(name: "k", file: !1, line: 41, type: !5, unit: !0, spFlags: DISPFlagDefinition)
+!5 = !DISubroutineType(types: !6)
+!6 = !{}
+!7 = !DILocation(line: 42, column: 3, scope: !4)
+"""
+    text = nvptx.emit_ptx(ir, SM_90).text
+    assert re.search(r"\.loc\s+1 42 3", text) and ", debug" not in text
+    assert b"kernel.py" in assemble(text, SM_90, Options(line_info=True)).code
+
+
+def test_eight_threads(forced: str) -> None:
+    numbers = range(16)
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(lambda i: assemble(ptx(body=f"st.global.b32 [%rd1], {i};"), SM_90).code, numbers))
+    assert len(set(made)) == len(numbers)
+    assert made[3] == assemble(ptx(body="st.global.b32 [%rd1], 3;"), SM_90).code
+
+
+# ---- the choice
+
+
+def stand_in(monkeypatch: pytest.MonkeyPatch, **rows: object) -> list[str]:
+    """Replace the table by rows that are there unless None, and that raise what is an exception; returns who ran."""
+    ran: list[str] = []
+
+    def row(name: str, outcome: object) -> assemblers.Assembler:
+        def run(request: Request) -> tuple[bytes, str]:
+            ran.append(name)
+            if isinstance(outcome, Exception):
+                raise outcome
+            return ELF, "log of " + name
+
+        return assemblers.Assembler(name, lambda _: outcome is not None, run, lambda: name + " 1", "get " + name)
+
+    monkeypatch.setattr(cubin, "ASSEMBLERS", tuple(row(name, outcome) for name, outcome in rows.items()))
+    return ran
+
+
+def test_first_available_wins(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = stand_in(monkeypatch, a=None, b=True, c=True)
+    made = assemble(ptx(), SM_90)
+    assert (made.assembler, made.log, ran) == ("b", "log of b", ["b"])
+    assert identity(SM_90) == "b 1"
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        "ptxas k.ptx, line 1; fatal   : Unsupported .version 9.0; current version is '8.4'",
+        "ptxas fatal   : Value 'sm_121' is not defined for option 'gpu-name'",
+        "-arch=sm_121 -O3: ERROR_UNRECOGNIZED_ARCH (16)",
+    ],
+)
+def test_too_old_leaves_it_to_the_next(monkeypatch: pytest.MonkeyPatch, log: str) -> None:
+    ran = stand_in(monkeypatch, a=Rejection(log), b=True)
+    assert assemble(ptx(), SM_90).assembler == "b" and ran == ["a", "b"]
+    assert assemble(ptx(), SM_90).assembler == "b" and ran == ["a", "b", "b"], "asked but once"
+    stand_in(monkeypatch, a=Rejection(log))
+    for _ in range(2):
+        with pytest.raises(CompileError, match="a cannot be used") as error:
+            assemble(ptx(), SM_90)
+        assert log in str(error.value)
+
+
+def test_none_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(assemblers, "_nvjitlink", lambda: None)
+    monkeypatch.setattr(assemblers, "_ptxas", lambda: None)
+    monkeypatch.setattr(assemblers, "_driver", lambda: None)
+    for attempt in (lambda: assemble(ptx(), SM_90), lambda: identity(SM_90)):
+        with pytest.raises(CompileError, match="no assembler for sm_90") as error:
+            attempt()
+        assert "pip install cuda_device[cu13]" in str(error.value)
+        assert "pip install nvidia-cuda-nvcc" in str(error.value)
+
+
+def test_the_real_row_stands_aside(monkeypatch: pytest.MonkeyPatch) -> None:
+    if "ptxas" not in HERE:
+        pytest.skip("no ptxas on this machine")
+    monkeypatch.setattr(assemblers, "_nvjitlink", lambda: None)
+    monkeypatch.setattr(assemblers, "_driver", lambda: None)
+    assert assemble(ptx(), SM_90).assembler == "ptxas"
+
+
+def test_forced_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = stand_in(monkeypatch, a=True, b=None)
+    monkeypatch.setenv(cubin.VARIABLE, "b")
+    with pytest.raises(CompileError, match="CUDA_DEVICE_ASSEMBLER allows only b") as error:
+        assemble(ptx(), SM_90)
+    assert "get b" in str(error.value) and "get a" not in str(error.value) and not ran
+
+
+def test_forced_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(cubin.VARIABLE, "masm")
+    with pytest.raises(CompileError, match="'masm', which is no assembler") as error:
+        assemble(ptx(), SM_90)
+    assert "driver, ptxas, nvJitLink" in str(error.value)
+
+
+def test_identity_names_a_version(forced: str) -> None:
+    assert identity(SM_90).startswith(forced + " ") and re.search(r"\d", identity(SM_90))
+
+
+def test_ptxas_from_cuda_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    program = tmp_path / "bin" / "ptxas"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path))
+    monkeypatch.delenv("CUDA_PATH", raising=False)
+    assert assemblers._ptxas.__wrapped__() == program
+
+
+def test_ptxas_is_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    import cuda.pathfinder
+
+    monkeypatch.setenv("PATH", "")
+    for name in ("CUDA_HOME", "CUDA_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(cuda.pathfinder, "find_nvidia_binary_utility", lambda name: None)
+    assert assemblers._ptxas.__wrapped__() is None
+
+
+def test_nvjitlink_is_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    nvjitlink = pytest.importorskip("cuda.bindings.nvjitlink")
+
+    def missing() -> None:
+        raise RuntimeError("no libnvJitLink")
+
+    monkeypatch.setattr(nvjitlink, "version", missing)
+    assert assemblers._nvjitlink.__wrapped__() is None
+
+
+# ---- the driver, where there is a GPU
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[Architecture]:
+    """The architecture of GPU 0, whose primary context is current, with the driver forced."""
+    driver = assemblers._driver()
+    if driver is None or driver.cuInit(0)[0] != 0 or driver.cuDeviceGetCount()[1] == 0:
+        pytest.skip("no GPU on this machine")
+    device = driver.cuDeviceGet(0)[1]
+    driver.cuCtxPushCurrent(driver.cuDevicePrimaryCtxRetain(device)[1])
+    monkeypatch.setenv(cubin.VARIABLE, "driver")
+    major, minor = assemblers._capability(driver, device)
+    yield parse(f"sm_{major}{minor}")
+    driver.cuCtxPopCurrent()
+    driver.cuDevicePrimaryCtxRelease(device)
+
+
+def test_driver_assembles(gpu: Architecture) -> None:
+    made = assemble(ptx(gpu, body="st.shared.b32 [numbers], 1; bar.sync 0;"), gpu, Options(report_usage=True))
+    assert made.code[:4] == ELF and made.assembler == "driver" and machine_of(made.code) == gpu.number
+    assert made.usage["k"].shared == 400 and made.usage["k"].barriers == 1
+    again = assemble(ptx(gpu, body="st.shared.b32 [numbers], 1; bar.sync 0;"), gpu, Options(report_usage=True))
+    assert again.usage == made.usage, "from NVIDIA's cache"
+    assert re.fullmatch(r"driver \d+", identity(gpu))
+
+
+def test_driver_assembles_for_exactly_this_gpu(gpu: Architecture) -> None:
+    exact = ARCHITECTURES.get(f"{gpu}a")
+    if exact is None:
+        pytest.skip("this generation has no variant a")
+    made = assemble(ptx(exact, body="setmaxnreg.inc.sync.aligned.u32 64;" if exact.number == 90 else ""), exact)
+    assert made.code[:4] == ELF and made.assembler == "driver"
+
+
+def test_driver_rejects(gpu: Architecture) -> None:
+    with pytest.raises(CompilerBug) as error:
+        assemble(ptx(gpu, body="st.global.b33 [%rd1], 3;"), gpu)
+    assert re.search(r"^ +11 \|     st\.global\.b33 \[%rd1\], 3;$", str(error.value), re.M), str(error.value)
+    with pytest.raises(CompileError, match="static shared memory"):
+        assemble(ptx(gpu, body="st.shared.b32 [numbers], 1;").replace("[100]", "[100000]"), gpu)
+    with pytest.raises(CompileError, match="driver cannot be used"):
+        assemble(ptx(gpu, version="99.0"), gpu)
+
+
+def test_driver_assembles_for_no_other(gpu: Architecture) -> None:
+    other = parse("sm_75" if gpu.number != 75 else "sm_80")
+    with pytest.raises(CompileError, match="no assembler for"):
+        assemble(ptx(other), other)
+
+
+# ---- refusals
+
+
+def test_wrong_ptx_is_a_bug_with_its_line(forced: str) -> None:
+    with pytest.raises(CompilerBug) as error:
+        assemble(ptx(body="st.global.b33 [%rd1], 3;"), SM_90)
+    text = str(error.value)
+    assert text.startswith(f"{forced} rejects our PTX for sm_90:\n")
+    assert "'.b33'" in text, "the assembler's own words"
+    assert re.search(r"^ +11 \|     st\.global\.b33 \[%rd1\], 3;$", text, re.M), text
+    assert "report it" in text
+
+
+def test_no_ptx_at_all_is_a_bug(forced: str) -> None:
+    with pytest.raises(CompilerBug, match=forced):
+        assemble("this is no PTX", SM_90)
+
+
+def test_ptx_of_the_future(forced: str) -> None:
+    with pytest.raises(CompileError, match=rf"{forced} cannot be used \(.*Unsupported \.version 99\.0"):
+        assemble(ptx(version="99.0"), SM_90)
+    # After this nvJitLink 13.5 does not say which kernels have too much shared memory, until it has rejected another.
+    with pytest.raises(CompilerBug):
+        assemble(ptx(body="nonsense;"), SM_90)
+
+
+def test_too_much_shared_memory_is_the_users_business(forced: str) -> None:
+    source = ptx(body="st.shared.b32 [numbers], 1;").replace("numbers[100]", "numbers[100000]")
+    with pytest.raises(CompileError, match="k has 400000 bytes of static shared memory, at most 49152") as error:
+        assemble(source, SM_90)
+    assert "dynamic shared memory" in str(error.value)
+
+
+def test_too_many_arguments_are_the_users_business(forced: str) -> None:
+    source = ptx().replace(".param .u64 p)", ".param .u64 p, .param .align 8 .b8 q[70000])")
+    with pytest.raises(CompileError, match=r"k has 700\d\d bytes of arguments, at most 32764"):
+        assemble(source, SM_90)
+
+
+def test_unresolved_function_is_a_bug(forced: str) -> None:
+    source = ptx(body="call foo;").replace(".visible .entry", ".extern .func foo;\n.visible .entry")
+    with pytest.raises(CompilerBug, match="foo"):
+        assemble(source, SM_90)
+
+
+def test_no_temporary_files_stay(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    if "ptxas" not in HERE:
+        pytest.skip("no ptxas on this machine")
+    monkeypatch.setenv(cubin.VARIABLE, "ptxas")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    made = assemble(ptx(), SM_90, Options(report_usage=True))
+    with pytest.raises(CompilerBug):
+        assemble(ptx(body="nonsense;"), SM_90)
+    assert list(tmp_path.iterdir()) == [] and str(tmp_path) not in made.log
+
+
+def test_ptxas_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(assemblers, "_ptxas", lambda: tmp_path)
+    monkeypatch.setenv(cubin.VARIABLE, "ptxas")
+    with pytest.raises(CompileError, match="ptxas cannot be used"):
+        assemble(ptx(version="1.2345"), SM_90)
+
+
+def test_ptxas_that_crashes(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = subprocess.CompletedProcess([], returncode=-11, stdout="", stderr="")
+    monkeypatch.setattr(assemblers, "_ptxas", lambda: Path("ptxas"))
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: done)
+    monkeypatch.setenv(cubin.VARIABLE, "ptxas")
+    with pytest.raises(CompilerBug, match="ended with status -11"):
+        assemble(ptx(), SM_90)

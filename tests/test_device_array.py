@@ -1,0 +1,480 @@
+"""`DeviceArray`: on the CPU for real, and on a GPU that is played by host memory."""
+
+import copy
+import gc
+import pickle
+import subprocess
+import sys
+import weakref
+
+import numpy as np
+import pytest
+from fake_driver import MOST_BYTES, Result, installed
+
+from cuda_device.errors import LaunchError
+from cuda_device.runtime.array_view import ArrayView, Device, c_strides, layout_of
+from cuda_device.runtime.device_array import DeviceArray, array, empty, zeros
+from cuda_device.runtime.streams import GpuStream, cpu_stream
+from cuda_device.runtime.views import view_of
+from cuda_device.types.host import ROWS
+from cuda_device.types.model import FLOAT32, Layout
+
+DTYPES = [np.dtype(row.scalar) for row in ROWS]
+HANDLE = 0x70
+
+
+@pytest.fixture
+def gpu():
+    with installed() as fake:
+        yield fake
+        gc.collect()
+
+
+@pytest.fixture
+def two_gpus():
+    with installed(devices=2) as fake:
+        yield fake
+        gc.collect()
+
+
+@pytest.fixture(params=["cpu", "gpu"])
+def stream(request):
+    """A stream of each kind: what does not depend on the kind holds for both."""
+    if request.param == "cpu":
+        yield cpu_stream()
+    else:
+        with installed():
+            yield GpuStream(HANDLE, 0)
+            gc.collect()
+
+
+class OnGpu:
+    """A strided array of another library on the fake GPU."""
+
+    def __init__(self, array, stream=None):
+        self.array, self.stream, self.watch = (
+            array,
+            stream,
+            weakref.ref(array.base if array.base is not None else array),
+        )
+
+    @property
+    def __cuda_array_interface__(self):
+        return {
+            "shape": self.array.shape, "strides": self.array.strides, "typestr": self.array.dtype.str, "version": 3,
+            "data": (self.array.ctypes.data, False), "stream": self.stream,
+        }  # fmt: skip
+
+
+# Layouts
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3,), (0,), (2, 3), (1, 3), (3, 1), (2, 1, 3), (0, 2), (2, 0), (1, 1, 1)])
+@pytest.mark.parametrize("step", [(1, 1, 1), (2, 1, 1), (-1, 1, 1), (1, -2, 1), (1, 1, 2)])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_layouts_are_numpys(shape, step, order):
+    whole = np.zeros([2 * n for n in shape], np.int16, order=order)
+    part = whole[(*(slice(None, None, s) for s in step[: len(shape)]), ...)]
+    for candidate in (whole, part, part.T, part[..., :1] if shape else part, part[None], part[:1] if shape else part):
+        expected = Layout.C if candidate.flags.c_contiguous else Layout.F if candidate.flags.f_contiguous else None
+        assert layout_of(candidate.shape, candidate.strides, 2) is (expected or Layout.STRIDED)
+        view = view_of(candidate)
+        assert str(view.type).split(", ")[2].rstrip(">") == view.layout.value
+
+
+def test_extent_and_alignment():
+    view = ArrayView(0x1000, (3, 4), (-16, 8), FLOAT32)
+    assert view.extent == (0x1000 - 32, 0x1000 + 24 + 4)
+    assert view.alignment == 256
+    assert [ArrayView(a, (1,), (4,), FLOAT32).alignment for a in (0, 4, 0x1008, 6)] == [256, 4, 8, 2]
+    assert c_strides((2, 0, 3), 4) == (12, 12, 4)
+
+
+# Making
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_elements_come_back(stream, dtype):
+    source = np.arange(24).reshape(2, 3, 4).astype(dtype)
+    made = array(source, stream=stream)
+    source_then = source.copy()
+    source[...] = 0
+    back = made.numpy()
+    np.testing.assert_array_equal(back, source_then)
+    assert back.dtype == made.dtype == dtype
+    assert (made.shape, made.strides, made.ndim, made.size) == ((2, 3, 4), back.strides, 3, 24)
+    assert (made.nbytes, made.itemsize, len(made), made.stream) == (back.nbytes, dtype.itemsize, 2, stream)
+    back[...] = 1
+    np.testing.assert_array_equal(made.numpy(), source_then)
+
+
+@pytest.mark.parametrize("shape", [(), 5, (0,), (0, 4), [2, 3], np.int64(3), (1, 1, 1)])
+@pytest.mark.parametrize("make", [empty, zeros])
+def test_shapes(stream, make, shape):
+    made = make(shape, stream=stream)
+    like = np.zeros(shape, np.float32)
+    assert (made.shape, made.dtype, made.size, made.nbytes) == (like.shape, like.dtype, like.size, like.nbytes)
+    if make is zeros:
+        np.testing.assert_array_equal(made.numpy(), like)
+    assert np.asarray(made).shape == like.shape
+    assert array(made, stream=stream).shape == like.shape
+
+
+def test_zeros_are_zeros_where_memory_was_used_before(stream):
+    for _ in range(20):
+        array(np.full(1000, 255, np.uint8), stream=stream)
+        assert not zeros(1000, np.uint8, stream=stream).numpy().any()
+
+
+@pytest.mark.parametrize(
+    ("obj", "dtype", "elements"),
+    [
+        ([1, 2], "int32", [1, 2]), ([1.5, 2], "float32", [1.5, 2]), ([True, False], "bool", [True, False]), (5, "int32", 5),
+        (2.5, "float32", 2.5), (True, "bool", True), ([[1, 2], [3, 4]], "int32", [[1, 2], [3, 4]]), ([], "float32", []),
+        ((1, True), "int32", [1, 1]), ([-(2**31), 2**31 - 1], "int32", [-(2**31), 2**31 - 1]), (np.float64(3), "float64", 3),
+        ([np.float64(1), 2], "float64", [1, 2]), ([np.arange(2), np.arange(2)], "int64", [[0, 1], [0, 1]]),
+        (b"", None, None), (memoryview(b"ab"), "uint8", [97, 98]),
+    ],
+)  # fmt: skip
+def test_python_objects(stream, obj, dtype, elements):
+    if dtype is None:
+        with pytest.raises(TypeError):
+            array(obj, stream=stream)
+        return
+    made = array(obj, stream=stream)
+    assert made.dtype.name == dtype
+    np.testing.assert_array_equal(made.numpy(), elements)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, "int8", np.dtype("u4"), float, int, bool, FLOAT32])
+def test_dtypes_are_converted(stream, dtype):
+    made = array([0, 1, 2], dtype, stream=stream)
+    source = array(np.array([0.0, 1.0, 2.0]), dtype, stream=stream)
+    assert made.dtype == source.dtype == empty(1, dtype, stream=stream).dtype
+    expected = np.array([0, 1, 1]) if made.dtype == bool else np.array([0, 1, 2])
+    np.testing.assert_array_equal(made.numpy(), expected)
+    np.testing.assert_array_equal(source.numpy(), expected)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        np.arange(12).reshape(3, 4).T, np.arange(12)[::-2], np.arange(12).reshape(3, 4)[::-1, 1:3], np.float32(5),
+        np.broadcast_to(np.arange(3), (4, 3)), np.zeros((3, 0)), np.zeros(4, np.int8)[::4],
+    ],
+    ids=range(7),
+)  # fmt: skip
+def test_strided_sources_become_c_contiguous(stream, source):
+    made = array(source, stream=stream)
+    np.testing.assert_array_equal(made.numpy(), source)
+    assert view_of(made).layout is Layout.C
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda s: array([2**31], stream=s), OverflowError, "int32 in device code, .* pass dtype=int64"),
+        (lambda s: array([2**63, -1], stream=s), OverflowError, "pass dtype=int64"),
+        (lambda s: array([300], np.uint8, stream=s), OverflowError, "300"),
+        (lambda s: array(object(), stream=s), TypeError, "object is neither an array nor nested lists"),
+        (lambda s: array(None, stream=s), TypeError, "NoneType"),
+        (lambda s: array("text", stream=s), TypeError, "<U4"),
+        (lambda s: array([1j], stream=s), TypeError, "complex128"),
+        (lambda s: array(np.zeros(1, "c8"), stream=s), TypeError, "complex64"),
+        (lambda s: array([[1], [1, 2]], stream=s), ValueError, "inhomogeneous"),
+        (lambda s: empty(3, "nonsense", stream=s), TypeError, "nonsense"),
+        (lambda s: empty(3, None, stream=s), TypeError, "None"),
+        (lambda s: empty(-1, stream=s), ValueError, r"\(-1,\) has a negative length"),
+        (lambda s: zeros((2, -3), stream=s), ValueError, "negative"),
+        (lambda s: empty(2.5, stream=s), TypeError, "2.5"),
+        (lambda s: empty((2, "3"), stream=s), TypeError, "'3'"),
+        (lambda s: empty((1 << 40, 1 << 40), stream=s), ValueError, "more than any memory"),
+        (lambda s: empty(1 << 56, stream=s), LaunchError, "memory"),
+        (lambda s: empty(3, stream="blue"), LaunchError, "'blue' is no stream"),
+    ],
+)
+def test_mistakes_are_named_and_cost_nothing(stream, call, error, message):
+    with pytest.raises(error, match=message):
+        call(stream)
+    assert array([1], stream=stream).numpy() == [1]
+
+
+# On the CPU
+
+
+def test_host_memory_is_aligned():
+    keep = [empty(n, np.uint8, stream=cpu_stream()) for n in range(1, 50)]
+    assert all(view_of(a).data % 64 == 0 for a in keep)
+
+
+def test_numpy_shares_the_memory():
+    made = zeros((2, 3), np.int32, stream=cpu_stream())
+    for shared in (np.asarray(made), np.from_dlpack(made), np.array(made, copy=False), np.asarray(made, copy=False)):
+        shared[1, 2] += 1
+        assert shared.base is not None
+    assert made.numpy()[1, 2] == 4
+    for copied in (np.array(made), np.asarray(made, np.float64), made.numpy(), np.from_dlpack(made, copy=True)):
+        copied[...] = 100
+    assert made.numpy()[1, 2] == 4
+    with pytest.raises(ValueError, match="copy=False"):
+        np.asarray(made, np.float64, copy=False)
+
+
+def test_shared_memory_outlives_the_array():
+    made = array(np.arange(1000), stream=cpu_stream())
+    shared, direct, view = np.from_dlpack(made), np.asarray(made), view_of(made)
+    del made
+    gc.collect()
+    junk = [zeros(1000, np.int64, stream=cpu_stream()) for _ in range(10)]
+    for alive in (shared, direct):
+        np.testing.assert_array_equal(alive, np.arange(1000))
+    assert view.data == shared.ctypes.data
+    del junk
+
+
+def test_the_cpu_has_no_cuda_array_interface():
+    made = zeros(3, stream=cpu_stream())
+    assert not hasattr(made, "__cuda_array_interface__")
+    assert made.__dlpack_device__() == (1, 0)
+    view = view_of(made, 5)
+    assert (view.device, view.stream, view.readonly) == (Device.HOST, None, False)
+
+
+def test_dlpack_requests_on_the_cpu():
+    made = array([1, 2], stream=cpu_stream())
+    assert made.__dlpack__(dl_device=(1, 0), copy=False) is not None
+    with pytest.raises(BufferError, match=r"not to \(2, 0\)"):
+        made.__dlpack__(dl_device=(2, 0))
+    with pytest.raises(ValueError, match="pass None"):
+        made.__dlpack__(stream=1)
+
+
+def test_pickles_and_copies():
+    made = array([[1, 2], [3, 4]], stream=cpu_stream())
+    for other in (pickle.loads(pickle.dumps(made)), copy.copy(made), copy.deepcopy(made)):
+        np.testing.assert_array_equal(other.numpy(), made.numpy())
+        assert view_of(other).data != view_of(made).data
+
+
+def test_len_and_repr(stream):
+    assert len(zeros((3, 2), stream=stream)) == 3
+    with pytest.raises(TypeError, match="0-d"):
+        len(zeros((), stream=stream))
+    where = "on the CPU" if stream == cpu_stream() else "on GPU 0"
+    assert repr(zeros((3, 2), np.int8, stream=stream)) == f"<DeviceArray shape=(3, 2) dtype=int8 {where}>"
+
+
+def test_torch_shares_the_memory():
+    torch = pytest.importorskip("torch")
+    made = zeros((2, 3), stream=cpu_stream())
+    tensor = torch.from_dlpack(made)
+    tensor[1, 1] = 5
+    assert made.numpy()[1, 1] == 5
+    assert array(torch.arange(6).reshape(2, 3).T, stream=cpu_stream()).numpy().tolist() == [[0, 3], [1, 4], [2, 5]]
+    assert array(tensor, stream=cpu_stream()).dtype == np.float32
+
+
+# On a GPU
+
+
+def test_memory_is_allocated_and_freed_in_stream_order(gpu):
+    made = empty(100, stream=GpuStream(HANDLE, 0))
+    address = view_of(made).data
+    assert ("cuMemAllocAsync", 400, HANDLE) in gpu.log
+    del made
+    assert gpu.log[-1] == ("cuMemFreeAsync", address, HANDLE)
+    assert gpu.memory == {}
+    assert "cuCtxSynchronize" not in gpu.names()
+
+
+def test_no_elements_take_no_memory(gpu):
+    made = zeros((0, 3), stream=GpuStream(HANDLE, 0))
+    made.numpy()
+    del made
+    assert not {"cuMemAllocAsync", "cuMemFreeAsync", "cuMemcpyAsync", "cuMemsetD8Async"} & set(gpu.names())
+
+
+def test_numpy_waits_for_the_stream(gpu):
+    made = zeros(3, stream=GpuStream(HANDLE, 0))
+    gpu.log.clear()
+    made.numpy()
+    assert gpu.log == [("cuMemcpyAsync", 12, HANDLE), ("cuStreamSynchronize", HANDLE)]
+
+
+def test_an_upload_is_done_when_array_returns(gpu):
+    array(np.zeros(3), stream=GpuStream(HANDLE, 0))
+    assert [e for e in gpu.log if e[0] in ("cuMemcpyAsync", "cuStreamSynchronize")] == [
+        ("cuMemcpyAsync", 24, HANDLE), ("cuStreamSynchronize", HANDLE),
+    ]  # fmt: skip
+
+
+def test_the_gpu_has_a_cuda_array_interface(gpu):
+    made = zeros((2, 3), np.int16, stream=GpuStream(HANDLE, 0))
+    address = view_of(made).data
+    assert made.__cuda_array_interface__ == {
+        "shape": (2, 3), "typestr": "<i2", "data": (address, False), "version": 3, "strides": None, "stream": HANDLE,
+    }  # fmt: skip
+    view = view_of(made, 5)
+    assert (view.device, view.ordinal, view.stream) == (Device.CUDA, 0, HANDLE)
+
+
+def test_np_asarray_copies_from_the_gpu(gpu):
+    made = array([1, 2, 3], stream=GpuStream(HANDLE, 0))
+    np.testing.assert_array_equal(np.asarray(made), [1, 2, 3])
+    assert np.asarray(made, np.float64).dtype == np.float64
+    np.testing.assert_array_equal(np.from_dlpack(made, device="cpu"), [1, 2, 3])
+    with pytest.raises(ValueError, match="copy=False"):
+        np.asarray(made, copy=False)
+    with pytest.raises((BufferError, RuntimeError), match="Unsupported device"):
+        np.from_dlpack(made)
+
+
+@pytest.mark.parametrize(("consumer", "waits"), [(None, 1), (1, 1), (2, 2), (0x90, 0x90), (-1, None), (HANDLE, None)])
+def test_the_consumers_stream_waits_for_ours(gpu, consumer, waits):
+    made = zeros(3, stream=GpuStream(HANDLE, 0))
+    gpu.log.clear()
+    made.__dlpack__(stream=consumer)
+    waited = [entry[1] for entry in gpu.log if entry[0] == "cuStreamWaitEvent"]
+    recorded = [entry[2] for entry in gpu.log if entry[0] == "cuEventRecord"]
+    assert (waited, recorded) == (([waits], [HANDLE]) if waits else ([], []))
+
+
+@pytest.mark.parametrize("consumer", [0, -2, "x", 1.5])
+def test_impossible_consumer_streams(gpu, consumer):
+    with pytest.raises(ValueError, match="stream="):
+        zeros(3, stream=GpuStream(HANDLE, 0)).__dlpack__(stream=consumer)
+
+
+def test_dlpack_requests_on_a_gpu(gpu):
+    made = array([1, 2], stream=GpuStream(HANDLE, 0))
+    assert made.__dlpack_device__() == (2, 0)
+    with pytest.raises(BufferError, match="copy=False"):
+        made.__dlpack__(dl_device=(1, 0), copy=False)
+    with pytest.raises(BufferError, match=r"not to \(2, 1\)"):
+        made.__dlpack__(dl_device=(2, 1))
+    copied = np.from_dlpack(made, device="cpu")
+    copied[0] = 100
+    assert made.numpy()[0] == 1
+    allocations = len(gpu.memory)
+    capsule = made.__dlpack__(copy=True, max_version=(1, 0))
+    assert len(gpu.memory) == allocations + 1
+    del capsule
+    assert len(gpu.memory) == allocations
+
+
+def test_memory_lives_as_long_as_the_consumer(gpu):
+    made = array([1, 2], stream=GpuStream(HANDLE, 0))
+    capsule = made.__dlpack__(stream=HANDLE)
+    del made
+    gc.collect()
+    assert len(gpu.memory) == 1
+    del capsule
+    assert gpu.memory == {}
+    assert gpu.log[-1][0] == "cuMemFreeAsync"
+
+
+@pytest.mark.parametrize(("consumer", "waits"), [(HANDLE, False), (1, True), (-1, True)])
+def test_memory_that_others_use_is_freed_after_all_work(gpu, consumer, waits):
+    made = array([1, 2], stream=GpuStream(HANDLE, 0))
+    made.__dlpack__(stream=consumer)
+    gpu.log.clear()
+    del made
+    assert gpu.names() == ["cuCtxSynchronize", "cuMemFreeAsync"][0 if waits else 1 :]
+
+
+def test_memory_is_not_freed_into_a_capture(gpu):
+    stream = GpuStream(HANDLE, 0)
+    made = empty(4, stream=stream)
+    gpu.capturing.add(HANDLE)
+    del made
+    assert "cuMemFreeAsync" not in gpu.names()
+    gpu.capturing.clear()
+    other = empty(4, stream=stream)
+    assert gpu.names().count("cuMemFreeAsync") == 1
+    assert len(gpu.memory) == 1
+    del other
+
+
+def test_a_destructor_never_raises(gpu, capfd):
+    made = empty(4, stream=GpuStream(HANDLE, 0))
+    gpu.failing["cuMemFreeAsync"] = Result.CUDA_ERROR_ILLEGAL_ADDRESS
+    del made
+    gc.collect()
+    assert capfd.readouterr().err == ""
+    gpu.failing.clear()
+    empty(4, stream=GpuStream(HANDLE, 0))
+    assert gpu.memory == {}
+
+
+def test_out_of_memory_is_tried_again_after_the_launches(gpu):
+    with pytest.raises(LaunchError, match=f"allocating {MOST_BYTES * 2} bytes of GPU memory"):
+        empty(MOST_BYTES * 2, np.uint8, stream=GpuStream(HANDLE, 0))
+    assert ("cuStreamSynchronize", HANDLE) in gpu.log
+    assert zeros(3, stream=GpuStream(HANDLE, 0)).numpy().tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("producer", [None, 0x33])
+def test_gpu_arrays_are_copied_by_the_gpu(gpu, producer):
+    source = np.arange(6.0)
+    gpu.foreign_addresses.add(source.ctypes.data)
+    gpu.log.clear()
+    made = array(OnGpu(source, producer), stream=GpuStream(HANDLE, 0))
+    steps = [e for e in gpu.log if e[0] in ("cuStreamSynchronize", "cuMemcpyAsync")]
+    assert steps == [
+        ("cuStreamSynchronize", producer or 1), ("cuMemcpyAsync", 48, HANDLE), ("cuStreamSynchronize", HANDLE),
+    ]  # fmt: skip
+    np.testing.assert_array_equal(made.numpy(), source)
+
+
+@pytest.mark.parametrize("target", ["cpu", "gpu"])
+def test_strided_gpu_arrays_come_by_the_host(gpu, target):
+    whole = np.arange(60).reshape(3, 4, 5)
+    for part in (whole[::-1, 1:3, ::2], whole.T, whole[:, ::-1], whole[1:1], whole[2, 3, 4:]):
+        gpu.foreign_addresses.add(part.ctypes.data)
+        made = array(OnGpu(part), stream=cpu_stream() if target == "cpu" else GpuStream(HANDLE, 0))
+        np.testing.assert_array_equal(made.numpy(), part)
+    assert array(OnGpu(part), np.float32, stream=GpuStream(HANDLE, 0)).numpy().tolist() == [59.0]
+
+
+def test_arrays_move_between_devices(two_gpus):
+    here, there = GpuStream(HANDLE, 0), GpuStream(0x71, 1)
+    first = array([1, 2, 3], stream=here)
+    second = array(first, stream=there)
+    third = array(second, stream=cpu_stream())
+    assert second.__dlpack_device__() == (2, 1)
+    assert "GPU 1" in repr(second)
+    np.testing.assert_array_equal(third.numpy(), [1, 2, 3])
+    assert two_gpus.stack[-1] in (0, 0xC0), "the caller's context is current again"
+
+
+def test_pickles_of_gpu_arrays_go_to_the_default_stream(gpu):
+    made = array([1, 2, 3], stream=GpuStream(HANDLE, 0))
+    other = pickle.loads(pickle.dumps(made))
+    assert other.stream.handle == 1
+    np.testing.assert_array_equal(other.numpy(), [1, 2, 3])
+    with pytest.raises(TypeError, match="freed twice"):
+        copy.copy(made._memory)
+
+
+def test_cycles_and_the_end_of_the_interpreter():
+    code = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from fake_driver import installed
+from cuda_device.runtime.device_array import zeros, array
+from cuda_device.runtime.streams import GpuStream, cpu_stream
+context = installed(); context.__enter__()
+class Cycle: pass
+for stream in (cpu_stream(), GpuStream(7, 0)):
+    c = Cycle(); c.me = c; c.x = zeros(4, stream=stream)
+    c.capsule = c.x.__dlpack__()
+    if stream.handle: stream.retain(c)
+keep = [zeros(5, stream=stream) for _ in range(3)]
+"""
+    done = subprocess.run([sys.executable, "-c", code, "tests"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_constructor_is_not_the_way(gpu):
+    with pytest.raises(TypeError):
+        DeviceArray()

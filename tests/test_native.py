@@ -1,0 +1,232 @@
+"""From LLVM text to machine code in the process, and what the kernels on the CPU look like there."""
+
+import ctypes
+import math
+import re
+import struct
+
+import numpy as np
+import pytest
+from cpu_kernels import POISON, REVERSAL, module, registers, run_reversal
+
+from cuda_device.codegen import cpu, cpu_conversions
+from cuda_device.codegen.cpu_records import RECORDS
+from cuda_device.codegen.native import compile_native, load_native
+from cuda_device.errors import CompilerBug
+from cuda_device.runtime import cpu_executor
+from cuda_device.runtime.cpu_executor import execute
+
+
+@pytest.fixture(scope="module")
+def reversal():
+    return compile_native(module(REVERSAL, ["ptr", "i32"], ["out", "n"], suspends=True, shared=4096))
+
+
+SAXPY = (
+    registers("thread_idx.x", "block_idx.x", "block_dim.x")
+    + """\
+  %first = mul i32 %block_idx.x, %block_dim.x
+  %i = add i32 %first, %thread_idx.x
+  %wide = zext i32 %i to i64
+  %inside = icmp slt i64 %wide, %n
+  br i1 %inside, label %work, label %coro.finish
+work:
+  %x.at = getelementptr float, ptr %x, i64 %wide
+  %y.at = getelementptr float, ptr %y, i64 %wide
+  %x.value = load float, ptr %x.at
+  %y.value = load float, ptr %y.at
+  %product = fmul FLAGS float %a, %x.value
+  %sum = fadd FLAGS float %product, %y.value
+  store float %sum, ptr %y.at
+  br label %coro.finish
+"""
+)
+
+
+def saxpy(flags=""):
+    return compile_native(module(SAXPY.replace("FLAGS", flags), ["float", "ptr", "ptr", "i64"], ["a", "x", "y", "n"]))
+
+
+def test_a_plain_kernel_is_vectorised_over_its_threads():
+    code = saxpy()
+    assert re.search(r"fmul <\d+ x float>", code.optimised)
+    assert "%Thread" not in re.sub(r"(?m)^%.*", "", code.optimised), "the thread's record is still in memory"
+    x, y = np.arange(1000, dtype=np.float32), np.ones(1000, np.float32)
+    parameters = struct.pack("@fPPq", 2.0, x.ctypes.data, y.ctypes.data, 990)
+    execute(code, (4, 1, 1), (256, 1, 1), parameters, may_run_long=False)
+    assert (y == np.where(np.arange(1000) < 990, 2 * x + 1, 1)).all()
+
+
+def test_multiply_and_add_fuse_only_where_both_allow_it():
+    code = saxpy()
+    assert "vfmadd" not in code.assembly and "fmla" not in code.assembly
+    x, y = np.full(64, 1 + 2**-12, np.float32), np.full(64, -(1 + 2**-11), np.float32)
+    fused = saxpy("contract")
+    expected = {code: np.float32(0), fused: np.float32(2**-24) if "fmadd" in fused.assembly else np.float32(0)}
+    for compiled, value in expected.items():
+        result = y.copy()
+        execute(
+            compiled, (1, 1, 1), (64, 1, 1), struct.pack("@fPPq", 1 + 2**-12, x.ctypes.data, result.ctypes.data, 64)
+        )
+        assert (result == value).all()
+
+
+def test_local_arrays_live_across_barriers_and_keep_their_alignment():
+    allocas = "  %local = alloca [40 x i32], align 128\n"
+    body = (
+        registers("linear_thread")
+        + """\
+  br label %fill
+fill:
+  %i = phi i32 [0, %coro.start], [%i.next, %fill]
+  %at = getelementptr i32, ptr %local, i32 %i
+  %value = mul i32 %i, %linear_thread
+  store volatile i32 %value, ptr %at
+  %i.next = add i32 %i, 1
+  %more = icmp slt i32 %i.next, 40
+  br i1 %more, label %fill, label %filled
+filled:
+"""
+        + cpu.barrier(1, "after")
+        + """\
+  %place = urem i32 %linear_thread, 40
+  %mine = getelementptr i32, ptr %local, i32 %place
+  %got = load volatile i32, ptr %mine
+  %address = ptrtoint ptr %local to i64
+  %low = and i64 %address, 127
+  %low.short = trunc i64 %low to i32
+  %result = add i32 %got, %low.short
+  %slot = getelementptr i32, ptr %out, i32 %linear_thread
+  store i32 %result, ptr %slot
+  br label %coro.finish
+"""
+    )
+    code = compile_native(module(body, ["ptr"], ["out"], suspends=True, allocas=allocas))
+    for _ in range(3):
+        out = np.full(1024, POISON, np.int32)
+        execute(code, (1, 1, 1), (1024, 1, 1), struct.pack("@P", out.ctypes.data))
+        assert out.tolist() == [i * (i % 40) for i in range(1024)]
+
+
+def test_parameters_of_every_size():
+    leaves = ["i8", "double", "i16", "ptr", "i32", "float", "half", "i64"]
+    names = ["a", "b", "c", "out", "d", "e", "f", "g"]
+    body = ""
+    for i, (type, name) in enumerate(zip(leaves, names, strict=True)):
+        if name != "out":
+            body += f"  %at.{i} = getelementptr i64, ptr %out, i32 {i}\n  store {type} %{name}, ptr %at.{i}\n"
+    code = compile_native(module(body + "  br label %coro.finish\n", leaves, names))
+    out = np.zeros(8, np.int64)
+    execute(
+        code,
+        (1, 1, 1),
+        (1, 1, 1),
+        struct.pack("@bdhPifeq", -3, 2.5, -300, out.ctypes.data, -70000, 1.25, 0.5, -(1 << 50)),
+    )
+    raw = out.tobytes()
+    read = [struct.unpack_from(f"@{code}", raw, 8 * i)[0] for i, code in enumerate("bdhqifeq") if i != 3]
+    assert read == [-3, 2.5, -300, -70000, 1.25, 0.5, -(1 << 50)]
+
+
+def test_the_records_are_the_same_in_both_languages():
+    import llvmlite.binding as llvm
+
+    text = cpu.declarations() + "".join(f"@{r.name[1:]} = external global {r.name}\n" for r in RECORDS)
+    parsed = llvm.parse_assembly(text)
+    from cuda_device.codegen.native import _machine
+
+    data = _machine(2).target_data
+    for record in RECORDS:
+        type = parsed.get_global_variable(record.name[1:]).global_value_type
+        structure = cpu_executor._structure(record)
+        assert ctypes.sizeof(structure) == data.get_abi_size(type)
+        for i, (name, _) in enumerate(record.fields):
+            assert getattr(structure, name.replace(".", "_")).offset == data.get_element_offset(type, i)
+
+
+def test_the_c_library_resolves():
+    extra = "declare float @sinf(float)\ndeclare double @exp(double)\n"
+    body = """\
+  %x = call float @sinf(float 1.0)
+  %y = fpext float %x to double
+  %z = call double @exp(double %y)
+  store double %z, ptr %out
+  br label %coro.finish
+"""
+    code = compile_native(module(body, ["ptr"], ["out"], extra=extra))
+    out = np.zeros(1)
+    execute(code, (1, 1, 1), (1, 1, 1), struct.pack("@P", out.ctypes.data))
+    assert out[0] == pytest.approx(math.exp(math.sin(1)), rel=1e-6)
+
+
+def test_functions_of_the_host_can_be_given():
+    heard = []
+    callback = ctypes.CFUNCTYPE(None, ctypes.c_int)(heard.append)
+    address = ctypes.cast(callback, ctypes.c_void_p).value
+    body = "  call void @hear(i32 %n)\n  br label %coro.finish\n"
+    code = compile_native(module(body, ["i32"], ["n"], extra="declare void @hear(i32)\n"), {"hear": address})
+    execute(code, (3, 1, 1), (2, 1, 1), struct.pack("@i", 5))
+    assert heard == [5] * 6
+
+
+def test_what_llvm_refuses_is_a_bug_with_an_excerpt(capfd):
+    with pytest.raises(CompilerBug, match=r"(?s)\n +\d+ \|   %x = nonsense i32 1\n"):
+        compile_native(module("  %x = nonsense i32 1\n  br label %coro.finish\n"))
+    with pytest.raises(CompilerBug, match=r"unknown functions: \['nowhere'\]"):
+        compile_native(module("  call void @nowhere()\n  br label %coro.finish\n", extra="declare void @nowhere()\n"))
+    assert capfd.readouterr().err == ""
+
+
+def test_object_code_can_be_loaded_again(reversal):
+    again = load_native(reversal.object_code)
+    run_reversal(again, (4, 1, 1), (64, 1, 1))
+    assert again.optimised == again.assembly == ""
+    assert "coro" not in reversal.optimised.replace("coro.", "") and ".globl" in reversal.assembly
+
+
+def test_sixteen_bit_conversions_round_once():
+    declared = (
+        "declare half @__truncdfhf2(double)\ndeclare half @__truncsfhf2(float)\ndeclare float @__extendhfsf2(half)\n"
+    )
+    declared += "declare bfloat @__truncdfbf2(double)\ndeclare bfloat @__truncsfbf2(float)\n"
+    body = registers("block_idx.x", "thread_idx.x", "block_dim.x")
+    body += "  %base = mul i32 %block_idx.x, %block_dim.x\n  %i = add i32 %base, %thread_idx.x\n"
+    rows = [
+        ("d", "double", "half", "__truncdfhf2"),
+        ("f", "float", "half", "__truncsfhf2"),
+        ("h", "half", "float", "__extendhfsf2"),
+    ]
+    rows += [("e", "double", "bfloat", "__truncdfbf2"), ("g", "float", "bfloat", "__truncsfbf2")]
+    for name, source, target, function in rows:
+        body += f"""\
+  %{name}.in = getelementptr {source}, ptr %{name}, i32 %i
+  %{name}.value = load {source}, ptr %{name}.in
+  %{name}.result = call {target} @{function}({source} %{name}.value)
+  %{name}.at = getelementptr {target}, ptr %{name}.out, i32 %i
+  store {target} %{name}.result, ptr %{name}.at
+"""
+    names = [name for row in rows for name in (row[0], f"{row[0]}.out")]
+    code = compile_native(module(body + "  br label %coro.finish\n", ["ptr"] * 10, names, extra=declared))
+    assert {row[3] for row in rows} == set(cpu_conversions.EXPORTS)
+    halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    with np.errstate(all="ignore"):
+        # Between two neighbours, a hair to either side: where rounding twice goes wrong.
+        middle = (halves.astype(np.float64) + np.roll(halves, 1).astype(np.float64)) / 2
+        doubles = middle * (1 + np.resize([0, 2.0**-50, -(2.0**-50), 2.0**-20], middle.size))
+        floats = doubles.astype(np.float32)
+        inputs = [doubles, floats, halves, doubles, floats]
+        outputs = [np.zeros(1 << 16, t) for t in (np.float16, np.float16, np.float32, np.uint16, np.uint16)]
+        pointers = [array.ctypes.data for pair in zip(inputs, outputs, strict=True) for array in pair]
+        execute(code, (256, 1, 1), (256, 1, 1), struct.pack("@10P", *pointers))
+        np.testing.assert_array_equal(outputs[0], doubles.astype(np.float16))
+        np.testing.assert_array_equal(outputs[1], floats.astype(np.float16))
+        np.testing.assert_array_equal(outputs[2], halves.astype(np.float32))
+        for source, words in ((doubles, outputs[3]), (floats.astype(np.float64), outputs[4])):
+            near = [
+                ((words + step).astype(np.uint32) << 16).view(np.float32).astype(np.float64) for step in (0, 1, 65535)
+            ]
+            errors = [np.abs(value - source) for value in near]
+            finite = np.isfinite(source)
+            assert not (errors[0] > errors[1])[finite].any() and not (errors[0] > errors[2])[finite].any()
+            tie = (errors[0] == errors[1]) | (errors[0] == errors[2])
+            assert not (words & 1)[tie & finite & (errors[0] != 0)].any() and np.isnan(near[0])[np.isnan(source)].all()

@@ -1,0 +1,439 @@
+"""Streams of every kind, what a GPU stream keeps alive, and errors of the driver."""
+
+import gc
+import logging
+import subprocess
+import sys
+import threading
+import weakref
+
+import pytest
+from fake_driver import CONTEXT, FakeDriver, Result, installed, no_gpu
+
+from cuda_device.errors import KernelError, LaunchError
+from cuda_device.runtime import driver, streams
+from cuda_device.runtime.streams import CpuStream, GpuStream, as_stream, cpu_stream, default_stream
+
+
+@pytest.fixture
+def gpu():
+    with installed() as fake:
+        yield fake
+
+
+@pytest.fixture
+def nothing():
+    with no_gpu():
+        yield
+
+
+class Thing:
+    """Something that can be watched while it dies."""
+
+
+def watched() -> tuple[Thing, weakref.ref]:
+    thing = Thing()
+    return thing, weakref.ref(thing)
+
+
+class WithProtocol:
+    def __init__(self, answer):
+        self.answer = answer
+
+    def __cuda_stream__(self):
+        return self.answer
+
+
+class WithAttribute:
+    def __init__(self, name, handle, **more):
+        vars(self).update({name: handle, **more})
+
+
+# What is a stream
+
+
+def test_our_own_streams_are_taken_as_they_are(gpu):
+    for stream in (cpu_stream(), GpuStream(7, 0)):
+        assert as_stream(stream) is stream
+
+
+@pytest.mark.parametrize(
+    ("obj", "handle"),
+    [
+        (WithProtocol((0, 0x77)), 0x77),
+        (WithProtocol((0, 0)), 1),
+        (WithAttribute("__cuda_stream__", (0, 0x78)), 0x78),
+        (WithAttribute("cuda_stream", 0x79), 0x79),
+        (WithAttribute("cuda_stream", 0), 1),
+        (WithAttribute("ptr", 0x7A), 0x7A),
+        (0, 1),
+        (1, 1),
+        (2, 2),
+        ((1 << 64) - 8, (1 << 64) - 8),
+    ],
+)
+def test_foreign_streams(gpu, obj, handle):
+    stream = as_stream(obj)
+    assert isinstance(stream, GpuStream)
+    assert stream.handle == handle
+    assert stream.owner is (None if isinstance(obj, int) else obj)
+    assert stream.context == CONTEXT
+
+
+def test_cuda_core_protocol_goes_before_attributes(gpu):
+    obj = WithProtocol((0, 5))
+    obj.ptr = obj.cuda_stream = 6
+    assert as_stream(obj).handle == 5
+
+
+@pytest.mark.parametrize(
+    "obj", [True, "stream", object(), 1.5, [], WithProtocol, WithAttribute("ptr", True), WithAttribute("ptr", "x")]
+)
+def test_what_is_no_stream_is_refused_with_a_list_of_what_is(gpu, obj):
+    with pytest.raises(LaunchError, match=r"is no stream: pass None, cpu_stream\(\), an object with __cuda_stream__"):
+        as_stream(obj)
+
+
+@pytest.mark.parametrize(
+    ("obj", "message"),
+    [
+        (-1, "stream handle -1"),
+        (1 << 64, "no address"),
+        (WithProtocol((1, 5)), "version 1"),
+        (WithProtocol(5), r"gave 5 instead of \(version, handle\)"),
+        (WithProtocol(None), "gave None"),
+        (WithAttribute("ptr", -8), "stream handle -8"),
+    ],
+)
+def test_bad_streams_say_what_is_bad(gpu, obj, message):
+    with pytest.raises(LaunchError, match=message):
+        as_stream(obj)
+    assert as_stream(5).handle == 5
+
+
+def test_a_gpu_stream_without_a_gpu(nothing):
+    with pytest.raises(LaunchError, match=r"no GPU is usable here: the driver sees no GPU; pass stream=cpu_stream\(\)"):
+        as_stream(5)
+
+
+def test_a_stream_is_in_its_own_context():
+    with installed(devices=2) as gpu:
+        gpu.stream_contexts[0x77] = CONTEXT + 1
+        stream = as_stream(0x77)
+        assert (stream.ordinal, stream.context) == (1, CONTEXT + 1)
+        assert gpu.stack[-1] == CONTEXT, "the caller's context is current again"
+        with stream.using():
+            assert gpu.stack[-1] == CONTEXT + 1
+        assert gpu.stack == [CONTEXT]
+
+
+@pytest.mark.parametrize(("name", "hint"), [("device_index", 1), ("device_id", 1)])
+def test_the_default_stream_of_another_device(name, hint):
+    with installed(devices=2):
+        stream = as_stream(WithAttribute("ptr", 0, **{name: hint}))
+        assert (stream.handle, stream.ordinal, stream.context) == (1, 1, CONTEXT + 1)
+
+
+def test_a_negative_device_means_the_current_one(gpu):
+    assert as_stream(WithAttribute("ptr", 2, device_id=-1)).ordinal == 0
+
+
+def test_equality_is_by_handle_and_context(gpu):
+    assert GpuStream(7, 0) == GpuStream(7, 0, owner=object())
+    assert len({GpuStream(7, 0), GpuStream(7, 0), GpuStream(8, 0)}) == 2
+    assert cpu_stream() == cpu_stream()
+    assert cpu_stream() != GpuStream(7, 0)
+    assert "legacy default" in repr(GpuStream(0, 0))
+    assert "0x7" in repr(GpuStream(7, 0))
+
+
+def test_cpu_stream():
+    assert cpu_stream(target="sm_100a") == CpuStream("sm_100a")
+    assert cpu_stream().target == "sm_90"
+    assert cpu_stream().handle is None
+    cpu_stream().synchronize()
+    for wrong in ("90", "sm90", "sm_90x", 90, None):
+        with pytest.raises(ValueError, match="sm_90"):
+            cpu_stream(target=wrong)
+
+
+def test_default_stream_without_a_gpu_is_logged_once(nothing, caplog):
+    with caplog.at_level(logging.INFO, logger="cuda_device"):
+        assert default_stream() == cpu_stream()
+        assert as_stream(None) == cpu_stream()
+    assert [record.message for record in caplog.records] == [
+        "no GPU is usable (the driver sees no GPU): the default stream is the CPU's"
+    ]
+
+
+def test_default_stream_with_a_gpu(gpu, caplog):
+    with caplog.at_level(logging.INFO, logger="cuda_device"):
+        stream = default_stream()
+        assert as_stream(None) is stream
+    assert (stream.handle, stream.ordinal) == (1, 0)
+    assert len(caplog.records) == 1
+
+
+# What a stream keeps alive
+
+
+def test_arguments_live_until_the_gpu_is_done(gpu):
+    gpu.done = False
+    stream = GpuStream(7, 0)
+    thing, dead = watched()
+    stream.retain(thing)
+    del thing
+    stream.retain(Thing())
+    gc.collect()
+    assert dead() is not None
+    gpu.finish()
+    stream.retain(Thing())
+    assert dead() is None
+
+
+def test_arguments_outlive_the_stream_object(gpu):
+    gpu.done = False
+    thing, dead = watched()
+    GpuStream(7, 0).retain(thing)
+    del thing
+    gc.collect()
+    assert dead() is not None
+    gpu.finish()
+    GpuStream(8, 0).synchronize()
+    assert dead() is not None, "another stream's"
+    GpuStream(7, 0).synchronize()
+    assert dead() is None
+
+
+def test_the_owner_of_a_stream_lives_as_long_as_its_launches(gpu):
+    gpu.done = False
+    owner = WithAttribute("ptr", 0x99)
+    dead = weakref.ref(owner)
+    as_stream(owner).retain(Thing())
+    del owner
+    gc.collect()
+    assert dead() is not None
+    gpu.finish()
+    as_stream(0x99).synchronize()
+    assert dead() is None
+
+
+def test_launches_end_in_order(gpu):
+    gpu.done = False
+    stream = GpuStream(7, 0)
+    first, first_dead = watched()
+    second, second_dead = watched()
+    stream.retain(first)
+    first_event = gpu.log[-1][1]
+    stream.retain(second)
+    del first, second
+    gpu.happened[first_event] = True
+    stream.release_finished()
+    assert first_dead() is None
+    assert second_dead() is not None
+
+
+def test_events_are_used_again(gpu):
+    stream = GpuStream(7, 0)
+    for _ in range(50):
+        stream.retain(Thing())
+    assert gpu.names().count("cuEventCreate") <= 2
+    assert gpu.names().count("cuEventRecord") == 50
+
+
+def test_the_queue_is_bounded(gpu, monkeypatch):
+    monkeypatch.setattr(streams, "MOST_RETAINED", 4)
+    gpu.done = False
+    stream = GpuStream(7, 0)
+    dead = []
+    for _ in range(10):
+        thing, reference = watched()
+        dead.append(reference)
+        stream.retain(thing)
+        del thing
+    assert sum(reference() is not None for reference in dead) == 4
+    assert all(reference() is None for reference in dead[:6])
+
+
+def test_what_a_graph_captured_is_kept(gpu):
+    stream = GpuStream(7, 0)
+    thing, dead = watched()
+    gpu.capturing.add(7)
+    stream.retain(thing)
+    assert "cuEventRecord" not in gpu.names(), "it would become part of the graph"
+    gpu.capturing.clear()
+    del thing
+    stream.retain(Thing())
+    stream.synchronize()
+    gc.collect()
+    assert dead() is not None
+
+
+def test_retaining_nothing_costs_nothing(gpu):
+    stream = GpuStream(7, 0)
+    gpu.log.clear()
+    stream.retain()
+    assert gpu.log == []
+
+
+def test_a_broken_gpu_does_not_free_arguments_early(gpu):
+    stream = GpuStream(7, 0)
+    thing, dead = watched()
+    gpu.failing["cuEventRecord"] = Result.CUDA_ERROR_ILLEGAL_ADDRESS
+    with pytest.raises(KernelError, match="CUDA_ERROR_ILLEGAL_ADDRESS"):
+        stream.retain(thing)
+    del thing
+    gc.collect()
+    assert dead() is not None
+
+
+def test_destructors_may_launch(gpu):
+    stream = GpuStream(7, 0)
+    ran = []
+
+    class Launching:
+        def __del__(self):
+            stream.retain(Thing())
+            stream.release_finished()
+            ran.append(True)
+
+    gpu.done = False
+    stream.retain(Launching())
+    gpu.done = True
+    gpu.finish()
+    stream.synchronize()
+    assert ran == [True]
+
+
+def test_many_threads_retain_on_one_stream(gpu):
+    stream = GpuStream(7, 0)
+    dead = []
+
+    def work():
+        for _ in range(200):
+            thing, reference = watched()
+            stream.retain(thing)
+            dead.append(reference)
+            del thing
+
+    # The fake keeps one stack of contexts: all threads have the same current one.
+    driver.ensure_context()
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    stream.synchronize()
+    gc.collect()
+    assert len(dead) == 800
+    assert not any(reference() for reference in dead)
+
+
+def test_streams_are_ordered_by_an_event(gpu):
+    stream = GpuStream(7, 0)
+    gpu.log.clear()
+    stream.wait_for(9)
+    stream.hold_back(9)
+    stream.wait_for(7)
+    records = [entry[2] for entry in gpu.log if entry[0] == "cuEventRecord"]
+    waits = [entry[1] for entry in gpu.log if entry[0] == "cuStreamWaitEvent"]
+    assert (records, waits) == ([9, 7], [7, 9])
+    assert gpu.names().count("cuEventDestroy") == 2
+
+
+# The driver
+
+
+def test_available_never_raises(nothing):
+    assert driver.available() is False
+    assert driver.unavailable_reason() == "the driver sees no GPU"
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError("no libcuda\nmore"), ImportError("no bindings"), AttributeError("cuInit")]
+)
+def test_available_keeps_the_reason(gpu, monkeypatch, error):
+    def broken():
+        raise error
+
+    driver.available.cache_clear()
+    monkeypatch.setattr(driver, "bindings", broken)
+    assert driver.available() is False
+    assert driver.unavailable_reason() == str(error).splitlines()[0]
+    with pytest.raises(LaunchError, match="no GPU is usable here"):
+        driver.require()
+    driver.available.cache_clear()
+
+
+def test_available_is_asked_once(gpu):
+    assert driver.available()
+    assert driver.available()
+    assert driver.unavailable_reason() == ""
+    assert gpu.names().count("cuInit") == 1
+
+
+def test_check_returns_values_and_raises_errors(gpu):
+    assert driver.check((0,)) is None
+    assert driver.check((0, 5)) == 5
+    assert driver.check((0, 5, 6)) == (5, 6)
+    with pytest.raises(LaunchError) as caught:
+        driver.check((Result.CUDA_ERROR_INVALID_VALUE, None), "doing a thing")
+    assert str(caught.value) == (
+        "CUDA_ERROR_INVALID_VALUE (1): the words for CUDA_ERROR_INVALID_VALUE, while doing a thing"
+    )
+
+
+def test_errors_that_stay_are_a_kernel_error_and_say_so(gpu):
+    error = driver.error_of(700)
+    assert isinstance(error, KernelError)
+    assert "CUDA_ERROR_ILLEGAL_ADDRESS (700)" in str(error)
+    assert "lost to this process" in str(error)
+    assert not isinstance(driver.error_of(701), KernelError)
+
+
+def test_a_number_that_the_bindings_do_not_know(gpu):
+    assert "CUDA error (123456)" in str(driver.error_of(123456))
+
+
+def test_properties(gpu):
+    properties = driver.properties(0)
+    assert properties.name == "Fake GPU"
+    assert properties.compute_capability == (9, 0)
+    assert properties.max_shared_optin == 232448
+    assert properties.max_block == (1, 1, 64)
+
+
+def test_no_context_means_device_0_and_a_context_is_respected():
+    with installed(devices=3) as gpu:
+        assert driver.ensure_context() == CONTEXT
+        gpu.stack = [CONTEXT + 2]
+        assert driver.ensure_context() == CONTEXT + 2
+        assert driver.current_ordinal() == 2
+        assert driver.context_of(2) == CONTEXT + 2
+        assert driver.context_of(1) == CONTEXT + 1
+        driver.context_of(1)
+        assert gpu.log.count(("retain context", 1)) == 1
+
+
+def test_the_context_comes_back_after_an_error():
+    with installed(devices=2) as gpu:
+        driver.ensure_context()
+        with pytest.raises(ZeroDivisionError), driver.using(driver.primary_context(1)):
+            raise ZeroDivisionError
+        assert gpu.stack == [CONTEXT]
+
+
+def test_importing_the_runtime_loads_nothing_of_cuda():
+    code = (
+        "import sys, cuda_device.runtime.device_array, cuda_device.runtime.views\n"
+        "print([m for m in sys.modules if m.split('.')[0] in ('cuda', 'llvmlite', 'torch', 'cupy')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_fake_has_the_names_of_the_bindings():
+    bindings = pytest.importorskip("cuda.bindings.driver")
+    for name in vars(FakeDriver):
+        if name.startswith(("cu", "CU")):
+            assert hasattr(bindings, name), name
