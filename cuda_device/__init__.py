@@ -1,14 +1,14 @@
 """CUDA's programming model in Python, compiled straight to LLVM IR: the names of the `cuda.device` specification.
 
-    import cuda_device as device
+import cuda_device as device
 
-    @device.kernel
-    def add(x, y, z):
-        i = device.tid(1)
-        if i < len(z):
-            z[i] = x[i] + y[i]
+@device.kernel
+def add(x, y, z):
+    i = device.tid(1)
+    if i < len(z):
+        z[i] = x[i] + y[i]
 
-    device.launch(add, x, y, z, grid=4, block=256)
+device.launch(add, x, y, z, grid=4, block=256)
 """
 
 from numpy import (
@@ -25,16 +25,16 @@ from numpy import (
     uint64,
 )
 
-from .device.expressions import ConstExpr
-from .device.functions import Func, Kernel, func, kernel
-from .device.memory import shared_array
-from .device.positioning import block_dim, block_idx, grid_dim, grid_size, thread_idx, tid
-from .device.sync import syncthreads
-from .errors import CompileError, DeviceOnlyError, Error, KernelError, LaunchError
-from .runtime.device_array import DeviceArray, array, empty, zeros
-from .runtime.launcher import Compiled, compile, launch, synchronize
-from .runtime.streams import CpuStream, GpuStream, Stream, cpu_stream, default_stream
-from .types.arraytype import ArrayType
+from cuda_device.device.expressions import ConstExpr
+from cuda_device.device.functions import Func, Kernel, func, kernel
+from cuda_device.device.memory import shared_array
+from cuda_device.device.positioning import block_dim, block_idx, grid_dim, grid_size, thread_idx, tid
+from cuda_device.device.sync import syncthreads
+from cuda_device.errors import CompileError, DeviceOnlyError, Error, KernelError, LaunchError
+from cuda_device.runtime.device_array import DeviceArray, array, empty, zeros
+from cuda_device.runtime.launcher import Compiled, compile, launch, synchronize
+from cuda_device.runtime.streams import CpuStream, GpuStream, Stream, cpu_stream, default_stream
+from cuda_device.types.arraytype import ArrayType
 
 __version__ = "0.1.0"
 

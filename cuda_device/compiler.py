@@ -19,17 +19,17 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
-from .bytecode import to_ir
-from .codegen import cubin, native, nvptx, to_llvm
-from .codegen.architectures import Architecture
-from .codegen.dialects import Cpu, Nvptx
-from .errors import CompileError, CompilerBug, Location
-from .ir import ops
-from .ir.model import Module
-from .ir.text import show_module
-from .ir.verify import verify
-from .passes import infer, inline, lower
-from .types.known import Known
+from cuda_device.bytecode import to_ir
+from cuda_device.codegen import cubin, native, nvptx, to_llvm
+from cuda_device.codegen.architectures import Architecture
+from cuda_device.codegen.dialects import Cpu, Nvptx
+from cuda_device.errors import CompileError, CompilerBug, Location
+from cuda_device.ir import ops
+from cuda_device.ir.model import Module
+from cuda_device.ir.text import show_module
+from cuda_device.ir.verify import verify
+from cuda_device.passes import infer, inline, lower
+from cuda_device.types.known import Known
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,9 +73,7 @@ class CompileError(Error):
     `reason` is one line; `location`, `help` and `chain` (innermost call first) say where, what to do, and how it was reached.
     """
 
-    def __init__(
-        self, reason: str, location: Location = NOWHERE, help: str = "", chain: Sequence[Call] = ()
-    ) -> None:
+    def __init__(self, reason: str, location: Location = NOWHERE, help: str = "", chain: Sequence[Call] = ()) -> None:
         self.reason, self.location, self.help, self.chain = reason, location, help, tuple(chain)
         super().__init__(reason)
 
@@ -111,4 +109,6 @@ class CompilerBug(Exception):
     """This compiler broke one of its own invariants. Not the user's fault."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(f"{message}\nThis is a bug in cuda_device, not in your program: please report it with the kernel.")
+        super().__init__(
+            f"{message}\nThis is a bug in cuda_device, not in your program: please report it with the kernel."
+        )

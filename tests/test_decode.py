@@ -17,7 +17,8 @@ from cuda_device.bytecode import decode as decoder
 from cuda_device.bytecode import versions
 from cuda_device.bytecode.decode import decode
 from cuda_device.bytecode.instructions import Opcode
-from cuda_device.errors import CompileError
+from cuda_device.bytecode.raw import Place, Raw, Slot
+from cuda_device.errors import NOWHERE, CompileError, CompilerBug
 
 PACKAGE = pathlib.Path(decoder.__file__).parents[1]
 
@@ -52,6 +53,18 @@ def test_functions_of_the_standard_library_are_well_formed(module):
     code = importlib.util.find_spec(module).loader.get_code(module)
     for inner in programs.all_code(code):
         reference.check(decode(inner))
+
+
+def test_positions_count_values_only():
+    N, V = Slot.NULL, Slot.VALUE
+    place = Place(samples.loop.__code__, [Raw("COPY", 3, 3, "", NOWHERE, 1)], 0, [V, N, V])
+    assert (place.position(1), place.position(3)) == (1, 2)
+    for position in (2, 4):
+        try:
+            place.position(position)
+        except CompilerBug:
+            continue
+        raise AssertionError("reached what is not there")
 
 
 # The same instructions in every version

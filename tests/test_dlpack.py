@@ -333,7 +333,7 @@ def test_other_devices_are_refused(code):
 @pytest.mark.parametrize(
     ("code", "stream", "asked"),
     [(2, None, {"stream": None}), (2, 1, {"stream": 1}), (2, -1, {"stream": -1}), (2, 0x5000, {"stream": 0x5000}),
-     (13, 2, {"stream": 2}), (1, 5, {}), (3, 5, {})],
+     (13, None, {"stream": 1}), (2, 2, {"stream": 1}), (1, 5, {}), (3, 5, {})],
 )  # fmt: skip
 def test_streams_are_told_to_producers_on_a_gpu_only(code, stream, asked):
     producer = Producer(device=code)
@@ -351,6 +351,7 @@ def test_stream_0_is_never_passed_on():
 def test_managed_memory_for_the_cpu_has_to_be_waited_for():
     assert dlpack.read(Producer(device=13)).stream == 1
     assert dlpack.read(Producer(device=13), 7).stream is None
+    assert dlpack.read(Producer(device=2), 2).stream == 1
     assert dlpack.read(Producer(device=2)).stream is None
 
 

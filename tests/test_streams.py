@@ -305,6 +305,33 @@ def test_destructors_may_launch(gpu):
     assert ran == [True]
 
 
+def test_destructors_may_run_between_any_two_steps(gpu, monkeypatch):
+    stream = GpuStream(7, 0)
+    gpu.done = False
+    first, first_dead = watched()
+    second, second_dead = watched()
+    stream.retain(first)
+    first_event = gpu.log[-1][1]
+    stream.retain(second)
+    del first, second
+    gpu.happened[first_event] = True
+    query = gpu.cuEventQuery
+
+    def interrupted(event):
+        monkeypatch.setattr(gpu, "cuEventQuery", query)
+        answer = query(event)
+        stream.release_finished()
+        return answer
+
+    monkeypatch.setattr(gpu, "cuEventQuery", interrupted)
+    stream.release_finished()
+    assert first_dead() is None
+    assert second_dead() is not None
+    gpu.finish()
+    stream.release_finished()
+    assert second_dead() is None
+
+
 def test_many_threads_retain_on_one_stream(gpu):
     stream = GpuStream(7, 0)
     dead = []
@@ -398,7 +425,7 @@ def test_a_number_that_the_bindings_do_not_know(gpu):
 def test_properties(gpu):
     properties = driver.properties(0)
     assert properties.name == "Fake GPU"
-    assert properties.compute_capability == (9, 0)
+    assert properties.capability == (9, 0)
     assert properties.max_shared_optin == 232448
     assert properties.max_block == (1, 1, 64)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from .instructions import Instruction, Opcode
+from cuda_device.bytecode.instructions import Instruction, Opcode
 
 _CONDITIONAL = frozenset((Opcode.JUMP_IF_TRUE, Opcode.JUMP_IF_FALSE, Opcode.FOR_ITER))
 _FINAL = frozenset((Opcode.JUMP, Opcode.RETURN, Opcode.RAISE, Opcode.ASSERT_FAIL, Opcode.UNSUPPORTED))

@@ -22,11 +22,10 @@ import sys
 from collections.abc import Iterator, Mapping
 from types import CodeType
 
+from cuda_device.bytecode.instructions import TERMINATORS, Instruction, Opcode
+from cuda_device.bytecode.raw import Place, Raw, Row, Slot, Step, Steps
+from cuda_device.bytecode.versions import ADDED_ROWS, FUSED, IGNORED, LOOP_END, UNSUPPORTED
 from cuda_device.errors import CompileError, CompilerBug, Location
-
-from .instructions import TERMINATORS, Instruction, Opcode
-from .raw import Place, Raw, Row, Slot, Step, Steps
-from .versions import ADDED_ROWS, FUSED, IGNORED, LOOP_END, UNSUPPORTED
 
 VERSION = sys.version_info[:2]
 

@@ -10,18 +10,14 @@ running interpreter has into the opcodes listed here, a stack machine with these
 * Nothing is fused and nothing is specialised: one instruction, one effect.
 * Every instruction is reachable from the first one, and an `UNSUPPORTED` instruction ends its path.
 
-`def scale(x, n): return x * 2 if n > 0 else x` becomes
+For example,
 
-    0  LOAD 'n'
-    1  CONST 0
-    2  COMPARE '>'
-    3  JUMP_IF_FALSE -> 8
-    4  LOAD 'x'
-    5  CONST 2
-    6  BINARY '*'
-    7  RETURN
-    8  LOAD 'x'
-    9  RETURN
+    def scale(x, n):            0  LOAD 'n'                 4  LOAD 'x'
+        if n > 0:               1  CONST 0                  5  CONST 2
+            return x * 2        2  COMPARE '>'              6  BINARY '*'
+        return x                3  JUMP_IF_FALSE -> 8       7  RETURN
+                                                            8  LOAD 'x'
+                                                            9  RETURN
 """
 
 from __future__ import annotations

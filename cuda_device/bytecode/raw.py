@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from types import CodeType
 
+from cuda_device.bytecode.instructions import Opcode
 from cuda_device.errors import CompilerBug, Location
-
-from .instructions import Opcode
 
 
 @dataclass(slots=True)

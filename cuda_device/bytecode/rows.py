@@ -11,8 +11,8 @@ import builtins
 import inspect
 from collections.abc import Callable
 
-from .instructions import Opcode
-from .raw import Place, Raw, Row, Slot, Step, Steps
+from cuda_device.bytecode.instructions import Opcode
+from cuda_device.bytecode.raw import Place, Raw, Row, Slot, Step, Steps
 
 # Functions that make rows
 
@@ -191,9 +191,10 @@ def push_null(place: Place) -> Steps:
 
 
 def pop_top(place: Place) -> Steps:
-    """POP, unless it is not a value."""
-    (slot,) = place.pop()
-    return (Step(Opcode.POP),) if slot.is_value else ()
+    """POP."""
+    place.position(1)
+    place.pop()
+    return (Step(Opcode.POP),)
 
 
 def copy(place: Place) -> Steps:
@@ -220,28 +221,17 @@ def swap(place: Place) -> Steps:
 # Calls and functions
 
 
-def load_with_null_below(opcode: Opcode, is_called: Callable[[Raw], bool] = flag) -> Row:
-    """A row until 3.12: loads a value and, if a call comes of it, a NULL below it (or the parts of a method).
+def load_callable(opcode: Opcode, is_called: Callable[[Raw], bool] = flag) -> Row:
+    """A row that loads a value and, if a call comes of it, a NULL (or the parts of a method).
 
-    The value need not be what is called: `Name.method(x).other(*y)` loads `Name` with the NULL that goes with `other`.
+    Until 3.12 the NULL is below, and the value need not be what is called: `Name.method(x).other(*y)` loads `Name` with
+    the NULL that goes with `other`. Since 3.13 it is above, but then they are a pair, whose order does not matter.
     """
 
     def row(place: Place) -> Steps:
         place.settle()
         if is_called(place.raw):
             place.slots[-2] = Slot.NULL
-        return (Step(opcode, place.raw.value),)
-
-    return row
-
-
-def load_with_null_above(opcode: Opcode) -> Row:
-    """A row since 3.13: loads a value and, if it is called, a NULL above it (or the parts of a method)."""
-
-    def row(place: Place) -> Steps:
-        place.settle()
-        if flag(place.raw):
-            place.slots[-1] = Slot.NULL
         return (Step(opcode, place.raw.value),)
 
     return row

@@ -17,14 +17,14 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from types import CodeType
 
-from ..errors import CompileError, CompilerBug, Location
-from ..ir import ops
-from ..ir.builder import Builder
-from ..ir.model import Block, Edge, Function, Op, Value
-from ..ir.ops import Level
-from .cfg import Span, spans
-from .decode import decode
-from .instructions import Instruction, Opcode
+from cuda_device.bytecode.cfg import Span, spans
+from cuda_device.bytecode.decode import decode
+from cuda_device.bytecode.instructions import Instruction, Opcode
+from cuda_device.errors import CompileError, CompilerBug, Location
+from cuda_device.ir import ops
+from cuda_device.ir.builder import Builder
+from cuda_device.ir.model import Block, Edge, Function, Op, Value
+from cuda_device.ir.ops import Level
 
 _VARARGS, _VARKEYWORDS, _GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x04, 0x08, 0x20, 0x80, 0x200
 
@@ -116,8 +116,10 @@ class _Reader:
         if instruction.opcode in _SIMPLE:
             code, taken, attribute = _SIMPLE[instruction.opcode]
             operands = self.pop(taken)
-            attributes = {attribute: instruction.argument} if attribute else {}
-            self.push(self.build.op(code, None, *operands, **attributes))
+            op = Op(code, operands, [Value()], location=instruction.location)
+            if attribute:
+                op.attributes[attribute] = instruction.argument
+            self.push(self.build.append(op).result)
         elif instruction.opcode in _SPECIAL:
             _SPECIAL[instruction.opcode](self, instruction, span)
         else:
@@ -171,18 +173,16 @@ class _Reader:
         operator = str(instruction.argument).removesuffix("=")
         self.push(self.build.op(ops.PY_BINARY, None, *self.pop(2), op=operator))
 
-    def tuple(self, instruction: Instruction, span: Span) -> None:
-        kind, count = instruction.argument  # type: ignore[misc]
+    def build_display(self, instruction: Instruction, _: Span) -> None:
+        kind, count = _pair(instruction)
         if kind != "tuple":
             self.unsupported(_describe(instruction))
             return
-        self.push(self.build.op(ops.PY_TUPLE, None, *self.pop(count)))
+        self.push(self.build.op(ops.PY_TUPLE, None, *self.pop(int(str(count)))))
 
     def unpack(self, instruction: Instruction, _: Span) -> None:
         results = [Value() for _ in range(_count(instruction))]
-        self.build.append(
-            Op(ops.PY_UNPACK, self.pop(1), results, location=self.build.location)
-        )
+        self.build.append(Op(ops.PY_UNPACK, self.pop(1), results, location=self.build.location))
         self.push(*reversed(results))
 
     def store_item(self, _: Instruction, __: Span) -> None:
@@ -194,8 +194,8 @@ class _Reader:
         self.push(self.build.op(ops.PY_CALL, None, *operands))
 
     def call_keywords(self, instruction: Instruction, _: Span) -> None:
-        count, names = instruction.argument  # type: ignore[misc]
-        self.push(self.build.op(ops.PY_CALL, None, *self.pop(count + 1), names=tuple(names)))
+        count, names = _pair(instruction)
+        self.push(self.build.op(ops.PY_CALL, None, *self.pop(int(str(count)) + 1), names=names))
 
     def for_iter(self, _: Instruction, span: Span) -> None:
         results = [Value(), Value(), Value()]
@@ -221,6 +221,12 @@ class _Reader:
 def _count(instruction: Instruction) -> int:
     assert isinstance(instruction.argument, int)
     return instruction.argument
+
+
+def _pair(instruction: Instruction) -> tuple[object, object]:
+    assert isinstance(instruction.argument, tuple)
+    first, second = instruction.argument
+    return first, second
 
 
 def _describe(instruction: Instruction) -> str:
@@ -249,7 +255,7 @@ _SPECIAL: dict[Opcode, Callable[[_Reader, Instruction, Span], None]] = {
     Opcode.COPY: _Reader.copy,
     Opcode.SWAP: _Reader.swap,
     Opcode.BINARY: _Reader.binary,
-    Opcode.BUILD: _Reader.tuple,
+    Opcode.BUILD: _Reader.build_display,
     Opcode.UNPACK: _Reader.unpack,
     Opcode.STORE_SUBSCR: _Reader.store_item,
     Opcode.CALL: _Reader.call,

@@ -6,9 +6,9 @@ of completeness lists the instructions that are still missing.
 
 from __future__ import annotations
 
-from . import rows
-from .instructions import Opcode
-from .raw import Row, Step
+from cuda_device.bytecode import rows
+from cuda_device.bytecode.instructions import Opcode
+from cuda_device.bytecode.raw import Row, Step
 
 IGNORED = frozenset({"CACHE", "EXTENDED_ARG", "NOP", "NOT_TAKEN", "PRECALL", "RESUME", "COPY_FREE_VARS"})
 """No effect of their own; EXTENDED_ARG is already in the argument of the instruction behind it."""
@@ -42,7 +42,7 @@ ADDED_ROWS[3, 11] = {
     "DELETE_DEREF": rows.simple(Opcode.DELETE_CELL, rows.value),
     "LOAD_CLOSURE": rows.simple(Opcode.CLOSURE, rows.value),
     "MAKE_CELL": rows.nothing,
-    "LOAD_GLOBAL": rows.load_with_null_below(Opcode.GLOBAL),
+    "LOAD_GLOBAL": rows.load_callable(Opcode.GLOBAL),
     "UNARY_POSITIVE": rows.fixed(Step(Opcode.UNARY, "+")),
     "UNARY_NEGATIVE": rows.fixed(Step(Opcode.UNARY, "-")),
     "UNARY_INVERT": rows.fixed(Step(Opcode.UNARY, "~")),
@@ -56,7 +56,7 @@ ADDED_ROWS[3, 11] = {
     "DELETE_SUBSCR": rows.simple(Opcode.DELETE_SUBSCR),
     "BUILD_SLICE": rows.simple(Opcode.BUILD_SLICE, rows.number),
     "LOAD_ATTR": rows.simple(Opcode.ATTR, rows.value),
-    "LOAD_METHOD": rows.load_with_null_below(Opcode.ATTR, rows.always),
+    "LOAD_METHOD": rows.load_callable(Opcode.ATTR, rows.always),
     "STORE_ATTR": rows.simple(Opcode.STORE_ATTR, rows.value),
     "DELETE_ATTR": rows.simple(Opcode.DELETE_ATTR, rows.value),
     "PUSH_NULL": rows.push_null,
@@ -113,7 +113,7 @@ ADDED_ROWS[3, 11] = {
 ADDED_ROWS[3, 12] = {
     "LOAD_FAST_CHECK": rows.load_fast,
     "LOAD_FAST_AND_CLEAR": rows.load_fast_and_clear,
-    "LOAD_ATTR": rows.load_with_null_below(Opcode.ATTR),
+    "LOAD_ATTR": rows.load_callable(Opcode.ATTR),
     "BINARY_SLICE": rows.fixed(Step(Opcode.BUILD_SLICE, 2), Step(Opcode.SUBSCR)),
     "STORE_SLICE": rows.fixed(Step(Opcode.BUILD_SLICE, 2), Step(Opcode.STORE_SUBSCR)),
     "CALL_INTRINSIC_1": rows.call_intrinsic,
@@ -128,8 +128,6 @@ ADDED_ROWS[3, 12] = {
 ADDED_ROWS[3, 13] = {
     "LOAD_FAST": rows.load_fast_or_cell,
     "LOAD_FAST_CHECK": rows.load_fast_or_cell,
-    "LOAD_GLOBAL": rows.load_with_null_above(Opcode.GLOBAL),
-    "LOAD_ATTR": rows.load_with_null_above(Opcode.ATTR),
     "CALL_KW": rows.call_kw,
     "SET_FUNCTION_ATTRIBUTE": rows.nothing,
     "TO_BOOL": rows.to_bool,

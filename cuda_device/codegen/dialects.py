@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import ClassVar
 
-from ..device import math as device_math
-from ..errors import CompileError
-from ..ir import ops
-from ..ir.model import Function, Module, Op
-from ..ir.ops import Effect
-from ..types.layout import size_of
-from ..types.model import Number, Ref, Space
-from . import cpu, cpu_runner
-from .nvptx import DATA_LAYOUT, TRIPLE
+from cuda_device.codegen import cpu, cpu_runner
+from cuda_device.codegen.nvptx import DATA_LAYOUT, TRIPLE
+from cuda_device.device import math as device_math
+from cuda_device.errors import CompileError
+from cuda_device.ir import ops
+from cuda_device.ir.model import Function, Module, Op
+from cuda_device.ir.ops import Effect
+from cuda_device.types.layout import size_of
+from cuda_device.types.model import Number, Ref, Space
 
 # CUDA's limit for arrays whose size the compiler knows.
 MAXIMUM_STATIC_SHARED = 48 * 1024
@@ -110,15 +111,20 @@ class Dialect(ABC):
 class Nvptx(Dialect):
     """A GPU."""
 
-    _REGISTERS = {"thread_idx": "tid", "block_idx": "ctaid", "block_dim": "ntid", "grid_dim": "nctaid"}
+    _REGISTERS: ClassVar = {"thread_idx": "tid", "block_idx": "ctaid", "block_dim": "ntid", "grid_dim": "nctaid"}
     # What the hardware promises of a register: the half-open range of its values along x, y and z.
-    _RANGES = {
+    _RANGES: ClassVar = {
         "thread_idx": ((0, 1024), (0, 1024), (0, 64)),
         "block_dim": ((1, 1025), (1, 1025), (1, 65)),
         "block_idx": ((0, 2147483647), (0, 65535), (0, 65535)),
         "grid_dim": ((1, 2147483648), (1, 65536), (1, 65536)),
     }
-    _SPACES = {Space.GENERIC: "ptr", Space.GLOBAL: "ptr addrspace(1)", Space.SHARED: "ptr addrspace(3)", Space.LOCAL: "ptr"}
+    _SPACES = {
+        Space.GENERIC: "ptr",
+        Space.GLOBAL: "ptr addrspace(1)",
+        Space.SHARED: "ptr addrspace(3)",
+        Space.LOCAL: "ptr",
+    }
 
     def preamble(self) -> str:
         """Triple, data layout, shared arrays, and the intrinsics that every kernel may use."""

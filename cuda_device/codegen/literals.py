@@ -1,7 +1,7 @@
 """Constants as LLVM writes them.
 
-    literal(FLOAT32, 0.1)  ==  "0x3FB99999A0000000"      the float32 nearest to it, in the bits of a double
-    literal(INT64, -1)     ==  "-1"
+literal(FLOAT32, 0.1)  ==  "0x3FB99999A0000000"      the float32 nearest to it, in the bits of a double
+literal(INT64, -1)     ==  "-1"
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import struct
 
-from ..types.model import Kind, Number, Ref, Type
+from cuda_device.types.model import Kind, Number, Ref, Type
 
 
 def literal(type: Type, value: object) -> str:

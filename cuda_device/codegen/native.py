@@ -22,6 +22,7 @@ import llvmlite.binding as llvm
 
 from cuda_device.codegen import cpu_conversions, cpu_support
 from cuda_device.codegen.cpu_runner import RUN
+from cuda_device.codegen.modules import run_passes
 from cuda_device.errors import CompilerBug
 
 # LLVM's context, our target machines and the linker are shared by all threads of the process.
@@ -139,8 +140,8 @@ def _optimise(module: Any, machine: Any, level: int) -> None:
     # The pipeline simplifies callees before it inlines them: what must be inlined goes first, and is seen whole.
     first = llvm.create_new_module_pass_manager()
     first.add_always_inliner_pass()
-    first.run(module, builder)
-    builder.getModulePassManager().run(module, builder)
+    run_passes(first, module, builder)
+    run_passes(builder.getModulePassManager(), module, builder)
 
 
 @functools.cache

@@ -30,7 +30,7 @@ import llvmlite.binding as llvm
 
 from cuda_device.codegen import libdevice
 from cuda_device.codegen.architectures import Architecture
-from cuda_device.codegen.modules import Module, read_assembly
+from cuda_device.codegen.modules import Module, read_assembly, run_passes
 from cuda_device.errors import CompilerBug
 
 __all__ = [
@@ -138,14 +138,7 @@ def optimise(module: Module, architecture: Architecture, level: int = 3) -> None
     builder = llvm.create_pass_builder(
         _machine(architecture, level), llvm.create_pipeline_tuning_options(speed_level=level)
     )
-    # A pass manager runs once: LLVM's inliner empties itself, and a second run ends the process.
-    manager = builder.getModulePassManager()
-    try:
-        manager.run(module.handle, builder)
-    finally:
-        # llvmlite 0.50 inherits the `_dispose` that does nothing: 130 KB would stay behind for each kernel.
-        llvm.NewPassManager._dispose(manager)
-        manager.detach()
+    run_passes(builder.getModulePassManager(), module.handle, builder)
 
 
 def emit(module: Module, architecture: Architecture, level: int = 3) -> Ptx:

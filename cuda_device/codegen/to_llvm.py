@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ..device.math import BY_NAME as MATH
-from ..ir import ops
-from ..ir.model import Block, Edge, Function, Module, Op, Value
-from ..types.layout import align_of
-from ..types.model import BOOL, Kind, NoneType, Number, Ref, Tuple, Type
-from .dialects import Cpu, Dialect
-from .literals import literal
+from cuda_device.codegen.dialects import Cpu, Dialect
+from cuda_device.codegen.literals import literal
+from cuda_device.device.math import BY_NAME as MATH
+from cuda_device.ir import ops
+from cuda_device.ir.model import Block, Edge, Function, Module, Op, Value
+from cuda_device.types.layout import align_of
+from cuda_device.types.model import BOOL, Kind, NoneType, Number, Ref, Tuple, Type
 
 _FLOATS = {16: "half", 32: "float", 64: "double"}
 _SUFFIXES = {16: "f16", 32: "f32", 64: "f64"}

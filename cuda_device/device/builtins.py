@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 
-from ..errors import CompileError
-from ..ir import ops
-from ..ir.model import Value
-from ..types.host import ROWS as HOST_ROWS
-from ..types.known import Known, constant, of_type, tuple_of
-from ..types.model import BOOL, FLOAT, INDEX, INT, Array, Kind, Number, Range, Static, Tuple, Type, Vector
-from ..types.promote import promote
-from . import math as device_math
-from .lowering import ArrayTree, Lowering, Tree
-from .rows import Intrinsic, Typed, number_of
+from cuda_device.device import math as device_math
+from cuda_device.device.lowering import ArrayTree, Lowering, Tree
+from cuda_device.device.rows import Intrinsic, Typed, number_of
+from cuda_device.errors import CompileError
+from cuda_device.ir import ops
+from cuda_device.ir.model import Value
+from cuda_device.types.host import ROWS as HOST_ROWS
+from cuda_device.types.known import Known, constant, of_type, tuple_of
+from cuda_device.types.model import BOOL, FLOAT, INDEX, INT, Array, Kind, Number, Range, Static, Tuple, Type, Vector
+from cuda_device.types.promote import promote
 
 
 def _value(tree: Tree) -> Value:
@@ -82,11 +82,15 @@ def _extreme(entity: object, name: str, op: str) -> Intrinsic:
         for other in types[1:]:
             type = type and promote(type, other)
         if type is None:
-            raise CompileError(f"{name} has no common type for {', '.join(map(str, types))}", help="convert one of them")
+            raise CompileError(
+                f"{name} has no common type for {', '.join(map(str, types))}", help="convert one of them"
+            )
         if all(each == BOOL for each in types):
             type = BOOL
         signs = [argument.nonneg for argument in arguments]
-        return Typed(of_type(type, any(signs) if op == ">" else all(signs)), tuple((i, type) for i in range(len(types))))
+        return Typed(
+            of_type(type, any(signs) if op == ">" else all(signs)), tuple((i, type) for i in range(len(types)))
+        )
 
     def lower(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
         def better(best: Value, other: Value) -> Value:
@@ -194,7 +198,7 @@ ROWS = (
     _constructor(int, "int", INT),
     _constructor(float, "float", FLOAT),
     _constructor(bool, "bool", BOOL),
-    *(_constructor(row.scalar, row.scalar.__name__, row.number) for row in HOST_ROWS),
+    *(_constructor(row.scalar, f"numpy.{row.scalar.__name__}", row.number) for row in HOST_ROWS),
     Intrinsic(abs, "abs", _infer_abs, _lower_abs, (1, 1), folds=True),
     _extreme(min, "min", "<"),
     _extreme(max, "max", ">"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from ..errors import DeviceOnlyError
+from cuda_device.errors import DeviceOnlyError
 
 
 class DeviceValue:

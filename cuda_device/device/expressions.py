@@ -1,6 +1,6 @@
 """`ConstExpr`, the type hint of parameters whose value must be known while compiling: 'Constant Expressions'.
 
-    def scale(x, factor: device.ConstExpr[int]): …
+def scale(x, factor: device.ConstExpr[int]): …
 """
 
 from __future__ import annotations

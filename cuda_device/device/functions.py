@@ -1,14 +1,14 @@
 """`@func` and `@kernel`: the specification's 'Heterogeneous Functions' and 'Kernel Functions'.
 
-    @device.func                       callable on the host and from device code
-    def twice(x):
-        return x + x
+@device.func                       callable on the host and from device code
+def twice(x):
+    return x + x
 
-    @device.kernel                     started by `launch`, by many threads at once
-    def double(x):
-        i = device.tid(1)
-        if i < len(x):
-            x[i] = twice(x[i])
+@device.kernel                     started by `launch`, by many threads at once
+def double(x):
+    i = device.tid(1)
+    if i < len(x):
+        x[i] = twice(x[i])
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataclasses import dataclass, fields
 from types import FunctionType
 from typing import Any, NoReturn, overload
 
-from ..errors import DeviceOnlyError
+from cuda_device.errors import DeviceOnlyError
 
 RESERVED = ("grid", "block", "stream", "shared")
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ..ir import ops
-from ..ir.builder import Builder
-from ..ir.model import Value
-from ..types.layout import leaves, machine, size_of
-from ..types.model import (
+from cuda_device.ir import ops
+from cuda_device.ir.builder import Builder
+from cuda_device.ir.model import Value
+from cuda_device.types.layout import leaves, machine, size_of
+from cuda_device.types.model import (
     BOOL,
     INT64,
     UINT64,
@@ -129,7 +129,7 @@ class Lowering(Builder):
         signed = a if negative_first else b
         below = self.compare("<", signed, self.number(_number(signed), 0))
         unsigned = self.compare(op, self.convert(a, UINT64), self.convert(b, UINT64))
-        answer = op == "!=" or (op in ("<", "<=")) == negative_first and op != "=="
+        answer = op == "!=" or ((op in ("<", "<=")) == negative_first and op != "==")
         return self.select(below, self.number(BOOL, answer), unsigned)
 
     def floor_divide(self, a: Value, b: Value) -> Value:

@@ -11,13 +11,13 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ..ir import ops
-from ..ir.model import Value
-from ..types.known import Known, of_type
-from ..types.model import BOOL, FLOAT32, INT, Number
-from ..types.promote import promote, to_float
-from .lowering import Lowering, Tree
-from .rows import Intrinsic, Typed, number_of
+from cuda_device.device.lowering import Lowering, Tree
+from cuda_device.device.rows import Intrinsic, Typed, number_of
+from cuda_device.ir import ops
+from cuda_device.ir.model import Value
+from cuda_device.types.known import Known, of_type
+from cuda_device.types.model import BOOL, FLOAT32, INT, Number
+from cuda_device.types.promote import promote, to_float
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Memory that a kernel asks for: the specification's 'Local, Shared, and Const Memory'.
 
-    tile = device.shared_array((16, 18), device.float32)
+tile = device.shared_array((16, 18), device.float32)
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ..errors import CompileError, DeviceOnlyError
-from ..ir import ops
-from ..types.host import dtype_of, element_of_dtype
-from ..types.known import Known
-from ..types.layout import align_of
-from ..types.model import INT64, Array, Layout, Number, Ref, Space, Type
-from .lowering import ArrayTree, Lowering, Tree
-from .rows import Intrinsic, Typed, constant_of
+from cuda_device.device.lowering import ArrayTree, Lowering, Tree
+from cuda_device.device.rows import Intrinsic, Typed, constant_of
+from cuda_device.errors import CompileError, DeviceOnlyError
+from cuda_device.ir import ops
+from cuda_device.types.host import dtype_of, element_of_dtype
+from cuda_device.types.known import Known
+from cuda_device.types.layout import align_of
+from cuda_device.types.model import INT64, Array, Layout, Number, Ref, Space, Type
 
 
 def shared_array(shape: Any, dtype: Any, order: str = "C", align: int = 0) -> Any:

@@ -1,8 +1,8 @@
 """Where a thread stands: the specification's 'Thread Positioning'.
 
-    i = device.tid(1)                      the thread's place in a 1-D grid
-    x, y = device.tid(2)
-    step = device.grid_size(1)
+i = device.tid(1)                      the thread's place in a 1-D grid
+x, y = device.tid(2)
+step = device.grid_size(1)
 """
 
 from __future__ import annotations
@@ -10,21 +10,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..errors import CompileError, DeviceOnlyError
-from ..ir import ops
-from ..ir.model import Value
-from ..types.known import Known, of_type
-from ..types.model import INT32, UINT32, Tuple, Vector
-from .entities import DeviceValue
-from .lowering import Lowering, Tree
-from .rows import Intrinsic, Typed, constant_of
+from cuda_device.device.entities import DeviceValue
+from cuda_device.device.lowering import Lowering, Tree
+from cuda_device.device.rows import Intrinsic, Typed, constant_of
+from cuda_device.errors import CompileError, DeviceOnlyError
+from cuda_device.ir import ops
+from cuda_device.ir.model import Value
+from cuda_device.types.known import Known, of_type
+from cuda_device.types.model import INT32, UINT32, Tuple, Vector
 
 AXES = "xyz"
 
 thread_idx: Any = DeviceValue(
     "thread_idx", "The thread's indices in its block: `Dim3` with `.x < block_dim.x` and so on; uint32."
 )
-block_idx: Any = DeviceValue("block_idx", "The block's indices in the grid: `Dim3` with `.x < grid_dim.x` and so on; uint32.")
+block_idx: Any = DeviceValue(
+    "block_idx", "The block's indices in the grid: `Dim3` with `.x < grid_dim.x` and so on; uint32."
+)
 block_dim: Any = DeviceValue("block_dim", "The number of threads of a block along each axis: `Dim3` of uint32.")
 grid_dim: Any = DeviceValue("grid_dim", "The number of blocks of the grid along each axis: `Dim3` of uint32.")
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from types import FunctionType
 from typing import TypeVar
 
-from ..errors import CompileError
-from ..ir.ops import Effect
-from ..types.known import Known
-from ..types.model import Number, Type
-from .lowering import Lowering, Tree
+from cuda_device.device.lowering import Lowering, Tree
+from cuda_device.errors import CompileError
+from cuda_device.ir.ops import Effect
+from cuda_device.types.known import Known
+from cuda_device.types.model import Number, Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,4 +86,3 @@ def constant_of(known: Known, what: str) -> object:
             help="use a literal, a global or closure variable, or a parameter with the type hint ConstExpr",
         )
     return known.python
-

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..errors import DeviceOnlyError
-from ..ir import ops
-from ..types.known import Known, constant
-from .lowering import Lowering, Tree
-from .rows import Intrinsic, Typed
+from cuda_device.device.lowering import Lowering, Tree
+from cuda_device.device.rows import Intrinsic, Typed
+from cuda_device.errors import DeviceOnlyError
+from cuda_device.ir import ops
+from cuda_device.types.known import Known, constant
 
 
 def syncthreads() -> None:

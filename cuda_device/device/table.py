@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from . import builtins, math, memory, positioning, sync
-from .rows import Intrinsic
+from cuda_device.device import builtins, math, memory, positioning, sync
+from cuda_device.device.rows import Intrinsic
 
 ALL: tuple[Intrinsic, ...] = (*positioning.ROWS, *memory.ROWS, *sync.ROWS, *builtins.ROWS, *math.ROWS)
 BY_NAME = {row.name: row for row in ALL}

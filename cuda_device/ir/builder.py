@@ -1,17 +1,17 @@
 """Appends operations to a block: what passes use to write IR.
 
-    builder = Builder(block)
-    one = builder.const(INT32, 1)
-    builder.op(ADD, INT32, x, one, exact=False)
+builder = Builder(block)
+one = builder.const(INT32, 1)
+builder.op(ADD, INT32, x, one, exact=False)
 """
 
 from __future__ import annotations
 
-from ..errors import NOWHERE, Location
-from ..types.model import Type
-from . import ops
-from .model import Block, Edge, Op, Value
-from .ops import Opcode
+from cuda_device.errors import NOWHERE, Location
+from cuda_device.ir import ops
+from cuda_device.ir.model import Block, Edge, Op, Value
+from cuda_device.ir.ops import Opcode
+from cuda_device.types.model import Type
 
 
 class Builder:
@@ -27,7 +27,9 @@ class Builder:
         self.block.ops.append(op)
         return op
 
-    def op(self, code: Opcode, type: Type | None, *operands: Value, nonneg: bool = False, **attributes: object) -> Value:
+    def op(
+        self, code: Opcode, type: Type | None, *operands: Value, nonneg: bool = False, **attributes: object
+    ) -> Value:
         """An operation with one result of `type`; returns the result."""
         result = Value(type, nonneg=nonneg)
         self.block.ops.append(Op(code, list(operands), [result], attributes, [], self.location))

@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ..errors import NOWHERE, Location
-from ..types.model import NONE, Number, Type
-from .ops import Effect, Level, Opcode
+from cuda_device.errors import NOWHERE, Location
+from cuda_device.ir.ops import Effect, Level, Opcode
+from cuda_device.types.model import NONE, Number, Type
 
 
 class Value:

@@ -126,17 +126,29 @@ BYTES = Opcode("bytes", D, 2, 1, "The reference so many bytes after a reference.
 LOAD = Opcode("load", D, 1, 1, "What a reference points to.", (), Effect.READS)
 STORE = Opcode("store", D, 2, 0, "Writes the second operand to the first, a reference.", (), Effect.WRITES)
 SHARED = Opcode(
-    "shared", D, 0, 1, "`count` elements of static shared memory, for all operations of this `number` and all threads.",
+    "shared",
+    D,
+    0,
+    1,
+    "`count` elements of static shared memory, for all operations of this `number` and all threads.",
     ("count", "align", "number"),
 )
 REGISTER = Opcode("register", D, 0, 1, "A special register: `thread_idx.x`, `block_dim.y`, …", ("name",))
 BARRIER = Opcode(
-    "barrier", D, 0, 0, "Waits for every thread of the block; `place` numbers the barrier in the text.", ("place",), Effect.CONVERGENT | Effect.SUSPENDS | Effect.WRITES
+    "barrier",
+    D,
+    0,
+    0,
+    "Waits for every thread of the block; `place` numbers the barrier in the text.",
+    ("place",),
+    Effect.CONVERGENT | Effect.SUSPENDS | Effect.WRITES,
 )
 
 # How blocks end.
 JUMP = Opcode("jump", _ALL, 0, 0, "To a block.", (), Effect.TERMINATES, 1)
-BRANCH = Opcode("branch", _ALL, 1, 0, "To the first block where the operand is true, else the second.", (), Effect.TERMINATES, 2)
+BRANCH = Opcode(
+    "branch", _ALL, 1, 0, "To the first block where the operand is true, else the second.", (), Effect.TERMINATES, 2
+)
 RETURN = Opcode("return", _ALL, MANY, 0, "To the caller, with at most one value.", (), Effect.TERMINATES)
 UNREACHABLE = Opcode("unreachable", _ALL, 0, 0, "Control never comes here.", (), Effect.TERMINATES)
 

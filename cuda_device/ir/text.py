@@ -17,10 +17,10 @@ import math
 import re
 from collections.abc import Sequence
 
-from ..types import model as types
-from . import ops
-from .model import Block, Edge, Function, Module, Op, Value
-from .ops import Level
+from cuda_device.ir import ops
+from cuda_device.ir.model import Block, Edge, Function, Module, Op, Value
+from cuda_device.ir.ops import Level
+from cuda_device.types import model as types
 
 
 def show(function: Function, objects: list[object] | None = None) -> str:

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from ..errors import CompilerBug
-from ..types.model import BOOL, NONE, Ref, Tuple
-from . import ops
-from .model import Block, Function, Module, Op, Value
-from .ops import Effect, Level
-from .text import show
+from cuda_device.errors import CompilerBug
+from cuda_device.ir import ops
+from cuda_device.ir.model import Block, Function, Module, Op, Value
+from cuda_device.ir.ops import Effect, Level
+from cuda_device.ir.text import show
+from cuda_device.types.model import BOOL, NONE, Ref, Tuple
 
 Complaint = tuple[Op | None, str]
 
@@ -56,8 +56,8 @@ def _report(function: Function, complaints: list[Complaint]) -> str:
         for op in block.ops:
             position[id(op)] = number
             number += 1
-    for op, text in complaints:
-        where.setdefault(position.get(id(op), 1), []).append(f"  ^^^ {text}")
+    for culprit, text in complaints:
+        where.setdefault(position.get(id(culprit), 1), []).append(f"  ^^^ {text}")
     shown = []
     for i, line in enumerate(lines, 1):
         shown += [line, *where.get(i, [])]

@@ -7,12 +7,12 @@ from types import FunctionType
 
 import numpy as np
 
-from ..bytecode.to_ir import parameter_names
-from ..device.rows import Intrinsic
-from ..device.table import find
-from ..errors import CompileError
-from ..types.model import Number, Static
-from .frame import Cell, Frame
+from cuda_device.bytecode.to_ir import parameter_names
+from cuda_device.device.rows import Intrinsic
+from cuda_device.device.table import find
+from cuda_device.errors import CompileError
+from cuda_device.passes.frame import Cell, Frame
+from cuda_device.types.model import Number, Static
 
 
 def call(frame: Frame, function: Cell, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
@@ -33,8 +33,8 @@ def call(frame: Frame, function: Cell, positional: Sequence[Cell], named: Mappin
 def _fold(frame: Frame, row: Intrinsic, cells: Sequence[Cell]) -> Cell | None:
     """The result of calling the entity itself on constant builtin numbers."""
     for cell in cells:
-        type = cell.known.type
-        if not (cell.known.constant and isinstance(type, Number) and type.builtin):
+        number = cell.known.type
+        if not (cell.known.constant and isinstance(number, Number) and number.builtin):
             return None
     values = [cell.known.value for cell in cells]
     assert callable(row.entity)

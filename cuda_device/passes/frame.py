@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import FunctionType
 from typing import Protocol
 
-from ..device.rows import Intrinsic, Typed
-from ..device.table import find
-from ..errors import CompileError, Location
-from ..ir import ops
-from ..ir.builder import Builder
-from ..ir.model import Block, Op, Value
-from ..types.known import Conflict, Known, State, Undefined, tuple_of
-from ..types.layout import leaves
-from ..types.model import INDEX, INT, Number, Static, Tuple, TupleIterator, Type, Vector
+from cuda_device.device.rows import Intrinsic, Typed
+from cuda_device.device.table import find
+from cuda_device.errors import CompileError, Location
+from cuda_device.ir import ops
+from cuda_device.ir.builder import Builder
+from cuda_device.ir.model import Block, Op, Value
+from cuda_device.types.known import Conflict, Known, State, Undefined, tuple_of
+from cuda_device.types.layout import leaves
+from cuda_device.types.model import INDEX, INT, Number, Static, Tuple, TupleIterator, Type, Vector
 
 
 @dataclass(slots=True)
@@ -32,6 +32,10 @@ class Pending:
 
     state: State
     value: Value | None = None
+
+
+MISSING = object()
+"""Stands for the value of a name that is not there."""
 
 
 class NeverReturns(Exception):
@@ -106,7 +110,7 @@ class Frame:
 
     def tuple(self, cells: Sequence[Cell]) -> Cell:
         """A tuple of cells."""
-        known = tuple_of(tuple(cell.known for cell in cells))
+        known = replace(tuple_of(tuple(cell.known for cell in cells)), where=self.location)
         if is_static(known):
             return Cell(known)
         return self.emit(ops.MAKE, known, *(self.materialise(cell, cell.known.type) for cell in cells))
@@ -161,7 +165,11 @@ def room_for(value: int, type: Number) -> str:
     """The remedy for a constant that does not fit."""
     if type in (INT, INDEX):
         wide = "int64" if -(1 << 63) <= value < 1 << 63 else "uint64" if 0 <= value < 1 << 64 else ""
-        return f"a Python int is 32 bits wide in device code: write {wide}({value})" if wide else "no integer type is that wide"
+        return (
+            f"a Python int is 32 bits wide in device code: write {wide}({value})"
+            if wide
+            else "no integer type is that wide"
+        )
     return f"use a constant from {type.low} to {type.high}, or convert the other operand to a wider type"
 
 
@@ -180,4 +188,3 @@ def settle(pending: Pending | Cell, what: str) -> Cell:
                 f"the variable {what!r} is {first} on one way here and {second} on another{places}",
                 help="give it one type on every way, or two names",
             )
-

@@ -17,7 +17,6 @@ that the second look corrects.
 
 from __future__ import annotations
 
-import heapq
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,32 +24,31 @@ from types import CodeType, FunctionType
 
 import numpy as np
 
-from ..bytecode.to_ir import parameter_names, read
-from ..device.expressions import const_parameters
-from ..device.functions import Func, Kernel
-from ..device.rows import constant_of
-from ..device.table import BY_NAME
-from ..errors import NOWHERE, Call, CompileError, Location
-from ..ir import ops
-from ..ir.model import Block, Edge, Function, Module, Op, Value
-from ..ir.ops import Effect, Level
-from ..types.host import number_of
-from ..types.known import Known, State, Undefined, constant, join
-from ..types.model import NONE, Number, TupleIterator
-from .calls import bind
-from .frame import Cell, Frame, NeverReturns, Pending, is_static, settle
-from .rules import RULES
-from .simplify import simplify
+from cuda_device.bytecode.to_ir import parameter_names
+from cuda_device.device.expressions import const_parameters
+from cuda_device.device.functions import Func, Kernel
+from cuda_device.device.rows import constant_of
+from cuda_device.errors import NOWHERE, Call, CompileError, Location
+from cuda_device.ir import ops
+from cuda_device.ir.model import Function, Module, Op, Value
+from cuda_device.passes.body import Body
+from cuda_device.passes.calls import bind
+from cuda_device.passes.frame import MISSING, Cell, Frame, NeverReturns, is_static
+from cuda_device.types.host import number_of
+from cuda_device.types.known import Known, State, Undefined, constant
+from cuda_device.types.model import NONE
 
-# Beyond these, a program is refused rather than compiled for ever.
-_INSTANCES = 20_000
+# Calls deeper than this while compiling are refused; more variants of a function for constants share one.
 _DEPTH = 120
 _CONSTANT_VARIANTS = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Dependency:
-    """A name that the program read while it was compiled: `owner` is a namespace, a module, a class or a cell."""
+    """A name that the program read while it was compiled: `owner` is a namespace, a module, a class or a cell.
+
+    `value` is `MISSING` for a name that was looked for in vain.
+    """
 
     owner: object
     name: str
@@ -59,10 +57,10 @@ class Dependency:
     def current(self) -> bool:
         """Whether the name still means the same object."""
         if isinstance(self.owner, dict):
-            return self.owner.get(self.name, self) is self.value
+            return self.owner.get(self.name, MISSING) is self.value
         if hasattr(self.owner, "cell_contents"):
             return self.owner.cell_contents is self.value
-        return getattr(self.owner, self.name, self) is self.value
+        return getattr(self.owner, self.name, MISSING) is self.value
 
 
 @dataclass(slots=True, eq=False)
@@ -75,7 +73,6 @@ class Specialisation:
     result: State = field(default_factory=Undefined)
     function: Function | None = None
     used_early: bool = False
-    provisional: bool = False
 
 
 def run(source: FunctionType, arguments: Sequence[Known], kernel: bool) -> tuple[Module, tuple[Dependency, ...]]:
@@ -112,13 +109,17 @@ def _reachable(main: Function, functions: list[Function]) -> list[Function]:
     return [function for function in functions if function.name in reached]
 
 
+# Names that mean something else to the assembler.
+_RESERVED = frozenset(("WARP_SZ",))
+
+
 def _name(module: Module) -> None:
     """Gives each function a symbol: its own name, with a number from the second of that name on."""
     counts: dict[str, int] = {}
     names: dict[str, str] = {}
     for function in module.functions:
         plain = re.sub(r"\W", "_", function.shown.rpartition(".")[2], flags=re.ASCII)
-        plain = f"_{plain}" if plain[0].isdigit() else plain
+        plain = f"_{plain}" if plain[0].isdigit() or plain in _RESERVED else plain
         count = counts[plain] = counts.get(plain, 0) + 1
         names[function.name] = plain if count == 1 else f"{plain}_{count}"
         function.name = names[function.name]
@@ -218,7 +219,9 @@ class Inference:
         except CompileError as error:
             del self.found[key]
             shown = ", ".join(f"{n}: {k}" for n, k in zip(parameter_names(source.__code__), arguments, strict=True))
-            error.chain = (*error.chain, Call(source.__qualname__, shown, where)) if where is not NOWHERE else error.chain
+            error.chain = (
+                (*error.chain, Call(source.__qualname__, shown, where)) if where is not NOWHERE else error.chain
+            )
             raise
         finally:
             self.active.pop()
@@ -228,7 +231,7 @@ class Inference:
         while True:
             before, mark = spec.result, len(self.order)
             spec.used_early = False
-            spec.function, spec.result = Body(self, spec).run()
+            spec.function, spec.result = Body(self, spec.source, spec.arguments, spec.name).run()
             if not spec.used_early or spec.result == before:
                 return
             # Callees inferred meanwhile may rest on the old result: they are inferred again.
@@ -248,7 +251,9 @@ def _callable(function: object) -> FunctionType:
     shown = getattr(function, "__qualname__", None) or repr(function)
     module = getattr(function, "__module__", None)
     name = f"{module}.{shown}" if module and module != "builtins" else shown
-    raise CompileError(f"{name} cannot be called in device code", help="write it as a Python function, or compute it on the host")
+    raise CompileError(
+        f"{name} cannot be called in device code", help="write it as a Python function, or compute it on the host"
+    )
 
 
 def _weaken(frame: Frame, cell: Cell, known: Known) -> Cell:
@@ -256,181 +261,3 @@ def _weaken(frame: Frame, cell: Cell, known: Known) -> Cell:
     if cell.known == known or is_static(known):
         return cell
     return Cell(known, frame.materialise(cell, known.type))
-
-
-@dataclass(slots=True, eq=False)
-class Instance:
-    """A block for given positions of the tuple loops that it stands in; `states` tell what is known of its parameters."""
-
-    source: Block
-    key: tuple[int, ...]
-    states: list[State]
-    block: Block = field(default_factory=Block)
-    end: Op | None = None
-    ways: list[tuple[Instance, list[Cell | Pending]]] = field(default_factory=list)
-    returned: Cell | None = None
-    frame: Frame | None = None
-    error: CompileError | None = None
-
-
-class Body:
-    """The inference of one function's body."""
-
-    def __init__(self, program: Inference, spec: Specialisation) -> None:
-        self.program = program
-        self.spec = spec
-        self.python = read(spec.source.__code__)
-        self.rank = {id(block): i for i, block in enumerate(self.python.blocks)}
-        self.instances: dict[tuple[int, ...], Instance] = {}
-        self.queue: list[tuple[int, ...]] = []
-        self.effects = Effect.PURE
-
-    def run(self) -> tuple[Function, State]:
-        """The typed function, and what is known of its result."""
-        entry = self.python.blocks[0]
-        self.reach(entry, [Pending(known) for known in self.spec.arguments])
-        while self.queue:
-            key = heapq.heappop(self.queue)
-            while self.queue and self.queue[0] == key:
-                heapq.heappop(self.queue)
-            self.visit(self.instances[key])
-        ordered = [self.instances[key] for key in sorted(self.instances)]
-        for instance in ordered:
-            if instance.error is not None:
-                raise instance.error
-        result = self.result(ordered)
-        for instance in ordered:
-            self.seal(instance, result)
-        typed = Function(self.spec.name, [i.block for i in ordered], Level.TYPED, location=self.python.location)
-        typed.shown = self.python.shown
-        typed.result = result.type if isinstance(result, Known) and not is_static(result) else NONE
-        typed.signature = tuple(k.type for k in self.spec.arguments if not is_static(k))
-        typed.effects = self.effects
-        simplify(typed)
-        return typed, result
-
-    def reach(self, source: Block, cells: Sequence[Cell | Pending]) -> Instance:
-        """The instance of `source` that `cells` lead to; it is visited again if they tell something new."""
-        states = [cell.known if isinstance(cell, Cell) else cell.state for cell in cells]
-        positions = [s.type.position for s in states if isinstance(s, Known) and isinstance(s.type, TupleIterator)]
-        key = (self.rank[id(source)], *positions)
-        instance = self.instances.get(key)
-        if instance is None:
-            if len(self.instances) >= _INSTANCES:
-                raise CompileError("the function is too large once its loops over tuples are unrolled", self.python.location)
-            instance = self.instances[key] = Instance(source, key, states)
-            heapq.heappush(self.queue, key)
-            return instance
-        joined = [join(old, new) for old, new in zip(instance.states, states, strict=True)]
-        if joined != instance.states:
-            instance.states = joined
-            heapq.heappush(self.queue, key)
-        return instance
-
-    def visit(self, instance: Instance) -> None:
-        """Runs an instance's operations; an error is kept until it is certain."""
-        frame = Frame(self.program, self.spec.source)
-        instance.frame, instance.block = frame, frame.build.block
-        instance.end, instance.ways, instance.returned, instance.error = None, [], None, None
-        cells: dict[Value, Cell | Pending] = {}
-        for param, state in zip(instance.source.params, instance.states, strict=True):
-            cells[param] = self.parameter(instance.block, param, state)
-        try:
-            for op in instance.source.ops:
-                frame.build.location = op.location
-                self.step(instance, frame, op, cells)
-        except NeverReturns:
-            instance.end = Op(ops.UNREACHABLE, location=frame.location)
-        except CompileError as error:
-            if error.location is NOWHERE:
-                error.location = frame.location
-            instance.error = error
-
-    def parameter(self, block: Block, param: Value, state: State) -> Cell | Pending:
-        if not isinstance(state, Known):
-            return Pending(state)
-        if is_static(state):
-            return Cell(state)
-        value = Value(state.type, param.hint, state.nonneg)
-        block.params.append(value)
-        return Cell(state, value)
-
-    def step(self, instance: Instance, frame: Frame, op: Op, cells: dict[Value, Cell | Pending]) -> None:
-        if op.code is ops.PY_UNDEFINED:
-            cells[op.result] = Pending(Undefined(str(op.attributes["name"])))
-            return
-        if ops.Effect.TERMINATES in op.code.effects:
-            self.terminate(instance, op, cells)
-            return
-        operands = [settle(cells[value], value.hint) for value in op.operands]
-        results = RULES[op.code](frame, op, operands)
-        cells.update(zip(op.results, results, strict=True))
-
-    def terminate(self, instance: Instance, op: Op, cells: dict[Value, Cell | Pending]) -> None:
-        edges = op.successors
-        operands = [settle(cells[value], value.hint) for value in op.operands]
-        instance.end = Op(op.code, location=op.location)
-        if op.code is ops.RETURN:
-            instance.returned = operands[0]
-        elif op.code is ops.BRANCH:
-            condition = operands[0]
-            if condition.known.constant:
-                edges = [edges[0] if condition.known.value else edges[1]]
-                instance.end.code = ops.JUMP
-            else:
-                assert condition.value is not None
-                instance.end.operands = [condition.value]
-        for edge in edges:
-            arguments = [cells[value] for value in edge.arguments]
-            instance.ways.append((self.reach(edge.block, arguments), arguments))
-
-    def result(self, ordered: list[Instance]) -> State:
-        """What all returns have in common."""
-        result: State = Undefined()
-        for instance in ordered:
-            if instance.returned is None:
-                continue
-            joined = join(result, instance.returned.known)
-            if not isinstance(joined, (Known, Undefined)):
-                assert instance.end is not None
-                raise CompileError(
-                    f"{self.spec.source.__qualname__} returns {result} on one way and {instance.returned.known} on another",
-                    instance.end.location,
-                    "return one type on every way",
-                )
-            result = joined
-        return result
-
-    def seal(self, instance: Instance, result: State) -> None:
-        """Ends an instance's block, now that the types at the ends of its edges are certain."""
-        frame, end = instance.frame, instance.end
-        assert frame is not None and end is not None
-        frame.build.location = end.location
-        if end.code is ops.RETURN and isinstance(result, Known) and not is_static(result):
-            assert instance.returned is not None
-            end.operands = [frame.materialise(instance.returned, result.type)]
-        for target, cells in instance.ways:
-            arguments = []
-            for cell, state in zip(cells, target.states, strict=True):
-                if isinstance(state, Known) and not is_static(state):
-                    arguments.append(self.argument(frame, cell, state))
-            end.successors.append(Edge(target.block, arguments))
-        instance.block.ops.append(end)
-        for op in instance.block.ops:
-            if op.code is ops.INTRINSIC:
-                self.effects |= _row_effects(op)
-
-    def argument(self, frame: Frame, cell: Cell | Pending, state: Known) -> Value:
-        """A block's argument, converted; a variable without a value yet passes zero, and so is the same everywhere."""
-        if isinstance(cell, Pending):
-            if isinstance(cell.state, Known):
-                cell = Cell(cell.state, cell.value)
-            elif isinstance(state.type, Number):
-                cell = Cell(constant(0))
-            else:
-                return frame.build.const(state.type, None)
-        return frame.materialise(cell, state.type)
-
-
-def _row_effects(op: Op) -> Effect:
-    return BY_NAME[str(op.attributes["name"])].effects

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..errors import CompileError
-from ..ir import ops
-from ..ir.model import Block, Edge, Function, Module, Op, Value
-from ..ir.ops import Effect
+from cuda_device.errors import CompileError
+from cuda_device.ir import ops
+from cuda_device.ir.model import Block, Edge, Function, Module, Op, Value
+from cuda_device.ir.ops import Effect
 
 
 def run(module: Module) -> Module:
@@ -49,7 +49,9 @@ def _inline(function: Function, block: Block, at: int, callee: Function) -> Bloc
     for old, new in copy.blocks.items():
         copy.fill(old, new, after)
     del block.ops[at:]
-    block.ops.append(Op(ops.JUMP, successors=[Edge(copy.blocks[callee.blocks[0]], list(call.operands))], location=call.location))
+    block.ops.append(
+        Op(ops.JUMP, successors=[Edge(copy.blocks[callee.blocks[0]], list(call.operands))], location=call.location)
+    )
     if callee.blocks and not any(op.code is ops.RETURN and op.operands for op in callee.ops()):
         after.params = []
         if call.results and any(value in call.results for op in function.ops() for value in op.operands):

@@ -12,18 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..device import math as device_math
-from ..device.lowering import ArrayTree, Lowering, Tree, flatten, grow
-from ..device.rows import Typed
-from ..device.table import BY_NAME
-from ..errors import CompilerBug
-from ..ir import ops
-from ..ir.model import Block, Edge, Function, Module, Op, Value
-from ..ir.ops import Effect, Level
-from ..types.known import of_type
-from ..types.layout import leaves
-from ..types.model import BOOL, Array, Kind, Number, RangeIterator, Tuple
-from .simplify import simplify
+from cuda_device.device import math as device_math
+from cuda_device.device.lowering import ArrayTree, Lowering, Tree, flatten, grow
+from cuda_device.device.rows import Typed
+from cuda_device.device.table import BY_NAME
+from cuda_device.errors import CompilerBug
+from cuda_device.ir import ops
+from cuda_device.ir.model import Block, Edge, Function, Module, Op, Value
+from cuda_device.ir.ops import Effect, Level
+from cuda_device.passes.simplify import simplify
+from cuda_device.types.known import of_type
+from cuda_device.types.layout import leaves
+from cuda_device.types.model import BOOL, Array, Kind, Number, RangeIterator, Tuple
 
 Rule = Callable[["_Lowerer", Op], None]
 
@@ -231,12 +231,14 @@ def _next(lowerer: _Lowerer, op: Op) -> None:
     assert isinstance(item, Value) and isinstance(stop, Value) and isinstance(step, Value)
     known = op.attributes["step"]
     more = _has_more(build, item, stop, step, known)
-    if known in (1, -1):
-        after = build.sum(ops.ADD, item, build.number(item.type, known), exact=True) if known == 1 else _down(build, item)
+    if known == 1:
+        after = build.sum(ops.ADD, item, build.number(_number(item), 1), exact=True)
+    elif known == -1:
+        after = _down(build, item)
     else:
         after = _step(build, item, stop, step, known)
-    for result, tree in zip(op.results, (more, item, (after, stop, step)), strict=True):
-        lowerer.trees[result] = tree
+    trees: tuple[Tree, ...] = (more, item, (after, stop, step))
+    lowerer.trees.update(zip(op.results, trees, strict=True))
     item.nonneg |= op.results[1].nonneg
 
 
@@ -250,7 +252,9 @@ def _number(value: Value) -> Number:
     return value.type
 
 
-def _by_direction(build: Lowering, step: Value, known: object, up: Callable[[], Value], down: Callable[[], Value]) -> Value:
+def _by_direction(
+    build: Lowering, step: Value, known: object, up: Callable[[], Value], down: Callable[[], Value]
+) -> Value:
     """`up()` for a positive step, `down()` for a negative one; a step that only run time knows selects."""
     if not _number(step).signed or (isinstance(known, int) and known > 0):
         return up()

@@ -12,7 +12,7 @@ a parameter that every way gives the same value is that value:
 
 from __future__ import annotations
 
-from ..ir.model import Block, Edge, Function, Value
+from cuda_device.ir.model import Block, Edge, Function, Value
 
 
 def simplify(function: Function) -> None:

@@ -15,14 +15,14 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..errors import LaunchError
-from ..types.host import number_of
-from ..types.known import Known, constant, of_type, tuple_of
-from ..types.layout import leaves
-from ..types.model import BOOL, FLOAT, INT, NONE, Kind, Layout, Number, Ref, Type
-from .array_view import ArrayView
-from .streams import GpuStream, Stream
-from .views import view_of
+from cuda_device.errors import LaunchError
+from cuda_device.runtime.array_view import ArrayView
+from cuda_device.runtime.streams import GpuStream, Stream
+from cuda_device.runtime.views import view_of
+from cuda_device.types.host import number_of
+from cuda_device.types.known import Known, constant, of_type, tuple_of
+from cuda_device.types.layout import leaves
+from cuda_device.types.model import BOOL, FLOAT, INT, NONE, Kind, Layout, Number, Ref, Type
 
 Leaf = int | float | bool
 
@@ -110,7 +110,9 @@ def _check_memory(view: ArrayView, name: str, stream: Stream) -> None:
                 "device.array(x, stream=…) or your framework, or launch on cpu_stream()"
             )
         if view.ordinal != stream.ordinal and view.size:
-            raise LaunchError(f"the argument {name!r} is on GPU {view.ordinal}, but the stream is on GPU {stream.ordinal}")
+            raise LaunchError(
+                f"the argument {name!r} is on GPU {view.ordinal}, but the stream is on GPU {stream.ordinal}"
+            )
     elif not view.device.on_host:
         raise LaunchError(
             f"the argument {name!r} is in GPU memory, but the launch is on a CPU stream: copy it to the host, or launch on "

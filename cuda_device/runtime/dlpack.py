@@ -130,12 +130,14 @@ def read(obj: Any, stream: int | None = None) -> ArrayView | None:
             "stream 0 is ambiguous in DLPack: pass 1 for the legacy default stream, 2 for the per-thread one"
         )
     device, _ = _device_of(obj)
-    on_gpu = device in (Device.CUDA, Device.MANAGED)
-    view = take(_request(obj, {"stream": stream} if on_gpu else {}))
-    # A consumer on the CPU has no stream: the producer orders its work before the legacy stream, which is then waited for.
-    if device is Device.MANAGED and stream is None:
+    if device not in (Device.CUDA, Device.MANAGED):
+        return take(_request(obj, {}))
+    if stream == driver.PER_THREAD_STREAM or (stream is None and device is Device.MANAGED):
+        # Not every producer knows the per-thread stream (torch does not), and a consumer on the CPU has no stream at all: what
+        # the producer has put before the legacy stream, the caller waits for.
+        view = take(_request(obj, {"stream": driver.LEGACY_STREAM}))
         return dataclasses.replace(view, stream=driver.LEGACY_STREAM)
-    return view
+    return take(_request(obj, {"stream": stream}))
 
 
 def take(capsule: Any) -> ArrayView:

@@ -29,7 +29,6 @@ _CAPTURE_IMPLICIT = 906
 
 # After these the driver answers every call in the process with the same error (CUDA driver API, CUresult).
 STICKY = frozenset({214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721})
-
 # Primary contexts that we retained, by device: given back to the driver by the end of the process, not before.
 _primary: dict[int, int] = {}
 _primary_lock = threading.Lock()
@@ -53,7 +52,7 @@ def available() -> bool:
         check(bindings().cuInit(0), "starting the driver")
         count = check(bindings().cuDeviceGetCount(), "counting the GPUs")
         _reason = "" if count else "the driver sees no GPU"
-    except Exception as error:  # noqa: BLE001  Whatever goes wrong here means the same to the caller: no GPU.
+    except Exception as error:
         _reason = str(error).splitlines()[0] if str(error) else type(error).__name__
     return not _reason
 
@@ -69,11 +68,15 @@ def require() -> None:
         raise LaunchError(f"no GPU is usable here: {_reason}; pass stream=cpu_stream() to run on the CPU")
 
 
+class OutOfMemory(LaunchError):
+    """The GPU's memory does not suffice."""
+
+
 def check(result: Any, doing: str = "") -> Any:
     """What a call of the bindings returned, without its status: None, a value, or a tuple of values.
 
-    Raises `KernelError` for errors that a kernel caused and that leave the GPU unusable for this process, and `LaunchError`
-    for all others; the message has the driver's name of the error, its description, and what we were `doing`.
+    Raises `KernelError` for errors of a kernel that leave the GPU unusable for this process, else `LaunchError`; the message
+    has the driver's name of the error, its description, and what we were `doing`.
     """
     status, *values = result
     if status != _SUCCESS:
@@ -93,7 +96,7 @@ def error_of(status: int, doing: str = "") -> LaunchError | KernelError:
             "help: run the kernel with @kernel(checked=True), or under compute-sanitizer"
         )
     if status == _OUT_OF_MEMORY:
-        message += "\n  help: drop arrays that are no longer needed, or let frameworks give back their cached memory"
+        return OutOfMemory(f"{message}\n  help: drop arrays, or let frameworks give back the memory that they keep")
     return LaunchError(message)
 
 
@@ -103,7 +106,7 @@ def _describe(status: int) -> tuple[str, str]:
         code = api.CUresult(status)
         _, text = api.cuGetErrorString(code)
         return code.name, text.decode() if text else "no description"
-    except Exception:  # noqa: BLE001  A number or a driver that the bindings do not know: the number is what there is to say.
+    except Exception:
         return "CUDA error", "no description"
 
 
@@ -134,10 +137,10 @@ def primary_context(ordinal: int) -> int:
         return _primary[ordinal]
 
 
-class using:  # noqa: N801  A context manager, called like the function that it stands for.
-    """Makes `context` current in this thread for the duration of a `with` block."""
+class Using:
+    """Makes a context current in this thread for the duration of a `with` block."""
 
-    # A class, because it is on the path of every launch, where a generator takes three times as long.
+    # No generator, because every launch passes here, and a generator takes three times as long.
     __slots__ = ("_context", "_pushed")
 
     def __init__(self, context: int) -> None:
@@ -152,6 +155,11 @@ class using:  # noqa: N801  A context manager, called like the function that it 
     def __exit__(self, *_: object) -> None:
         if self._pushed:
             check(bindings().cuCtxPopCurrent(), "switching back from another context")
+
+
+def using(context: int) -> Using:
+    """For `with using(context):`, a block in which `context` is current."""
+    return Using(context)
 
 
 def current_ordinal() -> int:
@@ -171,7 +179,7 @@ class Properties:
 
     ordinal: int
     name: str
-    compute_capability: tuple[int, int]
+    capability: tuple[int, int]
     multiprocessors: int
     max_threads_per_block: int
     max_block: tuple[int, int, int]
@@ -193,17 +201,14 @@ def properties(ordinal: int) -> Properties:
         which = getattr(attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
         return int(check(api.cuDeviceGetAttribute(which, ordinal), f"asking device {ordinal} for {name}"))
 
-    def ask_three(name: str) -> tuple[int, int, int]:
-        return ask(f"{name}_X"), ask(f"{name}_Y"), ask(f"{name}_Z")
-
     return Properties(
         ordinal=ordinal,
         name=check(api.cuDeviceGetName(256, ordinal), "asking for the device's name").decode().rstrip("\0"),
-        compute_capability=(ask("COMPUTE_CAPABILITY_MAJOR"), ask("COMPUTE_CAPABILITY_MINOR")),
+        capability=(ask("COMPUTE_CAPABILITY_MAJOR"), ask("COMPUTE_CAPABILITY_MINOR")),
         multiprocessors=ask("MULTIPROCESSOR_COUNT"),
         max_threads_per_block=ask("MAX_THREADS_PER_BLOCK"),
-        max_block=ask_three("MAX_BLOCK_DIM"),
-        max_grid=ask_three("MAX_GRID_DIM"),
+        max_block=(ask("MAX_BLOCK_DIM_X"), ask("MAX_BLOCK_DIM_Y"), ask("MAX_BLOCK_DIM_Z")),
+        max_grid=(ask("MAX_GRID_DIM_X"), ask("MAX_GRID_DIM_Y"), ask("MAX_GRID_DIM_Z")),
         max_shared=ask("MAX_SHARED_MEMORY_PER_BLOCK"),
         max_shared_optin=ask("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
         memory_pools=bool(ask("MEMORY_POOLS_SUPPORTED")),
@@ -222,7 +227,6 @@ class KernelAttributes:
     registers: int
     shared: int
     local: int
-    constant: int
     max_dynamic_shared: int
 
 
@@ -231,8 +235,7 @@ def load_library(code: bytes) -> int:
     ensure_context()
     if not code.startswith(b"\x7fELF") and not code.endswith(b"\0"):
         code += b"\0"
-    result = bindings().cuLibraryLoadData(code, None, None, 0, None, None, 0)
-    return int(check(result, "loading device code"))
+    return int(check(bindings().cuLibraryLoadData(code, None, None, 0, None, None, 0), "loading device code"))
 
 
 def unload_library(library: int) -> None:
@@ -259,7 +262,6 @@ def kernel_attributes(kernel: int, ordinal: int) -> KernelAttributes:
         registers=ask("NUM_REGS"),
         shared=ask("SHARED_SIZE_BYTES"),
         local=ask("LOCAL_SIZE_BYTES"),
-        constant=ask("CONST_SIZE_BYTES"),
         max_dynamic_shared=ask("MAX_DYNAMIC_SHARED_SIZE_BYTES"),
     )
 
@@ -275,9 +277,9 @@ def launch(
     kernel: int, grid: tuple[int, int, int], block: tuple[int, int, int], shared: int, stream: int, params: int
 ) -> None:
     """Starts `kernel` in the current context; `params` is the address of a C array of pointers to the arguments."""
-    result = bindings().cuLaunchKernel(kernel, *grid, *block, shared, stream, params, 0)
-    if result[0] != _SUCCESS:
-        raise error_of(int(result[0]), f"launching a grid of {grid} blocks of {block} threads")
+    (status,) = bindings().cuLaunchKernel(kernel, *grid, *block, shared, stream, params, 0)
+    if status != _SUCCESS:
+        raise error_of(int(status), f"launching a grid of {grid} blocks of {block} threads")
 
 
 # Memory, in the current context
@@ -288,10 +290,8 @@ def allocate(nbytes: int, stream: int) -> int:
     if nbytes == 0:
         return 0
     api = bindings()
-    if properties(current_ordinal()).memory_pools:
-        result = api.cuMemAllocAsync(nbytes, stream)
-    else:
-        result = api.cuMemAlloc(nbytes)
+    pooled = properties(current_ordinal()).memory_pools
+    result = api.cuMemAllocAsync(nbytes, stream) if pooled else api.cuMemAlloc(nbytes)
     return int(check(result, f"allocating {nbytes} bytes of GPU memory"))
 
 
@@ -300,10 +300,8 @@ def free(address: int, stream: int) -> None:
     if address == 0:
         return
     api = bindings()
-    if properties(current_ordinal()).memory_pools:
-        check(api.cuMemFreeAsync(address, stream), "freeing GPU memory")
-    else:
-        check(api.cuMemFree(address), "freeing GPU memory")
+    pooled = properties(current_ordinal()).memory_pools
+    check(api.cuMemFreeAsync(address, stream) if pooled else api.cuMemFree(address), "freeing GPU memory")
 
 
 def copy(target: int, source: int, nbytes: int, stream: int) -> None:

@@ -15,20 +15,20 @@ from dataclasses import dataclass, field
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from ..bytecode.to_ir import parameter_names
-from ..codegen.architectures import Architecture, of_capability, parse
-from ..device.expressions import const_parameters
-from ..device.functions import Func, Kernel
-from ..errors import CompileError, LaunchError
-from ..types import model
-from ..types.host import number_of
-from ..types.known import Known, of_type
-from . import driver
-from .arguments import Argument, Packing, packing, read, runtime_types
-from .streams import CpuStream, GpuStream, Stream, as_stream
+from cuda_device.bytecode.to_ir import parameter_names
+from cuda_device.codegen.architectures import Architecture, of_capability, parse
+from cuda_device.device.expressions import const_parameters
+from cuda_device.device.functions import Func, Kernel
+from cuda_device.errors import CompileError, LaunchError
+from cuda_device.runtime import driver
+from cuda_device.runtime.arguments import Argument, Packing, packing, read, runtime_types
+from cuda_device.runtime.streams import CpuStream, GpuStream, Stream, as_stream
+from cuda_device.types import model
+from cuda_device.types.host import number_of
+from cuda_device.types.known import Known, of_type
 
 if TYPE_CHECKING:
-    from ..compiler import Work
+    from cuda_device.compiler import Work
 
 Index = tuple[int, int, int]
 
@@ -55,9 +55,7 @@ class Variant:
         return all(dependency.current() for dependency in self.work.dependencies)
 
 
-def launch(
-    f: Kernel, /, *args: Any, grid: Any, block: Any, stream: Any = None, shared: int = 0, **kwargs: Any
-) -> None:
+def launch(f: Kernel, /, *args: Any, grid: Any, block: Any, stream: Any = None, shared: int = 0, **kwargs: Any) -> None:
     """Runs `f(*args, **kwargs)` in each thread of `grid` blocks of `block` threads, asynchronously on a GPU stream.
 
     `grid` and `block` are ints or tuples of one to three ints; `shared` is the dynamic shared memory of a block in bytes;
@@ -67,6 +65,7 @@ def launch(
     """
     if not isinstance(f, Kernel):
         raise LaunchError(f"launch starts a kernel, not {f!r}: decorate the function with @kernel")
+    _refuse_interop(f)
     grid_size = _dimensions(grid, "grid", _MOST_BLOCKS, "blocks")
     block_size = _dimensions(block, "block", _MOST_THREADS, "threads")
     if block_size[0] * block_size[1] * block_size[2] > _MOST_IN_BLOCK:
@@ -128,7 +127,7 @@ def _arguments(
 def _bind(
     function: FunctionType, names: Sequence[str], positional: int, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> list[Any]:
-    from ..passes.calls import defaults_of
+    from cuda_device.passes.calls import defaults_of
 
     shown = function.__qualname__
     if len(args) > positional:
@@ -160,7 +159,7 @@ def _variant(kernel: Kernel, arguments: Sequence[Argument], stream: Stream) -> V
     with _LOCK:
         variant = _lookup(kernel, key)
         if variant is None or not variant.current():
-            from .. import compiler
+            from cuda_device import compiler
 
             architecture = parse(where) if isinstance(where, str) else of_capability(*where)
             target = compiler.Target(architecture, isinstance(stream, CpuStream))
@@ -189,8 +188,8 @@ def _capability(stream: Stream) -> tuple[int, int]:
 def _launch_cpu(
     variant: Variant, grid: Index, block: Index, dynamic: int, buffer: Any, arguments: Sequence[Argument]
 ) -> None:
-    from .cpu_executor import execute
-    from .report import Place
+    from cuda_device.runtime.cpu_executor import execute
+    from cuda_device.runtime.report import Place
 
     work = variant.work
     _check_shared(work["llvm"].shared_bytes, dynamic, _DEFAULT_DYNAMIC_SHARED, 227 * 1024)
@@ -208,11 +207,19 @@ def _launch_cpu(
 
 def _check_shared(static: int, dynamic: int, default: int, most: int) -> None:
     if static + dynamic > max(default, most):
-        raise LaunchError(f"shared={dynamic}: with {static} bytes of shared arrays that is more than the {most} of a block")
+        raise LaunchError(
+            f"shared={dynamic}: with {static} bytes of shared arrays that is more than the {most} of a block"
+        )
 
 
 def _launch_gpu(
-    variant: Variant, stream: GpuStream, grid: Index, block: Index, dynamic: int, buffer: Any, arguments: Sequence[Argument]
+    variant: Variant,
+    stream: GpuStream,
+    grid: Index,
+    block: Index,
+    dynamic: int,
+    buffer: Any,
+    arguments: Sequence[Argument],
 ) -> None:
     views = [view for argument in arguments for view in argument.views]
     _check_shared(variant.work["llvm"].shared_bytes, dynamic, _DEFAULT_DYNAMIC_SHARED, _most_shared(stream))
@@ -276,18 +283,21 @@ def compile(f: Kernel | Func, /, *args: Any, target: str = "sm_90", output: str 
     architecture from "sm_75" on; `output` is "ir", "llvm", "ptx", "cubin" or "ltoir". Raises `CompileError` for what cannot
     be compiled, `ValueError` for an unknown target or output, `TypeError` for an unknown option.
     """
-    from .. import compiler
+    from cuda_device import compiler
 
     if not isinstance(f, (Kernel, Func)):
         raise TypeError(f"compile takes a @kernel or a @func, not {f!r}")
+    _refuse_interop(f)
     if output not in OUTPUTS:
         raise ValueError(f"output={output!r}: there are {', '.join(OUTPUTS)}")
     architecture = parse(target) if isinstance(target, str) else _not_a_target(target)
     settings = _options(options)
     names, positional, constants = _parameters(f.underlying)
     if len(args) > len(names) or len(args) < len(names) - len(f.underlying.__defaults__ or ()):
-        raise TypeError(f"{f.underlying.__qualname__} takes {len(names)} arguments, not {len(args)}: {', '.join(names)}")
-    from ..passes.calls import defaults_of
+        raise TypeError(
+            f"{f.underlying.__qualname__} takes {len(names)} arguments, not {len(args)}: {', '.join(names)}"
+        )
+    from cuda_device.passes.calls import defaults_of
 
     defaults = defaults_of(f.underlying)
     values = [*args, *(defaults[name] for name in names[len(args) :])]
@@ -303,12 +313,17 @@ def compile(f: Kernel | Func, /, *args: Any, target: str = "sm_90", output: str 
     return Compiled(shown, symbol, str(architecture), output)
 
 
+def _refuse_interop(f: Kernel | Func) -> None:
+    if f.options.interop:
+        raise CompileError(f"{f!r}: interop=True is not supported yet", help="leave interop=True out")
+
+
 def _not_a_target(target: object) -> Architecture:
     raise ValueError(f"target={target!r}: give the name of an architecture, as in 'sm_90'")
 
 
 def _options(options: dict[str, Any]) -> Any:
-    from ..compiler import Options
+    from cuda_device.compiler import Options
 
     try:
         return Options(**options)

@@ -19,7 +19,7 @@ import numpy as np
 from cuda_device.errors import LaunchError
 from cuda_device.runtime import driver
 from cuda_device.runtime.array_view import ArrayView
-from cuda_device.runtime.streams import GpuStream, Stream
+from cuda_device.runtime.streams import GpuStream, Stream, release_finished_everywhere
 from cuda_device.types.host import dtype_of_element
 
 # A cache line, and the widest vector register.
@@ -87,9 +87,11 @@ def _allocate(nbytes: int, stream: GpuStream) -> int:
     _free_the_unfreed()
     try:
         return driver.allocate(nbytes, stream.handle)
-    except LaunchError:
-        # Arrays that launches still hold may be all that is in the way.
-        stream.synchronize()
+    except driver.OutOfMemory:
+        # Arrays that launches still hold, or that wait to be freed, may be all that is in the way.
+        driver.synchronize_context()
+        release_finished_everywhere(stream.context)
+        driver.synchronize_context()
         return driver.allocate(nbytes, stream.handle)
 
 

@@ -96,7 +96,7 @@ class GpuStream(Stream):
         """The driver's handle; 1 is the legacy default stream, 2 the per-thread default stream."""
         return self._handle
 
-    def using(self) -> driver.using:
+    def using(self) -> driver.Using:
         """Makes the stream's context current for a `with` block; needed around calls of the driver."""
         return driver.using(self.context)
 
@@ -147,18 +147,7 @@ class GpuStream(Stream):
 
     def release_finished(self) -> None:
         """Lets go of what launches used that have ended."""
-        finished = []
-        retained = self._retained
-        with retained.lock:
-            while retained.pending and driver.event_done(retained.pending[0][0]):
-                event, objects = retained.pending.popleft()
-                finished.append(objects)
-                if len(retained.spare_events) < _MOST_SPARE_EVENTS:
-                    retained.spare_events.append(event)
-                else:
-                    driver.destroy_event(event)
-        # Outside the lock, because this runs the destructors of the arguments.
-        finished.clear()
+        _release(self._retained)
 
     def wait_for(self, handle: int) -> None:
         """Lets later work of this stream start after the present work of the stream `handle`."""
@@ -179,6 +168,37 @@ class GpuStream(Stream):
     def __repr__(self) -> str:
         names = {driver.LEGACY_STREAM: "legacy default", driver.PER_THREAD_STREAM: "per-thread default"}
         return f"GpuStream({names.get(self._handle, hex(self._handle))}, device {self.ordinal})"
+
+
+def _release(retained: _Retained) -> None:
+    """Lets go of what ended launches used; the context of their stream is current."""
+    finished = []
+    with retained.lock:
+        while retained.pending:
+            # Taken out before it is looked at: a destructor may run at any point, and come here again for the next one.
+            event, objects = retained.pending.popleft()
+            done = False
+            try:
+                done = driver.event_done(event)
+            finally:
+                if not done:
+                    retained.pending.appendleft((event, objects))
+            if not done:
+                break
+            finished.append(objects)
+            if len(retained.spare_events) < _MOST_SPARE_EVENTS:
+                retained.spare_events.append(event)
+            else:
+                driver.destroy_event(event)
+    # Outside the lock, because this runs the destructors of the arguments.
+    finished.clear()
+
+
+def release_finished_everywhere(context: int) -> None:
+    """Lets go of what ended launches used on any stream of `context`, which is current."""
+    for (owner, _), retained in list(_retained.items()):
+        if owner == context:
+            _release(retained)
 
 
 def cpu_stream(*, target: str = "sm_90") -> CpuStream:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .host import dtype_of, element_of_dtype
-from .model import Array, Layout
+from cuda_device.types.host import dtype_of, element_of_dtype
+from cuda_device.types.model import Array, Layout
 
 
 def ArrayType(dtype: Any, ndim: int, layout: str = "C", readonly: bool = False) -> Array:

@@ -13,9 +13,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from ..errors import NOWHERE, Location
-from .model import BOOL, FLOAT, INT, NONE, STATIC, NoneType, Number, Range, RangeIterator, Static, Tuple, TupleIterator, Type
-from .promote import join_numbers
+from cuda_device.errors import NOWHERE, Location
+from cuda_device.types.model import (
+    BOOL,
+    FLOAT,
+    INT,
+    NONE,
+    STATIC,
+    NoneType,
+    Number,
+    Range,
+    RangeIterator,
+    Static,
+    Tuple,
+    TupleIterator,
+    Type,
+)
+from cuda_device.types.promote import join_numbers
 
 
 class _Unknown:
@@ -156,8 +170,8 @@ def _join_known(a: Known, b: Known) -> Known | None:
         known = tuple(item for item in items if item is not None)
         return tuple_of(known) if len(known) == len(items) else None
     if isinstance(a.type, TupleIterator) and isinstance(b.type, TupleIterator) and a.type.position == b.type.position:
-        items = _join_known(tuple_of(a.items), tuple_of(b.items))
-        return items and iterator_of(items, a.type.position)
+        joined = _join_known(tuple_of(a.items), tuple_of(b.items))
+        return joined and iterator_of(joined, a.type.position)
     if isinstance(a.type, (Range, RangeIterator)) and a.type == b.type:
         parts = [_join_known(x, y) for x, y in zip(a.items, b.items, strict=True)]
         return Known(a.type, items=tuple(part for part in parts if part is not None))

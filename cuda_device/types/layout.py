@@ -9,7 +9,7 @@ of a kernel that is not interoperable, every value is the sequence of its leaves
 
 from __future__ import annotations
 
-from .model import (
+from cuda_device.types.model import (
     BOOL,
     FLOAT32,
     INT32,

@@ -13,7 +13,7 @@ Each function returns None where there is no such type.
 
 from __future__ import annotations
 
-from .model import BOOL, FLOAT, FLOAT32, FLOAT64, INDEX, INT, INT16, INT32, INT64, Kind, Number
+from cuda_device.types.model import BOOL, FLOAT, FLOAT32, FLOAT64, INDEX, INT, INT16, INT32, INT64, Kind, Number
 
 
 def promote(a: Number, b: Number) -> Number | None:

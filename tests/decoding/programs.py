@@ -418,6 +418,27 @@ def closure_with_tuple_default(n):
     return inner(), (n,)
 
 
+@called_with((3, 4))
+def closure_among_arguments(n, m):
+    arguments, _ = collect(m, lambda: n, m, m, lambda: (n, m), collect(n, lambda y=(m, n): (y, n), m))
+    return (
+        arguments[0],
+        arguments[1](),
+        arguments[4](),
+        arguments[5][0][1](),
+        arguments[5][0][2],
+        (k := m, lambda: n)[0],
+    )
+
+
+@called_with((3, 4))
+def locals_before_closures(n, m):
+    a, b, c = m, m, m
+    arguments, _ = collect(a, b, lambda: n, c, lambda: (n, m))
+    pair = (b, lambda: (n, m))
+    return arguments[0], arguments[1], arguments[2](), arguments[4](), pair[0], pair[1]()
+
+
 @called_with((3,))
 def deep_closures(n):
     a, b = n, n + 1

@@ -21,6 +21,16 @@ SUBSCR | BINARY '*' | LOAD 'y' | LOAD 'i' | SUBSCR | BINARY '+' | LOAD 'out' | L
 CONST None | RETURN | CONST None | RETURN"""
 
 
+def scale(x, n):
+    if n > 0:
+        return x * 2
+    return x
+
+
+SCALE = """LOAD 'n' | CONST 0 | COMPARE '>' | JUMP_IF_FALSE -> 8 | LOAD 'x' | CONST 2 | BINARY '*' | RETURN | LOAD 'x' |
+RETURN"""
+
+
 def calls(f, o, x):
     f()
     o.m(x, f(1))
@@ -99,6 +109,7 @@ MAKE_FUNCTION ('defaults', 'closure') | STORE 'inner' | LOAD 'inner' | LOAD_CELL
 
 GOLDENS = [
     (saxpy, SAXPY),
+    (scale, SCALE),
     (calls, CALLS),
     (star_calls, STAR_CALLS),
     (loop, LOOP),

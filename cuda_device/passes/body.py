@@ -1,0 +1,208 @@
+"""The inference of one function's body: a worklist of blocks, visited until nothing more is learned.
+
+Each block of the python level has an *instance*; inside loops over tuples it has one for each position, which unrolls
+them. `visit` runs an instance's operations by the rules and writes typed operations into a new block; `reach` joins what
+flows along an edge into the target's state and visits it again if that tells something new; `seal` ends the blocks once
+all types are certain, and converts what flows along their edges.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from types import FunctionType
+
+from cuda_device.bytecode.to_ir import read
+from cuda_device.device.table import BY_NAME
+from cuda_device.errors import NOWHERE, CompileError
+from cuda_device.ir import ops
+from cuda_device.ir.model import Block, Edge, Function, Op, Value
+from cuda_device.ir.ops import Effect, Level
+from cuda_device.passes.frame import Cell, Frame, NeverReturns, Pending, Program, is_static, settle
+from cuda_device.passes.rules import RULES
+from cuda_device.passes.simplify import simplify
+from cuda_device.types.known import Known, State, Undefined, constant, join
+from cuda_device.types.model import NONE, Number, TupleIterator
+
+# Beyond so many instances a function is refused rather than compiled for ever.
+_INSTANCES = 20_000
+
+
+@dataclass(slots=True, eq=False)
+class Instance:
+    """A block for given positions of the tuple loops that it stands in; `states` tell what is known of its parameters."""
+
+    source: Block
+    key: tuple[int, ...]
+    states: list[State]
+    block: Block = field(default_factory=Block)
+    end: Op | None = None
+    ways: list[tuple[Instance, list[Cell | Pending]]] = field(default_factory=list)
+    returned: Cell | None = None
+    frame: Frame | None = None
+    error: CompileError | None = None
+
+
+class Body:
+    """The inference of one function's body."""
+
+    def __init__(self, program: Program, source: FunctionType, arguments: tuple[Known, ...], name: str) -> None:
+        self.program, self.source, self.arguments, self.name = program, source, arguments, name
+        self.python = read(source.__code__)
+        self.rank = {id(block): i for i, block in enumerate(self.python.blocks)}
+        self.instances: dict[tuple[int, ...], Instance] = {}
+        self.queue: list[tuple[int, ...]] = []
+        self.effects = Effect.PURE
+
+    def run(self) -> tuple[Function, State]:
+        """The typed function, and what is known of its result."""
+        entry = self.python.blocks[0]
+        self.reach(entry, [Pending(known) for known in self.arguments])
+        while self.queue:
+            key = heapq.heappop(self.queue)
+            while self.queue and self.queue[0] == key:
+                heapq.heappop(self.queue)
+            self.visit(self.instances[key])
+        ordered = [self.instances[key] for key in sorted(self.instances)]
+        for instance in ordered:
+            if instance.error is not None:
+                raise instance.error
+        result = self.result(ordered)
+        for instance in ordered:
+            self.seal(instance, result)
+        typed = Function(self.name, [i.block for i in ordered], Level.TYPED, location=self.python.location)
+        typed.shown = self.python.shown
+        typed.result = result.type if isinstance(result, Known) and not is_static(result) else NONE
+        typed.signature = tuple(k.type for k in self.arguments if not is_static(k))
+        typed.effects = self.effects
+        simplify(typed)
+        return typed, result
+
+    def reach(self, source: Block, cells: Sequence[Cell | Pending]) -> Instance:
+        """The instance of `source` that `cells` lead to; it is visited again if they tell something new."""
+        states = [cell.known if isinstance(cell, Cell) else cell.state for cell in cells]
+        positions = [s.type.position for s in states if isinstance(s, Known) and isinstance(s.type, TupleIterator)]
+        key = (self.rank[id(source)], *positions)
+        instance = self.instances.get(key)
+        if instance is None:
+            if len(self.instances) >= _INSTANCES:
+                raise CompileError(
+                    "the function is too large once its loops over tuples are unrolled", self.python.location
+                )
+            instance = self.instances[key] = Instance(source, key, states)
+            heapq.heappush(self.queue, key)
+            return instance
+        joined = [join(old, new) for old, new in zip(instance.states, states, strict=True)]
+        if joined != instance.states:
+            instance.states = joined
+            heapq.heappush(self.queue, key)
+        return instance
+
+    def visit(self, instance: Instance) -> None:
+        """Runs an instance's operations; an error is kept until it is certain."""
+        frame = Frame(self.program, self.source)
+        instance.frame, instance.block = frame, frame.build.block
+        instance.end, instance.ways, instance.returned, instance.error = None, [], None, None
+        cells: dict[Value, Cell | Pending] = {}
+        for param, state in zip(instance.source.params, instance.states, strict=True):
+            cells[param] = self.parameter(instance.block, param, state)
+        try:
+            for op in instance.source.ops:
+                frame.build.location = op.location
+                self.step(instance, frame, op, cells)
+        except NeverReturns:
+            instance.end = Op(ops.UNREACHABLE, location=frame.location)
+        except CompileError as error:
+            if error.location is NOWHERE:
+                error.location = frame.location
+            instance.error = error
+
+    def parameter(self, block: Block, param: Value, state: State) -> Cell | Pending:
+        if not isinstance(state, Known):
+            return Pending(state)
+        if is_static(state):
+            return Cell(state)
+        value = Value(state.type, param.hint, state.nonneg)
+        block.params.append(value)
+        return Cell(state, value)
+
+    def step(self, instance: Instance, frame: Frame, op: Op, cells: dict[Value, Cell | Pending]) -> None:
+        if op.code is ops.PY_UNDEFINED:
+            cells[op.result] = Pending(Undefined(str(op.attributes["name"])))
+            return
+        if ops.Effect.TERMINATES in op.code.effects:
+            self.terminate(instance, op, cells)
+            return
+        operands = [settle(cells[value], value.hint) for value in op.operands]
+        results = RULES[op.code](frame, op, operands)
+        cells.update(zip(op.results, results, strict=True))
+
+    def terminate(self, instance: Instance, op: Op, cells: dict[Value, Cell | Pending]) -> None:
+        edges = op.successors
+        operands = [settle(cells[value], value.hint) for value in op.operands]
+        instance.end = Op(op.code, location=op.location)
+        if op.code is ops.RETURN:
+            instance.returned = operands[0]
+        elif op.code is ops.BRANCH:
+            condition = operands[0]
+            if condition.known.constant:
+                edges = [edges[0] if condition.known.value else edges[1]]
+                instance.end.code = ops.JUMP
+            else:
+                assert condition.value is not None
+                instance.end.operands = [condition.value]
+        for edge in edges:
+            arguments = [cells[value] for value in edge.arguments]
+            instance.ways.append((self.reach(edge.block, arguments), arguments))
+
+    def result(self, ordered: list[Instance]) -> State:
+        """What all returns have in common."""
+        result: State = Undefined()
+        for instance in ordered:
+            if instance.returned is None:
+                continue
+            joined = join(result, instance.returned.known)
+            if not isinstance(joined, (Known, Undefined)):
+                assert instance.end is not None
+                raise CompileError(
+                    f"{self.source.__qualname__} returns {result} on one way and {instance.returned.known} on another",
+                    instance.end.location,
+                    "return one type on every way",
+                )
+            result = joined
+        return result
+
+    def seal(self, instance: Instance, result: State) -> None:
+        """Ends an instance's block, now that the types at the ends of its edges are certain."""
+        frame, end = instance.frame, instance.end
+        assert frame is not None and end is not None
+        frame.build.location = end.location
+        if end.code is ops.RETURN and isinstance(result, Known) and not is_static(result):
+            assert instance.returned is not None
+            end.operands = [frame.materialise(instance.returned, result.type)]
+        for target, cells in instance.ways:
+            arguments = []
+            for cell, state in zip(cells, target.states, strict=True):
+                if isinstance(state, Known) and not is_static(state):
+                    arguments.append(self.argument(frame, cell, state))
+            end.successors.append(Edge(target.block, arguments))
+        instance.block.ops.append(end)
+        for op in instance.block.ops:
+            if op.code is ops.INTRINSIC:
+                self.effects |= _row_effects(op)
+
+    def argument(self, frame: Frame, cell: Cell | Pending, state: Known) -> Value:
+        """A block's argument, converted; a variable without a value yet passes zero, and so is the same everywhere."""
+        if isinstance(cell, Pending):
+            if isinstance(cell.state, Known):
+                cell = Cell(cell.state, cell.value)
+            elif isinstance(state.type, Number):
+                cell = Cell(constant(0))
+            else:
+                return frame.build.const(state.type, None)
+        return frame.materialise(cell, state.type)
+
+
+def _row_effects(op: Op) -> Effect:
+    return BY_NAME[str(op.attributes["name"])].effects

@@ -1,0 +1,254 @@
+"""Rules of type inference for operators: arithmetic, comparisons, `is`, and truth.
+
+    py.binary {op="+"} (float32, int 1)   →   py.binary {op="+"} %0 (const {value=1.0}: float32): float32
+
+Operators on constant builtin numbers are Python's own, evaluated exactly.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+
+from cuda_device.device import prelude
+from cuda_device.errors import CompileError
+from cuda_device.ir import ops
+from cuda_device.ir.model import Op, Value
+from cuda_device.passes.frame import Cell, Frame
+from cuda_device.types.known import Known, constant, of_type
+from cuda_device.types.model import BOOL, INT, NONE, Array, Number, Static, Tuple, Type
+from cuda_device.types.promote import divide, promote
+
+_FOLDS: dict[str, Callable[..., object]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
+    "%": operator.mod, "**": operator.pow, "<<": operator.lshift, ">>": operator.rshift, "&": operator.and_,
+    "|": operator.or_, "^": operator.xor, "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le,
+    ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
+_UNARY: dict[str, Callable[..., object]] = {
+    "-": operator.neg, "+": operator.pos, "~": operator.invert, "not": operator.not_,
+}  # fmt: skip
+_BITWISE = frozenset("&|^")
+_SHIFTS = frozenset(("<<", ">>"))
+# The largest constant that folding makes: `1 << 10**9` must not stop the compiler.
+_LARGEST_BITS = 4096
+
+
+def _fold(frame: Frame, function: Callable[..., object], operands: Sequence[Cell]) -> Cell | None:
+    """The exact result for constant builtin numbers, strings and None; None if there is none."""
+    values = [cell.known.python for cell in operands]
+    if not all(cell.known.constant and _is_exact(cell.known) for cell in operands):
+        return None
+    if function in (operator.lshift, operator.pow) and not all(
+        isinstance(v, (int, float)) and abs(v) <= _LARGEST_BITS for v in values[1:]
+    ):
+        return None
+    try:
+        result = function(*values)
+    except (ArithmeticError, ValueError, TypeError):
+        return None
+    return Cell(constant(result, frame.location)) if isinstance(result, (bool, int, float, str)) else None
+
+
+def _is_exact(known: Known) -> bool:
+    match known.type:
+        case Number() as number:
+            return number.builtin
+        case Tuple():
+            return all(map(_is_exact, known.items))
+        case Static():
+            return isinstance(known.value, str)
+        case _:
+            return True
+
+
+def unary(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    (cell,) = cells
+    sign = str(op.attributes["op"])
+    if sign == "not":
+        truth = truth_of(frame, cell)
+        if truth.known.constant:
+            return [Cell(constant(not truth.known.value))]
+        assert truth.value is not None
+        return [frame.emit(ops.PY_UNARY, of_type(BOOL), truth.value, op=sign)]
+    folded = _fold(frame, _UNARY[sign], cells)
+    if folded is not None:
+        return [folded]
+    number = _number(cell, f"{sign}x")
+    type = INT if number == BOOL else number
+    if sign == "~" and type.is_float:
+        raise CompileError(f"~ takes an integer, not {cell.known}")
+    if sign == "+":
+        return [Cell(of_type(type, cell.known.nonneg), frame.materialise(cell, type))]
+    return [frame.emit(ops.PY_UNARY, of_type(type), frame.materialise(cell, type), op=sign)]
+
+
+def _number(cell: Cell, what: str) -> Number:
+    if not isinstance(cell.known.type, Number):
+        raise CompileError(f"{what} is not defined for {cell.known}", help=_array_help(cell.known.type))
+    return cell.known.type
+
+
+def _array_help(type: Type) -> str:
+    return "arithmetic in device code is on elements: index the array first" if isinstance(type, Array) else ""
+
+
+def binary(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    sign = str(op.attributes["op"])
+    a, b = cells
+    if sign == "+" and isinstance(a.known.type, Tuple) and isinstance(b.known.type, Tuple):
+        return [frame.tuple([frame.field(cell, i) for cell in cells for i in range(len(cell.known.items))])]
+    folded = _fold(frame, _FOLDS[sign], cells) if sign in _FOLDS else None
+    if folded is not None:
+        return [folded]
+    if sign not in _FOLDS:
+        raise CompileError(f"the operator {sign} is not supported in device code")
+    x, y = (_number(cell, f"the operator {sign}") for cell in cells)
+    if sign in _SHIFTS:
+        return [_shift(frame, sign, a, b)]
+    type = _operation_type(sign, x, y, a, b)
+    if sign == "**":
+        return [_power(frame, a, b, type)]
+    if sign in ("//", "%") and type.is_float:
+        function = prelude.float_floor_divide if sign == "//" else prelude.float_modulo
+        return _prelude(frame, function, a, b, type)
+    nonneg = _stays_nonneg(sign, type, a.known, b.known)
+    return [frame.emit(ops.PY_BINARY, of_type(type, nonneg), *(frame.materialise(c, type) for c in cells), op=sign)]
+
+
+def _operation_type(sign: str, x: Number, y: Number, a: Cell, b: Cell) -> Number:
+    type = divide(x, y) if sign == "/" else promote(x, y)
+    if type is None:
+        wide, other = (x, y) if x.bits == 64 and not x.signed else (y, x)
+        raise CompileError(
+            f"{a.known} {sign} {b.known}: no integer type holds both {wide} and {other}",
+            help=f"convert one of them: int64(…) or {wide}(…)",
+        )
+    if sign in _BITWISE:
+        if type.is_float:
+            raise CompileError(f"the operator {sign} takes integers, not {a.known} and {b.known}")
+        if x == BOOL and y == BOOL:
+            return BOOL
+    return type
+
+
+def _stays_nonneg(sign: str, type: Number, a: Known, b: Known) -> bool:
+    """Whether a result is known not to be negative. Sums of builtin ints do not wrap: their overflow is undefined."""
+    if not type.signed:
+        return True
+    both = a.nonneg and b.nonneg
+    if sign in ("+", "*"):
+        return both and (type.builtin or type.is_float)
+    if sign == "%":
+        return b.nonneg
+    if sign == "&":
+        return a.nonneg or b.nonneg
+    return both and sign in ("//", "/", "|", "^")
+
+
+def _shift(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
+    type, count = _number(a, sign), _number(b, sign)
+    type = INT if type == BOOL else type
+    if type.is_float or count.is_float:
+        raise CompileError(f"the operator {sign} takes integers, not {a.known} and {b.known}")
+    nonneg = sign == ">>" and a.known.nonneg
+    operands = frame.materialise(a, type), frame.materialise(b, INT if count == BOOL else count)
+    return frame.emit(ops.PY_BINARY, of_type(type, nonneg), *operands, op=sign)
+
+
+def _power(frame: Frame, a: Cell, b: Cell, type: Number) -> Cell:
+    if b.known.constant and b.known.value == 2:
+        factor = frame.materialise(a, type)
+        return frame.emit(ops.PY_BINARY, of_type(type, type.builtin or type.is_float), factor, factor, op="*")
+    if type.is_float:
+        return frame.emit(ops.PY_BINARY, of_type(type), *(frame.materialise(cell, type) for cell in (a, b)), op="**")
+    base = Cell(of_type(type, a.known.nonneg), frame.materialise(a, type))
+    return frame.program.call(frame, prelude.integer_power, [base, b], {})
+
+
+def _prelude(frame: Frame, function: object, a: Cell, b: Cell, type: Number) -> Sequence[Cell]:
+    operands = [Cell(of_type(type), frame.materialise(cell, type)) for cell in (a, b)]
+    return [frame.program.call(frame, function, operands, {})]
+
+
+def compare(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    sign = str(op.attributes["op"])
+    folded = _fold(frame, _FOLDS[sign], cells)
+    if folded is not None:
+        return [folded]
+    if all(cell.known.type == Static() for cell in cells) and sign in ("==", "!="):
+        a, b = (cell.known.value for cell in cells)
+        return [Cell(constant((a is b or bool(a == b)) == (sign == "==")))]
+    if sign in ("==", "!=") and all(isinstance(cell.known.type, Tuple) for cell in cells):
+        return [_compare_tuples(frame, sign, *cells)]
+    x, y = (_number(cell, f"the comparison {sign}") for cell in cells)
+    operands = _comparable(frame, sign, x, y, *cells)
+    if isinstance(operands, Cell):
+        return [operands]
+    return [frame.emit(ops.PY_COMPARE, of_type(BOOL), *operands, op=sign)]
+
+
+def _comparable(frame: Frame, sign: str, x: Number, y: Number, a: Cell, b: Cell) -> tuple[Value, Value] | Cell:
+    """The operands of an exact comparison: a constant takes the other's type, or decides alone if it has no room there."""
+    if x == BOOL and y == BOOL:
+        return frame.materialise(a, BOOL), frame.materialise(b, BOOL)
+    for number, cell, other in ((x, a, b), (y, b, a)):
+        if not cell.known.constant or other.known.constant:
+            continue
+        theirs = y if cell is a else x
+        if not number.is_float and theirs.is_integer and isinstance(cell.known.value, int):
+            if not theirs.low <= cell.known.value <= theirs.high:
+                inside = theirs.low  # every value of that type lies on the same side of the constant
+                sides = (cell.known.value, inside) if cell is a else (inside, cell.known.value)
+                return Cell(constant(bool(_FOLDS[sign](*sides)), frame.location))
+            x = y = theirs
+        elif (type := promote(number, theirs)) is not None:
+            x = y = type
+    if x.is_float != y.is_float and (type := promote(x, y)) is not None:
+        x = y = type
+    return frame.materialise(a, INT if x == BOOL else x), frame.materialise(b, INT if y == BOOL else y)
+
+
+def _compare_tuples(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
+    if len(a.known.items) != len(b.known.items):
+        return Cell(constant(sign == "!="))
+    result: Cell | None = None
+    for i in range(len(a.known.items)):
+        (equal,) = compare(frame, Op(ops.PY_COMPARE, attributes={"op": sign}), (frame.field(a, i), frame.field(b, i)))
+        joined = [cell for cell in (result, equal) if cell is not None]
+        result = equal
+        if len(joined) == 2:
+            values = [frame.materialise(cell, BOOL) for cell in joined]
+            result = frame.emit(ops.PY_BINARY, of_type(BOOL), *values, op="&" if sign == "==" else "|")
+    return result or Cell(constant(sign == "=="))
+
+
+def is_(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    a, b = (cell.known for cell in cells)
+    inverted = bool(op.attributes["inverted"])
+    if NONE in (a.type, b.type):
+        return [Cell(constant((a.type == b.type) != inverted))]
+    if isinstance(a.type, Static) and isinstance(b.type, Static):
+        return [Cell(constant((a.value is b.value) != inverted))]
+    if a.type == BOOL and b.type == BOOL:
+        return compare(frame, Op(ops.PY_COMPARE, attributes={"op": "!=" if inverted else "=="}), cells)
+    raise CompileError("`is` compares with None, functions, types and bools in device code", help="use ==")
+
+
+def truth(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    return [truth_of(frame, cells[0])]
+
+
+def truth_of(frame: Frame, cell: Cell) -> Cell:
+    known = cell.known
+    match known.type:
+        case _ if known.constant:
+            return Cell(constant(bool(known.python)))
+        case Tuple(elements):
+            return Cell(constant(bool(elements)))
+        case Number() as number if number == BOOL:
+            return cell
+        case Number() as number:
+            return frame.emit(ops.PY_TRUTH, of_type(BOOL), frame.materialise(cell, number))
+        case _:
+            raise CompileError(f"{known} is neither true nor false", help="compare it, or one of its elements")
