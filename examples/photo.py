@@ -13,7 +13,6 @@ import argparse
 import math
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -112,3 +111,134 @@ def add_up(values, sums):
         half //= 2
     if thread == 0:
         sums[device.block_idx.y, device.block_idx.x] = partial[0]
+
+
+# The host's part: it moves arrays to the device and back, launches the kernels, and checks what they did.
+
+SOBEL = np.array([[-1, 0, 1], [-2, 0, 2], [-1, 0, 1]])
+BLUR_ROUNDS = 8  # a blur of a blur is a wider blur
+SUM_GRID = (8, 8)
+PHASES = {
+    "bytecode": ("python",),
+    "inference": ("typed",),
+    "lowering": ("device", "inlined"),
+    "LLVM": ("llvm", "optimised", "ptx", "native"),
+    "assembler": ("cubin",),
+}
+
+
+def read_photograph() -> np.ndarray[Any, Any]:
+    """The photograph as bytes of shape (height, width, 3)."""
+    from matplotlib.cbook import get_sample_data
+    from PIL import Image
+
+    with get_sample_data("grace_hopper.jpg") as file, Image.open(file) as image:
+        return np.asarray(image.convert("RGB"))
+
+
+def write_picture(path: Path, *images: np.ndarray[Any, Any]) -> None:
+    """Writes images beside each other; those of one plane hold brightness from 0 to 1."""
+    from PIL import Image
+
+    planes = [image if image.ndim == 3 else np.stack([np.clip(image, 0, 1) * 255] * 3, axis=-1) for image in images]
+    Image.fromarray(np.concatenate(planes, axis=1).astype(np.uint8)).save(path)
+
+
+def run(kernel: device.Kernel, *arguments: Any, grid: tuple[int, int], stream: device.Stream) -> None:
+    """Launches a kernel twice, and prints what each phase took in milliseconds: the first launch compiles it."""
+    print(f"{kernel.__name__:<12}", end="", flush=True)
+
+    def launch() -> float:
+        start = time.perf_counter()
+        device.launch(kernel, *arguments, grid=grid, block=(BLOCK, BLOCK), stream=stream)
+        device.synchronize(stream)
+        return time.perf_counter() - start
+
+    launch()
+    again = launch()
+    variant = next(reversed(kernel.variants.values()))
+    seconds = variant.work.seconds
+    for stages in PHASES.values():
+        spent = [seconds[stage] for stage in stages if stage in seconds]
+        print(f"{1000 * sum(spent):11.2f}" if spent else f"{'-':>11}", end="")
+    print(f"{1000 * again:11.2f}", flush=True)
+
+
+def process(colour: np.ndarray[Any, Any], stream: device.Stream) -> dict[str, np.ndarray[Any, Any]]:
+    """The photograph in grey, blurred, its edges, and its mean brightness, computed on the stream's device."""
+    height, width, _ = colour.shape
+    grid = math.ceil(width / BLOCK), math.ceil(height / BLOCK)
+    source = device.array(colour, stream=stream)
+    grey, blurred, scratch, edges = (device.empty((height, width), stream=stream) for _ in range(4))
+    sums, total = device.empty(SUM_GRID, stream=stream), device.empty((1, 1), stream=stream)
+
+    print(f"{'milliseconds':<12}" + "".join(f"{phase:>11}" for phase in (*PHASES, "launch")))
+    run(to_grey, source, grey, grid=grid, stream=stream)
+    run(blur, grey, blurred, grid=grid, stream=stream)
+    for _ in range(BLUR_ROUNDS - 1):
+        device.launch(blur, blurred, scratch, grid=grid, block=(BLOCK, BLOCK), stream=stream)
+        blurred, scratch = scratch, blurred
+    run(find_edges, blurred, edges, grid=grid, stream=stream)
+    run(add_up, grey, sums, grid=SUM_GRID, stream=stream)
+    device.launch(add_up, sums, total, grid=1, block=(BLOCK, BLOCK), stream=stream)
+
+    mean = total.numpy()[0, 0] / (height * width)
+    return {"grey": grey.numpy(), "blurred": blurred.numpy(), "edges": edges.numpy(), "mean": mean}
+
+
+def expect(colour: np.ndarray[Any, Any]) -> dict[str, np.ndarray[Any, Any]]:
+    """What `process` should give, by NumPy and SciPy in double precision."""
+    from scipy.ndimage import convolve
+
+    grey = colour @ np.array(LUMINANCE) / 255
+    blurred = grey
+    for _ in range(BLUR_ROUNDS):
+        blurred = convolve(blurred, np.outer(WEIGHTS, WEIGHTS), mode="nearest")
+    across, down = (convolve(blurred, operator, mode="nearest") for operator in (SOBEL, SOBEL.T))
+    return {"grey": grey, "blurred": blurred, "edges": np.hypot(across, down), "mean": grey.mean()}
+
+
+def check(results: dict[str, np.ndarray[Any, Any]], expected: dict[str, np.ndarray[Any, Any]]) -> bool:
+    """Whether each result is within 0.000005 of what is expected (brightness goes from 0 to 1); prints how far it is."""
+    tolerance = 5e-6
+    right = True
+    for name, result in results.items():
+        error = float(np.max(np.abs(result - expected[name])))
+        good = error <= tolerance  # false for NaN
+        right &= good
+        print(f"{name:<12} {'right' if good else 'WRONG'}: at most {error:.1e} from NumPy and SciPy (allowed {tolerance:.0e})")
+    return right
+
+
+def describe(stream: device.Stream) -> str:
+    """The device of a stream, for people."""
+    from cuda_device.runtime import cpu_executor, driver
+
+    if isinstance(stream, device.GpuStream):
+        return driver.properties(stream.ordinal).name
+    return f"the CPU stream, {cpu_executor.worker_count()} threads"
+
+
+def main() -> int:
+    """Runs the example; returns the exit status."""
+    parser = argparse.ArgumentParser(description="Blurs a photograph, finds its edges and measures its brightness.")
+    parser.add_argument("--output", type=Path, default=Path("photo.png"), help="where the picture goes")
+    parser.add_argument("--cpu", action="store_true", help="use the CPU even where there is a GPU")
+    options = parser.parse_args()
+
+    print("Reading the photograph ...", flush=True)
+    colour = read_photograph()
+    stream = device.cpu_stream() if options.cpu else device.default_stream()
+    print(f"Running on {describe(stream)}: {colour.shape[1]} x {colour.shape[0]} pixels", flush=True)
+    results = process(colour, stream)
+
+    print("Computing the same with NumPy and SciPy ...", flush=True)
+    right = check(results, expect(colour))
+    print(f"Mean brightness: {results['mean']:.4f}")
+    write_picture(options.output, colour, results["blurred"], results["edges"])
+    print(f"The picture: {options.output.resolve()}")
+    return 0 if right else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -299,8 +299,9 @@ def test_a_scalar_has_no_axes():
     assert (view.shape, view.strides, view.data, view.size, view.layout) == ((), (), 0x10008, 1, Layout.C)
 
 
-def test_an_array_without_elements_has_no_address():
-    view = dlpack.read(Producer(shape=(0, 3), data=0))
+@pytest.mark.parametrize("data", [0, 0x10000])
+def test_an_array_without_elements_has_no_address(data):
+    view = dlpack.read(Producer(shape=(0, 3), data=data))
     assert (view.data, view.shape, view.size, view.extent) == (0, (0, 3), 0, (0, 0))
 
 

@@ -9,7 +9,7 @@ all types are certain, and converts what flows along their edges.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from types import FunctionType
 
@@ -19,7 +19,7 @@ from cuda_device.errors import NOWHERE, CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Block, Edge, Function, Op, Value
 from cuda_device.ir.ops import Effect, Level
-from cuda_device.passes.frame import Cell, Frame, NeverReturns, Pending, Program, is_static, settle
+from cuda_device.passes.frame import Cell, Frame, NeverReturns, Pending, Program, Waits, is_static, settle
 from cuda_device.passes.rules import RULES
 from cuda_device.passes.simplify import simplify
 from cuda_device.types.known import Known, State, Undefined, constant, join
@@ -55,15 +55,19 @@ class Body:
         self.queue: list[tuple[int, ...]] = []
         self.effects = Effect.PURE
 
-    def run(self) -> tuple[Function, State]:
-        """The typed function, and what is known of its result."""
+    def run(self) -> Generator[None, None, tuple[Function, State]]:
+        """Returns the typed function, and what is known of its result; yields whenever a callee has to be inferred first."""
         entry = self.python.blocks[0]
         self.reach(entry, [Pending(known) for known in self.arguments])
         while self.queue:
             key = heapq.heappop(self.queue)
             while self.queue and self.queue[0] == key:
                 heapq.heappop(self.queue)
-            self.visit(self.instances[key])
+            try:
+                self.visit(self.instances[key])
+            except Waits:
+                heapq.heappush(self.queue, key)
+                yield
         ordered = [self.instances[key] for key in sorted(self.instances)]
         for instance in ordered:
             if instance.error is not None:

@@ -38,6 +38,10 @@ MISSING = object()
 """Stands for the value of a name that is not there."""
 
 
+class Waits(Exception):
+    """The block at hand calls a function that has to be inferred first; then the block is visited again."""
+
+
 class NeverReturns(Exception):
     """A call that has no way back, as far as is known by now: the rest of its block is not reached."""
 

@@ -17,8 +17,9 @@ that the second look corrects.
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
 
@@ -28,18 +29,18 @@ from cuda_device.bytecode.to_ir import parameter_names
 from cuda_device.device.expressions import const_parameters
 from cuda_device.device.functions import Func, Kernel
 from cuda_device.device.rows import constant_of
-from cuda_device.errors import NOWHERE, Call, CompileError, Location
+from cuda_device.errors import Call, CompileError, Location
 from cuda_device.ir import ops
 from cuda_device.ir.model import Function, Module, Op, Value
 from cuda_device.passes.body import Body
 from cuda_device.passes.calls import bind
-from cuda_device.passes.frame import MISSING, Cell, Frame, NeverReturns, is_static
+from cuda_device.passes.frame import MISSING, Cell, Frame, NeverReturns, Waits, is_static
 from cuda_device.types.host import number_of
 from cuda_device.types.known import Known, State, Undefined, constant
 from cuda_device.types.model import NONE
 
 # Calls deeper than this while compiling are refused; more variants of a function for constants share one.
-_DEPTH = 120
+_DEPTH = 2_000
 _CONSTANT_VARIANTS = 32
 
 
@@ -65,20 +66,29 @@ class Dependency:
 
 @dataclass(slots=True, eq=False)
 class Specialisation:
-    """A function for given arguments. `result` rises while its body is being inferred."""
+    """A function for given arguments. `result` rises while its body is being inferred by `work`.
+
+    `used_early`: a recursive call used the result before it was final; `mark`: how many specialisations there were then.
+    """
 
     name: str
     source: FunctionType
     arguments: tuple[Known, ...]
     result: State = field(default_factory=Undefined)
     function: Function | None = None
+    error: CompileError | None = None
+    work: Generator[None, None, tuple[Function, State]] | None = None
     used_early: bool = False
+    mark: int = 0
 
 
 def run(source: FunctionType, arguments: Sequence[Known], kernel: bool) -> tuple[Module, tuple[Dependency, ...]]:
     """The typed module of `source` for `arguments`, and what it depends on beside them."""
     program = Inference()
-    main = program.specialise(source, tuple(arguments), NOWHERE)
+    main = program.specialise(source, tuple(arguments))
+    program.infer(main)
+    if main.error is not None:
+        raise main.error
     if kernel and isinstance(main.result, Known) and main.result.type != NONE:
         raise CompileError(
             f"a kernel returns None, but {source.__qualname__} returns {main.result}",
@@ -115,13 +125,16 @@ _RESERVED = frozenset(("WARP_SZ",))
 
 def _name(module: Module) -> None:
     """Gives each function a symbol: its own name, with a number from the second of that name on."""
-    counts: dict[str, int] = {}
     names: dict[str, str] = {}
+    taken = set(_RESERVED)
     for function in module.functions:
         plain = re.sub(r"\W", "_", function.shown.rpartition(".")[2], flags=re.ASCII)
-        plain = f"_{plain}" if plain[0].isdigit() or plain in _RESERVED else plain
-        count = counts[plain] = counts.get(plain, 0) + 1
-        names[function.name] = plain if count == 1 else f"{plain}_{count}"
+        plain = f"_{plain}" if plain[0].isdigit() else plain
+        numbered = (f"{plain}_{number}" for number in itertools.count(2))
+        name = next(name for name in itertools.chain([plain], numbered) if name not in taken)
+        taken.add(name)
+        names[function.name] = name
+    for function in module.functions:
         function.name = names[function.name]
     for function in module.functions:
         for op in function.ops():
@@ -178,7 +191,14 @@ class Inference:
                 constant_of(cell.known, f"the parameter {name!r} of {source.__qualname__}")
         known = self._generalise(source, [cell.known for cell in cells], constants)
         cells = [_weaken(frame, cell, k) for cell, k in zip(cells, known, strict=True)]
-        spec = self.specialise(source, known, frame.location)
+        spec = self.specialise(source, known)
+        if spec.error is not None:
+            raise _called(spec, spec.error, frame.location)
+        if spec in self.active:
+            spec.used_early = True
+        elif spec.function is None:
+            self._begin(spec)
+            raise Waits
         if isinstance(spec.result, Undefined):
             raise NeverReturns
         assert isinstance(spec.result, Known)
@@ -201,44 +221,59 @@ class Inference:
         self.variants[key] = self.variants.get(key, 0) + 1
         return loose if self.variants[key] > _CONSTANT_VARIANTS else tuple(known)
 
-    def specialise(self, source: FunctionType, arguments: tuple[Known, ...], where: Location) -> Specialisation:
-        """The specialisation of `source`, inferred at the first call, and again while recursion still changes its result."""
+    def specialise(self, source: FunctionType, arguments: tuple[Known, ...]) -> Specialisation:
+        """The specialisation of `source` for `arguments`, which may not have been inferred yet."""
         key = (source.__code__, id(source), arguments)
         spec = self.found.get(key)
-        if spec is not None:
-            spec.used_early |= spec in self.active
-            return spec
-        if len(self.active) >= _DEPTH:
-            raise CompileError(f"{source.__qualname__} is called more than {_DEPTH} calls deep while compiling")
-        spec = Specialisation(str(len(self.order)), source, arguments)
-        self.found[key] = spec
-        self.order.append(spec)
-        self.active.append(spec)
-        try:
-            self._infer(spec, key)
-        except CompileError as error:
-            del self.found[key]
-            shown = ", ".join(f"{n}: {k}" for n, k in zip(parameter_names(source.__code__), arguments, strict=True))
-            error.chain = (
-                (*error.chain, Call(source.__qualname__, shown, where)) if where is not NOWHERE else error.chain
-            )
-            raise
-        finally:
-            self.active.pop()
+        if spec is None:
+            spec = self.found[key] = Specialisation(str(len(self.order)), source, arguments)
+            self.order.append(spec)
         return spec
 
-    def _infer(self, spec: Specialisation, key: tuple[CodeType, int, tuple[Known, ...]]) -> None:
-        while True:
-            before, mark = spec.result, len(self.order)
-            spec.used_early = False
-            spec.function, spec.result = Body(self, spec.source, spec.arguments, spec.name).run()
-            if not spec.used_early or spec.result == before:
-                return
+    def infer(self, main: Specialisation) -> None:
+        """Infers `main` and all that it calls. The stack is ours, not Python's: chains of calls may be long."""
+        self._begin(main)
+        while self.active:
+            spec = self.active[-1]
+            assert spec.work is not None
+            try:
+                next(spec.work)
+            except StopIteration as finished:
+                self._finish(spec, *finished.value)
+            except CompileError as error:
+                spec.error = error
+                self.active.pop()
+
+    def _begin(self, spec: Specialisation) -> None:
+        if len(self.active) >= _DEPTH:
+            raise CompileError(
+                f"{spec.source.__qualname__} is more than {_DEPTH} calls deep, each with other arguments",
+                help="recursion must come back to arguments of the same types",
+            )
+        spec.used_early = False
+        spec.mark = len(self.order)
+        spec.work = Body(self, spec.source, spec.arguments, spec.name).run()
+        self.active.append(spec)
+
+    def _finish(self, spec: Specialisation, function: Function, result: State) -> None:
+        """Takes a body's result; recursion that saw another one makes the body run again."""
+        self.active.pop()
+        again = spec.used_early and spec.result != result
+        spec.function, spec.result = function, result
+        if again:
             # Callees inferred meanwhile may rest on the old result: they are inferred again.
-            stale = {id(other) for other in self.order[mark:]}
-            del self.order[mark:]
-            self.found = {k: s for k, s in self.found.items() if id(s) not in stale}
-            assert self.found[key] is spec
+            stale = {id(other) for other in self.order[spec.mark :]}
+            del self.order[spec.mark :]
+            self.found = {key: other for key, other in self.found.items() if id(other) not in stale}
+            self._begin(spec)
+
+
+def _called(spec: Specialisation, error: CompileError, where: Location) -> CompileError:
+    """The error of a callee, as seen from a call of it."""
+    names = parameter_names(spec.source.__code__)
+    shown = ", ".join(f"{name}: {known}" for name, known in zip(names, spec.arguments, strict=True))
+    call = Call(spec.source.__qualname__, shown, where)
+    return CompileError(error.reason, error.location, error.help, (*error.chain, call))
 
 
 def _callable(function: object) -> FunctionType:

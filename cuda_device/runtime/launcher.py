@@ -10,16 +10,16 @@ import ctypes
 import functools
 import operator
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from cuda_device.bytecode.to_ir import parameter_names
 from cuda_device.codegen.architectures import Architecture, of_capability, parse
 from cuda_device.device.expressions import const_parameters
 from cuda_device.device.functions import Func, Kernel
-from cuda_device.errors import CompileError, LaunchError
+from cuda_device.errors import CompileError, Error, LaunchError
 from cuda_device.runtime import driver
 from cuda_device.runtime.arguments import Argument, Packing, packing, read, runtime_types
 from cuda_device.runtime.streams import CpuStream, GpuStream, Stream, as_stream
@@ -55,6 +55,23 @@ class Variant:
         return all(dependency.current() for dependency in self.work.dependencies)
 
 
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _users_traceback(function: F) -> F:
+    """Cuts our own frames off the traceback of an `Error`: what a user did wrong is not in them."""
+
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except Error as error:
+            raise error.with_traceback(None) from error.__cause__
+
+    return cast("F", wrapper)
+
+
+@_users_traceback
 def launch(f: Kernel, /, *args: Any, grid: Any, block: Any, stream: Any = None, shared: int = 0, **kwargs: Any) -> None:
     """Runs `f(*args, **kwargs)` in each thread of `grid` blocks of `block` threads, asynchronously on a GPU stream.
 
@@ -153,11 +170,11 @@ def _variant(kernel: Kernel, arguments: Sequence[Argument], stream: Stream) -> V
     known = tuple(argument.known for argument in arguments)
     where = stream.target if isinstance(stream, CpuStream) else _capability(stream)
     key = (function.__code__, known, isinstance(stream, CpuStream), where)
-    variant = _lookup(kernel, key)
+    variant: Variant | None = kernel.variants.get(key)
     if variant is not None and variant.current():
         return variant
     with _LOCK:
-        variant = _lookup(kernel, key)
+        variant = kernel.variants.get(key)
         if variant is None or not variant.current():
             from cuda_device import compiler
 
@@ -165,18 +182,7 @@ def _variant(kernel: Kernel, arguments: Sequence[Argument], stream: Stream) -> V
             target = compiler.Target(architecture, isinstance(stream, CpuStream))
             job = compiler.Job(function, known, True, target)
             variant = Variant(compiler.run(job), packing(runtime_types(known)))
-            kernel.variants[_identified(key)] = variant
-    return variant
-
-
-def _identified(key: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The key with constants told apart by type: 1, 1.0 and True are equal but not the same argument."""
-    _, known, *_ = key
-    return (*key, tuple(type(k.value) for k in known if k.constant))
-
-
-def _lookup(kernel: Kernel, key: tuple[Any, ...]) -> Variant | None:
-    variant: Variant | None = kernel.variants.get(_identified(key))
+            kernel.variants[key] = variant
     return variant
 
 
@@ -276,6 +282,7 @@ class Compiled:
         return self.code
 
 
+@_users_traceback
 def compile(f: Kernel | Func, /, *args: Any, target: str = "sm_90", output: str = "cubin", **options: Any) -> Compiled:
     """Compiles a kernel or function without a GPU or driver.
 

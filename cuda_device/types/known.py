@@ -11,7 +11,7 @@ Constants are exact Python values until they meet a typed value.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from cuda_device.errors import NOWHERE, Location
 from cuda_device.types.model import (
@@ -42,7 +42,7 @@ class _Unknown:
 UNKNOWN = _Unknown()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Known:
     """A type, and what is known of a value of it.
 
@@ -54,7 +54,24 @@ class Known:
     value: object = UNKNOWN
     items: tuple[Known, ...] = ()
     nonneg: bool = False
-    where: Location = field(default=NOWHERE, compare=False)
+    where: Location = NOWHERE
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Known) and self._identity() == other._identity()
+
+    def __hash__(self) -> int:
+        return hash(self._identity())
+
+    def _identity(self) -> tuple[object, ...]:
+        """What is compared: 0.0 and -0.0, or 1 and True, are different constants; objects that only exist while
+        compiling are themselves and nothing else, whatever their `__eq__` says.
+        """
+        value = self.value
+        if isinstance(value, float):
+            value = value.hex()
+        elif not isinstance(value, (bool, int, str)):
+            value = id(value)
+        return self.type, type(self.value), value, self.items, self.nonneg
 
     @property
     def constant(self) -> bool:

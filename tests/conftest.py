@@ -1,0 +1,125 @@
+"""What all tests share: the `stream` fixture, which runs a test on the CPU and on a GPU, and golden texts.
+
+    def test_doubles(stream):
+        x = stream.array(np.arange(4, dtype=np.float32))
+        stream.launch(double, x, grid=1, block=4)
+        assert stream.numpy(x).tolist() == [0, 2, 4, 6]
+
+    def test_ir(golden):
+        golden("saxpy", show(module))        # tests/golden/test_this_module/saxpy.txt; --update-golden writes it
+
+The compiler verifies its IR after each stage of every compilation that tests make.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cuda_device as device
+from cuda_device.runtime import driver
+
+os.environ["CUDA_DEVICE_VERIFY"] = "1"  # for the processes that tests start, too
+
+TESTS = Path(__file__).parent
+POISON = 0xA5  # what every byte of memory holds that a kernel should write
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds `--update-golden`."""
+    parser.addoption("--update-golden", action="store_true", help="write the golden texts instead of comparing them")
+
+
+class StreamUnderTest:
+    """A stream, and arrays that can be launched on it. `kind` is "cpu" or "gpu"."""
+
+    def __init__(self, kind: str, stream: device.Stream) -> None:
+        self.kind, self.stream = kind, stream
+
+    def array(self, elements: Any) -> Any:
+        """A copy of a NumPy array, with its strides, that kernels on this stream can read and write.
+
+        On the CPU that is a NumPy array. On a GPU it is contiguous.
+        """
+        elements = np.asarray(elements)
+        if self.kind == "cpu":
+            return _copy_with_strides(elements)
+        return device.array(elements, stream=self.stream)
+
+    def empty(self, shape: int | tuple[int, ...], dtype: Any = np.float32) -> Any:
+        """An array of poison: NaN for floats, else bytes of 0xA5. What a kernel does not write shows."""
+        return self.array(poison(shape, dtype))
+
+    def numpy(self, array: Any) -> np.ndarray[Any, Any]:
+        """The elements, when all launches on the stream have ended."""
+        device.synchronize(self.stream)
+        return array if isinstance(array, np.ndarray) else array.numpy()
+
+    def launch(self, kernel: device.Kernel, *args: Any, grid: Any, block: Any, shared: int = 0, **kwargs: Any) -> None:
+        """Launches a kernel on this stream and waits for it, so that its errors appear here."""
+        device.launch(kernel, *args, grid=grid, block=block, stream=self.stream, shared=shared, **kwargs)
+        device.synchronize(self.stream)
+
+
+def poison(shape: int | tuple[int, ...], dtype: Any = np.float32) -> np.ndarray[Any, Any]:
+    """A NumPy array that no kernel would write: NaN for floats and complex numbers, else bytes of 0xA5; bools are True."""
+    result = np.empty(shape, dtype)
+    if result.dtype.kind in "fc":
+        result[...] = np.nan
+    elif result.dtype.kind == "b":
+        result[...] = True
+    else:
+        result.reshape(-1).view(np.uint8)[...] = POISON
+    return result
+
+
+def _copy_with_strides(elements: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A copy with the very same strides, so that tests of strided arrays test them."""
+    if not elements.size:
+        return elements.copy()
+    low = sum(min(0, stride * (n - 1)) for stride, n in zip(elements.strides, elements.shape, strict=True))
+    high = sum(max(0, stride * (n - 1)) for stride, n in zip(elements.strides, elements.shape, strict=True))
+    memory = np.full(high - low + elements.itemsize, POISON, np.uint8)
+    result = np.ndarray(elements.shape, elements.dtype, memory.data, -low, elements.strides)
+    result[...] = elements
+    return result
+
+
+@pytest.fixture(params=["cpu", "gpu"])
+def stream(request: pytest.FixtureRequest) -> StreamUnderTest:
+    """The CPU stream, then a GPU's stream; the second is skipped where there is no GPU."""
+    if request.param == "gpu" and not driver.available():
+        pytest.skip(f"no GPU: {driver.unavailable_reason()}")
+    return StreamUnderTest(request.param, device.cpu_stream() if request.param == "cpu" else device.default_stream())
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """A function of a name and a text that fails, with the difference, where the text is not the golden one."""
+    update = request.config.getoption("--update-golden")
+
+    def compare(name: str, text: str) -> None:
+        assert re.fullmatch(r"[\w.-]+", name), f"{name!r} cannot be the name of a file"
+        module = request.path.relative_to(TESTS).with_suffix("")
+        path = TESTS / "golden" / module / f"{name}.txt"
+        if update:
+            if os.environ.get("CI"):
+                pytest.fail("--update-golden where CI is set: whoever writes golden texts reads them", pytrace=False)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+            return
+        expected = path.read_text(encoding="utf-8") if path.exists() else ""
+        if text != expected:
+            old, new = expected.splitlines(), text.splitlines()
+            shown = path.relative_to(TESTS.parent)
+            lines = difflib.unified_diff(old, new, f"{shown} (golden)", "this run", lineterm="")
+            pytest.fail("\n".join([*lines, "If this is right: pytest --update-golden"]), pytrace=False)
+
+    return compare
