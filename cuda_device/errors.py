@@ -3,11 +3,12 @@
 A user's mistake is an `Error`; its message names the place, the reason and a remedy. A mistake of this compiler is a
 `CompilerBug`, which is not an `Error`: it asks to be reported.
 
-    kernel.py:7:12: CompileError: 'uint8' has no room for 300
-        7 |     x[i] = x[i] + 300
-                            ^^^
-      called from main (x: array<uint8, 1, C>) at kernel.py:12
-      help: write int16(x[i]) + 300, or a constant from 0 to 255
+    CompileError: uint8 has no room for the constant 300
+      at kernel.py:7:12, in brighten
+         7 |     return pixel + 300
+                        ^^^^^^^^^^^
+      in brighten(pixel: uint8), called from kernel.py:12:12
+      help: use a constant from 0 to 255, or a wider type
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ class Location:
             stop = len(source)
             if self.end_line == self.line and self.end_column > self.column:
                 stop = len(source.encode()[: self.end_column].decode(errors="replace"))
-            lines.append(" " * (len(gutter) + start) + "^" * max(1, stop - start))
+            padding = "".join("\t" if character == "\t" else " " for character in source[:start])
+            lines.append(" " * len(gutter) + padding + "^" * max(1, stop - start))
         return "\n".join(lines)
 
 
@@ -61,6 +63,10 @@ class Call:
     function: str
     arguments: str
     location: Location
+
+
+# Of a long chain of calls, so many are shown at each end.
+_SHOWN_CALLS = 4
 
 
 class Error(Exception):
@@ -83,9 +89,16 @@ class CompileError(Error):
             if self.location.function:
                 lines[0] += f", in {self.location.function}"
             lines += [self.location.excerpt()]
-        lines += [f"  in {c.function}({c.arguments}), called from {c.location}" for c in self.chain]
+        lines += self._chain()
         lines += [f"  help: {self.help}"] if self.help else []
         return "\n".join(line for line in lines if line)
+
+    def _chain(self) -> list[str]:
+        calls = [f"  in {c.function}({c.arguments}), called from {c.location}" for c in self.chain]
+        hidden = len(calls) - 2 * _SHOWN_CALLS
+        if hidden <= 1:
+            return calls
+        return [*calls[:_SHOWN_CALLS], f"  … {hidden} more calls …", *calls[-_SHOWN_CALLS:]]
 
 
 class LaunchError(Error, ValueError):

@@ -1,7 +1,7 @@
 """The tests of decoding again, on CPython 3.14: compiled to WebAssembly, it runs wherever node does.
 
-Needs `npm install pyodide` (release 314 or later) in some folder: that of the repository, or the one that the environment
-variable CUDA_DEVICE_PYODIDE names.
+Needs `npm install pyodide` (release 314 or later) in some folder: that of the repository, or the one that the
+environment variable CUDA_DEVICE_PYODIDE names.
 """
 
 import os

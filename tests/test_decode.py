@@ -1,7 +1,7 @@
-"""Decoding: what instructions mean (by executing them), that every version gives the same ones, and that none is missing.
+"""Decoding: what instructions mean (by executing them), that every version gives the same, and that none is missing.
 
-This file needs nothing but the standard library, pytest's hook aside: `decoding/cpython314.py` runs it where there is no
-pytest. A test's parameter is filled from the list of that name in `PARAMETERS`.
+This file needs nothing but the standard library, pytest's hook aside: `decoding/cpython314.py` runs it where there is
+no pytest. A test's parameter is filled from the list of that name in `PARAMETERS`.
 """
 
 import dis
@@ -56,10 +56,10 @@ def test_functions_of_the_standard_library_are_well_formed(module):
 
 
 def test_positions_count_values_only():
-    N, V = Slot.NULL, Slot.VALUE
-    place = Place(samples.loop.__code__, [Raw("COPY", 3, 3, "", NOWHERE, 1)], 0, [V, N, V])
-    assert (place.position(1), place.position(3)) == (1, 2)
-    for position in (2, 4):
+    slots = [Slot.VALUE, Slot.NULL, Slot.ASSERTION, Slot.VALUE]
+    place = Place(samples.loop.__code__, [Raw("COPY", 4, 4, "", NOWHERE, 1)], 0, slots)
+    assert (place.position(1), place.position(4)) == (1, 2)
+    for position in (2, 3, 5):
         try:
             place.position(position)
         except CompilerBug:
@@ -159,7 +159,7 @@ def test_other_paths_go_on():
 
 def test_handlers_of_comprehensions_are_not_the_users():
     def comprehends(xs):
-        return [[y for y in x] for x in xs]
+        return [[y + 1 for y in x] for x in xs]
 
     assert not {i.opcode for i in decode(comprehends.__code__)} & {Opcode.UNSUPPORTED, Opcode.RAISE}
 

@@ -4,9 +4,10 @@
     ["LOAD 'x'", "ATTR 'size'", 'CONST 1', "BINARY '+'", 'RETURN']
 
 The translation is a walk along the paths that execution can take, with a row of the table in `versions` for every raw
-instruction. The walk carries the raw stack, of which it knows one thing: which slots are ordinary values and which are
-only CPython's own (`Slot`). From that it tells what a raw `CALL 0` means (a call without arguments, or with the one that
-lies where `self` would), drops the slots that are not values, and corrects the positions of COPY and SWAP for it.
+instruction. The walk carries the raw stack, of which it knows one thing: which slots are ordinary values and which
+are only CPython's own (`Slot`). From that it tells what a raw `CALL 0` means (a call without arguments, or with the
+one that lies where `self` would), drops the slots that are not values, and corrects the positions of COPY and SWAP
+for it.
 
 Exception handlers are reached by raising only, so the walk never sees one. It ends, with `UNSUPPORTED`, where a region
 begins that a handler of the user's protects. Handlers that CPython adds, to restore what a comprehension borrowed, have

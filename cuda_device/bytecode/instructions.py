@@ -1,7 +1,7 @@
 """The instructions of a Python function, the same for every CPython that we support.
 
-CPython changes its bytecode with each release; the rest of the compiler should not have to. `decode` translates what the
-running interpreter has into the opcodes listed here, a stack machine with these conventions:
+CPython changes its bytecode with each release; the rest of the compiler should not have to. `decode` translates what
+the running interpreter has into the opcodes listed here, a stack machine with these conventions:
 
 * Arguments are resolved: a variable is its name, a constant is the object, an operator is its text, a jump knows the
   index of the instruction that it goes to.
@@ -37,9 +37,9 @@ class Opcode(Enum):
 
     # Constants and variables. A name is looked up in one of three places: the function's fast locals (LOAD), its cells
     # (LOAD_CELL: variables that it shares with functions inside or around it), or the globals and builtins (GLOBAL).
-    # Fast locals and cells are different places, and one name can be in both: a comprehension's own variable may be called
-    # like a captured variable of the function. When a function starts, its parameters are in fast locals, and those of them
-    # that `co_cellvars` lists are in their cells too.
+    # Fast locals and cells are different places, and one name can be in both: a comprehension's own variable may be
+    # called like a captured variable of the function. When a function starts, its parameters are in fast locals, and
+    # those of them that `co_cellvars` lists are in their cells too.
 
     CONST = auto()
     """Argument: the object. `→ value`"""
@@ -105,7 +105,7 @@ class Opcode(Enum):
     CALL = auto()
     """Argument: n, the number of arguments, all positional. `callable, a1, … an → result`"""
     CALL_KW = auto()
-    """Argument: (n, names), the number of all arguments and the names of the last ones. `callable, a1, … an → result`"""
+    """Argument: (n, names): the number of all arguments, the names of the last ones. `callable, a1, … an → result`"""
     CALL_EX = auto()
     """Argument: whether there is a mapping. `callable, iterable → result` or `callable, iterable, mapping → result`.
 
@@ -151,7 +151,7 @@ class Opcode(Enum):
     ITER = auto()
     """`iterable → iterator`"""
     FOR_ITER = auto()
-    """Pushes the next item, or takes the exhausted iterator away and jumps. `iterator → iterator, item`, jump: `iterator →`"""
+    """Pushes the next item: `iterator → iterator, item`; or jumps, and the exhausted iterator is gone: `iterator →`"""
 
     # Control.
 

@@ -1,7 +1,7 @@
 """CPython's own instructions, and the stack on which they work, as far as their translation needs to know them.
 
-`decode` makes `Raw` instructions of a code object and carries a stack of `Slot`s along; `Place` is what it shows to a row
-of the table in `versions`: the instruction, its neighbours, and the stack, which the row changes.
+`decode` makes `Raw` instructions of a code object and carries a stack of `Slot`s along; `Place` is what it shows to a
+row of the table in `versions`: the instruction, its neighbours, and the stack, which the row changes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """How each raw instruction of CPython is translated: the functions that the tables in `versions` name.
 
-A row is called with the `Place` where its raw instruction stands. It returns our instructions for it, mostly one, and does
-to the place's stack what the raw one does. `CALL 1` below `LOAD_GLOBAL (len + NULL)` and an argument, for example, pops the
-argument and the pair, finds one value in the pair, pushes a value, and returns `CALL 1`.
+A row is called with the `Place` where its raw instruction stands. It returns our instructions for it, mostly one, and
+does to the place's stack what the raw one does. `CALL 1` below `LOAD_GLOBAL (len + NULL)` and an argument, for
+example, pops the argument and the pair, finds one value in the pair, pushes a value, and returns `CALL 1`.
 """
 
 from __future__ import annotations

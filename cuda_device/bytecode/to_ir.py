@@ -34,9 +34,14 @@ def parameter_names(code: CodeType) -> tuple[str, ...]:
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
-@lru_cache(maxsize=4096)
 def read(code: CodeType) -> Function:
     """The python-level IR of a function's code. The result is shared: nobody may change it."""
+    # Code objects are equal without regard to their file and qualified name, which messages show.
+    return _read(code, code.co_filename, code.co_qualname)
+
+
+@lru_cache(maxsize=4096)
+def _read(code: CodeType, _file: str, _name: str) -> Function:
     _refuse(code)
     instructions = decode(code)
     return _Reader(code, instructions).function()
@@ -176,7 +181,7 @@ class _Reader:
     def build_display(self, instruction: Instruction, _: Span) -> None:
         kind, count = _pair(instruction)
         if kind != "tuple":
-            self.unsupported(_describe(instruction))
+            self.unsupported({"map": "a dict", "string": "an f-string"}.get(str(kind), f"a {kind}"))
             return
         self.push(self.build.op(ops.PY_TUPLE, None, *self.pop(int(str(count)))))
 
@@ -268,7 +273,22 @@ _SPECIAL: dict[Opcode, Callable[[_Reader, Instruction, Span], None]] = {
 }
 
 _DESCRIPTIONS = {
-    Opcode.BUILD: "a list, set or dict",
+    Opcode.BUILD_KEYED: "a dict",
+    Opcode.LIST_APPEND: "a comprehension",
+    Opcode.SET_ADD: "a comprehension",
+    Opcode.MAP_ADD: "a comprehension",
+    Opcode.LIST_EXTEND: "a list",
+    Opcode.SET_UPDATE: "a set",
+    Opcode.MAP_UPDATE: "a dict",
+    Opcode.MAP_MERGE: "a call with *args or **kwargs",
+    Opcode.GET_LEN: "a sequence pattern of match",
+    Opcode.MATCH_SEQUENCE: "a sequence pattern of match",
+    Opcode.MATCH_MAPPING: "a mapping pattern of match",
+    Opcode.MATCH_KEYS: "a mapping pattern of match",
+    Opcode.MATCH_CLASS: "a class pattern of match",
+    Opcode.CLOSURE: "a nested function or lambda",
+    Opcode.DELETE_ATTR: "del of an attribute",
+    Opcode.DELETE_CELL: "a variable that a nested function captures",
     Opcode.BUILD_SLICE: "a slice",
     Opcode.RAISE: "raise",
     Opcode.ASSERT_FAIL: "assert",

@@ -1,7 +1,7 @@
 """What each version of CPython has in its bytecode: tables, from which `decode` takes what its interpreter needs.
 
-A new version is an entry in `ADDED_ROWS` and one in `LOOP_END`, and in `UNSUPPORTED` where it has new constructs. The test
-of completeness lists the instructions that are still missing.
+A new version is an entry in `ADDED_ROWS` and one in `LOOP_END`, and in `UNSUPPORTED` where it has new constructs. The
+test of completeness lists the instructions that are still missing.
 """
 
 from __future__ import annotations

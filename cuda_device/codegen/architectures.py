@@ -38,8 +38,9 @@ class PtxVersion:
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """One architecture: `name` as assemblers write it, its `number` (compute capability times ten), and the PTX to ask
-    for.
+    """One architecture.
+
+    `name` is what assemblers write, `number` the compute capability times ten, `ptx` the version to ask for.
     """
 
     name: str

@@ -25,8 +25,11 @@ from cuda_device.codegen.architectures import Architecture
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to assemble: `level` 0 to 3, at most `max_registers` a thread (0: as many as the GPU has), line tables for
-    profilers, and whether to report what each kernel uses, which costs time."""
+    """How to assemble.
+
+    `level` is 0 to 3; a thread has at most `max_registers` (0: as many as the GPU has); `line_info` asks for line tables for
+    profilers, `report_usage` for what each kernel uses, which costs time.
+    """
 
     level: int = 3
     max_registers: int = 0
@@ -145,7 +148,7 @@ def _run_ptxas(request: Request) -> tuple[bytes, str]:
         source.write_text(request.ptx, encoding="utf-8")
         command = [str(_ptxas()), f"-arch={request.architecture}", *flags, str(source), "-o", str(target)]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, errors="replace")
+            done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
         except OSError as error:
             raise Unusable(f"{command[0]}: {error}") from None
         # The name of a temporary file says nothing to anybody, and would make two logs of one kernel differ.

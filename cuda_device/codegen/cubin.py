@@ -60,9 +60,7 @@ _USAGE_PARTS = {
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What one kernel uses: registers of a thread; bytes of static shared memory of a block, of stack and spills of a
-    thread.
-    """
+    """What one kernel uses: registers of a thread; bytes of shared memory of a block, of stack and spills of a thread."""
 
     registers: int
     barriers: int
@@ -108,8 +106,9 @@ def assemble(ptx: str, architecture: Architecture, options: Options = DEFAULTS) 
 
 
 def identity(architecture: Architecture) -> str:
-    """The assembler that `assemble` tries first, and its version, for cache keys. Raises `CompileError` if there is
-    none.
+    """The assembler that `assemble` tries first, and its version, for cache keys.
+
+    Raises `CompileError` if there is none.
     """
     for assembler in _candidates():
         if assembler.available(architecture):
@@ -140,9 +139,7 @@ def _candidates() -> tuple[Assembler, ...]:
 
 
 def _explain(assembler: Assembler, request: Request, log: str) -> Exception:
-    """The error for a rejected kernel: the user's, if it wants too much; ours, with the lines in question, if it is
-    wrong.
-    """
+    """The error for a rejected kernel: the user's if it wants too much, else ours, with the lines in question."""
     if found := _TOO_MUCH.search(log):
         what, help = _TOO_MUCH_WORDS[found["what"]]
         used, most = int(found["used"], 16), int(found["most"], 16)

@@ -119,7 +119,7 @@ class Nvptx(Dialect):
         "block_idx": ((0, 2147483647), (0, 65535), (0, 65535)),
         "grid_dim": ((1, 2147483648), (1, 65536), (1, 65536)),
     }
-    _SPACES = {
+    _SPACES: ClassVar = {
         Space.GENERIC: "ptr",
         Space.GLOBAL: "ptr addrspace(1)",
         Space.SHARED: "ptr addrspace(3)",

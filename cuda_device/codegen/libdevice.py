@@ -1,5 +1,4 @@
-"""libdevice, NVIDIA's library of mathematical functions in LLVM bitcode: just the functions that a kernel asks for, as
-text.
+"""libdevice, NVIDIA's library of mathematics in LLVM bitcode: just the functions that a kernel asks for, as text.
 
 The file holds 352 functions. To link all of it into each kernel and throw most away costs 50 ms. So it is parsed once
 in a process, when a symbol is first wanted that the store does not have, and single symbols are printed from it,

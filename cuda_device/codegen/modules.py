@@ -48,7 +48,7 @@ def read_bitcode(data: bytes) -> Module:
 
 
 def run_passes(manager: Any, handle: Any, builder: Any) -> None:
-    """Run a pass manager over a module and free it. It runs once: LLVM's inliner empties itself, and a second run ends the process."""
+    """Run a pass manager over a module and free it. It runs once: LLVM's inliner empties itself, and would end the process."""
     try:
         manager.run(handle, builder)
     finally:

@@ -38,9 +38,8 @@ class ConstExpr:
 def const_parameters(function: FunctionType) -> frozenset[str]:
     """The names of the parameters that are annotated with `ConstExpr`, also by `from __future__ import annotations`."""
     found = set()
-    for name, hint in function.__annotations__.items():
-        if isinstance(hint, str) and "ConstExpr" in hint:
-            hint = _evaluate(hint, function)
+    for name, written in function.__annotations__.items():
+        hint = _evaluate(written, function) if isinstance(written, str) and "ConstExpr" in written else written
         if hint is ConstExpr or isinstance(hint, _ConstExprOf):
             found.add(name)
     return frozenset(found)

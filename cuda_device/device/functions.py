@@ -14,6 +14,7 @@ def double(x):
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from types import FunctionType
@@ -47,6 +48,7 @@ class Func:
         self.options = options
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Calls the function on the host."""
         return self.underlying(*args, **kwargs)
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
@@ -70,6 +72,7 @@ class Kernel:
         """What the launcher has compiled, by its key."""
 
     def __call__(self, *_: Any, **__: Any) -> NoReturn:
+        """Refuses: a kernel runs on a device, by `launch`."""
         name = self.underlying.__name__
         raise DeviceOnlyError(f"{name} is a kernel: start it with launch({name}, …, grid=…, block=…)")
 
@@ -130,6 +133,8 @@ def kernel(function: Callable[..., Any] | None = None, /, **keywords: Any) -> An
     def decorate(target: Callable[..., Any]) -> Kernel:
         checked = _check_function(target, "kernel")
         code = checked.__code__
+        if code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
+            raise TypeError("a kernel cannot take *args or **kwargs: name each parameter")
         for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
             if name in RESERVED:
                 raise TypeError(f"a kernel parameter cannot be called {name!r}, which is a parameter of launch")

@@ -59,7 +59,9 @@ class Intrinsic:
             try:
                 bound = signature.bind(*positional, **named).arguments
             except TypeError as error:
-                raise CompileError(f"{self.name}: {error}", help=f"write {self.name}{signature}") from None
+                plain = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
+                usage = signature.replace(parameters=plain, return_annotation=signature.empty)
+                raise CompileError(f"{self.name}: {error}", help=f"write {self.name}{usage}") from None
             parameters = signature.parameters.items()
             return [bound[name] if name in bound else literal(parameter.default) for name, parameter in parameters]
         low, high = self.arity
@@ -67,7 +69,7 @@ class Intrinsic:
             raise CompileError(f"{self.name} takes no keyword arguments in device code")
         if not low <= len(positional) <= high:
             count = str(low) if low == high else f"{low} to {high}"
-            raise CompileError(f"{self.name} takes {count} arguments, not {len(positional)}")
+            raise CompileError(f"{self.name} takes {count} argument{'s' * (count != '1')}, not {len(positional)}")
         return list(positional)
 
 

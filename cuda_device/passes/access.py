@@ -16,7 +16,7 @@ from cuda_device.ir.model import Op, Value
 from cuda_device.passes.calls import call
 from cuda_device.passes.frame import Cell, Frame, is_static
 from cuda_device.types.host import host_type_of
-from cuda_device.types.known import Known, constant, iterator_of, of_type, tuple_of
+from cuda_device.types.known import Known, constant, describe, iterator_of, of_type, tuple_of
 from cuda_device.types.model import (
     BOOL,
     INDEX,
@@ -35,6 +35,7 @@ from cuda_device.types.model import (
 
 
 def getattr_(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """`x.name`: of what exists while compiling by Python's own `getattr`, of values by their type."""
     (cell,) = cells
     name = str(op.attributes["name"])
     match cell.known.type:
@@ -55,8 +56,9 @@ def _static_attribute(frame: Frame, owner: object, name: str) -> Cell:
     try:
         value = getattr(owner, name)
     except AttributeError:
-        shown = getattr(owner, "__name__", None) or repr(owner)
-        raise CompileError(f"{shown} has no attribute {name!r}") from None
+        raise CompileError(f"{describe(owner)} has no attribute {name!r}") from None
+    except Exception as error:
+        raise CompileError(f"reading {name!r} of {describe(owner)} raised {type(error).__name__}: {error}") from error
     if isinstance(owner, (ModuleType, type)):
         frame.program.depend(owner, name, value)
     return frame.literal(value)
@@ -89,6 +91,7 @@ def _array_attribute(frame: Frame, cell: Cell, array: Array, name: str) -> Cell:
 
 
 def getitem(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """`x[i]`: an element of an array, tuple or vector."""
     owner, index = cells
     match owner.known.type:
         case Array() as array:
@@ -99,15 +102,21 @@ def getitem(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
             return [frame.field(owner, _position(index, len(elements)))]
         case Vector(_, size):
             return [frame.field(owner, _position(index, size))]
-    raise CompileError(f"{owner.known} cannot be indexed in device code")
+    raise CompileError(f"{owner.known} cannot be indexed in device code", help=_static_help(owner))
+
+
+def _static_help(cell: Cell) -> str:
+    return "pass it to the kernel as an argument" if isinstance(cell.known.type, Static) else ""
 
 
 def _position(index: Cell, count: int) -> int:
     if not index.known.constant or not isinstance(index.known.value, int):
-        raise CompileError("the index of a tuple must be a constant integer", help="its elements may differ in type")
+        raise CompileError(
+            "the index of a tuple must be a constant integer", help="loop over the tuple with for, or use an array"
+        )
     position = int(index.known.value)
     if not -count <= position < count:
-        raise CompileError(f"the index {position} is outside the {count} elements")
+        raise CompileError(f"there is no index {position} in {count} element{'s' * (count != 1)}")
     return position % count
 
 
@@ -115,20 +124,27 @@ def _indices(frame: Frame, array: Array, index: Cell) -> list[Value]:
     tuple_index = isinstance(index.known.type, Tuple)
     parts = [frame.field(index, i) for i in range(len(index.known.items))] if tuple_index else [index]
     if len(parts) != array.ndim:
+        few = len(parts) < array.ndim
         raise CompileError(
-            f"{len(parts)} indices for {array}", help=f"device code indexes all {array.ndim} axes at once: a[i, …]"
+            f"{array} has {array.ndim} ax{'i' if array.ndim == 1 else 'e'}s, but there "
+            + (f"are {len(parts)} indices" if len(parts) != 1 else "is one index"),
+            help="device code indexes all axes at once: a[i, j, …]" if few else "",
         )
     values = []
     for part in parts:
         type = part.known.type
         if not isinstance(type, Number) or not (type.is_integer or type == BOOL):
-            raise CompileError(f"an index is an integer, not {part.known}", help="convert it: int(…)")
+            remedy = (
+                "convert it: int(…)" if isinstance(type, Number) else "device code indexes single elements, by integers"
+            )
+            raise CompileError(f"an index is an integer, not {part.known}", help=remedy)
         roomy = INDEX if part.known.constant and type == INT else INT if type == BOOL else type
         values.append(frame.materialise(part, roomy))
     return values
 
 
 def setitem(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """`x[i] = v`: writes an element of an array, converted as the element type's constructor would."""
     owner, index, value = cells
     array = owner.known.type
     if not isinstance(array, Array):
@@ -155,10 +171,12 @@ def _as_stored(frame: Frame, value: Cell, element: Number) -> Cell:
 
 
 def make_tuple(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """`(x, y, …)`."""
     return [frame.tuple(cells)]
 
 
 def unpack(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """`a, b, … = x`."""
     (cell,) = cells
     count = len(op.results)
     type = cell.known.type
@@ -174,6 +192,7 @@ def unpack(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 
 
 def iterate(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """`iter(x)`: of a range, a tuple or a vector."""
     (cell,) = cells
     match cell.known.type:
         case Range(item):
@@ -191,6 +210,7 @@ def iterate(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 
 
 def next_(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """One step of a `for`: is there an item, the item, and the iterator after it."""
     (cell,) = cells
     if isinstance(cell.known.type, TupleIterator):
         return _next_of_tuple(frame, cell, cell.known.type)

@@ -47,8 +47,10 @@ class Instance:
 class Body:
     """The inference of one function's body."""
 
-    def __init__(self, program: Program, source: FunctionType, arguments: tuple[Known, ...], name: str) -> None:
-        self.program, self.source, self.arguments, self.name = program, source, arguments, name
+    def __init__(
+        self, program: Program, source: FunctionType, arguments: tuple[Known, ...], name: str, kernel: bool
+    ) -> None:
+        self.program, self.source, self.arguments, self.name, self.kernel = program, source, arguments, name, kernel
         self.python = read(source.__code__)
         self.rank = {id(block): i for i, block in enumerate(self.python.blocks)}
         self.instances: dict[tuple[int, ...], Instance] = {}
@@ -123,6 +125,7 @@ class Body:
             instance.error = error
 
     def parameter(self, block: Block, param: Value, state: State) -> Cell | Pending:
+        """The cell of a block's parameter; only what is left for run time becomes one of the typed block."""
         if not isinstance(state, Known):
             return Pending(state)
         if is_static(state):
@@ -132,6 +135,7 @@ class Body:
         return Cell(state, value)
 
     def step(self, instance: Instance, frame: Frame, op: Op, cells: dict[Value, Cell | Pending]) -> None:
+        """Runs one operation by its rule."""
         if op.code is ops.PY_UNDEFINED:
             cells[op.result] = Pending(Undefined(str(op.attributes["name"])))
             return
@@ -143,6 +147,7 @@ class Body:
         cells.update(zip(op.results, results, strict=True))
 
     def terminate(self, instance: Instance, op: Op, cells: dict[Value, Cell | Pending]) -> None:
+        """Ends the block: a branch on a constant has one way."""
         edges = op.successors
         operands = [settle(cells[value], value.hint) for value in op.operands]
         instance.end = Op(op.code, location=op.location)
@@ -166,6 +171,7 @@ class Body:
         for instance in ordered:
             if instance.returned is None:
                 continue
+            self.check_kernel(instance)
             joined = join(result, instance.returned.known)
             if not isinstance(joined, (Known, Undefined)):
                 assert instance.end is not None
@@ -176,6 +182,16 @@ class Body:
                 )
             result = joined
         return result
+
+    def check_kernel(self, instance: Instance) -> None:
+        """A kernel returns None."""
+        assert instance.returned is not None and instance.end is not None
+        if self.kernel and instance.returned.known.type != NONE:
+            raise CompileError(
+                f"a kernel returns None, but {self.source.__qualname__} returns {instance.returned.known} here",
+                instance.end.location,
+                "write the result to an array",
+            )
 
     def seal(self, instance: Instance, result: State) -> None:
         """Ends an instance's block, now that the types at the ends of its edges are certain."""

@@ -54,19 +54,23 @@ def bind(frame: Frame, function: FunctionType, positional: Sequence[Cell], named
     code = function.__code__
     names = parameter_names(code)
     shown = function.__qualname__
+    usage = f"its parameters are {', '.join(names)}" if names else "it has no parameters"
     if len(positional) > code.co_argcount:
-        raise CompileError(f"{shown} takes {code.co_argcount} arguments, not {len(positional)}")
+        raise CompileError(
+            f"{shown} takes {code.co_argcount} argument{'s' * (code.co_argcount != 1)}, not {len(positional)}",
+            help=usage,
+        )
     bound = dict(zip(names, positional, strict=False))
     for name, cell in named.items():
         if name in bound:
-            raise CompileError(f"{shown} got two values for its parameter {name!r}")
+            raise CompileError(f"{shown} got two values for its parameter {name!r}", help=usage)
         if name not in names or names.index(name) < code.co_posonlyargcount:
-            raise CompileError(f"{shown} has no parameter {name!r} that can be named")
+            raise CompileError(f"{shown} has no keyword parameter {name!r}", help=usage)
         bound[name] = cell
     defaults = defaults_of(function)
     missing = [name for name in names if name not in bound and name not in defaults]
     if missing:
-        raise CompileError(f"{shown} lacks an argument for {', '.join(map(repr, missing))}")
+        raise CompileError(f"{shown} lacks an argument for {', '.join(map(repr, missing))}", help=usage)
     return [bound[name] if name in bound else frame.literal(defaults[name]) for name in names]
 
 

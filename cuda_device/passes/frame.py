@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import FunctionType
 from typing import Protocol
@@ -13,7 +15,8 @@ from cuda_device.errors import CompileError, Location
 from cuda_device.ir import ops
 from cuda_device.ir.builder import Builder
 from cuda_device.ir.model import Block, Op, Value
-from cuda_device.types.known import Conflict, Known, State, Undefined, tuple_of
+from cuda_device.ir.ops import Effect
+from cuda_device.types.known import Conflict, Known, State, Undefined, shorten, tuple_of
 from cuda_device.types.layout import leaves
 from cuda_device.types.model import INDEX, INT, Number, Static, Tuple, TupleIterator, Type, Vector
 
@@ -90,7 +93,9 @@ class Frame:
         return Cell(known, self.build.op(code, known.type, *operands, nonneg=known.nonneg, **attributes))
 
     def intrinsic(self, row: Intrinsic, typed: Typed, arguments: Sequence[Cell]) -> Cell:
-        """A use of a row of the device tables."""
+        """A use of a row of the device tables; nothing is written where the answer is known and nothing is done."""
+        if is_static(typed.result) and row.effects is Effect.PURE:
+            return Cell(typed.result)
         operands = [self.materialise(arguments[i], type) for i, type in typed.operands]
         result = Value(typed.result.type, nonneg=typed.result.nonneg)
         attributes: dict[str, object] = {"name": row.name}
@@ -152,17 +157,30 @@ def fit(known: Known, type: Number) -> bool | int | float:
     value = known.value
     assert isinstance(value, (bool, int, float)), known
     if type.is_float:
-        try:
-            return float(value)
-        except OverflowError:
-            raise CompileError(f"{value} is too large for {type}") from None
+        return _fit_float(value, type)
     if isinstance(value, float):
         raise CompileError(f"{value} is not an integer", help=f"write {type}({value})")
     if type.kind == 0:
         return bool(value)
     if not type.low <= value <= type.high:
-        raise CompileError(f"{type} has no room for the constant {value}", help=room_for(int(value), type))
+        shown = shorten(str(value), 24)
+        raise CompileError(f"{type} has no room for the constant {shown}", help=room_for(int(value), type))
     return int(value)
+
+
+_LARGEST = {16: 65520.0, 32: 2.0**128 - 2.0**103, 64: math.inf}
+"""By bits: the least positive number that rounds to infinity."""
+
+
+def _fit_float(value: bool | float, type: Number) -> float:
+    exact = None
+    with suppress(OverflowError):
+        exact = float(value)
+    if exact is None or (math.isfinite(exact) and abs(exact) >= _LARGEST[type.bits]):
+        raise CompileError(
+            f"{type} has no room for the constant {shorten(str(value), 24)}", help="write math.inf for infinity"
+        )
+    return exact
 
 
 def room_for(value: int, type: Number) -> str:
@@ -174,7 +192,8 @@ def room_for(value: int, type: Number) -> str:
             if wide
             else "no integer type is that wide"
         )
-    return f"use a constant from {type.low} to {type.high}, or convert the other operand to a wider type"
+    wider = ", or a wider type" if type.bits < 64 else ""
+    return f"use a constant from {type.low} to {type.high}{wider}"
 
 
 def settle(pending: Pending | Cell, what: str) -> Cell:

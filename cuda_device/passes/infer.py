@@ -21,7 +21,7 @@ import itertools
 import re
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import CodeType, FunctionType
+from types import BuiltinFunctionType, CodeType, FunctionType
 
 import numpy as np
 
@@ -35,8 +35,9 @@ from cuda_device.ir.model import Function, Module, Op, Value
 from cuda_device.passes.body import Body
 from cuda_device.passes.calls import bind
 from cuda_device.passes.frame import MISSING, Cell, Frame, NeverReturns, Waits, is_static
+from cuda_device.passes.remedies import CONSTRUCTS, of_call
 from cuda_device.types.host import number_of
-from cuda_device.types.known import Known, State, Undefined, constant
+from cuda_device.types.known import Known, State, Undefined, constant, describe
 from cuda_device.types.model import NONE
 
 # Calls deeper than this while compiling are refused; more variants of a function for constants share one.
@@ -78,6 +79,7 @@ class Specialisation:
     function: Function | None = None
     error: CompileError | None = None
     work: Generator[None, None, tuple[Function, State]] | None = None
+    kernel: bool = False
     used_early: bool = False
     mark: int = 0
 
@@ -86,15 +88,10 @@ def run(source: FunctionType, arguments: Sequence[Known], kernel: bool) -> tuple
     """The typed module of `source` for `arguments`, and what it depends on beside them."""
     program = Inference()
     main = program.specialise(source, tuple(arguments))
+    main.kernel = kernel
     program.infer(main)
     if main.error is not None:
         raise main.error
-    if kernel and isinstance(main.result, Known) and main.result.type != NONE:
-        raise CompileError(
-            f"a kernel returns None, but {source.__qualname__} returns {main.result}",
-            Location(source.__code__.co_filename, source.__code__.co_firstlineno, function=source.__qualname__),
-            "write the result to an array",
-        )
     functions = [spec.function for spec in program.order if spec.function is not None]
     assert main.function is not None
     functions.remove(main.function)
@@ -252,12 +249,18 @@ class Inference:
             )
         spec.used_early = False
         spec.mark = len(self.order)
-        spec.work = Body(self, spec.source, spec.arguments, spec.name).run()
+        spec.work = Body(self, spec.source, spec.arguments, spec.name, spec.kernel).run()
         self.active.append(spec)
 
     def _finish(self, spec: Specialisation, function: Function, result: State) -> None:
         """Takes a body's result; recursion that saw another one makes the body run again."""
         self.active.pop()
+        if spec.used_early and isinstance(result, Undefined):
+            spec.error = CompileError(
+                f"{spec.source.__qualname__} never returns: it calls itself on every way",
+                function.location,
+                "return without a recursive call on some way",
+            )
         again = spec.used_early and spec.result != result
         spec.function, spec.result = function, result
         if again:
@@ -276,19 +279,23 @@ def _called(spec: Specialisation, error: CompileError, where: Location) -> Compi
     return CompileError(error.reason, error.location, error.help, (*error.chain, call))
 
 
+FunctionLike = (type, np.ufunc, BuiltinFunctionType)
+
+
 def _callable(function: object) -> FunctionType:
     if isinstance(function, Func):
         return function.underlying
     if isinstance(function, FunctionType):
         return function
     if isinstance(function, Kernel):
-        raise CompileError(f"{function!r} cannot be called in device code", help="make the shared part a @func")
-    shown = getattr(function, "__qualname__", None) or repr(function)
+        shown = function.underlying.__name__
+        raise CompileError(f"{shown} is a kernel: device code cannot call it", help="make the shared part a @func")
+    if isinstance(function, type) and issubclass(function, BaseException):
+        raise CompileError("raise is not supported in device code", help=CONSTRUCTS["raise"])
     module = getattr(function, "__module__", None)
-    name = f"{module}.{shown}" if module and module != "builtins" else shown
-    raise CompileError(
-        f"{name} cannot be called in device code", help="write it as a Python function, or compute it on the host"
-    )
+    shown = describe(function)
+    name = f"{module}.{shown}" if isinstance(function, FunctionLike) and module != "builtins" and module else shown
+    raise CompileError(f"{name} cannot be called in device code", help=of_call(function))
 
 
 def _weaken(frame: Frame, cell: Cell, known: Known) -> Cell:

@@ -1,5 +1,6 @@
-"""Inlines, at the device level, every call of a function that may suspend: the CPU stream makes a coroutine of the kernel
-alone, and only in the kernel's own body can a thread wait.
+"""Inlines, at the device level, every call of a function that may suspend.
+
+The CPU stream makes a coroutine of the kernel alone: only in the kernel's own body can a thread wait.
 
     %2 = call {callee="wait_and_add"} %0      →      the blocks of wait_and_add, with its returns as jumps
 """

@@ -15,7 +15,7 @@ from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op, Value
 from cuda_device.passes.frame import Cell, Frame
-from cuda_device.types.known import Known, constant, of_type
+from cuda_device.types.known import Known, constant, describe, of_type
 from cuda_device.types.model import BOOL, INT, NONE, Array, Number, Static, Tuple, Type
 from cuda_device.types.promote import divide, promote
 
@@ -30,7 +30,7 @@ _UNARY: dict[str, Callable[..., object]] = {
 }  # fmt: skip
 _BITWISE = frozenset("&|^")
 _SHIFTS = frozenset(("<<", ">>"))
-# The largest constant that folding makes: `1 << 10**9` must not stop the compiler.
+# About the largest constant that folding makes.
 _LARGEST_BITS = 4096
 
 
@@ -39,15 +39,27 @@ def _fold(frame: Frame, function: Callable[..., object], operands: Sequence[Cell
     values = [cell.known.python for cell in operands]
     if not all(cell.known.constant and _is_exact(cell.known) for cell in operands):
         return None
-    if function in (operator.lshift, operator.pow) and not all(
-        isinstance(v, (int, float)) and abs(v) <= _LARGEST_BITS for v in values[1:]
-    ):
+    if not _is_small(function, values):
         return None
     try:
         result = function(*values)
     except (ArithmeticError, ValueError, TypeError):
         return None
     return Cell(constant(result, frame.location)) if isinstance(result, (bool, int, float, str)) else None
+
+
+def _is_small(function: Callable[..., object], values: Sequence[object]) -> bool:
+    """Whether a result has a bounded size: `(10**4000) ** 4000` must not stop the compiler."""
+    if any(not isinstance(value, (bool, int, float)) for value in values):
+        return function not in (operator.mul, operator.mod)
+    bits = [value.bit_length() for value in values if isinstance(value, int)]
+    if len(bits) < len(values):
+        return True
+    if function in (operator.pow, operator.lshift):
+        count = values[-1]
+        assert isinstance(count, int)
+        return (bits[0] if function is operator.pow else 1) * abs(count) <= _LARGEST_BITS
+    return sum(bits) <= 2 * _LARGEST_BITS
 
 
 def _is_exact(known: Known) -> bool:
@@ -63,6 +75,7 @@ def _is_exact(known: Known) -> bool:
 
 
 def unary(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """`-x`, `+x`, `~x` and `not x`."""
     (cell,) = cells
     sign = str(op.attributes["op"])
     if sign == "not":
@@ -74,7 +87,7 @@ def unary(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     folded = _fold(frame, _UNARY[sign], cells)
     if folded is not None:
         return [folded]
-    number = _number(cell, f"{sign}x")
+    number = _number(cell, f"the operator {sign}")
     type = INT if number == BOOL else number
     if sign == "~" and type.is_float:
         raise CompileError(f"~ takes an integer, not {cell.known}")
@@ -89,11 +102,19 @@ def _number(cell: Cell, what: str) -> Number:
     return cell.known.type
 
 
+def _numbers(sign: str, a: Cell, b: Cell) -> tuple[Number, Number]:
+    x, y = a.known.type, b.known.type
+    if not isinstance(x, Number) or not isinstance(y, Number):
+        raise CompileError(f"{a.known} {sign} {b.known} is not defined", help=_array_help(x) or _array_help(y))
+    return x, y
+
+
 def _array_help(type: Type) -> str:
     return "arithmetic in device code is on elements: index the array first" if isinstance(type, Array) else ""
 
 
 def binary(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """`x + y` and the other binary operators of numbers, and `+` of tuples."""
     sign = str(op.attributes["op"])
     a, b = cells
     if sign == "+" and isinstance(a.known.type, Tuple) and isinstance(b.known.type, Tuple):
@@ -102,8 +123,10 @@ def binary(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     if folded is not None:
         return [folded]
     if sign not in _FOLDS:
-        raise CompileError(f"the operator {sign} is not supported in device code")
-    x, y = (_number(cell, f"the operator {sign}") for cell in cells)
+        raise CompileError(
+            f"the operator {sign} is not supported in device code", help="write a loop over the elements"
+        )
+    x, y = _numbers(sign, a, b)
     if sign in _SHIFTS:
         return [_shift(frame, sign, a, b)]
     type = _operation_type(sign, x, y, a, b)
@@ -172,20 +195,28 @@ def _prelude(frame: Frame, function: object, a: Cell, b: Cell, type: Number) -> 
 
 
 def compare(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """`x < y` and the other comparisons: of numbers, exact; of tuples, `==` and `!=`."""
     sign = str(op.attributes["op"])
     folded = _fold(frame, _FOLDS[sign], cells)
     if folded is not None:
         return [folded]
     if all(cell.known.type == Static() for cell in cells) and sign in ("==", "!="):
-        a, b = (cell.known.value for cell in cells)
-        return [Cell(constant((a is b or bool(a == b)) == (sign == "==")))]
+        return [Cell(constant(_equal(*(cell.known.value for cell in cells)) == (sign == "==")))]
     if sign in ("==", "!=") and all(isinstance(cell.known.type, Tuple) for cell in cells):
         return [_compare_tuples(frame, sign, *cells)]
-    x, y = (_number(cell, f"the comparison {sign}") for cell in cells)
+    x, y = _numbers(sign, *cells)
     operands = _comparable(frame, sign, x, y, *cells)
     if isinstance(operands, Cell):
         return [operands]
     return [frame.emit(ops.PY_COMPARE, of_type(BOOL), *operands, op=sign)]
+
+
+def _equal(a: object, b: object) -> bool:
+    """Whether two objects that exist while compiling are equal, in the words of their own `__eq__`."""
+    try:
+        return a is b or bool(a == b)
+    except Exception as error:
+        raise CompileError(f"{describe(a)} and {describe(b)} cannot be compared: {error}") from error
 
 
 def _comparable(frame: Frame, sign: str, x: Number, y: Number, a: Cell, b: Cell) -> tuple[Value, Value] | Cell:
@@ -224,6 +255,7 @@ def _compare_tuples(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
 
 
 def is_(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """`x is y` and `x is not y`, of None, bools, and what exists while compiling."""
     a, b = (cell.known for cell in cells)
     inverted = bool(op.attributes["inverted"])
     if NONE in (a.type, b.type):
@@ -236,10 +268,12 @@ def is_(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 
 
 def truth(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """What `if` and `while` ask of a value."""
     return [truth_of(frame, cells[0])]
 
 
 def truth_of(frame: Frame, cell: Cell) -> Cell:
+    """Whether a value is true in Python's sense, a bool."""
     known = cell.known
     match known.type:
         case _ if known.constant:

@@ -16,6 +16,7 @@ from cuda_device.ir.model import Op
 from cuda_device.passes import access, operators
 from cuda_device.passes.calls import call
 from cuda_device.passes.frame import MISSING, Cell, Frame
+from cuda_device.passes.remedies import CONSTRUCTS
 from cuda_device.types.known import constant
 
 Rule = Callable[[Frame, Op, Sequence[Cell]], Sequence[Cell]]
@@ -54,7 +55,8 @@ def _cell(frame: Frame, op: Op, _: Sequence[Cell]) -> Sequence[Cell]:
 
 
 def _unsupported(_: Frame, op: Op, __: Sequence[Cell]) -> Sequence[Cell]:
-    raise CompileError(f"{op.attributes['what']} is not supported in device code")
+    what = str(op.attributes["what"])
+    raise CompileError(f"{what} is not supported in device code", help=CONSTRUCTS.get(what, ""))
 
 
 def _call(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:

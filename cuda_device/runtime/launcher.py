@@ -286,8 +286,8 @@ class Compiled:
 def compile(f: Kernel | Func, /, *args: Any, target: str = "sm_90", output: str = "cubin", **options: Any) -> Compiled:
     """Compiles a kernel or function without a GPU or driver.
 
-    Each of `args` is an example value or a type (`float32`, `int`, `ArrayType(float32, 1)`, `tuple[int, float32]`). `target` is an
-    architecture from "sm_75" on; `output` is "ir", "llvm", "ptx", "cubin" or "ltoir". Raises `CompileError` for what cannot
+    Each of `args` is an example value or a type: `float32`, `int`, `ArrayType(float32, 1)`, `tuple[int, float32]`. `target` is
+    an architecture from "sm_75" on; `output` is "ir", "llvm", "ptx", "cubin" or "ltoir". Raises `CompileError` for what cannot
     be compiled, `ValueError` for an unknown target or output, `TypeError` for an unknown option.
     """
     from cuda_device import compiler
@@ -299,7 +299,7 @@ def compile(f: Kernel | Func, /, *args: Any, target: str = "sm_90", output: str 
         raise ValueError(f"output={output!r}: there are {', '.join(OUTPUTS)}")
     architecture = parse(target) if isinstance(target, str) else _not_a_target(target)
     settings = _options(options)
-    names, positional, constants = _parameters(f.underlying)
+    names, _, constants = _parameters(f.underlying)
     if len(args) > len(names) or len(args) < len(names) - len(f.underlying.__defaults__ or ()):
         raise TypeError(
             f"{f.underlying.__qualname__} takes {len(names)} arguments, not {len(args)}: {', '.join(names)}"

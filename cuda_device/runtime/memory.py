@@ -44,8 +44,8 @@ class HostMemory:
 class GpuMemory:
     """`nbytes` bytes of a GPU; `address` is 0 where there are none.
 
-    `used_elsewhere` is set when another library may use the memory on streams that we do not know: it is then freed after all work
-    of the device, instead of that of one stream.
+    `used_elsewhere` is set when another library may use the memory on streams that we do not know: it is then freed after all
+    work of the device, instead of that of one stream.
     """
 
     __slots__ = ("__weakref__", "_stream", "address", "nbytes", "used_elsewhere")

@@ -63,8 +63,10 @@ class Known:
         return hash(self._identity())
 
     def _identity(self) -> tuple[object, ...]:
-        """What is compared: 0.0 and -0.0, or 1 and True, are different constants; objects that only exist while
-        compiling are themselves and nothing else, whatever their `__eq__` says.
+        """What is compared.
+
+        0.0 and -0.0, or 1 and True, are different constants; objects that only exist while compiling are themselves and
+        nothing else, whatever their `__eq__` says.
         """
         value = self.value
         if isinstance(value, float):
@@ -95,10 +97,34 @@ class Known:
 
     def __str__(self) -> str:
         if isinstance(self.type, Static):
-            return getattr(self.value, "__name__", None) or repr(self.value)
+            return describe(self.value)
+        if isinstance(self.type, NoneType):
+            return "None"
         if isinstance(self.type, Number) and self.value is not UNKNOWN:
-            return f"{self.type} {self.value}"
-        return str(self.type)
+            return f"{self.type} {shorten(str(self.value), 24)}"
+        return shorten(str(self.type), 60)
+
+
+def shorten(text: str, width: int) -> str:
+    """The text, or its beginning and end if it is longer than `width`."""
+    return text if len(text) <= width else f"{text[: width * 2 // 3]}…{text[-width // 3 :]}"
+
+
+def describe(value: object) -> str:
+    """A Python object that has no form in device code, in a few words."""
+    kind = type(value)
+    if kind.__name__ == "ndarray":
+        return "a NumPy array of the host"
+    if isinstance(value, (list, dict, set, frozenset)):
+        return f"a {kind.__name__}"
+    if isinstance(value, (complex, str, bytes)):
+        return shorten(repr(value), 40)
+    if value is Ellipsis or isinstance(value, slice):
+        return "..." if value is Ellipsis else "a slice"
+    name = getattr(value, "__name__", None)
+    if isinstance(name, str):
+        return name
+    return f"{'an' if kind.__name__[:1].lower() in 'aeiou' else 'a'} object of the class {kind.__name__}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +157,7 @@ def constant(value: object, where: Location = NOWHERE) -> Known:
         case None:
             return Known(NONE, None, where=where)
         case tuple() if type(value) is tuple:
-            return tuple_of(tuple(constant(item, where) for item in value))
+            return replace(tuple_of(tuple(constant(item, where) for item in value)), where=where)
         case _:
             return Known(STATIC, value, where=where)
 

@@ -3,6 +3,7 @@
 The package's own `__init__` is passed over: what it needs may not be there.
 """
 
+import importlib
 import inspect
 import sys
 import types
@@ -13,7 +14,7 @@ package = types.ModuleType("cuda_device")
 package.__path__ = ["/repository/cuda_device"]
 sys.modules["cuda_device"] = package
 
-import test_decode
+test_decode = importlib.import_module("test_decode")
 
 passed = 0
 for name, test in list(vars(test_decode).items()):

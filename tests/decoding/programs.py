@@ -1,11 +1,11 @@
 """Functions that together use every construct, each with calls to make: natively and interpreted, results must agree.
 
-`PROGRAMS` lists (function, calls); a call is a tuple of positional arguments, deep-copied for each run, since functions may
-change them.
+`PROGRAMS` lists (function, calls); a call is a tuple of positional arguments, deep-copied for each run, since
+functions may change them.
 """
 
 # Odd Python is what this file is for; a linter has nothing to mend here.
-# ruff: noqa
+# ruff: noqa: B023, B905, C416, E731, F541, F821, F841, FURB136, FURB171, PLW1641, PLW2901, RUF012, RUF021, SIM108, SIM208, SIM210
 
 import copy
 import sys

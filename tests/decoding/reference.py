@@ -1,4 +1,4 @@
-"""A small interpreter of decoded instructions over ordinary Python objects: what the opcodes mean, written down as code.
+"""A small interpreter of decoded instructions over ordinary Python objects: what the opcodes mean, written as code.
 
     run(function, 1, 2) == function(1, 2)
 
@@ -261,6 +261,7 @@ class Frame:
             self.stack.pop()
             return True
         self.stack.append(item)
+        return False
 
     def JUMP(self, _):
         return True

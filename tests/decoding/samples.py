@@ -1,10 +1,10 @@
-"""Functions with what `decode` makes of them, in every version alike. (pytest rewrites `assert` in test files, not here.)
+"""Functions with what `decode` makes of them, in every version alike. (pytest rewrites `assert` in tests, not here.)
 
 `GOLDENS` lists (function, listing), `UNSUPPORTED` (function, construct).
 """
 
 # Odd Python is what this file is for; a linter has nothing to mend here.
-# ruff: noqa
+# ruff: noqa: C416, F821
 
 import types
 
@@ -15,10 +15,10 @@ def saxpy(a, x, y, out):
         out[i] = a * x[i] + y[i]
 
 
-SAXPY = """GLOBAL 'block' | ATTR 'x' | GLOBAL 'SIZE' | BINARY '*' | GLOBAL 'thread' | ATTR 'x' | BINARY '+' | STORE 'i' |
-LOAD 'i' | GLOBAL 'len' | LOAD 'out' | CALL 1 | COMPARE '<' | JUMP_IF_FALSE -> 28 | LOAD 'a' | LOAD 'x' | LOAD 'i' |
-SUBSCR | BINARY '*' | LOAD 'y' | LOAD 'i' | SUBSCR | BINARY '+' | LOAD 'out' | LOAD 'i' | STORE_SUBSCR |
-CONST None | RETURN | CONST None | RETURN"""
+SAXPY = """GLOBAL 'block' | ATTR 'x' | GLOBAL 'SIZE' | BINARY '*' | GLOBAL 'thread' | ATTR 'x' | BINARY '+' |
+STORE 'i' | LOAD 'i' | GLOBAL 'len' | LOAD 'out' | CALL 1 | COMPARE '<' | JUMP_IF_FALSE -> 28 | LOAD
+'a' | LOAD 'x' | LOAD 'i' | SUBSCR | BINARY '*' | LOAD 'y' | LOAD 'i' | SUBSCR | BINARY '+' | LOAD
+'out' | LOAD 'i' | STORE_SUBSCR | CONST None | RETURN | CONST None | RETURN"""
 
 
 def scale(x, n):
@@ -27,8 +27,8 @@ def scale(x, n):
     return x
 
 
-SCALE = """LOAD 'n' | CONST 0 | COMPARE '>' | JUMP_IF_FALSE -> 8 | LOAD 'x' | CONST 2 | BINARY '*' | RETURN | LOAD 'x' |
-RETURN"""
+SCALE = """LOAD 'n' | CONST 0 | COMPARE '>' | JUMP_IF_FALSE -> 8 | LOAD 'x' | CONST 2 | BINARY '*' | RETURN |
+LOAD 'x' | RETURN"""
 
 
 def calls(f, o, x):
@@ -38,9 +38,9 @@ def calls(f, o, x):
     return o.m(o.n(), scale=-x)
 
 
-CALLS = """LOAD 'f' | CALL 0 | POP | LOAD 'o' | ATTR 'm' | LOAD 'x' | LOAD 'f' | CONST 1 | CALL 1 | CALL 2 | POP | LOAD 'f' |
-LOAD 'x' | LOAD 'x' | CONST 2 | CALL_KW (3, ('k', 'j')) | POP | LOAD 'o' | ATTR 'm' | LOAD 'o' | ATTR 'n' | CALL 0 |
-LOAD 'x' | UNARY '-' | CALL_KW (2, ('scale',)) | RETURN"""
+CALLS = """LOAD 'f' | CALL 0 | POP | LOAD 'o' | ATTR 'm' | LOAD 'x' | LOAD 'f' | CONST 1 | CALL 1 | CALL 2 |
+POP | LOAD 'f' | LOAD 'x' | LOAD 'x' | CONST 2 | CALL_KW (3, ('k', 'j')) | POP | LOAD 'o' | ATTR 'm'
+| LOAD 'o' | ATTR 'n' | CALL 0 | LOAD 'x' | UNARY '-' | CALL_KW (2, ('scale',)) | RETURN"""
 
 
 def star_calls(f, xs, d):
@@ -48,8 +48,9 @@ def star_calls(f, xs, d):
     return f(1, *xs, k=2, **d)
 
 
-STAR_CALLS = """LOAD 'f' | LOAD 'xs' | CALL_EX False | POP | LOAD 'f' | CONST 1 | BUILD ('list', 1) | LOAD 'xs' | LIST_EXTEND 1 |
-LIST_TO_TUPLE | CONST 'k' | CONST 2 | BUILD ('map', 1) | LOAD 'd' | MAP_MERGE 1 | CALL_EX True | RETURN"""
+STAR_CALLS = """LOAD 'f' | LOAD 'xs' | CALL_EX False | POP | LOAD 'f' | CONST 1 | BUILD ('list', 1) | LOAD 'xs' |
+LIST_EXTEND 1 | LIST_TO_TUPLE | CONST 'k' | CONST 2 | BUILD ('map', 1) | LOAD 'd' | MAP_MERGE 1 |
+CALL_EX True | RETURN"""
 
 
 def loop(xs, n):
@@ -60,9 +61,10 @@ def loop(xs, n):
     return n
 
 
-LOOP = """GLOBAL 'range' | LOAD 'n' | CALL 1 | ITER | FOR_ITER -> 24 | STORE 'i' | LOAD 'xs' | LOAD 'i' | SUBSCR | CONST None |
-IS False | JUMP_IF_FALSE -> 13 | JUMP -> 4 | LOAD 'xs' | LOAD 'i' | COPY 2 | COPY 2 | SUBSCR | CONST 1 | BINARY '+=' |
-SWAP 3 | SWAP 2 | STORE_SUBSCR | JUMP -> 4 | LOAD 'n' | RETURN"""
+LOOP = """GLOBAL 'range' | LOAD 'n' | CALL 1 | ITER | FOR_ITER -> 24 | STORE 'i' | LOAD 'xs' | LOAD 'i' |
+SUBSCR | CONST None | IS False | JUMP_IF_FALSE -> 13 | JUMP -> 4 | LOAD 'xs' | LOAD 'i' | COPY 2 |
+COPY 2 | SUBSCR | CONST 1 | BINARY '+=' | SWAP 3 | SWAP 2 | STORE_SUBSCR | JUMP -> 4 | LOAD 'n' |
+RETURN"""
 
 
 def asserts(x):
@@ -71,8 +73,9 @@ def asserts(x):
     return x
 
 
-ASSERTS = """LOAD 'x' | JUMP_IF_TRUE -> 8 | CONST 'no ' | LOAD 'x' | CONST '>4' | FORMAT ('r', True) | BUILD ('string', 2) |
-ASSERT_FAIL True | LOAD 'x' | CONST 3 | COMPARE '<' | JUMP_IF_FALSE -> 13 | ASSERT_FAIL False | LOAD 'x' | RETURN"""
+ASSERTS = """LOAD 'x' | JUMP_IF_TRUE -> 8 | CONST 'no ' | LOAD 'x' | CONST '>4' | FORMAT ('r', True) | BUILD
+('string', 2) | ASSERT_FAIL True | LOAD 'x' | CONST 3 | COMPARE '<' | JUMP_IF_FALSE -> 13 |
+ASSERT_FAIL False | LOAD 'x' | RETURN"""
 
 
 def slices(x, n):
@@ -80,9 +83,9 @@ def slices(x, n):
     x[:4:2] = x[:3]
 
 
-SLICES = """LOAD 'x' | LOAD 'n' | CONST None | BUILD_SLICE 2 | SUBSCR | LOAD 'x' | CONST 1 | LOAD 'n' | BUILD_SLICE 2 |
-STORE_SUBSCR | LOAD 'x' | CONST None | CONST 3 | BUILD_SLICE 2 | SUBSCR | LOAD 'x' | CONST None | CONST 4 | CONST 2 |
-BUILD_SLICE 3 | STORE_SUBSCR | CONST None | RETURN"""
+SLICES = """LOAD 'x' | LOAD 'n' | CONST None | BUILD_SLICE 2 | SUBSCR | LOAD 'x' | CONST 1 | LOAD 'n' |
+BUILD_SLICE 2 | STORE_SUBSCR | LOAD 'x' | CONST None | CONST 3 | BUILD_SLICE 2 | SUBSCR | LOAD 'x' |
+CONST None | CONST 4 | CONST 2 | BUILD_SLICE 3 | STORE_SUBSCR | CONST None | RETURN"""
 
 
 def logic(a, b, c):
@@ -92,9 +95,9 @@ def logic(a, b, c):
 
 
 LOGIC = """LOAD 'a' | LOAD 'b' | SWAP 2 | COPY 2 | COMPARE '<' | JUMP_IF_FALSE -> 10 | LOAD 'c' | COMPARE '<' |
-JUMP_IF_TRUE -> 13 | JUMP -> 11 | POP | LOAD 'c' | JUMP_IF_TRUE -> 16 | LOAD 'a' | UNARY 'not' | RETURN |
-LOAD 'a' | LOAD 'b' | IS True | LOAD 'a' | LOAD 'c' | CONTAINS True | LOAD 'a' | COPY 1 | JUMP_IF_TRUE -> 27 | POP |
-LOAD 'b' | BUILD ('tuple', 3) | RETURN"""
+JUMP_IF_TRUE -> 13 | JUMP -> 11 | POP | LOAD 'c' | JUMP_IF_TRUE -> 16 | LOAD 'a' | UNARY 'not' |
+RETURN | LOAD 'a' | LOAD 'b' | IS True | LOAD 'a' | LOAD 'c' | CONTAINS True | LOAD 'a' | COPY 1 |
+JUMP_IF_TRUE -> 27 | POP | LOAD 'b' | BUILD ('tuple', 3) | RETURN"""
 
 
 def closure(x):
@@ -104,8 +107,9 @@ def closure(x):
     return inner(x)
 
 
-CLOSURE = """LOAD_CELL 'x' | BUILD ('tuple', 1) | BUILD ('tuple', 1) | CLOSURE 'x' | BUILD ('tuple', 1) | CONST inner |
-MAKE_FUNCTION ('defaults', 'closure') | STORE 'inner' | LOAD 'inner' | LOAD_CELL 'x' | CALL 1 | RETURN"""
+CLOSURE = """LOAD_CELL 'x' | BUILD ('tuple', 1) | BUILD ('tuple', 1) | CLOSURE 'x' | BUILD ('tuple', 1) | CONST
+inner | MAKE_FUNCTION ('defaults', 'closure') | STORE 'inner' | LOAD 'inner' | LOAD_CELL 'x' | CALL
+1 | RETURN"""
 
 GOLDENS = [
     (saxpy, SAXPY),

@@ -1,0 +1,235 @@
+"""What holds of the repository as a whole: which way imports point, what importing costs, that the tables are complete."""
+
+import ast
+import builtins
+import inspect
+import math
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import cuda_device
+from cuda_device.codegen import to_llvm
+from cuda_device.device import math as device_math
+from cuda_device.device import table
+from cuda_device.device.entities import DeviceValue
+from cuda_device.ir import ops
+from cuda_device.passes import lower, rules
+
+ROOT = pathlib.Path(__file__).parent.parent
+PACKAGE = ROOT / "cuda_device"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+# From below: a layer imports from itself and from the layers before it.
+LAYERS = (
+    "errors",
+    "types",
+    "ir",
+    "device",
+    "bytecode",
+    "passes",
+    "codegen",
+    "compiler",
+    "runtime",
+    "interop",
+    "__init__",
+)
+# The decoder, which alone knows how versions of CPython differ.
+DECODER = {f"bytecode/{name}.py" for name in ("decode", "raw", "rows", "versions")}
+MOST_LINES = 450
+MOST_IMPORT_SECONDS = 0.050
+
+
+def name_of(path: pathlib.Path) -> str:
+    return path.relative_to(PACKAGE).as_posix()
+
+
+@pytest.fixture(params=MODULES, ids=name_of)
+def module(request):
+    return request.param
+
+
+# Imports
+
+
+def imports_of(path: pathlib.Path):
+    """The cuda_device modules that a file imports, anywhere but under `if TYPE_CHECKING`: pairs of a line and a dotted name."""
+    package = ["cuda_device", *path.relative_to(PACKAGE).parent.parts]
+    pending: list[ast.AST] = [ast.parse(path.read_text())]
+    while pending:
+        match pending.pop():
+            case ast.If(test=ast.Name("TYPE_CHECKING") | ast.Attribute(attr="TYPE_CHECKING"), orelse=orelse):
+                pending += orelse
+            case ast.Import(names=names) as node:
+                yield from ((node.lineno, alias.name) for alias in names if alias.name.split(".")[0] == "cuda_device")
+            case ast.ImportFrom(module=source, names=names, level=level) as node:
+                base = (
+                    [*package[: len(package) - level + 1], *(source or "").split(".")] if level else source.split(".")
+                )
+                if base[0] == "cuda_device":
+                    yield from ((node.lineno, ".".join([*filter(None, base), alias.name])) for alias in names)
+            case node:
+                pending += ast.iter_child_nodes(node)
+
+
+def layer_of(dotted: str) -> str:
+    """The layer of a dotted name: `cuda_device.ir.ops.ADD` is of `ir`; a name that the package itself defines, of `__init__`."""
+    first = dotted.split(".")[1] if "." in dotted else "__init__"
+    return first if (PACKAGE / first).is_dir() or (PACKAGE / f"{first}.py").is_file() else "__init__"
+
+
+def test_imports_point_down(module):
+    layer = name_of(module).split("/")[0].removesuffix(".py")
+    assert layer in LAYERS, f"{layer} has no place among the layers"
+    for line, imported in imports_of(module):
+        assert LAYERS.index(layer_of(imported)) <= LAYERS.index(layer), (
+            f"{name_of(module)}:{line} imports {imported}, but {layer} is below {layer_of(imported)}"
+        )
+
+
+def test_the_rule_on_imports_sees_every_form():
+    file = PACKAGE / "ir" / "imagined.py"
+
+    class Imagined(type(file)):
+        def read_text(self):
+            return (
+                "from .. import compiler\nfrom . import ops\nfrom ..types.model import INT\nimport cuda_device.runtime.driver\n"
+                "def f():\n    from cuda_device import kernel\n    import numpy, cuda_device\n"
+                "if TYPE_CHECKING:\n    from ..runtime import driver\nelse:\n    from ..passes import infer\n"
+            )
+
+    found = {imported: layer_of(imported) for _, imported in imports_of(Imagined(file))}
+    assert found == {
+        "cuda_device.compiler": "compiler",
+        "cuda_device.ir.ops": "ir",
+        "cuda_device.types.model.INT": "types",
+        "cuda_device.runtime.driver": "runtime",
+        "cuda_device.kernel": "__init__",
+        "cuda_device": "__init__",
+        "cuda_device.passes.infer": "passes",
+    }
+
+
+def test_only_the_decoder_knows_versions_of_cpython(module):
+    if name_of(module) in DECODER:
+        return
+    for node in ast.walk(ast.parse(module.read_text())):
+        match node:
+            case ast.Import(names=names):
+                assert not {"dis", "opcode"} & {alias.name for alias in names}, f"line {node.lineno} imports dis"
+            case ast.ImportFrom(module="dis" | "opcode"):
+                pytest.fail(f"line {node.lineno} imports from {node.module}")
+            case ast.Attribute(attr="version_info" | "hexversion") | ast.ImportFrom(module="sys"):
+                pytest.fail(f"line {node.lineno} asks for the version of CPython")
+
+
+# Files
+
+
+def test_cuda_stays_a_namespace():
+    assert not (ROOT / "cuda" / "__init__.py").exists()
+    assert sorted(path.name for path in (ROOT / "cuda").glob("*.py")) == ["device.py"]
+
+
+def test_the_name_cuda_device_is_the_package():
+    script = "from cuda import device; import cuda.core, cuda.device, cuda_device; assert device is cuda_device is cuda.device"
+    subprocess.run([sys.executable, "-c", script], check=True, cwd=ROOT)
+
+
+def test_every_module_has_a_docstring_and_is_short(module):
+    text = module.read_text()
+    assert ast.get_docstring(ast.parse(text))
+    assert text.count("\n") <= MOST_LINES
+
+
+def test_what_runs_is_this_checkout():
+    installed = pathlib.Path(cuda_device.__file__).parent
+    old = [
+        path
+        for path in {name_of(module) for module in MODULES}
+        | {p.relative_to(installed).as_posix() for p in installed.rglob("*.py")}
+        if not ((PACKAGE / path).exists() and (installed / path).exists())
+        or (PACKAGE / path).read_bytes() != (installed / path).read_bytes()
+    ]
+    assert not old, f"{installed} is not this checkout: install it again. {sorted(old)}"
+
+
+def test_the_package_says_that_it_is_typed():
+    assert (pathlib.Path(cuda_device.__file__).parent / "py.typed").exists()
+
+
+# Importing
+
+
+def run(script: str) -> str:
+    return subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, cwd=ROOT).stdout
+
+
+def test_importing_loads_neither_the_compiler_nor_the_driver():
+    loaded = set(run("import sys, cuda_device; print(*sys.modules)").split())
+    assert "cuda_device" in loaded
+    assert not [
+        name for name in loaded if name.startswith(("llvmlite", "cuda.core", "cuda.bindings", "cuda.pathfinder"))
+    ]
+
+
+def test_importing_is_quick():
+    script = "import time, numpy; start = time.perf_counter(); import cuda_device; print(time.perf_counter() - start)"
+    assert min(float(run(script)) for _ in range(7)) <= MOST_IMPORT_SECONDS
+
+
+# Tables
+
+
+def names(rows):
+    return sorted(row.name for row in rows)
+
+
+def test_inference_has_a_rule_for_each_operation_of_python():
+    python = {row for row in ops.at(ops.Level.PYTHON) if ops.Effect.TERMINATES not in row.effects}
+    assert names({*rules.RULES, ops.PY_UNDEFINED}) == names(python)
+
+
+def test_lowering_has_a_rule_for_each_typed_operation():
+    assert names(lower.RULES) == names(ops.at(ops.Level.TYPED))
+
+
+def test_llvm_has_an_emitter_for_each_device_operation():
+    assert names(to_llvm.EMITTERS) == names(ops.at(ops.Level.DEVICE))
+
+
+@pytest.mark.parametrize("row", ops.ALL, ids=str)
+def test_each_operation_is_documented(row):
+    assert row.doc
+    assert ops.BY_NAME[row.name] is row
+    assert row.levels
+
+
+def test_tables_name_each_row_once():
+    for rows in (ops.ALL, table.ALL, device_math.FUNCTIONS):
+        assert len({row.name for row in rows}) == len(rows)
+
+
+@pytest.mark.parametrize("row", table.ALL, ids=lambda row: row.name)
+def test_each_device_entity_is_public_and_documented(row):
+    ours = [getattr(cuda_device, name) for name in cuda_device.__all__]
+    python = [*vars(math).values(), *vars(builtins).values(), *np.sctypeDict.values()]
+    assert any(row.entity is entity for entity in (*ours, *python))
+    assert inspect.getdoc(row.entity)
+    if isinstance(row.entity, DeviceValue):
+        assert row.is_value
+
+
+@pytest.mark.parametrize("function", device_math.FUNCTIONS, ids=lambda function: function.name)
+def test_each_math_function_exists_on_both_targets(function):
+    assert function.gpu
+    assert function.cpu
+    assert function.arity in (1, 2, 3)
+
+
+def test_every_public_name_is_there_and_documented():
+    for name in cuda_device.__all__:
+        assert inspect.getdoc(getattr(cuda_device, name)), name
