@@ -5,6 +5,7 @@ a Python bool, int or float; a Python float holds every float16, float32 and flo
 is 0. Nothing here uses the compiler's own tables.
 """
 
+import functools
 import math
 import struct
 from fractions import Fraction
@@ -70,21 +71,25 @@ def limits(name):
     return -(1 << (bits(name) - 1)), (1 << (bits(name) - 1)) - 1
 
 
+@functools.lru_cache(maxsize=None)
+def _format(name):
+    return np.dtype(name if name != "float" else "float32").type
+
+
 def round_to(name, exact):
-    """An exact number (int, float or Fraction), rounded once, to nearest even, to a float type."""
-    if isinstance(exact, float) and (not math.isfinite(exact) or exact == 0):
-        return exact
-    digits, least, greatest = {16: (11, -24, 15), 32: (24, -149, 127), 64: (53, -1074, 1023)}[bits(name)]
-    exact = Fraction(exact)
-    if exact == 0:
-        return 0.0
-    size = abs(exact)
-    exponent = size.numerator.bit_length() - size.denominator.bit_length()
-    if Fraction(2) ** exponent > size:
-        exponent -= 1
-    unit = max(exponent - digits + 1, least)
-    result = round(size / Fraction(2) ** unit) * Fraction(2) ** unit  # half to even
-    rounded = math.inf if result >= Fraction(2) ** (greatest + 1) else float(result)
+    """An exact int or float, rounded once, to nearest even, to a float type."""
+    if isinstance(exact, int) and abs(exact) > 1 << 53:
+        return _round_integer(name, exact)
+    with np.errstate(all="ignore"):
+        return float(_format(name)(exact))
+
+
+def _round_integer(name, exact):
+    digits = {16: 11, 32: 24, 64: 53}[bits(name)]
+    surplus = max(0, abs(exact).bit_length() - digits)
+    unit = 1 << surplus
+    rounded = float(round(Fraction(abs(exact), unit)) * unit)  # half to even
+    rounded = math.inf if rounded > np.finfo(_format(name)).max else rounded
     return rounded if exact > 0 else -rounded
 
 
@@ -93,7 +98,7 @@ def convert(name, value):
     if name == "bool":
         return bool(value)
     if is_float(name):
-        return round_to(name, value) if isinstance(value, float) else round_to(name, int(value))
+        return round_to(name, value if isinstance(value, float) else int(value))
     low, high = limits(name)
     if isinstance(value, float):
         if math.isnan(value):
@@ -166,6 +171,8 @@ def binary(op, a, x, b, y):
     assert type is not None, (op, a, b)
     if op in COMPARISONS:
         return compare(op, a, x, b, y)
+    if op == "**" and not is_float(type) and not 0 <= y <= limits(type)[1]:
+        return UNSPECIFIED
     if op in SHIFTS:
         return _shift(op, type, int(x), int(y))
     x, y = convert(type, x), convert(type, y)
@@ -178,8 +185,6 @@ def binary(op, a, x, b, y):
 
 def _integer(op, type, x, y):
     if y == 0 and op in ("//", "%"):
-        return UNSPECIFIED
-    if y < 0 and op == "**":
         return UNSPECIFIED
     exact = {
         "+": lambda: x + y, "-": lambda: x - y, "*": lambda: x * y, "//": lambda: x // y, "%": lambda: x % y,
@@ -214,12 +219,12 @@ def _shift(op, type, x, count):
 
 def _float(op, type, x, y):
     # One operation on doubles, rounded again to a narrower type, is as if rounded once for + - * / (Figueroa 1995).
-    with np.errstate(all="ignore"):
-        a, b = np.float64(x), np.float64(y)
-        if op in ("+", "-", "*", "/"):
-            return round_to(type, float({"+": a + b, "-": a - b, "*": a * b}[op] if op != "/" else a / b))
-        if op == "**":
-            return round_to(type, float(a**b))
+    if op in ("+", "-", "*"):
+        return round_to(type, {"+": x + y, "-": x - y, "*": x * y}[op])
+    if op in ("/", "**"):
+        with np.errstate(all="ignore"):
+            a, b = np.float64(x), np.float64(y)
+            return round_to(type, float(a / b if op == "/" else a**b))
     if op == "%":
         return _float_modulo(type, x, y)
     return _float_floor(type, x, y)
@@ -232,7 +237,7 @@ def _float_modulo(type, x, y):
     if remainder == 0:
         return math.copysign(0.0, y)
     if (remainder < 0) != (y < 0):
-        remainder = y if math.isinf(y) else round_to(type, Fraction(remainder) + Fraction(y))
+        remainder = y if math.isinf(y) else round_to(type, remainder + y)
     return remainder
 
 
@@ -246,8 +251,16 @@ def _float_floor(type, x, y):
     sign = math.copysign(1, x) * math.copysign(1, y)
     if math.isinf(y):
         return -1.0 if x and sign < 0 else math.copysign(0.0, sign)
-    quotient = Fraction(x) / Fraction(y)
-    return round_to(type, quotient.numerator // quotient.denominator) or math.copysign(0.0, sign)
+    # CPython's algorithm, which is not always the floor of the exact quotient; float16 computes in float32, as in NumPy.
+    wide = "float32" if type == "float16" else type
+    remainder = math.fmod(x, y)  # exact
+    quotient = round_to(wide, round_to(wide, x - remainder) / y)
+    if remainder and (remainder < 0) != (y < 0):
+        quotient = round_to(wide, quotient - 1)
+    if math.isfinite(quotient):
+        floor = math.floor(quotient)
+        quotient = float(floor + (quotient - floor > 0.5))
+    return round_to(type, quotient) or math.copysign(0.0, sign)
 
 
 def unary(op, a, x):

@@ -12,6 +12,7 @@ import pytest
 from fake_driver import MOST_BYTES, Result, installed
 
 from cuda_device.errors import LaunchError
+from cuda_device.runtime import dlpack
 from cuda_device.runtime.array_view import ArrayView, Device, c_strides, layout_of
 from cuda_device.runtime.device_array import DeviceArray, array, empty, zeros
 from cuda_device.runtime.streams import GpuStream, cpu_stream
@@ -247,6 +248,15 @@ def test_dlpack_requests_on_the_cpu():
         made.__dlpack__(dl_device=(2, 0))
     with pytest.raises(ValueError, match="pass None"):
         made.__dlpack__(stream=1)
+
+
+def test_a_copy_for_the_consumer_says_so(stream):
+    made = array([1, 2], stream=stream)
+    for copy_, flags in ((True, 2), (None, 0), (False, 0)):
+        capsule = made.__dlpack__(copy=copy_, max_version=(1, 0))
+        frame = dlpack.DLManagedTensorVersioned.from_address(dlpack._get_pointer(capsule, b"dltensor_versioned"))
+        assert frame.flags == flags
+        assert (frame.dl_tensor.data == view_of(made).data) == (not copy_)
 
 
 def test_pickles_and_copies():

@@ -233,6 +233,7 @@ def test_numpy_arrays_arrive_as_they_are(array, old):
     if array.flags.writeable or not old:
         same(dlpack.read(ByProtocol(array, old)), array)
     same(view_of(array), array)
+    assert (view_of(array).data == 0) == (array.size == 0)
     assert view_of(array).readonly == (not array.flags.writeable)
 
 

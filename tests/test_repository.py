@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import cuda_device
-from cuda_device.codegen import to_llvm
+from cuda_device.codegen import emitters
 from cuda_device.device import math as device_math
 from cuda_device.device import table
 from cuda_device.device.entities import DeviceValue
@@ -198,7 +198,7 @@ def test_lowering_has_a_rule_for_each_typed_operation():
 
 
 def test_llvm_has_an_emitter_for_each_device_operation():
-    assert names(to_llvm.EMITTERS) == names(ops.at(ops.Level.DEVICE))
+    assert names(emitters.EMITTERS) == names(ops.at(ops.Level.DEVICE))
 
 
 @pytest.mark.parametrize("row", ops.ALL, ids=str)

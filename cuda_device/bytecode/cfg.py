@@ -12,10 +12,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from cuda_device.bytecode.instructions import Instruction, Opcode
+from cuda_device.bytecode.instructions import TERMINATORS, Instruction, Opcode
 
 _CONDITIONAL = frozenset((Opcode.JUMP_IF_TRUE, Opcode.JUMP_IF_FALSE, Opcode.FOR_ITER))
-_FINAL = frozenset((Opcode.JUMP, Opcode.RETURN, Opcode.RAISE, Opcode.ASSERT_FAIL, Opcode.UNSUPPORTED))
 
 
 @dataclass(slots=True, eq=False)
@@ -53,7 +52,7 @@ def _cut(instructions: Sequence[Instruction]) -> dict[int, Span]:
     for index, instruction in enumerate(instructions):
         if instruction.target is not None:
             leaders.add(instruction.target)
-        if instruction.opcode in _CONDITIONAL or instruction.opcode in _FINAL:
+        if instruction.opcode in _CONDITIONAL or instruction.opcode in TERMINATORS:
             leaders.add(index + 1)
     leaders.discard(len(instructions))
     starts = sorted(leaders)
@@ -70,7 +69,7 @@ def _successors(last: Instruction, following: int) -> tuple[int, ...]:
     if last.opcode is Opcode.JUMP:
         assert last.target is not None
         return (last.target,)
-    return () if last.opcode in _FINAL else (following,)
+    return () if last.opcode in TERMINATORS else (following,)
 
 
 def _find_live(instructions: Sequence[Instruction], reached: dict[int, Span]) -> None:

@@ -20,6 +20,7 @@ from types import CodeType
 from cuda_device.bytecode.cfg import Span, spans
 from cuda_device.bytecode.decode import decode
 from cuda_device.bytecode.instructions import Instruction, Opcode
+from cuda_device.device.expressions import parameter_names
 from cuda_device.errors import CompileError, CompilerBug, Location
 from cuda_device.ir import ops
 from cuda_device.ir.builder import Builder
@@ -27,11 +28,6 @@ from cuda_device.ir.model import Block, Edge, Function, Op, Value
 from cuda_device.ir.ops import Level
 
 _VARARGS, _VARKEYWORDS, _GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x04, 0x08, 0x20, 0x80, 0x200
-
-
-def parameter_names(code: CodeType) -> tuple[str, ...]:
-    """The names of a function's parameters, keyword-only ones last."""
-    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
 def read(code: CodeType) -> Function:

@@ -198,7 +198,7 @@ ROWS = (
     _constructor(int, "int", INT),
     _constructor(float, "float", FLOAT),
     _constructor(bool, "bool", BOOL),
-    *(_constructor(row.scalar, f"numpy.{row.scalar.__name__}", row.number) for row in HOST_ROWS),
+    *(_constructor(row.scalar, "bool_" if row.number == BOOL else str(row.number), row.number) for row in HOST_ROWS),
     Intrinsic(abs, "abs", _infer_abs, _lower_abs, (1, 1), folds=True),
     _extreme(min, "min", "<"),
     _extreme(max, "max", ">"),

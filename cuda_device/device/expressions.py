@@ -5,7 +5,7 @@ def scale(x, factor: device.ConstExpr[int]): …
 
 from __future__ import annotations
 
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 
 
@@ -33,6 +33,19 @@ class ConstExpr:
 
     def __class_getitem__(cls, type: Any) -> Any:
         return _ConstExprOf(type)
+
+
+def parameter_names(code: CodeType) -> tuple[str, ...]:
+    """The names of a function's parameters, keyword-only ones last."""
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+
+def defaults_of(function: FunctionType) -> dict[str, object]:
+    """The default value of each parameter that has one."""
+    code = function.__code__
+    names = code.co_varnames[: code.co_argcount]
+    defaults = function.__defaults__ or ()
+    return dict(zip(names[len(names) - len(defaults) :], defaults, strict=True)) | (function.__kwdefaults__ or {})
 
 
 def const_parameters(function: FunctionType) -> frozenset[str]:

@@ -88,8 +88,9 @@ PY_NEXT = Opcode(
     _PT,
     1,
     3,
-    "One step of a `for`: iterator → is there an item, the item, the iterator after it. `step` is the range's, if known.",
-    ("step",),
+    "One step of a `for`: iterator → is there an item, the item, the iterator after it. `step` is the range's if it is known, "
+    "else `up` says whether it is positive for certain.",
+    ("step", "up"),
 )
 PY_UNSUPPORTED = Opcode("py.unsupported", P, 0, 0, "What device code cannot do: an error if it is reached.", ("what",))
 

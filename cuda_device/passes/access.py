@@ -217,13 +217,13 @@ def next_(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     assert isinstance(cell.known.type, RangeIterator) and cell.value is not None
     type = cell.known.type
     start, stop, step = cell.known.items
-    up = step.constant and isinstance(step.value, int) and step.value > 0
-    down = step.constant and not up and isinstance(stop.value, int) and stop.value >= -1
-    nonneg = start.nonneg and (up or down)
-    after = Known(type, items=(of_type(type.item, (start.nonneg and up) or nonneg), stop, step))
+    # A step that is never negative goes up: one of zero is an error.
+    down = step.constant and not step.nonneg and isinstance(stop.value, int) and stop.value >= -1
+    nonneg = start.nonneg and (step.nonneg or down)
+    after = Known(type, items=(of_type(type.item, nonneg), stop, step))
     results = [Value(BOOL), Value(type.item, nonneg=nonneg), Value(type)]
-    known_step = step.value if step.constant else None
-    frame.build.append(Op(ops.PY_NEXT, [cell.value], results, {"step": known_step}, [], op.location))
+    attributes: dict[str, object] = {"step": step.value} if step.constant else {"up": step.nonneg}
+    frame.build.append(Op(ops.PY_NEXT, [cell.value], results, attributes, [], op.location))
     return [
         Cell(of_type(BOOL), results[0]),
         Cell(of_type(type.item, nonneg), results[1]),

@@ -27,18 +27,29 @@ from cuda_device.types.model import NONE, Number, TupleIterator
 
 # Beyond so many instances a function is refused rather than compiled for ever.
 _INSTANCES = 20_000
+# After so many changes what is known of a block only becomes less.
+_PATIENCE = 8
+
+# An edge: the key of the instance that it leaves, and which of the terminator's successors it is.
+Way = tuple[tuple[int, ...], int]
 
 
 @dataclass(slots=True, eq=False)
 class Instance:
-    """A block for given positions of the tuple loops that it stands in; `states` tell what is known of its parameters."""
+    """A block for given positions of the tuple loops that it stands in.
+
+    `states` tell what is known of its parameters: the join of `arrivals`, of what each way brought last. `ways` are those
+    out of it.
+    """
 
     source: Block
     key: tuple[int, ...]
-    states: list[State]
+    states: list[State] = field(default_factory=list)
+    arrivals: dict[Way, list[State]] = field(default_factory=dict)
+    changes: int = 0
     block: Block = field(default_factory=Block)
     end: Op | None = None
-    ways: list[tuple[Instance, list[Cell | Pending]]] = field(default_factory=list)
+    ways: list[tuple[Instance, Way, list[Cell | Pending]]] = field(default_factory=list)
     returned: Cell | None = None
     frame: Frame | None = None
     error: CompileError | None = None
@@ -60,7 +71,7 @@ class Body:
     def run(self) -> Generator[None, None, tuple[Function, State]]:
         """Returns the typed function, and what is known of its result; yields whenever a callee has to be inferred first."""
         entry = self.python.blocks[0]
-        self.reach(entry, [Pending(known) for known in self.arguments])
+        self.reach(entry, [Pending(known) for known in self.arguments], ((), 0))
         while self.queue:
             key = heapq.heappop(self.queue)
             while self.queue and self.queue[0] == key:
@@ -70,7 +81,7 @@ class Body:
             except Waits:
                 heapq.heappush(self.queue, key)
                 yield
-        ordered = [self.instances[key] for key in sorted(self.instances)]
+        ordered = [self.instances[key] for key in sorted(self.instances) if self.instances[key].arrivals]
         for instance in ordered:
             if instance.error is not None:
                 raise instance.error
@@ -85,8 +96,8 @@ class Body:
         simplify(typed)
         return typed, result
 
-    def reach(self, source: Block, cells: Sequence[Cell | Pending]) -> Instance:
-        """The instance of `source` that `cells` lead to; it is visited again if they tell something new."""
+    def reach(self, source: Block, cells: Sequence[Cell | Pending], way: Way) -> Instance:
+        """The instance of `source` that `cells` lead to on `way`; it is visited again if they tell something new."""
         states = [cell.known if isinstance(cell, Cell) else cell.state for cell in cells]
         positions = [s.type.position for s in states if isinstance(s, Known) and isinstance(s.type, TupleIterator)]
         key = (self.rank[id(source)], *positions)
@@ -96,18 +107,33 @@ class Body:
                 raise CompileError(
                     "the function is too large once its loops over tuples are unrolled", self.python.location
                 )
-            instance = self.instances[key] = Instance(source, key, states)
-            heapq.heappush(self.queue, key)
-            return instance
-        joined = [join(old, new) for old, new in zip(instance.states, states, strict=True)]
-        if joined != instance.states:
-            instance.states = joined
-            heapq.heappush(self.queue, key)
+            instance = self.instances[key] = Instance(source, key)
+        instance.arrivals[way] = states
+        self.update(instance)
         return instance
+
+    def update(self, instance: Instance) -> None:
+        """Joins what arrives on all ways.
+
+        An earlier look that was wrong leaves no trace, but after many changes the old state is joined in, too: so this ends.
+        """
+        arrivals = [*instance.arrivals.values()]
+        if instance.changes > _PATIENCE:
+            arrivals.append(instance.states)
+        if not arrivals:
+            return
+        states = arrivals[0]
+        for other in arrivals[1:]:
+            states = [join(old, new) for old, new in zip(states, other, strict=True)]
+        if states != instance.states or not instance.changes:
+            instance.states = states
+            instance.changes += 1
+            heapq.heappush(self.queue, instance.key)
 
     def visit(self, instance: Instance) -> None:
         """Runs an instance's operations; an error is kept until it is certain."""
         frame = Frame(self.program, self.source)
+        before = {way: target for target, way, _ in instance.ways}
         instance.frame, instance.block = frame, frame.build.block
         instance.end, instance.ways, instance.returned, instance.error = None, [], None, None
         cells: dict[Value, Cell | Pending] = {}
@@ -123,6 +149,10 @@ class Body:
             if error.location is NOWHERE:
                 error.location = frame.location
             instance.error = error
+        for way, target in before.items():
+            if all(target is not now for now, same, _ in instance.ways if same == way):
+                target.arrivals.pop(way, None)
+                self.update(target)
 
     def parameter(self, block: Block, param: Value, state: State) -> Cell | Pending:
         """The cell of a block's parameter; only what is left for run time becomes one of the typed block."""
@@ -163,7 +193,8 @@ class Body:
                 instance.end.operands = [condition.value]
         for edge in edges:
             arguments = [cells[value] for value in edge.arguments]
-            instance.ways.append((self.reach(edge.block, arguments), arguments))
+            way = (instance.key, op.successors.index(edge))
+            instance.ways.append((self.reach(edge.block, arguments, way), way, arguments))
 
     def result(self, ordered: list[Instance]) -> State:
         """What all returns have in common."""
@@ -201,7 +232,7 @@ class Body:
         if end.code is ops.RETURN and isinstance(result, Known) and not is_static(result):
             assert instance.returned is not None
             end.operands = [frame.materialise(instance.returned, result.type)]
-        for target, cells in instance.ways:
+        for target, _, cells in instance.ways:
             arguments = []
             for cell, state in zip(cells, target.states, strict=True):
                 if isinstance(state, Known) and not is_static(state):

@@ -7,7 +7,7 @@ from types import FunctionType
 
 import numpy as np
 
-from cuda_device.bytecode.to_ir import parameter_names
+from cuda_device.device.expressions import defaults_of, parameter_names
 from cuda_device.device.rows import Intrinsic
 from cuda_device.device.table import find
 from cuda_device.errors import CompileError
@@ -72,11 +72,3 @@ def bind(frame: Frame, function: FunctionType, positional: Sequence[Cell], named
     if missing:
         raise CompileError(f"{shown} lacks an argument for {', '.join(map(repr, missing))}", help=usage)
     return [bound[name] if name in bound else frame.literal(defaults[name]) for name in names]
-
-
-def defaults_of(function: FunctionType) -> dict[str, object]:
-    """The default value of each parameter that has one."""
-    code = function.__code__
-    names = code.co_varnames[: code.co_argcount]
-    defaults = function.__defaults__ or ()
-    return dict(zip(names[len(names) - len(defaults) :], defaults, strict=True)) | (function.__kwdefaults__ or {})

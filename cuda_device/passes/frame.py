@@ -207,7 +207,8 @@ def settle(pending: Pending | Cell, what: str) -> Cell:
             raise CompileError(f"the variable {name or what!r} is used before it has a value")
         case Conflict(first, second):
             places = "".join(f"; it is {k} from line {k.where.line}" for k in (first, second) if k.where.line > 0)
+            name = f"the variable {what!r}" if what else "the value"
             raise CompileError(
-                f"the variable {what!r} is {first} on one way here and {second} on another{places}",
+                f"{name} is {first} on one way here and {second} on another{places}",
                 help="give it one type on every way, or two names",
             )

@@ -25,8 +25,7 @@ from types import BuiltinFunctionType, CodeType, FunctionType
 
 import numpy as np
 
-from cuda_device.bytecode.to_ir import parameter_names
-from cuda_device.device.expressions import const_parameters
+from cuda_device.device.expressions import const_parameters, parameter_names
 from cuda_device.device.functions import Func, Kernel
 from cuda_device.device.rows import constant_of
 from cuda_device.errors import Call, CompileError, Location

@@ -10,6 +10,7 @@ and blocks; Python's operators become sequences of machine operations; rows of t
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable
 
 from cuda_device.device import math as device_math
@@ -23,7 +24,7 @@ from cuda_device.ir.ops import Effect, Level
 from cuda_device.passes.simplify import simplify
 from cuda_device.types.known import of_type
 from cuda_device.types.layout import leaves
-from cuda_device.types.model import BOOL, Array, Kind, Number, RangeIterator, Tuple
+from cuda_device.types.model import BOOL, INDEX, Array, Kind, Number, RangeIterator, Tuple
 
 Rule = Callable[["_Lowerer", Op], None]
 
@@ -221,30 +222,33 @@ def _iter(lowerer: _Lowerer, op: Op) -> None:
 def _next(lowerer: _Lowerer, op: Op) -> None:
     """One step of a range.
 
-    A step of 1 or -1 gives LLVM's canonical loop. Any other might step over the end of the type, so the iterator that
-    has too little left to step stands at its end instead.
+    A step of 1 or -1 gives LLVM's canonical loop, and so does a step up of an index, whose sums have room. Any other might
+    step over the end of the type: where too little is left to step, the iterator goes to its stop instead.
     """
     build = lowerer.build
     iterator = lowerer.trees[op.operands[0]]
-    assert isinstance(iterator, tuple) and isinstance(op.operands[0].type, RangeIterator)
+    type = op.operands[0].type
+    assert isinstance(iterator, tuple) and isinstance(type, RangeIterator)
     item, stop, step = iterator
     assert isinstance(item, Value) and isinstance(stop, Value) and isinstance(step, Value)
-    known = op.attributes["step"]
-    more = _has_more(build, item, stop, step, known)
-    if known == 1:
-        after = build.sum(ops.ADD, item, build.number(_number(item), 1), exact=True)
-    elif known == -1:
-        after = _down(build, item)
-    else:
-        after = _step(build, item, stop, step, known)
-    trees: tuple[Tree, ...] = (more, item, (after, stop, step))
+    known = op.attributes.get("step")
+    if isinstance(known, int):
+        step = build.number(type.item, known)
+    up = bool(op.attributes.get("up")) or (isinstance(known, int) and known > 0) or not type.item.signed
+    direction = Direction.UP if up else Direction.DOWN if isinstance(known, int) else Direction.EITHER
+    exact = known == 1 or (known == -1 and type.item.signed) or (up and type.item == INDEX)
+    after = build.sum(ops.ADD, item, step, exact=True) if exact else _step(build, item, stop, step, direction)
+    trees: tuple[Tree, ...] = (_has_more(build, item, stop, step, direction), item, (after, stop, iterator[2]))
     lowerer.trees.update(zip(op.results, trees, strict=True))
     item.nonneg |= op.results[1].nonneg
 
 
-def _down(build: Lowering, item: Value) -> Value:
-    """The item before. Below zero an unsigned range ends by wrapping, so it is not exact."""
-    return build.sum(ops.SUB, item, build.number(_number(item), 1), exact=_number(item).signed)
+class Direction(enum.Enum):
+    """Where a range goes, as far as is known."""
+
+    UP = enum.auto()
+    DOWN = enum.auto()
+    EITHER = enum.auto()
 
 
 def _number(value: Value) -> Number:
@@ -253,23 +257,21 @@ def _number(value: Value) -> Number:
 
 
 def _by_direction(
-    build: Lowering, step: Value, known: object, up: Callable[[], Value], down: Callable[[], Value]
+    build: Lowering, step: Value, direction: Direction, up: Callable[[], Value], down: Callable[[], Value]
 ) -> Value:
     """`up()` for a positive step, `down()` for a negative one; a step that only run time knows selects."""
-    if not _number(step).signed or (isinstance(known, int) and known > 0):
-        return up()
-    if isinstance(known, int):
-        return down()
+    if direction is not Direction.EITHER:
+        return up() if direction is Direction.UP else down()
     return build.select(build.compare(">", step, build.number(_number(step), 0)), up(), down())
 
 
-def _has_more(build: Lowering, item: Value, stop: Value, step: Value, known: object) -> Value:
+def _has_more(build: Lowering, item: Value, stop: Value, step: Value, direction: Direction) -> Value:
     return _by_direction(
-        build, step, known, lambda: build.compare("<", item, stop), lambda: build.compare(">", item, stop)
+        build, step, direction, lambda: build.compare("<", item, stop), lambda: build.compare(">", item, stop)
     )
 
 
-def _step(build: Lowering, item: Value, stop: Value, step: Value, known: object) -> Value:
+def _step(build: Lowering, item: Value, stop: Value, step: Value, direction: Direction) -> Value:
     """item + step, or stop where that would pass it: distances are unsigned, so nothing overflows."""
     unsigned = Number(Kind.UINT, _number(item).bits)
 
@@ -277,12 +279,10 @@ def _step(build: Lowering, item: Value, stop: Value, step: Value, known: object)
         distance = build.sum(ops.SUB, build.convert(end, unsigned), build.convert(start, unsigned))
         return build.compare(">", distance, build.convert(stride, unsigned))
 
-    if isinstance(known, int):
-        step = build.number(_number(step), known)
     room = _by_direction(
         build,
         step,
-        known,
+        direction,
         lambda: left(stop, item, step),
         lambda: left(item, stop, build.sum(ops.SUB, build.number(_number(step), 0), step)),
     )

@@ -320,8 +320,7 @@ def ordinal_of(address: int) -> int | None:
     """The device whose memory `address` is in; None if the driver does not know the address."""
     ensure_context()
     api = bindings()
-    which = api.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
-    status, value = api.cuPointerGetAttribute(which, address)
+    status, value = api.cuPointerGetAttribute(api.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address)
     return int(value) if status == _SUCCESS else None
 
 

@@ -15,9 +15,8 @@ from dataclasses import dataclass, field
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from cuda_device.bytecode.to_ir import parameter_names
 from cuda_device.codegen.architectures import Architecture, of_capability, parse
-from cuda_device.device.expressions import const_parameters
+from cuda_device.device.expressions import const_parameters, defaults_of, parameter_names
 from cuda_device.device.functions import Func, Kernel
 from cuda_device.errors import CompileError, Error, LaunchError
 from cuda_device.runtime import driver
@@ -144,8 +143,6 @@ def _arguments(
 def _bind(
     function: FunctionType, names: Sequence[str], positional: int, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> list[Any]:
-    from cuda_device.passes.calls import defaults_of
-
     shown = function.__qualname__
     if len(args) > positional:
         raise LaunchError(f"{shown} takes {positional} arguments, not {len(args)}")
@@ -304,8 +301,6 @@ def compile(f: Kernel | Func, /, *args: Any, target: str = "sm_90", output: str 
         raise TypeError(
             f"{f.underlying.__qualname__} takes {len(names)} arguments, not {len(args)}: {', '.join(names)}"
         )
-    from cuda_device.passes.calls import defaults_of
-
     defaults = defaults_of(f.underlying)
     values = [*args, *(defaults[name] for name in names[len(args) :])]
     known = tuple(_example(v, n, n in constants) for n, v in zip(names, values, strict=True))

@@ -114,9 +114,9 @@ def _free_the_unfreed() -> None:
 
 
 def download(view: ArrayView, stream: int) -> np.ndarray[Any, Any]:
-    """A copy of a GPU array in host memory, in C order, after the work of `stream`; the array's context has to be current.
+    """A copy of a GPU array in host memory, after the work of `stream`; the array's context has to be current.
 
-    A strided array comes with the gaps between its elements, which are then left out.
+    A strided array comes with the gaps between its elements, and has the same strides here.
     """
     dtype = dtype_of_element(view.element)
     if view.size == 0:
@@ -125,5 +125,4 @@ def download(view: ArrayView, stream: int) -> np.ndarray[Any, Any]:
     span = np.empty(high - low, np.uint8)
     driver.copy(span.ctypes.data, low, high - low, stream)
     driver.synchronize_stream(stream)
-    elements: np.ndarray[Any, Any] = np.ndarray(view.shape, dtype, span, view.data - low, view.strides)
-    return elements.copy(order="C")
+    return np.ndarray(view.shape, dtype, span, view.data - low, view.strides)

@@ -123,7 +123,7 @@ def describe(value: object) -> str:
         return "..." if value is Ellipsis else "a slice"
     name = getattr(value, "__name__", None)
     if isinstance(name, str):
-        return name
+        return f"the type {name}" if isinstance(value, type) else name
     return f"{'an' if kind.__name__[:1].lower() in 'aeiou' else 'a'} object of the class {kind.__name__}"
 
 

@@ -1,0 +1,653 @@
+"""Arithmetic of numbers: every operator with every pair of types gives the type and the values that `reference` gives."""
+
+import functools
+import itertools
+import math
+import re
+
+import numpy as np
+import pytest
+import reference as ref
+
+import cuda_device as device
+
+# The bound for float ** float in units in the last place: CUDA states 4 for powf, 2 for pow; float16 computes in float32.
+POWER_ULPS = {"float16": 1, "float32": 4, "float": 4, "float64": 2}
+
+PAIRS = list(itertools.product(ref.NUMBERS, repeat=2))
+
+
+# Operands of each type: arrays hold fixed-format numbers, so builtin ones are made in the kernel
+
+
+@device.func
+def as_stored(value, nothing):
+    return value
+
+
+@device.func
+def as_int(value, nothing):
+    return int(value)
+
+
+@device.func
+def as_float(value, nothing):
+    return float(value)
+
+
+@device.func
+def as_index(value, nothing):
+    high = len(nothing) + int(value >> 32)  # the length of an array is an index
+    return (high * 65536 + int((value >> 16) & 0xFFFF)) * 65536 + int(value & 0xFFFF)
+
+
+MAKERS = {"int": as_int, "float": as_float, "index": as_index}
+
+
+def maker(name):
+    """The function that makes a number of a type of an array's element."""
+    return MAKERS.get(name, as_stored)
+
+
+def example(name):
+    """What `compile` takes for an argument of a type (an index is the length of an array), and the function that gets it."""
+    if name == "index":
+        return device.ArrayType(device.int8, 1), len
+    return {"bool": bool, "int": int, "float": float}.get(name) or getattr(device, name), _itself
+
+
+def _itself(value):
+    return value
+
+
+def result_types(function, *arguments):
+    """The types that a function returns in a tuple, as our IR writes them."""
+    text = str(device.compile(function, *arguments, output="ir"))
+    result = re.search(r" -> (.*) typed", text).group(1)
+    return re.fullmatch(r"tuple<(.*)>", result).group(1).split(", ")
+
+
+# Kernels, one for each group of operators that are legal together
+
+
+def arithmetic(make_a, make_b):
+    @device.kernel
+    def kernel(a, b, nothing, sums, differences, products, quotients, floors, remainders, powers):
+        i = device.tid(1)
+        if i < len(a):
+            x, y = make_a(a[i], nothing), make_b(b[i], nothing)
+            sums[i] = x + y
+            differences[i] = x - y
+            products[i] = x * y
+            quotients[i] = x / y
+            floors[i] = x // y
+            remainders[i] = x % y
+            powers[i] = x**y
+
+    return kernel
+
+
+def bitwise(make_a, make_b):
+    @device.kernel
+    def kernel(a, b, nothing, ands, ors, xors):
+        i = device.tid(1)
+        if i < len(a):
+            x, y = make_a(a[i], nothing), make_b(b[i], nothing)
+            ands[i] = x & y
+            ors[i] = x | y
+            xors[i] = x ^ y
+
+    return kernel
+
+
+def shifts(make_a, make_b):
+    @device.kernel
+    def kernel(a, b, nothing, lefts, rights):
+        i = device.tid(1)
+        if i < len(a):
+            x, y = make_a(a[i], nothing), make_b(b[i], nothing)
+            lefts[i] = x << y
+            rights[i] = x >> y
+
+    return kernel
+
+
+def in_place(make_a, make_b):
+    @device.kernel
+    def kernel(a, b, nothing, sums, differences, products):
+        i = device.tid(1)
+        if i < len(a):
+            x = y = z = make_a(a[i], nothing)
+            x += make_b(b[i], nothing)
+            y -= make_b(b[i], nothing)
+            z *= make_b(b[i], nothing)
+            sums[i], differences[i], products[i] = x, y, z
+
+    return kernel
+
+
+GROUPS = {
+    "arithmetic": (arithmetic, ref.ARITHMETIC),
+    "bitwise": (bitwise, ref.BITWISE),
+    "shifts": (shifts, ref.SHIFTS),
+    "in_place": (in_place, ("+", "-", "*")),
+}
+
+
+@functools.lru_cache(maxsize=None)
+def operands(a, b):
+    """Arrays of all pairs of edge values of two types, and the pairs."""
+    pairs = list(itertools.product(ref.edges(a), ref.edges(b)))
+    return np.array([x for x, _ in pairs], ref.storage(a)), np.array([y for _, y in pairs], ref.storage(b)), pairs
+
+
+@functools.lru_cache(maxsize=None)
+def expected(op, a, b):
+    """The results for all pairs of `operands`."""
+    return [ref.binary(op, a, x, b, y) for x, y in operands(a, b)[2]]
+
+
+def mismatches(op, a, b, got, results):
+    """What to show of the results that are not as expected."""
+    type = ref.result_type(op, a, b)
+    wrong = []
+    for (x, y), value, right in zip(operands(a, b)[2], got.tolist(), results, strict=True):
+        if right is ref.UNSPECIFIED or ref.same(type, value, right):
+            continue
+        if op == "**" and ref.is_float(type) and ref.ulps(type, value, right) <= POWER_ULPS[type]:
+            continue
+        wrong.append(f"{a} {x!r} {op} {b} {y!r} is {value!r}, should be {right!r}")
+    return wrong
+
+
+@pytest.mark.parametrize("a", ref.NUMBERS)
+@pytest.mark.parametrize("group", ["arithmetic", "bitwise", "shifts"])
+def test_values_of_every_operator_and_pair_of_types(stream, group, a):
+    factory, operators = GROUPS[group]
+    nothing = stream.array(np.zeros(0, np.int8))
+    wrong = []
+    for b in ref.NUMBERS:
+        types = [ref.result_type(op, a, b) for op in operators]
+        if None in types:
+            continue
+        left, right, pairs = operands(a, b)
+        outputs = [stream.empty(len(pairs), ref.storage(type)) for type in types]
+        kernel = factory(maker(a), maker(b))
+        arguments = stream.array(left), stream.array(right), nothing
+        stream.launch(kernel, *arguments, *outputs, grid=-(-len(pairs) // 256), block=256)
+        for op, output in zip(operators, outputs, strict=True):
+            wrong += mismatches(op, a, b, stream.numpy(output), expected(op, a, b))[:5]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("a", ["bool", "int", "index", "float", "uint8", "int16", "uint32", "int64", "float16", "float64"])
+def test_assignment_with_an_operator_gives_what_the_operator_gives(stream, a):
+    nothing = stream.array(np.zeros(0, np.int8))
+    wrong = []
+    for b in ("bool", "int", "float", "int8", "uint16", "int64", "float32"):
+        left, right, pairs = operands(a, b)
+        outputs = [stream.empty(len(pairs), ref.storage(ref.promote(a, b))) for _ in range(3)]
+        kernel = in_place(maker(a), maker(b))
+        stream.launch(kernel, stream.array(left), stream.array(right), nothing, *outputs, grid=-(-len(pairs) // 64), block=64)
+        for op, output in zip("+-*", outputs, strict=True):
+            wrong += mismatches(op, a, b, stream.numpy(output), expected(op, a, b))[:5]
+    assert not wrong, "\n".join(wrong)
+
+
+# Types
+
+
+def arithmetic_types(of_a, of_b):
+    @device.func
+    def function(a, b):
+        x, y = of_a(a), of_b(b)
+        return x + y, x - y, x * y, x / y, x // y, x % y, x**y
+
+    return function
+
+
+def bitwise_types(of_a, of_b):
+    @device.func
+    def function(a, b):
+        x, y = of_a(a), of_b(b)
+        return x & y, x | y, x ^ y
+
+    return function
+
+
+def shift_types(of_a, of_b):
+    @device.func
+    def function(a, b):
+        x, y = of_a(a), of_b(b)
+        return x << y, x >> y
+
+    return function
+
+
+@pytest.mark.parametrize("a", ref.NUMBERS)
+@pytest.mark.parametrize(
+    "factory, operators",
+    [(arithmetic_types, ref.ARITHMETIC), (bitwise_types, ref.BITWISE), (shift_types, ref.SHIFTS)],
+    ids=["arithmetic", "bitwise", "shifts"],
+)
+def test_types_of_every_operator_and_pair_of_types(factory, operators, a):
+    wrong = []
+    for b in ref.NUMBERS:
+        types = [ref.result_type(op, a, b) for op in operators]
+        if None in types:
+            continue
+        (left, of_a), (right, of_b) = example(a), example(b)
+        got = result_types(factory(of_a, of_b), left, right)
+        wrong += [f"{a} {op} {b} is {g}, should be {t}" for op, g, t in zip(operators, got, types, strict=True) if g != t]
+    assert not wrong, "\n".join(wrong)
+
+
+ONE_OPERATOR = {
+    "+": lambda x, y: x + y,
+    "-": lambda x, y: x - y,
+    "*": lambda x, y: x * y,
+    "/": lambda x, y: x / y,
+    "//": lambda x, y: x // y,
+    "%": lambda x, y: x % y,
+    "**": lambda x, y: x**y,
+    "<<": lambda x, y: x << y,
+    ">>": lambda x, y: x >> y,
+    "&": lambda x, y: x & y,
+    "|": lambda x, y: x | y,
+    "^": lambda x, y: x ^ y,
+}
+
+
+def applied(apply, of_a, of_b):
+    @device.func
+    def function(x, y):
+        return apply(of_a(x), of_b(y))
+
+    return function
+
+
+@pytest.mark.parametrize("op", ONE_OPERATOR)
+def test_what_has_no_type_is_refused(op):
+    apply, refused = ONE_OPERATOR[op], 0
+    for a, b in PAIRS:
+        if ref.result_type(op, a, b) is not None:
+            continue
+        (left, of_a), (right, of_b) = example(a), example(b)
+
+        with pytest.raises(device.CompileError) as caught:
+            device.compile(applied(apply, of_a, of_b), left, right, output="ir")
+        assert op in caught.value.reason, (a, b)
+        if not (ref.is_float(a) or ref.is_float(b)):
+            assert "uint64" in caught.value.reason and "int64" in caught.value.help, (a, b)
+        refused += 1
+    # uint64 beside four signed types, either way round; or floats, of which there are four, beside anything.
+    assert refused == {True: 8, False: 15 * 15 - 11 * 11 + (0 if op in ref.SHIFTS else 8)}[op in ref.ARITHMETIC]
+
+
+# Unary operators, and the functions that work on numbers
+
+
+def unary(make):
+    @device.kernel
+    def kernel(a, nothing, negatives, positives, negations):
+        i = device.tid(1)
+        if i < len(a):
+            x = make(a[i], nothing)
+            negatives[i] = -x
+            positives[i] = +x
+            negations[i] = not x
+
+    return kernel
+
+
+def inverted(make):
+    @device.kernel
+    def kernel(a, nothing, inversions):
+        i = device.tid(1)
+        if i < len(a):
+            inversions[i] = ~make(a[i], nothing)
+
+    return kernel
+
+
+@pytest.mark.parametrize("a", ref.NUMBERS)
+def test_unary_operators(stream, a):
+    values = ref.edges(a)
+    nothing, array = stream.array(np.zeros(0, np.int8)), stream.array(np.array(values, ref.storage(a)))
+    operators = ["-", "+", "not"]
+    outputs = [stream.empty(len(values), ref.storage(ref.unary_type(op, a))) for op in operators]
+    stream.launch(unary(maker(a)), array, nothing, *outputs, grid=1, block=64)
+    if not ref.is_float(a):
+        operators.append("~")
+        outputs.append(stream.empty(len(values), ref.storage(ref.unary_type("~", a))))
+        stream.launch(inverted(maker(a)), array, nothing, outputs[-1], grid=1, block=64)
+    wrong = []
+    for op, output in zip(operators, outputs, strict=True):
+        for value, got in zip(values, stream.numpy(output).tolist(), strict=True):
+            right = ref.unary(op, a, value)
+            if right is not ref.UNSPECIFIED and not ref.same(ref.unary_type(op, a), got, right):
+                wrong.append(f"{op} {a} {value!r} is {got!r}, should be {right!r}")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("a", ref.NUMBERS)
+def test_types_of_unary_operators(a):
+    argument, of_a = example(a)
+
+    @device.func
+    def function(x):
+        return -of_a(x), +of_a(x), not of_a(x), abs(of_a(x))
+
+    common = ref.unary_type("-", a)
+    assert result_types(function, argument) == [common, common, "bool", common]
+
+    @device.func
+    def inverts(x):
+        return ~of_a(x), 0
+
+    if ref.is_float(a):
+        with pytest.raises(device.CompileError, match="~ takes an integer"):
+            device.compile(inverts, argument, output="ir")
+    else:
+        assert result_types(inverts, argument) == [common, "int"]
+
+
+def extremes(make_a, make_b):
+    @device.kernel
+    def kernel(a, b, nothing, least, greatest, least_of_three, sizes):
+        i = device.tid(1)
+        if i < len(a):
+            x, y = make_a(a[i], nothing), make_b(b[i], nothing)
+            least[i] = min(x, y)
+            greatest[i] = max(x, y)
+            least_of_three[i] = min(y, x, y)
+            sizes[i] = abs(x)
+
+    return kernel
+
+
+@pytest.mark.parametrize("a", ref.NUMBERS)
+def test_min_max_and_abs_are_pythons(stream, a):
+    nothing = stream.array(np.zeros(0, np.int8))
+    wrong = []
+    for b in ref.NUMBERS:
+        type = "bool" if a == b == "bool" else ref.promote(a, b)
+        if type is None:
+            continue
+        left, right, pairs = operands(a, b)
+        outputs = [stream.empty(len(pairs), ref.storage(type)) for _ in range(3)]
+        outputs.append(stream.empty(len(pairs), ref.storage(ref.unary_type("-", a))))
+        kernel = extremes(maker(a), maker(b))
+        stream.launch(kernel, stream.array(left), stream.array(right), nothing, *outputs, grid=-(-len(pairs) // 64), block=64)
+        results = [stream.numpy(output).tolist() for output in outputs]
+        for n, (x, y) in enumerate(pairs):
+            if abs(x) > 2**31 - 1 and a == "int" or abs(x) > 2**63 - 1 and a == "index":
+                continue
+            sizes = abs(x) if ref.is_float(a) else ref.convert(ref.unary_type("-", a), abs(x))
+            x, y = ref.convert(type, x), ref.convert(type, y)
+            right = [min(x, y), max(x, y), min(y, x, y), sizes]
+            types = [type] * 3 + [ref.unary_type("-", a)]
+            for what, t, values, r in zip(("min", "max", "min of three", "abs"), types, results, right, strict=True):
+                if not ref.same(t, values[n], r):
+                    wrong.append(f"{what} of {a} {x!r}, {b} {y!r} is {values[n]!r}, should be {r!r}")
+    assert not wrong, "\n".join(wrong[:20])
+
+
+@device.kernel
+def divmods(a, b, floors, remainders):
+    i = device.tid(1)
+    if i < len(a):
+        floors[i], remainders[i] = divmod(a[i], b[i])
+
+
+@pytest.mark.parametrize("a, b", [(t, t) for t in ref.FIXED] + [("int8", "uint8"), ("uint32", "int16"), ("int32", "float64")])
+def test_divmod(stream, a, b):
+    left, right, pairs = operands(a, b)
+    type = ref.promote(a, b)
+    outputs = [stream.empty(len(pairs), type) for _ in range(2)]
+    stream.launch(divmods, stream.array(left), stream.array(right), *outputs, grid=-(-len(pairs) // 64), block=64)
+    wrong = []
+    for op, output in zip(("//", "%"), outputs, strict=True):
+        wrong += mismatches(op, a, b, stream.numpy(output), expected(op, a, b))
+    assert not wrong, "\n".join(wrong[:20])
+
+
+@device.kernel
+def rounds(x, out):
+    i = device.tid(1)
+    if i < len(x):
+        out[i] = round(x[i])
+
+
+@pytest.mark.parametrize("name", ref.FLOATS)
+def test_round_is_half_even(stream, name):
+    values = [n + f for n in range(-6, 7) for f in (0.0, 0.25, 0.5, 0.75)] + [2047.5, 1024.5, -0.0, 0.49975586]
+    values += [ref.round_to(name, v) for v in (0.49999999999999994, 8388607.5, -2147483.5) if ref.bits(name) > 16]
+    x = np.array(values, name)
+    out = stream.empty(len(x), np.int32)
+    stream.launch(rounds, stream.array(x), out, grid=2, block=64)
+    assert stream.numpy(out).tolist() == [round(v) for v in x.tolist()]
+
+
+@pytest.mark.parametrize("name", ["bool", *ref.SIGNED, *ref.UNSIGNED])
+def test_round_of_an_integer_is_itself(stream, name):
+    x = np.array(ref.edges(name), name)
+    out = stream.empty(len(x), "int64" if name == "bool" else name)
+    stream.launch(rounds, stream.array(x), out, grid=1, block=64)
+    assert stream.numpy(out).tolist() == x.tolist()
+
+
+# Conversions
+
+CONSTRUCTORS = ("bool", "int", "float", *ref.FIXED)
+
+
+@device.kernel
+def constructed(x, out):
+    i = device.tid(1)
+    if i < len(x):
+        (as_bool, as_int, as_float, i1, i2, i4, i8, u1, u2, u4, u8, f2, f4, f8) = out
+        as_bool[i] = bool(x[i])
+        as_int[i] = int(x[i])
+        as_float[i] = float(x[i])
+        i1[i] = device.int8(x[i])
+        i2[i] = device.int16(x[i])
+        i4[i] = device.int32(x[i])
+        i8[i] = device.int64(x[i])
+        u1[i] = device.uint8(x[i])
+        u2[i] = device.uint16(x[i])
+        u4[i] = device.uint32(x[i])
+        u8[i] = device.uint64(x[i])
+        f2[i] = device.float16(x[i])
+        f4[i] = device.float32(x[i])
+        f8[i] = device.float64(x[i])
+
+
+@device.kernel
+def stored(x, out):
+    i = device.tid(1)
+    if i < len(x):
+        for array in out:
+            array[i] = x[i]
+
+
+@device.kernel
+def stored_as_argument(x, out, i):
+    for array in out:
+        array[i] = x
+
+
+def conversion_values(name):
+    """Edge values, and floats around the limits of every integer type."""
+    values = list(ref.edges(name))
+    if ref.is_float(name):
+        for limit in (2.0**k for k in (7, 8, 15, 16, 31, 32, 63, 64)):
+            near = [ref.round_to(name, s * (limit + d)) for s in (1, -1) for d in (-1, -0.75, 0, 0.75, 1)]
+            values += [v for v in near if math.isfinite(v)]
+        values += [-0.99, 0.99, -1.01] if name != "float16" else []
+        values = [ref.round_to(name, v) for v in values]
+    elif ref.bits(name) > 16:
+        # Halfway between two floats, and just beside: rounded twice, these come out wrong.
+        for base in (2049, 2**24 + 1, 2**24 + 3, 2**53 + 1, 2**54 + 2**30 + 1, 65519, 65520, 65521):
+            values += [s * v for v in (base - 1, base, base + 1) for s in (1, -1)]
+        values = [v for v in values if ref.limits(name)[0] <= v <= ref.limits(name)[1]]
+    return values
+
+
+@pytest.mark.parametrize("kernel", [constructed, stored], ids=["constructors", "stores"])
+@pytest.mark.parametrize("name", ["bool", *ref.FIXED])
+def test_conversions(stream, kernel, name):
+    values = conversion_values(name)
+    outputs = tuple(stream.empty(len(values), ref.storage(target)) for target in CONSTRUCTORS)
+    stream.launch(kernel, stream.array(np.array(values, name)), outputs, grid=1, block=256)
+    wrong = []
+    for target, output in zip(CONSTRUCTORS, outputs, strict=True):
+        for value, got in zip(values, stream.numpy(output).tolist(), strict=True):
+            right = ref.convert(target, value)
+            if not ref.same(target, got, right):
+                wrong.append(f"{target}({name} {value!r}) is {got!r}, should be {right!r}")
+    assert not wrong, "\n".join(wrong[:20])
+
+
+def converted(constructor):
+    @device.func
+    def function(x):
+        return constructor(x), 0
+
+    return function
+
+
+@pytest.mark.parametrize("name", ["bool", *ref.FIXED])
+def test_types_of_constructors(name):
+    argument, _ = example(name)
+    for target in CONSTRUCTORS:
+        constructor = {"bool": bool, "int": int, "float": float}.get(target) or getattr(device, target)
+
+        assert result_types(converted(constructor), argument) == [target, "int"]
+
+
+def test_int_of_an_index_is_an_index():
+    @device.func
+    def function(x):
+        return int(len(x)), float(len(x)), bool(len(x)), device.int32(len(x)), abs(len(x)), round(len(x)), -len(x)
+
+    types = result_types(function, device.ArrayType(device.int8, 1))
+    assert types == ["index", "float", "bool", "int32", "index", "index", "index"]
+
+
+# What must not happen
+
+
+@device.kernel
+def divides(a, b, floors, remainders, quotients, after):
+    i = device.tid(1)
+    if i < len(a):
+        floors[i] = a[i] // b[i]
+        remainders[i] = a[i] % b[i]
+        quotients[i] = a[i] / b[i]
+        after[i] = i
+
+
+@pytest.mark.parametrize("name", [*ref.SIGNED, *ref.UNSIGNED])
+def test_integer_division_by_zero_does_not_fault(stream, name):
+    low, high = ref.limits(name)
+    a = np.array([0, 1, low, high] * 3, name)
+    b = np.array([0, 0, 0, 0, 1, 1, -1 if low else 1, 1, 0, 7, 0, 7], name)
+    after = stream.empty(len(a), np.int32)
+    outputs = [stream.empty(len(a), t) for t in (name, name, ref.result_type("/", name, name))]
+    stream.launch(divides, stream.array(a), stream.array(b), *outputs, after, grid=1, block=32)
+    assert stream.numpy(after).tolist() == list(range(len(a)))
+    floors, remainders, quotients = (stream.numpy(output).tolist() for output in outputs)
+    for i, (x, y) in enumerate(zip(a.tolist(), b.tolist(), strict=True)):
+        if y:
+            assert (floors[i], remainders[i]) == (ref.convert(name, x // y), x % y)
+        else:  # the quotient is a float, which has infinities
+            assert math.isnan(quotients[i]) if x == 0 else quotients[i] == math.copysign(math.inf, x)
+
+
+def test_integer_division_by_a_constant_zero_does_not_fault(stream):
+    @device.kernel
+    def kernel(x, out):
+        a = x[0] // 0
+        b = x[0] % 0
+        c = 7 // 0
+        d = 7 % 0
+        if x[0] > 100:
+            out[1] = a + b + c + d
+        out[0] = 5
+        out[2] = x[0] / 0
+
+    out = stream.empty(3, np.float32)
+    stream.launch(kernel, stream.array(np.array([3], np.int32)), out, grid=1, block=1)
+    assert stream.numpy(out)[0] == 5 and stream.numpy(out)[2] == math.inf
+
+
+# Signs that inference keeps track of: they must survive conversions to a narrower type
+
+
+@device.kernel
+def signs(a, b, out):
+    n = int(b[0])  # a builtin int that is never negative
+    x = a[0]  # int8
+    out[0] = float(x & n)
+    out[1] = float(max(x, n))
+    out[2] = (x & n) // 3
+    out[3] = (x & n) % 5
+    out[4] = (x & n) >> 1
+    out[5] = float(x % n)
+    low = x & 7
+    if b[0] > 1:
+        low = n  # joins int8 and int: n wraps
+    out[6] = float(low)
+    out[7] = low // 2
+    out[8] = device.int64(low)
+    out[9] = 1.0 if low < 0 else 0.0
+    out[10] = device.uint64(low) == low
+
+
+def test_a_number_that_wraps_may_be_negative(stream):
+    out = stream.empty(11, np.float32)
+    stream.launch(signs, stream.array(np.array([-1], np.int8)), stream.array(np.array([200], np.uint8)), out, grid=1, block=1)
+    low = 200 - 256
+    expected = [-56, -1, -19, -56 % 5, -28, -1 % low, low, low // 2, low, 1, 0]
+    assert stream.numpy(out).tolist() == expected
+
+
+@device.kernel
+def wrapped_range(b, x, out):
+    count = 0
+    for i in range(int(b[0]), x[0]):  # int and int8: the range is of int8
+        out[count] = float(i)
+        count += 1
+    out[3] = count
+
+
+def test_a_range_that_starts_at_a_number_that_wraps(stream):
+    out = stream.empty(4, np.float32)
+    stream.launch(wrapped_range, stream.array(np.array([254], np.uint8)), stream.array(np.array([1], np.int8)), out, grid=1, block=1)
+    assert stream.numpy(out).tolist() == [-2, -1, 0, 3]
+
+
+# Zeros have signs
+
+
+@device.kernel
+def zeros(x, out):
+    z = 0.0
+    if x[0] > 0:
+        z = -0.0
+    out[0] = math.copysign(1.0, z)
+    out[1] = math.copysign(1.0, 0.0 if x[0] > 0 else -0.0)
+    out[2] = math.copysign(1.0, _itself(0.0))
+    out[3] = math.copysign(1.0, _itself(-0.0))
+    out[4] = math.copysign(1.0, x[1] * -1.0)
+    out[5] = math.copysign(1.0, 0.0 * -1.0)
+    out[6] = math.copysign(1.0, -x[1])
+    out[7] = math.copysign(1.0, 0.0 - x[1])
+
+
+def test_zeros_keep_their_signs(stream):
+    for name in ref.FLOATS:
+        out = stream.empty(8, name)
+        stream.launch(zeros, stream.array(np.array([1, 0], name)), out, grid=1, block=1)
+        assert stream.numpy(out).tolist() == [-1, 1, 1, -1, -1, -1, -1, 1]

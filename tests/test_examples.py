@@ -1,0 +1,174 @@
+"""What documents show is true: the examples run, README's program runs, the tour shows what the compiler prints."""
+
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import cuda_device as device
+from cuda_device import compiler
+from cuda_device.codegen.architectures import parse
+from cuda_device.device import table
+from cuda_device.types.known import of_type
+
+ROOT = pathlib.Path(__file__).parent.parent
+README = ROOT / "README.md"
+TOUR = ROOT / "docs" / "tour.md"
+
+BLOCK = r"```\w*\n(?P<text>.*?)```"
+MARKED = re.compile(rf'<!-- (?P<kind>[\w]+)(?:: (?P<name>\w+))?(?:, from "(?P<start>[^"]+)")? -->\n{BLOCK}', re.S)
+
+
+def python(*arguments: str, cwd: pathlib.Path) -> subprocess.CompletedProcess:
+    return subprocess.run([sys.executable, *arguments], cwd=cwd, capture_output=True, text=True)
+
+
+def marked(kind: str) -> str:
+    """The text of the only block of the tour with this mark."""
+    (text,) = (match["text"] for match in MARKED.finditer(TOUR.read_text()) if match["kind"] == kind)
+    return text
+
+
+def execute(text: str, tmp_path: pathlib.Path, **names):
+    """Runs a program as a file, so that errors show its lines; returns its names."""
+    file = tmp_path / "shown.py"
+    file.write_text(text)
+    exec(compile(text, str(file), "exec"), names)
+    return names
+
+
+# The photograph
+
+
+@pytest.fixture(scope="module")
+def photo():
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("PIL")
+    pytest.importorskip("scipy")
+    sys.path.insert(0, str(ROOT / "examples"))
+    try:
+        import photo
+
+        yield photo
+    finally:
+        sys.path.remove(str(ROOT / "examples"))
+
+
+def test_the_photograph(photo, tmp_path):
+    from PIL import Image
+
+    done = python(str(ROOT / "examples" / "photo.py"), "--output", "out.png", "--cpu", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "WRONG" not in done.stdout
+    assert done.stdout.count("right") == 4
+    assert "the CPU stream" in done.stdout
+    assert str(tmp_path / "out.png") in done.stdout
+    with Image.open(tmp_path / "out.png") as picture:
+        assert picture.size == (3 * 512, 600)
+        pixels = np.asarray(picture)
+    assert np.array_equal(pixels[:, :512], photo.read_photograph())
+    assert all(pixels[:, start : start + 512].std() > 20 for start in (512, 1024))
+
+
+def test_the_photograph_everywhere(photo, stream):
+    # Not a multiple of the block along either axis, and smaller than one along the other.
+    for shape in ((61, 83, 3), (5, 40, 3), (1, 1, 3)):
+        colour = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
+        assert photo.check(photo.process(colour, stream.stream), photo.expect(colour))
+
+
+def test_a_wrong_photograph_fails(photo, monkeypatch, tmp_path, capsys):
+    right = photo.expect
+    monkeypatch.setattr(photo, "expect", lambda colour: right(colour) | {"edges": np.nan})
+    monkeypatch.setattr(sys, "argv", ["photo.py", "--cpu", "--output", str(tmp_path / "out.png")])
+    assert photo.main() == 1
+    assert "edges       WRONG" in capsys.readouterr().out
+
+
+# README
+
+
+def test_the_program_in_readme(tmp_path):
+    program = re.search(BLOCK, README.read_text(), re.S)["text"]
+    (tmp_path / "program.py").write_text(program)
+    done = python("program.py", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    shown = np.array(json.loads(re.sub(r"[.]\s", " ", done.stdout).replace(".]", "]").split("...")[0].replace(" ", ",") or "0"))
+    assert shown.size
+
+
+def test_readme_names_what_is_there():
+    text = README.read_text()
+    for path in re.findall(r"^    (cuda(?:_device)?/[\w/.]+) ", text, re.M) + re.findall(r"\]\(([^):]+)\)", text):
+        assert (ROOT / path).exists(), path
+    used = {
+        name
+        for file in (ROOT / "cuda_device").rglob("*.py")
+        for name in re.findall(r"\bCUDA_DEVICE_[A-Z_]+\b", file.read_text())
+    }
+    assert used == set(re.findall(r"`(CUDA_DEVICE_[A-Z_]+)`", text))
+
+
+def test_ci_runs_the_line_of_readme():
+    lines = [line for line in README.read_text().splitlines() if line.startswith("python3 -m venv") and "pytest" in line]
+    assert len(lines) == 1
+    assert "sed -n '/^python3 -m venv .*pytest/p' README.md" in (ROOT / ".ci" / "run").read_text()
+
+
+# The tour
+
+
+def stages(tmp_path) -> compiler.Work:
+    kernel = execute(marked("program"), tmp_path)["reverse"]
+    arguments = (of_type(device.ArrayType(device.float32, 1)),)
+    return compiler.run(compiler.Job(kernel.underlying, arguments, True, compiler.Target(parse("sm_90"))), "llvm")
+
+
+def test_the_tour_shows_what_the_compiler_prints(tmp_path, pytestconfig):
+    work = stages(tmp_path)
+    shows = {stage.name: stage.show for stage in compiler.GPU}
+
+    def shown(match: re.Match) -> str:
+        if match["kind"] != "stage":
+            return match[0]
+        text = str(shows[match["name"]](work[match["name"]]))
+        if match["start"]:
+            text = text[text.index(match["start"]) :]
+        head, tail = match[0].split(match["text"] + "```") if match["text"] else (match[0][:-3], "")
+        return f"{head}{text.rstrip()}\n```{tail}"
+
+    old = TOUR.read_text()
+    new = MARKED.sub(shown, old)
+    if pytestconfig.getoption("--update-golden"):
+        TOUR.write_text(new)
+    else:
+        assert new == old, "docs/tour.md is out of date: pytest --update-golden tests/test_examples.py"
+
+
+def test_the_tour_shows_every_stage_of_the_front(tmp_path):
+    shown = [match["name"] for match in MARKED.finditer(TOUR.read_text()) if match["kind"] == "stage"]
+    assert shown == [*(stage.name for stage in compiler.FRONT), "llvm"]
+
+
+def test_the_program_of_the_tour(tmp_path, stream):
+    x = np.arange(64, dtype=np.float32)
+    there = stream.array(x)
+    stream.launch(execute(marked("program"), tmp_path)["reverse"], there, grid=1, block=64)
+    assert np.array_equal(stream.numpy(there), x[::-1])
+
+
+def test_the_intrinsic_of_the_tour(tmp_path, stream, monkeypatch):
+    (row,) = execute(marked("intrinsic"), tmp_path)["ROWS"]
+    monkeypatch.setitem(table.BY_NAME, row.name, row)
+    monkeypatch.setitem(table._BY_IDENTITY, id(row.entity), row)
+    monkeypatch.setattr(device, "lerp", row.entity, raising=False)
+    execute(marked("test"), tmp_path, device=device)["test_lerp"](stream)
+
+
+def test_links_of_the_tour():
+    for path in re.findall(r"\]\(([^):]+)\)", TOUR.read_text()):
+        assert (TOUR.parent / path).exists(), path

@@ -1,0 +1,354 @@
+"""Types: their text, promotion, what is known of values, and how values fall apart into leaves."""
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import cuda_device as device
+from cuda_device.types import host, layout, promote
+from cuda_device.types.known import Conflict, Known, State, Undefined, constant, join, of_type, tuple_of
+from cuda_device.types.model import (
+    BOOL,
+    BUILTIN_NUMBERS,
+    FIXED_NUMBERS,
+    FLOAT,
+    FLOAT32,
+    FLOAT64,
+    INDEX,
+    INT,
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    NONE,
+    NUMBERS,
+    STATIC,
+    UINT8,
+    UINT32,
+    UINT64,
+    Array,
+    Kind,
+    Layout,
+    Number,
+    Range,
+    RangeIterator,
+    Ref,
+    Space,
+    Tuple,
+    TupleIterator,
+    Type,
+    Vector,
+    parse,
+)
+
+numbers = st.sampled_from(list(NUMBERS.values()))
+vectors = st.builds(Vector, numbers, st.integers(1, 4))
+
+
+def _grow(inner: st.SearchStrategy[Type]) -> st.SearchStrategy[Type]:
+    tuples = st.builds(Tuple, st.lists(inner, max_size=3).map(tuple))
+    return st.one_of(
+        tuples,
+        st.builds(TupleIterator, tuples, st.integers(0, 12)),
+        st.builds(Array, inner, st.integers(0, 9), st.sampled_from(Layout), st.booleans(), st.sampled_from(Space)),
+        st.builds(Ref, st.sampled_from(Space), inner),
+    )
+
+
+leaves = st.one_of(
+    numbers, vectors, st.just(NONE), st.just(STATIC), st.builds(Range, numbers), st.builds(RangeIterator, numbers)
+)
+types: st.SearchStrategy[Type] = st.recursive(leaves, _grow, max_leaves=6)
+
+# Text
+
+
+@given(types)
+def test_text_of_a_type_is_the_type(type: Type) -> None:
+    assert parse(str(type)) == type
+    assert parse(f"  {type} ") == type
+    assert str(parse(str(type).replace(" ", ""))) == str(type)
+
+
+@given(types, types)
+def test_different_types_have_different_texts(a: Type, b: Type) -> None:
+    assert (str(a) == str(b)) == (a == b)
+
+
+@pytest.mark.parametrize(
+    ("type", "text"),
+    [
+        (INDEX, "index"),
+        (Array(FLOAT32, 2), "array<float32, 2, C>"),
+        (
+            Array(INT8, 0, Layout.STRIDED, readonly=True, space=Space.SHARED),
+            "array<int8, 0, strided, readonly, shared>",
+        ),
+        (Tuple(()), "tuple<>"),
+        (Tuple((INT, Tuple((NONE,)))), "tuple<int, tuple<none>>"),
+        (TupleIterator(Tuple((INT,)), 1), "tuple_iterator<tuple<int>, 1>"),
+        (Ref(Space.GLOBAL, Vector(FLOAT64, 2)), "ref<global, vector<float64, 2>>"),
+    ],
+)
+def test_text(type: Type, text: str) -> None:
+    assert str(type) == text
+    assert parse(text) == type
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", " ", "foo", "int33", "float32 float32", "int>", "<int>", "tuple", "tuple<", "tuple<int", "tuple<int>>", "tuple<foo>",
+        "tuple<1>", "tuple<int,, int>", "tuple<, int>", "array<float32>", "array<float32, 1>", "array<float32, one, C>",
+        "array<float32, 1, K>", "array<float32, 1, C, fast>", "array<float32, 1, C, shared, local>", "array<1, 1, C>",
+        "array<float32, -1, C>", "ref<float32>", "ref<nowhere, float32>", "ref<global, nothing>", "vector<float32>",
+        "vector<float32, x>", "vector<none, 2>", "range<none>", "range<int, int>", "range_iterator<2>", "tuple_iterator<int, 0>",
+        "tuple_iterator<tuple<int>>", "int<3>", "none<>",
+    ],
+)  # fmt: skip
+def test_bad_text(text: str) -> None:
+    with pytest.raises(ValueError):
+        parse(text)
+
+
+# Promotion
+
+FIXED = list(FIXED_NUMBERS.values())
+pairs = list(itertools.product(NUMBERS.values(), repeat=2))
+
+
+@pytest.mark.parametrize(("a", "b"), list(itertools.product(FIXED, repeat=2)), ids=str)
+def test_fixed_numbers_promote_as_the_array_api_says(a: Number, b: Number) -> None:
+    """NumPy implements the standard's tables, and more: integers with floats, which ours leave to the float."""
+    ours = promote.promote(a, b)
+    if a.is_float == b.is_float:
+        theirs = np.promote_types(str(a), str(b))
+        assert str(ours) == ("None" if theirs.kind == "f" and not a.is_float else str(theirs))
+    else:
+        assert ours == (a if a.is_float else b)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "result"),
+    [
+        (INT, BOOL, INT), (BOOL, BOOL, INT), (INT, FLOAT, FLOAT), (INDEX, FLOAT, FLOAT), (INT, INDEX, INDEX),
+        (BOOL, INDEX, INDEX),
+        (UINT8, INT, UINT8), (UINT8, BOOL, UINT8), (INT64, INT, INT64), (FLOAT32, FLOAT, FLOAT32), (FLOAT32, INT, FLOAT32),
+        (INT32, FLOAT, FLOAT32), (INT8, FLOAT, FLOAT32), (INT64, FLOAT, FLOAT64), (UINT64, FLOAT, FLOAT64),
+        (FLOAT64, FLOAT, FLOAT64),
+        (UINT32, INDEX, INDEX), (INT8, INDEX, INDEX), (INT64, INDEX, INT64), (UINT64, INDEX, UINT64), (FLOAT32, INDEX, FLOAT32),
+        (INT8, UINT8, INT16), (UINT64, INT64, None), (UINT64, INT8, None),
+    ],
+)  # fmt: skip
+def test_builtin_numbers_give_way(a: Number, b: Number, result: Number | None) -> None:
+    assert promote.promote(a, b) == promote.promote(b, a) == result
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "result"),
+    [
+        (INT, INT, FLOAT), (INDEX, INT, FLOAT), (BOOL, BOOL, FLOAT), (INT32, INT32, FLOAT32), (UINT8, INT, FLOAT32),
+        (INT64, INT, FLOAT64), (INT32, INT64, FLOAT64), (INT32, INDEX, FLOAT32), (FLOAT32, INT64, FLOAT32), (UINT64, INT64, None),
+        (INT32, FLOAT, FLOAT32), (INT64, FLOAT, FLOAT64),
+    ],
+)  # fmt: skip
+def test_true_division(a: Number, b: Number, result: Number | None) -> None:
+    assert promote.divide(a, b) == promote.divide(b, a) == result
+
+
+@pytest.mark.parametrize(("a", "b"), pairs, ids=str)
+def test_promotion_is_symmetric_and_loses_no_kind(a: Number, b: Number) -> None:
+    both = promote.promote(a, b)
+    assert promote.promote(b, a) == both
+    assert promote.join_numbers(a, b) == promote.join_numbers(b, a)
+    if both is not None:
+        assert both.kind >= min(max(a.kind, b.kind), Kind.UINT)
+        assert both.is_float == (a.is_float or b.is_float)
+        assert promote.promote(both, both) == both
+
+
+@given(*[numbers] * 3)
+def test_promotion_of_fixed_numbers_is_associative(a: Number, b: Number, c: Number) -> None:
+    if any(number.builtin or number == UINT64 for number in (a, b, c)) or a.is_float + b.is_float + c.is_float not in (
+        0,
+        3,
+    ):
+        return
+    left, right = promote.promote(a, b), promote.promote(b, c)
+    assert left is not None
+    assert right is not None
+    assert promote.promote(left, c) == promote.promote(a, right)
+
+
+# What is known
+
+constants = st.one_of(
+    st.booleans(),
+    st.integers(-300, 300),
+    st.sampled_from([0.0, -0.0, 1.5, -2.0, math.inf, math.nan]),
+    st.none(),
+    st.just("s"),
+)
+values: st.SearchStrategy[Known] = st.one_of(
+    constants.map(constant), numbers.map(of_type), st.just(of_type(Array(FLOAT32, 1))), st.just(of_type(Range(INT)))
+)
+known = st.one_of(values, st.lists(values, max_size=3).map(lambda items: tuple_of(tuple(items))))
+states: st.SearchStrategy[State] = st.one_of(known, st.just(Undefined("v")))
+
+
+@given(states)
+def test_joining_with_itself_changes_nothing(a: State) -> None:
+    assert join(a, a) == a
+
+
+@given(states, states)
+def test_joining_is_symmetric(a: State, b: State) -> None:
+    ab, ba = join(a, b), join(b, a)
+    if isinstance(ab, Conflict):
+        assert isinstance(ba, Conflict)
+    else:
+        assert ab == ba
+
+
+@given(states, states)
+def test_joining_the_result_again_changes_nothing(a: State, b: State) -> None:
+    """What makes the analysis end: a join is a fixed point of joining its parts."""
+    joined = join(a, b)
+    if not isinstance(joined, Conflict):
+        assert join(joined, a) == joined
+        assert join(joined, b) == joined
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "joined"),
+    [
+        (constant(0), of_type(FLOAT32), of_type(FLOAT32)),
+        (constant(0), constant(1), of_type(INT, nonneg=True)),
+        (constant(0), constant(-1), of_type(INT)),
+        (constant(2), constant(2), constant(2)),
+        (constant(1), constant(True), of_type(INT, nonneg=True)),
+        (constant(1), constant(1.0), of_type(FLOAT, nonneg=True)),
+        (constant(True), constant(False), of_type(BOOL)),
+        (constant(200), of_type(UINT8), of_type(UINT8)),
+        (of_type(INT), of_type(INDEX), of_type(INDEX)),
+        (constant((1, 2.5)), constant((1, 2)), None),
+        (Undefined("v"), constant(3), constant(3)),
+        (constant(None), constant(None), constant(None)),
+    ],
+)
+def test_join(a: State, b: State, joined: State | None) -> None:
+    if joined is None:
+        joined = tuple_of((constant(1), of_type(FLOAT, nonneg=True)))
+    result = join(a, b)
+    assert result == joined
+    assert isinstance(result, Known)
+    assert isinstance(joined, Known)
+    assert result.constant == joined.constant
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        (constant(300), of_type(UINT8)),
+        (constant(-1), of_type(UINT8)),
+        (of_type(UINT64), of_type(INT64)),
+        (constant(None), constant(1)),
+        (constant((1,)), constant((1, 2))),
+        (constant("a"), constant("b")),
+        (constant(math.sin), constant(math.cos)),
+        (of_type(Array(FLOAT32, 1)), of_type(Array(FLOAT32, 2))),
+    ],
+)
+def test_conflicts(a: Known, b: Known) -> None:
+    assert isinstance(join(a, b), Conflict)
+    assert isinstance(join(join(a, b), a), Conflict)
+
+
+@pytest.mark.parametrize(("a", "b"), [(0.0, -0.0), (1, True), (1, 1.0), (0, False)])
+def test_equal_constants_of_python_can_be_different_constants_here(a: object, b: object) -> None:
+    assert constant(a) != constant(b)
+    assert constant((a,)) != constant((b,))
+    joined = join(constant(a), constant(b))
+    assert isinstance(joined, Known)
+    assert not joined.constant
+
+
+def test_nan_is_one_constant() -> None:
+    """Else no analysis of a loop that computes one would end."""
+    a, b = constant(float("nan")), constant(float("nan"))
+    assert a == b
+    assert hash(a) == hash(b)
+
+
+def test_objects_are_known_by_identity() -> None:
+    """Whatever their `==` does, and whether they hash."""
+    array: Any = np.ones(3)
+    assert constant(array) == constant(array)
+    assert constant(array) != constant(np.ones(3))
+    assert len({constant(array), constant([1]), constant([1])}) == 3
+    assert isinstance(join(constant(array), constant(np.ones(3))), Conflict)
+
+
+# Layout and the host's types
+
+
+@given(types)
+def test_leaves_are_what_fits_a_register(type: Type) -> None:
+    for leaf in layout.leaves(type):
+        assert isinstance(leaf, Number | Ref)
+        assert layout.leaves(leaf) == (leaf,)
+
+
+@pytest.mark.parametrize(
+    ("type", "expected"),
+    [
+        (INT, (INT32,)),
+        (INDEX, (INT64,)),
+        (FLOAT, (FLOAT32,)),
+        (BOOL, (BOOL,)),
+        (NONE, ()),
+        (STATIC, ()),
+        (Tuple((INT, NONE, Tuple((BOOL,)))), (INT32, BOOL)),
+        (Vector(UINT8, 3), (UINT8,) * 3),
+        (Range(INDEX), (INT64,) * 3),
+        (Array(UINT8, 2), (Ref(Space.GLOBAL, UINT8), INT64, INT64)),
+        (Array(UINT8, 1, Layout.STRIDED, space=Space.SHARED), (Ref(Space.SHARED, UINT8), INT64, INT64)),
+        (Array(FLOAT32, 0), (Ref(Space.GLOBAL, FLOAT32),)),
+    ],
+)
+def test_leaves(type: Type, expected: tuple[Type, ...]) -> None:
+    assert layout.leaves(type) == expected
+
+
+@pytest.mark.parametrize("number", [*BUILTIN_NUMBERS.values(), *FIXED], ids=str)
+def test_the_host_has_a_type_for_each_number(number: Number) -> None:
+    back = host.number_of(host.host_type_of(number))
+    assert back == (INT if number == INDEX else number)
+    assert host.element_of_dtype(host.dtype_of_element(number)).bits == number.bits
+
+
+def test_array_type() -> None:
+    assert device.ArrayType(device.float32, 2) == Array(FLOAT32, 2)
+    assert device.ArrayType("uint8", 1, "strided", readonly=True) == Array(UINT8, 1, Layout.STRIDED, True)
+    assert device.ArrayType(float, 0, "F") == Array(FLOAT32, 0, Layout.F)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ((device.float32, 1, "K"), ValueError, "layout='K'"),
+        ((device.float32, -1), ValueError, "ndim=-1"),
+        ((device.float32, 1.0), ValueError, "ndim=1.0"),
+        ((device.float32, True), ValueError, "ndim=True"),
+        ((object, 1), TypeError, "object"),
+        (("complex64x", 1), TypeError, "complex64x"),
+    ],
+)
+def test_array_type_refuses(arguments: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        device.ArrayType(*arguments)
