@@ -21,6 +21,7 @@ from cuda_device.types.model import (
     INT,
     INT32,
     INT64,
+    NONE,
     UINT32,
     UINT64,
     Tuple,
@@ -210,7 +211,21 @@ def steps(x, start, stop, step):
             break
         x[i] = i
     else:
-        x[0] = -1
+        x[0] = 1
+
+
+def make_scaled(factor):
+    @device.kernel
+    def scaled(x, bias):
+        i = device.tid(1)
+        if i < len(x):
+            value = x[i] * factor
+        if bias is not None:
+            value += bias
+        if i < len(x):
+            x[i] = value
+
+    return scaled
 
 
 PROGRAMS: list[tuple[Any, tuple[Type, ...]]] = [
@@ -226,6 +241,7 @@ PROGRAMS: list[tuple[Any, tuple[Type, ...]]] = [
     (waits_in_callee, (I32,)),
     (conversions, (F16, F64, U8, ArrayType(device.int8, 1), INT)),
     (polynomial, (FLOAT16, Tuple((FLOAT, INT, FLOAT)))),
+    (make_scaled(3), (F32, NONE)),
     (steps, (I32, INT32, INT64, INT)),
     (steps, (U64, UINT32, UINT32, UINT32)),
 ]

@@ -89,7 +89,7 @@ def _round_integer(name, exact):
     surplus = max(0, abs(exact).bit_length() - digits)
     unit = 1 << surplus
     rounded = float(round(Fraction(abs(exact), unit)) * unit)  # half to even
-    rounded = math.inf if rounded > np.finfo(_format(name)).max else rounded
+    rounded = math.inf if rounded > float(np.finfo(_format(name)).max) else rounded
     return rounded if exact > 0 else -rounded
 
 

@@ -1,4 +1,4 @@
-"""Python's builtins in device code: `abs min max round len range divmod`, and the number types as constructors."""
+"""Python's builtins in device code: `abs min max round len range`, and the number types as constructors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Value
 from cuda_device.types.host import ROWS as HOST_ROWS
-from cuda_device.types.known import Known, constant, of_type, tuple_of
+from cuda_device.types.known import Known, constant, nonneg_as, of_type
 from cuda_device.types.model import BOOL, FLOAT, INDEX, INT, Array, Kind, Number, Range, Static, Tuple, Type, Vector
 from cuda_device.types.promote import promote
 
@@ -36,8 +36,7 @@ def _constructor(entity: type, name: str, number: Number) -> Intrinsic:
         source = number_of(argument, name)
         result = INDEX if number == INT and source == INDEX else number
         operand = source if argument.value is None or not argument.constant else _roomy(argument, source)
-        nonneg = argument.nonneg and (result.is_float or source.is_float or result.high >= source.high)
-        return Typed(of_type(result, nonneg), ((0, operand),))
+        return Typed(of_type(result, nonneg_as(argument, result)), ((0, operand),))
 
     def lower(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
         return build.convert(_value(operands[0]), _result_number(typed))
@@ -52,7 +51,7 @@ def _roomy(argument: Known, source: Number) -> Number:
     return source
 
 
-# abs, min, max, round, divmod
+# abs, min, max, round
 
 
 def _infer_abs(arguments: Sequence[Known]) -> Typed:
@@ -87,7 +86,7 @@ def _extreme(entity: object, name: str, op: str) -> Intrinsic:
             )
         if all(each == BOOL for each in types):
             type = BOOL
-        signs = [argument.nonneg for argument in arguments]
+        signs = [nonneg_as(argument, type) for argument in arguments]
         return Typed(
             of_type(type, any(signs) if op == ">" else all(signs)), tuple((i, type) for i in range(len(types)))
         )
@@ -151,7 +150,7 @@ def _infer_range(arguments: Sequence[Known]) -> Typed:
         raise CompileError("range has no common type for its arguments", help="convert one of them")
     if step.constant and step.value == 0:
         raise CompileError("the step of a range cannot be 0")
-    parts = tuple(part if part.constant else of_type(item, part.nonneg) for part in (start, stop, step))
+    parts = tuple(part if part.constant else of_type(item, nonneg_as(part, item)) for part in (start, stop, step))
     operands: tuple[tuple[int, Type], ...] = tuple((i, item) for i in range(len(arguments)))
     return Typed(Known(Range(item), items=parts), operands)
 
@@ -180,20 +179,6 @@ def _lower_range(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tre
     raise AssertionError(operands)
 
 
-def _infer_divmod(arguments: Sequence[Known]) -> Typed:
-    a, b = (number_of(argument, "divmod") for argument in arguments)
-    type = promote(a, b)
-    if type is None or type.is_float:
-        raise CompileError(f"divmod of {a} and {b} is not supported", help="write a // b and a % b")
-    part = of_type(type, arguments[0].nonneg and arguments[1].nonneg)
-    return Typed(tuple_of((part, part)), ((0, type), (1, type)))
-
-
-def _lower_divmod(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
-    a, b = map(_value, operands)
-    return build.floor_divide(a, b), build.modulo(a, b)
-
-
 ROWS = (
     _constructor(int, "int", INT),
     _constructor(float, "float", FLOAT),
@@ -205,5 +190,4 @@ ROWS = (
     Intrinsic(round, "round", _infer_round, _lower_round, (1, 1), folds=True),
     Intrinsic(len, "len", _infer_len, _lower_len, (1, 1)),
     Intrinsic(range, "range", _infer_range, _lower_range, (1, 3)),
-    Intrinsic(divmod, "divmod", _infer_divmod, _lower_divmod, (2, 2)),
 )

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from cuda_device.device import prelude
 from cuda_device.device.lowering import Lowering, Tree
 from cuda_device.device.rows import Intrinsic, Typed, number_of
 from cuda_device.ir import ops
@@ -55,7 +56,7 @@ FUNCTIONS = (
     _intrinsic("sqrt", 1, math.sqrt),
     _intrinsic("fabs", 1, math.fabs),
     _intrinsic("copysign", 2, math.copysign),
-    _intrinsic("floor"),
+    _intrinsic("floor", 1, prelude.float_floor),
     _intrinsic("ceil"),
     _intrinsic("trunc"),
     _intrinsic("rint"),

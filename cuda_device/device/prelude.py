@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 
@@ -27,15 +28,20 @@ def float_floor_divide(a: Any, b: Any) -> Any:
         quotient -= 1
     if quotient == 0:
         return math.copysign(quotient, a / b)
-    nearest = _floor(quotient)
+    nearest = float_floor(quotient)
     if quotient - nearest > 0.5:
         nearest += 1
     return nearest
 
 
-def _floor(x: Any) -> Any:
-    """The floor of a float, as a float (`math.floor` is an int)."""
-    return x - math.fmod(x, 1) if x >= 0 or math.fmod(x, 1) == 0 else x - math.fmod(x, 1) - 1
+def float_floor(x: Any) -> Any:
+    """The floor of a float, as a float (`math.floor` is an int). In device code a row of the device table."""
+    return float(math.floor(x)) if math.isfinite(x) else x
+
+
+def divide_and_modulo(a: Any, b: Any) -> Any:
+    """`divmod(a, b)`."""
+    return a // b, a % b
 
 
 def integer_power(base: Any, exponent: Any) -> Any:
@@ -51,3 +57,7 @@ def integer_power(base: Any, exponent: Any) -> Any:
         base *= base
         exponent >>= 1
     return result
+
+
+REPLACEMENTS: dict[object, Callable[..., Any]] = {divmod: divide_and_modulo}
+"""Builtins that are written in Python for device code."""

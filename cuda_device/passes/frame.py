@@ -16,7 +16,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.builder import Builder
 from cuda_device.ir.model import Block, Op, Value
 from cuda_device.ir.ops import Effect
-from cuda_device.types.known import Conflict, Known, State, Undefined, shorten, tuple_of
+from cuda_device.types.known import Conflict, Known, State, Undefined, nonneg_as, shorten, tuple_of
 from cuda_device.types.layout import leaves
 from cuda_device.types.model import INDEX, INT, Number, Static, Tuple, TupleIterator, Type, Vector
 
@@ -148,8 +148,7 @@ class Frame:
         assert cell.value is not None and isinstance(cell.value.type, Number), str(cell.known)
         if cell.value.type == type:
             return cell.value
-        room = type.is_float or not type.signed or type.high >= cell.value.type.high
-        return self.build.op(ops.CONVERT, type, cell.value, nonneg=cell.value.nonneg and room)
+        return self.build.op(ops.CONVERT, type, cell.value, nonneg=nonneg_as(cell.known, type))
 
 
 def fit(known: Known, type: Number) -> bool | int | float:

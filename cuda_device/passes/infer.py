@@ -27,6 +27,7 @@ import numpy as np
 
 from cuda_device.device.expressions import const_parameters, parameter_names
 from cuda_device.device.functions import Func, Kernel
+from cuda_device.device.prelude import REPLACEMENTS
 from cuda_device.device.rows import constant_of
 from cuda_device.errors import Call, CompileError, Location
 from cuda_device.ir import ops
@@ -284,6 +285,8 @@ FunctionLike = (type, np.ufunc, BuiltinFunctionType)
 def _callable(function: object) -> FunctionType:
     if isinstance(function, Func):
         return function.underlying
+    if isinstance(function, BuiltinFunctionType) and function in REPLACEMENTS:
+        function = REPLACEMENTS[function]
     if isinstance(function, FunctionType):
         return function
     if isinstance(function, Kernel):

@@ -15,8 +15,8 @@ from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op, Value
 from cuda_device.passes.frame import Cell, Frame
-from cuda_device.types.known import Known, constant, describe, of_type
-from cuda_device.types.model import BOOL, INT, NONE, Array, Number, Static, Tuple, Type
+from cuda_device.types.known import Known, constant, describe, nonneg_as, of_type
+from cuda_device.types.model import BOOL, FLOAT32, INT, NONE, Array, Number, Static, Tuple, Type
 from cuda_device.types.promote import divide, promote
 
 _FOLDS: dict[str, Callable[..., object]] = {
@@ -133,8 +133,7 @@ def binary(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     if sign == "**":
         return [_power(frame, a, b, type)]
     if sign in ("//", "%") and type.is_float:
-        function = prelude.float_floor_divide if sign == "//" else prelude.float_modulo
-        return _prelude(frame, function, a, b, type)
+        return [_floor_division(frame, sign, a, b, type)]
     nonneg = _stays_nonneg(sign, type, a.known, b.known)
     return [frame.emit(ops.PY_BINARY, of_type(type, nonneg), *(frame.materialise(c, type) for c in cells), op=sign)]
 
@@ -159,14 +158,14 @@ def _stays_nonneg(sign: str, type: Number, a: Known, b: Known) -> bool:
     """Whether a result is known not to be negative. Sums of builtin ints do not wrap: their overflow is undefined."""
     if not type.signed:
         return True
-    both = a.nonneg and b.nonneg
+    first, second = nonneg_as(a, type), nonneg_as(b, type)
     if sign in ("+", "*"):
-        return both and (type.builtin or type.is_float)
+        return first and second and (type.builtin or type.is_float)
     if sign == "%":
-        return b.nonneg
+        return second
     if sign == "&":
-        return a.nonneg or b.nonneg
-    return both and sign in ("//", "/", "|", "^")
+        return first or second
+    return first and second and sign in ("//", "/", "|", "^")
 
 
 def _shift(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
@@ -189,9 +188,16 @@ def _power(frame: Frame, a: Cell, b: Cell, type: Number) -> Cell:
     return frame.program.call(frame, prelude.integer_power, [base, b], {})
 
 
-def _prelude(frame: Frame, function: object, a: Cell, b: Cell, type: Number) -> Sequence[Cell]:
-    operands = [Cell(of_type(type), frame.materialise(cell, type)) for cell in (a, b)]
-    return [frame.program.call(frame, function, operands, {})]
+def _floor_division(frame: Frame, sign: str, a: Cell, b: Cell, type: Number) -> Cell:
+    """`//` and `%` of floats, written in Python; float16 computes in float32 and rounds once."""
+    work = FLOAT32 if type.bits == 16 else type
+    function = prelude.float_floor_divide if sign == "//" else prelude.float_modulo
+    operands = [
+        Cell(of_type(work), frame.materialise(Cell(of_type(type), frame.materialise(cell, type)), work))
+        for cell in (a, b)
+    ]
+    result = frame.program.call(frame, function, operands, {})
+    return Cell(of_type(type), frame.materialise(result, type))
 
 
 def compare(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:

@@ -141,20 +141,18 @@ class Packing:
 
     structure: struct.Struct
     offsets: tuple[int, ...]
+    singles: frozenset[int]
+    """Which leaves are float32."""
 
     def pack(self, values: Sequence[Leaf]) -> ctypes.Array[ctypes.c_char]:
-        """A buffer with the values."""
+        """A buffer with the values; a float that is too large for float32 is infinite there."""
         buffer = ctypes.create_string_buffer(max(1, self.structure.size))
         try:
             self.structure.pack_into(buffer, 0, *values)
-        except (OverflowError, struct.error):
-            self.structure.pack_into(buffer, 0, *map(self._reduce, values))
+        except OverflowError:
+            rounded = (ctypes.c_float(v).value if i in self.singles else v for i, v in enumerate(values))
+            self.structure.pack_into(buffer, 0, *rounded)
         return buffer
-
-    @staticmethod
-    def _reduce(value: Leaf) -> Leaf:
-        """A float that is too large for float32 is infinite there."""
-        return float(np.float32(value)) if isinstance(value, float) else value
 
 
 @lru_cache(maxsize=4096)
@@ -164,7 +162,8 @@ def packing(types: tuple[Type, ...]) -> Packing:
     offsets = []
     for i, code in enumerate(codes):
         offsets.append(struct.calcsize("@" + "".join(codes[: i + 1])) - struct.calcsize(code))
-    return Packing(struct.Struct("@" + "".join(codes)), tuple(offsets))
+    singles = frozenset(i for i, code in enumerate(codes) if code == "f")
+    return Packing(struct.Struct("@" + "".join(codes)), tuple(offsets), singles)
 
 
 def runtime_types(known: Iterable[Known]) -> tuple[Type, ...]:

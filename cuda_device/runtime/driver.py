@@ -203,7 +203,7 @@ def properties(ordinal: int) -> Properties:
 
     return Properties(
         ordinal=ordinal,
-        name=check(api.cuDeviceGetName(256, ordinal), "asking for the device's name").decode().rstrip("\0"),
+        name=check(api.cuDeviceGetName(256, ordinal), "asking for the device's name").decode().split("\0")[0],
         capability=(ask("COMPUTE_CAPABILITY_MAJOR"), ask("COMPUTE_CAPABILITY_MINOR")),
         multiprocessors=ask("MULTIPROCESSOR_COUNT"),
         max_threads_per_block=ask("MAX_THREADS_PER_BLOCK"),

@@ -63,17 +63,18 @@ class Known:
         return hash(self._identity())
 
     def _identity(self) -> tuple[object, ...]:
-        """What is compared.
+        return self.type, self.constant_identity(), self.items, self.nonneg
+
+    def constant_identity(self) -> tuple[object, ...]:
+        """What tells the value from another.
 
         0.0 and -0.0, or 1 and True, are different constants; objects that only exist while compiling are themselves and
         nothing else, whatever their `__eq__` says.
         """
         value = self.value
         if isinstance(value, float):
-            value = value.hex()
-        elif not isinstance(value, (bool, int, str)):
-            value = id(value)
-        return self.type, type(self.value), value, self.items, self.nonneg
+            return float, value.hex()
+        return type(value), value if isinstance(value, (bool, int, str)) else id(value)
 
     @property
     def constant(self) -> bool:
@@ -167,6 +168,14 @@ def tuple_of(items: tuple[Known, ...]) -> Known:
     return Known(Tuple(tuple(item.type for item in items)), items=items)
 
 
+def nonneg_as(known: Known, number: Number) -> bool:
+    """Whether a number that is known not to be negative still is not once it has become `number`, which may wrap."""
+    source = known.type
+    if not number.signed or not isinstance(source, Number):
+        return not number.signed
+    return known.nonneg and (known.constant or number.is_float or source.is_float or number.high >= source.high)
+
+
 def iterator_of(known: Known, position: int = 0) -> Known:
     """What is known of an iterator over a tuple that has reached `position`."""
     assert isinstance(known.type, Tuple)
@@ -206,8 +215,9 @@ def _join_known(a: Known, b: Known) -> Known | None:
         number = join_numbers(a.type, b.type)
         if number is None or not (_fits(a, number) and _fits(b, number)):
             return None
-        same = a.value is not UNKNOWN and type(a.value) is type(b.value) and a.value == b.value
-        return Known(number, a.value if same else UNKNOWN, nonneg=a.nonneg and b.nonneg, where=a.where)
+        same = a.value is not UNKNOWN and a.constant_identity() == b.constant_identity()
+        nonneg = nonneg_as(a, number) and nonneg_as(b, number)
+        return Known(number, a.value if same else UNKNOWN, nonneg=nonneg, where=a.where)
     if isinstance(a.type, Tuple) and isinstance(b.type, Tuple) and len(a.items) == len(b.items):
         items = [_join_known(x, y) for x, y in zip(a.items, b.items, strict=True)]
         known = tuple(item for item in items if item is not None)

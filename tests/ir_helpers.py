@@ -1,0 +1,86 @@
+"""IR from text, for tests that enter the compiler in the middle, and functions from source, for those that need a place.
+
+module = read('''
+    func @f -> none kernel device {
+    ^0():
+      return
+    }
+''')
+"""
+
+from __future__ import annotations
+
+import linecache
+import math
+import textwrap
+from collections.abc import Iterable
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+import cuda_device as device
+from cuda_device.ir import ops
+from cuda_device.ir.model import Function, Module
+from cuda_device.ir.ops import Effect
+from cuda_device.ir.text import parse, show
+from cuda_device.ir.verify import verify
+
+
+def read(text: str, objects: Iterable[object] = (), verified: bool = True) -> Module:
+    """The module of one or more functions; each one's effects are those of its operations and callees."""
+    texts = [f"{part}}}\n" for part in textwrap.dedent(text).split("}\n") if part.strip()]
+    module = Module([parse(part, list(objects)) for part in _joined(texts)])
+    for function in module.functions:
+        function.shown = function.shown or function.name
+    changed = True
+    while changed:
+        changed = False
+        for function in module.functions:
+            effects = _effects(module, function)
+            changed |= effects != function.effects
+            function.effects = effects
+    if verified:
+        verify(module)
+    return module
+
+
+def _joined(texts: list[str]) -> list[str]:
+    """A function ends with a line that is a brace; attributes in braces may end a line, too."""
+    joined = [""]
+    for text in texts:
+        joined[-1] += text
+        if text.endswith("\n}\n"):
+            joined.append("")
+    return joined[:-1]
+
+
+def _effects(module: Module, function: Function) -> Effect:
+    effects = function.effects
+    for op in function.ops():
+        if op.code is ops.CALL:
+            effects |= module[str(op.attributes["callee"])].effects
+        elif Effect.TERMINATES not in op.code.effects:
+            effects |= op.code.effects
+    return effects
+
+
+def written(text: str) -> str:
+    """The text of IR as the printer would write it: for comparisons that do not count on names."""
+    return "\n".join(map(show, read(text, verified=False).functions))
+
+
+def define(source: str, name: str = "k", file: str = "<test>", **names: Any) -> Any:
+    """Runs a program's source and returns what it calls `name`. Error messages find its lines under the name `file`."""
+    source = textwrap.dedent(source).lstrip("\n")
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    scope = {"__name__": "program", "device": device, "math": math, "np": np, **names}
+    exec(compile(source, file, "exec"), scope)
+    return scope[name]
+
+
+def underlying(function: Any) -> FunctionType:
+    """The plain function of a kernel, a device function, or a plain function."""
+    found = getattr(function, "underlying", function)
+    assert isinstance(found, FunctionType)
+    return found
