@@ -57,9 +57,11 @@ def _joined(texts: list[str]) -> list[str]:
 
 def _effects(module: Module, function: Function) -> Effect:
     effects = function.effects
+    known = {f.name: f for f in module.functions}
     for op in function.ops():
         if op.code is ops.CALL:
-            effects |= module[str(op.attributes["callee"])].effects
+            callee = known.get(str(op.attributes.get("callee")))
+            effects |= callee.effects if callee else Effect.PURE
         elif Effect.TERMINATES not in op.code.effects:
             effects |= op.code.effects
     return effects

@@ -12,6 +12,7 @@ import pytest
 import cuda_device as device
 from cuda_device import compiler
 from cuda_device.codegen.architectures import parse
+from cuda_device.codegen.assemblers import ASSEMBLERS
 from cuda_device.device import table
 from cuda_device.types.known import of_type
 
@@ -177,3 +178,22 @@ def test_the_intrinsic_of_the_tour(tmp_path, stream, monkeypatch):
 def test_links_of_the_tour():
     for path in re.findall(r"\]\(([^):]+)\)", TOUR.read_text()):
         assert (TOUR.parent / path).exists(), path
+
+
+# Benchmarks
+
+
+def test_the_benchmark_of_importing(tmp_path):
+    done = python(str(ROOT / "benchmarks" / "import_time.py"), "--count", "1", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "cuda_device after it" in done.stdout
+
+
+@pytest.mark.skipif(
+    not any(row.available(parse("sm_90")) for row in ASSEMBLERS), reason="no assembler for sm_90 on this machine"
+)
+def test_the_benchmark_of_compiling(tmp_path):
+    done = python(str(ROOT / "benchmarks" / "compile_time.py"), "--count", "1", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    for stage in (*compiler.GPU, *compiler.CPU):
+        assert f"\n{stage.name} " in done.stdout

@@ -14,7 +14,7 @@ import pytest
 import cuda_device
 from cuda_device.codegen import emitters
 from cuda_device.device import math as device_math
-from cuda_device.device import table
+from cuda_device.device import prelude, table
 from cuda_device.device.entities import DeviceValue
 from cuda_device.ir import ops
 from cuda_device.passes import lower, rules
@@ -41,6 +41,7 @@ LAYERS = (
 DECODER = {f"bytecode/{name}.py" for name in ("decode", "raw", "rows", "versions")}
 MOST_LINES = 450
 MOST_IMPORT_SECONDS = 0.050
+USUAL_IMPORT_SECONDS_OF_NUMPY = 0.060
 
 
 def name_of(path: pathlib.Path) -> str:
@@ -177,8 +178,12 @@ def test_importing_loads_neither_the_compiler_nor_the_driver():
 
 
 def test_importing_is_quick():
-    script = "import time, numpy; start = time.perf_counter(); import cuda_device; print(time.perf_counter() - start)"
-    assert min(float(run(script)) for _ in range(7)) <= MOST_IMPORT_SECONDS
+    # In processor time, and on a slow or busy machine with NumPy's own import as the yardstick.
+    clock = "time.process_time()"
+    script = f"import time; a = {clock}; import numpy; b = {clock}; import cuda_device; print(b - a, {clock} - b)"
+    runs = [tuple(map(float, run(script).split())) for _ in range(7)]
+    numpy, ours = (min(times) for times in zip(*runs, strict=True))
+    assert ours <= MOST_IMPORT_SECONDS * max(1, numpy / USUAL_IMPORT_SECONDS_OF_NUMPY)
 
 
 # Tables
@@ -216,7 +221,7 @@ def test_tables_name_each_row_once():
 @pytest.mark.parametrize("row", table.ALL, ids=lambda row: row.name)
 def test_each_device_entity_is_public_and_documented(row):
     ours = [getattr(cuda_device, name) for name in cuda_device.__all__]
-    python = [*vars(math).values(), *vars(builtins).values(), *np.sctypeDict.values()]
+    python = [*vars(math).values(), *vars(builtins).values(), *np.sctypeDict.values(), *vars(prelude).values()]
     assert any(row.entity is entity for entity in (*ours, *python))
     assert inspect.getdoc(row.entity)
     if isinstance(row.entity, DeviceValue):

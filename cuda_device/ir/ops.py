@@ -46,7 +46,7 @@ MANY = -1  # as many operands or results as the operation at hand has
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Opcode:
-    """One row. `attributes` name what an operation carries beside operands; each is printed and parsed by name."""
+    """One row. `attributes` name what an operation carries beside operands, `optional` what it may carry."""
 
     name: str
     levels: Level
@@ -56,6 +56,7 @@ class Opcode:
     attributes: tuple[str, ...] = ()
     effects: Effect = Effect.PURE
     successors: int = 0
+    optional: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return self.name
@@ -80,7 +81,7 @@ PY_SETITEM = Opcode("py.setitem", _PT, MANY, 0, "`x[i] = v`: x, the indices, v."
 PY_TUPLE = Opcode("py.tuple", P, MANY, 1, "`(x, y, …)`.")
 PY_UNPACK = Opcode("py.unpack", P, 1, MANY, "`a, b, … = x`.")
 PY_CALL = Opcode(
-    "py.call", P, MANY, 1, "`f(x, …, k=y, …)`: f, arguments; `names` are the last ones' keywords.", ("names",)
+    "py.call", P, MANY, 1, "`f(x, …, k=y, …)`: f, arguments; `names` are the last ones' keywords.", optional=("names",)
 )
 PY_ITER = Opcode("py.iter", _PT, 1, 1, "`iter(x)`.")
 PY_NEXT = Opcode(
@@ -90,13 +91,19 @@ PY_NEXT = Opcode(
     3,
     "One step of a `for`: iterator → is there an item, the item, the iterator after it. `step` is the range's if it is known, "
     "else `up` says whether it is positive for certain.",
-    ("step", "up"),
+    optional=("step", "up"),
 )
 PY_UNSUPPORTED = Opcode("py.unsupported", P, 0, 0, "What device code cannot do: an error if it is reached.", ("what",))
 
 # What the typed level adds.
 INTRINSIC = Opcode(
-    "intrinsic", T, MANY, 1, "A row of the device tables; further attributes are the row's own.", ("name", "settings")
+    "intrinsic",
+    T,
+    MANY,
+    1,
+    "A row of the device tables; further attributes are the row's own.",
+    ("name",),
+    optional=("settings",),
 )
 CALL = Opcode("call", _TD, MANY, 1, "A call of another function of the module.", ("callee",))
 CONST = Opcode("const", _TD, 0, 1, "A number, or None.", ("value",))
@@ -107,9 +114,9 @@ EXTENT = Opcode("extent", T, 1, 1, "The length of one axis of an array, an index
 STRIDE = Opcode("stride", T, 1, 1, "The step of one axis of an array, in bytes, an index.", ("axis",))
 
 # What machines do. Operands of an arithmetic row have one type, its result has the same.
-ADD = Opcode("add", D, 2, 1, "Sum; integers wrap, unless `exact` says that they never do.", ("exact",))
-SUB = Opcode("sub", D, 2, 1, "Difference, as `add`.", ("exact",))
-MUL = Opcode("mul", D, 2, 1, "Product, as `add`.", ("exact",))
+ADD = Opcode("add", D, 2, 1, "Sum; integers wrap, unless `exact` says that they never do.", optional=("exact",))
+SUB = Opcode("sub", D, 2, 1, "Difference, as `add`.", optional=("exact",))
+MUL = Opcode("mul", D, 2, 1, "Product, as `add`.", optional=("exact",))
 DIV = Opcode("div", D, 2, 1, "Quotient of floats, correctly rounded.")
 QUOTIENT = Opcode("quotient", D, 2, 1, "Quotient of integers, truncated; unspecified, but no fault, by zero.")
 REMAINDER = Opcode("remainder", D, 2, 1, "What `quotient` leaves (of floats: fmod); as harmless by zero.")
@@ -132,7 +139,8 @@ SHARED = Opcode(
     0,
     1,
     "`count` elements of static shared memory, for all operations of this `number` and all threads.",
-    ("count", "align", "number"),
+    ("count", "align"),
+    optional=("number",),
 )
 REGISTER = Opcode("register", D, 0, 1, "A special register: `thread_idx.x`, `block_dim.y`, …", ("name",))
 BARRIER = Opcode(
@@ -141,8 +149,8 @@ BARRIER = Opcode(
     0,
     0,
     "Waits for every thread of the block; `place` numbers the barrier in the text.",
-    ("place",),
-    Effect.CONVERGENT | Effect.SUSPENDS | Effect.WRITES,
+    effects=Effect.CONVERGENT | Effect.SUSPENDS | Effect.WRITES,
+    optional=("place",),
 )
 
 # How blocks end.

@@ -33,6 +33,10 @@ def show_module(module: Module) -> str:
     return "\n".join(show(function) for function in module.functions)
 
 
+# Python refuses to print more than some 4300 digits in decimal.
+_HEXADECIMAL = 1 << 256
+
+
 class _Printer:
     def __init__(self, objects: list[object]) -> None:
         self.objects = objects
@@ -72,8 +76,12 @@ class _Printer:
 
     def literal(self, value: object) -> str:
         match value:
-            case bool() | None | int() | str():
-                return repr(value) if not isinstance(value, str) else _quote(value)
+            case str():
+                return _quote(value)
+            case bool() | None:
+                return repr(value)
+            case int():
+                return repr(value) if abs(value) < _HEXADECIMAL else hex(value)
             case float():
                 return repr(value) if math.isfinite(value) else f"float({str(value)!r})"
             case tuple():
@@ -100,6 +108,10 @@ def parse(text: str, objects: Sequence[object] = ()) -> Function:
 
 
 _HEAD = re.compile(r"func @(\S+) -> (.+?)( kernel)? (python|typed|device) \{")
+_LABEL = re.compile(r"(\^\d+)\((.*)\):")
+_VALUE = re.compile(r"%[^\s,():]+")
+_EDGE = re.compile(r"(\^\d+)\(([^()]*)\)")
+_OP = re.compile(r"(?:(%.*?) = )?([\w.]+)(?: (\{.*\}))?((?: %[^\s,():]+)*)((?: \^\d+\([^()]*\))*)")
 _TOKEN = re.compile(
     r"""\s*(?:(?P<string>"(?:\\.|[^"\\])*")|(?P<object>\$\d+)|(?P<type><)|(?P<special>float\('-?(?:inf|nan)'\))
     |(?P<number>-?\d[\w.+-]*)|(?P<word>[\w.]+)|(?P<mark>.))""",
@@ -109,70 +121,94 @@ _TOKEN = re.compile(
 
 class _Parser:
     def __init__(self, text: str, objects: Sequence[object]) -> None:
-        self.lines = [line for line in text.splitlines() if line.strip()]
+        self.lines = [line.strip() for line in text.splitlines() if line.strip()]
         self.objects = objects
         self.values: dict[str, Value] = {}
         self.blocks: dict[str, Block] = {}
 
     def function(self) -> Function:
-        head = _HEAD.fullmatch(self.lines[0].strip())
-        if not head:
-            raise ValueError(f"not the head of a function: {self.lines[0]!r}")
+        head = _HEAD.fullmatch(self.lines[0]) if self.lines else None
+        if head is None:
+            raise ValueError(f"not the head of a function: {self.lines[0] if self.lines else ''!r}")
+        if len(self.lines) < 2 or self.lines[-1] != "}":
+            raise ValueError(f"the function does not end with a line '}}': {self.lines[-1]!r}")
         name, result, kernel, level = head.groups()
         body = self.lines[1:-1]
-        self.blocks = {line.split("(", 1)[0]: Block() for line in body if line.startswith("^")}
-        block = Block()
-        for line in body:
-            try:
-                if line.startswith("^"):
-                    label, params = line.rstrip(": ").split("(", 1)
-                    block = self.blocks[label]
-                    block.params = [self.define(param) for param in _split(params.removesuffix(")"))]
-                else:
-                    block.ops.append(self.op(line.strip()))
-            except (KeyError, ValueError, SyntaxError) as error:
-                raise ValueError(f"cannot read {line!r}: {error}") from error
-        blocks = list(self.blocks.values())
-        return Function(name, blocks, Level[level.upper()], types.parse(result), bool(kernel))
+        block: Block | None = None
+        line = ""
+        try:
+            for line in body:
+                self.declare(line)
+            for line in body:
+                block = self.line(line, block)
+        except (LookupError, ValueError, SyntaxError) as error:
+            raise ValueError(f"cannot read {line!r}: {error}") from error
+        return Function(name, list(self.blocks.values()), Level[level.upper()], types.parse(result), bool(kernel))
+
+    def declare(self, line: str) -> None:
+        """Makes the block of a label, so that jumps to it can be read."""
+        if label := _LABEL.fullmatch(line):
+            if label[1] in self.blocks:
+                raise ValueError(f"there are two blocks {label[1]}")
+            self.blocks[label[1]] = Block()
+
+    def line(self, line: str, block: Block | None) -> Block:
+        """Reads a label or an operation; returns the block that it belongs to."""
+        if label := _LABEL.fullmatch(line):
+            block = self.blocks[label[1]]
+            block.params = [self.define(param) for param in _split(label[2])]
+        elif block is None:
+            raise ValueError("an operation before the first block")
+        else:
+            block.ops.append(self.op(line))
+        return block
 
     def value(self, name: str) -> Value:
         if name not in self.values:
-            hint = name[1:].rpartition(".")[0]
-            self.values[name] = Value(hint=hint)
+            self.values[name] = Value(hint=name[1:].rpartition(".")[0])
         return self.values[name]
 
     def define(self, text: str) -> Value:
         name, _, kind = text.strip().partition(": ")
+        if not _VALUE.fullmatch(name):
+            raise ValueError(f"{name!r} is no value")
+        value = self.value(name)
         plain = kind.removesuffix(" nonneg")
-        value = self.value(name.removesuffix(" nonneg"))
         value.type = types.parse(plain) if plain else None
-        value.nonneg = text.endswith(" nonneg") or (isinstance(value.type, types.Number) and not value.type.signed)
+        value.nonneg = plain != kind or (isinstance(value.type, types.Number) and not value.type.signed)
         return value
 
     def op(self, line: str) -> Op:
-        results: list[Value] = []
-        if line.startswith("%"):
-            left, line = line.split(" = ", 1)
-            results = [self.define(result) for result in _split(left)]
-        name, _, rest = line.partition(" ")
-        attributes: dict[str, object] = {}
-        if rest.startswith("{"):
-            attributes, rest = self.attributes(rest)
-        successors = [
-            Edge(self.blocks[label], [self.value(name) for name in _split(arguments)])
-            for label, arguments in re.findall(r"(\^\d+)\(([^)]*)\)", rest)
-        ]
-        operands = [self.value(name) for name in re.sub(r"\^\d+\([^)]*\)", "", rest).split()]
-        return Op(ops.BY_NAME[name], operands, results, attributes, successors)
+        match = _OP.fullmatch(line)
+        if match is None:
+            raise ValueError("no operation")
+        results, name, attributes, operands, edges = match.groups()
+        return Op(
+            ops.BY_NAME[name],
+            [self.value(operand) for operand in operands.split()],
+            [self.define(result) for result in _split(results or "")],
+            self.attributes(attributes) if attributes else {},
+            [Edge(self.blocks[label], self.arguments(listed)) for label, listed in _EDGE.findall(edges)],
+        )
 
-    def attributes(self, text: str) -> tuple[dict[str, object], str]:
+    def arguments(self, text: str) -> list[Value]:
+        names = _split(text)
+        if bad := [name for name in names if not _VALUE.fullmatch(name)]:
+            raise ValueError(f"{bad[0]!r} is no value")
+        return [self.value(name) for name in names]
+
+    def attributes(self, text: str) -> dict[str, object]:
         found: dict[str, object] = {}
         at = 1
         while text[at] != "}":
-            end = text.index("=", at)
-            key = text[at:end].strip(", ")
-            found[key], at = self.literal(text, end + 1)
-        return found, text[at + 1 :].strip()
+            key, end = re.compile(r"(?:, )?(\w+)(=)").match(text, at), at
+            if key is None:
+                raise ValueError(f"no attribute: {text[at:]!r}")
+            found[key[1]], at = self.literal(text, key.end())
+            assert at > end
+        if at != len(text) - 1:
+            raise ValueError(f"{text[at + 1 :]!r} after the attributes")
+        return found
 
     def literal(self, text: str, at: int) -> tuple[object, int]:
         token = _TOKEN.match(text, at)
@@ -207,4 +243,4 @@ def _split(text: str) -> list[str]:
         if character == "," and depth == 0:
             parts.append(text[start:i])
             start = i + 1
-    return [part.strip() for part in (*parts, text[start:]) if part.strip()]
+    return [part.strip() for part in (*parts, text[start:])] if text.strip() else []

@@ -19,7 +19,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.model import Block, Function, Module, Op, Value
 from cuda_device.ir.ops import Effect, Level
 from cuda_device.ir.text import show
-from cuda_device.types.model import BOOL, NONE, Ref, Tuple
+from cuda_device.types.model import BOOL, NONE, Number, Ref, Tuple
 
 Complaint = tuple[Op | None, str]
 
@@ -38,8 +38,11 @@ def check(function: Function, module: Module | None = None) -> Iterator[Complain
     yield from structure
     if structure:  # the other rules walk a sound structure
         return
-    for rule in (_level, _single_assignment, _dominance, _edges):
-        yield from rule(function)
+    edges = list(_edges(function))
+    yield from (*edges, *_level(function), *_single_assignment(function))
+    if edges:  # data flow follows them
+        return
+    yield from _dominance(function)
     if function.level is Level.DEVICE:
         yield from _types(function)
     if function.level is not Level.PYTHON:
@@ -54,8 +57,8 @@ def _report(function: Function, complaints: list[Complaint]) -> str:
     for block in function.blocks:
         number += 1
         for op in block.ops:
-            position[id(op)] = number
             number += 1
+            position[id(op)] = number
     for culprit, text in complaints:
         where.setdefault(position.get(id(culprit), 1), []).append(f"  ^^^ {text}")
     shown = []
@@ -86,8 +89,11 @@ def _row(op: Op) -> Iterator[Complaint]:
     if row.successors != len(op.successors):
         yield op, f"{row.name} has {row.successors} successors, not {len(op.successors)}"
     for name in op.attributes:
-        if name not in row.attributes:
+        if name not in row.attributes + row.optional:
             yield op, f"{row.name} has no attribute {name!r}"
+    for name in row.attributes:
+        if name not in op.attributes:
+            yield op, f"{row.name} lacks the attribute {name!r}"
 
 
 def _level(function: Function) -> Iterator[Complaint]:
@@ -159,10 +165,8 @@ def _edges(function: Function) -> Iterator[Complaint]:
             yield op, f"a branch on {op.operands[0].type}"
 
 
-_SAME = (
-    ops.ADD, ops.SUB, ops.MUL, ops.DIV, ops.QUOTIENT, ops.REMAINDER, ops.AND, ops.OR, ops.XOR, ops.SHL, ops.SHR, ops.NEG,
-    ops.MATH,
-)  # fmt: skip
+# What a function without a result promises, and what a call of it gives.
+_NOTHING = {NONE, Tuple(())}
 
 
 def _types(function: Function) -> Iterator[Complaint]:
@@ -173,12 +177,29 @@ def _types(function: Function) -> Iterator[Complaint]:
             yield op, f"{op.code.name} cannot take ({kinds}) to {', '.join(str(r.type) for r in op.results)}"
 
 
-def _is_same(op: Op) -> bool:
-    return all(operand.type == op.result.type for operand in op.operands)
+def _is_number(op: Op) -> bool:
+    return isinstance(op.result.type, Number) and all(operand.type == op.result.type for operand in op.operands)
+
+
+def _is_float(op: Op) -> bool:
+    return _is_number(op) and isinstance(op.result.type, Number) and op.result.type.is_float
+
+
+def _is_integer(op: Op) -> bool:
+    return _is_number(op) and isinstance(op.result.type, Number) and op.result.type.is_integer
+
+
+def _is_bits(op: Op) -> bool:
+    return _is_number(op) and not _is_float(op)
+
+
+def _is_conversion(op: Op) -> bool:
+    return isinstance(op.operands[0].type, Number) and isinstance(op.result.type, Number)
 
 
 def _is_comparison(op: Op) -> bool:
-    return op.operands[0].type == op.operands[1].type and op.result.type == BOOL
+    a, b = (operand.type for operand in op.operands)
+    return isinstance(a, Number) and a == b and op.result.type == BOOL
 
 
 def _is_selection(op: Op) -> bool:
@@ -197,11 +218,21 @@ def _is_store(op: Op) -> bool:
 
 
 def _is_step(op: Op) -> bool:
-    return isinstance(op.operands[0].type, Ref) and op.operands[0].type == op.result.type
+    reference, distance = (operand.type for operand in op.operands)
+    return (
+        isinstance(reference, Ref)
+        and isinstance(distance, Number)
+        and distance.is_integer
+        and reference == op.result.type
+    )
 
 
 _TYPE_RULES: dict[ops.Opcode, Callable[[Op], bool]] = {
-    **dict.fromkeys(_SAME, _is_same),
+    **dict.fromkeys((ops.ADD, ops.SUB, ops.MUL), _is_number),
+    **dict.fromkeys((ops.DIV, ops.NEG, ops.MATH), _is_float),
+    **dict.fromkeys((ops.QUOTIENT, ops.REMAINDER, ops.SHL, ops.SHR), _is_integer),
+    **dict.fromkeys((ops.AND, ops.OR, ops.XOR), _is_bits),
+    ops.CONVERT: _is_conversion,
     ops.COMPARE: _is_comparison,
     ops.SELECT: _is_selection,
     ops.LOAD: _is_load,
@@ -215,7 +246,7 @@ def _calls(function: Function, module: Module | None) -> Iterator[Complaint]:
     for op in function.ops():
         if op.code is ops.RETURN:
             given = [value.type for value in op.operands]
-            promised = [] if function.result in (NONE, Tuple(())) else [function.result]
+            promised = [] if function.result in _NOTHING else [function.result]
             if given != promised:
                 yield op, f"returns {', '.join(map(str, given)) or 'nothing'}, not {function.result}"
         if op.code is not ops.CALL or module is None:
@@ -225,3 +256,5 @@ def _calls(function: Function, module: Module | None) -> Iterator[Complaint]:
             yield op, f"no function is called {op.attributes['callee']}"
         elif [value.type for value in op.operands] != [value.type for value in callee.params]:
             yield op, f"the arguments are not those of {callee.name}"
+        elif not {op.result.type, callee.result} <= _NOTHING and op.result.type != callee.result:
+            yield op, f"the result is not that of {callee.name}"

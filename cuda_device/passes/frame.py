@@ -16,7 +16,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.builder import Builder
 from cuda_device.ir.model import Block, Op, Value
 from cuda_device.ir.ops import Effect
-from cuda_device.types.known import Conflict, Known, State, Undefined, nonneg_as, shorten, tuple_of
+from cuda_device.types.known import Conflict, Known, State, Undefined, nonneg_as, show, tuple_of
 from cuda_device.types.layout import leaves
 from cuda_device.types.model import INDEX, INT, Number, Static, Tuple, TupleIterator, Type, Vector
 
@@ -162,8 +162,7 @@ def fit(known: Known, type: Number) -> bool | int | float:
     if type.kind == 0:
         return bool(value)
     if not type.low <= value <= type.high:
-        shown = shorten(str(value), 24)
-        raise CompileError(f"{type} has no room for the constant {shown}", help=room_for(int(value), type))
+        raise CompileError(f"{type} has no room for the constant {show(value)}", help=room_for(int(value), type))
     return int(value)
 
 
@@ -176,9 +175,7 @@ def _fit_float(value: bool | float, type: Number) -> float:
     with suppress(OverflowError):
         exact = float(value)
     if exact is None or (math.isfinite(exact) and abs(exact) >= _LARGEST[type.bits]):
-        raise CompileError(
-            f"{type} has no room for the constant {shorten(str(value), 24)}", help="write math.inf for infinity"
-        )
+        raise CompileError(f"{type} has no room for the constant {show(value)}", help="write math.inf for infinity")
     return exact
 
 

@@ -233,12 +233,12 @@ def _comparable(frame: Frame, sign: str, x: Number, y: Number, a: Cell, b: Cell)
         if not cell.known.constant or other.known.constant:
             continue
         theirs = y if cell is a else x
-        if not number.is_float and theirs.is_integer and isinstance(cell.known.value, int):
+        if not number.is_float and not theirs.is_float and isinstance(cell.known.value, int):
             if not theirs.low <= cell.known.value <= theirs.high:
                 inside = theirs.low  # every value of that type lies on the same side of the constant
                 sides = (cell.known.value, inside) if cell is a else (inside, cell.known.value)
                 return Cell(constant(bool(_FOLDS[sign](*sides)), frame.location))
-            x = y = theirs
+            x = y = INT if theirs == BOOL else theirs
         elif (type := promote(number, theirs)) is not None:
             x = y = type
     if x.is_float != y.is_float and (type := promote(x, y)) is not None:

@@ -102,13 +102,19 @@ class Known:
         if isinstance(self.type, NoneType):
             return "None"
         if isinstance(self.type, Number) and self.value is not UNKNOWN:
-            return f"{self.type} {shorten(str(self.value), 24)}"
+            return f"{self.type} {show(self.value)}"
         return shorten(str(self.type), 60)
 
 
 def shorten(text: str, width: int) -> str:
     """The text, or its beginning and end if it is longer than `width`."""
     return text if len(text) <= width else f"{text[: width * 2 // 3]}…{text[-width // 3 :]}"
+
+
+def show(value: object) -> str:
+    """A constant number, in few characters."""
+    huge = isinstance(value, int) and value.bit_length() > 256
+    return shorten(hex(value) if huge and isinstance(value, int) else str(value), 24)
 
 
 def describe(value: object) -> str:

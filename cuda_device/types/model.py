@@ -11,6 +11,7 @@ standard library; `types/host.py` maps it to NumPy's and Python's own types.
 from __future__ import annotations
 
 import enum
+import re
 from dataclasses import dataclass, field
 
 
@@ -203,55 +204,61 @@ _NAMES = {number: name for name, number in NUMBERS.items()}
 
 def parse(text: str) -> Type:
     """The type that prints as `text`: `parse(str(T)) == T` for every type. Raises `ValueError` for anything else."""
-    result, rest = _parse(text)
-    if rest.strip():
-        raise ValueError(f"unexpected {rest!r} after the type {result}")
-    return result
+    words = re.findall(r"\w+|\S", text)
+    try:
+        type, end = _parse(words, 0)
+    except IndexError:
+        raise ValueError(f"unfinished type {text!r}") from None
+    if end != len(words):
+        raise ValueError(f"{words[end]!r} after the type {type}")
+    return type
 
 
-def _parse(text: str) -> tuple[Type, str]:
-    text = text.lstrip()
-    end = next((i for i, c in enumerate(text) if not (c.isalnum() or c == "_")), len(text))
-    name, rest = text[:end], text[end:]
-    if name in NUMBERS:
-        return NUMBERS[name], rest
-    if name in ("none", "static"):
-        return (NONE if name == "none" else STATIC), rest
-    if not rest.startswith("<"):
-        raise ValueError(f"unknown type {text!r}")
+def _parse(words: list[str], at: int) -> tuple[Type, int]:
+    """The type that begins at `words[at]`, and where it ends."""
+    name = words[at]
+    simple = _SIMPLE.get(name)
+    if simple is not None:
+        return simple, at + 1
+    if words[at + 1] != "<":
+        raise ValueError(f"unknown type {name!r}")
     arguments: list[Type | str] = []
-    rest = rest[1:].lstrip()
-    while not rest.startswith(">"):
-        word = next((i for i, c in enumerate(rest) if c in ",<>"), len(rest))
-        token = rest[:word].strip()
-        if not (token in NUMBERS or token in ("none", "static") or rest[word : word + 1] == "<"):
-            arguments.append(token)
-            rest = rest[word:]
-        else:
-            argument, rest = _parse(rest)
+    at += 2
+    while words[at] != ">":
+        if arguments:
+            if words[at] != ",":
+                raise ValueError(f"{words[at]!r} instead of a comma in {name}<…>")
+            at += 1
+        if words[at] in _SIMPLE or words[at + 1] == "<":
+            argument, at = _parse(words, at)
             arguments.append(argument)
-        rest = rest.lstrip().removeprefix(",").lstrip()
-        if not rest:
-            raise ValueError(f"unfinished type {text!r}")
-    return _build(name, arguments), rest[1:]
+        else:
+            arguments.append(words[at])
+            at += 1
+    return _build(name, arguments), at + 1
 
 
 def _build(name: str, arguments: list[Type | str]) -> Type:
-    match name, arguments:
-        case "tuple", elements:
-            return Tuple(tuple(element for element in elements if not isinstance(element, str)))
-        case "array", [dtype, str(ndim), str(layout), *flags] if not isinstance(dtype, str):
-            spaces = [Space(flag) for flag in flags if flag != "readonly" and isinstance(flag, str)]
-            return Array(dtype, int(ndim), Layout(layout), "readonly" in flags, spaces[0] if spaces else Space.GLOBAL)
-        case "ref", [str(space), pointee] if not isinstance(pointee, str):
-            return Ref(Space(space), pointee)
-        case "vector", [Number() as dtype, str(size)]:
+    types = [argument for argument in arguments if not isinstance(argument, str)]
+    plain = [argument for argument in arguments if isinstance(argument, str)]
+    match name, types, plain:
+        case "tuple", elements, []:
+            return Tuple(tuple(elements))
+        case "vector", [Number() as dtype], [size]:
             return Vector(dtype, int(size))
-        case "tuple_iterator", [Tuple() as items, str(position)]:
-            return TupleIterator(items, int(position))
-        case "range", [Number() as item]:
+        case "array", [dtype], [ndim, layout, *flags] if len(flags) < 3 and "readonly" not in flags[1:]:
+            space = [Space(flag) for flag in flags if flag != "readonly"]
+            if len(space) < 2 and arguments[0] is dtype:
+                return Array(dtype, int(ndim), Layout(layout), "readonly" in flags, *space)
+        case "ref", [pointee], [space_name]:
+            return Ref(Space(space_name), pointee)
+        case "range", [Number() as item], []:
             return Range(item)
-        case "range_iterator", [Number() as item]:
+        case "range_iterator", [Number() as item], []:
             return RangeIterator(item)
-        case _:
-            raise ValueError(f"unknown type {name}<{', '.join(map(str, arguments))}>")
+        case "tuple_iterator", [Tuple() as items], [position]:
+            return TupleIterator(items, int(position))
+    raise ValueError(f"unknown type {name}<{', '.join(map(str, arguments))}>")
+
+
+_SIMPLE: dict[str, Type] = {**NUMBERS, "none": NONE, "static": STATIC}

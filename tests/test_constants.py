@@ -1,0 +1,449 @@
+"""Constant expressions: exact until they meet a typed value, refused where they have no room, folded with their branches."""
+
+import math
+
+import numpy as np
+import pytest
+import reference as ref
+
+import cuda_device as device
+
+GLOBAL_INT = 5
+GLOBAL_FLOAT = 0.1
+GLOBAL_TYPED = np.float64(0.1)
+GLOBAL_TUPLE = (1, 2.5, (3, 4))
+
+
+class Settings:
+    """A namespace of constants."""
+
+    scale = 0.3
+    limit = 40
+
+
+def ir(function, *arguments):
+    return str(device.compile(function, *arguments, output="ir"))
+
+
+def refusal(function, *arguments):
+    with pytest.raises(device.CompileError) as caught:
+        device.compile(function, *arguments, output="ir")
+    return caught.value
+
+
+# Values
+
+
+@device.kernel
+def with_constants(x, out):
+    i = device.tid(1)
+    if i < len(x):
+        v = x[i]
+        (a, b, c, d, e, f) = out
+        a[i] = v + 1
+        b[i] = v * 3
+        c[i] = 100 - v
+        d[i] = v + True
+        e[i] = v * 2.5
+        f[i] = v * 0.1
+
+
+@pytest.mark.parametrize("name", [*ref.FIXED])
+def test_a_builtin_constant_takes_the_type_it_meets(stream, name):
+    numbers = ref.edges(name)
+    types = [name] * 4 + [ref.promote(name, "float")] * 2
+    out = tuple(stream.empty(len(numbers), t) for t in types)
+    stream.launch(with_constants, stream.array(np.array(numbers, name)), out, grid=1, block=64)
+    operands = [("+", 1), ("*", 3), ("-", 100), ("+", 1), ("*", 2.5), ("*", 0.1)]
+    for type, (op, constant), output in zip(types, operands, out, strict=True):
+        for number, got in zip(numbers, stream.numpy(output).tolist(), strict=True):
+            # The constant is exact until here: it is rounded once, to the type of the result.
+            x, y = (number, constant) if op != "-" else (constant, number)
+            x, y = ref.convert(type, x), ref.convert(type, y)
+            right = ref.binary(op, type, x, type, y)
+            assert ref.same(type, got, right), f"{name} {number!r} {op} {constant}: {got!r}, should be {right!r}"
+
+
+@pytest.mark.parametrize("name", [*ref.FIXED])
+def test_types_beside_constants(name):
+    @device.func
+    def function(x):
+        return x + 1, 1 + x, x * 2.5, x / 2, x // 2, x - True, x**2, x + GLOBAL_INT, x * GLOBAL_FLOAT
+
+    real = ref.promote(name, "float")
+    half = ref.result_type("/", name, "int")
+    expected = [name, name, real, half, name, name, name, name, real]
+    assert f" -> tuple<{', '.join(expected)}> typed" in ir(function, getattr(device, name))
+
+
+def test_a_double_takes_the_double_constant(stream):
+    @device.kernel
+    def kernel(x, out):
+        out[0] = x[0] * 0.1
+        out[1] = x[0] * GLOBAL_FLOAT
+        out[2] = x[0] * GLOBAL_TYPED
+        out[3] = x[0] * Settings.scale
+        out[4] = x[0] * (1 / 3)
+        out[5] = x[0] * math.pi
+        out[6] = x[0] * (GLOBAL_FLOAT + Settings.scale)
+        out[7] = x[0] + math.sqrt(2)
+        tenth = 0.1
+        out[8] = x[0] * tenth
+        out[9] = math.tau
+
+    out = stream.empty(10, np.float64)
+    stream.launch(kernel, stream.array(np.array([1.0])), out, grid=1, block=1)
+    expected = [0.1, 0.1, 0.1, 0.3, 1 / 3, math.pi, 0.1 + 0.3, 1 + math.sqrt(2), 0.1, math.tau]
+    assert stream.numpy(out).tolist() == expected
+
+
+def test_a_run_time_builtin_float_is_a_float32(stream):
+    @device.kernel
+    def kernel(value, x, out):
+        out[0] = value
+        out[1] = x[0] * value
+        out[2] = value * 1e10 * 1e30  # float32 has no room for it
+        out[3] = float(x[1]) * 3
+
+    out = stream.empty(4, np.float64)
+    stream.launch(kernel, 0.1, stream.array(np.array([2.0, 0.1])), out, grid=1, block=1)
+    rounded = np.float32(0.1)
+    assert stream.numpy(out).tolist() == [float(rounded), 2.0 * float(rounded), math.inf, float(np.float32(rounded * np.float32(3)))]
+
+
+def test_folding_is_exact(stream):
+    @device.kernel
+    def kernel(x, out):
+        out[0] = (2**40 - 2**40 + 7) * x[0]  # no 32-bit arithmetic on the way
+        out[1] = (10**18 // 10**15) + x[0]
+        out[2] = -7 // 2 + x[0]
+        out[3] = -7 % 3 + x[0]
+        out[4] = (1 << 35 >> 33) + x[0]
+        out[5] = 0xFF & ~0xF | 1 ^ x[0]
+        out[6] = 7.5 // 2 + x[0]
+        out[7] = -7.5 % 2 + x[0]
+        out[8] = 2**-1 + x[0]
+        out[9] = abs(-3) + min(4, 2, 7) + max(1, 2.5) + round(2.5) + round(3.5) + x[0]
+        out[10] = int(7.9) + int(-7.9) + float(3) + bool(5) + x[0]
+        out[11] = len((1, 2, 3)) + len("four") + GLOBAL_TUPLE[2][1] + x[0]
+        out[12] = (0.1 + 0.2 == 0.3) + (1 < 2 < 3) + (not 0) + x[0]
+        out[13] = divmod(-7, 3)[0] * 10 + divmod(-7, 3)[1] + x[0]
+
+    out = stream.empty(14, np.float64)
+    stream.launch(kernel, stream.array(np.array([1], np.int32)), out, grid=1, block=1)
+    expected = [
+        7, 1001, -3, 3, 5, 0xF0 | 1 ^ 1, 4.0, 1.5, 1.5, 3 + 2 + 2.5 + 2 + 4 + 1, 7 - 7 + 3.0 + 1 + 1, 3 + 4 + 4 + 1, 0 + 1 + 1 + 1,
+        -3 * 10 + 2 + 1,
+    ]  # fmt: skip
+    assert stream.numpy(out).tolist() == expected
+
+
+def test_large_constants_in_64_bits(stream):
+    @device.kernel
+    def kernel(s, u, n, out):
+        s[0] = s[0] + 5_000_000_000
+        s[1] = device.int64(9_223_372_036_854_775_807)
+        s[2] = -9223372036854775808
+        s[3] = s[3] * 4_294_967_297
+        u[0] = u[0] | 0x8000_0000_0000_0000
+        u[1] = 18446744073709551615
+        u[2] = device.uint64(2**63) // 3
+        u[3] = u[3] ^ 0xFFFF_FFFF_FFFF_FFFF
+        out[0] = len(n) + 5_000_000_000  # an index has 64 bits
+        out[1] = device.int32(-2147483648)
+        out[2] = int(-2147483648) + out[3]
+
+    s, u = stream.array(np.array([1, 0, 0, 3])), stream.array(np.array([1, 0, 0, 5], np.uint64))
+    out = stream.array(np.array([-1, -1, -1, 4]))
+    stream.launch(kernel, s, u, stream.array(np.zeros(3, np.int8)), out, grid=1, block=1)
+    assert stream.numpy(s).tolist() == [5_000_000_001, 2**63 - 1, -(2**63), 3 * 4_294_967_297]
+    assert stream.numpy(u).tolist() == [2**63 | 1, 2**64 - 1, 2**63 // 3, 2**64 - 6]
+    assert stream.numpy(out).tolist() == [5_000_000_003, -(2**31), -(2**31) + 4, 4]
+
+
+def test_constants_of_numpy_types_are_typed(stream):
+    wide, narrow, half = np.int64(7), np.uint8(200), np.float16(0.1)
+
+    @device.func
+    def types():
+        return wide + 1, narrow + 1, half * 2, narrow + wide, GLOBAL_TYPED * 2, wide / 2, -wide, half + 1.5
+
+    expected = ["int64", "uint8", "float16", "int64", "float64", "float64", "int64", "float16"]
+    assert f" -> tuple<{', '.join(expected)}> typed" in ir(types)
+
+    @device.kernel
+    def kernel(out):
+        out[0] = narrow + 100  # wraps
+        out[1] = half
+        out[2] = wide * 1_000_000_000_000
+        out[3] = narrow * narrow
+
+    out = stream.empty(4, np.float64)
+    stream.launch(kernel, out, grid=1, block=1)
+    assert stream.numpy(out).tolist() == [44, float(half), 7e12, 200 * 200 % 256]
+
+
+@pytest.mark.parametrize("name", ref.FLOATS)
+def test_float_constants_at_the_ends_of_a_type(stream, name):
+    greatest = {"float16": 65519.0, "float32": 3.4028235677e38, "float64": 1.7976931348623157e308}[name]
+
+    @device.kernel
+    def kernel(x, out):
+        out[0] = x[0] * math.inf
+        out[1] = x[0] + math.nan
+        out[2] = x[0] * 1e-50
+        out[3] = -0.0
+        out[4] = x[0] * greatest
+        out[5] = -math.inf
+        out[6] = 1e-7
+
+    out = stream.empty(7, name)
+    stream.launch(kernel, stream.array(np.array([1.0], name)), out, grid=1, block=1)
+    got = stream.numpy(out).tolist()
+    assert got[0] == math.inf and math.isnan(got[1]) and got[2] == (1e-50 if name == "float64" else 0.0)
+    assert got[3] == 0 and math.copysign(1, got[3]) == -1
+    assert got[4] == float(np.finfo(name).max) and got[5] == -math.inf and got[6] == ref.round_to(name, 1e-7)
+
+
+@pytest.mark.parametrize("name, beyond", [("float16", 65520.0), ("float32", 3.40282358e38), ("float32", -1e39), ("float16", 70000)])
+def test_a_float_constant_without_room_is_refused(name, beyond):
+    @device.func
+    def function(x):
+        return x * beyond
+
+    error = refusal(function, getattr(device, name))
+    assert name in error.reason and str(beyond) in error.reason and error.help
+
+
+# Errors
+
+
+@pytest.mark.parametrize("name", [*ref.SIGNED, *ref.UNSIGNED])
+@pytest.mark.parametrize("side", ["low", "high"])
+def test_a_constant_that_does_not_fit_is_refused(name, side):
+    low, high = ref.limits(name)
+    fits = {"low": low, "high": high}[side]
+    beyond = {"low": low - 1, "high": high + 1}[side]
+    type = getattr(device, name)
+
+    def sums(constant):
+        @device.func
+        def function(x):
+            return x + constant
+
+        return function
+
+    assert f" -> {name} typed" in ir(sums(fits), type)
+    error = refusal(sums(beyond), type)
+    assert name in error.reason and str(beyond) in error.reason and error.help
+    assert error.location.line == sums.__code__.co_firstlineno + 3
+
+    def products(constant):
+        @device.func
+        def function(x):
+            return constant * x
+
+        return function
+
+    assert str(beyond) in refusal(products(beyond), type).reason
+
+
+@pytest.mark.parametrize("name", ["bool", *ref.SIGNED, *ref.UNSIGNED])
+def test_storing_a_constant_that_does_not_fit_is_refused(name):
+    low, high = ref.limits(name)
+
+    def stores(constant):
+        @device.kernel
+        def kernel(x):
+            x[0] = constant
+
+        return kernel
+
+    dtype = bool if name == "bool" else getattr(device, name)
+    for constant in (low, high):
+        assert "py.setitem" in ir(stores(constant), device.ArrayType(dtype, 1))
+    if name != "bool":  # bool(2) is True
+        for constant in (low - 1, high + 1):
+            assert str(constant) in refusal(stores(constant), device.ArrayType(dtype, 1)).reason
+
+
+@pytest.mark.parametrize("name", [*ref.SIGNED, *ref.UNSIGNED])
+def test_constructing_from_a_constant_that_does_not_fit_is_refused(name):
+    type = getattr(device, name)
+
+    def makes(constant):
+        @device.func
+        def function():
+            return type(constant)
+
+        return function
+
+    low, high = ref.limits(name)
+    assert f" -> {name} typed" not in ir(makes(low))  # nothing is left for run time
+    for constant in (low - 1, high + 1):
+        assert str(constant) in refusal(makes(constant)).reason
+
+
+def test_a_large_constant_as_builtin_int_is_refused():
+    @device.func
+    def function(x):
+        return int(x) + 5_000_000_000
+
+    error = refusal(function, device.int64)
+    assert "5000000000" in error.reason and "int64(5000000000)" in error.help
+
+    @device.func
+    def returns():
+        return 5_000_000_000 + 0 * device.thread_idx.x.dtype(0)
+
+    @device.func
+    def joins(x):
+        y = 5_000_000_000
+        if x > 0:
+            y = int(x)
+        return y
+
+    assert "5000000000" in refusal(joins, device.int32).reason
+
+
+def test_float_constants_as_integers(stream):
+    @device.func
+    def index(x):
+        return x[1.0]
+
+    assert "integer" in refusal(index, device.ArrayType(device.int32, 1)).reason
+
+    @device.func
+    def shift(x):
+        return x << 1.0
+
+    assert "<<" in refusal(shift, device.int32).reason
+
+    @device.kernel
+    def stores(out):
+        out[0] = 2.9
+        out[1] = -2.9
+
+    out = stream.empty(2, np.int32)
+    stream.launch(stores, out, grid=1, block=1)
+    assert stream.numpy(out).tolist() == [2, -2]
+
+    @device.kernel
+    def too_large(out):
+        out[0] = 1e10
+
+    assert "10000000000" in refusal(too_large, device.ArrayType(device.int32, 1)).reason
+
+
+# Branches that constants decide
+
+
+def test_a_dead_branch_is_never_typed(stream):
+    debug, kind = False, "float"
+
+    @device.kernel
+    def kernel(x, none, out):
+        if debug:
+            out[0] = undefined_name  # noqa: F821
+        if kind == "int":
+            out.no_such_attribute()
+        elif kind == "float":
+            out[0] = 1
+        if none is None:
+            out[1] = 2
+        else:
+            out[1] = none[0]
+        if x.dtype == device.float32:
+            out[2] = x[0]
+        else:
+            out[2] = "text"
+        if x.ndim > 1:
+            out[3] = x[0, 0]
+        else:
+            out[3] = 4
+        while debug:
+            out[4] = undefined_name  # noqa: F821
+        out[4] = 5 if not debug else undefined_name  # noqa: F821
+        out[5] = debug and undefined_name or 6  # noqa: F821
+        if GLOBAL_INT > 4 or undefined_name:  # noqa: F821
+            out[6] = 7
+        if isinstance_like(x):
+            out[7] = 8
+
+    out = stream.empty(8, np.int32)
+    stream.launch(kernel, stream.array(np.array([3.5], np.float32)), None, out, grid=1, block=1)
+    assert stream.numpy(out).tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
+
+
+def isinstance_like(x):
+    return x.dtype is device.float32 and x.ndim == 1
+
+
+def test_a_constant_branch_leaves_no_trace():
+    @device.func
+    def function(x):
+        y = 3
+        if y > 2:
+            return x
+        return x * 2.5
+
+    text = ir(function, device.int32)
+    assert "branch" not in text and "py.binary" not in text and " -> int32 typed" in text
+
+
+def test_const_expr_parameters_must_be_constants():
+    def power(x, n: device.ConstExpr):
+        result = x
+        if n > 1:
+            result = x * power(x, n - 1)
+        return result
+
+    @device.func
+    def good(x):
+        return power(x, 4)
+
+    assert "branch" not in ir(good, device.float32)
+
+    @device.func
+    def bad(x, n):
+        return power(x, n)
+
+    error = refusal(bad, device.float32, int)
+    assert "'n'" in error.reason and "constant expression" in error.reason and error.help
+
+
+def test_tuple_indices_must_be_constants(stream):
+    @device.kernel
+    def kernel(out):
+        t = (10, 2.5, (30, 40))
+        k = 1
+        out[0] = t[0]
+        out[1] = t[k]
+        out[2] = t[-1][k - 1]
+        out[3] = t[GLOBAL_INT - 3][-1]
+        out[4] = GLOBAL_TUPLE[True]
+
+    out = stream.empty(5, np.float32)
+    stream.launch(kernel, out, grid=1, block=1)
+    assert stream.numpy(out).tolist() == [10, 2.5, 30, 40, 2.5]
+
+    @device.func
+    def unknown(t, k):
+        return t[k]
+
+    assert "constant" in refusal(unknown, (1, 2), 1).reason
+
+    @device.func
+    def outside(t):
+        return t[2]
+
+    assert "2" in refusal(outside, (1, 2)).reason
+
+
+def test_a_name_that_is_not_defined():
+    @device.func
+    def function(x):
+        return x + no_such_name  # noqa: F821
+
+    error = refusal(function, device.int32)
+    assert "no_such_name" in error.reason and error.location.line == function.underlying.__code__.co_firstlineno + 2
