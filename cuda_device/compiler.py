@@ -23,12 +23,13 @@ from cuda_device.bytecode import to_ir
 from cuda_device.codegen import cubin, native, nvptx, to_llvm
 from cuda_device.codegen.architectures import Architecture
 from cuda_device.codegen.dialects import Cpu, Nvptx
+from cuda_device.device.target import selector
 from cuda_device.errors import CompileError, CompilerBug, Location
 from cuda_device.ir import ops
 from cuda_device.ir.model import Module
 from cuda_device.ir.text import show_module
 from cuda_device.ir.verify import verify
-from cuda_device.passes import infer, inline, lower
+from cuda_device.passes import exits, fuel, infer, inline, lower
 from cuda_device.types.known import Known
 
 
@@ -94,6 +95,13 @@ class Work:
         return found
 
     @property
+    def reports(self) -> dict[int, tuple[Location, str]]:
+        """The places that may report, by their numbers, and what each has to say."""
+        module: Module = self["device"]
+        found = (op for function in module.functions for op in function.ops() if op.code is ops.REPORT)
+        return {int(str(op.attributes["place"])): (op.location, str(op.attributes["message"])) for op in found}
+
+    @property
     def loops(self) -> bool:
         """Whether a thread may run for long: there are loops, or recursion."""
         module: Module = self["device"]
@@ -111,7 +119,10 @@ def _python(work: Work) -> Module:
 
 
 def _typed(work: Work) -> Module:
-    module, work.dependencies = infer.run(work.job.function, work.job.arguments, work.job.kernel)
+    job = work.job
+    module, work.dependencies = infer.run(
+        job.function, job.arguments, job.kernel, selector(job.target.architecture.name)
+    )
     return module
 
 
@@ -120,7 +131,7 @@ def _device(work: Work) -> Module:
 
 
 def _inlined(work: Work) -> Module:
-    return inline.run(work["device"])
+    return exits.run(inline.run(fuel.run(work["device"])))
 
 
 def _llvm_gpu(work: Work) -> to_llvm.Llvm:

@@ -86,7 +86,7 @@ class CompileError(Error):
     def __str__(self) -> str:
         lines = [self.reason if self.location is NOWHERE else f"{self.reason}\n  at {self.location}"]
         if self.location is not NOWHERE:
-            if self.location.function:
+            if self.location.function and self.location.line > 0:
                 lines[0] += f", in {self.location.function}"
             lines += [self.location.excerpt()]
         lines += self._chain()

@@ -156,8 +156,7 @@ def run(kernel: device.Kernel, *arguments: Any, grid: tuple[int, int], stream: d
 
     launch()
     again = launch()
-    variant = next(reversed(kernel.variants.values()))
-    seconds = variant.work.seconds
+    seconds = kernel.timings()
     for stages in PHASES.values():
         spent = [seconds[stage] for stage in stages if stage in seconds]
         print(f"{1000 * sum(spent):11.2f}" if spent else f"{'-':>11}", end="")
@@ -210,15 +209,6 @@ def check(results: dict[str, np.ndarray[Any, Any]], expected: dict[str, np.ndarr
     return all_right
 
 
-def describe(stream: device.Stream) -> str:
-    """The device of a stream, for people."""
-    from cuda_device.runtime import cpu_executor, driver
-
-    if isinstance(stream, device.GpuStream):
-        return driver.properties(stream.ordinal).name
-    return f"the CPU stream, {cpu_executor.worker_count()} threads"
-
-
 def main() -> int:
     """Runs the example; returns the exit status."""
     parser = argparse.ArgumentParser(description="Blurs a photograph, finds its edges and measures its brightness.")
@@ -229,7 +219,7 @@ def main() -> int:
     print("Reading the photograph ...", flush=True)
     colour = read_photograph()
     stream = device.cpu_stream() if options.cpu else device.default_stream()
-    print(f"Running on {describe(stream)}: {colour.shape[1]} x {colour.shape[0]} pixels", flush=True)
+    print(f"Running on {stream.device_name}: {colour.shape[1]} x {colour.shape[0]} pixels", flush=True)
     results = process(colour, stream)
 
     print("Computing the same with NumPy and SciPy ...", flush=True)

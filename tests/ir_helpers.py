@@ -13,7 +13,7 @@ from __future__ import annotations
 import linecache
 import math
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from types import FunctionType
 from typing import Any
 
@@ -29,8 +29,8 @@ from cuda_device.ir.verify import verify
 
 def read(text: str, objects: Iterable[object] = (), verified: bool = True) -> Module:
     """The module of one or more functions; each one's effects are those of its operations and callees."""
-    texts = [f"{part}}}\n" for part in textwrap.dedent(text).split("}\n") if part.strip()]
-    module = Module([parse(part, list(objects)) for part in _joined(texts)])
+    module = Module([parse(part, list(objects)) for part in _functions(textwrap.dedent(text))])
+    assert module.functions
     for function in module.functions:
         function.shown = function.shown or function.name
     changed = True
@@ -45,14 +45,15 @@ def read(text: str, objects: Iterable[object] = (), verified: bool = True) -> Mo
     return module
 
 
-def _joined(texts: list[str]) -> list[str]:
-    """A function ends with a line that is a brace; attributes in braces may end a line, too."""
-    joined = [""]
-    for text in texts:
-        joined[-1] += text
-        if text.endswith("\n}\n"):
-            joined.append("")
-    return joined[:-1]
+def _functions(text: str) -> Iterator[str]:
+    """The texts of the functions: each ends with a line that is a brace."""
+    lines: list[str] = []
+    for line in text.splitlines():
+        lines.append(line)
+        if line == "}":
+            yield "\n".join(lines)
+            lines.clear()
+    assert not "".join(lines).strip(), "".join(lines)
 
 
 def _effects(module: Module, function: Function) -> Effect:

@@ -1,8 +1,8 @@
 """What arithmetic in device code gives: the rules in plain Python, one number at a time, from the tables of the Array API.
 
-A type is its name: `"bool"`, `"int"`, `"index"`, `"float"` are builtin numbers, `"int8"` … `"float64"` fixed-format ones. A value is
-a Python bool, int or float; a Python float holds every float16, float32 and float64 exactly. `binary("+", "uint8", 255, "int", 1)`
-is 0. Nothing here uses the compiler's own tables.
+A type is its name: `"bool"`, `"int"`, `"index"`, `"float"` are builtin numbers, `"int8"` to `"float64"` fixed-format ones.
+A value is a Python bool, int or float; a Python float holds every float16, float32 and float64 exactly. So
+`binary("+", "uint8", 255, "int", 1)` is 0. Nothing here uses the compiler's own tables.
 """
 
 import functools

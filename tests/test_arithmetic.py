@@ -180,7 +180,9 @@ def test_values_of_every_operator_and_pair_of_types(stream, group, a):
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("a", ["bool", "int", "index", "float", "uint8", "int16", "uint32", "int64", "float16", "float64"])
+@pytest.mark.parametrize(
+    "a", ["bool", "int", "index", "float", "uint8", "int16", "uint32", "int64", "float16", "float64"]
+)
 def test_assignment_with_an_operator_gives_what_the_operator_gives(stream, a):
     nothing = stream.array(np.zeros(0, np.int8))
     wrong = []
@@ -188,7 +190,9 @@ def test_assignment_with_an_operator_gives_what_the_operator_gives(stream, a):
         left, right, pairs = operands(a, b)
         outputs = [stream.empty(len(pairs), ref.storage(ref.promote(a, b))) for _ in range(3)]
         kernel = in_place(maker(a), maker(b))
-        stream.launch(kernel, stream.array(left), stream.array(right), nothing, *outputs, grid=-(-len(pairs) // 64), block=64)
+        stream.launch(
+            kernel, stream.array(left), stream.array(right), nothing, *outputs, grid=-(-len(pairs) // 64), block=64
+        )
         for op, output in zip("+-*", outputs, strict=True):
             wrong += mismatches(op, a, b, stream.numpy(output), expected(op, a, b))[:5]
     assert not wrong, "\n".join(wrong)
@@ -238,7 +242,9 @@ def test_types_of_every_operator_and_pair_of_types(factory, operators, a):
             continue
         (left, of_a), (right, of_b) = example(a), example(b)
         got = result_types(factory(of_a, of_b), left, right)
-        wrong += [f"{a} {op} {b} is {g}, should be {t}" for op, g, t in zip(operators, got, types, strict=True) if g != t]
+        wrong += [
+            f"{a} {op} {b} is {g}, should be {t}" for op, g, t in zip(operators, got, types, strict=True) if g != t
+        ]
     assert not wrong, "\n".join(wrong)
 
 
@@ -378,7 +384,9 @@ def test_min_max_and_abs_are_pythons(stream, a):
         outputs = [stream.empty(len(pairs), ref.storage(type)) for _ in range(3)]
         outputs.append(stream.empty(len(pairs), ref.storage(ref.unary_type("-", a))))
         kernel = extremes(maker(a), maker(b))
-        stream.launch(kernel, stream.array(left), stream.array(right), nothing, *outputs, grid=-(-len(pairs) // 64), block=64)
+        stream.launch(
+            kernel, stream.array(left), stream.array(right), nothing, *outputs, grid=-(-len(pairs) // 64), block=64
+        )
         results = [stream.numpy(output).tolist() for output in outputs]
         for n, (x, y) in enumerate(pairs):
             if abs(x) > 2**31 - 1 and a == "int" or abs(x) > 2**63 - 1 and a == "index":
@@ -400,7 +408,9 @@ def divmods(a, b, floors, remainders):
         floors[i], remainders[i] = divmod(a[i], b[i])
 
 
-@pytest.mark.parametrize("a, b", [(t, t) for t in ref.FIXED] + [("int8", "uint8"), ("uint32", "int16"), ("int32", "float64")])
+@pytest.mark.parametrize(
+    "a, b", [(t, t) for t in ref.FIXED] + [("int8", "uint8"), ("uint32", "int16"), ("int32", "float64")]
+)
 def test_divmod(stream, a, b):
     left, right, pairs = operands(a, b)
     type = ref.promote(a, b)
@@ -410,6 +420,19 @@ def test_divmod(stream, a, b):
     for op, output in zip(("//", "%"), outputs, strict=True):
         wrong += mismatches(op, a, b, stream.numpy(output), expected(op, a, b))
     assert not wrong, "\n".join(wrong[:20])
+
+
+def test_pow_is_the_operator(stream):
+    @device.kernel
+    def kernel(x, y, out):
+        out[0] = pow(x[0], 3)
+        out[1] = pow(y[0], 0.5)
+        out[2] = pow(2, 10)
+        out[3] = pow(y[0], x[0])
+
+    out = stream.empty(4, np.float64)
+    stream.launch(kernel, stream.array(np.array([3], np.int32)), stream.array(np.array([6.25])), out, grid=1, block=1)
+    assert stream.numpy(out).tolist() == [27, 2.5, 1024, 6.25**3]
 
 
 @device.kernel
@@ -582,6 +605,50 @@ def test_integer_division_by_a_constant_zero_does_not_fault(stream):
     assert stream.numpy(out)[0] == 5 and stream.numpy(out)[2] == math.inf
 
 
+# Constant operands, which take ways of their own through the compiler
+
+
+def with_constants(op, constants):
+    apply = ONE_OPERATOR[op]
+
+    @device.kernel
+    def kernel(x, after, before):
+        i = device.tid(1)
+        if i < len(x):
+            k = 0
+            for constant in constants:
+                after[k, i] = apply(x[i], constant)
+                before[k, i] = apply(constant, x[i])
+                k += 1
+
+    return kernel
+
+
+@pytest.mark.parametrize("name", [*ref.SIGNED, *ref.UNSIGNED])
+def test_constant_operands(stream, name):
+    low, high = ref.limits(name)
+    values, width = ref.edges(name), ref.bits(name)
+    x = stream.array(np.array(values, name))
+    cases = {op: (0, 1, width - 1, width, width + 1, 200) for op in ref.SHIFTS}
+    cases |= {op: tuple(n for n in (1, 2, 7, 64, high, -1, -2, -7, low) if low <= n and n) for op in ("//", "%")}
+    cases |= {"**": (0, 1, 2, 3, 5)} | {op: (0, 1, 100, high) for op in ("&", "|", "^", "*", "-")}
+    wrong = []
+    for op, constants in cases.items():
+        # An int before a shift stays an int; elsewhere it takes the type it meets.
+        left = "int" if op in ref.SHIFTS else name
+        after, before = (stream.empty((len(constants), len(x)), ref.storage(t)) for t in (name, left))
+        stream.launch(with_constants(op, constants), x, after, before, grid=1, block=64)
+        after, before = stream.numpy(after), stream.numpy(before)
+        for (k, constant), (i, value) in itertools.product(enumerate(constants), enumerate(values)):
+            for got, right, shown in (
+                (after[k, i], ref.binary(op, name, value, name, constant), f"{name} {value} {op} {constant}"),
+                (before[k, i], ref.binary(op, left, constant, name, value), f"{constant} {op} {name} {value}"),
+            ):
+                if right is not ref.UNSPECIFIED and got != right:
+                    wrong.append(f"{shown} is {got}, should be {right}")
+    assert not wrong, "\n".join(wrong[:20])
+
+
 # Signs that inference keeps track of: they must survive conversions to a narrower type
 
 
@@ -607,7 +674,9 @@ def signs(a, b, out):
 
 def test_a_number_that_wraps_may_be_negative(stream):
     out = stream.empty(11, np.float32)
-    stream.launch(signs, stream.array(np.array([-1], np.int8)), stream.array(np.array([200], np.uint8)), out, grid=1, block=1)
+    stream.launch(
+        signs, stream.array(np.array([-1], np.int8)), stream.array(np.array([200], np.uint8)), out, grid=1, block=1
+    )
     low = 200 - 256
     expected = [-56, -1, -19, -56 % 5, -28, -1 % low, low, low // 2, low, 1, 0]
     assert stream.numpy(out).tolist() == expected
@@ -624,7 +693,14 @@ def wrapped_range(b, x, out):
 
 def test_a_range_that_starts_at_a_number_that_wraps(stream):
     out = stream.empty(4, np.float32)
-    stream.launch(wrapped_range, stream.array(np.array([254], np.uint8)), stream.array(np.array([1], np.int8)), out, grid=1, block=1)
+    stream.launch(
+        wrapped_range,
+        stream.array(np.array([254], np.uint8)),
+        stream.array(np.array([1], np.int8)),
+        out,
+        grid=1,
+        block=1,
+    )
     assert stream.numpy(out).tolist() == [-2, -1, 0, 3]
 
 

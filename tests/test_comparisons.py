@@ -231,7 +231,15 @@ def test_chained_comparisons(stream, types):
     out = stream.empty((len(rows), 7), np.uint8)
     stream.launch(chained, *columns, out, grid=1, block=32)
     expected = [
-        [x < y < z, x < y == z, x <= y <= z <= x, 0 < x < 2, not x < y < z, x != y != z, 1 if x < y < z else 2 if x > y > z else 3]
+        [
+            x < y < z,
+            x < y == z,
+            x <= y <= z <= x,
+            0 < x < 2,
+            not x < y < z,
+            x != y != z,
+            1 if x < y < z else 2 if x > y > z else 3,
+        ]
         for x, y, z in rows
     ]
     assert stream.numpy(out).tolist() == [[int(v) for v in row] for row in expected]
@@ -321,7 +329,9 @@ def test_tuples_compare_element_by_element(stream):
 
     out = stream.empty(10, np.uint8)
     for b in ([1, 2], [1, 3], [0, 2]):
-        stream.launch(kernel, stream.array(np.array([1, 2], np.int8)), stream.array(np.array(b, np.float64)), out, grid=1, block=1)
+        stream.launch(
+            kernel, stream.array(np.array([1, 2], np.int8)), stream.array(np.array(b, np.float64)), out, grid=1, block=1
+        )
         s, t = (1, 2), tuple(b)
         expected = [s == t, s != t, 1 == b[0], False, False, True, s == t, True, True, True]
         assert stream.numpy(out).tolist() == [int(v) for v in expected]

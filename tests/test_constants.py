@@ -108,7 +108,12 @@ def test_a_run_time_builtin_float_is_a_float32(stream):
     out = stream.empty(4, np.float64)
     stream.launch(kernel, 0.1, stream.array(np.array([2.0, 0.1])), out, grid=1, block=1)
     rounded = np.float32(0.1)
-    assert stream.numpy(out).tolist() == [float(rounded), 2.0 * float(rounded), math.inf, float(np.float32(rounded * np.float32(3)))]
+    assert stream.numpy(out).tolist() == [
+        float(rounded),
+        2.0 * float(rounded),
+        math.inf,
+        float(np.float32(rounded * np.float32(3))),
+    ]
 
 
 def test_folding_is_exact(stream):
@@ -132,8 +137,8 @@ def test_folding_is_exact(stream):
     out = stream.empty(14, np.float64)
     stream.launch(kernel, stream.array(np.array([1], np.int32)), out, grid=1, block=1)
     expected = [
-        7, 1001, -3, 3, 5, 0xF0 | 1 ^ 1, 4.0, 1.5, 1.5, 3 + 2 + 2.5 + 2 + 4 + 1, 7 - 7 + 3.0 + 1 + 1, 3 + 4 + 4 + 1, 0 + 1 + 1 + 1,
-        -3 * 10 + 2 + 1,
+        7, 1001, -3, 3, 5, 0xF0 | 1 ^ 1, 4.0, 1.5, 1.5, 3 + 2 + 2.5 + 2 + 4 + 1, 7 - 7 + 3.0 + 1 + 1, 3 + 4 + 4 + 1,
+        0 + 1 + 1 + 1, -3 * 10 + 2 + 1,
     ]  # fmt: skip
     assert stream.numpy(out).tolist() == expected
 
@@ -159,6 +164,25 @@ def test_large_constants_in_64_bits(stream):
     assert stream.numpy(s).tolist() == [5_000_000_001, 2**63 - 1, -(2**63), 3 * 4_294_967_297]
     assert stream.numpy(u).tolist() == [2**63 | 1, 2**64 - 1, 2**63 // 3, 2**64 - 6]
     assert stream.numpy(out).tolist() == [5_000_000_003, -(2**31), -(2**31) + 4, 4]
+
+
+def test_large_constants_in_tuples(stream):
+    def pick(items, x):
+        return x + items[1]
+
+    @device.kernel
+    def kernel(x, n, out):
+        t = (x[0], 1e100, 5_000_000_000, 0.1)
+        out[0] = x[0] + t[1]
+        out[1] = n[0] + t[2]
+        out[2] = x[0] * t[3]
+        out[3] = pick((n[0], 6_000_000_000), n[0])
+        for item in (x[0], 1e-100, 1e50):
+            out[4] = item
+
+    out = stream.empty(5, np.float64)
+    stream.launch(kernel, stream.array(np.array([2.0])), stream.array(np.array([1])), out, grid=1, block=1)
+    assert stream.numpy(out).tolist() == [2.0 + 1e100, 5_000_000_001, 2.0 * 0.1, 6_000_000_001, 1e50]
 
 
 def test_constants_of_numpy_types_are_typed(stream):
@@ -205,7 +229,9 @@ def test_float_constants_at_the_ends_of_a_type(stream, name):
     assert got[4] == float(np.finfo(name).max) and got[5] == -math.inf and got[6] == ref.round_to(name, 1e-7)
 
 
-@pytest.mark.parametrize("name, beyond", [("float16", 65520.0), ("float32", 3.40282358e38), ("float32", -1e39), ("float16", 70000)])
+@pytest.mark.parametrize(
+    "name, beyond", [("float16", 65520.0), ("float32", 3.40282358e38), ("float32", -1e39), ("float16", 70000)]
+)
 def test_a_float_constant_without_room_is_refused(name, beyond):
     @device.func
     def function(x):
@@ -291,10 +317,6 @@ def test_a_large_constant_as_builtin_int_is_refused():
 
     error = refusal(function, device.int64)
     assert "5000000000" in error.reason and "int64(5000000000)" in error.help
-
-    @device.func
-    def returns():
-        return 5_000_000_000 + 0 * device.thread_idx.x.dtype(0)
 
     @device.func
     def joins(x):

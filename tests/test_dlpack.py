@@ -7,6 +7,7 @@ import sys
 import threading
 import weakref
 
+import ml_dtypes
 import numpy as np
 import pytest
 from fake_driver import no_gpu
@@ -149,7 +150,9 @@ def test_every_row_agrees_with_numpy(dtype):
     assert host.typestr_of_element(element) == dtype.str
     assert host.number_of(dtype.type) == element
     assert host.dtype_of(dtype.type) == host.dtype_of(dtype.name) == host.dtype_of(element) == dtype
-    read = dlpack.take(np.zeros(1, dtype).__dlpack__())
+    if not element.bfloat:  # NumPy exports its own types only
+        assert dlpack.take(np.zeros(1, dtype).__dlpack__()).element == element
+    read = dlpack.take(dlpack.export(view_of(np.zeros(1, dtype))))
     assert read.element == element
     assert element is not BOOL or host.host_type_of(element) is bool
     assert element is BOOL or host.host_type_of(element) is dtype.type
@@ -196,9 +199,8 @@ def test_other_types_are_named(function, argument, name):
 
 
 def test_ml_dtypes_are_named():
-    ml_dtypes = pytest.importorskip("ml_dtypes")
-    with pytest.raises(TypeError, match="bfloat16"):
-        host.number_of(ml_dtypes.bfloat16)
+    with pytest.raises(TypeError, match="float8_e4m3fn"):
+        host.number_of(ml_dtypes.float8_e4m3fn)
     with pytest.raises(TypeError, match="float8_e5m2"):
         host.element_of_dtype(np.dtype(ml_dtypes.float8_e5m2))
 
@@ -206,7 +208,7 @@ def test_ml_dtypes_are_named():
 @pytest.mark.parametrize(
     ("dtype", "name"),
     [
-        ((4, 16, 1), "bfloat16 is"), ((5, 64, 1), "complex64"), ((10, 8, 1), "float8_e4m3fn is"), ((2, 32, 4), "float32 x 4"),
+        ((4, 32, 1), "bfloat32 is"), ((5, 64, 1), "complex64"), ((10, 8, 1), "float8_e4m3fn is"), ((2, 32, 4), "float32 x 4"),
         ((99, 8, 1), "code 99"), ((2, 80, 1), "float80"), ((6, 1, 1), "bool1"), ((1, 4, 1), "uint4"),
     ],
 )  # fmt: skip
@@ -431,6 +433,9 @@ def test_numpy_takes_our_views(array, max_version):
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_every_dtype_goes_out_and_in(dtype):
     array = np.ones(3, dtype)
+    if dtype == ml_dtypes.bfloat16:  # NumPy takes its own types only
+        assert dlpack.take(dlpack.export(view_of(array))).element.bfloat
+        return
     back = np.from_dlpack(Exporter(view_of(array)))
     assert back.dtype == dtype
     np.testing.assert_array_equal(back, array)

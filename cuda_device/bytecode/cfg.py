@@ -27,8 +27,15 @@ class Span:
     live: frozenset[str] = field(default_factory=frozenset)
 
 
-def spans(instructions: Sequence[Instruction]) -> dict[int, Span]:
-    """The spans that can be reached, by their start, in reverse postorder."""
+# Cells are variables, too: `&x` is the cell variable that is called x. What may call a nested function may read any.
+CELL = "&"
+_CELL_LOADS = frozenset((Opcode.LOAD_CELL, Opcode.DELETE_CELL))
+_CELL_STORES = frozenset((Opcode.STORE_CELL, Opcode.DELETE_CELL))
+READS_CELLS = frozenset((Opcode.CALL, Opcode.CALL_KW, Opcode.CALL_EX, Opcode.RETURN, Opcode.YIELD, Opcode.UNPACK))
+
+
+def spans(instructions: Sequence[Instruction], cells: frozenset[str] = frozenset()) -> dict[int, Span]:
+    """The spans that can be reached, by their start, in reverse postorder; `cells` are the function's own cell variables."""
     cut = _cut(instructions)
     order: list[int] = []
     seen = {0}
@@ -43,7 +50,7 @@ def spans(instructions: Sequence[Instruction]) -> dict[int, Span]:
             seen.add(following)
             stack.append((following, iter(cut[following].successors)))
     reached = {start: cut[start] for start in reversed(order)}
-    _find_live(instructions, reached)
+    _find_live(instructions, reached, cells)
     return reached
 
 
@@ -72,7 +79,7 @@ def _successors(last: Instruction, following: int) -> tuple[int, ...]:
     return () if last.opcode in TERMINATORS else (following,)
 
 
-def _find_live(instructions: Sequence[Instruction], reached: dict[int, Span]) -> None:
+def _find_live(instructions: Sequence[Instruction], reached: dict[int, Span], cells: frozenset[str]) -> None:
     """Backward data flow: live = loaded first, or live after and not stored."""
     loaded: dict[int, frozenset[str]] = {}
     stored: dict[int, frozenset[str]] = {}
@@ -80,11 +87,9 @@ def _find_live(instructions: Sequence[Instruction], reached: dict[int, Span]) ->
         first: set[str] = set()
         written: set[str] = set()
         for instruction in instructions[start : span.stop]:
-            name = instruction.argument
-            if instruction.opcode in (Opcode.LOAD, Opcode.LOAD_AND_CLEAR, Opcode.DELETE) and name not in written:
-                first.add(str(name))
-            if instruction.opcode in (Opcode.STORE, Opcode.LOAD_AND_CLEAR, Opcode.DELETE):
-                written.add(str(name))
+            loads, stores = _variables(instruction, cells)
+            first |= loads - written
+            written |= stores
         loaded[start], stored[start] = frozenset(first), frozenset(written)
     changed = True
     while changed:
@@ -95,3 +100,20 @@ def _find_live(instructions: Sequence[Instruction], reached: dict[int, Span]) ->
             live = loaded[start] | (after - stored[start])
             changed |= live != span.live
             span.live = live
+
+
+def _variables(instruction: Instruction, cells: frozenset[str]) -> tuple[set[str], set[str]]:
+    """The variables that an instruction reads, and those that it writes."""
+    code, name = instruction.opcode, instruction.argument
+    loads, stores = set(), set()
+    if code in (Opcode.LOAD, Opcode.LOAD_AND_CLEAR, Opcode.DELETE):
+        loads.add(str(name))
+    if code in (Opcode.STORE, Opcode.LOAD_AND_CLEAR, Opcode.DELETE):
+        stores.add(str(name))
+    if code in _CELL_LOADS and name in cells:
+        loads.add(f"{CELL}{name}")
+    if code in _CELL_STORES and name in cells:
+        stores.add(f"{CELL}{name}")
+    if code in READS_CELLS:
+        loads |= {f"{CELL}{cell}" for cell in cells}
+    return loads, stores

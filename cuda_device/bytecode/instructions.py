@@ -163,6 +163,8 @@ class Opcode(Enum):
     """Jumps if the value is false in Python's sense. `value →`, both ways"""
     RETURN = auto()
     """`value →`"""
+    YIELD = auto()
+    """What a generator expression makes; it goes on with None. `value → None`"""
     RAISE = auto()
     """Argument: n from 0 to 2. `→` (the current exception), `exception →` or `exception, cause →`"""
     ASSERT_FAIL = auto()

@@ -314,9 +314,19 @@ def return_const(place: Place) -> Steps:
 def return_generator(place: Place) -> Steps:
     """The first instruction of a generator or coroutine."""
     is_generator = place.code.co_flags & inspect.CO_GENERATOR
-    is_expression = place.code.co_name == "<genexpr>"
-    construct = "a generator expression" if is_expression else "yield" if is_generator else "async"
-    return (Step(Opcode.UNSUPPORTED, construct),)
+    if is_generator and place.code.co_name == "<genexpr>":
+        place.push()
+        return (Step(Opcode.CONST, None),)  # what the first `next` sends
+    return (Step(Opcode.UNSUPPORTED, "yield" if is_generator else "async"),)
+
+
+def yield_value(place: Place) -> Steps:
+    """YIELD, in a generator expression."""
+    if place.code.co_name != "<genexpr>":
+        return (Step(Opcode.UNSUPPORTED, "yield"),)
+    place.pop()
+    place.push()
+    return (Step(Opcode.YIELD),)
 
 
 # Operators, truth and loops

@@ -98,6 +98,7 @@ ADDED_ROWS[3, 11] = {
     "JUMP_IF_FALSE_OR_POP": rows.jump_if_or_pop(Opcode.JUMP_IF_FALSE),
     "RETURN_VALUE": rows.simple(Opcode.RETURN),
     "RETURN_GENERATOR": rows.return_generator,
+    "YIELD_VALUE": rows.yield_value,
     "LOAD_ASSERTION_ERROR": rows.load_assertion_error,
     "RAISE_VARARGS": rows.raise_varargs,
     "COPY": rows.copy,
@@ -151,7 +152,7 @@ UNSUPPORTED = {
         "with": "BEFORE_WITH LOAD_SPECIAL",
         "try": "CHECK_EG_MATCH CHECK_EXC_MATCH CLEANUP_THROW POP_EXCEPT PREP_RERAISE_STAR PUSH_EXC_INFO RERAISE"
         " WITH_EXCEPT_START",
-        "yield": "YIELD_VALUE GET_YIELD_FROM_ITER SEND END_SEND",
+        "yield": "GET_YIELD_FROM_ITER SEND END_SEND",
         "async": "ASYNC_GEN_WRAP BEFORE_ASYNC_WITH END_ASYNC_FOR GET_AITER GET_ANEXT GET_AWAITABLE",
         "import": "IMPORT_NAME IMPORT_FROM IMPORT_STAR",
         "assignment to a global variable": "STORE_GLOBAL",

@@ -254,9 +254,9 @@ def _stamp(file: Path) -> str:
     return f"{file} {status.st_size} {status.st_mtime_ns}"
 
 
-# In the order in which they are tried, which is that of the first kernel of a fresh process: on an H200 it takes 9 ms,
-# 10 ms, and 140 to 220 ms. Later ones take 5 to 10 ms, 9 to 13 ms, and 5 to 10 ms; 0.2 ms where NVIDIA's cache on disk,
-# which the driver and nvJitLink ask, has them.
+# In the order in which they are tried. With a GPU the driver is the quickest from the first kernel on: 9 ms on an H200, later
+# ones 5 to 10 ms. Without one, nvJitLink pays 140 to 220 ms once for its library and then 5 to 10 ms a kernel; a process of
+# ptxas costs 9 to 45 ms each time. NVIDIA's cache on disk, which the driver and nvJitLink ask, answers in 0.2 ms.
 ASSEMBLERS: tuple[Assembler, ...] = (
     Assembler(
         "driver",
@@ -266,17 +266,17 @@ ASSEMBLERS: tuple[Assembler, ...] = (
         "use a machine with a GPU of this architecture, and make its context current",
     ),
     Assembler(
-        "ptxas",
-        lambda architecture: _ptxas() is not None,
-        _run_ptxas,
-        _identify_ptxas,
-        "pip install nvidia-cuda-nvcc, or install a CUDA toolkit and set CUDA_HOME",
-    ),
-    Assembler(
         "nvJitLink",
         lambda architecture: _nvjitlink() is not None,
         _run_nvjitlink,
         _identify_nvjitlink,
         "pip install cuda_device[cu13]",
+    ),
+    Assembler(
+        "ptxas",
+        lambda architecture: _ptxas() is not None,
+        _run_ptxas,
+        _identify_ptxas,
+        "pip install nvidia-cuda-nvcc, or install a CUDA toolkit and set CUDA_HOME",
     ),
 )

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from cuda_device.codegen.cpu_records import (
     BLOCK,
+    FUEL,
     KIND_SHIFT,
     PLACE_MASK,
     RECORDS,
@@ -58,7 +59,8 @@ def special_register(name: str, result: str) -> str:
     """Text that makes `result` (a name, not a number: temporaries are `result.something`) the value of a register.
 
     Names: `thread_idx`, `block_idx`, `block_dim`, `grid_dim` with `.x`, `.y`, `.z`; `linear_thread` (the thread's
-    number in its block), `lane_id`, `dynamic_shared_bytes`: i32. `shared` and `dynamic_shared`: ptr, aligned to 128.
+    number in its block), `lane_id`, `lanemask_lt`, `dynamic_shared_bytes`: i32. `shared` and `dynamic_shared`: ptr,
+    aligned to 128.
     """
     group, _, axis = name.partition(".")
     metadata = f", !range !{{i32 {_RANGES[group]}}}" if group in _RANGES else ""
@@ -69,6 +71,9 @@ def special_register(name: str, result: str) -> str:
     if name == "lane_id":
         linear = THREAD.load(f"{result}.linear", "%thread", "linear")
         return linear + f"  {result} = and i32 {result}.linear, {WARP_SIZE - 1}\n"
+    if name == "lanemask_lt":
+        lane = special_register("lane_id", f"{result}.lane")
+        return lane + f"  {result}.bit = shl nuw i32 1, {result}.lane\n  {result} = add i32 {result}.bit, -1\n"
     field = f"{_BLOCK_FIELDS[group]}.{axis}" if group in _BLOCK_FIELDS else _POINTERS[name]
     block = f"{result}.block"
     return THREAD.load(block, "%thread", "block") + BLOCK.load(result, block, field, metadata)
@@ -95,14 +100,37 @@ coro.start:
 
 def barrier(place: int, label: str) -> str:
     """Text for `syncthreads()`: waits for the threads of the block that have not returned; goes on at `label:`."""
-    return _suspend(Suspension.BARRIER, place, label)
+    return suspend(Suspension.BARRIER, place, label)
 
 
-def _suspend(kind: Suspension, place: int, label: str) -> str:
+def yield_now(place: int, label: str) -> str:
+    """Text that lets other threads run, also those of other blocks; goes on at `label:`."""
+    return suspend(Suspension.YIELD, place, label)
+
+
+def yield_sometimes(place: int, label: str) -> str:
+    """`yield_now`, but only once in `FUEL` times that a thread comes to such a place; goes on at `label:`."""
+    return (
+        THREAD.load(f"%{label}.fuel", "%thread", "fuel")
+        + f"""\
+  %{label}.left = add i32 %{label}.fuel, -1
+  %{label}.empty = icmp eq i32 %{label}.left, 0
+  %{label}.kept = select i1 %{label}.empty, i32 {FUEL}, i32 %{label}.left
+"""
+        + THREAD.store(f"%{label}.kept", "%thread", "fuel", f"%{label}.fuel.to")
+        + f"  br i1 %{label}.empty, label %{label}.out, label %{label}\n{label}.out:\n"
+        + yield_now(place, f"{label}.in")
+        + f"  br label %{label}\n{label}:\n"
+    )
+
+
+def suspend(kind: Suspension, place: int, label: str, before: str = "") -> str:
+    """Text that waits and goes on at `label:`; `before` comes first, and finds `%label.state`, the thread's word."""
     if not 0 <= place <= PLACE_MASK:
         raise ValueError(f"a place is a number from 0 to {PLACE_MASK}, not {place}")
     return (
         THREAD.load(f"%{label}.state", "%thread", "state")
+        + before
         + f"""\
   store i32 {kind << KIND_SHIFT | place}, ptr %{label}.state
   %{label}.signal = call i8 @llvm.coro.suspend(token none, i1 false)

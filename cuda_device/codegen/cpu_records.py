@@ -17,10 +17,37 @@ MAXIMUM_THREADS = 1024
 WARP_SIZE = 32
 
 
+# So many turns of a loop that may wait for other threads pass before they get theirs.
+FUEL = 64
+
+
 class Suspension(IntEnum):
-    """Why a thread waits. The word that it leaves behind is `kind << 24 | place`; 0 means that it has returned."""
+    """Why a thread waits. The word that it leaves behind is `kind << 24 | place`; 0 means that it has returned.
+
+    First those of a whole block, then a turn for others, then those of a warp: the scheduler compares.
+    """
 
     BARRIER = 1
+    COUNT = 2
+    AND = 3
+    OR = 4
+    YIELD = 5
+    ACTIVE = 6
+    SYNC = 7
+    ALL = 8
+    ANY = 9
+    EQUAL = 10
+    BALLOT = 11
+    INDEX = 12
+    UP = 13
+    DOWN = 14
+    XOR = 15
+    MATCH_ANY = 16
+    MATCH_ALL = 17
+
+
+# The first kind that has a mask of lanes.
+FIRST_MASKED = Suspension.SYNC
 
 
 KIND_SHIFT = 24
@@ -38,6 +65,7 @@ class Status(IntEnum):
     DEADLOCK = 5
     DIVERGENT_BARRIER = 6
     OUT_OF_MEMORY = 7
+    OUTSIDE_MASK = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +112,27 @@ def _three(name: str) -> tuple[tuple[str, str], ...]:
 
 # One for each thread of the block that a worker runs. Only what differs between the threads of a block.
 THREAD = Record(
-    "%Thread", (("x", "i32"), ("y", "i32"), ("z", "i32"), ("linear", "i32"), ("block", "ptr"), ("state", "ptr"))
+    "%Thread",
+    (
+        ("x", "i32"),
+        ("y", "i32"),
+        ("z", "i32"),
+        ("linear", "i32"),
+        ("block", "ptr"),
+        ("state", "ptr"),
+        ("fuel", "i32"),
+    ),
 )
 
-# One for each block that runs. `states`, `handles`, `threads` are arrays with `count` entries: the word of each
-# thread's suspension (padded with zeros to a whole number of warps), its coroutine, its %Thread. Frames lie `stride`
+# One for each warp of the block that a worker runs, an entry of each array for each lane. `words` say where the lanes
+# wait, the others what they bring to a meeting: a mask, a lane (plus `WIDE` for a number of 64 bits), a number in two
+# halves. The meeting's results come back in the halves. Threads reach theirs from their word, to which `state` points.
+_LANES = f"[{WARP_SIZE} x i32]"
+WARP = Record("%Warp", tuple((name, _LANES) for name in ("words", "masks", "sources", "lows", "highs")))
+WIDE = WARP_SIZE
+
+# One for each block that runs. `warps`, `handles`, `threads` are arrays: the %Warp of each warp (the words of
+# lanes that do not exist are 0), and for each of `count` threads its coroutine and its %Thread. Frames lie `stride`
 # bytes apart.
 BLOCK = Record(
     "%Block",
@@ -102,7 +146,7 @@ BLOCK = Record(
         ("dynamic", "ptr"),
         ("control", "ptr"),
         ("parameters", "ptr"),
-        ("states", "ptr"),
+        ("warps", "ptr"),
         ("handles", "ptr"),
         ("threads", "ptr"),
         ("frames", "ptr"),
@@ -134,4 +178,7 @@ CONTROL = Record(
     ),
 )
 
-RECORDS = (THREAD, BLOCK, CONTROL)
+# What a worker has taken and not yet begun: so many blocks, from this index on.
+CURSOR = Record("%Cursor", (("left", "i64"), *_three("next")))
+
+RECORDS = (THREAD, WARP, BLOCK, CONTROL, CURSOR)

@@ -10,13 +10,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar
 
-from cuda_device.codegen import cpu, cpu_runner
+from cuda_device.codegen import cpu, cpu_runner, nvptx_report
+from cuda_device.codegen.atomics import Update, cpu_update, nvptx_scope, nvptx_update
+from cuda_device.codegen.cpu_records import Status
+from cuda_device.codegen.meetings import Meeting, on_cpu, on_gpu
 from cuda_device.codegen.nvptx import DATA_LAYOUT, TRIPLE
 from cuda_device.device import math as device_math
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Function, Module, Op
 from cuda_device.ir.ops import Effect
+from cuda_device.ir.ordering import Scope
 from cuda_device.types.layout import size_of
 from cuda_device.types.model import Number, Ref, Space
 
@@ -51,6 +55,9 @@ def shared_offsets(module: Module) -> tuple[dict[int, int], int]:
 class Dialect(ABC):
     """How one backend spells things. `module` is the device module that is being written."""
 
+    frame_alignment: ClassVar[int]
+    """What the memory that functions have of their own can be aligned to."""
+
     def __init__(self, module: Module) -> None:
         self.module = module
         self.offsets, self.shared_bytes = shared_offsets(module)
@@ -68,8 +75,11 @@ class Dialect(ABC):
         """The name of a function, without `@`."""
 
     @abstractmethod
-    def open(self, function: Function, result: str, parameters: Sequence[str]) -> tuple[str, str]:
-        """The text before a function's first block's operations, and the label of the block that it opens."""
+    def open(self, function: Function, result: str, parameters: Sequence[str], allocas: str) -> tuple[str, str]:
+        """The text before a function's first block's operations, and the label of the block that it opens.
+
+        `allocas` are the lines that make the function's memory of its own.
+        """
 
     @abstractmethod
     def close(self, function: Function) -> str:
@@ -92,8 +102,36 @@ class Dialect(ABC):
         """Waits for the block's threads; with the label of the block that goes on, or "" if it is the same one."""
 
     @abstractmethod
+    def meet(self, meeting: Meeting) -> tuple[str, str]:
+        """Any other operation at which threads meet; as `barrier`."""
+
+    @abstractmethod
     def shared(self, number: int, result: str) -> tuple[str, str]:
         """Text, and the operand, that give the address of a shared array."""
+
+    @abstractmethod
+    def dynamic_shared(self, result: str) -> tuple[str, str]:
+        """Text, and the operand, that give the address of the launch's shared memory."""
+
+    @abstractmethod
+    def sync_scope(self, scope: Scope) -> str:
+        """What an atomic instruction says of its scope."""
+
+    @abstractmethod
+    def update(self, update: Update, result: str) -> str:
+        """A read-modify-write."""
+
+    @abstractmethod
+    def pause(self, nanoseconds: str) -> str:
+        """Waits for a short while."""
+
+    @abstractmethod
+    def report(self, status: Status, place: int) -> str:
+        """Tells the host that this thread failed."""
+
+    @abstractmethod
+    def exit(self, function: Function) -> str:
+        """Ends the thread."""
 
     @abstractmethod
     def math(self, function: device_math.Function) -> str:
@@ -111,6 +149,7 @@ class Dialect(ABC):
 class Nvptx(Dialect):
     """A GPU."""
 
+    frame_alignment = 1 << 30
     _REGISTERS: ClassVar = {"thread_idx": "tid", "block_idx": "ctaid", "block_dim": "ntid", "grid_dim": "nctaid"}
     # What the hardware promises of a register: the half-open range of its values along x, y and z.
     _RANGES: ClassVar = {
@@ -119,6 +158,7 @@ class Nvptx(Dialect):
         "block_idx": ((0, 2147483647), (0, 65535), (0, 65535)),
         "grid_dim": ((1, 2147483648), (1, 65536), (1, 65536)),
     }
+    _LANE_REGISTERS: ClassVar = {"lane_id": ("laneid", "range(i32 0, 32) "), "lanemask_lt": ("lanemask.lt", "")}
     _SPACES: ClassVar = {
         Space.GENERIC: "ptr",
         Space.GLOBAL: "ptr addrspace(1)",
@@ -130,13 +170,19 @@ class Nvptx(Dialect):
         """Triple, data layout, shared arrays, and the intrinsics that every kernel may use."""
         lines = [f'target datalayout = "{DATA_LAYOUT}"', f'target triple = "{TRIPLE}"']
         for number, op in sorted(shared_arrays(self.module).items()):
-            assert isinstance(op.result.type, Ref) and isinstance(op.result.type.pointee, Number)
+            assert isinstance(op.result.type, Ref)
             size = int(str(op.attributes["count"])) * size_of(op.result.type.pointee)
             align = op.attributes["align"]
             lines.append(f"@shared_{number} = internal addrspace(3) global [{size} x i8] undef, align {align}")
+        if any(op.code is ops.DYNAMIC_SHARED for f in self.module.functions for op in f.ops()):
+            lines.append("@dynamic_shared = external addrspace(3) global [0 x i8], align 128")
         for name in self._REGISTERS.values():
             lines += [f"declare i32 @llvm.nvvm.read.ptx.sreg.{name}.{axis}()" for axis in "xyz"]
+        lines.append("declare i32 @llvm.nvvm.read.ptx.sreg.dynamic_smem_size()")
+        lines.append("declare void @llvm.nvvm.nanosleep(i32)")
         lines.append("declare void @llvm.nvvm.barrier.cta.sync.aligned.all(i32) convergent nounwind")
+        if any(op.code is ops.REPORT for f in self.module.functions for op in f.ops()):
+            lines.append(nvptx_report.definitions())
         return "\n".join(lines) + "\n"
 
     def pointer(self, space: Space) -> str:
@@ -147,11 +193,11 @@ class Nvptx(Dialect):
         """The main function keeps its name; PTX has no dots in names."""
         return function.name if function is self.module.main else f"device_{function.name}"
 
-    def open(self, function: Function, result: str, parameters: Sequence[str]) -> tuple[str, str]:
+    def open(self, function: Function, result: str, parameters: Sequence[str], allocas: str) -> tuple[str, str]:
         """Kernels are marked by their calling convention."""
         linkage = "ptx_kernel " if function.kernel else "" if function is self.module.main else "internal "
         head = f"define {linkage}{result} @{self.symbol(function)}({', '.join(parameters)})"
-        return f"{head} nounwind{self.definition(function)} {{\nb0:\n", "b0"
+        return f"{head} nounwind{self.definition(function)} {{\nb0:\n{allocas}", "b0"
 
     def close(self, _: Function) -> str:
         """Nothing follows."""
@@ -167,6 +213,11 @@ class Nvptx(Dialect):
 
     def register(self, name: str, result: str) -> str:
         """A call of the intrinsic, with the range that the hardware promises."""
+        if name == "dynamic_shared_bytes":
+            return f"  {result} = call i32 @llvm.nvvm.read.ptx.sreg.dynamic_smem_size()\n"
+        if name in self._LANE_REGISTERS:
+            intrinsic, promise = self._LANE_REGISTERS[name]
+            return f"  {result} = call {promise}i32 @llvm.nvvm.read.ptx.sreg.{intrinsic}()\n"
         group, _, axis = name.partition(".")
         low, high = self._RANGES[group]["xyz".index(axis)]
         high = high - (1 << 32) if high >= 1 << 31 else high
@@ -177,9 +228,37 @@ class Nvptx(Dialect):
         """`bar.sync 0`."""
         return "  call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0) convergent\n", ""
 
+    def meet(self, meeting: Meeting) -> tuple[str, str]:
+        """An intrinsic."""
+        return on_gpu(meeting), ""
+
     def shared(self, number: int, result: str) -> tuple[str, str]:
         """A global variable of the shared space."""
         return "", f"@shared_{number}"
+
+    def dynamic_shared(self, result: str) -> tuple[str, str]:
+        """A variable without a size, which begins where the static arrays end."""
+        return "", "@dynamic_shared"
+
+    def sync_scope(self, scope: Scope) -> str:
+        """LLVM's words."""
+        return nvptx_scope(scope)
+
+    def update(self, update: Update, result: str) -> str:
+        """Inline PTX."""
+        return nvptx_update(update, result)
+
+    def pause(self, nanoseconds: str) -> str:
+        """`nanosleep`."""
+        return f"  call void @llvm.nvvm.nanosleep({nanoseconds})\n"
+
+    def report(self, status: Status, place: int) -> str:
+        """A call."""
+        return nvptx_report.report(status, place)
+
+    def exit(self, function: Function) -> str:
+        """`exit`."""
+        return nvptx_report.leave()
 
     def math(self, function: device_math.Function) -> str:
         """The GPU's column of the table."""
@@ -192,6 +271,9 @@ class Nvptx(Dialect):
 
 class Cpu(Dialect):
     """The host's processors: see `codegen/cpu`."""
+
+    # The frame of a coroutine is memory of ours, at the boundary of a cache line.
+    frame_alignment = 64
 
     def __init__(self, module: Module) -> None:
         super().__init__(module)
@@ -209,15 +291,15 @@ class Cpu(Dialect):
         """Never the name of a function of the C library."""
         return f"device.{function.name}"
 
-    def open(self, function: Function, result: str, parameters: Sequence[str]) -> tuple[str, str]:
+    def open(self, function: Function, result: str, parameters: Sequence[str], allocas: str) -> tuple[str, str]:
         """Every function takes the thread first; a kernel that suspends is a coroutine."""
         if function.kernel:
             head = cpu.kernel_signature(self.symbol(function), ", ".join(parameters), self.suspends)
             if self.suspends:
-                return head + cpu.prologue(), "coro.start"
-            return head + "b0:\n", "b0"
+                return head + cpu.prologue(allocas), "coro.start"
+            return f"{head}b0:\n{allocas}", "b0"
         listed = ", ".join((cpu.THREAD_PARAMETER, *parameters))
-        return f"define internal {result} @{self.symbol(function)}({listed}) nounwind {{\nb0:\n", "b0"
+        return f"define internal {result} @{self.symbol(function)}({listed}) nounwind {{\nb0:\n{allocas}", "b0"
 
     def close(self, function: Function) -> str:
         """A coroutine's end."""
@@ -239,11 +321,40 @@ class Cpu(Dialect):
         """A suspension."""
         return cpu.barrier(place, label), label
 
+    def meet(self, meeting: Meeting) -> tuple[str, str]:
+        """A suspension."""
+        return on_cpu(meeting), meeting.label
+
     def shared(self, number: int, result: str) -> tuple[str, str]:
         """A part of the block's memory."""
         base = cpu.special_register("shared", f"{result}.base")
         offset = self.offsets[number]
         return base + f"  {result} = getelementptr inbounds i8, ptr {result}.base, i64 {offset}\n", result
+
+    def dynamic_shared(self, result: str) -> tuple[str, str]:
+        """What lies behind the static arrays."""
+        return cpu.special_register("dynamic_shared", result), result
+
+    def sync_scope(self, scope: Scope) -> str:
+        """Every scope is the widest."""
+        return ""
+
+    def update(self, update: Update, result: str) -> str:
+        """LLVM's instruction."""
+        return cpu_update(update, result)
+
+    def pause(self, nanoseconds: str) -> str:
+        """Nothing: the `yield` beside it lets other threads run."""
+        return ""
+
+    def report(self, status: Status, place: int) -> str:
+        """A call."""
+        return cpu.report(status, place)
+
+    def exit(self, function: Function) -> str:
+        """The kernel's end: other functions have told their callers (see `passes/exits`)."""
+        assert function.kernel, function.name
+        return self.leave(function)
 
     def math(self, function: device_math.Function) -> str:
         """The CPU's column of the table."""

@@ -13,17 +13,31 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from cuda_device.codegen import atomics
+from cuda_device.codegen.cpu_records import Status
 from cuda_device.codegen.literals import literal
+from cuda_device.codegen.meetings import Meeting
 from cuda_device.device.math import BY_NAME as MATH
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op, Value
-from cuda_device.types.layout import align_of
-from cuda_device.types.model import BOOL, Kind, Number, Ref
+from cuda_device.types.layout import align_of, size_of
+from cuda_device.types.model import BOOL, Kind, Number, Ref, Vector
 
 if TYPE_CHECKING:
     from cuda_device.codegen.to_llvm import FunctionWriter
 
-SUFFIXES = {16: "f16", 32: "f32", 64: "f64"}
+REPORTS = {"assert": Status.ASSERTION, "raise": Status.EXCEPTION}
+
+
+def float_name(number: Number) -> str:
+    """A float as LLVM calls it."""
+    return "bfloat" if number.bfloat else {16: "half", 32: "float", 64: "double"}[number.bits]
+
+
+def suffix(number: Number) -> str:
+    """A float in the name of an intrinsic."""
+    return f"{'b' if number.bfloat else ''}f{number.bits}"
+
 
 Emitter = Callable[["FunctionWriter", Op], None]
 
@@ -55,14 +69,22 @@ def _call(to: FunctionWriter, op: Op) -> None:
 
 def _make(to: FunctionWriter, op: Op) -> None:
     type = to.module.type(op.result.type)
+    vector = isinstance(op.result.type, Vector)
     value = "poison"
     for index, operand in enumerate(op.operands):
-        value = to.temporary(f"insertvalue {type} {value}, {to.typed(operand)}, {index}")
+        if vector:
+            value = to.temporary(f"insertelement {type} {value}, {to.typed(operand)}, i32 {index}")
+        else:
+            value = to.temporary(f"insertvalue {type} {value}, {to.typed(operand)}, {index}")
     to.names[op.result] = value
 
 
 def _field(to: FunctionWriter, op: Op) -> None:
-    to.result(op, f"extractvalue {to.typed(op.operands[0])}, {op.attributes['index']}")
+    (whole,) = op.operands
+    if isinstance(whole.type, Vector):
+        to.result(op, f"extractelement {to.typed(whole)}, i32 {op.attributes['index']}")
+    else:
+        to.result(op, f"extractvalue {to.typed(whole)}, {op.attributes['index']}")
 
 
 # Arithmetic
@@ -135,6 +157,13 @@ def _shift_right(to: FunctionWriter, op: Op) -> None:
     to.result(op, f"{'ashr' if _number(op.result).signed else 'lshr'} {to.operands(op)}")
 
 
+def _bitwise(to: FunctionWriter, op: Op) -> None:
+    type, function = to.module.type(op.result.type), str(op.attributes["function"])
+    zero = function in ("ctlz", "cttz")  # of which 0 has as many as it has bits
+    call = to.module.call(f"llvm.{function}.{type}", type, [type, "i1"] if zero else [type])
+    to.result(op, f"{call}({to.typed(op.operands[0])}{', i1 false' if zero else ''})")
+
+
 def _negate(to: FunctionWriter, op: Op) -> None:
     to.result(op, f"fneg {to.operands(op)}")
 
@@ -162,7 +191,7 @@ def _math(to: FunctionWriter, op: Op) -> None:
     type = to.module.type(number)
     name = to.dialect.math(row)
     if name.startswith("llvm."):
-        name = f"{name}.{SUFFIXES[number.bits]}"
+        name = f"{name}.{suffix(number)}"
     else:
         name = to.dialect.library(name, number)
         to.module.library.add(name)
@@ -207,7 +236,7 @@ def _instruction(operand: Value, source: Number, target: Number) -> str:
 
 def _truncate(to: FunctionWriter, op: Op, source: Number, target: Number) -> None:
     """A float's integral part, the nearest integer there is where it has none of its own, 0 for NaN."""
-    name = f"llvm.fpto{'s' if target.signed else 'u'}i.sat.i{target.bits}.{SUFFIXES[source.bits]}"
+    name = f"llvm.fpto{'s' if target.signed else 'u'}i.sat.i{target.bits}.{suffix(source)}"
     call = to.module.call(name, to.module.type(target), [to.module.type(source)])
     to.result(op, f"{call}({to.typed(op.operands[0])})")
 
@@ -218,7 +247,7 @@ def _truncate(to: FunctionWriter, op: Op, source: Number, target: Number) -> Non
 def _element(to: FunctionWriter, op: Op) -> None:
     reference, index = op.operands
     assert isinstance(reference.type, Ref)
-    pointee = to.module.memory_type(reference.type.pointee)
+    pointee = to.module.element_type(reference.type.pointee)
     flags = "inbounds nuw" if index.nonneg else "inbounds"
     to.result(op, f"getelementptr {flags} {pointee}, {to.typed(reference)}, {to.typed(index)}")
 
@@ -232,7 +261,8 @@ def _load(to: FunctionWriter, op: Op) -> None:
     (reference,) = op.operands
     assert isinstance(reference.type, Ref)
     pointee = reference.type.pointee
-    load = f"load {to.module.memory_type(pointee)}, {to.typed(reference)}, align {align_of(pointee)}"
+    align = op.attributes.get("align", align_of(pointee))
+    load = f"load {to.module.memory_type(pointee)}, {to.typed(reference)}, align {align}"
     if pointee == BOOL:
         to.result(op, f"icmp ne i8 {to.temporary(load)}, 0")
     else:
@@ -245,13 +275,37 @@ def _store(to: FunctionWriter, op: Op) -> None:
     stored = to.typed(value)
     if value.type == BOOL:
         stored = f"i8 {to.temporary(f'zext i1 {to.names[value]} to i8')}"
-    to.line(f"store {stored}, {to.typed(reference)}, align {align_of(reference.type.pointee)}")
+    align = op.attributes.get("align", align_of(reference.type.pointee))
+    to.line(f"store {stored}, {to.typed(reference)}, align {align}")
 
 
 def _shared(to: FunctionWriter, op: Op) -> None:
     text, operand = to.dialect.shared(int(str(op.attributes["number"])), to.fresh())
     to.lines.append(text)
     to.names[op.result] = operand
+
+
+def _dynamic_shared(to: FunctionWriter, op: Op) -> None:
+    text, operand = to.dialect.dynamic_shared(to.fresh())
+    to.lines.append(text)
+    to.names[op.result] = operand
+
+
+def local_size(op: Op) -> tuple[int, int]:
+    """The bytes of a local array, and its alignment."""
+    count, align = op.attributes["count"], op.attributes["align"]
+    assert isinstance(op.result.type, Ref) and isinstance(count, int) and isinstance(align, int)
+    return count * size_of(op.result.type.pointee), align
+
+
+def _local(to: FunctionWriter, op: Op) -> None:
+    """The memory is there since the function's start; a boundary that its frame is not aligned to is found within it."""
+    _, align = local_size(op)
+    if align > to.dialect.frame_alignment:
+        # Not with llvm.ptrmask, on which LLVM stops for a GPU.
+        address = to.temporary(f"ptrtoint {to.typed(op.result)} to i64")
+        missing = to.temporary(f"and i64 {to.temporary(f'sub i64 0, {address}')}, {align - 1}")
+        to.names[op.result] = to.temporary(f"getelementptr inbounds i8, {to.typed(op.result)}, i64 {missing}")
 
 
 # Threads
@@ -267,7 +321,36 @@ def _barrier(to: FunctionWriter, op: Op) -> None:
     to.label = label or to.label
 
 
-# Ends of blocks
+def _meet(to: FunctionWriter, op: Op) -> None:
+    """Threads meet: the machine's dialect knows how."""
+    kind = "now" if op.attributes.get("now") else str(op.attributes.get("kind", ""))
+    place, label = int(str(op.attributes.get("place", 0))), to.fresh().removeprefix("%")
+    operands = tuple(to.names[operand] for operand in op.operands)
+    result = to.name(op.result) if op.results else ""
+    type = to.module.type(op.operands[1].type) if len(operands) > 1 else ""
+    text, label = to.dialect.meet(Meeting(op.code, kind, place, label, result, operands, type))
+    to.lines.append(text)
+    to.label = label or to.label
+
+
+def _bits(to: FunctionWriter, op: Op) -> None:
+    """The same bits; integers of one size are one type."""
+    source, target = to.module.type(op.operands[0].type), to.module.type(op.result.type)
+    if source == target:
+        to.names[op.result] = to.names[op.operands[0]]
+    else:
+        to.result(op, f"bitcast {to.typed(op.operands[0])} to {target}")
+
+
+# Ends of blocks and threads
+
+
+def _report(to: FunctionWriter, op: Op) -> None:
+    to.lines.append(to.dialect.report(REPORTS[str(op.attributes["status"])], int(str(op.attributes["place"]))))
+
+
+def _exit(to: FunctionWriter, _: Op) -> None:
+    to.line(to.dialect.exit(to.function))
 
 
 def _jump(to: FunctionWriter, op: Op) -> None:
@@ -304,6 +387,7 @@ EMITTERS: dict[ops.Opcode, Emitter] = {
     ops.XOR: _plain("xor"),
     ops.SHL: _plain("shl"),
     ops.SHR: _shift_right,
+    ops.BITWISE: _bitwise,
     ops.NEG: _negate,
     ops.COMPARE: _compare,
     ops.SELECT: _select,
@@ -313,10 +397,28 @@ EMITTERS: dict[ops.Opcode, Emitter] = {
     ops.LOAD: _load,
     ops.STORE: _store,
     ops.SHARED: _shared,
+    ops.DYNAMIC_SHARED: _dynamic_shared,
+    ops.LOCAL: _local,
     ops.REGISTER: _register,
     ops.BARRIER: _barrier,
+    **dict.fromkeys(
+        (
+            ops.BARRIER_REDUCE,
+            ops.WARP_SYNC,
+            ops.WARP_VOTE,
+            ops.WARP_SHUFFLE,
+            ops.WARP_MATCH,
+            ops.WARP_ACTIVE,
+            ops.YIELD,
+        ),
+        _meet,
+    ),
+    ops.BITS: _bits,
     ops.JUMP: _jump,
     ops.BRANCH: _branch,
     ops.RETURN: _return,
     ops.UNREACHABLE: _unreachable,
+    ops.REPORT: _report,
+    ops.EXIT: _exit,
+    **atomics.EMITTERS,
 }

@@ -64,6 +64,7 @@ _HEADER = f'target triple = "{TRIPLE}" target datalayout = "{DATA_LAYOUT}" '
 _DATA_LAYOUT_LINE = re.compile(r'^target datalayout = "(.*)"', re.M)
 _TRIPLE_LINE = re.compile(r'^target triple = "(.*)"', re.M)
 _ERROR_LINE = re.compile(r":(\d+):\d+: error:")
+_CALL_NUMBER = re.compile(r"[ \t]*// callseq .*")
 _ENTRY = re.compile(r"\.entry\s+([\w$]+)")
 _UNRESOLVED = re.compile(r"^\.extern \.func .*?(__nv\w+)", re.M)
 
@@ -149,7 +150,8 @@ def emit(module: Module, architecture: Architecture, level: int = 3) -> Ptx:
         raise CompilerBug(f"LLVM cannot write PTX for {architecture}: {error}") from None
     if missing := set(_UNRESOLVED.findall(text)):
         raise CompilerBug(f"the PTX calls {', '.join(sorted(missing))}, which was not asked of libdevice")
-    return Ptx(text, architecture)
+    # LLVM numbers calls through the whole process, in comments: the same program has to give the same text.
+    return Ptx(_CALL_NUMBER.sub("", text), architecture)
 
 
 @cache

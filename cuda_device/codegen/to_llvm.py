@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cuda_device.codegen.dialects import Cpu, Dialect
-from cuda_device.codegen.emitters import EMITTERS
+from cuda_device.codegen.emitters import EMITTERS, float_name, local_size
+from cuda_device.ir import ops
 from cuda_device.ir.model import Block, Edge, Function, Module, Op, Value
-from cuda_device.types.model import BOOL, NoneType, Number, Ref, Tuple, Type
-
-_FLOATS = {16: "half", 32: "float", 64: "double"}
+from cuda_device.types.layout import size_of
+from cuda_device.types.model import BOOL, NoneType, Number, Ref, Tuple, Type, Vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +55,11 @@ class ModuleWriter:
             case Number() if type == BOOL:
                 return "i1"
             case Number():
-                return _FLOATS[type.bits] if type.is_float else f"i{type.bits}"
+                return float_name(type) if type.is_float else f"i{type.bits}"
             case Ref(space):
                 return self.dialect.pointer(space)
+            case Vector(dtype, size):
+                return f"<{size} x {self.type(dtype)}>"
             case Tuple(elements):
                 return "{ " + ", ".join(map(self.type, elements)) + " }" if elements else "{}"
             case NoneType():
@@ -67,6 +69,10 @@ class ModuleWriter:
     def memory_type(self, type: Type | None) -> str:
         """A type in memory: a bool is a byte."""
         return "i8" if type == BOOL else self.type(type)
+
+    def element_type(self, type: Type) -> str:
+        """A type that is as large as `type` in memory, for steps over elements."""
+        return self.memory_type(type) if isinstance(type, Number) else f"[{size_of(type)} x i8]"
 
     def call(self, name: str, result: str, types: Sequence[str]) -> str:
         """Declares a function and begins a call of it."""
@@ -94,7 +100,8 @@ class FunctionWriter:
             for value in block.params:
                 self.name(value)
         parameters = [self.parameter(value) for value in function.params]
-        head, self.label = self.dialect.open(function, self.module.type(function.result), parameters)
+        result = self.module.type(function.result)
+        head, self.label = self.dialect.open(function, result, parameters, self.allocas())
         bodies = []
         for block in function.blocks:
             self.lines = []
@@ -119,6 +126,17 @@ class FunctionWriter:
         if self.function.kernel and value.type == BOOL:
             return f"i8 {self.names[value]}.byte"
         return f"{self.module.type(value.type)} {self.names[value]}"
+
+    def allocas(self) -> str:
+        """The lines that make the function's own memory; where more than a frame's alignment is asked for, with room for it."""
+        lines = []
+        most = self.dialect.frame_alignment
+        for op in self.function.ops():
+            if op.code is ops.LOCAL:
+                size, align = local_size(op)
+                align, extra = (align, 0) if align <= most else (most, align)
+                lines.append(f"  {self.name(op.result)} = alloca [{size + extra} x i8], align {align}\n")
+        return "".join(lines)
 
     def unpack_bools(self) -> None:
         """Makes bools of the bytes that a kernel got."""

@@ -7,6 +7,12 @@ from typing import NoReturn
 from cuda_device.errors import DeviceOnlyError
 
 
+class CompileTime:
+    """The base of objects that exist only while compiling and whose operators are evaluated then, by Python itself."""
+
+    __slots__ = ()
+
+
 class DeviceValue:
     """An entity that is a value in device code, such as `thread_idx`. On the host every use is a `DeviceOnlyError`."""
 

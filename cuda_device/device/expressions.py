@@ -5,6 +5,7 @@ def scale(x, factor: device.ConstExpr[int]): …
 
 from __future__ import annotations
 
+import inspect
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -36,8 +37,13 @@ class ConstExpr:
 
 
 def parameter_names(code: CodeType) -> tuple[str, ...]:
-    """The names of a function's parameters, keyword-only ones last."""
-    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    """The names of a function's parameters: keyword-only ones behind the others, that of `*args` last."""
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + takes_any_number(code)]
+
+
+def takes_any_number(code: CodeType) -> bool:
+    """Whether a function has a parameter `*args`."""
+    return bool(code.co_flags & inspect.CO_VARARGS)
 
 
 def defaults_of(function: FunctionType) -> dict[str, object]:
@@ -48,14 +54,27 @@ def defaults_of(function: FunctionType) -> dict[str, object]:
     return dict(zip(names[len(names) - len(defaults) :], defaults, strict=True)) | (function.__kwdefaults__ or {})
 
 
-def const_parameters(function: FunctionType) -> frozenset[str]:
-    """The names of the parameters that are annotated with `ConstExpr`, also by `from __future__ import annotations`."""
-    found = set()
+def const_parameters(function: FunctionType) -> dict[str, Any]:
+    """The parameters that are annotated with `ConstExpr`, and the type that each must have (None: any).
+
+    The annotations may be text (`from __future__ import annotations`).
+    """
+    found = {}
     for name, written in function.__annotations__.items():
         hint = _evaluate(written, function) if isinstance(written, str) and "ConstExpr" in written else written
         if hint is ConstExpr or isinstance(hint, _ConstExprOf):
-            found.add(name)
-    return frozenset(found)
+            found[name] = hint.type if isinstance(hint, _ConstExprOf) else None
+    return found
+
+
+def has_type(value: object, type: Any) -> bool:
+    """Whether a constant is of the type that `ConstExpr[type]` asks for; what is no class asks for nothing."""
+    if not isinstance(type, _class):
+        return True
+    return isinstance(value, type) and not (type is int and isinstance(value, bool))
+
+
+_class = type
 
 
 def _evaluate(hint: str, function: FunctionType) -> object:

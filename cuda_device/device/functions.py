@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from types import FunctionType
@@ -42,6 +43,9 @@ class KernelOptions:
 class Func:
     """A heterogeneous function: on the host an ordinary call of `underlying`, in device code compiled."""
 
+    __name__: str
+    __qualname__: str
+
     def __init__(self, underlying: FunctionType, options: FuncOptions) -> None:
         functools.update_wrapper(self, underlying)
         self.underlying = underlying
@@ -57,12 +61,15 @@ class Func:
     def __repr__(self) -> str:
         return f"<device function {self.underlying.__qualname__}>"
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.underlying, self.options)
+    def __reduce__(self) -> Any:
+        return _public_name(self) or (type(self), (self.underlying, self.options))
 
 
 class Kernel:
     """A kernel function: device only, started by `launch`. `underlying` is the function that was decorated."""
+
+    __name__: str
+    __qualname__: str
 
     def __init__(self, underlying: FunctionType, options: KernelOptions) -> None:
         functools.update_wrapper(self, underlying)
@@ -76,11 +83,25 @@ class Kernel:
         name = self.underlying.__name__
         raise DeviceOnlyError(f"{name} is a kernel: start it with launch({name}, …, grid=…, block=…)")
 
+    def timings(self) -> dict[str, float]:
+        """The seconds that each stage of the compiler took for the newest variant; empty before the first launch."""
+        newest = next(reversed(self.variants.values()), None)
+        return dict(newest.work.seconds) if newest is not None else {}
+
     def __repr__(self) -> str:
         return f"<kernel {self.underlying.__qualname__}>"
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.underlying, self.options)
+    def __reduce__(self) -> Any:
+        return _public_name(self) or (type(self), (self.underlying, self.options))
+
+
+def _public_name(decorated: Func | Kernel) -> str | None:
+    """The name by which a module has it: pickle then goes by that name, as it does with functions."""
+    name = decorated.underlying.__qualname__
+    found: object = sys.modules.get(decorated.underlying.__module__)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return name if found is decorated else None
 
 
 def _options(kind: type[Any], decorator: str, keywords: dict[str, Any]) -> Any:

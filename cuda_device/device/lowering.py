@@ -13,19 +13,24 @@ from dataclasses import dataclass
 from cuda_device.ir import ops
 from cuda_device.ir.builder import Builder
 from cuda_device.ir.model import Value
-from cuda_device.types.layout import leaves, machine, size_of
+from cuda_device.types.layout import Access, accesses, leaves, machine, size_of
 from cuda_device.types.model import (
     BOOL,
+    FLOAT32,
+    FLOAT64,
     INT64,
     UINT64,
     Array,
+    Bundle,
     Kind,
     Layout,
     Number,
     Ref,
+    Struct,
     Tuple,
     TupleIterator,
     Type,
+    Vector,
 )
 
 
@@ -60,8 +65,10 @@ def grow(type: Type, values: Iterator[Value]) -> Tree:
             extents = tuple(next(values) for _ in range(ndim))
             strides = tuple(next(values) for _ in range(ndim)) if layout is Layout.STRIDED else ()
             return ArrayTree(data, extents, strides)
-        case Tuple(elements) | TupleIterator(Tuple(elements)):
+        case Tuple(elements) | TupleIterator(Tuple(elements)) | Bundle(elements):
             return tuple(grow(element, values) for element in elements)
+        case Struct(_, fields):
+            return tuple(grow(field.type, values) for field in fields)
         case Number() | Ref():
             return next(values)
         case _:
@@ -85,6 +92,10 @@ class Lowering(Builder):
         target, source = machine(type), _number(value)
         if source == target:
             return value
+        if (source.bfloat or target.bfloat) and not {source, target} & {FLOAT32, FLOAT64}:
+            # Machines convert bfloat16 to and from float32 only, which holds every other number of 16 bits or fewer.
+            value = self.convert(value, FLOAT32)
+            source = FLOAT32
         keeps_sign = source.is_float or target.is_float or not target.signed or target.high >= source.high
         return self.op(ops.CONVERT, target, value, nonneg=value.nonneg and keeps_sign)
 
@@ -174,6 +185,42 @@ class Lowering(Builder):
         if code is ops.SHR and type.signed:
             return self.op(ops.SHR, type, a, self.number(type, type.bits - 1), nonneg=a.nonneg)
         return self.number(type, 0)
+
+    # Memory
+
+    def load(self, reference: Value, type: Type) -> Tree:
+        """Reads a value of `type`: a number at once, a vector in wide accesses, anything else part by part."""
+        if isinstance(type, Number):
+            return self.op(ops.LOAD, machine(type), reference)
+        return grow(type, iter([leaf for access in accesses(type) for leaf in self._read(reference, access)]))
+
+    def _read(self, reference: Value, access: Access) -> Sequence[Value]:
+        address, part = self._part(reference, access)
+        value = self.op(ops.LOAD, part, address, align=access.align)
+        if not isinstance(part, Vector):
+            return [value]
+        return [self.op(ops.FIELD, machine(part.dtype), value, index=i) for i in range(part.size)]
+
+    def _part(self, reference: Value, access: Access) -> tuple[Value, Type]:
+        """The address of one access of a composite value, and the type that it has there."""
+        assert isinstance(reference.type, Ref) and isinstance(access.type, (Number, Ref))
+        leaf = machine(access.type) if isinstance(access.type, Number) else access.type
+        part = Vector(leaf, access.count) if access.count > 1 and isinstance(leaf, Number) else leaf
+        target = Ref(reference.type.space, part)
+        return self.op(ops.BYTES, target, reference, self.const(INT64, access.offset)), part
+
+    def store(self, reference: Value, type: Type, tree: Tree) -> None:
+        """Writes a value of `type`, as `load` reads it."""
+        if isinstance(type, Number):
+            assert isinstance(tree, Value)
+            self.effect(ops.STORE, reference, tree)
+            return
+        leaves = flatten(tree)
+        for access in accesses(type):
+            address, part = self._part(reference, access)
+            values = [next(leaves) for _ in range(access.count)]
+            value = self.op(ops.MAKE, part, *values) if isinstance(part, Vector) else values[0]
+            self.effect(ops.STORE, address, value, align=access.align)
 
     # Arrays
 

@@ -10,10 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from types import FunctionType
 
 from cuda_device.device import prelude
 from cuda_device.device.lowering import Lowering, Tree
 from cuda_device.device.rows import Intrinsic, Typed, number_of
+from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Value
 from cuda_device.types.known import Known, of_type
@@ -58,8 +60,9 @@ FUNCTIONS = (
     _intrinsic("copysign", 2, math.copysign),
     _intrinsic("floor", 1, prelude.float_floor),
     _intrinsic("ceil"),
-    _intrinsic("trunc"),
-    _intrinsic("rint"),
+    _intrinsic("trunc", 1, prelude.float_trunc),
+    _intrinsic("rint", 1, prelude.float_round),
+    _intrinsic("fma", 3),
 )
 BY_NAME = {function.name: function for function in FUNCTIONS}
 
@@ -82,10 +85,13 @@ def _float_type(arguments: Sequence[Known], name: str) -> Number:
 
 
 def _row(function: Function) -> Intrinsic:
-    name = f"math.{function.name}"
+    entity = function.entity
+    name = entity.__name__ if isinstance(entity, FunctionType) else f"math.{function.name}"
 
     def infer(arguments: Sequence[Known]) -> Typed:
         type = _float_type(arguments, name)
+        if type.bits == 16 and function.entity is math.nextafter:
+            raise CompileError("math.nextafter of float16 is not supported", help="write math.nextafter(float32(x), y)")
         return Typed(of_type(type), tuple((i, type) for i in range(function.arity)))
 
     def lower(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:

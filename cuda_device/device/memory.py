@@ -1,6 +1,8 @@
 """Memory that a kernel asks for: the specification's 'Local, Shared, and Const Memory'.
 
-tile = device.shared_array((16, 18), device.float32)
+tile = device.shared_array((16, 18), device.float32)     one for the threads of a block
+few = device.local_array(8, device.int32)                one for each thread
+bytes = device.dynamic_shared_array()                    as many as `launch(…, shared=…)` says
 """
 
 from __future__ import annotations
@@ -10,13 +12,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from cuda_device.device.lowering import ArrayTree, Lowering, Tree
-from cuda_device.device.rows import Intrinsic, Typed, constant_of
+from cuda_device.device.rows import Infer, Intrinsic, Typed, constant_of
 from cuda_device.errors import CompileError, DeviceOnlyError
 from cuda_device.ir import ops
-from cuda_device.types.host import dtype_of, element_of_dtype
+from cuda_device.ir.ops import Effect
+from cuda_device.types.dtypes import element_of
 from cuda_device.types.known import Known
 from cuda_device.types.layout import align_of
-from cuda_device.types.model import INT64, Array, Layout, Number, Ref, Space, Type
+from cuda_device.types.model import INT64, UINT8, UINT32, Array, Layout, Ref, Space, Type
 
 
 def shared_array(shape: Any, dtype: Any, order: str = "C", align: int = 0) -> Any:
@@ -29,16 +32,37 @@ def shared_array(shape: Any, dtype: Any, order: str = "C", align: int = 0) -> An
     raise DeviceOnlyError.of("shared_array")
 
 
-def _infer_shared(arguments: Sequence[Known]) -> Typed:
-    shape, dtype, order, align = arguments
-    extents = _shape(constant_of(shape, "shape"))
-    element = _element(constant_of(dtype, "dtype"))
-    layout = {"C": Layout.C, "F": Layout.F}.get(str(constant_of(order, "order")))
-    if layout is None:
-        raise CompileError(f"order is 'C' or 'F', not {order.python!r}")
-    boundary = _alignment(constant_of(align, "align"), element)
-    array = Array(element, len(extents), layout, space=Space.SHARED)
-    return Typed(Known(array), settings=(extents, boundary))
+def local_array(shape: Any, dtype: Any, order: str = "C", align: int = 0) -> Any:
+    """An array in memory that each thread has to itself; its content is unspecified at first.
+
+    Parameters as those of `shared_array`. One array for each place in the text and call of its function, with whose end it
+    ends: a function cannot return it. Specification: 'Local, Shared, and Const Memory'.
+    """
+    raise DeviceOnlyError.of("local_array")
+
+
+def dynamic_shared_array() -> Any:
+    """The shared memory that the launch asked for with `shared=`: a 1-D array of so many uint8, aligned to 128 bytes.
+
+    The same memory at every call; its content is unspecified at first. Specification: 'Local, Shared, and Const Memory'.
+    """
+    raise DeviceOnlyError.of("dynamic_shared_array")
+
+
+def _infer_array(space: Space) -> Infer:
+    """shape, dtype, order, align → an array in `space`; the shape and the alignment are settings."""
+
+    def infer(arguments: Sequence[Known]) -> Typed:
+        shape, dtype, order, align = arguments
+        extents = _shape(constant_of(shape, "shape"))
+        element = _element(constant_of(dtype, "dtype"))
+        layout = {"C": Layout.C, "F": Layout.F}.get(str(constant_of(order, "order")))
+        if layout is None:
+            raise CompileError(f"order is 'C' or 'F', not {order.python!r}")
+        boundary = _alignment(constant_of(align, "align"), element)
+        return Typed(Known(Array(element, len(extents), layout, space=space)), settings=(extents, boundary))
+
+    return infer
 
 
 def _shape(shape: object) -> tuple[int, ...]:
@@ -51,7 +75,7 @@ def _shape(shape: object) -> tuple[int, ...]:
 
 def _element(dtype: object) -> Type:
     try:
-        return element_of_dtype(dtype_of(dtype))
+        return element_of(dtype)
     except TypeError as error:
         raise CompileError(f"dtype: {error}") from None
 
@@ -62,13 +86,27 @@ def _alignment(align: object, element: Type) -> int:
     return max(align, align_of(element))
 
 
-def _lower_shared(build: Lowering, _: Sequence[Tree], typed: Typed) -> Tree:
+def _lower_array(build: Lowering, _: Sequence[Tree], typed: Typed) -> Tree:
     extents, boundary = typed.settings
-    assert isinstance(extents, tuple) and isinstance(typed.result.type, Array)
-    element = typed.result.type.dtype
-    assert isinstance(element, Number)
-    data = build.op(ops.SHARED, Ref(Space.SHARED, element), count=math.prod(extents), align=boundary)
+    array = typed.result.type
+    assert isinstance(extents, tuple) and isinstance(array, Array)
+    code = ops.SHARED if array.space is Space.SHARED else ops.LOCAL
+    data = build.op(code, Ref(array.space, array.dtype), count=math.prod(extents), align=boundary)
     return ArrayTree(data, tuple(build.const(INT64, extent) for extent in extents))
 
 
-ROWS = (Intrinsic(shared_array, "shared_array", _infer_shared, _lower_shared),)
+def _infer_dynamic(_: Sequence[Known]) -> Typed:
+    return Typed(Known(Array(UINT8, 1, space=Space.SHARED)))
+
+
+def _lower_dynamic(build: Lowering, _: Sequence[Tree], __: Typed) -> Tree:
+    data = build.op(ops.DYNAMIC_SHARED, Ref(Space.SHARED, UINT8))
+    size = build.op(ops.REGISTER, UINT32, nonneg=True, name="dynamic_shared_bytes")
+    return ArrayTree(data, (build.convert(size, INT64),))
+
+
+ROWS = (
+    Intrinsic(shared_array, "shared_array", _infer_array(Space.SHARED), _lower_array),
+    Intrinsic(local_array, "local_array", _infer_array(Space.LOCAL), _lower_array, effects=Effect.LOCAL),
+    Intrinsic(dynamic_shared_array, "dynamic_shared_array", _infer_dynamic, _lower_dynamic),
+)

@@ -68,9 +68,8 @@ def _vector_row(entity: DeviceValue, name: str) -> Intrinsic:
 def _infer_axes(arguments: Sequence[Known]) -> Typed:
     """Shared by `tid` and `grid_size`: ndims → an int32 or a tuple of them."""
     ndims = constant_of(arguments[0], "ndims")
-    if ndims not in (1, 2, 3) or isinstance(ndims, bool):
+    if not isinstance(ndims, int) or isinstance(ndims, bool) or ndims not in (1, 2, 3):
         raise CompileError(f"ndims is 1, 2 or 3, not {ndims!r}")
-    assert isinstance(ndims, int)
     axis = of_type(INT32, nonneg=True)
     result = axis if ndims == 1 else Known(Tuple((INT32,) * ndims), items=(axis,) * ndims)
     return Typed(result, settings=(ndims,))

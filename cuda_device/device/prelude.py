@@ -39,6 +39,83 @@ def float_floor(x: Any) -> Any:
     return float(math.floor(x)) if math.isfinite(x) else x
 
 
+def place(index: Any, length: Any) -> Any:
+    """An index that counts from the end where it is negative, as one from the beginning."""
+    return index + length if index < 0 else index
+
+
+def slice_bounds(start: Any, stop: Any, step: Any, length: Any) -> Any:
+    """Where a slice begins on an axis of `length`, and how many places it selects."""
+    if step > 0:
+        first = 0 if start is None else _clamp(start, 0, length, length)
+        end = length if stop is None else _clamp(stop, 0, length, length)
+        count = (end - first + step - 1) // step if first < end else 0
+    else:
+        first = length - 1 if start is None else _clamp(start, -1, length - 1, length)
+        end = -1 if stop is None else _clamp(stop, -1, length - 1, length)
+        count = (first - end - step - 1) // -step if end < first else 0
+    return first, count
+
+
+def _clamp(bound: Any, low: Any, high: Any, length: Any) -> Any:
+    """A bound of a slice, from the end where it is negative, no less than `low` and no more than `high`."""
+    distance = place(bound, length)
+    return min(max(distance, low), high)
+
+
+def set_elements(target: Any, value: Any) -> None:
+    """`target[...] = value`."""
+    if target.ndim == 0:
+        target[()] = value
+    elif target.ndim == 1:
+        for i in range(len(target)):
+            target[i] = value
+    else:
+        for i in range(len(target)):
+            set_elements(target[i], value)
+
+
+def copy_elements(target: Any, source: Any) -> None:
+    """`target[...] = source`, where axes of length 1, and those that the source lacks, are repeated."""
+    if source.ndim == 0:
+        set_elements(target, source[()])
+    elif source.ndim < target.ndim:
+        for i in range(len(target)):
+            copy_elements(target[i], source)
+    elif target.ndim == 1:
+        for i in range(len(target)):
+            target[i] = source[0 if len(source) == 1 else i]
+    else:
+        for i in range(len(target)):
+            copy_elements(target[i], source[0 if len(source) == 1 else i])
+
+
+def element(items: Any, index: Any) -> Any:
+    """One of a few values of one type, by an index that only run time knows."""
+    result = items[0]
+    place = 0
+    for item in items:
+        if index == place or index == place - len(items):
+            result = item
+        place += 1  # noqa: SIM113
+    return result
+
+
+def lane_of_mask(mask: Any, i: Any) -> Any:
+    """`mask[i]` of a `WarpMask`."""
+    return (mask >> i) & 1 != 0
+
+
+def float_trunc(x: Any) -> Any:
+    """The integral part of a float, as a float. In device code a row of the device table."""
+    return float(math.trunc(x)) if math.isfinite(x) else x
+
+
+def float_round(x: Any) -> Any:
+    """A float's nearest integer, halves to even, as a float. In device code a row of the device table."""
+    return float(round(x)) if math.isfinite(x) else x
+
+
 def divide_and_modulo(a: Any, b: Any) -> Any:
     """`divmod(a, b)`."""
     return a // b, a % b

@@ -23,11 +23,15 @@ from cuda_device.types.model import Number, Type
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """An answer of `infer`: the result, which arguments exist at run time and as which type, and constants for `lower`."""
+    """An answer of `infer`: the result, which arguments exist at run time and as which type, and constants for `lower`.
+
+    `instead` is a Python function that is called with the same arguments in place of all that.
+    """
 
     result: Known
     operands: tuple[tuple[int, Type], ...] = ()
     settings: tuple[object, ...] = ()
+    instead: Callable[..., object] | None = None
 
 
 T = TypeVar("T")
@@ -40,7 +44,9 @@ class Intrinsic:
     """One entity. `arity` bounds positional arguments of a builtin; an entity of ours has its own Python signature.
 
     `is_value`: naming the entity is using it (`thread_idx`); else it is called. `folds`: a call with constant builtin
-    numbers is evaluated by calling the entity itself.
+    numbers is evaluated by calling the entity itself. `asks_target`: `infer` gets the selector of the target as one more
+    argument, the last. `predicates` names parameters that take a function without parameters: it is called, and `infer` gets
+    what is known of the truth of its result, a bool.
     """
 
     entity: object
@@ -51,6 +57,8 @@ class Intrinsic:
     effects: Effect = Effect.PURE
     is_value: bool = False
     folds: bool = False
+    asks_target: bool = False
+    predicates: tuple[str, ...] = ()
 
     def bind(self, positional: Sequence[T], named: Mapping[str, T], literal: Callable[[object], T]) -> list[T]:
         """The arguments in the order of the parameters; `literal` makes an argument of a default."""

@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
-from cuda_device.device import builtins, math, memory, positioning, sync
-from cuda_device.device.rows import Intrinsic
+from typing import Any
 
-ALL: tuple[Intrinsic, ...] = (*positioning.ROWS, *memory.ROWS, *sync.ROWS, *builtins.ROWS, *math.ROWS)
+from cuda_device.device import atomics, builtins, math, memory, numeric, positioning, sync, target, vectors, warp
+from cuda_device.device.rows import Intrinsic
+from cuda_device.types.model import Atomic, Ref, Type
+
+ALL: tuple[Intrinsic, ...] = (
+    *target.ROWS,
+    *positioning.ROWS,
+    *memory.ROWS,
+    *sync.ROWS,
+    *atomics.ROWS,
+    *warp.ROWS,
+    *numeric.ROWS,
+    *builtins.ROWS,
+    *math.ROWS,
+    *vectors.ROWS,
+)
 BY_NAME = {row.name: row for row in ALL}
 # By identity: some entities compare equal to others (np.float32 == np.dtype("float32")), some do not hash.
 _BY_IDENTITY = {id(row.entity): row for row in ALL}
+
+
+def interface_of(type: Type) -> Any:
+    """The class whose methods a value of this type has in device code, each an entity with a row; None for most types."""
+    match type:
+        case Ref(_, Atomic()):
+            return atomics.AtomicInterface
+    return None
 
 
 def find(entity: object) -> Intrinsic | None:

@@ -31,6 +31,8 @@ class Effect(enum.Flag):
 
     CONVERGENT operations must be reached by the same threads as in the source: nothing may move, duplicate or guard them.
     SUSPENDS marks those at which a thread waits for others: the CPU stream makes coroutines of functions that have one.
+    EXITS marks those that may end the thread.
+    SPINS marks those that a loop may repeat until another thread does something: atomics.
     """
 
     PURE = 0
@@ -38,7 +40,10 @@ class Effect(enum.Flag):
     WRITES = enum.auto()
     CONVERGENT = enum.auto()
     SUSPENDS = enum.auto()
+    SPINS = enum.auto()
+    EXITS = enum.auto()
     TERMINATES = enum.auto()
+    LOCAL = enum.auto()
 
 
 MANY = -1  # as many operands or results as the operation at hand has
@@ -79,11 +84,49 @@ PY_GETATTR = Opcode("py.getattr", P, 1, 1, "`x.name`.", ("name",))
 PY_GETITEM = Opcode("py.getitem", _PT, MANY, 1, "`x[i]`; typed, `x[i, j]` has three operands.", (), Effect.READS)
 PY_SETITEM = Opcode("py.setitem", _PT, MANY, 0, "`x[i] = v`: x, the indices, v.", (), Effect.WRITES)
 PY_TUPLE = Opcode("py.tuple", P, MANY, 1, "`(x, y, …)`.")
+PY_LIST = Opcode("py.list", P, MANY, 1, "`[x, y, …]`: its length is known, and it never changes.")
+PY_APPEND = Opcode("py.append", P, 2, 1, "A list and one more item: what a comprehension does.")
+PY_EXTEND = Opcode("py.extend", P, 2, 1, "A list and all items of something: `[*x, *y]`.")
+PY_TUPLE_OF = Opcode("py.tuple_of", P, 1, 1, "The tuple of a list.")
+PY_DICT = Opcode("py.dict", P, MANY, 1, "Keywords with their values, for a call or a function's defaults.", ("keys",))
+PY_SLICE = Opcode("py.slice", P, MANY, 1, "`start:stop` or `start:stop:step`, as an index.")
+PY_STRING = Opcode("py.string", P, MANY, 1, "An f-string of its parts.")
+PY_FORMAT = Opcode("py.format", P, MANY, 1, "One part of an f-string, perhaps with a format.", ("conversion",))
+PY_CONTAINS = Opcode("py.contains", P, 2, 1, "`x in y`, or `x not in y` if inverted.", ("inverted",))
+PY_IS_SEQUENCE = Opcode("py.is_sequence", P, 1, 1, "Whether a sequence pattern of `match` can match a value.")
 PY_UNPACK = Opcode("py.unpack", P, 1, MANY, "`a, b, … = x`.")
+PY_UNPACK_STAR = Opcode(
+    "py.unpack_star", P, 1, MANY, "`a, *b, c = x`: so many names before the star, and after it.", ("before", "after")
+)
 PY_CALL = Opcode(
     "py.call", P, MANY, 1, "`f(x, …, k=y, …)`: f, arguments; `names` are the last ones' keywords.", optional=("names",)
 )
-PY_ITER = Opcode("py.iter", _PT, 1, 1, "`iter(x)`.")
+PY_CALL_STAR = Opcode("py.call_star", P, MANY, 1, "`f(*x)` or `f(*x, **y)`.")
+PY_FUNCTION = Opcode(
+    "py.function",
+    P,
+    MANY,
+    1,
+    "A nested function: `cells` name the variables that it captures; operands are a tuple of `defaults` last ones', and the "
+    "`keywords`' defaults.",
+    ("function", "cells", "defaults", "keywords"),
+)
+PY_CELLS = Opcode(
+    "py.cells",
+    P,
+    MANY,
+    0,
+    "What captured variables hold now, for the call that follows; `changing` are assigned more than once.",
+    ("names", "changing"),
+)
+PY_ITER = Opcode(
+    "py.iter",
+    _PT,
+    1,
+    1,
+    "`iter(x)`; `unroll` asks for a loop with an iteration for each position.",
+    optional=("unroll",),
+)
 PY_NEXT = Opcode(
     "py.next",
     _PT,
@@ -92,6 +135,15 @@ PY_NEXT = Opcode(
     "One step of a `for`: iterator → is there an item, the item, the iterator after it. `step` is the range's if it is known, "
     "else `up` says whether it is positive for certain.",
     optional=("step", "up"),
+)
+PY_RAISE = Opcode(
+    "py.raise",
+    _PT,
+    MANY,
+    0,
+    "An exception, or an assertion that does not hold: the thread ends.",
+    ("kind",),
+    optional=("message",),
 )
 PY_UNSUPPORTED = Opcode("py.unsupported", P, 0, 0, "What device code cannot do: an error if it is reached.", ("what",))
 
@@ -108,9 +160,16 @@ INTRINSIC = Opcode(
 CALL = Opcode("call", _TD, MANY, 1, "A call of another function of the module.", ("callee",))
 CONST = Opcode("const", _TD, 0, 1, "A number, or None.", ("value",))
 CONVERT = Opcode("convert", _TD, 1, 1, "A number as another number, as the target type's constructor converts.")
-MAKE = Opcode("make", _TD, MANY, 1, "A tuple of its operands.")
-FIELD = Opcode("field", _TD, 1, 1, "One element of a tuple.", ("index",))
+MAKE = Opcode("make", _TD, MANY, 1, "A tuple, vector or struct of its operands.")
+FIELD = Opcode("field", _TD, 1, 1, "One element of a tuple, vector or struct.", ("index",))
 EXTENT = Opcode("extent", T, 1, 1, "The length of one axis of an array, an index.", ("axis",))
+WINDOW = Opcode(
+    "window",
+    T,
+    MANY,
+    1,
+    "An array within another one's memory: the array, an offset in bytes, the shape, the strides in bytes.",
+)
 STRIDE = Opcode("stride", T, 1, 1, "The step of one axis of an array, in bytes, an index.", ("axis",))
 
 # What machines do. Operands of an arithmetic row have one type, its result has the same.
@@ -125,14 +184,43 @@ OR = Opcode("or", D, 2, 1, "Bitwise or of integers or bools.")
 XOR = Opcode("xor", D, 2, 1, "Bitwise exclusive or of integers or bools.")
 SHL = Opcode("shl", D, 2, 1, "Left shift; the count is below the width.")
 SHR = Opcode("shr", D, 2, 1, "Right shift, arithmetic if signed; the count is below the width.")
+BITS = Opcode("bits", D, 1, 1, "A number's bits as another number of the same size.")
+BITWISE = Opcode(
+    "bitwise",
+    D,
+    1,
+    1,
+    "`function` of an integer's bits: `ctpop` (how many are set), `ctlz`, `cttz` (how many zeros lead, trail), `bitreverse`.",
+    ("function",),
+)
 NEG = Opcode("neg", D, 1, 1, "Negation of a float.")
 COMPARE = Opcode("compare", D, 2, 1, "A bool from two numbers of one type: `op` is == != < <= > >=.", ("op",))
 SELECT = Opcode("select", D, 3, 1, "The second operand where the first is true, else the third.")
 MATH = Opcode("math", D, MANY, 1, "A row of `device/math`, in the precision of its operands.", ("function",))
 ELEMENT = Opcode("element", D, 2, 1, "The reference `index` elements after a reference.")
-BYTES = Opcode("bytes", D, 2, 1, "The reference so many bytes after a reference.")
-LOAD = Opcode("load", D, 1, 1, "What a reference points to.", (), Effect.READS)
-STORE = Opcode("store", D, 2, 0, "Writes the second operand to the first, a reference.", (), Effect.WRITES)
+BYTES = Opcode(
+    "bytes", D, 2, 1, "The reference so many bytes after a reference, perhaps to something else in its space."
+)
+LOAD = Opcode(
+    "load",
+    D,
+    1,
+    1,
+    "What a reference points to, aligned to `align` (or its type).",
+    (),
+    Effect.READS,
+    optional=("align",),
+)
+STORE = Opcode(
+    "store",
+    D,
+    2,
+    0,
+    "Writes the second operand to the first, a reference; as `load`.",
+    (),
+    Effect.WRITES,
+    optional=("align",),
+)
 SHARED = Opcode(
     "shared",
     D,
@@ -141,6 +229,16 @@ SHARED = Opcode(
     "`count` elements of static shared memory, for all operations of this `number` and all threads.",
     ("count", "align"),
     optional=("number",),
+)
+DYNAMIC_SHARED = Opcode("dynamic_shared", D, 0, 1, "The first byte of the shared memory that the launch asked for.")
+LOCAL = Opcode(
+    "local",
+    D,
+    0,
+    1,
+    "`count` elements of the thread's own memory, for all times that a call of the function comes here.",
+    ("count", "align"),
+    Effect.LOCAL,
 )
 REGISTER = Opcode("register", D, 0, 1, "A special register: `thread_idx.x`, `block_dim.y`, …", ("name",))
 BARRIER = Opcode(
@@ -152,6 +250,105 @@ BARRIER = Opcode(
     effects=Effect.CONVERGENT | Effect.SUSPENDS | Effect.WRITES,
     optional=("place",),
 )
+BARRIER_REDUCE = Opcode(
+    "barrier.reduce",
+    D,
+    1,
+    1,
+    "As `barrier`, with a bool from each thread: `kind` is `count` (how many are true: int32), `and` or `or` (bool).",
+    ("kind",),
+    Effect.CONVERGENT | Effect.SUSPENDS | Effect.WRITES,
+    optional=("place",),
+)
+WARP_SYNC = Opcode(
+    "warp.sync",
+    D,
+    1,
+    0,
+    "Waits for the lanes of a mask.",
+    effects=Effect.CONVERGENT | Effect.SUSPENDS | Effect.WRITES,
+    optional=("place",),
+)
+WARP_VOTE = Opcode(
+    "warp.vote",
+    D,
+    2,
+    1,
+    "Mask and a bool from each lane: `kind` is `all`, `any`, `eq` (bool) or `ballot` (the lanes where it is true: int32).",
+    ("kind",),
+    Effect.CONVERGENT | Effect.SUSPENDS,
+    optional=("place",),
+)
+WARP_SHUFFLE = Opcode(
+    "warp.shuffle",
+    D,
+    3,
+    1,
+    "Mask, a uint32 or uint64, an int32: the number of the lane that `kind` (`idx`, `up`, `down`, `xor`) and the int32 say.",
+    ("kind",),
+    Effect.CONVERGENT | Effect.SUSPENDS,
+    optional=("place",),
+)
+WARP_MATCH = Opcode(
+    "warp.match",
+    D,
+    2,
+    1,
+    "Mask, a uint32 or uint64: the lanes that have the same one (`kind` is `any`), or all of them or none (`all`): int32.",
+    ("kind",),
+    Effect.CONVERGENT | Effect.SUSPENDS,
+    optional=("place",),
+)
+WARP_ACTIVE = Opcode(
+    "warp.active",
+    D,
+    0,
+    1,
+    "The lanes that come here together: int32.",
+    effects=Effect.CONVERGENT | Effect.SUSPENDS,
+    optional=("place",),
+)
+YIELD = Opcode(
+    "yield",
+    D,
+    0,
+    0,
+    "Lets other threads run, now if `now`, else once in a while: in loops that may wait for them. Nothing on a GPU.",
+    effects=Effect.SUSPENDS,
+    optional=("now", "place"),
+)
+
+REPORT = Opcode(
+    "report",
+    D,
+    0,
+    0,
+    "Tells the host who failed, where and why: the first report of a launch counts. `place` numbers it in the text.",
+    ("status", "message"),
+    Effect.WRITES,
+    optional=("place",),
+)
+
+# Atomic operations on a reference to an atomic. `memory` and `scope` are an order and a scope of `ir/ordering`.
+_ATOMIC = Effect.READS | Effect.WRITES | Effect.SPINS
+ATOMIC_LOAD = Opcode("atomic.load", D, 1, 1, "The number.", ("memory", "scope"), Effect.READS | Effect.SPINS)
+ATOMIC_STORE = Opcode("atomic.store", D, 2, 0, "Sets the number.", ("memory", "scope"), _ATOMIC)
+ATOMIC_CAS = Opcode(
+    "atomic.cas", D, 3, 1, "The old number; the third if it has the bits of the second.", ("memory", "scope"), _ATOMIC
+)
+ATOMIC_UPDATE = Opcode(
+    "atomic.update",
+    D,
+    2,
+    1,
+    "The old number; the new one is `operation` (add, and, or, xor, max, min, exch) of it and the second operand.",
+    ("operation", "memory", "scope"),
+    _ATOMIC,
+)
+FENCE = Opcode("fence", D, 0, 0, "Orders the accesses around it.", ("memory", "scope"), Effect.READS | Effect.WRITES)
+PAUSE = Opcode(
+    "pause", D, 1, 0, "Leaves the processor to others for about so many nanoseconds, a uint32.", (), Effect.SPINS
+)
 
 # How blocks end.
 JUMP = Opcode("jump", _ALL, 0, 0, "To a block.", (), Effect.TERMINATES, 1)
@@ -159,6 +356,7 @@ BRANCH = Opcode(
     "branch", _ALL, 1, 0, "To the first block where the operand is true, else the second.", (), Effect.TERMINATES, 2
 )
 RETURN = Opcode("return", _ALL, MANY, 0, "To the caller, with at most one value.", (), Effect.TERMINATES)
+EXIT = Opcode("exit", D, 0, 0, "Ends the thread.", (), Effect.TERMINATES | Effect.EXITS)
 UNREACHABLE = Opcode("unreachable", _ALL, 0, 0, "Control never comes here.", (), Effect.TERMINATES)
 
 ALL: tuple[Opcode, ...] = tuple(row for row in list(globals().values()) if isinstance(row, Opcode))

@@ -113,7 +113,7 @@ _VALUE = re.compile(r"%[^\s,():]+")
 _EDGE = re.compile(r"(\^\d+)\(([^()]*)\)")
 _OP = re.compile(r"(?:(%.*?) = )?([\w.]+)(?: (\{.*\}))?((?: %[^\s,():]+)*)((?: \^\d+\([^()]*\))*)")
 _TOKEN = re.compile(
-    r"""\s*(?:(?P<string>"(?:\\.|[^"\\])*")|(?P<object>\$\d+)|(?P<type><)|(?P<special>float\('-?(?:inf|nan)'\))
+    r"""\s*(?:(?P<string>"(?:\\(?:[\\"ntr]|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8})|[^"\\])*")|(?P<object>\$\d+)|(?P<type><)|(?P<special>float\('-?(?:inf|nan)'\))
     |(?P<number>-?\d[\w.+-]*)|(?P<word>[\w.]+)|(?P<mark>.))""",
     re.VERBOSE,
 )

@@ -19,7 +19,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.model import Block, Function, Module, Op, Value
 from cuda_device.ir.ops import Effect, Level
 from cuda_device.ir.text import show
-from cuda_device.types.model import BOOL, NONE, Number, Ref, Tuple
+from cuda_device.types.model import BOOL, INT32, NONE, UINT32, UINT64, Atomic, Number, Ref, Tuple
 
 Complaint = tuple[Op | None, str]
 
@@ -40,9 +40,8 @@ def check(function: Function, module: Module | None = None) -> Iterator[Complain
         return
     edges = list(_edges(function))
     yield from (*edges, *_level(function), *_single_assignment(function))
-    if edges:  # data flow follows them
-        return
-    yield from _dominance(function)
+    if not edges:  # data flow follows them
+        yield from _dominance(function)
     if function.level is Level.DEVICE:
         yield from _types(function)
     if function.level is not Level.PYTHON:
@@ -227,10 +226,46 @@ def _is_step(op: Op) -> bool:
     )
 
 
+def _is_distance(op: Op) -> bool:
+    start, distance = (operand.type for operand in op.operands)
+    end = op.result.type
+    integral = isinstance(distance, Number) and distance.is_integer
+    return integral and isinstance(start, Ref) and isinstance(end, Ref) and start.space is end.space
+
+
+def _is_atomic(op: Op) -> bool:
+    """The operands after the reference, and the result, are numbers of the type that it refers to."""
+    reference, *values = op.operands
+    if not isinstance(reference.type, Ref) or not isinstance(reference.type.pointee, Atomic):
+        return False
+    return all(value.type == reference.type.pointee.dtype for value in (*values, *op.results))
+
+
+_WORDS = (UINT32, UINT64)
+
+
+def _is_same_size(op: Op) -> bool:
+    a, b = op.operands[0].type, op.result.type
+    return isinstance(a, Number) and isinstance(b, Number) and a.bits == b.bits and BOOL not in (a, b)
+
+
+def _meets(op: Op) -> bool:
+    """Lanes bring a mask and a bool, or a mask, a word of bits and perhaps a number of a lane."""
+    taken, given = [value.type for value in op.operands], [value.type for value in op.results]
+    if op.code in (ops.BARRIER_REDUCE, ops.WARP_VOTE):
+        lanes = [INT32] if op.code is ops.WARP_VOTE else []
+        return taken == [*lanes, BOOL] and given == [INT32 if op.attributes["kind"] in ("count", "ballot") else BOOL]
+    if op.code is ops.WARP_SHUFFLE:
+        return taken == [INT32, given[0], INT32] and given[0] in _WORDS
+    if op.code is ops.WARP_MATCH:
+        return taken[0] == INT32 and taken[1] in _WORDS and given == [INT32]
+    return all(type == INT32 for type in (*taken, *given))
+
+
 _TYPE_RULES: dict[ops.Opcode, Callable[[Op], bool]] = {
     **dict.fromkeys((ops.ADD, ops.SUB, ops.MUL), _is_number),
     **dict.fromkeys((ops.DIV, ops.NEG, ops.MATH), _is_float),
-    **dict.fromkeys((ops.QUOTIENT, ops.REMAINDER, ops.SHL, ops.SHR), _is_integer),
+    **dict.fromkeys((ops.QUOTIENT, ops.REMAINDER, ops.SHL, ops.SHR, ops.BITWISE), _is_integer),
     **dict.fromkeys((ops.AND, ops.OR, ops.XOR), _is_bits),
     ops.CONVERT: _is_conversion,
     ops.COMPARE: _is_comparison,
@@ -238,7 +273,11 @@ _TYPE_RULES: dict[ops.Opcode, Callable[[Op], bool]] = {
     ops.LOAD: _is_load,
     ops.STORE: _is_store,
     ops.ELEMENT: _is_step,
-    ops.BYTES: _is_step,
+    **dict.fromkeys((ops.ATOMIC_LOAD, ops.ATOMIC_STORE, ops.ATOMIC_CAS, ops.ATOMIC_UPDATE), _is_atomic),
+    ops.BYTES: _is_distance,
+    ops.BITS: _is_same_size,
+    **dict.fromkeys((ops.BARRIER_REDUCE, ops.WARP_SYNC, ops.WARP_VOTE), _meets),
+    **dict.fromkeys((ops.WARP_SHUFFLE, ops.WARP_MATCH, ops.WARP_ACTIVE), _meets),
 }
 
 

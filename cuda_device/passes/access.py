@@ -10,26 +10,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 from types import ModuleType
 
+from cuda_device.device import prelude
+from cuda_device.device.table import interface_of
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op, Value
+from cuda_device.passes import composites, masks, views
 from cuda_device.passes.calls import call
-from cuda_device.passes.frame import Cell, Frame, is_static
+from cuda_device.passes.frame import Cell, Frame, Method
 from cuda_device.types.host import host_type_of
-from cuda_device.types.known import Known, constant, describe, iterator_of, of_type, tuple_of
+from cuda_device.types.known import constant, describe, of_type
+from cuda_device.types.layout import placement, size_of
 from cuda_device.types.model import (
     BOOL,
     INDEX,
     INT,
+    MASK,
     Array,
+    Atomic,
+    Layout,
     Number,
-    Range,
-    RangeIterator,
+    Ref,
     Static,
+    Struct,
     Tuple,
-    TupleIterator,
+    Type,
     Vector,
 )
+from cuda_device.types.vectors import host_vector
 
 # Attributes and items
 
@@ -43,12 +51,17 @@ def getattr_(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
             return [_static_attribute(frame, cell.known.value, name)]
         case Array() as array:
             return [_array_attribute(frame, cell, array, name)]
-        case Vector(_, size) if name in "xyzw"[:size]:
-            return [frame.field(cell, "xyzw".index(name))]
-        case Vector(_, size) if name == "size":
-            return [Cell(constant(size))]
-        case Number() as number if name == "dtype":
+        case Vector(dtype, size):
+            if name in tuple("xyzw"[:size]):
+                return [frame.field(cell, "xyzw".index(name))]
+            if name in ("size", "dtype"):
+                return [Cell(constant(size if name == "size" else host_type_of(dtype)))]
+        case Struct() as struct:
+            return [_struct_attribute(frame, cell, struct, name)]
+        case (Number() as number) | Ref(_, Atomic(number)) if name == "dtype":
             return [Cell(constant(host_type_of(number)))]
+        case type if callable(getattr(interface_of(type), name, None)):
+            return [frame.bundle(Method(name), [cell])]
     raise CompileError(f"{cell.known} has no attribute {name!r} in device code")
 
 
@@ -64,29 +77,49 @@ def _static_attribute(frame: Frame, owner: object, name: str) -> Cell:
     return frame.literal(value)
 
 
+def host_class_of(type: Type) -> object:
+    """The host's class of an element type."""
+    if isinstance(type, Number):
+        return host_type_of(type)
+    return host_vector(type) if isinstance(type, Vector) else getattr(type, "host", None)
+
+
+def _struct_attribute(frame: Frame, cell: Cell, struct: Struct, name: str) -> Cell:
+    """A member, a method, or a constant of the class."""
+    index = struct.index(name)
+    if index is not None:
+        return frame.field(cell, index)
+    value = getattr(struct.host, name, None)
+    if value is None:
+        members = ", ".join(field.name for field in struct.fields)
+        raise CompileError(f"{struct.name} has no member {name!r}", help=f"its members are {members}")
+    return frame.bundle(Method(name), [cell]) if callable(value) else frame.literal(value)
+
+
 def _array_attribute(frame: Frame, cell: Cell, array: Array, name: str) -> Cell:
-    assert cell.value is not None
-    index = of_type(INDEX, nonneg=True)
     match name:
         case "ndim":
             return Cell(constant(array.ndim))
         case "dtype":
-            assert isinstance(array.dtype, Number)
-            return Cell(constant(host_type_of(array.dtype)))
+            return Cell(constant(host_class_of(array.dtype)))
+        case "itemsize":
+            return Cell(constant(size_of(array.dtype)))
         case "shape":
-            return frame.tuple([frame.emit(ops.EXTENT, index, cell.value, axis=i) for i in range(array.ndim)])
+            return frame.tuple(views.extents(frame, cell))
         case "strides":
-            steps = [frame.emit(ops.STRIDE, of_type(INDEX), cell.value, axis=i) for i in range(array.ndim)]
-            return frame.tuple(steps)
+            return frame.tuple(views.strides(frame, cell))
         case "size":
-            size = Cell(constant(1))
-            for axis in range(array.ndim):
-                extent = frame.emit(ops.EXTENT, index, cell.value, axis=axis)
-                operands = [frame.materialise(part, INDEX) for part in (size, extent)]
-                size = frame.emit(ops.PY_BINARY, index, *operands, op="*") if axis else extent
-            return size
+            return views.product(frame, views.extents(frame, cell))
+        case "nbytes":
+            size = views.product(frame, views.extents(frame, cell))
+            return views.arithmetic(frame, "*", size, Cell(constant(size_of(array.dtype))))
+        case "T":
+            return views.transpose(frame, cell, array)
+        case _ if name in views.METHODS:
+            return frame.bundle(Method(name), [cell])
     raise CompileError(
-        f"arrays have no attribute {name!r} in device code", help="there are shape, strides, size, ndim, dtype"
+        f"arrays have no attribute {name!r} in device code",
+        help="there are shape, strides, size, ndim, dtype, itemsize, nbytes, T, view, reshape and astype",
     )
 
 
@@ -96,13 +129,34 @@ def getitem(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     match owner.known.type:
         case Array() as array:
             assert owner.value is not None
-            indices = _indices(frame, array, index)
-            return [frame.emit(ops.PY_GETITEM, of_type(array.dtype), owner.value, *indices)]
+            parts = _index_parts(frame, index)
+            if isinstance(array.dtype, Struct) and len(parts) == 1 and isinstance(parts[0].known.value, str):
+                return [_field_array(frame, owner, array, str(parts[0].known.value))]
+            if views.is_partial(array, parts):
+                return [views.select(frame, owner, array, parts)]
+            return [frame.emit(ops.PY_GETITEM, of_type(array.dtype), owner.value, *_indices(frame, parts))]
         case Tuple(elements):
             return [frame.field(owner, _position(index, len(elements)))]
         case Vector(_, size):
-            return [frame.field(owner, _position(index, size))]
+            return [_element(frame, owner, index, size)]
+        case Number() if owner.known.type == MASK:
+            return [masks.item(frame, owner, index)]
+        case Struct(_, fields) if isinstance(index.known.value, str):
+            names = [field.name for field in fields]
+            if index.known.value in names:
+                return [frame.field(owner, names.index(index.known.value))]
     raise CompileError(f"{owner.known} cannot be indexed in device code", help=_static_help(owner))
+
+
+def _element(frame: Frame, vector: Cell, index: Cell, size: int) -> Cell:
+    """`v[i]` of a vector; an index that only run time knows selects."""
+    if index.known.constant:
+        return frame.field(vector, _position(index, size))
+    if not isinstance(index.known.type, Number) or not index.known.type.is_integer:
+        raise CompileError(f"an index is an integer, not {index.known}")
+    return call(
+        frame, frame.literal(prelude.element), [frame.tuple([frame.field(vector, i) for i in range(size)]), index], {}
+    )
 
 
 def _static_help(cell: Cell) -> str:
@@ -120,27 +174,33 @@ def _position(index: Cell, count: int) -> int:
     return position % count
 
 
-def _indices(frame: Frame, array: Array, index: Cell) -> list[Value]:
-    tuple_index = isinstance(index.known.type, Tuple)
-    parts = [frame.field(index, i) for i in range(len(index.known.items))] if tuple_index else [index]
-    if len(parts) != array.ndim:
-        few = len(parts) < array.ndim
-        raise CompileError(
-            f"{array} has {array.ndim} ax{'i' if array.ndim == 1 else 'e'}s, but there "
-            + (f"are {len(parts)} indices" if len(parts) != 1 else "is one index"),
-            help="device code indexes all axes at once: a[i, j, …]" if few else "",
-        )
+def _index_parts(frame: Frame, index: Cell) -> list[Cell]:
+    return frame.fields(index) if isinstance(index.known.type, Tuple) else [index]
+
+
+def _indices(frame: Frame, parts: Sequence[Cell]) -> list[Value]:
+    """Integers as indices: one for each axis."""
     values = []
     for part in parts:
         type = part.known.type
         if not isinstance(type, Number) or not (type.is_integer or type == BOOL):
-            remedy = (
-                "convert it: int(…)" if isinstance(type, Number) else "device code indexes single elements, by integers"
-            )
+            remedy = "convert it: int(…)" if isinstance(type, Number) else ""
             raise CompileError(f"an index is an integer, not {part.known}", help=remedy)
         roomy = INDEX if part.known.constant and type == INT else INT if type == BOOL else type
         values.append(frame.materialise(part, roomy))
     return values
+
+
+def _field_array(frame: Frame, owner: Cell, array: Array, name: str) -> Cell:
+    """`a["f"]` of an array of structs: an array of one member of each."""
+    struct = array.dtype
+    assert isinstance(struct, Struct)
+    index = struct.index(name)
+    if index is None:
+        raise CompileError(f"{struct.name} has no member {name!r}")
+    type = Array(struct.fields[index].type, array.ndim, Layout.STRIDED, array.readonly, array.space)
+    offset = Cell(constant(placement(struct).offsets[index]))
+    return views.window(frame, owner, type, offset, views.extents(frame, owner), views.strides(frame, owner))
 
 
 def setitem(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
@@ -154,11 +214,22 @@ def setitem(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     if array.readonly:
         raise CompileError(f"the array is read-only: {array}", help="pass an array that can be written")
     assert owner.value is not None
+    parts = _index_parts(frame, index)
+    if views.is_partial(array, parts) or (parts and isinstance(parts[0].known.value, str)):
+        (target,) = getitem(frame, Op(ops.PY_GETITEM), (owner, index))
+        views.assign(frame, target, value)
+        return []
     element = array.dtype
-    if not isinstance(value.known.type, Number) or not isinstance(element, Number):
+    if isinstance(value.known.type, Number) != isinstance(element, Number) or not isinstance(
+        value.known.type, (Number, Vector, Struct, Tuple)
+    ):
         raise CompileError(f"an element of {array} cannot be set to {value.known}")
-    indices = _indices(frame, array, index)
-    item = frame.materialise(_as_stored(frame, value, element), element)
+    indices = _indices(frame, parts)
+    if not isinstance(element, Number):
+        composites.check_member(value.known, element, f"an element of {array}")
+        item = frame.materialise(value, element)
+    else:
+        item = frame.materialise(_as_stored(frame, value, element), element)
     frame.build.effect(ops.PY_SETITEM, owner.value, *indices, item)
     return []
 
@@ -168,6 +239,11 @@ def _as_stored(frame: Frame, value: Cell, element: Number) -> Cell:
     if value.known.constant and isinstance(value.known.value, float) and not element.is_float:
         return call(frame, frame.literal(host_type_of(element)), [value], {})
     return value
+
+
+def make_slice(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """`start:stop` or `start:stop:step`, as an index."""
+    return [frame.bundle(slice, cells)]
 
 
 def make_tuple(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
@@ -186,57 +262,3 @@ def unpack(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     if size != count:
         raise CompileError(f"{count} names for {size} values")
     return [frame.field(cell, i) for i in range(count)]
-
-
-# Loops
-
-
-def iterate(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-    """`iter(x)`: of a range, a tuple or a vector."""
-    (cell,) = cells
-    match cell.known.type:
-        case Range(item):
-            assert cell.value is not None
-            return [frame.emit(ops.PY_ITER, Known(RangeIterator(item), items=cell.known.items), cell.value)]
-        case Tuple():
-            known = iterator_of(cell.known)
-            if is_static(known):
-                return [Cell(known)]
-            parts = [frame.materialise(frame.field(cell, i), item.type) for i, item in enumerate(cell.known.items)]
-            return [frame.emit(ops.MAKE, known, *parts)]
-        case Vector(_, size):
-            return iterate(frame, Op(ops.PY_ITER), [frame.tuple([frame.field(cell, i) for i in range(size)])])
-    raise CompileError(f"a for loop cannot run over {cell.known}", help="loop over range(…) or a tuple")
-
-
-def next_(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-    """One step of a `for`: is there an item, the item, and the iterator after it."""
-    (cell,) = cells
-    if isinstance(cell.known.type, TupleIterator):
-        return _next_of_tuple(frame, cell, cell.known.type)
-    assert isinstance(cell.known.type, RangeIterator) and cell.value is not None
-    type = cell.known.type
-    start, stop, step = cell.known.items
-    # A step that is never negative goes up: one of zero is an error.
-    down = step.constant and not step.nonneg and isinstance(stop.value, int) and stop.value >= -1
-    nonneg = start.nonneg and (step.nonneg or down)
-    after = Known(type, items=(of_type(type.item, nonneg), stop, step))
-    results = [Value(BOOL), Value(type.item, nonneg=nonneg), Value(type)]
-    attributes: dict[str, object] = {"step": step.value} if step.constant else {"up": step.nonneg}
-    frame.build.append(Op(ops.PY_NEXT, [cell.value], results, attributes, [], op.location))
-    return [
-        Cell(of_type(BOOL), results[0]),
-        Cell(of_type(type.item, nonneg), results[1]),
-        Cell(after, results[2]),
-    ]
-
-
-def _next_of_tuple(frame: Frame, cell: Cell, type: TupleIterator) -> Sequence[Cell]:
-    if type.position == len(type.items.elements):
-        return [Cell(constant(False)), Cell(constant(None)), cell]
-    after = iterator_of(tuple_of(cell.known.items), type.position + 1)
-    parts = [frame.field(cell, i) for i in range(len(cell.known.items))]
-    value = None
-    if not is_static(after):
-        value = frame.build.op(ops.MAKE, after.type, *(frame.materialise(part, part.known.type) for part in parts))
-    return [Cell(constant(True)), parts[type.position], Cell(after, value)]

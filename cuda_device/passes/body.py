@@ -9,8 +9,8 @@ all types are certain, and converts what flows along their edges.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from types import FunctionType
 
 from cuda_device.bytecode.to_ir import read
@@ -19,16 +19,30 @@ from cuda_device.errors import NOWHERE, CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Block, Edge, Function, Op, Value
 from cuda_device.ir.ops import Effect, Level
+from cuda_device.passes import closures
 from cuda_device.passes.frame import Cell, Frame, NeverReturns, Pending, Program, Waits, is_static, settle
+from cuda_device.passes.meanings import Code
 from cuda_device.passes.rules import RULES
 from cuda_device.passes.simplify import simplify
 from cuda_device.types.known import Known, State, Undefined, constant, join
-from cuda_device.types.model import NONE, Number, TupleIterator
+from cuda_device.types.layout import leaves
+from cuda_device.types.model import NONE, Bundle, Number, Ref, Space, TupleIterator
 
 # Beyond so many instances a function is refused rather than compiled for ever.
 _INSTANCES = 20_000
 # After so many changes what is known of a block only becomes less.
 _PATIENCE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """What else a specialisation depends on: of a nested function, its meaning; of a generator expression, its use."""
+
+    code: Code | None = None
+    reduction: str = ""
+
+
+PLAIN = Variant()
 
 # An edge: the key of the instance that it leaves, and which of the terminator's successors it is.
 Way = tuple[tuple[int, ...], int]
@@ -59,10 +73,21 @@ class Body:
     """The inference of one function's body."""
 
     def __init__(
-        self, program: Program, source: FunctionType, arguments: tuple[Known, ...], name: str, kernel: bool
+        self,
+        program: Program,
+        source: FunctionType,
+        arguments: tuple[Known, ...],
+        name: str,
+        kernel: bool,
+        variant: Variant,
     ) -> None:
         self.program, self.source, self.arguments, self.name, self.kernel = program, source, arguments, name, kernel
-        self.python = read(source.__code__)
+        self.python = read(source.__code__, variant.reduction)
+        self.code = variant.code
+        names = self.code.captured if self.code is not None else ()
+        behind = len(arguments) - len(names)
+        self.parameters = arguments[:behind]
+        self.captured = dict(zip(names, map(_parameter, arguments[behind:], names), strict=True))
         self.rank = {id(block): i for i, block in enumerate(self.python.blocks)}
         self.instances: dict[tuple[int, ...], Instance] = {}
         self.queue: list[tuple[int, ...]] = []
@@ -71,7 +96,7 @@ class Body:
     def run(self) -> Generator[None, None, tuple[Function, State]]:
         """Returns the typed function, and what is known of its result; yields whenever a callee has to be inferred first."""
         entry = self.python.blocks[0]
-        self.reach(entry, [Pending(known) for known in self.arguments], ((), 0))
+        self.reach(entry, [Pending(known) for known in self.parameters], ((), 0))
         while self.queue:
             key = heapq.heappop(self.queue)
             while self.queue and self.queue[0] == key:
@@ -88,6 +113,7 @@ class Body:
         result = self.result(ordered)
         for instance in ordered:
             self.seal(instance, result)
+        self.check_result(ordered, result)
         typed = Function(self.name, [i.block for i in ordered], Level.TYPED, location=self.python.location)
         typed.shown = self.python.shown
         typed.result = result.type if isinstance(result, Known) and not is_static(result) else NONE
@@ -99,7 +125,7 @@ class Body:
     def reach(self, source: Block, cells: Sequence[Cell | Pending], way: Way) -> Instance:
         """The instance of `source` that `cells` lead to on `way`; it is visited again if they tell something new."""
         states = [cell.known if isinstance(cell, Cell) else cell.state for cell in cells]
-        positions = [s.type.position for s in states if isinstance(s, Known) and isinstance(s.type, TupleIterator)]
+        positions = [position for state in states if isinstance(state, Known) for position in _positions(state)]
         key = (self.rank[id(source)], *positions)
         instance = self.instances.get(key)
         if instance is None:
@@ -136,9 +162,12 @@ class Body:
         before = {way: target for target, way, _ in instance.ways}
         instance.frame, instance.block = frame, frame.build.block
         instance.end, instance.ways, instance.returned, instance.error = None, [], None, None
+        frame.code, frame.captured = self.code, self.captured
         cells: dict[Value, Cell | Pending] = {}
         for param, state in zip(instance.source.params, instance.states, strict=True):
             cells[param] = self.parameter(instance.block, param, state)
+        if instance.source is self.python.blocks[0]:
+            instance.block.params += [cell.value for cell in self.captured.values() if cell.value is not None]
         try:
             for op in instance.source.ops:
                 frame.build.location = op.location
@@ -169,12 +198,22 @@ class Body:
         if op.code is ops.PY_UNDEFINED:
             cells[op.result] = Pending(Undefined(str(op.attributes["name"])))
             return
+        if op.code is ops.PY_CELLS:
+            names = op.attributes["names"]
+            assert isinstance(names, tuple)
+            frame.cells = dict(zip(names, (cells[value] for value in op.operands), strict=True))
+            frame.changing = frozenset(str(op.attributes["changing"]).split())
+            return
         if ops.Effect.TERMINATES in op.code.effects:
             self.terminate(instance, op, cells)
             return
         operands = [settle(cells[value], value.hint) for value in op.operands]
         results = RULES[op.code](frame, op, operands)
-        cells.update(zip(op.results, results, strict=True))
+        for value, cell in zip(op.results, results, strict=True):
+            placed = (
+                cell if cell.known.where is not NOWHERE else Cell(replace(cell.known, where=op.location), cell.value)
+            )
+            cells[value] = placed
 
     def terminate(self, instance: Instance, op: Op, cells: dict[Value, Cell | Pending]) -> None:
         """Ends the block: a branch on a constant has one way."""
@@ -182,9 +221,12 @@ class Body:
         operands = [settle(cells[value], value.hint) for value in op.operands]
         instance.end = Op(op.code, location=op.location)
         if op.code is ops.RETURN:
-            instance.returned = operands[0]
+            assert instance.frame is not None
+            instance.returned = closures.close(instance.frame, operands[0])
         elif op.code is ops.BRANCH:
             condition = operands[0]
+            if edges[0].block is edges[1].block and edges[0].arguments == edges[1].arguments:
+                condition = Cell(constant(True))  # Python has folded the condition; both ways are one
             if condition.known.constant:
                 edges = [edges[0] if condition.known.value else edges[1]]
                 instance.end.code = ops.JUMP
@@ -214,6 +256,18 @@ class Body:
             result = joined
         return result
 
+    def check_result(self, ordered: list[Instance], result: State) -> None:
+        """A function's own memory ends with it."""
+        if Effect.LOCAL not in self.effects or not isinstance(result, Known):
+            return
+        if any(isinstance(leaf, Ref) and leaf.space is Space.LOCAL for leaf in leaves(result.type)):
+            ends = [instance.end for instance in ordered if instance.returned is not None and instance.end is not None]
+            raise CompileError(
+                f"{self.source.__qualname__} returns {result}, but its local arrays end with it",
+                ends[0].location,
+                "make the array where it is used, and pass it to the function",
+            )
+
     def check_kernel(self, instance: Instance) -> None:
         """A kernel returns None."""
         assert instance.returned is not None and instance.end is not None
@@ -229,19 +283,29 @@ class Body:
         frame, end = instance.frame, instance.end
         assert frame is not None and end is not None
         frame.build.location = end.location
+        try:
+            self.carry(instance, frame, end, result)
+        except CompileError as error:
+            error.location = end.location if error.location is NOWHERE else error.location
+            raise
+        instance.block.ops.append(end)
+        for op in instance.block.ops:
+            if op.code is ops.INTRINSIC:
+                self.effects |= _row_effects(op)
+            elif op.code is ops.PY_RAISE:
+                self.effects |= Effect.EXITS
+
+    def carry(self, instance: Instance, frame: Frame, end: Op, result: State) -> None:
+        """Writes what a block's end takes along: the result, or the arguments of the blocks that follow."""
         if end.code is ops.RETURN and isinstance(result, Known) and not is_static(result):
             assert instance.returned is not None
-            end.operands = [frame.materialise(instance.returned, result.type)]
+            end.operands = [frame.carry(instance.returned, result)]
         for target, _, cells in instance.ways:
             arguments = []
             for cell, state in zip(cells, target.states, strict=True):
                 if isinstance(state, Known) and not is_static(state):
                     arguments.append(self.argument(frame, cell, state))
             end.successors.append(Edge(target.block, arguments))
-        instance.block.ops.append(end)
-        for op in instance.block.ops:
-            if op.code is ops.INTRINSIC:
-                self.effects |= _row_effects(op)
 
     def argument(self, frame: Frame, cell: Cell | Pending, state: Known) -> Value:
         """A block's argument, converted; a variable without a value yet passes zero, and so is the same everywhere."""
@@ -252,8 +316,22 @@ class Body:
                 cell = Cell(constant(0))
             else:
                 return frame.build.const(state.type, None)
-        return frame.materialise(cell, state.type)
+        return frame.carry(cell, state)
 
 
 def _row_effects(op: Op) -> Effect:
     return BY_NAME[str(op.attributes["name"])].effects
+
+
+def _parameter(known: Known, name: str) -> Cell:
+    """The cell of a captured variable: a parameter of the typed function, unless it is static."""
+    return Cell(known, None if is_static(known) else Value(known.type, name, known.nonneg))
+
+
+def _positions(known: Known) -> Iterator[int]:
+    """Where the iterators in a value stand that unroll their loops."""
+    if isinstance(known.type, TupleIterator):
+        yield known.type.position
+    elif isinstance(known.type, Bundle):
+        for item in known.items:
+            yield from _positions(item)

@@ -2,24 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import FunctionType
 
 import numpy as np
 
-from cuda_device.device.expressions import defaults_of, parameter_names
+from cuda_device.device.expressions import defaults_of, parameter_names, takes_any_number
 from cuda_device.device.rows import Intrinsic
-from cuda_device.device.table import find
+from cuda_device.device.table import find, interface_of
 from cuda_device.errors import CompileError
-from cuda_device.passes.frame import Cell, Frame
-from cuda_device.types.model import Number, Static
+from cuda_device.passes import closures, composites, operators, views
+from cuda_device.passes.frame import Cell, Frame, Method
+from cuda_device.passes.meanings import Code, Generator, Partial
+from cuda_device.types.known import Known, of_type
+from cuda_device.types.model import Array, Bundle, Number, Static, Struct
+from cuda_device.types.structs import is_struct, model_of, replace
 
 
 def call(frame: Frame, function: Cell, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     """Calls whatever `function` is known to be."""
     known = function.known
+    if isinstance(known.type, Bundle) and isinstance(known.value, Method):
+        return call_method(frame, frame.field(function, 0), known.value.name, positional, named)
+    if isinstance(known.type, Bundle):
+        return call_bundle(frame, function, positional, named)
     if not isinstance(known.type, Static):
-        raise CompileError(f"{known} cannot be called")
+        raise CompileError(f"{known} cannot be called", help="a function, a type or a lambda can be")
+    if known.value is replace:
+        return composites.replace(frame, positional, named)
+    if isinstance(known.value, type) and is_struct(known.value):
+        return composites.construct(frame, model_of(known.value), positional, named)
+    from cuda_device.passes import specials  # they call back
+
+    special = specials.find(known.value)
+    if special is not None:
+        return special(frame, positional, named)
+    return call_plain(frame, known, positional, named)
+
+
+def call_plain(frame: Frame, known: Known, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """Calls a row of the device tables, or a Python function."""
     row = find(known.value)
     if row is None:
         return frame.program.call(frame, known.value, positional, named)
@@ -27,7 +51,41 @@ def call(frame: Frame, function: Cell, positional: Sequence[Cell], named: Mappin
     if folded is not None:
         return folded
     arguments = row.bind(positional, named, frame.literal)
-    return frame.intrinsic(row, row.infer([cell.known for cell in arguments]), arguments)
+    if row.predicates:
+        arguments = _ask_predicates(frame, row, arguments)
+    typed = frame.ask(row, arguments)
+    if typed.instead is None:
+        return frame.intrinsic(row, typed, arguments)
+    for i, wanted in typed.operands:
+        arguments[i] = Cell(of_type(wanted), frame.materialise(arguments[i], wanted))
+    return frame.program.call(frame, typed.instead, arguments, {})
+
+
+def _ask_predicates(frame: Frame, row: Intrinsic, cells: Sequence[Cell]) -> list[Cell]:
+    """The arguments, with the truth of what predicates answer in their places; a bool is an answer already."""
+    assert isinstance(row.entity, FunctionType)
+    named = zip(parameter_names(row.entity.__code__), cells, strict=True)
+    return [_answer(frame, row, name, cell) if name in row.predicates else cell for name, cell in named]
+
+
+def _answer(frame: Frame, row: Intrinsic, name: str, predicate: Cell) -> Cell:
+    is_answer = isinstance(predicate.known.type, Number)
+    cell = predicate if is_answer else call(frame, predicate, (), {})
+    if not isinstance(cell.known.type, Number):
+        raise CompileError(f"{name} of {row.name} gives {cell.known}, not a bool")
+    return operators.truth_of(frame, cell)
+
+
+def call_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """Calls a method of an array, of an atomic, or of a struct: a function of its class, with the object first."""
+    if isinstance(owner.known.type, Array):
+        return views.call_method(frame, owner, name, positional, named)
+    interface = interface_of(owner.known.type)
+    if interface is not None:
+        return call(frame, frame.literal(getattr(interface, name)), [owner, *positional], named)
+    assert isinstance(owner.known.type, Struct)
+    function = getattr(owner.known.type.host, name)
+    return frame.program.call(frame, function, [owner, *positional], named)
 
 
 def _fold(frame: Frame, row: Intrinsic, cells: Sequence[Cell]) -> Cell | None:
@@ -41,18 +99,48 @@ def _fold(frame: Frame, row: Intrinsic, cells: Sequence[Cell]) -> Cell | None:
     try:
         with np.errstate(all="ignore"):
             return frame.literal(row.entity(*values))
-    except OverflowError as error:
+    except OverflowError:
         if isinstance(row.entity, type):
-            raise CompileError(f"{row.name} has no room for the constant {values[0]}") from error
+            raise CompileError(f"{row.name} has no room for the constant {values[0]}") from None
         return None
     except (ValueError, ArithmeticError, TypeError):
         return None
 
 
-def bind(frame: Frame, function: FunctionType, positional: Sequence[Cell], named: Mapping[str, Cell]) -> list[Cell]:
-    """A cell for each parameter of a Python function; defaults are constants."""
+def call_bundle(frame: Frame, function: Cell, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """Calls a nested function, or a partial one."""
+    meaning = function.known.value
+    if isinstance(meaning, Partial):
+        target, *first = frame.fields(function)
+        split = len(first) - len(meaning.names)
+        given = dict(zip(meaning.names, first[split:], strict=True))
+        return call(frame, target, [*first[:split], *positional], given | dict(named))
+    if not isinstance(meaning, Code):
+        raise CompileError(f"{meaning} cannot be called")
+    if meaning.function.__code__.co_flags & inspect.CO_GENERATOR:
+        return frame.bundle(Generator(), [function, *positional])
+    defaults = {name: partial(_same, cell) for name, cell in closures.defaults(frame, function).items()}
+    cells = bind(frame, meaning.function, positional, named, defaults)
+    return frame.program.enter(frame, meaning, cells, closures.captured(frame, function))
+
+
+def _same(cell: Cell) -> Cell:
+    return cell
+
+
+def bind(
+    frame: Frame,
+    function: FunctionType,
+    positional: Sequence[Cell],
+    named: Mapping[str, Cell],
+    defaults: Mapping[str, Callable[[], Cell]],
+) -> list[Cell]:
+    """A cell for each parameter of a Python function."""
     code = function.__code__
     names = parameter_names(code)
+    rest: list[Cell] = []
+    if takes_any_number(code):
+        names, positional, rest = names[:-1], positional[: code.co_argcount], [*positional[code.co_argcount :]]
     shown = function.__qualname__
     usage = f"its parameters are {', '.join(names)}" if names else "it has no parameters"
     if len(positional) > code.co_argcount:
@@ -60,15 +148,20 @@ def bind(frame: Frame, function: FunctionType, positional: Sequence[Cell], named
             f"{shown} takes {code.co_argcount} argument{'s' * (code.co_argcount != 1)}, not {len(positional)}",
             help=usage,
         )
-    bound = dict(zip(names, positional, strict=False))
+    bound = dict(zip(names[: code.co_argcount], positional, strict=False))
     for name, cell in named.items():
         if name in bound:
             raise CompileError(f"{shown} got two values for its parameter {name!r}", help=usage)
         if name not in names or names.index(name) < code.co_posonlyargcount:
             raise CompileError(f"{shown} has no keyword parameter {name!r}", help=usage)
         bound[name] = cell
-    defaults = defaults_of(function)
     missing = [name for name in names if name not in bound and name not in defaults]
     if missing:
         raise CompileError(f"{shown} lacks an argument for {', '.join(map(repr, missing))}", help=usage)
-    return [bound[name] if name in bound else frame.literal(defaults[name]) for name in names]
+    cells = [bound[name] if name in bound else defaults[name]() for name in names]
+    return [*cells, frame.tuple(rest)] if takes_any_number(code) else cells
+
+
+def defaults_in(frame: Frame, function: FunctionType) -> dict[str, Callable[[], Cell]]:
+    """The defaults of a function of the host: constants."""
+    return {name: partial(frame.literal, value) for name, value in defaults_of(function).items()}

@@ -11,14 +11,46 @@ from typing import Protocol
 
 from cuda_device.device.rows import Intrinsic, Typed
 from cuda_device.device.table import find
+from cuda_device.device.target import SMSelector
 from cuda_device.errors import CompileError, Location
 from cuda_device.ir import ops
 from cuda_device.ir.builder import Builder
 from cuda_device.ir.model import Block, Op, Value
 from cuda_device.ir.ops import Effect
-from cuda_device.types.known import Conflict, Known, State, Undefined, nonneg_as, show, tuple_of
-from cuda_device.types.layout import leaves
-from cuda_device.types.model import INDEX, INT, Number, Static, Tuple, TupleIterator, Type, Vector
+from cuda_device.passes.meanings import Code
+from cuda_device.types.known import (
+    Conflict,
+    Known,
+    State,
+    Undefined,
+    bundle_of,
+    constant,
+    nonneg_as,
+    of_type,
+    show,
+    tuple_of,
+)
+from cuda_device.types.layout import leaves, machine
+from cuda_device.types.model import (
+    BFLOAT16,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INDEX,
+    INT,
+    Bundle,
+    Number,
+    Range,
+    RangeIterator,
+    Static,
+    Struct,
+    Tuple,
+    TupleIterator,
+    Type,
+    Vector,
+)
+from cuda_device.types.structs import is_struct, model_of
+from cuda_device.types.vectors import VectorValue
 
 
 @dataclass(slots=True)
@@ -41,12 +73,29 @@ MISSING = object()
 """Stands for the value of a name that is not there."""
 
 
+@dataclass(frozen=True, slots=True)
+class Method:
+    """What a bound method means; its only part is the value that it is bound to."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"the method {self.name}"
+
+
 class Waits(Exception):
     """The block at hand calls a function that has to be inferred first; then the block is visited again."""
 
 
 class NeverReturns(Exception):
     """A call that has no way back, as far as is known by now: the rest of its block is not reached."""
+
+
+def _forgets(known: Known, less: Known) -> bool:
+    """Whether a part of a tuple is a constant in `known` and not in `less`."""
+    if is_static(known):
+        return not is_static(less)
+    return any(_forgets(a, b) for a, b in zip(known.items, less.items, strict=True))
 
 
 def is_static(known: Known) -> bool:
@@ -57,6 +106,9 @@ def is_static(known: Known) -> bool:
 class Program(Protocol):
     """What a frame asks of the inference of the whole program."""
 
+    target: SMSelector
+    """The architecture that the program is compiled for."""
+
     def literal(self, value: object, where: Location) -> Known:
         """What is known of a Python object that exists while compiling."""
 
@@ -66,14 +118,35 @@ class Program(Protocol):
     def call(self, frame: Frame, function: object, arguments: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
         """Calls a Python function. Raises `NeverReturns` if it does not return, as far as is known by now (recursion)."""
 
+    def enter(
+        self,
+        frame: Frame,
+        code: Code,
+        cells: Sequence[Cell],
+        captured: Mapping[str, Cell],
+        reduction: str = "",
+    ) -> Cell:
+        """Calls a nested function with a cell for each parameter, and what it captured.
+
+        `reduction` is what becomes of the values that a generator expression yields.
+        """
+
 
 class Frame:
     """Writes the typed operations of one block; `build.location` is the place of the operation at hand."""
 
     def __init__(self, program: Program, function: FunctionType) -> None:
-        self.program = program
+        self.program, self.function = program, function
         self.globals = function.__globals__
         self.closure = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+        self.captured: Mapping[str, Cell] = {}
+        """What a nested function captured."""
+        self.code: Code | None = None
+        """A nested function's meaning: the names that its captured variables have where it was made."""
+        self.cells: Mapping[str, Cell | Pending] = {}
+        """The function's own variables that nested functions capture, as they are now."""
+        self.changing: frozenset[str] = frozenset()
+        """Those of them that are assigned more than once."""
         self.build = Builder(Block())
 
     @property
@@ -86,11 +159,27 @@ class Frame:
         row = find(value)
         if row is not None and row.is_value:
             return self.intrinsic(row, row.infer(()), ())
+        if isinstance(value, VectorValue):
+            return self.composite(value.model, [self.literal(item) for item in value])
+        if is_struct(type(value)):
+            model = model_of(type(value))
+            return self.composite(model, [self.literal(getattr(value, field.name)) for field in model.fields])
         return Cell(self.program.literal(value, self.location))
+
+    def composite(self, type: Vector | Struct, cells: Sequence[Cell]) -> Cell:
+        """A vector or struct of cells, which are converted to its elements' types."""
+        types = [type.dtype] * type.size if isinstance(type, Vector) else [field.type for field in type.fields]
+        operands = [self.materialise(cell, each) for cell, each in zip(cells, types, strict=True)]
+        return self.emit(ops.MAKE, of_type(type), *operands)
 
     def emit(self, code: ops.Opcode, known: Known, *operands: Value, **attributes: object) -> Cell:
         """A typed operation with one result."""
         return Cell(known, self.build.op(code, known.type, *operands, nonneg=known.nonneg, **attributes))
+
+    def ask(self, row: Intrinsic, arguments: Sequence[Cell]) -> Typed:
+        """What a row of the device tables answers for arguments."""
+        known = [cell.known for cell in arguments]
+        return row.infer([*known, constant(self.program.target)] if row.asks_target else known)
 
     def intrinsic(self, row: Intrinsic, typed: Typed, arguments: Sequence[Cell]) -> Cell:
         """A use of a row of the device tables; nothing is written where the answer is known and nothing is done."""
@@ -107,10 +196,10 @@ class Frame:
     def field(self, cell: Cell, index: int) -> Cell:
         """One element of a tuple or vector."""
         known = cell.known
-        if isinstance(known.type, Vector):
+        if isinstance(known.type, (Vector, Struct)):
             assert cell.value is not None
-            element = Known(known.type.dtype, nonneg=not known.type.dtype.signed)
-            return self.emit(ops.FIELD, element, cell.value, index=index)
+            element = of_type(known.type.dtype if isinstance(known.type, Vector) else known.type.fields[index].type)
+            return Cell(element) if is_static(element) else self.emit(ops.FIELD, element, cell.value, index=index)
         item = known.items[index]
         if is_static(item):
             return Cell(item)
@@ -119,10 +208,34 @@ class Frame:
 
     def tuple(self, cells: Sequence[Cell]) -> Cell:
         """A tuple of cells."""
-        known = replace(tuple_of(tuple(cell.known for cell in cells)), where=self.location)
+        return self._make(replace(tuple_of(tuple(cell.known for cell in cells)), where=self.location), cells)
+
+    def bundle(self, meaning: object, cells: Sequence[Cell]) -> Cell:
+        """A thing of compile time, with cells as its parts of run time."""
+        return self._make(replace(bundle_of(meaning, tuple(cell.known for cell in cells)), where=self.location), cells)
+
+    def fields(self, cell: Cell) -> list[Cell]:
+        """Every part of a tuple or bundle."""
+        return [self.field(cell, i) for i in range(len(cell.known.items))]
+
+    def _make(self, known: Known, cells: Sequence[Cell]) -> Cell:
         if is_static(known):
             return Cell(known)
-        return self.emit(ops.MAKE, known, *(self.materialise(cell, cell.known.type) for cell in cells))
+        return self.emit(ops.MAKE, known, *(self.carry(cell, cell.known) for cell in cells))
+
+    def carry(self, cell: Cell, known: Known) -> Value:
+        """The cell's value for a place where `known` is known of it: constants that are known there do not travel.
+
+        In their place in a tuple stands a zero: a constant may have no room in its type before it meets another one.
+        """
+        if is_static(known):
+            return self.build.const(known.type, 0 if isinstance(known.type, Number) else None)
+        if not isinstance(known.type, (Tuple, TupleIterator, Bundle)):
+            return self.materialise(cell, known.type)
+        if cell.value is not None and cell.value.type == known.type and not _forgets(cell.known, known):
+            return cell.value
+        parts = [self.carry(self.field(cell, i), item) for i, item in enumerate(known.items)]
+        return self.build.op(ops.MAKE, known.type, *parts)
 
     def materialise(self, cell: Cell, type: Type) -> Value:
         """The cell's value at run time, as `type`: a number converts, a constant is written down."""
@@ -130,17 +243,26 @@ class Frame:
         match type:
             case Number():
                 return self._number(cell, type)
-            case Tuple(elements) | TupleIterator(Tuple(elements)):
-                if cell.value is not None and cell.value.type == type:
+            case Tuple(elements) | TupleIterator(Tuple(elements)) | Bundle(elements):
+                if cell.value is not None and cell.value.type == type and not _forgets(known, known.forget()):
                     return cell.value
                 items = [self.materialise(self.field(cell, i), element) for i, element in enumerate(elements)]
                 return self.build.op(ops.MAKE, type, *items)
+            case Range(item) | RangeIterator(item) if cell.value is not None and cell.value.type != type:
+                return self.build.op(ops.MAKE, type, *self._range_parts(cell, item))
             case _ if cell.value is not None:
                 assert cell.value.type == type, (str(cell.value.type), str(type))
                 return cell.value
             case _:
                 assert isinstance(type, Static) or known.value is None, str(known)
                 return self.build.const(type, None)
+
+    def _range_parts(self, cell: Cell, item: Number) -> list[Value]:
+        """Start, stop and step of a range, or of what is left of one, as numbers of another type."""
+        assert cell.value is not None and isinstance(cell.value.type, (Range, RangeIterator))
+        known = (replace(of_type(cell.value.type.item), nonneg=part.nonneg) for part in cell.known.items)
+        parts = [self.emit(ops.FIELD, part, cell.value, index=i) for i, part in enumerate(known)]
+        return [self.materialise(part, item) for part in parts]
 
     def _number(self, cell: Cell, type: Number) -> Value:
         if cell.known.constant:
@@ -166,15 +288,15 @@ def fit(known: Known, type: Number) -> bool | int | float:
     return int(value)
 
 
-_LARGEST = {16: 65520.0, 32: 2.0**128 - 2.0**103, 64: math.inf}
-"""By bits: the least positive number that rounds to infinity."""
+_LARGEST = {FLOAT16: 65520.0, BFLOAT16: 2.0**128 - 2.0**119, FLOAT32: 2.0**128 - 2.0**103, FLOAT64: math.inf}
+"""The least positive number that rounds to infinity."""
 
 
 def _fit_float(value: bool | float, type: Number) -> float:
     exact = None
     with suppress(OverflowError):
         exact = float(value)
-    if exact is None or (math.isfinite(exact) and abs(exact) >= _LARGEST[type.bits]):
+    if exact is None or (math.isfinite(exact) and abs(exact) >= _LARGEST[machine(type)]):
         raise CompileError(f"{type} has no room for the constant {show(value)}", help="write math.inf for infinity")
     return exact
 

@@ -17,31 +17,37 @@ that the second look corrects.
 
 from __future__ import annotations
 
+import enum
 import itertools
 import re
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import BuiltinFunctionType, CodeType, FunctionType
+from typing import Any
 
 import numpy as np
 
-from cuda_device.device.expressions import const_parameters, parameter_names
+from cuda_device.bytecode.reductions import BEGINS, RESULT
+from cuda_device.device import prelude, standard
+from cuda_device.device.expressions import const_parameters, has_type, parameter_names
 from cuda_device.device.functions import Func, Kernel
-from cuda_device.device.prelude import REPLACEMENTS
 from cuda_device.device.rows import constant_of
+from cuda_device.device.target import SMSelector, sm90
 from cuda_device.errors import Call, CompileError, Location
 from cuda_device.ir import ops
 from cuda_device.ir.model import Function, Module, Op, Value
-from cuda_device.passes.body import Body
-from cuda_device.passes.calls import bind
+from cuda_device.passes.body import PLAIN, Body, Variant
+from cuda_device.passes.calls import bind, defaults_in
 from cuda_device.passes.frame import MISSING, Cell, Frame, NeverReturns, Waits, is_static
-from cuda_device.passes.remedies import CONSTRUCTS, of_call
+from cuda_device.passes.meanings import Code
+from cuda_device.passes.remedies import of_call
 from cuda_device.types.host import number_of
 from cuda_device.types.known import Known, State, Undefined, constant, describe
-from cuda_device.types.model import NONE
+from cuda_device.types.model import INT, NONE
 
 # Calls deeper than this while compiling are refused; more variants of a function for constants share one.
 _DEPTH = 2_000
+_RECURSION = 64
 _CONSTANT_VARIANTS = 32
 
 
@@ -75,6 +81,7 @@ class Specialisation:
     name: str
     source: FunctionType
     arguments: tuple[Known, ...]
+    variant: Variant = PLAIN
     result: State = field(default_factory=Undefined)
     function: Function | None = None
     error: CompileError | None = None
@@ -84,9 +91,11 @@ class Specialisation:
     mark: int = 0
 
 
-def run(source: FunctionType, arguments: Sequence[Known], kernel: bool) -> tuple[Module, tuple[Dependency, ...]]:
-    """The typed module of `source` for `arguments`, and what it depends on beside them."""
-    program = Inference()
+def run(
+    source: FunctionType, arguments: Sequence[Known], kernel: bool, target: SMSelector = sm90
+) -> tuple[Module, tuple[Dependency, ...]]:
+    """The typed module of `source` for `arguments` on `target`, and what it depends on beside them."""
+    program = Inference(target)
     main = program.specialise(source, tuple(arguments))
     main.kernel = kernel
     program.infer(main)
@@ -117,7 +126,7 @@ def _reachable(main: Function, functions: list[Function]) -> list[Function]:
 
 
 # Names that mean something else to the assembler.
-_RESERVED = frozenset(("WARP_SZ",))
+_RESERVED = frozenset(("WARP_SZ", "_"))
 
 
 def _name(module: Module) -> None:
@@ -156,8 +165,10 @@ def _propagate_effects(module: Module) -> None:
 class Inference:
     """The inference of a whole program: its specialisations, and what it read of the world."""
 
-    def __init__(self) -> None:
-        self.found: dict[tuple[CodeType, int, tuple[Known, ...]], Specialisation] = {}
+    def __init__(self, target: SMSelector) -> None:
+        self.target = target
+        self.found: dict[tuple[CodeType, int, tuple[Known, ...], Variant], Specialisation] = {}
+        self.seen: set[tuple[CodeType, int, tuple[Known, ...]]] = set()
         self.order: list[Specialisation] = []
         self.dependencies: dict[tuple[int, str], Dependency] = {}
         self.variants: dict[tuple[object, ...], int] = {}
@@ -172,6 +183,8 @@ class Inference:
                 raise CompileError(str(error)) from None
             exact = value.item()
             return Known(number, exact, nonneg=exact >= 0, where=where)
+        if isinstance(value, (enum.IntEnum, enum.IntFlag)):
+            return Known(INT, value, nonneg=value >= 0, where=where)
         return constant(value, where)
 
     def depend(self, owner: object, name: str, value: object) -> None:
@@ -181,14 +194,28 @@ class Inference:
     def call(self, frame: Frame, function: object, arguments: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
         """Calls a Python function from a frame."""
         source = _callable(function)
-        cells = bind(frame, source, arguments, named)
+        return self._call(frame, source, bind(frame, source, arguments, named, defaults_in(frame, source)), PLAIN)
+
+    def enter(
+        self, frame: Frame, code: Code, cells: Sequence[Cell], captured: Mapping[str, Cell], reduction: str = ""
+    ) -> Cell:
+        """Calls a nested function; what it captured goes behind its arguments."""
+        variant = Variant(code, reduction)
+        return self._call(frame, code.function, [*cells, *captured.values()], variant)
+
+    def _call(self, frame: Frame, source: FunctionType, cells: Sequence[Cell], variant: Variant) -> Cell:
         constants = const_parameters(source)
-        for name, cell in zip(parameter_names(source.__code__), cells, strict=True):
+        names = _names(source, variant)
+        for name, cell in zip(names, cells, strict=True):
             if name in constants:
-                constant_of(cell.known, f"the parameter {name!r} of {source.__qualname__}")
-        known = self._generalise(source, [cell.known for cell in cells], constants)
+                value = constant_of(cell.known, f"the parameter {name!r} of {source.__qualname__}")
+                if not has_type(value, constants[name]):
+                    raise CompileError(
+                        f"the parameter {name!r} of {source.__qualname__} is a {constants[name].__name__}, not {value!r}"
+                    )
+        known = self._generalise(source, names, [cell.known for cell in cells], constants)
         cells = [_weaken(frame, cell, k) for cell, k in zip(cells, known, strict=True)]
-        spec = self.specialise(source, known)
+        spec = self.specialise(source, known, variant)
         if spec.error is not None:
             raise _called(spec, spec.error, frame.location)
         if spec in self.active:
@@ -196,34 +223,42 @@ class Inference:
         elif spec.function is None:
             self._begin(spec)
             raise Waits
-        if isinstance(spec.result, Undefined):
+        if isinstance(spec.result, Undefined) and spec.function is None:
+            raise NeverReturns
+        operands = [frame.carry(cell, k) for cell, k in zip(cells, known, strict=True) if not is_static(k)]
+        if isinstance(spec.result, Undefined):  # it always raises
+            frame.build.append(Op(ops.CALL, operands, [Value(NONE)], {"callee": spec.name}, [], frame.location))
             raise NeverReturns
         assert isinstance(spec.result, Known)
-        operands = [frame.materialise(cell, k.type) for cell, k in zip(cells, known, strict=True) if not is_static(k)]
         result = Value(spec.result.type, nonneg=spec.result.nonneg)
         if is_static(spec.result):
             result.type = NONE
         frame.build.append(Op(ops.CALL, operands, [result], {"callee": spec.name}, [], frame.location))
         return Cell(spec.result, None if is_static(spec.result) else result)
 
-    def _generalise(self, source: FunctionType, known: list[Known], constants: frozenset[str]) -> tuple[Known, ...]:
+    def _generalise(
+        self, source: FunctionType, names: Sequence[str], known: list[Known], constants: Mapping[str, Any]
+    ) -> tuple[Known, ...]:
         """Arguments as a specialisation sees them: numbers are forgotten in recursion, and beyond many variants."""
-        names = parameter_names(source.__code__)
         loose = tuple(k if n in constants else k.forget() for n, k in zip(names, known, strict=True))
         if any(active.source.__code__ is source.__code__ for active in self.active):
             return loose
-        if loose == tuple(known) or (source.__code__, id(source), tuple(known)) in self.found:
+        if loose == tuple(known) or (source.__code__, id(source), tuple(known)) in self.seen:
             return tuple(known)
+        self.seen.add((source.__code__, id(source), tuple(known)))
         key = (source.__code__, id(source), loose)
         self.variants[key] = self.variants.get(key, 0) + 1
         return loose if self.variants[key] > _CONSTANT_VARIANTS else tuple(known)
 
-    def specialise(self, source: FunctionType, arguments: tuple[Known, ...]) -> Specialisation:
+    def specialise(
+        self, source: FunctionType, arguments: tuple[Known, ...], variant: Variant | None = None
+    ) -> Specialisation:
         """The specialisation of `source` for `arguments`, which may not have been inferred yet."""
-        key = (source.__code__, id(source), arguments)
+        variant = variant or PLAIN
+        key = (source.__code__, id(source), arguments, variant)
         spec = self.found.get(key)
         if spec is None:
-            spec = self.found[key] = Specialisation(str(len(self.order)), source, arguments)
+            spec = self.found[key] = Specialisation(str(len(self.order)), source, arguments, variant)
             self.order.append(spec)
         return spec
 
@@ -247,9 +282,15 @@ class Inference:
                 f"{spec.source.__qualname__} is more than {_DEPTH} calls deep, each with other arguments",
                 help="recursion must come back to arguments of the same types",
             )
+        again = sum(active.source.__code__ is spec.source.__code__ for active in self.active)
+        if again >= _RECURSION:
+            raise CompileError(
+                f"{spec.source.__qualname__} calls itself more than {_RECURSION} deep, each time with arguments of other types",
+                help="recursion must come back to arguments of the same types",
+            )
         spec.used_early = False
         spec.mark = len(self.order)
-        spec.work = Body(self, spec.source, spec.arguments, spec.name, spec.kernel).run()
+        spec.work = Body(self, spec.source, spec.arguments, spec.name, spec.kernel, spec.variant).run()
         self.active.append(spec)
 
     def _finish(self, spec: Specialisation, function: Function, result: State) -> None:
@@ -274,10 +315,19 @@ class Inference:
 def _called(spec: Specialisation, error: CompileError, where: Location) -> CompileError:
     """The error of a callee, as seen from a call of it."""
     names = parameter_names(spec.source.__code__)
-    shown = ", ".join(f"{name}: {known}" for name, known in zip(names, spec.arguments, strict=True))
+    shown = ", ".join(f"{name}: {known}" for name, known in zip(names, spec.arguments, strict=False))
     call = Call(spec.source.__qualname__, shown, where)
     return CompileError(error.reason, error.location, error.help, (*error.chain, call))
 
+
+def _names(source: FunctionType, variant: Variant) -> tuple[str, ...]:
+    """The names of a specialisation's arguments: parameters, and what is captured."""
+    result = (RESULT,) if variant.reduction in BEGINS else ()
+    captured = variant.code.captured if variant.code is not None else ()
+    return parameter_names(source.__code__) + result + captured
+
+
+REPLACEMENTS = prelude.REPLACEMENTS | standard.REPLACEMENTS
 
 FunctionLike = (type, np.ufunc, BuiltinFunctionType)
 
@@ -292,8 +342,6 @@ def _callable(function: object) -> FunctionType:
     if isinstance(function, Kernel):
         shown = function.underlying.__name__
         raise CompileError(f"{shown} is a kernel: device code cannot call it", help="make the shared part a @func")
-    if isinstance(function, type) and issubclass(function, BaseException):
-        raise CompileError("raise is not supported in device code", help=CONSTRUCTS["raise"])
     module = getattr(function, "__module__", None)
     shown = describe(function)
     name = f"{module}.{shown}" if isinstance(function, FunctionLike) and module != "builtins" and module else shown
@@ -304,4 +352,4 @@ def _weaken(frame: Frame, cell: Cell, known: Known) -> Cell:
     """The cell as an argument of which only `known` may be known."""
     if cell.known == known or is_static(known):
         return cell
-    return Cell(known, frame.materialise(cell, known.type))
+    return Cell(known, frame.carry(cell, known))

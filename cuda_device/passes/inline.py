@@ -42,9 +42,19 @@ def _expand(module: Module, function: Function, stack: tuple[str, ...]) -> None:
                 break
 
 
+# Beyond so many blocks a function is refused: each call of a function that waits is a copy of it.
+_BLOCKS = 50_000
+
+
 def _inline(function: Function, block: Block, at: int, callee: Function) -> Block:
     """Replaces the call `block.ops[at]`; returns the block that goes on after it."""
     call = block.ops[at]
+    if len(function.blocks) + len(callee.blocks) > _BLOCKS:
+        raise CompileError(
+            f"{function.shown} is too large once the functions that wait for other threads are part of it",
+            call.location,
+            "call them in a loop, or take the barrier out of them",
+        )
     after = Block(list(call.results), block.ops[at + 1 :])
     copy = _Copy({}, {old: Block() for old in callee.blocks})
     for old, new in copy.blocks.items():

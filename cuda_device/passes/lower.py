@@ -24,7 +24,7 @@ from cuda_device.ir.ops import Effect, Level
 from cuda_device.passes.simplify import simplify
 from cuda_device.types.known import of_type
 from cuda_device.types.layout import leaves
-from cuda_device.types.model import BOOL, INDEX, Array, Kind, Number, RangeIterator, Tuple
+from cuda_device.types.model import BOOL, INDEX, Array, Kind, Number, RangeIterator, Ref, Tuple
 
 Rule = Callable[["_Lowerer", Op], None]
 
@@ -38,7 +38,12 @@ def run(module: Module) -> Module:
 
 def _number_places(module: Module) -> None:
     """Numbers what copies of a function's body must share: places where threads wait, and shared arrays."""
-    waiting = (op for function in module.functions for op in function.ops() if Effect.SUSPENDS in op.code.effects)
+    waiting = (
+        op
+        for function in module.functions
+        for op in function.ops()
+        if Effect.SUSPENDS in op.code.effects or op.code is ops.REPORT
+    )
     for number, op in enumerate(waiting, 1):
         op.attributes["place"] = number
     arrays = (op for function in module.functions for op in function.ops() if op.code is ops.SHARED)
@@ -148,6 +153,17 @@ def _stride(lowerer: _Lowerer, op: Op) -> None:
     lowerer.define(op, lowerer.build.strides(tree, array)[int(str(op.attributes["axis"]))])
 
 
+def _window(lowerer: _Lowerer, op: Op) -> None:
+    tree, _ = lowerer.array(op.operands[0])
+    array = op.result.type
+    assert isinstance(array, Array)
+    offset, *parts = (lowerer.value(operand) for operand in op.operands[1:])
+    data = lowerer.build.op(ops.BYTES, Ref(array.space, array.dtype), tree.data, offset)
+    for extent in parts[: array.ndim]:
+        extent.nonneg = True
+    lowerer.define(op, ArrayTree(data, tuple(parts[: array.ndim]), tuple(parts[array.ndim :])))
+
+
 def _unary(lowerer: _Lowerer, op: Op) -> None:
     build, value = lowerer.build, lowerer.value(op.operands[0])
     number = value.type
@@ -203,15 +219,14 @@ def _getitem(lowerer: _Lowerer, op: Op) -> None:
     owner, *indices = op.operands
     tree, array = lowerer.array(owner)
     address = lowerer.build.address(tree, array, [lowerer.value(index) for index in indices])
-    loaded = lowerer.build.op(ops.LOAD, leaves(array.dtype)[0], address)
-    lowerer.define(op, loaded)
+    lowerer.define(op, lowerer.build.load(address, array.dtype))
 
 
 def _setitem(lowerer: _Lowerer, op: Op) -> None:
     owner, *indices, item = op.operands
     tree, array = lowerer.array(owner)
     address = lowerer.build.address(tree, array, [lowerer.value(index) for index in indices])
-    lowerer.build.effect(ops.STORE, address, lowerer.value(item))
+    lowerer.build.store(address, array.dtype, lowerer.trees[item])
 
 
 def _iter(lowerer: _Lowerer, op: Op) -> None:
@@ -330,13 +345,26 @@ def _end(lowerer: _Lowerer, op: Op) -> None:
     lowerer.build.append(Op(op.code, operands, [], {}, _edges(lowerer, op), op.location))
 
 
+def _raise(lowerer: _Lowerer, op: Op) -> None:
+    lowerer.build.effect(ops.REPORT, status=str(op.attributes["kind"]), message=op.attributes["message"])
+    lowerer.build.append(Op(ops.EXIT, location=op.location))
+
+
+def _unreachable(lowerer: _Lowerer, op: Op) -> None:
+    """The end of a block, if nothing has ended it already."""
+    if not lowerer.build.block.ops or lowerer.build.block.terminator.code is not ops.EXIT:
+        _end(lowerer, op)
+
+
 RULES: dict[ops.Opcode, Rule] = {
+    ops.PY_RAISE: _raise,
     ops.CONST: _const,
     ops.CONVERT: _convert,
     ops.MAKE: _make,
     ops.FIELD: _field,
     ops.EXTENT: _extent,
     ops.STRIDE: _stride,
+    ops.WINDOW: _window,
     ops.PY_UNARY: _unary,
     ops.PY_BINARY: _binary,
     ops.PY_COMPARE: _compare,
@@ -350,5 +378,5 @@ RULES: dict[ops.Opcode, Rule] = {
     ops.JUMP: _end,
     ops.BRANCH: _end,
     ops.RETURN: _end,
-    ops.UNREACHABLE: _end,
+    ops.UNREACHABLE: _unreachable,
 }

@@ -11,12 +11,14 @@ import operator
 from collections.abc import Callable, Sequence
 
 from cuda_device.device import prelude
+from cuda_device.device.entities import CompileTime
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op, Value
+from cuda_device.passes import composites, masks
 from cuda_device.passes.frame import Cell, Frame
 from cuda_device.types.known import Known, constant, describe, nonneg_as, of_type
-from cuda_device.types.model import BOOL, FLOAT32, INT, NONE, Array, Number, Static, Tuple, Type
+from cuda_device.types.model import BOOL, FLOAT32, INT, NONE, Array, Number, Static, Struct, Tuple, Type, Vector
 from cuda_device.types.promote import divide, promote
 
 _FOLDS: dict[str, Callable[..., object]] = {
@@ -30,6 +32,8 @@ _UNARY: dict[str, Callable[..., object]] = {
 }  # fmt: skip
 _BITWISE = frozenset("&|^")
 _SHIFTS = frozenset(("<<", ">>"))
+# What folding may result in.
+_RESULTS = (bool, int, float, str, CompileTime)
 # About the largest constant that folding makes.
 _LARGEST_BITS = 4096
 
@@ -45,7 +49,7 @@ def _fold(frame: Frame, function: Callable[..., object], operands: Sequence[Cell
         result = function(*values)
     except (ArithmeticError, ValueError, TypeError):
         return None
-    return Cell(constant(result, frame.location)) if isinstance(result, (bool, int, float, str)) else None
+    return Cell(constant(result, frame.location)) if isinstance(result, _RESULTS) else None
 
 
 def _is_small(function: Callable[..., object], values: Sequence[object]) -> bool:
@@ -69,7 +73,7 @@ def _is_exact(known: Known) -> bool:
         case Tuple():
             return all(map(_is_exact, known.items))
         case Static():
-            return isinstance(known.value, str)
+            return isinstance(known.value, (str, CompileTime))
         case _:
             return True
 
@@ -87,6 +91,11 @@ def unary(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     folded = _fold(frame, _UNARY[sign], cells)
     if folded is not None:
         return [folded]
+    overloaded = _overloaded(frame, {"-": "neg", "+": "pos", "~": "invert"}[sign], cell)
+    if overloaded is not None:
+        return [overloaded]
+    if isinstance(cell.known.type, Vector):
+        return [composites.elementwise(frame, lambda parts: unary(frame, op, parts)[0], cells)]
     number = _number(cell, f"the operator {sign}")
     type = INT if number == BOOL else number
     if sign == "~" and type.is_float:
@@ -126,6 +135,13 @@ def binary(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
         raise CompileError(
             f"the operator {sign} is not supported in device code", help="write a loop over the elements"
         )
+    if isinstance(a.known.type, Vector) or isinstance(b.known.type, Vector):
+        return [composites.elementwise(frame, lambda parts: binary(frame, op, parts)[0], cells)]
+    overloaded = _overloaded(frame, _METHODS.get(sign, ""), a, b)
+    if overloaded is not None:
+        return [overloaded]
+    if masks.apply(sign, cells):
+        return [masks.binary(frame, sign, cells)]
     x, y = _numbers(sign, a, b)
     if sign in _SHIFTS:
         return [_shift(frame, sign, a, b)]
@@ -136,6 +152,33 @@ def binary(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
         return [_floor_division(frame, sign, a, b, type)]
     nonneg = _stays_nonneg(sign, type, a.known, b.known)
     return [frame.emit(ops.PY_BINARY, of_type(type, nonneg), *(frame.materialise(c, type) for c in cells), op=sign)]
+
+
+_METHODS = {
+    "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow", "<<": "lshift",
+    ">>": "rshift", "&": "and", "|": "or", "^": "xor", "==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge",
+    "@": "matmul",
+}  # fmt: skip
+_REFLECTED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
+
+
+def _overloaded(frame: Frame, method: str, a: Cell, *others: Cell) -> Cell | None:
+    """The operator as a struct's own method has it (`__add__`, and `__radd__` of the second operand), if one has."""
+    own = _special_method(a, method)
+    if own is not None:
+        return frame.program.call(frame, own, [a, *others], {})
+    for b in others:
+        reflected = _special_method(b, _REFLECTED.get(method, f"r{method}"))
+        if reflected is not None:
+            return frame.program.call(frame, reflected, [b, a], {})
+    return None
+
+
+def _special_method(cell: Cell, method: str) -> object:
+    struct = cell.known.type
+    if not isinstance(struct, Struct) or struct.host is None:
+        return None
+    return vars(struct.host.underlying).get(f"__{method}__")
 
 
 def _operation_type(sign: str, x: Number, y: Number, a: Cell, b: Cell) -> Number:
@@ -208,8 +251,13 @@ def compare(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
         return [folded]
     if all(cell.known.type == Static() for cell in cells) and sign in ("==", "!="):
         return [Cell(constant(_equal(*(cell.known.value for cell in cells)) == (sign == "==")))]
-    if sign in ("==", "!=") and all(isinstance(cell.known.type, Tuple) for cell in cells):
-        return [_compare_tuples(frame, sign, *cells)]
+    overloaded = _overloaded(frame, _METHODS[sign], *cells)
+    if overloaded is not None:
+        return [overloaded]
+    if sign in ("==", "!=") and all(isinstance(cell.known.type, (Tuple, Vector, Struct)) for cell in cells):
+        return [_compare_composites(frame, sign, *cells)]
+    if masks.apply(sign, cells):
+        return [masks.binary(frame, sign, cells)]
     x, y = _numbers(sign, *cells)
     operands = _comparable(frame, sign, x, y, *cells)
     if isinstance(operands, Cell):
@@ -246,11 +294,14 @@ def _comparable(frame: Frame, sign: str, x: Number, y: Number, a: Cell, b: Cell)
     return frame.materialise(a, INT if x == BOOL else x), frame.materialise(b, INT if y == BOOL else y)
 
 
-def _compare_tuples(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
-    if len(a.known.items) != len(b.known.items):
+def _compare_composites(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
+    """`==` of tuples, of vectors and of structs: all members equal."""
+    sizes = {_length(cell.known.type) for cell in (a, b)}
+    kinds = {cell.known.type if isinstance(cell.known.type, Struct) else type(cell.known.type) for cell in (a, b)}
+    if len(sizes) == 2 or len(kinds) == 2:
         return Cell(constant(sign == "!="))
     result: Cell | None = None
-    for i in range(len(a.known.items)):
+    for i in range(sizes.pop()):
         (equal,) = compare(frame, Op(ops.PY_COMPARE, attributes={"op": sign}), (frame.field(a, i), frame.field(b, i)))
         joined = [cell for cell in (result, equal) if cell is not None]
         result = equal
@@ -258,6 +309,15 @@ def _compare_tuples(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
             values = [frame.materialise(cell, BOOL) for cell in joined]
             result = frame.emit(ops.PY_BINARY, of_type(BOOL), *values, op="&" if sign == "==" else "|")
     return result or Cell(constant(sign == "=="))
+
+
+def _length(type: Type) -> int:
+    match type:
+        case Vector(_, size):
+            return size
+        case Struct(_, parts) | Tuple(parts):
+            return len(parts)
+    raise AssertionError(type)
 
 
 def is_(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
@@ -283,7 +343,10 @@ def truth_of(frame: Frame, cell: Cell) -> Cell:
     known = cell.known
     match known.type:
         case _ if known.constant:
-            return Cell(constant(bool(known.python)))
+            try:
+                return Cell(constant(bool(known.python)))
+            except Exception as error:  # whatever an object's own `__bool__` raises
+                raise CompileError(str(error)) from error
         case Tuple(elements):
             return Cell(constant(bool(elements)))
         case Number() as number if number == BOOL:

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Sequence
+from enum import Enum, IntEnum, IntFlag
 
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op
-from cuda_device.passes import access, operators
+from cuda_device.passes import access, closures, loops, operators, sequences, specials
 from cuda_device.passes.calls import call
-from cuda_device.passes.frame import MISSING, Cell, Frame
+from cuda_device.passes.frame import MISSING, Cell, Frame, NeverReturns
+from cuda_device.passes.meanings import Generator, Keywords, Raised, Thing, means
 from cuda_device.passes.remedies import CONSTRUCTS
 from cuda_device.types.known import constant
+from cuda_device.types.model import Range
 
 Rule = Callable[[Frame, Op, Sequence[Cell]], Sequence[Cell]]
 
@@ -26,8 +29,15 @@ def _const(_: Frame, op: Op, __: Sequence[Cell]) -> Sequence[Cell]:
     return [Cell(constant(op.attributes["value"], op.location))]
 
 
+# What pytest makes of an `assert` uses these names, first of all where it does not hold: to put its message together.
+_PYTEST = frozenset(("@pytest_ar", "@py_builtins"))
+
+
 def _global(frame: Frame, op: Op, _: Sequence[Cell]) -> Sequence[Cell]:
     name = str(op.attributes["name"])
+    if name in _PYTEST:
+        _raise(frame, Op(ops.PY_RAISE, attributes={"kind": "assert"}), ())
+        raise NeverReturns
     for owner in (frame.globals, vars(builtins)):
         if name in owner:
             frame.program.depend(owner, name, owner[name])
@@ -39,19 +49,7 @@ def _global(frame: Frame, op: Op, _: Sequence[Cell]) -> Sequence[Cell]:
 
 
 def _cell(frame: Frame, op: Op, _: Sequence[Cell]) -> Sequence[Cell]:
-    name = str(op.attributes["name"])
-    cell = frame.closure.get(name)
-    if cell is None:
-        raise CompileError(
-            f"the variable {name!r} is captured by a nested function, which device code does not support yet",
-            help="pass it to the nested function as an argument",
-        )
-    try:
-        value = cell.cell_contents
-    except ValueError:
-        raise CompileError(f"the variable {name!r} of the enclosing function has no value yet") from None
-    frame.program.depend(cell, name, value)
-    return [frame.literal(value)]
+    return [closures.load(frame, str(op.attributes["name"]))]
 
 
 def _unsupported(_: Frame, op: Op, __: Sequence[Cell]) -> Sequence[Cell]:
@@ -62,27 +60,129 @@ def _unsupported(_: Frame, op: Op, __: Sequence[Cell]) -> Sequence[Cell]:
 def _call(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     names = op.attributes.get("names", ())
     assert isinstance(names, tuple)
-    function, *arguments = cells
+    function, *arguments = (closures.close(frame, cell) for cell in cells)
     split = len(arguments) - len(names)
-    return [call(frame, function, arguments[:split], dict(zip(names, arguments[split:], strict=True)))]
+    result = call(frame, function, arguments[:split], dict(zip(names, arguments[split:], strict=True)))
+    closures.check_result(frame, result.known)
+    return [result]
+
+
+def _call_star(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    function, iterable, *rest = (closures.close(frame, cell) for cell in cells)
+    if isinstance(iterable.known.value, Generator):
+        iterable = specials.list_of(frame, iterable)
+    named: dict[str, Cell] = {}
+    for mapping in rest:
+        keywords = mapping.known.value
+        if not isinstance(keywords, Keywords):
+            raise CompileError(
+                "a call with **kwargs is not supported in device code", help="write the arguments one by one"
+            )
+        named |= dict(zip(keywords.names, frame.fields(mapping), strict=True))
+    result = call(frame, function, sequences.items_of(frame, iterable, "a call with *"), named)
+    closures.check_result(frame, result.known)
+    return [result]
+
+
+def _extend(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    so_far, more = cells
+    if isinstance(more.known.value, Generator):
+        more = specials.list_of(frame, more)
+    return sequences.extend(frame, op, [so_far, more])
+
+
+def _getitem(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    owner, index = cells
+    part = sequences.slice_tuple(frame, owner, index)
+    return [part] if part is not None else access.getitem(frame, op, sequences.as_tuples(frame, cells))
+
+
+def _unpack(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    (cell,) = cells
+    if isinstance(cell.known.value, Generator):
+        cell = specials.list_of(frame, cell)
+    if isinstance(cell.known.type, Range):
+        cell = frame.tuple(sequences.items_of(frame, cell, "unpacking"))
+    return access.unpack(frame, op, [sequences.as_tuple(frame, cell)])
+
+
+def _compare(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """Lists compare as tuples do, with each other."""
+    if len([cell for cell in cells if means(cell.known, Thing.LIST)]) == 1 and op.attributes["op"] in ("==", "!="):
+        return [Cell(constant(op.attributes["op"] == "!="))]
+    return operators.compare(frame, op, sequences.as_tuples(frame, cells))
+
+
+def _is(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """Members of an enumeration are objects, also those that are numbers."""
+    a, b = (cell.known.value for cell in cells)
+    if isinstance(a, Enum) and isinstance(b, Enum):
+        return [Cell(constant((a is b) != op.attributes["inverted"]))]
+    return operators.is_(frame, op, cells)
+
+
+def _getattr(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    member = cells[0].known.value
+    if isinstance(member, IntEnum | IntFlag):
+        return [frame.literal(getattr(member, str(op.attributes["name"]), None))]
+    return access.getattr_(frame, op, cells)
+
+
+def _truth(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    return operators.truth(frame, op, sequences.as_tuples(frame, cells))
+
+
+def _unary(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    return operators.unary(frame, op, sequences.as_tuples(frame, cells) if op.attributes["op"] == "not" else cells)
+
+
+def _raise(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """An `assert` that does not hold, or a `raise`: the message is made of constants."""
+    known = cells[0].known if cells else None
+    if op.attributes["kind"] == "assert":
+        message = "the assertion does not hold"
+        if known is not None:
+            message = f"AssertionError: {known.python if known.constant else known}"
+    elif known is not None and isinstance(known.value, type) and issubclass(known.value, BaseException):
+        message = known.value.__name__
+    elif known is not None and isinstance(known.value, Raised):
+        message = f"{known.value.kind}: {known.value.message}".removesuffix(": ")
+    else:
+        raise CompileError(f"raise takes an exception, not {known}", help="write raise ValueError('why')")
+    frame.build.effect(ops.PY_RAISE, kind=op.attributes["kind"], message=message)
+    return []
 
 
 RULES: dict[ops.Opcode, Rule] = {
     ops.PY_CONST: _const,
     ops.PY_GLOBAL: _global,
     ops.PY_CELL: _cell,
-    ops.PY_UNARY: operators.unary,
+    ops.PY_UNARY: _unary,
     ops.PY_BINARY: operators.binary,
-    ops.PY_COMPARE: operators.compare,
-    ops.PY_IS: operators.is_,
-    ops.PY_TRUTH: operators.truth,
-    ops.PY_GETATTR: access.getattr_,
-    ops.PY_GETITEM: access.getitem,
+    ops.PY_COMPARE: _compare,
+    ops.PY_IS: _is,
+    ops.PY_TRUTH: _truth,
+    ops.PY_GETATTR: _getattr,
+    ops.PY_GETITEM: _getitem,
     ops.PY_SETITEM: access.setitem,
     ops.PY_TUPLE: access.make_tuple,
-    ops.PY_UNPACK: access.unpack,
+    ops.PY_LIST: sequences.make_list,
+    ops.PY_APPEND: sequences.append,
+    ops.PY_EXTEND: _extend,
+    ops.PY_TUPLE_OF: sequences.tuple_of_list,
+    ops.PY_DICT: sequences.make_dict,
+    ops.PY_SLICE: sequences.make_slice,
+    ops.PY_STRING: sequences.make_string,
+    ops.PY_FORMAT: sequences.format_part,
+    ops.PY_CONTAINS: sequences.contains,
+    ops.PY_IS_SEQUENCE: sequences.is_sequence,
+    ops.PY_UNPACK: _unpack,
+    ops.PY_UNPACK_STAR: sequences.unpack_star,
     ops.PY_CALL: _call,
-    ops.PY_ITER: access.iterate,
-    ops.PY_NEXT: access.next_,
+    ops.PY_CALL_STAR: _call_star,
+    ops.PY_FUNCTION: closures.make,
+    ops.PY_ITER: loops.iterate,
+    ops.PY_NEXT: loops.next_,
+    ops.PY_RAISE: _raise,
     ops.PY_UNSUPPORTED: _unsupported,
 }

@@ -12,6 +12,8 @@ a parameter that every way gives the same value is that value:
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from cuda_device.ir.model import Block, Edge, Function, Value
 
 
@@ -72,9 +74,9 @@ def _drop_parameters(function: Function, entries: dict[Block, list[Edge]]) -> di
         block, param = todo.pop()
         if param in same:
             continue
-        values = {_final(edge.arguments[places[param]], same) for edge in entries[block]} - {param}
-        if len(values) == 1:
-            (same[param],) = values
+        only = _only_value(param, (edge.arguments[places[param]] for edge in entries[block]), same)
+        if only is not None:
+            same[param] = only
             waiting = users.pop(param, [])
             users.setdefault(same[param], []).extend(waiting)
             todo += waiting
@@ -84,6 +86,19 @@ def _drop_parameters(function: Function, entries: dict[Block, list[Edge]]) -> di
         for edge in entries[block]:
             edge.arguments = [edge.arguments[i] for i in kept]
     return same
+
+
+def _only_value(param: Value, arguments: Iterable[Value], same: dict[Value, Value]) -> Value | None:
+    """The one value that all ways give a parameter, beside itself; None if there are two."""
+    only: Value | None = None
+    for argument in arguments:
+        value = _final(argument, same)
+        if value is param or value is only:
+            continue
+        if only is not None:
+            return None
+        only = value
+    return only
 
 
 def _merge_blocks(function: Function, entries: dict[Block, list[Edge]], same: dict[Value, Value]) -> None:

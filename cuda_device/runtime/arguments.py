@@ -15,14 +15,17 @@ from functools import lru_cache
 
 import numpy as np
 
+from cuda_device.codegen.literals import bfloat_bits
 from cuda_device.errors import LaunchError
 from cuda_device.runtime.array_view import ArrayView
 from cuda_device.runtime.streams import GpuStream, Stream
 from cuda_device.runtime.views import view_of
 from cuda_device.types.host import number_of
 from cuda_device.types.known import Known, constant, of_type, tuple_of
-from cuda_device.types.layout import leaves
-from cuda_device.types.model import BOOL, FLOAT, INT, NONE, Kind, Layout, Number, Ref, Type
+from cuda_device.types.layout import WIDEST_ACCESS, align_of, leaves
+from cuda_device.types.model import BFLOAT16, BOOL, FLOAT, INT, NONE, Kind, Layout, Number, Ref, Type
+from cuda_device.types.structs import is_struct, model_of
+from cuda_device.types.vectors import VectorValue
 
 Leaf = int | float | bool
 
@@ -44,6 +47,10 @@ def read(value: object, name: str, stream: Stream, *, is_constant: bool = False)
         return _number(value, name)
     if value is None:
         return Argument(constant(None))
+    if isinstance(value, VectorValue):
+        return Argument(of_type(value.model), tuple(item.item() for item in value))
+    if is_struct(type(value)):
+        return _struct(value, name, stream)
     if isinstance(value, tuple):
         parts = [read(item, f"{name}[{i}]", stream) for i, item in enumerate(value)]
         return Argument(
@@ -52,6 +59,13 @@ def read(value: object, name: str, stream: Stream, *, is_constant: bool = False)
             tuple(view for part in parts for view in part.views),
         )
     return _array(value, name, stream)
+
+
+def _struct(value: object, name: str, stream: Stream) -> Argument:
+    """A struct travels as its members do."""
+    model = model_of(type(value))
+    parts = [read(getattr(value, field.name), f"{name}.{field.name}", stream) for field in model.fields]
+    return Argument(of_type(model), tuple(leaf for part in parts for leaf in part.leaves))
 
 
 def _constant(value: object) -> Known:
@@ -66,6 +80,7 @@ def _number(value: object, name: str) -> Argument:
     except TypeError as error:
         raise LaunchError(f"the argument {name!r}: {error}") from None
     plain = value.item() if isinstance(value, np.generic) else value
+    plain = float(plain) if number.bfloat else plain  # type: ignore[arg-type]
     assert isinstance(plain, (bool, int, float))
     if number == INT and not INT.low <= plain <= INT.high:
         raise LaunchError(f"the argument {name!r} is {plain}: {_remedy(int(plain))}")
@@ -73,7 +88,7 @@ def _number(value: object, name: str) -> Argument:
 
 
 # Known is immutable: one for each type serves all launches.
-_ANY = {number: of_type(number) for number in (BOOL, INT, FLOAT)} | {
+_ANY = {number: of_type(number) for number in (BOOL, INT, FLOAT, BFLOAT16)} | {
     Number(kind, bits): of_type(Number(kind, bits)) for kind in Kind for bits in (8, 16, 32, 64)
 }
 
@@ -118,9 +133,10 @@ def _check_memory(view: ArrayView, name: str, stream: Stream) -> None:
             f"the argument {name!r} is in GPU memory, but the launch is on a CPU stream: copy it to the host, or launch on "
             "a GPU stream"
         )
-    if view.data % view.itemsize or any(stride % view.itemsize for stride in view.strides if view.size):
+    align = min(align_of(view.element), WIDEST_ACCESS)
+    if view.data % align or any(stride % align for stride in view.strides if view.size):
         raise LaunchError(
-            f"the argument {name!r}: its memory is not aligned to its {view.itemsize}-byte elements: copy it, as with .copy()"
+            f"the argument {name!r}: its memory is not aligned to {align} bytes, as its elements must be: copy it, as with .copy()"
         )
 
 
@@ -131,6 +147,8 @@ def _code(leaf: Type) -> str:
     if isinstance(leaf, Ref):
         return "Q"
     assert isinstance(leaf, Number)
+    if leaf.bfloat:
+        return "H"
     codes = _CODES[leaf.kind]
     return codes if leaf.kind is Kind.BOOL else codes[leaf.bits.bit_length() - 4]
 
@@ -143,10 +161,14 @@ class Packing:
     offsets: tuple[int, ...]
     singles: frozenset[int]
     """Which leaves are float32."""
+    bfloats: frozenset[int]
+    """Which leaves are bfloat16, packed as their bits."""
 
     def pack(self, values: Sequence[Leaf]) -> ctypes.Array[ctypes.c_char]:
         """A buffer with the values; a float that is too large for float32 is infinite there."""
         buffer = ctypes.create_string_buffer(max(1, self.structure.size))
+        if self.bfloats:
+            values = [bfloat_bits(v) if i in self.bfloats else v for i, v in enumerate(values)]
         try:
             self.structure.pack_into(buffer, 0, *values)
         except OverflowError:
@@ -158,12 +180,14 @@ class Packing:
 @lru_cache(maxsize=4096)
 def packing(types: tuple[Type, ...]) -> Packing:
     """The packing of arguments of these types."""
-    codes = [_code(leaf) for type in types for leaf in leaves(type)]
+    found = [leaf for type in types for leaf in leaves(type)]
+    codes = [_code(leaf) for leaf in found]
     offsets = []
     for i, code in enumerate(codes):
         offsets.append(struct.calcsize("@" + "".join(codes[: i + 1])) - struct.calcsize(code))
     singles = frozenset(i for i, code in enumerate(codes) if code == "f")
-    return Packing(struct.Struct("@" + "".join(codes)), tuple(offsets), singles)
+    bfloats = frozenset(i for i, leaf in enumerate(found) if isinstance(leaf, Number) and leaf.bfloat)
+    return Packing(struct.Struct("@" + "".join(codes)), tuple(offsets), singles, bfloats)
 
 
 def runtime_types(known: Iterable[Known]) -> tuple[Type, ...]:

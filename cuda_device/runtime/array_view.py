@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from cuda_device.types.host import dtype_of_element, itemsize_of
+from cuda_device.types.dtypes import dtype_of_type
+from cuda_device.types.layout import size_of
 from cuda_device.types.model import Array, Layout, Type
 
 # No access is wider, and cudaMalloc promises no more: an alignment beyond it is of no use.
@@ -75,7 +76,7 @@ class ArrayView:
     @property
     def itemsize(self) -> int:
         """The bytes of one element."""
-        return itemsize_of(self.element)
+        return size_of(self.element)
 
     @property
     def nbytes(self) -> int:
@@ -136,7 +137,10 @@ def _is_dense(axes: Iterable[tuple[int, int]], itemsize: int) -> bool:
 
 def numpy_over(view: ArrayView) -> np.ndarray[Any, Any]:
     """A NumPy array at the address of `view`, which it keeps alive. The address is not looked at: it may be a GPU's."""
-    return np.asarray(_Interface(view))
+    plain = np.asarray(_Interface(view))
+    dtype = dtype_of_type(view.element)
+    # The interface's text for bfloat16 and for structs says no more than their size.
+    return plain if plain.dtype == dtype else plain.view(dtype)
 
 
 class _Interface:
@@ -151,5 +155,5 @@ class _Interface:
             "data": (view.data, view.readonly),
             "shape": view.shape,
             "strides": view.strides,
-            "typestr": dtype_of_element(view.element).str,
+            "typestr": dtype_of_type(view.element).str,
         }

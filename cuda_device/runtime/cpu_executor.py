@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from queue import SimpleQueue
 from typing import Any, Protocol
 
-from cuda_device.codegen.cpu_records import CONTROL, PLACE_MASK, Record, Status
+from cuda_device.codegen.cpu_records import CONTROL, FIRST_MASKED, KIND_SHIFT, PLACE_MASK, Record, Status
 from cuda_device.codegen.cpu_runner import RUN
 from cuda_device.errors import NOWHERE
 from cuda_device.runtime.report import Index, Place, ReportedError, Waiting, thread_report, waiting_report
@@ -37,6 +37,9 @@ _HELP = {
     Status.DEADLOCK: "every thread of a block must reach the same syncthreads(): move it out of the branch",
     Status.DIVERGENT_BARRIER: "all threads of a block must reach the same syncthreads(), also those that return early",
 }
+_LANES_HELP = (
+    "the lanes that a mask names, but those that have returned, must all reach the same operation with the same mask"
+)
 _WHAT = {Status.DEADLOCK: "deadlock", Status.DIVERGENT_BARRIER: "divergent barrier"}
 
 
@@ -224,10 +227,19 @@ def _error(control: Any, size: Index, places: Mapping[int, Place]) -> ReportedEr
     if status is Status.OUT_OF_MEMORY:
         return ReportedError(f"no memory for the local variables of the {size} threads of a block", block)
     if status in _WHAT:
-        return waiting_report(_WHAT[status], _HELP[status], block, size, _waiting(control, size), places)
+        help = _LANES_HELP if _waits_for_lanes(control) else _HELP[status]
+        return waiting_report(_WHAT[status], help, block, size, _waiting(control, size), places)
     thread = (control.report_thread_x, control.report_thread_y, control.report_thread_z)
     place = places.get(control.place, Place(NOWHERE))
+    if status is Status.OUTSIDE_MASK:
+        message = f"the mask {control.value_0:#010x} does not name the lane {{1}}, which passes it"
+        place = Place(place.location, message, "a lane that calls a warp operation must be in its own mask")
     return thread_report(place, block, thread, (control.value_0, control.value_1))
+
+
+def _waits_for_lanes(control: Any) -> bool:
+    """Whether a thread that has not returned waits for lanes of its warp."""
+    return any(word >> KIND_SHIFT >= FIRST_MASKED for word in control.waiting)
 
 
 def _waiting(control: Any, size: Index) -> list[Waiting]:

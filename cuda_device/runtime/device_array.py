@@ -21,7 +21,7 @@ from cuda_device.runtime.array_view import ArrayView, Device, c_strides, numpy_o
 from cuda_device.runtime.memory import GpuMemory, HostMemory, allocate, download
 from cuda_device.runtime.streams import CpuStream, GpuStream, Stream, as_stream, cpu_stream
 from cuda_device.runtime.views import view_of
-from cuda_device.types.host import dtype_of, element_of_dtype
+from cuda_device.types.dtypes import dtype_of, dtype_of_type, element_of_dtype
 from cuda_device.types.model import Layout
 
 Shape = int | Sequence[int]
@@ -252,7 +252,7 @@ def _copies_plainly(view: ArrayView, wanted: np.dtype[Any] | None) -> bool:
 
 def _from_gpu(view: ArrayView, target: GpuStream) -> DeviceArray:
     """A copy of `view` from GPU to GPU, made when this returns."""
-    result = _new(view.shape, dtype_of(view.element), target, zero=False)
+    result = _new(view.shape, dtype_of_type(view.element), target, zero=False)
     _await_producer(view)
     with target.using():
         driver.copy(result._memory.address, view.data, view.nbytes, target.handle)

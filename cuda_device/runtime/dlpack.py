@@ -13,12 +13,14 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from cuda_device.errors import LaunchError
 from cuda_device.runtime import driver
 from cuda_device.runtime.array_view import ArrayView, Device, c_strides, numpy_over
 from cuda_device.types.host import dlpack_of_element, element_of_dlpack
+from cuda_device.types.model import BFLOAT16, UINT16
 
 VERSION = (1, 3)
 FLAG_READONLY, FLAG_COPIED = 1, 2
@@ -220,14 +222,20 @@ def export(view: ArrayView, max_version: tuple[int, int] | None = None, *, copie
     # destructor are machine code: they run in any thread, while an exception is on its way, and after the interpreter has
     # ended. A callback of ctypes survives neither of the latter two.
     versioned = max_version is not None and max_version[0] >= 1
-    capsule = numpy_over(view).__dlpack__(max_version=max_version if versioned else None)
+    try:
+        code, bits = dlpack_of_element(view.element)
+    except TypeError as error:
+        raise BufferError(f"DLPack has no arrays of {view.element}") from error
+    # NumPy exports its own types only; what it says of the type is corrected, too.
+    plain = replace(view, element=UINT16) if view.element == BFLOAT16 else view
+    capsule = numpy_over(plain).__dlpack__(max_version=max_version if versioned else None)
     name = b"dltensor_versioned" if versioned else b"dltensor"
     managed = _CAPSULE_NAMES[name].from_address(_get_pointer(capsule, name))
     tensor = managed.dl_tensor
     # NumPy gives an array without elements an address of its own; DLPack wants NULL.
     tensor.data = view.data or None
     tensor.device_type, tensor.device_id = DEVICE_CODES[view.device], view.ordinal
-    tensor.code, tensor.bits = dlpack_of_element(view.element)
+    tensor.code, tensor.bits = code, bits
     if copied and isinstance(managed, DLManagedTensorVersioned):
         managed.flags |= FLAG_COPIED
     return capsule

@@ -310,6 +310,29 @@ def copy(target: int, source: int, nbytes: int, stream: int) -> None:
         check(bindings().cuMemcpyAsync(target, source, nbytes, stream), f"copying {nbytes} bytes")
 
 
+def allocate_mapped(nbytes: int) -> tuple[int, int]:
+    """Host memory that every GPU sees: its address for the host, and for the current context's device. It is never freed."""
+    api = bindings()
+    flags = api.CU_MEMHOSTALLOC_PORTABLE | api.CU_MEMHOSTALLOC_DEVICEMAP
+    host = int(check(api.cuMemHostAlloc(nbytes, flags), f"allocating {nbytes} bytes of mapped memory"))
+    return host, int(check(api.cuMemHostGetDevicePointer(host, 0), "mapping host memory"))
+
+
+def allocate_for_good(nbytes: int) -> int:
+    """The address of GPU memory, zeroed, that is never freed."""
+    address = int(check(bindings().cuMemAlloc(nbytes), f"allocating {nbytes} bytes of GPU memory"))
+    check(bindings().cuMemsetD8(address, 0, nbytes), f"clearing {nbytes} bytes")
+    return address
+
+
+def write_global(library: int, symbol: str, source: int, nbytes: int) -> None:
+    """Copies `nbytes` from the host address `source` into a variable of a library, in the current context."""
+    api = bindings()
+    address, size = check(api.cuLibraryGetGlobal(library, symbol.encode()), f"looking for the variable {symbol!r}")
+    assert size == nbytes, (symbol, size, nbytes)
+    check(api.cuMemcpyHtoD(address, source, nbytes), f"writing the variable {symbol!r}")
+
+
 def fill_zero(address: int, nbytes: int, stream: int) -> None:
     """Sets `nbytes` of GPU memory to 0, in the order of `stream`."""
     if nbytes:

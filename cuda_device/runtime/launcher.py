@@ -16,15 +16,16 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from cuda_device.codegen.architectures import Architecture, of_capability, parse
-from cuda_device.device.expressions import const_parameters, defaults_of, parameter_names
+from cuda_device.device.expressions import const_parameters, defaults_of, has_type, parameter_names
 from cuda_device.device.functions import Func, Kernel
 from cuda_device.errors import CompileError, Error, LaunchError
-from cuda_device.runtime import driver
+from cuda_device.runtime import driver, reports
 from cuda_device.runtime.arguments import Argument, Packing, packing, read, runtime_types
+from cuda_device.runtime.report import Place
 from cuda_device.runtime.streams import CpuStream, GpuStream, Stream, as_stream
 from cuda_device.types import model
-from cuda_device.types.host import number_of
 from cuda_device.types.known import Known, of_type
+from cuda_device.types.structs import Aligned, type_of_hint
 
 if TYPE_CHECKING:
     from cuda_device.compiler import Work
@@ -48,6 +49,10 @@ class Variant:
     packing: Packing
     loaded: dict[int, int] = field(default_factory=dict)
     dynamic_shared: dict[int, int] = field(default_factory=dict)
+
+    def reports(self) -> dict[int, Place]:
+        """The places of the kernel that may report."""
+        return {number: Place(location, message) for number, (location, message) in self.work.reports.items()}
 
     def current(self) -> bool:
         """Whether every name that the kernel read still means the same."""
@@ -123,7 +128,7 @@ def _shared_bytes(shared: Any) -> int:
 
 
 @functools.lru_cache(maxsize=4096)
-def _parameters(function: FunctionType) -> tuple[tuple[str, ...], int, frozenset[str]]:
+def _parameters(function: FunctionType) -> tuple[tuple[str, ...], int, dict[str, Any]]:
     """The names of a function's parameters, how many may be positional, and which are constant expressions."""
     code = function.__code__
     return parameter_names(code), code.co_argcount, const_parameters(function)
@@ -135,6 +140,10 @@ def _arguments(
     names, positional, constants = _parameters(function)
     if kwargs or len(args) != len(names) or positional != len(names):
         args = _bind(function, names, positional, args, kwargs)
+    for name, wanted in constants.items():
+        value = args[names.index(name)]
+        if not has_type(value, wanted):
+            raise LaunchError(f"the argument {name!r} is a constant {wanted.__name__}, not {value!r}")
     return tuple(
         read(value, name, stream, is_constant=name in constants) for name, value in zip(names, args, strict=True)
     )
@@ -192,7 +201,6 @@ def _launch_cpu(
     variant: Variant, grid: Index, block: Index, dynamic: int, buffer: Any, arguments: Sequence[Argument]
 ) -> None:
     from cuda_device.runtime.cpu_executor import execute
-    from cuda_device.runtime.report import Place
 
     work = variant.work
     _check_shared(work["llvm"].shared_bytes, dynamic, _DEFAULT_DYNAMIC_SHARED, 227 * 1024)
@@ -202,7 +210,7 @@ def _launch_cpu(
         block,
         buffer,
         dynamic_shared=dynamic,
-        places={number: Place(location) for number, location in work.places.items()},
+        places={number: Place(location) for number, location in work.places.items()} | variant.reports(),
         may_run_long=work.loops,
         keep=arguments,
     )
@@ -227,6 +235,7 @@ def _launch_gpu(
     views = [view for argument in arguments for view in argument.views]
     _check_shared(variant.work["llvm"].shared_bytes, dynamic, _DEFAULT_DYNAMIC_SHARED, _most_shared(stream))
     with stream.using():
+        reports.check()
         function = _load(variant, stream, dynamic)
         foreign = {view.stream for view in views if view.stream is not None and view.stream != stream.handle}
         for producer in foreign:
@@ -252,6 +261,9 @@ def _load(variant: Variant, stream: GpuStream, dynamic: int) -> int:
     if kernel is None:
         with _LOCK:
             library = driver.load_library(variant.work["cubin"].code)
+            places = variant.reports()
+            if places:
+                reports.attach(library, places)
             kernel = variant.loaded[context] = driver.get_kernel(library, variant.work.symbol)
     if dynamic > variant.dynamic_shared.get(context, _DEFAULT_DYNAMIC_SHARED):
         driver.set_max_dynamic_shared(kernel, dynamic, stream.ordinal)
@@ -289,19 +301,25 @@ def compile(f: Kernel | Func, /, *args: Any, target: str = "sm_90", output: str 
     """
     from cuda_device import compiler
 
-    if not isinstance(f, (Kernel, Func)):
-        raise TypeError(f"compile takes a @kernel or a @func, not {f!r}")
+    other: object = f
+    if not isinstance(other, (Kernel, Func)):
+        plain = (
+            f"the plain function {other.__name__}: decorate it with @func"
+            if isinstance(other, FunctionType)
+            else repr(other)
+        )
+        raise TypeError(f"compile takes a @kernel or a @func, not {plain}")
     _refuse_interop(f)
     if output not in OUTPUTS:
         raise ValueError(f"output={output!r}: there are {', '.join(OUTPUTS)}")
     architecture = parse(target) if isinstance(target, str) else _not_a_target(target)
     settings = _options(options)
     names, _, constants = _parameters(f.underlying)
-    if len(args) > len(names) or len(args) < len(names) - len(f.underlying.__defaults__ or ()):
+    defaults = defaults_of(f.underlying)
+    if len(args) > len(names) or any(name not in defaults for name in names[len(args) :]):
         raise TypeError(
             f"{f.underlying.__qualname__} takes {len(names)} arguments, not {len(args)}: {', '.join(names)}"
         )
-    defaults = defaults_of(f.underlying)
     values = [*args, *(defaults[name] for name in names[len(args) :])]
     known = tuple(_example(v, n, n in constants) for n, v in zip(names, values, strict=True))
     if output == "ltoir":
@@ -328,9 +346,14 @@ def _options(options: dict[str, Any]) -> Any:
     from cuda_device.compiler import Options
 
     try:
-        return Options(**options)
+        chosen = Options(**options)
     except TypeError:
         raise TypeError(f"compile has no option {', '.join(options)}: there are level and contract") from None
+    if type(chosen.level) is not int or not 0 <= chosen.level <= 3:
+        raise ValueError(f"level={chosen.level!r}: optimisation levels are 0 to 3")
+    if not isinstance(chosen.contract, bool):
+        raise TypeError(f"contract={chosen.contract!r}: True or False")
+    return chosen
 
 
 def _example(value: Any, name: str, is_constant: bool) -> Known:
@@ -344,15 +367,10 @@ def _example(value: Any, name: str, is_constant: bool) -> Known:
 
 def _type_of(hint: Any) -> model.Type | None:
     """The type that a hint names; None if it is no type."""
-    if isinstance(hint, model.Array):
+    if isinstance(hint, model.Type):
         return hint
-    if hint is None or hint is type(None):
-        return model.NONE
-    if getattr(hint, "__origin__", None) is tuple:
-        parts = [_type_of(argument) for argument in hint.__args__]
-        return model.Tuple(tuple(part for part in parts if part is not None))
-    if isinstance(hint, type):
-        return number_of(hint)
+    if hint is None or isinstance(hint, (type, Aligned)) or getattr(hint, "__origin__", None) is tuple:
+        return type_of_hint(hint)
     return None
 
 

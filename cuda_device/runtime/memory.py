@@ -20,7 +20,7 @@ from cuda_device.errors import LaunchError
 from cuda_device.runtime import driver
 from cuda_device.runtime.array_view import ArrayView
 from cuda_device.runtime.streams import GpuStream, Stream, release_finished_everywhere
-from cuda_device.types.host import dtype_of_element
+from cuda_device.types.dtypes import dtype_of_type
 
 # A cache line, and the widest vector register.
 HOST_ALIGNMENT = 64
@@ -118,7 +118,7 @@ def download(view: ArrayView, stream: int) -> np.ndarray[Any, Any]:
 
     A strided array comes with the gaps between its elements, and has the same strides here.
     """
-    dtype = dtype_of_element(view.element)
+    dtype = dtype_of_type(view.element)
     if view.size == 0:
         return np.empty(view.shape, dtype)
     low, high = view.extent

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cuda_device.errors import LaunchError
-from cuda_device.runtime import driver
+from cuda_device.runtime import driver, reports
 
 _logger = logging.getLogger("cuda_device")
 # The driver's own queue is no longer, so that to wait for the oldest of these costs nothing.
@@ -39,6 +39,11 @@ class Stream:
         """The driver's handle of the stream, never 0; None on the CPU."""
         return None
 
+    @property
+    def device_name(self) -> str:
+        """What runs the stream's launches, as in "NVIDIA H200" or "CPU, 8 threads"."""
+        return "no device"
+
     def synchronize(self) -> None:
         """Waits until everything that was launched on the stream has ended."""
 
@@ -54,6 +59,13 @@ class CpuStream(Stream):
     """
 
     target: str = "sm_90"
+
+    @property
+    def device_name(self) -> str:
+        """The CPU, and how many of its threads run a launch."""
+        from cuda_device.runtime.cpu_executor import worker_count
+
+        return f"CPU, {worker_count()} threads"
 
 
 @dataclass(slots=True)
@@ -96,15 +108,21 @@ class GpuStream(Stream):
         """The driver's handle; 1 is the legacy default stream, 2 the per-thread default stream."""
         return self._handle
 
+    @property
+    def device_name(self) -> str:
+        """The GPU's name."""
+        return driver.properties(self.ordinal).name
+
     def using(self) -> driver.Using:
         """Makes the stream's context current for a `with` block; needed around calls of the driver."""
         return driver.using(self.context)
 
     def synchronize(self) -> None:
-        """Waits for the stream and lets go of what its launches used. Raises `KernelError` if a kernel broke the context."""
+        """Waits for the stream and lets go of what its launches used. Raises `KernelError` for what a kernel reported."""
         with self.using():
             driver.synchronize_stream(self._handle)
             self.release_finished()
+            reports.check()
 
     def retain(self, *objects: object) -> None:
         """Keeps `objects` alive until the launches made so far have ended; call it after a launch.

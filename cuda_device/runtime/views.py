@@ -18,7 +18,7 @@ import numpy as np
 from cuda_device.errors import LaunchError
 from cuda_device.runtime import array_interface, dlpack
 from cuda_device.runtime.array_view import ArrayView, Device, c_strides, layout_of
-from cuda_device.types.host import element_of_dtype
+from cuda_device.types.dtypes import element_of_dtype
 
 __all__ = ["ArrayView", "Device", "c_strides", "layout_of", "view_of"]
 

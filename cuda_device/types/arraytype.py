@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cuda_device.types.host import dtype_of, element_of_dtype
+from cuda_device.types.dtypes import element_of
 from cuda_device.types.model import Array, Layout
 
 
@@ -19,4 +19,4 @@ def ArrayType(dtype: Any, ndim: int, layout: str = "C", readonly: bool = False) 
         raise ValueError(f"layout={layout!r}: there are {', '.join(map(repr, layouts))}")
     if not isinstance(ndim, int) or isinstance(ndim, bool) or ndim < 0:
         raise ValueError(f"ndim={ndim!r}: give the number of axes")
-    return Array(element_of_dtype(dtype_of(dtype)), ndim, layouts[layout], bool(readonly))
+    return Array(element_of(dtype), ndim, layouts[layout], bool(readonly))

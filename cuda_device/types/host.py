@@ -17,9 +17,11 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from cuda_device.types.model import (
+    BFLOAT16,
     BOOL,
     FLOAT,
     FLOAT16,
@@ -31,6 +33,7 @@ from cuda_device.types.model import (
     INT16,
     INT32,
     INT64,
+    MASK,
     UINT8,
     UINT16,
     UINT32,
@@ -70,16 +73,18 @@ ROWS = (
     Row(FLOAT16, np.float16, (2, 16), "f2"),
     Row(FLOAT32, np.float32, (2, 32), "f4"),
     Row(FLOAT64, np.float64, (2, 64), "f8"),
+    Row(BFLOAT16, ml_dtypes.bfloat16, (4, 16), "V2"),
 )
 
-# Builtin numbers are stored, where they must be, as the fixed-format number of their width.
-STORED = {INT: INT32, INDEX: INT64, FLOAT: FLOAT32}
+# Builtin numbers, and masks, are stored, where they must be, as the fixed-format number of their width.
+STORED = {INT: INT32, INDEX: INT64, FLOAT: FLOAT32, MASK: INT32}
 PYTHON = {bool: BOOL, int: INT, float: FLOAT}
 
 _BY_NUMBER = {row.number: row for row in ROWS}
 _BY_DTYPE = {np.dtype(row.scalar): row for row in ROWS}
 # Platforms have two names for one width (long and long long): both scalars are the one row.
-_BY_SCALAR = {t: _BY_DTYPE[np.dtype(t)] for t in set(np.sctypeDict.values()) if np.dtype(t) in _BY_DTYPE}
+_SCALARS = {*np.sctypeDict.values(), *(row.scalar for row in ROWS)}
+_BY_SCALAR = {t: _BY_DTYPE[np.dtype(t)] for t in _SCALARS if np.dtype(t) in _BY_DTYPE}
 _BY_DLPACK = {row.dlpack: row for row in ROWS}
 _BY_TYPESTR = {row.typestr: row for row in ROWS}
 _SUPPORTED = ", ".join(np.dtype(row.scalar).name for row in ROWS)

@@ -20,6 +20,7 @@ from cuda_device.types.model import (
     INT,
     NONE,
     STATIC,
+    Bundle,
     NoneType,
     Number,
     Range,
@@ -72,6 +73,8 @@ class Known:
         nothing else, whatever their `__eq__` says.
         """
         value = self.value
+        if isinstance(self.type, Bundle):
+            return Bundle, value
         if isinstance(value, float):
             return float, value.hex()
         return type(value), value if isinstance(value, (bool, int, str)) else id(value)
@@ -79,7 +82,7 @@ class Known:
     @property
     def constant(self) -> bool:
         """Whether the whole value is known."""
-        if isinstance(self.type, (Tuple, TupleIterator)):
+        if isinstance(self.type, (Tuple, TupleIterator, Bundle)):
             return all(item.constant for item in self.items)
         return self.value is not UNKNOWN
 
@@ -101,6 +104,8 @@ class Known:
             return describe(self.value)
         if isinstance(self.type, NoneType):
             return "None"
+        if isinstance(self.type, Bundle):
+            return str(self.value)
         if isinstance(self.type, Number) and self.value is not UNKNOWN:
             return f"{self.type} {show(self.value)}"
         return shorten(str(self.type), 60)
@@ -131,7 +136,7 @@ def describe(value: object) -> str:
     name = getattr(value, "__name__", None)
     if isinstance(name, str):
         return f"the type {name}" if isinstance(value, type) else name
-    return f"{'an' if kind.__name__[:1].lower() in 'aeiou' else 'a'} object of the class {kind.__name__}"
+    return f"an object of the class {kind.__name__}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +179,11 @@ def tuple_of(items: tuple[Known, ...]) -> Known:
     return Known(Tuple(tuple(item.type for item in items)), items=items)
 
 
+def bundle_of(meaning: object, items: tuple[Known, ...]) -> Known:
+    """What is known of a thing that exists while compiling, with `items` as its parts of run time."""
+    return Known(Bundle(tuple(item.type for item in items)), meaning, items)
+
+
 def nonneg_as(known: Known, number: Number) -> bool:
     """Whether a number that is known not to be negative still is not once it has become `number`, which may wrap."""
     source = known.type
@@ -206,14 +216,25 @@ def join(a: State, b: State) -> State:
     match a, b:
         case (Undefined(), other) | (other, Undefined()):
             return other
-        case (Conflict() as conflict, _) | (_, Conflict() as conflict):
-            return conflict
+        case (Conflict() as conflict, other) | (other, Conflict() as conflict):
+            return _settle(conflict, other)
         case Known(), Known():
             if a == b:
                 return a
             joined = _join_known(a, b)
             return Conflict(a, b) if joined is None else joined
     raise AssertionError
+
+
+def _settle(conflict: Conflict, other: State) -> State:
+    """A conflict and a third way, in whose light the first two may agree: int64 and uint64 do beside a float."""
+    if isinstance(other, Known):
+        for first, second in ((conflict.first, conflict.second), (conflict.second, conflict.first)):
+            joined = _join_known(first, other) if first != other else None
+            whole = joined and _join_known(joined, second)
+            if whole:
+                return whole
+    return conflict
 
 
 def _join_known(a: Known, b: Known) -> Known | None:
@@ -231,9 +252,17 @@ def _join_known(a: Known, b: Known) -> Known | None:
     if isinstance(a.type, TupleIterator) and isinstance(b.type, TupleIterator) and a.type.position == b.type.position:
         joined = _join_known(tuple_of(a.items), tuple_of(b.items))
         return joined and iterator_of(joined, a.type.position)
-    if isinstance(a.type, (Range, RangeIterator)) and a.type == b.type:
+    if isinstance(a.type, Bundle) and isinstance(b.type, Bundle):
+        if a.value != b.value or len(a.items) != len(b.items):
+            return None
+        joined = _join_known(tuple_of(a.items), tuple_of(b.items))
+        return joined and replace(a, type=Bundle(tuple(item.type for item in joined.items)), items=joined.items)
+    if isinstance(a.type, (Range, RangeIterator)) and type(a.type) is type(b.type):
         parts = [_join_known(x, y) for x, y in zip(a.items, b.items, strict=True)]
-        return Known(a.type, items=tuple(part for part in parts if part is not None))
+        number = join_numbers(a.type.item, b.type.item)
+        if number is None or None in parts:
+            return None
+        return Known(type(a.type)(number), items=tuple(part for part in parts if part is not None))
     if a.type == b.type and (not isinstance(a.type, Static) or a.value is b.value):
         return a
     return None

@@ -1,13 +1,21 @@
-"""How values lie in memory and travel: the one place that computes sizes, alignments and leaves.
+"""How values lie in memory and travel: the one place that computes sizes, alignments, offsets and leaves.
 
 A *leaf* is a number or an address: what fits a register or a kernel parameter. Inside device code, and at the boundary
 of a kernel that is not interoperable, every value is the sequence of its leaves:
 
     leaves(array<float32, 2, C>) == (ref<global, float32>, int64, int64)         data, shape
     leaves(tuple<int, array<uint8, 1, strided>>) == (int32, ref<global, uint8>, int64, int64)
+
+In memory, values lie as CUDA C++ lays them out:
+
+    size_of(struct<pixel, rgb: vector<uint8, 3>, weight: float32>) == 8          offsets 0 and 4
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 
 from cuda_device.types.model import (
     BOOL,
@@ -15,24 +23,29 @@ from cuda_device.types.model import (
     INT32,
     INT64,
     Array,
+    Atomic,
+    Bundle,
     Layout,
     NoneType,
     Number,
     Range,
     RangeIterator,
     Ref,
-    Static,
+    Struct,
     Tuple,
     TupleIterator,
     Type,
     Vector,
 )
 
+WIDEST_ACCESS = 16
+"""The bytes of the widest load and store. No vector of CUDA C++ is aligned to more."""
+
 
 def machine(number: Number) -> Number:
     """The fixed-format number that has a builtin number's format in device code (a bool stays a bool)."""
     if not number.builtin or number == BOOL:
-        return number
+        return INT32 if number.mask else number
     return FLOAT32 if number.is_float else INT64 if number.bits == 64 else INT32
 
 
@@ -43,10 +56,10 @@ def leaves(type: Type) -> tuple[Type, ...]:
             return (machine(type),)
         case Ref():
             return (type,)
-        case NoneType() | Static():
-            return ()
-        case Tuple(elements) | TupleIterator(Tuple(elements)):
+        case Tuple(elements) | TupleIterator(Tuple(elements)) | Bundle(elements):
             return tuple(leaf for element in elements for leaf in leaves(element))
+        case Struct(_, fields):
+            return tuple(leaf for field in fields for leaf in leaves(field.type))
         case Vector(dtype, size):
             return (machine(dtype),) * size
         case Range(item) | RangeIterator(item):
@@ -54,14 +67,107 @@ def leaves(type: Type) -> tuple[Type, ...]:
         case Array(dtype, ndim, layout, _, space):
             strides = ndim if layout is Layout.STRIDED else 0
             return (Ref(space, dtype), *(INT64,) * (ndim + strides))
+        case _:
+            return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """How a type lies in memory: bytes, alignment, and where each of its parts (fields, elements) begins."""
+
+    size: int
+    align: int
+    offsets: tuple[int, ...] = ()
+
+
+@lru_cache(maxsize=4096)
+def placement(type: Type) -> Placement:
+    """The layout of `type`, CUDA C++'s to the byte. Raises `TypeError` for what cannot lie in memory."""
+    match type:
+        case Number():
+            return Placement(type.bits // 8, type.bits // 8)
+        case NoneType() | Ref():
+            return Placement(8, 8)
+        case Atomic(dtype):
+            return placement(dtype)
+        case Vector(dtype, size):
+            return _place_vector(size_of(dtype), size)
+        case Tuple(elements):
+            return _place(elements, (0,) * len(elements), 0)
+        case Struct(_, fields, align):
+            return _place([field.type for field in fields], [field.align for field in fields], align)
+    raise TypeError(f"{type} cannot lie in memory")
+
+
+def _place_vector(width: int, size: int) -> Placement:
+    """Vectors of 2 and 4 are aligned to their size, those of 1 and 3 as their elements."""
+    align = min(width * size, WIDEST_ACCESS) if size in (2, 4) else width
+    return Placement(width * size, align, tuple(width * i for i in range(size)))
+
+
+def _place(types: Sequence[Type], aligns: Sequence[int], align: int) -> Placement:
+    """Members in order, each at the next multiple of its alignment; the size is a multiple of the whole's."""
+    offsets = []
+    end, most = 0, max(1, align)
+    for type, least in zip(types, aligns, strict=True):
+        boundary = max(align_of(type), least)
+        start = -(-end // boundary) * boundary
+        offsets.append(start)
+        end, most = start + size_of(type), max(most, boundary)
+    # An empty class has the size 1 in C++.
+    return Placement(max(-(-end // most) * most, most if not types else 0), most, tuple(offsets))
 
 
 def size_of(type: Type) -> int:
-    """The size in bytes of a number in memory."""
-    assert isinstance(type, Number), type
-    return type.bits // 8
+    """The size in bytes of a value in memory."""
+    return placement(type).size
 
 
 def align_of(type: Type) -> int:
-    """The alignment in bytes of a number in memory."""
-    return size_of(type)
+    """The alignment in bytes of a value in memory."""
+    return placement(type).align
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One load or store of a composite value: `count` numbers of `type` at `offset`, as one vector if more than one."""
+
+    offset: int
+    type: Type
+    count: int
+    align: int
+
+
+def accesses(type: Type, align: int = 0, offset: int = 0) -> Iterator[Access]:
+    """The loads that read a value of `type`, in the order of its leaves; `align` is what is known of its address."""
+    align = align or align_of(type)
+    here = _common_alignment(align, offset)
+    match type:
+        case Vector(dtype, size):
+            whole = size_of(type)
+            if size > 1 and dtype != BOOL and here >= min(whole, WIDEST_ACCESS) and size != 3:
+                yield from _wide(dtype, size, offset, align)
+            else:
+                for i in range(size):
+                    yield from accesses(dtype, align, offset + i * size_of(dtype))
+        case Tuple() | Struct():
+            parts = type.elements if isinstance(type, Tuple) else [field.type for field in type.fields]
+            for part, start in zip(parts, placement(type).offsets, strict=True):
+                yield from accesses(part, align, offset + start)
+        case NoneType():
+            return
+        case _:
+            yield Access(offset, type, 1, min(here, align_of(type)))
+
+
+def _wide(dtype: Number, size: int, offset: int, align: int) -> Iterator[Access]:
+    """A vector in accesses of at most 16 bytes."""
+    each = min(size, WIDEST_ACCESS // size_of(dtype))
+    for first in range(0, size, each):
+        start = offset + first * size_of(dtype)
+        yield Access(start, dtype, each, _common_alignment(align, start))
+
+
+def _common_alignment(align: int, offset: int) -> int:
+    """The alignment of an address that lies `offset` behind one that is aligned to `align`."""
+    return min(align, offset & -offset) if offset else align

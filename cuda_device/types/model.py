@@ -13,6 +13,7 @@ from __future__ import annotations
 import enum
 import re
 from dataclasses import dataclass, field
+from typing import Any
 
 
 class Kind(enum.IntEnum):
@@ -46,12 +47,15 @@ class Number:
     """A builtin or fixed-format number of `bits` bits (a bool is stored in a byte, and counts as 8 bits).
 
     A `builtin` number gives way to a fixed-format number of its own or a higher kind. The *index* (the type of `len(x)` and
-    `x.shape[0]`) is the builtin int of 64 bits.
+    `x.shape[0]`) is the builtin int of 64 bits. A `mask` is an int32 that stands for the lanes of a warp;
+    `bfloat` tells bfloat16 from float16.
     """
 
     kind: Kind
     bits: int
     builtin: bool = False
+    mask: bool = False
+    bfloat: bool = False
 
     def __str__(self) -> str:
         return _NAMES[self]
@@ -114,6 +118,40 @@ class Vector:
 
 
 @dataclass(frozen=True, slots=True)
+class Field:
+    """A member of a struct; `align` is its least alignment in bytes, or 0 for its type's own."""
+
+    name: str
+    type: Type
+    align: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.type}" + (f" align {self.align}" if self.align else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Struct:
+    """A class with members, laid out as CUDA C++ lays out a standard-layout class.
+
+    `align` is its least alignment in bytes. `host` is the Python class that it is on the host, which has its methods: two
+    structs are the same type only if that is the same.
+    """
+
+    name: str
+    fields: tuple[Field, ...]
+    align: int = 0
+    host: type[Any] | None = field(default=None, repr=False)
+
+    def __str__(self) -> str:
+        extra = f" align {self.align}" if self.align else ""
+        return f"struct<{self.name}{extra}, {', '.join(map(str, self.fields))}>"
+
+    def index(self, name: str) -> int | None:
+        """The position of the member `name`, or None."""
+        return next((i for i, field in enumerate(self.fields) if field.name == name), None)
+
+
+@dataclass(frozen=True, slots=True)
 class Array:
     """An array of `ndim` dimensions of `dtype`; its shape and strides are values, its layout is known."""
 
@@ -139,6 +177,16 @@ class Ref:
 
     def __str__(self) -> str:
         return f"ref<{self.space.value}, {self.pointee}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Atomic:
+    """A number in memory that threads access atomically. It never is a value: references to it are."""
+
+    dtype: Number
+
+    def __str__(self) -> str:
+        return f"atomic<{self.dtype}>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +228,34 @@ class Static:
         return "static"
 
 
-Type = Number | NoneType | Tuple | Vector | Array | Ref | Range | RangeIterator | TupleIterator | Static
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """What exists while compiling, with parts that exist at run time: a nested function and the values that it captured.
+
+    What it means (which function it is, which iterator) is the `value` of what is known of it.
+    """
+
+    elements: tuple[Type, ...]
+
+    def __str__(self) -> str:
+        return f"bundle<{', '.join(map(str, self.elements))}>"
+
+
+Type = (
+    Number
+    | NoneType
+    | Tuple
+    | Vector
+    | Struct
+    | Array
+    | Ref
+    | Range
+    | RangeIterator
+    | TupleIterator
+    | Static
+    | Bundle
+    | Atomic
+)
 
 BOOL = Number(Kind.BOOL, 8, builtin=True)
 INT = Number(Kind.INT, 32, builtin=True)
@@ -189,6 +264,8 @@ FLOAT = Number(Kind.FLOAT, 32, builtin=True)
 INT8, INT16, INT32, INT64 = (Number(Kind.INT, bits) for bits in (8, 16, 32, 64))
 UINT8, UINT16, UINT32, UINT64 = (Number(Kind.UINT, bits) for bits in (8, 16, 32, 64))
 FLOAT16, FLOAT32, FLOAT64 = (Number(Kind.FLOAT, bits) for bits in (16, 32, 64))
+BFLOAT16 = Number(Kind.FLOAT, 16, bfloat=True)
+MASK = Number(Kind.INT, 32, mask=True)
 NONE = NoneType()
 STATIC = Static()
 
@@ -196,9 +273,9 @@ BUILTIN_NUMBERS = {"bool": BOOL, "int": INT, "index": INDEX, "float": FLOAT}
 FIXED_NUMBERS = {
     "int8": INT8, "int16": INT16, "int32": INT32, "int64": INT64,
     "uint8": UINT8, "uint16": UINT16, "uint32": UINT32, "uint64": UINT64,
-    "float16": FLOAT16, "float32": FLOAT32, "float64": FLOAT64,
+    "float16": FLOAT16, "float32": FLOAT32, "float64": FLOAT64, "bfloat16": BFLOAT16,
 }  # fmt: skip
-NUMBERS = BUILTIN_NUMBERS | FIXED_NUMBERS
+NUMBERS = BUILTIN_NUMBERS | FIXED_NUMBERS | {"warp_mask": MASK}
 _NAMES = {number: name for name, number in NUMBERS.items()}
 
 
@@ -222,8 +299,10 @@ def _parse(words: list[str], at: int) -> tuple[Type, int]:
         return simple, at + 1
     if words[at + 1] != "<":
         raise ValueError(f"unknown type {name!r}")
-    arguments: list[Type | str] = []
     at += 2
+    if name == "struct":
+        return _parse_struct(words, at)
+    arguments: list[Type | str] = []
     while words[at] != ">":
         if arguments:
             if words[at] != ",":
@@ -238,18 +317,41 @@ def _parse(words: list[str], at: int) -> tuple[Type, int]:
     return _build(name, arguments), at + 1
 
 
+def _parse_struct(words: list[str], at: int) -> tuple[Type, int]:
+    """The struct whose name is `words[at]`."""
+    name, at = words[at], at + 1
+    align, at = _parse_align(words, at)
+    fields = []
+    while words[at] != ">":
+        if words[at] != "," or words[at + 2] != ":":
+            raise ValueError(f"{' '.join(words[at : at + 3])!r} is no member of a struct")
+        type, end = _parse(words, at + 3)
+        boundary, end = _parse_align(words, end)
+        fields.append(Field(words[at + 1], type, boundary))
+        at = end
+    return Struct(name, tuple(fields), align), at + 1
+
+
+def _parse_align(words: list[str], at: int) -> tuple[int, int]:
+    return (int(words[at + 1]), at + 2) if words[at] == "align" else (0, at)
+
+
 def _build(name: str, arguments: list[Type | str]) -> Type:
     types = [argument for argument in arguments if not isinstance(argument, str)]
     plain = [argument for argument in arguments if isinstance(argument, str)]
     match name, types, plain:
         case "tuple", elements, []:
             return Tuple(tuple(elements))
+        case "bundle", elements, []:
+            return Bundle(tuple(elements))
         case "vector", [Number() as dtype], [size]:
             return Vector(dtype, int(size))
         case "array", [dtype], [ndim, layout, *flags] if len(flags) < 3 and "readonly" not in flags[1:]:
             space = [Space(flag) for flag in flags if flag != "readonly"]
             if len(space) < 2 and arguments[0] is dtype:
                 return Array(dtype, int(ndim), Layout(layout), "readonly" in flags, *space)
+        case "atomic", [Number() as dtype], []:
+            return Atomic(dtype)
         case "ref", [pointee], [space_name]:
             return Ref(Space(space_name), pointee)
         case "range", [Number() as item], []:

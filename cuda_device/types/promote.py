@@ -30,7 +30,7 @@ def promote(a: Number, b: Number) -> Number | None:
 
 
 def _arithmetic(number: Number) -> Number:
-    return INT if number.kind is Kind.BOOL else number
+    return INT if number.kind is Kind.BOOL else INT32 if number.mask else number
 
 
 def _promote_builtin(a: Number, b: Number) -> Number:
@@ -49,7 +49,9 @@ def _promote_mixed(builtin: Number, fixed: Number) -> Number:
 
 def _promote_fixed(a: Number, b: Number) -> Number | None:
     if a.is_float and b.is_float:
-        return a if a.bits >= b.bits else b
+        if a.bits == b.bits:  # float16 and bfloat16: neither holds the other
+            return FLOAT32
+        return a if a.bits > b.bits else b
     if a.is_float or b.is_float:
         return a if a.is_float else b
     if a.kind is b.kind:
@@ -81,7 +83,7 @@ def to_float(number: Number) -> Number:
 
 
 def join_numbers(a: Number, b: Number) -> Number | None:
-    """The type of a variable that is `a` on one way and `b` on another: as `promote`, but two bools stay bool."""
+    """The type of a variable that is `a` on one way and `b` on another: as `promote`, but two bools stay bool, two masks masks."""
     if a.kind is Kind.BOOL and b.kind is Kind.BOOL:
         return BOOL
-    return promote(a, b)
+    return a if a == b else promote(a, b)

@@ -316,6 +316,9 @@ class Frame:
                 found = (subject,) * itself + tuple(getattr(subject, name) for name in names)
         self.stack.append(found)
 
+    def YIELD(self, _):
+        raise NotImplementedError("a generator expression")
+
     def UNSUPPORTED(self, construct):
         raise NotImplementedError(construct)
 
@@ -366,7 +369,7 @@ FIXED_EFFECTS = {
         (0, 0): "DELETE DELETE_CELL JUMP UNSUPPORTED",
         (0, 1): "CONST LOAD LOAD_AND_CLEAR LOAD_CELL CLOSURE SAVE_CELL GLOBAL",
         (1, 0): "STORE STORE_CELL RESTORE_CELL DELETE_ATTR JUMP_IF_TRUE JUMP_IF_FALSE RETURN POP",
-        (1, 1): "UNARY ATTR LIST_TO_TUPLE ITER",
+        (1, 1): "UNARY ATTR LIST_TO_TUPLE ITER YIELD",
         (1, 2): "FOR_ITER GET_LEN MATCH_SEQUENCE MATCH_MAPPING",
         (2, 0): "DELETE_SUBSCR STORE_ATTR",
         (2, 1): "BINARY COMPARE IS CONTAINS SUBSCR MATCH_CLASS",

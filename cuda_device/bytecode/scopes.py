@@ -1,0 +1,74 @@
+"""What a look at all instructions of a function tells before they are read: its cell variables, and its comprehensions.
+
+A comprehension that runs inside its function (3.12) may have a cell variable of its own that is called like one of the
+function's: SAVE_CELL and RESTORE_CELL enclose it. Here it gets a name of its own, and no cell has to be saved.
+
+    [(lambda: x) for x in t]      SAVE_CELL 'x' … STORE_CELL 'x' … CLOSURE 'x' … RESTORE_CELL 'x'
+                              →   CONST None    … STORE_CELL 'x.1' … CLOSURE 'x.1' … POP
+
+The length of what a comprehension makes has to be known, so its loops are unrolled; `unrolled` finds their ITERs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from types import CodeType
+
+from cuda_device.bytecode.instructions import Instruction, Opcode
+
+_NAMES_CELLS = frozenset((Opcode.LOAD_CELL, Opcode.STORE_CELL, Opcode.DELETE_CELL, Opcode.CLOSURE))
+GENERATOR = 0x20
+"""The flag of a generator's code."""
+ITERATOR = ".0"
+"""The parameter of a comprehension's or generator expression's own function: its outermost iterator."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scopes:
+    """The instructions with a name for each cell variable, the function's own cells, and the ITERs to unroll."""
+
+    instructions: tuple[Instruction, ...]
+    cells: frozenset[str]
+    unrolled: frozenset[int]
+
+
+def scopes(code: CodeType, instructions: Sequence[Instruction]) -> Scopes:
+    """Looks at all instructions of `code`."""
+    renamed: dict[str, list[str]] = {}
+    own = set(code.co_cellvars)
+    result = []
+    for instruction in instructions:
+        name = instruction.argument if isinstance(instruction.argument, str) else ""
+        if instruction.opcode is Opcode.SAVE_CELL:
+            fresh = f"{name}.{len(own)}"
+            own.add(fresh)
+            renamed.setdefault(name, []).append(fresh)
+            result.append(replace(instruction, opcode=Opcode.CONST, argument=None))
+        elif instruction.opcode is Opcode.RESTORE_CELL:
+            renamed[name].pop()
+            result.append(replace(instruction, opcode=Opcode.POP, argument=None))
+        elif instruction.opcode in _NAMES_CELLS and renamed.get(name):
+            result.append(replace(instruction, argument=renamed[name][-1]))
+        else:
+            result.append(instruction)
+    return Scopes(tuple(result), frozenset(own), _unrolled(code, instructions))
+
+
+def _unrolled(code: CodeType, instructions: Sequence[Instruction]) -> frozenset[int]:
+    """The indices of ITERs whose loops belong to comprehensions: a loop that is a statement begins right behind its ITER."""
+    found = set()
+    end = len(instructions) if code.co_name == "<listcomp>" else 0
+    for index, instruction in enumerate(instructions):
+        if instruction.opcode is not Opcode.ITER:
+            continue
+        following = instructions[index + 1].opcode
+        if (
+            following is Opcode.CALL
+        ):  # the iterator of a generator expression, or of a comprehension with its own function
+            continue
+        if following is not Opcode.FOR_ITER or index < end:
+            found.add(index)
+            loop = next(i for i in range(index, len(instructions)) if instructions[i].opcode is Opcode.FOR_ITER)
+            end = max(end, instructions[loop].target or 0)
+    return frozenset(found)

@@ -1,0 +1,74 @@
+"""Where threads meet, as both back ends write it: a `Meeting` says what an operation is, `on_gpu` and `on_cpu` write it.
+
+Meeting("warp.vote", "any", place=4, label="v9", result="%v7", operands=("%v1", "%v2"))
+    on_gpu      %v7 = call i1 @llvm.nvvm.vote.any.sync(i32 %v1, i1 %v2) convergent
+    on_cpu      stores, a suspension, a load; goes on in the block v9
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cuda_device.codegen import cpu, cpu_warp, nvptx_warp
+from cuda_device.ir import ops
+from cuda_device.ir.ops import Opcode
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """One such operation. `kind` and `place` are its attributes, `type` is the type of its value operand, if it has one."""
+
+    code: Opcode
+    kind: str
+    place: int
+    label: str
+    result: str
+    operands: tuple[str, ...]
+    type: str = ""
+
+
+def on_gpu(meeting: Meeting) -> str:
+    """The text for a GPU, which goes on in the same block."""
+    return _GPU[meeting.code](meeting)
+
+
+def on_cpu(meeting: Meeting) -> str:
+    """The text for the CPU, which goes on at `label:`."""
+    return _CPU[meeting.code](meeting)
+
+
+Writer = Callable[[Meeting], str]
+
+_GPU: dict[Opcode, Writer] = {
+    ops.BARRIER_REDUCE: lambda m: nvptx_warp.reduce(m.result, m.kind, *m.operands),
+    ops.WARP_SYNC: lambda m: nvptx_warp.sync(*m.operands),
+    ops.WARP_VOTE: lambda m: nvptx_warp.vote(m.result, m.kind, *m.operands),
+    ops.WARP_SHUFFLE: lambda m: nvptx_warp.shuffle(
+        m.result, m.kind, m.operands[0], m.operands[1], m.type, m.operands[2]
+    ),
+    ops.WARP_MATCH: lambda m: nvptx_warp.match(m.result, m.kind, m.operands[0], m.operands[1], m.type),
+    ops.WARP_ACTIVE: lambda m: nvptx_warp.active(m.result),
+    ops.YIELD: lambda _: "",
+}
+
+
+def _shuffle(m: Meeting) -> str:
+    mask, value, lane = m.operands
+    return cpu_warp.shuffle(cpu_warp.SHUFFLES[m.kind], m.place, m.label, m.result, mask, value, m.type, lane)
+
+
+def _match(m: Meeting) -> str:
+    mask, value = m.operands
+    return cpu_warp.match(cpu_warp.MATCHES[m.kind], m.place, m.label, m.result, mask, value, m.type)
+
+
+_CPU: dict[Opcode, Writer] = {
+    ops.BARRIER_REDUCE: lambda m: cpu_warp.reduce(cpu_warp.REDUCTIONS[m.kind], m.place, m.label, m.result, *m.operands),
+    ops.WARP_SYNC: lambda m: cpu_warp.sync(m.place, m.label, *m.operands),
+    ops.WARP_VOTE: lambda m: cpu_warp.vote(cpu_warp.VOTES[m.kind], m.place, m.label, m.result, *m.operands),
+    ops.WARP_SHUFFLE: _shuffle,
+    ops.WARP_MATCH: _match,
+    ops.WARP_ACTIVE: lambda m: cpu_warp.active(m.place, m.label, m.result),
+    ops.YIELD: lambda m: (cpu.yield_now if m.kind == "now" else cpu.yield_sometimes)(m.place, m.label),
+}

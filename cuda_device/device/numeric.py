@@ -1,0 +1,241 @@
+"""Functions of a number's bits, `cbrt` and `fma`: the specification's 'Numeric Intrinsics', on host and device.
+
+    popc(uint8(0xF0)) == 4        brev(uint8(1)) == 128        clz(int64(1)) == 63        ffs(8) == 4
+    fma(x, y, z)                  x * y + z, rounded once
+
+On the host they take NumPy's scalars and Python's numbers, and compute what device code computes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from cuda_device.device import math as device_math
+from cuda_device.device.lowering import Lowering, Tree
+from cuda_device.device.rows import Intrinsic, Typed, number_of
+from cuda_device.errors import CompileError
+from cuda_device.ir import ops
+from cuda_device.ir.model import Value
+from cuda_device.types.host import number_of as host_number_of
+from cuda_device.types.known import Known, of_type
+from cuda_device.types.model import INT32, UINT32, UINT64, Kind, Number
+from cuda_device.types.promote import promote
+
+# On the host
+
+
+def popc(x: Any) -> np.int32:
+    """How many bits of an integer are set, an int32. A Python int counts as 32 bits, negative ones in two's complement.
+
+    Works on host and device. Raises `TypeError` (in device code `CompileError`) for what is no integer, `OverflowError` for a
+    Python int beyond 32 bits. Specification: 'Numeric Intrinsics'.
+    """
+    bits, _ = _bits(x, "popc")
+    return np.int32(bits.bit_count())
+
+
+def brev(x: Any) -> Any:
+    """The integer whose bits are those of `x` in reverse, of the type of `x`. A Python int counts as 32 bits.
+
+    Works on host and device. Errors: as `popc`. Specification: 'Numeric Intrinsics'.
+    """
+    bits, number = _bits(x, "brev")
+    reverse = int(f"{bits:0{number.bits}b}"[::-1], 2)
+    value = reverse - (1 << number.bits) if reverse > number.high else reverse
+    return value if type(x) is int else type(x)(value)
+
+
+def clz(x: Any) -> np.int32:
+    """How many zeros lead in the bits of an integer, an int32; all of them in 0. A Python int counts as 32 bits.
+
+    Works on host and device. Errors: as `popc`. Specification: 'Numeric Intrinsics'.
+    """
+    bits, number = _bits(x, "clz")
+    return np.int32(number.bits - bits.bit_length())
+
+
+def ffs(x: Any) -> np.int32:
+    """The position of an integer's least significant bit that is set, counted from 1, an int32; 0 for 0.
+
+    A Python int counts as 32 bits. Works on host and device. Errors: as `popc`. Specification: 'Numeric Intrinsics'.
+    """
+    bits, _ = _bits(x, "ffs")
+    return np.int32((bits & -bits).bit_length())
+
+
+def cbrt(a: Any) -> Any:
+    """The cube root of a floating point number, in its precision; the real one for negative numbers.
+
+    It is off by 4 units of the last place at most (1 on a GPU).
+    Works on host and device. Raises `TypeError` (in device code `CompileError`) for what is no float. Specification: 'Numeric
+    Intrinsics'.
+    """
+    _check_floats("cbrt", a)
+    return type(a)(np.cbrt(a)) if isinstance(a, np.generic) else math.cbrt(a)
+
+
+def fma(a: Any, b: Any, c: Any) -> Any:
+    """`a * b + c` of floating point numbers, rounded once, in the type that they promote to.
+
+    Works on host and device; Python floats on the host are doubles. Raises `TypeError` (in device code `CompileError`) for what
+    is no float. Specification: 'Numeric Intrinsics'.
+    """
+    _check_floats("fma", a, b, c)
+    typed = [x for x in (a, b, c) if isinstance(x, np.generic)]
+    dtype = np.result_type(*(x.dtype for x in typed)) if typed else np.dtype(np.float64)
+    with np.errstate(all="ignore"):
+        x, y, z = (float(dtype.type(each)) for each in (a, b, c))
+        result = _fma(x, y, z, np.finfo(dtype))
+        return dtype.type(result) if typed else result
+
+
+def _bits(x: Any, name: str) -> tuple[int, Number]:
+    """An integer's bits as a number that is not negative, and its type."""
+    try:
+        number = host_number_of(type(x))
+    except TypeError:
+        number = None
+    if number is None or not number.is_integer:
+        raise TypeError(f"{name} takes an integer, not {x!r}")
+    value = int(x)
+    if not number.low <= value <= number.high:
+        wide = "int64" if -(1 << 63) <= value < 1 << 63 else "uint64"
+        raise OverflowError(f"a Python int counts as 32 bits, which have no room for {value}: write {wide}({value})")
+    return value & ((1 << number.bits) - 1), number
+
+
+def _check_floats(name: str, *values: Any) -> None:
+    for value in values:
+        if not isinstance(value, (float, np.floating)):
+            raise TypeError(f"{name} takes floating point numbers, not {value!r}")
+
+
+def _fma(a: float, b: float, c: float, format: Any) -> float:
+    """The exact sum, rounded once to a format's precision and least exponent. Doubles hold the operands."""
+    if not (math.isfinite(a) and math.isfinite(b)):
+        return a * b + c
+    if not math.isfinite(c) or a == 0 or b == 0:
+        return math.copysign(0.0, a) * math.copysign(1.0, b) + c
+    exact = Fraction(a) * Fraction(b) + Fraction(c)
+    if exact == 0:
+        return 0.0
+    # The exponent of the leading bit, found exactly, and of the last bit that there is room for.
+    top = exact.numerator.bit_length() - exact.denominator.bit_length()
+    top -= abs(exact) < Fraction(2) ** top
+    last = max(top, int(format.minexp)) - int(format.nmant)
+    try:
+        rounded = math.ldexp(round(exact / Fraction(2) ** last), last)
+    except OverflowError:
+        rounded = math.inf
+    return math.copysign(rounded, exact)
+
+
+# In device code
+
+
+def _integer(known: Known, name: str) -> Number:
+    type = number_of(known, name)
+    if not type.is_integer:
+        raise CompileError(f"{name} takes an integer, not {known}", help="convert it: int(…)")
+    return type
+
+
+Bits = Callable[[Lowering, Value, int], Value]
+
+
+def _bit_row(entity: Callable[[Any], Any], of_bits: Bits, counts: bool = True) -> Intrinsic:
+    """A function of one integer. Its result is an int32 if it `counts`, else of the operand's type.
+
+    `of_bits` gets the bits as a uint32 or uint64, because machines have instructions for no other, and how many they are.
+    """
+    name = entity.__name__
+
+    def infer(arguments: Sequence[Known]) -> Typed:
+        type = _integer(arguments[0], name)
+        return Typed(of_type(INT32, True) if counts else of_type(type), ((0, type),))
+
+    def lower(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
+        (operand,) = operands
+        assert isinstance(operand, Value) and isinstance(operand.type, Number)
+        bits = build.convert(operand, Number(Kind.UINT, operand.type.bits))
+        result = of_bits(build, build.convert(bits, UINT64 if operand.type.bits == 64 else UINT32), operand.type.bits)
+        return build.convert(result, INT32 if counts else operand.type)
+
+    return Intrinsic(entity, name, infer, lower, folds=True)
+
+
+def _bitwise(build: Lowering, function: str, x: Value) -> Value:
+    return build.op(ops.BITWISE, x.type, x, function=function)
+
+
+def _count(build: Lowering, x: Value, _: int) -> Value:
+    return _bitwise(build, "ctpop", x)
+
+
+def _reverse(build: Lowering, x: Value, bits: int) -> Value:
+    """The bits of a narrow number end up at the top."""
+    assert isinstance(x.type, Number)
+    return build.shift(ops.SHR, _bitwise(build, "bitreverse", x), x, x.type.bits - bits)
+
+
+def _leading_zeros(build: Lowering, x: Value, bits: int) -> Value:
+    """Less those that a narrow number does not have."""
+    assert isinstance(x.type, Number)
+    return build.sum(ops.SUB, _bitwise(build, "ctlz", x), build.number(x.type, x.type.bits - bits), exact=True)
+
+
+def _first_set(build: Lowering, x: Value, _: int) -> Value:
+    """One more than the zeros that trail; 0 has no bit."""
+    assert isinstance(x.type, Number)
+    position = build.sum(ops.ADD, _bitwise(build, "cttz", x), build.number(x.type, 1), exact=True)
+    return build.select(build.truth(x), position, build.number(x.type, 0))
+
+
+def _float_row(entity: Callable[..., Any], arity: int) -> Intrinsic:
+    """A function of floats, in the type that they promote to."""
+    name = entity.__name__
+
+    def infer(arguments: Sequence[Known]) -> Typed:
+        types = [number_of(argument, name) for argument in arguments]
+        for type, argument in zip(types, arguments, strict=True):
+            if not type.is_float:
+                raise CompileError(f"{name} takes floating point numbers, not {argument}", help="convert it: float(…)")
+        result: Number | None = types[0]
+        for type in types[1:]:
+            result = result and promote(result, type)
+        if result is None:
+            raise CompileError(
+                f"{name} has no common type for {', '.join(map(str, types))}", help="convert one of them"
+            )
+        return Typed(of_type(result), tuple((i, result) for i in range(arity)))
+
+    return Intrinsic(entity, name, infer, _lower_cbrt if arity == 1 else _lower_fma, folds=True)
+
+
+def _values(operands: Sequence[Tree]) -> list[Value]:
+    return [operand for operand in operands if isinstance(operand, Value)]
+
+
+def _lower_cbrt(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
+    return device_math.call(build, "cbrt", *_values(operands))
+
+
+def _lower_fma(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
+    """Of 16 bits, too: in float32 the result would be rounded twice."""
+    values = _values(operands)
+    return build.op(ops.MATH, values[0].type, *values, function="fma")
+
+
+ROWS = (
+    _bit_row(popc, _count),
+    _bit_row(brev, _reverse, counts=False),
+    _bit_row(clz, _leading_zeros),
+    _bit_row(ffs, _first_set),
+    _float_row(cbrt, 1),
+    _float_row(fma, 3),
+)

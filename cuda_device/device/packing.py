@@ -1,0 +1,85 @@
+"""A value of a few bytes as one or two integers, for operations that exchange or compare bits; and back.
+
+    (float32 a, int8 b, bool c)     →     bits(a) | uint8(b) << 32 | uint8(c) << 40, a uint64
+
+Each number lies where its own alignment puts it. What fits in 32 bits is one uint32, anything else uint64s: two at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from cuda_device.device.lowering import Lowering
+from cuda_device.ir import ops
+from cuda_device.ir.model import Value
+from cuda_device.types.model import BOOL, UINT32, UINT64, Kind, Number, Type
+
+_MOST_BITS = 2 * UINT64.bits
+
+
+def _places(numbers: Sequence[Type]) -> Iterator[int]:
+    """Where each number begins, in bits."""
+    end = 0
+    for number in numbers:
+        assert isinstance(number, Number), number
+        start = -(-end // number.bits) * number.bits
+        yield start
+        end = start + number.bits
+
+
+def _size(numbers: Sequence[Type]) -> int:
+    last = numbers[-1]
+    assert isinstance(last, Number), last
+    return list(_places(numbers))[-1] + last.bits
+
+
+def fits(numbers: Sequence[Type]) -> bool:
+    """Whether numbers of these types have room in two words."""
+    return _size(numbers) <= _MOST_BITS
+
+
+def pack(build: Lowering, values: Sequence[Value]) -> list[Value]:
+    """The words that hold the values."""
+    types = [value.type for value in values if value.type is not None]
+    word = UINT32 if _size(types) <= UINT32.bits else UINT64
+    words: list[Value] = []
+    for value, place in zip(values, _places(types), strict=True):
+        part = build.convert(_unsigned(build, value), word)
+        index, offset = divmod(place, word.bits)
+        if offset:
+            part = build.op(ops.SHL, word, part, build.number(word, offset))
+        if index == len(words):
+            words.append(part)
+        else:
+            words[index] = build.binary(ops.OR, words[index], part)
+    return words
+
+
+def unpack(build: Lowering, words: Sequence[Value], types: Sequence[Type]) -> list[Value]:
+    """The values of `types` that `words` hold."""
+    values = []
+    word = UINT32 if words[0].type == UINT32 else UINT64
+    for type, place in zip(types, _places(types), strict=True):
+        assert isinstance(type, Number)
+        index, offset = divmod(place, word.bits)
+        part = words[index]
+        if offset:
+            part = build.op(ops.SHR, word, part, build.number(word, offset))
+        values.append(_restore(build, build.convert(part, Number(Kind.UINT, type.bits)), type))
+    return values
+
+
+def _unsigned(build: Lowering, value: Value) -> Value:
+    """A number's bits as an unsigned integer of its size."""
+    assert isinstance(value.type, Number)
+    target = Number(Kind.UINT, value.type.bits)
+    if value.type == BOOL or value.type.is_integer:
+        return build.convert(value, target)
+    return build.op(ops.BITS, target, value)
+
+
+def _restore(build: Lowering, bits: Value, type: Number) -> Value:
+    """The number of `type` with these bits."""
+    if type == BOOL or type.is_integer:
+        return build.convert(bits, type)
+    return build.op(ops.BITS, type, bits)

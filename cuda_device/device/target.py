@@ -1,0 +1,220 @@
+"""What code is compiled for, asked by the code itself: the specification's 'Target Specialization'.
+
+    if device.target(device.provides(device.sm90)):     decided while compiling: the other branch is never looked at
+        …
+    elif device.target(device.is_host):                 true where a @func runs as ordinary Python
+        …
+
+A description is the set of the targets that it matches, so `|`, `&` and `~` are those of sets. There is one object for
+each set: inference compares objects that exist while compiling by identity.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cuda_device.device.entities import CompileTime
+from cuda_device.device.lowering import Lowering, Tree
+from cuda_device.device.rows import Intrinsic, Typed, constant_of
+from cuda_device.errors import CompileError
+from cuda_device.types.known import Known, constant
+
+_HOST = "host"
+
+
+@dataclass(frozen=True, slots=True)
+class SMSelector:
+    """One CUDA architecture: `sm90` is `SMSelector(90)`, `sm90a` is `SMSelector(90, "a")`.
+
+    `number` is the compute capability times ten; `variant` is "", "a" (features of exactly this architecture) or "f" (features
+    of its family). Specification: 'Target Specialization'.
+    """
+
+    number: int
+    variant: str = ""
+
+    def __repr__(self) -> str:
+        return f"sm{self.number}{self.variant}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return selector, (f"sm_{self.number}{self.variant}",)
+
+    @property
+    def name(self) -> str:
+        """The name that assemblers know: "sm_90a"."""
+        return f"sm_{self.number}{self.variant}"
+
+    def provides(self, other: SMSelector) -> bool:
+        """Whether code for this target may use what `other` has.
+
+        What an architecture has, every later one has, but for the features of an `a` variant, which only that one has, and of
+        an `f` variant, which the later ones of its family have in their `a` and `f` variants.
+        """
+        if other.variant == "a":
+            return self == other
+        if other.variant == "f" and (not self.variant or self.number // 10 != other.number // 10):
+            return False
+        return self.number >= other.number
+
+    def is_exactly(self, other: SMSelector) -> bool:
+        """Whether this target has the number of `other`, and its variant if it names one."""
+        return self == other or (not other.variant and self.number == other.number)
+
+
+class TargetDescription(CompileTime):
+    """A set of targets, as `is_exactly`, `provides` and the operators `|`, `&` and `~` make them.
+
+    Specification: 'Target Specialization'.
+    """
+
+    __slots__ = ("_targets", "_text")
+
+    def __init__(self, targets: frozenset[object], text: str) -> None:
+        self._targets, self._text = targets, text
+
+    def matches(self, target: SMSelector | None) -> bool:
+        """Whether this describes a GPU's architecture, or, for None, the host."""
+        return (target or _HOST) in self._targets
+
+    def __or__(self, desc: TargetDescription) -> TargetDescription:
+        """Matches what either matches."""
+        if not isinstance(desc, TargetDescription):
+            return NotImplemented
+        return _describe(self._targets | desc._targets, f"({self} | {desc})")
+
+    def __and__(self, desc: TargetDescription) -> TargetDescription:
+        """Matches what both match."""
+        if not isinstance(desc, TargetDescription):
+            return NotImplemented
+        return _describe(self._targets & desc._targets, f"({self} & {desc})")
+
+    def __invert__(self) -> TargetDescription:
+        """Matches what this does not match."""
+        return _describe(_EVERY - self._targets, f"~{self}")
+
+    def __bool__(self) -> bool:
+        raise TypeError(f"{self} is neither true nor false: ask target({self})")
+
+    def __repr__(self) -> str:
+        return self._text
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _describe, (self._targets, self._text)
+
+
+_DESCRIPTIONS: dict[frozenset[object], TargetDescription] = {}
+
+
+def _describe(targets: Iterable[object], text: str) -> TargetDescription:
+    """The one description of this set of targets; `text` is how it prints if it is new."""
+    key = frozenset(targets)
+    return _DESCRIPTIONS.setdefault(key, TargetDescription(key, text))
+
+
+sm50, sm52, sm53 = map(SMSelector, (50, 52, 53))
+sm60, sm61, sm62 = map(SMSelector, (60, 61, 62))
+sm70, sm72, sm75 = map(SMSelector, (70, 72, 75))
+sm80, sm86, sm87, sm88, sm89 = map(SMSelector, (80, 86, 87, 88, 89))
+sm90, sm90a = (SMSelector(90, variant) for variant in ("", "a"))
+sm100, sm100a, sm100f = (SMSelector(100, variant) for variant in ("", "a", "f"))
+sm101, sm101a, sm101f = (SMSelector(101, variant) for variant in ("", "a", "f"))
+sm103, sm103a, sm103f = (SMSelector(103, variant) for variant in ("", "a", "f"))
+sm110, sm110a, sm110f = (SMSelector(110, variant) for variant in ("", "a", "f"))
+sm120, sm120a, sm120f = (SMSelector(120, variant) for variant in ("", "a", "f"))
+sm121, sm121a, sm121f = (SMSelector(121, variant) for variant in ("", "a", "f"))
+
+SELECTORS: dict[str, SMSelector] = {row.name: row for row in list(globals().values()) if isinstance(row, SMSelector)}
+"""Every architecture that a program may name, also older ones than this compiler makes code for, by assemblers' names."""
+_DEVICES: frozenset[object] = frozenset(SELECTORS.values())
+_EVERY = _DEVICES | {_HOST}
+
+any_target = _describe(_EVERY, "any_target")
+no_target = _describe((), "no_target")
+is_host = _describe((_HOST,), "is_host")
+is_device = _describe(_DEVICES, "is_device")
+
+
+def selector(name: str) -> SMSelector:
+    """The selector of the architecture that assemblers call `name`."""
+    return SELECTORS[name]
+
+
+@functools.cache
+def _matching(test: Callable[[SMSelector, SMSelector], bool], sm: SMSelector) -> TargetDescription:
+    return _describe((row for row in SELECTORS.values() if test(row, sm)), f"{test.__name__}({sm})")
+
+
+def _check_selector(sm: object, name: str) -> SMSelector:
+    if not isinstance(sm, SMSelector):
+        raise TypeError(f"{name} takes an architecture such as sm90, not {sm!r}")
+    return sm
+
+
+def is_exactly(sm: SMSelector) -> TargetDescription:
+    """Matches the target `sm` and no other: `is_exactly(sm90)` is `__CUDA_ARCH__ == 900`.
+
+    `is_exactly(sm90)` also matches sm_90a, which is the same machine; `is_exactly(sm90a)` does not match sm_90. Works on host and
+    device. Raises `TypeError` for what is no `SMSelector`. Specification: 'Target Specialization'.
+    """
+    return _matching(SMSelector.is_exactly, _check_selector(sm, "is_exactly"))
+
+
+def provides(sm: SMSelector) -> TargetDescription:
+    """Matches every target that has what `sm` has: `provides(sm90)` is `__CUDA_ARCH__ >= 900`.
+
+    What `sm90a` has, only sm_90a provides; what `sm100f` has, the `a` and `f` variants of its family from sm_100 on. Works on
+    host and device. Raises `TypeError` for what is no `SMSelector`. Specification: 'Target Specialization'.
+    """
+    return _matching(SMSelector.provides, _check_selector(sm, "provides"))
+
+
+def target(desc: TargetDescription) -> bool:
+    """Whether the code that asks runs on a target that `desc` matches.
+
+    In device code a constant: an `if` on it is decided while compiling, and the dead branch may use what this target lacks. On
+    the CPU stream kernels see the architecture that the stream emulates. In host code `is_host` matches and nothing else does.
+    Raises `TypeError` for what is no `TargetDescription`. Specification: 'Target Specialization'.
+    """
+    return _described(desc).matches(None)
+
+
+def _described(desc: object) -> TargetDescription:
+    if not isinstance(desc, TargetDescription):
+        help = f": write is_exactly({desc}) or provides({desc})" if isinstance(desc, SMSelector) else ""
+        raise TypeError(f"target takes a description of targets, such as provides(sm90), not {desc!r}{help}")
+    return desc
+
+
+def _infer_target(arguments: Sequence[Known]) -> Typed:
+    desc, machine = (constant_of(argument, "desc") for argument in arguments)
+    assert isinstance(machine, SMSelector)
+    try:
+        return Typed(constant(_described(desc).matches(machine)))
+    except TypeError as error:
+        raise CompileError(str(error)) from None
+
+
+def _description(entity: Callable[[SMSelector], TargetDescription]) -> Intrinsic:
+    """A function that makes descriptions of constants."""
+
+    def infer(arguments: Sequence[Known]) -> Typed:
+        try:
+            return Typed(constant(entity(constant_of(arguments[0], "sm"))))  # type: ignore[arg-type]
+        except TypeError as error:
+            raise CompileError(str(error)) from None
+
+    return Intrinsic(entity, entity.__name__, infer, _nothing)
+
+
+def _nothing(_: Lowering, __: Sequence[Tree], ___: Typed) -> Tree:
+    raise AssertionError("a constant is never lowered")
+
+
+ROWS = (
+    Intrinsic(target, "target", _infer_target, _nothing, asks_target=True),
+    _description(is_exactly),
+    _description(provides),
+)

@@ -1,0 +1,97 @@
+"""Rules of type inference for vectors and structs: construction, members, arithmetic, `replace`.
+
+float32x4 * float32   →   four products and a `make`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from cuda_device.errors import CompileError
+from cuda_device.passes.frame import Cell, Frame
+from cuda_device.types.known import Known
+from cuda_device.types.layout import machine
+from cuda_device.types.model import Kind, NoneType, Number, Struct, Tuple, Type, Vector
+
+AXES = "xyzw"
+
+
+def elementwise(frame: Frame, operate: Callable[[Sequence[Cell]], Cell], cells: Sequence[Cell]) -> Cell:
+    """`operate` on the elements of vectors of one size; numbers beside them count for each element."""
+    sizes = {cell.known.type.size for cell in cells if isinstance(cell.known.type, Vector)}
+    if len(sizes) != 1:
+        raise CompileError(f"vectors of different sizes: {' and '.join(str(cell.known) for cell in cells)}")
+    (size,) = sizes
+    results = [operate([_element(frame, cell, i) for cell in cells]) for i in range(size)]
+    dtype = results[0].known.type
+    assert isinstance(dtype, Number)
+    if dtype.kind is Kind.BOOL:
+        raise CompileError("there are no vectors of bools", help="compare the elements")
+    return frame.composite(Vector(machine(dtype), size), results)
+
+
+def _element(frame: Frame, cell: Cell, index: int) -> Cell:
+    return frame.field(cell, index) if isinstance(cell.known.type, Vector) else cell
+
+
+def construct(frame: Frame, model: Struct, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """A struct from the arguments of its class."""
+    names = [field.name for field in model.fields]
+    if len(positional) > len(names):
+        raise CompileError(f"{model.name} has {len(names)} members, not {len(positional)}")
+    given = dict(zip(names, positional, strict=False))
+    for name, cell in named.items():
+        if name not in names or name in given:
+            what = f"got two values for {name!r}" if name in given else f"has no member {name!r}"
+            raise CompileError(f"{model.name} {what}", help=f"its members are {', '.join(names)}")
+        given[name] = cell
+    host: Any = model.host
+    defaults = host._defaults if host is not None else {}
+    missing = [name for name in names if name not in given and name not in defaults]
+    if missing:
+        raise CompileError(f"{model.name} lacks a value for {', '.join(map(repr, missing))}")
+    cells = [given[name] if name in given else frame.literal(defaults[name]) for name in names]
+    for field, cell in zip(model.fields, cells, strict=True):
+        check_member(cell.known, field.type, f"{model.name}.{field.name}")
+    return frame.composite(model, cells)
+
+
+def check_member(known: Known, wanted: Type, what: str) -> None:
+    """Members take builtin numbers of their kind or a lower one; anything else has to have their type."""
+    given = known.type
+    if given == wanted or (isinstance(wanted, NoneType) and isinstance(given, NoneType)):
+        return
+    if isinstance(wanted, Number) and isinstance(given, Number) and given.builtin:
+        integral = given.kind is Kind.INT and wanted.kind is Kind.UINT
+        if given.kind <= wanted.kind or integral:
+            return
+    if isinstance(wanted, Tuple) and isinstance(given, Tuple) and len(wanted.elements) == len(given.elements):
+        for i, (item, element) in enumerate(zip(known.items, wanted.elements, strict=True)):
+            check_member(item, element, f"{what}[{i}]")
+        return
+    name = wanted.name if isinstance(wanted, Struct) else str(wanted)
+    raise CompileError(
+        f"{what} is a {name}, not {known}", help=f"write {name}(…)" if isinstance(wanted, Number) else ""
+    )
+
+
+def replace(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """`replace(s, member=value, …)`."""
+    if len(positional) != 1:
+        raise CompileError(
+            f"replace takes one struct or vector, not {len(positional)}", help="write replace(s, member=value)"
+        )
+    (cell,) = positional
+    type = cell.known.type
+    if not isinstance(type, (Struct, Vector)):
+        raise CompileError(f"replace takes a struct or a vector, not {cell.known}")
+    names = list(AXES[: type.size]) if isinstance(type, Vector) else [field.name for field in type.fields]
+    for name in named:
+        if name not in names:
+            raise CompileError(f"{cell.known} has no member {name!r}", help=f"its members are {', '.join(names)}")
+    cells = [named[name] if name in named else frame.field(cell, i) for i, name in enumerate(names)]
+    if isinstance(type, Struct):
+        for field, part in zip(type.fields, cells, strict=True):
+            check_member(part.known, field.type, f"{type.name}.{field.name}")
+    return frame.composite(type, cells)

@@ -1,0 +1,101 @@
+"""What bundles mean: the things that exist while compiling, with parts that exist at run time.
+
+    lambda: x[i] > limit          Code(<lambda>, captured=("x", "i", "limit")), its parts are what it captured
+    enumerate(t)                  Loop.ENUMERATE, its parts are the number and the iterator of t
+    [a, b]                        LIST, its parts are a and b
+
+A meaning is the `value` of what is known of a bundle; it prints as error messages show it.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from types import FunctionType
+
+from cuda_device.types.known import Known
+from cuda_device.types.model import Bundle
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A nested function. Parts: the values of `defaults`, then of `captured`.
+
+    `function` has its code and globals. While the function that made it runs, it is `open`: it has captured nothing yet, and
+    `cells` name the variables that it will read there. `origins` tell whose variables the captured ones are.
+    """
+
+    function: FunctionType
+    defaults: tuple[str, ...]
+    cells: tuple[str, ...]
+    captured: tuple[str, ...] = ()
+    origins: tuple[object, ...] = ()
+    open: bool = True
+
+    def __str__(self) -> str:
+        return f"the function {self.function.__name__}"
+
+
+@dataclass(frozen=True, slots=True)
+class Generator:
+    """A generator expression before it runs. Parts: its function, and its outermost iterator."""
+
+    def __str__(self) -> str:
+        return "a generator expression"
+
+
+@dataclass(frozen=True, slots=True)
+class Partial:
+    """`functools.partial`. Parts: the function, positional arguments, and those of `names`."""
+
+    names: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return "a partial function"
+
+
+@dataclass(frozen=True, slots=True)
+class Keywords:
+    """A dict of keywords. Parts: a value for each of `names`."""
+
+    names: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return "a dict"
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """An exception that the program made, with its message."""
+
+    kind: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"the exception {self.kind}"
+
+
+class Thing(enum.Enum):
+    """Meanings that say all by their names."""
+
+    LIST = "a list"
+    ENUMERATE = "an enumerate"
+    ZIP = "a zip"
+    ENUMERATE_ITERATOR = "an iterator of an enumerate"
+    ZIP_ITERATOR = "an iterator of a zip"
+    ARRAY_ITERATOR = "an iterator of an array"
+    REVERSED_ARRAY = "a reversed array"
+    REVERSED_ITERATOR = "an iterator of a reversed array"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+def means(known: Known, meaning: object) -> bool:
+    """Whether `known` is a bundle of that meaning."""
+    return isinstance(known.type, Bundle) and known.value is meaning
+
+
+def code_of(known: Known) -> Code | None:
+    """The nested function that `known` is, or None."""
+    return known.value if isinstance(known.type, Bundle) and isinstance(known.value, Code) else None

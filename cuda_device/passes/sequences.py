@@ -1,0 +1,178 @@
+"""Rules of type inference for lists, what is unpacked, `in`, f-strings and dicts of keywords.
+
+A list is a tuple that says it is a list: its length is known, and what would change it is not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from cuda_device.device import standard
+from cuda_device.errors import CompileError
+from cuda_device.ir import ops
+from cuda_device.ir.model import Op
+from cuda_device.passes import operators
+from cuda_device.passes.frame import Cell, Frame
+from cuda_device.passes.meanings import Keywords, Thing, means
+from cuda_device.types.known import constant
+from cuda_device.types.model import BOOL, NONE, Bundle, Number, Range, Static, Tuple, Vector
+
+
+def as_tuple(frame: Frame, cell: Cell) -> Cell:
+    """A list as the tuple of its items; anything else as it is."""
+    return frame.tuple(frame.fields(cell)) if means(cell.known, Thing.LIST) else cell
+
+
+def as_tuples(frame: Frame, cells: Sequence[Cell]) -> list[Cell]:
+    """Each list among the cells as a tuple."""
+    return [as_tuple(frame, cell) for cell in cells]
+
+
+def items_of(frame: Frame, cell: Cell, what: str) -> list[Cell]:
+    """The items of something whose length is known."""
+    cell = as_tuple(frame, cell)
+    match cell.known.type:
+        case Tuple():
+            return frame.fields(cell)
+        case Vector(_, size):
+            return [frame.field(cell, i) for i in range(size)]
+        case Range() | Bundle() if what != "in":
+            from cuda_device.passes import loops  # which needs tuples
+
+            return loops.items_of(frame, cell)
+    raise CompileError(f"{what} cannot take {cell.known}: its length is not known while compiling", help="use a tuple")
+
+
+def make_list(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """`[x, y, …]`."""
+    return [frame.bundle(Thing.LIST, cells)]
+
+
+def append(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """One more item in a comprehension."""
+    so_far, item = cells
+    return [frame.bundle(Thing.LIST, [*frame.fields(so_far), item])]
+
+
+def extend(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """`[*x, *y]`."""
+    so_far, more = cells
+    return [frame.bundle(Thing.LIST, [*frame.fields(so_far), *items_of(frame, more, "a * in a list or tuple")])]
+
+
+def tuple_of_list(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """The tuple that `(*x, y)` makes of a list."""
+    return as_tuples(frame, cells)
+
+
+def make_dict(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """Keywords and their values."""
+    names = op.attributes["keys"]
+    assert isinstance(names, tuple)
+    return [frame.bundle(Keywords(names), cells)]
+
+
+def make_slice(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """`start:stop:step`."""
+    return [frame.bundle(slice, [*cells, Cell(constant(None))][:3])]
+
+
+def slice_tuple(frame: Frame, owner: Cell, index: Cell) -> Cell | None:
+    """`t[1:]` of a tuple or list; None if that is not what is indexed."""
+    is_list = means(owner.known, Thing.LIST)
+    if not (is_list or isinstance(owner.known.type, Tuple)) or not means(index.known, slice):
+        return None
+    bounds = [part.known.value for part in frame.fields(index)]
+    known = [bound for bound in bounds if bound is None or isinstance(bound, int)]
+    if not index.known.constant or len(known) < len(bounds):
+        raise CompileError("a slice of a tuple has constant integers", help="index its elements in a loop")
+    if bounds[2] == 0:
+        raise CompileError("the step of a slice cannot be 0")
+    parts = frame.fields(owner)[slice(*known)]
+    return frame.bundle(Thing.LIST, parts) if is_list else frame.tuple(parts)
+
+
+def unpack_star(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """`a, *b, c = x`: what the star takes is a list."""
+    items = items_of(frame, cells[0], "unpacking")
+    before, after = int(str(op.attributes["before"])), int(str(op.attributes["after"]))
+    if len(items) < before + after:
+        raise CompileError(f"{before + after} names or more for {len(items)} values")
+    end = len(items) - after
+    return [*items[:before], frame.bundle(Thing.LIST, items[before:end]), *items[end:]]
+
+
+def contains(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """`x in y`: of strings, tuples, vectors and ranges."""
+    item, container = cells
+    inverted = bool(op.attributes["inverted"])
+    found = _contains(frame, item, as_tuple(frame, container))
+    return operators.unary(frame, Op(ops.PY_UNARY, attributes={"op": "not"}), [found]) if inverted else [found]
+
+
+def _contains(frame: Frame, item: Cell, container: Cell) -> Cell:
+    text = container.known.value
+    if isinstance(container.known.type, Static) and isinstance(text, (str, frozenset)):
+        return _contains_constant(frame, item, text)
+    if isinstance(container.known.type, Range) and isinstance(item.known.type, Number):
+        parts = [frame.field(container, i) for i in range(3)]
+        return frame.program.call(frame, standard.range_contains, [item, *parts], {})
+    result = Cell(constant(False))
+    for other in items_of(frame, container, "in"):
+        equal = _equal(frame, item, other)
+        if equal.known.constant:
+            if equal.known.value:
+                return equal
+            continue
+        if result.known.constant:
+            result = equal
+        else:
+            (result,) = operators.binary(frame, Op(ops.PY_BINARY, attributes={"op": "|"}), [result, equal])
+    return result
+
+
+def _contains_constant(frame: Frame, item: Cell, text: str | frozenset[object]) -> Cell:
+    if isinstance(text, frozenset):  # `x in {1, 2}`
+        return _contains(frame, item, frame.tuple([frame.literal(value) for value in sorted(text, key=repr)]))
+    if not isinstance(item.known.value, str):
+        raise CompileError(f"a string cannot contain {item.known}")
+    return Cell(constant(item.known.value in text))
+
+
+def _equal(frame: Frame, a: Cell, b: Cell) -> Cell:
+    kinds = [isinstance(cell.known.type, Number) for cell in (a, b)]
+    if kinds[0] != kinds[1] or NONE in (a.known.type, b.known.type):
+        return Cell(constant(a.known.type == b.known.type))
+    (result,) = operators.compare(frame, Op(ops.PY_COMPARE, attributes={"op": "=="}), [a, b])
+    assert result.known.type == BOOL
+    return result
+
+
+def is_sequence(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """Whether a sequence pattern can match: a tuple, a list, a range."""
+    known = as_tuple(frame, cells[0]).known
+    return [Cell(constant(isinstance(known.type, (Tuple, Range, Vector))))]
+
+
+_CONVERSIONS: dict[str, Callable[[object], object]] = {"": lambda value: value, "s": str, "r": repr, "a": ascii}
+
+
+def format_part(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """One part of an f-string: a constant."""
+    value = cells[0].known
+    if not value.constant or not all(cell.known.constant for cell in cells):
+        raise CompileError(
+            f"an f-string in device code is made of constants, and this is {value}",
+            help="store numbers in an array and format them on the host",
+        )
+    convert = _CONVERSIONS[str(op.attributes["conversion"])]
+    try:
+        text = format(convert(value.python), *(str(cell.known.value) for cell in cells[1:]))
+    except (TypeError, ValueError) as error:
+        raise CompileError(f"the f-string cannot format {value}: {error}") from None
+    return [Cell(constant(text))]
+
+
+def make_string(_: Frame, __: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """An f-string."""
+    return [Cell(constant("".join(str(cell.known.value) for cell in cells)))]

@@ -1,0 +1,286 @@
+"""Rules of type inference for arrays made of arrays: slices, rows, `.T`, `view`, `reshape`, `astype`, and assignment to them.
+
+A view shares its array's memory: `window` says where it begins, how long its axes are and how far apart in bytes.
+
+    x[2:n:3]   →   (first, count) = prelude.slice_bounds(2, n, 3, len(x))
+                   window x, first * stride, (count,), (3 * stride,)
+
+What can be computed is computed by Python's own rules, as if the user had written it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from cuda_device.device import prelude
+from cuda_device.errors import CompileError
+from cuda_device.ir import ops
+from cuda_device.ir.model import Op
+from cuda_device.passes.frame import Cell, Frame
+from cuda_device.passes.operators import binary
+from cuda_device.types.dtypes import element_of
+from cuda_device.types.known import constant, of_type
+from cuda_device.types.layout import size_of
+from cuda_device.types.model import BOOL, INDEX, INT, NONE, Array, Bundle, Layout, Number, Static, Tuple, Type
+
+METHODS = ("view", "reshape", "astype")
+
+
+def arithmetic(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
+    """`a + b` and the like, as the user's own arithmetic."""
+    (result,) = binary(frame, Op(ops.PY_BINARY, attributes={"op": sign}), (a, b))
+    return result
+
+
+def extents(frame: Frame, cell: Cell) -> list[Cell]:
+    """The length of each axis."""
+    assert isinstance(cell.known.type, Array) and cell.value is not None
+    index = of_type(INDEX, nonneg=True)
+    return [frame.emit(ops.EXTENT, index, cell.value, axis=i) for i in range(cell.known.type.ndim)]
+
+
+def strides(frame: Frame, cell: Cell) -> list[Cell]:
+    """The step of each axis in bytes."""
+    assert isinstance(cell.known.type, Array) and cell.value is not None
+    return [frame.emit(ops.STRIDE, of_type(INDEX), cell.value, axis=i) for i in range(cell.known.type.ndim)]
+
+
+def window(frame: Frame, cell: Cell, type: Array, offset: Cell, shape: Sequence[Cell], steps: Sequence[Cell]) -> Cell:
+    """An array of `type` in the memory of another, `offset` bytes behind its beginning."""
+    assert cell.value is not None
+    parts = [offset, *shape, *(steps if type.layout is Layout.STRIDED else ())]
+    return frame.emit(ops.WINDOW, of_type(type), cell.value, *(frame.materialise(part, INDEX) for part in parts))
+
+
+def is_partial(array: Array, parts: Sequence[Cell]) -> bool:
+    """Whether indices select an array and not one element."""
+    return len(parts) != array.ndim or any(not isinstance(part.known.type, Number) for part in parts)
+
+
+def select(frame: Frame, owner: Cell, array: Array, parts: Sequence[Cell]) -> Cell:
+    """`x[i]`, `x[a:b, ..., None]`: an array with the axes that are left."""
+    parts = _without_ellipsis(array, parts)
+    lengths, steps = extents(frame, owner), strides(frame, owner)
+    offset, shape, jumps = Cell(constant(0)), list[Cell](), list[Cell]()
+    axis = 0
+    for part in parts:
+        if part.known.type == NONE:
+            shape.append(Cell(constant(1)))
+            jumps.append(Cell(constant(0)))
+            continue
+        first, count, step = _select_axis(frame, part, lengths[axis])
+        offset = arithmetic(frame, "+", offset, arithmetic(frame, "*", first, steps[axis]))
+        if count is not None:
+            shape.append(count)
+            jumps.append(arithmetic(frame, "*", step, steps[axis]))
+        axis += 1
+    shape, jumps = shape + lengths[axis:], jumps + steps[axis:]
+    layout = Layout.C if array.layout is Layout.C and _keeps_rows(parts) else Layout.STRIDED
+    type = Array(array.dtype, len(shape), layout, array.readonly, array.space)
+    return window(frame, owner, type, offset, shape, jumps)
+
+
+def _without_ellipsis(array: Array, parts: Sequence[Cell]) -> list[Cell]:
+    """The indices with `...` written out as full slices."""
+    dots = [i for i, part in enumerate(parts) if part.known.value is Ellipsis]
+    real = sum(part.known.type != NONE for part in parts) - len(dots)
+    if len(dots) > 1:
+        raise CompileError("an index has one ... at most")
+    if real > array.ndim:
+        few = f"{array.ndim} ax{'i' if array.ndim == 1 else 'e'}s"
+        raise CompileError(f"{array} has {few}, but there are {real} indices")
+    if not dots:
+        return list(parts)
+    full = [Cell(constant(None))] * 3
+    middle = [_Full(full) for _ in range(array.ndim - real)]
+    return [*parts[: dots[0]], *middle, *parts[dots[0] + 1 :]]
+
+
+class _Full(Cell):
+    """The slice `:`."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: list[Cell]) -> None:
+        super().__init__(constant(slice(None)))
+        self.parts = parts
+
+
+def _select_axis(frame: Frame, part: Cell, length: Cell) -> tuple[Cell, Cell | None, Cell]:
+    """Where an index begins on its axis, how many it selects (None: it is an integer), and its step."""
+    pieces = slice_parts(frame, part)
+    if pieces is None:
+        type = part.known.type
+        if not isinstance(type, Number) or not (type.is_integer or type == BOOL):
+            raise CompileError(f"an index is an integer or a slice, not {part.known}")
+        place = frame.program.call(frame, prelude.place, [part, length], {})
+        return place, None, Cell(constant(1))
+    for piece in pieces:
+        type = piece.known.type
+        if type != NONE and not (isinstance(type, Number) and (type.is_integer or type == BOOL)):
+            raise CompileError(f"the bounds and the step of a slice are integers, not {piece.known}")
+    start, stop, step = pieces
+    if step.known.constant and step.known.value == 0:
+        raise CompileError("the step of a slice cannot be 0")
+    if step.known.value is None:
+        step = Cell(constant(1))
+    if all(piece.known.value is None for piece in (start, stop)) and step.known.value == 1:
+        return Cell(constant(0)), length, step
+    bounds = frame.program.call(frame, prelude.slice_bounds, [start, stop, step, length], {})
+    return frame.field(bounds, 0), frame.field(bounds, 1), step
+
+
+def slice_parts(frame: Frame, cell: Cell) -> list[Cell] | None:
+    """Start, stop and step of a slice; None if it is none."""
+    if isinstance(cell, _Full):
+        return cell.parts
+    known = cell.known
+    if isinstance(known.type, Static) and isinstance(known.value, slice):
+        return [frame.literal(part) for part in (known.value.start, known.value.stop, known.value.step)]
+    if isinstance(known.type, Bundle) and known.value is slice:
+        return (frame.fields(cell) + [Cell(constant(None))])[:3]
+    return None
+
+
+def _keeps_rows(parts: Sequence[Cell]) -> bool:
+    """Whether a C-contiguous array stays so: integers, then perhaps one slice with the step 1, then whole axes."""
+    kinds = [part for part in parts if not isinstance(part.known.type, Number)]
+    leading = list(parts[: len(parts) - len(kinds)])
+    if any(not isinstance(part.known.type, Number) for part in leading):
+        return False
+    return all(isinstance(part, _Full) for part in kinds[1:]) and (not kinds or _has_unit_step(kinds[0]))
+
+
+def _has_unit_step(part: Cell) -> bool:
+    if isinstance(part, _Full):
+        return True
+    known = part.known
+    if isinstance(known.type, Static) and isinstance(known.value, slice):
+        return known.value.step in (None, 1)
+    if isinstance(known.type, Bundle) and known.value is slice:
+        return len(known.items) < 3 or known.items[2].value in (None, 1)
+    return False
+
+
+def transpose(frame: Frame, owner: Cell, array: Array) -> Cell:
+    """`x.T`: the axes in the other order."""
+    layout = {Layout.C: Layout.F, Layout.F: Layout.C}.get(array.layout, Layout.STRIDED)
+    type = Array(array.dtype, array.ndim, layout if array.ndim > 1 else array.layout, array.readonly, array.space)
+    shape, steps = extents(frame, owner)[::-1], strides(frame, owner)[::-1]
+    return window(frame, owner, type, Cell(constant(0)), shape, steps)
+
+
+def call_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """`x.view(…)`, `x.reshape(…)` or `x.astype(…, copy=False)`."""
+    array = owner.known.type
+    assert isinstance(array, Array)
+    if name == "reshape":
+        return _reshape(frame, owner, array, positional, named)
+    dtype = _dtype_argument(name, positional, named)
+    if name == "astype":
+        return _astype(owner, array, dtype, named)
+    return _view(frame, owner, array, dtype)
+
+
+def _dtype_argument(name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Type:
+    given = [*positional, *(cell for key, cell in named.items() if key == "dtype")]
+    if len(given) != 1 or any(key not in ("dtype", "copy") for key in named):
+        raise CompileError(
+            f"{name} takes a dtype", help="write " + ("x.view(T)" if name == "view" else "x.astype(T, copy=False)")
+        )
+    if not given[0].known.constant:
+        raise CompileError(f"the dtype of {name} must be a constant expression")
+    try:
+        return element_of(given[0].known.value)
+    except TypeError as error:
+        raise CompileError(f"dtype: {error}") from None
+
+
+def _astype(owner: Cell, array: Array, dtype: Type, named: Mapping[str, Cell]) -> Cell:
+    copy = named.get("copy")
+    if copy is None or not copy.known.constant or copy.known.value:
+        raise CompileError(
+            "astype makes a copy, for which device code has no memory", help="write x.astype(T, copy=False)"
+        )
+    if dtype != array.dtype:
+        raise CompileError(
+            f"astype of {array} to {dtype} needs a copy",
+            help="convert the elements: T(x[i]), or use view to see other types",
+        )
+    return owner
+
+
+def _view(frame: Frame, owner: Cell, array: Array, dtype: Type) -> Cell:
+    """The same memory as elements of `dtype`; the last axis takes up the difference in size."""
+    old, new = size_of(array.dtype), size_of(dtype)
+    shape, steps = extents(frame, owner), strides(frame, owner)
+    if old != new:
+        if array.ndim == 0 or array.layout is Layout.F:
+            raise CompileError(f"{array} cannot be viewed as {dtype}: its last axis is not contiguous")
+        length = arithmetic(frame, "//", arithmetic(frame, "*", shape[-1], Cell(constant(old))), Cell(constant(new)))
+        shape = [*shape[:-1], length]
+        steps = [*steps[:-1], Cell(constant(new))]
+    type = Array(dtype, array.ndim, array.layout, array.readonly, array.space)
+    return window(frame, owner, type, Cell(constant(0)), shape, steps)
+
+
+def _reshape(frame: Frame, owner: Cell, array: Array, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """The same elements in another shape; one length may be -1."""
+    if named or not positional:
+        raise CompileError("reshape takes the new shape", help="write x.reshape(n, m) or x.reshape((n, m))")
+    first = positional[0]
+    shape = frame.fields(first) if isinstance(first.known.type, Tuple) else list(positional)
+    if array.layout is Layout.STRIDED and array.ndim > 1:
+        raise CompileError(f"{array} cannot be reshaped without a copy", help="reshape an array that is contiguous")
+    open_axes = [i for i, cell in enumerate(shape) if cell.known.constant and cell.known.value == -1]
+    if len(open_axes) > 1:
+        raise CompileError("one length of a shape may be -1, not more")
+    for cell in shape:
+        if not isinstance(cell.known.type, Number) or not cell.known.type.is_integer:
+            raise CompileError(f"the lengths of a shape are integers, not {cell.known}")
+    lengths = [frame_index(frame, cell) for cell in shape]
+    if open_axes:
+        total = product(frame, extents(frame, owner))
+        rest = product(frame, [length for i, length in enumerate(lengths) if i != open_axes[0]])
+        lengths[open_axes[0]] = arithmetic(frame, "//", total, rest)
+    layout = Layout.C if array.layout is not Layout.F or len(lengths) == 1 else Layout.F
+    steps: list[Cell] = []
+    if array.layout is Layout.STRIDED:  # one axis with a step: so has every shape of it
+        layout = Layout.STRIDED
+        step = strides(frame, owner)[0]
+        for length in reversed(lengths):
+            steps.insert(0, step)
+            step = arithmetic(frame, "*", step, length)
+    if array.layout is Layout.F and array.ndim > 1:
+        raise CompileError(f"{array} cannot be reshaped without a copy", help="reshape its .T, which is C-contiguous")
+    type = Array(array.dtype, len(lengths), layout, array.readonly, array.space)
+    return window(frame, owner, type, Cell(constant(0)), lengths, steps)
+
+
+def frame_index(frame: Frame, cell: Cell) -> Cell:
+    """A length as an index."""
+    nonneg = cell.known.nonneg
+    if cell.known.constant and cell.known.type == INT:
+        return cell
+    return Cell(of_type(INDEX, nonneg), frame.materialise(cell, INDEX))
+
+
+def product(frame: Frame, cells: Sequence[Cell]) -> Cell:
+    """The product of lengths; 1 of none."""
+    result = Cell(constant(1))
+    for cell in cells:
+        result = arithmetic(frame, "*", result, cell)
+    return result
+
+
+def assign(frame: Frame, target: Cell, value: Cell) -> None:
+    """`x[a:b] = v`: every element of a view is set, to a value or to the elements of an array that is broadcast."""
+    source = value.known.type
+    array = target.known.type
+    assert isinstance(array, Array)
+    if isinstance(source, Array):
+        if source.ndim > array.ndim:
+            raise CompileError(f"{source} does not fit into {array}: it has more axes")
+        frame.program.call(frame, prelude.copy_elements, [target, value], {})
+    else:
+        frame.program.call(frame, prelude.set_elements, [target, value], {})

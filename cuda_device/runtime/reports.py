@@ -1,0 +1,80 @@
+"""What kernels on GPUs reported: a mailbox for each context, and who may write into it.
+
+    attach(library, places)       when a module that may report is loaded
+    check()                       raises the `KernelError` of the first report since, in the current context
+
+A mailbox is a record in the host's memory that the GPU writes, and a claim in the GPU's memory, so that one thread only
+writes (see `codegen/nvptx_report`). To look into it costs one read of the host's memory.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cuda_device.codegen.nvptx_report import RECORD, RECORD_BYTES, WORDS, Field
+from cuda_device.errors import NOWHERE
+from cuda_device.runtime import driver
+from cuda_device.runtime.report import Place, thread_report
+
+_CLAIM_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class _Mailbox:
+    """Addresses: of the claim, and of the record for the GPU. `words` is the record itself."""
+
+    claim: int
+    record: int
+    words: ctypes.Array[ctypes.c_uint32]
+
+
+_lock = threading.RLock()
+_mailboxes: dict[int, _Mailbox] = {}
+_numbers = itertools.count(1)
+# By the number of their module: kept as long as the process, as the modules are.
+_places: dict[int, Mapping[int, Place]] = {}
+
+
+def attach(library: int, places: Mapping[int, Place]) -> None:
+    """Tells a module that was loaded in the current context where to report; `places` are those in its text."""
+    with _lock:
+        mailbox = _mailbox(driver.current_context())
+        number = next(_numbers)
+        _places[number] = places
+        words = (ctypes.c_uint64 * WORDS)(mailbox.claim, mailbox.record, number)
+        driver.write_global(library, RECORD, ctypes.addressof(words), ctypes.sizeof(words))
+
+
+def _mailbox(context: int) -> _Mailbox:
+    found = _mailboxes.get(context)
+    if found is None:
+        host, record = driver.allocate_mapped(RECORD_BYTES)
+        words = (ctypes.c_uint32 * (RECORD_BYTES // 4)).from_address(host)
+        ctypes.memset(host, 0, RECORD_BYTES)
+        claim = driver.allocate_for_good(_CLAIM_BYTES)
+        found = _mailboxes[context] = _Mailbox(claim, record, words)
+    return found
+
+
+def check() -> None:
+    """Raises what a kernel reported in the current context, once. The context is as good as before."""
+    mailbox = _mailboxes.get(driver.current_context()) if _mailboxes else None
+    if mailbox is None or not mailbox.words[Field.STATUS]:
+        return
+    with _lock:
+        if not mailbox.words[Field.STATUS]:
+            return
+        # Other threads of the launch may still report: only when all have ended is the mailbox free again.
+        driver.synchronize_context()
+        words = list(mailbox.words)
+        ctypes.memset(ctypes.addressof(mailbox.words), 0, RECORD_BYTES)
+        driver.fill_zero(mailbox.claim, _CLAIM_BYTES, driver.LEGACY_STREAM)
+        driver.synchronize_stream(driver.LEGACY_STREAM)
+    place = _places.get(words[Field.MODULE], {}).get(words[Field.PLACE], Place(NOWHERE))
+    block = words[Field.BLOCK_X], words[Field.BLOCK_Y], words[Field.BLOCK_Z]
+    thread = words[Field.THREAD_X], words[Field.THREAD_Y], words[Field.THREAD_Z]
+    raise thread_report(place, block, thread, (0, 0))

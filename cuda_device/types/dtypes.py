@@ -1,0 +1,100 @@
+"""NumPy dtypes of every type, and back: `numpy_dtype(T)` has CUDA C++'s layout to the byte.
+
+    numpy_dtype(float32x2)   dtype({'names': ['x', 'y'], 'formats': ['<f4', '<f4'], 'offsets': [0, 4], 'itemsize': 8})
+
+A dtype that we made remembers its type, so arrays of it are arrays of that type. Any other structured dtype is an anonymous
+struct with the same fields, if C++ would lay it out alike.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cuda_device.types import host
+from cuda_device.types.layout import align_of, placement, size_of
+from cuda_device.types.model import Field, NoneType, Number, Struct, Tuple, Type, Vector
+from cuda_device.types.structs import type_of_hint
+
+_KEY = "cuda_device"
+ANONYMOUS = "anonymous"
+
+
+def numpy_dtype(T: Any) -> np.dtype[Any]:  # noqa: N803
+    """The NumPy dtype with exactly the CUDA C++ layout of a number, vector (fields x, y, z, w), struct or tuple type (`_0`, …).
+
+    Raises `TypeError` for what is no such type.
+    """
+    return dtype_of_type(type_of_hint(T))
+
+
+def sizeof(T: Any) -> int:  # noqa: N803
+    """The bytes that a value of `T` takes in memory, as C++'s `sizeof`."""
+    return size_of(type_of_hint(T))
+
+
+def alignof(T: Any) -> int:  # noqa: N803
+    """The alignment of `T` in bytes, as C++'s `alignof`."""
+    return align_of(type_of_hint(T))
+
+
+def dtype_of_type(type: Type) -> np.dtype[Any]:
+    """The dtype of an array whose elements are `type`. Raises `TypeError` for what cannot be an element."""
+    match type:
+        case Number():
+            return host.dtype_of_element(type)
+        case Vector(dtype, size):
+            names, parts = list("xyzw"[:size]), [dtype_of_type(dtype)] * size
+        case Tuple(elements):
+            names, parts = [f"_{i}" for i in range(len(elements))], [dtype_of_type(element) for element in elements]
+        case Struct(_, fields):
+            names, parts = [field.name for field in fields], [dtype_of_type(field.type) for field in fields]
+        case NoneType():
+            return np.dtype(np.uint64)
+        case _:
+            raise TypeError(f"{type} is no element of an array")
+    place = placement(type)
+    description = {"names": names, "formats": parts, "offsets": list(place.offsets), "itemsize": place.size}
+    return np.dtype(description, metadata={_KEY: type})  # type: ignore[call-overload,no-any-return]
+
+
+def element_of_dtype(dtype: np.dtype[Any]) -> Type:
+    """The element type of an array of `dtype`. Raises `TypeError` for a dtype that device code does not have."""
+    if dtype.fields is None:
+        return host.element_of_dtype(dtype)
+    metadata: Any = dtype.metadata or {}
+    known = metadata.get(_KEY)
+    if isinstance(known, (Struct, Vector, Tuple)):
+        return known
+    members = [(name, element_of_dtype(dtype.fields[name][0])) for name in dtype.names or ()]
+    struct = Struct(ANONYMOUS, tuple(Field(name, type) for name, type in members))
+    place = placement(struct)
+    offsets = tuple(dtype.fields[name][1] for name in dtype.names or ())
+    if (place.offsets, place.size) != (offsets, dtype.itemsize):
+        raise TypeError(f"the fields of dtype {dtype} do not lie as in C++: make it with align=True, or use @struct")
+    return struct
+
+
+def dtype_of(spelling: Any) -> np.dtype[Any]:
+    """The dtype that a user means: of a type (`float32`, `float32x4`, a struct, `int`), a NumPy dtype, or a dtype's name.
+
+    Raises `TypeError` for a type that device code does not have.
+    """
+    if isinstance(spelling, np.dtype) and spelling.fields is not None:
+        element_of_dtype(spelling)
+        return spelling
+    return dtype_of_type(element_of(spelling))
+
+
+def element_of(spelling: Any) -> Type:
+    """The element type that a user means: a type hint, a dtype, or a dtype's name. Raises `TypeError` for anything else."""
+    if isinstance(spelling, np.dtype):
+        return element_of_dtype(spelling)
+    try:
+        type = type_of_hint(spelling) if spelling is not None else None
+    except TypeError:
+        type = None
+    if isinstance(type, (Vector, Struct, Tuple)):
+        return type
+    return element_of_dtype(host.dtype_of(spelling))

@@ -1,0 +1,240 @@
+"""`@struct`: classes whose values live on the host and in device code: 'User-Defined Types' of the specification.
+
+    @device.struct
+    class point:
+        x: device.float32
+        y: device.float32 = 0.0
+
+        @device.func
+        def scaled(self, k):
+            return point(self.x * k, self.y * k)
+
+Structs are immutable values: `replace(p, x=1)` gives a new one. Their layout is CUDA C++'s.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar, overload
+
+import numpy as np
+
+from cuda_device.types.host import number_of
+from cuda_device.types.model import NONE, Field, Kind, Number, Struct, Tuple, Type, Vector
+from cuda_device.types.vectors import VectorValue
+
+C = TypeVar("C", bound=type)
+MODEL = "__cuda_device_struct__"
+
+
+class Aligned:
+    """What `align(T, n)` makes of a type that is no class of ours: a type hint for a member."""
+
+    def __init__(self, type: Any, align: int) -> None:
+        self.type, self.align = type, align
+
+    def __repr__(self) -> str:
+        return f"align({getattr(self.type, '__name__', self.type)}, {self.align})"
+
+
+def align(t: Any, n: int) -> Any:
+    """A type that is like `t` and aligned to at least `n` bytes, a power of two, as a member or argument.
+
+    Of a struct it also changes the size. Raises `TypeError` for what is no heterogeneous type, `ValueError` for a bad `n`.
+    """
+    _check_alignment(n)
+    model = type_of_hint(t)
+    if isinstance(model, Struct) and model.host is not None:
+        return _make(model.host.underlying, max(n, model.align))
+    return Aligned(t, n)
+
+
+def _check_alignment(n: Any) -> None:
+    if not isinstance(n, int) or isinstance(n, bool) or n < 1 or n & (n - 1):
+        raise ValueError(f"an alignment is a power of two, not {n!r}")
+
+
+def type_of_hint(hint: Any) -> Type:
+    """The model type that a type hint names. Raises `TypeError` for one that device code does not have."""
+    if isinstance(hint, Aligned):
+        return type_of_hint(hint.type)
+    if isinstance(hint, Type):
+        return hint
+    if hint is None or hint is type(None):
+        return NONE
+    if getattr(hint, "__origin__", None) is tuple:
+        arguments = () if hint.__args__ == ((),) else hint.__args__
+        return Tuple(tuple(map(type_of_hint, arguments)))
+    if isinstance(hint, type):
+        model = hint.__dict__.get(MODEL)
+        if isinstance(model, Struct):
+            return model
+        if issubclass(hint, VectorValue):
+            return hint.model
+        return number_of(hint)
+    raise TypeError(f"{hint!r} is not a type of device code")
+
+
+@overload
+def struct(cls: C, /) -> C: ...
+@overload
+def struct(*, align: int) -> Callable[[C], C]: ...
+def struct(cls: Any = None, /, *, align: int = 0) -> Any:
+    """Makes a class a heterogeneous struct; `align` is its least alignment in bytes.
+
+    Each attribute has a type hint: a number, vector, struct, tuple or `align(…)` of one; defaults are class attributes. The
+    result has `underlying`, the decorated class. Raises `TypeError` for anything else. Specification: 'User-Defined Types'.
+    """
+    if align:
+        _check_alignment(align)
+    if cls is not None and not isinstance(cls, type):
+        raise TypeError(f"@struct decorates a class, not {cls!r}")
+    return _make(cls, align) if cls is not None else lambda target: _make(target, align)
+
+
+def _make(cls: Any, alignment: int) -> Any:
+    hints = _hints(cls)
+    if any(hasattr(base, "__annotations__") for base in cls.__bases__ if base is not object):
+        raise TypeError(f"{cls.__name__}: a struct inherits from nothing")
+    fields = tuple(_field(cls, name, hint) for name, hint in hints.items())
+    body = {
+        k: v for k, v in vars(cls).items() if k not in hints and k not in ("__dict__", "__weakref__", "__annotations__")
+    }
+    body |= {
+        "__slots__": tuple(hints),
+        "__init__": _initialise,
+        "__setattr__": _refuse,
+        "__delattr__": _refuse,
+        "__repr__": body.get("__repr__", _represent),
+        "__reduce__": _reduce,
+        "underlying": cls,
+        "_defaults": {name: vars(cls)[name] for name in hints if name in vars(cls)},
+    }
+    if "__eq__" not in vars(cls):
+        body |= {"__eq__": _equal, "__hash__": _hash}
+    made = type(cls.__name__, (), body)
+    setattr(made, MODEL, Struct(cls.__name__, fields, alignment, made))
+    return made
+
+
+def _hints(cls: Any) -> dict[str, Any]:
+    """The type hints in their order, those that are text evaluated where the class was written."""
+    namespace = {**vars(sys.modules.get(cls.__module__, sys)), cls.__name__: cls}
+    hints = {}
+    for name, hint in getattr(cls, "__annotations__", {}).items():
+        hints[name] = eval(hint, namespace) if isinstance(hint, str) else hint
+    return hints
+
+
+def _field(cls: Any, name: str, hint: Any) -> Field:
+    try:
+        return Field(name, type_of_hint(hint), hint.align if isinstance(hint, Aligned) else 0)
+    except TypeError as error:
+        raise TypeError(f"{cls.__name__}.{name}: {error}") from None
+
+
+def _initialise(self: Any, *args: Any, **kwargs: Any) -> None:
+    model = model_of(type(self))
+    names = [field.name for field in model.fields]
+    if len(args) > len(names):
+        raise TypeError(f"{model.name} has {len(names)} members, not {len(args)}")
+    values = dict(zip(names, args, strict=False))
+    for name, value in kwargs.items():
+        if name not in names or name in values:
+            raise TypeError(
+                f"{model.name} " + (f"got two values for {name!r}" if name in values else f"has no member {name!r}")
+            )
+        values[name] = value
+    values = {**type(self)._defaults, **values}
+    for field in model.fields:
+        if field.name not in values:
+            raise TypeError(f"{model.name} lacks a value for {field.name!r}")
+        object.__setattr__(self, field.name, convert(values[field.name], field.type, f"{model.name}.{field.name}"))
+
+
+def convert(value: Any, wanted: Type, what: str) -> Any:
+    """A member's value: builtin numbers of its kind or a lower one become its type, anything else has to have it."""
+    if isinstance(wanted, Number):
+        return _convert_number(value, wanted, what)
+    if isinstance(wanted, Tuple):
+        if not isinstance(value, tuple) or len(value) != len(wanted.elements):
+            raise TypeError(f"{what} is a tuple of {len(wanted.elements)}, not {value!r}")
+        return tuple(convert(v, t, f"{what}[{i}]") for i, (v, t) in enumerate(zip(value, wanted.elements, strict=True)))
+    if wanted == NONE and value is None:
+        return None
+    if isinstance(wanted, Vector) and isinstance(value, VectorValue) and value.model == wanted:
+        return value
+    if isinstance(wanted, Struct) and type(value).__dict__.get(MODEL) == wanted:
+        return value
+    raise TypeError(f"{what} is a {wanted.name if isinstance(wanted, Struct) else wanted}, not {value!r}")
+
+
+def _convert_number(value: Any, wanted: Number, what: str) -> Any:
+    from cuda_device.types.host import host_type_of
+
+    host = host_type_of(wanted)
+    if type(value) is host:
+        return value
+    if isinstance(value, np.generic) or not isinstance(value, (bool, int, float, complex)):
+        raise TypeError(f"{what} is a {wanted}, not {value!r}: write {wanted}(…)")
+    kind = number_of(type(value)).kind
+    if kind > wanted.kind and not (kind is Kind.INT and wanted.kind is Kind.UINT):
+        raise TypeError(f"{what} is a {wanted}, not {value!r}: write {wanted}(…)")
+    return host(value)
+
+
+def _refuse(self: Any, name: str, *_: Any) -> None:
+    raise TypeError(f"structs are immutable: write replace(…, {name}=…), which gives a new {type(self).__name__}")
+
+
+def _values(self: Any) -> tuple[Any, ...]:
+    return tuple(getattr(self, field.name) for field in model_of(type(self)).fields)
+
+
+def _represent(self: Any) -> str:
+    model = model_of(type(self))
+    members = (f"{field.name}={value}" for field, value in zip(model.fields, _values(self), strict=True))
+    return f"{model.name}({', '.join(members)})"
+
+
+def _equal(self: Any, other: Any) -> Any:
+    return _values(self) == _values(other) if type(other) is type(self) else NotImplemented
+
+
+def _hash(self: Any) -> int:
+    return hash((type(self), _values(self)))
+
+
+def _reduce(self: Any) -> tuple[Any, ...]:
+    return type(self), _values(self)
+
+
+def is_struct(cls: type[Any]) -> bool:
+    """Whether `struct` has made the class."""
+    return MODEL in vars(cls)
+
+
+def model_of(cls: Any) -> Struct:
+    """The model type of a class that `struct` has made."""
+    model: Struct = vars(cls)[MODEL]
+    return model
+
+
+def replace(s: Any, /, **changes: Any) -> Any:
+    """A struct or vector with some members changed; on the host and in device code.
+
+    Raises `TypeError` for a member that it does not have.
+    """
+    if isinstance(s, VectorValue):
+        names = "xyzw"[: len(s)]
+        values = dict(zip(names, s, strict=True))
+    elif MODEL in vars(type(s)):
+        names = [field.name for field in model_of(type(s)).fields]  # type: ignore[assignment]
+        values = {name: getattr(s, name) for name in names}
+    else:
+        raise TypeError(f"replace takes a struct or a vector, not {s!r}")
+    for name in changes:
+        if name not in values:
+            raise TypeError(f"{type(s).__name__} has no member {name!r}")
+    return type(s)(*({**values, **changes}[name] for name in names))

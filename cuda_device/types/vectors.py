@@ -1,0 +1,182 @@
+"""The vector types of the specification on the host: `float32x4(1, 2, 3, 4)`, immutable, with elementwise arithmetic.
+
+    v = float32x4(1, 2, 3, 4)
+    v.x, v[3], len(v), tuple(v), v * 2, v + v
+
+`FAMILIES` makes them all: one class for each dtype and size. In device code they are `types.model.Vector`.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
+
+import ml_dtypes
+import numpy as np
+
+from cuda_device.types.host import number_of
+from cuda_device.types.model import Vector
+
+AXES = "xyzw"
+
+
+class VectorValue:
+    """The base of the host's vector classes. Specification: 'Vectors'."""
+
+    __slots__ = ("_items",)
+    dtype: ClassVar[Any]
+    size: ClassVar[Any]
+    model: ClassVar[Vector]
+    _items: tuple[Any, ...]
+
+    def __init__(self, *args: Any) -> None:
+        if len(args) != self.model.size:
+            raise TypeError(f"{type(self).__name__} has {self.model.size} elements, not {len(args)}")
+        object.__setattr__(self, "_items", tuple(map(self.dtype, args)))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise TypeError(f"vectors are immutable: write v = replace(v, {name}=…)")
+
+    def __delattr__(self, name: str) -> None:
+        raise TypeError("vectors are immutable")
+
+    def __getattribute__(self, name: str) -> Any:
+        # The method gives a new vector; the statement `v[i] = a` looks the method up in the class, and is refused there.
+        if name == "__setitem__":
+            return object.__getattribute__(self, "_with_item")
+        return object.__getattribute__(self, name)
+
+    def __setitem__(self, i: int, value: Any) -> None:
+        raise TypeError(f"vectors are immutable: write v = v.__setitem__({i!r}, …), which gives a new one")
+
+    def _with_item(self, i: int, value: Any) -> Any:
+        items = list(self._items)
+        items[self._position(i)] = value
+        return type(self)(*items)
+
+    def _position(self, i: int) -> int:
+        place = operator.index(i)
+        if not -len(self._items) <= place < len(self._items):
+            raise IndexError(f"{type(self).__name__} has no element {i}")
+        return place % len(self._items)
+
+    def __getitem__(self, i: int) -> Any:
+        return self._items[self._position(i)]
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._items)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, VectorValue) or len(other) != len(self):
+            return NotImplemented
+        return all(bool(a == b) for a, b in zip(self, other, strict=True))
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._items))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(str(item) for item in self._items)})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self._items
+
+
+def _elementwise(function: Callable[[Any, Any], Any], swapped: bool) -> Callable[[VectorValue, Any], Any]:
+    def operate(self: VectorValue, other: Any) -> Any:
+        if isinstance(other, VectorValue):
+            if len(other) != len(self):
+                return NotImplemented
+            others = tuple(other)
+        elif isinstance(other, (bool, int, float, complex, np.generic)):
+            others = (other,) * len(self)
+        else:
+            return NotImplemented
+        pairs = zip(others, self, strict=True) if swapped else zip(self, others, strict=True)
+        return _vector_of([function(a, b) for a, b in pairs])
+
+    return operate
+
+
+def _unary(function: Callable[[Any], Any]) -> Callable[[VectorValue], Any]:
+    return lambda self: _vector_of([function(item) for item in self])
+
+
+def _vector_of(items: list[Any]) -> Any:
+    """The vector of NumPy scalars of one type."""
+    kind = type(items[0])
+    if (kind, len(items)) not in _BY_DTYPE:
+        raise TypeError(f"there is no vector of {kind.__name__}")
+    return _BY_DTYPE[kind, len(items)](*items)
+
+
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and_", "or_", "xor", "lshift", "rshift"):
+    _function = getattr(operator, _name)
+    _plain = _name.rstrip("_")
+    setattr(VectorValue, f"__{_plain}__", _elementwise(_function, swapped=False))
+    setattr(VectorValue, f"__r{_plain}__", _elementwise(_function, swapped=True))
+for _name in ("neg", "pos", "invert", "abs"):
+    setattr(VectorValue, f"__{_name}__", _unary(getattr(operator, _name)))
+
+
+def _axis(index: int) -> property:
+    return property(lambda self: self._items[index], doc=f"Element {index}.")
+
+
+def _make(scalar: Any, model: Vector) -> type[VectorValue]:
+    """The class of one dtype and size."""
+    name = f"{scalar.__name__}x{model.size}"
+    body: dict[str, Any] = {
+        "__slots__": (),
+        "__doc__": f"{model.size} {scalar.__name__} in a row, immutable. Specification: 'Vectors'.",
+        "__module__": "cuda_device",
+        "dtype": scalar,
+        "size": np.int32(model.size),
+        "model": model,
+        **{AXES[i]: _axis(i) for i in range(model.size)},
+    }
+    return type(name, (VectorValue,), body)
+
+
+def _family(scalar: Any) -> tuple[type[VectorValue], type[VectorValue], type[VectorValue], type[VectorValue]]:
+    """The vectors of 1, 2, 3 and 4 of a number."""
+    one, two, three, four = (_make(scalar, Vector(number_of(scalar), size)) for size in (1, 2, 3, 4))
+    return one, two, three, four
+
+
+int8x1, int8x2, int8x3, int8x4 = _family(np.int8)
+int16x1, int16x2, int16x3, int16x4 = _family(np.int16)
+int32x1, int32x2, int32x3, int32x4 = _family(np.int32)
+int64x1, int64x2, int64x3, int64x4 = _family(np.int64)
+uint8x1, uint8x2, uint8x3, uint8x4 = _family(np.uint8)
+uint16x1, uint16x2, uint16x3, uint16x4 = _family(np.uint16)
+uint32x1, uint32x2, uint32x3, uint32x4 = _family(np.uint32)
+uint64x1, uint64x2, uint64x3, uint64x4 = _family(np.uint64)
+bfloat16x1, bfloat16x2, bfloat16x3, bfloat16x4 = _family(ml_dtypes.bfloat16)
+float16x1, float16x2, float16x3, float16x4 = _family(np.float16)
+float32x1, float32x2, float32x3, float32x4 = _family(np.float32)
+float64x1, float64x2, float64x3, float64x4 = _family(np.float64)
+
+FAMILIES: dict[str, type[VectorValue]] = {
+    name: cls for name, cls in list(globals().items()) if isinstance(cls, type) and cls.__base__ is VectorValue
+}
+_BY_DTYPE = {(cls.dtype, cls.model.size): cls for cls in FAMILIES.values()}
+
+
+def host_vector(model: Vector) -> type[VectorValue] | None:
+    """The host's class of a vector type, or None."""
+    return next((cls for cls in FAMILIES.values() if cls.model == model), None)
+
+
+Dim3 = type(
+    "Dim3",
+    (uint32x3,),
+    {
+        "__slots__": (),
+        "__module__": "cuda_device",
+        "__doc__": "The shape of a level of the thread hierarchy, and a place in it. Specification: 'Thread Positioning'.",
+    },
+)

@@ -1,0 +1,663 @@
+"""Programs that cannot be compiled, one mistake each: what is wrong, and how people write it.
+
+`PROGRAMS` maps a name to (argument types, source). The source defines the kernel `k`; `device`, `math` and `np` are there.
+Types are separated by semicolons: `float32[1]` is an array of one axis, `const 3` a constant expression.
+"""
+
+from __future__ import annotations
+
+PROGRAMS: dict[str, tuple[str, str]] = {}
+
+
+def program(name: str, types: str, source: str) -> None:
+    """Adds a program."""
+    assert name not in PROGRAMS, name
+    PROGRAMS[name] = types, source.lstrip("\n")
+
+
+def statement(name: str, body: str, types: str = "float32[1]; int") -> None:
+    """Adds a kernel of x and n with this body."""
+    lines = "".join(f"    {line}\n" for line in body.strip("\n").splitlines())
+    program(name, types, f"@device.kernel\ndef k(x, n):\n{lines}")
+
+
+# Names and variables
+
+statement("unknown_name", "x[0] = weight * n")
+statement("unknown_module", "x[0] = torch.sqrt(x[0])")
+statement("unknown_attribute_of_module", "x[0] = math.sqroot(x[0])")
+statement("unknown_device_name", "x[device.thread_index.x] = 0")
+statement("variable_before_assignment", "x[0] = total\ntotal = 0")
+statement("variable_on_no_way", "if n > 0:\n    pass\nelse:\n    del n\n    x[0] = n")
+statement("variable_after_del", "value = x[0]\ndel value\nx[1] = value")
+statement("augmented_before_assignment", "for i in range(n):\n    total += x[i]\nx[0] = total")
+statement("conflict_of_number_and_array", "if n > 0:\n    value = 1\nelse:\n    value = x\nx[0] = value")
+statement("conflict_of_tuples", "pair = (0, 0)\nif n > 0:\n    pair = (1, 2, 3)\nx[0] = pair[0]")
+statement("conflict_of_none_and_number", "best = None\nfor i in range(n):\n    best = x[i]\nx[0] = best")
+statement("conflict_of_signs", "if n > 0:\n    i = device.uint64(n)\nelse:\n    i = device.int64(n)\nx[i] = 0")
+statement("conflict_of_functions", "f = math.sin if n > 0 else math.cos\nx[0] = f(x[0])")
+statement(
+    "conflict_of_constant_and_small_type", "value = 300\nif n > 0:\n    value = x[0]\nx[1] = value", "uint8[1]; int"
+)
+statement("conflict_in_ternary", "x[0] = (1 if n > 0 else None) + 2")
+statement(
+    "growing_tuple",
+    "items = ()\nfor i in range(n):\n    items = (*items, i) if False else items + (i,)\nx[0] = len(items)",
+)
+program(
+    "closure_without_value",
+    "float32[1]",
+    """
+def make():
+    @device.kernel
+    def k(x):
+        x[0] = factor
+
+    return k
+    factor = 2
+
+
+k = make()
+""",
+)
+
+# Statements and expressions that device code has not
+
+statement("try_except", "try:\n    x[0] = 1 / n\nexcept ZeroDivisionError:\n    x[0] = 0")
+statement("try_finally", "try:\n    x[0] = 1\nfinally:\n    x[1] = 1")
+statement("with_statement", "with x:\n    x[0] = 1")
+statement("import_statement", "import math\nx[0] = math.pi")
+statement("import_from", "from math import pi\nx[0] = pi")
+statement("dict_display", 'weights = {"a": 1, "b": 2}\nx[0] = weights["a"]')
+statement("dict_of_variables", "table = {n: 1}\nx[0] = table[n]")
+statement("set_display", "allowed = {1, n}\nx[0] = n in allowed")
+statement("dict_comprehension", "table = {i: i for i in range(3)}\nx[0] = 1")
+statement("delete_item", "del x[0]")
+statement("delete_attribute", "del x.shape")
+statement("global_assignment", "global counter\ncounter = 1")
+statement("class_statement", "class Point:\n    pass\nx[0] = 1")
+statement("attribute_of_array", "x.offset = 1")
+statement("matrix_product", "x[0] = x @ x")
+statement("match_mapping", 'match n:\n    case {"a": 1}:\n        x[0] = 1')
+statement("match_class", "match n:\n    case int(value):\n        x[0] = value")
+statement("walrus_of_list_method", "(items := [1, 2]).append(n)\nx[0] = items[0]")
+statement("string_method", 'x[0] = len("abc".upper())')
+statement("bytes_constant", 'x[0] = b"abc"')
+program("generator", "float32[1]", "@device.kernel\ndef k(x):\n    yield x[0]\n")
+program("coroutine", "float32[1]", "@device.kernel\nasync def k(x):\n    x[0] = 1\n")
+program("await_in_function", "float32[1]", "async def f(x):\n    await x\n\n@device.kernel\ndef k(x):\n    f(x)\n")
+program(
+    "nonlocal_assignment",
+    "float32[1]",
+    """
+def make():
+    count = 0
+
+    @device.kernel
+    def k(x):
+        nonlocal count
+        count += 1
+        x[0] = count
+
+    return k
+
+
+k = make()
+""",
+)
+
+# Builtins and other people's functions
+
+statement("call_of_sorted", "x[0] = sorted((3, 1, n))[0]")
+statement("call_of_open", 'open("file").read()')
+statement("call_of_input", "x[0] = float(input())")
+statement("call_of_str", "x[0] = len(str(n))")
+statement("call_of_dict", "table = dict(a=1)")
+statement("call_of_numpy", "x[0] = np.interp(x[0], (0, 1), (5, 6))")
+statement("call_of_numpy_zeros", "scratch = np.zeros(3)\nx[0] = scratch[0]")
+statement("call_of_array_method", "x[0] = x.sum()")
+statement("call_of_random", "x[0] = np.random.rand()")
+statement("call_of_a_number", "x[0] = n(3)")
+statement("call_of_an_array", "x[0] = x(3)")
+statement("call_of_none", "f = None\nx[0] = f(3)")
+statement("call_of_exception", "x[0] = ValueError(3)")
+program(
+    "call_of_a_kernel",
+    "float32[1]",
+    """
+@device.kernel
+def other(x):
+    x[0] = 1
+
+
+@device.kernel
+def k(x):
+    other(x)
+""",
+)
+program("call_of_itself", "float32[1]", "@device.kernel\ndef k(x):\n    k(x)\n")
+program(
+    "call_of_a_class",
+    "float32[1]",
+    """
+class Point:
+    def __init__(self, x):
+        self.x = x
+
+
+@device.kernel
+def k(x):
+    x[0] = Point(3).x
+""",
+)
+program(
+    "call_of_an_instance",
+    "float32[1]",
+    """
+class Scale:
+    def __call__(self, x):
+        return x * 2
+
+
+scale = Scale()
+
+
+@device.kernel
+def k(x):
+    x[0] = scale(x[0])
+""",
+)
+
+# Host objects
+
+program(
+    "global_array", "float32[1]", "table = np.ones((3, 3))\n\n\n@device.kernel\ndef k(x):\n    x[0] = table[0, 0]\n"
+)
+program("global_dict", "float32[1]", "sizes = dict(a=1)\n\n\n@device.kernel\ndef k(x):\n    x[0] = sizes['a']\n")
+program("global_set", "float32[1]; int", "odd = {1, 3, 5}\n\n\n@device.kernel\ndef k(x, n):\n    x[0] = n in odd\n")
+program(
+    "global_object_in_arithmetic",
+    "float32[1]",
+    """
+class Settings:
+    scale = object()
+
+
+@device.kernel
+def k(x):
+    x[0] = x[0] * Settings.scale
+""",
+)
+program(
+    "global_string_in_arithmetic", "float32[1]", 'unit = "mm"\n\n\n@device.kernel\ndef k(x):\n    x[0] = x[0] * unit\n'
+)
+program(
+    "missing_attribute_of_object",
+    "float32[1]",
+    """
+class Settings:
+    scale = 2
+
+
+@device.kernel
+def k(x):
+    x[0] = Settings.scales
+""",
+)
+program(
+    "property_that_raises",
+    "float32[1]",
+    """
+class Settings:
+    @property
+    def scale(self):
+        raise RuntimeError("not loaded yet")
+
+
+settings = Settings()
+
+
+@device.kernel
+def k(x):
+    x[0] = settings.scale
+""",
+)
+program(
+    "comparison_of_host_arrays",
+    "float32[1]",
+    """
+a, b = np.ones(3), np.zeros(3)
+
+
+@device.kernel
+def k(x):
+    if a == b:
+        x[0] = 1
+""",
+)
+program(
+    "datetime_constant",
+    "float32[1]",
+    """
+start = np.datetime64("2020-01-01")
+
+
+@device.kernel
+def k(x):
+    x[0] = start
+""",
+)
+
+# Operators and types
+
+statement("sum_of_arrays", "y = x + x")
+statement("array_times_number", "x[0] = x * 2")
+statement("array_plus_tuple", "x[0] = x[0] + (1, 2)")
+statement("minus_array", "x[0] = -x")
+statement("not_an_integer_inverted", "x[0] = ~x[0]")
+statement("bitwise_and_of_floats", "x[0] = x[0] & 1")
+statement("shift_of_float", "x[0] = x[0] << 2")
+statement("shift_by_float", "x[0] = n << 2.5")
+statement("comparison_of_array", "if x < 1:\n    x[0] = 1")
+statement("comparison_with_none", "if x[0] < None:\n    x[0] = 1")
+statement("comparison_with_string", 'if n == "a":\n    x[0] = 1')
+statement("truth_of_array", "if x:\n    x[0] = 1")
+statement("truth_of_array_in_while", "while not x:\n    x[0] = 1")
+statement("identity_of_numbers", "x[0] = n is x[0]")
+statement("none_plus_number", "x[0] = None + n")
+statement("uint64_and_int64", "x[0] = x[1] + device.int64(n)", "uint64[1]; int")
+statement("uint64_and_int8_product", "y = x[1] * device.int8(3)", "uint64[1]; int")
+statement("min_without_common_type", "x[0] = min(x[1], device.int64(n))", "uint64[1]; int")
+statement("abs_of_array", "x[0] = abs(x)")
+statement("float_of_array", "x[0] = float(x)")
+statement("int_of_string", 'x[0] = int("3")')
+statement("sqrt_of_tuple", "x[0] = math.sqrt((4.0,))")
+statement("attribute_of_number", "x[0] = n.hex")
+statement("attribute_of_array_that_is_not_there", "x[0] = x.dtypes")
+statement("component_w_of_dim3", "x[0] = device.thread_idx.w")
+statement("component_3_of_dim3", "x[0] = device.thread_idx[3]")
+statement("dim3_into_array", "x[device.thread_idx] = 1")
+statement("call_of_dim3", "x[0] = device.thread_idx().x")
+
+# Constants
+
+statement("constant_too_large_for_uint8", "x[0] = x[0] + 300", "uint8[1]; int")
+statement("constant_stored_in_uint8", "x[0] = 256", "uint8[1]; int")
+statement("negative_constant_and_unsigned", "x[0] = x[0] * -1", "uint32[1]; int")
+statement("constant_too_large_for_int", "big = 5_000_000_000\nx[0] = n + big")
+statement("constant_too_large_for_everything", "x[0] = n + 2**70")
+statement("constant_too_large_for_int64", "x[0] = x[0] + 2**63", "int64[1]; int")
+statement("range_of_large_constant", "for i in range(5_000_000_000):\n    x[0] = i")
+statement("constructor_of_large_constant", "x[0] = device.int8(1000)")
+statement("very_long_constant", "x[0] = n + 10**400")
+statement("float_constant_as_integer", "x[0] = n << int(2.5) + device.int32(1e10)")
+
+# Indices and items
+
+statement("too_many_indices", "x[0, 1] = 1")
+statement("too_few_indices", "x[0, 0] = x[0] + 1", "float32[2]; int")
+statement("float_index", "x[1.5] = 1")
+statement("float_variable_as_index", "x[x[0]] = 1")
+statement("division_as_index", "x[n / 2] = 1")
+statement("string_index", 'x["first"] = 1')
+statement("tuple_index_out_of_range", "pair = (1, 2)\nx[0] = pair[2]")
+statement("tuple_index_of_variable", "pair = (1, 2.5)\nx[0] = pair[n]")
+statement("item_of_number", "x[0] = n[0]")
+statement("item_of_float", "x[0] = x[0][1]")
+statement("assignment_to_tuple_item", "pair = (1, 2)\npair[0] = n\nx[0] = pair[0]")
+statement("read_only_array", "x[0] = 1", "readonly float32[1]; int")
+statement("read_only_array_augmented", "x[n] += 1", "readonly float32[1]; int")
+statement("tuple_into_array", "x[0] = (1, 2)")
+statement("none_into_array", "x[0] = None")
+statement("array_into_array", "x[0] = x")
+statement("string_into_array", 'x[0] = "a"')
+statement("function_into_array", "x[0] = math.sin")
+
+# Loops and unpacking
+
+statement("loop_over_number", "for i in n:\n    x[i] = 0")
+statement("loop_over_none", "for i in None:\n    x[i] = 0")
+statement("loop_over_function", "for i in range:\n    x[i] = 0")
+statement("range_of_float", "for i in range(x[0]):\n    x[i] = 0")
+statement("range_of_quotient", "for i in range(n / 2):\n    x[i] = 0")
+statement("range_with_step_zero", "for i in range(0, n, 0):\n    x[i] = 0")
+statement("range_without_common_type", "for i in range(device.int64(n), x[0]):\n    pass", "uint64[1]; int")
+statement("range_without_arguments", "for i in range():\n    pass")
+statement("unpacking_too_many", "a, b = 1, 2, n\nx[0] = a")
+statement("unpacking_too_few", "a, b, c = 1, n\nx[0] = a")
+statement("unpacking_a_number", "a, b = n\nx[0] = a")
+statement("unpacking_in_loop", "for i, value in (1, 2):\n    x[i] = value")
+statement(
+    "unrolled_too_often",
+    "total = 0\n"
+    + "".join(f"{'    ' * i}for {name} in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10):\n" for i, name in enumerate("abcdef"))
+    + "                        total += a * b * c * d * e * f\nx[0] = total",
+)
+
+# Arities
+
+statement("builtin_without_arguments", "x[0] = math.sqrt()")
+statement("builtin_with_too_many_arguments", "x[0] = math.sqrt(1, 2)")
+statement("builtin_with_keyword", "x[0] = math.sqrt(x=2)")
+statement("len_of_number", "x[0] = len(n)")
+statement("tid_without_arguments", "x[device.tid()] = 1")
+statement("tid_with_too_many_arguments", "x[device.tid(1, 2)] = 1")
+statement("syncthreads_with_argument", "device.syncthreads(0)")
+FUNCTION = "def scale(value, factor):\n    return value * factor\n\n\n@device.kernel\ndef k(x):\n    x[0] = "
+for name, call in [
+    ("argument_missing", "scale(x[0])"),
+    ("arguments_missing", "scale()"),
+    ("argument_too_many", "scale(x[0], 1, 2)"),
+    ("argument_of_unknown_name", "scale(x[0], by=2)"),
+    ("argument_given_twice", "scale(x[0], 2, value=1)"),
+]:
+    program(name, "float32[1]", f"{FUNCTION}{call}\n")
+program(
+    "argument_positional_only",
+    "float32[1]",
+    """
+def scale(value, /, factor):
+    return value * factor
+
+
+@device.kernel
+def k(x):
+    x[0] = scale(value=x[0], factor=2)
+""",
+)
+program(
+    "argument_keyword_only",
+    "float32[1]",
+    """
+def scale(value, *, factor):
+    return value * factor
+
+
+@device.kernel
+def k(x):
+    x[0] = scale(x[0], 2)
+""",
+)
+
+# Constant expressions
+
+statement("tid_of_four", "x[device.tid(4)] = 1")
+statement("tid_of_variable", "x[device.tid(n)] = 1")
+statement("grid_size_of_string", 'x[device.grid_size("x")] = 1')
+statement("tid_in_two_axes_as_index", "x[device.tid(2)] = 1")
+program(
+    "const_expression_from_variable",
+    "float32[1]; int",
+    """
+@device.func
+def scale(value, factor: device.ConstExpr):
+    return value * factor
+
+
+@device.kernel
+def k(x, n):
+    x[0] = scale(x[0], n)
+""",
+)
+program(
+    "const_expression_from_element",
+    "float32[1]",
+    """
+from __future__ import annotations
+
+
+@device.func
+def scale(value, factor: device.ConstExpr[int]):
+    return value * factor
+
+
+@device.kernel
+def k(x):
+    x[0] = scale(2.0, x[0])
+""",
+)
+
+# Shared memory
+
+statement("shared_array_of_variable_size", "tile = device.shared_array(n, device.float32)\ntile[0] = 1")
+statement("shared_array_of_negative_size", "tile = device.shared_array((4, -1), device.float32)\ntile[0, 0] = 1")
+statement("shared_array_of_float_size", "tile = device.shared_array(4.0, device.float32)\ntile[0] = 1")
+statement("shared_array_without_dtype", "tile = device.shared_array(4)\ntile[0] = 1")
+statement("shared_array_of_no_dtype", 'tile = device.shared_array(4, "real")\ntile[0] = 1')
+statement("shared_array_of_value_as_dtype", "tile = device.shared_array(4, 3)\ntile[0] = 1")
+statement("shared_array_of_odd_alignment", "tile = device.shared_array(4, device.float32, align=3)\ntile[0] = 1")
+statement("shared_array_of_unknown_order", 'tile = device.shared_array(4, device.float32, order="K")\ntile[0] = 1')
+statement(
+    "shared_array_too_large",
+    "tile = device.shared_array((200, 200), device.float32)\ntile[0, 0] = 1\nx[0] = tile[0, n]",
+)
+statement(
+    "shared_arrays_too_large_together",
+    """
+first = device.shared_array(8000, device.float32)
+second = device.shared_array(8000, device.float32)
+first[n] = second[n] = 1
+x[0] = first[0] + second[0]
+""",
+)
+
+# Results
+
+statement("kernel_returns_number", "x[0] = 1\nreturn n")
+statement("kernel_returns_on_some_ways", "if n > 0:\n    return x[0]\nx[0] = 1")
+program(
+    "function_returns_on_some_ways",
+    "float32[1]",
+    """
+def root(value):
+    if value > 0:
+        return math.sqrt(value)
+
+
+@device.kernel
+def k(x):
+    x[0] = root(x[0])
+""",
+)
+program(
+    "function_returns_two_types",
+    "float32[1]",
+    """
+def split(value):
+    if value > 0:
+        return value, 0
+    return value
+
+
+@device.kernel
+def k(x):
+    x[0] = split(x[0])
+""",
+)
+program(
+    "result_of_nothing_is_used",
+    "float32[1]",
+    """
+def store(x, value):
+    x[0] = value
+
+
+@device.kernel
+def k(x):
+    x[1] = store(x, 2) + 1
+""",
+)
+
+# Recursion
+
+program(
+    "recursion_without_end",
+    "float32[1]",
+    """
+def f(n):
+    return f(n - 1)
+
+
+@device.kernel
+def k(x):
+    x[0] = f(3)
+""",
+)
+program(
+    "recursion_of_two_without_end",
+    "float32[1]",
+    """
+def f(n):
+    return g(n) + 1
+
+
+def g(n):
+    return f(n) * 2
+
+
+@device.kernel
+def k(x):
+    x[0] = f(x[0])
+""",
+)
+program(
+    "recursion_that_grows",
+    "float32[1]",
+    """
+def f(items):
+    return f((items, 1))
+
+
+@device.kernel
+def k(x):
+    x[0] = f(x[0])
+""",
+)
+
+# Errors inside callees
+
+program(
+    "error_in_a_chain_of_calls",
+    "float32[1]; uint8[2]",
+    """
+def innermost(value, table):
+    return value + table
+
+
+def middle(value, *, table):
+    return innermost(value, table) * 2
+
+
+@device.func
+def outermost(x, table, scale=2.5):
+    return middle(x[0], table=table) * scale
+
+
+@device.kernel
+def k(x, table):
+    i = device.tid(1)
+    x[i] = outermost(x, table)
+""",
+)
+program(
+    "error_for_one_of_two_callers",
+    "float32[1]; int",
+    """
+def first(items):
+    return items[0]
+
+
+@device.kernel
+def k(x, n):
+    x[0] = first((n, 2))
+    x[1] = first(n)
+""",
+)
+program(
+    "error_in_a_method",
+    "float32[1]",
+    """
+class Filter:
+    @staticmethod
+    def apply(value):
+        return value.mean()
+
+
+@device.kernel
+def k(x):
+    x[0] = Filter.apply(x[0])
+""",
+)
+program(
+    "error_in_a_default",
+    "float32[1]",
+    """
+def f(value, table=np.ones(3)):
+    return value + table
+
+
+@device.kernel
+def k(x):
+    x[0] = f(x[0])
+""",
+)
+program(
+    "error_in_recursion",
+    "float32[1]; int",
+    """
+def f(x, n):
+    if n == 0:
+        return x[n].missing
+    return f(x, n - 1)
+
+
+@device.kernel
+def k(x, n):
+    x[0] = f(x, n)
+""",
+)
+
+# The look of the source
+
+program(
+    "expression_of_several_lines",
+    "float32[1]",
+    """
+@device.kernel
+def k(x):
+    x[0] = (
+        x[1]
+        + (x[2] + weight)
+        + x[3]
+    )
+""",
+)
+program(
+    "culprit_of_several_lines",
+    "float32[1]",
+    """
+@device.kernel
+def k(x):
+    x[0] = math.sqrt(
+        x[1],
+        x[2],
+    )
+""",
+)
+program(
+    "letters_of_other_alphabets",
+    "float32[1]",
+    """
+@device.kernel
+def k(größe):
+    größe[0] = größe[1] + "größe"; größe[2] = 1
+""",
+)
+program("tabs", "float32[1]", "@device.kernel\ndef k(x):\n\tif x[0] > 1:\n\t\tx[0] =\tx[1] + weight\n")
+program("two_statements_on_a_line", "float32[1]", "@device.kernel\ndef k(x): x[0] = 1; x[1] = weight; x[2] = 2\n")
+program(
+    "long_line",
+    "float32[1]",
+    f"@device.kernel\ndef k(x):\n    x[0] = {' + '.join(f'x[{i}]' for i in range(20))} + weight\n",
+)
+program("lambda_kernel", "float32[1]", "k = device.kernel(lambda x: x[0] + weight)\n")

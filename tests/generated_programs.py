@@ -1,0 +1,317 @@
+"""Programs made at random, most of them sensible, some with something in them that device code has not.
+
+    source = program(seed=7)        the source of a kernel `k` and the functions that it calls; the same for the same seed
+
+`mutated` changes a few words of a given source.
+"""
+
+from __future__ import annotations
+
+import io
+import random
+import tokenize
+
+FLOATS, INTS, BOOLS, TUPLES = ["a", "b", "c"], ["i", "j", "m"], ["p", "q"], ["t", "u"]
+PARAMETERS = "x, y, z, f64, u8, s, n"
+TYPES = "float32[1]; int32[1]; strided float32[2]; float64[1]; uint8[1]; float32; int"
+
+FLOAT_ATOMS = """
+a b c x[0] x[i] z[i,j] f64[1] s 1.5 0.0 -0.0 math.pi math.inf 1e10 math.nan device.float16(1.5)
+""".split()
+INT_ATOMS = """
+i j m n len(x) x.shape[0] z.shape[1] device.tid(1) device.thread_idx.x y[i] u8[j] 0 1 -1 7 100 device.uint8(3) device.int64(5)
+x.size z.ndim 2147483647 device.uint64(9)
+""".split()
+BOOL_ATOMS = [*BOOLS, "True", "False", "i < n", "a > 0", "n is None", "x is not None"]
+ODD_EXPRESSIONS = (
+    """
+'s'; b''; (); None; 1j; ...; TABLE; NAMES; NUMBER; int; math; helper; x; 10**20; 1e400; [1, 2]; {1: 2}; {1}; f'{a}';
+(lambda w: w); [w for w in t]; x[1:2]; device.thread_idx; device; abs; range(3); (w for w in t); device.syncthreads();
+x.sum(); a.real; not_there; 's' * 3; clamp(*t); clamp(1, k=2); clamp(); clamp(1, 2, 3); other_kernel; other_kernel(x);
+print(a); math.sqroot(a); x[0, 1]; x[1.5]; t[5]; t[i]; t[-1]; PAIR; max; device.float32; never(1); for_ever(1);
+constant(i); constant(3); range(0, 1, 0); i in t; -x; ~a; x @ x; device.shared_array(i, device.float32);
+device.shared_array(4, device.float32)[0]; (a, *t); (w := a); t + (1,); NAMES + NAMES
+""".strip()
+    .replace("\n", " ")
+    .split("; ")
+)
+ODD_STATEMENTS = (
+    """
+import os; assert a; raise ValueError(a); x.foo = a; x[1:2] = a; del x[0]; print(a); a, *b = t; return a; t[0] = a; del a;
+a, b, c = t; a = b = not_there; x[0] += t; from math import pi; x @= x; return; x[0] = x; x[0] = None; u8[0] = 300;
+u8[0] += 300; i += 'a'; a: int = 3; a: float; global NUMBER2; t = t + t; t = (t, t); a, b = t, t; i = j = x; x = y; n = x;
+pass; lambda: a; a; (a, b); 1
+""".strip()
+    .replace("\n", " ")
+    .split("; ")
+)
+ODD_BLOCKS = [
+    ["try:", "    a = 1.0", "except ValueError:", "    pass"],
+    ["try:", "    a = 1.0", "finally:", "    b = 1.0"],
+    ["with a:", "    pass"],
+    ["match i:", "    case 1: a = 2.0", "    case 2 | 3: a = 3.0", "    case _: pass"],
+    ["match t:", "    case (c, 2): pass", "    case {'a': 3}: pass"],
+    ["for w in range(3):", "    def inner(): return w"],
+    ["def inner(w): return w + a", "a = inner(b)"],
+    ["class K: pass"],
+    ["for w, v in ((1, 2), (3, 4)): a = w"],
+    ["for w, v in (1, 2): a = w"],
+    ["for w in x: a = w"],
+    ["for w in 3: pass"],
+    ["while x: pass"],
+    ["if t: a = 1.0"],
+    ["async def inner(): pass"],
+]
+FUNCTIONS = """
+@device.func
+def increment(w):
+    return w + 1
+
+
+def clamp(v, w=2):
+    if v > w:
+        return v
+    return w
+
+
+def helper(v):
+    return v
+
+
+def constant(w: device.ConstExpr):
+    return w * 2
+
+
+def fibonacci(w):
+    return w if w < 2 else fibonacci(w - 1) + fibonacci(w - 2)
+
+
+def divisor(v, w):
+    while w != 0:
+        v, w = w, v % w
+    return v
+
+
+def even(w):
+    return odd(w - 1) if w > 0 else 0
+
+
+def odd(w):
+    return even(w - 1) if w > 0 else 1
+
+
+def never(w):
+    return never(w)
+
+
+def for_ever(w):
+    while True:
+        w += 1
+
+
+@device.kernel
+def other_kernel(x):
+    pass
+
+
+PAIR = (1, 2)
+"""
+BEGINNING = [
+    "a = 0",
+    "b = s",
+    "c = x[0]",
+    "i = 0",
+    "j = n",
+    "m = len(x)",
+    "p = True",
+    "q = s > n",
+    "t = (1, 2.0)",
+    "u = (s, n)",
+]
+
+
+def program(seed: int) -> str:
+    """The source of a kernel `k` of `PARAMETERS`."""
+    make = _Maker(seed)
+    local = ["    " + line for line in BEGINNING if line[0] not in "ai"]
+    local += [*make.block(1, 2, in_loop=False, in_function=True), "    return a"]
+    body = ["    " + line for line in BEGINNING if not make.is_odd()]
+    body += make.block(1, 3, in_loop=False, in_function=False)
+    if make.random.random() < 0.5:
+        body.append("    x[1] = local(a, i, x, y, z, f64, u8, s, n)")
+    return "\n".join(
+        [
+            FUNCTIONS,
+            "",
+            "def local(a, i, x, y, z, f64, u8, s, n):",
+            *local,
+            "",
+            "@device.kernel",
+            f"def k({PARAMETERS}):",
+            *body,
+            "",
+        ]
+    )
+
+
+def mutated(source: str, seed: int) -> str:
+    """The source with one to three of its words exchanged for other words of it, or left out."""
+    choose = random.Random(seed)
+    tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
+    words = [
+        i
+        for i, t in enumerate(tokens)
+        if t.type in (tokenize.NAME, tokenize.NUMBER, tokenize.OP) and t.string not in "()[]{}:"
+    ]
+    texts = [(token.type, token.string) for token in tokens]
+    for _ in range(choose.randint(1, 3)):
+        at = choose.choice(words)
+        same_type = [texts[i] for i in words if texts[i][0] == texts[at][0]]
+        texts[at] = choose.choice(same_type) if choose.random() < 0.8 else (tokenize.NAME, "")
+    return tokenize.untokenize(texts)
+
+
+class _Maker:
+    """Makes the parts of a program. Most programs are sensible throughout; in the others, one choice in 50 or 200 is odd."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.oddity = self.random.choice([0, 0, 0.005, 0.02])
+
+    def is_odd(self) -> bool:
+        return self.random.random() < self.oddity
+
+    def pick(self, choices: list[str]) -> str:
+        return self.random.choice(choices)
+
+    def number(self, depth: int) -> str:
+        return self.integer(depth) if self.random.random() < 0.4 else self.real(depth)
+
+    def real(self, depth: int) -> str:
+        if self.is_odd():
+            return self.pick(ODD_EXPRESSIONS)
+        if depth <= 0 or self.random.random() < 0.1:
+            return self.pick(FLOAT_ATOMS)
+        e, less = self.real, depth - 1
+        functions = [
+            "math.sqrt",
+            "math.sin",
+            "abs",
+            "float",
+            "math.exp",
+            "-",
+            "device.float32",
+            "device.float64",
+            "increment",
+        ]
+        return self.random.choice([
+            lambda: f"({self.number(less)} {self.pick(['+', '-', '*', '/', '//', '%'])} {e(less)})",
+            lambda: f"({self.number(less)} {self.pick(['+', '-', '*', '/'])} {e(less)})",
+            lambda: f"({e(less)} if {self.condition(less)} else {self.number(less)})",
+            lambda: f"{self.pick(functions)}({e(less)})",
+            lambda: f"{self.pick(['min', 'max', 'math.atan2', 'math.fmod', 'clamp'])}({e(less)}, {self.number(less)})",
+            lambda: f"x[{self.integer(less)}]",
+            lambda: f"{self.pair(less)}[{self.pick(['0', '1', '-1'])}]",
+            lambda: f"({e(less)} {self.pick(['and', 'or'])} {e(less)})",
+            lambda: f"({e(less)} ** {self.pick(['2', '3', '0.5', 'i', 'a'])})",
+        ])()  # fmt: skip
+
+    def integer(self, depth: int) -> str:
+        if self.is_odd():
+            return self.pick(ODD_EXPRESSIONS)
+        if depth <= 0 or self.random.random() < 0.1:
+            return self.pick(INT_ATOMS)
+        e, less = self.integer, depth - 1
+        operators = ["+", "-", "*", "//", "%", "&", "|", "^", "<<", ">>"]
+        types = ["device.uint8", "device.int32", "device.int64", "device.uint32", "device.int16"]
+        return self.random.choice([
+            lambda: f"({e(less)} {self.pick(operators)} {e(less)})",
+            lambda: f"({e(less)} {self.pick(operators[:3])} {e(less)})",
+            lambda: f"({e(less)} if {self.condition(less)} else {e(less)})",
+            lambda: f"{self.pick(['abs', 'int', '-', '+', '~', 'fibonacci', 'increment', 'even'])}({e(less)})",
+            lambda: f"{self.pick(['int', 'math.floor', 'round', 'math.ceil'])}({self.real(less)})",
+            lambda: f"{self.pick(['min', 'max', 'clamp', 'divisor'])}({e(less)}, {e(less)})",
+            lambda: f"{self.pick(types)}({self.number(less)})",
+            lambda: f"y[{e(less)}]",
+            lambda: f"divmod({e(less)}, {e(less)})[1]",
+            lambda: f"({e(less)} ** {self.pick(['2', '3', 'i', '0'])})",
+        ])()  # fmt: skip
+
+    def condition(self, depth: int) -> str:
+        if self.is_odd():
+            return self.pick(ODD_EXPRESSIONS)
+        if depth <= 0:
+            return self.pick(BOOL_ATOMS)
+        e, n, less = self.condition, self.number, depth - 1
+        return self.random.choice([
+            lambda: f"({n(less)} {self.pick(['<', '<=', '==', '!=', '>', '>='])} {n(less)})",
+            lambda: f"(not {e(less)})",
+            lambda: f"({e(less)} {self.pick(['and', 'or'])} {e(less)})",
+            lambda: f"({n(less)} < {n(less)} <= {n(less)})",
+            lambda: f"bool({n(less)})",
+            lambda: f"math.isnan({self.real(less)})",
+            lambda: f"({self.pair(0)} {self.pick(['==', '!='])} {self.pair(0)})",
+        ])()  # fmt: skip
+
+    def pair(self, depth: int) -> str:
+        if self.is_odd():
+            return self.pick(ODD_EXPRESSIONS)
+        return self.pick(TUPLES) if depth <= 0 else f"({self.real(depth - 1)}, {self.real(depth - 1)})"
+
+    def block(self, indent: int, depth: int, in_loop: bool, in_function: bool) -> list[str]:
+        lines = []
+        for _ in range(self.random.randint(1, 3)):
+            lines += self.statement(indent, depth, in_loop, in_function)
+        return lines
+
+    def statement(self, indent: int, depth: int, in_loop: bool, in_function: bool) -> list[str]:
+        space = "    " * indent
+        if self.is_odd():
+            lines = [self.pick(ODD_STATEMENTS)] if self.random.random() < 0.7 else self.random.choice(ODD_BLOCKS)
+            return [space + line for line in lines]
+        choice = self.random.random()
+        if depth <= 0 or choice < 0.45:
+            return [space + self.simple_statement(in_loop, in_function)]
+        heads = [f"if {self.condition(2)}:"]
+        if choice < 0.65:
+            heads += [f"elif {self.condition(2)}:"] * (self.random.random() < 0.3) + ["else:"] * (
+                self.random.random() < 0.5
+            )
+        else:
+            heads = [f"while {self.condition(2)}:" if choice < 0.76 else self.loop()]
+            heads += ["else:"] * (self.random.random() < 0.15)
+            in_loop = True
+        lines = []
+        for head in heads:
+            inside = in_loop and not (head == "else:" and choice >= 0.65)
+            lines += [space + head, *self.block(indent + 1, depth - 1, inside, in_function)]
+        return lines
+
+    def loop(self) -> str:
+        e = self.integer
+        kind = self.random.randrange(6)
+        if kind < 3:
+            steps = ["1", "-1", "3", "-2", "n", "i"]
+            arguments = [f"{e(1)}", f"{e(1)}, {e(1)}", f"{e(1)}, {e(1)}, {self.pick(steps)}"][kind]
+            return f"for {self.pick(INTS)} in range({arguments}):"
+        items = ["(1, 2, 3)", "(1, 2.5, n)", f"({self.real(1)}, {self.real(1)})", "t"]
+        return f"for {self.pick(FLOATS)} in {self.pick(items)}:"
+
+    def simple_statement(self, in_loop: bool, in_function: bool) -> str:
+        choice = self.random.randrange(20)
+        if choice < 7:
+            return f"{self.pick(FLOATS)} {self.pick(['=', '=', '+=', '-=', '*=', '/='])} {self.number(2)}"
+        if choice < 11:
+            return f"{self.pick(INTS)} {self.pick(['=', '=', '+=', '-=', '//=', '%=', '&=', '>>='])} {self.integer(2)}"
+        if choice < 14:
+            return f"{self.pick(['x', 'f64', 'u8', 'y'])}[{self.integer(1)}] = {self.number(2)}"
+        rest = [
+            f"{self.pick(BOOLS)} = {self.condition(2)}",
+            f"{self.pick(TUPLES)} = ({self.real(1)}, {self.real(1)})",
+            f"a, b = {self.pair(1)}",
+            "a, b = b, a",
+            f"z[{self.integer(1)}, {self.integer(1)}] += {self.number(1)}",
+            self.pick(["break", "continue"]) if in_loop else "pass",
+            f"return {self.real(1)}" if in_function else self.pick(["device.syncthreads()", "return"]),
+        ]
+        return self.pick(rest)

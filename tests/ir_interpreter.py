@@ -1,0 +1,206 @@
+"""Runs python-level IR over ordinary Python objects: what its operations mean, written as code.
+
+    run(function, 1, 2) == function(1, 2)
+
+Operations that device code does not have are `Unsupported`.
+"""
+
+from __future__ import annotations
+
+import builtins
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from ir_helpers import underlying
+
+from cuda_device.bytecode.to_ir import read
+from cuda_device.ir import ops
+from cuda_device.ir.model import Block, Op, Value
+
+BINARY = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv, "%": operator.mod,
+    "**": operator.pow, "@": operator.matmul, "<<": operator.lshift, ">>": operator.rshift, "&": operator.and_,
+    "|": operator.or_, "^": operator.xor,
+}  # fmt: skip
+COMPARE = {
+    "<": operator.lt,
+    "<=": operator.le,
+    "==": operator.eq,
+    "!=": operator.ne,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+UNARY = {"-": operator.neg, "+": operator.pos, "~": operator.invert, "not": operator.not_}
+CONVERSIONS: dict[str, Callable[[Any], Any]] = {"": lambda value: value, "s": str, "r": repr, "a": ascii}
+UNDEFINED = object()
+
+
+class Unsupported(Exception):
+    """The program does what device code cannot do."""
+
+
+class Steps:
+    """An iterator that can be advanced twice from one place, as `py.next` promises: it gives the iterator after it."""
+
+    def __init__(self, iterator: Iterator[Any]) -> None:
+        self.iterator = iterator
+        self.step: tuple[bool, Any, Steps | None] | None = None
+
+    def next(self) -> tuple[bool, Any, Steps | None]:
+        if self.step is None:
+            for item in self.iterator:
+                self.step = True, item, Steps(self.iterator)
+                break
+            else:
+                self.step = False, None, None
+        return self.step
+
+
+def run(function: Any, *arguments: Any) -> Any:
+    """Calls a function by its IR. Raises `Unsupported` where it reaches what device code does not have."""
+    plain = underlying(function)
+    scope = {**vars(builtins), **plain.__globals__}
+    cells = dict(zip(plain.__code__.co_freevars, plain.__closure__ or (), strict=True))
+    defaults = plain.__defaults__ or ()
+    block: Block | None = read(plain.__code__).blocks[0]
+    assert block is not None
+    missing = len(block.params) - len(arguments)
+    given = [*arguments, *(defaults[len(defaults) - missing :] if missing else ())]
+    while True:
+        values: dict[Value, Any] = dict(zip(block.params, given, strict=True))
+        for op in block.ops[:-1]:
+            operands = [] if op.code is ops.PY_CELLS else [_defined(values[value]) for value in op.operands]
+            results = ROWS[op.code](op, operands, scope, cells)
+            values.update(zip(op.results, results, strict=True))
+        end = block.terminator
+        if end.code is ops.RETURN:
+            return _defined(values[end.operands[0]])
+        assert end.code in (ops.JUMP, ops.BRANCH), end.code
+        edge = end.successors[0 if end.code is ops.JUMP or values[end.operands[0]] else 1]
+        block, given = edge.block, [values[value] for value in edge.arguments]
+
+
+def _defined(value: Any) -> Any:
+    if value is UNDEFINED:
+        raise UnboundLocalError
+    return value
+
+
+def _global(op: Op, _: list[Any], scope: dict[str, Any], __: Any) -> list[Any]:
+    if op.attributes["name"] not in scope:
+        raise NameError
+    return [scope[str(op.attributes["name"])]]
+
+
+def _cell(op: Op, _: list[Any], __: Any, cells: dict[str, Any]) -> list[Any]:
+    if op.attributes["name"] not in cells:
+        raise Unsupported
+    return [cells[str(op.attributes["name"])].cell_contents]
+
+
+def _unpack(op: Op, operands: list[Any], _: Any, __: Any) -> list[Any]:
+    parts = [*operands[0]]
+    if len(parts) != len(op.results):
+        raise ValueError
+    return parts
+
+
+def _unpack_star(op: Op, operands: list[Any], _: Any, __: Any) -> list[Any]:
+    before, after = int(str(op.attributes["before"])), int(str(op.attributes["after"]))
+    parts = [*operands[0]]
+    if len(parts) < before + after:
+        raise ValueError
+    end = len(parts) - after
+    return [*parts[:before], parts[before:end], *parts[end:]]
+
+
+def _raise(op: Op, operands: list[Any], _: Any, __: Any) -> list[Any]:
+    if op.attributes["kind"] == "assert":
+        raise AssertionError(*operands)
+    raise operands[0]
+
+
+def _setitem(_: Op, operands: list[Any], __: Any, ___: Any) -> list[Any]:
+    owner, index, value = operands
+    owner[index] = value
+    return []
+
+
+def _call(op: Op, operands: list[Any], _: Any, __: Any) -> list[Any]:
+    names: Any = op.attributes.get("names", ())
+    function, *arguments = operands
+    split = len(arguments) - len(names)
+    return [function(*arguments[:split], **dict(zip(names, arguments[split:], strict=True)))]
+
+
+def _call_star(_: Op, operands: list[Any], __: Any, ___: Any) -> list[Any]:
+    function, arguments, *keywords = operands
+    return [function(*arguments, **(keywords[0] if keywords else {}))]
+
+
+def _unpack_star(op: Op, operands: list[Any], _: Any, __: Any) -> list[Any]:
+    before, after = int(str(op.attributes["before"])), int(str(op.attributes["after"]))
+    items = [*operands[0]]
+    if len(items) < before + after:
+        raise ValueError
+    stop = len(items) - after
+    return [*items[:before], items[before:stop], *items[stop:]]
+
+
+def _format(op: Op, operands: list[Any], _: Any, __: Any) -> list[Any]:
+    value, *spec = operands
+    convert = {"": lambda x: x, "s": str, "r": repr, "a": ascii}[str(op.attributes["conversion"])]
+    return [format(convert(value), *spec)]
+
+
+def _raise(op: Op, operands: list[Any], _: Any, __: Any) -> list[Any]:
+    if op.attributes["kind"] == "assert":
+        raise AssertionError(*operands)
+    error = operands[0]
+    raise error
+
+
+def _is_sequence(_: Op, operands: list[Any], __: Any, ___: Any) -> list[Any]:
+    return [isinstance(operands[0], Sequence) and not isinstance(operands[0], (str, bytes, bytearray))]
+
+
+def _unsupported(_: Op, __: list[Any], ___: Any, ____: Any) -> list[Any]:
+    raise Unsupported
+
+
+ROWS: dict[ops.Opcode, Callable[[Op, list[Any], dict[str, Any], dict[str, Any]], Any]] = {
+    ops.PY_CONST: lambda op, _, __, ___: [op.attributes["value"]],
+    ops.PY_GLOBAL: _global,
+    ops.PY_CELL: _cell,
+    ops.PY_UNDEFINED: lambda _, __, ___, ____: [UNDEFINED],
+    ops.PY_UNARY: lambda op, x, _, __: [UNARY[str(op.attributes["op"])](*x)],
+    ops.PY_BINARY: lambda op, x, _, __: [BINARY[str(op.attributes["op"])](*x)],
+    ops.PY_COMPARE: lambda op, x, _, __: [COMPARE[str(op.attributes["op"])](*x)],
+    ops.PY_IS: lambda op, x, _, __: [(x[0] is x[1]) != op.attributes["inverted"]],
+    ops.PY_TRUTH: lambda _, x, __, ___: [bool(x[0])],
+    ops.PY_GETATTR: lambda op, x, _, __: [getattr(x[0], str(op.attributes["name"]))],
+    ops.PY_GETITEM: lambda _, x, __, ___: [x[0][x[1]]],
+    ops.PY_SETITEM: _setitem,
+    ops.PY_TUPLE: lambda _, x, __, ___: [tuple(x)],
+    ops.PY_UNPACK: _unpack,
+    ops.PY_CALL: _call,
+    ops.PY_ITER: lambda _, x, __, ___: [Steps(iter(x[0]))],
+    ops.PY_NEXT: lambda _, x, __, ___: x[0].next(),
+    ops.PY_LIST: lambda _, x, __, ___: [x],
+    ops.PY_APPEND: lambda _, x, __, ___: [[*x[0], x[1]]],
+    ops.PY_EXTEND: lambda _, x, __, ___: [[*x[0], *x[1]]],
+    ops.PY_TUPLE_OF: lambda _, x, __, ___: [tuple(x[0])],
+    ops.PY_DICT: lambda op, x, __, ___: [dict(zip(op.attributes["keys"], x, strict=True))],  # type: ignore[call-overload]
+    ops.PY_SLICE: lambda _, x, __, ___: [slice(*x)],
+    ops.PY_STRING: lambda _, x, __, ___: ["".join(x)],
+    ops.PY_FORMAT: _format,
+    ops.PY_CONTAINS: lambda op, x, _, __: [(x[0] in x[1]) != op.attributes["inverted"]],
+    ops.PY_IS_SEQUENCE: _is_sequence,
+    ops.PY_UNPACK_STAR: _unpack_star,
+    ops.PY_CALL_STAR: _call_star,
+    ops.PY_RAISE: _raise,
+    ops.PY_UNSUPPORTED: _unsupported,
+    ops.PY_FUNCTION: _unsupported,
+    ops.PY_CELLS: _unsupported,
+}

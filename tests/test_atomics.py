@@ -1,0 +1,708 @@
+"""Atomics: what each operation does, alone and under contention, and the PTX of every operation, type, order and scope."""
+
+import itertools
+import math
+import operator
+import re
+
+import numpy as np
+import pytest
+from ir_helpers import define
+
+import cuda_device as device
+
+INTEGERS = ["int32", "uint32", "int64", "uint64"]
+NUMBERS = [*INTEGERS, "float32", "float64"]
+NARROW = ["int8", "uint8", "int16", "uint16", "float16", "bool"]
+EVERY = [*NUMBERS, *NARROW]
+ORDERS = ["relaxed", "consume", "acquire", "release", "acq_rel", "seq_cst"]
+SCOPES = ["system", "device", "block", "thread"]
+LOADS = ["relaxed", "consume", "acquire", "seq_cst"]
+STORES = ["relaxed", "release", "seq_cst"]
+TYPES = {
+    **dict.fromkeys(("load", "store", "exch", "cas", "wait"), EVERY),
+    **dict.fromkeys(("add", "sub", "max", "min", "nanmax", "nanmin"), NUMBERS),
+    **dict.fromkeys(("and_", "or_", "xor"), INTEGERS),
+}
+CHANGES = ["exch", "add", "sub", "and_", "or_", "xor", "max", "nanmax", "min", "nanmin"]
+
+
+def compiled(function, *arguments, output="ptx", **options):
+    return str(device.compile(function, *arguments, output=output, **options))
+
+
+def array(dtype, ndim=1):
+    return device.ArrayType(dtype, ndim)
+
+
+# What each operation does
+
+
+def wrap(value, name):
+    return (
+        np.array(value).astype(name).item()
+        if "float" in name
+        else int(np.array(value & (2**64 - 1), "uint64").astype(name))
+    )
+
+
+def extreme(name, greater):
+    """The operation on Python numbers: `name` is max, nanmax, min or nanmin."""
+
+    def choose(a, b):
+        if math.isnan(a) or math.isnan(b):
+            either = (a, b) if math.isnan(a) != name.startswith("nan") else (b, a)
+            return either[0] if not (math.isnan(a) and math.isnan(b)) else math.nan
+        key = lambda x: (x, math.copysign(1, x))  # noqa: E731
+        return max(a, b, key=key) if greater else min(a, b, key=key)
+
+    return choose
+
+
+MEANINGS = {
+    "exch": lambda _, b: b,
+    "add": operator.add,
+    "sub": operator.sub,
+    "and_": operator.and_,
+    "or_": operator.or_,
+    "xor": operator.xor,
+    **{name: extreme(name, name.endswith("max")) for name in ("max", "nanmax", "min", "nanmin")},
+}
+
+
+def values_of(name):
+    if name == "bool":
+        return [False, True]
+    if "float" in name:
+        edges = [0.0, -0.0, 1.5, -2.25, math.inf, -math.inf, math.nan]
+        return edges if name == "float16" else [*edges, 1e30, -1e-30]
+    info = np.iinfo(name)
+    return [*sorted({int(info.min), int(info.max), 0, 1, 5, max(int(info.min), -7)})]
+
+
+def same(a, b):
+    return (math.isnan(a) and math.isnan(b)) or (a == b and math.copysign(1, a) == math.copysign(1, b))
+
+
+MAKE = {
+    "global": "device.atomic_ref(cells, (i, 1))",
+    "shared": "device.atomic_ref(shared, i % 32)",
+    "local": "device.atomic_ref(local, -2)",
+    "own": "device.Atomic(local.dtype)",
+}
+
+
+def one_operation(space, call):
+    """A kernel: threads each do one operation on a cell of their own, and tell what it gave and what is there now."""
+    return define(
+        f"""
+        @device.kernel
+        def k(cells, a, b, old, new):
+            i = device.tid(1)
+            shared = device.shared_array(32, cells.dtype)
+            local = device.local_array(3, cells.dtype)
+            if i < len(a):
+                cell = {MAKE[space]}
+                cell.store(a[i], "relaxed", "block")
+                {call}
+                new[i] = cell.load("relaxed", "block")
+        """,
+        file=f"<{space} {call}>",
+    )
+
+
+def run_one(stream, space, call, name, pairs):
+    a, b = (np.array(column, name) for column in zip(*pairs, strict=True))
+    cells, old, new = stream.empty((len(a), 3), name), stream.empty(len(a), name), stream.empty(len(a), name)
+    grid = -(-len(a) // 32)
+    stream.launch(one_operation(space, call), cells, *map(stream.array, (a, b)), old, new, grid=grid, block=32)
+    return a.tolist(), b.tolist(), stream.numpy(old).tolist(), stream.numpy(new).tolist(), stream.numpy(cells)
+
+
+@pytest.mark.parametrize("method", CHANGES)
+@pytest.mark.parametrize("space", [*MAKE])
+def test_what_an_operation_does(stream, method, space):
+    for name in TYPES[method]:
+        pairs = [*itertools.product(values_of(name), repeat=2)]
+        scope = "thread" if space in ("shared", "global") and name == "int64" else "device"
+        call = f"old[i] = cell.{method}(b[i], 'acq_rel', '{scope}')"
+        a, b, old, new, cells = run_one(stream, space, call, name, pairs)
+        for before, operand, was, now in zip(a, b, old, new, strict=True):
+            with np.errstate(all="ignore"):
+                right = MEANINGS[method](np.dtype(name).type(before) if "float" in name else before, operand)
+            assert same(was, before), (name, before, operand, was)
+            assert same(now, wrap(right, name)), (name, before, operand, now, right)
+        if space == "global":  # the neighbours
+            poison = stream.empty(1, name)
+            assert cells[:, [0, 2]].tobytes() == np.repeat(stream.numpy(poison), 2 * len(a)).tobytes()
+
+
+@pytest.mark.parametrize("space", [*MAKE])
+def test_what_cas_does(stream, space):
+    for name in EVERY:
+        pairs = [*itertools.product(values_of(name), repeat=2)]
+        for first, right in (("b[i]", lambda a, b: a), ("a[i]", lambda a, b: b)):
+            a, b, old, new, _ = run_one(stream, space, f"old[i] = cell.cas({first}, b[i])", name, pairs)
+            for before, operand, was, now in zip(a, b, old, new, strict=True):
+                assert same(was, before), name
+                # Bits are compared: a NaN is itself and 0.0 is not -0.0.
+                assert same(now, right(before, operand)), (name, before, operand, now)
+
+
+def test_dtype_indices_and_bound_methods(stream):
+    @device.kernel
+    def k(cells, out):
+        last = device.atomic_ref(cells, (-1, -2))
+        out[0] = last.dtype(7.5)
+        add = last.add
+        for step in range(3):
+            add(step + 1, scope="device", memory="relaxed")
+        out[1] = last.load()
+        column = device.int64(1)
+        device.atomic_ref(cells, (device.tid(1), column)).exch(9)
+        device.atomic_ref(cells, (True, 0)).max(device.int8(3))
+        last.notify_one()
+        last.notify_all()
+
+    cells, out = stream.array(np.zeros((2, 3), np.int32)), stream.empty(2, np.int32)
+    stream.launch(k, cells, out, grid=1, block=1)
+    assert stream.numpy(cells).tolist() == [[0, 9, 0], [3, 6, 0]]
+    assert stream.numpy(out).tolist() == [7, 6]
+
+
+def test_references_to_strided_arrays(stream):
+    if stream.kind == "gpu":
+        pytest.skip("a strided array of the host")
+
+    @device.kernel
+    def k(cells):
+        device.atomic_ref(cells, (device.tid(1), -1)).add(device.tid(1) + 1)
+
+    memory = np.zeros((8, 6), np.int32)
+    device.launch(k, memory[::-2, ::3].T[::-1].T, grid=1, block=4, stream=stream.stream)
+    right = np.zeros((8, 6), np.int32)
+    right[::-2, ::3][:, 0] = [1, 2, 3, 4]
+    assert np.array_equal(memory, right)
+
+
+# Under contention
+
+GRID, BLOCK = 40, 128
+THREADS = GRID * BLOCK
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+@pytest.mark.parametrize("memory", ["relaxed", "seq_cst"])
+def test_old_values_of_sums_are_a_permutation(stream, name, memory):
+    @device.kernel
+    def k(cells, old):
+        i = device.tid(1)
+        old[i] = device.atomic_ref(cells, i % 3).add(1, memory)
+
+    cells, old = stream.array(np.zeros(3, name)), stream.empty(THREADS, name)
+    stream.launch(k, cells, old, grid=GRID, block=BLOCK)
+    counts = [len(range(j, THREADS, 3)) for j in range(3)]
+    assert stream.numpy(cells).tolist() == counts
+    for j, count in enumerate(counts):
+        assert sorted(stream.numpy(old)[j::3].tolist()) == [*range(count)]
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_exchanges_form_a_chain(stream, name):
+    @device.kernel
+    def k(cells, values, old):
+        i = device.tid(1)
+        old[i] = device.atomic_ref(cells, 1).exch(values[i], "acq_rel", "device")
+
+    top = 2 if name == "bool" else 100
+    values = (np.arange(THREADS) % top).astype(name)
+    cells, old = stream.array(np.zeros(4, name)), stream.empty(THREADS, name)
+    stream.launch(k, cells, stream.array(values), old, grid=GRID, block=BLOCK)
+    left = stream.numpy(cells)
+    assert left[[0, 2, 3]].tolist() == [0, 0, 0]
+    assert sorted([*stream.numpy(old).tolist(), left[1].item()]) == sorted([0, *values.tolist()])
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_bits_extremes_and_differences(stream, name):
+    @device.kernel
+    def k(cells, values):
+        i = device.tid(1)
+        value = values[i]
+        device.atomic_ref(cells, 0).max(value, "relaxed")
+        device.atomic_ref(cells, 1).min(value, "acquire", "device")
+        device.atomic_ref(cells, 2).xor(value, "release")
+        device.atomic_ref(cells, 3).or_(value & 0x5555, "acq_rel", "device")
+        device.atomic_ref(cells, 4).and_(value | 0xF0, "consume")
+        device.atomic_ref(cells, 5).sub(value)
+        device.atomic_ref(cells, 6).nanmax(value)
+        device.atomic_ref(cells, 7).nanmin(value)
+
+    info = np.iinfo(name)
+    values = np.random.default_rng(1).integers(info.min, info.max, THREADS, name, endpoint=True)
+    start = np.zeros(8, name)
+    start[[0, 1, 6, 7]] = values[0]
+    start[4] = ~start[4]
+    cells = stream.array(start)
+    stream.launch(k, cells, stream.array(values), grid=GRID, block=BLOCK)
+    high, low = values.max(), values.min()
+    some, all_but = np.array(0x5555, name), np.array(0xF0, name)
+    xor, bits = np.bitwise_xor.reduce(values), np.bitwise_or.reduce(values & some)
+    both = np.bitwise_and.reduce(values | all_but)
+    with np.errstate(all="ignore"):
+        difference = (-values.astype("uint64").sum()).astype(name)
+    assert stream.numpy(cells).tolist() == [x.item() for x in (high, low, xor, bits, both, difference, high, low)]
+
+
+@pytest.mark.parametrize("name", ["float32", "float64"])
+def test_extremes_of_floats(stream, name):
+    @device.kernel
+    def k(cells, values, old):
+        i = device.tid(1)
+        value = values[i]
+        old[i] = device.atomic_ref(cells, 0).max(value)
+        device.atomic_ref(cells, 1).min(value, "relaxed", "device")
+        odd = math.nan if i % 5 == 2 else value
+        device.atomic_ref(cells, 2).nanmax(odd, "acq_rel")
+        device.atomic_ref(cells, 3).nanmin(odd, "release")
+        device.atomic_ref(cells, 4).max(odd, "relaxed")
+        device.atomic_ref(cells, 5).min(odd, "acquire")
+
+    values = np.random.default_rng(2).normal(size=THREADS).astype(name)
+    kept = values[np.arange(THREADS) % 5 != 2]
+    start = [-math.inf, math.inf, math.nan, math.nan, 0, 0]
+    cells, old = stream.array(np.array(start, name)), stream.empty(THREADS, name)
+    stream.launch(k, cells, stream.array(values), old, grid=GRID, block=BLOCK)
+    right = np.array([values.max(), values.min(), kept.max(), kept.min(), math.nan, math.nan], name)
+    assert np.array_equal(stream.numpy(cells), right, equal_nan=True)
+    # The old values rise: each is the start or one of the values, and the largest was never seen as old by its own thread.
+    before = stream.numpy(old)
+    assert set(before.tolist()) <= {-math.inf, *values.tolist()}
+    assert before[values.argmax()] < values.max()
+
+
+@pytest.mark.parametrize("name", ["int8", "uint16", "int32", "uint64", "float16", "float64"])
+def test_counting_by_cas(stream, name):
+    @device.kernel
+    def k(cells, limit):
+        cell = device.atomic_ref(cells, 2 + device.tid(1) % 3)
+        seen = cell.load("relaxed", "device")
+        while True:
+            now = cell.cas(seen, (seen + 1) if seen < limit else seen * 0, "relaxed", "device")
+            if now == seen:
+                break
+            seen = now
+
+    cells = stream.array(np.zeros(7, name))
+    stream.launch(k, cells, 96, grid=8, block=96)
+    rounds = 8 * 32 % 97
+    assert stream.numpy(cells).tolist() == [0, 0, rounds, rounds, rounds, 0, 0]
+
+
+def test_histograms(stream):
+    @device.kernel
+    def k(x, total):
+        mine = device.shared_array(64, np.uint32)
+        i = device.thread_idx.x
+        if i < 64:
+            mine[i] = 0
+        device.syncthreads()
+        for j in range(device.tid(1), len(x), device.grid_size(1)):
+            device.atomic_ref(mine, x[j]).add(1, "relaxed", "block")
+        device.syncthreads()
+        if i < 64:
+            device.atomic_ref(total, i).add(mine[i], "relaxed", "device")
+
+    x = np.random.default_rng(3).integers(0, 64, 50_000).astype(np.uint8)
+    total = stream.array(np.zeros(64, np.uint64))
+    stream.launch(k, stream.array(x), total, grid=6, block=96)
+    assert np.array_equal(stream.numpy(total), np.bincount(x, minlength=64))
+
+
+# Waiting for others
+
+
+@device.kernel
+def under_a_spin_lock(lock, counters):
+    # One thread of a block at a time: a lane that holds a lock must not wait for its warp.
+    for turn in range(3):
+        if device.thread_idx.x == turn:
+            mutex = device.atomic_ref(lock, 0)
+            while mutex.cas(0, 1, "acquire", "device") != 0:
+                pass
+            for i in range(len(counters)):
+                counters[i] += i + 1
+            mutex.store(0, "release", "device")
+        device.syncthreads()
+
+
+def test_a_spin_lock_guards_plain_data(stream):
+    lock, counters = stream.array(np.zeros(1, np.int32)), stream.array(np.zeros(5, np.int64))
+    stream.launch(under_a_spin_lock, lock, counters, grid=50, block=32)
+    assert stream.numpy(counters).tolist() == [150 * (i + 1) for i in range(5)]
+    assert stream.numpy(lock).tolist() == [0]
+
+
+@device.func
+def lock_ticket(line, current):
+    mine = line.add(1, "relaxed", "device")
+    while True:
+        now = current.load("acquire", "device")
+        if now == mine:
+            break
+        current.wait(now, "acquire", "device")
+
+
+@device.kernel
+def under_a_ticket_lock(tickets, log):
+    line, current = device.atomic_ref(tickets, 0), device.atomic_ref(tickets, 32)
+    if device.thread_idx.x == 0:
+        lock_ticket(line, current)
+        log[0] += 1
+        log[log[0]] = device.block_idx.x
+        current.add(1, "release", "device")
+        current.notify_all()
+
+
+def test_a_ticket_lock_lets_each_block_in_once(stream):
+    tickets, log = stream.array(np.zeros(33, np.uint32)), stream.array(np.zeros(101, np.int32))
+    stream.launch(under_a_ticket_lock, tickets, log, grid=100, block=64)
+    assert sorted(stream.numpy(log)[1:].tolist()) == [*range(100)]
+    assert stream.numpy(tickets)[[0, 32]].tolist() == [100, 100]
+
+
+@device.kernel
+def hand_on(data, flags, out):
+    """Each block waits for the one before it, whose data it reads."""
+    here = device.block_idx.x
+    if device.thread_idx.x == 0:
+        value = device.int64(1)
+        if here > 0:
+            device.atomic_ref(flags, here - 1).wait(0, "relaxed", "device")
+            device.threadfence("acquire", "device")
+            value = data[here - 1] * 3 % 1000003
+        data[here] = value
+        device.threadfence("release", "device")
+        device.atomic_ref(flags, here).store(1, "relaxed", "device")
+        out[here] = value
+
+
+def test_fences_hand_data_on(stream):
+    blocks = 60
+    data, flags = stream.empty(blocks, np.int64), stream.array(np.zeros(blocks, np.int8))
+    out = stream.empty(blocks, np.int64)
+    stream.launch(hand_on, data, flags, out, grid=blocks, block=32)
+    assert stream.numpy(out).tolist() == [pow(3, i, 1000003) for i in range(blocks)]
+
+
+# PTX
+
+ACCESS = re.compile(
+    r"^\s*(fence\.\S+|atom\.\S+|membar\.\S+|(?:ld|st)\.(?:relaxed|acquire|release)\S*|nanosleep\S*)", re.M
+)
+PTX_SCOPES = {"system": "sys", "device": "gpu", "block": "cta"}
+PTX_ORDERS = {
+    "relaxed": "relaxed",
+    "consume": "acquire",
+    "acquire": "acquire",
+    "release": "release",
+    "acq_rel": "acq_rel",
+}
+PTX_NAMES = {"and_": "and", "or_": "or", "nanmax": "max", "nanmin": "min", "sub": "add"}
+SPACES = {"global": "cells", "shared": "device.shared_array(4, cells.dtype)"}
+
+
+def accesses(text):
+    return [found.rstrip(";") for found in ACCESS.findall(text)]
+
+
+def letter(method, name):
+    if method in ("exch", "cas", "and_", "or_", "xor", "load", "store"):
+        return "b"
+    if method in ("add", "sub"):
+        return "f" if "float" in name else "u"
+    return "s" if name.startswith("i") else "u"
+
+
+def instructions(method, name, order, scope, space):
+    """What the PTX memory model's mapping from C++ says of one operation on 32 or 64 bits."""
+    bits, where = name[-2:], PTX_SCOPES[scope]
+    fence = [f"fence.sc.{where}"] if order == "seq_cst" else []
+    if method in ("load", "store"):
+        strong = {"load": "acquire", "store": "release"}[method]
+        sem = "relaxed" if order == "relaxed" else strong
+        return [*fence, f"{method[0]}{'d' if method == 'load' else 't'}.{sem}.{where}.{space}.b{bits}"]
+    sem = PTX_ORDERS.get(order, "acquire")
+    return [*fence, f"atom.{sem}.{where}.{space}.{PTX_NAMES.get(method, method)}.{letter(method, name)}{bits}"]
+
+
+def orders_of(method):
+    return {"load": LOADS, "wait": LOADS, "store": STORES}.get(method, ORDERS)
+
+
+def calls(methods, scopes):
+    for method in methods:
+        for order in orders_of(method):
+            for scope in scopes:
+                operands = {"load": "", "cas": "v, v, ", "store": "v, "}.get(method, "v, ")
+                yield method, order, scope, f"a.{method}({operands}{order!r}, {scope!r})"
+
+
+def kernel_of(lines, space, name):
+    body = "\n".join(f"    {'' if '.store' in line or '.wait' in line else 'out[0] = '}{line}" for line in lines)
+    # Plain accesses before and after: LLVM drops what is only read, or only written.
+    head = f"    x = {SPACES[space]}\n    x[1] = out[2]\n    a = device.atomic_ref(x, 1)\n"
+    source = f"@device.kernel\ndef k(cells, out, v):\n{head}{body}\n    device.syncthreads()\n    out[1] = x[1]\n"
+    return define(source, file=f"<ptx {space} {name}>")
+
+
+def ptx_of(lines, space, name, **options):
+    return compiled(kernel_of(lines, space, name), array(name), array(name), getattr(np, name), **options)
+
+
+NATIVE = {name: [m for m in ("load", "store", "cas", *CHANGES) if name in TYPES[m]] for name in INTEGERS} | {
+    name: ["load", "store", "cas", "exch", "add", "sub"] for name in ("float32", "float64")
+}
+
+
+@pytest.mark.parametrize("space", [*SPACES])
+@pytest.mark.parametrize("name", NUMBERS)
+def test_ptx_of_every_order_and_scope(name, space):
+    listed = [*calls(NATIVE[name], PTX_SCOPES)]
+    right = [i for method, order, scope, _ in listed for i in instructions(method, name, order, scope, space)]
+    assert accesses(ptx_of([line for *_, line in listed], space, name)) == right
+
+
+@pytest.mark.parametrize("space", [*SPACES])
+@pytest.mark.parametrize("name", ["int8", "uint16", "float16", "bool"])
+def test_ptx_of_narrow_loads_and_stores(name, space):
+    bits = np.dtype(name if name != "bool" else "int8").itemsize * 8
+    for method, order, scope, line in calls(["load", "store"], PTX_SCOPES):
+        where, strong = PTX_SCOPES[scope], {"load": "ld.acquire", "store": "st.release"}[method]
+        access = strong if order != "relaxed" else f"{strong[:2]}.relaxed"
+        fence = [f"fence.sc.{where}"] if order == "seq_cst" else []
+        text = ptx_of([line], space, name if name != "bool" else "bool_")
+        assert accesses(text) == [*fence, f"{access}.{where}.{space}.b{bits}"]
+
+
+def released(order):
+    return order in ("release", "acq_rel", "seq_cst")
+
+
+def acquired(order):
+    return order in ("consume", "acquire", "acq_rel", "seq_cst")
+
+
+@pytest.mark.parametrize("space", [*SPACES])
+@pytest.mark.parametrize("name", ["uint8", "float16"])
+def test_ptx_of_narrow_compare_and_swap(name, space):
+    """A loop over the word that the number lies in, between the fences of its order."""
+    for _, order, scope, line in calls(["cas", "exch"], ["device", "block"]):
+        where = PTX_SCOPES[scope]
+        found = accesses(ptx_of([line], space, name))
+        assert f"atom.relaxed.{where}.{space}.cas.b32" in found
+        fences = {each for each in found if each.startswith("fence")}
+        before = {"seq_cst": "sc"}.get(order, "release") if released(order) else None
+        right = {f"fence.{before}.{where}"} if before else set()
+        right |= {f"fence.acquire.{where}"} if acquired(order) else set()
+        assert fences == right, (order, scope)
+
+
+@pytest.mark.parametrize("space", [*SPACES])
+@pytest.mark.parametrize("name", ["float32", "float64"])
+def test_ptx_of_the_extremes_of_floats(name, space):
+    for method, order, scope, line in calls(["max", "min", "nanmax", "nanmin"], PTX_SCOPES):
+        if method != "max" and order not in ("release", "seq_cst"):
+            continue  # they are one loop
+        found = accesses(ptx_of([line], space, name))
+        loop = instructions("cas", name, order, scope, space)
+        assert found == [*instructions("load", name, "relaxed", scope, space), *loop], method
+
+
+@pytest.mark.parametrize("space", [*SPACES])
+def test_ptx_of_wait(space):
+    for _, order, scope, line in calls(["wait"], PTX_SCOPES):
+        found = accesses(ptx_of([line], space, "int32"))
+        look = instructions("load", "int32", order, scope, space)
+        assert found == [*look, "nanosleep.u32", *look], (order, scope)
+
+
+def test_the_scope_of_one_thread_costs_nothing():
+    for name in ("int32", "uint64", "float32", "float64", "int8", "float16", "bool"):
+        for space in SPACES:
+            methods = [method for method, types in TYPES.items() if name in types and method != "wait"]
+            lines = [line for *_, line in calls(methods, ["thread"])]
+            lines += [f"device.threadfence({order!r}, 'thread')" for order in ORDERS]
+            lines = [line if "fence" not in line else f"a.store(v, 'relaxed', 'thread'); {line}" for line in lines]
+            assert accesses(ptx_of(lines, space, name if name != "bool" else "bool_")) == [], name
+
+
+def test_local_arrays_need_no_atomics():
+    source = """
+        @device.kernel
+        def k(out, v):
+            a = device.atomic_ref(device.local_array(3, np.float64), v % 3)
+            own = device.Atomic(np.int32)
+            a.store(1.5)
+            out[0] = a.add(2.0) + a.cas(3.5, 4.0) + a.max(0.5) + own.add(v) + own.exch(3)
+    """
+    assert accesses(compiled(define(source, file="<local>"), array("float64"), np.int32)) == []
+
+
+@pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90", "sm_100", "sm_120"])
+def test_ptx_of_fences(target):
+    one_way = target not in ("sm_75", "sm_80")
+    for order in ORDERS:
+        for scope, where in PTX_SCOPES.items():
+            source = (
+                f"@device.kernel\ndef k(x):\n    x[0] = 1\n    device.threadfence({order!r}, {scope!r})\n    x[1] = 2\n"
+            )
+            kernel = define(source, file="<fence>")
+            kind = {"seq_cst": "sc", "relaxed": None, "consume": "acquire"}.get(order, order)
+            kind = kind if one_way or kind in ("sc", None) else "acq_rel"
+            right = [f"fence.{kind}.{where}"] if kind else []
+            assert accesses(compiled(kernel, array("int32"), target=target)) == right, (order, scope)
+    plain = define("@device.kernel\ndef k(x):\n    x[0] = 1\n    device.threadfence()\n    x[1] = 2\n", file="<fence>")
+    assert accesses(compiled(plain, array("int32"), target=target)) == ["fence.sc.sys"]
+
+
+@pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90", "sm_100", "sm_120"])
+def test_assemblers_take_all_of_it(target):
+    for name in ("int32", "uint64", "float32", "float64", "int8", "float16"):
+        methods = [method for method, types in TYPES.items() if name in types]
+        for space in SPACES:
+            scopes = ["system", "block"] if name == "int32" else ["device"]
+            lines = [line for _, order, _, line in calls(methods, scopes) if order in ("relaxed", "acquire", "seq_cst")]
+            kernel = kernel_of(lines, space, name)
+            found = device.compile(kernel, array(name), array(name), getattr(np, name), target=target, output="cubin")
+            assert len(found.code) > 100
+
+
+def test_the_defaults_are_the_strongest():
+    lines = ["a.load()", "a.store(v)", "a.add(v)", "a.cas(v, v)"]
+    full = [*map("a.{}, 'seq_cst', 'system')".format, ("store(v", "add(v", "cas(v, v"))]
+    assert accesses(ptx_of(lines, "global", "int32")) == accesses(
+        ptx_of(["a.load('seq_cst', 'system')", *full], "global", "int32")
+    )
+
+
+def test_the_ir_says_that_loops_may_wait_for_others():
+    text = compiled(under_a_spin_lock, array("int32"), array("int64"), output="llvm")
+    assert "cmpxchg" in text
+    assert 'syncscope("device")' in text
+
+
+# Errors
+
+
+def refusal(body, cells="int32", **names):
+    source = "@device.kernel\ndef k(cells, i):\n" + "".join(f"    {line}\n" for line in body.split("; "))
+    kernel = define(source, file="<atomics>", **names)
+    with pytest.raises(device.CompileError) as caught:
+        compiled(kernel, cells if not isinstance(cells, str) else array(cells), np.int32, output="ir")
+    return str(caught.value)
+
+
+A = "a = device.atomic_ref(cells, 0); "
+
+
+@pytest.mark.parametrize("method", [*TYPES])
+def test_types_that_an_operation_is_not_for(method):
+    for name in EVERY:
+        call = f"a.{method}({'' if method == 'load' else 'cells[0], cells[0]' if method == 'cas' else 'cells[0]'})"
+        if name in TYPES[method]:
+            compiled(
+                define(f"@device.kernel\ndef k(cells):\n    a = device.atomic_ref(cells, 0)\n    {call}\n"), array(name)
+            )
+        else:
+            text = refusal(A + call, name)
+            assert f"atomic {method} is not for {name}" in text
+            assert f"help: it is for {', '.join(TYPES[method])}" in text
+
+
+@pytest.mark.parametrize("method", [*TYPES, "threadfence"])
+def test_orders_and_scopes_that_there_are_not(method):
+    operands = {"load": "", "threadfence": "", "cas": "1, 1, "}.get(method, "1, ")
+    call = f"{'device' if method == 'threadfence' else 'a'}.{method}({operands}"
+    for order in ORDERS:
+        if order not in orders_of(method):
+            text = refusal(A + f"{call}{order!r})")
+            assert f"memory={order!r} is no memory order of " in text
+            assert f"help: write one of {', '.join(map(repr, orders_of(method)))}" in text
+    for wrong in ("'strong'", "5", "None", "'seq-cst'"):
+        text = refusal(A + f"{call}{wrong})")
+        assert f"memory={wrong}: there is no such memory order" in text
+        assert "help: write one of 'relaxed', 'consume', 'acquire', 'release', 'acq_rel', 'seq_cst'" in text
+    text = refusal(A + f"{call}scope='warp')")
+    assert "scope='warp': there is no such thread scope" in text
+    assert "help: write one of 'system', 'device', 'block', 'thread'" in text
+    assert "memory must be a constant expression" in refusal(A + f"{call}memory=i)")
+    assert "scope must be a constant expression" in refusal(A + f"{call}scope=i)")
+
+
+def test_orders_may_be_any_constant_expressions(stream):
+    @device.func
+    def bump(cell, how: device.ConstExpr[str]):
+        return cell.add(1, how, scope="block" if how == "relaxed" else "device")
+
+    @device.kernel
+    def k(cells):
+        for order in ("relaxed", "acq_" + "rel"):
+            bump(device.atomic_ref(cells, 0), order)
+
+    cells = stream.array(np.zeros(1, np.int32))
+    stream.launch(k, cells, grid=1, block=32)
+    assert stream.numpy(cells).tolist() == [64]
+    found = accesses(compiled(k, array("int32")))
+    assert found == ["atom.relaxed.cta.global.add.u32", "atom.acq_rel.gpu.global.add.u32"]
+
+
+@pytest.mark.parametrize(
+    "body, message",
+    [
+        ("device.atomic_ref(i, 0)", "atomic_ref takes an array, not int32"),
+        ("device.atomic_ref(cells, 1.5)", "an index is an integer or a tuple of integers, not float 1.5"),
+        ("device.atomic_ref(cells, (0, 1))", "1 axes, but there are 2 indices"),
+        ("device.atomic_ref(cells)", "missing a required argument: 'index'"),
+        (A + "a.add()", "missing a required argument: 'val'"),
+        (A + "a.add(1, order='relaxed')", "got an unexpected keyword argument 'order'"),
+        (A + "a.add(cells)", "takes a number, not array<int32, 1, C>"),
+        (A + "a.add(1 << 31)", "int32 has no room for the constant 2147483648"),
+        (A + "a.add(1.5)", "1.5 is not an integer"),
+        (A + "a.increment(1)", "has no attribute 'increment'"),
+        (A + "a + 1", "is not defined"),
+        (A + "cells[0] = a", "cannot be set to"),
+        ("device.Atomic(7)", "dtype:"),
+        ("device.Atomic(i)", "dtype must be a constant expression"),
+    ],
+)
+def test_mistakes(body, message):
+    assert message in refusal(body)
+
+
+def test_read_only_arrays_are_refused():
+    text = refusal(A + "a.load()", device.ArrayType("int32", 1, readonly=True))
+    assert "the array is read-only" in text
+
+
+def test_an_atomic_of_ones_own_cannot_leave_its_function():
+    def make():
+        return device.Atomic(np.int32)
+
+    assert "its local arrays end with it" in refusal("a = make(); a.add(1)", make=make)
+
+
+@pytest.mark.parametrize("method", [*TYPES, "notify_one", "notify_all"])
+def test_methods_are_documented_and_device_only(method):
+    function = getattr(device.AtomicInterface, method)
+    assert function.__doc__
+    arguments = [1] * {"load": 0, "notify_one": 0, "notify_all": 0, "cas": 2}.get(method, 1)
+    with pytest.raises(device.DeviceOnlyError, match=f"AtomicInterface.{method} is usable in device code only"):
+        function(None, *arguments)
+
+
+def test_the_rest_is_device_only():
+    for call in (lambda: device.atomic_ref(np.zeros(1), 0), lambda: device.Atomic(np.int32), device.threadfence):
+        with pytest.raises(device.DeviceOnlyError):
+            call()
+    assert issubclass(device.Atomic, device.AtomicInterface)

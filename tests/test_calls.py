@@ -1,0 +1,146 @@
+"""Calls: `*args`, `**` of known keywords, keyword-only parameters, partial functions, functions and types as arguments."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+from against_python import check, refused
+
+import cuda_device as device
+
+
+@device.func
+def total(*values, factor=1):
+    result = 0.0
+    for value in values:
+        result += value * factor
+    return result
+
+
+@device.func
+def first_and_rest(first, *rest):
+    return first * 100 + len(rest) * 10 + sum(rest)
+
+
+@device.func
+def keyword_only(a, *, b, c=3):
+    return a + b * 10 + c * 100
+
+
+def positional_only(a, b=2, /, c=3):
+    return a + b * 10 + c * 100
+
+
+def twice(f, *args):
+    return f(*args) * 2
+
+
+def any_number(i, a, b):
+    return total() + total(i) + total(i, a, b, factor=3) + first_and_rest(i) + first_and_rest(i, a, b)
+
+
+def stars(i, a, b):
+    t = (i, a)
+    return (
+        total(*t) + total(b, *t, *(1, 2)) + keyword_only(*(i,), b=a) + total(*t, factor=b) + total(*[1, i], *range(3))
+    )
+
+
+def known_keywords(i, a, b):
+    return keyword_only(i, **{"b": a}) + keyword_only(*(i,), b=1, **{"c": b}) + positional_only(i, c=a)  # noqa: PIE804
+
+
+def partials(i, a, b):
+    f = functools.partial(keyword_only, i, b=2)
+    g = functools.partial(f, c=a)
+    return f() + f(c=b) + g() + twice(functools.partial(total, a), i, b)
+
+
+def functions_as_arguments(i, a, b):
+    return twice(lambda x, y: x * y + b, i, a) + twice(first_and_rest, 1, i) + twice(abs, -a) + twice(max, i, 3)
+
+
+def types_as_arguments(i, a, b):
+    convert = lambda kind, x: kind(x)  # noqa: E731
+    return convert(int, a) + convert(float, i)
+
+
+def generators_are_spread(i, a, b):
+    return total(*(v * 2 for v in (i, a)), *[b])
+
+
+def passes_on(*values):
+    return first_and_rest(*values) + total(*values)
+
+
+def star_to_star(i, a, b):
+    return passes_on(i, a) + passes_on(b)
+
+
+SCALED = functools.partial(keyword_only, b=5)
+
+
+def global_partials(i, a, b):
+    return SCALED(i) + SCALED(a, c=b)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        any_number, stars, known_keywords, partials, functions_as_arguments, types_as_arguments, generators_are_spread,
+        star_to_star, global_partials,
+    ],
+)  # fmt: skip
+def test_calls_are_pythons(stream, function):
+    check(stream, function, 2.5, 1.5)
+
+
+class Callable:
+    def __call__(self, x):
+        return x
+
+
+class Holder:
+    factor = 3
+
+    def scale(self, x):
+        return x * self.factor
+
+
+INSTANCE, HOLDER = Callable(), Holder()
+
+
+def test_bound_methods_of_constants(stream):
+    check(stream, lambda i: HOLDER.scale(i) + HOLDER.factor)
+
+
+@pytest.mark.parametrize(
+    ("function", "match"),
+    [
+        (lambda x: INSTANCE(x), "object of the class Callable cannot be called"),
+        (lambda x: keyword_only(x), "lacks an argument for 'b'"),
+        (lambda x: keyword_only(x, 2), "takes 1 argument, not 2"),
+        (lambda x: keyword_only(x, b=1, d=2), "no keyword parameter 'd'"),
+        (lambda x: positional_only(x, b=1), "no keyword parameter 'b'"),
+        (lambda x: total(*x), "cannot take int"),
+        (lambda x: total(x, x=1), "no keyword parameter 'x'"),
+        (lambda x: keyword_only(*(1,), a=x, b=1), "two values for its parameter 'a'"),
+        (lambda x: x(1), "int cannot be called"),
+    ],
+)
+def test_wrong_calls_are_refused(function, match):
+    refused(function, int, match=match)
+
+
+def test_asserts_that_pytest_has_rewritten(stream):
+    """In a module of tests, pytest has replaced every `assert` by what explains it."""
+
+    def checked(i, limit):
+        assert i < limit
+        assert i >= 0 and limit in (8, 3), "message"  # noqa: PT018
+        return i
+
+    check(stream, checked, 8)
+    with pytest.raises(device.KernelError, match=r"the assertion does not hold\n(.|\n)*assert i < limit"):
+        check(stream, checked, 3)

@@ -1,0 +1,1093 @@
+"""Control flow: branches, loops, returns, joins and unpacking, most of them against the same function run by CPython."""
+
+import contextlib
+import inspect
+import itertools
+import math
+import time
+
+import numpy as np
+import pytest
+import reference as ref
+
+import cuda_device as device
+
+# Functions of integers that CPython and the device both run
+
+
+def ladder(a, b):
+    if a < 0:
+        result = 1
+    elif a == 0 and b:
+        result = 2
+    elif a == 0:
+        result = 3
+    elif a > 100:
+        if b > 100:
+            result = 4
+        else:
+            result = 5
+    else:
+        result = 6
+    return result * 10 + (b > 0)
+
+
+def early_returns(a, b):
+    if a == 0:
+        return 1
+    for i in range(b):
+        if i == a:
+            return 100 + i
+        for j in range(i):
+            if i * j == a:
+                return 1000 + j
+        else:
+            if i == 7:
+                return 7
+    if b < 0:
+        return -b
+    return 2
+
+
+def while_else(n):
+    total = 0
+    while n > 0:
+        n -= 1
+        if n % 7 == 3:
+            continue
+        if n == 20:
+            break
+        total += n
+    else:
+        total += 1000
+    return total
+
+
+def for_else(n):
+    found = -1
+    for d in range(2, n):
+        if n % d == 0:
+            found = d
+            break
+    else:
+        found = 0
+    return found
+
+
+def nested_breaks(n, limit):
+    count = 0
+    for i in range(n):
+        j = 0
+        while True:
+            j += 1
+            if (i + j) % 3 == 0:
+                continue
+            if j > limit:
+                break
+            for k in range(j):
+                if k == 2:
+                    break
+                count += 1
+            else:
+                count += 100
+        if count > 5000:
+            break
+    else:
+        count += 1
+    return count
+
+
+def break_in_else(n):
+    count = 0
+    for i in range(10):
+        for j in range(5):
+            if i * j > n:
+                break
+        else:
+            continue
+        count = i * 100 + j
+        break
+    return count
+
+
+def collatz(n):
+    steps = 0
+    while n > 1 and steps < 200:
+        n = n // 2 if n % 2 == 0 else 3 * n + 1
+        steps += 1
+    return steps
+
+
+def gcd(a, b):
+    while b:
+        a, b = b, a % b
+    return a
+
+
+def fibonacci(n):
+    a, b = 0, 1
+    for _ in range(min(max(n, 0), 40)):
+        a, b = b, a + b
+    return a
+
+
+def digits(n):
+    n = abs(n)
+    result = 0
+    while True:
+        n, digit = divmod(n, 10)
+        result = result * 10 + digit
+        if not n or result > 100000000:
+            return result
+
+
+def rotate(a, b, c):
+    for _ in range(c % 5):
+        a, b, c = c, a, b
+    (a, (b, c)) = (b, (c, a))
+    return a * 10000 + b * 100 + c
+
+
+def swaps(a, b):
+    a, b = b, a
+    x = y = a
+    x, (y, z) = y + 1, (x, b)
+    x, y, x = 1, x, y
+    return (x * 100 + y) * 100 + z
+
+
+def ternaries(a, b):
+    x = a if a > b else b if b > 10 else -1 if b < 0 else 0
+    y = (1 if a else 2) + (3 if b else 4) * (10 if a > 0 else 20 if a < 0 else 30)
+    return x * 1000 + y
+
+
+def walrus(n):
+    total = 0
+    while (n := n - 3) > 0:
+        if (rest := n % 4) > 1:
+            total += rest * (last := n)
+            total -= last
+    return total * 10 + n % 10
+
+
+def matches(a, b):
+    match a:
+        case 0:
+            return 10
+        case 1 | 2 | 3 if b > 5:
+            return 20 + b
+        case 1 | 2:
+            return 30
+        case -7:
+            result = 40
+        case other:
+            result = other
+    return result + 1
+
+
+def loop_variables(n):
+    i = -5
+    for i in range(3, n):
+        i *= 2  # the loop does not care
+    last = i
+    for i in range(n):
+        if i == 4:
+            break
+    return last * 1000 + i
+
+
+def bound_changes(n):
+    m = n
+    count = 0
+    for i in range(m):
+        m = 2
+        count += m + i
+    return count
+
+
+def range_twice(n):
+    numbers = range(1, n, 2)
+    total = 0
+    for i in numbers:
+        for j in numbers:
+            total += i * 10 + j
+    return total
+
+
+def deleted(n):
+    x = n
+    y = x + 1
+    del x
+    if y > 3:
+        x = 5
+        y += x
+    return y
+
+
+def flags(n):
+    first, seen, last = True, False, 0
+    for i in range(n):
+        if first:
+            first = False
+            continue
+        seen = seen or i % 5 == 0
+        if not seen and i > 3:
+            last = i
+    return last + 100 * first + 200 * seen
+
+
+def state_machine(n):
+    state, count = 0, 0
+    while state != 3:
+        if state == 0:
+            state = 1 if n > 0 else 3
+        elif state == 1:
+            n -= 1
+            count += n
+            state = 2 if n % 2 else 0
+        else:
+            n -= 2
+            state = 0
+        if count > 10000:
+            return -1
+    return count
+
+
+def tuple_loops(a, b):
+    total = 0
+    for x in (a, b, 7):
+        if x == 3:
+            continue
+        if x == 5:
+            total += 1000
+            break
+        total += x
+        for y, (z, w) in ((1, (a, 2)), (b, (3, 4))):
+            if z == w:
+                break
+            total += y * z + w
+        else:
+            total += 50
+    else:
+        total += 500
+    for _ in ():
+        total = -1
+    return total
+
+
+def returns_in_tuple_loop(a):
+    for x, y in ((1, 10), (2, 20), (3, 30)):
+        if x == a:
+            return y
+    return -1
+
+
+def comparisons_in_loops(a, b):
+    count = 0
+    while 0 <= a < 10 <= b and not (a == 5 or b == 13):
+        a += 1
+        b -= 1 if b % 2 else 2
+        count += 1
+    return count * 10000 + a * 100 + b
+
+
+def while_with_unreachable_end(n):
+    while True:
+        if n > 50:
+            return n
+        n += 7
+
+
+def empty_bodies(n):
+    for _ in range(n):
+        pass
+    while n > 100:
+        n -= 1
+    if n > 0:
+        pass
+    else:
+        n = -n
+    return n
+
+
+def boolean_values(a, b):
+    x = a and b or 7
+    y = not a or not b
+    z = (a or b) and (a and b)
+    return x * 100 + y * 10 + (z if z else -1)
+
+
+def downwards(n):
+    total = 0
+    for i in range(n - 1, -1, -1):
+        total = total * 3 % 1000 + i
+    return total
+
+
+SMALL = [-7, -1, 0, 1, 2, 3, 4, 5, 6, 7, 11, 12, 13, 20, 25, 36, 101, 144]
+FUNCTIONS = [
+    ladder, early_returns, while_else, for_else, nested_breaks, break_in_else, collatz, gcd, fibonacci, digits, rotate, swaps,
+    ternaries, walrus, matches, loop_variables, bound_changes, range_twice, deleted, flags, state_machine, tuple_loops,
+    returns_in_tuple_loop, comparisons_in_loops, while_with_unreachable_end, empty_bodies, boolean_values, downwards,
+]  # fmt: skip
+
+
+def kernel_of(function):
+    count = len(inspect.signature(function).parameters)
+
+    @device.kernel
+    def kernel(cases, out):
+        i = device.tid(1)
+        if i < len(out):
+            if count == 1:
+                out[i] = function(cases[i, 0])
+            elif count == 2:
+                out[i] = function(cases[i, 0], cases[i, 1])
+            else:
+                out[i] = function(cases[i, 0], cases[i, 1], cases[i, 2])
+
+    return kernel
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
+def test_as_cpython_runs_it(stream, function):
+    count = len(inspect.signature(function).parameters)
+    cases = list(itertools.product(SMALL if count < 3 else SMALL[1:9], repeat=count))
+    if function is gcd:
+        cases = [case for case in cases if min(case) >= 0]
+    out = stream.empty(len(cases), np.int32)
+    stream.launch(
+        kernel_of(function), stream.array(np.array(cases, np.int32)), out, grid=-(-len(cases) // 64), block=64
+    )
+    for case, got in zip(cases, stream.numpy(out).tolist(), strict=True):
+        assert got == int(function(*case)), f"{function.__name__}{case}"
+
+
+# Ranges
+
+STEPS = [1, -1, 2, -2, 3, -3, 7, -100]
+LIMITS = {8: (-128, 127), 32: (-(2**31), 2**31 - 1), 64: (-(2**63), 2**63 - 1)}
+
+
+def range_with(step):
+    @device.kernel
+    def kernel(starts, stops, out):
+        i = device.tid(1)
+        if i < len(starts):
+            count = 0
+            first = last = starts[i]
+            for n in range(starts[i], stops[i], step):
+                if count == 0:
+                    first = n
+                last = n
+                count += 1
+                if count == 300:
+                    break
+            out[i, 0], out[i, 1], out[i, 2] = count, first, last
+
+    return kernel
+
+
+@device.kernel
+def range_with_run_time_step(starts, stops, steps, out):
+    i = device.tid(1)
+    if i < len(starts):
+        count = 0
+        first = last = starts[i]
+        for n in range(starts[i], stops[i], steps[i]):
+            if count == 0:
+                first = n
+            last = n
+            count += 1
+            if count == 300:
+                break
+        out[i, 0], out[i, 1], out[i, 2] = count, first, last
+
+
+def expected_ranges(cases):
+    result = []
+    for start, stop, step in cases:
+        taken = range(start, stop, step)[:300]
+        result.append([len(taken), taken[0] if taken else start, taken[-1] if taken else start])
+    return result
+
+
+def bounds(name):
+    low, high = ref.limits(name)
+    near = {0, 1, 2, 5, 10, low, low + 1, low + 6, low + 200, high - 200, high - 6, high - 1, high}
+    return sorted(n for n in near | ({-1, -5, -10} if low else set()) if low <= n <= high)
+
+
+@pytest.mark.parametrize("name", ["int8", "uint8", "int32", "uint32", "int64", "uint64"])
+def test_ranges_with_constant_steps(stream, name):
+    pairs = list(itertools.product(bounds(name), repeat=2))
+    starts, stops = (stream.array(np.array(column, name)) for column in zip(*pairs, strict=True))
+    low, high = ref.limits(name)
+    for step in [*STEPS, high, low] if low else [1, 2, 3, 7, 100, high]:
+        out = stream.empty((len(pairs), 3), np.uint64 if name == "uint64" else np.int64)
+        stream.launch(range_with(step), starts, stops, out, grid=-(-len(pairs) // 64), block=64)
+        expected = expected_ranges([(start, stop, step) for start, stop in pairs])
+        for pair, got, right in zip(pairs, stream.numpy(out).tolist(), expected, strict=True):
+            assert got == right, f"range{(*pair, step)} of {name}"
+
+
+@pytest.mark.parametrize("name", ["int8", "uint8", "int32", "uint32", "int64", "uint64"])
+def test_ranges_with_run_time_steps(stream, name):
+    low, high = ref.limits(name)
+    steps = [s for s in (1, 2, 3, 7, 100, high, -1, -2, -3, -7, -100, low) if low <= s and s]
+    cases = list(itertools.product(bounds(name), bounds(name), steps))
+    columns = (stream.array(np.array(column, name)) for column in zip(*cases, strict=True))
+    out = stream.empty((len(cases), 3), np.uint64 if name == "uint64" else np.int64)
+    stream.launch(range_with_run_time_step, *columns, out, grid=-(-len(cases) // 64), block=64)
+    for case, got, right in zip(cases, stream.numpy(out).tolist(), expected_ranges(cases), strict=True):
+        assert got == right, f"range{case} of {name}"
+
+
+def test_ranges_of_builtin_ints_at_the_limits(stream):
+    @device.kernel
+    def kernel(out, low, high):
+        k = 0
+        for i in range(high - 2, high):
+            out[k] = i
+            k += 1
+        for i in range(low + 2, low, -1):
+            out[k] = i
+            k += 1
+        for i in range(2147483646, 2147483647):
+            out[k] = i
+            k += 1
+        for i in range(low, high, 2000000000):
+            out[k] = i
+            k += 1
+        for i in range(high, low, -2000000000):
+            out[k] = i
+            k += 1
+        for i in range(5, 5):
+            out[k] = i
+            k += 1
+        for i in range(high, low):
+            out[k] = i
+            k += 1
+        for i in range(-3):
+            out[k] = i
+            k += 1
+        out[k] = 77
+
+    low, high = -(2**31), 2**31 - 1
+    expected = [
+        *range(high - 2, high), *range(low + 2, low, -1), 2147483646, *range(low, high, 2000000000),
+        *range(high, low, -2000000000), 77,
+    ]  # fmt: skip
+    out = stream.empty(len(expected) + 4, np.int64)
+    stream.launch(kernel, out, low, high, grid=1, block=1)
+    assert stream.numpy(out).tolist()[: len(expected)] == expected
+
+
+def test_a_range_to_the_end_of_uint8(stream):
+    @device.kernel
+    def kernel(n, out):
+        total = 0
+        for i in range(n):
+            out[i] = i
+        for i in range(250):
+            if i == 200:
+                out[255] = 5
+
+    out = stream.empty(256, np.int32)
+    stream.launch(kernel, np.uint8(255), out, grid=1, block=1)
+    assert stream.numpy(out).tolist() == [*range(255), 5]
+
+
+def test_a_range_whose_type_widens(stream):
+    @device.kernel
+    def kernel(x, out):
+        n = total = 0
+        for i in range(len(x)):
+            for j in range(n):  # an int at first, then what x has
+                total += 1
+            n = x[i]
+        out[0] = total
+        if x[0] > 1:
+            numbers = range(x[0])
+        else:
+            numbers = range(5)
+        for k in numbers:
+            total += k
+        out[1] = total
+
+    for name in ("int8", "int32", "int64", "uint8", "uint64"):
+        out = stream.empty(2, np.int64)
+        stream.launch(kernel, stream.array(np.array([3, 4, 100], name)), out, grid=1, block=1)
+        assert stream.numpy(out).tolist() == [7, 10]
+
+
+def test_the_type_of_a_range():
+    @device.func
+    def function(a, x):
+        # A loop variable may have no value, so each joins a number of a type that does not change it.
+        i = j = k = m = device.int8(0)
+        for i in range(a):
+            pass
+        for j in range(device.int8(1), device.uint8(9)):
+            pass
+        for k in range(3, a, device.uint16(2)):
+            pass
+        n = 0
+        for n in range(len(x)):
+            pass
+        p = 0
+        for p in range(4):
+            pass
+        for m in range(True, device.int8(3)):
+            pass
+        return i, j, k, n, p, m
+
+    text = str(device.compile(function, device.int64, device.ArrayType(device.int8, 1), output="ir"))
+    assert " -> tuple<int64, int16, int64, index, int, int8> typed" in text
+
+
+@pytest.mark.parametrize(
+    "span, reason",
+    [
+        (lambda x: range(x, 10.0), "integers"),
+        (lambda x: range(0, 10, 0), "0"),
+        (lambda x: range(x, device.uint64(9)), "type"),
+        (lambda x: range(device.uint8(200), 0, -1), "-1"),
+        (lambda x: range(), "range"),
+        (lambda x: x, "int32"),
+    ],
+)
+def test_what_is_no_range(span, reason):
+    @device.func
+    def function(x):
+        total = 0
+        for i in span(x):
+            total += i
+        return total
+
+    with pytest.raises(device.CompileError) as caught:
+        device.compile(function, device.int32, output="ir")
+    assert reason in caught.value.reason
+
+
+# Where ways meet
+
+
+@pytest.mark.parametrize("name", ref.FIXED)
+def test_an_accumulator_takes_the_type_of_what_it_adds(stream, name):
+    @device.kernel
+    def kernel(x, out, out_of_products):
+        total = 0
+        product = 1
+        for i in range(len(x)):
+            total += x[i]
+            product *= x[i]
+        out[0] = total
+        out_of_products[0] = product
+
+    values = [100, 27, 3, 120, 111] if ref.bits(name) == 8 else [ref.limits(name)[1], 3, 2, 77, 5]
+    if ref.is_float(name):
+        values = [0.1, 2.5, 1024.0, 3e-3, 0.7]
+    x = np.array(values, name)
+    out, products = stream.empty(1, np.float64 if ref.is_float(name) else name), stream.empty(1, name)
+    stream.launch(kernel, stream.array(x), out, products, grid=1, block=1)
+    total, product = 0, 1
+    for value in x.tolist():
+        total, product = ref.binary("+", name, total, name, value), ref.binary("*", name, product, name, value)
+    assert stream.numpy(out).tolist() == [total] and stream.numpy(products).tolist() == [product]
+
+
+def joined_types(function, *arguments):
+    return str(device.compile(function, *arguments, output="ir")).split(" -> ")[1].split(" typed")[0]
+
+
+@pytest.mark.parametrize(
+    "a, b, result",
+    [
+        ("int", "float", "float"), ("bool", "int", "int"), ("bool", "bool", "bool"), ("bool", "float", "float"),
+        ("int", "int8", "int8"), ("int8", "uint8", "int16"), ("uint32", "int16", "int64"), ("float", "float16", "float16"),
+        ("float", "int32", "float32"), ("float", "int64", "float64"), ("int64", "float32", "float32"),
+        ("float16", "float64", "float64"), ("bool", "uint8", "uint8"), ("int", "uint64", "uint64"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("swapped", [False, True])
+def test_the_type_where_two_ways_meet(a, b, result, swapped):
+    types = {"bool": bool, "int": int, "float": float}
+    a, b = (b, a) if swapped else (a, b)
+
+    @device.func
+    def branches(c, x, y):
+        if c:
+            z = x
+        else:
+            z = y
+        return z
+
+    @device.func
+    def expression(c, x, y):
+        return x if c else y
+
+    @device.func
+    def returns(c, x, y):
+        if c:
+            return x
+        return y
+
+    @device.func
+    def loop(c, x, y):
+        z = x
+        while c:
+            z = y
+        return z
+
+    for function in (branches, expression, returns, loop):
+        arguments = (types.get(name) or getattr(device, name) for name in (a, b))
+        assert joined_types(function, bool, *arguments) == result
+
+
+@pytest.mark.parametrize("types", list(itertools.permutations(["int8", "int16", "300"])))
+def test_three_ways_meet_in_any_order(types):
+    """The type is the one that holds all, whichever two meet first."""
+    arguments = [300 if name == "300" else getattr(device, name) for name in types]
+
+    def constant(x):
+        return 300
+
+    def itself(x):
+        return x
+
+    first, second, third = (constant if name == "300" else itself for name in types)
+
+    @device.func
+    def function(n, x, y, z):
+        value = first(x)
+        for i in range(n):
+            if i == 0:
+                value = second(y)
+            else:
+                value = third(z)
+        pair = (value, n)
+        return pair[0]
+
+    assert joined_types(function, int, *arguments) == "int16"
+
+
+@pytest.mark.parametrize("types", list(itertools.permutations(["float32", "int64", "uint64"])))
+def test_nested_ternaries_meet_in_any_order(types):
+    """CPython makes one meeting of the two: what has a type by the rules has one all the same."""
+
+    @device.func
+    def function(a, b, x, y, z):
+        pair = (x if b else y) if a else z
+        return pair + 1
+
+    arguments = [getattr(device, name) for name in types]
+    if ref.promote(types[0], types[1]) is None:
+        with contextlib.suppress(device.CompileError):  # so may be refused, as its inner part alone would be
+            assert joined_types(function, bool, bool, *arguments) == "float32"
+    else:
+        assert joined_types(function, bool, bool, *arguments) == "float32"
+
+
+def test_an_index_stays_one_where_it_joins():
+    @device.func
+    def function(c, x, y):
+        a = 0
+        if c:
+            a = len(x)
+        b = y
+        if c:
+            b = len(x)
+        total = 0
+        for i in range(len(x)):
+            total += i
+        return a, b, total
+
+    types = bool, device.ArrayType(device.int8, 1)
+    assert joined_types(function, *types, device.int16) == "tuple<index, index, index>"
+    assert joined_types(function, *types, device.int64) == "tuple<index, int64, index>"
+    assert joined_types(function, *types, device.float32) == "tuple<index, float32, index>"
+
+
+def test_types_widen_around_a_loop(stream):
+    @device.kernel
+    def kernel(n, small, out):
+        a = 1  # int, then int8, then float32
+        b = small
+        c = True
+        for i in range(n):
+            if i == 1:
+                a = a + small
+            if i == 2:
+                a = a * 0.5
+            b = b * 100 + i  # i is an int32: so is b
+            c = c + 1
+        out[0], out[1], out[2] = a, b, c
+        x, y = 1, 0.5
+        for i in range(n):
+            x, y = y, x  # both become floats
+        out[3], out[4] = x, y
+        p, q, r = 1, device.int16(2), device.float64(0.1)
+        for i in range(n):
+            p, q, r = q, r, p
+        out[5], out[6], out[7] = p, q, r
+
+    out = stream.empty(8, np.float64)
+    stream.launch(kernel, np.int32(4), np.int8(3), out, grid=1, block=1)
+    b = 3
+    for i in range(4):
+        b = b * 100 + i
+    assert stream.numpy(out).tolist() == [2.0, b, 5, 1, 0.5, 2, 0.1, 1]
+
+
+def test_a_constant_that_changes_in_a_loop_is_forgotten(stream):
+    @device.kernel
+    def kernel(n, out):
+        k, flag, scale = 3, False, 2.5
+        for i in range(n):
+            if flag:
+                scale = 0.5
+            if k == 0:
+                flag = True
+            k -= 1
+        out[0], out[1], out[2] = k, flag, scale
+
+    out = stream.empty(3, np.float32)
+    for n in (0, 3, 4, 5):
+        stream.launch(kernel, n, out, grid=1, block=1)
+        assert stream.numpy(out).tolist() == [3 - n, n >= 4, 0.5 if n >= 5 else 2.5]
+
+
+def test_variables_with_a_value_on_some_ways_only(stream):
+    @device.kernel
+    def kernel(x, out, flag):
+        i = device.tid(1)
+        if i < len(x):
+            v = x[i]
+            pair = (v, 1)
+            array = x
+        device.syncthreads()
+        if i < len(x):
+            out[i] = v * 2 + pair[0] + pair[1] + array[i]
+        for j in range(flag):
+            last = j
+        if flag > 0:
+            out[len(x)] = last
+        if flag == 7:
+            del v
+            never = 5.5
+        if flag == 7:
+            out[len(x) + 1] = never
+
+    x = np.arange(5, dtype=np.float32)
+    for flag in (3, 7):
+        out = stream.empty(7, np.float32)
+        stream.launch(kernel, stream.array(x), out, flag, grid=1, block=8)
+        got = stream.numpy(out).tolist()
+        assert got[:6] == [*(4 * x + 1).tolist(), flag - 1]
+        assert got[6] == 5.5 if flag == 7 else math.isnan(got[6])
+
+
+def refusal(function, *arguments):
+    with pytest.raises(device.CompileError) as caught:
+        device.compile(function, *arguments, output="ir")
+    return caught.value
+
+
+def line_of(function, text):
+    lines, first = inspect.getsourcelines(function.underlying)
+    return first + next(n for n, line in enumerate(lines) if text in line)
+
+
+def test_a_variable_without_a_value_on_any_way_is_refused():
+    @device.func
+    def function(c):
+        if c:
+            pass
+        return value  # noqa: F821
+        value = 1
+
+    error = refusal(function, bool)
+    assert "'value'" in error.reason and error.location.line == line_of(function, "return value")
+
+    @device.func
+    def deletes(x):
+        y = x
+        del y
+        return y  # noqa: F821
+
+    assert "'y'" in refusal(deletes, int).reason
+
+
+@pytest.mark.parametrize(
+    "first, second",
+    [
+        (lambda x: None, lambda x: 1),
+        (lambda x: (1, x), lambda x: x),
+        (lambda x: (1, 2, 3), lambda x: (1, 2)),
+        (lambda x: math.sin, lambda x: math.cos),
+        (lambda x: x, lambda x: device.uint64(1)),
+        (lambda x: "a", lambda x: "b"),
+        (lambda x: device.int8, lambda x: device.int16),
+    ],
+)
+def test_a_conflict_is_an_error_only_if_it_is_used(first, second):
+    @device.func
+    def unused(c, x):
+        value = 0
+        if c:
+            value = first(x)
+        else:
+            value = second(x)
+        if c:
+            value = first(x)
+        value = 5
+        return value
+
+    assert joined_types(unused, bool, device.int64) == "none"  # the constant 5 is known
+
+    @device.func
+    def used(c, x):
+        if c:
+            value = first(x)
+        else:
+            value = second(x)
+        pair = (value, c)
+        return pair[1] or c
+
+    error = refusal(used, bool, device.int64)
+    assert "'value'" in error.reason and error.location.line == line_of(used, "pair = (value")
+
+    @device.func
+    def looped(c, x):
+        value = first(x)
+        while c:
+            value = second(x)
+        pair = (value, c)
+        return pair[1] or c
+
+    assert "'value'" in refusal(looped, bool, device.int64).reason
+
+
+def test_a_conflict_shows_both_definitions():
+    @device.func
+    def function(c, x):
+        if c:
+            value = x * 2
+        else:
+            value = (x, 1)
+        pair = (value, c)
+        return pair[1] or c
+
+    error = refusal(function, bool, device.int64)
+    assert "int64" in error.reason and "tuple<int64, int>" in error.reason
+    for text in ("value = x * 2", "value = (x, 1)"):
+        assert str(line_of(function, text)) in str(error)
+
+
+def test_one_function_on_both_ways_is_no_conflict(stream):
+    @device.kernel
+    def kernel(x, out):
+        if x[0] > 0:
+            f, t = math.sqrt, device.float64
+        else:
+            f, t = math.sqrt, device.float64
+        out[0] = f(t(x[1]))
+
+    out = stream.empty(1, np.float64)
+    stream.launch(kernel, stream.array(np.array([1, 2], np.float32)), out, grid=1, block=1)
+    assert stream.numpy(out).tolist() == [math.sqrt(2)]
+
+
+# Tuples
+
+
+def test_loops_over_tuples_are_unrolled_with_each_elements_type(stream):
+    @device.kernel
+    def kernel(x, y, out):
+        k = 0
+        for value in (1, 2.5, x[0], y[0], True, x[0] + y[0]):
+            out[k] = value / 2
+            k += 1
+        for function in (math.floor, math.ceil, abs):
+            out[k] = function(-2.5)
+            k += 1
+        for array in (x, y):
+            for scale in (1, 10):
+                out[k] = array[0] * scale
+                k += 1
+        for name, amount in (("a", 1), ("b", 2)):
+            if name == "b":
+                out[k] = amount
+                k += 1
+        out[k] = k
+
+    out = stream.empty(15, np.float64)
+    x, y = np.array([3], np.int8), np.array([0.1])
+    stream.launch(kernel, stream.array(x), stream.array(y), out, grid=1, block=1)
+    expected = [0.5, 1.25, 1.5, 0.05, 0.5, 3.1 / 2, -3, -2, 2.5, 3, 30, 0.1, 1.0, 2, 14]
+    assert stream.numpy(out).tolist() == expected
+
+
+def test_tuples_are_built_joined_and_unpacked(stream):
+    @device.kernel
+    def kernel(x, t, out):
+        a, b = t
+        (c, (d, e)) = (a, (b, x[0]))
+        pair = (c, d) + (e,)
+        if x[0] > 1:
+            pair = (1, 2, 3)  # joins (int, float, int32)
+        out[0], out[1], out[2] = pair
+        out[3] = len(pair) + len(t + ())
+        empty = ()
+        out[4] = len(empty)
+        nested = ((a, b), (b, (a,)))
+        out[5] = nested[1][1][0] + nested[0][1]
+        i, out[i + 6] = 1, 8.0
+        out[6] = (a, b)[0]
+
+    for first, pair in ((1, [4, 0.5, 1]), (2, [1, 2, 3])):
+        out = stream.empty(8, np.float32)
+        stream.launch(kernel, stream.array(np.array([first], np.int32)), (4, 0.5), out, grid=1, block=1)
+        assert stream.numpy(out).tolist() == [*pair, 5, 0, 4.5, 4, 8]
+
+
+@pytest.mark.parametrize("unpack", [lambda t: unpack_two(t), lambda t: unpack_two(t[0])])
+def test_unpacking_what_does_not_fit_is_refused(unpack):
+    @device.func
+    def function(t):
+        return unpack(t)
+
+    refusal(function, (1, 2, 3))
+
+
+def unpack_two(t):
+    a, b = t
+    return a + b
+
+
+# Large programs
+
+
+def compiled(text, name="kernel"):
+    namespace = {"device": device, "math": math}
+    exec(text, namespace)
+    return namespace[name]
+
+
+def test_branches_nested_40_deep(stream):
+    lines = ["def function(x):", "    total = 0"]
+    for depth in range(40):
+        lines += ["    " * (depth + 1) + f"if x > {depth}:", "    " * (depth + 2) + f"total += {depth}"]
+    for depth in reversed(range(40)):
+        lines += ["    " * (depth + 1) + "else:", "    " * (depth + 2) + f"total -= {depth * 7}"]
+    lines.append("    return total")
+    function = compiled("\n".join(lines), "function")
+    cases = np.arange(-1, 43, dtype=np.int32)
+    out = stream.empty(len(cases), np.int32)
+    stream.launch(kernel_of(function), stream.array(cases.reshape(-1, 1)), out, grid=1, block=64)
+    assert stream.numpy(out).tolist() == [function(x) for x in cases.tolist()]
+
+
+def test_loops_nested_as_deep_as_python_allows(stream):
+    depth = 18
+    lines = ["def function(n):", "    total = 0"]
+    for k in range(depth):
+        lines.append("    " * (k + 1) + f"for i{k} in range({'n' if k % 6 == 0 else 1}):")
+    lines.append("    " * (depth + 1) + "total += 1 + " + " * ".join(f"(i{k} + 1)" for k in range(depth)))
+    for k in reversed(range(1, depth)):
+        lines += ["    " * (k + 1) + f"if total > {10**6 + k}:", "    " * (k + 2) + "break"]
+    lines.append("    return total")
+    function = compiled("\n".join(lines), "function")
+    out = stream.empty(4, np.int32)
+    stream.launch(kernel_of(function), stream.array(np.arange(4, dtype=np.int32).reshape(-1, 1)), out, grid=1, block=4)
+    assert stream.numpy(out).tolist() == [function(n) for n in range(4)]
+
+
+def test_a_kernel_of_500_statements_compiles_in_seconds(stream):
+    lines = ["def function(x):", "    a = b = c = 1"]
+    for n in range(500):
+        lines.append(
+            (
+                f"    a = (a * {n % 7 + 2} + b) % 1009",
+                f"    if a % {n % 5 + 2} == x % 3: b += a; c = b",
+                f"    b = (b + c * {n}) % 2003 if a > {n % 50} else b + 1",
+                f"    while c > {1000 + n}: c //= 2",
+            )[n % 4]
+        )
+    lines.append("    return a * 100000 + b * 10 + c % 10")
+    function = compiled("\n".join(lines), "function")
+    out = stream.empty(8, np.int64)
+    start = time.perf_counter()
+    stream.launch(kernel_of(function), stream.array(np.arange(8).reshape(-1, 1)), out, grid=1, block=8)
+    assert time.perf_counter() - start < 20
+    assert stream.numpy(out).tolist() == [function(x) for x in range(8)]
+
+
+def test_a_long_chain_of_calls(stream):
+    lines = ["def f0(x): return x + 1"]
+    lines += [f"def f{n}(x): return f{n - 1}(x) * 3 % 1009 + {n}" for n in range(1, 90)]
+    namespace = {}
+    exec("\n".join(lines), namespace)
+    function = namespace["f89"]
+    out = stream.empty(4, np.int64)
+    stream.launch(kernel_of(function), stream.array(np.arange(4).reshape(-1, 1)), out, grid=1, block=4)
+    assert stream.numpy(out).tolist() == [function(x) for x in range(4)]
+
+
+def test_a_function_with_many_variables_that_live_through_a_loop(stream):
+    names = [f"v{n}" for n in range(120)]
+    lines = ["def function(x):", *(f"    {name} = x + {n}" for n, name in enumerate(names)), "    for i in range(5):"]
+    lines += [f"        {name} = {names[n - 1]} + i" for n, name in enumerate(names)]
+    lines.append("    return " + " + ".join(names))
+    function = compiled("\n".join(lines), "function")
+    out = stream.empty(4, np.int32)
+    stream.launch(kernel_of(function), stream.array(np.arange(4, dtype=np.int32).reshape(-1, 1)), out, grid=1, block=4)
+    assert stream.numpy(out).tolist() == [function(x) for x in range(4)]
+
+
+# What device code does not have
+
+
+UNSUPPORTED = {
+    "try": "    try:\n        x[0] = 1\n    except ValueError:\n        x[0] = 2",
+    "with": "    with x:\n        x[0] = 1",
+    "import": "    import math\n    x[0] = math.pi",
+    "dict": "    y = {1: x[0]}\n    x[0] = y[1]",
+    "set": "    y = {1, x[0]}\n    x[0] = len(y)",
+    "class": "    class C:\n        pass\n    x[0] = 1",
+    "global": "    global some_global\n    some_global = 1",
+    "call": "    x[0] = sorted((3, 2, 1))",
+    "del": "    del x[0]",
+    "yield": "    yield x[0]",
+    "async": "    await x",
+}
+
+
+@pytest.mark.parametrize("body", UNSUPPORTED.values(), ids=UNSUPPORTED)
+def test_unsupported_python_is_an_error_that_says_where(body):
+    keyword = "async def" if "await" in body else "def"
+    kernel = device.kernel(compiled(f"\n{keyword} kernel(x):\n{body}\n"))
+    with pytest.raises(device.CompileError) as caught:
+        device.compile(kernel, device.ArrayType(device.int32, 1), output="ir")
+    assert caught.value.reason and caught.value.location.function.startswith("kernel")
+    assert caught.value.location.line >= 2
+
+
+def test_unsupported_python_that_is_not_reached_is_no_error(stream):
+    debug = False
+
+    @device.kernel
+    def kernel(x):
+        if debug:
+            print([x, {1: 2}], sep="")
+            try:
+                x[0] = 1
+            finally:
+                x[0] = 2
+        x[0] = 3
+
+    x = stream.array(np.zeros(1, np.int32))
+    stream.launch(kernel, x, grid=1, block=1)
+    assert stream.numpy(x).tolist() == [3]

@@ -1,0 +1,522 @@
+"""Messages: what a person is told whose program cannot be compiled, and that nothing else is ever told.
+
+`bad_programs` has the programs; the golden texts are the messages, for a human to judge. Columns, and with them the
+carets, are compared on the version of Python on which they were written; the rest on all.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import pickle
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import ir_programs
+import numpy as np
+import pytest
+from bad_programs import PROGRAMS
+from generated_programs import TYPES, mutated, program
+from ir_helpers import define
+
+import cuda_device as device
+from cuda_device import ArrayType, compiler
+from cuda_device.codegen.architectures import parse
+from cuda_device.errors import NOWHERE, Call, CompileError, CompilerBug, Error, Location
+from cuda_device.types import model
+from cuda_device.types.known import Known, constant, of_type
+
+GOLDEN = Path(__file__).parent / "golden" / "test_errors"
+SM_90 = parse("sm_90")
+
+
+def known(text: str) -> Known:
+    """What is known of an argument: `float32`, `uint8[2]`, `readonly float32[1]`, `strided float32[2]`, `const 3`."""
+    text = text.strip()
+    array = re.fullmatch(r"(readonly |strided )?(\w+)\[(\d)\]", text)
+    if array:
+        word, dtype, ndim = array.groups()
+        layout = "strided" if word == "strided " else "C"
+        return of_type(ArrayType(dtype, int(ndim), layout, readonly=word == "readonly "))
+    if text.startswith("const "):
+        return constant(eval(text.removeprefix("const ")))
+    return of_type(model.parse(text))
+
+
+def compile_it(kernel: Any, types: str, on_cpu: bool = False, until: str = "llvm") -> compiler.Work:
+    """Compiles a kernel up to LLVM IR, which is where the last mistakes are found."""
+    arguments = tuple(map(known, types.split(";")))
+    job = compiler.Job(kernel.underlying, arguments, True, compiler.Target(SM_90, on_cpu))
+    return compiler.run(job, until)
+
+
+@functools.cache
+def error_of(name: str, on_cpu: bool = False) -> CompileError:
+    """The error of one of the bad programs."""
+    types, source = PROGRAMS[name]
+    with pytest.raises(CompileError) as caught:
+        compile_it(define(source, file=f"{name}.py"), types, on_cpu)
+    return caught.value
+
+
+def without_columns(message: str) -> str:
+    """The message without what positions within a line say; versions of Python differ in them."""
+    lines = [line for line in message.splitlines() if set(line.strip()) != {"^"}]
+    return "\n".join(re.sub(r"(\.py:\d+):\d+", r"\1", line) for line in lines)
+
+
+# Goldens
+
+
+@pytest.mark.skipif(sys.version_info[:2] != (3, 12), reason="columns are CPython 3.12's")
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_message(name: str, golden: Callable[[str, str], None]) -> None:
+    golden(name, f"{error_of(name)}\n")
+
+
+# Until 3.12 a comprehension is a function of its own, and `open` has another name.
+OTHERWISE_ON_311 = {"dict_comprehension", "call_of_open"}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_message_on_every_version(name: str) -> None:
+    if sys.version_info < (3, 12) and name in OTHERWISE_ON_311:
+        assert error_of(name).help
+        return
+    expected = (GOLDEN / f"{name}.txt").read_text(encoding="utf-8")
+    assert without_columns(str(error_of(name))) == without_columns(expected)
+
+
+def test_each_golden_text_has_its_program() -> None:
+    assert {path.stem for path in GOLDEN.glob("*.txt")} == {*PROGRAMS, *HOST_MISTAKES}
+
+
+def test_there_are_many_programs() -> None:
+    assert len(PROGRAMS) >= 150
+
+
+# What every message has
+
+
+@pytest.fixture(params=PROGRAMS)
+def bad(request: pytest.FixtureRequest) -> tuple[str, CompileError]:
+    """Each bad program's source, and its error."""
+    return PROGRAMS[request.param][1], error_of(request.param)
+
+
+def test_messages_are_complete(bad: tuple[str, CompileError]) -> None:
+    source, error = bad
+    lines = source.splitlines()
+    assert isinstance(error, Error)
+    # A reason in one line that is no novel.
+    assert error.reason == error.args[0] == error.reason.strip()
+    assert "\n" not in error.reason
+    assert 10 <= len(error.reason) <= 250
+    assert not error.reason.endswith(".")
+    # A place in the source.
+    assert 1 <= error.location.line <= len(lines)
+    assert error.location.function
+    shown = str(error).splitlines()
+    assert shown[0] == error.reason
+    assert re.fullmatch(r"  at \w+\.py:\d+(:\d+)?, in .+", shown[1])
+    assert shown[2].endswith(lines[error.location.line - 1].rstrip())
+    assert f" {error.location.line} | " in shown[2]
+    # A caret under something, if the column is known.
+    if error.location.column >= 0:
+        assert re.fullmatch(r"\s*\^+", shown[3])
+        marked = "".join(c for c, mark in zip(shown[2], shown[3], strict=False) if mark == "^")
+        assert marked.strip()
+        assert marked == marked.strip()
+    # The way there, the innermost call first; a remedy last.
+    calls = [line for line in shown if line.startswith("  in ")]
+    assert calls if error.chain else not calls
+    if not any(line.startswith("  …") for line in shown):
+        assert [line.split("(")[0].removeprefix("  in ") for line in calls] == [call.function for call in error.chain]
+    for line in calls:
+        assert re.fullmatch(r"  in .+\(.*\), called from \w+\.py:\d+(:\d+)?", line)
+    assert error.help == error.help.strip()
+    assert shown[-1] == f"  help: {error.help}" if error.help else not shown[-1].startswith("  help")
+    # Nothing too long, nothing that only this compiler's authors understand.
+    assert len(shown) <= 20
+    assert max(len(line) for line in shown if line not in (shown[2], shown[3:4])) <= 300
+    for word in (
+        "intrinsic",
+        " py.",
+        "specialisation",
+        "0x7f",
+        "<function",
+        "<class",
+        "object at",
+        "Known(",
+        "None:",
+        "cuda_device.",
+    ):
+        assert word not in "\n".join([error.reason, error.help, *calls])
+    assert not re.search(r"\ba [aeiou]", error.reason)
+
+
+def test_no_exception_of_ours_stands_behind_it(bad: tuple[str, CompileError]) -> None:
+    """Python would print it first: "During handling of the above exception …"."""
+    source, error = bad
+    if "@property" in source or "a == b" in source:  # what the user's own code raised
+        assert error.__cause__ is not None
+    else:
+        assert error.__cause__ is None
+        assert error.__context__ is None or error.__suppress_context__
+
+
+def test_messages_are_the_same_on_the_cpu(bad: tuple[str, CompileError]) -> None:
+    _, error = bad
+    assert str(error_of(error.location.file.removesuffix(".py"), on_cpu=True)) == str(error)
+
+
+def test_messages_can_be_sent_to_another_process(bad: tuple[str, CompileError]) -> None:
+    _, error = bad
+    copy = pickle.loads(pickle.dumps(error))
+    assert str(copy) == str(error)
+    assert (copy.location, copy.help, copy.chain) == (error.location, error.help, error.chain)
+
+
+NEEDS_NO_HELP = 0.35
+
+
+def test_most_messages_say_what_to_do() -> None:
+    without = [name for name in PROGRAMS if not error_of(name).help]
+    assert len(without) <= NEEDS_NO_HELP * len(PROGRAMS), without
+
+
+def test_the_chain_has_the_types_of_arguments() -> None:
+    error = error_of("error_in_a_chain_of_calls")
+    assert [call.function for call in error.chain] == ["innermost", "middle", "outermost"]
+    assert error.chain[0].arguments == "value: float32, table: array<uint8, 2, C>"
+    assert [call.location.line for call in error.chain] == [6, 11, 17]
+    assert error.location.function == "innermost"
+
+
+def test_the_caret_counts_characters_not_bytes() -> None:
+    shown = str(error_of("letters_of_other_alphabets")).splitlines()
+    assert shown[3].index("^") == shown[2].index("größe[1]")
+
+
+def test_a_caret_stands_right_behind_tabs() -> None:
+    shown = str(error_of("tabs")).splitlines()
+    assert shown[3].expandtabs().index("^") == shown[2].expandtabs().index("weight")
+
+
+def test_a_mistake_that_is_never_reached_is_none() -> None:
+    source = """
+        @device.kernel
+        def k(x, n):
+            if n is None:
+                x[0] = weight
+            if False:
+                import os
+            x[0] = 1
+            return
+            x[0] = [1, 2, weight]
+    """
+    compile_it(define(source), "float32[1]; int")
+
+
+def test_the_first_mistake_of_the_text_is_told() -> None:
+    error = CompileError("")
+    with pytest.raises(CompileError) as caught:
+        compile_it(define("@device.kernel\ndef k(x):\n    x[0] = a\n    x[1] = b"), "float32[1]")
+    error = caught.value
+    assert "'a'" in error.reason
+
+
+def test_after_a_mistake_the_next_program_compiles() -> None:
+    scope = define("k = globals()\n@device.kernel\ndef kernel(x): x[0] = weight")
+    with pytest.raises(CompileError, match="weight"):
+        compile_it(scope["kernel"], "float32[1]")
+    scope["weight"] = 3
+    compile_it(scope["kernel"], "float32[1]")
+
+
+# Where there is no source
+
+
+NO_SOURCE = "@device.kernel\ndef k(x):\n    y = 1\n    x[0] = y + weight\n"
+
+
+def test_without_source_the_line_and_the_function_are_told() -> None:
+    scope: dict[str, Any] = {"device": device}
+    exec(compile(NO_SOURCE, "<string>", "exec"), scope)
+    with pytest.raises(CompileError) as caught:
+        compile_it(scope["k"], "float32[1]")
+    lines = str(caught.value).splitlines()
+    assert lines[:2] == ["the name 'weight' is not defined", "  at <string>:4:16, in k"]
+    assert len(lines) == 3
+    assert lines[2].startswith("  help: ")
+
+
+def test_without_lines_the_offset_in_the_bytecode_is_told() -> None:
+    kernel = define(NO_SOURCE)
+    function = kernel.underlying
+    function.__code__ = function.__code__.replace(co_linetable=b"", co_filename="frozen.py")
+    with pytest.raises(CompileError) as caught:
+        compile_it(kernel, "float32[1]")
+    assert re.fullmatch(r"  at frozen\.py, bytecode offset \d+ of k", str(caught.value).splitlines()[1])
+
+
+def test_a_program_typed_into_python_is_compiled_and_told_of() -> None:
+    """No source at all: what is on standard input is in no file."""
+    source = f"""
+        import cuda_device as device
+        {textwrap.indent(NO_SOURCE, " " * 8).strip()}
+        try:
+            device.compile(k, device.ArrayType(device.float32, 1), output="ptx")
+        except device.CompileError as error:
+            print(error)
+        weight = 2
+        print(len(device.compile(k, device.ArrayType(device.float32, 1), output="ptx").code) > 100)
+    """
+    done = subprocess.run(
+        [sys.executable, "-"], input=textwrap.dedent(source), capture_output=True, text=True, check=True, timeout=100
+    )
+    lines = done.stdout.splitlines()
+    assert lines[0] == "the name 'weight' is not defined"
+    assert lines[1].startswith("  at <stdin>:")
+    assert lines[-1] == "True"
+
+
+def test_an_uncaught_error_ends_with_the_message(tmp_path: Path) -> None:
+    path = tmp_path / "program.py"
+    source = "import cuda_device as device, numpy as np\n\n" + NO_SOURCE
+    path.write_text(
+        source + "\ndevice.launch(k, np.zeros(1, np.float32), grid=1, block=1, stream=device.cpu_stream())\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(device.__file__).parents[1])}
+    done = subprocess.run(
+        [sys.executable, path], env=environment, capture_output=True, text=True, check=False, timeout=100
+    )
+    lines = done.stderr.splitlines()
+    assert done.returncode == 1
+    assert "During handling" not in done.stderr
+    assert "direct cause" not in done.stderr
+    at = next(i for i, line in enumerate(lines) if "CompileError: the name 'weight' is not defined" in line)
+    assert [line.strip().split(",")[0].split(" | ")[-1].strip() for line in lines[at + 1 : at + 3]] == [
+        f"at {path}:6:16", "x[0] = y + weight",
+    ]  # fmt: skip
+
+
+# The parts
+
+
+def test_a_location_is_written_as_editors_read_it() -> None:
+    assert str(Location("a.py", 3, column=4)) == "a.py:3:5"
+    assert str(Location("a.py", 3)) == "a.py:3"
+    assert str(Location("a.py", 0, function="f", offset=12)) == "a.py, bytecode offset 12 of f"
+
+
+@pytest.mark.parametrize(
+    ("line", "start", "stop", "expected"),
+    [
+        ("x = abc + 1", 4, 7, "    ^^^"),
+        ("x = abc", 4, 99, "    ^^^"),
+        ("x = abc", 4, -1, "    ^^^"),
+        ("x = ä + b", 4, 6, "    ^"),
+        ("\tx = y", 5, 6, "\t    ^"),
+        ("x", 40, 41, None),
+    ],
+)
+def test_excerpts(line: str, start: int, stop: int, expected: str | None, tmp_path: Path) -> None:
+    path = tmp_path / "excerpt.py"
+    path.write_text(f"\n{line}\n", encoding="utf-8")
+    shown = Location(str(path), 2, 2, start, stop).excerpt().splitlines()
+    assert shown[0] == f"     2 | {line}"
+    if expected is not None:
+        assert shown[1] == " " * 9 + expected
+
+
+def test_an_excerpt_of_what_is_not_there_is_empty(tmp_path: Path) -> None:
+    assert Location(str(tmp_path / "missing.py"), 1).excerpt() == ""
+    assert NOWHERE.excerpt() == ""
+    assert str(CompileError("no place")) == "no place"
+    assert str(CompileError("no place", help="none")).splitlines() == ["no place", "  help: none"]
+
+
+def test_long_chains_are_shortened() -> None:
+    place = Location("a.py", 1, column=0, function="f")
+    chain = [Call(f"f{i}", "x: " + "int" * 100, place) for i in range(200)]
+    lines = str(CompileError("reason", place, "remedy", chain)).splitlines()
+    assert len(lines) < 20
+    assert any("f0(" in line for line in lines)
+    assert any("f199(" in line for line in lines)
+
+
+def test_a_bug_of_ours_is_not_the_user_s_error() -> None:
+    assert not issubclass(CompilerBug, Error)
+    assert "report" in str(CompilerBug("broken"))
+
+
+# Mistakes on the host, found before anything is compiled
+
+
+@device.kernel
+def doubled(x):
+    x[0] = x[0] * 2
+
+
+@device.func
+def half(x):
+    return x / 2
+
+
+def _plain(x):
+    return x
+
+
+HOST_MISTAKES: dict[str, tuple[type[Exception], Callable[[], object]]] = {
+    "host_kernel_is_called": (device.DeviceOnlyError, lambda: doubled(3)),
+    "host_tid_is_called": (device.DeviceOnlyError, lambda: device.tid(1)),
+    "host_thread_idx_is_read": (device.DeviceOnlyError, lambda: device.thread_idx.x + 1),
+    "host_syncthreads_is_called": (device.DeviceOnlyError, device.syncthreads),
+    "host_shared_array_is_made": (device.DeviceOnlyError, lambda: device.shared_array(3, device.float32)),
+    "host_kernel_of_a_kernel": (TypeError, lambda: device.kernel(doubled)),
+    "host_kernel_of_a_func": (TypeError, lambda: device.kernel(half)),
+    "host_kernel_of_a_number": (TypeError, lambda: device.kernel(3)),
+    "host_unknown_keyword": (TypeError, lambda: device.kernel(fast=True)(_plain)),
+    "host_keyword_that_is_no_flag": (TypeError, lambda: device.kernel(interop="yes")(_plain)),
+    "host_reserved_parameter": (TypeError, lambda: device.kernel(define("def k(x, grid): pass"))),
+    "host_star_parameter": (TypeError, lambda: device.kernel(define("def k(*x): pass"))),
+    "host_compile_of_a_plain_function": (TypeError, lambda: device.compile(_plain, device.float32)),
+    "host_compile_with_too_few_arguments": (TypeError, lambda: device.compile(doubled)),
+    "host_compile_for_unknown_output": (ValueError, lambda: device.compile(half, device.float32, output="exe")),
+    "host_compile_for_unknown_target": (ValueError, lambda: device.compile(half, device.float32, target="sm_12345")),
+    "host_compile_with_unknown_option": (TypeError, lambda: device.compile(half, device.float32, fast=True)),
+}
+
+
+@pytest.mark.parametrize("name", HOST_MISTAKES)
+def test_mistakes_on_the_host(name: str, golden: Callable[[str, str], None]) -> None:
+    kind, action = HOST_MISTAKES[name]
+    with pytest.raises(kind) as caught:
+        action()
+    golden(name, re.sub(r" at 0x\w+", "", f"{caught.value}\n"))
+
+
+# Nothing but messages: whatever the program
+
+
+class _Watch:
+    """Fails where the compiler takes longer, of a processor's time, than anything that is no hang."""
+
+    seconds = 10
+
+    def __enter__(self) -> None:
+        self.old = signal.signal(signal.SIGPROF, self.ring)
+        signal.setitimer(signal.ITIMER_PROF, self.seconds)
+
+    def __exit__(self, *_: object) -> None:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, self.old)
+
+    def ring(self, *_: object) -> None:
+        raise AssertionError(f"the compiler has not ended after {self.seconds} s")
+
+
+def try_to_compile(source: str, types: str, **names: Any) -> str:
+    """Compiles for both targets; the reason if that is refused. Anything but a good message is raised."""
+    try:
+        kernel = define(source, file="generated.py", **names)
+    except Exception:
+        return "not Python, or not a kernel"
+    with _Watch():
+        try:
+            for on_cpu in (False, True):
+                compile_it(kernel, types, on_cpu)
+        except CompileError as error:
+            assert "\n" not in error.reason
+            assert len(str(error).splitlines()) < 30
+            return error.reason
+    return ""
+
+
+WORLD = {"TABLE": np.ones((2, 2)), "NAMES": ["a"], "NUMBER": 5}
+
+
+@pytest.mark.parametrize("seeds", [range(i, i + 25) for i in range(0, 300, 25)], ids=lambda seeds: f"{seeds[0]}")
+def test_generated_programs_compile_or_are_refused(seeds: range) -> None:
+    compiled = 0
+    for seed in seeds:
+        try:
+            compiled += not try_to_compile(program(seed), TYPES, **WORLD)
+        except Exception as error:
+            raise AssertionError(f"seed {seed}:\n{program(seed)}") from error
+    assert compiled >= len(seeds) // 4  # else this proves nothing
+
+
+SOURCES = [
+    (
+        textwrap.dedent(inspect.getsource(kernel.underlying)).replace(f"def {kernel.underlying.__name__}(", "def k("),
+        types,
+    )
+    for kernel, types in ir_programs.PROGRAMS
+    if isinstance(kernel, device.Kernel) and "." not in kernel.underlying.__qualname__
+]
+
+
+@pytest.mark.parametrize("number", range(len(SOURCES)))
+def test_damaged_programs_compile_or_are_refused(number: int) -> None:
+    source, types = SOURCES[number]
+    names = {name: value for name, value in vars(ir_programs).items() if not name.startswith("__")}
+    refused = set()
+    for seed in range(15):
+        damaged = mutated(source, seed)
+        try:
+            refused.add(try_to_compile(damaged, "; ".join(_spelled(each) for each in types), **names))
+        except Exception as error:
+            raise AssertionError(f"seed {seed}:\n{damaged}") from error
+    assert len(refused) > 2
+
+
+def _spelled(type: model.Type) -> str:
+    if not isinstance(type, model.Array):
+        return str(type)
+    word = "readonly " if type.readonly else "strided " if type.layout is model.Layout.STRIDED else ""
+    return f"{word}{type.dtype}[{type.ndim}]"
+
+
+ODD_FUNCTIONS = {
+    "a deeply nested expression": "    x[0] = " + "(" * 60 + "x[1]" + " + 1)" * 60,
+    "a long chain of comparisons": "    x[0] = " + " < ".join(["x[1]"] * 100),
+    "many variables": "\n".join(f"    v{i} = x[{i}]" for i in range(700)) + "\n    x[0] = v7",
+    "many branches": "    n = 0\n" + "\n".join(f"    if x[{i}] > 0: n += {i}" for i in range(200)) + "\n    x[0] = n",
+    "deep ifs": "\n".join("    " * i + f"if x[{i}] > 0:" for i in range(1, 19)) + "\n" + "    " * 19 + "x[0] = 1",
+    "deep loops": "\n".join("    " * i + f"for i{i} in range(len(x)):" for i in range(1, 18)) + "\n" + "    " * 18 + "x[0] = 1",
+    "a large tuple": "    t = (" + "x[0], " * 150 + ")\n    s = 0\n    for v in t: s += v\n    x[0] = s",
+    "nested tuples": "    t = " + "(" * 40 + "x[0]" + ", 1)" * 40 + "\n    x[0] = t" + "[0]" * 40,
+    "names that mean something in LLVM": "    define = ret = x[0]\n    i32 = label = define\n    x[0] = i32 + ret",
+    "a name of another alphabet": "    größe = x[0]\n    变量 = größe\n    x[0] = 变量",
+    "nothing": "    pass",
+    "only a docstring": "    'Does nothing.'",
+    "everything is unreachable": "    return\n    x[0] = foo",
+    "an endless loop": "    while True: pass",
+    "an endless loop with a barrier": "    while True: device.syncthreads()",
+    "a constant condition": "    while 1:\n        x[0] += 1\n        if 0: break\n        if 1: return",
+    "ternaries": "    x[0] = " + "1 if x[0] > 0 else " * 80 + "2",
+    "both ways lead to one place": "    v = 0\n    while x[0] > 1 or (True or x[1] < 1):\n        v += x[1]\n        x[2] = v",
+    "an expression without effect": "    x[0] == 1\n    x\n    (x, x[0])\n    None",
+    "a huge constant": "    x[0] = 0x" + "f" * 5000,
+    "a huge float": "    x[0] = 1e308 * 10 - 1e308 * 10",
+    "a division by zero": "    x[0] = 1 // 0 + 1 % 0 + 1 / 0 + 1.0 // 0",
+    "a shift by too much": "    x[0] = (1 << -1) + (1 << 64) + (1 >> 100000)",
+    "not a number": "    v = 0.0\n    while x[0] > 0:\n        v = float('nan') if v == v else math.inf - math.inf\n    x[0] = v",
+    "shadowed builtins": "    len = 3\n    range = x[0]\n    x[0] = len + range",
+    "chained assignments": "    a = b = c = x[0] = x[1] = 3\n    x[2] = a + b + c",
+    "swaps": "    a, b, c = x[0], x[1], x[2]\n    for i in range(len(x)): a, b, c = c, a, b\n    x[0], x[1], x[2] = a, b, c",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("body", ODD_FUNCTIONS.values(), ids=ODD_FUNCTIONS)
+def test_odd_functions_compile_or_are_refused(body: str) -> None:
+    try_to_compile(f"@device.kernel\ndef k(x):\n{body}\n", "float32[1]")

@@ -1,0 +1,486 @@
+"""`infer`: what is known of values, one behaviour a case. Texts are compared on one version of Python, facts on all."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from ir_helpers import define, underlying
+
+import cuda_device as device
+from cuda_device import ArrayType
+from cuda_device.errors import CompileError
+from cuda_device.ir import ops
+from cuda_device.ir.model import Module, Op
+from cuda_device.ir.ops import Effect
+from cuda_device.ir.text import show_module
+from cuda_device.ir.verify import verify
+from cuda_device.passes import infer
+from cuda_device.types.known import Known, constant, of_type
+from cuda_device.types.model import (
+    BOOL,
+    FLOAT,
+    FLOAT32,
+    FLOAT64,
+    INDEX,
+    INT,
+    INT32,
+    INT64,
+    NONE,
+    UINT8,
+    Range,
+    Tuple,
+    Type,
+)
+
+# Bytecode changes with each version; texts are compared for the one on which they were written.
+on_312 = pytest.mark.skipif(sys.version_info[:2] != (3, 12), reason="the golden texts are CPython 3.12's")
+
+X = ArrayType(device.float32, 1)
+SCALE = 3
+
+
+def typed(function: Any, *arguments: Type | Known) -> Module:
+    """The typed module, verified. Arguments are types, or what is known."""
+    known = [argument if isinstance(argument, Known) else of_type(argument) for argument in arguments]
+    module, _ = infer.run(underlying(function), known, isinstance(function, device.Kernel))
+    verify(module)
+    return module
+
+
+def operations(module: Module, code: ops.Opcode) -> list[Op]:
+    """The operations of that row, in their order."""
+    return [op for function in module.functions for op in function.ops() if op.code is code]
+
+
+# Cases for texts
+
+
+def folds(x):
+    a = 2 + 3 * SCALE
+    b = -(a << 2) // 7 if a > 10 else x
+    return x * (b / 2) + math.sqrt(16) + len((1, 2, 3)) + abs(-0.5) + round(2.5)
+
+
+def prunes(x, n):
+    if n is None:
+        return x[0]
+    if SCALE == 4:
+        return x.nothing_like_that
+    return n
+
+
+def joins(flag, x):
+    value = 0
+    if flag:
+        value = x[0]
+    return value
+
+
+def joins_kinds(flag, n):
+    if flag:
+        value, other, third = 1, 2.5, n
+    else:
+        value, other, third = 2, 1, 7
+    return value, other, third
+
+
+def accumulates(x):
+    total = 0
+    for i in range(len(x)):
+        total += x[i]
+    return total
+
+
+def unrolls(x):
+    total = 0
+    for weight in (1, 2.5, x):
+        total = total * 2 + weight
+    return total
+
+
+def unrolls_nested(n):
+    total = 0
+    for a in (1, 2):
+        for b in (a, n):
+            if b == 1:
+                continue
+            total += a * b
+    return total
+
+
+def power(x, n):
+    return x if n == 1 else x * power(x, n - 1)
+
+
+def specialises(x):
+    return helper(x, 2) + helper(x, 3) + helper(1, 2) + helper(x, 2)
+
+
+def helper(x, n):
+    return x * n if n > 2 else x
+
+
+def fibonacci(n):
+    return n if n < 2 else fibonacci(n - 1) + fibonacci(n - 2)
+
+
+def is_even(n):
+    return True if n == 0 else is_odd(n - 1)
+
+
+def is_odd(n):
+    return False if n == 0 else is_even(n - 1)
+
+
+def nonneg_facts(x):
+    i = device.tid(1)
+    n = len(x)
+    j = i + 1
+    k = i - 1
+    m = (i * 2 + j) % n
+    return x[i] + x[j] + x[k] + x[m] + x[i // 2] + x[min(i, 5)] + x[max(k, 0)] + x[k & 7]
+
+
+def converts_at_edges(flag, i, x):
+    while flag:
+        i = i + 1.5
+        flag = i < 10
+    return i
+
+
+def defined_on_some_ways(n, x):
+    if n > 0:
+        value = x[0]
+    if n > 0:
+        x[0] = value
+
+
+def mutable_defaults(x, scale=2, offset=(1, 2.5)):
+    return x * scale + offset[1]
+
+
+def short_circuits(x, n):
+    return n > 0 and x[0] > 0 or n
+
+
+def strides_and_shapes(x):
+    rows, columns = x.shape
+    return rows * columns + x.size + x.strides[0] + x.ndim
+
+
+def make_closure(factor, table):
+    def closure(x):
+        return x * factor + table[1]
+
+    return closure
+
+
+@device.kernel
+def barrier_in_callee(x):
+    wait(x, device.thread_idx.x)
+
+
+def wait(x, i):
+    device.syncthreads()
+    x[i] += 1
+
+
+TEXTS: list[tuple[Any, tuple[Type | Known, ...]]] = [
+    (folds, (FLOAT32,)),
+    (prunes, (X, INT)),
+    (joins, (BOOL, X)),
+    (joins_kinds, (BOOL, INT64)),
+    (accumulates, (X,)),
+    (unrolls, (FLOAT32,)),
+    (unrolls_nested, (INT,)),
+    (specialises, (FLOAT32,)),
+    (power, (FLOAT32, constant(3))),
+    (fibonacci, (INT,)),
+    (is_even, (INT32,)),
+    (nonneg_facts, (X,)),
+    (converts_at_edges, (BOOL, INT, X)),
+    (defined_on_some_ways, (INT, X)),
+    (mutable_defaults, (FLOAT64, constant(4), Tuple((INT, FLOAT)))),
+    (short_circuits, (X, INT)),
+    (strides_and_shapes, (ArrayType(device.uint8, 2, "strided"),)),
+    (make_closure(2.5, (1, 3)), (FLOAT64,)),
+    (barrier_in_callee, (X,)),
+]
+IDS = [underlying(function).__name__ for function, _ in TEXTS]
+
+
+@on_312
+@pytest.mark.parametrize(("function", "arguments"), TEXTS, ids=IDS)
+def test_text(function: Any, arguments: tuple[Type | Known, ...], golden: Callable[[str, str], None]) -> None:
+    golden(underlying(function).__name__, show_module(typed(function, *arguments)))
+
+
+# What is so on every version
+
+
+def test_constants_are_folded_exactly() -> None:
+    module = typed(folds, FLOAT32)
+    assert not operations(module, ops.INTRINSIC)
+    assert {op.attributes["op"] for op in operations(module, ops.PY_BINARY)} == {"*", "+"}
+    assert {op.attributes["value"] for op in operations(module, ops.CONST)} == {-(11 << 2) // 7 / 2, 4.0, 3.0, 0.5, 2.0}
+
+
+def test_dead_branches_are_never_typed() -> None:
+    module = typed(prunes, X, INT)
+    assert len(module.main.blocks) == 1
+    assert not operations(module, ops.PY_GETITEM)
+    assert typed(prunes, X, NONE).main.result == FLOAT32
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "result"),
+    [
+        (joins, (BOOL, X), FLOAT32),
+        (joins, (BOOL, ArrayType(device.uint8, 1)), UINT8),
+        (joins_kinds, (BOOL, INT64), Tuple((INT, FLOAT, INT64))),
+        (accumulates, (X,), FLOAT32),
+        (accumulates, (ArrayType(device.int64, 1),), INT64),
+        (unrolls, (FLOAT64,), FLOAT64),
+        (fibonacci, (INT,), INT),
+        (fibonacci, (INT64,), INT64),
+        (is_even, (INT32,), BOOL),
+        (converts_at_edges, (BOOL, INT, X), FLOAT),
+        (converts_at_edges, (BOOL, FLOAT64, X), FLOAT64),
+        (strides_and_shapes, (ArrayType(device.uint8, 2),), INDEX),
+        (defined_on_some_ways, (INT, X), NONE),
+        (lambda n: range(n), (INT,), Range(INT)),
+    ],
+)  # fmt: skip
+def test_results(function: Any, arguments: tuple[Type, ...], result: Type) -> None:
+    assert typed(function, *arguments).main.result == result
+
+
+def test_a_loop_over_a_tuple_has_a_copy_of_its_body_for_each_element() -> None:
+    module = typed(unrolls, FLOAT32)
+    assert len(module.main.blocks) == 1
+    assert not operations(module, ops.PY_NEXT)
+    (addition,) = operations(module, ops.PY_BINARY)  # of x: what the constants give is known
+    assert addition.attributes["op"] == "+"
+    assert 9.0 in {op.attributes["value"] for op in operations(module, ops.CONST)}
+
+
+def test_constants_of_outer_elements_decide_branches_of_inner_ones() -> None:
+    module = typed(unrolls_nested, INT)
+    compared = operations(module, ops.PY_COMPARE)
+    assert len(compared) == 2  # where b is n; the other two are known
+
+
+def test_callees_are_specialised_by_types_and_constants() -> None:
+    module = typed(specialises, FLOAT32)
+    assert [function.name for function in module.functions] == ["specialises", "helper", "helper_2", "helper_3"] or (
+        len(module.functions) == 3  # helper(1, 2) is a constant, so no function is left of it
+    )
+    callees = [op.attributes["callee"] for op in operations(module, ops.CALL)]
+    assert callees[0] == callees[-1] != callees[1]
+
+
+def test_recursion_forgets_constants() -> None:
+    """Else power(x, 1000) had a thousand specialisations."""
+    module = typed(define("def k(x):\n    return power(x, 1000)", power=power), FLOAT32)
+    assert len(module.functions) <= 4  # one for 1000, one for an int from 0 up, one for any int
+
+
+def test_a_const_expression_unrolls_recursion() -> None:
+    source = """
+        def power(x, n: device.ConstExpr):
+            return x if n == 1 else x * power(x, n - 1)
+
+        def k(x):
+            return power(x, 4)
+    """
+    module = typed(define(source), FLOAT32)
+    assert len(module.functions) == 5
+    assert not operations(module, ops.BRANCH)
+
+
+def test_mutual_recursion() -> None:
+    module = typed(is_even, INT32)
+    assert sorted(function.name for function in module.functions) == ["is_even", "is_odd"]
+    assert {function.result for function in module.functions} == {BOOL}
+
+
+@pytest.mark.parametrize("i", range(8))
+def test_facts_about_signs(i: int) -> None:
+    """x[tid], x[tid + 1], x[tid - 1], x[… % n], x[tid // 2], x[min(tid, 5)], x[max(…, 0)], x[… & 7]"""
+    module = typed(nonneg_facts, X)
+    # tid is an int32, which wraps: tid + 1 may be anything. `%` has the divisor's sign.
+    expected = [True, False, False, True, True, True, True, True]
+    index = operations(module, ops.PY_GETITEM)[i].operands[1]
+    assert index.nonneg == expected[i]
+
+
+@pytest.mark.parametrize(
+    ("loop", "item"),
+    [
+        ("range(n)", True),
+        ("range(0, n)", True),
+        ("range(1, n, 2)", True),
+        ("range(m, n)", False),
+        ("range(-1, n)", False),
+        ("range(n, -1, -1)", False),
+        ("range(len(x), -1, -1)", True),
+        ("range(len(x) - 1, -1, -1)", False),
+        ("range(device.tid(1), len(x), device.grid_size(1))", True),
+        ("range(0, n, m)", False),
+        ("range(len(x))", True),
+        ("range(device.uint8(n))", True),
+    ],
+)
+def test_items_of_ranges(loop: str, item: bool) -> None:
+    module = typed(define(f"def k(x, n, m):\n    for i in {loop}: x[i] = 1"), X, INT, INT)
+    (step,) = operations(module, ops.PY_NEXT)
+    assert step.results[1].nonneg == item
+    (store,) = operations(module, ops.PY_SETITEM)
+    assert store.operands[1].nonneg == item
+
+
+def test_a_number_is_converted_where_ways_meet() -> None:
+    module = typed(converts_at_edges, BOOL, INT, X)
+    converted = [op for op in operations(module, ops.CONVERT) if op.result.type == FLOAT]
+    assert {op.operands[0] for op in converted} == {module.main.params[1]}
+
+
+def test_a_variable_without_a_value_on_this_way_has_any() -> None:
+    module = typed(defined_on_some_ways, INT, X)
+    assert any(op.result.type == FLOAT32 for op in operations(module, ops.CONST))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        # Each is typed at the second look, when the first was wrong.
+        "def k(x):\n    j = 0\n    while x[0] > 0:\n        for i in range(j): x[i] = 1\n        j = len(x)",
+        (
+            "def k(x):\n    i = 0\n    while x[0] > 0:\n        y = -1 ** i * (x[1] if x[2] > 0 else i)\n        x[2] = y\n"
+            "        i = device.uint8(x[0])"
+        ),
+        "def k(x):\n    t = (0, 1)\n    for i in range(3):\n        t = (x[0], t[0])\n    x[0] = t[1]",
+        "def k(x):\n    a = b = c = 0\n    for i in range(9):\n        a, b, c = b, c, x[i]\n    x[0] = a",
+        "def k(x):\n    v = 1\n    while v < 10:\n        v = v * 2.5\n        if v > 5: v = v + x[0]\n    x[0] = v",
+        "def k(x):\n    last = None\n    for i in (1, 2, 3):\n        if last is not None: x[i] = last\n        last = x[i]",
+    ],
+)
+def test_first_looks_are_corrected(source: str) -> None:
+    typed(define(source), X)
+
+
+def test_names_of_functions_are_made_unique_and_plain() -> None:
+    source = """
+        def outer():
+            def same(a): return a + 1
+            def größe(a): return a + 2
+            return same, größe
+        first, size = outer()
+        second = outer()[0]
+        def same(a): return a + 3
+        def k(x): return first(x) + second(x) + same(x) + size(x)
+    """
+    names = [function.name for function in typed(define(source), FLOAT32).functions]
+    assert len(set(names)) == len(names) == 5
+    assert all(name.isascii() and name.isidentifier() for name in names)
+    assert names[0] == "k"
+
+
+def test_effects_of_callees_are_the_caller_s_too() -> None:
+    module = typed(barrier_in_callee, X)
+    for function in module.functions:
+        assert Effect.SUSPENDS in function.effects
+        assert Effect.CONVERGENT in function.effects
+    assert typed(accumulates, X).main.effects & (Effect.SUSPENDS | Effect.CONVERGENT) == Effect.PURE
+
+
+def test_only_functions_that_are_called_are_kept() -> None:
+    source = """
+        def used(a): return a + 1
+        def unused(a): return a + 2
+        def k(x): return used(x) if True else unused(x)
+    """
+    assert [function.name for function in typed(define(source), FLOAT32).functions] == ["k", "used"]
+
+
+# What the program read of the world
+
+
+def dependencies(function: Any, *arguments: Type) -> tuple[infer.Dependency, ...]:
+    return infer.run(underlying(function), [of_type(argument) for argument in arguments], False)[1]
+
+
+def test_globals_attributes_and_cells_are_remembered() -> None:
+    function = define(
+        "def make(a):\n    def inner(x): return math.sqrt(x) * a * SCALE\n    return inner\nk = make(3)", SCALE=2
+    )
+    found = dependencies(function, FLOAT32)
+    assert {dependency.name for dependency in found} == {"math", "sqrt", "a", "SCALE"}
+    assert all(dependency.current() for dependency in found)
+    function.__globals__["SCALE"] = 5
+    assert [dependency.name for dependency in found if not dependency.current()] == ["SCALE"]
+    function.__globals__["SCALE"] = 2
+    function.__closure__[0].cell_contents = 4
+    assert [dependency.name for dependency in found if not dependency.current()] == ["a"]
+    del function.__globals__["math"]
+    assert sorted(d.name for d in found if not d.current()) == ["a", "math"]
+
+
+def test_what_a_dead_branch_would_read_is_not() -> None:
+    function = define("def k(x):\n    return x if FLAG else OTHER", FLAG=True, OTHER=3)
+    assert {dependency.name for dependency in dependencies(function, FLOAT32)} == {"FLAG"}
+
+
+def test_a_global_that_hides_a_builtin_is_seen() -> None:
+    function = define("def k(x): return abs(x)")
+    found = dependencies(function, FLOAT32)
+    assert all(dependency.current() for dependency in found)
+    function.__globals__["abs"] = math.floor
+    assert not all(dependency.current() for dependency in found)
+
+
+# Limits: a program that could be compiled for ever is refused
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def f(n): return f(n + (1,))\ndef k(x): x[0] = f(())",
+        "def k(x):\n    s = 0\n" + "".join(f"{'    ' * i}for a{i} in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10):\n" for i in range(1, 8))
+        + "    " * 8 + "s += a1 * a7\n    x[0] = s",
+    ],
+    ids=["growing recursion", "huge unrolling"],
+)  # fmt: skip
+def test_endless_programs_are_refused(source: str) -> None:
+    with pytest.raises(CompileError) as caught:
+        typed(define(source), X)
+    assert len(str(caught.value).splitlines()) < 20
+    assert max(map(len, str(caught.value).splitlines())) < 300
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["(10**4096) ** 4096 > 5", "(1, 2, 3) * 10**8", "'a' * 10**9", "1 << 10**9", "2 ** 10**9", "((9**999)**999)**999"],
+)
+def test_constants_do_not_grow_without_bound(expression: str) -> None:
+    """Folded, refused, or left to run time, but soon."""
+    try:
+        typed(define(f"def k(x):\n    a = {expression}\n    x[0] = 1"), X)
+    except CompileError:
+        pass
+
+
+def test_long_chains_of_calls_are_no_problem() -> None:
+    source = "\n".join(f"def f{i}(x): return f{i + 1}(x) + {i}" for i in range(600)) + "\ndef f600(x): return x\nk = f0"
+    module = typed(define(source), FLOAT32)
+    assert len(module.functions) == 601
+
+
+def test_numpy_scalars_of_the_world_have_their_type() -> None:
+    module = typed(define("def k(x): return x * SCALE", SCALE=np.float64(0.1)), INT)
+    assert module.main.result == FLOAT64

@@ -1,0 +1,631 @@
+"""`launch` and `compile`: how arguments are bound and read, what is refused before anything runs, threads of the host."""
+
+import enum
+import math
+import os
+import re
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import cuda_device as device
+from cuda_device import compiler
+
+POISON = np.full(4, 0xA5, np.uint8).view(np.int32)[0]
+
+
+def launch_once(stream, kernel, *arguments, **named):
+    stream.launch(kernel, *arguments, grid=1, block=1, **named)
+
+
+# Binding
+
+
+@device.kernel
+def weighted(out, a, b=2, *, c=3.5, d):
+    out[0] = a * 1000 + b * 100 + c * 10 + d
+
+
+def test_arguments_are_bound_as_python_binds_them(stream):
+    out = stream.empty(1, np.float64)
+    for positional, named in [
+        ((1,), {"d": 4}), ((1, 5), {"d": 4}), ((), {"a": 7, "d": 1, "b": 0}), ((1,), {"c": 9, "d": 0.5, "b": True}),
+    ]:  # fmt: skip
+        launch_once(stream, weighted, out, *positional, **named)
+        expected = [0]
+        weighted.underlying(expected, *positional, **named)
+        assert stream.numpy(out).tolist() == expected
+
+
+@device.kernel
+def positional_only(out, a, /, b):
+    out[0] = a * 10 + b
+
+
+@pytest.mark.parametrize(
+    "kernel, positional, named, reason",
+    [
+        (weighted, (1,), {}, "'d'"),
+        (weighted, (), {"d": 1}, "'a'"),
+        (weighted, (1, 2, 3), {"d": 1}, "3 arguments, not 4"),
+        (weighted, (1,), {"d": 1, "e": 2}, "'e'"),
+        (weighted, (1,), {"d": 1, "a": 2}, "'a'"),
+        (positional_only, (), {"a": 1, "b": 2}, "'a'"),
+        (positional_only, (), {}, "'a'"),
+        (positional_only, (1, 2, 3), {}, "3 arguments, not 4"),
+    ],
+)
+def test_wrong_arguments_are_refused(stream, kernel, positional, named, reason):
+    out = stream.empty(1, np.int32)
+    with pytest.raises(device.LaunchError) as caught:
+        launch_once(stream, kernel, out, *positional, **named)
+    assert reason in str(caught.value) and isinstance(caught.value, ValueError)
+    assert stream.numpy(out).tolist() == [POISON]
+
+
+def test_grid_block_and_stream_are_keywords_that_must_be_there():
+    x = np.zeros(1, np.int32)
+    for keywords in ({"grid": 1}, {"block": 1}, {}):
+        with pytest.raises(TypeError):
+            device.launch(nothing, x, **keywords)
+
+
+@pytest.mark.parametrize("name", ["grid", "block", "stream", "shared"])
+def test_a_parameter_with_a_name_of_launch_is_refused(name):
+    for text in (f"def kernel({name}): pass", f"def kernel(x, *, {name}=1): pass"):
+        namespace = {}
+        exec(text, namespace)
+        with pytest.raises(TypeError, match=name):
+            device.kernel(namespace["kernel"])
+
+
+# Values
+
+
+@device.kernel
+def nothing(x):
+    pass
+
+
+def dtype_of(value):
+    return np.dtype({bool: bool, int: np.int32, float: np.float32}.get(type(value)) or type(value))
+
+
+@device.kernel
+def store(value, out):
+    out[0] = value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        True, False, 0, 1, -1, 2**31 - 1, -(2**31), 0.1, -0.0, math.inf, -math.inf, math.nan, 1e-45, 1e38, 1e300, -1e300,
+        np.bool_(True), np.bool_(False), np.int8(-128), np.uint8(255), np.int16(-30000), np.uint16(65535), np.int32(-(2**31)),
+        np.uint32(2**32 - 1), np.int64(-(2**63)), np.uint64(2**64 - 1), np.float16(0.1), np.float16(-0.0), np.float32(0.1),
+        np.float32(1e-45), np.float64(0.1), np.float64(5e-324), np.float64(1.7e308), np.float64(math.nan), np.longlong(7),
+    ],
+    ids=lambda value: f"{type(value).__name__} {value}",
+)  # fmt: skip
+def test_numbers(stream, value):
+    dtype = dtype_of(value)
+    out = stream.empty(1, dtype)
+    launch_once(stream, store, value, out)
+    with np.errstate(over="ignore"):
+        expected = np.array([value], dtype)
+    assert stream.numpy(out).tobytes() == expected.tobytes() or math.isnan(value)
+    assert math.isnan(value) == math.isnan(stream.numpy(out)[0])
+
+
+def test_a_number_that_overflows_leaves_the_others_alone(stream):
+    @device.kernel
+    def kernel(a, b, c, d, e, out):
+        out[0], out[1], out[2], out[3], out[4] = a, b, c, d, e
+
+    out = stream.empty(5, np.float64)
+    launch_once(
+        stream, kernel, 1e300, np.float64(0.1), np.float32(0.1), np.float16(0.1), (0.1, np.float64(1 / 3))[1], out
+    )
+    tenth = [0.1, float(np.float32(0.1)), float(np.float16(0.1)), 1 / 3]
+    assert stream.numpy(out).tolist() == [math.inf, *tenth]
+
+
+@pytest.mark.parametrize(
+    "value, name",
+    [
+        (2**31, "int64"), (-(2**31) - 1, "int64"), (2**63 - 1, "int64"), (-(2**63), "int64"), (2**63, "uint64"),
+        (2**64 - 1, "uint64"), (2**64, ""), (-(2**63) - 1, ""), (10**30, ""),
+    ],
+)  # fmt: skip
+def test_an_int_beyond_32_bits_is_refused(stream, value, name):
+    for argument in (value, (1, (value, 2))):
+        with pytest.raises(device.LaunchError) as caught:
+            launch_once(stream, nothing, argument)
+        text = str(caught.value)
+        assert "'x" in text and str(value) in text
+        assert f"{name}({value})" in text if name else "int64" not in text
+
+
+def test_numbers_of_derived_classes(stream):
+    class Colour(enum.IntEnum):
+        RED = 5
+
+    class Metres(float):
+        pass
+
+    @device.kernel
+    def kernel(a, b, out):
+        out[0] = a * 2
+        out[1] = b / 2
+
+    out = stream.empty(2, np.float32)
+    launch_once(stream, kernel, Colour.RED, Metres(2.5), out)
+    assert stream.numpy(out).tolist() == [10, 1.25]
+
+
+def test_tuples_and_none(stream):
+    @device.kernel
+    def kernel(t, none, empty, deep, out):
+        x, (n, y), flag = t
+        out[0] = x[1] + n + y[0]
+        out[1] = flag
+        out[2] = none is None
+        out[3] = len(empty) + len(t) + len(t[1])
+        out[4] = deep[0][0][0][0] + deep[0][1]
+        y[0] = 50
+
+    x, y = stream.array(np.array([1, 2], np.int16)), stream.array(np.array([0.5], np.float64))
+    out = stream.empty(5, np.float64)
+    launch_once(stream, kernel, (x, (np.int64(2**40), y), True), None, (), ((((7,),), 2.5),), out)
+    assert stream.numpy(out).tolist() == [2 + 2**40 + 0.5, 1, 1, 5, 9.5]
+    assert stream.numpy(y).tolist() == [50]
+
+
+def test_many_parameters_of_mixed_sizes(stream):
+    types = [np.int8, np.float64, bool, np.int16, np.uint64, np.float16, np.uint8, np.int32, np.float32, float, int]
+    values = [types[n % len(types)](n % 2 if types[n % len(types)] is bool else n + 1) for n in range(60)]
+    names = [f"p{n}" for n in range(60)]
+    lines = [f"def kernel(out, {', '.join(names)}):", *(f"    out[{n}] = {name}" for n, name in enumerate(names))]
+    namespace = {}
+    exec("\n".join(lines), namespace)
+    out = stream.empty(60, np.float64)
+    launch_once(stream, device.kernel(namespace["kernel"]), out, *values)
+    assert stream.numpy(out).tolist() == [float(value) for value in values]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [[1, 2], {1: 2}, {1}, "text", b"bytes", object(), 1 + 2j, np.complex64(1), math.sin, range(3), np.int32, Ellipsis,
+     np.datetime64("2020"), np.longdouble(1), (1, [2])],
+    ids=lambda value: type(value).__name__,
+)  # fmt: skip
+def test_what_device_code_cannot_take_is_refused(stream, value):
+    with pytest.raises(device.LaunchError, match="'x"):
+        launch_once(stream, nothing, value)
+
+
+# What may be launched, and where
+
+
+def test_only_kernels_are_launched(stream):
+    @device.func
+    def function(x):
+        return x
+
+    for f in (function, lambda x: None, 5, None, nothing.underlying):
+        with pytest.raises(device.LaunchError, match="kernel"):
+            device.launch(f, 1, grid=1, block=1, stream=stream.stream)
+
+
+@pytest.mark.parametrize("there", [object(), "stream", 1.5, [1], True])
+def test_what_is_no_stream_is_refused(there):
+    with pytest.raises(device.LaunchError, match="stream"):
+        device.launch(nothing, 1, grid=1, block=1, stream=there)
+
+
+@pytest.mark.parametrize("shared", [-1, 1.5, "8", None, 2**31, 10**9, 228 * 1024])
+def test_shared_memory_that_no_block_has_is_refused(stream, shared):
+    with pytest.raises(device.LaunchError, match="shared"):
+        stream.launch(nothing, 1, grid=1, block=1, shared=shared)
+
+
+def test_shared_memory_that_a_kernel_does_not_use(stream):
+    out = stream.empty(1, np.int32)
+    for shared in (0, 1, 1000, 48 * 1024, np.int64(16)):
+        stream.launch(store, 5, out, grid=1, block=1, shared=shared)
+        assert stream.numpy(out).tolist() == [5]
+
+
+def test_the_default_stream(stream):
+    if stream.kind == "cpu" and not isinstance(device.default_stream(), device.CpuStream):
+        pytest.skip("the default stream is a GPU's")
+    out = stream.empty(2, np.int32)
+    device.launch(store, 6, out, grid=1, block=1)
+    device.synchronize()
+    assert stream.numpy(out)[0] == 6
+    device.launch(store, 7, out, grid=1, block=1, stream=None)
+    device.synchronize(None)
+    assert stream.numpy(out)[0] == 7
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return 1",
+        "return x",
+        "return x[0]",
+        "return (x, 1)",
+        "if x[0] > 0:\n        return 5\n    return 6",
+        "return ()",
+        "return True",
+    ],
+)
+def test_a_kernel_that_returns_a_value_is_refused(stream, body):
+    namespace = {}
+    exec(f"def kernel(x):\n    {body}\n", namespace)
+    x = stream.array(np.zeros(1, np.int32))
+    with pytest.raises(device.CompileError, match="returns None"):
+        launch_once(stream, device.kernel(namespace["kernel"]), x)
+
+
+def test_a_kernel_may_return_early(stream):
+    @device.kernel
+    def kernel(x):
+        i = device.tid(1)
+        if i >= 3:
+            return
+        if i == 1:
+            return None
+        x[i] = i
+
+    x = stream.empty(5, np.int32)
+    stream.launch(kernel, x, grid=1, block=8)
+    assert stream.numpy(x).tolist() == [0, POISON, 2, POISON, POISON]
+
+
+def test_a_kernel_is_device_only():
+    with pytest.raises(device.DeviceOnlyError, match="launch"):
+        nothing(1)
+    with pytest.raises(device.DeviceOnlyError, match="launch"):
+        nothing()
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda: device.tid(1), lambda: device.grid_size(2), lambda: device.syncthreads(),
+        lambda: device.shared_array(4, device.int32), lambda: device.thread_idx.x, lambda: device.block_idx.y + 1,
+        lambda: device.block_dim + 1, lambda: device.grid_dim[0], lambda: int(device.thread_idx), lambda: len(device.block_dim),
+        lambda: list(device.grid_dim), lambda: bool(device.thread_idx), lambda: 2 * device.block_dim,
+        lambda: device.thread_idx < 3,
+    ],
+)  # fmt: skip
+def test_device_only_names_on_the_host(use):
+    with pytest.raises(device.DeviceOnlyError):
+        use()
+    assert issubclass(device.DeviceOnlyError, device.Error)
+
+    @device.func
+    def function():
+        return use()
+
+    with pytest.raises(device.DeviceOnlyError):
+        function()
+
+
+# Variants
+
+
+def test_a_kernel_is_compiled_once_for_each_types(stream, monkeypatch):
+    compiled = []
+    run = compiler.run
+    monkeypatch.setattr(compiler, "run", lambda job, *rest: compiled.append(job) or run(job, *rest))
+
+    @device.kernel
+    def kernel(x, n):
+        x[0] = x[0] + n
+
+    x, y = stream.array(np.zeros(5, np.int32)), stream.array(np.zeros((2, 2), np.float64)[0])
+    for n in range(10):
+        launch_once(stream, kernel, x, n)
+    assert len(compiled) == 1
+    launch_once(stream, kernel, x, 1.5)
+    launch_once(stream, kernel, x, np.int32(1))
+    launch_once(stream, kernel, y, 1)
+    assert len(compiled) == 4
+    for argument in (x, y):
+        for n in (5, 2.5, np.int32(7)):
+            launch_once(stream, kernel, argument, n)
+    assert len(compiled) == 6
+    assert stream.numpy(x)[0] == sum(range(10)) + 1 + 1 + 5 + 2 + 7
+
+
+def test_a_launch_after_an_error_works(stream):
+    @device.kernel
+    def kernel(x, n):
+        x[0] = n + 1
+
+    x = stream.empty(1, np.int32)
+    for _ in range(2):
+        with pytest.raises(device.CompileError):
+            launch_once(stream, kernel, x, None)
+        with pytest.raises(device.LaunchError):
+            launch_once(stream, kernel, x, [])
+        launch_once(stream, kernel, x, 4)
+        assert stream.numpy(x).tolist() == [5]
+
+
+# Threads of the host
+
+
+def in_threads(count, work):
+    failures, ready = [], threading.Barrier(count)
+
+    def run(n):
+        try:
+            ready.wait()
+            work(n)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=run, args=(n,)) for n in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures, failures[0]
+
+
+def test_many_threads_launch_one_kernel(stream):
+    @device.kernel
+    def kernel(x, n, out):
+        cells = device.shared_array(64, x.dtype)
+        t = device.thread_idx.x
+        cells[t] = x[t] * n
+        device.syncthreads()
+        out[device.tid(1)] = cells[63 - t]
+
+    types = [np.int32, np.float32, np.int64, np.float64]
+
+    def work(n):
+        dtype = types[n % 4]
+        x = stream.array(np.arange(64, dtype=dtype))
+        for k in range(20):
+            out = stream.empty(64 * 3, dtype)
+            stream.launch(kernel, x, n * 100 + k, out, grid=3, block=64)
+            assert stream.numpy(out).tolist() == [(63 - t) * (n * 100 + k) for t in range(64)] * 3
+
+    in_threads(8, work)
+
+
+def test_many_threads_compile_at_once(stream):
+    spaces = []
+    for n in range(8):
+        namespace = {"device": device}
+        exec(f"@device.kernel\ndef kernel(x):\n    for i in range(len(x)):\n        x[i] = x[i] * {n} + i", namespace)
+        spaces.append(namespace)
+
+    def work(n):
+        for m in range(8):
+            kernel = spaces[(n + m) % 8]["kernel"]
+            x = stream.array(np.arange(5, dtype=np.int32))
+            launch_once(stream, kernel, x)
+            assert stream.numpy(x).tolist() == [i * ((n + m) % 8) + i for i in range(5)]
+
+    in_threads(8, work)
+
+
+def test_threads_may_fail_alone(stream):
+    @device.kernel
+    def kernel(x, n):
+        x[0] = n + 1
+
+    def work(n):
+        x = stream.empty(1, np.int32)
+        for k in range(10):
+            if n % 2:
+                with pytest.raises(device.CompileError):
+                    launch_once(stream, kernel, x, None)
+            else:
+                launch_once(stream, kernel, x, k)
+                assert stream.numpy(x).tolist() == [k + 1]
+
+    in_threads(6, work)
+
+
+# compile
+
+
+@device.kernel
+def saxpy(a, x, y, out):
+    i = device.tid(1)
+    if i < len(out):
+        out[i] = a * x[i] + y[i]
+
+
+@device.func
+def squared(x, scale=2.5):
+    return x * x * scale
+
+
+VECTOR = device.ArrayType(device.float32, 1)
+
+
+@pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90", "sm_90a", "sm_100", "sm_120"])
+def test_compile_for_every_output(target):
+    for output, sign in [("ir", "func @saxpy"), ("llvm", "define"), ("ptx", ".entry saxpy"), ("cubin", b"\x7fELF")]:
+        result = device.compile(saxpy, float, VECTOR, VECTOR, VECTOR, target=target, output=output)
+        assert sign in result.code and type(result.code) is type(sign)
+        assert (result.symbol, result.target, result.output) == ("saxpy", target, output)
+        assert str(result) == result.code if output != "cubin" else "saxpy" in str(result) and target in str(result)
+    assert f".target {target}" in str(device.compile(saxpy, float, VECTOR, VECTOR, VECTOR, target=target, output="ptx"))
+
+
+def test_compile_makes_a_cubin_for_sm_90_unless_told():
+    result = device.compile(saxpy, 1.5, VECTOR, VECTOR, VECTOR)
+    assert result.output == "cubin" and result.target == "sm_90" and isinstance(result.code, bytes)
+
+
+def test_compile_takes_types_and_examples():
+    x = np.zeros(4, np.float32)
+
+    def head(*arguments):
+        return re.search(r"\((.*)\):", str(device.compile(saxpy, *arguments, output="ir"))).group(1)
+
+    expected = head(float, VECTOR, VECTOR, VECTOR)
+    assert "float" in expected and expected.count("array<float32, 1, C>") == 3
+    assert head(2.5, x, VECTOR, x) == expected
+    assert head(np.float32(2.5), x, x, x) == head(device.float32, x, x, x) != expected
+    assert "int32" in head(np.int32, x, x, x) and "int64" in head(np.int64(5), x, x, x)
+    assert "strided" in head(1, np.zeros(8, np.float32)[::2], x, x)
+    for matrix in (np.asfortranarray(np.zeros((2, 3))), device.ArrayType(np.float64, 2, "F")):
+        assert "array<float64, 2, F>" in str(device.compile(nothing, matrix, output="ir"))
+    assert "readonly" in head(1, device.ArrayType(device.float32, 1, readonly=True), x, x)
+
+
+def test_compile_takes_tuples_and_none():
+    @device.kernel
+    def kernel(t, none, out):
+        out[0] = t[0] + t[1][0] if none is None else 0
+
+    for t in ((1, (np.float32(2),)), tuple[int, tuple[device.float32]]):
+        for none in (None, type(None)):
+            text = str(device.compile(kernel, t, none, VECTOR, output="ir"))
+            assert "tuple<int, tuple<float32>>" in text
+
+
+def test_compile_of_a_func():
+    for output, sign in [("ir", "func @squared"), ("llvm", "define"), ("ptx", ".func"), ("cubin", b"\x7fELF")]:
+        assert sign in device.compile(squared, device.float32, output=output).code
+    text = str(device.compile(squared, device.float64, 3, output="ir"))
+    assert " -> float64 typed" in text and "%scale" in text
+    assert "%scale" in str(device.compile(squared, device.float64, output="ir"))
+
+
+def test_compile_takes_defaults():
+    @device.kernel
+    def kernel(out, n=3, *, m=2.5):
+        out[0] = n + m
+
+    for arguments in ((VECTOR,), (VECTOR, 4), (VECTOR, int)):
+        assert "%m" in str(device.compile(kernel, *arguments, output="ir"))
+    with pytest.raises(TypeError, match="argument"):
+        device.compile(kernel)
+    with pytest.raises(TypeError, match="argument"):
+        device.compile(kernel, VECTOR, 1, 2, 3)
+
+
+def test_compile_folds_constant_parameters():
+    @device.kernel
+    def kernel(out, n: device.ConstExpr):
+        tile = device.shared_array(n, device.float32)
+        t = device.thread_idx.x
+        tile[t] = out[t]
+        device.syncthreads()
+        out[t] = tile[n - 1 - t]
+
+    texts = [str(device.compile(kernel, VECTOR, n, output="ptx")) for n in (7, 9)]
+    assert [re.search(r"\.shared .*\[(\d+)\]", text).group(1) for text in texts] == ["28", "36"]
+
+
+@pytest.mark.parametrize(
+    "arguments, keywords, error",
+    [
+        ((VECTOR,), {"output": "exe"}, ValueError),
+        ((VECTOR,), {"output": None}, ValueError),
+        ((VECTOR,), {"target": "sm_12"}, ValueError),
+        ((VECTOR,), {"target": "cpu"}, ValueError),
+        ((VECTOR,), {"target": 90}, ValueError),
+        ((VECTOR,), {"fast": True}, TypeError),
+        ((VECTOR,), {"level": 9}, (TypeError, ValueError)),
+        ((), {}, TypeError),
+        ((VECTOR, 1), {}, TypeError),
+        (([1, 2],), {}, device.LaunchError),
+        ((complex,), {}, TypeError),
+        ((str,), {}, TypeError),
+        ((2**40,), {}, device.LaunchError),
+    ],
+)
+def test_compile_refuses(arguments, keywords, error):
+    with pytest.raises(error):
+        device.compile(nothing, *arguments, **keywords)
+
+
+def test_compile_refuses_plain_functions():
+    for function in (lambda x: x, 5, nothing.underlying):
+        with pytest.raises(TypeError, match="@kernel"):
+            device.compile(function, VECTOR)
+
+
+def test_compile_refuses_arrays_that_cannot_be():
+    for arguments in ((device.float32, -1), (device.float32, 1, "K"), (device.float32, 1.5), (device.float32, True)):
+        with pytest.raises(ValueError, match="ndim|layout"):
+            device.ArrayType(*arguments)
+    for dtype in (str, object, "nothing", None, np.complex64):
+        with pytest.raises(TypeError):
+            device.ArrayType(dtype, 1)
+
+
+def test_the_level_of_optimisation():
+    @device.kernel
+    def kernel(out):
+        total = 0
+        for i in range(10):
+            total += i
+        out[0] = total
+
+    low, high = (str(device.compile(kernel, VECTOR, output="ptx", level=level)) for level in (0, 3))
+    assert "bra" in low and "bra" not in high  # the loop is gone
+
+
+def test_a_product_and_a_sum_fuse_unless_told():
+    def count(contract):
+        text = str(device.compile(saxpy, device.float32, VECTOR, VECTOR, VECTOR, output="ptx", contract=contract))
+        return len(re.findall(r"fma\.rn\.f32", text))
+
+    assert (count(True), count(False)) == (1, 0)
+
+
+def test_names_in_other_alphabets_and_odd_ones():
+    for name in ("größe", "核", "x1__", "_"):
+        namespace = {}
+        exec(f"def {name}(π): π[0] = 1", namespace)
+        result = device.compile(device.kernel(namespace[name]), VECTOR, output="ptx")
+        assert f".entry {result.symbol}(" in result.code and result.symbol.isascii()
+        assert device.compile(device.kernel(namespace[name]), VECTOR).code.startswith(b"\x7fELF")
+    assert device.compile(device.kernel(lambda x: None), VECTOR, output="ptx").symbol.isidentifier()
+
+
+PROGRAM = """
+import sys
+sys.path[:0] = [{root!r}, {tests!r}]
+import hashlib
+import test_launch as t
+import test_functions as f
+import cuda_device as device
+for output in ("ir", "llvm", "ptx", "cubin"):
+    code = device.compile(t.saxpy, float, t.VECTOR, t.VECTOR, t.VECTOR, output=output).code
+    code = code if isinstance(code, bytes) else code.encode()
+    print(hashlib.sha256(code).hexdigest())
+text = str(device.compile(f.calls, device.ArrayType(device.int32, 1), t.VECTOR, output="ptx"))
+print(hashlib.sha256(text.encode()).hexdigest())
+"""
+
+
+def test_compilation_gives_the_same_bytes_in_every_process():
+    tests = Path(__file__).parent
+    program = PROGRAM.format(root=str(tests.parent), tests=str(tests))
+    outputs = set()
+    for seed in ("0", "1", "17"):
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            capture_output=True,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stderr.decode()
+        outputs.add(done.stdout)
+    assert len(outputs) == 1 and len(outputs.pop().split()) == 5

@@ -1,0 +1,465 @@
+"""`lower`, from IR to IR: Python's operations on typed values become a machine's on numbers and addresses.
+
+Each case is typed IR; what it becomes is a golden text. The tests below the cases say what matters in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from ir_helpers import read
+
+from cuda_device.ir import ops
+from cuda_device.ir.model import Module
+from cuda_device.ir.ops import Level
+from cuda_device.ir.text import show_module
+from cuda_device.ir.verify import verify
+from cuda_device.passes import lower
+
+CASES = {
+    # Arrays
+    "index": """
+        func @f -> float32 typed {
+        ^0(%x: array<float32, 1, C>, %i: int):
+          %1: float32 = py.getitem %x %i
+          return %1
+        }""",
+    "index_nonneg": """
+        func @f -> float32 typed {
+        ^0(%x: array<float32, 1, C>, %i: int32 nonneg):
+          %1: float32 = py.getitem %x %i
+          return %1
+        }""",
+    "index_unsigned": """
+        func @f -> none typed {
+        ^0(%x: array<uint8, 1, C>, %i: uint32, %v: uint8):
+          py.setitem %x %i %v
+          return
+        }""",
+    "index_uint64": """
+        func @f -> uint8 typed {
+        ^0(%x: array<uint8, 1, C>, %i: uint64):
+          %1: uint8 = py.getitem %x %i
+          return %1
+        }""",
+    "index_last": """
+        func @f -> float32 typed {
+        ^0(%x: array<float32, 1, C>):
+          %1: index = const {value=-1}
+          %2: float32 = py.getitem %x %1
+          return %2
+        }""",
+    "index_int8": """
+        func @f -> float32 typed {
+        ^0(%x: array<float32, 1, C>, %i: int8):
+          %1: float32 = py.getitem %x %i
+          return %1
+        }""",
+    "layout_c": """
+        func @f -> float64 typed {
+        ^0(%x: array<float64, 3, C>, %i: index nonneg, %j: index nonneg, %k: index nonneg):
+          %1: float64 = py.getitem %x %i %j %k
+          return %1
+        }""",
+    "layout_f": """
+        func @f -> float64 typed {
+        ^0(%x: array<float64, 3, F>, %i: index nonneg, %j: index nonneg, %k: index nonneg):
+          %1: float64 = py.getitem %x %i %j %k
+          return %1
+        }""",
+    "layout_strided": """
+        func @f -> float64 typed {
+        ^0(%x: array<float64, 2, strided>, %i: index nonneg, %j: index):
+          %1: float64 = py.getitem %x %i %j
+          return %1
+        }""",
+    "no_axes": """
+        func @f -> float32 typed {
+        ^0(%x: array<float32, 0, C>, %v: float32):
+          py.setitem %x %v
+          %1: float32 = py.getitem %x
+          return %1
+        }""",
+    "extents_and_strides": """
+        func @f -> tuple<index, index, index> typed {
+        ^0(%c: array<float32, 2, C>, %f: array<float32, 2, F>, %s: array<float32, 2, strided>):
+          %1: index nonneg = extent {axis=1} %c
+          %2: index = stride {axis=0} %c
+          %3: index = stride {axis=1} %f
+          %4: index = stride {axis=1} %s
+          %5: index = stride {axis=0} %f
+          %6: index = py.binary {op="+"} %4 %5
+          %7: index = py.binary {op="+"} %2 %3
+          %8: tuple<index, index, index> = make %1 %7 %6
+          return %8
+        }""",
+    "shared_arrays": """
+        func @f -> none kernel typed {
+        ^0(%x: float32):
+          %1: array<float32, 2, C, shared> = intrinsic {name="shared_array", settings=((16, 18,), 4,)}
+          %2: array<int8, 1, C, shared> = intrinsic {name="shared_array", settings=((7,), 16,)}
+          %3: index nonneg = const {value=1}
+          py.setitem %1 %3 %3 %x
+          %4: none = call {callee="g"} %x
+          return
+        }
+        func @g -> none typed {
+        ^0(%x: float32):
+          %1: array<float32, 1, C, shared> = intrinsic {name="shared_array", settings=((5,), 4,)}
+          %2: none = intrinsic {name="syncthreads"}
+          %3: index nonneg = const {value=1}
+          py.setitem %1 %3 %x
+          %4: none = intrinsic {name="syncthreads"}
+          return
+        }""",
+    # Ranges
+    **{
+        f"range_{name}": f"""
+        func @f -> none typed {{
+        ^0(%x: array<int32, 1, C>, %a: {item}{nonneg}, %b: {item}, %c: {item}{nonneg}):
+          %1: range<{item}> = intrinsic {{name="range"}} %a %b %c
+          %2: range_iterator<{item}> = py.iter %1
+          jump ^1(%2)
+        ^1(%3: range_iterator<{item}>):
+          %4: bool, %5: {item}{nonneg}, %6: range_iterator<{item}> = py.next {{step={step}}} %3
+          branch %4 ^2() ^3()
+        ^2():
+          %7: int32 = convert %5
+          py.setitem %x %5 %7
+          jump ^1(%6)
+        ^3():
+          return
+        }}"""
+        for name, item, step, nonneg in [
+            ("up", "int", 1, " nonneg"),
+            ("down", "int", -1, ""),
+            ("by_three", "int", 3, ""),
+            ("by_minus_three", "int", -3, ""),
+            ("runtime", "int32", None, ""),
+            ("runtime_nonneg", "index", None, " nonneg"),
+            ("unsigned", "uint32", 1, ""),
+            ("unsigned_runtime", "uint32", None, ""),
+        ]
+    },
+    "range_of_one": """
+        func @f -> none typed {
+        ^0(%n: index nonneg):
+          %1: range<index> = intrinsic {name="range"} %n
+          %2: range_iterator<index> = py.iter %1
+          jump ^1(%2)
+        ^1(%3: range_iterator<index>):
+          %4: bool, %5: index nonneg, %6: range_iterator<index> = py.next {step=1} %3
+          branch %4 ^1(%6) ^2()
+        ^2():
+          return
+        }""",
+    # Numbers
+    "sums": """
+        func @f -> tuple<int, int32, float32, uint8> typed {
+        ^0(%a: int, %b: int32, %c: float32, %d: uint8):
+          %1: int = py.binary {op="+"} %a %a
+          %2: int32 = py.binary {op="-"} %b %b
+          %3: float32 = py.binary {op="*"} %c %c
+          %4: uint8 = py.binary {op="*"} %d %d
+          %5: tuple<int, int32, float32, uint8> = make %1 %2 %3 %4
+          return %5
+        }""",
+    "floor_division": """
+        func @f -> int32 typed {
+        ^0(%a: int32, %b: int32):
+          %1: int32 = py.binary {op="//"} %a %b
+          return %1
+        }""",
+    "floor_division_nonneg": """
+        func @f -> int32 typed {
+        ^0(%a: int32 nonneg, %b: int32 nonneg):
+          %1: int32 nonneg = py.binary {op="//"} %a %b
+          %2: int32 nonneg = py.binary {op="%"} %1 %b
+          return %2
+        }""",
+    "modulo": """
+        func @f -> int32 typed {
+        ^0(%a: int32, %b: int32):
+          %1: int32 = py.binary {op="%"} %a %b
+          return %1
+        }""",
+    "unsigned_division": """
+        func @f -> uint64 typed {
+        ^0(%a: uint64, %b: uint64):
+          %1: uint64 = py.binary {op="//"} %a %b
+          %2: uint64 = py.binary {op="%"} %1 %b
+          return %2
+        }""",
+    "true_division": """
+        func @f -> float32 typed {
+        ^0(%a: float32, %b: float32):
+          %1: float32 = py.binary {op="/"} %a %b
+          return %1
+        }""",
+    "power": """
+        func @f -> float32 typed {
+        ^0(%a: float32, %b: float32):
+          %1: float32 = py.binary {op="**"} %a %b
+          return %1
+        }""",
+    "bitwise": """
+        func @f -> int16 typed {
+        ^0(%a: int16, %b: int16):
+          %1: int16 = py.binary {op="&"} %a %b
+          %2: int16 = py.binary {op="|"} %1 %b
+          %3: int16 = py.binary {op="^"} %2 %b
+          %4: int16 = py.unary {op="~"} %3
+          %5: int16 = py.unary {op="-"} %4
+          return %5
+        }""",
+    "unary": """
+        func @f -> tuple<float32, uint8, bool> typed {
+        ^0(%a: float32, %b: uint8, %c: bool):
+          %1: float32 = py.unary {op="-"} %a
+          %2: uint8 = py.unary {op="~"} %b
+          %3: bool = py.unary {op="not"} %c
+          %4: tuple<float32, uint8, bool> = make %1 %2 %3
+          return %4
+        }""",
+    "shift_by_constant": """
+        func @f -> int32 typed {
+        ^0(%a: int32):
+          %1: int = const {value=3}
+          %2: int32 = py.binary {op="<<"} %a %1
+          %3: int32 = py.binary {op=">>"} %2 %1
+          return %3
+        }""",
+    "shift_out": """
+        func @f -> tuple<int32, int32, uint8> typed {
+        ^0(%a: int32, %b: uint8):
+          %1: int = const {value=32}
+          %2: int32 = py.binary {op="<<"} %a %1
+          %3: int32 = py.binary {op=">>"} %a %1
+          %4: uint8 = py.binary {op=">>"} %b %1
+          %5: tuple<int32, int32, uint8> = make %2 %3 %4
+          return %5
+        }""",
+    "shift_left": """
+        func @f -> int32 typed {
+        ^0(%a: int32, %n: int32):
+          %1: int32 = py.binary {op="<<"} %a %n
+          return %1
+        }""",
+    "shift_right": """
+        func @f -> uint8 typed {
+        ^0(%a: uint8, %n: int64):
+          %1: uint8 = py.binary {op=">>"} %a %n
+          return %1
+        }""",
+    "compare_widths": """
+        func @f -> bool typed {
+        ^0(%a: int8, %b: uint32):
+          %1: bool = py.compare {op="<"} %a %b
+          return %1
+        }""",
+    "compare_signs": """
+        func @f -> bool typed {
+        ^0(%a: int32, %b: uint64):
+          %1: bool = py.compare {op="<"} %a %b
+          %2: bool = py.compare {op=">="} %a %b
+          %3: bool = py.compare {op="!="} %b %a
+          %4: bool = py.compare {op="!="} %1 %2
+          %5: bool = py.compare {op="=="} %4 %3
+          return %5
+        }""",
+    "compare_with_float": """
+        func @f -> bool typed {
+        ^0(%a: float32, %b: float64):
+          %1: bool = py.compare {op="=="} %a %b
+          return %1
+        }""",
+    "truth": """
+        func @f -> none typed {
+        ^0(%a: float32, %b: int, %c: bool):
+          %1: bool = py.truth %a
+          branch %1 ^1() ^3()
+        ^1():
+          %2: bool = py.truth %b
+          branch %2 ^2() ^3()
+        ^2():
+          %3: bool = py.truth %c
+          branch %3 ^1() ^3()
+        ^3():
+          return
+        }""",
+    "convert": """
+        func @f -> tuple<index, int32, float32, bool, uint8> typed {
+        ^0(%a: int, %b: int nonneg, %c: float32):
+          %1: index = convert %a
+          %2: int32 = convert %b
+          %3: float32 = convert %b
+          %4: bool = convert %c
+          %5: uint8 = convert %c
+          %6: tuple<index, int32, float32, bool, uint8> = make %1 %2 %3 %4 %5
+          return %6
+        }""",
+    "constants": """
+        func @f -> tuple<int, float, float64, bool, none> typed {
+        ^0():
+          %1: int = const {value=-3}
+          %2: float nonneg = const {value=0.1}
+          %3: float64 nonneg = const {value=0.1}
+          %4: bool = const {value=True}
+          %5: none = const {value=None}
+          %6: tuple<int, float, float64, bool, none> = make %1 %2 %3 %4 %5
+          return %6
+        }""",
+    # What falls apart
+    "aggregates": """
+        func @f -> int typed {
+        ^0(%t: tuple<int, tuple<array<float32, 1, C>, none>>, %c: bool):
+          jump ^1(%t)
+        ^1(%u: tuple<int, tuple<array<float32, 1, C>, none>>):
+          %1: int = field {index=0} %u
+          %2: tuple<array<float32, 1, C>, none> = field {index=1} %u
+          %3: array<float32, 1, C> = field {index=0} %2
+          %4: none = field {index=1} %2
+          %5: index nonneg = intrinsic {name="len"} %3
+          %6: int = py.binary {op="+"} %1 %1
+          %7: tuple<int, tuple<array<float32, 1, C>, none>> = make %6 %2
+          branch %c ^1(%7) ^2()
+        ^2():
+          return %1
+        }""",
+    "calls": """
+        func @f -> float32 typed {
+        ^0(%x: array<float32, 1, C>, %t: tuple<int, float32>):
+          %1: tuple<float32, tuple<int>> = call {callee="pair"} %x %t
+          %2: float32 = field {index=0} %1
+          %3: tuple<float32> = call {callee="single"} %2
+          %4: none = call {callee="nothing"}
+          %5: float32 = field {index=0} %3
+          return %5
+        }
+        func @pair -> tuple<float32, tuple<int>> typed {
+        ^0(%x: array<float32, 1, C>, %t: tuple<int, float32>):
+          %1: int = field {index=0} %t
+          %2: float32 = field {index=1} %t
+          %3: tuple<int> = make %1
+          %4: tuple<float32, tuple<int>> = make %2 %3
+          return %4
+        }
+        func @single -> tuple<float32> typed {
+        ^0(%x: float32):
+          %1: tuple<float32> = make %x
+          return %1
+        }
+        func @nothing -> none typed {
+        ^0():
+          return
+        }""",
+    "no_value_on_this_way": """
+        func @f -> index typed {
+        ^0(%c: bool, %x: array<float32, 1, C>):
+          branch %c ^1() ^2()
+        ^1():
+          jump ^3(%x)
+        ^2():
+          %1: array<float32, 1, C> = const {value=None}
+          jump ^3(%1)
+        ^3(%y: array<float32, 1, C>):
+          %2: index nonneg = intrinsic {name="len"} %y
+          return %2
+        }""",
+    "positions": """
+        func @f -> none kernel typed {
+        ^0(%x: array<int32, 2, C>):
+          %1: tuple<int32, int32> = intrinsic {name="tid", settings=(2,)}
+          %2: int32 nonneg = field {index=0} %1
+          %3: int32 nonneg = field {index=1} %1
+          %4: int32 nonneg = intrinsic {name="grid_size", settings=(1,)}
+          py.setitem %x %3 %2 %4
+          return
+        }""",
+}
+
+
+def lowered(text: str) -> Module:
+    """The device module, verified."""
+    module = lower.run(read(text))
+    verify(module)
+    return module
+
+
+@pytest.mark.parametrize(("name", "text"), CASES.items(), ids=CASES)
+def test_lower(name: str, text: str, golden: Callable[[str, str], None]) -> None:
+    golden(name, show_module(lowered(text)))
+
+
+def operations(name: str, code: ops.Opcode) -> list[Any]:
+    """The operations of a lowered case that are of this row."""
+    return [op for function in lowered(CASES[name]).functions for op in function.ops() if op.code is code]
+
+
+# What matters in the texts
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if "calls" not in name and "shared" not in name])
+def test_device_values_are_leaves(name: str) -> None:
+    function = lowered(CASES[name]).main
+    assert function.level is Level.DEVICE
+    for op in function.ops():
+        for value in op.results:
+            assert not any(
+                word in str(value.type) for word in ("array", "range", "tuple_iterator", "none", "index")
+            ) or (op.code is ops.MAKE)
+
+
+@pytest.mark.parametrize(
+    ("name", "wraps"),
+    [("index", 1), ("index_last", 1), ("index_int8", 1), ("layout_strided", 1), ("index_nonneg", 0), ("index_unsigned", 0),
+     ("index_uint64", 0), ("layout_c", 0), ("layout_f", 0), ("positions", 0), ("range_up", 0),
+     ("range_of_one", 0), ("range_unsigned", 0)],
+)  # fmt: skip
+def test_an_index_is_counted_from_the_end_only_where_it_may_be_negative(name: str, wraps: int) -> None:
+    function = lowered(CASES[name]).main
+    made = {value: op for op in function.ops() for value in op.results}
+    compared = [op.operands[1] for op in function.ops() if op.attributes.get("op") == "<"]
+    zeros = [value for value in compared if value in made and made[value].attributes.get("value") == 0]
+    assert len(zeros) == wraps
+
+
+@pytest.mark.parametrize(
+    ("name", "selects"),
+    [("range_up", 0), ("range_down", 1), ("range_unsigned", 0), ("range_of_one", 0)],
+)
+def test_loops_with_a_simple_step_have_no_selection(name: str, selects: int) -> None:
+    """LLVM's canonical loop: one comparison, one sum. (What is left: the index's wrap, or the clamp of a long step.)"""
+    assert len(operations(name, ops.SELECT)) == selects
+
+
+def test_builtin_integers_never_overflow_and_fixed_ones_wrap() -> None:
+    sums = [op for op in lowered(CASES["sums"]).main.ops() if op.code in (ops.ADD, ops.SUB, ops.MUL)]
+    assert [(str(op.result.type), op.attributes) for op in sums] == [
+        ("int32", {"exact": True}),
+        ("int32", {}),
+        ("float32", {}),
+        ("uint8", {}),
+    ]
+
+
+def test_divisions_of_what_is_not_negative_are_single() -> None:
+    codes = [op.code for op in lowered(CASES["floor_division_nonneg"]).main.ops()]
+    assert codes == [ops.QUOTIENT, ops.REMAINDER, ops.RETURN]
+    codes = [op.code for op in lowered(CASES["unsigned_division"]).main.ops()]
+    assert codes == [ops.QUOTIENT, ops.REMAINDER, ops.RETURN]
+
+
+def test_places_and_shared_arrays_are_numbered_through_the_module() -> None:
+    assert [op.attributes["place"] for op in operations("shared_arrays", ops.BARRIER)] == [1, 2]
+    assert [op.attributes["number"] for op in operations("shared_arrays", ops.SHARED)] == [0, 1, 2]
+
+
+def test_facts_of_the_typed_level_stay() -> None:
+    """Lengths and positions are known not to be negative."""
+    x = lowered(CASES["index"]).main.params
+    assert [value.nonneg for value in x] == [False, True, False]
+    (load,) = operations("positions", ops.ELEMENT)
+    assert load.operands[1].nonneg

@@ -1,0 +1,328 @@
+"""Local arrays and dynamic shared memory: each thread's own, shapes, orders, alignments, frames that outlive barriers."""
+
+import numpy as np
+import pytest
+from ir_helpers import define
+
+import cuda_device as device
+
+NUMBERS = [
+    "int8",
+    "uint8",
+    "int16",
+    "uint16",
+    "int32",
+    "uint32",
+    "int64",
+    "uint64",
+    "float16",
+    "float32",
+    "float64",
+    "bool",
+]
+
+
+def compiled(function, *arguments, output="ptx", **options):
+    return device.compile(function, *arguments, output=output, **options)
+
+
+def array(dtype, ndim=1):
+    return device.ArrayType(dtype, ndim)
+
+
+# Local arrays
+
+
+@device.kernel
+def reverse_digits(x, out):
+    i = device.tid(1)
+    digits = device.local_array(10, np.uint8)
+    rest = x[i]
+    for place in range(10):
+        digits[place] = rest % 10
+        rest //= 10
+    result = np.int64(0)
+    for place in range(10):
+        result = result * 10 + digits[place]
+    out[i] = result
+
+
+def test_each_thread_has_its_own(stream):
+    x = np.arange(1, 4097, dtype=np.int64) * 271828
+    out = stream.empty(4096, np.int64)
+    stream.launch(reverse_digits, stream.array(x), out, grid=16, block=256)
+    assert stream.numpy(out).tolist() == [int(f"{value:010d}"[::-1]) for value in x.tolist()]
+
+
+@device.kernel
+def keeps(out):
+    i = device.tid(1)
+    mine = device.local_array(7, np.int32)
+    other = device.local_array((2, 3), np.int64, "F")
+    for j in range(7):
+        mine[j] = 100 * i + j
+    for row in range(2):
+        for column in range(3):
+            other[row, column] = 10 * row + column
+    device.syncthreads()
+    total = np.int64(0)
+    for j in range(7):
+        total += mine[j]
+        device.syncthreads()
+    other[1, -1] += i
+    device.syncthreads()
+    out[i] = total * 1000 + other[1, 2]
+
+
+def test_it_lives_across_barriers(stream):
+    out = stream.empty(300, np.int64)
+    stream.launch(keeps, out, grid=3, block=100)
+    assert stream.numpy(out).tolist() == [(700 * i + 21) * 1000 + 12 + i for i in range(300)]
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_types_and_orders(stream, name, order):
+    @device.kernel
+    def k(x, out):
+        a = device.local_array((2, 3, 4), name, order)
+        for i in range(2):
+            for j in range(3):
+                for k in range(4):
+                    a[i, j, k] = x[i, j, k]
+        for i in range(2):
+            for j in range(3):
+                for k in range(4):
+                    out[i, j, k] = a[i, j, -4 + k]
+
+    x = (np.arange(24) % 3 - (0 if name.startswith(("u", "b")) else 1)).astype(name).reshape(2, 3, 4)
+    out = stream.empty((2, 3, 4), name)
+    stream.launch(k, stream.array(x), out, grid=1, block=1)
+    assert np.array_equal(stream.numpy(out), x)
+
+
+@pytest.mark.parametrize("align", [1, 8, 16, 64, 128, 512])
+@pytest.mark.parametrize("waits", [False, True])
+def test_alignment_keeps_arrays_apart(stream, align, waits):
+    source = """
+        @device.kernel
+        def k(out, n):
+            i = device.tid(1)
+            a = device.local_array(5, np.uint8, align=ALIGN)
+            b = device.local_array(3, np.float64, align=ALIGN)
+            c = device.local_array(5, np.uint8, align=ALIGN)
+            for j in range(n):
+                a[j % 5] = j
+                b[j % 3] = j + i
+                c[j % 5] = 100 + j
+            WAIT
+            total = 0.0
+            for j in range(n):
+                total += a[j % 5] + b[j % 3] * 1000 + c[j % 5]
+            out[i] = total
+    """
+    text = source.replace("WAIT", "device.syncthreads()" if waits else "pass")
+    out = stream.empty(64, np.float64)
+    stream.launch(define(text, file=f"<align {waits}>", ALIGN=align), out, 15, grid=1, block=64)
+    steps = [[j % 5 + 10, j % 3 + 12, j % 5 + 110] for j in range(15)]
+    assert stream.numpy(out).tolist() == [sum(a + (b + i) * 1000 + c for a, b, c in steps) for i in range(64)]
+
+
+@device.func
+def fill(a, value):
+    for i in range(len(a)):
+        a[i] = value + i
+    return a
+
+
+@device.func
+def sum_of(value):
+    a = device.local_array(4, np.int32)
+    fill(a, value)
+    device.syncthreads()
+    total = 0
+    for i in range(len(a)):
+        total += a[i]
+    return total
+
+
+@device.kernel
+def calls(out):
+    i = device.tid(1)
+    a = device.local_array(4, np.int32)
+    b = fill(a, i)
+    first = sum_of(10 * i)
+    second = sum_of(100 * i)
+    out[i, 0] = b[3] + a[0]
+    out[i, 1] = first
+    out[i, 2] = second
+
+
+def test_each_call_has_its_own_and_may_get_its_callers(stream):
+    out = stream.empty((64, 3), np.int32)
+    stream.launch(calls, out, grid=2, block=32)
+    assert stream.numpy(out).tolist() == [[2 * i + 3, 40 * i + 6, 400 * i + 6] for i in range(64)]
+
+
+@device.func
+def depth(n):
+    a = device.local_array(2, np.int32)
+    a[0] = n
+    below = depth(n - 1) if n > 0 else 0
+    return a[0] + below
+
+
+def test_recursion_has_one_for_each_call(stream):
+    @device.kernel
+    def k(out):
+        out[device.tid(1)] = depth(device.tid(1))
+
+    out = stream.empty(20, np.int32)
+    stream.launch(k, out, grid=1, block=20)
+    assert stream.numpy(out).tolist() == [n * (n + 1) // 2 for n in range(20)]
+
+
+def test_none_and_many_elements(stream):
+    @device.kernel
+    def k(out):
+        nothing = device.local_array(0, np.int32)
+        point = device.local_array((), np.float64)
+        point[()] = 2.5
+        big = device.local_array(3000, np.int16)
+        for i in range(3000):
+            big[i] = i
+        out[0] = len(nothing) + point[()] + big[2999] + big.ndim + len(big)
+
+    out = stream.empty(1, np.float64)
+    stream.launch(k, out, grid=1, block=1)
+    assert stream.numpy(out).tolist() == [2.5 + 2999 + 1 + 3000]
+
+
+def test_ptx_of_local_arrays():
+    text = str(compiled(reverse_digits, array(np.int64), array(np.int64)))
+    assert ".local" not in text  # its loops are unrolled, so it is in registers
+
+    @device.kernel
+    def k(out, n):
+        a = device.local_array(100, np.float32, align=128)
+        for i in range(n):
+            a[(i * 7) % 100] = out[i]
+        device.syncthreads()
+        for i in range(n):
+            out[i] = a[i % 100]
+
+    text = str(compiled(k, array(np.float32), np.int32))
+    assert ".local .align" in text
+    assert "st.local" in text
+    assert "ld.local" in text
+    compiled(k, array(np.float32), np.int32, output="cubin")
+
+
+# Dynamic shared memory
+
+
+@device.kernel
+def turn_around(out):
+    bytes = device.dynamic_shared_array()
+    static = device.shared_array(3, np.int16)
+    i = device.tid(1)
+    n = len(bytes)
+    if i < 3:
+        static[i] = -1
+    for j in range(i, n, device.block_dim.x):
+        bytes[j] = j % 251
+    device.syncthreads()
+    for j in range(i, n, device.block_dim.x):
+        out[j] = bytes[n - 1 - j]
+    if i == 0:
+        out[n] = static[0] + static[2]
+        out[n + 1] = device.dynamic_shared_array()[5]
+
+
+@pytest.mark.parametrize("size", [6, 100, 48 * 1024 - 16, 100_000])
+def test_dynamic_shared_memory(stream, size):
+    out = stream.empty(size + 2, np.int32)
+    stream.launch(turn_around, out, grid=1, block=128, shared=size)
+    assert stream.numpy(out).tolist() == [*(j % 251 for j in reversed(range(size))), -2, 5]
+
+
+def test_it_is_empty_unless_asked_for(stream):
+    @device.kernel
+    def k(out):
+        a = device.dynamic_shared_array()
+        out[0] = len(a)
+        out[1] = a.shape[0] + a.ndim + a.size
+
+    out = stream.empty(2, np.int64)
+    stream.launch(k, out, grid=1, block=1)
+    assert stream.numpy(out).tolist() == [0, 1]
+
+
+def test_more_than_a_block_has_is_refused(stream):
+    out = stream.empty(1, np.int32)
+    with pytest.raises(device.LaunchError, match="more than the"):
+        stream.launch(turn_around, out, grid=1, block=1, shared=300_000)
+
+
+def test_ptx_of_dynamic_shared_memory():
+    text = str(compiled(turn_around, array(np.int32)))
+    assert ".extern .shared .align 128 .b8 dynamic_shared[]" in text
+    assert "%dynamic_smem_size" in text
+    assert "st.shared" in text
+    compiled(turn_around, array(np.int32), output="cubin")
+    assert "dynamic_shared" not in str(compiled(calls, array(np.int32, 2)))
+
+
+# Errors
+
+
+def refusal(source, **names):
+    with pytest.raises(device.CompileError) as caught:
+        compiled(define(source, file="<memory>", **names), array(np.int32), output="ir")
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("entity", ["local_array", "shared_array"])
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ("out[0], np.int32", "shape must be a constant expression"),
+        ("-1, np.int32", "shape is an int or a tuple of ints from 0 up, not -1"),
+        ("(2, 2.5), np.int32", "shape is an int or a tuple of ints from 0 up"),
+        ("4, 'nothing'", "dtype:"),
+        ("4, np.int32, 'K'", "order is 'C' or 'F', not 'K'"),
+        ("4, np.int32, align=3", "align is a power of two in bytes, not 3"),
+        ("4", "missing a required argument: 'dtype'"),
+    ],
+)
+def test_wrong_arguments(entity, arguments, message):
+    assert message in refusal(f"@device.kernel\ndef k(out):\n    a = device.{entity}({arguments})\n")
+
+
+def test_a_local_array_cannot_leave_its_function():
+    text = refusal("""
+        def make():
+            a = device.local_array(4, np.int32)
+            a[0] = 1
+            return 5, a
+
+        @device.kernel
+        def k(out):
+            n, a = make()
+            out[0] = a[0]
+    """)
+    assert "its local arrays end with it" in text
+    assert "return 5, a" in text
+    assert "help: make the array where it is used" in text
+
+
+def test_dynamic_shared_memory_takes_no_arguments():
+    assert "too many positional arguments" in refusal(
+        "@device.kernel\ndef k(out):\n    device.dynamic_shared_array(4)\n"
+    )
+
+
+@pytest.mark.parametrize("call", [lambda: device.local_array(4, np.int32), device.dynamic_shared_array])
+def test_they_are_device_only(call):
+    with pytest.raises(device.DeviceOnlyError, match="device code only"):
+        call()

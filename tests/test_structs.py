@@ -1,0 +1,204 @@
+"""Structs: `@struct` on the host, layout, and members, methods, operators and arrays of them in device code."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+import cuda_device as device
+from cuda_device import float32, float64, int32, int64, uint8
+
+
+@device.struct
+class Point:
+    x: float32
+    y: float32 = 2.5
+
+    @device.func
+    def dot(self, other):
+        return self.x * other.x + self.y * other.y
+
+    def __add__(self, other):
+        return Point(self.x + other.x, self.y + other.y)
+
+    def __rmul__(self, factor):
+        return Point(factor * self.x, factor * self.y)
+
+    def __neg__(self):
+        return Point(-self.x, -self.y)
+
+
+@device.struct(align=32)
+class Particle:
+    kind: uint8
+    place: Point
+    velocity: device.float32x3
+    mass: float64
+    ids: tuple[int32, int64]
+
+
+@device.struct
+class Aligned:
+    a: uint8
+    b: device.align(int32, 16)
+    c: bool
+    d: int
+    e: float
+
+
+# On the host
+
+
+def test_a_struct_is_made_of_its_members():
+    p = Point(1)
+    assert (p.x, p.y) == (1, 2.5) and type(p.x) is np.float32
+    assert repr(p) == "Point(x=1.0, y=2.5)" and p == Point(1, 2.5) and p != Point(1, 3) and hash(p) == hash(Point(1))
+    assert Point(y=1, x=2) == Point(2, 1) and Point.underlying.__name__ == "Point"
+    assert pickle.loads(pickle.dumps(p)) == p
+    assert p.dot(Point(2, 2)) == 7 and p + p == Point(2, 5) and 2 * p == Point(2, 5)
+
+
+def test_structs_are_immutable_values():
+    p = Point(1)
+    with pytest.raises(TypeError, match="replace"):
+        p.x = 3
+    with pytest.raises(TypeError, match="replace"):
+        p.z = 3
+    assert device.replace(p, x=3) == Point(3, 2.5) and p.x == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "lacks a value for 'x'"),
+        ((1, 2, 3), "2 members, not 3"),
+        (("a",), "Point.x is a float32"),
+        ((np.float64(1),), "float32"),
+    ],
+    ids=str,
+)
+def test_wrong_arguments_are_type_errors(arguments, message):
+    with pytest.raises(TypeError, match=message):
+        Point(*arguments)
+
+
+def test_members_take_lower_kinds_of_builtin_numbers_only():
+    assert Point(True).x == 1.0
+    with pytest.raises(TypeError, match=r"Aligned.d is a int"):
+        Aligned(1, 2, True, 1.5, 2.0)
+    with pytest.raises(TypeError, match="is not a type of device code"):
+        device.struct(type("Bad", (), {"__annotations__": {"s": str}}))
+    with pytest.raises(TypeError, match="decorates a class"):
+        device.struct(3)
+    with pytest.raises(ValueError, match="power of two"):
+        device.struct(align=3)
+
+
+# Layout
+
+
+def test_layout_is_that_of_cpp():
+    # struct alignas(32) { uint8_t; struct { float, float }; float3; double; struct { int32_t; int64_t } }
+    dtype = device.numpy_dtype(Particle)
+    assert [dtype.fields[name][1] for name in dtype.names] == [0, 4, 12, 24, 32]
+    assert (device.sizeof(Particle), device.alignof(Particle)) == (64, 32)
+    assert dtype["ids"].names == ("_0", "_1") and dtype["ids"].fields["_1"][1] == 8
+    dtype = device.numpy_dtype(Aligned)
+    assert [dtype.fields[name][1] for name in dtype.names] == [0, 16, 20, 24, 28]
+    assert (device.sizeof(Aligned), device.alignof(Aligned)) == (32, 16)
+
+
+def test_an_aligned_struct_is_larger():
+    wide = device.align(Point, 32)
+    assert (device.sizeof(wide), device.alignof(wide)) == (32, 32) and wide(1).y == 2.5
+    assert device.sizeof(tuple[int32, float64]) == 16 and device.sizeof(tuple[()]) == 1
+
+
+# In device code
+
+
+@device.kernel
+def use(p, points, out):
+    q = Point(3, points[0].y)
+    out[0] = p.dot(q)
+    s = p + 2 * q
+    out[1] = s.x
+    out[2] = s.y
+    out[3] = (-s).x
+    points[1] = s
+    points[2] = device.replace(points[0], y=p.x)
+    out[4] = 1 if points[1] == s else 0
+    out[5] = Point(7).y
+
+
+def test_members_methods_and_operators(stream):
+    points = np.array([(1, 4), (0, 0), (0, 0)], device.numpy_dtype(Point))
+    points, out = stream.array(points), stream.empty(6, np.float32)
+    stream.launch(use, Point(1, 2), points, out, grid=1, block=1)
+    assert stream.numpy(out).tolist() == [11, 7, 10, -7, 1, 2.5]
+    assert stream.numpy(points).tolist() == [(1, 4), (7, 10), (1, 1)]
+
+
+@device.kernel
+def move(particles, dt):
+    i = device.tid(1)
+    if i < len(particles):
+        p = particles[i]
+        v = p.velocity
+        where = Point(p.place.x + v.x * dt, p.place.y + v.y * dt)
+        particles[i] = device.replace(p, place=where, mass=p.mass * 2, ids=(p.ids[0] + 1, p.ids[1] + i))
+
+
+def test_arrays_of_nested_structs(stream):
+    n = 100
+    before = np.zeros(n, device.numpy_dtype(Particle))
+    before["kind"] = np.arange(n) % 7
+    before["place"]["x"] = np.arange(n)
+    before["velocity"]["x"], before["velocity"]["y"] = 2, np.arange(n)
+    before["mass"] = np.linspace(0, 1, n)
+    before["ids"]["_0"], before["ids"]["_1"] = 5, 1 << 40
+    particles = stream.array(before)
+    stream.launch(move, particles, 0.5, grid=4, block=32)
+    after = stream.numpy(particles)
+    assert (after["kind"] == before["kind"]).all() and (after["mass"] == 2 * before["mass"]).all()
+    assert (after["place"]["x"] == before["place"]["x"] + 1).all()
+    assert (after["place"]["y"] == before["velocity"]["y"] * 0.5).all()
+    assert (after["ids"]["_0"] == 6).all() and (after["ids"]["_1"] == (1 << 40) + np.arange(n)).all()
+
+
+def test_structured_dtypes_of_numpy_are_structs(stream):
+    dtype = np.dtype([("a", "i4"), ("b", "f8")], align=True)
+
+    @device.kernel
+    def add(x, out):
+        out[0] = x[1].a + x[1]["b"]
+        total = 0.0
+        column = x["b"]
+        for i in range(len(column)):
+            total += column[i]
+        out[1] = total
+
+    x = np.array([(1, 2.5), (3, 4.5)], dtype)
+    out = stream.empty(2, np.float64)
+    stream.launch(add, stream.array(x), out, grid=1, block=1)
+    assert stream.numpy(out).tolist() == [7.5, 7]
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("Point()", "lacks a value for 'x'"),
+        ("Point(1, 2, 3)", "2 members, not 3"),
+        ("Point(x[0], np.float64(1))", "Point.y is a float32"),
+        ("Point(1).z", "no member 'z'"),
+        ("Point(1) * 2", "not defined"),
+        ("device.replace(Point(1), z=2)", "no member 'z'"),
+    ],
+)
+def test_errors_say_what_is_wrong(body, message):
+    names = {"device": device, "Point": Point, "np": np}
+    exec(f"def bad(x):\n    p = {body}\n    x[0] = p.x", names)
+    with pytest.raises(device.CompileError, match=message):
+        device.compile(device.kernel(names["bad"]), device.ArrayType(float32, 1), output="ir")

@@ -1,0 +1,293 @@
+"""Bytecode → IR of the python level: what it means (by running it), its text, and what must hold of it."""
+
+from __future__ import annotations
+
+import copy
+import math
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from decoding import programs
+from ir_helpers import define, underlying
+from ir_interpreter import ROWS, Unsupported, run
+from ir_programs import IDS, PROGRAMS
+
+from cuda_device.bytecode.cfg import spans
+from cuda_device.bytecode.decode import decode
+from cuda_device.bytecode.to_ir import parameter_names, read
+from cuda_device.errors import NOWHERE, CompileError
+from cuda_device.ir import ops
+from cuda_device.ir.model import Function, Module
+from cuda_device.ir.ops import Level
+from cuda_device.ir.text import show
+from cuda_device.ir.verify import verify
+
+# Bytecode changes with each version; texts are compared for the one on which they were written.
+on_312 = pytest.mark.skipif(sys.version_info[:2] != (3, 12), reason="the golden texts are CPython 3.12's")
+
+
+def straight(x):
+    y = x + 1
+    return y * -x
+
+
+def loop(n):
+    while n < 9:
+        n = n + 1
+    return n
+
+
+def sum_of(items, scale=2):
+    total = 0
+    for item in items:
+        if item is None:
+            continue
+        total += item * scale
+    return total
+
+
+def short_circuit(a, b, c):
+    return (a and b) or not c
+
+
+def chained(a, b, c):
+    return a < b <= c != 7
+
+
+def items(x, i):
+    x[i], x[i + 1] = x[i + 1], x[i]
+    x[i] += 2
+    return x[0, 1]
+
+
+def calls(f, x):
+    f()
+    return math.sqrt(f(x, x.size, key=1))
+
+
+def undefined(flag):
+    if flag:
+        x = 1
+    return x
+
+
+def unpacking(pair):
+    (a, b), c = pair
+    return c, (a, (b,))
+
+
+def stops_early(x, n):
+    if n > 1:
+        x[0] = {n}
+        n = 2
+    return n
+
+
+def make_closure(scale):
+    def closure(x):
+        return x * scale
+
+    return closure
+
+
+SMALL = [
+    straight,
+    loop,
+    sum_of,
+    short_circuit,
+    chained,
+    items,
+    calls,
+    undefined,
+    unpacking,
+    stops_early,
+    make_closure(3),
+]
+
+
+@on_312
+@pytest.mark.parametrize("function", SMALL, ids=lambda function: function.__name__)
+def test_text(function: Any, golden: Callable[[str, str], None]) -> None:
+    golden(function.__name__, show(read(function.__code__)))
+
+
+# What it means
+
+
+class Table(dict[Any, Any]):
+    """A thing with items and a size, that compares by them."""
+
+    size = 4
+
+
+CALLS: list[tuple[Any, list[tuple[Any, ...]]]] = [
+    (straight, [(3,), (-2.5,)]),
+    (loop, [(0,), (20,), (8.5,)]),
+    (sum_of, [((),), ((1, None, 2.5),), ([3, 4], 5)]),
+    (short_circuit, [(a, b, c) for a in (0, 1) for b in (0, 2) for c in (0, 3)]),
+    (chained, [(1, 2, 3), (1, 2, 7), (2, 1, 3), (1, 1, 1), (1.5, math.nan, 2)]),
+    (items, [(Table({0: 1, 1: 2, (0, 1): 9}), 0), (Table({0: 1}), 0)]),
+    (undefined, [(True,), (False,)]),
+    (unpacking, [(((1, 2), 3),), (((1, 2, 3), 3),)]),
+    (stops_early, [({}, 0)]),
+    (make_closure(4), [(5,)]),
+]
+
+
+def outcome(call: Any, function: Any, arguments: tuple[Any, ...]) -> Any:
+    """As `programs.outcome`, without the details of an exception."""
+    result = programs.outcome(call, function, arguments)
+    return result[0] if isinstance(result[0], type) and issubclass(result[0], Exception) else result
+
+
+@pytest.mark.parametrize(("function", "calls"), CALLS, ids=[f.__name__ for f, _ in CALLS])
+def test_small_functions_mean_what_cpython_says(function: Any, calls: list[tuple[Any, ...]]) -> None:
+    for arguments in calls:
+        expected = outcome(programs.native, function, copy.deepcopy(arguments))
+        assert outcome(run, function, copy.deepcopy(arguments)) == expected
+
+
+# `a += b` of lists changes a list in place: device code has no value that could be changed so.
+RUNNABLE = [(function, calls) for function, calls in programs.PROGRAMS if function.__name__ != "augmented"]
+
+
+@pytest.mark.parametrize(("function", "calls"), RUNNABLE, ids=[f.__name__ for f, _ in RUNNABLE])
+def test_programs_mean_what_cpython_says_or_are_unsupported(function: Any, calls: Any) -> None:
+    for arguments in calls:
+        try:
+            found = outcome(run, function, arguments)
+        except (Unsupported, CompileError):
+            continue
+        assert found == outcome(programs.native, function, arguments)
+
+
+def test_the_interpreter_knows_every_operation() -> None:
+    """Else programs would pass that nothing has run."""
+    assert {*ROWS} | {ops.JUMP, ops.BRANCH, ops.RETURN, ops.UNREACHABLE} == ops.at(Level.PYTHON)
+
+
+def test_most_plain_constructs_are_supported() -> None:
+    """Else the test above proves nothing."""
+    supported = set()
+    for function, calls in programs.PROGRAMS:
+        try:
+            outcome(run, function, calls[0])
+            supported.add(function.__name__)
+        except (Unsupported, CompileError):
+            pass
+    assert supported >= {
+        "arithmetic", "bits", "chained", "short_circuit", "truth", "none_tests", "ternary",
+        "collatz", "while_else", "endless", "return_from_loop", "loop_without_body", "maybe_undefined",
+        "deleted", "tuple_keys", "keyword_calls", "constant_branches", "elif_chain", "match_values",
+        "no_return",
+    }  # fmt: skip
+
+
+# What must hold
+
+ALL = [*SMALL, *(underlying(program) for program, _ in PROGRAMS)]
+NAMES = [*(function.__name__ for function in SMALL), *IDS]
+every = pytest.mark.parametrize("function", ALL, ids=NAMES)
+
+
+@every
+def test_is_python_level_ir(function: Any) -> None:
+    python = read(function.__code__)
+    assert python.level is Level.PYTHON
+    verify(Module([python]))
+    assert [param.hint for param in python.params] == list(parameter_names(function.__code__))
+    assert python.shown == function.__qualname__
+
+
+@every
+def test_blocks_are_those_that_can_be_reached(function: Any) -> None:
+    python = read(function.__code__)
+    reached, todo = set(), [python.blocks[0]]
+    while todo:
+        block = todo.pop()
+        if block not in reached:
+            reached.add(block)
+            todo += [edge.block for edge in block.successors]
+    assert reached == set(python.blocks)
+
+
+@every
+def test_blocks_take_what_lives(function: Any) -> None:
+    """A block's parameters are the stack and the live variables, no more."""
+    python = read(function.__code__)
+    found = list(spans(decode(function.__code__)).values())
+    known = set(function.__code__.co_varnames)
+    assert len(python.blocks) == len(found) + 1
+    for block, span in zip(python.blocks[1:], found, strict=True):
+        hints = [param.hint for param in block.params if param.hint]
+        assert set(hints) == span.live <= known
+        assert len(hints) == len(set(hints))
+        assert [param.hint for param in block.params][len(block.params) - len(hints) :] == hints
+
+
+@every
+def test_operations_know_where_they_come_from(function: Any) -> None:
+    code = function.__code__
+    for op in read(code).ops():
+        assert op.location is not NOWHERE
+        assert op.location.file == code.co_filename
+        assert op.location.function == function.__qualname__
+        if op.code is not ops.JUMP:  # some, CPython inserts without a place
+            assert code.co_firstlineno <= op.location.line <= code.co_firstlineno + 40
+
+
+def test_a_column_is_that_of_the_operator() -> None:
+    (product,) = [op for op in read(straight.__code__).ops() if op.attributes.get("op") == "*"]
+    assert (product.location.line, product.location.column) == (straight.__code__.co_firstlineno + 2, 11)
+
+
+def test_the_same_code_is_read_once() -> None:
+    assert read(loop.__code__) is read(loop.__code__)
+
+
+def test_equal_code_of_another_file_is_another_function() -> None:
+    """CPython's code objects are equal if all but their file is equal."""
+    source = "def k(x): return x + 1"
+    a, b = (read(define(source, file=file).__code__) for file in ("<a>", "<b>"))
+    assert {op.location.file for op in a.ops()} == {"<a>"}
+    assert {op.location.file for op in b.ops()} == {"<b>"}
+    method = "class A:\n    def f(self): return self\nclass B:\n    def f(self): return self\nk = A.f, B.f"
+    first, second = define(method)
+    assert [read(f.__code__).shown for f in (first, second)] == ["A.f", "B.f"]
+
+
+def _single(function: Function, code: ops.Opcode) -> Any:
+    (op,) = [op for op in function.ops() if op.code is code]
+    return op
+
+
+@pytest.mark.parametrize(
+    ("body", "what"),
+    [("{x}", "set"), ("{x: 1}", "dict")],
+)
+def test_what_device_code_has_not_ends_its_block(body: str, what: str) -> None:
+    """It is refused only if it is reached, so IR says it, and what follows is not there."""
+    function = define(f"def k(x, y):\n    if y:\n        z = {body}\n        return z + 1\n    return 2")
+    python = read(function.__code__)
+    assert run(function, 1, 0) == 2
+    assert what in str(_single(python, ops.PY_UNSUPPORTED).attributes["what"])
+    assert not any(op.code is ops.PY_BINARY for op in python.ops())
+    with pytest.raises(Unsupported):
+        run(function, (1,), 1)
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("def k(x): yield x", "generator"),
+        ("async def k(x): pass", "coroutine"),
+        ("async def k(x): yield x", "generator"),
+    ],
+)
+def test_functions_that_cannot_be_read(source: str, reason: str) -> None:
+    with pytest.raises(CompileError, match=reason) as caught:
+        read(define(source).__code__)
+    assert caught.value.location.line == 1
+    assert caught.value.location.function == "k"

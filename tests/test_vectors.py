@@ -1,0 +1,234 @@
+"""Vectors: their host classes, their layout, and what device code does with them, in every family and size."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+import cuda_device as device
+from cuda_device import float32, float32x2, float32x3, float32x4, float64x4, int32x2, int32x4, uint8x3, uint32x3
+from cuda_device.types.vectors import FAMILIES
+
+SIZES = (1, 2, 3, 4)
+EACH = pytest.mark.parametrize("cls", list(FAMILIES.values()), ids=list(FAMILIES))
+
+
+# On the host
+
+
+@EACH
+def test_a_vector_has_its_elements(cls):
+    values = [3, 1, 4, 1][: cls.model.size]
+    vector = cls(*values)
+    assert [type(item) for item in vector] == [cls.dtype] * len(values)
+    assert list(vector) == values and len(vector) == vector.size == len(values)
+    assert [getattr(vector, axis) for axis in "xyzw"[: len(values)]] == values
+    assert vector[-1] == values[-1] and vector == cls(*values) and hash(vector) == hash(cls(*values))
+    assert pickle.loads(pickle.dumps(vector)) == vector
+    assert repr(vector).startswith(cls.__name__)
+
+
+def test_missing_elements_are_errors():
+    with pytest.raises(TypeError, match="float32x4 has 4 elements, not 3"):
+        float32x4(1, 2, 3)
+    with pytest.raises(AttributeError):
+        _ = float32x2(1, 2).z
+    with pytest.raises(IndexError, match="no element 2"):
+        float32x2(1, 2)[2]
+
+
+def test_vectors_are_immutable_and_methods_give_new_ones():
+    v = float32x3(1, 2, 3)
+    with pytest.raises(TypeError, match=r"v = v.__setitem__\(1"):
+        v[1] = 5
+    with pytest.raises(TypeError, match="replace"):
+        v.x = 5
+    assert v.__setitem__(1, 5) == float32x3(1, 5, 3)
+    assert device.replace(v, z=0) == float32x3(1, 2, 0) and v == float32x3(1, 2, 3)
+    with pytest.raises(TypeError, match="no member 'w'"):
+        device.replace(v, w=0)
+
+
+def test_arithmetic_is_elementwise():
+    v = float32x2(1, 2)
+    assert v + v == float32x2(2, 4) and 3 * v == float32x2(3, 6) and -v == float32x2(-1, -2)
+    assert v / 2 == float32x2(0.5, 1) and type(v + v) is float32x2
+    assert int32x2(7, -7) // 2 == int32x2(3, -4)
+    with pytest.raises(TypeError):
+        v + float32x3(1, 2, 3)
+
+
+def test_dim3_is_a_vector_of_uint32():
+    assert issubclass(device.Dim3, uint32x3) and device.Dim3(4, 2, 1).y == 2
+
+
+# Layout
+
+
+@pytest.mark.parametrize(
+    ("cls", "size", "align"),
+    [
+        (uint8x3, 3, 1),
+        (int32x2, 8, 8),
+        (device.int32x3, 12, 4),
+        (float32x4, 16, 16),
+        (float64x4, 32, 16),
+        (device.float64x3, 24, 8),
+    ],
+    ids=str,
+)
+def test_layout_is_that_of_cuda(cls, size, align):
+    assert (device.sizeof(cls), device.alignof(cls)) == (size, align)
+    dtype = device.numpy_dtype(cls)
+    assert dtype.itemsize == size and dtype.names == tuple("xyzw"[: cls.model.size])
+
+
+# In device code
+
+
+@device.kernel
+def through(v, a, out):
+    w = a[0]
+    out[0] = v
+    out[1] = w
+    out[2] = v + w
+    out[3] = w * v - v
+
+
+@EACH
+def test_vectors_go_in_and_out(cls, stream):
+    size = cls.model.size
+    values = np.arange(1, size + 1)
+    dtype = device.numpy_dtype(cls)
+    a = np.zeros(1, dtype)
+    for i, name in enumerate(dtype.names):
+        a[name] = 2 * values[i] + 1
+    out = stream.empty(4, dtype)
+    stream.launch(through, cls(*values), stream.array(a), out, grid=1, block=1)
+    got = np.stack([stream.numpy(out)[name] for name in dtype.names], axis=1)
+    w = 2 * values + 1
+    assert got.tolist() == [values.tolist(), w.tolist(), (values + w).tolist(), (w * values - values).tolist()]
+
+
+@device.kernel
+def members(v, k, out):
+    out[0] = v.x
+    out[1] = v[1]
+    out[2] = v[-1]
+    out[3] = v[k]
+    a, b, c, d = v
+    out[4] = a * 1000 + b * 100 + c * 10 + d
+    out[5] = len(v)
+    total = 0
+    for item in v:
+        total += item
+    out[6] = total
+    out[7] = 1 if v == float32x4(1, 2, 3, 4) else 0
+    out[8] = 1 if v != v * 2 else 0
+    w = device.replace(v, y=9)
+    out[9] = w.y + v.y
+
+
+@pytest.mark.parametrize("k", [0, 3, -2])
+def test_members(stream, k):
+    out = stream.empty(10, np.float32)
+    stream.launch(members, float32x4(1, 2, 3, 4), k, out, grid=1, block=1)
+    assert stream.numpy(out).tolist() == [1, 2, 4, [1, 2, 3, 4][k], 1234, 4, 10, 1, 1, 11]
+
+
+ORIGIN = float32x2(0.5, 0.25)
+
+
+@device.kernel
+def conversions(out, i):
+    out[0] = int32x2(1.9, i + 0.75).x
+    out[1] = int32x2(1.9, i + 0.75).y
+    out[2] = (ORIGIN * 2).x
+    out[3] = float32x2(True, i).x
+
+
+def test_constructors_convert_and_constants_are_known(stream):
+    out = stream.empty(4, np.float32)
+    stream.launch(conversions, out, 3, grid=1, block=1)
+    assert stream.numpy(out).tolist() == [1, 3, 1, 1]
+
+
+@device.func
+def swapped(v):
+    return float32x2(v.y, v.x)
+
+
+@device.kernel
+def in_a_loop(a, n, out):
+    total = float32x2(0, 0)
+    for i in range(n):
+        total = total + swapped(a[i])
+    out[0] = total.x
+    out[1] = total.y
+
+
+def test_vectors_join_in_loops_and_return_from_functions(stream):
+    a = np.array([(i, 2 * i) for i in range(5)], device.numpy_dtype(float32x2))
+    out = stream.empty(2, np.float32)
+    stream.launch(in_a_loop, stream.array(a), 5, out, grid=1, block=1)
+    assert stream.numpy(out).tolist() == [20, 10]
+
+
+def test_wide_loads_and_stores():
+    dtype = device.ArrayType(float32x4, 1)
+
+    @device.kernel
+    def scale(a, b):
+        i = device.tid(1)
+        b[i] = a[i] * 2
+
+    text = str(device.compile(scale, dtype, dtype, output="ptx"))
+    assert "ld.global.v4.b32" in text and "st.global.v4.b32" in text
+
+
+@device.kernel
+def bad_count(x):
+    x[0] = float32x4(1, 2, 3).x
+
+
+@device.kernel
+def bad_member(x):
+    x[0] = float32x2(1, 2).z
+
+
+@device.kernel
+def bad_sizes(x):
+    x[0] = (float32x2(1, 2) + float32x3(1, 2, 3)).x
+
+
+@device.kernel
+def bad_order(x):
+    x[0] = 1 if float32x2(1, 2) < float32x2(1, 2) else 0
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        (bad_count, "float32x4 takes 4 arguments, not 3"),
+        (bad_member, "no attribute 'z'"),
+        (bad_sizes, "different sizes"),
+        (bad_order, "is not defined"),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_errors_say_what_is_wrong(kernel, message):
+    with pytest.raises(device.CompileError, match=message):
+        device.compile(kernel, device.ArrayType(float32, 1), output="ir")
+
+
+def test_vectors_in_tuples(stream):
+    @device.kernel
+    def unpack(pair, out):
+        v, k = pair
+        out[0] = v.w * k
+
+    out = stream.empty(1, np.float32)
+    stream.launch(unpack, (int32x4(1, 2, 3, 4), 2.5), out, grid=1, block=1)
+    assert stream.numpy(out)[0] == 10

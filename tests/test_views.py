@@ -1,0 +1,173 @@
+"""Arrays made of arrays: rows, slices, `...` and None, `.T`, `view`, `reshape`, `astype`, and assignment to them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import cuda_device as device
+from cuda_device import float32, float32x4
+
+SLICES = [
+    "1", "-1", ":", "1:", ":2", "::2", "::-1", "-2:", "5:1:-2", "1:100", "-100:2", "3:1", "::-3", "None", "..., 1", "1, 2", "1, :",
+    ":, 1", "1:3, 2", "::2, ::-1", "-1, ::2", "..., None, 1:3", "None, 1, ...", ":, None, -1", "2:0:-1, 3:0:-2",
+]  # fmt: skip
+LAYOUTS = {
+    "C": np.ascontiguousarray,
+    "F": np.asfortranarray,
+    "strided": lambda a: np.repeat(np.repeat(a, 2, 0), 3, 1)[::2, ::3],
+}
+
+
+def kernel_of(body: str):
+    names = {"device": device, "float32x4": float32x4, "np": np}
+    lines = "".join(f"    {line}\n" for line in body.splitlines())
+    exec(f"def k(a, out, shape, n):\n{lines}", names)
+    return device.kernel(names["k"])
+
+
+def copy_out(selection: str):
+    """A kernel that writes the shape and the elements of a view."""
+    return kernel_of(f"""\
+v = {selection}
+for i in (0, 1, 2):
+    if i < v.ndim:
+        shape[i] = v.shape[i]
+if v.ndim == 0:
+    out[0] = v[()]
+if v.ndim == 1:
+    for i in range(v.shape[0]):
+        out[i] = v[i]
+if v.ndim == 2:
+    for i in range(v.shape[0]):
+        for j in range(v.shape[1]):
+            out[i * v.shape[1] + j] = v[i, j]
+if v.ndim == 3:
+    for i in range(v.shape[0]):
+        for j in range(v.shape[1]):
+            for k in range(v.shape[2]):
+                out[(i * v.shape[1] + j) * v.shape[2] + k] = v[i, j, k]""")
+
+
+def check(stream, selection: str, a, expected) -> None:
+    expected = np.asarray(expected)
+    out, shape = stream.empty(64, a.dtype), stream.empty(3, np.int64)
+    stream.launch(copy_out(selection), stream.array(a), out, shape, 2, grid=1, block=1)
+    assert stream.numpy(shape)[: expected.ndim].tolist() == list(expected.shape)
+    assert stream.numpy(out)[: expected.size].tolist() == expected.reshape(-1).tolist()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("index", [s for s in SLICES if s not in ("1, 2",)])
+def test_slices_are_numpys(stream, index, layout):
+    a = LAYOUTS[layout](np.arange(20, dtype=np.float32).reshape(4, 5))
+    if stream.kind == "gpu" and layout != "C":
+        pytest.skip("arrays on the GPU are contiguous here")
+    check(stream, f"a[{index}]", a, eval(f"a[{index}]"))
+
+
+def test_bounds_that_only_run_time_knows(stream):
+    @device.kernel
+    def middle(a, out, low, high, step):
+        v = a[low:high:step]
+        out[0] = len(v)
+        for i in range(len(v)):
+            out[i + 1] = v[i]
+
+    a = np.arange(10, dtype=np.int32)
+    for low, high, step in [(2, 7, 1), (-3, 100, 1), (8, 1, -3), (0, 10, 4), (5, 5, 1), (-1, -11, -1), (7, 2, 1)]:
+        out = stream.empty(12, np.int32)
+        stream.launch(middle, stream.array(a), out, low, high, step, grid=1, block=1)
+        expected = a[low:high:step]
+        assert stream.numpy(out)[: len(expected) + 1].tolist() == [len(expected), *expected.tolist()]
+
+
+@pytest.mark.parametrize(
+    "expression", ["a.T", "a.T[1:]", "a.reshape(5, 4)", "a.reshape((2, -1))", "a.reshape(-1)", "a[1:3].T"]
+)
+def test_shapes(stream, expression):
+    a = np.arange(20, dtype=np.float32).reshape(4, 5)
+    check(stream, expression, a, eval(expression))
+
+
+def test_views_of_other_types(stream):
+    a = np.arange(16, dtype=np.float32).reshape(2, 8)
+    check(stream, "a.view(np.uint32)[1]", a, a.view(np.uint32)[1])
+    check(stream, "a.view(np.uint8)[1, 3:7]", a, a.view(np.uint8)[1, 3:7])
+    check(stream, "a.astype(np.float32, copy=False)[1]", a, a[1])
+
+    @device.kernel
+    def as_vectors(x, out):
+        v = x.view(float32x4)
+        out[0] = v[1, 0].z
+        out[1] = v.shape[1]
+
+    out = stream.empty(2, np.float32)
+    stream.launch(as_vectors, stream.array(a), out, grid=1, block=1)
+    assert stream.numpy(out).tolist() == [a[1, 2], 2]
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        ("a[1] = 7", lambda a: a.__setitem__(1, 7)),
+        ("a[:, 1:3] = -1", lambda a: a.__setitem__((slice(None), slice(1, 3)), -1)),
+        ("a[...] = 5", lambda a: a.__setitem__(..., 5)),
+        ("a[::2] = a[1]", lambda a: a.__setitem__(slice(None, None, 2), a[1].copy())),
+        ("a[:, 0] = a[:, 4]", lambda a: a.__setitem__((slice(None), 0), a[:, 4].copy())),
+        ("a[0, ::-1] = a[3]", lambda a: a.__setitem__((0, slice(None, None, -1)), a[3].copy())),
+        ("a.T[2] = n", lambda a: a.T.__setitem__(2, 2)),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_assignment_to_slices(stream, statement, expected):
+    a = np.arange(20, dtype=np.float32).reshape(4, 5)
+    x, out, shape = stream.array(a), stream.empty(1), stream.empty(1, np.int64)
+    stream.launch(kernel_of(statement), x, out, shape, 2, grid=1, block=1)
+    expected(a)
+    assert stream.numpy(x).tolist() == a.tolist()
+
+
+def test_slices_of_shared_arrays(stream):
+    @device.kernel
+    def rotate(x):
+        tile = device.shared_array((2, 32), float32)
+        i = device.thread_idx.x
+        front, back = tile[0], tile[1]
+        front[i] = x[i]
+        device.syncthreads()
+        back[i] = front[::-1][i]
+        device.syncthreads()
+        x[i] = back[i]
+
+    x = stream.array(np.arange(32, dtype=np.float32))
+    stream.launch(rotate, x, grid=1, block=32)
+    assert stream.numpy(x).tolist() == list(range(31, -1, -1))
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("a[1, 2, 3]", "has 2 axes, but there are 3 indices"),
+        ("a[..., ...]", "one ... at most"),
+        ("a[1.5:]", "int"),
+        ("a[::0]", "step of a slice cannot be 0"),
+        ("a.reshape(-1, -1)", "one length of a shape may be -1"),
+        ("a.T[:, 1:].reshape(-1)", "without a copy"),
+        ("a.astype(np.float64)", "copy"),
+        ("a.astype(np.float64, copy=False)", "needs a copy"),
+        ("a.flags", "no attribute 'flags'"),
+    ],
+)
+def test_errors_say_what_is_wrong(body, message):
+    kernel = kernel_of(f"v = {body}\nout[0] = v[0, 0]")
+    array = device.ArrayType(float32, 2)
+    with pytest.raises(device.CompileError, match=message):
+        device.compile(kernel, array, device.ArrayType(float32, 1), device.ArrayType(device.int64, 1), 2, output="ir")
+
+
+def test_slices_of_a_read_only_array_are_read_only():
+    kernel = kernel_of("a[1:][0, 0] = 1")
+    array = device.ArrayType(float32, 2, readonly=True)
+    with pytest.raises(device.CompileError, match="read-only"):
+        device.compile(kernel, array, device.ArrayType(float32, 1), device.ArrayType(device.int64, 1), 2, output="ir")

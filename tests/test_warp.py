@@ -1,0 +1,910 @@
+"""Threads of a warp: positions, masks, votes, shuffles, matches, `syncwarp`, on each stream against NumPy.
+
+Kernels are valid CUDA programs; what reports deadlock runs on the CPU alone.
+"""
+
+import re
+
+import numpy as np
+import pytest
+
+import cuda_device as device
+from cuda_device import CompileError, DeviceOnlyError, KernelError
+
+ALL = 0xFFFFFFFF
+LANES = np.arange(32)
+INTEGERS = (np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64)
+DTYPES = (np.bool_, *INTEGERS, np.float16, np.float32, np.float64)
+BLOCKS = [(1,), (31,), (32,), (33,), (256,), (1024,), (8, 4, 3), (5, 7, 3), (2, 2, 64)]
+
+
+def sample(dtype, count, seed=0):
+    """Numbers of a type with all of its bits in use."""
+    rng = np.random.default_rng(seed)
+    dtype = np.dtype(dtype)
+    if dtype.kind == "b":
+        return rng.integers(0, 2, count).astype(dtype)
+    if dtype.kind == "f":
+        return rng.standard_normal(count).astype(dtype)
+    info = np.iinfo(dtype)
+    return rng.integers(info.min, info.max, count, dtype=dtype, endpoint=True)
+
+
+def signed(bits):
+    """The int32 with these bits."""
+    return np.asarray(bits, np.uint64).astype(np.uint32).view(np.int32)
+
+
+# Positions
+
+
+@device.kernel
+def positions(out, linear):
+    x, y, z = device.tid(3)
+    i = x + device.block_dim.x * (y + device.block_dim.y * z)
+    out[i, 0] = device.lane_id
+    out[i, 1] = device.warp_size
+    out[i, 2] = device.lanemask_lt()
+    linear[i] = device.lane_id + 1 == device.warp_size
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=str)
+def test_lane_id_and_lanemask_follow_the_linear_thread(stream, block):
+    count = int(np.prod(block))
+    out, last = stream.empty((count, 3), np.int32), stream.empty(count, np.bool_)
+    stream.launch(positions, out, last, grid=1, block=block)
+    lane = np.arange(count) % 32
+    expected = np.stack([lane, np.full(count, 32), (1 << lane) - 1], axis=1)
+    assert (stream.numpy(out) == expected).all()
+    assert (stream.numpy(last) == (lane == 31)).all()
+
+
+@device.kernel
+def size_is_constant(out):
+    tile = device.shared_array(device.warp_size, device.int32)
+    tile[31 - device.lane_id] = device.lane_id
+    device.syncthreads()
+    out[device.tid(1)] = tile[device.lane_id]
+
+
+def test_warp_size_is_a_constant_expression(stream):
+    out = stream.empty(32, np.int32)
+    stream.launch(size_is_constant, out, grid=1, block=32)
+    assert (stream.numpy(out) == 31 - LANES).all()
+
+
+# Shuffles
+
+
+@device.kernel
+def shuffle_index(out, x, mask, lane):
+    i = device.tid(1)
+    out[i] = device.shfl_sync(mask, x[i], lane)
+
+
+@device.kernel
+def shuffle_up(out, x, mask, lane):
+    i = device.tid(1)
+    out[i] = device.shfl_up_sync(mask, x[i], lane)
+
+
+@device.kernel
+def shuffle_down(out, x, mask, lane):
+    i = device.tid(1)
+    out[i] = device.shfl_down_sync(mask, x[i], lane)
+
+
+@device.kernel
+def shuffle_xor(out, x, mask, lane):
+    i = device.tid(1)
+    out[i] = device.shfl_xor_sync(mask, x[i], lane)
+
+
+SHUFFLES = {
+    shuffle_index: lambda lane: np.full(32, lane),
+    shuffle_up: lambda lane: np.where(LANES - lane < 0, LANES, LANES - lane),
+    shuffle_down: lambda lane: np.where(LANES + lane > 31, LANES, LANES + lane),
+    shuffle_xor: lambda lane: LANES ^ lane,
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kernel", SHUFFLES, ids=lambda kernel: kernel.underlying.__name__)
+def test_shuffles_of_every_type(stream, kernel, dtype):
+    values = sample(dtype, 96)
+    x = stream.array(values)
+    for lane in (0, 1, 7, 16, 31):
+        out = stream.empty(96, dtype)
+        stream.launch(kernel, out, x, np.uint32(ALL), lane, grid=1, block=96)
+        expected = values.reshape(3, 32)[:, SHUFFLES[kernel](lane)].reshape(-1)
+        assert stream.numpy(out).tobytes() == expected.tobytes()
+
+
+@device.kernel
+def each_lane_asks_another(out, x, sources):
+    i = device.tid(1)
+    out[i] = device.shfl_sync(-1, x[i], sources[i])
+
+
+def test_each_lane_may_ask_another(stream):
+    rng = np.random.default_rng(3)
+    sources, values = rng.integers(0, 32, 128, dtype=np.int32), sample(np.float64, 128)
+    out = stream.empty(128, np.float64)
+    stream.launch(each_lane_asks_another, out, stream.array(values), stream.array(sources), grid=2, block=64)
+    assert (stream.numpy(out) == values[np.arange(128) // 32 * 32 + sources]).all()
+
+
+@device.kernel
+def shuffle_builtin(out, flags):
+    lane = device.lane_id
+    number = 3
+    for _ in range(lane):
+        number = number + 2
+    out[lane, 0] = device.shfl_sync(ALL, number, 5)
+    out[lane, 1] = device.shfl_sync(ALL, 42, 5)
+    out[lane, 2] = int(device.shfl_xor_sync(ALL, 0.5, 1) * 100)
+    flags[lane] = device.shfl_down_sync(ALL, lane == 9, 3)
+
+
+def test_shuffles_of_builtin_numbers_and_constants(stream):
+    out, flags = stream.empty((32, 3), np.int32), stream.empty(32, np.bool_)
+    stream.launch(shuffle_builtin, out, flags, grid=1, block=32)
+    assert (stream.numpy(out) == [13, 42, 50]).all()
+    assert (stream.numpy(flags) == (LANES == 6)).all()
+
+
+@device.kernel
+def shuffle_tuples(out, x, y):
+    lane = device.lane_id
+    a, b, c = device.shfl_xor_sync(ALL, (x[lane], lane == 3, y[lane]), 1)
+    (d, e), f = device.shfl_down_sync(ALL, ((y[lane], y[lane]), x[lane] > 0), 2)
+    out[lane, 0] = a
+    out[lane, 1] = b
+    out[lane, 2] = c
+    out[lane, 3] = d + e
+    out[lane, 4] = f
+
+
+def test_shuffles_of_tuples(stream):
+    x, y = sample(np.float32, 32), sample(np.int8, 32) // 2
+    out = stream.empty((32, 5), np.float64)
+    stream.launch(shuffle_tuples, out, stream.array(x), stream.array(y), grid=1, block=32)
+    other, below = LANES ^ 1, np.where(LANES < 30, LANES + 2, LANES)
+    expected = np.stack([x[other], other == 3, y[other], 2.0 * y[below], x[below] > 0], axis=1)
+    assert (stream.numpy(out) == expected).all()
+
+
+@device.kernel
+def shuffle_wide(out, x):
+    lane = device.lane_id
+    a, b = device.shfl_up_sync(ALL, (x[lane], lane), 1)
+    c, d = device.shfl_sync(ALL, (x[lane], -x[lane]), 7)
+    out[lane, 0] = a
+    out[lane, 1] = b
+    out[lane, 2] = c
+    out[lane, 3] = d
+
+
+def test_shuffles_of_sixteen_bytes(stream):
+    x = sample(np.float64, 32)
+    out = stream.empty((32, 4), np.float64)
+    stream.launch(shuffle_wide, out, stream.array(x), grid=1, block=32)
+    above = np.where(LANES > 0, LANES - 1, LANES)
+    expected = np.stack([x[above], above, np.full(32, x[7]), np.full(32, -x[7])], axis=1)
+    assert (stream.numpy(out) == expected).all()
+
+
+@device.kernel
+def shuffle_vectors(out):
+    lane = device.lane_id
+    four = device.int8x4(lane, -lane, lane + 1, 7)
+    pair = device.float32x2(lane * 0.5, -1.0)
+    wide = device.float64x2(lane, lane * 2)
+    a = device.shfl_xor_sync(ALL, four, 1)
+    b = device.shfl_sync(ALL, pair, 9)
+    c = device.shfl_down_sync(ALL, wide, 1)
+    out[lane, 0] = a.x
+    out[lane, 1] = a.y
+    out[lane, 2] = a.z + a.w
+    out[lane, 3] = b.x
+    out[lane, 4] = b.y
+    out[lane, 5] = c.x + c.y
+    out[lane, 6] = device.match_any_sync(ALL, device.int32x2(lane // 16, 3)) == 0xFFFF0000
+
+
+def test_shuffles_of_vectors(stream):
+    out = stream.empty((32, 7), np.float64)
+    stream.launch(shuffle_vectors, out, grid=1, block=32)
+    other, down = LANES ^ 1, np.where(LANES < 31, LANES + 1, LANES)
+    columns = [other, -other, other + 8, np.full(32, 4.5), np.full(32, -1.0), 3.0 * down, LANES >= 16]
+    assert (stream.numpy(out) == np.stack(columns, axis=1)).all()
+
+
+# Masks
+
+
+@pytest.mark.parametrize("mask", [-1, np.int32(-1), np.uint32(ALL), np.int64(-1), np.int64(ALL), np.uint64(ALL)])
+def test_any_integer_with_the_bits_is_a_mask(stream, mask):
+    values = sample(np.int32, 32)
+    out = stream.empty(32, np.int32)
+    stream.launch(shuffle_xor, out, stream.array(values), mask, 5, grid=1, block=32)
+    assert (stream.numpy(out) == values[LANES ^ 5]).all()
+
+
+@device.kernel
+def literal_masks(out):
+    lane = device.lane_id
+    out[lane, 0] = device.ballot_sync(0xFFFFFFFF, lane < 3)
+    out[lane, 1] = device.ballot_sync(-1, lane < 4)
+    out[lane, 2] = device.ballot_sync(device.uint32(0xFFFFFFFF), lane < 5)
+    out[lane, 3] = device.ballot_sync(device.WarpMask(0xFFFFFFFF), lane > 30)
+    out[lane, 4] = device.ballot_sync(~device.WarpMask(0), True)
+    full = device.ballot_sync(-1, True)
+    out[lane, 5] = device.ballot_sync(full, lane == 31)
+    half = device.WarpMask(0xFFFF0000) if lane >= 16 else device.WarpMask(0x0000FFFF)
+    out[lane, 6] = device.ballot_sync(half, lane % 4 == 0)
+
+
+def test_masks_as_they_are_written(stream):
+    out = stream.empty((32, 7), np.int32)
+    stream.launch(literal_masks, out, grid=1, block=32)
+    columns = [7, 15, 31, 1 << 31, ALL, 1 << 31]
+    expected = np.array([[*columns, 0x11110000 if lane >= 16 else 0x1111] for lane in range(32)], np.uint64)
+    assert (stream.numpy(out) == signed(expected)).all()
+
+
+@device.kernel
+def mask_operators(out, flags, variable):
+    lane = device.lane_id
+    m = device.WarpMask(variable[0])
+    n = device.ballot_sync(ALL, lane % 2 == 0)
+    out[lane, 0] = ~m
+    out[lane, 1] = m & n
+    out[lane, 2] = m | n
+    out[lane, 3] = m ^ n
+    out[lane, 4] = m & 0xF0000000
+    out[lane, 5] = 0x80000001 | n
+    out[lane, 6] = m ^ variable[0]
+    out[lane, 7] = n + 1
+    flags[lane, 0] = m[lane]
+    flags[lane, 1] = n[31] or n[1]
+    flags[lane, 2] = n == 0x55555555
+    flags[lane, 3] = ~n == 0xAAAAAAAA
+    flags[lane, 4] = m == variable[0]
+    flags[lane, 5] = m != n
+    flags[lane, 6] = (~n)[31] and n[30]
+
+
+@pytest.mark.parametrize("dtype", [np.uint32, np.int32])
+def test_operators_of_masks(stream, dtype):
+    bits = 0xC0FFEE01
+    out, flags = stream.empty((32, 8), np.int32), stream.empty((32, 7), np.bool_)
+    stream.launch(mask_operators, out, flags, stream.array(np.array([bits], np.uint32).view(dtype)), grid=1, block=32)
+    even = 0x55555555
+    masks = [~bits & ALL, bits & even, bits | even, bits ^ even, bits & 0xF0000000, 0x80000001 | even, 0, even + 1]
+    assert (stream.numpy(out) == signed(masks)).all()
+    expected = [[bits >> lane & 1, False, True, True, True, True, True] for lane in range(32)]
+    assert (stream.numpy(flags) == np.array(expected, bool)).all()
+
+
+# Votes
+
+
+@device.kernel
+def votes(out, x, mask):
+    i = device.tid(1)
+    out[i, 0] = device.all_sync(mask, x[i] != 0)
+    out[i, 1] = device.any_sync(mask, x[i] != 0)
+    out[i, 2] = device.eq_sync(mask, x[i] != 0)
+    out[i, 3] = device.ballot_sync(mask, x[i] != 0)
+
+
+@pytest.mark.parametrize("bits", [0, ALL, 1, 1 << 31, 0x7FFFFFFF, 0x0F0F0F0F])
+def test_votes(stream, bits):
+    values = (bits >> LANES & 1).astype(np.int8)
+    out = stream.empty((64, 4), np.int32)
+    stream.launch(votes, out, stream.array(np.concatenate([values, 1 - values])), np.uint32(ALL), grid=1, block=64)
+    found = stream.numpy(out).view(np.uint32)
+    for warp, ballot in ((found[:32], bits), (found[32:], ~bits & ALL)):
+        assert (warp == np.array([ballot == ALL, ballot != 0, ballot in (0, ALL), ballot], np.uint32)).all()
+
+
+def is_positive():
+    return device.lane_id > 3
+
+
+@device.func
+def is_small():
+    return device.lane_id < 7
+
+
+@device.func
+def below(limit):
+    return device.lane_id < limit
+
+
+@device.kernel
+def predicates(out, limit):
+    lane = device.lane_id
+    bound = lane + limit
+    out[lane, 0] = device.ballot_sync(ALL, is_positive)
+    out[lane, 1] = device.ballot_sync(ALL, is_small)
+    out[lane, 2] = device.ballot_sync(ALL, lambda: bound > 20)
+    out[lane, 3] = device.ballot_sync(pred=lambda: below(limit), mask=-1)
+
+    def nested():
+        return lane == limit
+
+    out[lane, 4] = device.ballot_sync(-1, nested)
+    out[lane, 5] = device.ballot_sync(-1, lambda: True)
+    out[lane, 6] = device.ballot_sync(-1, lambda: lane & 1)
+
+
+def test_predicates_are_functions_without_parameters(stream):
+    out = stream.empty((32, 7), np.int32)
+    stream.launch(predicates, out, 5, grid=1, block=32)
+    expected = [~0b1111, 0x7F, ALL << 16, 0x1F, 1 << 5, ALL, 0xAAAAAAAA]
+    assert (stream.numpy(out) == signed([e & ALL for e in expected])).all()
+
+
+# Matches
+
+
+@device.kernel
+def matches(out, x):
+    i = device.tid(1)
+    out[i, 0] = device.match_any_sync(ALL, x[i])
+    lanes, same = device.match_all_sync(ALL, x[i])
+    out[i, 1] = lanes
+    out[i, 2] = same
+    lanes, same = device.match_all_sync(ALL, x[i // 32 * 32], 0)
+    out[i, 3] = lanes
+    out[i, 4] = device.match_any_sync(ALL, x[i], flag=0)
+    out[i, 5] = same
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_matches_of_every_type(stream, dtype):
+    rng = np.random.default_rng(5)
+    values = sample(dtype, 5)[rng.integers(0, 5, 96)]
+    values[64:] = values[64]
+    out = stream.empty((96, 6), np.int32)
+    stream.launch(matches, out, stream.array(values), grid=1, block=96)
+    found = stream.numpy(out).view(np.uint32)
+    for warp in range(3):
+        mine = values[32 * warp : 32 * warp + 32]
+        equal = (mine[:, None] == mine[None, :]).astype(np.uint64) @ (1 << LANES).astype(np.uint64)
+        whole = ALL if (mine == mine[0]).all() else 0
+        columns = [equal, np.full(32, whole), np.full(32, whole != 0), np.full(32, ALL), equal, np.full(32, 1)]
+        assert (found[32 * warp : 32 * warp + 32] == np.stack(columns, axis=1)).all()
+
+
+@device.kernel
+def match_bits(out, x):
+    lane = device.lane_id
+    out[lane] = device.match_any_sync(ALL, x[lane])
+
+
+def test_matches_compare_bits(stream):
+    values = np.where(LANES % 2, -0.0, 0.0)
+    values[8:16] = np.nan
+    out = stream.empty(32, np.int32)
+    stream.launch(match_bits, out, stream.array(values), grid=1, block=32)
+    even, odd, nan = 0x55550055, 0xAAAA00AA, 0xFF00
+    expected = [nan if 8 <= lane < 16 else odd if lane % 2 else even for lane in range(32)]
+    assert (stream.numpy(out) == signed(expected)).all()
+
+
+@device.kernel
+def match_wide(out, x, y):
+    lane = device.lane_id
+    out[lane, 0] = device.match_any_sync(ALL, (x[lane], y[lane]))
+    lanes, same = device.match_all_sync(ALL, (x[lane], 1.0, y[0]))
+    out[lane, 1] = lanes
+    out[lane, 2] = same
+
+
+def test_matches_of_sixteen_bytes(stream):
+    x, y = LANES // 8 % 2 + 0.0, LANES % 2 + (1 << 40)
+    out = stream.empty((32, 3), np.int32)
+    with pytest.raises(CompileError, match="more than 16 bytes"):
+        stream.launch(match_wide, out, stream.array(x), stream.array(y), grid=1, block=32)
+    out = stream.empty((32, 1), np.int32)
+    stream.launch(match_pair, out, stream.array(x), stream.array(y), grid=1, block=32)
+    same = (x[:, None] == x[None, :]) & (y[:, None] == y[None, :])
+    assert (stream.numpy(out)[:, 0] == signed(same.astype(np.uint64) @ (1 << LANES).astype(np.uint64))).all()
+
+
+@device.kernel
+def match_pair(out, x, y):
+    lane = device.lane_id
+    out[lane, 0] = device.match_any_sync(ALL, (x[lane], y[lane]))
+
+
+# Groups of lanes
+
+
+@device.kernel
+def disjoint_groups(out, x):
+    i = device.tid(1)
+    lane = device.lane_id
+    total = x[i]
+    if lane % 2 == 0:
+        for step in (16, 8, 4, 2):
+            total += device.shfl_xor_sync(0x55555555, total, step)
+    elif lane < 16:
+        total += device.shfl_xor_sync(0x0000AAAA, total, 2)
+        total += device.shfl_xor_sync(0x0000AAAA, total, 4)
+    else:
+        total = device.shfl_sync(0xAAAA0000, total, 17)
+    out[i] = total
+
+
+def test_disjoint_groups_of_a_warp_go_their_own_ways(stream):
+    x = sample(np.int32, 128)
+    out = stream.empty(128, np.int32)
+    stream.launch(disjoint_groups, out, stream.array(x), grid=2, block=64)
+    for warp in range(4):
+        mine = x[32 * warp : 32 * warp + 32]
+        expected = np.empty(32, np.int32)
+        expected[::2] = mine[::2].sum(dtype=np.int32)
+        for lane in range(1, 16, 2):
+            group = [lane, lane ^ 2, lane ^ 4, lane ^ 6]
+            expected[lane] = mine[group].sum(dtype=np.int32)
+        expected[17::2] = mine[17]
+        assert (stream.numpy(out)[32 * warp : 32 * warp + 32] == expected).all()
+
+
+@device.kernel
+def groups_of_their_own_length(out):
+    lane = device.lane_id
+    group = lane // 8
+    mask = device.WarpMask(0xFF) if group == 0 else device.WarpMask(0xFF << 8)
+    if group == 2:
+        mask = device.WarpMask(0xFF << 16)
+    if group == 3:
+        mask = device.WarpMask(0xFF000000)
+    value = lane
+    for _ in range(group * 3 + 1):
+        value = device.shfl_sync(mask, value, group * 8 + (lane + 1) % 8)
+    out[lane] = value
+
+
+def test_groups_may_take_different_numbers_of_turns(stream):
+    out = stream.empty(32, np.int32)
+    stream.launch(groups_of_their_own_length, out, grid=1, block=32)
+    group = LANES // 8
+    assert (stream.numpy(out) == group * 8 + (LANES + group * 3 + 1) % 8).all()
+
+
+@device.kernel
+def partial_warp(out, x):
+    i = device.tid(1)
+    mask = device.uint32(ALL) if i < 32 else device.uint32(0x7F)
+    value = x[i]
+    for step in range(1, 3):
+        value += device.shfl_down_sync(mask, value, step)
+    out[i, 0] = value
+    out[i, 1] = device.ballot_sync(mask, x[i] > 0)
+
+
+def test_a_partial_warp(stream):
+    x = sample(np.int32, 39)
+    out = stream.empty((39, 2), np.int32)
+    stream.launch(partial_warp, out, stream.array(x), grid=1, block=39)
+    found = stream.numpy(out)
+    with np.errstate(over="ignore"):
+        for lanes in (slice(0, 32), slice(32, 39)):
+            value = x[lanes].copy()
+            size = len(value)
+            # Lanes without one above are not in the mask: what they get is unspecified.
+            for step in (1, 2):
+                value[: size - step] += value[step:].copy()
+            whole = slice(lanes.start, lanes.start + size - 3)
+            assert (found[whole, 0] == value[: size - 3]).all()
+            assert (found[lanes, 1] == signed(((x[lanes] > 0) << np.arange(size)).sum())).all()
+
+
+@device.kernel
+def returned(out, limit):
+    i = device.tid(1)
+    lane = device.lane_id
+    if lane >= limit:
+        return
+    out[i, 0] = device.ballot_sync(ALL, True)
+    out[i, 1] = device.shfl_sync(ALL, lane * 3, 0)
+    out[i, 2] = device.all_sync(ALL, lane < limit)
+    device.syncwarp(ALL)
+    out[i, 3] = device.match_any_sync(ALL, 7)
+
+
+@pytest.mark.parametrize("limit", [1, 16, 31])
+def test_lanes_that_have_returned_do_not_count(stream, limit):
+    out = stream.empty((64, 4), np.int32)
+    before = stream.numpy(out).copy()
+    stream.launch(returned, out, limit, grid=1, block=64)
+    lane = np.arange(64) % 32
+    found = stream.numpy(out)
+    assert (found[lane >= limit] == before[lane >= limit]).all()
+    assert (found[lane < limit] == signed([(1 << limit) - 1, 0, 1, (1 << limit) - 1])).all()
+
+
+@device.kernel
+def active(out, limit):
+    i = device.tid(1)
+    out[i, 0] = device.activemask()
+    if device.lane_id < limit:
+        out[i, 1] = device.activemask()
+    else:
+        out[i, 1] = device.activemask()
+
+
+@pytest.mark.parametrize("limit", [0, 5, 32])
+def test_activemask_names_lanes_that_come_together(stream, limit):
+    out = stream.empty((64, 2), np.int32)
+    stream.launch(active, out, limit, grid=1, block=64)
+    found = stream.numpy(out).view(np.uint32)
+    low = (1 << limit) - 1
+    for i, (whole, branch) in enumerate(found.tolist()):
+        side = low if i % 32 < limit else ~low & ALL
+        assert whole == ALL
+        assert branch >> (i % 32) & 1
+        assert branch & ~side == 0
+        if stream.kind == "cpu":
+            assert branch == side
+
+
+# Patterns
+
+
+@device.func
+def warp_sum(value):
+    for step in (16, 8, 4, 2, 1):
+        value += device.shfl_xor_sync(ALL, value, step)
+    return value
+
+
+@device.kernel
+def block_sum(out, x):
+    i = device.tid(1)
+    parts = device.shared_array(32, device.int64)
+    total = warp_sum(x[i])
+    if device.lane_id == 0:
+        parts[device.thread_idx.x // 32] = total
+    device.syncthreads()
+    if device.thread_idx.x < 32:
+        mine = device.int64(0)
+        if device.lane_id < device.block_dim.x // 32:
+            mine = parts[device.lane_id]
+        total = warp_sum(mine)
+        if device.lane_id == 0:
+            out[device.block_idx.x] = total
+
+
+@pytest.mark.parametrize("threads", [32, 256, 1024])
+def test_a_sum_over_a_block(stream, threads):
+    x = sample(np.int32, 4 * threads).astype(np.int64)
+    out = stream.empty(4, np.int64)
+    stream.launch(block_sum, out, stream.array(x), grid=4, block=threads)
+    assert (stream.numpy(out) == x.reshape(4, threads).sum(axis=1)).all()
+
+
+@device.kernel
+def scan(out, x):
+    i = device.tid(1)
+    value = x[i]
+    delta = 1
+    while delta < 32:
+        other = device.shfl_up_sync(ALL, value, delta)
+        if device.lane_id >= delta:
+            value += other
+        delta *= 2
+    out[i] = value
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.uint64, np.int16, np.float64])
+def test_a_scan_over_a_warp(stream, dtype):
+    x = np.random.default_rng(1).integers(0, 100, 96).astype(dtype)
+    out = stream.empty(96, dtype)
+    stream.launch(scan, out, stream.array(x), grid=3, block=32)
+    assert (stream.numpy(out) == np.cumsum(x.reshape(3, 32), axis=1, dtype=dtype).reshape(-1)).all()
+
+
+@device.func
+def bits_of(mask):
+    count = 0
+    for i in range(32):
+        if mask[i]:
+            count += 1
+    return count
+
+
+@device.kernel
+def compact(out, counts, x):
+    i = device.tid(1)
+    warp = i // 32
+    kept = device.ballot_sync(ALL, x[i] > 0)
+    if x[i] > 0:
+        out[warp * 32 + bits_of(kept & device.lanemask_lt())] = x[i]
+    if device.lane_id == 0:
+        counts[warp] = bits_of(kept)
+
+
+def test_compaction_by_ballot(stream):
+    x = sample(np.int32, 128)
+    out, counts = stream.empty(128, np.int32), stream.empty(4, np.int32)
+    stream.launch(compact, out, counts, stream.array(x), grid=1, block=128)
+    for warp in range(4):
+        kept = x[32 * warp : 32 * warp + 32]
+        kept = kept[kept > 0]
+        assert stream.numpy(counts)[warp] == len(kept)
+        assert (stream.numpy(out)[32 * warp : 32 * warp + len(kept)] == kept).all()
+
+
+@device.kernel
+def rotate_by_syncwarp(out, turns):
+    i = device.tid(1)
+    lane = device.lane_id
+    first = i - lane
+    ring = device.shared_array(96, device.int32)
+    ring[i] = i
+    device.syncwarp(ALL)
+    for _ in range(turns):
+        mine = ring[first + (lane + 1) % 32]
+        device.syncwarp(ALL)
+        ring[i] = mine
+        device.syncwarp(ALL)
+    out[i] = ring[i]
+
+
+def test_syncwarp_orders_shared_memory(stream):
+    out = stream.empty(96, np.int32)
+    stream.launch(rotate_by_syncwarp, out, 11, grid=1, block=96)
+    i = np.arange(96)
+    assert (stream.numpy(out) == i // 32 * 32 + (i + 11) % 32).all()
+
+
+@device.kernel
+def syncwarp_in_both_branches(out):
+    lane = device.lane_id
+    tile = device.shared_array(32, device.int32)
+    tile[lane] = lane
+    if lane < 16:
+        device.syncwarp(ALL)
+        out[lane] = tile[31 - lane]
+    else:
+        device.syncwarp(ALL)
+        out[lane] = tile[31 - lane] + 100
+
+
+def test_syncwarp_meets_from_different_places(stream):
+    out = stream.empty(32, np.int32)
+    stream.launch(syncwarp_in_both_branches, out, grid=1, block=32)
+    assert (stream.numpy(out) == 31 - LANES + 100 * (LANES >= 16)).all()
+
+
+@device.kernel
+def opaque(out, x, always):
+    i = device.tid(1)
+    value = x[i]
+    if always[i] > 0:
+        value = device.shfl_xor_sync(ALL, value, 16)
+    device.syncthreads()
+    if always[63 - i] > 0:
+        value = device.shfl_down_sync(ALL, value, 1)
+    if always[0] > 0:
+        device.syncthreads()
+        value += device.any_sync(ALL, value > 0)
+    out[i] = value
+
+
+def test_branches_that_are_always_taken_change_nothing(stream):
+    x = np.arange(64, dtype=np.int32) - 40
+    out = stream.empty(64, np.int32)
+    stream.launch(opaque, out, stream.array(x), stream.array(np.ones(64, np.int32)), grid=1, block=64)
+    expected = x.reshape(2, 32)[:, LANES ^ 16]
+    expected = expected[:, np.minimum(LANES + 1, 31)]
+    assert (stream.numpy(out).reshape(2, 32) == expected + (expected > 0).any(axis=1, keepdims=True)).all()
+
+
+@device.kernel
+def in_three_dimensions(out):
+    x, y, z = device.tid(3)
+    out[z, y, x] = device.shfl_xor_sync(ALL, x + 10 * y + 100 * z, 1)
+
+
+def test_lanes_run_along_x_first(stream):
+    out = stream.empty((4, 4, 6), np.int32)
+    stream.launch(in_three_dimensions, out, grid=1, block=(6, 4, 4))
+    z, y, x = np.indices((4, 4, 6))
+    flat = (x + 10 * y + 100 * z).reshape(-1)
+    assert (stream.numpy(out).reshape(-1) == flat[np.arange(96) ^ 1]).all()
+
+
+# What is wrong
+
+
+ENTITIES = [
+    lambda: device.WarpMask(1),
+    device.activemask,
+    device.lanemask_lt,
+    lambda: device.syncwarp(-1),
+    *(lambda f=f: f(-1, True) for f in (device.all_sync, device.any_sync, device.eq_sync, device.ballot_sync)),
+    *(
+        lambda f=f: f(-1, 1, 0)
+        for f in (device.shfl_sync, device.shfl_up_sync, device.shfl_down_sync, device.shfl_xor_sync)
+    ),
+    lambda: device.match_any_sync(-1, 1),
+    lambda: device.match_all_sync(-1, 1),
+    lambda: device.lane_id + 1,
+    lambda: int(device.warp_size),
+]
+
+
+@pytest.mark.parametrize("use", ENTITIES)
+def test_the_host_cannot_use_them(use):
+    with pytest.raises(DeviceOnlyError, match="device code only"):
+        use()
+
+
+def test_warp_mask_is_an_int32():
+    assert issubclass(device.WarpMask, device.int32)
+
+
+def wrong(source):
+    """A kernel with `source` as the only statement."""
+    space = {"device": device, "noop": lambda: None, "one": lambda x: x}
+    exec(f"def kernel(x):\n    i = device.tid(1)\n    {source}\n", space)
+    return device.kernel(space["kernel"])
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("x[i] = device.shfl_sync(0x1FFFFFFFF, x[i], 0)", "a mask has 32 bits"),
+        ("x[i] = device.shfl_sync(1.0, x[i], 0)", "a mask is an integer"),
+        ("x[i] = device.shfl_sync(True, x[i], 0)", "a mask is an integer"),
+        ("device.syncwarp(x)", "a mask is an integer"),
+        ("device.syncwarp()", "syncwarp: missing a required argument"),
+        ("x[i] = device.shfl_sync(-1, x[i], 32)", "src_lane is an integer from 0 to 31, not 32"),
+        ("x[i] = device.shfl_up_sync(-1, x[i], -1)", "delta is an integer from 0 to 31, not -1"),
+        ("x[i] = device.shfl_xor_sync(-1, x[i], 1.5)", "flag is an integer from 0 to 31"),
+        ("device.shfl_sync(-1, x, 0)", "lanes exchange numbers"),
+        ("device.shfl_sync(-1, (), 0)", "lanes exchange numbers"),
+        ("device.match_any_sync(-1, 'word')", "lanes exchange numbers"),
+        ("device.shfl_sync(-1, (x[i], x[i], x[i]), 0)", "more than 16 bytes"),
+        ("device.any_sync(-1, noop)", "pred of any_sync gives None, not a bool"),
+        ("device.any_sync(-1, one)", "lacks an argument for 'x'"),
+        ("device.any_sync(-1, x)", "cannot be called"),
+        ("x[i] = device.WarpMask(7)[32]", "the lanes of a mask are integers from 0 to 31, not 32"),
+        ("x[i] = device.WarpMask(1.5)", "a mask is an integer"),
+    ],
+)
+def test_misuse_is_a_compile_error(source, reason):
+    with pytest.raises(CompileError, match=re.escape(reason)):
+        device.launch(wrong(source), np.zeros(32), grid=1, block=32, stream=device.cpu_stream())
+
+
+def line_of(kernel, text):
+    """The line of a kernel's source that contains `text`."""
+    import inspect
+
+    lines, start = inspect.getsourcelines(kernel.underlying)
+    return start + next(i for i, line in enumerate(lines) if text in line)
+
+
+def report_of(kernel, block, *arguments):
+    """The error that a launch on the CPU ends with."""
+    with pytest.raises(KernelError) as caught:
+        device.launch(kernel, *arguments, grid=1, block=block, stream=device.cpu_stream())
+    return str(caught.value)
+
+
+@device.kernel
+def lane_not_in_its_mask(x):
+    x[device.tid(1)] = device.shfl_sync(0x7FFF, 1, 0)
+
+
+def test_a_lane_outside_of_its_mask_is_reported():
+    report = report_of(lane_not_in_its_mask, 40, np.zeros(40, np.int32))
+    assert "the mask 0x00007fff does not name the lane 15, which passes it" in report
+    assert f"test_warp.py:{line_of(lane_not_in_its_mask, 'shfl_sync')}" in report
+    assert "in thread (15, 0, 0) of block (0, 0, 0)" in report
+
+
+@device.kernel
+def lanes_that_never_come(x):
+    i = device.tid(1)
+    if i < 16:
+        x[i] = device.shfl_sync(ALL, i, 0)
+    else:
+        device.syncthreads()
+
+
+def test_lanes_that_wait_at_a_barrier_meanwhile_are_reported():
+    report = report_of(lanes_that_never_come, 32, np.zeros(32, np.int32))
+    first, second = (line_of(lanes_that_never_come, text) for text in ("shfl_sync", "syncthreads"))
+    assert re.search(rf"deadlock .*\(0\.\.15, 0, 0\) wait at .*:{first}.*\(16\.\.31, 0, 0\) at .*:{second}", report)
+    assert "help: the lanes that a mask names" in report
+
+
+@device.kernel
+def different_masks(x):
+    i = device.tid(1)
+    mask = 3 if i == 0 else 7
+    x[i] = device.shfl_sync(mask, i, 0)
+
+
+def test_lanes_with_different_masks_do_not_meet():
+    report = report_of(different_masks, 3, np.zeros(3, np.int32))
+    assert "deadlock in block (0, 0, 0): threads (0..2, 0, 0) wait at" in report
+
+
+@device.kernel
+def different_operations(x):
+    i = device.tid(1)
+    if i < 16:
+        x[i] = device.shfl_sync(ALL, i, 0)
+    else:
+        x[i] = device.shfl_up_sync(ALL, i, 0)
+
+
+def test_lanes_at_different_operations_do_not_meet():
+    assert report_of(different_operations, 32, np.zeros(32, np.int32)).startswith("deadlock in block (0, 0, 0)")
+
+
+@device.kernel
+def one_warp_without_the_other(x):
+    i = device.tid(1)
+    if i < 32:
+        for _ in range(100):
+            x[i] = device.shfl_xor_sync(ALL, x[i], 1)
+    device.syncthreads()
+    if i >= 32:
+        x[i] = device.shfl_xor_sync(ALL, x[i - 32], 1)
+
+
+def test_warps_do_not_wait_for_each_other(stream):
+    x = stream.array(np.arange(64, dtype=np.int32))
+    stream.launch(one_warp_without_the_other, x, grid=1, block=64)
+    assert (stream.numpy(x) == np.concatenate([LANES, LANES ^ 1])).all()
+
+
+# PTX
+
+
+@device.kernel
+def everything(out, x):
+    i = device.tid(1)
+    mask = device.activemask()
+    value = device.shfl_sync(mask, x[i], 1)
+    value += device.shfl_up_sync(mask, value, 1)
+    value += device.shfl_down_sync(mask, value, 1)
+    value += device.shfl_xor_sync(mask, value, 1)
+    out[i, 0] = device.all_sync(mask, value > 0)
+    out[i, 1] = device.any_sync(mask, value > 1)
+    out[i, 2] = device.eq_sync(mask, value > 2)
+    out[i, 3] = device.ballot_sync(mask, value > 3)
+    out[i, 4] = device.match_any_sync(mask, value)
+    lanes, same = device.match_all_sync(mask, value)
+    out[i, 5] = lanes if same else device.lanemask_lt()
+    device.syncwarp(mask)
+    out[i, 6] = device.lane_id
+
+
+INSTRUCTIONS = (
+    "activemask.b32", "shfl.sync.idx.b32", "shfl.sync.up.b32", "shfl.sync.down.b32", "shfl.sync.bfly.b32",
+    "vote.sync.all.pred", "vote.sync.any.pred", "vote.sync.uni.pred", "vote.sync.ballot.b32", "match.any.sync.b{}",
+    "match.all.sync.b{}", "bar.warp.sync", "%lanemask_lt", "%laneid",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("target", ["sm_75", "sm_90", "sm_100"])
+@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+def test_ptx_has_one_instruction_for_each(target, dtype):
+    x, out = np.zeros(32, dtype), np.zeros((32, 7), np.int32)
+    text = str(device.compile(everything, out, x, target=target, output="ptx"))
+    bits = np.dtype(dtype).itemsize * 8
+    for instruction in INSTRUCTIONS:
+        expected = bits // 32 if instruction.startswith("shfl") else 1
+        assert text.count(instruction.format(bits)) == expected, instruction
