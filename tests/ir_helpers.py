@@ -78,7 +78,7 @@ def define(source: str, name: str = "k", file: str = "<test>", **names: Any) -> 
     source = textwrap.dedent(source).lstrip("\n")
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     scope = {"__name__": "program", "device": device, "math": math, "np": np, **names}
-    exec(compile(source, file, "exec"), scope)
+    exec(compile(source, file, "exec", dont_inherit=True), scope)
     return scope[name]
 
 

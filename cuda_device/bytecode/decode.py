@@ -38,6 +38,10 @@ ROWS: dict[str, Row] = {
 JUMPS = frozenset(dis.hasjrel) | frozenset(dis.hasjabs)
 
 
+# `dis` prints constants, and Python refuses to print integers that are much larger than this.
+_MOST_BITS = 10_000
+
+
 def decode(code: CodeType) -> tuple[Instruction, ...]:
     """The instructions of `code`, in the order of the bytecode, without those that no path from the start reaches.
 
@@ -49,6 +53,13 @@ def decode(code: CodeType) -> tuple[Instruction, ...]:
             f"this compiler cannot read the bytecode of Python {here}",
             Location(code.co_filename, code.co_firstlineno, function=code.co_qualname),
             help=f"use Python {oldest} to {newest}",
+        )
+    huge = [c for c in code.co_consts if isinstance(c, int) and c.bit_length() > _MOST_BITS]
+    if huge:
+        raise CompileError(
+            f"a constant of {huge[0].bit_length()} bits",
+            Location(code.co_filename, code.co_firstlineno, function=code.co_qualname),
+            help="no type is wider than 64 bits",
         )
     raws = _read(code)
     return _assemble(raws, _walk(code, raws))

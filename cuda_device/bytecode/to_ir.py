@@ -41,7 +41,7 @@ def read(code: CodeType, reduction: str = "") -> Function:
     return _read(code, reduction, code.co_filename, code.co_qualname)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=256)
 def _read(code: CodeType, reduction: str, _file: str, _name: str) -> Function:
     _refuse(code, reduction)
     return Reader(code, scopes(code, decode(code)), reduction).function()

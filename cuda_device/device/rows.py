@@ -18,7 +18,7 @@ from cuda_device.device.lowering import Lowering, Tree
 from cuda_device.errors import CompileError
 from cuda_device.ir.ops import Effect
 from cuda_device.types.known import Known
-from cuda_device.types.model import Number, Type
+from cuda_device.types.model import Array, Number, Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,8 @@ class Intrinsic:
 def number_of(known: Known, what: str) -> Number:
     """The type of an argument that must be a number."""
     if not isinstance(known.type, Number):
-        raise CompileError(f"{what} takes a number, not {known}")
+        remedy = "index the array first: its elements are numbers" if isinstance(known.type, Array) else ""
+        raise CompileError(f"{what} takes a number, not {known}", help=remedy)
     return known.type
 
 

@@ -7,6 +7,7 @@ A `for` over a tuple has an iterator for each position, so its loop is unrolled;
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 from types import ModuleType
 
@@ -69,7 +70,9 @@ def _static_attribute(frame: Frame, owner: object, name: str) -> Cell:
     try:
         value = getattr(owner, name)
     except AttributeError:
-        raise CompileError(f"{describe(owner)} has no attribute {name!r}") from None
+        close = difflib.get_close_matches(name, dir(owner), 1)
+        remedy = f"did you mean {close[0]}?" if close else ""
+        raise CompileError(f"{describe(owner)} has no attribute {name!r}", help=remedy) from None
     except Exception as error:
         raise CompileError(f"reading {name!r} of {describe(owner)} raised {type(error).__name__}: {error}") from error
     if isinstance(owner, (ModuleType, type)):
@@ -223,7 +226,7 @@ def setitem(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     if isinstance(value.known.type, Number) != isinstance(element, Number) or not isinstance(
         value.known.type, (Number, Vector, Struct, Tuple)
     ):
-        raise CompileError(f"an element of {array} cannot be set to {value.known}")
+        raise CompileError(f"an element of {array} cannot be set to {value.known}", help=f"write a {_kind_of(element)}")
     indices = _indices(frame, parts)
     if not isinstance(element, Number):
         composites.check_member(value.known, element, f"an element of {array}")
@@ -232,6 +235,10 @@ def setitem(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
         item = frame.materialise(_as_stored(frame, value, element), element)
     frame.build.effect(ops.PY_SETITEM, owner.value, *indices, item)
     return []
+
+
+def _kind_of(element: Type) -> str:
+    return "number" if isinstance(element, Number) else str(element)
 
 
 def _as_stored(frame: Frame, value: Cell, element: Number) -> Cell:

@@ -101,7 +101,9 @@ def _fold(frame: Frame, row: Intrinsic, cells: Sequence[Cell]) -> Cell | None:
             return frame.literal(row.entity(*values))
     except OverflowError:
         if isinstance(row.entity, type):
-            raise CompileError(f"{row.name} has no room for the constant {values[0]}") from None
+            raise CompileError(
+                f"{row.name} has no room for the constant {values[0]}", help="use a wider type"
+            ) from None
         return None
     except (ValueError, ArithmeticError, TypeError):
         return None

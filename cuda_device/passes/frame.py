@@ -322,7 +322,10 @@ def settle(pending: Pending | Cell, what: str) -> Cell:
         case Known() as known:
             return Cell(known, pending.value)
         case Undefined(name):
-            raise CompileError(f"the variable {name or what!r} is used before it has a value")
+            raise CompileError(
+                f"the variable {name or what!r} is used before it has a value",
+                help="assign it on every way that leads here",
+            )
         case Conflict(first, second):
             places = "".join(f"; it is {k} from line {k.where.line}" for k in (first, second) if k.where.line > 0)
             name = f"the variable {what!r}" if what else "the value"

@@ -114,7 +114,8 @@ def _number(cell: Cell, what: str) -> Number:
 def _numbers(sign: str, a: Cell, b: Cell) -> tuple[Number, Number]:
     x, y = a.known.type, b.known.type
     if not isinstance(x, Number) or not isinstance(y, Number):
-        raise CompileError(f"{a.known} {sign} {b.known} is not defined", help=_array_help(x) or _array_help(y))
+        none = "test for None with `is`" if NONE in (x, y) else ""
+        raise CompileError(f"{a.known} {sign} {b.known} is not defined", help=_array_help(x) or _array_help(y) or none)
     return x, y
 
 

@@ -138,7 +138,7 @@ def slice_parts(frame: Frame, cell: Cell) -> list[Cell] | None:
     if isinstance(known.type, Static) and isinstance(known.value, slice):
         return [frame.literal(part) for part in (known.value.start, known.value.stop, known.value.step)]
     if isinstance(known.type, Bundle) and known.value is slice:
-        return (frame.fields(cell) + [Cell(constant(None))])[:3]
+        return [*frame.fields(cell), Cell(constant(None))][:3]
     return None
 
 

@@ -136,7 +136,7 @@ def _check_memory(view: ArrayView, name: str, stream: Stream) -> None:
     align = min(align_of(view.element), WIDEST_ACCESS)
     if view.data % align or any(stride % align for stride in view.strides if view.size):
         raise LaunchError(
-            f"the argument {name!r}: its memory is not aligned to {align} bytes, as its elements must be: copy it, as with .copy()"
+            f"the argument {name!r}: its memory is not aligned to {align} bytes, as its elements must be: copy it (.copy())"
         )
 
 

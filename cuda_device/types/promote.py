@@ -83,7 +83,7 @@ def to_float(number: Number) -> Number:
 
 
 def join_numbers(a: Number, b: Number) -> Number | None:
-    """The type of a variable that is `a` on one way and `b` on another: as `promote`, but two bools stay bool, two masks masks."""
+    """The type of a variable that is `a` on one way and `b` on another: as `promote`, but bools stay bool, and masks masks."""
     if a.kind is Kind.BOOL and b.kind is Kind.BOOL:
         return BOOL
     return a if a == b else promote(a, b)
