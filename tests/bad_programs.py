@@ -441,6 +441,73 @@ x[0] = first[0] + second[0]
 """,
 )
 
+# Vectors and structs
+
+statement("vector_of_too_few", "v = device.float32x4(1, 2, 3)\nx[0] = v.x")
+statement("vector_without_z", "v = device.float32x2(1, 2)\nx[0] = v.z")
+statement("vector_index_out_of_range", "v = device.float32x2(1, 2)\nx[0] = v[2]")
+statement("vectors_of_different_sizes", "v = device.float32x2(1, 2) + device.float32x3(1, 2, 3)\nx[0] = v.x")
+statement("vector_into_scalar_array", "x[0] = device.float32x2(1, 2)")
+statement("vector_of_array", "v = device.float32x2(x, 1)\nx[0] = v.x")
+POINT = """
+@device.struct
+class Point:
+    x: device.float32
+    y: device.int32
+
+
+@device.kernel
+def k(x):
+"""
+for name, body in [
+    ("struct_lacks_a_member", "p = Point(1)"),
+    ("struct_with_unknown_keyword", "p = Point(1, z=2)"),
+    ("struct_has_no_such_member", "x[0] = Point(1, 2).z"),
+    ("struct_member_of_another_kind", "p = Point(1, 2.5)\n    x[0] = p.y"),
+    ("struct_in_arithmetic", "x[0] = Point(1, 2) + 1"),
+    ("struct_into_array_of_numbers", "x[0] = Point(1, 2)"),
+]:
+    program(name, "float32[1]", f"{POINT}    {body}\n")
+
+# Lists, slices, views
+
+statement("list_append", "items = [1, 2]\nitems.append(n)\nx[0] = items[0]")
+statement("list_item_assignment", "items = [1, 2]\nitems[0] = n\nx[0] = items[0]")
+statement("list_of_unknown_length", "items = [i for i in range(n)]\nx[0] = items[0]")
+statement("list_into_array", "x[0] = [1, 2]")
+statement("slice_with_float", "y = x[0.5:2]\nx[0] = y[0]")
+statement("slice_of_number", "y = n[0:1]")
+statement("slice_of_tuple_by_variable", "y = (1, 2, 3)[n:]\nx[0] = y[0]")
+statement("slice_assignment_of_tuple", "x[0:2] = (1, 2)")
+statement("slice_with_step_zero", "y = x[::0]\nx[0] = y[0]")
+statement("f_string_of_variable", 'x[0] = len(f"{n}")')
+statement("contains_in_array", "x[0] = n in x")
+statement("star_of_array", "x[0] = max(*x)")
+statement("star_unpacking_of_array", "a, *b = x\nx[0] = a")
+statement("generator_in_variable", "g = (x[i] for i in range(n))\nfor v in g:\n    x[0] = v")
+statement("raise_of_number", "raise 3")
+statement("raise_of_unknown_name", "raise MyError(n)")
+statement("assert_of_array", "assert x")
+statement("reshape_with_two_unknowns", "y = x.reshape(3, n, -1, -1)\nx[0] = y[0, 0, 0, 0]")
+statement("reshape_of_float", "y = x.reshape(2.5)\nx[0] = y[0]")
+statement("view_of_no_dtype", 'y = x.view("real")\nx[0] = y[0]')
+statement("astype_that_copies", "y = x.astype(device.int32)\nx[0] = y[0]")
+
+# Warps and atomics
+
+statement("shuffle_without_mask", "x[0] = device.shfl_sync(x[0])")
+statement("shuffle_of_array", "x[0] = device.shfl_sync(0xFFFFFFFF, x, 0)")
+statement("shuffle_from_float_lane", "x[0] = device.shfl_sync(0xFFFFFFFF, x[0], 1.5)")
+statement("mask_of_float", "x[0] = device.shfl_sync(1.5, x[0], 0)")
+statement("mask_of_too_many_bits", "x[0] = device.shfl_sync(1 << 40, x[0], 0)")
+statement("atomic_with_unknown_order", 'device.atomic_ref(x, 0).add(1, memory="fast")')
+statement("atomic_with_unknown_scope", 'device.atomic_ref(x, 0).add(1, scope="universe")')
+statement("atomic_load_that_releases", 'y = device.atomic_ref(x, 0).load(memory="release")')
+statement("atomic_in_read_only_array", "device.atomic_ref(x, 0).add(1)", "readonly float32[1]; int")
+statement("atomic_and_of_floats", "device.atomic_ref(x, 0).and_(1)")
+statement("popc_of_float", "x[0] = device.popc(x[0])")
+statement("target_of_number", "x[0] = 1 if device.target(3) else 0")
+
 # Results
 
 statement("kernel_returns_number", "x[0] = 1\nreturn n")

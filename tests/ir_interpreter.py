@@ -127,6 +127,12 @@ def _setitem(_: Op, operands: list[Any], __: Any, ___: Any) -> list[Any]:
     return []
 
 
+def _setattr(op: Op, operands: list[Any], _: Any, __: Any) -> list[Any]:
+    owner, value = operands
+    setattr(owner, str(op.attributes["name"]), value)
+    return []
+
+
 def _call(op: Op, operands: list[Any], _: Any, __: Any) -> list[Any]:
     names: Any = op.attributes.get("names", ())
     function, *arguments = operands
@@ -182,6 +188,8 @@ ROWS: dict[ops.Opcode, Callable[[Op, list[Any], dict[str, Any], dict[str, Any]],
     ops.PY_GETATTR: lambda op, x, _, __: [getattr(x[0], str(op.attributes["name"]))],
     ops.PY_GETITEM: lambda _, x, __, ___: [x[0][x[1]]],
     ops.PY_SETITEM: _setitem,
+    ops.PY_SETATTR: _setattr,
+    ops.PY_COPY: lambda _, x, __, ___: [x[0]],
     ops.PY_TUPLE: lambda _, x, __, ___: [tuple(x)],
     ops.PY_UNPACK: _unpack,
     ops.PY_CALL: _call,

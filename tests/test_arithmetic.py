@@ -682,6 +682,47 @@ def test_a_number_that_wraps_may_be_negative(stream):
     assert stream.numpy(out).tolist() == expected
 
 
+def test_a_difference_of_numbers_that_are_not_negative_may_be(stream):
+    @device.kernel
+    def kernel(a, x, y, out):
+        m, n = int(a[0]), int(a[1])
+        out[0], out[1], out[2] = m - n, (m - n) < 0, (m - n) // 2
+        k = len(x) - len(y)
+        out[3], out[4], out[5] = k, k < 0, k % 4
+        t = device.tid(1) - 5
+        out[6], out[7] = t, t < 0
+        out[8] = abs(m - n) - m + -n
+        count = 0
+        for i in range(m - n, n - m):
+            count += i
+        out[9] = count
+        d = m - n
+        out[10], out[11], out[12], out[13] = float(n % d), (n % d) // 2, n // d, float(n // d)
+        q, r = divmod(n, d)
+        out[14], out[15], out[16] = q // 2, float(r), (n + 1) % d >> 1
+        out[17], out[18] = float(min(n, d)), float(n & d) // 2
+        out[19], out[20] = float(n | d), float(n ^ d)
+
+    out = stream.empty(21, np.int64)
+    lengths = (stream.array(np.zeros(n, np.int8)) for n in (3, 10))
+    stream.launch(kernel, stream.array(np.array([2, 9], np.uint8)), *lengths, out, grid=1, block=1)
+    expected = [-7, 1, -4, -7, 1, 1, -5, 1, 7 - 2 - 9, sum(range(-7, 7))]
+    expected += [
+        9 % -7,
+        (9 % -7) // 2,
+        9 // -7,
+        9 // -7,
+        (9 // -7) // 2,
+        9 % -7,
+        10 % -7 >> 1,
+        -7,
+        (9 & -7) // 2,
+        9 | -7,
+        9 ^ -7,
+    ]
+    assert stream.numpy(out).tolist() == expected
+
+
 @device.kernel
 def wrapped_range(b, x, out):
     count = 0

@@ -74,7 +74,7 @@ def test_structs_are_immutable_values():
     [
         ((), "lacks a value for 'x'"),
         ((1, 2, 3), "2 members, not 3"),
-        (("a",), "Point.x is a float32"),
+        (("a",), "Point.x is of type float32"),
         ((np.float64(1),), "float32"),
     ],
     ids=str,
@@ -86,7 +86,7 @@ def test_wrong_arguments_are_type_errors(arguments, message):
 
 def test_members_take_lower_kinds_of_builtin_numbers_only():
     assert Point(True).x == 1.0
-    with pytest.raises(TypeError, match=r"Aligned.d is a int"):
+    with pytest.raises(TypeError, match=r"Aligned.d is of type int"):
         Aligned(1, 2, True, 1.5, 2.0)
     with pytest.raises(TypeError, match="is not a type of device code"):
         device.struct(type("Bad", (), {"__annotations__": {"s": str}}))
@@ -191,7 +191,7 @@ def test_structured_dtypes_of_numpy_are_structs(stream):
     [
         ("Point()", "lacks a value for 'x'"),
         ("Point(1, 2, 3)", "2 members, not 3"),
-        ("Point(x[0], np.float64(1))", "Point.y is a float32"),
+        ("Point(x[0], np.float64(1))", "Point.y is of type float32"),
         ("Point(1).z", "no member 'z'"),
         ("Point(1) * 2", "not defined"),
         ("device.replace(Point(1), z=2)", "no member 'z'"),

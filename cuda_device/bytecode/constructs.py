@@ -39,7 +39,10 @@ def _store(reader: Reader, instruction: Instruction, _: Span) -> None:
     if value in reader.generators:
         reader.unsupported("a generator expression that a variable keeps")
         return
-    reader.variables[str(instruction.argument)] = value
+    name = str(instruction.argument)
+    if any(value is other for variable, other in reader.variables.items() if variable != name):
+        value = reader.build.op(ops.PY_COPY, None, value)
+    reader.variables[name] = value
 
 
 def _load_cell(reader: Reader, instruction: Instruction, _: Span) -> None:
@@ -244,7 +247,12 @@ def _unpack_star(reader: Reader, instruction: Instruction, _: Span) -> None:
 
 def _store_item(reader: Reader, _: Instruction, __: Span) -> None:
     value, container, index = reader.pop(3)
-    reader.build.effect(ops.PY_SETITEM, container, index, value)
+    reader.build.effect(ops.PY_SETITEM, container, index, value, **reader.target(container))
+
+
+def _store_attribute(reader: Reader, instruction: Instruction, _: Span) -> None:
+    value, owner = reader.pop(2)
+    reader.build.effect(ops.PY_SETATTR, owner, value, name=instruction.argument, **reader.target(owner))
 
 
 def _call(reader: Reader, instruction: Instruction, _: Span) -> None:
@@ -353,6 +361,7 @@ SPECIAL: dict[Opcode, Handler] = {
     Opcode.BUILD: _build_display,
     Opcode.UNPACK: _unpack,
     Opcode.STORE_SUBSCR: _store_item,
+    Opcode.STORE_ATTR: _store_attribute,
     Opcode.CALL: _call,
     Opcode.CALL_KW: _call_keywords,
     Opcode.FOR_ITER: _for_iter,
@@ -373,6 +382,5 @@ DESCRIPTIONS = {
     Opcode.MATCH_KEYS: "a mapping pattern of match",
     Opcode.MATCH_CLASS: "a class pattern of match",
     Opcode.DELETE_ATTR: "del of an attribute",
-    Opcode.STORE_ATTR: "an assignment to an attribute",
     Opcode.DELETE_SUBSCR: "del of an item",
 }

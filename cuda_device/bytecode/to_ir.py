@@ -73,6 +73,8 @@ class Reader:
         self.constants: dict[Value, object] = {}
         self.codes: dict[Value, CodeType] = {}
         self.dicts: dict[Value, tuple[tuple[object, ...], list[Value]]] = {}
+        self.made: dict[Value, Op] = {}
+        """The operations that gave items and attributes."""
         self.generators: set[Value] = set()
         """Functions of generator expressions, and what calls of them give."""
         self.blocks: dict[int, Block] = {}
@@ -123,6 +125,16 @@ class Reader:
         known = [name for name in self.code.co_varnames if name in span.live]
         always = [RESULT, SOME] if self.reduction else []
         return known + sorted(span.live.difference(known)) + always
+
+    def target(self, value: Value) -> dict[str, object]:
+        """What an assignment to an item or attribute of `value` changes, where `value` is no variable."""
+        start = value
+        while not any(value is other for other in self.variables.values()):
+            made = self.made.get(value)
+            if made is None or made.code is ops.PY_GETITEM:
+                return {"target": "value" if made is None else "element"}
+            (value,) = made.operands
+        return {} if value is start else {"target": "value"}
 
     def variable(self, name: str) -> Value:
         """The present value of a variable."""
@@ -180,6 +192,8 @@ class Reader:
             if attribute:
                 op.attributes[attribute] = instruction.argument
             self.push(self.build.append(op).result)
+            if code in (ops.PY_GETITEM, ops.PY_GETATTR):
+                self.made[op.result] = op
         elif instruction.opcode in SPECIAL:
             SPECIAL[instruction.opcode](self, instruction, span)
         else:

@@ -90,6 +90,12 @@ def copy_elements(target: Any, source: Any) -> None:
             copy_elements(target[i], source[0 if len(source) == 1 else i])
 
 
+def with_element(items: Any, index: Any, value: Any) -> Any:
+    """A few values of one type with one of them changed, by an index that only run time knows."""
+    count = len(items)
+    return tuple(value if index == i or index == i - count else items[i] for i in range(count))
+
+
 def element(items: Any, index: Any) -> Any:
     """One of a few values of one type, by an index that only run time knows."""
     result = items[0]
@@ -99,6 +105,12 @@ def element(items: Any, index: Any) -> Any:
             result = item
         place += 1  # noqa: SIM113
     return result
+
+
+def mask_with(mask: Any, lane: Any, value: Any) -> Any:
+    """A mask in which `lane` takes part if `value` is true, and does not if it is false."""
+    bit = mask & 0 | 1 << lane
+    return mask | bit if value else mask & ~bit
 
 
 def lane_of_mask(mask: Any, i: Any) -> Any:

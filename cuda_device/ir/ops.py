@@ -82,7 +82,28 @@ PY_IS = Opcode("py.is", P, 2, 1, "`x is y`, or `x is not y` if inverted.", ("inv
 PY_TRUTH = Opcode("py.truth", _PT, 1, 1, "`bool(x)` as `if` and `while` ask for it.")
 PY_GETATTR = Opcode("py.getattr", P, 1, 1, "`x.name`.", ("name",))
 PY_GETITEM = Opcode("py.getitem", _PT, MANY, 1, "`x[i]`; typed, `x[i, j]` has three operands.", (), Effect.READS)
-PY_SETITEM = Opcode("py.setitem", _PT, MANY, 0, "`x[i] = v`: x, the indices, v.", (), Effect.WRITES)
+PY_SETATTR = Opcode(
+    "py.setattr",
+    P,
+    2,
+    0,
+    "`x.name = v`: operands x, v; `target` as of `py.setitem`.",
+    ("name",),
+    Effect.WRITES,
+    optional=("target",),
+)
+PY_COPY = Opcode("py.copy", P, 1, 1, "A value under a second name: what changes by one does not show by the other.")
+PY_SETITEM = Opcode(
+    "py.setitem",
+    _PT,
+    MANY,
+    0,
+    "`x[i] = v`: x, the indices, v. A vector changes in the variable x; `target` says where x is no variable: an `element` of an "
+    "array, or a mere `value`.",
+    (),
+    Effect.WRITES,
+    optional=("target",),
+)
 PY_TUPLE = Opcode("py.tuple", P, MANY, 1, "`(x, y, …)`.")
 PY_LIST = Opcode("py.list", P, MANY, 1, "`[x, y, …]`: its length is known, and it never changes.")
 PY_APPEND = Opcode("py.append", P, 2, 1, "A list and one more item: what a comprehension does.")

@@ -18,7 +18,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.model import Op, Value
 from cuda_device.passes import composites, masks, views
 from cuda_device.passes.calls import call
-from cuda_device.passes.frame import Cell, Frame, Method
+from cuda_device.passes.frame import Cell, Frame, Method, Place
 from cuda_device.types.host import host_type_of
 from cuda_device.types.known import constant, describe, of_type
 from cuda_device.types.layout import placement, size_of
@@ -91,7 +91,11 @@ def _struct_attribute(frame: Frame, cell: Cell, struct: Struct, name: str) -> Ce
     """A member, a method, or a constant of the class."""
     index = struct.index(name)
     if index is not None:
-        return frame.field(cell, index)
+        part = frame.field(cell, index)
+        if cell.place is not None:
+            offset = cell.place.offset + placement(struct).offsets[index]
+            part = Cell(part.known, part.value, Place(cell.place.array, cell.place.index, offset))
+        return part
     value = getattr(struct.host, name, None)
     if value is None:
         members = ", ".join(field.name for field in struct.fields)
@@ -137,9 +141,12 @@ def getitem(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
                 return [_field_array(frame, owner, array, str(parts[0].known.value))]
             if views.is_partial(array, parts):
                 return [views.select(frame, owner, array, parts)]
-            return [frame.emit(ops.PY_GETITEM, of_type(array.dtype), owner.value, *_indices(frame, parts))]
+            element = frame.emit(ops.PY_GETITEM, of_type(array.dtype), owner.value, *_indices(frame, parts))
+            if not isinstance(array.dtype, Number):
+                element.place = Place(owner, index)
+            return [element]
         case Tuple(elements):
-            return [frame.field(owner, _position(index, len(elements)))]
+            return [frame.field(owner, position(index, len(elements)))]
         case Vector(_, size):
             return [_element(frame, owner, index, size)]
         case Number() if owner.known.type == MASK:
@@ -154,7 +161,7 @@ def getitem(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 def _element(frame: Frame, vector: Cell, index: Cell, size: int) -> Cell:
     """`v[i]` of a vector; an index that only run time knows selects."""
     if index.known.constant:
-        return frame.field(vector, _position(index, size))
+        return frame.field(vector, position(index, size))
     if not isinstance(index.known.type, Number) or not index.known.type.is_integer:
         raise CompileError(f"an index is an integer, not {index.known}")
     return call(
@@ -166,7 +173,8 @@ def _static_help(cell: Cell) -> str:
     return "pass it to the kernel as an argument" if isinstance(cell.known.type, Static) else ""
 
 
-def _position(index: Cell, count: int) -> int:
+def position(index: Cell, count: int) -> int:
+    """A constant index of `count` elements, counted from the beginning."""
     if not index.known.constant or not isinstance(index.known.value, int):
         raise CompileError(
             "the index of a tuple must be a constant integer", help="loop over the tuple with for, or use an array"
@@ -206,14 +214,10 @@ def _field_array(frame: Frame, owner: Cell, array: Array, name: str) -> Cell:
     return views.window(frame, owner, type, offset, views.extents(frame, owner), views.strides(frame, owner))
 
 
-def setitem(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-    """`x[i] = v`: writes an element of an array, converted as the element type's constructor would."""
-    owner, index, value = cells
+def store(frame: Frame, owner: Cell, index: Cell, value: Cell) -> None:
+    """`x[i] = v` of an array: writes an element, converted as the element type's constructor would, or many of a view."""
     array = owner.known.type
-    if not isinstance(array, Array):
-        raise CompileError(
-            f"{owner.known} cannot be changed in device code", help="only elements of arrays are assigned to"
-        )
+    assert isinstance(array, Array)
     if array.readonly:
         raise CompileError(f"the array is read-only: {array}", help="pass an array that can be written")
     assert owner.value is not None
@@ -221,7 +225,7 @@ def setitem(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     if views.is_partial(array, parts) or (parts and isinstance(parts[0].known.value, str)):
         (target,) = getitem(frame, Op(ops.PY_GETITEM), (owner, index))
         views.assign(frame, target, value)
-        return []
+        return
     element = array.dtype
     if isinstance(value.known.type, Number) != isinstance(element, Number) or not isinstance(
         value.known.type, (Number, Vector, Struct, Tuple)
@@ -232,16 +236,15 @@ def setitem(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
         composites.check_member(value.known, element, f"an element of {array}")
         item = frame.materialise(value, element)
     else:
-        item = frame.materialise(_as_stored(frame, value, element), element)
+        item = frame.materialise(as_stored(frame, value, element), element)
     frame.build.effect(ops.PY_SETITEM, owner.value, *indices, item)
-    return []
 
 
 def _kind_of(element: Type) -> str:
     return "number" if isinstance(element, Number) else str(element)
 
 
-def _as_stored(frame: Frame, value: Cell, element: Number) -> Cell:
+def as_stored(frame: Frame, value: Cell, element: Number) -> Cell:
     """A value on its way into memory converts as the element type's constructor would."""
     if value.known.constant and isinstance(value.known.value, float) and not element.is_float:
         return call(frame, frame.literal(host_type_of(element)), [value], {})

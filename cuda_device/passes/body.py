@@ -209,9 +209,15 @@ class Body:
             return
         operands = [settle(cells[value], value.hint) for value in op.operands]
         results = RULES[op.code](frame, op, operands)
+        if op.code in (ops.PY_SETITEM, ops.PY_SETATTR):
+            # A vector or struct is a value: the variable is the changed one from here on.
+            cells.update(zip(op.operands, results, strict=False))
+            return
         for value, cell in zip(op.results, results, strict=True):
             placed = (
-                cell if cell.known.where is not NOWHERE else Cell(replace(cell.known, where=op.location), cell.value)
+                cell
+                if cell.known.where is not NOWHERE
+                else Cell(replace(cell.known, where=op.location), cell.value, cell.place)
             )
             cells[value] = placed
 

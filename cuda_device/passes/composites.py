@@ -72,7 +72,7 @@ def check_member(known: Known, wanted: Type, what: str) -> None:
         return
     name = wanted.name if isinstance(wanted, Struct) else str(wanted)
     raise CompileError(
-        f"{what} is a {name}, not {known}", help=f"write {name}(…)" if isinstance(wanted, Number) else ""
+        f"{what} is of type {name}, not {known}", help=f"write {name}(…)" if isinstance(wanted, Number) else ""
     )
 
 

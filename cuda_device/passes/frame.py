@@ -59,6 +59,17 @@ class Cell:
 
     known: Known
     value: Value | None = None
+    place: Place | None = None
+    """Where it was read, if it is a vector or struct, or a part of one, in an array."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A part of an array's element: the array, the indices of the element, and how far in it the part begins, in bytes."""
+
+    array: Cell
+    index: Cell
+    offset: int = 0
 
 
 @dataclass(slots=True)

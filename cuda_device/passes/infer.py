@@ -211,7 +211,7 @@ class Inference:
                 value = constant_of(cell.known, f"the parameter {name!r} of {source.__qualname__}")
                 if not has_type(value, constants[name]):
                     raise CompileError(
-                        f"the parameter {name!r} of {source.__qualname__} is a {constants[name].__name__}, not {value!r}"
+                        f"the parameter {name!r} of {source.__qualname__} is of type {constants[name].__name__}, not {value!r}"
                     )
         known = self._generalise(source, names, [cell.known for cell in cells], constants)
         cells = [_weaken(frame, cell, k) for cell, k in zip(cells, known, strict=True)]
@@ -312,8 +312,13 @@ class Inference:
             self._begin(spec)
 
 
+_OWN = (prelude.__name__, standard.__name__)
+
+
 def _called(spec: Specialisation, error: CompileError, where: Location) -> CompileError:
-    """The error of a callee, as seen from a call of it."""
+    """The error of a callee, as seen from a call of it: one in our own Python stands where the user called it."""
+    if spec.source.__module__ in _OWN:
+        return CompileError(error.reason, where, error.help)
     names = parameter_names(spec.source.__code__)
     shown = ", ".join(f"{name}: {known}" for name, known in zip(names, spec.arguments, strict=False))
     call = Call(spec.source.__qualname__, shown, where)

@@ -14,7 +14,7 @@ from enum import Enum, IntEnum, IntFlag
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op
-from cuda_device.passes import access, closures, loops, operators, sequences, specials
+from cuda_device.passes import access, assignments, closures, loops, operators, sequences, specials
 from cuda_device.passes.calls import call
 from cuda_device.passes.frame import MISSING, Cell, Frame, NeverReturns
 from cuda_device.passes.meanings import Generator, Keywords, Raised, Thing, means
@@ -154,6 +154,7 @@ def _raise(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 
 
 RULES: dict[ops.Opcode, Rule] = {
+    **assignments.RULES,
     ops.PY_CONST: _const,
     ops.PY_GLOBAL: _global,
     ops.PY_CELL: _cell,
@@ -164,7 +165,6 @@ RULES: dict[ops.Opcode, Rule] = {
     ops.PY_TRUTH: _truth,
     ops.PY_GETATTR: _getattr,
     ops.PY_GETITEM: _getitem,
-    ops.PY_SETITEM: access.setitem,
     ops.PY_TUPLE: access.make_tuple,
     ops.PY_LIST: sequences.make_list,
     ops.PY_APPEND: sequences.append,

@@ -11,6 +11,7 @@ What can be computed is computed by Python's own rules, as if the user had writt
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
 
 from cuda_device.device import prelude
 from cuda_device.errors import CompileError
@@ -267,10 +268,9 @@ def frame_index(frame: Frame, cell: Cell) -> Cell:
 
 def product(frame: Frame, cells: Sequence[Cell]) -> Cell:
     """The product of lengths; 1 of none."""
-    result = Cell(constant(1))
-    for cell in cells:
-        result = arithmetic(frame, "*", result, cell)
-    return result
+    if not cells:
+        return Cell(constant(1))
+    return reduce(lambda product, length: arithmetic(frame, "*", product, length), cells)
 
 
 def assign(frame: Frame, target: Cell, value: Cell) -> None:

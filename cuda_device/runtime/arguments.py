@@ -107,8 +107,8 @@ def _array(value: object, name: str, stream: Stream) -> Argument:
         raise LaunchError(f"the argument {name!r}: {error}") from None
     if view is None:
         raise LaunchError(
-            f"the argument {name!r} is a {type(value).__name__}, which device code cannot take: pass numbers, tuples, None, "
-            "or arrays with __dlpack__ or __cuda_array_interface__"
+            f"the argument {name!r} is of type {type(value).__name__}, which device code cannot take: pass numbers, tuples, "
+            "None, or arrays with __dlpack__ or __cuda_array_interface__"
         )
     _check_memory(view, name, stream)
     type_ = view.type

@@ -167,7 +167,7 @@ def convert(value: Any, wanted: Type, what: str) -> Any:
         return value
     if isinstance(wanted, Struct) and type(value).__dict__.get(MODEL) == wanted:
         return value
-    raise TypeError(f"{what} is a {wanted.name if isinstance(wanted, Struct) else wanted}, not {value!r}")
+    raise TypeError(f"{what} is of type {wanted.name if isinstance(wanted, Struct) else wanted}, not {value!r}")
 
 
 def _convert_number(value: Any, wanted: Number, what: str) -> Any:
@@ -177,10 +177,10 @@ def _convert_number(value: Any, wanted: Number, what: str) -> Any:
     if type(value) is host:
         return value
     if isinstance(value, np.generic) or not isinstance(value, (bool, int, float, complex)):
-        raise TypeError(f"{what} is a {wanted}, not {value!r}: write {wanted}(…)")
+        raise TypeError(f"{what} is of type {wanted}, not {value!r}: write {wanted}(…)")
     kind = number_of(type(value)).kind
     if kind > wanted.kind and not (kind is Kind.INT and wanted.kind is Kind.UINT):
-        raise TypeError(f"{what} is a {wanted}, not {value!r}: write {wanted}(…)")
+        raise TypeError(f"{what} is of type {wanted}, not {value!r}: write {wanted}(…)")
     return host(value)
 
 

@@ -7,7 +7,6 @@
 # ruff: noqa: C416, F821
 
 
-
 def saxpy(a, x, y, out):
     i = block.x * SIZE + thread.x
     if i < len(out):
