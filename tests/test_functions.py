@@ -613,6 +613,30 @@ def test_a_rebound_global_is_seen_by_the_next_launch(stream):
     assert run(stream, kernel) == 2
 
 
+def test_a_closure_that_loses_its_variable_is_seen_by_the_next_launch(stream):
+    space = namespace_of("""
+        def make():
+            scale = 2
+            @device.kernel
+            def kernel(out):
+                out[0] = scale / 4
+            def change(to):
+                nonlocal scale
+                if to is None:
+                    del scale
+                else:
+                    scale = to
+            return kernel, change
+    """)
+    kernel, change = space["make"]()
+    assert run(stream, kernel) == 0.5
+    change(None)
+    with pytest.raises(device.CompileError, match="'scale' of the enclosing function has no value"):
+        run(stream, kernel)
+    change(3)
+    assert run(stream, kernel) == 0.75
+
+
 def test_a_rebound_callee_is_seen_by_the_next_launch(stream):
     space = namespace_of("""
         def inner(x): return x + 1

@@ -22,7 +22,7 @@ import itertools
 import re
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import BuiltinFunctionType, CodeType, FunctionType
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType
 from typing import Any
 
 import numpy as np
@@ -66,8 +66,11 @@ class Dependency:
         """Whether the name still means the same object."""
         if isinstance(self.owner, dict):
             return self.owner.get(self.name, MISSING) is self.value
-        if hasattr(self.owner, "cell_contents"):
-            return self.owner.cell_contents is self.value
+        if isinstance(self.owner, CellType):
+            try:
+                return self.owner.cell_contents is self.value
+            except ValueError:  # the cell is empty
+                return self.value is MISSING
         return getattr(self.owner, self.name, MISSING) is self.value
 
 

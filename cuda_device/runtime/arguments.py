@@ -23,7 +23,7 @@ from cuda_device.runtime.views import view_of
 from cuda_device.types.host import number_of
 from cuda_device.types.known import Known, constant, of_type, tuple_of
 from cuda_device.types.layout import WIDEST_ACCESS, align_of, leaves
-from cuda_device.types.model import BFLOAT16, BOOL, FLOAT, INT, NONE, Kind, Layout, Number, Ref, Type
+from cuda_device.types.model import BFLOAT16, BOOL, FLOAT, INT, NONE, Array, Kind, Layout, Number, Ref, Type
 from cuda_device.types.structs import is_struct, model_of
 from cuda_device.types.vectors import VectorValue
 
@@ -111,10 +111,16 @@ def _array(value: object, name: str, stream: Stream) -> Argument:
             "None, or arrays with __dlpack__ or __cuda_array_interface__"
         )
     _check_memory(view, name, stream)
-    type_ = view.type
-    strides = view.strides if type_.layout is Layout.STRIDED else ()
-    known = of_type(type_)
+    layout = view.layout
+    strides = view.strides if layout is Layout.STRIDED else ()
+    known = _array_known(view.element, view.ndim, layout, view.readonly)
     return Argument(known, (view.data, *view.shape, *strides), (view,))
+
+
+@lru_cache(maxsize=4096)
+def _array_known(element: Type, ndim: int, layout: Layout, readonly: bool) -> Known:
+    """What is known of an array; the same object each time, which makes a launch quicker to look up."""
+    return of_type(Array(element, ndim, layout, readonly))
 
 
 def _check_memory(view: ArrayView, name: str, stream: Stream) -> None:

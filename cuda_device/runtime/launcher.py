@@ -41,7 +41,7 @@ _DEFAULT_DYNAMIC_SHARED = 48 * 1024
 OUTPUTS = ("ir", "llvm", "ptx", "cubin", "ltoir")
 
 
-@dataclass(slots=True)
+@dataclass
 class Variant:
     """A compiled kernel: the compiler's work, how to pack its arguments, and where it is loaded (by context)."""
 
@@ -50,9 +50,20 @@ class Variant:
     loaded: dict[int, int] = field(default_factory=dict)
     dynamic_shared: dict[int, int] = field(default_factory=dict)
 
+    @functools.cached_property
     def reports(self) -> dict[int, Place]:
         """The places of the kernel that may report."""
         return {number: Place(location, message) for number, (location, message) in self.work.reports.items()}
+
+    @functools.cached_property
+    def places(self) -> dict[int, Place]:
+        """The places where threads wait for each other, and those that may report."""
+        return {number: Place(location) for number, location in self.work.places.items()} | self.reports
+
+    @functools.cached_property
+    def may_run_long(self) -> bool:
+        """Whether a thread may run for long."""
+        return self.work.loops
 
     def current(self) -> bool:
         """Whether every name that the kernel read still means the same."""
@@ -210,8 +221,8 @@ def _launch_cpu(
         block,
         buffer,
         dynamic_shared=dynamic,
-        places={number: Place(location) for number, location in work.places.items()} | variant.reports(),
-        may_run_long=work.loops,
+        places=variant.places,
+        may_run_long=variant.may_run_long,
         keep=arguments,
     )
 
@@ -261,9 +272,8 @@ def _load(variant: Variant, stream: GpuStream, dynamic: int) -> int:
     if kernel is None:
         with _LOCK:
             library = driver.load_library(variant.work["cubin"].code)
-            places = variant.reports()
-            if places:
-                reports.attach(library, places)
+            if variant.reports:
+                reports.attach(library, variant.reports)
             kernel = variant.loaded[context] = driver.get_kernel(library, variant.work.symbol)
     if dynamic > variant.dynamic_shared.get(context, _DEFAULT_DYNAMIC_SHARED):
         driver.set_max_dynamic_shared(kernel, dynamic, stream.ordinal)

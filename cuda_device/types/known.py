@@ -58,10 +58,11 @@ class Known:
     where: Location = NOWHERE
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Known) and self._identity() == other._identity()
+        return self is other or (isinstance(other, Known) and self._identity() == other._identity())
 
     def __hash__(self) -> int:
-        return hash(self._identity())
+        # Every launch looks up what is known of its arguments, most of which are not constants.
+        return hash(self.type) if self.value is UNKNOWN and not self.items else hash(self._identity())
 
     def _identity(self) -> tuple[object, ...]:
         return self.type, self.constant_identity(), self.items, self.nonneg
