@@ -50,6 +50,23 @@ def test_a_variable_changes_and_no_other_does(stream):
 
 
 @device.kernel
+def item_methods(out, k):
+    v = float32x4(1, 2, 3, 4)
+    w = v.__setitem__(k, 7.5)
+    v = v.__setitem__(-1, 9).__setitem__(0, v.__getitem__(2))
+    for i in range(4):
+        out[i], out[4 + i] = v[i], w[i]
+    m = device.WarpMask(3).__setitem__(k, False).__setitem__(30, True)
+    out[8], out[9] = m == 0x40000001, m.__getitem__(30)
+
+
+def test_item_methods_give_new_values(stream):
+    out = stream.empty(10, np.float32)
+    stream.launch(item_methods, out, 1, grid=1, block=1)
+    assert stream.numpy(out).tolist() == [3, 2, 3, 9, 1, 7.5, 3, 4, 1, 1]
+
+
+@device.kernel
 def elements(items, vectors, i):
     items[i].n = 3
     items[i].inner.a = 1.5
@@ -136,6 +153,8 @@ def test_functions_get_copies(stream):
         ("v.x = (1, 2)", "cannot be set to"),
         ("x.shape = 3", "cannot be assigned to"),
         ("t = (1, 2); t[0] = 3", "cannot be changed"),
+        ("v = float32x2(1, 2).__setitem__(1)", "__setitem__ takes 2 arguments"),
+        ("v = float32x2(1, 2).__setitem__(2, 1)", "no index 2"),
         ("s.inner = 3", "Outer.inner is of type Inner"),
     ],
 )

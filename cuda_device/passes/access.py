@@ -40,6 +40,8 @@ from cuda_device.types.model import (
 )
 from cuda_device.types.vectors import host_vector
 
+ITEM_METHODS = ("__getitem__", "__setitem__")
+
 # Attributes and items
 
 
@@ -57,10 +59,14 @@ def getattr_(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
                 return [frame.field(cell, "xyzw".index(name))]
             if name in ("size", "dtype"):
                 return [Cell(constant(size if name == "size" else host_type_of(dtype)))]
+            if name in ITEM_METHODS:
+                return [frame.bundle(Method(name), [cell])]
         case Struct() as struct:
             return [_struct_attribute(frame, cell, struct, name)]
         case (Number() as number) | Ref(_, Atomic(number)) if name == "dtype":
             return [Cell(constant(host_type_of(number)))]
+        case type if type == MASK and name in ITEM_METHODS:
+            return [frame.bundle(Method(name), [cell])]
         case type if callable(getattr(interface_of(type), name, None)):
             return [frame.bundle(Method(name), [cell])]
     raise CompileError(f"{cell.known} has no attribute {name!r} in device code")

@@ -9,7 +9,7 @@ name sees; one to a part of an array's element writes that part, and nothing els
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from cuda_device.device import prelude
 from cuda_device.errors import CompileError
@@ -17,7 +17,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.model import Op
 from cuda_device.passes import access, composites, views
 from cuda_device.passes.frame import Cell, Frame
-from cuda_device.types.known import constant
+from cuda_device.types.known import constant, of_type
 from cuda_device.types.layout import placement
 from cuda_device.types.model import MASK, Array, Layout, Number, Struct, Type, Vector
 
@@ -73,25 +73,47 @@ def _set_member(frame: Frame, op: Op, owner: Cell, struct: Struct, name: str, va
 
 
 def _set_element(frame: Frame, op: Op, owner: Cell, vector: Vector, index: Cell, value: Cell) -> Sequence[Cell]:
-    if not isinstance(value.known.type, Number):
-        raise CompileError(f"an element of {owner.known} cannot be set to {value.known}", help="write a number")
-    value = access.as_stored(frame, value, vector.dtype)
     if _is_variable(op, "x=…"):
-        parts = [frame.field(owner, i) for i in range(vector.size)]
-        if index.known.constant:
-            parts[access.position(index, vector.size)] = value
-            return [frame.composite(vector, parts)]
-        item = Cell(parts[0].known, frame.materialise(value, vector.dtype))
-        changed = frame.program.call(frame, prelude.with_element, [frame.tuple(parts), index, item], {})
-        return [frame.composite(vector, frame.fields(changed))]
+        return [_with_element(frame, owner, vector, index, value)]
     if not index.known.constant:
         raise CompileError(
             "the index of a vector in an array must be a constant to assign to it",
             help="view the array as numbers: x.view(T)[…]",
         )
     place = access.position(index, vector.size)
-    _write(frame, owner, placement(vector).offsets[place], vector.dtype, value)
+    _write(frame, owner, placement(vector).offsets[place], vector.dtype, _as_element(frame, owner, vector, value))
     return []
+
+
+def _with_element(frame: Frame, owner: Cell, vector: Vector, index: Cell, value: Cell) -> Cell:
+    """A vector that differs from `owner` in one element."""
+    value = _as_element(frame, owner, vector, value)
+    parts = [frame.field(owner, i) for i in range(vector.size)]
+    if index.known.constant:
+        parts[access.position(index, vector.size)] = value
+        return frame.composite(vector, parts)
+    item = Cell(of_type(vector.dtype), frame.materialise(value, vector.dtype))
+    changed = frame.program.call(frame, prelude.with_element, [frame.tuple(parts), index, item], {})
+    return frame.composite(vector, frame.fields(changed))
+
+
+def _as_element(frame: Frame, owner: Cell, vector: Vector, value: Cell) -> Cell:
+    if not isinstance(value.known.type, Number):
+        raise CompileError(f"an element of {owner.known} cannot be set to {value.known}", help="write a number")
+    return access.as_stored(frame, value, vector.dtype)
+
+
+def call_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """`v.__getitem__(i)`, and `v.__setitem__(i, a)`, which gives a vector or mask with an element changed."""
+    parameters = ("i",) if name == "__getitem__" else ("i", "val")
+    if named or len(positional) != len(parameters):
+        raise CompileError(f"{name} takes {len(parameters)} arguments", help=f"write {name}({', '.join(parameters)})")
+    if name == "__getitem__":
+        (item,) = access.getitem(frame, Op(ops.PY_GETITEM), [owner, *positional])
+        return item
+    if isinstance(owner.known.type, Vector):
+        return _with_element(frame, owner, owner.known.type, *positional)
+    return frame.program.call(frame, prelude.mask_with, [owner, *positional], {})
 
 
 def _is_variable(op: Op, change: str) -> bool:

@@ -77,13 +77,16 @@ def _answer(frame: Frame, row: Intrinsic, name: str, predicate: Cell) -> Cell:
 
 
 def call_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    """Calls a method of an array, of an atomic, or of a struct: a function of its class, with the object first."""
+    """Calls a method of an array, atomic, vector or mask, or of a struct: a function of its class, the object first."""
     if isinstance(owner.known.type, Array):
         return views.call_method(frame, owner, name, positional, named)
     interface = interface_of(owner.known.type)
     if interface is not None:
         return call(frame, frame.literal(getattr(interface, name)), [owner, *positional], named)
-    assert isinstance(owner.known.type, Struct)
+    if not isinstance(owner.known.type, Struct):
+        from cuda_device.passes import assignments  # they call back
+
+        return assignments.call_method(frame, owner, name, positional, named)
     function = getattr(owner.known.type.host, name)
     return frame.program.call(frame, function, [owner, *positional], named)
 
