@@ -140,6 +140,37 @@ def test_types_of_elements(stream):
     check(stream, kinds, np.ones(8, np.float32), np.int64(3))
 
 
+@device.struct
+class Pair:
+    a: device.int8
+    b: device.float64
+
+
+def sizes(i, a, b):
+    room = device.sizeof(Pair) + 100 * device.alignof(device.float32x4) + 10_000 * device.sizeof(tuple[int, Pair])
+    return room + issubclass(device.float64, float) + callable(len) + ord("a") + (not callable(3))
+
+
+def test_functions_of_constants_are_called_while_compiling(stream):
+    check(stream, sizes, 2.5, 3)
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        ("device.sizeof(n)", "each argument of sizeof must be a constant expression"),
+        ("device.sizeof(3)", "sizeof raised TypeError"),
+        ("ord('ab')", "ord raised TypeError"),
+        ("callable(f=3)", "callable takes no keyword arguments"),
+    ],
+)
+def test_functions_of_constants_refuse_what_is_none(expression, message):
+    names = {"device": device}
+    exec(f"def k(x, n):\n    x[0] = {expression}", names)
+    with pytest.raises(device.CompileError, match=message):
+        device.compile(device.kernel(names["k"]), device.ArrayType(device.float32, 1), device.int32, output="ir")
+
+
 def test_a_dead_branch_of_isinstance_is_not_typed(stream):
     def pick(i, a):
         if isinstance(a, tuple):

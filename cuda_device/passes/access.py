@@ -161,7 +161,17 @@ def getitem(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
             names = [field.name for field in fields]
             if index.known.value in names:
                 return [frame.field(owner, names.index(index.known.value))]
+        case Static() if isinstance(owner.known.value, type) and index.known.constant:
+            return [_static_item(frame, owner.known.value, index.known.python)]
     raise CompileError(f"{owner.known} cannot be indexed in device code", help=_static_help(owner))
+
+
+def _static_item(frame: Frame, owner: type, index: object) -> Cell:
+    """`tuple[int, float32]`, or a member of an enum by its name."""
+    try:
+        return frame.literal(owner[index])  # type: ignore[index]
+    except Exception as error:
+        raise CompileError(f"{describe(owner)} cannot be indexed: {type(error).__name__}: {error}") from None
 
 
 def _element(frame: Frame, vector: Cell, index: Cell, size: int) -> Cell:

@@ -16,12 +16,14 @@ from typing import Any
 import numpy as np
 
 from cuda_device.device import functions, standard
+from cuda_device.device.rows import constant_of
 from cuda_device.errors import CompileError
 from cuda_device.passes import closures, sequences
 from cuda_device.passes.calls import call, call_plain
 from cuda_device.passes.frame import Cell, Frame
 from cuda_device.passes.meanings import Code, Generator, Partial, Raised, Thing, means
 from cuda_device.passes.ufuncs import UFUNCS
+from cuda_device.types.dtypes import alignof, sizeof
 from cuda_device.types.host import host_type_of
 from cuda_device.types.known import Known, constant
 from cuda_device.types.model import Array, Bundle, NoneType, Number, Range, Static, Struct, Tuple, Vector
@@ -262,7 +264,23 @@ def _ufunc(function: Callable[..., Any], frame: Frame, positional: Sequence[Cell
     return call(frame, Cell(constant(function)), positional, named)
 
 
+def _while_compiling(function: Callable[..., Any]) -> Special:
+    """The rule for a function of constant expressions: its own result, which is one too."""
+    name = function.__name__
+
+    def rule(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+        _no_keywords(name, named)
+        values = [constant_of(cell.known, f"each argument of {name}") for cell in positional]
+        try:
+            return frame.literal(function(*values))
+        except Exception as error:
+            raise CompileError(f"{name} raised {type(error).__name__}: {error}") from None
+
+    return rule
+
+
 _SPECIAL: dict[object, Special] = {
+    **{function: _while_compiling(function) for function in (alignof, sizeof, callable, issubclass, ord)},
     **{function: _reducing(function, function.__name__) for function in (sum, any, all, builtins.min, builtins.max)},
     tuple: _tuple,
     list: _list,
