@@ -219,6 +219,18 @@ def simple_loop(x, n):
 
 
 @device.kernel
+def difference_of_lengths(x, n):
+    """The difference of two numbers that are never below zero may be.
+
+    LLVM-LABEL: @difference_of_lengths
+    LLVM:       sub nsw i64
+    LLVM-NOT:   sub nuw
+    LLVM:       ret void
+    """
+    x[0] = len(x) - device.tid(1)
+
+
+@device.kernel
 def syncs_once(x):
     """
     LLVM:      declare void @llvm.nvvm.barrier.cta.sync.aligned.all(i32) convergent
@@ -414,6 +426,7 @@ KERNELS: list[tuple[Any, tuple[Type, ...]]] = [
     (unknown_index, (F32, I32)),
     (grid_stride, (F32, F32)),
     (simple_loop, (I32, INT)),
+    (difference_of_lengths, (F32, INT)),
     (syncs_once, (F32,)),
     (barrier_in_callees, (F32,)),
     (barriers_on_both_ways, (F32, INT)),
