@@ -1,7 +1,11 @@
 """Every public name, imported from where it is defined: `cuda_device` hands them on when one is first used."""
 
 from ml_dtypes import bfloat16
+from ml_dtypes import float8_e4m3fn as float8e4m3
+from ml_dtypes import float8_e5m2 as float8e5m2
 from numpy import (
+    complex64,
+    complex128,
     float16,
     float32,
     float64,
@@ -185,12 +189,16 @@ __all__ = [
     "cbrt",
     "clz",
     "compile",
+    "complex64",
+    "complex128",
     "cpu_stream",
     "default_stream",
     "dynamic_shared_array",
     "empty",
     "eq_sync",
     "ffs",
+    "float8e4m3",
+    "float8e5m2",
     "float16",
     "float16x1",
     "float16x2",

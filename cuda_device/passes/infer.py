@@ -337,8 +337,6 @@ def _names(source: FunctionType, variant: Variant) -> tuple[str, ...]:
 
 REPLACEMENTS = prelude.REPLACEMENTS | standard.REPLACEMENTS
 
-FunctionLike = (type, np.ufunc, BuiltinFunctionType)
-
 
 def _callable(function: object) -> FunctionType:
     if isinstance(function, Func):
@@ -351,8 +349,9 @@ def _callable(function: object) -> FunctionType:
         shown = function.underlying.__name__
         raise CompileError(f"{shown} is a kernel: device code cannot call it", help="make the shared part a @func")
     module = getattr(function, "__module__", None)
-    shown = describe(function)
-    name = f"{module}.{shown}" if isinstance(function, FunctionLike) and module != "builtins" and module else shown
+    name = describe(function)
+    if isinstance(function, (np.ufunc, BuiltinFunctionType)) and module not in ("builtins", None):
+        name = f"{module}.{name}"
     raise CompileError(f"{name} cannot be called in device code", help=of_call(function))
 
 
