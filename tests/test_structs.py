@@ -116,6 +116,12 @@ def test_an_aligned_struct_is_larger():
     assert device.sizeof(tuple[int32, float64]) == 16 and device.sizeof(tuple[()]) == 1
 
 
+def test_an_aligned_number_keeps_its_size():
+    wide = device.align(device.align(device.float32, 4), 16)
+    assert (device.sizeof(wide), device.alignof(wide)) == (4, 16)
+    assert device.alignof(device.align(wide, 8)) == 16 and device.alignof(device.align(device.float64, 2)) == 8
+
+
 # In device code
 
 

@@ -76,7 +76,7 @@ def cbrt(a: Any) -> Any:
     Intrinsics'.
     """
     _check_floats("cbrt", a)
-    return type(a)(np.cbrt(a)) if isinstance(a, np.generic) else math.cbrt(a)
+    return type(a)(np.cbrt(a))
 
 
 def fma(a: Any, b: Any, c: Any) -> Any:

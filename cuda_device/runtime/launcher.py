@@ -290,7 +290,7 @@ def synchronize(stream: Any = None) -> None:
 class Compiled:
     """What `compile` returns: `code` is text for "ir", "llvm" and "ptx", bytes for "cubin" and "ltoir"."""
 
-    code: str | bytes
+    code: str | bytes = field(repr=False)
     symbol: str
     target: str
     output: str

@@ -15,7 +15,7 @@ import numpy as np
 from cuda_device.types import host
 from cuda_device.types.layout import align_of, placement, size_of
 from cuda_device.types.model import Field, NoneType, Number, Struct, Tuple, Type, Vector
-from cuda_device.types.structs import type_of_hint
+from cuda_device.types.structs import Aligned, type_of_hint
 
 _KEY = "cuda_device"
 ANONYMOUS = "anonymous"
@@ -35,8 +35,9 @@ def sizeof(T: Any) -> int:  # noqa: N803
 
 
 def alignof(T: Any) -> int:  # noqa: N803
-    """The alignment of `T` in bytes, as C++'s `alignof`."""
-    return align_of(type_of_hint(T))
+    """The alignment of `T` in bytes, as C++'s `alignof`; of `align(T, n)` that of a member with this hint."""
+    raised = T.align if isinstance(T, Aligned) else 1
+    return max(raised, align_of(type_of_hint(T)))
 
 
 def dtype_of_type(type: Type) -> np.dtype[Any]:

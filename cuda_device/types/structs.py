@@ -47,6 +47,8 @@ def align(t: Any, n: int) -> Any:
     model = type_of_hint(t)
     if isinstance(model, Struct) and model.host is not None:
         return _make(model.host.underlying, max(n, model.align))
+    if isinstance(t, Aligned):
+        return Aligned(t.type, max(n, t.align))
     return Aligned(t, n)
 
 
