@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar, dataclass_transform, overload
 
 import numpy as np
 
@@ -78,6 +78,7 @@ def type_of_hint(hint: Any) -> Type:
     raise TypeError(f"{hint!r} is not a type of device code")
 
 
+@dataclass_transform()
 @overload
 def struct(cls: C, /) -> C: ...
 @overload
