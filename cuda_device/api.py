@@ -19,6 +19,7 @@ from numpy import (
     uint64,
 )
 
+from cuda_device.codegen.cache import CacheInfo, cache_info
 from cuda_device.device.atomics import Atomic, AtomicInterface, atomic_ref, threadfence
 from cuda_device.device.expressions import ConstExpr
 from cuda_device.device.functions import Func, Kernel, func, kernel
@@ -152,6 +153,7 @@ __all__ = [
     "ArrayType",
     "Atomic",
     "AtomicInterface",
+    "CacheInfo",
     "CompileError",
     "Compiled",
     "ConstExpr",
@@ -186,6 +188,7 @@ __all__ = [
     "block_dim",
     "block_idx",
     "brev",
+    "cache_info",
     "cbrt",
     "clz",
     "compile",

@@ -6,6 +6,9 @@
 Each stage is a function from the work so far to one more artifact, which has the stage's name everywhere: in this table, in
 `compile(output=…)`, in timings, and in the files that `CUDA_DEVICE_DUMP=dir` makes it write (one for each stage).
 `CUDA_DEVICE_VERIFY=1` verifies the IR after each stage that makes some.
+
+A job whose machine code is in the cache on disk goes no further than LLVM IR, whose text is the cache's key (`codegen/cache`):
+LLVM itself is not even loaded for a GPU's. With `CUDA_DEVICE_DUMP` every stage runs.
 """
 
 from __future__ import annotations
@@ -17,10 +20,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cuda_device.bytecode import to_ir
-from cuda_device.codegen import cubin, native, nvptx, to_llvm
+from cuda_device.codegen import artifacts, to_llvm
 from cuda_device.codegen.architectures import Architecture
 from cuda_device.codegen.dialects import Cpu, Nvptx
 from cuda_device.device.target import selector
@@ -31,6 +34,9 @@ from cuda_device.ir.text import show_module
 from cuda_device.ir.verify import verify
 from cuda_device.passes import exits, fuel, infer, inline, lower
 from cuda_device.types.known import Known
+
+if TYPE_CHECKING:
+    from cuda_device.codegen import cubin, native, nvptx
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +82,11 @@ class Work:
 
     def __getitem__(self, stage: str) -> Any:
         return self.artifacts[stage]
+
+    @property
+    def cached(self) -> bool:
+        """Whether its machine code comes from the cache on disk."""
+        return "cache" in self.seconds
 
     @property
     def symbol(self) -> str:
@@ -143,6 +154,8 @@ def _llvm_cpu(work: Work) -> to_llvm.Llvm:
 
 
 def _optimised(work: Work) -> nvptx.Module:
+    from cuda_device.codegen import nvptx  # these load LLVM and NVIDIA's libraries, and a known kernel needs neither
+
     module = nvptx.parse(work["llvm"].text)
     nvptx.link_libdevice(module, work["llvm"].library)
     nvptx.optimise(module, work.job.target.architecture, work.job.options.level)
@@ -150,14 +163,20 @@ def _optimised(work: Work) -> nvptx.Module:
 
 
 def _ptx(work: Work) -> nvptx.Ptx:
+    from cuda_device.codegen import nvptx
+
     return nvptx.emit(work["optimised"], work.job.target.architecture, work.job.options.level)
 
 
 def _cubin(work: Work) -> cubin.Cubin:
+    from cuda_device.codegen import cubin
+
     return cubin.assemble(work["ptx"].text, work.job.target.architecture)
 
 
 def _native(work: Work) -> native.Native:
+    from cuda_device.codegen import native
+
     return native.compile_native(work["llvm"].text, level=min(work.job.options.level, 2))
 
 
@@ -193,27 +212,56 @@ STAGES = {False: GPU, True: CPU}
 """The stages of each kind of target, by `Target.on_cpu`."""
 
 
-def run(job: Job, until: str = "") -> Work:
-    """Compiles a job, up to the stage `until` if it is named. Raises `CompileError` for the user's mistakes."""
+KEY = "llvm"
+"""The stage whose artifact tells one machine code from another."""
+
+
+def run(job: Job, until: str = "", *, afresh: bool = False) -> Work:
+    """Compiles a job, up to the stage `until` if it is named. Raises `CompileError` for the user's mistakes.
+
+    Machine code comes from the cache on disk if it is there; `afresh` makes it again, and puts it there.
+    """
     work = Work(job)
-    dump = os.environ.get("CUDA_DEVICE_DUMP", "")
-    check = os.environ.get("CUDA_DEVICE_VERIFY", "") not in ("", "0")
-    for number, stage in enumerate(STAGES[job.target.on_cpu]):
-        start = time.perf_counter()
-        try:
-            work.artifacts[stage.name] = artifact = stage.run(work)
-        except (CompileError, CompilerBug):
-            raise
-        except Exception as error:
-            raise CompilerBug(f"{type(error).__name__} in the stage {stage.name!r} for {job.name}: {error}") from error
-        work.seconds[stage.name] = time.perf_counter() - start
-        if dump:
-            _dump(Path(dump), job, number, stage, artifact)
-        if check and isinstance(artifact, Module):
-            verify(artifact)
-        if stage.name == until:
-            break
+    stages = STAGES[job.target.on_cpu]
+    names = [stage.name for stage in stages]
+    last = names.index(until) if until in names else len(names) - 1
+    slot = None
+    for number, stage in enumerate(stages[: last + 1]):
+        _run(work, number, stage)
+        if stage.name == KEY and not os.environ.get("CUDA_DEVICE_DUMP"):
+            slot = artifacts.slot(names[last], work[KEY], job.target.architecture, repr(job.options))
+            if slot is not None and not afresh and _take(work, slot, names[last]):
+                return work
+    if slot is not None:
+        slot.fill(work[names[last]])
     return work
+
+
+def _run(work: Work, number: int, stage: Stage) -> None:
+    """Runs one stage, dumps and verifies what it makes."""
+    job, start = work.job, time.perf_counter()
+    try:
+        work.artifacts[stage.name] = artifact = stage.run(work)
+    except (CompileError, CompilerBug):
+        raise
+    except Exception as error:
+        raise CompilerBug(f"{type(error).__name__} in the stage {stage.name!r} for {job.name}: {error}") from error
+    work.seconds[stage.name] = time.perf_counter() - start
+    if dump := os.environ.get("CUDA_DEVICE_DUMP", ""):
+        _dump(Path(dump), job, number, stage, artifact)
+    if isinstance(artifact, Module) and os.environ.get("CUDA_DEVICE_VERIFY", "") not in ("", "0"):
+        verify(artifact)
+
+
+def _take(work: Work, slot: artifacts.Slot, stage: str) -> bool:
+    """Takes the artifact of the last stage from the cache, if it is there."""
+    start = time.perf_counter()
+    artifact = slot.take()
+    if artifact is None:
+        return False
+    work.artifacts[stage] = artifact
+    work.seconds["cache"] = time.perf_counter() - start
+    return True
 
 
 def _dump(folder: Path, job: Job, number: int, stage: Stage, artifact: Any) -> None:

@@ -29,6 +29,7 @@ from cuda_device import compiler
 from cuda_device.runtime import driver
 
 os.environ["CUDA_DEVICE_VERIFY"] = "1"  # for the processes that tests start, too
+os.environ["CUDA_DEVICE_CACHE"] = "0"  # the compiler is what is tested, and nobody's files are touched
 
 TESTS = Path(__file__).parent
 ASSEMBLED = os.environ.get("CUDA_DEVICE_TEST_CUBINS", "") == "1"

@@ -208,9 +208,8 @@ def test_too_old_leaves_it_to_the_next(monkeypatch: pytest.MonkeyPatch, log: str
 
 
 def test_none_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assemblers, "_nvjitlink", lambda: None)
-    monkeypatch.setattr(assemblers, "_ptxas", lambda: None)
-    monkeypatch.setattr(assemblers, "_driver", lambda: None)
+    for name in ("_nvjitlink", "_nvjitlink_file", "_ptxas", "_driver"):
+        monkeypatch.setattr(assemblers, name, lambda: None)
     for attempt in (lambda: assemble(ptx(), SM_90), lambda: identity(SM_90)):
         with pytest.raises(CompileError, match="no assembler for sm_90") as error:
             attempt()
@@ -300,7 +299,7 @@ def test_driver_assembles(gpu: Architecture) -> None:
     assert made.usage["k"].shared == 400 and made.usage["k"].barriers == 1
     again = assemble(ptx(gpu, body="st.shared.b32 [numbers], 1; bar.sync 0;"), gpu, Options(report_usage=True))
     assert again.usage == made.usage, "from NVIDIA's cache"
-    assert re.fullmatch(r"driver \d+", identity(gpu))
+    assert re.match(r"driver \d+", identity(gpu))
 
 
 def test_driver_assembles_for_exactly_this_gpu(gpu: Architecture) -> None:

@@ -11,6 +11,10 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+TRIPLE = "nvptx64-nvidia-cuda"
+DATA_LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
+"""What LLVM calls all of them, and how it lays out memory for them."""
+
 
 class Variant(enum.Enum):
     """Where code for an architecture runs; the value is the letter at the end of its name."""

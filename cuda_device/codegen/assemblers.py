@@ -10,8 +10,6 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
-import subprocess
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -59,7 +57,8 @@ class Assembler:
     """A row of the table.
 
     `available` tells whether it can be used for this architecture, `run` returns the code and the log or raises
-    `Rejection`, `identity` is a string that changes when the assembler does, and `remedy` says how to get one.
+    `Rejection`, `identity` is a string that changes when the assembler does, and `remedy` says how to get one. `installed`
+    tells quickly that there is one, without loading it; where it does not, `available` has the answer.
     """
 
     name: str
@@ -67,6 +66,7 @@ class Assembler:
     run: Callable[[Request], tuple[bytes, str]]
     identity: Callable[[], str]
     remedy: str
+    installed: Callable[[], bool] = lambda: False
 
 
 # ---- nvJitLink
@@ -117,10 +117,14 @@ def _text_of(handle: Any, size: Callable[[Any], int], get: Callable[[Any, bytear
 
 def _identify_nvjitlink() -> str:
     """Size and time of the file, if it is easy to find, since to load it for its version takes 40 ms; else that."""
+    file = _nvjitlink_file()
+    return f"nvJitLink {_stamp(file) if file else '.'.join(map(str, _nvjitlink().version()))}"
+
+
+def _nvjitlink_file() -> Path | None:
     on_windows = ("nvidia/cu13/bin/x86_64/nvJitLink*.dll", "bin/nvJitLink*.dll")
     elsewhere = ("nvidia/cu13/lib/libnvJitLink.so.*", "lib64/libnvJitLink.so.*")
-    file = installed.find(*(on_windows if os.name == "nt" else elsewhere))
-    return f"nvJitLink {_stamp(file) if file else '.'.join(map(str, _nvjitlink().version()))}"
+    return installed.find(*(on_windows if os.name == "nt" else elsewhere))
 
 
 # ---- ptxas
@@ -142,6 +146,9 @@ def _ptxas() -> Path | None:
 
 
 def _run_ptxas(request: Request) -> tuple[bytes, str]:
+    import subprocess
+    import tempfile
+
     flags = [f"-O{request.options.level}", *_flags(request.options, "-maxrregcount=", "-v")]
     with tempfile.TemporaryDirectory(prefix="cuda_device_") as folder:
         source, target = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
@@ -180,11 +187,24 @@ def _driver() -> Any:
 
 def _driver_fits(architecture: Architecture) -> bool:
     """Whether a context is current whose GPU is of exactly this architecture: the driver assembles for no other."""
-    driver = _driver()
+    # Without the driver's library in this process there is no context in it, and the bindings need not be imported.
+    driver = _driver() if _is_loaded("libcuda.so.1") else None
     if driver is None:
         return False
     status, device = driver.cuCtxGetDevice()
     return bool(status == driver.CUresult.CUDA_SUCCESS) and _capability(driver, device) == architecture.capability
+
+
+def _is_loaded(library: str) -> bool:
+    """Whether the process has loaded a library; True where that cannot be told."""
+    mode = getattr(os, "RTLD_NOLOAD", None)
+    if mode is None:
+        return True
+    try:
+        ctypes.CDLL(library, mode=mode | os.RTLD_NOW)
+    except OSError:
+        return False
+    return True
 
 
 def _capability(driver: Any, device: Any) -> tuple[int, int]:
@@ -233,7 +253,12 @@ def _until_zero(text: bytearray) -> str:
 
 
 def _identify_driver() -> str:
-    return f"driver {_driver().cuDriverGetVersion()[1]}"
+    """CUDA's version of the driver, and on Linux the driver's own."""
+    version = _driver().cuDriverGetVersion()[1]
+    try:
+        return f"driver {version} {Path('/proc/driver/nvidia/version').read_text(errors='replace').strip()}"
+    except OSError:
+        return f"driver {version}"
 
 
 # ---- what they share
@@ -271,6 +296,7 @@ ASSEMBLERS: tuple[Assembler, ...] = (
         _run_nvjitlink,
         _identify_nvjitlink,
         "pip install cuda_device[cu13]",
+        lambda: _nvjitlink_file() is not None,
     ),
     Assembler(
         "ptxas",

@@ -106,12 +106,12 @@ def assemble(ptx: str, architecture: Architecture, options: Options = DEFAULTS) 
 
 
 def identity(architecture: Architecture) -> str:
-    """The assembler that `assemble` tries first, and its version, for cache keys.
+    """The name of the assembler that `assemble` tries first, and its version, for cache keys. Loads none if it can.
 
     Raises `CompileError` if there is none.
     """
     for assembler in _candidates():
-        if assembler.available(architecture):
+        if assembler.installed() or assembler.available(architecture):
             return assembler.identity()
     raise _none_left(architecture, [])
 

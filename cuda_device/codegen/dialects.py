@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from cuda_device.codegen import cpu, cpu_runner, nvptx_report
+from cuda_device.codegen.architectures import DATA_LAYOUT, TRIPLE
 from cuda_device.codegen.atomics import Update, cpu_update, nvptx_scope, nvptx_update
 from cuda_device.codegen.cpu_records import Status
 from cuda_device.codegen.meetings import Meeting, on_cpu, on_gpu
-from cuda_device.codegen.nvptx import DATA_LAYOUT, TRIPLE
 from cuda_device.device import math as device_math
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops

@@ -21,12 +21,14 @@ from collections.abc import Iterable, Mapping, MutableMapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-
-import llvmlite.binding as llvm
+from typing import TYPE_CHECKING
 
 from cuda_device.codegen import installed
-from cuda_device.codegen.modules import Module, read_bitcode
+from cuda_device.codegen.cache import Pieces
 from cuda_device.errors import CompileError, CompilerBug
+
+if TYPE_CHECKING:
+    from cuda_device.codegen.modules import Module
 
 # The answers that we give ourselves; a name that is missing here is LLVM's to answer.
 REFLECTED: Mapping[str, int] = {"__CUDA_PREC_SQRT": 1}
@@ -104,7 +106,9 @@ class Library:
     def _stored(self, symbol: str) -> str:
         if self.store is None:
             return self._print(symbol)
-        version = ".".join(map(str, llvm.llvm_version_info))
+        from llvmlite.binding import llvm_version_info  # a kernel whose machine code is known needs no LLVM
+
+        version = ".".join(map(str, llvm_version_info))
         key = f"libdevice-{_FORMAT}-llvm-{version}-{self.content_hash()}-{symbol}"
         data = self.store.get(key)
         if data is None:
@@ -126,6 +130,8 @@ class Library:
 
     def _other_symbols(self) -> dict[str, str]:
         """The global variables and types, which are few. Parses the library."""
+        from cuda_device.codegen.modules import read_bitcode
+
         if self._globals is None:
             self._module = read_bitcode(self.path.read_bytes())
             handle = self._module.handle
@@ -171,17 +177,12 @@ def _pure(line: str) -> str:
 @cache
 def library() -> Library:
     """The libdevice of this machine. Raises `CompileError` with the remedy where there is none."""
-    return Library(_find())
+    return Library(_find(), Pieces())
 
 
 def extract(names: Iterable[str]) -> Extract:
     """The functions called `names` of this machine's libdevice, and all that they need."""
     return library().extract(names)
-
-
-def use_store(store: MutableMapping[str, bytes]) -> None:
-    """Keep printed symbols in `store` from now on, so that later processes need not parse libdevice."""
-    library().store = store
 
 
 def content_hash() -> str:

@@ -21,6 +21,7 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from cuda_device.codegen import cpu_conversions, cpu_support
+from cuda_device.codegen.cache import Pieces
 from cuda_device.codegen.cpu_runner import RUN
 from cuda_device.codegen.modules import run_passes
 from cuda_device.errors import CompilerBug
@@ -161,9 +162,13 @@ _KEPT: list[Any] = []
 
 def _shared(ir: str, exports: Sequence[str]) -> dict[str, int]:
     """The addresses of functions that stay in the process for good."""
-    module = _parse(ir)
-    _optimise(module, _machine(1), 0)
-    library = llvm.JITLibraryBuilder().add_object_img(_machine(1).emit_object(module))
+    pieces, name = Pieces(), " ".join((ir, *host()))
+    object_code = pieces.get(name)
+    if object_code is None:
+        module = _parse(ir)
+        _optimise(module, _machine(1), 0)
+        pieces[name] = object_code = _machine(1).emit_object(module)
+    library = llvm.JITLibraryBuilder().add_object_img(object_code)
     _KEPT.append(_export(library.add_current_process(), exports))
     return {name: _KEPT[-1][name] for name in exports}
 

@@ -29,7 +29,7 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from cuda_device.codegen import libdevice
-from cuda_device.codegen.architectures import Architecture
+from cuda_device.codegen.architectures import DATA_LAYOUT, TRIPLE, Architecture
 from cuda_device.codegen.modules import Module, read_assembly, run_passes
 from cuda_device.errors import CompilerBug
 
@@ -46,9 +46,6 @@ __all__ = [
     "optimise",
     "parse",
 ]
-
-TRIPLE = "nvptx64-nvidia-cuda"
-DATA_LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
 
 FLUSH_DENORMALS_FLAG = '!{i32 4, !"nvvm-reflect-ftz", i32 1}'
 FLUSH_DENORMALS_ATTRIBUTE = '"denormal-fp-math-f32"="preserve-sign,preserve-sign"'

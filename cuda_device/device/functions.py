@@ -84,7 +84,10 @@ class Kernel:
         raise DeviceOnlyError(f"{name} is a kernel: start it with launch({name}, …, grid=…, block=…)")
 
     def timings(self) -> dict[str, float]:
-        """The seconds that each stage of the compiler took for the newest variant; empty before the first launch."""
+        """The seconds that each stage of the compiler took for the newest variant; empty before the first launch.
+
+        Machine code that was in the cache on disk took the seconds under "cache", and no stage made it.
+        """
         newest = next(reversed(self.variants.values()), None)
         return dict(newest.work.seconds) if newest is not None else {}
 

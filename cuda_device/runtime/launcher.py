@@ -271,7 +271,7 @@ def _load(variant: Variant, stream: GpuStream, dynamic: int) -> int:
     kernel = variant.loaded.get(context)
     if kernel is None:
         with _LOCK:
-            library = driver.load_library(variant.work["cubin"].code)
+            library = _load_library(variant)
             if variant.reports:
                 reports.attach(library, variant.reports)
             kernel = variant.loaded[context] = driver.get_kernel(library, variant.work.symbol)
@@ -279,6 +279,19 @@ def _load(variant: Variant, stream: GpuStream, dynamic: int) -> int:
         driver.set_max_dynamic_shared(kernel, dynamic, stream.ordinal)
         variant.dynamic_shared[context] = dynamic
     return kernel
+
+
+def _load_library(variant: Variant) -> int:
+    try:
+        return driver.load_library(variant.work["cubin"].code)
+    except LaunchError:
+        if not variant.work.cached:
+            raise
+        # Whatever is wrong with what the cache holds: no launch is lost by it.
+        from cuda_device import compiler
+
+        variant.work = compiler.run(variant.work.job, afresh=True)
+        return driver.load_library(variant.work["cubin"].code)
 
 
 def synchronize(stream: Any = None) -> None:

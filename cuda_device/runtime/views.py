@@ -9,6 +9,7 @@ In order: our own arrays, NumPy arrays, DLPack, the CUDA Array Interface. Which 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -71,7 +72,8 @@ def _reader_for(kind: type[Any]) -> Reader | None:
     if hasattr(kind, OWN_VIEW):
         return _own
     if issubclass(kind, np.ndarray):
-        return _masked if issubclass(kind, np.ma.MaskedArray) else view_of_numpy
+        masked = sys.modules.get("numpy.ma")  # it takes 5 ms to import: whoever has a masked array has done so
+        return _masked if masked and issubclass(kind, masked.MaskedArray) else view_of_numpy
     if issubclass(kind, (type, np.generic)):
         return None
     if hasattr(kind, "__dlpack__") and hasattr(kind, "__dlpack_device__"):

@@ -1,0 +1,117 @@
+"""The artifacts that the cache on disk keeps, one row each: what their key is made of, and their form as bytes.
+
+kept = KEPT["cubin"]
+key = kept.key(llvm, architecture, "level=3")
+kept.unpack(kept.pack(cubin, key)) == cubin
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from cuda_device.codegen import cache
+from cuda_device.codegen.architectures import Architecture
+from cuda_device.codegen.to_llvm import Llvm
+
+if TYPE_CHECKING:
+    from cuda_device.codegen.cubin import Cubin
+    from cuda_device.codegen.native import Native
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """How a kind of artifact is kept.
+
+    `key` names all that it depends on, given LLVM IR, the architecture, and the options as text. `pack` gives None for an
+    artifact that came about in another way than the key says. `unpack` may raise `RuntimeError`.
+    """
+
+    key: Callable[[Llvm, Architecture, str], tuple[str, ...]]
+    pack: Callable[[Any, tuple[str, ...]], bytes | None]
+    unpack: Callable[[bytes], Any]
+
+
+def _cubin_key(llvm: Llvm, architecture: Architecture, options: str) -> tuple[str, ...]:
+    from cuda_device.codegen.cubin import identity
+
+    library = ""
+    if llvm.library:
+        from cuda_device.codegen import libdevice
+
+        library = f"{' '.join(sorted(llvm.library))} {libdevice.content_hash()}"
+    return identity(architecture), "cubin", repr(architecture), options, library, llvm.text
+
+
+def _pack_cubin(cubin: Cubin, key: tuple[str, ...]) -> bytes | None:
+    # The assembler that comes first may have turned out to be too old: the key does not name the one that did the work.
+    if key[0].partition(" ")[0] != cubin.assembler:
+        return None
+    return b"\0".join((cubin.assembler.encode(), cubin.log.encode().replace(b"\0", b""), cubin.code))
+
+
+def _unpack_cubin(data: bytes) -> Cubin:
+    from cuda_device.codegen.cubin import Cubin, read_usage
+
+    assembler, log, code = data.split(b"\0", 2)
+    return Cubin(code, assembler.decode(), log.decode(), MappingProxyType(read_usage(log.decode())))
+
+
+def _native_key(llvm: Llvm, architecture: Architecture, options: str) -> tuple[str, ...]:
+    from cuda_device.codegen.native import host
+
+    return "native", *host(), repr(architecture), options, llvm.text
+
+
+def _pack_native(native: Native, key: tuple[str, ...]) -> bytes:
+    return native.object_code
+
+
+def _unpack_native(data: bytes) -> Native:
+    from cuda_device.codegen.native import load_native
+
+    return load_native(data)
+
+
+KEPT = {
+    "cubin": Kept(_cubin_key, _pack_cubin, _unpack_cubin),
+    "native": Kept(_native_key, _pack_native, _unpack_native),
+}
+"""By the name of the stage that makes them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """The place in the cache of one artifact."""
+
+    kept: Kept
+    parts: tuple[str, ...]
+    key: bytes
+
+    def take(self) -> Any:
+        """The artifact, or None."""
+        data = cache.find(self.key)
+        if data is None:
+            return None
+        try:
+            return self.kept.unpack(data)
+        except (RuntimeError, ValueError):  # It is what was kept, and yet of no use here: make it again.
+            cache.discard(self.key)
+            return None
+
+    def fill(self, artifact: Any) -> None:
+        """Keeps the artifact."""
+        data = self.kept.pack(artifact, self.parts)
+        if data is not None:
+            cache.keep(self.key, data)
+
+
+def slot(stage: str, llvm: Llvm, architecture: Architecture, options: str) -> Slot | None:
+    """Where the artifact of a stage belongs; None if it is not kept, or there is no cache."""
+    kept = KEPT.get(stage)
+    if kept is None or cache.current() is None:
+        return None
+    parts = kept.key(llvm, architecture, options)
+    return Slot(kept, parts, cache.key_of(*parts))
