@@ -146,7 +146,7 @@ def _inlined(work: Work) -> Module:
 
 
 def _llvm_gpu(work: Work) -> to_llvm.Llvm:
-    return to_llvm.run(work["device"], Nvptx(work["device"]), work.job.options.contract)
+    return to_llvm.run(work["device"], Nvptx(work["device"], work.job.target.architecture), work.job.options.contract)
 
 
 def _llvm_cpu(work: Work) -> to_llvm.Llvm:

@@ -147,10 +147,11 @@ def test_every_row_agrees_with_numpy(dtype):
     assert host.dtype_of_element(element) == dtype
     assert host.itemsize_of(element) * 8 == element.bits
     assert host.element_of_typestr(dtype.str) == element
-    assert host.typestr_of_element(element) == dtype.str
+    # One byte has no order, whatever ml_dtypes says.
+    assert host.typestr_of_element(element) == (dtype.str if dtype.itemsize > 1 else f"|{dtype.str[1:]}")
     assert host.number_of(dtype.type) == element
     assert host.dtype_of(dtype.type) == host.dtype_of(dtype.name) == host.dtype_of(element) == dtype
-    if not element.bfloat:  # NumPy exports its own types only
+    if dtype.isbuiltin == 1:  # NumPy exports its own types only
         assert dlpack.take(np.zeros(1, dtype).__dlpack__()).element == element
     read = dlpack.take(dlpack.export(view_of(np.zeros(1, dtype))))
     assert read.element == element
@@ -199,16 +200,16 @@ def test_other_types_are_named(function, argument, name):
 
 
 def test_ml_dtypes_are_named():
-    with pytest.raises(TypeError, match="float8_e4m3fn"):
-        host.number_of(ml_dtypes.float8_e4m3fn)
-    with pytest.raises(TypeError, match="float8_e5m2"):
-        host.element_of_dtype(np.dtype(ml_dtypes.float8_e5m2))
+    with pytest.raises(TypeError, match="float8_e3m4"):
+        host.number_of(ml_dtypes.float8_e3m4)
+    with pytest.raises(TypeError, match="int4"):
+        host.element_of_dtype(np.dtype(ml_dtypes.int4))
 
 
 @pytest.mark.parametrize(
     ("dtype", "name"),
     [
-        ((4, 32, 1), "bfloat32 is"), ((5, 64, 1), "complex64"), ((10, 8, 1), "float8_e4m3fn is"), ((2, 32, 4), "float32 x 4"),
+        ((4, 32, 1), "bfloat32 is"), ((5, 64, 1), "complex64"), ((8, 8, 1), "float8_e4m3 is"), ((2, 32, 4), "float32 x 4"),
         ((99, 8, 1), "code 99"), ((2, 80, 1), "float80"), ((6, 1, 1), "bool1"), ((1, 4, 1), "uint4"),
     ],
 )  # fmt: skip
@@ -433,8 +434,8 @@ def test_numpy_takes_our_views(array, max_version):
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_every_dtype_goes_out_and_in(dtype):
     array = np.ones(3, dtype)
-    if dtype == ml_dtypes.bfloat16:  # NumPy takes its own types only
-        assert dlpack.take(dlpack.export(view_of(array))).element.bfloat
+    if dtype.isbuiltin != 1:  # NumPy takes its own types only
+        assert dlpack.take(dlpack.export(view_of(array))).element == host.element_of_dtype(dtype)
         return
     back = np.from_dlpack(Exporter(view_of(array)))
     assert back.dtype == dtype

@@ -18,6 +18,7 @@ from ir_programs import IDS, PROGRAMS, job
 import cuda_device as device
 from cuda_device import ArrayType, compiler
 from cuda_device.codegen import nvptx, to_llvm
+from cuda_device.codegen.architectures import parse
 from cuda_device.codegen.dialects import Cpu, Nvptx
 from cuda_device.types.model import FLOAT32, INT, Tuple, Type
 
@@ -697,7 +698,7 @@ IR = {
 @pytest.mark.parametrize(("text", "checks"), IR.values(), ids=IR)
 def test_device_ir(text: str, checks: str) -> None:
     module = read(text)
-    llvm = to_llvm.run(module, Nvptx(module), contract=True).text
+    llvm = to_llvm.run(module, Nvptx(module, parse("sm_90")), contract=True).text
     check(llvm, checks, "CHECK")
     nvptx.parse(llvm)
 
@@ -737,7 +738,7 @@ def test_constants_are_literals_that_llvm_reads(type: str, values: list[Any]) ->
         stored.append(f"  store %r %{i}")
     text = "\n".join([f"func @f -> none device {{\n^0(%r: ref<global, {type}>):", *lines, *stored, "  return\n}\n"])
     module = read(text)
-    nvptx.parse(to_llvm.run(module, Nvptx(module), contract=True).text)
+    nvptx.parse(to_llvm.run(module, Nvptx(module, parse("sm_90")), contract=True).text)
 
 
 # The checks themselves

@@ -109,7 +109,7 @@ def _bits(to: FunctionWriter, value: Value) -> str:
     assert isinstance(number, Number)
     if number == BOOL:
         return f"i8 {to.temporary(f'zext {to.typed(value)} to i8')}"
-    if number.is_float:
+    if number.is_float and not number.is_float8:
         return f"i{number.bits} {to.temporary(f'bitcast {to.typed(value)} to i{number.bits}')}"
     return to.typed(value)
 
@@ -120,7 +120,7 @@ def _from_bits(to: FunctionWriter, op: Op, bits: str) -> None:
     assert isinstance(number, Number)
     if number == BOOL:
         to.result(op, f"icmp ne i8 {bits}, 0")
-    elif number.is_float:
+    elif number.is_float and not number.is_float8:
         to.result(op, f"bitcast i{number.bits} {bits} to {to.module.type(number)}")
     else:
         to.names[op.result] = bits

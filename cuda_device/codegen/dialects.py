@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from cuda_device.codegen import cpu, cpu_runner, nvptx_report
-from cuda_device.codegen.architectures import DATA_LAYOUT, TRIPLE
+from cuda_device.codegen.architectures import DATA_LAYOUT, TRIPLE, Architecture
 from cuda_device.codegen.atomics import Update, cpu_update, nvptx_scope, nvptx_update
 from cuda_device.codegen.cpu_records import Status
 from cuda_device.codegen.meetings import Meeting, on_cpu, on_gpu
@@ -57,6 +57,8 @@ class Dialect(ABC):
 
     frame_alignment: ClassVar[int]
     """What the memory that functions have of their own can be aligned to."""
+    has_float8 = False
+    """Whether the machine has instructions that convert floats of 8 bits."""
 
     def __init__(self, module: Module) -> None:
         self.module = module
@@ -165,6 +167,10 @@ class Nvptx(Dialect):
         Space.SHARED: "ptr addrspace(3)",
         Space.LOCAL: "ptr",
     }
+
+    def __init__(self, module: Module, architecture: Architecture) -> None:
+        super().__init__(module)
+        self.has_float8 = architecture.capability >= (8, 9)
 
     def preamble(self) -> str:
         """Triple, data layout, shared arrays, and the intrinsics that every kernel may use."""

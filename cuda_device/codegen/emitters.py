@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from cuda_device.codegen import atomics
+from cuda_device.codegen import atomics, float8
 from cuda_device.codegen.cpu_records import Status
 from cuda_device.codegen.literals import literal
 from cuda_device.codegen.meetings import Meeting
@@ -205,7 +205,9 @@ def _math(to: FunctionWriter, op: Op) -> None:
 def _convert(to: FunctionWriter, op: Op) -> None:
     (operand,) = op.operands
     source, target = _number(operand), _number(op.result)
-    if target == BOOL:
+    if source.is_float8 or target.is_float8:
+        to.result(op, f"call {float8.call(to.module.conversions, source, target)}({to.typed(operand)})")
+    elif target == BOOL:
         zero = literal(source, 0)
         test = f"fcmp une {to.typed(operand)}, {zero}" if source.is_float else f"icmp ne {to.typed(operand)}, {zero}"
         to.result(op, test)

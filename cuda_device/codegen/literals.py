@@ -2,6 +2,7 @@
 
 literal(FLOAT32, 0.1)  ==  "0x3FB99999A0000000"      the float32 nearest to it, in the bits of a double
 literal(INT64, -1)     ==  "-1"
+literal(FLOAT8E4M3, 1) ==  "56"                      its bits, an i8
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import math
 import struct
 
-from cuda_device.types.model import Kind, Number, Ref, Type
+from cuda_device.types.formats import float_bits
+from cuda_device.types.model import Format, Kind, Number, Ref, Type
 
 
 def literal(type: Type, value: object) -> str:
@@ -18,7 +20,13 @@ def literal(type: Type, value: object) -> str:
         return "null"
     assert isinstance(type, Number) and isinstance(value, (bool, int, float)), (type, value)
     if type.is_float:
-        return f"0xR{bfloat_bits(float(value)):04X}" if type.bfloat else _float(type.bits, float(value))
+        match type.format:
+            case Format.IEEE:
+                return _float(type.bits, float(value))
+            case Format.BFLOAT:
+                return f"0xR{float_bits(type, float(value)):04X}"
+            case _:
+                return str(float_bits(type, float(value)))
     if type.kind is Kind.BOOL:
         return "true" if value else "false"
     return str(int(value))
@@ -34,18 +42,3 @@ def _float(bits: int, value: float) -> str:
         return f"0xH{struct.unpack('<H', packed)[0]:04X}"
     (rounded,) = struct.unpack(code, packed)
     return f"0x{struct.unpack('<Q', struct.pack('<d', rounded))[0]:016X}"
-
-
-def bfloat_bits(value: float) -> int:
-    """The bits of the bfloat16 nearest to a number, rounded once; ties go to the even one."""
-    sign = 0x8000 if math.copysign(1, value) < 0 else 0
-    magnitude = abs(value)
-    if math.isnan(value):
-        return 0x7FC0
-    if math.isinf(value) or magnitude == 0:
-        return sign | (0x7F80 if magnitude else 0)
-    # In units of the last place of a bfloat16 of this size: 8 bits of significand, exponents from -126.
-    exponent = max(math.frexp(magnitude)[1] - 8, -133)
-    units = round(math.ldexp(magnitude, -exponent))
-    bits = units + ((exponent + 133) << 7)
-    return sign | min(bits, 0x7F80)

@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from cuda_device.codegen import float8
 from cuda_device.codegen.dialects import Cpu, Dialect
 from cuda_device.codegen.emitters import EMITTERS, float_name, local_size
 from cuda_device.ir import ops
 from cuda_device.ir.model import Block, Edge, Function, Module, Op, Value
 from cuda_device.types.layout import size_of
-from cuda_device.types.model import BOOL, NoneType, Number, Ref, Tuple, Type, Vector
+from cuda_device.types.model import BOOL, Format, NoneType, Number, Ref, Tuple, Type, Vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +36,10 @@ def run(module: Module, dialect: Dialect, contract: bool) -> Llvm:
     functions = [FunctionWriter(writer, function).text() for function in module.functions]
     parameters = tuple(writer.memory_type(param.type) for param in module.main.params)
     tail = dialect.runner(parameters) if isinstance(dialect, Cpu) else ""
+    helpers = [float8.definition(*conversion, dialect.has_float8) for conversion in sorted(writer.conversions)]
+    writer.declared |= float8.declarations(writer.conversions) if dialect.has_float8 else set()
     declarations = "".join(f"declare {line}\n" for line in sorted(writer.declared))
-    text = "\n".join((dialect.preamble(), declarations, *functions, tail))
+    text = "\n".join((dialect.preamble(), declarations, *helpers, *functions, tail))
     return Llvm(text, frozenset(writer.library), parameters, dialect.shared_bytes)
 
 
@@ -48,6 +51,7 @@ class ModuleWriter:
         self.fuse = " contract" if contract else ""
         self.declared: set[str] = set()
         self.library: set[str] = set()
+        self.conversions: set[tuple[Format, float8.Direction]] = set()
 
     def type(self, type: Type | None) -> str:
         """A type in a register."""
@@ -55,7 +59,7 @@ class ModuleWriter:
             case Number() if type == BOOL:
                 return "i1"
             case Number():
-                return float_name(type) if type.is_float else f"i{type.bits}"
+                return float_name(type) if type.is_float and not type.is_float8 else f"i{type.bits}"
             case Ref(space):
                 return self.dialect.pointer(space)
             case Vector(dtype, size):

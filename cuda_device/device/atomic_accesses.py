@@ -113,11 +113,7 @@ def extreme(sign: str) -> Combine:
 def subtract(access: Access) -> Tree:
     """The sum with the negative, which is the same."""
     build, (value,) = access.build, access.values
-    if access.dtype.is_float:
-        negative = build.op(ops.NEG, access.dtype, value)
-    else:
-        negative = build.sum(ops.SUB, build.number(access.dtype, 0), value)
-    return add(replace(access, values=(negative,)))
+    return add(replace(access, values=(build.negative(value),)))
 
 
 add = update("add", binary(ops.ADD))

@@ -19,6 +19,8 @@ from cuda_device.types.model import (
     FLOAT32,
     FLOAT64,
     INT64,
+    UINT8,
+    UINT32,
     UINT64,
     Array,
     Bundle,
@@ -32,6 +34,7 @@ from cuda_device.types.model import (
     Type,
     Vector,
 )
+from cuda_device.types.promote import promote
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,24 +95,89 @@ class Lowering(Builder):
         target, source = machine(type), _number(value)
         if source == target:
             return value
+        if source.is_float8 or target.is_float8:
+            return self._convert_float8(value, target)
         if (source.bfloat or target.bfloat) and not {source, target} & {FLOAT32, FLOAT64}:
             # Machines convert bfloat16 to and from float32 only, which holds every other number of 16 bits or fewer.
-            value = self.convert(value, FLOAT32)
-            source = FLOAT32
+            value = self._exact(value)
+            source = _number(value)
         keeps_sign = source.is_float or target.is_float or not target.signed or target.high >= source.high
         return self.op(ops.CONVERT, target, value, nonneg=value.nonneg and keeps_sign)
 
+    def _exact(self, value: Value) -> Value:
+        """A number as a float32 that has all of its digits, or at least all that decide how it rounds to bfloat16."""
+        source = _number(value)
+        if source.is_float or source.bits <= 16:
+            return self.convert(value, FLOAT32)
+        if source.bits == 64:
+            # More than float64 has room for: one bit stands for the last twelve.
+            low = self.binary(ops.AND, value, self.number(source, 0xFFF))
+            lost = self.convert(self.truth(low), source)
+            kept = self.binary(ops.XOR, value, low)
+            short = self.binary(ops.OR, kept, self.op(ops.SHL, source, lost, self.number(source, 11)))
+            top = self.op(ops.SHR, source, value, self.number(source, 52))
+            few = self.compare("==", top, self.number(source, 0))
+            if source.signed:
+                few = self.binary(ops.OR, few, self.compare("==", top, self.number(source, -1)))
+            value = self.select(few, value, short)
+        return self._to_odd(self.convert(value, FLOAT64))
+
+    def _convert_float8(self, value: Value, target: Number) -> Value:
+        """Floats of 8 bits convert to and from float32 only; nothing is rounded twice on the way.
+
+        An integer that float32 rounds is too large for them, before and after.
+        """
+        source = _number(value)
+        if source.is_float8 and target != FLOAT32:
+            return self.convert(self.convert(value, FLOAT32), target)
+        if source == FLOAT64:
+            value = self._to_odd(value)
+        elif not source.is_float8 and source != FLOAT32:
+            value = self.convert(value, FLOAT32)
+        return self.op(ops.CONVERT, target, value, nonneg=value.nonneg)
+
+    def _to_odd(self, value: Value) -> Value:
+        """A float64 cut off to float32, its last bit set if anything was lost: a second rounding is then like the only one."""
+        near = self.op(ops.CONVERT, FLOAT32, value)
+        back = self.op(ops.CONVERT, FLOAT64, near)
+        sizes = (self.op(ops.MATH, FLOAT64, each, function="fabs") for each in (back, value))
+        away, lost = self.compare(">", *sizes), self.compare("!=", back, value)
+        bits = self.op(ops.BITS, UINT32, near)
+        cut = self.sum(ops.SUB, bits, self.convert(away, UINT32))
+        return self.op(ops.BITS, FLOAT32, self.binary(ops.OR, cut, self.convert(lost, UINT32)))
+
+    def _widened(self, *values: Value) -> list[Value]:
+        """Floats of 8 bits as what machines compute with; the result is rounded once more, which changes nothing."""
+        return [self.convert(value, FLOAT32) for value in values]
+
     def binary(self, code: ops.Opcode, a: Value, b: Value) -> Value:
         """An operation on two values of one type."""
-        return self.op(code, a.type, a, b)
+        number = _number(a)
+        if number.is_float8:
+            return self.convert(self.binary(code, *self._widened(a, b)), number)
+        return self.op(code, number, a, b)
+
+    def negative(self, value: Value) -> Value:
+        """The negative of a number."""
+        number = _number(value)
+        if not number.is_float:
+            return self.sum(ops.SUB, self.number(number, 0), value)
+        if number.is_float8:
+            bits = self.op(ops.BITS, UINT8, value)
+            return self.op(ops.BITS, number, self.binary(ops.XOR, bits, self.number(UINT8, 0x80)))
+        return self.op(ops.NEG, number, value)
 
     def sum(self, code: ops.Opcode, a: Value, b: Value, exact: bool = False) -> Value:
         """`add`, `sub` or `mul`; `exact` promises that an integer result has room."""
+        if _number(a).is_float8:
+            return self.binary(code, a, b)
         nonneg = exact and code is not ops.SUB and a.nonneg and b.nonneg
         return self.op(code, a.type, a, b, nonneg=nonneg, **({"exact": True} if exact else {}))
 
     def compare(self, op: str, a: Value, b: Value) -> Value:
         """A comparison of two values of one type."""
+        if _number(a).is_float8:
+            a, b = self._widened(a, b)
         return self.op(ops.COMPARE, BOOL, a, b, op=op)
 
     def select(self, condition: Value, a: Value, b: Value) -> Value:
@@ -126,7 +194,7 @@ class Lowering(Builder):
         if x == y:
             return self.compare(op, a, b)
         if x.is_float or y.is_float:
-            common = max((n for n in (x, y) if n.is_float), key=lambda n: n.bits)
+            common = promote(x, y) or FLOAT64
             return self.compare(op, self.convert(a, common), self.convert(b, common))
         if Number(Kind.UINT, 64) not in (x, y):
             return self.compare(op, self.convert(a, INT64), self.convert(b, INT64))

@@ -19,7 +19,7 @@ from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Value
 from cuda_device.types.known import Known, of_type
-from cuda_device.types.model import BOOL, FLOAT32, INT, Number
+from cuda_device.types.model import BOOL, FLOAT32, FLOAT64, INT, Number
 from cuda_device.types.promote import promote, to_float
 
 
@@ -68,11 +68,13 @@ BY_NAME = {function.name: function for function in FUNCTIONS}
 
 
 def call(build: Lowering, name: str, *operands: Value) -> Value:
-    """A row's function applied to operands of one float type; float16 computes in float32, as the hardware does."""
+    """A row's function applied to operands of one float type; narrow ones compute in float32, as the hardware does."""
     (type, *_) = {operand.type for operand in operands}
     assert isinstance(type, Number) and type.is_float
-    if type.bits == 16:
-        wide = [build.convert(operand, FLOAT32) for operand in operands]
+    if type.bits < 32:
+        # Of the sum of an 8-bit float's product float32 may lose what decides a tie.
+        work = FLOAT64 if name == "fma" and type.is_float8 else FLOAT32
+        wide = [build.convert(operand, work) for operand in operands]
         return build.convert(call(build, name, *wide), type)
     return build.op(ops.MATH, type, *operands, function=name)
 
@@ -90,8 +92,8 @@ def _row(function: Function) -> Intrinsic:
 
     def infer(arguments: Sequence[Known]) -> Typed:
         type = _float_type(arguments, name)
-        if type.bits == 16 and function.entity is math.nextafter:
-            raise CompileError("math.nextafter of float16 is not supported", help="write math.nextafter(float32(x), y)")
+        if type.bits < 32 and function.entity is math.nextafter:
+            raise CompileError(f"math.nextafter of {type} is not supported", help="write math.nextafter(float32(x), y)")
         return Typed(of_type(type), tuple((i, type) for i in range(function.arity)))
 
     def lower(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
@@ -138,6 +140,9 @@ def _test(entity: Callable[..., object], test: Callable[[Lowering, Value], Value
 
 def _against_infinity(op: str) -> Callable[[Lowering, Value], Value]:
     def test(build: Lowering, value: Value) -> Value:
+        assert isinstance(value.type, Number)
+        if value.type.is_float8:  # which may have no infinity
+            value = build.convert(value, FLOAT32)
         assert value.type is not None
         return build.compare(op, call(build, "fabs", value), build.number(value.type, math.inf))
 

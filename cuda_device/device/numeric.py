@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from cuda_device.device import math as device_math
@@ -90,7 +91,7 @@ def fma(a: Any, b: Any, c: Any) -> Any:
     dtype = np.result_type(*(x.dtype for x in typed)) if typed else np.dtype(np.float64)
     with np.errstate(all="ignore"):
         x, y, z = (float(dtype.type(each)) for each in (a, b, c))
-        result = _fma(x, y, z, np.finfo(dtype))
+        result = _fma(x, y, z, ml_dtypes.finfo(dtype))  # type: ignore[no-untyped-call]
         return dtype.type(result) if typed else result
 
 
@@ -111,7 +112,8 @@ def _bits(x: Any, name: str) -> tuple[int, Number]:
 
 def _check_floats(name: str, *values: Any) -> None:
     for value in values:
-        if not isinstance(value, (float, np.floating)):
+        number = host_number_of(type(value)) if isinstance(value, np.generic) else None
+        if not (number.is_float if number else isinstance(value, float)):
             raise TypeError(f"{name} takes floating point numbers, not {value!r}")
 
 
@@ -228,6 +230,8 @@ def _lower_cbrt(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
 def _lower_fma(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
     """Of 16 bits, too: in float32 the result would be rounded twice."""
     values = _values(operands)
+    if isinstance(values[0].type, Number) and values[0].type.is_float8:
+        return device_math.call(build, "fma", *values)
     return build.op(ops.MATH, values[0].type, *values, function="fma")
 
 

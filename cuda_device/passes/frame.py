@@ -18,6 +18,7 @@ from cuda_device.ir.builder import Builder
 from cuda_device.ir.model import Block, Op, Value
 from cuda_device.ir.ops import Effect
 from cuda_device.passes.meanings import Code
+from cuda_device.types.formats import DIVISIONS
 from cuda_device.types.known import (
     Conflict,
     Known,
@@ -33,12 +34,15 @@ from cuda_device.types.known import (
 from cuda_device.types.layout import leaves, machine
 from cuda_device.types.model import (
     BFLOAT16,
+    FLOAT8E4M3,
+    FLOAT8E5M2,
     FLOAT16,
     FLOAT32,
     FLOAT64,
     INDEX,
     INT,
     Bundle,
+    Format,
     Number,
     Range,
     RangeIterator,
@@ -299,16 +303,27 @@ def fit(known: Known, type: Number) -> bool | int | float:
     return int(value)
 
 
-_LARGEST = {FLOAT16: 65520.0, BFLOAT16: 2.0**128 - 2.0**119, FLOAT32: 2.0**128 - 2.0**103, FLOAT64: math.inf}
-"""The least positive number that rounds to infinity."""
+_LARGEST = {
+    FLOAT16: 65520.0,
+    FLOAT32: 2.0**128 - 2.0**103,
+    FLOAT64: math.inf,
+    **{
+        number: math.nextafter(DIVISIONS[number.format].last, math.inf) for number in (BFLOAT16, FLOAT8E4M3, FLOAT8E5M2)
+    },
+}
+"""The least positive number that rounds to infinity, or to whatever stands for what is too large."""
 
 
 def _fit_float(value: bool | float, type: Number) -> float:
     exact = None
     with suppress(OverflowError):
         exact = float(value)
-    if exact is None or (math.isfinite(exact) and abs(exact) >= _LARGEST[machine(type)]):
-        raise CompileError(f"{type} has no room for the constant {show(value)}", help="write math.inf for infinity")
+    lacks_infinity = type.format is Format.E4M3
+    if exact is None or (abs(exact) >= _LARGEST[machine(type)] and (lacks_infinity or math.isfinite(exact))):
+        remedy = (
+            f"the largest {type} is 448, and it has no infinity" if lacks_infinity else "write math.inf for infinity"
+        )
+        raise CompileError(f"{type} has no room for the constant {show(value)}", help=remedy)
     return exact
 
 

@@ -171,10 +171,8 @@ def _unary(lowerer: _Lowerer, op: Op) -> None:
     match op.attributes["op"]:
         case "not":
             result = build.binary(ops.XOR, value, build.number(BOOL, True))
-        case "-" if number.is_float:
-            result = build.op(ops.NEG, number, value)
         case "-":
-            result = build.sum(ops.SUB, build.number(number, 0), value)
+            result = build.negative(value)
         case "~":
             result = build.binary(ops.XOR, value, build.number(number, -1 if number.signed else number.high))
         case other:

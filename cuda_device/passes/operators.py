@@ -233,8 +233,8 @@ def _power(frame: Frame, a: Cell, b: Cell, type: Number) -> Cell:
 
 
 def _floor_division(frame: Frame, sign: str, a: Cell, b: Cell, type: Number) -> Cell:
-    """`//` and `%` of floats, written in Python; float16 computes in float32 and rounds once."""
-    work = FLOAT32 if type.bits == 16 else type
+    """`//` and `%` of floats, written in Python; narrow ones compute in float32 and round once."""
+    work = FLOAT32 if type.bits < 32 else type
     function = prelude.float_floor_divide if sign == "//" else prelude.float_modulo
     operands = [
         Cell(of_type(work), frame.materialise(Cell(of_type(type), frame.materialise(cell, type)), work))
@@ -291,7 +291,9 @@ def _comparable(frame: Frame, sign: str, x: Number, y: Number, a: Cell, b: Cell)
         elif (type := promote(number, theirs)) is not None:
             x = y = type
     if x.is_float != y.is_float and (type := promote(x, y)) is not None:
-        x = y = type
+        # An integer beside a narrow float is compared before it loses digits.
+        constants = a.known.constant or b.known.constant
+        x = y = FLOAT32 if type.bits < 32 and not constants else type
     return frame.materialise(a, INT if x == BOOL else x), frame.materialise(b, INT if y == BOOL else y)
 
 

@@ -9,21 +9,34 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
-from cuda_device.codegen.literals import bfloat_bits
 from cuda_device.errors import LaunchError
 from cuda_device.runtime.array_view import ArrayView
 from cuda_device.runtime.streams import GpuStream, Stream
 from cuda_device.runtime.views import view_of
+from cuda_device.types.formats import float_bits
 from cuda_device.types.host import number_of
 from cuda_device.types.known import Known, constant, of_type, tuple_of
 from cuda_device.types.layout import WIDEST_ACCESS, align_of, leaves
-from cuda_device.types.model import BFLOAT16, BOOL, FLOAT, INT, NONE, Array, Kind, Layout, Number, Ref, Type
+from cuda_device.types.model import (
+    BOOL,
+    FIXED_NUMBERS,
+    FLOAT,
+    INT,
+    NONE,
+    Array,
+    Format,
+    Kind,
+    Layout,
+    Number,
+    Ref,
+    Type,
+)
 from cuda_device.types.structs import is_struct, model_of
 from cuda_device.types.vectors import VectorValue
 
@@ -80,7 +93,7 @@ def _number(value: object, name: str) -> Argument:
     except TypeError as error:
         raise LaunchError(f"the argument {name!r}: {error}") from None
     plain = value.item() if isinstance(value, np.generic) else value
-    plain = float(plain) if number.bfloat else plain  # type: ignore[arg-type]
+    plain = plain if number.format is Format.IEEE else float(plain)  # type: ignore[arg-type]
     assert isinstance(plain, (bool, int, float))
     if number == INT and not INT.low <= plain <= INT.high:
         raise LaunchError(f"the argument {name!r} is {plain}: {_remedy(int(plain))}")
@@ -88,9 +101,7 @@ def _number(value: object, name: str) -> Argument:
 
 
 # Known is immutable: one for each type serves all launches.
-_ANY = {number: of_type(number) for number in (BOOL, INT, FLOAT, BFLOAT16)} | {
-    Number(kind, bits): of_type(Number(kind, bits)) for kind in Kind for bits in (8, 16, 32, 64)
-}
+_ANY = {number: of_type(number) for number in (BOOL, INT, FLOAT, *FIXED_NUMBERS.values())}
 
 
 def _remedy(value: int) -> str:
@@ -153,8 +164,8 @@ def _code(leaf: Type) -> str:
     if isinstance(leaf, Ref):
         return "Q"
     assert isinstance(leaf, Number)
-    if leaf.bfloat:
-        return "H"
+    if leaf.format is not Format.IEEE:
+        return {8: "B", 16: "H"}[leaf.bits]
     codes = _CODES[leaf.kind]
     return codes if leaf.kind is Kind.BOOL else codes[leaf.bits.bit_length() - 4]
 
@@ -167,14 +178,14 @@ class Packing:
     offsets: tuple[int, ...]
     singles: frozenset[int]
     """Which leaves are float32."""
-    bfloats: frozenset[int]
-    """Which leaves are bfloat16, packed as their bits."""
+    odd: Mapping[int, Number]
+    """Which leaves are floats that Python cannot pack: their bits are packed."""
 
     def pack(self, values: Sequence[Leaf]) -> ctypes.Array[ctypes.c_char]:
         """A buffer with the values; a float that is too large for float32 is infinite there."""
         buffer = ctypes.create_string_buffer(max(1, self.structure.size))
-        if self.bfloats:
-            values = [bfloat_bits(v) if i in self.bfloats else v for i, v in enumerate(values)]
+        if self.odd:
+            values = [float_bits(self.odd[i], v) if i in self.odd else v for i, v in enumerate(values)]
         try:
             self.structure.pack_into(buffer, 0, *values)
         except OverflowError:
@@ -192,8 +203,8 @@ def packing(types: tuple[Type, ...]) -> Packing:
     for i, code in enumerate(codes):
         offsets.append(struct.calcsize("@" + "".join(codes[: i + 1])) - struct.calcsize(code))
     singles = frozenset(i for i, code in enumerate(codes) if code == "f")
-    bfloats = frozenset(i for i, leaf in enumerate(found) if isinstance(leaf, Number) and leaf.bfloat)
-    return Packing(struct.Struct("@" + "".join(codes)), tuple(offsets), singles, bfloats)
+    odd = {i: n for i, n in enumerate(found) if isinstance(n, Number) and n.format is not Format.IEEE}
+    return Packing(struct.Struct("@" + "".join(codes)), tuple(offsets), singles, odd)
 
 
 def runtime_types(known: Iterable[Known]) -> tuple[Type, ...]:

@@ -139,7 +139,6 @@ def numpy_over(view: ArrayView) -> np.ndarray[Any, Any]:
     """A NumPy array at the address of `view`, which it keeps alive. The address is not looked at: it may be a GPU's."""
     plain = np.asarray(_Interface(view))
     dtype = dtype_of_type(view.element)
-    # The interface's text for bfloat16 and for structs says no more than their size.
     return plain if plain.dtype == dtype else plain.view(dtype)
 
 
@@ -150,10 +149,12 @@ class _Interface:
 
     def __init__(self, view: ArrayView) -> None:
         self._view = view
+        dtype = dtype_of_type(view.element)
         self.__array_interface__ = {
             "version": 3,
             "data": (view.data, view.readonly),
             "shape": view.shape,
             "strides": view.strides,
-            "typestr": dtype_of_type(view.element).str,
+            # Of what is not NumPy's own the text can say no more than the size.
+            "typestr": dtype.str if dtype.isbuiltin == 1 else f"|V{dtype.itemsize}",
         }

@@ -20,7 +20,7 @@ from cuda_device.errors import LaunchError
 from cuda_device.runtime import driver
 from cuda_device.runtime.array_view import ArrayView, Device, c_strides, numpy_over
 from cuda_device.types.host import dlpack_of_element, element_of_dlpack
-from cuda_device.types.model import BFLOAT16, UINT16
+from cuda_device.types.model import Kind, Number
 
 VERSION = (1, 3)
 FLAG_READONLY, FLAG_COPIED = 1, 2
@@ -78,6 +78,8 @@ class DLManagedTensorVersioned(ctypes.Structure):
     )
 
 
+# The type codes that NumPy exports: int, uint, float, complex, bool.
+_NUMPYS = (0, 1, 2, 5, 6)
 Managed = DLManagedTensor | DLManagedTensorVersioned
 
 _CAPSULE_NAMES: dict[bytes, type[Managed]] = {
@@ -227,7 +229,7 @@ def export(view: ArrayView, max_version: tuple[int, int] | None = None, *, copie
     except TypeError as error:
         raise BufferError(f"DLPack has no arrays of {view.element}") from error
     # NumPy exports its own types only; what it says of the type is corrected, too.
-    plain = replace(view, element=UINT16) if view.element == BFLOAT16 else view
+    plain = replace(view, element=Number(Kind.UINT, bits)) if code not in _NUMPYS else view
     capsule = numpy_over(plain).__dlpack__(max_version=max_version if versioned else None)
     name = b"dltensor_versioned" if versioned else b"dltensor"
     managed = _CAPSULE_NAMES[name].from_address(_get_pointer(capsule, name))

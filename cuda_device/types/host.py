@@ -24,6 +24,8 @@ from cuda_device.types.model import (
     BFLOAT16,
     BOOL,
     FLOAT,
+    FLOAT8E4M3,
+    FLOAT8E5M2,
     FLOAT16,
     FLOAT32,
     FLOAT64,
@@ -74,6 +76,8 @@ ROWS = (
     Row(FLOAT32, np.float32, (2, 32), "f4"),
     Row(FLOAT64, np.float64, (2, 64), "f8"),
     Row(BFLOAT16, ml_dtypes.bfloat16, (4, 16), "V2"),
+    Row(FLOAT8E4M3, ml_dtypes.float8_e4m3fn, (10, 8), "V1"),
+    Row(FLOAT8E5M2, ml_dtypes.float8_e5m2, (12, 8), "f1"),
 )
 
 # Builtin numbers, and masks, are stored, where they must be, as the fixed-format number of their width.

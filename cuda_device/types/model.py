@@ -25,6 +25,15 @@ class Kind(enum.IntEnum):
     FLOAT = 3
 
 
+class Format(enum.StrEnum):
+    """How a float divides its bits where their number does not say it: `E4M3` has 4 bits of exponent, 3 of mantissa."""
+
+    IEEE = ""
+    BFLOAT = "bfloat"
+    E4M3 = "e4m3"
+    E5M2 = "e5m2"
+
+
 class Layout(enum.Enum):
     """How the elements of an array follow each other in memory."""
 
@@ -48,14 +57,14 @@ class Number:
 
     A `builtin` number gives way to a fixed-format number of its own or a higher kind. The *index* (the type of `len(x)` and
     `x.shape[0]`) is the builtin int of 64 bits. A `mask` is an int32 that stands for the lanes of a warp;
-    `bfloat` tells bfloat16 from float16.
+    `format` tells bfloat16 from float16, and the floats of 8 bits from each other.
     """
 
     kind: Kind
     bits: int
     builtin: bool = False
     mask: bool = False
-    bfloat: bool = False
+    format: Format = Format.IEEE
 
     def __str__(self) -> str:
         return _NAMES[self]
@@ -69,6 +78,16 @@ class Number:
     def is_float(self) -> bool:
         """Whether this is a real floating point number."""
         return self.kind is Kind.FLOAT
+
+    @property
+    def bfloat(self) -> bool:
+        """Whether this is bfloat16."""
+        return self.format is Format.BFLOAT
+
+    @property
+    def is_float8(self) -> bool:
+        """Whether this is a float of 8 bits: machines know its bits, and compute with it in float32."""
+        return self.kind is Kind.FLOAT and self.bits == 8
 
     @property
     def signed(self) -> bool:
@@ -264,7 +283,9 @@ FLOAT = Number(Kind.FLOAT, 32, builtin=True)
 INT8, INT16, INT32, INT64 = (Number(Kind.INT, bits) for bits in (8, 16, 32, 64))
 UINT8, UINT16, UINT32, UINT64 = (Number(Kind.UINT, bits) for bits in (8, 16, 32, 64))
 FLOAT16, FLOAT32, FLOAT64 = (Number(Kind.FLOAT, bits) for bits in (16, 32, 64))
-BFLOAT16 = Number(Kind.FLOAT, 16, bfloat=True)
+BFLOAT16 = Number(Kind.FLOAT, 16, format=Format.BFLOAT)
+FLOAT8E4M3 = Number(Kind.FLOAT, 8, format=Format.E4M3)
+FLOAT8E5M2 = Number(Kind.FLOAT, 8, format=Format.E5M2)
 MASK = Number(Kind.INT, 32, mask=True)
 NONE = NoneType()
 STATIC = Static()
@@ -274,6 +295,7 @@ FIXED_NUMBERS = {
     "int8": INT8, "int16": INT16, "int32": INT32, "int64": INT64,
     "uint8": UINT8, "uint16": UINT16, "uint32": UINT32, "uint64": UINT64,
     "float16": FLOAT16, "float32": FLOAT32, "float64": FLOAT64, "bfloat16": BFLOAT16,
+    "float8e4m3": FLOAT8E4M3, "float8e5m2": FLOAT8E5M2,
 }  # fmt: skip
 NUMBERS = BUILTIN_NUMBERS | FIXED_NUMBERS | {"warp_mask": MASK}
 _NAMES = {number: name for name, number in NUMBERS.items()}

@@ -49,9 +49,9 @@ def _promote_mixed(builtin: Number, fixed: Number) -> Number:
 
 def _promote_fixed(a: Number, b: Number) -> Number | None:
     if a.is_float and b.is_float:
-        if a.bits == b.bits:  # float16 and bfloat16: neither holds the other
-            return FLOAT32
-        return a if a.bits > b.bits else b
+        wide = a if a.bits > b.bits else b
+        # float16 and bfloat16: neither holds the other; nor are they for what people keep in 8 bits.
+        return FLOAT32 if a.bits == b.bits or (min(a.bits, b.bits) == 8 and wide.bits == 16) else wide
     if a.is_float or b.is_float:
         return a if a.is_float else b
     if a.kind is b.kind:

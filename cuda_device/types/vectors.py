@@ -128,10 +128,10 @@ def _axis(index: int) -> property:
 
 def _make(scalar: Any, model: Vector) -> type[VectorValue]:
     """The class of one dtype and size."""
-    name = f"{scalar.__name__}x{model.size}"
+    name = f"{model.dtype}x{model.size}"
     body: dict[str, Any] = {
         "__slots__": (),
-        "__doc__": f"{model.size} {scalar.__name__} in a row, immutable. Specification: 'Vectors'.",
+        "__doc__": f"{model.size} {model.dtype} in a row, immutable. Specification: 'Vectors'.",
         "__module__": "cuda_device",
         "dtype": scalar,
         "size": np.int32(model.size),
@@ -156,6 +156,8 @@ uint16x1, uint16x2, uint16x3, uint16x4 = _family(np.uint16)
 uint32x1, uint32x2, uint32x3, uint32x4 = _family(np.uint32)
 uint64x1, uint64x2, uint64x3, uint64x4 = _family(np.uint64)
 bfloat16x1, bfloat16x2, bfloat16x3, bfloat16x4 = _family(ml_dtypes.bfloat16)
+float8e4m3x1, float8e4m3x2, float8e4m3x3, float8e4m3x4 = _family(ml_dtypes.float8_e4m3fn)
+float8e5m2x1, float8e5m2x2, float8e5m2x3, float8e5m2x4 = _family(ml_dtypes.float8_e5m2)
 float16x1, float16x2, float16x3, float16x4 = _family(np.float16)
 float32x1, float32x2, float32x3, float32x4 = _family(np.float32)
 float64x1, float64x2, float64x3, float64x4 = _family(np.float64)
