@@ -32,7 +32,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.model import Module
 from cuda_device.ir.text import show_module
 from cuda_device.ir.verify import verify
-from cuda_device.passes import exits, fuel, infer, inline, lower
+from cuda_device.passes import exits, fuel, infer, inline, lower, traces
 from cuda_device.types.known import Known
 
 if TYPE_CHECKING:
@@ -49,10 +49,14 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to compile. `level` is LLVM's, 0 to 3; `contract` lets a product and a sum fuse, as nvcc does."""
+    """How to compile. `level` is LLVM's, 0 to 3; `contract` lets a product and a sum fuse, as nvcc does; `races` looks for races.
+
+    The last is for the CPU alone.
+    """
 
     level: int = 3
     contract: bool = True
+    races: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +117,11 @@ class Work:
         return {int(str(op.attributes["place"])): (op.location, str(op.attributes["message"])) for op in found}
 
     @property
+    def watched(self) -> dict[int, traces.Point]:
+        """The places that the race detector hears of, by their numbers."""
+        return traces.points(self["inlined"])
+
+    @property
     def loops(self) -> bool:
         """Whether a thread may run for long: there are loops, or recursion."""
         module: Module = self["device"]
@@ -142,7 +151,8 @@ def _device(work: Work) -> Module:
 
 
 def _inlined(work: Work) -> Module:
-    return exits.run(inline.run(fuel.run(work["device"])))
+    module = traces.run(work["device"]) if work.job.options.races else work["device"]
+    return exits.run(inline.run(fuel.run(module)))
 
 
 def _llvm_gpu(work: Work) -> to_llvm.Llvm:

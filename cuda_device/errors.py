@@ -35,6 +35,11 @@ class Location:
             return f"{self.file}, bytecode offset {self.offset} of {self.function}"
         return f"{self.file}:{self.line}" + (f":{self.column + 1}" if self.column >= 0 else "")
 
+    @property
+    def is_ours(self) -> bool:
+        """Whether this is in one of our own files: what is written in the language itself, such as `AtomicInterface.wait`."""
+        return self.file.startswith(_PACKAGE)
+
     def excerpt(self) -> str:
         """The source line with carets under the culprit; empty where there is no source (a REPL, `exec`)."""
         source = linecache.getline(self.file, self.line).rstrip("\n") if self.line > 0 else ""
@@ -53,6 +58,7 @@ class Location:
         return "\n".join(lines)
 
 
+_PACKAGE = __file__.removesuffix("errors.py")
 NOWHERE = Location("<unknown>", 0)
 
 

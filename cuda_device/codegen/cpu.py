@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from cuda_device.codegen.cpu_records import (
     BLOCK,
+    EVENT,
     FUEL,
     KIND_SHIFT,
     PLACE_MASK,
@@ -162,3 +163,28 @@ def report(status: Status, place: int, first: str = "0", second: str = "0") -> s
     """
     arguments = f"ptr %thread, i32 {status:d}, i32 {place}, i64 {first}, i64 {second}"
     return f"  call void @cuda_device.report({arguments})\n"
+
+
+def trace(place: int, value: str, done: str) -> str:
+    """Text that tells the race detector what this thread does; `value` and `done` are i64."""
+    return f"  call void @cuda_device.trace(ptr %thread, i32 {place}, i64 {value}, i64 {done})\n"
+
+
+def tracing() -> str:
+    """What modules with `trace` define. The grid's blocks are numbered as they are taken, x fastest."""
+    types = ", ".join(type for _, type in EVENT.fields)
+    return f"""\
+declare void @cuda_device.log(ptr, {types})
+
+define internal void @cuda_device.trace(ptr %thread, i32 %place, i64 %value, i64 %done) nounwind {{
+{THREAD.loads("%thread", "block", "linear")}
+{BLOCK.loads("%block", "index.x", "index.y", "index.z", "grid.x", "grid.y", "control")}
+{"".join(f"  %{name}.wide = zext i32 %{name} to i64" + chr(10) for name in ("index.x", "index.y", "index.z", "grid.x", "grid.y"))}
+  %planes = mul i64 %index.z.wide, %grid.y.wide
+  %row = add i64 %planes, %index.y.wide
+  %rows = mul i64 %row, %grid.x.wide
+  %number = add i64 %rows, %index.x.wide
+  call void @cuda_device.log(ptr %control, i64 %number, i32 %linear, i32 %place, i64 %value, i64 %done)
+  ret void
+}}
+"""

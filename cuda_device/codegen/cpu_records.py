@@ -172,6 +172,7 @@ CONTROL = Record(
         ("place", "i32"),
         *_three("report.block"),
         *_three("report.thread"),
+        ("log", "ptr"),
         ("value.0", "i64"),
         ("value.1", "i64"),
         ("waiting", f"[{MAXIMUM_THREADS} x i32]"),
@@ -181,4 +182,10 @@ CONTROL = Record(
 # What a worker has taken and not yet begun: so many blocks, from this index on.
 CURSOR = Record("%Cursor", (("left", "i64"), *_three("next")))
 
-RECORDS = (THREAD, WARP, BLOCK, CONTROL, CURSOR)
+# What the threads of a launch did, for the race detector: `count` events of the `capacity` that there is room for. The
+# function `full` empties it.
+LOG = Record("%Log", (("count", "i64"), ("capacity", "i64"), ("events", "ptr"), ("full", "ptr")))
+# One access, or one end of a wait: at a place of the program, with an address or a mask, and whether a write took place.
+EVENT = Record("%Event", (("block", "i64"), ("thread", "i32"), ("place", "i32"), ("value", "i64"), ("done", "i64")))
+
+RECORDS = (THREAD, WARP, BLOCK, CONTROL, CURSOR, LOG, EVENT)

@@ -13,18 +13,18 @@ For a kernel whose threads wait for each other, `cpu_crew` does that, where `blo
 from __future__ import annotations
 
 from cuda_device.codegen.cpu_crew import DECLARATIONS, crew, prepare, step
-from cuda_device.codegen.cpu_records import BLOCK, CONTROL, RECORDS, WARP, WARP_SIZE, Status
+from cuda_device.codegen.cpu_records import BLOCK, CONTROL, EVENT, LOG, RECORDS, WARP, WARP_SIZE, Status
 from cuda_device.codegen.cpu_schedule import schedule
 
 # What the kernels' modules, and the executor, may call.
-EXPORTS = tuple(f"cuda_device.{name}" for name in ("blocks", "frames", "keep"))
+EXPORTS = tuple(f"cuda_device.{name}" for name in ("blocks", "frames", "keep", "log"))
 _AXES = "xyz"
 
 
 def support() -> str:
     """The whole module."""
     records = "".join(record.declaration() for record in RECORDS)
-    parts = (records, DECLARATIONS, _blocks(), crew(), schedule(), _deadlock(), _keep())
+    parts = (records, DECLARATIONS, _blocks(), crew(), schedule(), _deadlock(), _keep(), _log())
     return "\n".join(parts)
 
 
@@ -146,4 +146,28 @@ entry:
 {_claim()}{stores}{CONTROL.store("%place", "%control", "place")}
 {CONTROL.store("%first", "%control", "value.0")}{CONTROL.store("%second", "%control", "value.1")}
 {_publish()}}}
+"""
+
+
+def _log() -> str:
+    """An event for the race detector, from `@cuda_device.trace`. Such a launch has one worker: nobody else writes."""
+    names = [name for name, _ in EVENT.fields]
+    parameters = ", ".join(f"{type} %{name}" for name, type in EVENT.fields)
+    return f"""\
+define void @cuda_device.log(ptr %control, {parameters}) nounwind {{
+entry:
+{CONTROL.loads("%control", "log")}{LOG.loads("%log", "count", "capacity", "events")}
+  %event = getelementptr {EVENT}, ptr %events, i64 %count
+{"".join(EVENT.store(f"%{name}", "%event", name) for name in names)}
+  %more = add i64 %count, 1
+{LOG.store("%more", "%log", "count")}
+  %filled = icmp eq i64 %more, %capacity
+  br i1 %filled, label %flush, label %leave
+flush:
+{LOG.loads("%log", "full")}
+  call void %full()
+  br label %leave
+leave:
+  ret void
+}}
 """

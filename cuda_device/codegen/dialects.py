@@ -132,6 +132,10 @@ class Dialect(ABC):
         """Tells the host that this thread failed."""
 
     @abstractmethod
+    def trace(self, place: int, value: str, done: str) -> str:
+        """Tells the race detector what this thread does; an address in shared memory counts from where that begins."""
+
+    @abstractmethod
     def exit(self, function: Function) -> str:
         """Ends the thread."""
 
@@ -262,6 +266,10 @@ class Nvptx(Dialect):
         """A call."""
         return nvptx_report.report(status, place)
 
+    def trace(self, place: int, value: str, done: str) -> str:
+        """Nothing: races are looked for on the CPU."""
+        return ""
+
     def exit(self, function: Function) -> str:
         """`exit`."""
         return nvptx_report.leave()
@@ -287,7 +295,8 @@ class Cpu(Dialect):
 
     def preamble(self) -> str:
         """The records that threads and the scheduler share."""
-        return cpu.declarations()
+        traced = any(op.code is ops.TRACE for function in self.module.functions for op in function.ops())
+        return cpu.declarations() + (cpu.tracing() if traced else "")
 
     def pointer(self, space: Space) -> str:
         """One space."""
@@ -356,6 +365,10 @@ class Cpu(Dialect):
     def report(self, status: Status, place: int) -> str:
         """A call."""
         return cpu.report(status, place)
+
+    def trace(self, place: int, value: str, done: str) -> str:
+        """A call."""
+        return cpu.trace(place, value, done)
 
     def exit(self, function: Function) -> str:
         """The kernel's end: other functions have told their callers (see `passes/exits`)."""

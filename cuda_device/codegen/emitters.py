@@ -21,7 +21,7 @@ from cuda_device.device.math import BY_NAME as MATH
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op, Value
 from cuda_device.types.layout import align_of, size_of
-from cuda_device.types.model import BOOL, Kind, Number, Ref, Vector
+from cuda_device.types.model import BOOL, Kind, Number, Ref, Space, Vector
 
 if TYPE_CHECKING:
     from cuda_device.codegen.to_llvm import FunctionWriter
@@ -351,6 +351,23 @@ def _report(to: FunctionWriter, op: Op) -> None:
     to.lines.append(to.dialect.report(REPORTS[str(op.attributes["status"])], int(str(op.attributes["place"]))))
 
 
+def _trace(to: FunctionWriter, op: Op) -> None:
+    value, done = "0", "1"
+    if op.operands:
+        at = op.operands[0]
+        if isinstance(at.type, Ref):
+            value = to.temporary(f"ptrtoint {to.typed(at)} to i64")
+            if at.type.space is Space.SHARED:
+                base = to.fresh()
+                to.lines.append(to.dialect.register("shared", base))
+                value = to.temporary(f"sub i64 {value}, {to.temporary(f'ptrtoint ptr {base} to i64')}")
+        else:
+            value = to.temporary(f"zext {to.typed(at)} to i64")
+    if op.operands[1:]:
+        done = to.temporary(f"zext {to.typed(op.operands[1])} to i64")
+    to.lines.append(to.dialect.trace(int(str(op.attributes["place"])), value, done))
+
+
 def _exit(to: FunctionWriter, _: Op) -> None:
     to.line(to.dialect.exit(to.function))
 
@@ -421,6 +438,7 @@ EMITTERS: dict[ops.Opcode, Emitter] = {
     ops.RETURN: _return,
     ops.UNREACHABLE: _unreachable,
     ops.REPORT: _report,
+    ops.TRACE: _trace,
     ops.EXIT: _exit,
     **atomics.EMITTERS,
 }

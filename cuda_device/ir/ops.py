@@ -350,6 +350,18 @@ REPORT = Opcode(
     optional=("place",),
 )
 
+TRACE = Opcode(
+    "trace",
+    D,
+    MANY,
+    0,
+    "Tells the race detector what this thread does: `event` at the first operand, a reference or a mask of lanes; a second "
+    "one says whether it came to writing.",
+    ("event",),
+    Effect.WRITES,
+    optional=("memory", "scope", "place"),
+)
+
 # Atomic operations on a reference to an atomic. `memory` and `scope` are an order and a scope of `ir/ordering`.
 _ATOMIC = Effect.READS | Effect.WRITES | Effect.SPINS
 ATOMIC_LOAD = Opcode("atomic.load", D, 1, 1, "The number.", ("memory", "scope"), Effect.READS | Effect.SPINS)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cuda_device.errors import CompileError
+from cuda_device.errors import CompileError, Location
 from cuda_device.ir import ops
 from cuda_device.ir.model import Block, Edge, Function, Module, Op, Value
 from cuda_device.ir.ops import Effect
@@ -56,7 +56,7 @@ def _inline(function: Function, block: Block, at: int, callee: Function) -> Bloc
             "call them in a loop, or take the barrier out of them",
         )
     after = Block(list(call.results), block.ops[at + 1 :])
-    copy = _Copy({}, {old: Block() for old in callee.blocks})
+    copy = _Copy({}, {old: Block() for old in callee.blocks}, call.location)
     for old, new in copy.blocks.items():
         copy.fill(old, new, after)
     del block.ops[at:]
@@ -74,10 +74,11 @@ def _inline(function: Function, block: Block, at: int, callee: Function) -> Bloc
 
 @dataclass(slots=True)
 class _Copy:
-    """A copy of a function's blocks under new names."""
+    """A copy of a function's blocks under new names. What is in our own Python stands where the user called it."""
 
     values: dict[Value, Value]
     blocks: dict[Block, Block]
+    call: Location
 
     def value(self, old: Value) -> Value:
         if old not in self.values:
@@ -88,9 +89,10 @@ class _Copy:
         new.params = [self.value(param) for param in old.params]
         for op in old.ops:
             operands = [self.value(operand) for operand in op.operands]
+            location = self.call if op.location.is_ours else op.location
             if op.code is ops.RETURN:
-                new.ops.append(Op(ops.JUMP, successors=[Edge(after, operands)], location=op.location))
+                new.ops.append(Op(ops.JUMP, successors=[Edge(after, operands)], location=location))
                 continue
             results = [self.value(result) for result in op.results]
             edges = [Edge(self.blocks[e.block], [self.value(a) for a in e.arguments]) for e in op.successors]
-            new.ops.append(Op(op.code, operands, results, dict(op.attributes), edges, op.location))
+            new.ops.append(Op(op.code, operands, results, dict(op.attributes), edges, location))

@@ -29,6 +29,7 @@ from cuda_device.types.structs import Aligned, type_of_hint
 
 if TYPE_CHECKING:
     from cuda_device.compiler import Work
+    from cuda_device.runtime.races import RaceDetector
 
 Index = tuple[int, int, int]
 
@@ -186,7 +187,8 @@ def _variant(kernel: Kernel, arguments: Sequence[Argument], stream: Stream) -> V
     function = kernel.underlying
     known = tuple(argument.known for argument in arguments)
     where = stream.target if isinstance(stream, CpuStream) else _capability(stream)
-    key = (function.__code__, known, isinstance(stream, CpuStream), where)
+    races = isinstance(stream, CpuStream) and stream.races
+    key = (function.__code__, known, isinstance(stream, CpuStream), where, races)
     variant: Variant | None = kernel.variants.get(key)
     if variant is not None and variant.current():
         return variant
@@ -197,7 +199,7 @@ def _variant(kernel: Kernel, arguments: Sequence[Argument], stream: Stream) -> V
 
             architecture = parse(where) if isinstance(where, str) else of_capability(*where)
             target = compiler.Target(architecture, isinstance(stream, CpuStream))
-            job = compiler.Job(function, known, True, target)
+            job = compiler.Job(function, known, True, target, compiler.Options(races=races))
             variant = Variant(compiler.run(job), packing(runtime_types(known)))
             kernel.variants[key] = variant
     return variant
@@ -215,6 +217,7 @@ def _launch_cpu(
 
     work = variant.work
     _check_shared(work["llvm"].shared_bytes, dynamic, _DEFAULT_DYNAMIC_SHARED, 227 * 1024)
+    detector = _race_detector(work, grid, block, arguments)
     execute(
         work["native"],
         grid,
@@ -224,7 +227,20 @@ def _launch_cpu(
         places=variant.places,
         may_run_long=variant.may_run_long,
         keep=arguments,
+        log=detector.address if detector else None,
     )
+    if detector:
+        detector.finish()
+
+
+def _race_detector(work: Work, grid: Index, block: Index, arguments: Sequence[Argument]) -> RaceDetector | None:
+    if not work.job.options.races:
+        return None
+    from cuda_device.runtime.races import RaceDetector, regions
+
+    named = zip(_parameters(work.job.function)[0], arguments, strict=True)
+    found = [region for name, argument in named for region in regions(name, argument.views)]
+    return RaceDetector(work.watched, block, grid, found)
 
 
 def _check_shared(static: int, dynamic: int, default: int, most: int) -> None:

@@ -55,10 +55,11 @@ class Stream:
 class CpuStream(Stream):
     """A stream whose launches run on this machine's CPU, to their end, before `launch` returns.
 
-    `target` is the GPU whose programming model they see, as in "sm_90".
+    `target` is the GPU whose programming model they see, as in "sm_90"; `races` makes each launch look for races.
     """
 
     target: str = "sm_90"
+    races: bool = False
 
     @property
     def device_name(self) -> str:
@@ -219,14 +220,17 @@ def release_finished_everywhere(context: int) -> None:
             _release(retained)
 
 
-def cpu_stream(*, target: str = "sm_90") -> CpuStream:
+def cpu_stream(*, target: str = "sm_90", races: bool = False) -> CpuStream:
     """A stream whose launches run on this machine's CPU; no GPU and no driver are needed.
 
-    `target` is the GPU that the kernels believe to run on. Raises `ValueError` if it is not of the form "sm_90".
+    `target` is the GPU that the kernels believe to run on. With `races=True` each launch raises a `KernelError` if two threads
+    access one location, one of them writes, and nothing orders the two: no barrier, no `syncwarp`, no atomic that acquires what
+    another releases. It tells both threads and lines. That takes some microseconds for each access: use it in tests, with
+    little data. Raises `ValueError` for a target that is not of the form "sm_90".
     """
     if not isinstance(target, str) or not _TARGET.fullmatch(target):
         raise ValueError(f"target={target!r} is no GPU architecture: give its name, as in 'sm_90'")
-    return CpuStream(target)
+    return CpuStream(target, bool(races))
 
 
 def default_stream() -> Stream:
