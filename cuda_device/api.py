@@ -20,7 +20,8 @@ from numpy import (
 )
 
 from cuda_device.codegen.cache import CacheInfo, cache_info
-from cuda_device.device.atomics import Atomic, AtomicInterface, atomic_ref, threadfence
+from cuda_device.device.atomic_types import Atomic, AtomicInterface
+from cuda_device.device.atomics import atomic_ref, threadfence
 from cuda_device.device.expressions import ConstExpr
 from cuda_device.device.functions import Func, Kernel, func, kernel
 from cuda_device.device.memory import dynamic_shared_array, local_array, shared_array

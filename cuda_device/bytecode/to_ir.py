@@ -74,7 +74,9 @@ class Reader:
         self.codes: dict[Value, CodeType] = {}
         self.dicts: dict[Value, tuple[tuple[object, ...], list[Value]]] = {}
         self.made: dict[Value, Op] = {}
-        """The operations that gave items and attributes."""
+        """The operations that gave items and attributes, those of global names left out."""
+        self.globals: set[Value] = set()
+        """What globals name, and attributes and items of that."""
         self.generators: set[Value] = set()
         """Functions of generator expressions, and what calls of them give."""
         self.blocks: dict[int, Block] = {}
@@ -136,6 +138,10 @@ class Reader:
             (value,) = made.operands
         return {} if value is start else {"target": "value"}
 
+    def is_part(self, value: Value) -> bool:
+        """Whether a value was read from an array or from another value, and no variable has it yet."""
+        return value in self.made and all(value is not other for other in self.variables.values())
+
     def variable(self, name: str) -> Value:
         """The present value of a variable."""
         if name not in self.variables:
@@ -191,14 +197,25 @@ class Reader:
             op = Op(code, operands, [Value()], location=instruction.location)
             if attribute:
                 op.attributes[attribute] = instruction.argument
+            if code is ops.PY_GETATTR and self.is_part(operands[0]):
+                op.attributes["part"] = True
             self.push(self.build.append(op).result)
-            if code in (ops.PY_GETITEM, ops.PY_GETATTR):
-                self.made[op.result] = op
+            self.remember(op)
         elif instruction.opcode in SPECIAL:
             SPECIAL[instruction.opcode](self, instruction, span)
         else:
             what = instruction.argument if instruction.opcode is Opcode.UNSUPPORTED else describe(instruction)
             self.unsupported(str(what))
+
+    def remember(self, op: Op) -> None:
+        """Keeps in mind where an item or attribute came from."""
+        if op.code is ops.PY_GLOBAL:
+            self.globals.add(op.result)
+        elif op.code in (ops.PY_GETITEM, ops.PY_GETATTR):
+            if op.operands[0] in self.globals:
+                self.globals.add(op.result)
+            else:
+                self.made[op.result] = op
 
     def pop(self, count: int) -> list[Value]:
         """Takes values off the stack; the last one was on top."""

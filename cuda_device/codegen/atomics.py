@@ -5,7 +5,8 @@ Loads, stores, compare-and-swap and fences are LLVM's own instructions. It write
     load seq_cst, scope "device"      fence.sc.gpu;  ld.acquire.gpu
 
 Read-modify-writes are inline PTX on a GPU, because LLVM drops their order and scope there; C++'s orders become PTX's as
-NVIDIA maps them: a seq_cst one is a `fence.sc` and an acquire. On the CPU they are LLVM's; its scopes do not count there.
+NVIDIA maps them: a seq_cst one is a `fence.sc` and an acquire. So are accesses to 16 bytes (a vector of two integers here),
+which LLVM has no instructions for there. On the CPU all are LLVM's; its scopes do not count there.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op, Value
 from cuda_device.ir.ordering import Order, Scope
-from cuda_device.types.model import BOOL, Number, Ref, Space
+from cuda_device.types.model import BOOL, Number, Ref, Space, Vector
 
 if TYPE_CHECKING:
     from cuda_device.codegen.to_llvm import FunctionWriter
@@ -77,6 +78,53 @@ def nvptx_update(update: Update, result: str) -> str:
     return f"{fence}  {result} = {call}\n"
 
 
+@dataclass(frozen=True, slots=True)
+class Wide:
+    """An access to 16 bytes: `pointer`, and the `value` to store ("" for a load), are operands with their types."""
+
+    space: Space
+    pointer: str
+    value: str
+    order: Order
+    scope: Scope
+
+
+PAIR = "<2 x i64>"
+
+
+def nvptx_wide(wide: Wide, result: str) -> str:
+    """Lines that store the value, or make `result` of what is there."""
+    order = "relaxed" if wide.order is Order.RELAXED else "release" if wide.value else "acquire"
+    where = f"{order}.{_PTX_SCOPES[wide.scope]}{_PTX_SPACES[wide.space]}.b128"
+    halves = [f"{result}.{half}" for half in ("low", "high")]
+    lines = [f"fence{nvptx_scope(wide.scope)} seq_cst"] if wide.order is Order.SEQ_CST else []
+    if wide.value:
+        lines += [f"{half} = extractelement {wide.value}, i32 {i}" for i, half in enumerate(halves)]
+        code = f"{{ .reg .b128 %wide; mov.b128 %wide, {{$1, $2}}; st.{where} [$0], %wide; }}"
+        operands = f"{wide.pointer}, i64 {halves[0]}, i64 {halves[1]}"
+        lines.append(f'call void asm sideeffect "{code}", "l,l,l,~{{memory}}"({operands})')
+    else:
+        code = f"{{ .reg .b128 %wide; ld.{where} %wide, [$2]; mov.b128 {{$0, $1}}, %wide; }}"
+        both = f"{result}.both"
+        lines.append(f'{both} = call {{ i64, i64 }} asm sideeffect "{code}", "=l,=l,l,~{{memory}}"({wide.pointer})')
+        lines += [f"{half} = extractvalue {{ i64, i64 }} {both}, {i}" for i, half in enumerate(halves)]
+        lines.append(f"{result}.first = insertelement {PAIR} poison, i64 {halves[0]}, i32 0")
+        lines.append(f"{result} = insertelement {PAIR} {result}.first, i64 {halves[1]}, i32 1")
+    return "".join(f"  {line}\n" for line in lines)
+
+
+def cpu_wide(wide: Wide, result: str) -> str:
+    """The same on the CPU."""
+    order = _ORDERS[wide.order]
+    if wide.value:
+        bits = f"{result}.bits"
+        return (
+            f"  {bits} = bitcast {wide.value} to i128\n  store atomic i128 {bits}, {wide.pointer} {order}, align 16\n"
+        )
+    load = f"  {result}.bits = load atomic i128, {wide.pointer} {order}, align 16\n"
+    return f"{load}  {result} = bitcast i128 {result}.bits to {PAIR}\n"
+
+
 def cpu_update(update: Update, result: str) -> str:
     """The same on the CPU."""
     operation = {"exch": "xchg"}.get(update.operation, update.operation)
@@ -126,7 +174,23 @@ def _from_bits(to: FunctionWriter, op: Op, bits: str) -> None:
         to.names[op.result] = bits
 
 
+def _wide(to: FunctionWriter, op: Op) -> bool:
+    """Writes an access to 16 bytes; False if it is none."""
+    reference, *values = op.operands
+    assert isinstance(reference.type, Ref)
+    if not isinstance(getattr(reference.type.pointee, "dtype", None), Vector):
+        return False
+    order, scope = Order(str(op.attributes["memory"])), Scope(str(op.attributes["scope"]))
+    value = to.typed(values[0]) if values else ""
+    result = to.fresh() if values else to.name(op.result)
+    access = Wide(reference.type.space, to.typed(reference), value, order, scope)
+    to.lines.append(to.dialect.wide(access, result))
+    return True
+
+
 def _load(to: FunctionWriter, op: Op) -> None:
+    if _wide(to, op):
+        return
     (reference,) = op.operands
     number = _number(reference)
     scope, order = _how(to, op)
@@ -135,6 +199,8 @@ def _load(to: FunctionWriter, op: Op) -> None:
 
 
 def _store(to: FunctionWriter, op: Op) -> None:
+    if _wide(to, op):
+        return
     reference, value = op.operands
     scope, order = _how(to, op)
     align = _number(reference).bits // 8

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from cuda_device.codegen import cpu, cpu_runner, nvptx_report
 from cuda_device.codegen.architectures import DATA_LAYOUT, TRIPLE, Architecture
-from cuda_device.codegen.atomics import Update, cpu_update, nvptx_scope, nvptx_update
+from cuda_device.codegen.atomics import Update, Wide, cpu_update, cpu_wide, nvptx_scope, nvptx_update, nvptx_wide
 from cuda_device.codegen.cpu_records import Status
 from cuda_device.codegen.meetings import Meeting, on_cpu, on_gpu
 from cuda_device.device import math as device_math
@@ -122,6 +122,10 @@ class Dialect(ABC):
     @abstractmethod
     def update(self, update: Update, result: str) -> str:
         """A read-modify-write."""
+
+    @abstractmethod
+    def wide(self, wide: Wide, result: str) -> str:
+        """An atomic access to 16 bytes."""
 
     @abstractmethod
     def pause(self, nanoseconds: str) -> str:
@@ -258,6 +262,10 @@ class Nvptx(Dialect):
         """Inline PTX."""
         return nvptx_update(update, result)
 
+    def wide(self, wide: Wide, result: str) -> str:
+        """Inline PTX."""
+        return nvptx_wide(wide, result)
+
     def pause(self, nanoseconds: str) -> str:
         """`nanosleep`."""
         return f"  call void @llvm.nvvm.nanosleep({nanoseconds})\n"
@@ -357,6 +365,10 @@ class Cpu(Dialect):
     def update(self, update: Update, result: str) -> str:
         """LLVM's instruction."""
         return cpu_update(update, result)
+
+    def wide(self, wide: Wide, result: str) -> str:
+        """LLVM's instruction: processors of 64 bits have one that takes 16 bytes."""
+        return cpu_wide(wide, result)
 
     def pause(self, nanoseconds: str) -> str:
         """Nothing: the `yield` beside it lets other threads run."""

@@ -8,34 +8,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from cuda_device.device.lowering import Lowering, Tree
+from cuda_device.device import atomic_bits as bits
+from cuda_device.device.lowering import Lowering, Tree, flatten
 from cuda_device.ir import ops
 from cuda_device.ir.model import Value
 from cuda_device.ir.ordering import Scope
-from cuda_device.types.model import INT64, Kind, Number, Ref, Space
-
-
-def refer(build: Lowering, address: Value, reference: Ref) -> Value:
-    """The same address as a reference to something else."""
-    return build.op(ops.BYTES, reference, address, build.const(INT64, 0))
-
-
-def equal_bits(build: Lowering, a: Value, b: Value) -> Value:
-    """Whether two numbers of one type have the same bits."""
-    if isinstance(a.type, Number) and a.type.is_float:
-        bits = Number(Kind.UINT, a.type.bits)
-        a, b = build.op(ops.BITS, bits, a), build.op(ops.BITS, bits, b)
-    return build.compare("==", a, b)
+from cuda_device.types.model import Atomic, Number, Ref, Space, Type
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What lowering works with: the reference, the type of the number, the operands, order and scope."""
+    """What lowering works with: the reference, the type of what is there, the operands, order and scope."""
 
     build: Lowering
     reference: Value
-    dtype: Number
-    values: tuple[Value, ...]
+    dtype: Type
+    values: tuple[Tree, ...]
     order: str
     scope: str
 
@@ -45,31 +33,44 @@ class Access:
         assert isinstance(self.reference.type, Ref)
         return self.scope == Scope.THREAD or self.reference.type.space is Space.LOCAL
 
-    def plain(self) -> Value:
-        """The reference for plain accesses."""
+    def at(self, type: Type) -> Value:
+        """The reference as one to something else."""
         assert isinstance(self.reference.type, Ref)
-        return refer(self.build, self.reference, Ref(self.reference.type.space, self.dtype))
+        return self.build.refer(self.reference, Ref(self.reference.type.space, type))
 
-    def op(self, code: ops.Opcode, **more: str) -> Value:
-        """An atomic operation of the device level."""
-        operands = (self.reference, *self.values)
-        return self.build.op(code, self.dtype, *operands, nonneg=False, memory=self.order, scope=self.scope, **more)
+    def read(self) -> Tree:
+        """A plain load."""
+        return self.build.load(self.at(self.dtype), self.dtype)
+
+    def write(self, value: Tree) -> None:
+        """A plain store."""
+        self.build.store(self.at(self.dtype), self.dtype, value)
+
+    def operands(self) -> list[Value]:
+        """The operands of an atomic operation of the device level."""
+        packed = [bits.pack(self.build, self.dtype, value) for value in self.values]
+        return [self.at(Atomic(bits.storage(self.dtype))), *packed]
+
+    def op(self, code: ops.Opcode, **more: str) -> Tree:
+        """The result of such an operation."""
+        type = bits.storage(self.dtype)
+        attributes = {"memory": self.order, "scope": self.scope, **more}
+        return bits.unpack(
+            self.build, self.dtype, self.build.op(code, type, *self.operands(), nonneg=False, **attributes)
+        )
 
 
 def load(access: Access) -> Tree:
-    """The number."""
-    if access.alone:
-        return access.build.op(ops.LOAD, access.dtype, access.plain())
-    return access.op(ops.ATOMIC_LOAD)
+    """What is there."""
+    return access.read() if access.alone else access.op(ops.ATOMIC_LOAD)
 
 
 def store(access: Access) -> Tree:
-    """Sets the number."""
+    """Sets it."""
     if access.alone:
-        access.build.effect(ops.STORE, access.plain(), *access.values)
+        access.write(*access.values)
     else:
-        operands = (access.reference, *access.values)
-        access.build.effect(ops.ATOMIC_STORE, *operands, memory=access.order, scope=access.scope)
+        access.build.effect(ops.ATOMIC_STORE, *access.operands(), memory=access.order, scope=access.scope)
     return ()
 
 
@@ -78,23 +79,34 @@ def cas(access: Access) -> Tree:
     if not access.alone:
         return access.op(ops.ATOMIC_CAS)
     build, (old, new) = access.build, access.values
-    here = build.op(ops.LOAD, access.dtype, access.plain())
-    build.effect(ops.STORE, access.plain(), build.select(equal_bits(build, here, old), new, here))
+    here = access.read()
+    same = bits.equal(build, access.dtype, here, old)
+    leaves = zip(flatten(new), flatten(here), strict=True)
+    access.write(tuple(build.select(same, *pair) for pair in leaves))
     return here
 
 
 Combine = Callable[[Lowering, Value, Value], Value]
 
 
+def exchange(access: Access) -> Tree:
+    """Sets what is there, and gives what was."""
+    if not access.alone:
+        return access.op(ops.ATOMIC_UPDATE, operation="exch")
+    here = access.read()
+    access.write(*access.values)
+    return here
+
+
 def update(operation: str, combine: Combine) -> Callable[[Access], Tree]:
-    """A read-modify-write; `combine` makes the new number where nobody else looks."""
+    """A read-modify-write of a number; `combine` makes the new one where nobody else looks."""
 
     def lower(access: Access) -> Tree:
         if not access.alone:
             return access.op(ops.ATOMIC_UPDATE, operation=operation)
-        build = access.build
-        here = build.op(ops.LOAD, access.dtype, access.plain())
-        build.effect(ops.STORE, access.plain(), combine(build, here, *access.values))
+        here, (value,) = access.read(), access.values
+        assert isinstance(here, Value) and isinstance(value, Value)
+        access.write(combine(access.build, here, value))
         return here
 
     return lower
@@ -113,6 +125,7 @@ def extreme(sign: str) -> Combine:
 def subtract(access: Access) -> Tree:
     """The sum with the negative, which is the same."""
     build, (value,) = access.build, access.values
+    assert isinstance(value, Value)
     return add(replace(access, values=(build.negative(value),)))
 
 

@@ -256,6 +256,12 @@ class Lowering(Builder):
 
     # Memory
 
+    def refer(self, address: Value, reference: Ref, offset: int = 0) -> Value:
+        """A reference to something else at an address, or so many bytes behind it."""
+        if address.type == reference and not offset:
+            return address
+        return self.op(ops.BYTES, reference, address, self.const(INT64, offset))
+
     def load(self, reference: Value, type: Type) -> Tree:
         """Reads a value of `type`: a number at once, a vector in wide accesses, anything else part by part."""
         if isinstance(type, Number):
@@ -280,8 +286,8 @@ class Lowering(Builder):
     def store(self, reference: Value, type: Type, tree: Tree) -> None:
         """Writes a value of `type`, as `load` reads it."""
         if isinstance(type, Number):
-            assert isinstance(tree, Value)
-            self.effect(ops.STORE, reference, tree)
+            (value,) = flatten(tree)
+            self.effect(ops.STORE, reference, value)
             return
         leaves = flatten(tree)
         for access in accesses(type):

@@ -18,7 +18,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.ops import Effect
 from cuda_device.types.dtypes import element_of
 from cuda_device.types.known import Known
-from cuda_device.types.layout import align_of
+from cuda_device.types.layout import WIDEST_ACCESS, align_of, size_of
 from cuda_device.types.model import INT64, UINT8, UINT32, Array, Layout, Ref, Space, Type
 
 
@@ -83,7 +83,9 @@ def _element(dtype: object) -> Type:
 def _alignment(align: object, element: Type) -> int:
     if not isinstance(align, int) or isinstance(align, bool) or align < 0 or align & (align - 1):
         raise CompileError(f"align is a power of two in bytes, not {align!r}")
-    return max(align, align_of(element))
+    # So that elements of up to 16 bytes can be accessed atomically.
+    whole = size_of(element)
+    return max(align, align_of(element), min(whole & -whole, WIDEST_ACCESS))
 
 
 def _lower_array(build: Lowering, _: Sequence[Tree], typed: Typed) -> Tree:

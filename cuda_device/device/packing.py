@@ -44,7 +44,7 @@ def pack(build: Lowering, values: Sequence[Value]) -> list[Value]:
     word = UINT32 if _size(types) <= UINT32.bits else UINT64
     words: list[Value] = []
     for value, place in zip(values, _places(types), strict=True):
-        part = build.convert(_unsigned(build, value), word)
+        part = build.convert(to_bits(build, value), word)
         index, offset = divmod(place, word.bits)
         if offset:
             part = build.op(ops.SHL, word, part, build.number(word, offset))
@@ -65,11 +65,11 @@ def unpack(build: Lowering, words: Sequence[Value], types: Sequence[Type]) -> li
         part = words[index]
         if offset:
             part = build.op(ops.SHR, word, part, build.number(word, offset))
-        values.append(_restore(build, build.convert(part, Number(Kind.UINT, type.bits)), type))
+        values.append(from_bits(build, build.convert(part, Number(Kind.UINT, type.bits)), type))
     return values
 
 
-def _unsigned(build: Lowering, value: Value) -> Value:
+def to_bits(build: Lowering, value: Value) -> Value:
     """A number's bits as an unsigned integer of its size."""
     assert isinstance(value.type, Number)
     target = Number(Kind.UINT, value.type.bits)
@@ -78,7 +78,7 @@ def _unsigned(build: Lowering, value: Value) -> Value:
     return build.op(ops.BITS, target, value)
 
 
-def _restore(build: Lowering, bits: Value, type: Number) -> Value:
+def from_bits(build: Lowering, bits: Value, type: Number) -> Value:
     """The number of `type` with these bits."""
     if type == BOOL or type.is_integer:
         return build.convert(bits, type)

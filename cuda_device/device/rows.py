@@ -46,7 +46,7 @@ class Intrinsic:
     `is_value`: naming the entity is using it (`thread_idx`); else it is called. `folds`: a call with constant builtin
     numbers is evaluated by calling the entity itself. `asks_target`: `infer` gets the selector of the target as one more
     argument, the last. `predicates` names parameters that take a function without parameters: it is called, and `infer` gets
-    what is known of the truth of its result, a bool.
+    what is known of the truth of its result, a bool. `named`: the entity is a class of ours, whose own signature counts.
     """
 
     entity: object
@@ -59,10 +59,12 @@ class Intrinsic:
     folds: bool = False
     asks_target: bool = False
     predicates: tuple[str, ...] = ()
+    named: bool = False
 
     def bind(self, positional: Sequence[T], named: Mapping[str, T], literal: Callable[[object], T]) -> list[T]:
         """The arguments in the order of the parameters; `literal` makes an argument of a default."""
-        if isinstance(self.entity, FunctionType):
+        if isinstance(self.entity, FunctionType) or self.named:
+            assert callable(self.entity)
             signature = inspect.signature(self.entity)
             try:
                 bound = signature.bind(*positional, **named).arguments

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cuda_device.device import atomics, builtins, math, memory, numeric, positioning, sync, target, vectors, warp
+from cuda_device.device.atomic_types import AtomicInterface
 from cuda_device.device.rows import Intrinsic
 from cuda_device.types.model import Atomic, Ref, Type
 
@@ -29,7 +30,7 @@ def interface_of(type: Type) -> Any:
     """The class whose methods a value of this type has in device code, each an entity with a row; None for most types."""
     match type:
         case Ref(_, Atomic()):
-            return atomics.AtomicInterface
+            return AtomicInterface
     return None
 
 

@@ -80,7 +80,15 @@ PY_BINARY = Opcode("py.binary", _PT, 2, 1, "`x + y` and the other binary operato
 PY_COMPARE = Opcode("py.compare", _PT, 2, 1, "`x < y` and the other comparisons.", ("op",))
 PY_IS = Opcode("py.is", P, 2, 1, "`x is y`, or `x is not y` if inverted.", ("inverted",))
 PY_TRUTH = Opcode("py.truth", _PT, 1, 1, "`bool(x)` as `if` and `while` ask for it.")
-PY_GETATTR = Opcode("py.getattr", P, 1, 1, "`x.name`.", ("name",))
+PY_GETATTR = Opcode(
+    "py.getattr",
+    P,
+    1,
+    1,
+    "`x.name`; `part` says that x is no variable, but was read from an array or from a part of another value.",
+    ("name",),
+    optional=("part",),
+)
 PY_GETITEM = Opcode("py.getitem", _PT, MANY, 1, "`x[i]`; typed, `x[i, j]` has three operands.", (), Effect.READS)
 PY_SETATTR = Opcode(
     "py.setattr",
@@ -191,6 +199,8 @@ WINDOW = Opcode(
     1,
     "An array within another one's memory: the array, an offset in bytes, the shape, the strides in bytes.",
 )
+REFER = Opcode("refer", T, MANY, 1, "The reference to an element of an array: the array, the indices.")
+MEMBER = Opcode("member", T, 1, 1, "The reference to what lies `offset` bytes behind a reference.", ("offset",))
 STRIDE = Opcode("stride", T, 1, 1, "The step of one axis of an array, in bytes, an index.", ("axis",))
 
 # What machines do. Operands of an arithmetic row have one type, its result has the same.
@@ -224,7 +234,7 @@ BYTES = Opcode(
 )
 LOAD = Opcode(
     "load",
-    D,
+    _TD,
     1,
     1,
     "What a reference points to, aligned to `align` (or its type).",
@@ -234,7 +244,7 @@ LOAD = Opcode(
 )
 STORE = Opcode(
     "store",
-    D,
+    _TD,
     2,
     0,
     "Writes the second operand to the first, a reference; as `load`.",

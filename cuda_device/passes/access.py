@@ -16,12 +16,12 @@ from cuda_device.device.table import interface_of
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op, Value
-from cuda_device.passes import composites, masks, views
+from cuda_device.passes import composites, masks, references, views
 from cuda_device.passes.calls import call
 from cuda_device.passes.frame import Cell, Frame, Method, Place
 from cuda_device.types.host import host_type_of
 from cuda_device.types.known import constant, describe, of_type
-from cuda_device.types.layout import placement, size_of
+from cuda_device.types.layout import has_identity, placement, size_of
 from cuda_device.types.model import (
     BOOL,
     INDEX,
@@ -54,17 +54,16 @@ def getattr_(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
             return [_static_attribute(frame, cell.known.value, name)]
         case Array() as array:
             return [_array_attribute(frame, cell, array, name)]
-        case Vector(dtype, size):
-            if name in tuple("xyzw"[:size]):
-                return [frame.field(cell, "xyzw".index(name))]
-            if name in ("size", "dtype"):
-                return [Cell(constant(size if name == "size" else host_type_of(dtype)))]
-            if name in ITEM_METHODS:
-                return [frame.bundle(Method(name), [cell])]
+        case Vector() as vector if (found := _vector_attribute(frame, cell, vector, name)) is not None:
+            return [found]
         case Struct() as struct:
-            return [_struct_attribute(frame, cell, struct, name)]
-        case (Number() as number) | Ref(_, Atomic(number)) if name == "dtype":
+            return [_struct_attribute(frame, cell, struct, name, bool(op.attributes.get("part")))]
+        case Ref(_, Struct() as struct):
+            return [_attribute_of_reference(frame, cell, struct, name)]
+        case Number() as number if name == "dtype":
             return [Cell(constant(host_type_of(number)))]
+        case Ref(_, Atomic(content)) if name == "dtype":
+            return [Cell(constant(host_class_of(content)))]
         case type if type == MASK and name in ITEM_METHODS:
             return [frame.bundle(Method(name), [cell])]
         case type if callable(getattr(interface_of(type), name, None)):
@@ -93,15 +92,34 @@ def host_class_of(type: Type) -> object:
     return host_vector(type) if isinstance(type, Vector) else getattr(type, "host", None)
 
 
-def _struct_attribute(frame: Frame, cell: Cell, struct: Struct, name: str) -> Cell:
-    """A member, a method, or a constant of the class."""
+def _vector_attribute(frame: Frame, cell: Cell, vector: Vector, name: str) -> Cell | None:
+    if name in tuple("xyzw"[: vector.size]):
+        return frame.field(cell, "xyzw".index(name))
+    if name in ("size", "dtype"):
+        return Cell(constant(vector.size if name == "size" else host_type_of(vector.dtype)))
+    return frame.bundle(Method(name), [cell]) if name in ITEM_METHODS else None
+
+
+def _struct_attribute(frame: Frame, cell: Cell, struct: Struct, name: str, part: bool) -> Cell:
+    """A member, a method, or a constant of the class.
+
+    A `part` of what lies in memory is read there, so that it can be written there; a variable's value is a copy.
+    """
+    index = struct.index(name)
+    if cell.place is not None and part and (index is None or isinstance(struct.fields[index].type, (Struct, Vector))):
+        return _attribute_of_reference(frame, references.of_place(frame, cell.place), struct, name)
+    return frame.field(cell, index) if index is not None else _class_attribute(frame, cell, struct, name)
+
+
+def _attribute_of_reference(frame: Frame, cell: Cell, struct: Struct, name: str) -> Cell:
+    """The same of a struct in memory."""
     index = struct.index(name)
     if index is not None:
-        part = frame.field(cell, index)
-        if cell.place is not None:
-            offset = cell.place.offset + placement(struct).offsets[index]
-            part = Cell(part.known, part.value, Place(cell.place.array, cell.place.index, offset))
-        return part
+        return references.read_member(frame, cell, struct, index)
+    return _class_attribute(frame, cell, struct, name)
+
+
+def _class_attribute(frame: Frame, cell: Cell, struct: Struct, name: str) -> Cell:
     value = getattr(struct.host, name, None)
     if value is None:
         members = ", ".join(field.name for field in struct.fields)
@@ -147,6 +165,8 @@ def getitem(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
                 return [_field_array(frame, owner, array, str(parts[0].known.value))]
             if views.is_partial(array, parts):
                 return [views.select(frame, owner, array, parts)]
+            if has_identity(array.dtype):
+                return [references.element(frame, owner, _indices(frame, parts))]
             element = frame.emit(ops.PY_GETITEM, of_type(array.dtype), owner.value, *_indices(frame, parts))
             if not isinstance(array.dtype, Number):
                 element.place = Place(owner, index)
@@ -205,6 +225,11 @@ def _index_parts(frame: Frame, index: Cell) -> list[Cell]:
     return frame.fields(index) if isinstance(index.known.type, Tuple) else [index]
 
 
+def indices_of(frame: Frame, index: Cell) -> list[Value]:
+    """What `x[index]` indexes with."""
+    return _indices(frame, _index_parts(frame, index))
+
+
 def _indices(frame: Frame, parts: Sequence[Cell]) -> list[Value]:
     """Integers as indices: one for each axis."""
     values = []
@@ -243,10 +268,16 @@ def store(frame: Frame, owner: Cell, index: Cell, value: Cell) -> None:
         views.assign(frame, target, value)
         return
     element = array.dtype
+    if has_identity(element):
+        raise references.refusal(element)
     if isinstance(value.known.type, Number) != isinstance(element, Number) or not isinstance(
         value.known.type, (Number, Vector, Struct, Tuple)
     ):
-        raise CompileError(f"an element of {array} cannot be set to {value.known}", help=f"write a {_kind_of(element)}")
+        loads = isinstance(value.known.type, Ref) and isinstance(value.known.type.pointee, Atomic)
+        raise CompileError(
+            f"an element of {array} cannot be set to {value.known}",
+            help="write x.load(), its value" if loads else f"write a {_kind_of(element)}",
+        )
     indices = _indices(frame, parts)
     if not isinstance(element, Number):
         composites.check_member(value.known, element, f"an element of {array}")

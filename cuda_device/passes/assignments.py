@@ -4,7 +4,7 @@ Vectors, structs and masks are values. An assignment to a part of a variable giv
 name sees; one to a part of an array's element writes that part, and nothing else, in memory.
 
     v.x = 1              v becomes `replace(v, x=1)`
-    points[i].x = 1      points["x"][i] = 1
+    points[i].x = 1      writes x there, as `self.x = 1` does in a method that was called on points[i]
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from cuda_device.device import prelude
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op
-from cuda_device.passes import access, composites, views
+from cuda_device.passes import access, composites, references
 from cuda_device.passes.frame import Cell, Frame
 from cuda_device.types.known import constant, of_type
-from cuda_device.types.layout import placement
-from cuda_device.types.model import MASK, Array, Layout, Number, Struct, Type, Vector
+from cuda_device.types.layout import has_identity, placement
+from cuda_device.types.model import MASK, Array, Number, Ref, Struct, Vector
 
 
 def setitem(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
@@ -35,6 +35,8 @@ def setitem(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
             return [frame.program.call(frame, prelude.mask_with, [owner, index, value], {})]
         case Struct() as struct if isinstance(index.known.value, str):
             return _set_member(frame, op, owner, struct, index.known.value, value)
+        case Ref(_, Struct() as struct) if isinstance(index.known.value, str):
+            return _write_member(frame, owner, struct, index.known.value, value)
     raise CompileError(f"{owner.known} cannot be changed in device code", help="make a new one")
 
 
@@ -45,6 +47,8 @@ def setattr_(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     match owner.known.type:
         case Struct() as struct:
             return _set_member(frame, op, owner, struct, name, value)
+        case Ref(_, Struct() as struct):
+            return _write_member(frame, owner, struct, name, value)
         case Vector(_, size) as vector if name in tuple("xyzw"[:size]):
             return _set_element(frame, op, owner, vector, Cell(constant("xyzw".index(name))), value)
     raise CompileError(
@@ -54,34 +58,58 @@ def setattr_(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 
 
 def _set_member(frame: Frame, op: Op, owner: Cell, struct: Struct, name: str, value: Cell) -> Sequence[Cell]:
+    if not _is_variable(op, owner, f"{name}=…"):
+        return _write_member(frame, _reference(frame, owner), struct, name, value)
+    position = _position(struct, name, value)
+    if _is_self(frame, op, struct):
+        raise CompileError(
+            "a method cannot change its struct, which is a value here",
+            help=f"call it on an element of an array, as points[i].{frame.function.__name__}(…), or return replace(self, "
+            f"{name}=…) and assign that",
+        )
+    parts = [value if i == position else frame.field(owner, i) for i in range(len(struct.fields))]
+    return [frame.composite(struct, parts)]
+
+
+def _is_self(frame: Frame, op: Op, struct: Struct) -> bool:
+    """Whether the variable is the struct that the function at hand is a method of."""
+    code = frame.function.__code__
+    if not op.operands or not code.co_argcount or op.operands[0].hint != code.co_varnames[0] or struct.host is None:
+        return False
+    own = vars(struct.host).get(code.co_name)
+    return getattr(getattr(own, "underlying", own), "__code__", None) is code
+
+
+def _position(struct: Struct, name: str, value: Cell) -> int:
+    """Which member it is that is set; an error if it cannot be."""
     position = struct.index(name)
     if position is None:
         members = ", ".join(field.name for field in struct.fields)
         raise CompileError(f"{struct.name} has no member {name!r}", help=f"its members are {members}")
     wanted = struct.fields[position].type
+    if has_identity(wanted):
+        raise references.refusal(wanted)
     composites.check_member(value.known, wanted, f"{struct.name}.{name}")
-    if _is_variable(op, f"{name}=…"):
-        if op.operands and op.operands[0].hint == "self":
-            raise CompileError(
-                "a method cannot change its struct, which is a value",
-                help=f"return replace(self, {name}=…), and assign that",
-            )
-        parts = [value if i == position else frame.field(owner, i) for i in range(len(struct.fields))]
-        return [frame.composite(struct, parts)]
-    _write(frame, owner, placement(struct).offsets[position], wanted, value)
+    return position
+
+
+def _write_member(frame: Frame, reference: Cell, struct: Struct, name: str, value: Cell) -> Sequence[Cell]:
+    """Writes a member, and nothing else, in memory."""
+    references.store(frame, references.member(frame, reference, struct, _position(struct, name, value)), value)
     return []
 
 
 def _set_element(frame: Frame, op: Op, owner: Cell, vector: Vector, index: Cell, value: Cell) -> Sequence[Cell]:
-    if _is_variable(op, "x=…"):
+    if _is_variable(op, owner, "x=…"):
         return [_with_element(frame, owner, vector, index, value)]
     if not index.known.constant:
         raise CompileError(
             "the index of a vector in an array must be a constant to assign to it",
             help="view the array as numbers: x.view(T)[…]",
         )
-    place = access.position(index, vector.size)
-    _write(frame, owner, placement(vector).offsets[place], vector.dtype, _as_element(frame, owner, vector, value))
+    offset = placement(vector).offsets[access.position(index, vector.size)]
+    part = references.behind(frame, _reference(frame, owner), vector.dtype, offset)
+    references.store(frame, part, _as_element(frame, owner, vector, value))
     return []
 
 
@@ -116,10 +144,10 @@ def call_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell]
     return frame.program.call(frame, prelude.mask_with, [owner, *positional], {})
 
 
-def _is_variable(op: Op, change: str) -> bool:
+def _is_variable(op: Op, owner: Cell, change: str) -> bool:
     """Whether the assignment changes a variable; an error if it would be lost."""
     target = op.attributes.get("target")
-    if target == "value":
+    if target is not None and owner.place is None:
         raise CompileError(
             "the assignment changes a value that no variable holds",
             help=f"assign to the variable: v = replace(v, {change})",
@@ -127,19 +155,10 @@ def _is_variable(op: Op, change: str) -> bool:
     return target is None
 
 
-def _write(frame: Frame, owner: Cell, offset: int, type: Type, value: Cell) -> None:
-    """Writes a part of an array's element."""
-    place = owner.place
-    if place is None:
-        raise CompileError(
-            "the assignment changes a value that no variable holds", help="assign it to a variable first"
-        )
-    array = place.array.known.type
-    assert isinstance(array, Array)
-    column = Array(type, array.ndim, Layout.STRIDED, array.readonly, array.space)
-    whole = views.extents(frame, place.array), views.strides(frame, place.array)
-    part = views.window(frame, place.array, column, Cell(constant(place.offset + offset)), *whole)
-    access.store(frame, part, place.index, value)
+def _reference(frame: Frame, owner: Cell) -> Cell:
+    """The reference to a value that lies in memory."""
+    assert owner.place is not None
+    return references.of_place(frame, owner.place)
 
 
 def copy(_: Frame, __: Op, cells: Sequence[Cell]) -> Sequence[Cell]:

@@ -19,7 +19,7 @@ from cuda_device.errors import NOWHERE, CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Block, Edge, Function, Op, Value
 from cuda_device.ir.ops import Effect, Level
-from cuda_device.passes import closures
+from cuda_device.passes import closures, references
 from cuda_device.passes.frame import Cell, Frame, NeverReturns, Pending, Program, Waits, is_static, settle
 from cuda_device.passes.meanings import Code
 from cuda_device.passes.rules import RULES
@@ -28,6 +28,8 @@ from cuda_device.types.known import Known, State, Undefined, constant, join
 from cuda_device.types.layout import leaves
 from cuda_device.types.model import NONE, Bundle, Number, Ref, Space, TupleIterator
 
+# What they do to `self` in a method, they do to the struct that it refers to.
+_OF_OWNERS = frozenset((ops.PY_GETATTR, ops.PY_SETATTR, ops.PY_SETITEM))
 # Beyond so many instances a function is refused rather than compiled for ever.
 _INSTANCES = 20_000
 # After so many changes what is known of a block only becomes less.
@@ -208,6 +210,8 @@ class Body:
             self.terminate(instance, op, cells)
             return
         operands = [settle(cells[value], value.hint) for value in op.operands]
+        owners = 1 if op.code in _OF_OWNERS else 0
+        operands[owners:] = [references.value_of(frame, cell) for cell in operands[owners:]]
         results = RULES[op.code](frame, op, operands)
         if op.code in (ops.PY_SETITEM, ops.PY_SETATTR):
             # A vector or struct is a value: the variable is the changed one from here on.
@@ -228,7 +232,9 @@ class Body:
         instance.end = Op(op.code, location=op.location)
         if op.code is ops.RETURN:
             assert instance.frame is not None
-            instance.returned = closures.close(instance.frame, operands[0])
+            returned = references.value_of(instance.frame, operands[0])
+            instance.returned = closures.close(instance.frame, returned)
+            references.check_result(self.source.__qualname__, returned.known.type)
         elif op.code is ops.BRANCH:
             condition = operands[0]
             if edges[0].block is edges[1].block and edges[0].arguments == edges[1].arguments:

@@ -17,7 +17,7 @@ from cuda_device.passes import closures, composites, operators, views
 from cuda_device.passes.frame import Cell, Frame, Method
 from cuda_device.passes.meanings import Code, Generator, Partial
 from cuda_device.types.known import Known, of_type
-from cuda_device.types.model import Array, Bundle, Number, Static, Struct
+from cuda_device.types.model import Array, Bundle, Number, Ref, Static, Struct
 from cuda_device.types.structs import is_struct, model_of, replace
 
 
@@ -83,11 +83,12 @@ def call_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell]
     interface = interface_of(owner.known.type)
     if interface is not None:
         return call(frame, frame.literal(getattr(interface, name)), [owner, *positional], named)
-    if not isinstance(owner.known.type, Struct):
+    struct = owner.known.type.pointee if isinstance(owner.known.type, Ref) else owner.known.type
+    if not isinstance(struct, Struct):
         from cuda_device.passes import assignments  # they call back
 
         return assignments.call_method(frame, owner, name, positional, named)
-    function = getattr(owner.known.type.host, name)
+    function = getattr(struct.host, name)
     return frame.program.call(frame, function, [owner, *positional], named)
 
 

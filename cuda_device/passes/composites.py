@@ -9,10 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from cuda_device.errors import CompileError
+from cuda_device.passes import references
 from cuda_device.passes.frame import Cell, Frame
 from cuda_device.types.known import Known
-from cuda_device.types.layout import machine
-from cuda_device.types.model import Kind, NoneType, Number, Struct, Tuple, Type, Vector
+from cuda_device.types.layout import has_identity, machine
+from cuda_device.types.model import Kind, NoneType, Number, Ref, Struct, Tuple, Type, Vector
 
 AXES = "xyzw"
 
@@ -37,6 +38,8 @@ def _element(frame: Frame, cell: Cell, index: int) -> Cell:
 
 def construct(frame: Frame, model: Struct, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     """A struct from the arguments of its class."""
+    if has_identity(model):
+        raise references.refusal(model)
     names = [field.name for field in model.fields]
     if len(positional) > len(names):
         raise CompileError(f"{model.name} has {len(names)} members, not {len(positional)}")
@@ -84,6 +87,8 @@ def replace(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell])
         )
     (cell,) = positional
     type = cell.known.type
+    if isinstance(type, Ref) and isinstance(type.pointee, Struct):
+        raise references.refusal(type.pointee)
     if not isinstance(type, (Struct, Vector)):
         raise CompileError(f"replace takes a struct or a vector, not {cell.known}")
     names = list(AXES[: type.size]) if isinstance(type, Vector) else [field.name for field in type.fields]

@@ -46,6 +46,7 @@ from cuda_device.types.model import (
     Number,
     Range,
     RangeIterator,
+    Ref,
     Static,
     Struct,
     Tuple,
@@ -64,16 +65,15 @@ class Cell:
     known: Known
     value: Value | None = None
     place: Place | None = None
-    """Where it was read, if it is a vector or struct, or a part of one, in an array."""
+    """Where it was read, if it is a vector or struct, or a part of one, in an array's memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A part of an array's element: the array, the indices of the element, and how far in it the part begins, in bytes."""
+    """A place in memory: an array with the index of an element, or a reference."""
 
-    array: Cell
-    index: Cell
-    offset: int = 0
+    base: Cell
+    index: Cell | None = None
 
 
 @dataclass(slots=True)
@@ -265,6 +265,9 @@ class Frame:
                 return self.build.op(ops.MAKE, type, *items)
             case Range(item) | RangeIterator(item) if cell.value is not None and cell.value.type != type:
                 return self.build.op(ops.MAKE, type, *self._range_parts(cell, item))
+            case Struct() if cell.value is not None and isinstance(known.type, Ref):
+                # Where control flow joins, `self` may be a value on the other way.
+                return self.build.op(ops.LOAD, type, cell.value)
             case _ if cell.value is not None:
                 assert cell.value.type == type, (str(cell.value.type), str(type))
                 return cell.value

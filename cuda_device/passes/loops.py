@@ -14,12 +14,14 @@ from cuda_device.device import standard
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op, Value
+from cuda_device.passes import references
 from cuda_device.passes.calls import call
 from cuda_device.passes.frame import Cell, Frame, is_static
 from cuda_device.passes.meanings import Generator, Thing
 from cuda_device.passes.operators import binary
 from cuda_device.passes.sequences import as_tuple
 from cuda_device.types.known import Known, constant, iterator_of, of_type, tuple_of
+from cuda_device.types.layout import has_identity
 from cuda_device.types.model import (
     BOOL,
     INDEX,
@@ -238,7 +240,11 @@ def _next_of_array(frame: Frame, cell: Cell) -> Sequence[Cell]:
     more = frame.emit(ops.PY_COMPARE, of_type(BOOL), index.value, frame.materialise(length, INDEX), op="<")
     backwards = cell.known.value is Thing.REVERSED_ITERATOR
     at = _arithmetic(frame, "-", _arithmetic(frame, "-", length, Cell(constant(1))), index) if backwards else index
-    item = call(frame, frame.literal(standard.element_if), [array, at, more], {})
+    assert isinstance(array.known.type, Array)
+    if array.known.type.ndim == 1 and has_identity(array.known.type.dtype):
+        item = references.element(frame, array, [frame.materialise(at, INDEX)])
+    else:
+        item = call(frame, frame.literal(standard.element_if), [array, at, more], {})
     one = frame.materialise(Cell(constant(1)), INDEX)
     after = frame.emit(ops.PY_BINARY, of_type(INDEX, nonneg=True), index.value, one, op="+")
     assert isinstance(cell.known.value, Thing)

@@ -220,6 +220,31 @@ def _getitem(lowerer: _Lowerer, op: Op) -> None:
     lowerer.define(op, lowerer.build.load(address, array.dtype))
 
 
+def _refer(lowerer: _Lowerer, op: Op) -> None:
+    owner, *indices = op.operands
+    tree, array = lowerer.array(owner)
+    address = lowerer.build.address(tree, array, [lowerer.value(index) for index in indices])
+    assert isinstance(op.result.type, Ref)
+    lowerer.define(op, lowerer.build.refer(address, op.result.type))
+
+
+def _member(lowerer: _Lowerer, op: Op) -> None:
+    assert isinstance(op.result.type, Ref)
+    offset = int(str(op.attributes["offset"]))
+    lowerer.define(op, lowerer.build.refer(lowerer.value(op.operands[0]), op.result.type, offset))
+
+
+def _load(lowerer: _Lowerer, op: Op) -> None:
+    assert op.result.type is not None
+    lowerer.define(op, lowerer.build.load(lowerer.value(op.operands[0]), op.result.type))
+
+
+def _store(lowerer: _Lowerer, op: Op) -> None:
+    reference, item = op.operands
+    assert item.type is not None
+    lowerer.build.store(lowerer.value(reference), item.type, lowerer.trees[item])
+
+
 def _setitem(lowerer: _Lowerer, op: Op) -> None:
     owner, *indices, item = op.operands
     tree, array = lowerer.array(owner)
@@ -368,6 +393,10 @@ RULES: dict[ops.Opcode, Rule] = {
     ops.PY_COMPARE: _compare,
     ops.PY_TRUTH: _truth,
     ops.PY_GETITEM: _getitem,
+    ops.REFER: _refer,
+    ops.MEMBER: _member,
+    ops.LOAD: _load,
+    ops.STORE: _store,
     ops.PY_SETITEM: _setitem,
     ops.PY_ITER: _iter,
     ops.PY_NEXT: _next,

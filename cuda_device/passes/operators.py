@@ -18,7 +18,21 @@ from cuda_device.ir.model import Op, Value
 from cuda_device.passes import composites, masks
 from cuda_device.passes.frame import Cell, Frame
 from cuda_device.types.known import Known, constant, describe, nonneg_as, of_type
-from cuda_device.types.model import BOOL, FLOAT32, INT, NONE, Array, Number, Static, Struct, Tuple, Type, Vector
+from cuda_device.types.model import (
+    BOOL,
+    FLOAT32,
+    INT,
+    NONE,
+    Array,
+    Atomic,
+    Number,
+    Ref,
+    Static,
+    Struct,
+    Tuple,
+    Type,
+    Vector,
+)
 from cuda_device.types.promote import divide, promote
 
 _FOLDS: dict[str, Callable[..., object]] = {
@@ -107,7 +121,7 @@ def unary(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 
 def _number(cell: Cell, what: str) -> Number:
     if not isinstance(cell.known.type, Number):
-        raise CompileError(f"{what} is not defined for {cell.known}", help=_array_help(cell.known.type))
+        raise CompileError(f"{what} is not defined for {cell.known}", help=_remedy(cell.known.type))
     return cell.known.type
 
 
@@ -115,12 +129,17 @@ def _numbers(sign: str, a: Cell, b: Cell) -> tuple[Number, Number]:
     x, y = a.known.type, b.known.type
     if not isinstance(x, Number) or not isinstance(y, Number):
         none = "test for None with `is`" if NONE in (x, y) else ""
-        raise CompileError(f"{a.known} {sign} {b.known} is not defined", help=_array_help(x) or _array_help(y) or none)
+        raise CompileError(f"{a.known} {sign} {b.known} is not defined", help=_remedy(x) or _remedy(y) or none)
     return x, y
 
 
-def _array_help(type: Type) -> str:
-    return "arithmetic in device code is on elements: index the array first" if isinstance(type, Array) else ""
+def _remedy(type: Type) -> str:
+    match type:
+        case Array():
+            return "arithmetic in device code is on elements: index the array first"
+        case Ref(_, Atomic()):
+            return "an atomic is read and changed by its methods: x.load(), x.add(value), …"
+    return ""
 
 
 def binary(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:

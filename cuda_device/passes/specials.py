@@ -17,6 +17,7 @@ import numpy as np
 
 from cuda_device.device import functions, standard
 from cuda_device.device.rows import constant_of
+from cuda_device.device.table import interface_of
 from cuda_device.errors import CompileError
 from cuda_device.passes import closures, sequences
 from cuda_device.passes.calls import call, call_plain
@@ -26,7 +27,7 @@ from cuda_device.passes.ufuncs import UFUNCS
 from cuda_device.types.dtypes import alignof, sizeof
 from cuda_device.types.host import host_type_of
 from cuda_device.types.known import Known, constant
-from cuda_device.types.model import Array, Bundle, NoneType, Number, Range, Static, Struct, Tuple, Vector
+from cuda_device.types.model import Array, Bundle, NoneType, Number, Range, Ref, Static, Struct, Tuple, Vector
 
 Special = Callable[[Frame, Sequence[Cell], Mapping[str, Cell]], Cell]
 
@@ -149,6 +150,8 @@ def type_of(known: Known) -> object:
             return host_vector(vector)
         case Struct() as struct:
             return struct.host
+        case Ref(_, pointee):
+            return pointee.host if isinstance(pointee, Struct) else interface_of(known.type)
         case Static():
             return type(known.value)
         case Bundle() if means(known, Thing.LIST):

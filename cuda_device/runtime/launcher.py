@@ -25,6 +25,7 @@ from cuda_device.runtime.report import Place
 from cuda_device.runtime.streams import CpuStream, GpuStream, Stream, as_stream
 from cuda_device.types import model
 from cuda_device.types.known import Known, of_type
+from cuda_device.types.layout import has_identity
 from cuda_device.types.structs import Aligned, type_of_hint
 
 if TYPE_CHECKING:
@@ -399,6 +400,11 @@ def _example(value: Any, name: str, is_constant: bool) -> Known:
     """What is known of an argument from its type, or from an example of it."""
     if not is_constant:
         found = _type_of(value)
+        if found is not None and has_identity(found):
+            raise CompileError(
+                f"the parameter {name!r} cannot be of a type with atomic members, which lies in arrays only",
+                help="pass an array: ArrayType(T, 1)",
+            )
         if found is not None:
             return of_type(found)
     return read(value, name, CpuStream(), is_constant=is_constant).known

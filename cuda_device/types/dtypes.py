@@ -14,8 +14,8 @@ import numpy as np
 
 from cuda_device.types import host
 from cuda_device.types.layout import align_of, placement, size_of
-from cuda_device.types.model import Field, NoneType, Number, Struct, Tuple, Type, Vector
-from cuda_device.types.structs import Aligned, type_of_hint
+from cuda_device.types.model import Atomic, Field, NoneType, Number, Struct, Tuple, Type, Vector
+from cuda_device.types.structs import alignment_of_hint, type_of_hint
 
 _KEY = "cuda_device"
 ANONYMOUS = "anonymous"
@@ -36,8 +36,7 @@ def sizeof(T: Any) -> int:  # noqa: N803
 
 def alignof(T: Any) -> int:  # noqa: N803
     """The alignment of `T` in bytes, as C++'s `alignof`; of `align(T, n)` that of a member with this hint."""
-    raised = T.align if isinstance(T, Aligned) else 1
-    return max(raised, align_of(type_of_hint(T)))
+    return max(alignment_of_hint(T), align_of(type_of_hint(T)))
 
 
 def dtype_of_type(type: Type) -> np.dtype[Any]:
@@ -53,6 +52,8 @@ def dtype_of_type(type: Type) -> np.dtype[Any]:
             names, parts = [field.name for field in fields], [dtype_of_type(field.type) for field in fields]
         case NoneType():
             return np.dtype(np.uint64)
+        case Atomic(dtype):
+            return dtype_of_type(dtype)
         case _:
             raise TypeError(f"{type} is no element of an array")
     place = placement(type)
@@ -96,6 +97,6 @@ def element_of(spelling: Any) -> Type:
         type = type_of_hint(spelling) if spelling is not None else None
     except TypeError:
         type = None
-    if isinstance(type, (Vector, Struct, Tuple)):
+    if isinstance(type, (Vector, Struct, Tuple, Atomic)):
         return type
     return element_of_dtype(host.dtype_of(spelling))

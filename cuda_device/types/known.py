@@ -20,12 +20,15 @@ from cuda_device.types.model import (
     INT,
     NONE,
     STATIC,
+    Atomic,
     Bundle,
     NoneType,
     Number,
     Range,
     RangeIterator,
+    Ref,
     Static,
+    Struct,
     Tuple,
     TupleIterator,
     Type,
@@ -105,6 +108,10 @@ class Known:
             return describe(self.value)
         if isinstance(self.type, NoneType):
             return "None"
+        if isinstance(self.type, Ref) and isinstance(self.type.pointee, Struct):
+            return f"a reference to {self.type.pointee.name} in {self.type.space.value} memory"
+        if isinstance(self.type, Ref) and isinstance(self.type.pointee, Atomic):
+            return f"an atomic of {shorten(str(self.type.pointee.dtype), 60)}"
         if isinstance(self.type, Bundle):
             return str(self.value)
         if isinstance(self.type, Number) and self.value is not UNKNOWN:
@@ -266,6 +273,9 @@ def _join_known(a: Known, b: Known) -> Known | None:
         return Known(type(a.type)(number), items=tuple(part for part in parts if part is not None))
     if a.type == b.type and (not isinstance(a.type, Static) or a.value is b.value):
         return a
+    for reference, value in ((a.type, b), (b.type, a)):
+        if isinstance(reference, Ref) and isinstance(value.type, Struct) and reference.pointee == value.type:
+            return value  # what is referred to is read
     return None
 
 

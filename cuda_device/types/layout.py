@@ -89,7 +89,7 @@ def placement(type: Type) -> Placement:
         case NoneType() | Ref():
             return Placement(8, 8)
         case Atomic(dtype):
-            return placement(dtype)
+            return _place_atomic(placement(dtype))
         case Vector(dtype, size):
             return _place_vector(size_of(dtype), size)
         case Tuple(elements):
@@ -105,6 +105,11 @@ def _place_vector(width: int, size: int) -> Placement:
     return Placement(width * size, align, tuple(width * i for i in range(size)))
 
 
+def _place_atomic(content: Placement) -> Placement:
+    """As `cuda::atomic`: what one access reads must not straddle the memory of two."""
+    return Placement(content.size, max(content.align, content.size & -content.size))
+
+
 def _place(types: Sequence[Type], aligns: Sequence[int], align: int) -> Placement:
     """Members in order, each at the next multiple of its alignment; the size is a multiple of the whole's."""
     offsets = []
@@ -116,6 +121,19 @@ def _place(types: Sequence[Type], aligns: Sequence[int], align: int) -> Placemen
         end, most = start + size_of(type), max(most, boundary)
     # An empty class has the size 1 in C++.
     return Placement(max(-(-end // most) * most, most if not types else 0), most, tuple(offsets))
+
+
+@lru_cache(maxsize=4096)
+def has_identity(type: Type) -> bool:
+    """Whether a value of `type` is one place in memory and cannot be copied: an atomic, or a struct that contains one."""
+    match type:
+        case Atomic():
+            return True
+        case Struct(_, fields):
+            return any(has_identity(field.type) for field in fields)
+        case Tuple(elements):
+            return any(map(has_identity, elements))
+    return False
 
 
 def size_of(type: Type) -> int:

@@ -189,20 +189,21 @@ class Array:
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """The address of one `pointee` in `space`."""
+    """The address of one `pointee` in `space`, perhaps one that nobody may write to."""
 
     space: Space
     pointee: Type
+    readonly: bool = False
 
     def __str__(self) -> str:
-        return f"ref<{self.space.value}, {self.pointee}>"
+        return f"ref<{self.space.value}, {self.pointee}{', readonly' if self.readonly else ''}>"
 
 
 @dataclass(frozen=True, slots=True)
 class Atomic:
-    """A number in memory that threads access atomically. It never is a value: references to it are."""
+    """A number, or another value of a few bytes, that threads access atomically. It never is a value: references to it are."""
 
-    dtype: Number
+    dtype: Type
 
     def __str__(self) -> str:
         return f"atomic<{self.dtype}>"
@@ -372,10 +373,10 @@ def _build(name: str, arguments: list[Type | str]) -> Type:
             space = [Space(flag) for flag in flags if flag != "readonly"]
             if len(space) < 2 and arguments[0] is dtype:
                 return Array(dtype, int(ndim), Layout(layout), "readonly" in flags, *space)
-        case "atomic", [Number() as dtype], []:
+        case "atomic", [dtype], []:
             return Atomic(dtype)
-        case "ref", [pointee], [space_name]:
-            return Ref(Space(space_name), pointee)
+        case "ref", [pointee], [space_name, *flags] if flags in ([], ["readonly"]):
+            return Ref(Space(space_name), pointee, bool(flags))
         case "range", [Number() as item], []:
             return Range(item)
         case "range_iterator", [Number() as item], []:

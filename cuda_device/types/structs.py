@@ -21,6 +21,7 @@ from typing import Any, TypeVar, dataclass_transform, overload
 import numpy as np
 
 from cuda_device.types.host import number_of
+from cuda_device.types.layout import has_identity
 from cuda_device.types.model import NONE, Field, Kind, Number, Struct, Tuple, Type, Vector
 from cuda_device.types.vectors import VectorValue
 
@@ -43,7 +44,7 @@ def align(t: Any, n: int) -> Any:
 
     Of a struct it also changes the size. Raises `TypeError` for what is no heterogeneous type, `ValueError` for a bad `n`.
     """
-    _check_alignment(n)
+    check_alignment(n)
     model = type_of_hint(t)
     if isinstance(model, Struct) and model.host is not None:
         return _make(model.host.underlying, max(n, model.align))
@@ -52,9 +53,18 @@ def align(t: Any, n: int) -> Any:
     return Aligned(t, n)
 
 
-def _check_alignment(n: Any) -> None:
+def check_alignment(n: Any) -> None:
+    """Raises `ValueError` for what is no alignment."""
     if not isinstance(n, int) or isinstance(n, bool) or n < 1 or n & (n - 1):
         raise ValueError(f"an alignment is a power of two, not {n!r}")
+
+
+def alignment_of_hint(hint: Any) -> int:
+    """The least alignment that a type hint asks for beside its type's own; 0 if none."""
+    if not isinstance(hint, Aligned):
+        return 0
+    least = max(hint.align, alignment_of_hint(hint.type))
+    return least if least > 1 else 0
 
 
 def type_of_hint(hint: Any) -> Type:
@@ -67,7 +77,10 @@ def type_of_hint(hint: Any) -> Type:
         return NONE
     if getattr(hint, "__origin__", None) is tuple:
         arguments = () if hint.__args__ == ((),) else hint.__args__
-        return Tuple(tuple(map(type_of_hint, arguments)))
+        made = Tuple(tuple(map(type_of_hint, arguments)))
+        if has_identity(made):
+            raise TypeError("an atomic is a member of a struct, not of a tuple")
+        return made
     if isinstance(hint, type):
         model = hint.__dict__.get(MODEL)
         if isinstance(model, Struct):
@@ -86,11 +99,12 @@ def struct(*, align: int) -> Callable[[C], C]: ...
 def struct(cls: Any = None, /, *, align: int = 0) -> Any:
     """Makes a class a heterogeneous struct; `align` is its least alignment in bytes.
 
-    Each attribute has a type hint: a number, vector, struct, tuple or `align(…)` of one; defaults are class attributes. The
-    result has `underlying`, the decorated class. Raises `TypeError` for anything else. Specification: 'User-Defined Types'.
+    Each attribute has a type hint: a number, vector, struct, tuple, `align(…)` of one, or `Atomic(…)`, with which the struct can
+    lie in arrays only; defaults are class attributes. The result has `underlying`, the decorated class. Raises `TypeError` for
+    anything else. Specification: 'User-Defined Types'.
     """
     if align:
-        _check_alignment(align)
+        check_alignment(align)
     if cls is not None and not isinstance(cls, type):
         raise TypeError(f"@struct decorates a class, not {cls!r}")
     return _make(cls, align) if cls is not None else lambda target: _make(target, align)
@@ -132,13 +146,17 @@ def _hints(cls: Any) -> dict[str, Any]:
 
 def _field(cls: Any, name: str, hint: Any) -> Field:
     try:
-        return Field(name, type_of_hint(hint), hint.align if isinstance(hint, Aligned) else 0)
+        return Field(name, type_of_hint(hint), alignment_of_hint(hint))
     except TypeError as error:
         raise TypeError(f"{cls.__name__}.{name}: {error}") from None
 
 
 def _initialise(self: Any, *args: Any, **kwargs: Any) -> None:
     model = model_of(type(self))
+    if has_identity(model):
+        raise TypeError(
+            f"{model.name} has atomic members, so it lies in an array: numpy.zeros(n, cuda_device.numpy_dtype({model.name}))"
+        )
     names = [field.name for field in model.fields]
     if len(args) > len(names):
         raise TypeError(f"{model.name} has {len(names)} members, not {len(args)}")

@@ -1,0 +1,117 @@
+"""References: how methods write to the elements of arrays that they are called on, and how programs reach what has identity.
+
+    points[i].move(1)        in `move`, `self` is a ref<global, struct<Point, …>>: `self.x += 1` loads and stores
+    p = points[i]            p is a value: a copy
+    m = locks[i]             m is a ref<global, struct<Lock, …>> again, because a Lock has atomic members: it has identity
+
+A reference to a plain struct is only what `self` is. Whatever else becomes of it (a second name, an argument, a result, an
+operand) reads the value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cuda_device.errors import CompileError
+from cuda_device.ir import ops
+from cuda_device.ir.model import Value
+from cuda_device.passes.frame import Cell, Frame, Place
+from cuda_device.types.known import of_type
+from cuda_device.types.layout import has_identity, leaves, placement
+from cuda_device.types.model import Array, Atomic, Ref, Struct, Tuple, Type, Vector
+
+
+def element(frame: Frame, array: Cell, indices: Sequence[Value]) -> Cell:
+    """The reference to an element of an array."""
+    type = array.known.type
+    assert isinstance(type, Array) and array.value is not None
+    known = of_type(Ref(type.space, type.dtype, type.readonly))
+    return frame.emit(ops.REFER, known, array.value, *indices)
+
+
+def member(frame: Frame, owner: Cell, struct: Struct, index: int) -> Cell:
+    """The reference to a member of the struct that `owner` refers to."""
+    return behind(frame, owner, struct.fields[index].type, placement(struct).offsets[index])
+
+
+def behind(frame: Frame, owner: Cell, type: Type, offset: int) -> Cell:
+    """The reference to what lies so many bytes behind the beginning of what `owner` refers to."""
+    reference = owner.known.type
+    assert isinstance(reference, Ref) and owner.value is not None
+    known = of_type(Ref(reference.space, type, reference.readonly))
+    return frame.emit(ops.MEMBER, known, owner.value, offset=offset)
+
+
+def of_place(frame: Frame, place: Place) -> Cell:
+    """The reference to where a value was read."""
+    from cuda_device.passes.access import indices_of  # it needs references, too
+
+    if isinstance(place.base.known.type, Ref):
+        return place.base
+    assert place.index is not None
+    return element(frame, place.base, indices_of(frame, place.index))
+
+
+def read_member(frame: Frame, owner: Cell, struct: Struct, index: int) -> Cell:
+    """`x.f`, where x is a reference: the member's value, or a reference to it if it has identity."""
+    part = member(frame, owner, struct, index)
+    return part if has_identity(struct.fields[index].type) else load(frame, part)
+
+
+def load(frame: Frame, reference: Cell) -> Cell:
+    """The value that a reference refers to; if it has parts, it knows where it was read."""
+    type = reference.known.type
+    assert isinstance(type, Ref) and reference.value is not None
+    known = of_type(type.pointee)
+    if not leaves(type.pointee):
+        return Cell(known)
+    cell = frame.emit(ops.LOAD, known, reference.value)
+    if isinstance(type.pointee, (Struct, Vector)):
+        cell.place = Place(reference)
+    return cell
+
+
+def store(frame: Frame, reference: Cell, value: Cell) -> None:
+    """Writes to where a reference refers to, in the type that is there."""
+    type = reference.known.type
+    assert isinstance(type, Ref) and reference.value is not None
+    if type.readonly:
+        raise CompileError("the array is read-only", help="pass an array that can be written")
+    item = frame.materialise(value, type.pointee)
+    if leaves(type.pointee):
+        frame.build.effect(ops.STORE, reference.value, item)
+
+
+def value_of(frame: Frame, cell: Cell) -> Cell:
+    """The value of a reference to a plain struct; anything else is itself."""
+    type = cell.known.type
+    if isinstance(type, Ref) and isinstance(type.pointee, Struct) and not has_identity(type.pointee):
+        cell = load(frame, cell)
+        cell.place = None
+    return cell
+
+
+def check_result(function: str, type: Type) -> None:
+    """Refuses to return what has identity."""
+    match type:
+        case Ref(_, Struct(name) as struct) if has_identity(struct):
+            raise CompileError(
+                f"{function} returns a reference to {name}, which cannot leave it",
+                help=f"index the array of {name} where it is used, or pass it to the function",
+            )
+        case Tuple(elements):
+            for part in elements:
+                check_result(function, part)
+
+
+def refusal(type: Type) -> CompileError:
+    """The error of an attempt to copy, make or replace what has identity."""
+    if isinstance(type, Atomic):
+        return CompileError(
+            "an atomic cannot be copied or assigned to", help="use its methods: x.load(), x.store(value), …"
+        )
+    name = type.name if isinstance(type, Struct) else str(type)
+    return CompileError(
+        f"{name} has atomic members, so it cannot be made, copied or replaced: it is one place in an array",
+        help=f"name it where it is, as in m = locks[i]; make memory for it with shared_array(n, {name}), or on the host",
+    )
