@@ -498,3 +498,29 @@ def test_threads_of_the_host_compile_at_once():
     for thread in threads:
         thread.join()
     assert errors == []
+
+
+def test_what_is_only_referred_to_is_not_read():
+    @device.kernel
+    def k(points):
+        points[0].x = 1
+        points[1].inner.v.y = 2
+        points[2].inner.bump()
+
+    text = str(device.compile(k, device.ArrayType(Point, 1), output="ir"))
+    main = text.split("func @bump")[0]
+    assert "getitem" not in main and "load" not in main and main.count("refer") == 3
+
+
+def test_members_that_threads_share_out_do_not_race():
+    @device.kernel
+    def k(points):
+        i = device.tid(1)
+        if i % 2:
+            points[i // 2].x = i
+        else:
+            points[i // 2].inner.bump()
+
+    array = points(*range(8))
+    device.launch(k, array, grid=1, block=16, stream=device.cpu_stream(races=True))
+    assert array["x"].tolist() == [*range(1, 16, 2)] and array["inner"]["a"].tolist() == [1] * 8

@@ -13,7 +13,7 @@ from cuda_device.device.lowering import Lowering, Tree, flatten
 from cuda_device.ir import ops
 from cuda_device.ir.model import Value
 from cuda_device.ir.ordering import Scope
-from cuda_device.types.model import Atomic, Number, Ref, Space, Type
+from cuda_device.types.model import Atomic, Ref, Space, Type
 
 
 @dataclass(frozen=True, slots=True)

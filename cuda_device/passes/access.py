@@ -168,8 +168,8 @@ def getitem(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
             if has_identity(array.dtype):
                 return [references.element(frame, owner, _indices(frame, parts))]
             element = frame.emit(ops.PY_GETITEM, of_type(array.dtype), owner.value, *_indices(frame, parts))
-            if not isinstance(array.dtype, Number):
-                element.place = Place(owner, index)
+            if not isinstance(array.dtype, Number) and element.value is not None:
+                element.place = Place(element.value, owner, index)
             return [element]
         case Tuple(elements):
             return [frame.field(owner, position(index, len(elements)))]

@@ -122,6 +122,7 @@ class Body:
         typed.signature = tuple(k.type for k in self.arguments if not is_static(k))
         typed.effects = self.effects
         simplify(typed)
+        _drop(typed, {value for instance in ordered if instance.frame for value in instance.frame.passed_over})
         return typed, result
 
     def reach(self, source: Block, cells: Sequence[Cell | Pending], way: Way) -> Instance:
@@ -329,6 +330,16 @@ class Body:
             else:
                 return frame.build.const(state.type, None)
         return frame.carry(cell, state)
+
+
+def _drop(function: Function, values: set[Value]) -> None:
+    """Drops the operations that make these values, where nothing uses them."""
+    if values:
+        for op in function.ops():
+            values = values - {*op.operands, *(argument for edge in op.successors for argument in edge.arguments)}
+    if values:
+        for block in function.blocks:
+            block.ops = [op for op in block.ops if not values.intersection(op.results)]
 
 
 def _row_effects(op: Op) -> Effect:

@@ -70,8 +70,9 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place in memory: an array with the index of an element, or a reference."""
+    """A place in memory, an array with the index of an element or a reference, and the value that was read there."""
 
+    value: Value
     base: Cell
     index: Cell | None = None
 
@@ -162,6 +163,8 @@ class Frame:
         """The function's own variables that nested functions capture, as they are now."""
         self.changing: frozenset[str] = frozenset()
         """Those of them that are assigned more than once."""
+        self.passed_over: set[Value] = set()
+        """What was read from places that are then referred to: where nothing needs the value, the reading goes, too."""
         self.build = Builder(Block())
 
     @property

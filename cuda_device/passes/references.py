@@ -46,6 +46,7 @@ def of_place(frame: Frame, place: Place) -> Cell:
     """The reference to where a value was read."""
     from cuda_device.passes.access import indices_of  # it needs references, too
 
+    frame.passed_over.add(place.value)
     if isinstance(place.base.known.type, Ref):
         return place.base
     assert place.index is not None
@@ -67,7 +68,8 @@ def load(frame: Frame, reference: Cell) -> Cell:
         return Cell(known)
     cell = frame.emit(ops.LOAD, known, reference.value)
     if isinstance(type.pointee, (Struct, Vector)):
-        cell.place = Place(reference)
+        assert cell.value is not None
+        cell.place = Place(cell.value, reference)
     return cell
 
 
