@@ -121,6 +121,7 @@ def _attribute_of_reference(frame: Frame, cell: Cell, struct: Struct, name: str)
 
 def _class_attribute(frame: Frame, cell: Cell, struct: Struct, name: str) -> Cell:
     value = getattr(struct.host, name, None)
+    frame.program.depend(struct.host, name, value)
     if value is None:
         members = ", ".join(field.name for field in struct.fields)
         raise CompileError(f"{struct.name} has no member {name!r}", help=f"its members are {members}")

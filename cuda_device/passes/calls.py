@@ -170,4 +170,10 @@ def bind(
 
 def defaults_in(frame: Frame, function: FunctionType) -> dict[str, Callable[[], Cell]]:
     """The defaults of a function of the host: constants."""
-    return {name: partial(frame.literal, value) for name, value in defaults_of(function).items()}
+    return {name: partial(_default, frame, function, value) for name, value in defaults_of(function).items()}
+
+
+def _default(frame: Frame, function: FunctionType, value: object) -> Cell:
+    for name in ("__defaults__", "__kwdefaults__"):
+        frame.program.depend(function, name, getattr(function, name))
+    return frame.literal(value)

@@ -20,9 +20,9 @@ from __future__ import annotations
 import enum
 import itertools
 import re
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import BuiltinFunctionType, CellType, CodeType, FunctionType
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType
 from typing import Any
 
 import numpy as np
@@ -71,7 +71,23 @@ class Dependency:
                 return self.owner.cell_contents is self.value
             except ValueError:  # the cell is empty
                 return self.value is MISSING
-        return getattr(self.owner, self.name, MISSING) is self.value
+        now = getattr(self.owner, self.name, MISSING)
+        # A class method is bound anew each time that it is read.
+        return now is self.value or (isinstance(now, MethodType) and now == self.value)
+
+
+def unchanged(dependencies: Sequence[Dependency]) -> Callable[[], bool]:
+    """A function that tells whether every name still means the same object: each launch asks, so it is a quick one."""
+    names = [(d.owner, d.name, d.value) for d in dependencies if isinstance(d.owner, dict)]
+    others = [d for d in dependencies if not isinstance(d.owner, dict)]
+
+    def check() -> bool:
+        for owner, name, value in names:
+            if owner.get(name, MISSING) is not value:
+                return False
+        return all(map(Dependency.current, others)) if others else True
+
+    return check
 
 
 @dataclass(slots=True, eq=False)
@@ -197,6 +213,8 @@ class Inference:
     def call(self, frame: Frame, function: object, arguments: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
         """Calls a Python function from a frame."""
         source = _callable(function)
+        if source.__module__ not in _OWN:  # tools that reload modules exchange the code of functions
+            self.depend(source, "__code__", source.__code__)
         return self._call(frame, source, bind(frame, source, arguments, named, defaults_in(frame, source)), PLAIN)
 
     def enter(

@@ -16,7 +16,8 @@ from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op, Value
 from cuda_device.passes import composites, masks
-from cuda_device.passes.frame import Cell, Frame
+from cuda_device.passes.frame import MISSING, Cell, Frame
+from cuda_device.types import structs
 from cuda_device.types.known import Known, constant, describe, nonneg_as, of_type
 from cuda_device.types.model import (
     BOOL,
@@ -184,21 +185,25 @@ _REFLECTED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": 
 
 def _overloaded(frame: Frame, method: str, a: Cell, *others: Cell) -> Cell | None:
     """The operator as a struct's own method has it (`__add__`, and `__radd__` of the second operand), if one has."""
-    own = _special_method(a, method)
+    own = _special_method(frame, a, method)
     if own is not None:
         return frame.program.call(frame, own, [a, *others], {})
     for b in others:
-        reflected = _special_method(b, _REFLECTED.get(method, f"r{method}"))
+        reflected = _special_method(frame, b, _REFLECTED.get(method, f"r{method}"))
         if reflected is not None:
             return frame.program.call(frame, reflected, [b, a], {})
     return None
 
 
-def _special_method(cell: Cell, method: str) -> object:
+def _special_method(frame: Frame, cell: Cell, method: str) -> object:
     struct = cell.known.type
     if not isinstance(struct, Struct) or struct.host is None:
         return None
-    return vars(struct.host.underlying).get(f"__{method}__")
+    name = f"__{method}__"
+    frame.program.depend(struct.host, name, getattr(struct.host, name, MISSING))
+    found = vars(struct.host).get(name)
+    # What every struct is given (`__eq__`) is not the user's.
+    return None if getattr(found, "__module__", None) == structs.__name__ else found
 
 
 def _operation_type(sign: str, x: Number, y: Number, a: Cell, b: Cell) -> Number:

@@ -12,7 +12,7 @@ import operator
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from cuda_device.codegen.architectures import Architecture, of_capability, parse
@@ -67,9 +67,12 @@ class Variant:
         """Whether a thread may run for long."""
         return self.work.loops
 
-    def current(self) -> bool:
-        """Whether every name that the kernel read still means the same."""
-        return all(dependency.current() for dependency in self.work.dependencies)
+    @functools.cached_property
+    def current(self) -> Callable[[], bool]:
+        """Tells whether every name that the kernel read still means the same."""
+        from cuda_device.passes.infer import unchanged
+
+        return unchanged(self.work.dependencies)
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -140,10 +143,13 @@ def _shared_bytes(shared: Any) -> int:
     return count
 
 
-@functools.lru_cache(maxsize=4096)
 def _parameters(function: FunctionType) -> tuple[tuple[str, ...], int, dict[str, Any]]:
     """The names of a function's parameters, how many may be positional, and which are constant expressions."""
-    code = function.__code__
+    return _parameters_in(function, function.__code__)
+
+
+@functools.lru_cache(maxsize=4096)
+def _parameters_in(function: FunctionType, code: CodeType) -> tuple[tuple[str, ...], int, dict[str, Any]]:
     return parameter_names(code), code.co_argcount, const_parameters(function)
 
 
