@@ -26,13 +26,15 @@ from cuda_device.bytecode import to_ir
 from cuda_device.codegen import artifacts, to_llvm
 from cuda_device.codegen.architectures import Architecture
 from cuda_device.codegen.dialects import Cpu, Nvptx
+from cuda_device.device.options import DEFAULTS, Options
 from cuda_device.device.target import selector
 from cuda_device.errors import CompileError, CompilerBug, Location
 from cuda_device.ir import ops
-from cuda_device.ir.model import Module
+from cuda_device.ir.model import Module, Op
+from cuda_device.ir.ops import Effect
 from cuda_device.ir.text import show_module
 from cuda_device.ir.verify import verify
-from cuda_device.passes import exits, fuel, infer, inline, lower, traces
+from cuda_device.passes import exits, fuel, infer, initialised, inline, lower, traces
 from cuda_device.types.known import Known
 
 if TYPE_CHECKING:
@@ -48,18 +50,6 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """How to compile. `level` is LLVM's, 0 to 3; `contract` lets a product and a sum fuse, as nvcc does; `races` looks for races.
-
-    The last is for the CPU alone.
-    """
-
-    level: int = 3
-    contract: bool = True
-    races: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Job:
     """All that a compilation depends on, but for the names that the program reads: those are found on the way."""
 
@@ -67,7 +57,7 @@ class Job:
     arguments: tuple[Known, ...]
     kernel: bool
     target: Target
-    options: Options = Options()
+    options: Options = DEFAULTS
 
     @property
     def name(self) -> str:
@@ -105,16 +95,16 @@ class Work:
         found = {}
         for function in module.functions:
             for op in function.ops():
-                if "place" in op.attributes:
+                if Effect.SUSPENDS in op.code.effects and "place" in op.attributes:
                     found[int(str(op.attributes["place"]))] = op.location
         return found
 
     @property
-    def reports(self) -> dict[int, tuple[Location, str]]:
-        """The places that may report, by their numbers, and what each has to say."""
+    def reports(self) -> dict[int, Op]:
+        """The `report` operations, by the numbers of their places."""
         module: Module = self["device"]
         found = (op for function in module.functions for op in function.ops() if op.code is ops.REPORT)
-        return {int(str(op.attributes["place"])): (op.location, str(op.attributes["message"])) for op in found}
+        return {int(str(op.attributes["place"])): op for op in found}
 
     @property
     def watched(self) -> dict[int, traces.Point]:
@@ -141,22 +131,32 @@ def _python(work: Work) -> Module:
 def _typed(work: Work) -> Module:
     job = work.job
     module, work.dependencies = infer.run(
-        job.function, job.arguments, job.kernel, selector(job.target.architecture.name)
+        job.function,
+        job.arguments,
+        job.kernel,
+        selector(job.target.architecture.name),
+        checked=bool(job.options.checked),
     )
     return module
 
 
 def _device(work: Work) -> Module:
-    return lower.run(work["typed"])
+    return lower.run(work["typed"], checked=bool(work.job.options.checked))
 
 
 def _inlined(work: Work) -> Module:
-    module = traces.run(work["device"]) if work.job.options.races else work["device"]
+    options, module = work.job.options, work["device"]
+    if options.checked:
+        module = initialised.run(module)
+    if options.races:
+        module = traces.run(module)
     return exits.run(inline.run(fuel.run(module)))
 
 
 def _llvm_gpu(work: Work) -> to_llvm.Llvm:
-    return to_llvm.run(work["device"], Nvptx(work["device"], work.job.target.architecture), work.job.options.contract)
+    options = work.job.options
+    dialect = Nvptx(work["device"], work.job.target.architecture, bool(options.checked))
+    return to_llvm.run(work["device"], dialect, options.contract)
 
 
 def _llvm_cpu(work: Work) -> to_llvm.Llvm:

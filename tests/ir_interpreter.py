@@ -16,7 +16,7 @@ from ir_helpers import underlying
 
 from cuda_device.bytecode.to_ir import read
 from cuda_device.ir import ops
-from cuda_device.ir.model import Block, Op, Value
+from cuda_device.ir.model import Block, Function, Op, Value
 
 BINARY = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv, "%": operator.mod,
@@ -59,11 +59,16 @@ class Steps:
 
 def run(function: Any, *arguments: Any) -> Any:
     """Calls a function by its IR. Raises `Unsupported` where it reaches what device code does not have."""
+    return run_ir(read(underlying(function).__code__), function, *arguments)
+
+
+def run_ir(python: Function, function: Any, *arguments: Any) -> Any:
+    """As `run`, with IR of the function that somebody has changed."""
     plain = underlying(function)
     scope = {**vars(builtins), **plain.__globals__}
     cells = dict(zip(plain.__code__.co_freevars, plain.__closure__ or (), strict=True))
     defaults = plain.__defaults__ or ()
-    block: Block | None = read(plain.__code__).blocks[0]
+    block: Block | None = python.blocks[0]
     assert block is not None
     missing = len(block.params) - len(arguments)
     given = [*arguments, *(defaults[len(defaults) - missing :] if missing else ())]
@@ -79,6 +84,16 @@ def run(function: Any, *arguments: Any) -> Any:
         assert end.code in (ops.JUMP, ops.BRANCH), end.code
         edge = end.successors[0 if end.code is ops.JUMP or values[end.operands[0]] else 1]
         block, given = edge.block, [values[value] for value in edge.arguments]
+
+
+class NoValue(UnboundLocalError):
+    """`py.defined` found a variable without a value."""
+
+
+def _check_defined(_: Op, operands: list[Any], *__: Any) -> list[Any]:
+    if not operands[0]:
+        raise NoValue
+    return []
 
 
 def _defined(value: Any) -> Any:
@@ -208,6 +223,7 @@ ROWS: dict[ops.Opcode, Callable[[Op, list[Any], dict[str, Any], dict[str, Any]],
     ops.PY_UNPACK_STAR: _unpack_star,
     ops.PY_CALL_STAR: _call_star,
     ops.PY_RAISE: _raise,
+    ops.PY_DEFINED: _check_defined,
     ops.PY_UNSUPPORTED: _unsupported,
     ops.PY_FUNCTION: _unsupported,
     ops.PY_CELLS: _unsupported,

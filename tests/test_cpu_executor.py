@@ -237,7 +237,9 @@ fine:
 def test_a_report_names_thread_block_place_and_values(suspends):
     body = REPORT + (cpu.barrier(1, "after") if suspends else "") + "  br label %coro.finish\n"
     code = compile_native(module(body, ["i32", "i64"], ["bad", "n"], suspends))
-    table = {9: Place(Location("kernel.py", 21), "index {0} is out of bounds for {1} elements", "check the index")}
+    table = {
+        9: Place(Location("kernel.py", 21), "index {0} is out of bounds for {1} elements", "check the index", True)
+    }
     with pytest.raises(KernelError) as caught:
         execute(code, (8, 1, 1), (32, 1, 1), struct.pack("@iq", 5, 1 << 40), places=table)
     assert str(caught.value).splitlines() == [

@@ -80,6 +80,37 @@ def special_register(name: str, result: str) -> str:
     return THREAD.load(block, "%thread", "block") + BLOCK.load(result, block, field, metadata)
 
 
+def written(address: str, size: int, result: str) -> str:
+    """Text that makes `result`, an i1, whether `size` bytes of shared memory at `address` have been written: checked mode."""
+    type = f"i{8 * size}"
+    account = _account(address, result)
+    return (
+        f"{account}  {result}.bits = load {type}, ptr {result}.account, align 1\n"
+        f"  {result} = icmp eq {type} {result}.bits, -1\n"
+    )
+
+
+def mark(address: str, size: int, name: str) -> str:
+    """Text that says that these bytes have been written; names begin with `name`."""
+    return f"{_account(address, name)}  store i{8 * size} -1, ptr {name}.account, align 1\n"
+
+
+def _account(address: str, name: str) -> str:
+    """Text that makes `name.account` the place of the account of an address of shared memory."""
+    block = f"{name}.block"
+    return (
+        THREAD.load(block, "%thread", "block")
+        + BLOCK.load(f"{name}.shared", block, "shared")
+        + BLOCK.load(f"{name}.written", block, "written")
+        + f"""\
+  {name}.from = ptrtoint ptr {name}.shared to i64
+  {name}.to = ptrtoint ptr {address} to i64
+  {name}.offset = sub i64 {name}.to, {name}.from
+  {name}.account = getelementptr i8, ptr {name}.written, i64 {name}.offset
+"""
+    )
+
+
 def prologue(allocas: str = "") -> str:
     """Text that opens a kernel that may suspend: the block `entry` with `allocas`, then the start of `coro.start`.
 

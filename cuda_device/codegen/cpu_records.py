@@ -133,7 +133,7 @@ WIDE = WARP_SIZE
 
 # One for each block that runs. `warps`, `handles`, `threads` are arrays: the %Warp of each warp (the words of
 # lanes that do not exist are 0), and for each of `count` threads its coroutine and its %Thread. Frames lie `stride`
-# bytes apart.
+# bytes apart. In checked mode `written` has a byte for each byte of shared memory: all ones once it has been written.
 BLOCK = Record(
     "%Block",
     (
@@ -144,6 +144,7 @@ BLOCK = Record(
         ("dynamic_bytes", "i32"),
         ("shared", "ptr"),
         ("dynamic", "ptr"),
+        ("written", "ptr"),
         ("control", "ptr"),
         ("parameters", "ptr"),
         ("warps", "ptr"),

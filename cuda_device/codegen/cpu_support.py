@@ -70,6 +70,7 @@ each:
   br i1 %stopped, label %close, label %run
 run:
 {"".join(BLOCK.store(f"%{axis}", "%block", f"index.{axis}") for axis in _AXES)}
+  call void @cuda_device.forget(ptr %block)
   call void %function(ptr %block)
 {step()}
   %done.next = add nuw i64 %done, 1

@@ -60,8 +60,8 @@ class Dialect(ABC):
     has_float8 = False
     """Whether the machine has instructions that convert floats of 8 bits."""
 
-    def __init__(self, module: Module) -> None:
-        self.module = module
+    def __init__(self, module: Module, checked: bool = False) -> None:
+        self.module, self.checked = module, checked
         self.offsets, self.shared_bytes = shared_offsets(module)
 
     @abstractmethod
@@ -116,6 +116,14 @@ class Dialect(ABC):
         """Text, and the operand, that give the address of the launch's shared memory."""
 
     @abstractmethod
+    def written(self, address: str, size: int, result: str) -> str:
+        """Makes `result` whether so many bytes of shared memory have been written."""
+
+    @abstractmethod
+    def mark(self, address: str, size: int, label: str) -> str:
+        """Says that so many bytes of shared memory have been written; names begin with `label`."""
+
+    @abstractmethod
     def sync_scope(self, scope: Scope) -> str:
         """What an atomic instruction says of its scope."""
 
@@ -132,8 +140,8 @@ class Dialect(ABC):
         """Waits for a short while."""
 
     @abstractmethod
-    def report(self, status: Status, place: int) -> str:
-        """Tells the host that this thread failed."""
+    def report(self, status: Status, place: int, values: Sequence[str]) -> str:
+        """Tells the host that this thread failed, with two integers of 64 bits at most."""
 
     @abstractmethod
     def trace(self, place: int, value: str, done: str) -> str:
@@ -176,8 +184,8 @@ class Nvptx(Dialect):
         Space.LOCAL: "ptr",
     }
 
-    def __init__(self, module: Module, architecture: Architecture) -> None:
-        super().__init__(module)
+    def __init__(self, module: Module, architecture: Architecture, checked: bool = False) -> None:
+        super().__init__(module, checked)
         self.has_float8 = architecture.capability >= (8, 9)
 
     def preamble(self) -> str:
@@ -195,9 +203,18 @@ class Nvptx(Dialect):
         lines.append("declare i32 @llvm.nvvm.read.ptx.sreg.dynamic_smem_size()")
         lines.append("declare void @llvm.nvvm.nanosleep(i32)")
         lines.append("declare void @llvm.nvvm.barrier.cta.sync.aligned.all(i32) convergent nounwind")
-        if any(op.code is ops.REPORT for f in self.module.functions for op in f.ops()):
-            lines.append(nvptx_report.definitions())
+        reports = [op for f in self.module.functions for op in f.ops() if op.code is ops.REPORT]
+        places = self._barriers()
+        if reports or places:
+            lines.append(nvptx_report.definitions(has_values=any(op.operands for op in reports)))
+        if places:
+            lines.append(nvptx_report.meeting(places))
         return "\n".join(lines) + "\n"
+
+    def _barriers(self) -> list[int]:
+        """In checked mode, the places of the barriers, which are checked."""
+        found = (op for f in self.module.functions for op in f.ops() if op.code in (ops.BARRIER, ops.BARRIER_REDUCE))
+        return sorted({int(str(op.attributes["place"])) for op in found}) if self.checked else []
 
     def pointer(self, space: Space) -> str:
         """Each space has its number."""
@@ -240,11 +257,13 @@ class Nvptx(Dialect):
 
     def barrier(self, place: int, label: str) -> tuple[str, str]:
         """`bar.sync 0`."""
-        return "  call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0) convergent\n", ""
+        check = nvptx_report.meet(place) if self.checked else ""
+        return f"{check}  call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0) convergent\n", ""
 
     def meet(self, meeting: Meeting) -> tuple[str, str]:
         """An intrinsic."""
-        return on_gpu(meeting), ""
+        check = nvptx_report.meet(meeting.place) if self.checked and meeting.code is ops.BARRIER_REDUCE else ""
+        return check + on_gpu(meeting), ""
 
     def shared(self, number: int, result: str) -> tuple[str, str]:
         """A global variable of the shared space."""
@@ -253,6 +272,14 @@ class Nvptx(Dialect):
     def dynamic_shared(self, result: str) -> tuple[str, str]:
         """A variable without a size, which begins where the static arrays end."""
         return "", "@dynamic_shared"
+
+    def written(self, address: str, size: int, result: str) -> str:
+        """Nobody keeps account."""
+        return f"  {result} = icmp eq i32 0, 0\n"
+
+    def mark(self, address: str, size: int, label: str) -> str:
+        """Nobody keeps account."""
+        return ""
 
     def sync_scope(self, scope: Scope) -> str:
         """LLVM's words."""
@@ -270,9 +297,9 @@ class Nvptx(Dialect):
         """`nanosleep`."""
         return f"  call void @llvm.nvvm.nanosleep({nanoseconds})\n"
 
-    def report(self, status: Status, place: int) -> str:
+    def report(self, status: Status, place: int, values: Sequence[str]) -> str:
         """A call."""
-        return nvptx_report.report(status, place)
+        return nvptx_report.report(status, place, values)
 
     def trace(self, place: int, value: str, done: str) -> str:
         """Nothing: races are looked for on the CPU."""
@@ -358,6 +385,14 @@ class Cpu(Dialect):
         """What lies behind the static arrays."""
         return cpu.special_register("dynamic_shared", result), result
 
+    def written(self, address: str, size: int, result: str) -> str:
+        """Each byte has its byte."""
+        return cpu.written(address, size, result)
+
+    def mark(self, address: str, size: int, label: str) -> str:
+        """Each byte has its byte."""
+        return cpu.mark(address, size, label)
+
     def sync_scope(self, scope: Scope) -> str:
         """Every scope is the widest."""
         return ""
@@ -374,9 +409,9 @@ class Cpu(Dialect):
         """Nothing: the `yield` beside it lets other threads run."""
         return ""
 
-    def report(self, status: Status, place: int) -> str:
+    def report(self, status: Status, place: int, values: Sequence[str]) -> str:
         """A call."""
-        return cpu.report(status, place)
+        return cpu.report(status, place, *values)
 
     def trace(self, place: int, value: str, done: str) -> str:
         """A call."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from cuda_device.codegen import atomics, float8
+from cuda_device.codegen import account, atomics, float8
 from cuda_device.codegen.cpu_records import Status
 from cuda_device.codegen.literals import literal
 from cuda_device.codegen.meetings import Meeting
@@ -26,7 +26,7 @@ from cuda_device.types.model import BOOL, Kind, Number, Ref, Space, Vector
 if TYPE_CHECKING:
     from cuda_device.codegen.to_llvm import FunctionWriter
 
-REPORTS = {"assert": Status.ASSERTION, "raise": Status.EXCEPTION}
+REPORTS = {"assert": Status.ASSERTION, "raise": Status.EXCEPTION, "check": Status.CHECK}
 
 
 def float_name(number: Number) -> str:
@@ -348,7 +348,8 @@ def _bits(to: FunctionWriter, op: Op) -> None:
 
 
 def _report(to: FunctionWriter, op: Op) -> None:
-    to.lines.append(to.dialect.report(REPORTS[str(op.attributes["status"])], int(str(op.attributes["place"]))))
+    status, place = REPORTS[str(op.attributes["status"])], int(str(op.attributes["place"]))
+    to.lines.append(to.dialect.report(status, place, [to.names[value] for value in op.operands]))
 
 
 def _trace(to: FunctionWriter, op: Op) -> None:
@@ -441,4 +442,5 @@ EMITTERS: dict[ops.Opcode, Emitter] = {
     ops.TRACE: _trace,
     ops.EXIT: _exit,
     **atomics.EMITTERS,
+    **account.EMITTERS,
 }

@@ -175,6 +175,8 @@ def _lower_range(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tre
         case (start, stop):
             return start, stop, build.number(item, 1)
         case (start, stop, step):
+            if build.checked:
+                build.check(build.truth(_value(step)), "the step of a range cannot be 0")
             return start, stop, step
     raise AssertionError(operands)
 

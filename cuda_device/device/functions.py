@@ -17,10 +17,11 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from types import FunctionType
 from typing import Any, NoReturn, overload
 
+from cuda_device.device.options import DEFAULTS, Options, with_options
 from cuda_device.errors import DeviceOnlyError
 
 RESERVED = ("grid", "block", "stream", "shared")
@@ -28,16 +29,18 @@ RESERVED = ("grid", "block", "stream", "shared")
 
 @dataclass(frozen=True, slots=True)
 class FuncOptions:
-    """The keywords of `@func`."""
+    """The keywords of `@func`: `build` is how `compile` compiles the function by itself."""
 
     interop: bool = False
+    build: Options = DEFAULTS
 
 
 @dataclass(frozen=True, slots=True)
 class KernelOptions:
-    """The keywords of `@kernel`."""
+    """The keywords of `@kernel`: `build` is how the kernel is compiled."""
 
     interop: bool = False
+    build: Options = DEFAULTS
 
 
 class Func:
@@ -108,13 +111,10 @@ def _public_name(decorated: Func | Kernel) -> str | None:
 
 
 def _options(kind: type[Any], decorator: str, keywords: dict[str, Any]) -> Any:
-    names = [field.name for field in fields(kind)]
-    for name, value in keywords.items():
-        if name not in names:
-            raise TypeError(f"@{decorator} has no keyword {name!r}: there are {', '.join(names)}")
-        if not isinstance(value, bool):
-            raise TypeError(f"@{decorator}({name}=…) takes True or False, not {value!r}")
-    return kind(**keywords)
+    interop = keywords.pop("interop", False)
+    if not isinstance(interop, bool):
+        raise TypeError(f"@{decorator}(interop=…) takes True or False, not {interop!r}")
+    return kind(interop, with_options(DEFAULTS, keywords, f"@{decorator}", ("interop",)))
 
 
 def _check_function(function: object, decorator: str) -> FunctionType:
@@ -128,11 +128,15 @@ def _check_function(function: object, decorator: str) -> FunctionType:
 @overload
 def func(function: Callable[..., Any], /) -> Func: ...
 @overload
-def func(*, interop: bool = False) -> Callable[[Callable[..., Any]], Func]: ...
+def func(
+    *, interop: bool = False, level: int = 3, contract: bool = True, checked: bool | None = None
+) -> Callable[[Callable[..., Any]], Func]: ...
 def func(function: Callable[..., Any] | None = None, /, **keywords: Any) -> Any:
     """Makes a function heterogeneous: callable on the host and in device code.
 
-    Raises `TypeError` for an unknown keyword or for what is no plain function. Specification: 'Heterogeneous Functions'.
+    The keywords but `interop` are options of `compile` for this function by itself (see `Options`); where a kernel calls it,
+    the kernel's hold. Raises `TypeError` for an unknown keyword, a wrong value, or what is no plain function.
+    Specification: 'Heterogeneous Functions'.
     """
     options = _options(FuncOptions, "func", keywords)
 
@@ -145,12 +149,18 @@ def func(function: Callable[..., Any] | None = None, /, **keywords: Any) -> Any:
 @overload
 def kernel(function: Callable[..., Any], /) -> Kernel: ...
 @overload
-def kernel(*, interop: bool = False) -> Callable[[Callable[..., Any]], Kernel]: ...
+def kernel(
+    *, interop: bool = False, level: int = 3, contract: bool = True, checked: bool | None = None
+) -> Callable[[Callable[..., Any]], Kernel]: ...
 def kernel(function: Callable[..., Any] | None = None, /, **keywords: Any) -> Any:
     """Makes a function a kernel, which `launch` starts.
 
-    Raises `TypeError` for an unknown keyword, for what is no plain function, and for a parameter called grid, block,
-    stream or shared, which would be ambiguous in `launch`. Specification: 'Kernel Functions'.
+    `checked=True` (or the environment variable CUDA_DEVICE_CHECKED=1) makes the kernel report its mistakes as a `KernelError`:
+    indices out of bounds, integer division by zero, variables without a value, lanes and masks that do not fit, barriers that
+    not all threads reach. `level` is LLVM's optimisation level, `contract=False` fuses no products and sums.
+
+    Raises `TypeError` for an unknown keyword or a wrong value, for what is no plain function, and for a parameter called grid,
+    block, stream or shared, which would be ambiguous in `launch`. Specification: 'Kernel Functions'.
     """
     options = _options(KernelOptions, "kernel", keywords)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from cuda_device.ir import ops
 from cuda_device.ir.builder import Builder
-from cuda_device.ir.model import Value
+from cuda_device.ir.model import Block, Edge, Op, Value
 from cuda_device.types.layout import Access, accesses, leaves, machine, size_of
 from cuda_device.types.model import (
     BOOL,
@@ -79,9 +79,31 @@ def grow(type: Type, values: Iterator[Value]) -> Tree:
 
 
 class Lowering(Builder):
-    """A builder of device operations that knows Python's rules."""
+    """A builder of device operations that knows Python's rules. `opened` are the blocks that checks have begun."""
 
-    __slots__ = ()
+    __slots__ = ("checked", "opened")
+
+    def __init__(self, block: Block, checked: bool = False) -> None:
+        super().__init__(block)
+        self.checked = checked
+        self.opened: list[Block] = []
+
+    # Checked mode
+
+    def check(self, holds: Value, message: str, *values: Value, help: str = "") -> None:
+        """Unless `holds`, the thread ends with a report; `{0}` and `{1}` in the message are the values, integers.
+
+        What follows is written to another block. Nothing is written where checks are not asked for: whoever computes
+        `holds` asks `checked` first.
+        """
+        words = {"message": message} | ({"help": help} if help else {})
+        failed, after = Block(), Block()
+        numbers = [self.convert(value, INT64) for value in values]
+        self.branch(holds, Edge(after, []), Edge(failed, []))
+        failed.ops.append(Op(ops.REPORT, numbers, [], {"status": "check", **words}, [], self.location))
+        failed.ops.append(Op(ops.EXIT, location=self.location))
+        self.opened += [failed, after]
+        self.block = after
 
     # Numbers
 
@@ -312,6 +334,8 @@ class Lowering(Builder):
     def address(self, tree: ArrayTree, type: Array, indices: Sequence[Value]) -> Value:
         """The reference to the element at `indices`, each of which counts from the end where it is negative."""
         wrapped = [self._wrap(i, extent) for i, extent in zip(indices, tree.extents, strict=True)]
+        if self.checked:
+            self._check_bounds(tree, indices, wrapped)
         reference = tree.data.type
         if not wrapped:
             return tree.data
@@ -326,6 +350,12 @@ class Lowering(Builder):
         for axis, index in zip(list(order)[1:], rest, strict=True):
             offset = self.sum(ops.ADD, self.sum(ops.MUL, offset, tree.extents[axis], exact=True), index, exact=True)
         return self.op(ops.ELEMENT, reference, tree.data, offset)
+
+    def _check_bounds(self, tree: ArrayTree, indices: Sequence[Value], wrapped: Sequence[Value]) -> None:
+        """What was negative still is where it was below the axis, and very large as an unsigned number."""
+        for axis, (index, place, extent) in enumerate(zip(indices, wrapped, tree.extents, strict=True)):
+            inside = self.compare("<", self.convert(place, UINT64), self.convert(extent, UINT64))
+            self.check(inside, f"index {{0}} is out of bounds for axis {axis} of size {{1}}", index, extent)
 
     def _wrap(self, index: Value, extent: Value) -> Value:
         wide = self.convert(index, INT64)

@@ -90,6 +90,41 @@ def copy_elements(target: Any, source: Any) -> None:
             copy_elements(target[i], source[0 if len(source) == 1 else i])
 
 
+def is_within(index: Any, length: Any) -> Any:
+    """Whether an index, which counts from the end where it is negative, is one of an axis of `length`."""
+    return -length <= index < length
+
+
+def is_length(number: Any) -> Any:
+    """Whether a number can be the length of an axis."""
+    return number >= 0
+
+
+def is_equal(number: Any, other: Any) -> Any:
+    """Whether two numbers are the same."""
+    return number == other
+
+
+def is_lane(index: Any) -> Any:
+    """Whether a number is that of a lane."""
+    return 0 <= index < 32
+
+
+def is_multiple(number: Any, factor: Any) -> Any:
+    """Whether a number from 0 up is a multiple of one from 1 up."""
+    return number % factor == 0 if factor > 0 else False
+
+
+def fits(length: Any, other: Any) -> Any:
+    """Whether an axis can be assigned to one of the length `other`."""
+    return length in (1, other)
+
+
+def has_power(base: Any, exponent: Any) -> Any:
+    """Whether `base ** exponent` of integers is a number."""
+    return exponent >= 0 or base != 0
+
+
 def with_element(items: Any, index: Any, value: Any) -> Any:
     """A few values of one type with one of them changed, by an index that only run time knows."""
     count = len(items)

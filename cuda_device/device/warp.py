@@ -213,6 +213,60 @@ def _value(tree: Tree) -> Value:
     return tree
 
 
+# Checked mode
+
+
+def _lower_own_mask(build: Lowering, tree: Tree) -> Value:
+    """The mask of an operation at which the caller meets others: it must name the caller."""
+    mask = _lower_mask(build, tree)
+    if build.checked:
+        own = _own_lane(build)
+        build.check(
+            _has_lane(build, mask, own),
+            "the mask {0:#010x} does not name the lane {1}, which passes it",
+            build.convert(mask, UINT32),
+            own,
+            help="a lane that calls a warp operation must be in its own mask",
+        )
+    return mask
+
+
+def _own_lane(build: Lowering) -> Value:
+    return build.op(ops.REGISTER, INT32, nonneg=True, name="lane_id")
+
+
+def _has_lane(build: Lowering, mask: Value, lane: Value) -> Value:
+    """Whether a mask names a lane from 0 to 31."""
+    bit = build.binary(ops.AND, build.binary(ops.SHR, mask, lane), build.number(INT32, 1))
+    return build.truth(bit)
+
+
+def _is_lane(build: Lowering, number: Value) -> Value:
+    return build.compare("<", build.convert(number, UINT32), build.number(UINT32, WARP_SIZE))
+
+
+def _check_shuffle(build: Lowering, mask: Value, number: Value, kind: str, name: str) -> None:
+    """The number is that of a lane, and the lane that it leads to is in the mask; beyond the warp's edge there is none."""
+    build.check(_is_lane(build, number), f"{name} is an integer from 0 to 31, not {{0}}", number)
+    own = _own_lane(build)
+    source = number if kind == "idx" else build.binary(_STEPS[kind], own, number)
+    low = build.binary(ops.AND, source, build.number(INT32, WARP_SIZE - 1))
+    holds = _has_lane(build, mask, low)
+    if kind in ("up", "down"):
+        outside = build.binary(ops.XOR, _is_lane(build, source), build.number(BOOL, True))
+        holds = build.binary(ops.OR, holds, outside)
+    build.check(
+        holds,
+        "the lane {0} asks for the value of the lane {1}, which is not in the mask",
+        own,
+        source,
+        help="a shuffle reads lanes of its mask only",
+    )
+
+
+_STEPS = {"up": ops.SUB, "down": ops.ADD, "xor": ops.XOR}
+
+
 def _infer_mask(arguments: Sequence[Known]) -> Typed:
     (known,) = arguments
     operand = _mask(known)
@@ -256,7 +310,7 @@ def _infer_sync(arguments: Sequence[Known]) -> Typed:
 
 
 def _lower_sync(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
-    build.effect(ops.WARP_SYNC, _lower_mask(build, operands[0]))
+    build.effect(ops.WARP_SYNC, _lower_own_mask(build, operands[0]))
     return ()
 
 
@@ -270,7 +324,7 @@ def _vote(entity: object, name: str, kind: str) -> Intrinsic:
     def lower(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
         mask, flag = operands
         machine = INT32 if kind == "ballot" else BOOL
-        return build.op(ops.WARP_VOTE, machine, _lower_mask(build, mask), _value(flag), kind=kind)
+        return build.op(ops.WARP_VOTE, machine, _lower_own_mask(build, mask), _value(flag), kind=kind)
 
     return Intrinsic(entity, name, infer, lower, effects=ops.WARP_VOTE.effects, predicates=("pred",))
 
@@ -282,7 +336,9 @@ def _shuffle(entity: object, name: str, kind: str, lane_name: str) -> Intrinsic:
         return Typed(value.forget(), ((0, _mask(mask)), (1, value.type), (2, _lane(lane, lane_name))))
 
     def lower(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
-        mask, lane = _lower_mask(build, operands[0]), _value(operands[2])
+        mask, lane = _lower_own_mask(build, operands[0]), _value(operands[2])
+        if build.checked:
+            _check_shuffle(build, mask, lane, kind, lane_name)
         words = pack(build, list(flatten(operands[1])))
         got = [build.op(ops.WARP_SHUFFLE, word.type, mask, word, lane, kind=kind) for word in words]
         return grow(typed.result.type, iter(unpack(build, got, leaves(typed.result.type))))
@@ -298,7 +354,7 @@ def _infer_match(arguments: Sequence[Known]) -> tuple[tuple[int, Type], ...]:
 
 def _lower_match(build: Lowering, operands: Sequence[Tree], kind: str) -> Value:
     """A value of two words matches where both do; `all` of both is the same mask twice, or 0."""
-    mask = _lower_mask(build, operands[0])
+    mask = _lower_own_mask(build, operands[0])
     words = pack(build, list(flatten(operands[1])))
     found = [build.op(ops.WARP_MATCH, INT32, mask, word, kind=kind) for word in words]
     return found[0] if len(found) == 1 else build.binary(ops.AND, *found)

@@ -174,6 +174,16 @@ PY_RAISE = Opcode(
     ("kind",),
     optional=("message",),
 )
+PY_CHECK = Opcode(
+    "py.check",
+    T,
+    MANY,
+    0,
+    "Unless the first operand is true, the thread ends with a report of the two indices behind it: checked mode.",
+    ("message",),
+    optional=("help",),
+)
+PY_DEFINED = Opcode("py.defined", P, 1, 0, "Checks that a variable has a value: the operand says so.", ("name",))
 PY_UNSUPPORTED = Opcode("py.unsupported", P, 0, 0, "What device code cannot do: an error if it is reached.", ("what",))
 
 # What the typed level adds.
@@ -232,6 +242,7 @@ ELEMENT = Opcode("element", D, 2, 1, "The reference `index` elements after a ref
 BYTES = Opcode(
     "bytes", D, 2, 1, "The reference so many bytes after a reference, perhaps to something else in its space."
 )
+ADDRESS = Opcode("address", D, 1, 1, "Where a reference points: the bytes before it in its space, uint64.")
 LOAD = Opcode(
     "load",
     _TD,
@@ -260,6 +271,18 @@ SHARED = Opcode(
     "`count` elements of static shared memory, for all operations of this `number` and all threads.",
     ("count", "align"),
     optional=("number",),
+)
+WRITTEN = Opcode(
+    "written",
+    D,
+    1,
+    1,
+    "Whether all that a reference to shared memory points to has been written: a bool, true where nobody keeps account.",
+    (),
+    Effect.READS,
+)
+MARK = Opcode(
+    "mark", D, 1, 0, "Says that all that a reference to shared memory points to has been written.", (), Effect.WRITES
 )
 DYNAMIC_SHARED = Opcode("dynamic_shared", D, 0, 1, "The first byte of the shared memory that the launch asked for.")
 LOCAL = Opcode(
@@ -352,12 +375,13 @@ YIELD = Opcode(
 REPORT = Opcode(
     "report",
     D,
+    MANY,
     0,
-    0,
-    "Tells the host who failed, where and why: the first report of a launch counts. `place` numbers it in the text.",
+    "Tells the host who failed, where and why, perhaps with two int64: the first report of a launch counts. `place` numbers it "
+    "in the text.",
     ("status", "message"),
     Effect.WRITES,
-    optional=("place",),
+    optional=("place", "help"),
 )
 
 TRACE = Opcode(

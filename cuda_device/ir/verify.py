@@ -19,7 +19,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.model import Block, Function, Module, Op, Value
 from cuda_device.ir.ops import Effect, Level
 from cuda_device.ir.text import show
-from cuda_device.types.model import BOOL, INT32, NONE, UINT32, UINT64, Atomic, Number, Ref, Tuple
+from cuda_device.types.model import BOOL, INT32, NONE, UINT32, UINT64, Atomic, Number, Ref, Space, Tuple
 
 Complaint = tuple[Op | None, str]
 
@@ -233,6 +233,16 @@ def _is_distance(op: Op) -> bool:
     return integral and isinstance(start, Ref) and isinstance(end, Ref) and start.space is end.space
 
 
+def _is_address(op: Op) -> bool:
+    return isinstance(op.operands[0].type, Ref) and op.result.type == UINT64
+
+
+def _is_account(op: Op) -> bool:
+    reference = op.operands[0].type
+    given = [value.type for value in op.results]
+    return isinstance(reference, Ref) and reference.space is Space.SHARED and given in ([], [BOOL])
+
+
 def _is_atomic(op: Op) -> bool:
     """The operands after the reference, and the result, are numbers of the type that it refers to."""
     reference, *values = op.operands
@@ -275,6 +285,8 @@ _TYPE_RULES: dict[ops.Opcode, Callable[[Op], bool]] = {
     ops.ELEMENT: _is_step,
     **dict.fromkeys((ops.ATOMIC_LOAD, ops.ATOMIC_STORE, ops.ATOMIC_CAS, ops.ATOMIC_UPDATE), _is_atomic),
     ops.BYTES: _is_distance,
+    **dict.fromkeys((ops.WRITTEN, ops.MARK), _is_account),
+    ops.ADDRESS: _is_address,
     ops.BITS: _is_same_size,
     **dict.fromkeys((ops.BARRIER_REDUCE, ops.WARP_SYNC, ops.WARP_VOTE), _meets),
     **dict.fromkeys((ops.WARP_SHUFFLE, ops.WARP_MATCH, ops.WARP_ACTIVE), _meets),

@@ -16,7 +16,7 @@ from cuda_device.device.table import interface_of
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op, Value
-from cuda_device.passes import composites, masks, references, views
+from cuda_device.passes import composites, conditions, masks, references, views
 from cuda_device.passes.calls import call
 from cuda_device.passes.frame import Cell, Frame, Method, Place
 from cuda_device.types.host import host_type_of
@@ -201,6 +201,7 @@ def _element(frame: Frame, vector: Cell, index: Cell, size: int) -> Cell:
         return frame.field(vector, position(index, size))
     if not isinstance(index.known.type, Number) or not index.known.type.is_integer:
         raise CompileError(f"an index is an integer, not {index.known}")
+    conditions.element(frame, index, size)
     return call(
         frame, frame.literal(prelude.element), [frame.tuple([frame.field(vector, i) for i in range(size)]), index], {}
     )

@@ -15,7 +15,7 @@ from cuda_device.device import prelude
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op
-from cuda_device.passes import access, composites, references
+from cuda_device.passes import access, composites, conditions, masks, references
 from cuda_device.passes.frame import Cell, Frame
 from cuda_device.types.known import constant, of_type
 from cuda_device.types.layout import has_identity, placement
@@ -32,7 +32,7 @@ def setitem(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
         case Vector() as vector:
             return _set_element(frame, op, owner, vector, index, value)
         case type if type == MASK and "target" not in op.attributes:
-            return [frame.program.call(frame, prelude.mask_with, [owner, index, value], {})]
+            return [masks.with_lane(frame, owner, index, value)]
         case Struct() as struct if isinstance(index.known.value, str):
             return _set_member(frame, op, owner, struct, index.known.value, value)
         case Ref(_, Struct() as struct) if isinstance(index.known.value, str):
@@ -120,6 +120,7 @@ def _with_element(frame: Frame, owner: Cell, vector: Vector, index: Cell, value:
     if index.known.constant:
         parts[access.position(index, vector.size)] = value
         return frame.composite(vector, parts)
+    conditions.element(frame, index, vector.size)
     item = Cell(of_type(vector.dtype), frame.materialise(value, vector.dtype))
     changed = frame.program.call(frame, prelude.with_element, [frame.tuple(parts), index, item], {})
     return frame.composite(vector, frame.fields(changed))
@@ -141,7 +142,7 @@ def call_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell]
         return item
     if isinstance(owner.known.type, Vector):
         return _with_element(frame, owner, owner.known.type, *positional)
-    return frame.program.call(frame, prelude.mask_with, [owner, *positional], {})
+    return masks.with_lane(frame, owner, *positional)
 
 
 def _is_variable(op: Op, owner: Cell, change: str) -> bool:

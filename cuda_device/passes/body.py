@@ -19,7 +19,7 @@ from cuda_device.errors import NOWHERE, CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Block, Edge, Function, Op, Value
 from cuda_device.ir.ops import Effect, Level
-from cuda_device.passes import closures, references
+from cuda_device.passes import closures, definite, references
 from cuda_device.passes.frame import Cell, Frame, NeverReturns, Pending, Program, Waits, is_static, settle
 from cuda_device.passes.meanings import Code
 from cuda_device.passes.rules import RULES
@@ -85,6 +85,8 @@ class Body:
     ) -> None:
         self.program, self.source, self.arguments, self.name, self.kernel = program, source, arguments, name, kernel
         self.python = read(source.__code__, variant.reduction)
+        if program.checked:
+            self.python = definite.run(self.python, source)
         self.code = variant.code
         names = self.code.captured if self.code is not None else ()
         behind = len(arguments) - len(names)
@@ -305,7 +307,7 @@ class Body:
         for op in instance.block.ops:
             if op.code is ops.INTRINSIC:
                 self.effects |= _row_effects(op)
-            elif op.code is ops.PY_RAISE:
+            elif op.code in (ops.PY_RAISE, ops.PY_CHECK):
                 self.effects |= Effect.EXITS
 
     def carry(self, instance: Instance, frame: Frame, end: Op, result: State) -> None:

@@ -34,6 +34,7 @@ from cuda_device.types.known import (
 from cuda_device.types.layout import leaves, machine
 from cuda_device.types.model import (
     BFLOAT16,
+    BOOL,
     FLOAT8E4M3,
     FLOAT8E5M2,
     FLOAT16,
@@ -124,6 +125,8 @@ class Program(Protocol):
 
     target: SMSelector
     """The architecture that the program is compiled for."""
+    checked: bool
+    """Whether the program checks what it does."""
 
     def literal(self, value: object, where: Location) -> Known:
         """What is known of a Python object that exists while compiling."""
@@ -210,6 +213,14 @@ class Frame:
             attributes["settings"] = typed.settings
         self.build.append(Op(ops.INTRINSIC, operands, [result], attributes, [], self.location))
         return Cell(typed.result, None if is_static(typed.result) else result)
+
+    def check(self, holds: Cell, message: str, *values: Cell, help: str = "") -> None:
+        """In checked mode, unless `holds` the thread ends with a report; `{0}` and `{1}` in the message are the values."""
+        if not self.program.checked or (holds.known.constant and holds.known.value):
+            return
+        words = {"message": message} | ({"help": help} if help else {})
+        operands = (self.materialise(value, INDEX) for value in values)
+        self.build.effect(ops.PY_CHECK, self.materialise(holds, BOOL), *operands, **words)
 
     def field(self, cell: Cell, index: int) -> Cell:
         """One element of a tuple or vector."""

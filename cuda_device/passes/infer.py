@@ -111,10 +111,14 @@ class Specialisation:
 
 
 def run(
-    source: FunctionType, arguments: Sequence[Known], kernel: bool, target: SMSelector = sm90
+    source: FunctionType,
+    arguments: Sequence[Known],
+    kernel: bool,
+    target: SMSelector = sm90,
+    checked: bool = False,
 ) -> tuple[Module, tuple[Dependency, ...]]:
     """The typed module of `source` for `arguments` on `target`, and what it depends on beside them."""
-    program = Inference(target)
+    program = Inference(target, checked)
     main = program.specialise(source, tuple(arguments))
     main.kernel = kernel
     program.infer(main)
@@ -184,8 +188,8 @@ def _propagate_effects(module: Module) -> None:
 class Inference:
     """The inference of a whole program: its specialisations, and what it read of the world."""
 
-    def __init__(self, target: SMSelector) -> None:
-        self.target = target
+    def __init__(self, target: SMSelector, checked: bool = False) -> None:
+        self.target, self.checked = target, checked
         self.found: dict[tuple[CodeType, int, tuple[Known, ...], Variant], Specialisation] = {}
         self.seen: set[tuple[CodeType, int, tuple[Known, ...]]] = set()
         self.order: list[Specialisation] = []

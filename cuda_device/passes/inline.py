@@ -7,6 +7,7 @@ The CPU stream makes a coroutine of the kernel alone: only in the kernel's own b
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 
 from cuda_device.errors import CompileError, Location
@@ -21,6 +22,26 @@ def run(module: Module) -> Module:
         _expand(module, function, (function.name,))
     kept = [f for f in module.functions if f is module.main or Effect.SUSPENDS not in f.effects]
     return Module(kept)
+
+
+def run_own(module: Module, own: Container[str]) -> Module:
+    """The module with the functions named `own` gone: what they do happens where they are called, also in messages."""
+    for function in module.functions:
+        if function.name not in own:
+            _expand_own(module, function, own)
+    return Module([function for function in module.functions if function.name not in own])
+
+
+def _expand_own(module: Module, function: Function, own: Container[str]) -> None:
+    blocks = list(function.blocks)
+    while blocks:
+        block = blocks.pop()
+        for at, op in enumerate(block.ops):
+            if op.code is ops.CALL and op.attributes["callee"] in own:
+                callee = module[str(op.attributes["callee"])]
+                _expand_own(module, callee, own)
+                blocks.append(_inline(function, block, at, callee))
+                break
 
 
 def _expand(module: Module, function: Function, stack: tuple[str, ...]) -> None:

@@ -21,17 +21,20 @@ from cuda_device.errors import CompilerBug
 from cuda_device.ir import ops
 from cuda_device.ir.model import Block, Edge, Function, Module, Op, Value
 from cuda_device.ir.ops import Effect, Level
+from cuda_device.passes import checks
 from cuda_device.passes.simplify import simplify
 from cuda_device.types.known import of_type
-from cuda_device.types.layout import leaves
-from cuda_device.types.model import BOOL, INDEX, Array, Kind, Number, RangeIterator, Ref, Tuple
+from cuda_device.types.layout import align_of, leaves
+from cuda_device.types.model import BOOL, INDEX, UINT64, Array, Kind, Number, RangeIterator, Ref, Tuple
 
 Rule = Callable[["_Lowerer", Op], None]
 
 
-def run(module: Module) -> Module:
-    """The device-level module of a typed one."""
-    lowered = Module([_Lowerer(function).function() for function in module.functions])
+def run(module: Module, checked: bool = False) -> Module:
+    """The device-level module of a typed one; `checked` adds the checks of checked mode."""
+    lowered = Module([_Lowerer(function, checked).function() for function in module.functions])
+    if checked:
+        lowered = checks.run(lowered)
     _number_places(lowered)
     return lowered
 
@@ -54,12 +57,12 @@ def _number_places(module: Module) -> None:
 class _Lowerer:
     """Lowers one function: `trees` maps typed values to what they have become."""
 
-    def __init__(self, source: Function) -> None:
-        self.source = source
+    def __init__(self, source: Function, checked: bool) -> None:
+        self.source, self.checked = source, checked
         self.trees: dict[Value, Tree] = {}
         self.blocks = {id(block): Block() for block in source.blocks}
         self.constants: dict[Value, object] = {}
-        self.build = Lowering(Block())
+        self.build = Lowering(Block(), checked)
 
     def function(self) -> Function:
         source = self.source
@@ -67,15 +70,17 @@ class _Lowerer:
             target = self.blocks[id(block)]
             for param in block.params:
                 self.trees[param] = self.parameter(target, param)
+        opened: list[Block] = []
         for block in source.blocks:
-            self.build = Lowering(self.blocks[id(block)])
+            self.build = Lowering(self.blocks[id(block)], self.checked)
             for op in block.ops:
                 self.build.location = op.location
                 RULES[op.code](self, op)
+            opened += self.build.opened
         result = leaves(source.result)
         lowered = Function(
             source.name,
-            [self.blocks[id(block)] for block in source.blocks],
+            [*(self.blocks[id(block)] for block in source.blocks), *opened],
             Level.DEVICE,
             result[0] if len(result) == 1 else Tuple(result) if result else source.result,
             source.kernel,
@@ -154,14 +159,26 @@ def _stride(lowerer: _Lowerer, op: Op) -> None:
 
 
 def _window(lowerer: _Lowerer, op: Op) -> None:
-    tree, _ = lowerer.array(op.operands[0])
+    tree, old = lowerer.array(op.operands[0])
     array = op.result.type
     assert isinstance(array, Array)
     offset, *parts = (lowerer.value(operand) for operand in op.operands[1:])
     data = lowerer.build.op(ops.BYTES, Ref(array.space, array.dtype), tree.data, offset)
     for extent in parts[: array.ndim]:
         extent.nonneg = True
+    if lowerer.checked and align_of(array.dtype) > align_of(old.dtype):
+        _check_alignment(lowerer.build, data, array)
     lowerer.define(op, ArrayTree(data, tuple(parts[: array.ndim]), tuple(parts[array.ndim :])))
+
+
+def _check_alignment(build: Lowering, data: Value, array: Array) -> None:
+    """A view of the elements that need more alignment than those that are there."""
+    address, align = build.op(ops.ADDRESS, UINT64, data), align_of(array.dtype)
+    rest = build.binary(ops.AND, address, build.number(UINT64, align - 1))
+    holds = build.compare("==", rest, build.number(UINT64, 0))
+    build.check(
+        holds, f"a view of {array.dtype} begins at the address {{0:#x}}, which is no multiple of {align}", address
+    )
 
 
 def _unary(lowerer: _Lowerer, op: Op) -> None:
@@ -373,6 +390,11 @@ def _raise(lowerer: _Lowerer, op: Op) -> None:
     lowerer.build.append(Op(ops.EXIT, location=op.location))
 
 
+def _check(lowerer: _Lowerer, op: Op) -> None:
+    holds, *values = (lowerer.value(operand) for operand in op.operands)
+    lowerer.build.check(holds, str(op.attributes["message"]), *values, help=str(op.attributes.get("help", "")))
+
+
 def _unreachable(lowerer: _Lowerer, op: Op) -> None:
     """The end of a block, if nothing has ended it already."""
     if not lowerer.build.block.ops or lowerer.build.block.terminator.code is not ops.EXIT:
@@ -381,6 +403,7 @@ def _unreachable(lowerer: _Lowerer, op: Op) -> None:
 
 RULES: dict[ops.Opcode, Rule] = {
     ops.PY_RAISE: _raise,
+    ops.PY_CHECK: _check,
     ops.CONST: _const,
     ops.CONVERT: _convert,
     ops.MAKE: _make,

@@ -15,6 +15,7 @@ from cuda_device.device import prelude
 from cuda_device.device.warp import signed
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
+from cuda_device.passes import conditions
 from cuda_device.passes.frame import Cell, Frame
 from cuda_device.types.known import Known, of_type
 from cuda_device.types.model import BOOL, INT32, MASK, UINT32, Number
@@ -55,9 +56,20 @@ def _as_mask(cell: Cell) -> Cell:
 
 def item(frame: Frame, mask: Cell, index: Cell) -> Cell:
     """`mask[i]`."""
+    _check_lane(frame, index)
+    return frame.program.call(frame, prelude.lane_of_mask, [mask, index], {})
+
+
+def with_lane(frame: Frame, mask: Cell, index: Cell, value: Cell) -> Cell:
+    """What `mask[i] = value` makes of the mask."""
+    _check_lane(frame, index)
+    return frame.program.call(frame, prelude.mask_with, [mask, index, value], {})
+
+
+def _check_lane(frame: Frame, index: Cell) -> None:
     known = index.known
     if not isinstance(known.type, Number) or not known.type.is_integer:
         raise CompileError(f"the lanes of a mask are integers from 0 to 31, not {known}")
     if known.constant and isinstance(known.value, int) and not 0 <= known.value < INT32.bits:
         raise CompileError(f"the lanes of a mask are integers from 0 to 31, not {known.value}")
-    return frame.program.call(frame, prelude.lane_of_mask, [mask, index], {})
+    conditions.lane(frame, index)

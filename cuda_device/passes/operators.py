@@ -15,7 +15,7 @@ from cuda_device.device.entities import CompileTime
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op, Value
-from cuda_device.passes import composites, masks
+from cuda_device.passes import composites, conditions, masks
 from cuda_device.passes.frame import MISSING, Cell, Frame
 from cuda_device.types import structs
 from cuda_device.types.known import Known, constant, describe, nonneg_as, of_type
@@ -167,6 +167,8 @@ def binary(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     if sign in _SHIFTS:
         return [_shift(frame, sign, a, b)]
     type = _operation_type(sign, x, y, a, b)
+    if sign in ("/", "//", "%") and not x.is_float and not y.is_float:
+        conditions.divisor(frame, b)
     if sign == "**":
         return [_power(frame, a, b, type)]
     if sign in ("//", "%") and type.is_float:
@@ -252,6 +254,7 @@ def _power(frame: Frame, a: Cell, b: Cell, type: Number) -> Cell:
         return frame.emit(ops.PY_BINARY, of_type(type, type.builtin or type.is_float), factor, factor, op="*")
     if type.is_float:
         return frame.emit(ops.PY_BINARY, of_type(type), *(frame.materialise(cell, type) for cell in (a, b)), op="**")
+    conditions.power(frame, a, b)
     base = Cell(of_type(type, a.known.nonneg), frame.materialise(a, type))
     return frame.program.call(frame, prelude.integer_power, [base, b], {})
 

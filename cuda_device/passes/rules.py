@@ -153,6 +153,16 @@ def _raise(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     return []
 
 
+def _defined(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """A use of a variable that has no value on any way is an error, which comes behind this."""
+    (has_value,) = cells
+    if not has_value.known.constant:
+        name = str(op.attributes["name"])
+        message = name if name.endswith(" of nothing") else f"the variable {name!r} is used before it has a value"
+        frame.check(has_value, message, help="assign it on every way that leads here")
+    return []
+
+
 RULES: dict[ops.Opcode, Rule] = {
     **assignments.RULES,
     ops.PY_CONST: _const,
@@ -184,5 +194,6 @@ RULES: dict[ops.Opcode, Rule] = {
     ops.PY_ITER: loops.iterate,
     ops.PY_NEXT: loops.next_,
     ops.PY_RAISE: _raise,
+    ops.PY_DEFINED: _defined,
     ops.PY_UNSUPPORTED: _unsupported,
 }

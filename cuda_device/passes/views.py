@@ -17,6 +17,7 @@ from cuda_device.device import prelude
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op
+from cuda_device.passes import conditions
 from cuda_device.passes.frame import Cell, Frame
 from cuda_device.passes.operators import binary
 from cuda_device.types.dtypes import element_of
@@ -69,7 +70,7 @@ def select(frame: Frame, owner: Cell, array: Array, parts: Sequence[Cell]) -> Ce
             shape.append(Cell(constant(1)))
             jumps.append(Cell(constant(0)))
             continue
-        first, count, step = _select_axis(frame, part, lengths[axis])
+        first, count, step = _select_axis(frame, part, axis, lengths[axis])
         offset = arithmetic(frame, "+", offset, arithmetic(frame, "*", first, steps[axis]))
         if count is not None:
             shape.append(count)
@@ -107,13 +108,14 @@ class _Full(Cell):
         self.parts = parts
 
 
-def _select_axis(frame: Frame, part: Cell, length: Cell) -> tuple[Cell, Cell | None, Cell]:
+def _select_axis(frame: Frame, part: Cell, axis: int, length: Cell) -> tuple[Cell, Cell | None, Cell]:
     """Where an index begins on its axis, how many it selects (None: it is an integer), and its step."""
     pieces = slice_parts(frame, part)
     if pieces is None:
         type = part.known.type
         if not isinstance(type, Number) or not (type.is_integer or type == BOOL):
             raise CompileError(f"an index is an integer or a slice, not {part.known}")
+        conditions.place(frame, part, axis, length)
         place = frame.program.call(frame, prelude.place, [part, length], {})
         return place, None, Cell(constant(1))
     for piece in pieces:
@@ -125,6 +127,7 @@ def _select_axis(frame: Frame, part: Cell, length: Cell) -> tuple[Cell, Cell | N
         raise CompileError("the step of a slice cannot be 0")
     if step.known.value is None:
         step = Cell(constant(1))
+    conditions.step(frame, step)
     if all(piece.known.value is None for piece in (start, stop)) and step.known.value == 1:
         return Cell(constant(0)), length, step
     bounds = frame.program.call(frame, prelude.slice_bounds, [start, stop, step, length], {})
@@ -218,7 +221,9 @@ def _view(frame: Frame, owner: Cell, array: Array, dtype: Type) -> Cell:
     if old != new:
         if array.ndim == 0 or array.layout is Layout.F:
             raise CompileError(f"{array} cannot be viewed as {dtype}: its last axis is not contiguous")
-        length = arithmetic(frame, "//", arithmetic(frame, "*", shape[-1], Cell(constant(old))), Cell(constant(new)))
+        size = arithmetic(frame, "*", shape[-1], Cell(constant(old)))
+        conditions.viewed(frame, size, new, steps[-1] if array.layout is Layout.STRIDED else None, old)
+        length = arithmetic(frame, "//", size, Cell(constant(new)))
         shape = [*shape[:-1], length]
         steps = [*steps[:-1], Cell(constant(new))]
     type = Array(dtype, array.ndim, array.layout, array.readonly, array.space)
@@ -240,9 +245,12 @@ def _reshape(frame: Frame, owner: Cell, array: Array, positional: Sequence[Cell]
         if not isinstance(cell.known.type, Number) or not cell.known.type.is_integer:
             raise CompileError(f"the lengths of a shape are integers, not {cell.known}")
     lengths = [frame_index(frame, cell) for cell in shape]
+    given = [length for i, length in enumerate(lengths) if i not in open_axes]
+    if frame.program.checked:
+        conditions.reshaped(frame, product(frame, extents(frame, owner)), given, product(frame, given), bool(open_axes))
     if open_axes:
         total = product(frame, extents(frame, owner))
-        rest = product(frame, [length for i, length in enumerate(lengths) if i != open_axes[0]])
+        rest = product(frame, given)
         lengths[open_axes[0]] = arithmetic(frame, "//", total, rest)
     layout = Layout.C if array.layout is not Layout.F or len(lengths) == 1 else Layout.F
     steps: list[Cell] = []
@@ -281,6 +289,10 @@ def assign(frame: Frame, target: Cell, value: Cell) -> None:
     if isinstance(source, Array):
         if source.ndim > array.ndim:
             raise CompileError(f"{source} does not fit into {array}: it has more axes")
+        if frame.program.checked:
+            pairs = zip(extents(frame, value)[::-1], extents(frame, target)[::-1], strict=False)
+            for theirs, ours in pairs:
+                conditions.broadcast(frame, theirs, ours)
         frame.program.call(frame, prelude.copy_elements, [target, value], {})
     else:
         frame.program.call(frame, prelude.set_elements, [target, value], {})

@@ -24,7 +24,15 @@ from typing import Any, Protocol
 from cuda_device.codegen.cpu_records import CONTROL, FIRST_MASKED, KIND_SHIFT, PLACE_MASK, Record, Status
 from cuda_device.codegen.cpu_runner import RUN
 from cuda_device.errors import NOWHERE
-from cuda_device.runtime.report import Index, Place, ReportedError, Waiting, thread_report, waiting_report
+from cuda_device.runtime.report import (
+    ALL_AT_BARRIER,
+    Index,
+    Place,
+    ReportedError,
+    Waiting,
+    thread_report,
+    waiting_report,
+)
 
 # Up to so many threads in a grid, a kernel without loops has about ended before a worker has woken.
 _SMALL = 1 << 12
@@ -35,7 +43,7 @@ _PATIENCE = 0.2
 
 _HELP = {
     Status.DEADLOCK: "every thread of a block must reach the same syncthreads(): move it out of the branch",
-    Status.DIVERGENT_BARRIER: "all threads of a block must reach the same syncthreads(), also those that return early",
+    Status.DIVERGENT_BARRIER: ALL_AT_BARRIER,
 }
 _LANES_HELP = (
     "the lanes that a mask names, but those that have returned, must all reach the same operation with the same mask"
@@ -236,8 +244,8 @@ def _error(control: Any, size: Index, places: Mapping[int, Place]) -> ReportedEr
     thread = (control.report_thread_x, control.report_thread_y, control.report_thread_z)
     place = places.get(control.place, Place(NOWHERE))
     if status is Status.OUTSIDE_MASK:
-        message = f"the mask {control.value_0:#010x} does not name the lane {{1}}, which passes it"
-        place = Place(place.location, message, "a lane that calls a warp operation must be in its own mask")
+        message = "the mask {0:#010x} does not name the lane {1}, which passes it"
+        place = Place(place.location, message, "a lane that calls a warp operation must be in its own mask", True)
     return thread_report(place, block, thread, (control.value_0, control.value_1))
 
 

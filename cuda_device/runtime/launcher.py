@@ -7,6 +7,7 @@ variant read (globals, closures) are compared with what they are now, so a chang
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import functools
 import operator
 import threading
@@ -18,10 +19,11 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from cuda_device.codegen.architectures import Architecture, of_capability, parse
 from cuda_device.device.expressions import const_parameters, defaults_of, has_type, parameter_names
 from cuda_device.device.functions import Func, Kernel
+from cuda_device.device.options import checked_by_environment, with_options
 from cuda_device.errors import CompileError, Error, LaunchError
 from cuda_device.runtime import driver, reports
 from cuda_device.runtime.arguments import Argument, Packing, packing, read, runtime_types
-from cuda_device.runtime.report import Place
+from cuda_device.runtime.report import Place, barrier_place, place_of
 from cuda_device.runtime.streams import CpuStream, GpuStream, Stream, as_stream
 from cuda_device.types import model
 from cuda_device.types.known import Known, of_type
@@ -54,8 +56,11 @@ class Variant:
 
     @functools.cached_property
     def reports(self) -> dict[int, Place]:
-        """The places of the kernel that may report."""
-        return {number: Place(location, message) for number, (location, message) in self.work.reports.items()}
+        """The places of the kernel that may report: in checked mode on a GPU also its barriers."""
+        barriers = {}
+        if self.work.job.options.checked:
+            barriers = {number: barrier_place(location) for number, location in self.work.places.items()}
+        return barriers | {number: place_of(op) for number, op in self.work.reports.items()}
 
     @functools.cached_property
     def places(self) -> dict[int, Place]:
@@ -194,8 +199,11 @@ def _variant(kernel: Kernel, arguments: Sequence[Argument], stream: Stream) -> V
     function = kernel.underlying
     known = tuple(argument.known for argument in arguments)
     where = stream.target if isinstance(stream, CpuStream) else _capability(stream)
+    checked = kernel.options.build.checked
+    if checked is None:
+        checked = checked_by_environment()
     races = isinstance(stream, CpuStream) and stream.races
-    key = (function.__code__, known, isinstance(stream, CpuStream), where, races)
+    key = (function.__code__, known, isinstance(stream, CpuStream), where, checked, races)
     variant: Variant | None = kernel.variants.get(key)
     if variant is not None and variant.current():
         return variant
@@ -206,7 +214,8 @@ def _variant(kernel: Kernel, arguments: Sequence[Argument], stream: Stream) -> V
 
             architecture = parse(where) if isinstance(where, str) else of_capability(*where)
             target = compiler.Target(architecture, isinstance(stream, CpuStream))
-            job = compiler.Job(function, known, True, target, compiler.Options(races=races))
+            options = dataclasses.replace(kernel.options.build, checked=checked, races=races)
+            job = compiler.Job(function, known, True, target, options)
             variant = Variant(compiler.run(job), packing(runtime_types(known)))
             kernel.variants[key] = variant
     return variant
@@ -232,6 +241,7 @@ def _launch_cpu(
         buffer,
         dynamic_shared=dynamic,
         places=variant.places,
+        checked=bool(work.job.options.checked),
         may_run_long=variant.may_run_long,
         keep=arguments,
         log=detector.address if detector else None,
@@ -359,7 +369,7 @@ def compile(f: Kernel | Func, /, *args: Any, target: str = "sm_90", output: str 
     if output not in OUTPUTS:
         raise ValueError(f"output={output!r}: there are {', '.join(OUTPUTS)}")
     architecture = parse(target) if isinstance(target, str) else _not_a_target(target)
-    settings = _options(options)
+    settings = with_options(f.options.build, options, "compile").resolve()
     names, _, constants = _parameters(f.underlying)
     defaults = defaults_of(f.underlying)
     if len(args) > len(names) or any(name not in defaults for name in names[len(args) :]):
@@ -386,20 +396,6 @@ def _refuse_interop(f: Kernel | Func) -> None:
 
 def _not_a_target(target: object) -> Architecture:
     raise ValueError(f"target={target!r}: give the name of an architecture, as in 'sm_90'")
-
-
-def _options(options: dict[str, Any]) -> Any:
-    from cuda_device.compiler import Options
-
-    try:
-        chosen = Options(**options)
-    except TypeError:
-        raise TypeError(f"compile has no option {', '.join(options)}: there are level and contract") from None
-    if type(chosen.level) is not int or not 0 <= chosen.level <= 3:
-        raise ValueError(f"level={chosen.level!r}: optimisation levels are 0 to 3")
-    if not isinstance(chosen.contract, bool):
-        raise TypeError(f"contract={chosen.contract!r}: True or False")
-    return chosen
 
 
 def _example(value: Any, name: str, is_constant: bool) -> Known:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from cuda_device.errors import NOWHERE, KernelError, Location
+from cuda_device.ir.model import Op
 
 Index = tuple[int, int, int]
 _MANY = 4
@@ -19,11 +20,28 @@ _MANY = 4
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place in a kernel that may report. `{0}` and `{1}` in `message` stand for the two integers of a report."""
+    """A place in a kernel that may report. Where `has_values`, `{0}` and `{1}` in `message` stand for a report's two integers."""
 
     location: Location
     message: str = ""
     help: str = ""
+    has_values: bool = False
+
+
+def place_of(op: Op) -> Place:
+    """The place of a `report` operation."""
+    text = op.attributes
+    return Place(op.location, str(text["message"]), str(text.get("help", "")), bool(op.operands))
+
+
+ALL_AT_BARRIER = "all threads of a block must reach the same syncthreads(), also those that return early"
+
+
+def barrier_place(location: Location) -> Place:
+    """The place of a barrier that some threads do not reach."""
+    return Place(
+        location, "divergent barrier: some threads of the block have returned, or wait at another", ALL_AT_BARRIER
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +62,9 @@ class ReportedError(KernelError):
 
 def thread_report(place: Place, block: Index, thread: Index, values: tuple[int, int]) -> ReportedError:
     """The error for a report that one thread made: an assertion, an exception, a check."""
-    message = (place.message or "the kernel failed").replace("{0}", str(values[0])).replace("{1}", str(values[1]))
+    message = place.message or "the kernel failed"
+    if place.has_values:
+        message = message.format(*values)
     lines = [f"{message}\n  at {place.location}, in thread {thread} of block {block}", place.location.excerpt()]
     lines += [f"  help: {place.help}"] if place.help else []
     return ReportedError("\n".join(line for line in lines if line), block, thread, place.location)

@@ -77,4 +77,9 @@ def check() -> None:
     place = _places.get(words[Field.MODULE], {}).get(words[Field.PLACE], Place(NOWHERE))
     block = words[Field.BLOCK_X], words[Field.BLOCK_Y], words[Field.BLOCK_Z]
     thread = words[Field.THREAD_X], words[Field.THREAD_Y], words[Field.THREAD_Z]
-    raise thread_report(place, block, thread, (0, 0))
+    raise thread_report(place, block, thread, (_integer(words, Field.FIRST), _integer(words, Field.SECOND)))
+
+
+def _integer(words: list[int], field: Field) -> int:
+    """The int64 in two words of the record."""
+    return ctypes.c_int64(words[field] | words[field + 1] << 32).value

@@ -1,0 +1,107 @@
+"""What checked mode asks while a program runs, as rules of type inference call it: each writes nothing in other modes.
+
+    x // n      →   py.check (n != 0) {message="integer division by zero"}
+
+The conditions that take more than a comparison are written in Python (`device/prelude`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from cuda_device.device import prelude
+from cuda_device.ir import ops
+from cuda_device.passes.frame import Cell, Frame
+from cuda_device.types.known import constant, of_type
+from cuda_device.types.model import BOOL, Number
+
+
+def _ask(frame: Frame, condition: Callable[..., Any], *cells: Cell) -> Cell:
+    return frame.program.call(frame, condition, cells, {})
+
+
+def _is_true(frame: Frame, cell: Cell) -> Cell:
+    """Whether a number is not zero."""
+    if cell.known.constant:
+        return Cell(constant(bool(cell.known.value)))
+    assert isinstance(cell.known.type, Number)
+    return frame.emit(ops.PY_TRUTH, of_type(BOOL), frame.materialise(cell, cell.known.type))
+
+
+def divisor(frame: Frame, b: Cell) -> None:
+    """Of a division of integers."""
+    if frame.program.checked:
+        frame.check(_is_true(frame, b), "integer division by zero")
+
+
+def power(frame: Frame, base: Cell, exponent: Cell) -> None:
+    """Of integers."""
+    if frame.program.checked:
+        holds = _ask(frame, prelude.has_power, base, exponent)
+        frame.check(holds, "0 has no power with the exponent {0}", exponent)
+
+
+def step(frame: Frame, cell: Cell) -> None:
+    """The step of a slice."""
+    if frame.program.checked:
+        frame.check(_is_true(frame, cell), "the step of a slice cannot be 0")
+
+
+def element(frame: Frame, index: Cell, size: int) -> None:
+    """The index of a vector."""
+    if frame.program.checked:
+        holds = _ask(frame, prelude.is_within, index, Cell(constant(size)))
+        frame.check(holds, f"index {{0}} is out of bounds for a vector of size {size}", index)
+
+
+def place(frame: Frame, index: Cell, axis: int, length: Cell) -> None:
+    """An index of an axis, where an array with fewer axes is made."""
+    if frame.program.checked:
+        holds = _ask(frame, prelude.is_within, index, length)
+        frame.check(holds, f"index {{0}} is out of bounds for axis {axis} of size {{1}}", index, length)
+
+
+def lane(frame: Frame, index: Cell) -> None:
+    """The index of a mask."""
+    if frame.program.checked:
+        holds = _ask(frame, prelude.is_lane, index)
+        frame.check(holds, "the lanes of a mask are integers from 0 to 31, not {0}", index)
+
+
+def viewed(frame: Frame, size: Cell, new: int, step: Cell | None, old: int) -> None:
+    """A view whose last axis, of `size` bytes and perhaps with a step, gets elements of `new` bytes for those of `old`."""
+    if not frame.program.checked:
+        return
+    if step is not None:
+        holds = _ask(frame, prelude.is_equal, step, Cell(constant(old)))
+        help = "make a view of an array whose last axis is contiguous"
+        frame.check(
+            holds, f"the last axis has a step of {{0}} bytes, not of {old}: it has no such view", step, help=help
+        )
+    holds = _ask(frame, prelude.is_multiple, size, Cell(constant(new)))
+    frame.check(holds, f"a last axis of {{0}} bytes is not made of elements of {new} bytes", size)
+
+
+def reshaped(frame: Frame, total: Cell, lengths: Sequence[Cell], rest: Cell, is_open: bool) -> None:
+    """An array of `total` elements whose axes get these lengths, with the product `rest`, and perhaps one more."""
+    for length in lengths:
+        if not length.known.nonneg:
+            holds = _ask(frame, prelude.is_length, length)
+            frame.check(holds, "a length of a shape cannot be {0}", length)
+    if is_open:
+        frame.check(
+            _ask(frame, prelude.is_multiple, total, rest),
+            "an array of {0} elements cannot be reshaped: the lengths that are given have the product {1}",
+            total,
+            rest,
+        )
+    else:
+        holds = _ask(frame, prelude.is_equal, total, rest)
+        frame.check(holds, "an array of {0} elements cannot be reshaped to one of {1} elements", total, rest)
+
+
+def broadcast(frame: Frame, length: Cell, other: Cell) -> None:
+    """An axis that is assigned to an axis of the length `other`."""
+    holds = _ask(frame, prelude.fits, length, other)
+    frame.check(holds, "an axis of length {0} cannot be assigned to one of length {1}", length, other)

@@ -1,0 +1,99 @@
+"""Checked mode on the CPU: every read of shared memory asks whether the block has written what it reads.
+
+The executor keeps a byte for each byte of a block's shared memory. A GPU has no room for them, so this is a pass of its own:
+
+    %2: float32 = load %1       →     %3: bool = written %1
+                                      branch %3 ^reads() ^reports()
+    store %1 %2                 →     store %1 %2
+                                      mark %1
+"""
+
+from __future__ import annotations
+
+from cuda_device.ir import ops
+from cuda_device.ir.builder import Builder
+from cuda_device.ir.model import Block, Edge, Function, Module, Op, Value
+from cuda_device.passes import checks
+from cuda_device.types.layout import size_of
+from cuda_device.types.model import BOOL, INT64, Ref, Space, Vector
+
+_READS = (ops.LOAD, ops.ATOMIC_LOAD, ops.ATOMIC_CAS, ops.ATOMIC_UPDATE)
+_WRITES = (ops.STORE, ops.ATOMIC_STORE)
+MESSAGE = "shared memory is read that no thread of the block has written"
+HELP = "its content is unspecified at first: write it, and call syncthreads()"
+
+
+def run(module: Module) -> Module:
+    """Changes the functions of a device-level module, and returns it."""
+    places = [int(str(op.attributes["place"])) for f in module.functions for op in f.ops() if "place" in op.attributes]
+    last = max(places, default=0)
+    for function in module.functions:
+        parts = _parts(function)
+        blocks = list(function.blocks)
+        while blocks:
+            last = _guard(function, blocks.pop(), parts, last)
+    checks.propagate(module)
+    return module
+
+
+def _is_shared(value: Value) -> bool:
+    return isinstance(value.type, Ref) and value.type.space is Space.SHARED
+
+
+def _parts(function: Function) -> dict[Value, list[int]]:
+    """The elements of each vector that a function needs; no list for a value that it does not need, an empty one for all of it.
+
+    Reading an element that is a struct or vector reads all of it, although often only a part is needed.
+    """
+    needed: dict[Value, list[int]] = {}
+    for op in function.ops():
+        if op.code is not ops.FIELD:
+            for value in (*op.operands, *(value for edge in op.successors for value in edge.arguments)):
+                needed[value] = []
+    whole = set(needed)
+    for op in function.ops():
+        if op.code is ops.FIELD and op.result in needed and op.operands[0] not in whole:
+            needed.setdefault(op.operands[0], []).append(int(str(op.attributes["index"])))
+    return needed
+
+
+def _guard(function: Function, block: Block, parts: dict[Value, list[int]], last: int) -> int:
+    """Guards the reads in a block; returns the last number that a place has got."""
+    ops_, block.ops = block.ops, []
+    build = Builder(block)
+    for op in ops_:
+        build.location = op.location
+        if op.code in _READS and _is_shared(op.operands[0]):
+            for reference in _references(build, op, parts):
+                last += 1
+                build.block = _report_unless(function, build, build.op(ops.WRITTEN, BOOL, reference), last)
+        build.append(op)
+        if op.code in _WRITES and _is_shared(op.operands[0]):
+            build.effect(ops.MARK, op.operands[0])
+    return last
+
+
+def _references(build: Builder, op: Op, parts: dict[Value, list[int]]) -> list[Value]:
+    """What a read needs: what its operand refers to, parts of that, or nothing."""
+    (reference, *_), vector = op.operands, op.result.type
+    if op.code is not ops.LOAD:
+        return [reference]
+    if not isinstance(vector, Vector) or not parts.get(op.result):
+        return [reference] if op.result in parts else []
+    target, size = Ref(Space.SHARED, vector.dtype), size_of(vector.dtype)
+    offsets = (build.const(INT64, index * size) for index in sorted(set(parts[op.result])))
+    return [build.op(ops.BYTES, target, reference, offset) for offset in offsets]
+
+
+def _report_unless(function: Function, build: Builder, holds: Value, place: int) -> Block:
+    """Ends the block; returns the one that goes on."""
+    failed, after = Block(), Block()
+    build.branch(holds, Edge(after, []), Edge(failed, []))
+    words = {"status": "check", "message": MESSAGE, "help": HELP, "place": place}
+    failed.ops = [
+        Op(ops.REPORT, attributes=words, location=build.location),
+        Op(ops.EXIT, location=build.location),
+    ]
+    position = function.blocks.index(build.block) + 1
+    function.blocks[position:position] = [failed, after]
+    return after

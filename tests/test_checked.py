@@ -1,0 +1,193 @@
+"""Checked mode: each mistake of `buggy_programs` is found where it is made, and nothing is found in programs without it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import cuda_device as device
+from tests.buggy_programs import PROGRAMS
+from tests.ir_helpers import define
+
+by_name = pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.function.__name__)
+NUMBERS = np.arange(64, dtype=np.int32)
+TYPES = (
+    device.ArrayType(device.int32, 1),
+    device.ArrayType(device.int32, 2),
+    device.ArrayType(device.int32, 1),
+    int,
+)
+
+
+def run(stream, program, bug, **options):
+    out = stream.empty(64, np.int32)
+    kernel = device.kernel(**options)(program.function)
+    arguments = stream.array(NUMBERS), stream.array(NUMBERS.reshape(8, 8)), out, bug
+    stream.launch(kernel, *arguments, grid=1, block=program.block, shared=program.shared)
+    return stream.numpy(out)
+
+
+def test_there_are_enough_of_them():
+    assert len(PROGRAMS) >= 40
+
+
+@by_name
+def test_the_mistake_is_reported(stream, program):
+    if stream.kind == "gpu" and not program.on_gpu:
+        pytest.skip("found on the CPU only")
+    with pytest.raises(device.KernelError) as caught:
+        run(stream, program, 1, checked=True)
+    text = str(caught.value)
+    assert program.message in text
+    if program.thread is not None:
+        assert text.count("# here") == 1
+        # On a GPU any of the threads that fail may be the first.
+        assert f"in thread ({program.thread}, 0, 0) of block (0, 0, 0)" in text or stream.kind == "gpu"
+    assert "buggy_programs.py:" in text
+
+
+@by_name
+def test_without_the_mistake_nothing_is_reported_and_the_result_is_that_of_unchecked_code(stream, program):
+    checked = run(stream, program, 0, checked=True)
+    if "shared_memory_without_a_barrier" != program.function.__name__:
+        assert checked.tolist() == run(stream, program, 0).tolist()
+    assert (checked != np.frombuffer(b"\xa5" * 4, np.int32)[0]).any()
+
+
+@by_name
+@pytest.mark.parametrize("target", ["sm_75", "sm_90"])
+def test_checks_assemble(program, target):
+    device.compile(device.kernel(program.function), *TYPES, target=target, checked=True)
+
+
+# What is not checked is as before
+
+
+@by_name
+def test_unchecked_code_has_no_checks(program):
+    kernel = device.kernel(program.function)
+    ptx = str(device.compile(kernel, *TYPES, output="ptx"))
+    assert "cuda_device_record" not in ptx
+    assert "exit;" not in ptx
+    typed = str(device.compile(kernel, *TYPES, output="ir"))
+    assert "py.check" not in typed
+
+
+# How to ask for it
+
+SOURCE = """
+    @device.kernel
+    def k(x, i):
+        x[i] = 1
+    """
+
+
+def launched(kernel, i=9):
+    x = np.zeros(4, np.float32)
+    device.launch(kernel, x[:3], i, grid=1, block=1, stream=device.cpu_stream())
+    return x
+
+
+def test_the_environment_asks_for_checks(monkeypatch):
+    kernel = define(SOURCE)
+    assert launched(kernel, 3)[3] == 1
+    monkeypatch.setenv("CUDA_DEVICE_CHECKED", "1")
+    with pytest.raises(device.KernelError, match="index 3 is out of bounds for axis 0 of size 3"):
+        launched(kernel, 3)
+    monkeypatch.setenv("CUDA_DEVICE_CHECKED", "0")
+    assert launched(kernel, 3)[3] == 1
+
+
+def test_the_kernel_has_the_last_word(monkeypatch):
+    monkeypatch.setenv("CUDA_DEVICE_CHECKED", "1")
+    unchecked = device.kernel(checked=False)(define(SOURCE).underlying)
+    assert launched(unchecked, 3)[3] == 1
+    assert "bounds" not in str(device.compile(unchecked, TYPES[0], int, output="ir"))
+    asked = device.compile(unchecked, TYPES[0], int, output="ptx", checked=True)
+    assert "cuda_device_record" in str(asked)
+
+
+def test_the_environment_counts_for_compile(monkeypatch):
+    kernel = define(SOURCE)
+    assert "cuda_device_record" not in str(device.compile(kernel, TYPES[0], int, output="ptx"))
+    monkeypatch.setenv("CUDA_DEVICE_CHECKED", "1")
+    assert "cuda_device_record" in str(device.compile(kernel, TYPES[0], int, output="ptx"))
+
+
+def test_a_process_can_be_started_with_it():
+    program = """if 1:
+        import numpy as np, cuda_device as device
+        @device.kernel
+        def k(x):
+            x[len(x)] = 1
+        try:
+            device.launch(k, np.zeros(3, np.float32), grid=1, block=1, stream=device.cpu_stream())
+        except device.KernelError as error:
+            print(error)
+        """
+    made = subprocess.run(
+        [sys.executable, "-c", program], env={"CUDA_DEVICE_CHECKED": "1", "PATH": ""}, capture_output=True, text=True
+    )
+    assert made.stdout.startswith("index 3 is out of bounds for axis 0 of size 3\n"), made.stderr
+
+
+@pytest.mark.parametrize("decorator", [device.kernel, device.func])
+@pytest.mark.parametrize("value", ["yes", 1, 0.0])
+def test_a_wrong_value_is_refused(decorator, value):
+    with pytest.raises(TypeError, match="checked=…\\) takes True, False or None"):
+        decorator(checked=value)
+
+
+def test_threads_that_do_not_fail_go_on_and_the_next_launch_works(stream):
+    kernel = device.kernel(checked=True)(PROGRAMS[0].function)
+    arguments = stream.array(NUMBERS), stream.array(NUMBERS.reshape(8, 8))
+    out = stream.empty(64, np.int32)
+    with pytest.raises(device.KernelError):
+        stream.launch(kernel, *arguments, out, 1, grid=1, block=32)
+    assert stream.numpy(out)[:31].tolist() == list(range(33, 64))
+    stream.launch(kernel, *arguments, out, 0, grid=1, block=32)
+    assert stream.numpy(out)[:32].tolist() == list(range(32, 64))
+
+
+def test_each_block_has_its_own_account_of_shared_memory():
+    kernel = define(
+        """
+        @device.kernel(checked=True)
+        def k(out):
+            tile = device.shared_array(1, device.int32)
+            if device.block_idx.x == 0:
+                tile[0] = 5
+            device.syncthreads()
+            out[device.block_idx.x] = tile[0]
+        """
+    )
+    with pytest.raises(device.KernelError, match=r"no thread of the block has written(.|\n)*block \([^0]"):
+        device.launch(kernel, np.zeros(8, np.int32), grid=8, block=1, stream=device.cpu_stream())
+
+
+def test_values_of_a_report_may_be_large(stream):
+    kernel = define(
+        """
+        @device.kernel(checked=True)
+        def k(x, i):
+            x[i] = 1
+        """
+    )
+    for index in (-(2**62), 2**62 + 1):
+        with pytest.raises(device.KernelError, match=f"index {index} is out of bounds for axis 0 of size 3"):
+            stream.launch(kernel, stream.empty(3), np.int64(index), grid=1, block=1)
+
+
+def test_a_message_of_the_program_is_left_alone(stream):
+    kernel = define(
+        """
+        @device.kernel(checked=True)
+        def k(x):
+            assert x[0] > 0, "{0} and {1}"
+        """
+    )
+    with pytest.raises(device.KernelError, match=r"AssertionError: \{0\} and \{1\}"):
+        stream.launch(kernel, stream.array(np.zeros(3, np.float32)), grid=1, block=1)

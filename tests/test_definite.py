@@ -1,0 +1,134 @@
+"""Companions of variables: functions with them mean what they meant, and say where a variable has no value."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from cuda_device.bytecode.to_ir import read
+from cuda_device.device import standard
+from cuda_device.errors import CompileError
+from cuda_device.ir import ops
+from cuda_device.ir.model import Module
+from cuda_device.ir.verify import verify
+from cuda_device.passes import definite
+from tests.ir_helpers import underlying
+from tests.ir_interpreter import NoValue, Unsupported, run_ir
+from tests.test_to_ir import CALLS, RUNNABLE, outcome, programs
+
+
+def changed(function: Any) -> Any:
+    plain = underlying(function)
+    return definite.run(read(plain.__code__), plain)
+
+
+def run(function: Any, *arguments: Any) -> Any:
+    return run_ir(changed(function), function, *arguments)
+
+
+@pytest.mark.parametrize(("function", "calls"), [*CALLS, *RUNNABLE], ids=[f.__name__ for f, _ in [*CALLS, *RUNNABLE]])
+def test_programs_mean_the_same(function: Any, calls: Any) -> None:
+    for arguments in calls:
+        try:
+            found = outcome(run, function, copy.deepcopy(arguments))
+        except (Unsupported, CompileError):
+            continue
+        expected = outcome(programs.native, function, copy.deepcopy(arguments))
+        assert (UnboundLocalError if found is NoValue else found) == expected
+
+
+def branch(flag):
+    if flag:
+        x = 1
+    return x
+
+
+def branch_in_loop(flag):
+    total = 0
+    for i in range(3):
+        if i == flag:
+            x = 10
+        if i > 0:
+            total += x
+    return total
+
+
+def deleted(flag):
+    x = 1
+    if flag:
+        del x
+    return x
+
+
+def swapped(flag):
+    if flag:
+        a = b = 1
+    for _ in range(2):
+        a, b = b, a
+    return a
+
+
+def behind_a_loop(n):
+    for i in range(n):
+        last = i
+    return last + i
+
+
+def taken_twice(flag):
+    if flag:
+        x = 1
+    y = x + x
+    return y + x
+
+
+OPEN = [
+    (branch, [(True, 1), (False, None)]),
+    (branch_in_loop, [(0, 20), (1, 20), (2, None), (3, None)]),
+    (deleted, [(False, 1), (True, None)]),
+    (swapped, [(True, 1), (False, None)]),
+    (behind_a_loop, [(0, None), (3, 4)]),
+    (taken_twice, [(True, 3), (False, None)]),
+]
+
+
+@pytest.mark.parametrize(("function", "calls"), OPEN, ids=[f.__name__ for f, _ in OPEN])
+def test_what_has_no_value_is_found(function: Any, calls: Any) -> None:
+    verify(Module([changed(function)]))
+    for argument, expected in calls:
+        if expected is None:
+            with pytest.raises(NoValue):
+                run(function, argument)
+        else:
+            assert run(function, argument) == expected == function(argument)
+
+
+def test_the_variable_is_named() -> None:
+    names = [op.attributes["name"] for op in changed(behind_a_loop).ops() if op.code is ops.PY_DEFINED]
+    assert set(names) == {"last", "i"}
+
+
+def test_one_check_in_a_block_is_enough() -> None:
+    assert len([op for op in changed(taken_twice).ops() if op.code is ops.PY_DEFINED]) == 1
+
+
+def test_the_ir_that_others_share_is_left_alone() -> None:
+    before = [len(block.params) for block in read(branch.__code__).blocks]
+    changed(branch)
+    assert before == [len(block.params) for block in read(branch.__code__).blocks]
+
+
+def test_what_always_has_its_values_is_the_same() -> None:
+    def plain(x):
+        for i in range(3):
+            x += i
+        return x
+
+    assert changed(plain) is read(plain.__code__)
+
+
+def test_our_own_functions_are_known() -> None:
+    """Those that leave a variable open either do not care, or have a message."""
+    assert [op for op in changed(standard.least).ops() if op.code is ops.PY_DEFINED]
+    assert changed(standard.element_if) is read(standard.element_if.__code__)
