@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from cuda_device.device import atomics, builtins, math, memory, numeric, positioning, sync, target, vectors, warp
+from cuda_device.device import (
+    atomics,
+    builtins,
+    math,
+    memory,
+    numeric,
+    positioning,
+    reinterpret,
+    sync,
+    target,
+    vectors,
+    warp,
+)
 from cuda_device.device.atomic_types import AtomicInterface
 from cuda_device.device.rows import Intrinsic
 from cuda_device.types.model import Atomic, Ref, Type
@@ -20,6 +32,7 @@ ALL: tuple[Intrinsic, ...] = (
     *builtins.ROWS,
     *math.ROWS,
     *vectors.ROWS,
+    *reinterpret.ROWS,
 )
 BY_NAME = {row.name: row for row in ALL}
 # By identity: some entities compare equal to others (np.float32 == np.dtype("float32")), some do not hash.

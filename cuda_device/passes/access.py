@@ -16,7 +16,7 @@ from cuda_device.device.table import interface_of
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op, Value
-from cuda_device.passes import composites, conditions, masks, references, views
+from cuda_device.passes import composites, conditions, masks, references, scalars, views
 from cuda_device.passes.calls import call
 from cuda_device.passes.frame import Cell, Frame, Method, Place
 from cuda_device.types.host import host_type_of
@@ -60,12 +60,12 @@ def getattr_(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
             return [_struct_attribute(frame, cell, struct, name, bool(op.attributes.get("part")))]
         case Ref(_, Struct() as struct):
             return [_attribute_of_reference(frame, cell, struct, name)]
-        case Number() as number if name == "dtype":
-            return [Cell(constant(host_type_of(number)))]
         case Ref(_, Atomic(content)) if name == "dtype":
             return [Cell(constant(host_class_of(content)))]
         case type if type == MASK and name in ITEM_METHODS:
             return [frame.bundle(Method(name), [cell])]
+        case Number() as number:
+            return [scalars.attribute(frame, cell, number, name)]
         case type if callable(getattr(interface_of(type), name, None)):
             return [frame.bundle(Method(name), [cell])]
     raise CompileError(f"{cell.known} has no attribute {name!r} in device code")
@@ -160,24 +160,15 @@ def getitem(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     owner, index = cells
     match owner.known.type:
         case Array() as array:
-            assert owner.value is not None
-            parts = _index_parts(frame, index)
-            if isinstance(array.dtype, Struct) and len(parts) == 1 and isinstance(parts[0].known.value, str):
-                return [_field_array(frame, owner, array, str(parts[0].known.value))]
-            if views.is_partial(array, parts):
-                return [views.select(frame, owner, array, parts)]
-            if has_identity(array.dtype):
-                return [references.element(frame, owner, _indices(frame, parts))]
-            element = frame.emit(ops.PY_GETITEM, of_type(array.dtype), owner.value, *_indices(frame, parts))
-            if not isinstance(array.dtype, Number) and element.value is not None:
-                element.place = Place(element.value, owner, index)
-            return [element]
+            return [_array_item(frame, owner, array, index)]
         case Tuple(elements):
             return [frame.field(owner, position(index, len(elements)))]
         case Vector(_, size):
             return [_element(frame, owner, index, size)]
         case Number() if owner.known.type == MASK:
             return [masks.item(frame, owner, index)]
+        case Number() as number if scalars.is_whole(number, index):
+            return [owner]
         case Struct(_, fields) if isinstance(index.known.value, str):
             names = [field.name for field in fields]
             if index.known.value in names:
@@ -185,6 +176,22 @@ def getitem(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
         case Static() if isinstance(owner.known.value, type) and index.known.constant:
             return [_static_item(frame, owner.known.value, index.known.python)]
     raise CompileError(f"{owner.known} cannot be indexed in device code", help=_static_help(owner))
+
+
+def _array_item(frame: Frame, owner: Cell, array: Array, index: Cell) -> Cell:
+    """`x[i]` of an array: an element, an array of one member of each, or a view."""
+    assert owner.value is not None
+    parts = _index_parts(frame, index)
+    if isinstance(array.dtype, Struct) and len(parts) == 1 and isinstance(parts[0].known.value, str):
+        return _field_array(frame, owner, array, str(parts[0].known.value))
+    if views.is_partial(array, parts):
+        return views.select(frame, owner, array, parts)
+    if has_identity(array.dtype):
+        return references.element(frame, owner, _indices(frame, parts))
+    element = frame.emit(ops.PY_GETITEM, of_type(array.dtype), owner.value, *_indices(frame, parts))
+    if not isinstance(array.dtype, Number) and element.value is not None:
+        element.place = Place(element.value, owner, index)
+    return element
 
 
 def _static_item(frame: Frame, owner: type, index: object) -> Cell:

@@ -80,6 +80,10 @@ def call_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell]
     """Calls a method of an array, atomic, vector or mask, or of a struct: a function of its class, the object first."""
     if isinstance(owner.known.type, Array):
         return views.call_method(frame, owner, name, positional, named)
+    from cuda_device.passes import scalars  # they call back
+
+    if isinstance(owner.known.type, Number) and name in scalars.METHODS:
+        return scalars.call_method(frame, owner, name, positional, named)
     interface = interface_of(owner.known.type)
     if interface is not None:
         return call(frame, frame.literal(getattr(interface, name)), [owner, *positional], named)

@@ -283,7 +283,7 @@ def _while_compiling(function: Callable[..., Any]) -> Special:
 
 
 _SPECIAL: dict[object, Special] = {
-    **{function: _while_compiling(function) for function in (alignof, sizeof, callable, issubclass, ord)},
+    **{function: _while_compiling(function) for function in (alignof, sizeof, np.dtype, callable, issubclass, ord)},
     **{function: _reducing(function, function.__name__) for function in (sum, any, all, builtins.min, builtins.max)},
     tuple: _tuple,
     list: _list,

@@ -1,0 +1,124 @@
+"""Rules of type inference for what numbers are beside numbers: 0-d arrays, as NumPy's scalars are on the host.
+
+x.dtype, x.ndim, x.shape          float32, 0, ()            of a float32
+x.astype(T, copy=False)           T(x)
+x.view(uint32)                    the bits of x as a uint32
+x.item()                          a builtin number
+x[()], x.T, x.reshape(())         x
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from cuda_device.device.reinterpret import reinterpret
+from cuda_device.device.rows import constant_of
+from cuda_device.errors import CompileError
+from cuda_device.passes.calls import call
+from cuda_device.passes.frame import Cell, Frame, Method
+from cuda_device.types.dtypes import element_of
+from cuda_device.types.host import host_type_of
+from cuda_device.types.known import of_type
+from cuda_device.types.layout import machine, size_of
+from cuda_device.types.model import BOOL, FLOAT, INDEX, INT, Number, Tuple
+
+_SAME = ("T", "real")
+_NUMBERS_ALONE = ("real", "imag", "conjugate", "dtype")
+"""What Python's numbers have, too (and `dtype`, to ask for a number's type)."""
+
+
+def attribute(frame: Frame, cell: Cell, number: Number, name: str) -> Cell:
+    """`x.name` of a number."""
+    if number.builtin and number != BOOL and name not in _NUMBERS_ALONE:
+        raise CompileError(
+            f"{cell.known} has no attribute {name!r} in device code: a Python number has no more than "
+            f"{', '.join(_NUMBERS_ALONE)}",
+            help=f"make it a fixed-format number first: {machine(number)}(…).{name}",
+        )
+    if name in METHODS:
+        return frame.bundle(Method(name), [cell])
+    if name in _SAME:
+        return cell
+    if name == "imag":
+        return Cell(of_type(number, True), frame.build.const(number, 0))
+    constants = {
+        "dtype": host_type_of(number), "shape": (), "strides": (), "ndim": 0, "size": 1, "itemsize": size_of(number),
+        "nbytes": size_of(number),
+    }  # fmt: skip
+    if name in constants:
+        return frame.literal(constants[name])
+    names = ", ".join((*constants, *_SAME, "imag", *METHODS))
+    raise CompileError(f"{cell.known} has no attribute {name!r} in device code", help=f"there are {names}")
+
+
+def call_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """`x.astype(T, copy=False)` and the like, of a number."""
+    return METHODS[name](frame, owner, positional, named)
+
+
+def is_whole(number: Number, index: Cell) -> bool:
+    """Whether `x[index]` of a number is `x[()]` or `x[...]`, the number itself."""
+    whole = isinstance(index.known.type, Tuple) and not index.known.items
+    return (not number.builtin or number == BOOL) and (whole or index.known.value is Ellipsis)
+
+
+def _dtype(name: str, positional: Sequence[Cell], named: Mapping[str, Cell], others: Sequence[str] = ()) -> Cell:
+    given = [*positional, *(cell for key, cell in named.items() if key == "dtype")]
+    if len(given) != 1 or any(key not in ("dtype", *others) for key in named):
+        raise CompileError(f"{name} takes a dtype", help=f"write x.{name}(T)")
+    return given[0]
+
+
+def _astype(frame: Frame, owner: Cell, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    try:
+        target = element_of(constant_of(_dtype("astype", positional, named, ["copy"]).known, "the dtype of astype"))
+    except TypeError as error:
+        raise CompileError(f"dtype: {error}") from None
+    if not isinstance(target, Number):
+        raise CompileError(f"{owner.known} cannot become a {target}", help=f"make one: {target}(…)")
+    return call(frame, frame.literal(host_type_of(target)), [owner], {})
+
+
+def _view(frame: Frame, owner: Cell, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    return call(frame, frame.literal(reinterpret), [owner, _dtype("view", positional, named)], {})
+
+
+def _reshape(frame: Frame, owner: Cell, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    shape = positional[0].known if len(positional) == 1 else None
+    if named or (positional and (shape is None or not isinstance(shape.type, Tuple) or shape.items)):
+        raise CompileError(f"{owner.known} is a number: its only shape is ()", help="write x.reshape(())")
+    return owner
+
+
+def _conjugate(_: Frame, owner: Cell, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    _no_arguments("conjugate", positional, named)
+    return owner
+
+
+def _item(frame: Frame, owner: Cell, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """A builtin number, where one has room for every value of the type: float64 and uint64 stay what they are."""
+    _no_arguments("item", positional, named)
+    number = owner.known.type
+    assert isinstance(number, Number)
+    builtin = (FLOAT,) if number.is_float else (INT, INDEX) if number != BOOL else (BOOL,)
+    target = next((each for each in builtin if _most(each) >= _most(number)), number)
+    return Cell(of_type(target, owner.known.nonneg), frame.materialise(owner, target))
+
+
+def _most(number: Number) -> int:
+    return number.bits if number.is_float else number.high
+
+
+def _no_arguments(name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> None:
+    if positional or named:
+        raise CompileError(f"{name} of a number takes no arguments")
+
+
+METHODS: dict[str, Callable[[Frame, Cell, Sequence[Cell], Mapping[str, Cell]], Cell]] = {
+    "astype": _astype,
+    "view": _view,
+    "reshape": _reshape,
+    "conjugate": _conjugate,
+    "conj": _conjugate,
+    "item": _item,
+}

@@ -1,0 +1,149 @@
+"""Fixed-format numbers in device code are 0-d arrays, as NumPy's scalars are."""
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from conftest import StreamUnderTest
+
+import cuda_device as device
+
+SCALARS = [
+    np.int8(-5), np.int16(-300), np.int32(7), np.int64(2**40), np.uint8(200), np.uint16(40000), np.uint32(2**31),
+    np.uint64(2**63), np.float16(1.5), np.float32(-2.25), np.float64(1e300), ml_dtypes.bfloat16(3), device.float8e4m3(-1.25),
+    device.float8e5m2(0.75), np.bool_(True),
+]  # fmt: skip
+each_scalar = pytest.mark.parametrize("scalar", SCALARS, ids=lambda x: type(x).__name__)
+
+
+@device.kernel
+def facts(x: Any, out: Any) -> None:
+    out[0], out[1], out[2], out[3] = x.ndim, x.size, x.itemsize, x.nbytes
+    out[4], out[5] = len(x.shape), len(x.strides)
+    out[6] = x.shape == () and x.strides == ()
+    if x.dtype == device.float32:
+        out[7] = 32
+
+
+@each_scalar
+def test_facts(stream: StreamUnderTest, scalar: Any) -> None:
+    out = stream.empty(8, np.int32)
+    stream.launch(facts, scalar, out, grid=1, block=1)
+    expected = [scalar.ndim, scalar.size, scalar.itemsize, scalar.nbytes, len(scalar.shape), len(scalar.strides), 1]
+    assert stream.numpy(out).tolist()[:7] == expected
+    assert (stream.numpy(out)[7] == 32) == (scalar.dtype == np.float32)
+
+
+@device.kernel
+def itself(x: Any, out: Any) -> None:
+    out[0] = x.T
+    out[1] = x.real
+    out[2] = x.imag
+    out[3] = x.conjugate()
+    out[4] = x.conj()
+    out[5] = x[()]
+    out[6] = x.reshape(())
+    out[7] = x.item()
+    out[8] = x[...]
+
+
+@each_scalar
+def test_itself(stream: StreamUnderTest, scalar: Any) -> None:
+    out = stream.empty(9, scalar.dtype)
+    stream.launch(itself, scalar, out, grid=1, block=1)
+    assert stream.numpy(out).tolist() == [scalar, scalar, type(scalar)(0), *[scalar] * 6]
+
+
+@device.kernel
+def converted(x: Any, out: Any) -> None:
+    out[0] = x.astype(device.float64)
+    out[1] = x.astype(np.dtype("float32"), copy=False)
+    out[2] = x.astype(dtype="int64")
+    out[3] = x.astype(bool)
+
+
+@each_scalar
+def test_astype(stream: StreamUnderTest, scalar: Any) -> None:
+    out = stream.empty(4, np.float64)
+    stream.launch(converted, scalar, out, grid=1, block=1)
+    number = float(scalar)
+    single = float(np.float32(number)) if number < 1e39 else np.inf
+    whole = float(min(int(number), 2**63 - 1)) if scalar.dtype.kind != "u" else float(int(scalar) % 2**64)
+    if scalar.dtype == np.uint64:
+        whole = -(2.0**63)  # integers wrap
+    assert stream.numpy(out).tolist() == [number, single, whole, 1.0]
+
+
+VIEWS = [(np.float32, np.uint32), (np.float64, np.int64), (np.float16, np.uint16), (ml_dtypes.bfloat16, np.int16),
+         (device.float8e4m3, np.uint8), (np.int8, device.float8e5m2), (np.uint64, np.float64)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("source", "target"), VIEWS)
+def test_view(stream: StreamUnderTest, source: Any, target: Any) -> None:
+    @device.kernel
+    def view(x: Any, there: Any, back: Any) -> None:
+        there[0] = x.view(target)
+        back[0] = x.view(target).view(source)
+
+    scalar = source(1.5 if np.dtype(source).kind != "u" else 2**62)
+    there, back = stream.empty(1, target), stream.empty(1, source)
+    stream.launch(view, scalar, there, back, grid=1, block=1)
+    assert stream.numpy(there).tobytes() == scalar.view(target).tobytes()
+    assert stream.numpy(back).tobytes() == scalar.tobytes()
+
+
+@device.kernel
+def as_vector(x: Any, out: Any) -> None:
+    v = x.view(device.uint8x4)
+    out[0], out[1], out[2], out[3] = v.x, v.y, v.z, v.w
+
+
+def test_view_as_a_vector(stream: StreamUnderTest) -> None:
+    out = stream.empty(4, np.uint8)
+    stream.launch(as_vector, np.float32(0.1), out, grid=1, block=1)
+    assert stream.numpy(out).tobytes() == np.float32(0.1).tobytes()
+
+
+@device.kernel
+def builtin_items(a: Any, b: Any, c: Any, out: Any) -> None:
+    out[0] = a.item() + 300  # a uint8 would wrap, and has no room for the constant
+    out[1] = b.item() * 2.5
+    out[2] = c.item() + 1
+    out[3] = (3).real + (4).imag + (5).conjugate()
+
+
+def test_item_is_a_builtin_number(stream: StreamUnderTest) -> None:
+    out = stream.empty(4, np.float64)
+    stream.launch(builtin_items, np.uint8(200), np.float32(2), np.int64(2**40), out, grid=1, block=1)
+    assert stream.numpy(out).tolist() == [500, 5, 2**40 + 1, 8]
+
+
+def refused(kernel: Any, *types: Any) -> str:
+    with pytest.raises(device.CompileError) as error:
+        device.compile(device.kernel(kernel), *types)
+    return str(error.value)
+
+
+def test_what_is_not_there() -> None:
+    def flags(x: Any) -> None:
+        x.flags  # noqa: B018
+
+    def shape(x: Any) -> None:
+        x.reshape(1, 1)
+
+    def size(x: Any) -> None:
+        x.view(device.float64)
+
+    def index(x: Any) -> None:
+        x[0]
+
+    def builtin(x: Any) -> None:
+        x.shape  # noqa: B018
+
+    assert "float32 has no attribute 'flags'" in refused(flags, device.float32)
+    assert "its only shape is ()" in refused(shape, device.float32)
+    assert "float32 cannot be viewed as float64: their sizes differ" in refused(size, device.float32)
+    assert "float32 cannot be indexed" in refused(index, device.float32)
+    message = refused(builtin, float)
+    assert "a Python number has no more than" in message and "float32(…).shape" in message
