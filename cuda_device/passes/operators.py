@@ -318,9 +318,7 @@ def _comparable(frame: Frame, sign: str, x: Number, y: Number, a: Cell, b: Cell)
         elif (type := promote(number, theirs)) is not None:
             x = y = type
     if x.is_float != y.is_float and (type := promote(x, y)) is not None:
-        # An integer beside a narrow float is compared before it loses digits.
-        constants = a.known.constant or b.known.constant
-        x = y = FLOAT32 if type.bits < 32 and not constants else type
+        x = y = type
     return frame.materialise(a, INT if x == BOOL else x), frame.materialise(b, INT if y == BOOL else y)
 
 
