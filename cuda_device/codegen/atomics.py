@@ -90,6 +90,7 @@ class Wide:
 
 
 PAIR = "<2 x i64>"
+_WIDE_REGISTER = "{ .reg .b128 %wide;\\0A "
 
 
 def nvptx_wide(wide: Wide, result: str) -> str:
@@ -100,13 +101,15 @@ def nvptx_wide(wide: Wide, result: str) -> str:
     lines = [f"fence{nvptx_scope(wide.scope)} seq_cst"] if wide.order is Order.SEQ_CST else []
     if wide.value:
         lines += [f"{half} = extractelement {wide.value}, i32 {i}" for i, half in enumerate(halves)]
-        code = f"{{ .reg .b128 %wide; mov.b128 %wide, {{$1, $2}}; st.{where} [$0], %wide; }}"
+        code = f"mov.b128 %wide, {{$1, $2}};\\0A st.{where} [$0], %wide;"
         operands = f"{wide.pointer}, i64 {halves[0]}, i64 {halves[1]}"
-        lines.append(f'call void asm sideeffect "{code}", "l,l,l,~{{memory}}"({operands})')
+        lines.append(f'call void asm sideeffect "{_WIDE_REGISTER}{code} }}", "l,l,l,~{{memory}}"({operands})')
     else:
-        code = f"{{ .reg .b128 %wide; ld.{where} %wide, [$2]; mov.b128 {{$0, $1}}, %wide; }}"
+        code = f"ld.{where} %wide, [$2];\\0A mov.b128 {{$0, $1}}, %wide;"
         both = f"{result}.both"
-        lines.append(f'{both} = call {{ i64, i64 }} asm sideeffect "{code}", "=l,=l,l,~{{memory}}"({wide.pointer})')
+        lines.append(
+            f'{both} = call {{ i64, i64 }} asm sideeffect "{_WIDE_REGISTER}{code} }}", "=l,=l,l,~{{memory}}"({wide.pointer})'
+        )
         lines += [f"{half} = extractvalue {{ i64, i64 }} {both}, {i}" for i, half in enumerate(halves)]
         lines.append(f"{result}.first = insertelement {PAIR} poison, i64 {halves[0]}, i32 0")
         lines.append(f"{result} = insertelement {PAIR} {result}.first, i64 {halves[1]}, i32 1")

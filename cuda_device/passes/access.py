@@ -19,6 +19,7 @@ from cuda_device.ir.model import Op, Value
 from cuda_device.passes import composites, conditions, masks, references, scalars, views
 from cuda_device.passes.calls import call
 from cuda_device.passes.frame import Cell, Frame, Method, Place
+from cuda_device.types.dtypes import dtype_of_type
 from cuda_device.types.host import host_type_of
 from cuda_device.types.known import constant, describe, of_type
 from cuda_device.types.layout import has_identity, placement, size_of
@@ -89,7 +90,14 @@ def host_class_of(type: Type) -> object:
     """The host's class of an element type."""
     if isinstance(type, Number):
         return host_type_of(type)
-    return host_vector(type) if isinstance(type, Vector) else getattr(type, "host", None)
+    match type:
+        case Vector():
+            return host_vector(type)
+        case Tuple(elements):
+            return tuple[tuple(map(host_class_of, elements))]  # type: ignore[misc]
+        case Atomic(content):
+            return host_class_of(content)
+    return getattr(type, "host", None) or dtype_of_type(type)
 
 
 def _vector_attribute(frame: Frame, cell: Cell, vector: Vector, name: str) -> Cell | None:

@@ -1,0 +1,361 @@
+"""Atomics of values that are no plain numbers: vectors, structs, tuples, 16-bit and 8-bit floats, and those of 16 bytes.
+
+`load`, `store` and `wait` take up to 16 bytes, `exch` and `cas` up to 8, as bits.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from ir_helpers import define
+from test_atomics import LOADS, ORDERS, PTX_SCOPES, STORES, accesses
+
+import cuda_device as device
+from cuda_device import float32, int16, int32, int64, uint8, uint32, uint64
+
+
+@device.struct
+class Tiny:
+    a: uint8
+
+
+@device.struct
+class Flags:
+    a: uint8
+    b: bool
+
+
+@device.struct
+class Padded:
+    a: uint8
+    b: int16
+
+
+@device.struct
+class Entry:
+    key: uint32
+    n: uint8
+    value: device.float16
+
+
+@device.struct
+class Nested:
+    entry: Entry
+    place: device.float32x2
+
+
+@device.struct
+class Wide:
+    a: uint64
+    b: tuple[bool, int32]
+
+
+VALUES = {
+    "float16": device.float16, "bfloat16": device.bfloat16, "float8e4m3": device.float8e4m3, "bool": bool, "Tiny": Tiny,
+    "Flags": Flags, "uint8x2": device.uint8x2, "int16x1": device.int16x1, "Padded": Padded, "float16x2": device.float16x2,
+    "bfloat16x2": device.bfloat16x2, "uint8x4": device.uint8x4, "tuple": tuple[uint8, int16], "Entry": Entry,
+    "float32x2": device.float32x2, "float16x4": device.float16x4, "int64x1": device.int64x1,
+    "pair": tuple[float32, int32], "float64": device.float64,
+}  # fmt: skip
+WIDE = {
+    "int32x4": device.int32x4, "float64x2": device.float64x2, "uint64x2": device.uint64x2, "Nested": Nested, "Wide": Wide,
+    "four": tuple[int16, int32, int64], "float32x4": device.float32x4,
+}  # fmt: skip
+
+
+def values(type, count, unlike=None):
+    """Values with random bits, of which padding has none; each differs from its neighbour in `unlike`."""
+    array, random = np.zeros(count, device.numpy_dtype(type)), np.random.default_rng(7)
+    todo = [*range(count)]
+    while todo:
+        part = array[todo]
+        _fill(part, random)
+        array[todo] = part
+        todo = [i for i in todo if unlike is not None and same(array[i : i + 1], unlike[i : i + 1])]
+    return array
+
+
+def _fill(array, random):
+    if array.dtype.fields is None:
+        top = 2 if array.dtype.kind == "b" else 256
+        bits = random.integers(0, top, (len(array), array.dtype.itemsize), np.uint8)
+        array[...] = bits.view(array.dtype)[:, 0]
+        return
+    for name in array.dtype.names:
+        part = np.zeros(len(array), array.dtype[name])
+        _fill(part, random)
+        array[name] = part
+
+
+def same(x, y):
+    """Whether all values have the same bits, whatever padding has."""
+    if x.dtype.fields is None:
+        return x.tobytes() == y.tobytes()
+    return all(same(x[name], y[name]) for name in x.dtype.names)
+
+
+MAKE = {
+    "global": "device.atomic_ref(cells, (i, 1))",
+    "shared": "device.atomic_ref(shared, i % 32)",
+    "local": "device.atomic_ref(local, -2)",
+    "own": "device.Atomic(cells.dtype)",
+    "member": "boxes[i].cell",
+}
+
+
+def run(stream, space, type, *lines):
+    """Threads do `lines` with a cell of their own and two values, `a[i]` and `b[i]`; returns those and what they wrote."""
+    names = {"__annotations__": {"tag": uint8, "cell": device.Atomic(type)}}
+    box = device.struct(make_class("Box", (), names))
+    count = 40
+    a = values(type, count)
+    b = values(type, count, unlike=a)
+    body = "".join(f"        {line}\n" for line in lines)
+    source = f"""@device.kernel
+def k(cells, boxes, a, b, out):
+    i = device.tid(1)
+    shared = device.shared_array(32, cells.dtype)
+    local = device.local_array(3, cells.dtype)
+    if i < len(a):
+        cell = {MAKE[space]}
+{body}"""
+    cells, boxes = stream.empty((count, 3), a.dtype), stream.array(np.zeros(count, device.numpy_dtype(box)))
+    out = stream.empty((len(lines), count), a.dtype)
+    kernel = define(source, file=f"<{space} {type} {lines}>")
+    stream.launch(kernel, cells, boxes, *map(stream.array, (a, b)), out, grid=2, block=32)
+    if space == "global":  # the neighbours
+        untouched = stream.numpy(stream.empty((count, 3), a.dtype))
+        assert same(stream.numpy(cells)[:, [0, 2]], untouched[:, [0, 2]])
+    return a, b, stream.numpy(out)
+
+
+make_class = type
+
+
+@pytest.mark.parametrize("space", MAKE)
+@pytest.mark.parametrize("name", VALUES | WIDE)
+def test_loads_and_stores(stream, name, space):
+    a, b, out = run(
+        stream,
+        space,
+        (VALUES | WIDE)[name],
+        "cell.store(a[i], 'release', 'device')",
+        "out[1, i] = cell.load('acquire', 'device')",
+        "cell.store(b[i])",
+        "out[3, i] = cell.load()",
+        "cell.wait(a[i], 'relaxed', 'block')",
+        "out[5, i] = cell.load('relaxed', 'thread')",
+    )
+    assert same(out[1], a) and same(out[3], b) and same(out[5], b)
+
+
+@pytest.mark.parametrize("space", MAKE)
+@pytest.mark.parametrize("name", VALUES)
+def test_exchanges_and_compare_and_swap(stream, name, space):
+    a, b, out = run(
+        stream,
+        space,
+        VALUES[name],
+        "cell.store(a[i], 'relaxed', 'block')",
+        "out[1, i] = cell.exch(b[i], 'acq_rel', 'device')",
+        "out[2, i] = cell.cas(a[i], a[i])",
+        "out[3, i] = cell.cas(b[i], a[i], 'relaxed', 'block')",
+        "out[4, i] = cell.exch(b[i], 'seq_cst', 'thread')",
+        "out[5, i] = cell.cas(b[i], a[i], 'acquire', 'thread')",
+        "out[6, i] = cell.load()",
+    )
+    for got, right in zip(out[1:], (a, b, b, a, b, a), strict=True):
+        assert same(got, right)
+
+
+# Under contention
+
+GRID, BLOCK = 40, 64
+
+
+def test_exchanged_values_stay_whole(stream):
+    """What one thread puts in, another takes out: nothing is lost, mixed or seen twice."""
+
+    @device.kernel
+    def k(cells, old):
+        i = device.tid(1)
+        mine = Entry(uint32(i), uint8(i % 251), device.float16(i % 1009))
+        old[i] = device.atomic_ref(cells, 1).exch(mine, "relaxed", "device")
+
+    cells = stream.array(np.zeros(3, device.numpy_dtype(Entry)))
+    old = stream.empty(GRID * BLOCK, device.numpy_dtype(Entry))
+    stream.launch(k, cells, old, grid=GRID, block=BLOCK)
+    left = stream.numpy(cells)
+    seen = [*stream.numpy(old).tolist(), left[1].item()]
+    seen.remove((0, 0, 0))
+    assert sorted(seen) == [(i, i % 251, i % 1009) for i in range(GRID * BLOCK)]
+    assert left[[0, 2]].tolist() == [(0, 0, 0)] * 2
+
+
+@pytest.mark.parametrize("type", [device.int32x2, device.uint8x4, device.int16x2], ids=str)
+def test_counting_in_two_members_at_once(stream, type):
+    @device.kernel
+    def k(cells):
+        cell = device.atomic_ref(cells, 1)
+        seen = cell.load("relaxed", "device")
+        while True:
+            found = cell.cas(seen, device.replace(seen, x=seen.x + 1, y=seen.y - 1), "relaxed", "device")
+            if found == seen:
+                break
+            seen = found
+
+    cells = stream.array(np.zeros(3, device.numpy_dtype(type)))
+    stream.launch(k, cells, grid=10, block=12)
+    left = stream.numpy(cells)
+    rest = [0] * (len(left.dtype.names) - 2)
+    assert list(left[1].item()) == [120, (-120) % 256 if type is device.uint8x4 else -120, *rest]
+
+
+@pytest.mark.parametrize("type", [device.uint64x2, device.int32x4], ids=str)
+def test_sixteen_bytes_are_never_torn(stream, type):
+    """Writers store values whose parts agree; no reader sees parts of two of them."""
+
+    @device.kernel
+    def k(cells, torn):
+        i = device.tid(1)
+        cell, last = device.atomic_ref(cells, 0), device.atomic_ref(cells, 1)
+        for step in range(50):
+            n = i * 50 + step
+            v = pattern(n)
+            if i % 2:
+                cell.store(v, "relaxed", "device")
+            else:
+                v = cell.load("relaxed", "device")
+                if not whole(v):
+                    torn[0] = 1
+        last.store(pattern(i), "release", "device")
+
+    if type is device.uint64x2:
+
+        def pattern(n):
+            return device.uint64x2(uint64(n), uint64(n) * 3)
+
+        def whole(v):
+            return v.y == v.x * 3
+
+    else:
+
+        def pattern(n):
+            return device.int32x4(n, n + 1, n + 2, n + 3)
+
+        def whole(v):
+            return v.y - v.x == 1 and v.w - v.z == 1 and v.z - v.y == 1
+
+    start = np.zeros(2, device.numpy_dtype(type))
+    if type is device.int32x4:
+        start[:] = (0, 1, 2, 3)
+    cells, torn = stream.array(start), stream.array(np.zeros(1, np.int32))
+    stream.launch(k, cells, torn, grid=GRID, block=BLOCK)
+    assert stream.numpy(torn).tolist() == [0]
+    assert max(stream.numpy(cells)[1].tolist()) >= 0 and stream.numpy(cells)[0].tolist() != start[0].tolist()
+
+
+def test_waiting_for_sixteen_bytes(stream):
+    @device.kernel
+    def k(cells, out):
+        here = device.block_idx.x
+        if device.thread_idx.x == 0:
+            if here > 0:
+                device.atomic_ref(cells, here - 1).wait(device.uint64x2(0, 0), "acquire", "device")
+                out[here] = out[here - 1] + 1
+            device.atomic_ref(cells, here).store(device.uint64x2(0, here + 1), "release", "device")
+
+    cells, out = stream.array(np.zeros(30, device.numpy_dtype(device.uint64x2))), stream.array(np.zeros(30, np.int32))
+    stream.launch(k, cells, out, grid=30, block=32)
+    assert stream.numpy(out).tolist() == [*range(30)]
+
+
+# PTX
+
+
+def ptx_of(type, space, *lines, output="ptx", **options):
+    where = {"global": "cells", "shared": "device.shared_array(4, cells.dtype)"}[space]
+    body = "\n".join(f"    {line}" for line in lines)
+    source = f"@device.kernel\ndef k(cells, v, out):\n    cell = device.atomic_ref({where}, 1)\n{body}\n"
+    array = device.ArrayType(type, 1)
+    made = device.compile(define(source, file=f"<{lines}>"), array, array, array, output=output, **options)
+    return made.code
+
+
+def fence_of(order, where):
+    return [f"fence.sc.{where}"] if order == "seq_cst" else []
+
+
+@pytest.mark.parametrize("space", ["global", "shared"])
+@pytest.mark.parametrize("name", ["int32x4", "Nested"])
+def test_ptx_of_sixteen_bytes(name, space):
+    for scope, where in PTX_SCOPES.items():
+        for order in LOADS:
+            right = [
+                *fence_of(order, where),
+                f"ld.{'relaxed' if order == 'relaxed' else 'acquire'}.{where}.{space}.b128",
+            ]
+            assert accesses(ptx_of(WIDE[name], space, f"out[0] = cell.load({order!r}, {scope!r})")) == right
+        for order in STORES:
+            right = [
+                *fence_of(order, where),
+                f"st.{'relaxed' if order == 'relaxed' else 'release'}.{where}.{space}.b128",
+            ]
+            assert accesses(ptx_of(WIDE[name], space, f"cell.store(v[0], {order!r}, {scope!r})")) == right
+
+
+@pytest.mark.parametrize("space", ["global", "shared"])
+@pytest.mark.parametrize("name", ["float16x2", "tuple", "Entry", "float32x2"])
+def test_ptx_of_values_as_bits(name, space):
+    type = VALUES[name]
+    bits = device.sizeof(type) * 8
+    words = {"relaxed": "relaxed", "release": "release", "acq_rel": "acq_rel"}
+    for (scope, where), order in itertools.product(PTX_SCOPES.items(), ORDERS):
+        for call, operation in (("exch(v[0]", "exch"), ("cas(v[0], v[1]", "cas")):
+            found = accesses(ptx_of(type, space, f"out[0] = cell.{call}, {order!r}, {scope!r})"))
+            atom = f"atom.{words.get(order, 'acquire')}.{where}.{space}.{operation}.b{bits}"
+            assert found == [*fence_of(order, where), atom], (order, scope)
+
+
+@pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90", "sm_100", "sm_120"])
+def test_assemblers_take_all_of_it(target):
+    look = ["out[0] = cell.load()", "cell.store(v[0], 'release', 'device')", "cell.wait(v[1], 'acquire')"]
+    change = ["out[1] = cell.exch(v[2], 'acq_rel', 'block')", "out[2] = cell.cas(v[3], v[4])"]
+    for space in ("global", "shared"):
+        for name in ("float8e4m3", "bfloat16", "Flags", "tuple", "Entry", "float32x2"):
+            assert len(ptx_of(VALUES[name], space, *look, *change, output="cubin", target=target)) > 100
+        for name in ("float64x2", "Wide"):
+            assert len(ptx_of(WIDE[name], space, *look, output="cubin", target=target)) > 100
+
+
+# Errors
+
+
+@pytest.mark.parametrize(
+    "type, line, message, remedy",
+    [
+        (
+            device.int32x4,
+            "cell.exch(v[0])",
+            "atomic exch is for values of up to 8 bytes, but .* has 16",
+            "load and store",
+        ),
+        (device.int32x4, "cell.cas(v[0], v[0])", "atomic cas is for values of up to 8 bytes, but .* has 16", "a lock"),
+        (device.float64x4, "cell.load()", "16 bytes at most, but .* has 32", ""),
+        (device.float32x3, "cell.load()", "has 12 bytes, but machines access 1, 2, 4, 8 or 16 at once", ""),
+        (device.float32x2, "cell.add(v[0])", "atomic add is not for vector<float32, 2>", "it is for int32"),
+        (device.bfloat16, "cell.add(v[0])", "atomic add is not for bfloat16", "it is for int32"),
+        (device.float32x2, "cell.store(1)", "atomic store of vector<float32, 2> takes one, not int 1", ""),
+        (Entry, "cell.exch((1, 2, 3))", "atomic exch of struct<Entry.* takes one, not tuple", ""),
+        (tuple[int32, int64], "cell.store((1, 2, 3))", "takes one, not tuple<int, int, int>", ""),
+        (tuple[int32, int64], "cell.store((1, 2.5))", "2.5 is not an integer", ""),
+        (device.int32, "cell.store(v)", "takes a number, not array", ""),
+    ],
+)
+def test_mistakes(type, line, message, remedy):
+    with pytest.raises(device.CompileError, match=message) as caught:
+        ptx_of(type, "global", line, output="ir")
+    if remedy:
+        assert caught.match(f"help: .*{remedy}")
