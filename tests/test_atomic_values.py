@@ -359,3 +359,22 @@ def test_mistakes(type, line, message, remedy):
         ptx_of(type, "global", line, output="ir")
     if remedy:
         assert caught.match(f"help: .*{remedy}")
+
+
+def test_checked_mode_finds_elements_that_are_not_aligned(stream):
+    @device.struct
+    class Odd:
+        first: int32
+        pair: tuple[int32, int32]
+
+    @device.kernel(checked=True)
+    def k(items, i):
+        device.atomic_ref(items["pair"], i).store((1, 2))
+
+    items = stream.array(np.zeros(4, device.numpy_dtype(Odd)))
+    stream.launch(k, items, 1, grid=1, block=1)
+    assert stream.numpy(items)["pair"].tolist() == [(0, 0), (1, 2), (0, 0), (0, 0)]
+    with pytest.raises(
+        device.KernelError, match="an atomic of tuple<.*> begins at the address 0x.*, which is no multiple of 8"
+    ):
+        stream.launch(k, items, 2, grid=1, block=1)

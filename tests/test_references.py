@@ -524,3 +524,43 @@ def test_members_that_threads_share_out_do_not_race():
     array = points(*range(8))
     device.launch(k, array, grid=1, block=16, stream=device.cpu_stream(races=True))
     assert array["x"].tolist() == [*range(1, 16, 2)] and array["inner"]["a"].tolist() == [1] * 8
+
+
+@pytest.mark.parametrize(
+    "line, message",
+    [
+        ("points[i + 1].twice(1)", "index 8 is out of bounds for axis 0 of size 8"),
+        ("points[device.int32(i) - 9].inner.v.x = 1", "index -9 is out of bounds for axis 0 of size 8"),
+        ("locks[i + 1].take()", "index 8 is out of bounds for axis 0 of size 8"),
+        ("lock = locks[8 - i]; lock.data = 1", "index 8 is out of bounds for axis 0 of size 8"),
+        ("device.atomic_ref(locks['n'], 8 + i).add(1)", "out of bounds for axis 0 of size 8"),
+    ],
+)
+def test_checked_mode_finds_references_out_of_bounds(stream, line, message):
+    body = "".join(f"    {each}\n" for each in line.split("; "))
+    source = f"@device.kernel(checked=True)\ndef k(points, locks):\n    i = device.thread_idx.x\n{body}"
+    kernel = define(source, file=f"<checked {line}>")
+    array, locks = stream.array(points(*range(8))), stream.array(np.zeros(8, device.numpy_dtype(Lock)))
+    with pytest.raises(device.KernelError, match=message) as caught:
+        stream.launch(kernel, array, locks, grid=1, block=8)
+    assert f"<checked {line}>" in str(caught.value)
+
+
+def test_checked_mode_finds_nothing_where_nothing_is_wrong(stream):
+    @device.kernel(checked=True)
+    def k(points, locks, none):
+        for lock in locks:
+            lock.take()
+        for lock in reversed(locks):
+            lock.take()
+        for lock in none:
+            lock.take()
+        for i in range(len(points)):
+            points[i].move(1)
+            points[i - len(points)].inner.bump()
+            device.atomic_ref(points["x"], i).load()
+
+    array, locks = stream.array(points(*range(8))), stream.array(np.zeros(8, device.numpy_dtype(Lock)))
+    none = stream.array(np.zeros(0, device.numpy_dtype(Lock)))
+    stream.launch(k, array, locks, none, grid=1, block=1)
+    assert stream.numpy(locks)["n"].tolist() == [2] * 8 and stream.numpy(array)["inner"]["a"].tolist() == [2] * 8

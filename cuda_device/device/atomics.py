@@ -136,7 +136,10 @@ def _lower_ref(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
     assert isinstance(tree, ArrayTree) and isinstance(reference, Ref) and isinstance(reference.pointee, model.Atomic)
     array = Array(reference.pointee.dtype, len(tree.extents), Layout(layout), space=reference.space)
     indices = [value for value in (index if isinstance(index, tuple) else (index,)) if isinstance(value, Value)]
-    return build.refer(build.address(tree, array, indices), reference)
+    address = build.address(tree, array, indices)
+    if build.checked and align_of(reference.pointee) > align_of(array.dtype):
+        build.check_alignment(address, align_of(reference.pointee), f"an atomic of {array.dtype} begins")
+    return build.refer(address, reference)
 
 
 def _check_content(dtype: Type) -> None:

@@ -105,6 +105,13 @@ class Lowering(Builder):
         self.opened += [failed, after]
         self.block = after
 
+    def check_alignment(self, reference: Value, align: int, what: str) -> None:
+        """Unless a reference is aligned to so many bytes, the thread ends with a report: `what` "begins" at its address."""
+        address = self.op(ops.ADDRESS, UINT64, reference)
+        rest = self.binary(ops.AND, address, self.number(UINT64, align - 1))
+        holds = self.compare("==", rest, self.number(UINT64, 0))
+        self.check(holds, f"{what} at the address {{0:#x}}, which is no multiple of {align}", address)
+
     # Numbers
 
     def number(self, type: Type, value: object) -> Value:
@@ -331,10 +338,13 @@ class Lowering(Builder):
         steps = steps[: type.ndim]
         return tuple(reversed(steps)) if type.layout is Layout.C else tuple(steps)
 
-    def address(self, tree: ArrayTree, type: Array, indices: Sequence[Value]) -> Value:
-        """The reference to the element at `indices`, each of which counts from the end where it is negative."""
+    def address(self, tree: ArrayTree, type: Array, indices: Sequence[Value], behind: bool = False) -> Value:
+        """The reference to the element at `indices`, each of which counts from the end where it is negative.
+
+        `behind`: an index may be out of bounds, since nothing looks there then.
+        """
         wrapped = [self._wrap(i, extent) for i, extent in zip(indices, tree.extents, strict=True)]
-        if self.checked:
+        if self.checked and not behind:
             self._check_bounds(tree, indices, wrapped)
         reference = tree.data.type
         if not wrapped:

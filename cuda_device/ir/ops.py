@@ -209,7 +209,14 @@ WINDOW = Opcode(
     1,
     "An array within another one's memory: the array, an offset in bytes, the shape, the strides in bytes.",
 )
-REFER = Opcode("refer", T, MANY, 1, "The reference to an element of an array: the array, the indices.")
+REFER = Opcode(
+    "refer",
+    T,
+    MANY,
+    1,
+    "The reference to an element of an array: the array, the indices; `behind` says that nothing looks there if it is none.",
+    optional=("behind",),
+)
 MEMBER = Opcode("member", T, 1, 1, "The reference to what lies `offset` bytes behind a reference.", ("offset",))
 STRIDE = Opcode("stride", T, 1, 1, "The step of one axis of an array, in bytes, an index.", ("axis",))
 

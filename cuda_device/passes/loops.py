@@ -242,7 +242,7 @@ def _next_of_array(frame: Frame, cell: Cell) -> Sequence[Cell]:
     at = _arithmetic(frame, "-", _arithmetic(frame, "-", length, Cell(constant(1))), index) if backwards else index
     assert isinstance(array.known.type, Array)
     if array.known.type.ndim == 1 and has_identity(array.known.type.dtype):
-        item = references.element(frame, array, [frame.materialise(at, INDEX)])
+        item = references.element(frame, array, [frame.materialise(at, INDEX)], behind=True)
     else:
         item = call(frame, frame.literal(standard.element_if), [array, at, more], {})
     one = frame.materialise(Cell(constant(1)), INDEX)

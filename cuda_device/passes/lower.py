@@ -25,7 +25,7 @@ from cuda_device.passes import checks
 from cuda_device.passes.simplify import simplify
 from cuda_device.types.known import of_type
 from cuda_device.types.layout import align_of, leaves
-from cuda_device.types.model import BOOL, INDEX, UINT64, Array, Kind, Number, RangeIterator, Ref, Tuple
+from cuda_device.types.model import BOOL, INDEX, Array, Kind, Number, RangeIterator, Ref, Tuple
 
 Rule = Callable[["_Lowerer", Op], None]
 
@@ -167,18 +167,8 @@ def _window(lowerer: _Lowerer, op: Op) -> None:
     for extent in parts[: array.ndim]:
         extent.nonneg = True
     if lowerer.checked and align_of(array.dtype) > align_of(old.dtype):
-        _check_alignment(lowerer.build, data, array)
+        lowerer.build.check_alignment(data, align_of(array.dtype), f"a view of {array.dtype} begins")
     lowerer.define(op, ArrayTree(data, tuple(parts[: array.ndim]), tuple(parts[array.ndim :])))
-
-
-def _check_alignment(build: Lowering, data: Value, array: Array) -> None:
-    """A view of the elements that need more alignment than those that are there."""
-    address, align = build.op(ops.ADDRESS, UINT64, data), align_of(array.dtype)
-    rest = build.binary(ops.AND, address, build.number(UINT64, align - 1))
-    holds = build.compare("==", rest, build.number(UINT64, 0))
-    build.check(
-        holds, f"a view of {array.dtype} begins at the address {{0:#x}}, which is no multiple of {align}", address
-    )
 
 
 def _unary(lowerer: _Lowerer, op: Op) -> None:
@@ -240,7 +230,8 @@ def _getitem(lowerer: _Lowerer, op: Op) -> None:
 def _refer(lowerer: _Lowerer, op: Op) -> None:
     owner, *indices = op.operands
     tree, array = lowerer.array(owner)
-    address = lowerer.build.address(tree, array, [lowerer.value(index) for index in indices])
+    places = [lowerer.value(index) for index in indices]
+    address = lowerer.build.address(tree, array, places, behind=bool(op.attributes.get("behind")))
     assert isinstance(op.result.type, Ref)
     lowerer.define(op, lowerer.build.refer(address, op.result.type))
 

@@ -21,12 +21,12 @@ from cuda_device.types.layout import has_identity, leaves, placement
 from cuda_device.types.model import Array, Atomic, Ref, Struct, Tuple, Type, Vector
 
 
-def element(frame: Frame, array: Cell, indices: Sequence[Value]) -> Cell:
-    """The reference to an element of an array."""
+def element(frame: Frame, array: Cell, indices: Sequence[Value], **more: bool) -> Cell:
+    """The reference to an element of an array; for `more`, see the operation `refer`."""
     type = array.known.type
     assert isinstance(type, Array) and array.value is not None
     known = of_type(Ref(type.space, type.dtype, type.readonly))
-    return frame.emit(ops.REFER, known, array.value, *indices)
+    return frame.emit(ops.REFER, known, array.value, *indices, **more)
 
 
 def member(frame: Frame, owner: Cell, struct: Struct, index: int) -> Cell:
