@@ -94,6 +94,7 @@ from cuda_device.device.warp import (
 from cuda_device.errors import CompileError, DeviceOnlyError, Error, KernelError, LaunchError
 from cuda_device.runtime.device_array import DeviceArray, array, empty, zeros
 from cuda_device.runtime.launcher import Compiled, compile, launch, synchronize
+from cuda_device.runtime.prepared import PreparedLaunch, prepare
 from cuda_device.runtime.streams import CpuStream, GpuStream, Stream, cpu_stream, default_stream
 from cuda_device.types.arraytype import ArrayType
 from cuda_device.types.dtypes import alignof, numpy_dtype, sizeof
@@ -176,6 +177,7 @@ __all__ = [
     "Kernel",
     "KernelError",
     "LaunchError",
+    "PreparedLaunch",
     "SMSelector",
     "Stream",
     "TargetDescription",
@@ -271,6 +273,7 @@ __all__ = [
     "no_target",
     "numpy_dtype",
     "popc",
+    "prepare",
     "provides",
     "replace",
     "shared_array",

@@ -61,6 +61,9 @@ class FakeDriver:
         self.failing: dict[str, Result] = {}
         self.attributes = dict.fromkeys(["MAX_THREADS_PER_BLOCK"], 1024) | ATTRIBUTES
         self._numbers = itertools.count(0x1000)
+        self.parameters = 0  # How many of a kernel's parameters are looked at.
+        self.launched: list[list[int]] = []  # Their addresses at each launch,
+        self.words: list[list[int]] = []  # and the eight bytes there.
 
     def names(self) -> list[str]:
         return [entry[0] for entry in self.log]
@@ -164,6 +167,20 @@ class FakeDriver:
 
     def cuEventDestroy(self, event):
         return self._answer("cuEventDestroy", event)
+
+    def cuLibraryLoadData(self, code, *options):
+        return self._answer("cuLibraryLoadData", len(code), value=next(self._numbers))
+
+    def cuLibraryGetKernel(self, library, symbol):
+        return self._answer("cuLibraryGetKernel", library, symbol.decode(), value=next(self._numbers))
+
+    def cuKernelSetAttribute(self, which, value, kernel, ordinal):
+        return self._answer("cuKernelSetAttribute", which, value, kernel)
+
+    def cuLaunchKernel(self, kernel, gx, gy, gz, bx, by, bz, shared, stream, params, extra):
+        self.launched.append((ctypes.c_void_p * self.parameters).from_address(params)[:])
+        self.words.append([ctypes.c_uint64.from_address(address).value for address in self.launched[-1]])
+        return self._answer("cuLaunchKernel", kernel, (gx, gy, gz), (bx, by, bz), shared, stream)
 
     def finish(self) -> None:
         """Lets every event happen."""

@@ -9,21 +9,23 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import functools
-import operator
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from types import CodeType, FunctionType
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from cuda_device.codegen.architectures import Architecture, of_capability, parse
-from cuda_device.device.expressions import const_parameters, defaults_of, has_type, parameter_names
+from cuda_device.device.expressions import defaults_of
 from cuda_device.device.functions import Func, Kernel
 from cuda_device.device.options import checked_by_environment, with_options
 from cuda_device.errors import CompileError, Error, LaunchError
 from cuda_device.runtime import driver, reports
 from cuda_device.runtime.arguments import Argument, Packing, packing, read, runtime_types
+from cuda_device.runtime.array_view import ArrayView
+from cuda_device.runtime.binding import arguments_of, parameters_of
 from cuda_device.runtime.report import Place, barrier_place, place_of
+from cuda_device.runtime.shapes import Shape, shape_of
 from cuda_device.runtime.streams import CpuStream, GpuStream, Stream, as_stream
 from cuda_device.types import model
 from cuda_device.types.known import Known, of_type
@@ -34,13 +36,7 @@ if TYPE_CHECKING:
     from cuda_device.compiler import Work
     from cuda_device.runtime.races import RaceDetector
 
-Index = tuple[int, int, int]
-
 _LOCK = threading.RLock()
-# CUDA's limits, which the CPU stream has too.
-_MOST_BLOCKS = (2**31 - 1, 65535, 65535)
-_MOST_THREADS = (1024, 1024, 64)
-_MOST_IN_BLOCK = 1024
 _DEFAULT_DYNAMIC_SHARED = 48 * 1024
 OUTPUTS = ("ir", "llvm", "ptx", "cubin", "ltoir")
 
@@ -53,6 +49,10 @@ class Variant:
     packing: Packing
     loaded: dict[int, int] = field(default_factory=dict)
     dynamic_shared: dict[int, int] = field(default_factory=dict)
+
+    def pack(self, arguments: Sequence[Argument]) -> Any:
+        """A buffer with the leaves of the arguments."""
+        return self.packing.pack([leaf for argument in arguments for leaf in argument.leaves])
 
     @functools.cached_property
     def reports(self) -> dict[int, Place]:
@@ -83,7 +83,7 @@ class Variant:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _users_traceback(function: F) -> F:
+def users_traceback(function: F) -> F:
     """Cuts our own frames off the traceback of an `Error`: what a user did wrong is not in them."""
 
     @functools.wraps(function)
@@ -96,7 +96,7 @@ def _users_traceback(function: F) -> F:
     return cast("F", wrapper)
 
 
-@_users_traceback
+@users_traceback
 def launch(f: Kernel, /, *args: Any, grid: Any, block: Any, stream: Any = None, shared: int = 0, **kwargs: Any) -> None:
     """Runs `f(*args, **kwargs)` in each thread of `grid` blocks of `block` threads, asynchronously on a GPU stream.
 
@@ -105,96 +105,22 @@ def launch(f: Kernel, /, *args: Any, grid: Any, block: Any, stream: Any = None, 
     `default_stream()`. Raises `LaunchError` for what cannot be launched, `CompileError` for what cannot be compiled, and, on
     the CPU stream, `KernelError` for what the kernel reports. Specification: 'Kernel Functions'.
     """
+    check_kernel(f)
+    shape = shape_of(grid, block, shared)
+    where = as_stream(stream)
+    arguments = arguments_of(f.underlying, args, kwargs, where)
+    variant = variant_of(f, arguments, where)
+    start(variant, where, shape, variant.pack(arguments), arguments)
+
+
+def check_kernel(f: object) -> None:
+    """Raises `LaunchError` for what is no kernel."""
     if not isinstance(f, Kernel):
         raise LaunchError(f"launch starts a kernel, not {f!r}: decorate the function with @kernel")
     _refuse_interop(f)
-    grid_size = _dimensions(grid, "grid", _MOST_BLOCKS, "blocks")
-    block_size = _dimensions(block, "block", _MOST_THREADS, "threads")
-    if block_size[0] * block_size[1] * block_size[2] > _MOST_IN_BLOCK:
-        raise LaunchError(f"block={block}: a block has {_MOST_IN_BLOCK} threads at most")
-    dynamic = _shared_bytes(shared)
-    where = as_stream(stream)
-    arguments = _arguments(f.underlying, args, kwargs, where)
-    variant = _variant(f, arguments, where)
-    buffer = variant.packing.pack([leaf for argument in arguments for leaf in argument.leaves])
-    if isinstance(where, GpuStream):
-        _launch_gpu(variant, where, grid_size, block_size, dynamic, buffer, arguments)
-    else:
-        _launch_cpu(variant, grid_size, block_size, dynamic, buffer, arguments)
 
 
-def _dimensions(value: Any, name: str, most: Index, unit: str) -> Index:
-    parts = tuple(value) if isinstance(value, (tuple, list)) else (value,)
-    try:
-        sizes = tuple(map(operator.index, parts))
-    except TypeError:
-        raise LaunchError(f"{name}={value!r}: give an int, or a tuple of one to three ints") from None
-    if not 1 <= len(sizes) <= 3:
-        raise LaunchError(f"{name}={value!r}: a grid or block has one to three dimensions, not {len(sizes)}")
-    x, y, z = (*sizes, 1, 1)[:3]
-    for axis, size, limit in zip("xyz", (x, y, z), most, strict=True):
-        if not 1 <= size <= limit:
-            raise LaunchError(f"{name}={value!r}: {size} {unit} along {axis}, where 1 to {limit} are possible")
-    return x, y, z
-
-
-def _shared_bytes(shared: Any) -> int:
-    try:
-        count = operator.index(shared)
-    except TypeError:
-        raise LaunchError(f"shared={shared!r}: give a number of bytes") from None
-    if not 0 <= count < 1 << 31:
-        raise LaunchError(f"shared={shared!r}: give a number of bytes from 0 up")
-    return count
-
-
-def _parameters(function: FunctionType) -> tuple[tuple[str, ...], int, dict[str, Any]]:
-    """The names of a function's parameters, how many may be positional, and which are constant expressions."""
-    return _parameters_in(function, function.__code__)
-
-
-@functools.lru_cache(maxsize=4096)
-def _parameters_in(function: FunctionType, code: CodeType) -> tuple[tuple[str, ...], int, dict[str, Any]]:
-    return parameter_names(code), code.co_argcount, const_parameters(function)
-
-
-def _arguments(
-    function: FunctionType, args: Sequence[Any], kwargs: Mapping[str, Any], stream: Stream
-) -> tuple[Argument, ...]:
-    names, positional, constants = _parameters(function)
-    if kwargs or len(args) != len(names) or positional != len(names):
-        args = _bind(function, names, positional, args, kwargs)
-    for name, wanted in constants.items():
-        value = args[names.index(name)]
-        if not has_type(value, wanted):
-            raise LaunchError(f"the argument {name!r} is a constant {wanted.__name__}, not {value!r}")
-    return tuple(
-        read(value, name, stream, is_constant=name in constants) for name, value in zip(names, args, strict=True)
-    )
-
-
-def _bind(
-    function: FunctionType, names: Sequence[str], positional: int, args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> list[Any]:
-    shown = function.__qualname__
-    if len(args) > positional:
-        raise LaunchError(f"{shown} takes {positional} arguments, not {len(args)}")
-    bound = dict(zip(names, args, strict=False))
-    for name, value in kwargs.items():
-        if name not in names:
-            raise LaunchError(f"{shown} has no parameter {name!r}")
-        if name in bound or names.index(name) < function.__code__.co_posonlyargcount:
-            raise LaunchError(f"{shown} got two values for its parameter {name!r}, or it cannot be named")
-        bound[name] = value
-    for name, value in defaults_of(function).items():
-        bound.setdefault(name, value)
-    missing = [name for name in names if name not in bound]
-    if missing:
-        raise LaunchError(f"{shown} lacks an argument for {', '.join(map(repr, missing))}")
-    return [bound[name] for name in names]
-
-
-def _variant(kernel: Kernel, arguments: Sequence[Argument], stream: Stream) -> Variant:
+def variant_of(kernel: Kernel, arguments: Sequence[Argument], stream: Stream) -> Variant:
     """The compiled variant for these arguments; compiles it where there is none, or where a name has changed."""
     function = kernel.underlying
     known = tuple(argument.known for argument in arguments)
@@ -226,20 +152,29 @@ def _capability(stream: Stream) -> tuple[int, int]:
     return driver.properties(stream.ordinal).capability
 
 
-def _launch_cpu(
-    variant: Variant, grid: Index, block: Index, dynamic: int, buffer: Any, arguments: Sequence[Argument]
-) -> None:
+def start(variant: Variant, stream: Stream, shape: Shape, buffer: Any, arguments: Sequence[Argument]) -> None:
+    """Starts a compiled kernel with its packed arguments; on the CPU stream it has ended on return."""
+    if not isinstance(stream, GpuStream):
+        _start_on_cpu(variant, shape, buffer, arguments)
+        return
+    views = [view for argument in arguments for view in argument.views]
+    start_on_gpu(variant, stream, shape, addresses_of(variant, buffer), views)
+    if views:
+        stream.retain(*(view.keep_alive for view in views))
+
+
+def _start_on_cpu(variant: Variant, shape: Shape, buffer: Any, arguments: Sequence[Argument]) -> None:
     from cuda_device.runtime.cpu_executor import execute
 
     work = variant.work
-    _check_shared(work["llvm"].shared_bytes, dynamic, _DEFAULT_DYNAMIC_SHARED, 227 * 1024)
-    detector = _race_detector(work, grid, block, arguments)
+    _check_shared(work["llvm"].shared_bytes, shape.dynamic, _DEFAULT_DYNAMIC_SHARED, 227 * 1024)
+    detector = _race_detector(work, shape, arguments)
     execute(
         work["native"],
-        grid,
-        block,
+        shape.grid,
+        shape.block,
         buffer,
-        dynamic_shared=dynamic,
+        dynamic_shared=shape.dynamic,
         places=variant.places,
         checked=bool(work.job.options.checked),
         may_run_long=variant.may_run_long,
@@ -250,14 +185,14 @@ def _launch_cpu(
         detector.finish()
 
 
-def _race_detector(work: Work, grid: Index, block: Index, arguments: Sequence[Argument]) -> RaceDetector | None:
+def _race_detector(work: Work, shape: Shape, arguments: Sequence[Argument]) -> RaceDetector | None:
     if not work.job.options.races:
         return None
     from cuda_device.runtime.races import RaceDetector, regions
 
-    named = zip(_parameters(work.job.function)[0], arguments, strict=True)
+    named = zip(parameters_of(work.job.function)[0], arguments, strict=True)
     found = [region for name, argument in named for region in regions(name, argument.views)]
-    return RaceDetector(work.watched, block, grid, found)
+    return RaceDetector(work.watched, shape.block, shape.grid, found)
 
 
 def _check_shared(static: int, dynamic: int, default: int, most: int) -> None:
@@ -267,31 +202,25 @@ def _check_shared(static: int, dynamic: int, default: int, most: int) -> None:
         )
 
 
-def _launch_gpu(
-    variant: Variant,
-    stream: GpuStream,
-    grid: Index,
-    block: Index,
-    dynamic: int,
-    buffer: Any,
-    arguments: Sequence[Argument],
-) -> None:
-    views = [view for argument in arguments for view in argument.views]
-    _check_shared(variant.work["llvm"].shared_bytes, dynamic, _DEFAULT_DYNAMIC_SHARED, _most_shared(stream))
+def addresses_of(variant: Variant, buffer: Any) -> Any:
+    """The addresses of packed arguments, as the driver wants them; the buffer must live as long as they are used."""
+    offsets = variant.packing.offsets
+    base = ctypes.addressof(buffer)
+    return (ctypes.c_void_p * max(1, len(offsets)))(*(base + offset for offset in offsets))
+
+
+def start_on_gpu(variant: Variant, stream: GpuStream, shape: Shape, addresses: Any, views: Sequence[ArrayView]) -> None:
+    """Puts a kernel into a stream's queue: after the work of the streams that wrote its arrays, and before their later work."""
+    _check_shared(variant.work["llvm"].shared_bytes, shape.dynamic, _DEFAULT_DYNAMIC_SHARED, _most_shared(stream))
     with stream.using():
         reports.check()
-        function = _load(variant, stream, dynamic)
+        function = _load(variant, stream, shape.dynamic)
         foreign = {view.stream for view in views if view.stream is not None and view.stream != stream.handle}
         for producer in foreign:
             stream.wait_for(producer)
-        offsets = variant.packing.offsets
-        base = ctypes.addressof(buffer)
-        addresses = (ctypes.c_void_p * max(1, len(offsets)))(*(base + offset for offset in offsets))
-        driver.launch(function, grid, block, dynamic, stream.handle, ctypes.addressof(addresses))
+        driver.launch(function, shape.grid, shape.block, shape.dynamic, stream.handle, ctypes.addressof(addresses))
         for producer in foreign:
             stream.hold_back(producer)
-        if views:
-            stream.retain(*(view.keep_alive for view in views))
 
 
 def _most_shared(stream: GpuStream) -> int:
@@ -347,7 +276,7 @@ class Compiled:
         return self.code
 
 
-@_users_traceback
+@users_traceback
 def compile(f: Kernel | Func, /, *args: Any, target: str = "sm_90", output: str = "cubin", **options: Any) -> Compiled:
     """Compiles a kernel or function without a GPU or driver.
 
@@ -370,7 +299,7 @@ def compile(f: Kernel | Func, /, *args: Any, target: str = "sm_90", output: str 
         raise ValueError(f"output={output!r}: there are {', '.join(OUTPUTS)}")
     architecture = parse(target) if isinstance(target, str) else _not_a_target(target)
     settings = with_options(f.options.build, options, "compile").resolve()
-    names, _, constants = _parameters(f.underlying)
+    names, _, constants = parameters_of(f.underlying)
     defaults = defaults_of(f.underlying)
     if len(args) > len(names) or any(name not in defaults for name in names[len(args) :]):
         raise TypeError(

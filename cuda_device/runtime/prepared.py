@@ -1,0 +1,156 @@
+"""`prepare`: a launch that was made ready once, for loops that start a kernel many times.
+
+    step = device.prepare(update, x, y, 0.1, grid=64, block=256, stream=stream)
+    for i in range(1000):
+        step()                       # as it was prepared
+    step(rate=0.05)                  # one launch with another argument
+    step = step.replace(y, x)        # another prepared launch, with some arguments exchanged
+
+The arguments are read, checked and packed in advance. Each start still notices what a launch has to notice: names that the
+kernel read and that mean something else now, what kernels reported, and whether the stream is being captured into a graph.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cuda_device.device.expressions import defaults_of
+from cuda_device.device.functions import Kernel
+from cuda_device.errors import Error, LaunchError
+from cuda_device.runtime import driver
+from cuda_device.runtime.arguments import Argument
+from cuda_device.runtime.binding import argument_of, bind, parameters_of
+from cuda_device.runtime.launcher import (
+    addresses_of,
+    check_kernel,
+    start,
+    start_on_gpu,
+    users_traceback,
+    variant_of,
+)
+from cuda_device.runtime.shapes import Shape, shape_of
+from cuda_device.runtime.streams import GpuStream, Stream, as_stream
+
+
+@users_traceback
+def prepare(
+    f: Kernel, /, *args: Any, grid: Any, block: Any, stream: Any = None, shared: int = 0, **kwargs: Any
+) -> PreparedLaunch:
+    """Makes a launch ready: what it returns starts the kernel when called, as often as wanted.
+
+    The parameters are those of `launch`, and so are the errors, which are raised here instead of at the first start. Arrays
+    are kept alive. Their addresses, shapes and strides are those of now, and what their producers have queued on other streams
+    by now is waited for: later work on other streams is the caller's to put in order.
+    """
+    check_kernel(f)
+    shape = shape_of(grid, block, shared)
+    where = as_stream(stream)
+    values = bind(f.underlying, args, kwargs, defaults_of(f.underlying))
+    arguments = tuple(argument_of(f.underlying, i, value, where) for i, value in enumerate(values))
+    return PreparedLaunch(f, values, arguments, where, shape)
+
+
+class PreparedLaunch:
+    """What `prepare` returns. It never changes: several threads may start it at once.
+
+    Called with arguments, positional or by name, it starts the kernel with those in the places of its own. `replace` makes
+    another prepared launch in the same way.
+    """
+
+    def __init__(
+        self, kernel: Kernel, values: Sequence[Any], arguments: tuple[Argument, ...], stream: Stream, shape: Shape
+    ) -> None:
+        self.kernel, self.stream = kernel, stream
+        self._values, self._arguments, self._shape = tuple(values), arguments, shape
+        self._variant = variant_of(kernel, arguments, stream)
+        self._buffer = self._variant.pack(arguments)
+        self._addresses = addresses_of(self._variant, self._buffer)
+        self._views = [view for argument in arguments for view in argument.views]
+        self._started = False
+
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        """Starts the kernel; arguments that are given take the places of the prepared ones, this time only.
+
+        Raises what `launch` raises.
+        """
+        try:
+            if args or kwargs:
+                self._start_exchanged(args, kwargs)
+            else:
+                self._start()
+        except Error as error:
+            raise error.with_traceback(None) from error.__cause__
+
+    def _start(self) -> None:
+        if not self._variant.current():
+            # The types of the arguments are the same, and so is their place in the buffer.
+            self._variant = variant_of(self.kernel, self._arguments, self.stream)
+        stream = self.stream
+        if not isinstance(stream, GpuStream):
+            start(self._variant, stream, self._shape, self._buffer, self._arguments)
+            return
+        self._started = True
+        start_on_gpu(self._variant, stream, self._shape, self._addresses, self._views)
+        if self._views and driver.is_capturing(stream.handle):
+            stream.retain(*self._kept)  # for as long as the graph may run
+
+    def _start_exchanged(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        arguments = self._exchanged(self._exchange(args, kwargs))
+        variant = variant_of(self.kernel, arguments, self.stream)
+        start(variant, self.stream, self._shape, variant.pack(arguments), arguments)
+
+    @users_traceback
+    def replace(self, *args: Any, **kwargs: Any) -> PreparedLaunch:
+        """Another prepared launch, with some arguments exchanged. Raises what `prepare` raises."""
+        values = self._exchange(args, kwargs)
+        return PreparedLaunch(self.kernel, values, self._exchanged(values), self.stream, self._shape)
+
+    @property
+    def grid(self) -> tuple[int, int, int]:
+        """How many blocks there are along x, y and z."""
+        return self._shape.grid
+
+    @property
+    def block(self) -> tuple[int, int, int]:
+        """How many threads a block has along x, y and z."""
+        return self._shape.block
+
+    @property
+    def shared(self) -> int:
+        """The bytes of dynamic shared memory of a block."""
+        return self._shape.dynamic
+
+    def _exchange(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+        """The values of all parameters, the given ones instead of those that were prepared."""
+        function = self.kernel.underlying
+        names, _, _ = parameters_of(function)
+        if len(names) != len(self._values):
+            raise LaunchError(
+                f"{function.__qualname__} has other parameters than when it was prepared: prepare it again"
+            )
+        return bind(function, args, kwargs, dict(zip(names, self._values, strict=True)))
+
+    def _exchanged(self, values: Sequence[Any]) -> tuple[Argument, ...]:
+        """The arguments for `values`: those that are the same objects as before were read already."""
+        function, old = self.kernel.underlying, zip(self._values, self._arguments, strict=True)
+        return tuple(
+            argument if value is before else argument_of(function, i, value, self.stream)
+            for i, (value, (before, argument)) in enumerate(zip(values, old, strict=True))
+        )
+
+    @property
+    def _kept(self) -> list[object]:
+        return [view.keep_alive for view in self._views]
+
+    def __repr__(self) -> str:
+        return f"<prepared launch of {self.kernel.underlying.__qualname__}, grid={self.grid}, block={self.block}>"
+
+    def __del__(self) -> None:
+        # The GPU may still be running what was started last. To note that once is cheaper than at each start.
+        started = getattr(self, "_started", False)
+        if started and self._views and isinstance(self.stream, GpuStream) and not sys.is_finalizing():
+            with contextlib.suppress(Exception):
+                self.stream.retain(*self._kept)

@@ -1,0 +1,61 @@
+"""The size of a launch: blocks, threads, shared memory, within CUDA's limits, which the CPU stream has too.
+
+shape_of((64, 2), 256, 0)       # Shape(grid=(64, 2, 1), block=(256, 1, 1), dynamic=0)
+"""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from typing import Any
+
+from cuda_device.errors import LaunchError
+
+Index = tuple[int, int, int]
+
+_MOST_BLOCKS = (2**31 - 1, 65535, 65535)
+_MOST_THREADS = (1024, 1024, 64)
+_MOST_IN_BLOCK = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The size of a launch: blocks, threads of a block, bytes of dynamic shared memory of a block."""
+
+    grid: Index
+    block: Index
+    dynamic: int
+
+
+def shape_of(grid: Any, block: Any, shared: Any) -> Shape:
+    """The size of a launch, as users give it. Raises `LaunchError` for one that CUDA does not have."""
+    grid_size = _dimensions(grid, "grid", _MOST_BLOCKS, "blocks")
+    block_size = _dimensions(block, "block", _MOST_THREADS, "threads")
+    if block_size[0] * block_size[1] * block_size[2] > _MOST_IN_BLOCK:
+        raise LaunchError(f"block={block}: a block has {_MOST_IN_BLOCK} threads at most")
+    return Shape(grid_size, block_size, _shared_bytes(shared))
+
+
+def _dimensions(value: Any, name: str, most: Index, unit: str) -> Index:
+    parts = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+    try:
+        sizes = tuple(map(operator.index, parts))
+    except TypeError:
+        raise LaunchError(f"{name}={value!r}: give an int, or a tuple of one to three ints") from None
+    if not 1 <= len(sizes) <= 3:
+        raise LaunchError(f"{name}={value!r}: a grid or block has one to three dimensions, not {len(sizes)}")
+    x, y, z = (*sizes, 1, 1)[:3]
+    for axis, size, limit in zip("xyz", (x, y, z), most, strict=True):
+        if not 1 <= size <= limit:
+            raise LaunchError(f"{name}={value!r}: {size} {unit} along {axis}, where 1 to {limit} are possible")
+    return x, y, z
+
+
+def _shared_bytes(shared: Any) -> int:
+    try:
+        count = operator.index(shared)
+    except TypeError:
+        raise LaunchError(f"shared={shared!r}: give a number of bytes") from None
+    if not 0 <= count < 1 << 31:
+        raise LaunchError(f"shared={shared!r}: give a number of bytes from 0 up")
+    return count

@@ -1,0 +1,229 @@
+"""Launches that were prepared: what they check each time, what they keep alive, and how arguments are exchanged."""
+
+from __future__ import annotations
+
+import gc
+import struct
+import weakref
+
+import numpy as np
+import pytest
+from fake_driver import CONTEXT, installed
+
+import cuda_device as device
+from cuda_device.runtime.streams import GpuStream
+
+FACTOR = 2
+
+
+@device.kernel
+def add(x, y, a=1.0):
+    i = device.tid(1)
+    if i < len(y):
+        y[i] += a * x[i]
+
+
+def zeros(stream, n=8):
+    return stream.array(np.zeros(n, np.float32))
+
+
+def prepared(stream, *args, **kwargs):
+    return device.prepare(add, *args, grid=1, block=32, stream=stream.stream, **kwargs)
+
+
+def test_it_starts_as_often_as_it_is_called(stream):
+    x, y = stream.array(np.arange(8, dtype=np.float32)), zeros(stream)
+    step = prepared(stream, x, y, 0.5)
+    for _ in range(4):
+        step()
+    assert stream.numpy(y).tolist() == [2.0 * i for i in range(8)]
+    x[:] = 1 if stream.kind == "cpu" else x[:]
+    if stream.kind == "cpu":
+        step()  # the same memory with other contents
+        assert stream.numpy(y).tolist() == [2.0 * i + 0.5 for i in range(8)]
+
+
+def test_arguments_are_exchanged_for_one_start(stream):
+    x, y, other = stream.array(np.ones(8, np.float32)), zeros(stream), zeros(stream)
+    step = prepared(stream, x, y)
+    step()
+    step(x, other)
+    step(a=10.0)
+    step(y=other, a=100.0)
+    step(x, y, 1000.0)
+    step()
+    assert stream.numpy(y).tolist() == [1012.0] * 8
+    assert stream.numpy(other).tolist() == [101.0] * 8
+
+
+def test_arguments_are_exchanged_for_good(stream):
+    x, y, other = stream.array(np.ones(8, np.float32)), zeros(stream), zeros(stream)
+    step = prepared(stream, x, y)
+    further = step.replace(y=other).replace(a=3.0)
+    for launch in (step, further, further):
+        launch()
+    assert stream.numpy(y).tolist() == [1.0] * 8
+    assert stream.numpy(other).tolist() == [6.0] * 8
+    assert (further.grid, further.block, further.shared) == ((1, 1, 1), (32, 1, 1), 0)
+    assert "add" in repr(further)
+
+
+def test_another_type_is_another_variant(stream):
+    x, y = stream.array(np.full(8, 3, np.int8)), zeros(stream)
+    step = prepared(stream, stream.array(np.ones(8, np.float32)), y)
+    step(x)
+    step(a=np.float64(0.5), x=x)
+    step()
+    assert stream.numpy(y).tolist() == [5.5] * 8
+
+
+def test_a_rebound_global_is_seen(stream, monkeypatch):
+    @device.kernel
+    def scale(y):
+        y[device.tid(1)] = FACTOR
+
+    y = zeros(stream, 1)
+    step = device.prepare(scale, y, grid=1, block=1, stream=stream.stream)
+    step()
+    assert stream.numpy(y)[0] == 2
+    monkeypatch.setitem(globals(), "FACTOR", 7)
+    step()
+    assert stream.numpy(y)[0] == 7
+    monkeypatch.setitem(globals(), "FACTOR", "seven")
+    with pytest.raises(device.CompileError):
+        step()
+
+
+def test_constants_specialise(stream):
+    @device.kernel
+    def fill(y, n: device.ConstExpr[int]):
+        y[device.tid(1)] = device.local_array(n, device.int8).size
+
+    y = zeros(stream, 1)
+    step = device.prepare(fill, y, 3, grid=1, block=1, stream=stream.stream)
+    step()
+    assert stream.numpy(y)[0] == 3
+    step(n=4)
+    assert stream.numpy(y)[0] == 4
+    with pytest.raises(device.LaunchError, match="constant int"):
+        step(n=1.5)
+
+
+@pytest.mark.parametrize(
+    ("positional", "named", "reason"),
+    [
+        ((1, 2, 3, 4), {}, "takes 3 arguments, not 4"),
+        ((), {"b": 1}, "no parameter 'b'"),
+        ((1,), {"x": 1}, "two values for its parameter 'x'"),
+        (("text",), {}, "the argument 'x' is of type str"),
+    ],
+)
+def test_wrong_arguments_are_refused(stream, positional, named, reason):
+    x, y = zeros(stream), zeros(stream)
+    step = prepared(stream, x, y)
+    for act in (step, step.replace):
+        with pytest.raises(device.LaunchError, match=reason):
+            act(*positional, **named)
+    step()
+
+
+def test_what_launch_refuses_is_refused_at_once(stream):
+    x, y = zeros(stream), zeros(stream)
+    for wrong, reason in (
+        ({"grid": 0, "block": 32}, "grid=0"),
+        ({"grid": 1, "block": 2000}, "block=2000"),
+        ({"grid": 1, "block": 32, "shared": -1}, "shared=-1"),
+    ):
+        with pytest.raises(device.LaunchError, match=reason):
+            device.prepare(add, x, y, stream=stream.stream, **wrong)
+    with pytest.raises(device.LaunchError, match="lacks an argument for 'y'"):
+        prepared(stream, x)
+    with pytest.raises(device.LaunchError, match="not a kernel|starts a kernel"):
+        device.prepare(print, grid=1, block=1)
+
+
+def test_reports_are_raised_by_the_start(stream):
+    @device.kernel
+    def check(x):
+        assert x[0] > 0
+
+    x = stream.array(np.array([0], np.float32))
+    step = device.prepare(check, x, grid=1, block=1, stream=stream.stream)
+
+    def run():
+        step()
+        device.synchronize(stream.stream)
+
+    for _ in range(2):
+        with pytest.raises(device.KernelError, match="AssertionError|assert"):
+            run()
+
+
+# With a driver that records what it is told
+
+
+@pytest.fixture
+def gpu():
+    with installed() as fake:
+        yield fake
+
+
+@pytest.fixture
+def queue(gpu):
+    return GpuStream(0x77, 0, context=CONTEXT)
+
+
+def test_a_prepared_launch_is_one_call_of_the_driver(gpu, queue):
+    x, y = (device.array(np.ones(8, np.float32), stream=queue) for _ in range(2))
+    step = device.prepare(add, x, y, 0.5, grid=(3, 2), block=64, stream=queue, shared=16)
+    step()
+    for record in (gpu.log, gpu.launched, gpu.words):
+        record.clear()
+    gpu.parameters = 5
+    step()
+    assert [entry for entry in gpu.log if entry[0] not in ("push", "pop")] == [gpu.log[1]]
+    assert gpu.log[1][2:] == ((3, 2, 1), (64, 1, 1), 16, 0x77)
+    words = gpu.words[0]
+    assert words[:4] == [x._cuda_device_view_().data, 8, y._cuda_device_view_().data, 8]
+    assert struct.pack("<Q", words[4])[:4] == struct.pack("<f", 0.5)
+    step(a=0.25)
+    assert struct.pack("<Q", gpu.words[1][4])[:4] == struct.pack("<f", 0.25)
+    assert gpu.words[1][:4] == words[:4]
+    assert gpu.launched[1] != gpu.launched[0]
+    step()
+    assert gpu.launched[2] == gpu.launched[0]
+
+
+def test_arrays_live_as_long_as_what_was_started(gpu, queue):
+    x, y = (device.array(np.ones(8, np.float32), stream=queue) for _ in range(2))
+    watch = weakref.ref(x._memory)
+    step = device.prepare(add, x, y, grid=1, block=8, stream=queue)
+    gpu.done = False
+    step()
+    del x
+    gc.collect()
+    assert watch() is not None
+    del step
+    gc.collect()
+    assert watch() is not None  # the kernel may still run
+    gpu.finish()
+    queue.synchronize()
+    gc.collect()
+    assert watch() is None
+
+
+def test_a_capture_keeps_the_arrays_for_good(gpu, queue):
+    x, y = (device.array(np.ones(8, np.float32), stream=queue) for _ in range(2))
+    step = device.prepare(add, x, y, grid=1, block=8, stream=queue)
+    step()
+    gpu.log.clear()
+    gpu.capturing.add(0x77)
+    step()
+    assert [name for name in gpu.names() if name not in ("push", "pop")] == ["cuLaunchKernel"]
+    gpu.capturing.clear()
+    watch = weakref.ref(x._memory)
+    del step, x
+    gpu.finish()
+    queue.synchronize()
+    gc.collect()
+    assert watch() is not None
