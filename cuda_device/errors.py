@@ -111,6 +111,10 @@ class LaunchError(Error, ValueError):
     """A launch that cannot be made: its grid, block, shared memory, stream or arguments. Nothing was started."""
 
 
+class UnalignedError(CompileError, LaunchError):
+    """The code needs memory that is more aligned than that of an argument: found while compiling for this launch."""
+
+
 class KernelError(Error):
     """What a running kernel reported: an assertion, an exception, a deadlock, an error of checked mode."""
 

@@ -55,11 +55,14 @@ def _grow(inner: st.SearchStrategy[Type]) -> st.SearchStrategy[Type]:
     return st.one_of(
         tuples,
         st.builds(TupleIterator, tuples, st.integers(0, 12)),
-        st.builds(Array, inner, st.integers(0, 9), st.sampled_from(Layout), st.booleans(), st.sampled_from(Space)),
-        st.builds(Ref, st.sampled_from(Space), inner),
+        st.builds(
+            Array, inner, st.integers(0, 9), st.sampled_from(Layout), st.booleans(), st.sampled_from(Space), aligns
+        ),
+        st.builds(Ref, st.sampled_from(Space), inner, st.booleans(), aligns),
     )
 
 
+aligns = st.sampled_from((0, 1, 2, 4, 8))
 leaves = st.one_of(
     numbers, vectors, st.just(NONE), st.just(STATIC), st.builds(Range, numbers), st.builds(RangeIterator, numbers)
 )

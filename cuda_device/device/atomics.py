@@ -22,7 +22,7 @@ from cuda_device.device import atomic_loops as loops
 from cuda_device.device.atomic_types import Atomic, AtomicInterface
 from cuda_device.device.lowering import ArrayTree, Lowering, Tree, grow
 from cuda_device.device.rows import Intrinsic, Typed, constant_of
-from cuda_device.errors import CompileError, DeviceOnlyError
+from cuda_device.errors import CompileError, DeviceOnlyError, UnalignedError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Value
 from cuda_device.ir.ops import Effect
@@ -118,6 +118,11 @@ def _infer_ref(arguments: Sequence[Known]) -> Typed:
         raise CompileError(f"the array is read-only: {type}", help="pass an array that can be written")
     content = type.dtype.dtype if isinstance(type.dtype, model.Atomic) else type.dtype
     _check_content(content)
+    if type.align:
+        raise UnalignedError(
+            f"the elements of {type} are aligned to {type.align} byte{'s' * (type.align > 1)}: atomics need {align_of(content)}",
+            help="copy the array (.copy()), or give its fields their own alignment (align=True)",
+        )
     indices = [item.type for item in index.items] if isinstance(index.type, Tuple) else [index.type]
     for each in indices:
         if not isinstance(each, Number) or not (each.is_integer or each == BOOL):

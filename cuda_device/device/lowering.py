@@ -292,10 +292,19 @@ class Lowering(Builder):
         return self.op(ops.BYTES, reference, address, self.const(INT64, offset))
 
     def load(self, reference: Value, type: Type) -> Tree:
-        """Reads a value of `type`: a number at once, a vector in wide accesses, anything else part by part."""
+        """Reads a value of `type`: a number at once, a vector in wide accesses, anything else part by part.
+
+        What is less aligned than its type is read in narrower accesses.
+        """
+        align = _alignment(reference)
         if isinstance(type, Number):
-            return self.op(ops.LOAD, machine(type), reference)
-        return grow(type, iter([leaf for access in accesses(type) for leaf in self._read(reference, access)]))
+            return self._load_number(reference, machine(type), align)
+        return grow(type, iter([leaf for access in accesses(type, align) for leaf in self._read(reference, access)]))
+
+    def _load_number(self, reference: Value, number: Number, align: int) -> Value:
+        if align:
+            return self.op(ops.LOAD, number, reference, align=align)
+        return self.op(ops.LOAD, number, reference)
 
     def _read(self, reference: Value, access: Access) -> Sequence[Value]:
         address, part = self._part(reference, access)
@@ -314,12 +323,13 @@ class Lowering(Builder):
 
     def store(self, reference: Value, type: Type, tree: Tree) -> None:
         """Writes a value of `type`, as `load` reads it."""
+        align = _alignment(reference)
         if isinstance(type, Number):
             (value,) = flatten(tree)
-            self.effect(ops.STORE, reference, value)
+            self.effect(ops.STORE, reference, value, **({"align": align} if align else {}))
             return
         leaves = flatten(tree)
-        for access in accesses(type):
+        for access in accesses(type, align):
             address, part = self._part(reference, access)
             values = [next(leaves) for _ in range(access.count)]
             value = self.op(ops.MAKE, part, *values) if isinstance(part, Vector) else values[0]
@@ -373,6 +383,12 @@ class Lowering(Builder):
             return wide
         below = self.compare("<", wide, self.number(INT64, 0))
         return self.select(below, self.sum(ops.ADD, wide, extent, exact=True), wide)
+
+
+def _alignment(reference: Value) -> int:
+    """What is said of a reference's alignment; 0 if nothing is."""
+    assert isinstance(reference.type, Ref)
+    return reference.type.align
 
 
 def _number(value: Value) -> Number:

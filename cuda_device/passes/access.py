@@ -22,7 +22,7 @@ from cuda_device.passes.frame import Cell, Frame, Method, Place
 from cuda_device.types.dtypes import dtype_of_type
 from cuda_device.types.host import host_type_of
 from cuda_device.types.known import constant, describe, of_type
-from cuda_device.types.layout import has_identity, placement, size_of
+from cuda_device.types.layout import common_alignment, has_identity, known_alignment, placement, shortfall, size_of
 from cuda_device.types.model import (
     BOOL,
     INDEX,
@@ -267,9 +267,12 @@ def _field_array(frame: Frame, owner: Cell, array: Array, name: str) -> Cell:
     index = struct.index(name)
     if index is None:
         raise CompileError(f"{struct.name} has no member {name!r}")
-    type = Array(struct.fields[index].type, array.ndim, Layout.STRIDED, array.readonly, array.space)
-    offset = Cell(constant(placement(struct).offsets[index]))
-    return views.window(frame, owner, type, offset, views.extents(frame, owner), views.strides(frame, owner))
+    member, offset = struct.fields[index].type, placement(struct).offsets[index]
+    align = shortfall(member, common_alignment(known_alignment(array), offset))
+    type = Array(member, array.ndim, Layout.STRIDED, array.readonly, array.space, align)
+    return views.window(
+        frame, owner, type, Cell(constant(offset)), views.extents(frame, owner), views.strides(frame, owner)
+    )
 
 
 def store(frame: Frame, owner: Cell, index: Cell, value: Cell) -> None:

@@ -343,11 +343,11 @@ _OWN = (prelude.__name__, standard.__name__)
 def _called(spec: Specialisation, error: CompileError, where: Location) -> CompileError:
     """The error of a callee, as seen from a call of it: one in our own Python stands where the user called it."""
     if spec.source.__module__ in _OWN:
-        return CompileError(error.reason, where, error.help)
+        return type(error)(error.reason, where, error.help)
     names = parameter_names(spec.source.__code__)
     shown = ", ".join(f"{name}: {known}" for name, known in zip(names, spec.arguments, strict=False))
     call = Call(spec.source.__qualname__, shown, where)
-    return CompileError(error.reason, error.location, error.help, (*error.chain, call))
+    return type(error)(error.reason, error.location, error.help, (*error.chain, call))
 
 
 def _names(source: FunctionType, variant: Variant) -> tuple[str, ...]:

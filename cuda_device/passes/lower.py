@@ -24,7 +24,7 @@ from cuda_device.ir.ops import Effect, Level
 from cuda_device.passes import checks
 from cuda_device.passes.simplify import simplify
 from cuda_device.types.known import of_type
-from cuda_device.types.layout import align_of, leaves
+from cuda_device.types.layout import known_alignment, leaves
 from cuda_device.types.model import BOOL, INDEX, Array, Kind, Number, RangeIterator, Ref, Tuple
 
 Rule = Callable[["_Lowerer", Op], None]
@@ -163,11 +163,11 @@ def _window(lowerer: _Lowerer, op: Op) -> None:
     array = op.result.type
     assert isinstance(array, Array)
     offset, *parts = (lowerer.value(operand) for operand in op.operands[1:])
-    data = lowerer.build.op(ops.BYTES, Ref(array.space, array.dtype), tree.data, offset)
+    data = lowerer.build.op(ops.BYTES, Ref(array.space, array.dtype, align=array.align), tree.data, offset)
     for extent in parts[: array.ndim]:
         extent.nonneg = True
-    if lowerer.checked and align_of(array.dtype) > align_of(old.dtype):
-        lowerer.build.check_alignment(data, align_of(array.dtype), f"a view of {array.dtype} begins")
+    if lowerer.checked and known_alignment(array) > known_alignment(old):
+        lowerer.build.check_alignment(data, known_alignment(array), f"a view of {array.dtype} begins")
     lowerer.define(op, ArrayTree(data, tuple(parts[: array.ndim]), tuple(parts[array.ndim :])))
 
 

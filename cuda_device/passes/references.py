@@ -17,7 +17,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.model import Value
 from cuda_device.passes.frame import Cell, Frame, Place
 from cuda_device.types.known import of_type
-from cuda_device.types.layout import has_identity, leaves, placement
+from cuda_device.types.layout import common_alignment, has_identity, known_alignment, leaves, placement, shortfall
 from cuda_device.types.model import Array, Atomic, Ref, Struct, Tuple, Type, Vector
 
 
@@ -25,7 +25,7 @@ def element(frame: Frame, array: Cell, indices: Sequence[Value], **more: bool) -
     """The reference to an element of an array; for `more`, see the operation `refer`."""
     type = array.known.type
     assert isinstance(type, Array) and array.value is not None
-    known = of_type(Ref(type.space, type.dtype, type.readonly))
+    known = of_type(Ref(type.space, type.dtype, type.readonly, type.align))
     return frame.emit(ops.REFER, known, array.value, *indices, **more)
 
 
@@ -38,7 +38,8 @@ def behind(frame: Frame, owner: Cell, type: Type, offset: int) -> Cell:
     """The reference to what lies so many bytes behind the beginning of what `owner` refers to."""
     reference = owner.known.type
     assert isinstance(reference, Ref) and owner.value is not None
-    known = of_type(Ref(reference.space, type, reference.readonly))
+    align = shortfall(type, common_alignment(known_alignment(reference), offset))
+    known = of_type(Ref(reference.space, type, reference.readonly, align))
     return frame.emit(ops.MEMBER, known, owner.value, offset=offset)
 
 

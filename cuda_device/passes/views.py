@@ -11,6 +11,7 @@ What can be computed is computed by Python's own rules, as if the user had writt
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 
 from cuda_device.device import prelude
@@ -22,7 +23,7 @@ from cuda_device.passes.frame import Cell, Frame
 from cuda_device.passes.operators import binary
 from cuda_device.types.dtypes import element_of
 from cuda_device.types.known import constant, of_type
-from cuda_device.types.layout import size_of
+from cuda_device.types.layout import shortfall, size_of
 from cuda_device.types.model import BOOL, INDEX, INT, NONE, Array, Bundle, Layout, Number, Static, Tuple, Type
 
 METHODS = ("view", "reshape", "astype")
@@ -78,7 +79,7 @@ def select(frame: Frame, owner: Cell, array: Array, parts: Sequence[Cell]) -> Ce
         axis += 1
     shape, jumps = shape + lengths[axis:], jumps + steps[axis:]
     layout = Layout.C if array.layout is Layout.C and _keeps_rows(parts) else Layout.STRIDED
-    type = Array(array.dtype, len(shape), layout, array.readonly, array.space)
+    type = replace(array, ndim=len(shape), layout=layout)
     return window(frame, owner, type, offset, shape, jumps)
 
 
@@ -169,7 +170,7 @@ def _has_unit_step(part: Cell) -> bool:
 def transpose(frame: Frame, owner: Cell, array: Array) -> Cell:
     """`x.T`: the axes in the other order."""
     layout = {Layout.C: Layout.F, Layout.F: Layout.C}.get(array.layout, Layout.STRIDED)
-    type = Array(array.dtype, array.ndim, layout if array.ndim > 1 else array.layout, array.readonly, array.space)
+    type = replace(array, layout=layout if array.ndim > 1 else array.layout)
     shape, steps = extents(frame, owner)[::-1], strides(frame, owner)[::-1]
     return window(frame, owner, type, Cell(constant(0)), shape, steps)
 
@@ -226,7 +227,7 @@ def _view(frame: Frame, owner: Cell, array: Array, dtype: Type) -> Cell:
         length = arithmetic(frame, "//", size, Cell(constant(new)))
         shape = [*shape[:-1], length]
         steps = [*steps[:-1], Cell(constant(new))]
-    type = Array(dtype, array.ndim, array.layout, array.readonly, array.space)
+    type = replace(array, dtype=dtype, align=shortfall(dtype, array.align) if array.align else 0)
     return window(frame, owner, type, Cell(constant(0)), shape, steps)
 
 
@@ -262,7 +263,7 @@ def _reshape(frame: Frame, owner: Cell, array: Array, positional: Sequence[Cell]
             step = arithmetic(frame, "*", step, length)
     if array.layout is Layout.F and array.ndim > 1:
         raise CompileError(f"{array} cannot be reshaped without a copy", help="reshape its .T, which is C-contiguous")
-    type = Array(array.dtype, len(lengths), layout, array.readonly, array.space)
+    type = replace(array, ndim=len(lengths), layout=layout)
     return window(frame, owner, type, Cell(constant(0)), lengths, steps)
 
 

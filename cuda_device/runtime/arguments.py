@@ -22,7 +22,7 @@ from cuda_device.runtime.views import view_of
 from cuda_device.types.formats import float_bits
 from cuda_device.types.host import number_of
 from cuda_device.types.known import Known, constant, of_type, tuple_of
-from cuda_device.types.layout import WIDEST_ACCESS, align_of, leaves
+from cuda_device.types.layout import leaves
 from cuda_device.types.model import (
     BOOL,
     FIXED_NUMBERS,
@@ -124,14 +124,14 @@ def _array(value: object, name: str, stream: Stream) -> Argument:
     _check_memory(view, name, stream)
     layout = view.layout
     strides = view.strides if layout is Layout.STRIDED else ()
-    known = _array_known(view.element, view.ndim, layout, view.readonly)
+    known = _array_known(view.element, view.ndim, layout, view.readonly, view.shortfall)
     return Argument(known, (view.data, *view.shape, *strides), (view,))
 
 
 @lru_cache(maxsize=4096)
-def _array_known(element: Type, ndim: int, layout: Layout, readonly: bool) -> Known:
+def _array_known(element: Type, ndim: int, layout: Layout, readonly: bool, align: int) -> Known:
     """What is known of an array; the same object each time, which makes a launch quicker to look up."""
-    return of_type(Array(element, ndim, layout, readonly))
+    return of_type(Array(element, ndim, layout, readonly, align=align))
 
 
 def _check_memory(view: ArrayView, name: str, stream: Stream) -> None:
@@ -149,11 +149,6 @@ def _check_memory(view: ArrayView, name: str, stream: Stream) -> None:
         raise LaunchError(
             f"the argument {name!r} is in GPU memory, but the launch is on a CPU stream: copy it to the host, or launch on "
             "a GPU stream"
-        )
-    align = min(align_of(view.element), WIDEST_ACCESS)
-    if view.data % align or any(stride % align for stride in view.strides if view.size):
-        raise LaunchError(
-            f"the argument {name!r}: its memory is not aligned to {align} bytes, as its elements must be: copy it (.copy())"
         )
 
 

@@ -10,7 +10,9 @@ the memory is and whose stream may still be writing it. Making one never copies 
 from __future__ import annotations
 
 import enum
+import functools
 import math
+import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from cuda_device.types.dtypes import dtype_of_type
-from cuda_device.types.layout import size_of
+from cuda_device.types.layout import WIDEST_ACCESS, align_of, size_of
 from cuda_device.types.model import Array, Layout, Type
 
 # No access is wider, and cudaMalloc promises no more: an alignment beyond it is of no use.
@@ -91,7 +93,16 @@ class ArrayView:
     @property
     def type(self) -> Array:
         """The type of this array as an argument."""
-        return Array(self.element, self.ndim, self.layout, self.readonly)
+        return Array(self.element, self.ndim, self.layout, self.readonly, align=self.shortfall)
+
+    @property
+    def shortfall(self) -> int:
+        """What the elements are aligned to, if that is less than accesses to their type are; else 0."""
+        align = min(align_of(self.element), WIDEST_ACCESS)
+        if not (self.data % align or any(stride % align for stride in self.strides)) or not self.size:
+            return 0
+        steps = functools.reduce(operator.or_, self.strides, self.data | align)
+        return steps & -steps
 
     @property
     def alignment(self) -> int:

@@ -64,9 +64,9 @@ def leaves(type: Type) -> tuple[Type, ...]:
             return (machine(dtype),) * size
         case Range(item) | RangeIterator(item):
             return (machine(item),) * 3
-        case Array(dtype, ndim, layout, _, space):
+        case Array(dtype, ndim, layout, _, space, align):
             strides = ndim if layout is Layout.STRIDED else 0
-            return (Ref(space, dtype), *(INT64,) * (ndim + strides))
+            return (Ref(space, dtype, align=align), *(INT64,) * (ndim + strides))
         case _:
             return ()
 
@@ -146,6 +146,16 @@ def align_of(type: Type) -> int:
     return placement(type).align
 
 
+def known_alignment(type: Array | Ref) -> int:
+    """What an array's elements, or what a reference refers to, is aligned to in bytes."""
+    return type.align or align_of(type.dtype if isinstance(type, Array) else type.pointee)
+
+
+def shortfall(type: Type, align: int) -> int:
+    """`align` if it is less than `type` has by itself, else 0: what is said of arrays and references to it."""
+    return align if align < align_of(type) else 0
+
+
 @dataclass(frozen=True, slots=True)
 class Access:
     """One load or store of a composite value: `count` numbers of `type` at `offset`, as one vector if more than one."""
@@ -159,7 +169,7 @@ class Access:
 def accesses(type: Type, align: int = 0, offset: int = 0) -> Iterator[Access]:
     """The loads that read a value of `type`, in the order of its leaves; `align` is what is known of its address."""
     align = align or align_of(type)
-    here = _common_alignment(align, offset)
+    here = common_alignment(align, offset)
     match type:
         case Vector(dtype, size):
             whole = size_of(type)
@@ -183,9 +193,9 @@ def _wide(dtype: Number, size: int, offset: int, align: int) -> Iterator[Access]
     each = min(size, WIDEST_ACCESS // size_of(dtype))
     for first in range(0, size, each):
         start = offset + first * size_of(dtype)
-        yield Access(start, dtype, each, _common_alignment(align, start))
+        yield Access(start, dtype, each, common_alignment(align, start))
 
 
-def _common_alignment(align: int, offset: int) -> int:
+def common_alignment(align: int, offset: int) -> int:
     """The alignment of an address that lies `offset` behind one that is aligned to `align`."""
     return min(align, offset & -offset) if offset else align

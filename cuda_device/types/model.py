@@ -172,31 +172,36 @@ class Struct:
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """An array of `ndim` dimensions of `dtype`; its shape and strides are values, its layout is known."""
+    """An array of `ndim` dimensions of `dtype`; its shape and strides are values, its layout is known.
+
+    `align` is what its elements are aligned to, in bytes, where that is less than their type's own alignment; else 0.
+    """
 
     dtype: Type
     ndim: int
     layout: Layout = Layout.C
     readonly: bool = False
     space: Space = field(default=Space.GLOBAL)
+    align: int = 0
 
     def __str__(self) -> str:
-        extra = (", readonly" if self.readonly else "") + (
-            f", {self.space.value}" if self.space is not Space.GLOBAL else ""
-        )
-        return f"array<{self.dtype}, {self.ndim}, {self.layout.value}{extra}>"
+        flags = ["readonly"] * self.readonly
+        flags += [self.space.value] * (self.space is not Space.GLOBAL) + [f"align{self.align}"] * bool(self.align)
+        return f"array<{', '.join((str(self.dtype), str(self.ndim), self.layout.value, *flags))}>"
 
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """The address of one `pointee` in `space`, perhaps one that nobody may write to."""
+    """The address of one `pointee` in `space`, perhaps one that nobody may write to; `align` as of `Array`."""
 
     space: Space
     pointee: Type
     readonly: bool = False
+    align: int = 0
 
     def __str__(self) -> str:
-        return f"ref<{self.space.value}, {self.pointee}{', readonly' if self.readonly else ''}>"
+        flags = ["readonly"] * self.readonly + [f"align{self.align}"] * bool(self.align)
+        return f"ref<{', '.join((self.space.value, str(self.pointee), *flags))}>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,6 +367,9 @@ def _parse_align(words: list[str], at: int) -> tuple[int, int]:
 def _build(name: str, arguments: list[Type | str]) -> Type:
     types = [argument for argument in arguments if not isinstance(argument, str)]
     plain = [argument for argument in arguments if isinstance(argument, str)]
+    align = 0
+    if name in ("array", "ref") and plain[-1].startswith("align"):
+        align = int(plain.pop().removeprefix("align"))
     match name, types, plain:
         case "tuple", elements, []:
             return Tuple(tuple(elements))
@@ -372,11 +380,11 @@ def _build(name: str, arguments: list[Type | str]) -> Type:
         case "array", [dtype], [ndim, layout, *flags] if len(flags) < 3 and "readonly" not in flags[1:]:
             space = [Space(flag) for flag in flags if flag != "readonly"]
             if len(space) < 2 and arguments[0] is dtype:
-                return Array(dtype, int(ndim), Layout(layout), "readonly" in flags, *space)
+                return Array(dtype, int(ndim), Layout(layout), "readonly" in flags, (space or [Space.GLOBAL])[0], align)
         case "atomic", [dtype], []:
             return Atomic(dtype)
         case "ref", [pointee], [space_name, *flags] if flags in ([], ["readonly"]):
-            return Ref(Space(space_name), pointee, bool(flags))
+            return Ref(Space(space_name), pointee, bool(flags), align)
         case "range", [Number() as item], []:
             return Range(item)
         case "range_iterator", [Number() as item], []:
