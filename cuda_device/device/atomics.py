@@ -99,7 +99,8 @@ def _atomic_type(known: Known, name: str) -> Type:
     match known.type:
         case Ref(_, model.Atomic(), True):
             raise CompileError("the array is read-only", help="pass an array that can be written")
-        case Ref(_, model.Atomic(dtype)):
+        case Ref(_, model.Atomic(dtype), _, align):
+            _check_alignment(known, align, dtype)
             return dtype
     raise CompileError(
         f"AtomicInterface.{name} is for atomics, not for {known}", help="make one: atomic_ref(array, index)"
@@ -118,11 +119,7 @@ def _infer_ref(arguments: Sequence[Known]) -> Typed:
         raise CompileError(f"the array is read-only: {type}", help="pass an array that can be written")
     content = type.dtype.dtype if isinstance(type.dtype, model.Atomic) else type.dtype
     _check_content(content)
-    if type.align:
-        raise UnalignedError(
-            f"the elements of {type} are aligned to {type.align} byte{'s' * (type.align > 1)}: atomics need {align_of(content)}",
-            help="copy the array (.copy()), or give its fields their own alignment (align=True)",
-        )
+    _check_alignment(array, type.align, content)
     indices = [item.type for item in index.items] if isinstance(index.type, Tuple) else [index.type]
     for each in indices:
         if not isinstance(each, Number) or not (each.is_integer or each == BOOL):
@@ -145,6 +142,14 @@ def _lower_ref(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
     if build.checked and align_of(reference.pointee) > align_of(array.dtype):
         build.check_alignment(address, align_of(reference.pointee), f"an atomic of {array.dtype} begins")
     return build.refer(address, reference)
+
+
+def _check_alignment(known: Known, align: int, content: Type) -> None:
+    if align:
+        raise UnalignedError(
+            f"{known} is aligned to {align} byte{'s' * (align > 1)}: atomics need {align_of(content)}",
+            help="copy the array (.copy()), or give its fields their own alignment (align=True)",
+        )
 
 
 def _check_content(dtype: Type) -> None:
