@@ -14,7 +14,7 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-from cuda_device.runtime import driver, memory, streams
+from cuda_device.runtime import driver, flight, memory, streams
 
 CONTEXT = 0xC0
 MOST_BYTES = 1 << 40
@@ -174,13 +174,16 @@ class FakeDriver:
     def cuLibraryGetKernel(self, library, symbol):
         return self._answer("cuLibraryGetKernel", library, symbol.decode(), value=next(self._numbers))
 
+    def cuKernelGetAttribute(self, which, kernel, ordinal):
+        return 0, self.attributes.get(which.removeprefix("CU_FUNC_ATTRIBUTE_"), 1)
+
     def cuKernelSetAttribute(self, which, value, kernel, ordinal):
         return self._answer("cuKernelSetAttribute", which, value, kernel)
 
     def cuLaunchKernel(self, kernel, gx, gy, gz, bx, by, bz, shared, stream, params, extra):
         self.launched.append((ctypes.c_void_p * self.parameters).from_address(params)[:])
         self.words.append([ctypes.c_uint64.from_address(address).value for address in self.launched[-1]])
-        return self._answer("cuLaunchKernel", kernel, (gx, gy, gz), (bx, by, bz), shared, stream)
+        return self._answer("cuLaunchKernel", kernel, (gx, gy, gz), (bx, by, bz), shared, stream)[:1]
 
     def finish(self) -> None:
         """Lets every event happen."""
@@ -212,6 +215,7 @@ def _forget() -> None:
     driver.available.cache_clear()
     driver.properties.cache_clear()
     driver._primary.clear()
+    flight.forget()
     streams._retained.clear()
     streams._defaults.clear()
     streams._log_once.cache_clear()

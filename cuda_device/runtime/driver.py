@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cuda_device.errors import KernelError, LaunchError
+from cuda_device.runtime import flight
 
 LEGACY_STREAM = 1
 PER_THREAD_STREAM = 2
@@ -91,9 +92,12 @@ def error_of(status: int, doing: str = "") -> LaunchError | KernelError:
     name, description = _describe(status)
     message = f"{name} ({status}): {description}" + (f", while {doing}" if doing else "")
     if status in STICKY:
+        # The driver answers so to every later call: each of them names the suspects.
+        suspects = flight.describe()
         return KernelError(
-            f"{message}\n  A kernel that ran earlier caused this, and the GPU is lost to this process until it is started anew. "
-            "help: run the kernel with @kernel(checked=True), or under compute-sanitizer"
+            f"{message}\n  A kernel that ran earlier caused this, and the GPU is lost to this process until it is started anew."
+            + (f"\n  in flight: {suspects}" if suspects else "")
+            + "\n  help: run the kernel with @kernel(checked=True), or under compute-sanitizer"
         )
     if status == _OUT_OF_MEMORY:
         return OutOfMemory(f"{message}\n  help: drop arrays, or let frameworks give back the memory that they keep")
@@ -353,11 +357,13 @@ def ordinal_of(address: int) -> int | None:
 def synchronize_stream(stream: int) -> None:
     """Waits until all work of `stream` is done. Raises `KernelError` if a kernel broke the context."""
     check(bindings().cuStreamSynchronize(stream), "waiting for a stream")
+    flight.ended(current_context(), stream)
 
 
 def synchronize_context() -> None:
     """Waits until all work of the current context is done."""
     check(bindings().cuCtxSynchronize(), "waiting for the device")
+    flight.ended(current_context())
 
 
 def is_capturing(stream: int) -> bool:

@@ -20,7 +20,7 @@ from cuda_device.device.expressions import defaults_of
 from cuda_device.device.functions import Func, Kernel
 from cuda_device.device.options import checked_by_environment, with_options
 from cuda_device.errors import CompileError, Error, LaunchError
-from cuda_device.runtime import driver, reports
+from cuda_device.runtime import driver, flight, reports
 from cuda_device.runtime.arguments import Argument, Packing, packing, read, runtime_types
 from cuda_device.runtime.array_view import ArrayView
 from cuda_device.runtime.binding import arguments_of, parameters_of
@@ -41,14 +41,22 @@ _DEFAULT_DYNAMIC_SHARED = 48 * 1024
 OUTPUTS = ("ir", "llvm", "ptx", "cubin", "ltoir")
 
 
+@dataclass(slots=True)
+class Loaded:
+    """A kernel in a context: the driver's handle, the threads that a block can have, the dynamic shared memory allowed so far."""
+
+    handle: int
+    most_threads: int
+    dynamic_shared: int = _DEFAULT_DYNAMIC_SHARED
+
+
 @dataclass
 class Variant:
     """A compiled kernel: the compiler's work, how to pack its arguments, and where it is loaded (by context)."""
 
     work: Work
     packing: Packing
-    loaded: dict[int, int] = field(default_factory=dict)
-    dynamic_shared: dict[int, int] = field(default_factory=dict)
+    loaded: dict[int, Loaded] = field(default_factory=dict)
 
     def pack(self, arguments: Sequence[Argument]) -> Any:
         """A buffer with the leaves of the arguments."""
@@ -214,11 +222,12 @@ def start_on_gpu(variant: Variant, stream: GpuStream, shape: Shape, addresses: A
     _check_shared(variant.work["llvm"].shared_bytes, shape.dynamic, _DEFAULT_DYNAMIC_SHARED, _most_shared(stream))
     with stream.using():
         reports.check()
-        function = _load(variant, stream, shape.dynamic)
+        kernel = _load(variant, stream, shape)
         foreign = {view.stream for view in views if view.stream is not None and view.stream != stream.handle}
         for producer in foreign:
             stream.wait_for(producer)
-        driver.launch(function, shape.grid, shape.block, shape.dynamic, stream.handle, ctypes.addressof(addresses))
+        driver.launch(kernel.handle, shape.grid, shape.block, shape.dynamic, stream.handle, ctypes.addressof(addresses))
+        flight.launched(variant.work.job.name, shape.grid, shape.block, stream.context, stream.handle)
         for producer in foreign:
             stream.hold_back(producer)
 
@@ -227,19 +236,28 @@ def _most_shared(stream: GpuStream) -> int:
     return driver.properties(stream.ordinal).max_shared_optin
 
 
-def _load(variant: Variant, stream: GpuStream, dynamic: int) -> int:
-    """The kernel's handle for the driver; loads the cubin in each context once."""
-    context = driver.current_context()
-    kernel = variant.loaded.get(context)
+def _load(variant: Variant, stream: GpuStream, shape: Shape) -> Loaded:
+    """The kernel for the driver; loads the cubin in each context once. Raises `LaunchError` if it cannot be that large."""
+    kernel = variant.loaded.get(stream.context)
     if kernel is None:
         with _LOCK:
-            library = _load_library(variant)
-            if variant.reports:
-                reports.attach(library, variant.reports)
-            kernel = variant.loaded[context] = driver.get_kernel(library, variant.work.symbol)
-    if dynamic > variant.dynamic_shared.get(context, _DEFAULT_DYNAMIC_SHARED):
-        driver.set_max_dynamic_shared(kernel, dynamic, stream.ordinal)
-        variant.dynamic_shared[context] = dynamic
+            kernel = variant.loaded.get(stream.context)
+            if kernel is None:
+                library = _load_library(variant)
+                if variant.reports:
+                    reports.attach(library, variant.reports)
+                handle = driver.get_kernel(library, variant.work.symbol)
+                most = driver.kernel_attributes(handle, stream.ordinal).max_threads
+                kernel = variant.loaded[stream.context] = Loaded(handle, most)
+    x, y, z = shape.block
+    if x * y * z > kernel.most_threads:
+        raise LaunchError(
+            f"block={shape.block}: {variant.work.job.name} uses so many registers, or was so limited, that a block of it has "
+            f"{kernel.most_threads} threads at most"
+        )
+    if shape.dynamic > kernel.dynamic_shared:
+        driver.set_max_dynamic_shared(kernel.handle, shape.dynamic, stream.ordinal)
+        kernel.dynamic_shared = shape.dynamic
     return kernel
 
 
