@@ -198,7 +198,7 @@ def test_many_parameters_of_mixed_sizes(stream):
 
 @pytest.mark.parametrize(
     "value",
-    [[1, 2], {1: 2}, {1}, "text", b"bytes", object(), 1 + 2j, np.complex64(1), math.sin, range(3), np.int32, Ellipsis,
+    [[1, 2], {1: 2}, {1}, "text", b"bytes", object(), np.clongdouble(1), math.sin, range(3), np.int32, Ellipsis,
      np.datetime64("2020"), np.longdouble(1), (1, [2])],
     ids=lambda value: type(value).__name__,
 )  # fmt: skip
@@ -544,7 +544,7 @@ def test_compile_folds_constant_parameters():
         ((), {}, TypeError),
         ((VECTOR, 1), {}, TypeError),
         (([1, 2],), {}, device.LaunchError),
-        ((complex,), {}, TypeError),
+        ((bytes,), {}, TypeError),
         ((str,), {}, TypeError),
         ((2**40,), {}, device.LaunchError),
     ],
@@ -564,7 +564,7 @@ def test_compile_refuses_arrays_that_cannot_be():
     for arguments in ((device.float32, -1), (device.float32, 1, "K"), (device.float32, 1.5), (device.float32, True)):
         with pytest.raises(ValueError, match="ndim|layout"):
             device.ArrayType(*arguments)
-    for dtype in (str, object, "nothing", None, np.complex64):
+    for dtype in (str, object, "nothing", None, np.clongdouble):
         with pytest.raises(TypeError):
             device.ArrayType(dtype, 1)
 

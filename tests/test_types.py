@@ -173,7 +173,10 @@ def test_promotion_is_symmetric_and_loses_no_kind(a: Number, b: Number) -> None:
     assert promote.join_numbers(a, b) == promote.join_numbers(b, a)
     if both is not None:
         assert both.kind >= min(max(a.kind, b.kind), Kind.UINT)
-        assert both.is_float == (a.is_float or b.is_float)
+        assert both.is_complex == (a.is_complex or b.is_complex)
+        assert both.is_complex or both.is_float == (a.is_float or b.is_float)
+        if both.is_complex:
+            assert both.part.bits >= max(n.part.bits for n in (a, b) if n.is_float or n.is_complex)
         assert promote.promote(both, both) == both
 
 

@@ -76,7 +76,8 @@ class ModuleWriter:
 
     def element_type(self, type: Type) -> str:
         """A type that is as large as `type` in memory, for steps over elements."""
-        return self.memory_type(type) if isinstance(type, Number) else f"[{size_of(type)} x i8]"
+        real = isinstance(type, Number) and not type.is_complex
+        return self.memory_type(type) if real else f"[{size_of(type)} x i8]"
 
     def call(self, name: str, result: str, types: Sequence[str]) -> str:
         """Declares a function and begins a call of it."""

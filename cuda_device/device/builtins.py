@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from functools import reduce
 
 from cuda_device.device import math as device_math
+from cuda_device.device import standard
+from cuda_device.device.complex_numbers import magnitude
 from cuda_device.device.lowering import ArrayTree, Lowering, Tree
-from cuda_device.device.rows import Intrinsic, Typed, number_of
+from cuda_device.device.rows import Intrinsic, Typed, any_number_of, number_of
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Value
@@ -33,6 +35,8 @@ def _result_number(typed: Typed) -> Number:
 def _constructor(entity: type, name: str, number: Number) -> Intrinsic:
     def infer(arguments: Sequence[Known]) -> Typed:
         (argument,) = arguments
+        if number == BOOL and any_number_of(argument, name).is_complex:
+            return Typed(of_type(BOOL), instead=standard.truth)
         source = number_of(argument, name)
         result = INDEX if number == INT and source == INDEX else number
         operand = source if argument.value is None or not argument.constant else _roomy(argument, source)
@@ -55,7 +59,9 @@ def _roomy(argument: Known, source: Number) -> Number:
 
 
 def _infer_abs(arguments: Sequence[Known]) -> Typed:
-    type = number_of(arguments[0], "abs")
+    type = any_number_of(arguments[0], "abs")
+    if type.is_complex:
+        return Typed(of_type(type.part, nonneg=True), instead=magnitude)
     type = INT if type == BOOL else type
     return Typed(of_type(type, nonneg=type.builtin or type.is_float), ((0, type),))
 
@@ -185,7 +191,11 @@ ROWS = (
     _constructor(int, "int", INT),
     _constructor(float, "float", FLOAT),
     _constructor(bool, "bool", BOOL),
-    *(_constructor(row.scalar, "bool_" if row.number == BOOL else str(row.number), row.number) for row in HOST_ROWS),
+    *(
+        _constructor(row.scalar, "bool_" if row.number == BOOL else str(row.number), row.number)
+        for row in HOST_ROWS
+        if not row.number.is_complex
+    ),
     Intrinsic(abs, "abs", _infer_abs, _lower_abs, (1, 1), folds=True),
     _extreme(min, "min", "<"),
     _extreme(max, "max", ">"),

@@ -1,8 +1,8 @@
 """What lowering writes with: device operations for Python's arithmetic, conversions, comparisons and array accesses.
 
-A value of the typed level is a `Tree` at the device level: a number or address is one `Value`, a tuple or vector is a
-Python tuple of trees, an array is an `ArrayTree`, None is an empty tuple. So aggregates cost nothing and LLVM sees only
-registers.
+A value of the typed level is a `Tree` at the device level: a real number or address is one `Value`, a tuple, vector or complex
+number is a Python tuple of trees, an array is an `ArrayTree`, None is an empty tuple. So aggregates cost nothing and LLVM sees
+only registers.
 """
 
 from __future__ import annotations
@@ -72,6 +72,8 @@ def grow(type: Type, values: Iterator[Value]) -> Tree:
             return tuple(grow(element, values) for element in elements)
         case Struct(_, fields):
             return tuple(grow(field.type, values) for field in fields)
+        case Number() if type.is_complex:
+            return next(values), next(values)
         case Number() | Ref():
             return next(values)
         case _:
@@ -118,6 +120,23 @@ class Lowering(Builder):
         """A constant in the machine's format of `type`."""
         assert isinstance(type, Number)
         return self.const(machine(type), value)
+
+    def constant(self, type: Number, value: object) -> Tree:
+        """A constant number, which may be complex."""
+        if not type.is_complex:
+            return self.number(type, value)
+        assert isinstance(value, (int, float, complex))
+        whole = complex(value)
+        return self.number(type.part, whole.real), self.number(type.part, whole.imag)
+
+    def convert_tree(self, tree: Tree, type: Number) -> Tree:
+        """A number as another number, one or both of which may be complex; no complex number becomes a real one."""
+        if not type.is_complex:
+            assert isinstance(tree, Value)
+            return self.convert(tree, type)
+        parts = tuple(flatten(tree))
+        real, *imaginary = (self.convert(part, type.part) for part in parts)
+        return real, *(imaginary or [self.number(type.part, 0.0)])
 
     def convert(self, value: Value, type: Number) -> Value:
         """`value` as `type`'s constructor would convert it."""
@@ -297,7 +316,7 @@ class Lowering(Builder):
         What is less aligned than its type is read in narrower accesses.
         """
         align = _alignment(reference)
-        if isinstance(type, Number):
+        if isinstance(type, Number) and not type.is_complex:
             return self._load_number(reference, machine(type), align)
         return grow(type, iter([leaf for access in accesses(type, align) for leaf in self._read(reference, access)]))
 
@@ -324,7 +343,7 @@ class Lowering(Builder):
     def store(self, reference: Value, type: Type, tree: Tree) -> None:
         """Writes a value of `type`, as `load` reads it."""
         align = _alignment(reference)
-        if isinstance(type, Number):
+        if isinstance(type, Number) and not type.is_complex:
             (value,) = flatten(tree)
             self.effect(ops.STORE, reference, value, **({"align": align} if align else {}))
             return

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import cmath
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -84,7 +85,18 @@ class Intrinsic:
 
 
 def number_of(known: Known, what: str) -> Number:
-    """The type of an argument that must be a number."""
+    """The type of an argument that must be a real number."""
+    number = any_number_of(known, what)
+    if number.is_complex:
+        name = what.removeprefix("math.")
+        function = what.startswith("math.") and hasattr(cmath, name)
+        remedy = f"write cmath.{name}(…)" if function else "take its .real, or its abs(…)"
+        raise CompileError(f"{what} takes a real number, not {known}", help=remedy)
+    return number
+
+
+def any_number_of(known: Known, what: str) -> Number:
+    """The type of an argument that must be a number, complex or not."""
     if not isinstance(known.type, Number):
         remedy = "index the array first: its elements are numbers" if isinstance(known.type, Array) else ""
         raise CompileError(f"{what} takes a number, not {known}", help=remedy)

@@ -7,6 +7,7 @@ from typing import Any
 from cuda_device.device import (
     atomics,
     builtins,
+    complexes,
     math,
     memory,
     numeric,
@@ -30,6 +31,7 @@ ALL: tuple[Intrinsic, ...] = (
     *warp.ROWS,
     *numeric.ROWS,
     *builtins.ROWS,
+    *complexes.ROWS,
     *math.ROWS,
     *vectors.ROWS,
     *reinterpret.ROWS,

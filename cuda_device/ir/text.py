@@ -84,6 +84,8 @@ class _Printer:
                 return repr(value) if abs(value) < _HEXADECIMAL else hex(value)
             case float():
                 return repr(value) if math.isfinite(value) else f"float({str(value)!r})"
+            case complex():
+                return f"complex({str(value)!r})"
             case tuple():
                 return "(" + "".join(f"{self.literal(item)}, " for item in value).rstrip(" ") + ")"
             case _ if isinstance(value, types.Type):
@@ -113,7 +115,7 @@ _VALUE = re.compile(r"%[^\s,():]+")
 _EDGE = re.compile(r"(\^\d+)\(([^()]*)\)")
 _OP = re.compile(r"(?:(%.*?) = )?([\w.]+)(?: (\{.*\}))?((?: %[^\s,():]+)*)((?: \^\d+\([^()]*\))*)")
 _TOKEN = re.compile(
-    r"""\s*(?:(?P<string>"(?:\\(?:[\\"ntr]|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8})|[^"\\])*")|(?P<object>\$\d+)|(?P<type><)|(?P<special>float\('-?(?:inf|nan)'\))
+    r"""\s*(?:(?P<string>"(?:\\(?:[\\"ntr]|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8})|[^"\\])*")|(?P<object>\$\d+)|(?P<type><)|(?P<special>float\('-?(?:inf|nan)'\)|complex\('[^']+'\))
     |(?P<number>-?\d[\w.+-]*)|(?P<word>[\w.]+)|(?P<mark>.))""",
     re.VERBOSE,
 )
@@ -219,7 +221,8 @@ class _Parser:
         if token["string"]:
             return token["string"][1:-1].replace('\\"', '"').encode().decode("unicode_escape"), at
         if token["special"]:
-            return float(token["special"][7:-2]), at
+            kind, text, _ = token["special"].split("'")
+            return (float if kind == "float(" else complex)(text), at
         if token["type"]:
             end = text.index(">", at)
             while text.count("<", at - 1, end + 1) != text.count(">", at - 1, end + 1):

@@ -29,6 +29,8 @@ def elementwise(frame: Frame, operate: Callable[[Sequence[Cell]], Cell], cells: 
     assert isinstance(dtype, Number)
     if dtype.kind is Kind.BOOL:
         raise CompileError("there are no vectors of bools", help="compare the elements")
+    if dtype.is_complex:
+        raise CompileError("there are no vectors of complex numbers", help="use a tuple of them")
     return frame.composite(Vector(machine(dtype), size), results)
 
 

@@ -223,8 +223,10 @@ class Frame:
         self.build.effect(ops.PY_CHECK, self.materialise(holds, BOOL), *operands, **words)
 
     def field(self, cell: Cell, index: int) -> Cell:
-        """One element of a tuple or vector."""
+        """One element of a tuple or vector, or one part of a complex number."""
         known = cell.known
+        if isinstance(known.type, Number):
+            return self._part(cell, known.type, index)
         if isinstance(known.type, (Vector, Struct)):
             assert cell.value is not None
             element = of_type(known.type.dtype if isinstance(known.type, Vector) else known.type.fields[index].type)
@@ -234,6 +236,14 @@ class Frame:
             return Cell(item)
         assert cell.value is not None
         return self.emit(ops.FIELD, item, cell.value, index=index)
+
+    def _part(self, cell: Cell, type: Number, index: int) -> Cell:
+        """The real or the imaginary part of a complex number."""
+        if isinstance(cell.known.value, complex):
+            value = (cell.known.value.real, cell.known.value.imag)[index]
+            return Cell(Known(type.part, value, nonneg=value >= 0, where=self.location))
+        assert cell.value is not None
+        return self.emit(ops.FIELD, of_type(type.part), cell.value, index=index)
 
     def tuple(self, cells: Sequence[Cell]) -> Cell:
         """A tuple of cells."""
@@ -302,13 +312,25 @@ class Frame:
         assert cell.value is not None and isinstance(cell.value.type, Number), str(cell.known)
         if cell.value.type == type:
             return cell.value
+        if cell.value.type.is_complex and not type.is_complex:
+            raise CompileError(f"{cell.known} has no place in {type}", help=REAL_REMEDY)
         return self.build.op(ops.CONVERT, type, cell.value, nonneg=nonneg_as(cell.known, type))
 
 
-def fit(known: Known, type: Number) -> bool | int | float:
+REAL_REMEDY = "write its .real, or its abs(…)"
+"""What makes a real number of a complex one."""
+
+
+def fit(known: Known, type: Number) -> bool | int | float | complex:
     """The constant as a value of `type`; a `CompileError` if it has no room there."""
     value = known.value
-    assert isinstance(value, (bool, int, float)), known
+    assert isinstance(value, (bool, int, float, complex)), known
+    if type.is_complex:
+        if isinstance(value, complex):
+            return complex(_fit_float(value.real, type.part), _fit_float(value.imag, type.part))
+        return complex(_fit_float(value, type.part))
+    if isinstance(value, complex):
+        raise CompileError(f"the constant {show(value)} has no place in {type}", help=REAL_REMEDY)
     if type.is_float:
         return _fit_float(value, type)
     if isinstance(value, float):

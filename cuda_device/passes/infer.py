@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from cuda_device.bytecode.reductions import BEGINS, RESULT
-from cuda_device.device import prelude, standard
+from cuda_device.device import complex_functions, complex_numbers, prelude, standard
 from cuda_device.device.expressions import const_parameters, has_type, parameter_names
 from cuda_device.device.functions import Func, Kernel
 from cuda_device.device.rows import constant_of
@@ -205,7 +205,7 @@ class Inference:
             except TypeError as error:
                 raise CompileError(str(error)) from None
             exact = value.item()
-            return Known(number, exact, nonneg=exact >= 0, where=where)
+            return Known(number, exact, nonneg=not number.is_complex and exact >= 0, where=where)
         if isinstance(value, (enum.IntEnum, enum.IntFlag)):
             return Known(INT, value, nonneg=value >= 0, where=where)
         return constant(value, where)
@@ -337,7 +337,7 @@ class Inference:
             self._begin(spec)
 
 
-_OWN = (prelude.__name__, standard.__name__)
+_OWN = tuple(module.__name__ for module in (prelude, standard, complex_numbers, complex_functions))
 
 
 def _called(spec: Specialisation, error: CompileError, where: Location) -> CompileError:

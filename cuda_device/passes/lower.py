@@ -127,7 +127,7 @@ def _const(lowerer: _Lowerer, op: Op) -> None:
     value = op.attributes["value"]
     lowerer.constants[op.result] = value
     if isinstance(type, Number):
-        lowerer.trees[op.result] = lowerer.build.number(type, value)
+        lowerer.trees[op.result] = lowerer.build.constant(type, value)
     else:  # None, or a variable that has no value on this way
         zeros = (lowerer.build.const(leaf, 0) for leaf in leaves(type))
         lowerer.trees[op.result] = grow(type, zeros)
@@ -135,7 +135,7 @@ def _const(lowerer: _Lowerer, op: Op) -> None:
 
 def _convert(lowerer: _Lowerer, op: Op) -> None:
     assert isinstance(op.result.type, Number)
-    lowerer.define(op, lowerer.build.convert(lowerer.value(op.operands[0]), op.result.type))
+    lowerer.define(op, lowerer.build.convert_tree(lowerer.trees[op.operands[0]], op.result.type))
 
 
 def _make(lowerer: _Lowerer, op: Op) -> None:

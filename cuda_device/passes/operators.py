@@ -15,7 +15,7 @@ from cuda_device.device.entities import CompileTime
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op, Value
-from cuda_device.passes import composites, conditions, masks
+from cuda_device.passes import complexes, composites, conditions, masks
 from cuda_device.passes.frame import MISSING, Cell, Frame
 from cuda_device.types import structs
 from cuda_device.types.known import Known, constant, describe, nonneg_as, of_type
@@ -48,7 +48,7 @@ _UNARY: dict[str, Callable[..., object]] = {
 _BITWISE = frozenset("&|^")
 _SHIFTS = frozenset(("<<", ">>"))
 # What folding may result in.
-_RESULTS = (bool, int, float, str, CompileTime)
+_RESULTS = (bool, int, float, complex, str, CompileTime)
 # About the largest constant that folding makes.
 _LARGEST_BITS = 4096
 
@@ -69,7 +69,7 @@ def _fold(frame: Frame, function: Callable[..., object], operands: Sequence[Cell
 
 def _is_small(function: Callable[..., object], values: Sequence[object]) -> bool:
     """Whether a result has a bounded size: `(10**4000) ** 4000` must not stop the compiler."""
-    if any(not isinstance(value, (bool, int, float)) for value in values):
+    if any(not isinstance(value, (bool, int, float, complex)) for value in values):
         return function not in (operator.mul, operator.mod)
     bits = [value.bit_length() for value in values if isinstance(value, int)]
     if len(bits) < len(values):
@@ -112,6 +112,8 @@ def unary(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     if isinstance(cell.known.type, Vector):
         return [composites.elementwise(frame, lambda parts: unary(frame, op, parts)[0], cells)]
     number = _number(cell, f"the operator {sign}")
+    if number.is_complex:
+        return [complexes.unary(frame, sign, cell)]
     type = INT if number == BOOL else number
     if sign == "~" and type.is_float:
         raise CompileError(f"~ takes an integer, not {cell.known}")
@@ -164,6 +166,8 @@ def binary(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     if masks.apply(sign, cells):
         return [masks.binary(frame, sign, cells)]
     x, y = _numbers(sign, a, b)
+    if x.is_complex or y.is_complex:
+        return [complexes.binary(frame, sign, a, b, _operation_type("+", x, y, a, b))]
     if sign in _SHIFTS:
         return [_shift(frame, sign, a, b)]
     type = _operation_type(sign, x, y, a, b)
@@ -287,6 +291,12 @@ def compare(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     if masks.apply(sign, cells):
         return [masks.binary(frame, sign, cells)]
     x, y = _numbers(sign, *cells)
+    if x.is_complex or y.is_complex:
+        if sign not in ("==", "!="):
+            a, b = (cell.known for cell in cells)
+            raise CompileError(f"{a} {sign} {b}: complex numbers have no order", help="compare their abs(…), or .real")
+        pairs = zip(*(complexes.parts(frame, cell) for cell in cells), strict=True)
+        return [_all_equal(frame, sign, list(pairs))]
     operands = _comparable(frame, sign, x, y, *cells)
     if isinstance(operands, Cell):
         return [operands]
@@ -328,9 +338,14 @@ def _compare_composites(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
     kinds = {cell.known.type if isinstance(cell.known.type, Struct) else type(cell.known.type) for cell in (a, b)}
     if len(sizes) == 2 or len(kinds) == 2:
         return Cell(constant(sign == "!="))
+    return _all_equal(frame, sign, [(frame.field(a, i), frame.field(b, i)) for i in range(sizes.pop())])
+
+
+def _all_equal(frame: Frame, sign: str, pairs: Sequence[tuple[Cell, Cell]]) -> Cell:
+    """Whether the cells of all pairs are equal, or for `!=` those of any are not."""
     result: Cell | None = None
-    for i in range(sizes.pop()):
-        (equal,) = compare(frame, Op(ops.PY_COMPARE, attributes={"op": sign}), (frame.field(a, i), frame.field(b, i)))
+    for pair in pairs:
+        (equal,) = compare(frame, Op(ops.PY_COMPARE, attributes={"op": sign}), pair)
         joined = [cell for cell in (result, equal) if cell is not None]
         result = equal
         if len(joined) == 2:
@@ -379,6 +394,8 @@ def truth_of(frame: Frame, cell: Cell) -> Cell:
             return Cell(constant(bool(elements)))
         case Number() as number if number == BOOL:
             return cell
+        case Number() as number if number.is_complex:
+            return _all_equal(frame, "!=", [(part, Cell(constant(0))) for part in complexes.parts(frame, cell)])
         case Number() as number:
             return frame.emit(ops.PY_TRUTH, of_type(BOOL), frame.materialise(cell, number))
         case _:

@@ -46,5 +46,5 @@ def of_call(function: object) -> str:
     if isinstance(function, np.ufunc):
         return f"use math.{function.__name__}, if there is one"
     if isinstance(function, type):
-        return "device code makes vectors, tuples, classes with @struct, and numbers, but not complex ones"
+        return "device code makes numbers, vectors, tuples, and classes with @struct"
     return "write it as a Python function, or compute it on the host"

@@ -14,13 +14,14 @@ from collections.abc import Callable, Mapping, Sequence
 from cuda_device.device.reinterpret import reinterpret
 from cuda_device.device.rows import constant_of
 from cuda_device.errors import CompileError
+from cuda_device.passes import complexes
 from cuda_device.passes.calls import call
 from cuda_device.passes.frame import Cell, Frame, Method
 from cuda_device.types.dtypes import element_of
 from cuda_device.types.host import host_type_of
 from cuda_device.types.known import of_type
 from cuda_device.types.layout import machine, size_of
-from cuda_device.types.model import BOOL, FLOAT, INDEX, INT, Number, Tuple
+from cuda_device.types.model import BOOL, COMPLEX, FLOAT, INDEX, INT, Number, Tuple
 
 _SAME = ("T", "real")
 _NUMBERS_ALONE = ("real", "imag", "conjugate", "dtype")
@@ -37,6 +38,8 @@ def attribute(frame: Frame, cell: Cell, number: Number, name: str) -> Cell:
         )
     if name in METHODS:
         return frame.bundle(Method(name), [cell])
+    if number.is_complex and name in ("real", "imag"):
+        return frame.field(cell, ("real", "imag").index(name))
     if name in _SAME:
         return cell
     if name == "imag":
@@ -90,9 +93,9 @@ def _reshape(frame: Frame, owner: Cell, positional: Sequence[Cell], named: Mappi
     return owner
 
 
-def _conjugate(_: Frame, owner: Cell, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+def _conjugate(frame: Frame, owner: Cell, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     _no_arguments("conjugate", positional, named)
-    return owner
+    return complexes.conjugate(frame, owner) if complexes.is_complex(owner) else owner
 
 
 def _item(frame: Frame, owner: Cell, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
@@ -100,18 +103,26 @@ def _item(frame: Frame, owner: Cell, positional: Sequence[Cell], named: Mapping[
     _no_arguments("item", positional, named)
     number = owner.known.type
     assert isinstance(number, Number)
-    builtin = (FLOAT,) if number.is_float else (INT, INDEX) if number != BOOL else (BOOL,)
+    builtin = (
+        (COMPLEX,)
+        if number.is_complex
+        else (FLOAT,)
+        if number.is_float
+        else (INT, INDEX)
+        if number != BOOL
+        else (BOOL,)
+    )
     target = next((each for each in builtin if _most(each) >= _most(number)), number)
     return Cell(of_type(target, owner.known.nonneg), frame.materialise(owner, target))
 
 
 def _most(number: Number) -> int:
-    return number.bits if number.is_float else number.high
+    return number.bits if number.is_float or number.is_complex else number.high
 
 
 def _no_arguments(name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> None:
     if positional or named:
-        raise CompileError(f"{name} of a number takes no arguments")
+        raise CompileError(f"{name} of a number takes no arguments", help=f"write x.{name}()")
 
 
 METHODS: dict[str, Callable[[Frame, Cell, Sequence[Cell], Mapping[str, Cell]], Cell]] = {

@@ -15,15 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from cuda_device.device import functions, standard
+from cuda_device.device import complex_functions, functions, standard
 from cuda_device.device.rows import constant_of
 from cuda_device.device.table import interface_of
 from cuda_device.errors import CompileError
-from cuda_device.passes import closures, sequences
+from cuda_device.passes import closures, complexes, sequences
 from cuda_device.passes.calls import call, call_plain
 from cuda_device.passes.frame import Cell, Frame
 from cuda_device.passes.meanings import Code, Generator, Partial, Raised, Thing, means
-from cuda_device.passes.ufuncs import UFUNCS
+from cuda_device.passes.ufuncs import NUMPY_FUNCTIONS, OF_COMPLEX, UFUNCS
 from cuda_device.types.dtypes import alignof, sizeof
 from cuda_device.types.host import host_type_of
 from cuda_device.types.known import Known, constant
@@ -216,7 +216,7 @@ def _partial(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]
 def _round(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     if len(positional) == 2 and not (positional[1].known.constant and positional[1].known.value is None):
         number, digits = positional
-        if isinstance(number.known.type, Number) and not number.known.type.is_float:
+        if isinstance(number.known.type, Number) and number.known.type.is_integer:
             if not digits.known.constant or not isinstance(digits.known.value, int) or digits.known.value < 0:
                 raise CompileError("round of an integer takes no negative digits in device code")
             return number
@@ -264,6 +264,8 @@ def _func(_: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Ce
 
 def _ufunc(function: Callable[..., Any], frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     _no_keywords("a NumPy function", named)
+    if any(map(complexes.is_complex, positional)):
+        function = OF_COMPLEX.get(function, function)
     return call(frame, Cell(constant(function)), positional, named)
 
 
@@ -283,6 +285,8 @@ def _while_compiling(function: Callable[..., Any]) -> Special:
 
 
 _SPECIAL: dict[object, Special] = {
+    **{function: functools.partial(complexes.call, function) for function in complex_functions.FUNCTIONS},
+    **{function: functools.partial(_ufunc, of_numbers) for function, of_numbers in NUMPY_FUNCTIONS.items()},
     **{function: _while_compiling(function) for function in (alignof, sizeof, np.dtype, callable, issubclass, ord)},
     **{function: _reducing(function, function.__name__) for function in (sum, any, all, builtins.min, builtins.max)},
     tuple: _tuple,

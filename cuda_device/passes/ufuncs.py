@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from cuda_device.device import prelude, standard
+from cuda_device.device import complex_functions, prelude, standard
 
 _SAME_NAME = (
     "sqrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "sinh", "cosh", "tanh", "hypot",
@@ -31,6 +31,7 @@ _NAMES: dict[str, Callable[..., Any]] = {
     "rad2deg": math.degrees,
     "deg2rad": math.radians,
     "absolute": abs,
+    "conjugate": complex_functions.conjugate,
     "floor": prelude.float_floor,
     "ceil": standard.float_ceil,
     "trunc": prelude.float_trunc,
@@ -73,3 +74,14 @@ UFUNCS: dict[np.ufunc, Callable[..., Any]] = {
     for name, function in ({name: getattr(math, name) for name in _SAME_NAME} | _NAMES).items()
 }
 """By the universal function: what computes it in device code."""
+NUMPY_FUNCTIONS: dict[object, Callable[..., Any]] = {
+    np.angle: complex_functions.angle,
+    np.real: complex_functions.real,
+    np.imag: complex_functions.imag,
+}
+"""By a function of NumPy that is not universal, but for numbers too: what computes it in device code."""
+OF_COMPLEX: dict[Callable[..., Any], Callable[..., Any]] = {
+    **complex_functions.OF_MATH,
+    standard.sign: complex_functions.sign,
+}
+"""By what computes a universal function of real numbers: what computes it of complex ones, if that is something else."""

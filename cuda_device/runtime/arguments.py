@@ -25,6 +25,7 @@ from cuda_device.types.known import Known, constant, of_type, tuple_of
 from cuda_device.types.layout import leaves
 from cuda_device.types.model import (
     BOOL,
+    COMPLEX,
     FIXED_NUMBERS,
     FLOAT,
     INT,
@@ -56,7 +57,7 @@ def read(value: object, name: str, stream: Stream, *, is_constant: bool = False)
     """The argument `value` of the parameter `name`. Raises `LaunchError` if it cannot be passed to a kernel on `stream`."""
     if is_constant:
         return Argument(_constant(value))
-    if isinstance(value, (bool, int, float, np.generic)):
+    if isinstance(value, (bool, int, float, complex, np.generic)):
         return _number(value, name)
     if value is None:
         return Argument(constant(None))
@@ -93,6 +94,8 @@ def _number(value: object, name: str) -> Argument:
     except TypeError as error:
         raise LaunchError(f"the argument {name!r}: {error}") from None
     plain = value.item() if isinstance(value, np.generic) else value
+    if isinstance(plain, complex):
+        return Argument(_ANY[number], (plain.real, plain.imag))
     plain = plain if number.format is Format.IEEE else float(plain)  # type: ignore[arg-type]
     assert isinstance(plain, (bool, int, float))
     if number == INT and not INT.low <= plain <= INT.high:
@@ -101,7 +104,7 @@ def _number(value: object, name: str) -> Argument:
 
 
 # Known is immutable: one for each type serves all launches.
-_ANY = {number: of_type(number) for number in (BOOL, INT, FLOAT, *FIXED_NUMBERS.values())}
+_ANY = {number: of_type(number) for number in (BOOL, INT, FLOAT, COMPLEX, *FIXED_NUMBERS.values())}
 
 
 def _remedy(value: int) -> str:

@@ -195,9 +195,9 @@ def _rebuild(elements: np.ndarray[Any, Any], on_cpu: bool) -> DeviceArray:
 def empty(shape: Shape, dtype: Any = np.float32, *, stream: Any = None) -> DeviceArray:
     """A new array on `stream`'s device whose elements are unspecified.
 
-    `dtype` is a NumPy dtype or scalar type, or Python's bool, int (int32) or float (float32). Raises `TypeError` for a dtype that
-    device code does not have, `ValueError` for a negative or impossible size, `LaunchError` for what is no stream, or where the
-    memory does not suffice.
+    `dtype` is a NumPy dtype or scalar type, or Python's bool, int (int32), float (float32) or complex (complex64). Raises
+    `TypeError` for a dtype that device code does not have, `ValueError` for a negative or impossible size, `LaunchError` for what
+    is no stream, or where the memory does not suffice.
     """
     return _new(shape, dtype_of(dtype), as_stream(stream), zero=False)
 
@@ -211,8 +211,9 @@ def array(obj: Any, dtype: Any = None, *, stream: Any = None) -> DeviceArray:
     """A new array on `stream`'s device with a copy of `obj`'s elements.
 
     `obj` is an array of any library (DLPack, CUDA Array Interface, NumPy, buffers), or nested lists of numbers. Without `dtype`
-    an array keeps its own, and Python's numbers become what they are in device code: bool, int32, float32. Raises `TypeError` for
-    element types that device code does not have, `OverflowError` for an int that has no room, and as `empty` does.
+    an array keeps its own, and Python's numbers become what they are in device code: bool, int32, float32, complex64. Raises
+    `TypeError` for element types that device code does not have and for complex numbers as real ones, `OverflowError` for an int
+    that has no room, and as `empty` does.
     """
     target = as_stream(stream)
     wanted = None if dtype is None else dtype_of(dtype)
@@ -275,7 +276,14 @@ def _to_host(view: ArrayView, wanted: np.dtype[Any] | None) -> np.ndarray[Any, A
     else:
         with driver.using(driver.context_of(view.ordinal)):
             elements = download(view, view.stream or driver.LEGACY_STREAM)
-    return elements if wanted is None else elements.astype(wanted, copy=False)
+    return elements if wanted is None else _cast(elements, wanted)
+
+
+def _cast(elements: np.ndarray[Any, Any], wanted: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """The elements as another type; complex numbers do not become real ones."""
+    if elements.dtype.kind == "c" and wanted.kind != "c":
+        raise TypeError(f"the elements are {elements.dtype}, and would lose a part as {wanted}: take its .real")
+    return elements.astype(wanted, copy=False)
 
 
 def _from_host(elements: np.ndarray[Any, Any], target: Stream) -> DeviceArray:
@@ -293,8 +301,10 @@ def _from_host(elements: np.ndarray[Any, Any], target: Stream) -> DeviceArray:
 
 def _from_python(obj: Any, wanted: np.dtype[Any] | None) -> np.ndarray[Any, Any]:
     """Nested lists, scalars and buffers as a NumPy array."""
+    if wanted is not None and np.iscomplexobj(obj):
+        return _cast(np.asarray(obj), wanted)
     elements = np.asarray(obj, dtype=wanted)
-    if wanted is None and (kinds := _kinds_of(obj)) <= {bool, int, float}:
+    if wanted is None and (kinds := _kinds_of(obj)) <= {bool, int, float, complex}:
         return _as_builtin(obj, kinds)
     if elements.dtype == object:
         raise TypeError(f"an object of type {type(obj).__qualname__} is neither an array nor nested lists of numbers")
@@ -309,6 +319,8 @@ def _kinds_of(obj: Any) -> set[type[Any]]:
 
 def _as_builtin(obj: Any, kinds: set[type[Any]]) -> np.ndarray[Any, Any]:
     """Python's numbers in the types that they have in device code."""
+    if complex in kinds:
+        return np.array(obj, np.complex64)
     if float in kinds or not kinds:
         return np.array(obj, np.float32)
     if int not in kinds:

@@ -23,6 +23,9 @@ import numpy as np
 from cuda_device.types.model import (
     BFLOAT16,
     BOOL,
+    COMPLEX,
+    COMPLEX64,
+    COMPLEX128,
     FLOAT,
     FLOAT8E4M3,
     FLOAT8E5M2,
@@ -75,14 +78,16 @@ ROWS = (
     Row(FLOAT16, np.float16, (2, 16), "f2"),
     Row(FLOAT32, np.float32, (2, 32), "f4"),
     Row(FLOAT64, np.float64, (2, 64), "f8"),
+    Row(COMPLEX64, np.complex64, (5, 64), "c8"),
+    Row(COMPLEX128, np.complex128, (5, 128), "c16"),
     Row(BFLOAT16, ml_dtypes.bfloat16, (4, 16), "V2"),
     Row(FLOAT8E4M3, ml_dtypes.float8_e4m3fn, (10, 8), "V1"),
     Row(FLOAT8E5M2, ml_dtypes.float8_e5m2, (12, 8), "f1"),
 )
 
 # Builtin numbers, and masks, are stored, where they must be, as the fixed-format number of their width.
-STORED = {INT: INT32, INDEX: INT64, FLOAT: FLOAT32, MASK: INT32}
-PYTHON = {bool: BOOL, int: INT, float: FLOAT}
+STORED = {INT: INT32, INDEX: INT64, FLOAT: FLOAT32, COMPLEX: COMPLEX64, MASK: INT32}
+PYTHON = {bool: BOOL, int: INT, float: FLOAT, complex: COMPLEX}
 
 _BY_NUMBER = {row.number: row for row in ROWS}
 _BY_DTYPE = {np.dtype(row.scalar): row for row in ROWS}
@@ -113,7 +118,7 @@ def number_of(host_type: type[Any]) -> Number:
 
 
 def host_type_of(number: Number) -> type[Any]:
-    """The host's type of `number`: NumPy's scalar type, or Python's `bool`, `int` or `float` for a builtin number."""
+    """The host's type of `number`: NumPy's scalar type, or Python's `bool`, `int`, `float` or `complex` for a builtin number."""
     if number == INDEX:
         return int
     for python_type, builtin in PYTHON.items():
@@ -143,10 +148,10 @@ def itemsize_of(element: Type) -> int:
 
 
 def dtype_of(spelling: Any) -> np.dtype[Any]:
-    """The dtype that a user means by `spelling`: a NumPy dtype, scalar type or name, or Python's bool, int or float.
+    """The dtype that a user means by `spelling`: a NumPy dtype, scalar type or name, or Python's bool, int, float or complex.
 
-    Python's types mean what they mean in device code: `int` is int32 and `float` is float32. Raises `TypeError` for a type
-    that device code does not have.
+    Python's types mean what they mean in device code: `int` is int32, `float` is float32 and `complex` is complex64. Raises
+    `TypeError` for a type that device code does not have.
     """
     if isinstance(spelling, Type):
         return dtype_of_element(spelling)

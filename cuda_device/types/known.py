@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from cuda_device.errors import NOWHERE, Location
 from cuda_device.types.model import (
     BOOL,
+    COMPLEX,
     FLOAT,
     INT,
     NONE,
@@ -81,6 +82,8 @@ class Known:
             return Bundle, value
         if isinstance(value, float):
             return float, value.hex()
+        if isinstance(value, complex):
+            return complex, value.real.hex(), value.imag.hex()
         return type(value), value if isinstance(value, (bool, int, str)) else id(value)
 
     @property
@@ -137,7 +140,7 @@ def describe(value: object) -> str:
         return "a NumPy array of the host"
     if isinstance(value, (list, dict, set, frozenset)):
         return f"a {kind.__name__}"
-    if isinstance(value, (complex, str, bytes)):
+    if isinstance(value, (str, bytes)):
         return shorten(repr(value), 40)
     if value is Ellipsis or isinstance(value, slice):
         return "..." if value is Ellipsis else "a slice"
@@ -174,6 +177,8 @@ def constant(value: object, where: Location = NOWHERE) -> Known:
             return Known(INT, value, nonneg=value >= 0, where=where)
         case float() if type(value) is float:
             return Known(FLOAT, value, nonneg=value >= 0, where=where)
+        case complex() if type(value) is complex:
+            return Known(COMPLEX, value, where=where)
         case None:
             return Known(NONE, None, where=where)
         case tuple() if type(value) is tuple:
@@ -197,6 +202,8 @@ def nonneg_as(known: Known, number: Number) -> bool:
     source = known.type
     if not number.signed or not isinstance(source, Number):
         return not number.signed
+    if number.is_complex or source.is_complex:
+        return False
     return known.nonneg and (known.constant or number.is_float or source.is_float or number.high >= source.high)
 
 

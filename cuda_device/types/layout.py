@@ -1,9 +1,10 @@
 """How values lie in memory and travel: the one place that computes sizes, alignments, offsets and leaves.
 
-A *leaf* is a number or an address: what fits a register or a kernel parameter. Inside device code, and at the boundary
+A *leaf* is a real number or an address: what fits a register or a kernel parameter. Inside device code, and at the boundary
 of a kernel that is not interoperable, every value is the sequence of its leaves:
 
     leaves(array<float32, 2, C>) == (ref<global, float32>, int64, int64)         data, shape
+    leaves(complex64) == (float32, float32)                                      the real and the imaginary part
     leaves(tuple<int, array<uint8, 1, strided>>) == (int32, ref<global, uint8>, int64, int64)
 
 In memory, values lie as CUDA C++ lays them out:
@@ -19,6 +20,7 @@ from functools import lru_cache
 
 from cuda_device.types.model import (
     BOOL,
+    COMPLEX64,
     FLOAT32,
     INT32,
     INT64,
@@ -46,12 +48,16 @@ def machine(number: Number) -> Number:
     """The fixed-format number that has a builtin number's format in device code (a bool stays a bool)."""
     if not number.builtin or number == BOOL:
         return INT32 if number.mask else number
+    if number.is_complex:
+        return COMPLEX64
     return FLOAT32 if number.is_float else INT64 if number.bits == 64 else INT32
 
 
 def leaves(type: Type) -> tuple[Type, ...]:
     """The leaves of a value of `type`, in order: fixed-format numbers, bools and references."""
     match type:
+        case Number() if type.is_complex:
+            return (machine(type).part,) * 2
         case Number():
             return (machine(type),)
         case Ref():
@@ -61,9 +67,9 @@ def leaves(type: Type) -> tuple[Type, ...]:
         case Struct(_, fields):
             return tuple(leaf for field in fields for leaf in leaves(field.type))
         case Vector(dtype, size):
-            return (machine(dtype),) * size
+            return leaves(dtype) * size
         case Range(item) | RangeIterator(item):
-            return (machine(item),) * 3
+            return leaves(item) * 3
         case Array(dtype, ndim, layout, _, space, align):
             strides = ndim if layout is Layout.STRIDED else 0
             return (Ref(space, dtype, align=align), *(INT64,) * (ndim + strides))
@@ -171,6 +177,9 @@ def accesses(type: Type, align: int = 0, offset: int = 0) -> Iterator[Access]:
     align = align or align_of(type)
     here = common_alignment(align, offset)
     match type:
+        case Number() if type.is_complex:
+            # As a vector of its two parts.
+            yield from accesses(Vector(type.part, 2), align, offset)
         case Vector(dtype, size):
             whole = size_of(type)
             if size > 1 and dtype != BOOL and here >= min(whole, WIDEST_ACCESS) and size != 3:

@@ -23,6 +23,7 @@ class Kind(enum.IntEnum):
     UINT = 1
     INT = 2
     FLOAT = 3
+    COMPLEX = 4
 
 
 class Format(enum.StrEnum):
@@ -90,9 +91,19 @@ class Number:
         return self.kind is Kind.FLOAT and self.bits == 8
 
     @property
+    def is_complex(self) -> bool:
+        """Whether this is a complex number: two floats of half its bits."""
+        return self.kind is Kind.COMPLEX
+
+    @property
+    def part(self) -> Number:
+        """The type of the real and the imaginary part of a complex number; a real number's own type."""
+        return Number(Kind.FLOAT, self.bits // 2, self.builtin) if self.is_complex else self
+
+    @property
     def signed(self) -> bool:
         """Whether values below zero exist."""
-        return self.kind in (Kind.INT, Kind.FLOAT)
+        return self.kind not in (Kind.BOOL, Kind.UINT)
 
     @property
     def low(self) -> int:
@@ -286,9 +297,11 @@ BOOL = Number(Kind.BOOL, 8, builtin=True)
 INT = Number(Kind.INT, 32, builtin=True)
 INDEX = Number(Kind.INT, 64, builtin=True)
 FLOAT = Number(Kind.FLOAT, 32, builtin=True)
+COMPLEX = Number(Kind.COMPLEX, 64, builtin=True)
 INT8, INT16, INT32, INT64 = (Number(Kind.INT, bits) for bits in (8, 16, 32, 64))
 UINT8, UINT16, UINT32, UINT64 = (Number(Kind.UINT, bits) for bits in (8, 16, 32, 64))
 FLOAT16, FLOAT32, FLOAT64 = (Number(Kind.FLOAT, bits) for bits in (16, 32, 64))
+COMPLEX64, COMPLEX128 = (Number(Kind.COMPLEX, bits) for bits in (64, 128))
 BFLOAT16 = Number(Kind.FLOAT, 16, format=Format.BFLOAT)
 FLOAT8E4M3 = Number(Kind.FLOAT, 8, format=Format.E4M3)
 FLOAT8E5M2 = Number(Kind.FLOAT, 8, format=Format.E5M2)
@@ -296,12 +309,13 @@ MASK = Number(Kind.INT, 32, mask=True)
 NONE = NoneType()
 STATIC = Static()
 
-BUILTIN_NUMBERS = {"bool": BOOL, "int": INT, "index": INDEX, "float": FLOAT}
+BUILTIN_NUMBERS = {"bool": BOOL, "int": INT, "index": INDEX, "float": FLOAT, "complex": COMPLEX}
 FIXED_NUMBERS = {
     "int8": INT8, "int16": INT16, "int32": INT32, "int64": INT64,
     "uint8": UINT8, "uint16": UINT16, "uint32": UINT32, "uint64": UINT64,
     "float16": FLOAT16, "float32": FLOAT32, "float64": FLOAT64, "bfloat16": BFLOAT16,
     "float8e4m3": FLOAT8E4M3, "float8e5m2": FLOAT8E5M2,
+    "complex64": COMPLEX64, "complex128": COMPLEX128,
 }  # fmt: skip
 NUMBERS = BUILTIN_NUMBERS | FIXED_NUMBERS | {"warp_mask": MASK}
 _NAMES = {number: name for name, number in NUMBERS.items()}

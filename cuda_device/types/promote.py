@@ -2,10 +2,11 @@
 
 A builtin number beside a fixed-format number of its own or a higher kind takes that number's type; an integer beside a
 fixed-format float takes the float's; a fixed-format integer with a builtin float, or `/` of two integers, gives
-float32, or float64 where an operand has 64 bits.
+float32, or float64 where an operand has 64 bits. A complex number is complex64, or complex128 beside a float64.
 
     promote(FLOAT32, FLOAT)  == FLOAT32          promote(INT32, FLOAT)  == FLOAT32
     promote(UINT8, INT)      == UINT8            promote(INT64, FLOAT)  == FLOAT64
+    promote(FLOAT32, COMPLEX) == COMPLEX64       promote(COMPLEX64, FLOAT64) == COMPLEX128
     promote(INT8, UINT8)     == INT16            promote(UINT64, INT64) is None (a cast must decide)
 
 Each function returns None where there is no such type.
@@ -13,7 +14,22 @@ Each function returns None where there is no such type.
 
 from __future__ import annotations
 
-from cuda_device.types.model import BOOL, FLOAT, FLOAT32, FLOAT64, INDEX, INT, INT16, INT32, INT64, Kind, Number
+from cuda_device.types.model import (
+    BOOL,
+    COMPLEX,
+    COMPLEX64,
+    COMPLEX128,
+    FLOAT,
+    FLOAT32,
+    FLOAT64,
+    INDEX,
+    INT,
+    INT16,
+    INT32,
+    INT64,
+    Kind,
+    Number,
+)
 
 
 def promote(a: Number, b: Number) -> Number | None:
@@ -34,12 +50,16 @@ def _arithmetic(number: Number) -> Number:
 
 
 def _promote_builtin(a: Number, b: Number) -> Number:
+    if a.is_complex or b.is_complex:
+        return COMPLEX
     if a.is_float or b.is_float:
         return FLOAT
     return INDEX if INDEX in (a, b) else INT
 
 
 def _promote_mixed(builtin: Number, fixed: Number) -> Number:
+    if builtin.is_complex:
+        return to_complex(fixed)
     if builtin.is_float and fixed.is_integer:
         return FLOAT64 if fixed.bits == 64 else FLOAT32
     if builtin == INDEX and fixed.is_integer and fixed.bits <= 32:
@@ -48,6 +68,9 @@ def _promote_mixed(builtin: Number, fixed: Number) -> Number:
 
 
 def _promote_fixed(a: Number, b: Number) -> Number | None:
+    if a.is_complex or b.is_complex:
+        # An integer has no say, as beside a float.
+        return COMPLEX128 if {a, b} & {COMPLEX128, FLOAT64} else COMPLEX64
     if a.is_float and b.is_float:
         wide = a if a.bits > b.bits else b
         # float16 and bfloat16: neither holds the other; nor are they for what people keep in 8 bits.
@@ -65,7 +88,7 @@ def _promote_fixed(a: Number, b: Number) -> Number | None:
 def divide(a: Number, b: Number) -> Number | None:
     """The type of `a / b`."""
     number = promote(a, b)
-    if number is None or number.is_float:
+    if number is None or number.is_float or number.is_complex:
         return number
     if a.builtin and b.builtin:
         return FLOAT
@@ -80,6 +103,14 @@ def to_float(number: Number) -> Number:
     if number.builtin:
         return FLOAT
     return FLOAT64 if number.bits == 64 else FLOAT32
+
+
+def to_complex(number: Number) -> Number:
+    """The complex type of which a number is the real part, or a function of a complex number computes in for it."""
+    if number.is_complex:
+        return number
+    real = to_float(number)
+    return COMPLEX if real.builtin else COMPLEX128 if real.bits == 64 else COMPLEX64
 
 
 def join_numbers(a: Number, b: Number) -> Number | None:

@@ -1,0 +1,653 @@
+"""Complex numbers: their types, how they lie in memory and travel, and arithmetic against NumPy and CPython."""
+
+from __future__ import annotations
+
+import cmath
+import itertools
+import math
+import operator
+import re
+
+import numpy as np
+import pytest
+from against_python import refused
+
+import cuda_device as device
+from cuda_device import complex64, complex128, float32, float64
+from cuda_device.types import promote
+from cuda_device.types.model import NUMBERS
+
+DTYPES = pytest.mark.parametrize("dtype", [np.complex64, np.complex128], ids=["complex64", "complex128"])
+EPSILON = {np.complex64: 2.0**-23, np.complex128: 2.0**-52}
+inf, nan = math.inf, math.nan
+
+# Types
+
+# What arithmetic of a complex number (the columns) with another number gives: the Array API's tables, where it has them.
+COLUMNS = ("complex", "complex64", "complex128")
+PROMOTION = {
+    "bool": ("complex", "complex64", "complex128"),
+    "int": ("complex", "complex64", "complex128"),
+    "index": ("complex", "complex64", "complex128"),
+    "float": ("complex", "complex64", "complex128"),
+    "complex": ("complex", "complex64", "complex128"),
+    "int8": ("complex64", "complex64", "complex128"),
+    "int16": ("complex64", "complex64", "complex128"),
+    "int32": ("complex64", "complex64", "complex128"),
+    "int64": ("complex128", "complex64", "complex128"),
+    "uint8": ("complex64", "complex64", "complex128"),
+    "uint16": ("complex64", "complex64", "complex128"),
+    "uint32": ("complex64", "complex64", "complex128"),
+    "uint64": ("complex128", "complex64", "complex128"),
+    "float16": ("complex64", "complex64", "complex128"),
+    "bfloat16": ("complex64", "complex64", "complex128"),
+    "float32": ("complex64", "complex64", "complex128"),
+    "float64": ("complex128", "complex128", "complex128"),
+    "complex64": ("complex64", "complex64", "complex128"),
+    "complex128": ("complex128", "complex128", "complex128"),
+}
+
+
+@pytest.mark.parametrize(("other", "column"), list(itertools.product(PROMOTION, COLUMNS)))
+def test_promotion(other, column):
+    a, b, result = NUMBERS[other], NUMBERS[column], NUMBERS[PROMOTION[other][COLUMNS.index(column)]]
+    assert promote.promote(a, b) == promote.promote(b, a) == result
+    assert promote.divide(a, b) == promote.divide(b, a) == result
+
+
+def test_the_table_has_every_number():
+    assert set(PROMOTION) >= {name for name, number in NUMBERS.items() if not number.mask and number.bits > 8}
+
+
+def test_the_types_of_results_in_device_code(stream):
+    @device.kernel
+    def kernel(out, c, z, w, i, j, x, y):
+        out[0] = isinstance(c * c, complex) and type(c + 1) is complex and type(2.5 - c) is complex
+        out[1] = type(z * c) is complex64 and type(c / z) is complex64 and type(z * 2.5) is complex64
+        out[2] = type(w * c) is complex128 and type(w / z) is complex128 and type(w + 1j) is complex128
+        out[3] = type(x * c) is complex64 and type(y * c) is complex128 and type(x + 1j) is complex64
+        out[4] = type(z * y) is complex128 and type(z * x) is complex64 and type(z * i) is complex64
+        out[5] = type(i * c) is complex64 and type(j * c) is complex128 and type(j * z) is complex64
+        out[6] = type(c.real) is float and type(z.imag) is float32 and type(w.real) is float64
+        out[7] = type(abs(z)) is float32 and type(abs(w)) is float64 and type(abs(c)) is float
+        out[8] = type(complex(y)) is complex and type(complex64(w)) is complex64 and type(complex128(i)) is complex128
+        out[9] = z.dtype is complex64 and type(z.conjugate()) is complex64 and type(-w) is complex128
+        out[10] = type(z**2) is complex64 and type(z**c) is complex64 and type(z**y) is complex128
+
+    out = stream.array(np.zeros(11, bool))
+    arguments = (1j, complex64(1), complex128(1), device.int32(1), device.int64(1), float32(1), float64(1))
+    stream.launch(kernel, out, *arguments, grid=1, block=1)
+    assert stream.numpy(out).tolist() == [True] * 11
+
+
+def test_layout_is_that_of_cuda_cpp():
+    assert [device.sizeof(T) for T in (complex, complex64, complex128)] == [8, 8, 16]
+    assert [device.alignof(T) for T in (complex, complex64, complex128)] == [8, 8, 16]
+    assert [device.numpy_dtype(T) for T in (complex, complex64, complex128)] == [
+        np.complex64,
+        np.complex64,
+        np.complex128,
+    ]
+
+    @device.struct
+    class Sample:
+        weight: float32
+        value: complex128
+        tag: device.int8
+        phase: complex64
+
+    dtype = device.numpy_dtype(Sample)
+    assert [dtype.fields[name][1] for name in dtype.names] == [0, 16, 32, 40] and dtype.itemsize == 48
+    assert device.alignof(Sample) == 16 and device.numpy_dtype(tuple[float, complex]).fields["_1"][1] == 8
+
+
+# Arguments and memory
+
+
+@DTYPES
+def test_every_way_into_a_kernel_and_out(stream, dtype):
+    @device.kernel
+    def kernel(out, x, c, z, pair, offset: device.ConstExpr):
+        local = device.local_array(2, dtype)
+        shared = device.shared_array(4, dtype)
+        i = device.tid(1)
+        local[0] = x[i]
+        shared[3 - i] = local[0]
+        device.syncthreads()
+        out[i, 0] = shared[i] + offset
+        out[i, 1] = c
+        out[i, 2] = z
+        out[i, 3] = pair[0] + pair[1]
+        out[i, 4] = constant
+        local[1] = 2
+        local[1] += 1j
+        out[i, 5] = local[1]
+
+    constant = dtype(3 - 4j)
+    x = (np.arange(4) + 1j * np.arange(4)[::-1]).astype(dtype)
+    out = stream.empty((4, 6), dtype)
+    stream.launch(kernel, out, stream.array(x), 1 + 2j, dtype(3 + 0.5j), (2j, dtype(1)), 10j, grid=1, block=4)
+    expected = np.tile(np.array([0, 1 + 2j, 3 + 0.5j, 1 + 2j, 3 - 4j, 2 + 1j], dtype), (4, 1))
+    expected[:, 0] = x[::-1] + 10j
+    np.testing.assert_array_equal(stream.numpy(out), expected)
+
+
+@DTYPES
+@pytest.mark.parametrize("select", [np.s_[::2, 1:], np.s_[::-1, ::3], np.s_[:, 0], np.s_[...]], ids=str)
+def test_strided_arrays(stream, dtype, select):
+    @device.kernel
+    def kernel(x, out):
+        for i in range(len(x)):
+            row = x[i]
+            if x.ndim == 1:
+                out[i] = row * 2
+            else:
+                for j in range(x.shape[1]):
+                    out[i, j] = row[j] * 2
+
+    x = (np.arange(24).reshape(4, 6) * (1 - 2j)).astype(dtype)[select]
+    out = stream.empty(x.shape, dtype)
+    stream.launch(kernel, stream.array(x), out, grid=1, block=1)
+    np.testing.assert_array_equal(stream.numpy(out), x * 2)
+
+
+@DTYPES
+def test_views_as_parts_and_parts_as_a_view(stream, dtype):
+    @device.kernel
+    def kernel(x, out):
+        parts = x.view(real)
+        for i in range(len(x)):
+            out[i] = parts[2 * i + 1]
+        whole = parts.view(dtype)
+        whole[0] = whole[1] * 1j
+
+    real = dtype(0).real.dtype.type
+    x = np.array([1 + 2j, 3 + 4j, 5 + 6j], dtype)
+    given, out = stream.array(x), stream.empty(3, real)
+    stream.launch(kernel, given, out, grid=1, block=1)
+    assert stream.numpy(out).tolist() == [2, 4, 6]
+    assert stream.numpy(given).tolist() == [-4 + 3j, 3 + 4j, 5 + 6j]
+
+
+def test_structs_and_tuples_with_complex_members(stream):
+    @device.struct
+    class Wave:
+        amplitude: complex64
+        shift: complex128 = 1j
+
+        @device.func
+        def at(self, x):
+            return self.amplitude * x + self.shift
+
+    @device.kernel
+    def kernel(waves, out, w):
+        i = device.tid(1)
+        wave = waves[i]
+        out[i, 0] = wave.at(2)
+        waves[i].amplitude = 1 - 1j
+        out[i, 1] = Wave(2 * wave.amplitude).at(1j)
+        out[i, 2] = device.replace(w, amplitude=3).at(wave.shift)
+
+    assert Wave(1).amplitude.dtype == np.complex64 and Wave(2j).shift == 1j
+    with pytest.raises(TypeError, match="complex64"):
+        Wave(complex128(1))
+    waves = np.zeros(2, device.numpy_dtype(Wave))
+    waves["amplitude"], waves["shift"] = [1, 2j], [3j, 4]
+    given, out = stream.array(waves), stream.empty((2, 3), np.complex128)
+    stream.launch(kernel, given, out, Wave(1j, 5), grid=1, block=2)
+    assert stream.numpy(out).tolist() == [[2 + 3j, 3j, 5 + 9j], [4 + 4j, -4 + 1j, 17]]
+    assert stream.numpy(given)["amplitude"].tolist() == [1 - 1j] * 2
+    assert stream.numpy(given)["shift"].tolist() == [3j, 4]
+
+
+def test_arrays_of_the_host():
+    stream = device.cpu_stream()
+    assert device.array([1, 2.5, 1j], stream=stream).dtype == np.complex64
+    assert device.zeros(3, complex, stream=stream).dtype == np.complex64
+    assert device.array([1j], complex128, stream=stream).numpy().tolist() == [1j]
+    assert device.array(np.ones(2, np.float32), complex128, stream=stream).numpy().tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("dtype", [complex64, complex128])
+def test_a_complex_number_is_one_access(dtype):
+    @device.kernel
+    def kernel(x, y):
+        i = device.tid(1)
+        y[i] = x[i]
+
+    text = device.compile(kernel, *[device.ArrayType(dtype, 1)] * 2, output="ptx").code
+    bits = 32 if dtype is complex64 else 64
+    assert re.findall(r"(?:ld|st)\.global[\w.]*", text) == [f"ld.global.v2.b{bits}", f"st.global.v2.b{bits}"]
+
+
+# Control flow
+
+
+def test_joins_are_of_the_higher_kind(stream):
+    @device.kernel
+    def kernel(out, z, n, x):
+        total = 0
+        for i in range(n):
+            total += z[i]
+        out[0] = total
+        value = 1
+        if n > 1:
+            value = z[0]
+        out[1] = value
+        value = x
+        if n > 100:
+            value = 1j
+        out[2] = value
+        if n > 1:
+            late = z[1]
+        if n > 1:
+            out[3] = late
+        out[4] = z[2] if n > 100 else 2.5
+        out[5] = sum(z) + sum((z[0], 1, 1j)) + sum(z[i] for i in range(2))
+
+    z = np.array([1 + 1j, 2 - 3j, 5j], np.complex64)
+    out = stream.empty(6, np.complex64)
+    stream.launch(kernel, out, stream.array(z), 3, float32(7), grid=1, block=1)
+    assert stream.numpy(out).tolist() == [3 + 3j, 1 + 1j, 7, 2 - 3j, 2.5, 8 + 3j]
+
+
+def test_functions_closures_and_recursion(stream):
+    def rotate(z, quarter=1j):
+        return z * quarter
+
+    @device.func
+    def power(z, n) -> complex:
+        if n == 0:
+            return complex(1)
+        return z * power(z, n - 1)
+
+    @device.kernel
+    def kernel(out, z):
+        turn = 1j * z
+
+        def shifted(w, by=2):
+            return rotate(w) + turn * by
+
+        out[0] = shifted(z)
+        out[1] = power(complex(z), 5)
+        out[2] = (lambda w: w.real + w.imag * 10)(z)
+        out[3], out[4] = (z, z.conjugate()) if z else (0, 0)
+
+    out = stream.empty(5, np.complex64)
+    stream.launch(kernel, out, complex64(1 + 2j), grid=1, block=1)
+    assert stream.numpy(out).tolist() == [3 * (1j * (1 + 2j)), (1 + 2j) ** 5, 21, 1 + 2j, 1 - 2j]
+
+
+# Arithmetic
+
+BINARY = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "truediv": operator.truediv,
+}  # fmt: skip
+
+
+def random_numbers(dtype, count=64, seed=0):
+    generator = np.random.default_rng(seed)
+    return (generator.normal(size=count) + 1j * generator.normal(size=count)).astype(dtype)
+
+
+def apply(stream, function, *arrays, dtype=None):
+    """`function` of the elements of arrays, in device code."""
+
+    @device.kernel
+    def kernel(out, arguments):
+        i = device.tid(1)
+        if i < len(out):
+            out[i] = function(*tuple(array[i] for array in arguments))
+
+    out = stream.empty(len(arrays[0]), dtype or arrays[0].dtype)
+    stream.launch(kernel, out, tuple(map(stream.array, arrays)), grid=-(-len(out) // 64), block=64)
+    return stream.numpy(out)
+
+
+@DTYPES
+@pytest.mark.parametrize("name", BINARY)
+def test_arithmetic_against_numpy(stream, dtype, name):
+    function = BINARY[name]
+    a, b = random_numbers(dtype), random_numbers(dtype, seed=1)
+    for x, y in ((a, b), (a, b.real), (a.real, b)):
+        found, expected = apply(stream, function, x, y, dtype=dtype), function(x.astype("c16"), y.astype("c16"))
+        assert np.max(np.abs(found - expected) / np.abs(expected)) < 3 * EPSILON[dtype]
+
+
+@DTYPES
+def test_unary_operations(stream, dtype):
+    z = random_numbers(dtype)
+    np.testing.assert_array_equal(apply(stream, lambda z: -z, z), -z)
+    np.testing.assert_array_equal(apply(stream, lambda z: +z, z), z)
+    np.testing.assert_array_equal(apply(stream, lambda z: z.conjugate(), z), z.conj())
+    np.testing.assert_array_equal(apply(stream, lambda z: z.imag, z, dtype=z.real.dtype), z.imag)
+    np.testing.assert_allclose(apply(stream, abs, z, dtype=z.real.dtype), abs(z), rtol=2 * EPSILON[dtype])
+
+
+SPECIAL = [0.0, -0.0, 1.5, -2.0, inf, -inf, nan]
+POINTS = [complex(x, y) for x in SPECIAL for y in SPECIAL]
+
+
+def same(found: complex, expected: complex) -> bool:
+    """Whether two complex numbers are the same, signs of zeros included; one NaN is like another."""
+    return all(
+        (math.isnan(a) and math.isnan(b)) or (a == b and math.copysign(1, a) == math.copysign(1, b))
+        for a, b in ((found.real, expected.real), (found.imag, expected.imag))
+    )
+
+
+MIXED = {
+    "z + x": (lambda z, x: z + x, lambda z, x: complex(z.real + x, z.imag)),
+    "x + z": (lambda z, x: x + z, lambda z, x: complex(x + z.real, z.imag)),
+    "z - x": (lambda z, x: z - x, lambda z, x: complex(z.real - x, z.imag)),
+    "x - z": (lambda z, x: x - z, lambda z, x: complex(x - z.real, -z.imag)),
+    "z * x": (lambda z, x: z * x, lambda z, x: complex(z.real * x, z.imag * x)),
+    "x * z": (lambda z, x: x * z, lambda z, x: complex(z.real * x, z.imag * x)),
+}
+
+
+@DTYPES
+@pytest.mark.parametrize("name", MIXED)
+def test_a_real_operand_stays_real(stream, dtype, name):
+    """No part of it is 0: signs of zeros survive, and infinities make no NaN."""
+    function, by_parts = MIXED[name]
+    pairs = list(itertools.product(POINTS, SPECIAL))
+    z, x = np.array([z for z, _ in pairs], dtype), np.array([x for _, x in pairs], dtype(0).real.dtype)
+    found = apply(stream, function, z, x)
+    for (z_, x_), result in zip(pairs, found.tolist(), strict=True):
+        assert same(result, by_parts(z_, x_)), (z_, x_, result)
+
+
+def test_division_by_a_real_number_is_by_parts(stream):
+    pairs = list(itertools.product(POINTS, SPECIAL))
+    z, x = np.array([z for z, _ in pairs]), np.array([x for _, x in pairs])
+    with np.errstate(all="ignore"):
+        expected = [complex(a, b) for a, b in zip(z.real / x, z.imag / x, strict=True)]
+    found = apply(stream, lambda z, x: z / x, z, x)
+    for pair, result, wanted in zip(pairs, found.tolist(), expected, strict=True):
+        assert same(result, wanted), (pair, result)
+
+
+def test_products_are_the_textbook_formula(stream):
+    """As NumPy's: an infinity beside a zero gives NaN."""
+    pairs = list(itertools.product(POINTS, POINTS))
+    a, b = (np.array([pair[i] for pair in pairs]) for i in (0, 1))
+    with np.errstate(all="ignore"):
+        real, imaginary = a.real * b.real - a.imag * b.imag, a.real * b.imag + a.imag * b.real
+    found = apply(stream, operator.mul, a, b)
+    for pair, result, x, y in zip(pairs, found.tolist(), real.tolist(), imaginary.tolist(), strict=True):
+        assert same(result, complex(x, y)), (pair, result)
+
+
+QUOTIENTS = [
+    (1 + 1j, 0, complex(inf, inf)),
+    (-1 + 2j, 0, complex(-inf, inf)),
+    (1 + 1j, complex(-0.0, 0.0), complex(-inf, -inf)),
+    (0, 0, complex(nan, nan)),
+    (complex(inf, 1), 1 + 1j, complex(inf, -inf)),
+    (complex(inf, nan), 2, complex(inf, nan)),
+    (complex(-inf, 3), complex(1, 0), complex(-inf, nan)),
+    (1 + 1j, complex(inf, inf), 0),
+    (1 + 1j, complex(inf, nan), complex(0, 0)),
+    (1 + 1j, complex(-inf, 2), complex(-0.0, -0.0)),
+    (complex(nan, 1), 1, complex(nan, nan)),
+]
+
+
+@DTYPES
+def test_quotients_of_infinities_and_zeros(stream, dtype):
+    """C's Annex G: what is not zero by zero is infinite, what is finite by an infinity is zero."""
+    a, b, _ = (np.array([row[i] for row in QUOTIENTS], dtype) for i in range(3))
+    found = apply(stream, operator.truediv, a, b).tolist()
+    for (x, y, expected), result in zip(QUOTIENTS, found, strict=True):
+        if cmath.isnan(expected):
+            assert cmath.isnan(result) and cmath.isinf(result) == cmath.isinf(expected), (x, y, result)
+        else:
+            assert result == expected or (cmath.isinf(expected) and cmath.isinf(result)), (x, y, result)
+
+
+@DTYPES
+def test_quotients_do_not_overflow_on_the_way(stream, dtype):
+    limits = np.finfo(dtype)
+    big, small, tiny = float(limits.max), float(limits.tiny), float(limits.smallest_subnormal)
+    rows = [
+        (complex(big, big), complex(big, big), 1), (complex(big, -big), complex(big, big), -1j),
+        (complex(big, big) / 2, 1 + 1j, big / 2), (complex(small, small), complex(small, small), 1),
+        (complex(tiny, tiny), complex(tiny, 0), 1 + 1j), (complex(big, 1), complex(big, 1), 1),
+        (complex(1, big / 4), complex(small * 8, big / 4), 1), (complex(big, small), complex(2, 0), complex(big / 2, small / 2)),
+        (1, complex(big / 2, big / 2), complex(1, -1) / big),
+        (complex(1, 1), complex(0, small * 4), complex(1, -1) / (small * 4)),
+    ]  # fmt: skip
+    a, b = (np.array([row[i] for row in rows], dtype) for i in (0, 1))
+    found = apply(stream, operator.truediv, a, b).tolist()
+    for (x, y, expected), result in zip(rows, found, strict=True):
+        assert abs(result - expected) <= 4 * EPSILON[dtype] * abs(expected), (x, y, result)
+
+
+@DTYPES
+def test_comparisons_and_truth(stream, dtype):
+    pairs = [
+        (1 + 2j, 1 + 2j),
+        (1 + 2j, 1 - 2j),
+        (1, 2),
+        (0, -0.0),
+        (complex(nan, 0), complex(nan, 0)),
+        (complex(0, nan), 0),
+    ]
+    a, b = (np.array([pair[i] for pair in pairs], dtype) for i in (0, 1))
+    for function in (operator.eq, operator.ne):
+        assert apply(stream, function, a, b, dtype=bool).tolist() == [function(x, y) for x, y in pairs]
+        assert apply(stream, function, a, b.real, dtype=bool).tolist() == [function(x, y.real) for x, y in pairs]
+        assert apply(stream, lambda z: function(z, 1), a, dtype=bool).tolist() == [function(x, 1) for x, _ in pairs]  # noqa: B023
+    z = np.array([0, -0.0, 1, 1j, complex(0, nan)], dtype)
+    for function in (bool, lambda z: not not z, lambda z: True if z else False, np.bool_):  # noqa: SIM210, SIM208
+        assert apply(stream, function, z, dtype=bool).tolist() == [False, False, True, True, True]
+
+
+def test_comparisons_are_of_values_not_of_roundings(stream):
+    """complex64 beside float64: the double is not rounded first."""
+    z, x = np.array([0.1, 0.5], np.complex64), np.array([0.1, 0.5])
+    assert apply(stream, operator.eq, z, x, dtype=bool).tolist() == [False, True]
+
+
+@DTYPES
+@pytest.mark.parametrize("exponent", [0, 1, 2, 3, 7, 13, -1, -2, -5, 2.0, -3.0, 2 + 0j])
+def test_powers_of_constant_integers(stream, dtype, exponent):
+    z = random_numbers(dtype)
+    found = apply(stream, lambda z: z**exponent, z)
+    expected = z.astype("c16") ** exponent
+    np.testing.assert_allclose(found, expected, rtol=16 * EPSILON[dtype])
+
+
+@DTYPES
+def test_powers(stream, dtype):
+    z, w, n = random_numbers(dtype), random_numbers(dtype, seed=1), np.arange(64, dtype=np.int32) - 32
+    wide = z.astype("c16")
+    np.testing.assert_allclose(apply(stream, pow, z, w), wide ** w.astype("c16"), rtol=32 * EPSILON[dtype])
+    np.testing.assert_allclose(apply(stream, pow, z, w.real), wide ** w.real.astype("f8"), rtol=32 * EPSILON[dtype])
+    real = np.abs(w.real)
+    np.testing.assert_allclose(
+        apply(stream, pow, real, w, dtype=dtype), real.astype("f8") ** w.astype("c16"), rtol=32 * EPSILON[dtype]
+    )
+    np.testing.assert_allclose(apply(stream, pow, z, n), wide ** n.astype("f8"), rtol=128 * EPSILON[dtype])
+    zero = np.zeros(3, dtype)
+    assert apply(stream, pow, zero, np.array([0, 2, 1 + 1j], dtype)).tolist() == [1, 0, 0]
+    assert all(map(cmath.isinf, apply(stream, lambda z: z**-1, zero).tolist()))
+
+
+def test_magnitudes_do_not_overflow_on_the_way(stream):
+    z = np.array(
+        [3e38 + 1j, 3e-45 + 4e-45j, 3e20 + 4e20j, complex(inf, nan), complex(nan, -inf), complex(nan, 1)], np.complex64
+    )
+    found = apply(stream, abs, z, dtype=np.float32)
+    np.testing.assert_allclose(found[:5], [3e38, np.hypot(z[1].real, z[1].imag), 5e20, inf, inf], rtol=1e-6)
+    assert math.isnan(found[5])
+
+
+# Constructors and parts
+
+
+def test_constructors(stream):
+    @device.kernel
+    def kernel(out, x, z, n, negative):
+        out[0] = complex(x, n)
+        out[1] = complex64(x)
+        out[2] = complex(z, z)
+        out[3] = complex128(2, negative)
+        out[4] = complex(negative, negative)
+        out[5] = complex()
+        out[6] = complex(True, x > 0)
+        out[7] = complex128(z)
+        out[8] = complex(2, 3) * complex64(0, 1)
+        out[9] = 1e300 * complex128(1, -1)
+
+    out = stream.empty(10, np.complex128)
+    stream.launch(kernel, out, 1.5, complex64(1 + 2j), 7, -0.0, grid=1, block=1)
+    z = 1 + 2j
+    expected = [1.5 + 7j, 1.5, z + z * 1j, complex(2, -0.0), complex(-0.0, -0.0), 0, 1 + 1j, z, -3 + 2j, 1e300 - 1e300j]
+    assert all(map(same, stream.numpy(out).tolist(), map(complex, expected)))
+
+
+def test_parts_of_real_numbers(stream):
+    @device.kernel
+    def kernel(out, x, n, u):
+        out[0] = x.real + x.imag
+        out[1] = n.real - n.imag
+        out[2] = u.conjugate() * 2 + (3).imag + (2.5).real
+        out[3] = (n > 0).real + (n > 0).conjugate()
+        out[4] = type(x.imag) is float64 and type(n.real) is int
+
+    out = stream.empty(5, np.float64)
+    stream.launch(kernel, out, float64(1.25), 7, device.uint8(200), grid=1, block=1)
+    assert stream.numpy(out).tolist() == [1.25, 7, 144 + 2.5, 2, 1]
+
+
+def test_what_numpys_scalars_have(stream):
+    @device.kernel
+    def kernel(out, kinds, z, w):
+        out[0] = z.astype(complex128, copy=False) + w.item()
+        halves = z.view(device.float32x2)
+        out[1] = complex(halves.y, halves.x)
+        out[2] = device.uint64(0x4000_0000_3F80_0000).view(complex64)
+        out[3] = z[()] + z.T.itemsize
+        kinds[0] = type(z.item()) is complex and type(w.item()) is complex128 and z.ndim == 0 and z.shape == ()
+
+    out, kinds = stream.empty(4, np.complex128), stream.array(np.zeros(1, bool))
+    stream.launch(kernel, out, kinds, complex64(1 + 2j), complex128(3), grid=1, block=1)
+    assert stream.numpy(out).tolist() == [4 + 2j, 2 + 1j, 1 + 2j, 9 + 2j]
+    assert stream.numpy(kinds)[0]
+
+
+def test_constants_are_exact_python_numbers(stream):
+    @device.kernel
+    def kernel(out, w):
+        out[0] = w * 0.1j
+        out[1] = (1 + 2j) * (3 - 1j) / 5
+        out[2] = abs(3 + 4j) + (1 + 2j).real
+        out[3] = 2j**3 if 1j else 0
+        out[4] = (1j).conjugate() if 1j == complex(0, 1) and 1j != 1 else 0
+
+    out = stream.empty(5, np.complex128)
+    stream.launch(kernel, out, complex128(3), grid=1, block=1)
+    assert stream.numpy(out).tolist() == [3 * 0.1j, (1 + 2j) * (3 - 1j) / 5, 6, (2j) ** 3, -1j]
+
+
+def test_signs_of_zeros_in_constants_are_kept(stream):
+    plus, minus = complex(0.0, 0.0), complex(-0.0, -0.0)
+
+    @device.func
+    def given(z: device.ConstExpr):
+        return z
+
+    @device.kernel
+    def kernel(out):
+        out[0] = given(plus)
+        out[1] = given(minus)
+
+    out = stream.empty(2, np.complex64)
+    stream.launch(kernel, out, grid=1, block=1)
+    assert np.signbit(stream.numpy(out).view(np.float32)).tolist() == [False, False, True, True]
+
+
+# Threads
+
+
+@DTYPES
+def test_shuffles(stream, dtype):
+    @device.kernel
+    def kernel(x, out):
+        i = device.tid(1)
+        total = x[i]
+        for step in (16, 8, 4, 2, 1):
+            total += device.shfl_xor_sync(-1, total, step)
+        out[i, 0] = total
+        out[i, 1] = device.shfl_down_sync(-1, x[i], 1)
+
+    x = (np.arange(32) - 2j * np.arange(32)).astype(dtype)
+    out = stream.empty((32, 2), dtype)
+    stream.launch(kernel, stream.array(x), out, grid=1, block=32)
+    found = stream.numpy(out)
+    assert found[:, 0].tolist() == [x.sum()] * 32
+    assert found[:, 1].tolist() == [*x[1:], x[31]]
+
+
+# Mistakes
+
+Z, X = device.ArrayType(complex64, 1), device.ArrayType(float32, 1)
+
+
+def mistakes():
+    yield lambda z, x: z[0] < z[1], "complex numbers have no order"
+    yield lambda z, x: z[0] >= 1, "complex numbers have no order"
+    yield lambda z, x: z[0] // 2, "operator // takes real numbers"
+    yield lambda z, x: 2 % z[0], "operator % takes real numbers"
+    yield lambda z, x: divmod(z[0], 2), "operator // takes real numbers"
+    yield lambda z, x: z[0] & 1, "operator & takes integers"
+    yield lambda z, x: z[0] << 1, "operator << takes integers"
+    yield lambda z, x: ~z[0], "~ takes an integer"
+    yield lambda z, x: float(z[0]), "float takes a real number, not complex64"
+    yield lambda z, x: int(z[0]), "int takes a real number"
+    yield lambda z, x: float64(z[0]), "float64 takes a real number"
+    yield lambda z, x: round(z[0]), "round takes a real number"
+    yield lambda z, x: min(z[0], z[1]), "min takes a real number"
+    yield lambda z, x: math.sqrt(z[0]), "math.sqrt takes a real number"
+    yield lambda z, x: math.atan2(x[0], z[0]), "math.atan2 takes a real number"
+    yield lambda z, x: range(z[0]), "range takes a real number"
+    yield lambda z, x: x[z[0]], "an index is an integer"
+    yield lambda z, x: x.__setitem__(0, z[0]) if False else device.float32x2(z[0], 1), "takes a real number"
+    yield lambda z, x: device.float32x2(1, 2) * z[0], "no vectors of complex numbers"
+    yield lambda z, x: z[0].conjugate(1), "conjugate of a number takes no arguments"
+    yield lambda z, x: device.popc(z[0]), "popc takes a real number"
+    yield lambda z, x: complex(z), "complex takes a number, not array"
+
+
+@pytest.mark.parametrize(
+    ("function", "message"), list(mistakes()), ids=lambda value: value if isinstance(value, str) else ""
+)
+def test_what_complex_numbers_cannot_do(function, message):
+    refused(function, Z, X, match=message)
+
+
+def test_no_complex_number_becomes_a_real_one():
+    def element(z, x):
+        x[0] = z[0]
+
+    def constant(z, x):
+        x[0] = 1j
+
+    def part_of_slice(z, x):
+        x[:] = z
+
+    def variable(z, x):
+        total = x[0]
+        for i in range(2):
+            total += z[i]
+        x[0] = total
+
+    for function in (element, constant, part_of_slice, variable):
+        error = refused(function, Z, X, match="has no place in float32")
+        assert ".real" in error.help
+
+
+def test_math_names_the_function_of_cmath():
+    assert "cmath.exp(" in refused(lambda z, x: math.exp(z[0]), Z, X, match="math.exp").help
