@@ -74,6 +74,8 @@ def elements(items, vectors, i):
     items[i].inner.v[0] += 1
     vectors[i].x = 9
     vectors[i][1] = vectors[i].x + 1
+    for k in range(2):
+        vectors[i - 1][-1 - k] = k + 5
     item = items[0]
     item.n = 77
     part = items[0].inner
@@ -86,7 +88,7 @@ def test_elements_of_arrays_change_in_memory_and_copies_do_not(stream):
     items, vectors = stream.array(items), stream.array(vectors)
     stream.launch(elements, items, vectors, 2, grid=1, block=1)
     assert stream.numpy(items).tolist() == [(0, (0, (0, 0)))] * 2 + [(3, (1.5, (1, 8)))]
-    assert stream.numpy(vectors).tolist() == [(0, 0)] * 2 + [(9, 10)]
+    assert stream.numpy(vectors).tolist() == [(0, 0), (6, 5), (9, 10)]
 
 
 @device.kernel

@@ -102,15 +102,21 @@ def _write_member(frame: Frame, reference: Cell, struct: Struct, name: str, valu
 def _set_element(frame: Frame, op: Op, owner: Cell, vector: Vector, index: Cell, value: Cell) -> Sequence[Cell]:
     if _is_variable(op, owner, "x=…"):
         return [_with_element(frame, owner, vector, index, value)]
-    if not index.known.constant:
-        raise CompileError(
-            "the index of a vector in an array must be a constant to assign to it",
-            help="view the array as numbers: x.view(T)[…]",
-        )
-    offset = placement(vector).offsets[access.position(index, vector.size)]
-    part = references.behind(frame, _reference(frame, owner), vector.dtype, offset)
-    references.store(frame, part, _as_element(frame, owner, vector, value))
+    value = _as_element(frame, owner, vector, value)
+    references.store(frame, _element(frame, _reference(frame, owner), vector, index), value)
     return []
+
+
+def _element(frame: Frame, reference: Cell, vector: Vector, index: Cell) -> Cell:
+    """The reference to one element of a vector in memory."""
+    if index.known.constant:
+        offset = placement(vector).offsets[access.position(index, vector.size)]
+        return references.behind(frame, reference, vector.dtype, offset)
+    if not isinstance(index.known.type, Number) or not index.known.type.is_integer:
+        raise CompileError(f"an index is an integer, not {index.known}")
+    conditions.element(frame, index, vector.size)
+    place = frame.program.call(frame, prelude.place, [index, Cell(constant(vector.size))], {})
+    return references.after(frame, references.behind(frame, reference, vector.dtype, 0), place)
 
 
 def _with_element(frame: Frame, owner: Cell, vector: Vector, index: Cell, value: Cell) -> Cell:

@@ -242,6 +242,11 @@ def _member(lowerer: _Lowerer, op: Op) -> None:
     lowerer.define(op, lowerer.build.refer(lowerer.value(op.operands[0]), op.result.type, offset))
 
 
+def _element(lowerer: _Lowerer, op: Op) -> None:
+    reference, index = (lowerer.value(operand) for operand in op.operands)
+    lowerer.define(op, lowerer.build.op(ops.ELEMENT, reference.type, reference, index))
+
+
 def _load(lowerer: _Lowerer, op: Op) -> None:
     assert op.result.type is not None
     lowerer.define(op, lowerer.build.load(lowerer.value(op.operands[0]), op.result.type))
@@ -409,6 +414,7 @@ RULES: dict[ops.Opcode, Rule] = {
     ops.PY_GETITEM: _getitem,
     ops.REFER: _refer,
     ops.MEMBER: _member,
+    ops.ELEMENT: _element,
     ops.LOAD: _load,
     ops.STORE: _store,
     ops.PY_SETITEM: _setitem,

@@ -18,7 +18,7 @@ from cuda_device.ir.model import Value
 from cuda_device.passes.frame import Cell, Frame, Place
 from cuda_device.types.known import of_type
 from cuda_device.types.layout import common_alignment, has_identity, known_alignment, leaves, placement, shortfall
-from cuda_device.types.model import Array, Atomic, Ref, Struct, Tuple, Type, Vector
+from cuda_device.types.model import INDEX, Array, Atomic, Ref, Struct, Tuple, Type, Vector
 
 
 def element(frame: Frame, array: Cell, indices: Sequence[Value], **more: bool) -> Cell:
@@ -41,6 +41,12 @@ def behind(frame: Frame, owner: Cell, type: Type, offset: int) -> Cell:
     align = shortfall(type, common_alignment(known_alignment(reference), offset))
     known = of_type(Ref(reference.space, type, reference.readonly, align))
     return frame.emit(ops.MEMBER, known, owner.value, offset=offset)
+
+
+def after(frame: Frame, owner: Cell, index: Cell) -> Cell:
+    """The reference to the element `index` places after the one that `owner` refers to."""
+    assert owner.value is not None
+    return frame.emit(ops.ELEMENT, owner.known, owner.value, frame.materialise(index, INDEX))
 
 
 def of_place(frame: Frame, place: Place) -> Cell:
