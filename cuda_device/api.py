@@ -92,8 +92,10 @@ from cuda_device.device.warp import (
     warp_size,
 )
 from cuda_device.errors import CompileError, DeviceOnlyError, Error, KernelError, LaunchError
+from cuda_device.interop.declarations import cpp_declaration, cpp_header, get_include, machine_representation
+from cuda_device.runtime.compiling import Compiled, compile
 from cuda_device.runtime.device_array import DeviceArray, array, empty, zeros
-from cuda_device.runtime.launcher import Compiled, compile, launch, synchronize
+from cuda_device.runtime.launcher import launch, synchronize
 from cuda_device.runtime.prepared import PreparedLaunch, prepare
 from cuda_device.runtime.streams import CpuStream, GpuStream, Stream, cpu_stream, default_stream
 from cuda_device.types.arraytype import ArrayType
@@ -205,6 +207,8 @@ __all__ = [
     "compile",
     "complex64",
     "complex128",
+    "cpp_declaration",
+    "cpp_header",
     "cpu_stream",
     "default_stream",
     "dynamic_shared_array",
@@ -238,6 +242,7 @@ __all__ = [
     "float64x4",
     "fma",
     "func",
+    "get_include",
     "grid_dim",
     "grid_size",
     "int8",
@@ -268,6 +273,7 @@ __all__ = [
     "lanemask_lt",
     "launch",
     "local_array",
+    "machine_representation",
     "match_all_sync",
     "match_any_sync",
     "no_target",

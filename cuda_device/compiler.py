@@ -58,6 +58,7 @@ class Job:
     kernel: bool
     target: Target
     options: Options = DEFAULTS
+    interop: bool = False
 
     @property
     def name(self) -> str:
@@ -136,12 +137,14 @@ def _typed(work: Work) -> Module:
         job.kernel,
         selector(job.target.architecture.name),
         checked=bool(job.options.checked),
+        interop=job.interop,
     )
     return module
 
 
 def _device(work: Work) -> Module:
-    return lower.run(work["typed"], checked=bool(work.job.options.checked))
+    checked = bool(work.job.options.checked)
+    return lower.run(work["typed"], checked, export=not work.job.target.on_cpu)
 
 
 def _inlined(work: Work) -> Module:

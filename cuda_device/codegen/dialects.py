@@ -203,10 +203,12 @@ class Nvptx(Dialect):
         lines.append("declare i32 @llvm.nvvm.read.ptx.sreg.dynamic_smem_size()")
         lines.append("declare void @llvm.nvvm.nanosleep(i32)")
         lines.append("declare void @llvm.nvvm.barrier.cta.sync.aligned.all(i32) convergent nounwind")
+        lines += ["declare void @llvm.trap() noreturn nounwind", "declare void @llvm.nvvm.exit() noreturn nounwind"]
         reports = [op for f in self.module.functions for op in f.ops() if op.code is ops.REPORT]
         places = self._barriers()
-        if reports or places:
-            lines.append(nvptx_report.definitions(has_values=any(op.operands for op in reports)))
+        if places or (reports and self.module.main.kernel):
+            has_values = any(op.operands for op in reports)
+            lines.append(nvptx_report.definitions(self.module.main.name, has_values))
         if places:
             lines.append(nvptx_report.meeting(places))
         return "\n".join(lines) + "\n"
@@ -298,8 +300,8 @@ class Nvptx(Dialect):
         return f"  call void @llvm.nvvm.nanosleep({nanoseconds})\n"
 
     def report(self, status: Status, place: int, values: Sequence[str]) -> str:
-        """A call."""
-        return nvptx_report.report(status, place, values)
+        """A call; a function that is compiled for others has nobody to report to."""
+        return nvptx_report.report(status, place, values) if self.module.main.kernel else nvptx_report.TRAP
 
     def trace(self, place: int, value: str, done: str) -> str:
         """Nothing: races are looked for on the CPU."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from cuda_device.codegen import account, atomics, float8
+from cuda_device.codegen import account, atomics, boundary, float8
 from cuda_device.codegen.cpu_records import Status
 from cuda_device.codegen.literals import literal
 from cuda_device.codegen.meetings import Meeting
@@ -382,10 +382,6 @@ def _branch(to: FunctionWriter, op: Op) -> None:
     to.line(f"br i1 {to.names[op.operands[0]]}, label %{then}, label %{otherwise}")
 
 
-def _return(to: FunctionWriter, op: Op) -> None:
-    to.line(f"ret {to.typed(op.operands[0])}" if op.operands else to.dialect.leave(to.function))
-
-
 def _unreachable(to: FunctionWriter, _: Op) -> None:
     to.line("unreachable")
 
@@ -436,11 +432,11 @@ EMITTERS: dict[ops.Opcode, Emitter] = {
     ops.BITS: _bits,
     ops.JUMP: _jump,
     ops.BRANCH: _branch,
-    ops.RETURN: _return,
     ops.UNREACHABLE: _unreachable,
     ops.REPORT: _report,
     ops.TRACE: _trace,
     ops.EXIT: _exit,
     **atomics.EMITTERS,
     **account.EMITTERS,
+    **boundary.EMITTERS,
 }

@@ -1,9 +1,12 @@
 """How a thread of a GPU reports: the text that is in a module if an `assert` or a `raise` is.
 
-The runtime writes three words into `RECORD` when it loads the module: the address of a claim in the GPU's memory, the
+The runtime writes three words into the module's record when it loads the module: the address of a claim in the GPU's memory, the
 address of a record in the host's, which the GPU sees, too, and a number that says which module this is. The thread whose
 claim is the first fills the record in, its status last; then, as every thread that reports, it exits. So the context
 survives, and the host sees who was first.
+
+A module that somebody else loaded has no record, and neither has an interoperable function, which is a part of somebody
+else's module: there the thread traps, which everybody sees.
 """
 
 from __future__ import annotations
@@ -13,7 +16,6 @@ from collections.abc import Sequence
 
 from cuda_device.codegen.cpu_records import Status
 
-RECORD = "cuda_device_record"
 WORDS = 3
 """Of 64 bits each: claim, record, module."""
 
@@ -35,6 +37,8 @@ class Field(enum.IntEnum):
 
 
 RECORD_BYTES = 64
+TRAP = "  call void @llvm.trap()\n"
+"""Text that stops the whole grid with an error of the driver's."""
 _POINTER = "ptr addrspace(1)"
 _REGISTERS = {
     Field.BLOCK_X: "ctaid.x",
@@ -44,6 +48,11 @@ _REGISTERS = {
     Field.THREAD_Y: "tid.y",
     Field.THREAD_Z: "tid.z",
 }
+
+
+def record(symbol: str) -> str:
+    """The name of the words in the module of a kernel: modules that are linked to one have each their own."""
+    return f"cuda_device_record_{symbol}"
 
 
 def report(status: int, place: int, values: Sequence[str] = ()) -> str:
@@ -107,29 +116,29 @@ def leave() -> str:
     return "call void @llvm.nvvm.exit()\n  unreachable"
 
 
-def definitions(has_values: bool = False) -> str:
+def definitions(symbol: str, has_values: bool = False) -> str:
     """The global words, and the functions that `report` calls: with `has_values` also the one for reports with integers."""
-    words = f"""\
-@{RECORD} = addrspace(1) externally_initialized global [{WORDS} x i64] zeroinitializer, align 8
-declare void @llvm.nvvm.exit() noreturn nounwind
-"""
-    plain = _function("device_report", "")
+    global_ = record(symbol)
+    words = f"@{global_} = addrspace(1) externally_initialized global [{WORDS} x i64] zeroinitializer, align 8\n"
+    plain = _function(global_, "device_report", "")
+    if not has_values:
+        return words + plain
     stores = _store(Field.FIRST, "%first", "i64") + _store(Field.SECOND, "%second", "i64")
-    return (
-        words + plain + (_function("device_report_values", stores, ", i64 %first, i64 %second") if has_values else "")
-    )
+    return words + plain + _function(global_, "device_report_values", stores, ", i64 %first, i64 %second")
 
 
-def _function(name: str, more_stores: str, more_parameters: str = "") -> str:
+def _function(words: str, name: str, more_stores: str, more_parameters: str = "") -> str:
     stores = "".join(_store(field, f"%{field.name.lower()}") for field in _REGISTERS)
     reads = "".join(
         f"  %{field.name.lower()} = call i32 @llvm.nvvm.read.ptx.sreg.{name}()\n" for field, name in _REGISTERS.items()
     )
     return f"""\
 define internal void @{name}(i32 %status, i32 %place{more_parameters}) noinline cold nounwind {{
-{_load("%claim.address", 0)}{_load("%record.address", 1)}{_load("%number", 2)}
+{_load(words, "%claim.address", 0)}{_load(words, "%record.address", 1)}{_load(words, "%number", 2)}
   %missing = icmp eq i64 %claim.address, 0
-  br i1 %missing, label %leave, label %claim
+  br i1 %missing, label %alone, label %claim
+alone:
+{TRAP}  unreachable
 claim:
   %claim.at = inttoptr i64 %claim.address to {_POINTER}
   %claimed = cmpxchg {_POINTER} %claim.at, i32 0, i32 1 syncscope("device") monotonic monotonic
@@ -149,8 +158,8 @@ leave:
 """
 
 
-def _load(result: str, word: int) -> str:
-    at = f"getelementptr (i64, {_POINTER} @{RECORD}, i64 {word})"
+def _load(name: str, result: str, word: int) -> str:
+    at = f"getelementptr (i64, {_POINTER} @{name}, i64 {word})"
     return f"  {result} = load volatile i64, {_POINTER} {at}, align 8\n"
 
 

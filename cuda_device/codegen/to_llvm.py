@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cuda_device.codegen import float8
+from cuda_device.codegen import boundary, float8
 from cuda_device.codegen.dialects import Cpu, Dialect
 from cuda_device.codegen.emitters import EMITTERS, float_name, local_size
 from cuda_device.ir import ops
@@ -105,13 +105,14 @@ class FunctionWriter:
             for value in block.params:
                 self.name(value)
         parameters = [self.parameter(value) for value in function.params]
-        result = self.module.type(function.result)
+        interop = function.interop
+        result = boundary.result(self, function.result) if interop else self.module.type(function.result)
         head, self.label = self.dialect.open(function, result, parameters, self.allocas())
         bodies = []
         for block in function.blocks:
             self.lines = []
             if block is function.blocks[0]:
-                self.unpack_bools()
+                self.unpack_parameters()
             else:
                 self.label = self.labels[block]
             for op in block.ops:
@@ -127,6 +128,8 @@ class FunctionWriter:
 
     def parameter(self, value: Value) -> str:
         """A parameter in the function's head."""
+        if self.function.interop:
+            return boundary.parameter(self, value)
         # A bool crosses a kernel's boundary as the byte that it is in memory.
         if self.function.kernel and value.type == BOOL:
             return f"i8 {self.names[value]}.byte"
@@ -143,10 +146,12 @@ class FunctionWriter:
                 lines.append(f"  {self.name(op.result)} = alloca [{size + extra} x i8], align {align}\n")
         return "".join(lines)
 
-    def unpack_bools(self) -> None:
-        """Makes bools of the bytes that a kernel got."""
+    def unpack_parameters(self) -> None:
+        """Makes bools of the bytes that a kernel got, and values of what came in more bits."""
         for value in self.function.params:
-            if self.function.kernel and value.type == BOOL:
+            if self.function.interop:
+                boundary.unpack(self, value)
+            elif self.function.kernel and value.type == BOOL:
                 self.line(f"{self.names[value]} = icmp ne i8 {self.names[value]}.byte, 0")
 
     def entries(self) -> dict[Block, list[tuple[str, Edge]]]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -117,6 +118,15 @@ def _options(kind: type[Any], decorator: str, keywords: dict[str, Any]) -> Any:
     return kind(interop, with_options(DEFAULTS, keywords, f"@{decorator}", ("interop",)))
 
 
+def _check_symbol(function: FunctionType, options: FuncOptions | KernelOptions) -> None:
+    """The name of an interoperable function is its symbol, for CUDA C++ and the assembler."""
+    name = function.__name__
+    if options.interop and (not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) or name in ("_", "WARP_SZ")):
+        raise TypeError(
+            f"{name!r} cannot be the name of an interoperable function: give it one that is a name in CUDA C++"
+        )
+
+
 def _check_function(function: object, decorator: str) -> FunctionType:
     if isinstance(function, (Func, Kernel)):
         raise TypeError(f"{function!r} is decorated already: a function is either a @func or a @kernel")
@@ -141,7 +151,9 @@ def func(function: Callable[..., Any] | None = None, /, **keywords: Any) -> Any:
     options = _options(FuncOptions, "func", keywords)
 
     def decorate(target: Callable[..., Any]) -> Func:
-        return Func(_check_function(target, "func"), options)
+        checked = _check_function(target, "func")
+        _check_symbol(checked, options)
+        return Func(checked, options)
 
     return decorate if function is None else decorate(function)
 
@@ -166,6 +178,7 @@ def kernel(function: Callable[..., Any] | None = None, /, **keywords: Any) -> An
 
     def decorate(target: Callable[..., Any]) -> Kernel:
         checked = _check_function(target, "kernel")
+        _check_symbol(checked, options)
         code = checked.__code__
         if code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
             raise TypeError("a kernel cannot take *args or **kwargs: name each parameter")

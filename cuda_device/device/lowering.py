@@ -302,6 +302,18 @@ class Lowering(Builder):
             return self.op(ops.SHR, type, a, self.number(type, type.bits - 1), nonneg=a.nonneg)
         return self.number(type, 0)
 
+    # Calls
+
+    def call(self, callee: str, operands: Sequence[Value], type: Type, nonneg: bool = False) -> Tree:
+        """A call of another function of the module; the tree of its result, a value of `type`."""
+        parts = leaves(type)
+        result = Value(parts[0] if len(parts) == 1 else Tuple(parts))
+        self.append(Op(ops.CALL, list(operands), [result], {"callee": callee}, [], self.location))
+        if len(parts) == 1:
+            result.nonneg = nonneg
+            return grow(type, iter([result]))
+        return grow(type, iter([self.op(ops.FIELD, part, result, index=i) for i, part in enumerate(parts)]))
+
     # Memory
 
     def refer(self, address: Value, reference: Ref, offset: int = 0) -> Value:

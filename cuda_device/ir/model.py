@@ -78,12 +78,21 @@ class Block:
         return self.ops[-1].successors if self.ops else []
 
 
+@dataclass(frozen=True, slots=True)
+class Prototype:
+    """An interoperable function as CUDA C++ sees it: the types of all parameters, and of the result (None: `void`)."""
+
+    arguments: tuple[Type, ...]
+    result: Type
+
+
 @dataclass(slots=True, eq=False)
 class Function:
     """A function at one level: `blocks[0]` is the entry and its parameters are the function's.
 
     `signature` holds the types of the source function's parameters: at the device level one of them may have become
-    several parameters, or none. `shown` is the name that users know.
+    several parameters, or none. `shown` is the name that users know. `interop`: CUDA C++ calls it by its name (see
+    `passes/boundary`); the typed function for which there will be such a one has the `prototype`.
     """
 
     name: str
@@ -91,10 +100,12 @@ class Function:
     level: Level
     result: Type = NONE
     kernel: bool = False
+    interop: bool = False
     signature: tuple[Type, ...] = ()
     shown: str = ""
     location: Location = NOWHERE
     effects: Effect = Effect.PURE
+    prototype: Prototype | None = None
 
     @property
     def params(self) -> list[Value]:

@@ -197,6 +197,17 @@ INTRINSIC = Opcode(
     optional=("settings",),
 )
 CALL = Opcode("call", _TD, MANY, 1, "A call of another function of the module.", ("callee",))
+EXTERN = Opcode(
+    "extern",
+    _TD,
+    MANY,
+    MANY,
+    "A call of a function that CUDA C++ defines. At the device level operands are as `passes/boundary` passes them; if `into`,"
+    " the first one says where the copy that is returned goes.",
+    ("symbol",),
+    Effect.READS | Effect.WRITES | Effect.CONVERGENT,
+    optional=("into",),
+)
 CONST = Opcode("const", _TD, 0, 1, "A number, or None.", ("value",))
 CONVERT = Opcode("convert", _TD, 1, 1, "A number as another number, as the target type's constructor converts.")
 MAKE = Opcode("make", _TD, MANY, 1, "A tuple, vector or struct of its operands.")
@@ -301,6 +312,7 @@ LOCAL = Opcode(
     ("count", "align"),
     Effect.LOCAL,
 )
+GENERIC = Opcode("generic", D, 1, 1, "The same place as a reference that may be into any memory.")
 REGISTER = Opcode("register", D, 0, 1, "A special register: `thread_idx.x`, `block_dim.y`, …", ("name",))
 BARRIER = Opcode(
     "barrier",

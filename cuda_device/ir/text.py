@@ -48,7 +48,7 @@ class _Printer:
         for block in function.blocks:
             for value in (*block.params, *(result for op in block.ops for result in op.results)):
                 self.names[value] = f"%{value.hint}.{len(self.names)}" if value.hint else f"%{len(self.names)}"
-        flags = " kernel" if function.kernel else ""
+        flags = " kernel" * function.kernel + " interop" * function.interop
         assert function.level.name is not None
         head = f"func @{function.name} -> {function.result}{flags} {function.level.name.lower()} {{\n"
         return head + "".join(map(self.block, function.blocks)) + "}\n"
@@ -109,7 +109,7 @@ def parse(text: str, objects: Sequence[object] = ()) -> Function:
     return _Parser(text, objects).function()
 
 
-_HEAD = re.compile(r"func @(\S+) -> (.+?)( kernel)? (python|typed|device) \{")
+_HEAD = re.compile(r"func @(\S+) -> (.+?)( kernel)?( interop)? (python|typed|device) \{")
 _LABEL = re.compile(r"(\^\d+)\((.*)\):")
 _VALUE = re.compile(r"%[^\s,():]+")
 _EDGE = re.compile(r"(\^\d+)\(([^()]*)\)")
@@ -134,7 +134,7 @@ class _Parser:
             raise ValueError(f"not the head of a function: {self.lines[0] if self.lines else ''!r}")
         if len(self.lines) < 2 or self.lines[-1] != "}":
             raise ValueError(f"the function does not end with a line '}}': {self.lines[-1]!r}")
-        name, result, kernel, level = head.groups()
+        name, result, kernel, interop, level = head.groups()
         body = self.lines[1:-1]
         block: Block | None = None
         line = ""
@@ -145,7 +145,8 @@ class _Parser:
                 block = self.line(line, block)
         except (LookupError, ValueError, SyntaxError) as error:
             raise ValueError(f"cannot read {line!r}: {error}") from error
-        return Function(name, list(self.blocks.values()), Level[level.upper()], types.parse(result), bool(kernel))
+        blocks = list(self.blocks.values())
+        return Function(name, blocks, Level[level.upper()], types.parse(result), bool(kernel), bool(interop))
 
     def declare(self, line: str) -> None:
         """Makes the block of a label, so that jumps to it can be read."""

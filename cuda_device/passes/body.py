@@ -82,8 +82,10 @@ class Body:
         name: str,
         kernel: bool,
         variant: Variant,
+        interop: bool = False,
     ) -> None:
         self.program, self.source, self.arguments, self.name, self.kernel = program, source, arguments, name, kernel
+        self.interop = interop
         self.python = read(source.__code__, variant.reduction)
         if program.checked:
             self.python = definite.run(self.python, source)
@@ -115,6 +117,8 @@ class Body:
             if instance.error is not None:
                 raise instance.error
         result = self.result(ordered)
+        if self.interop and isinstance(result, Known):
+            result = result.forget()  # to C++, a constant is a result like any other
         for instance in ordered:
             self.seal(instance, result)
         self.check_result(ordered, result)

@@ -35,14 +35,16 @@ from cuda_device.device.rows import constant_of
 from cuda_device.device.target import SMSelector, sm90
 from cuda_device.errors import Call, CompileError, Location
 from cuda_device.ir import ops
-from cuda_device.ir.model import Function, Module, Op, Value
+from cuda_device.ir.model import Function, Module, Op, Prototype, Value
 from cuda_device.passes.body import PLAIN, Body, Variant
 from cuda_device.passes.calls import bind, defaults_in
 from cuda_device.passes.frame import MISSING, Cell, Frame, NeverReturns, Waits, is_static
 from cuda_device.passes.meanings import Code
 from cuda_device.passes.remedies import of_call
+from cuda_device.types.boundary import representation
 from cuda_device.types.host import number_of
 from cuda_device.types.known import Known, State, Undefined, constant, describe
+from cuda_device.types.layout import leaves
 from cuda_device.types.model import INT, NONE
 
 # Calls deeper than this while compiling are refused; more variants of a function for constants share one.
@@ -106,6 +108,7 @@ class Specialisation:
     error: CompileError | None = None
     work: Generator[None, None, tuple[Function, State]] | None = None
     kernel: bool = False
+    interop: bool = False
     used_early: bool = False
     mark: int = 0
 
@@ -116,11 +119,15 @@ def run(
     kernel: bool,
     target: SMSelector = sm90,
     checked: bool = False,
+    interop: bool = False,
 ) -> tuple[Module, tuple[Dependency, ...]]:
-    """The typed module of `source` for `arguments` on `target`, and what it depends on beside them."""
+    """The typed module of `source` for `arguments` on `target`, and what it depends on beside them.
+
+    The main function of an `interop` module has a prototype.
+    """
     program = Inference(target, checked)
     main = program.specialise(source, tuple(arguments))
-    main.kernel = kernel
+    main.kernel, main.interop = kernel, interop
     program.infer(main)
     if main.error is not None:
         raise main.error
@@ -128,10 +135,42 @@ def run(
     assert main.function is not None
     functions.remove(main.function)
     main.function.kernel = kernel
+    if interop:
+        main.function.prototype = _prototype(main)
     module = Module([main.function, *_reachable(main.function, functions)])
     _name(module)
     _propagate_effects(module)
     return module, tuple(program.dependencies.values())
+
+
+def _prototype(main: Specialisation) -> Prototype:
+    """What C++ sees of the main function. What has no counterpart there is a `CompileError`."""
+    assert main.function is not None
+    shown = main.source.__qualname__
+    names = parameter_names(main.source.__code__)
+    for name, known in zip(names, main.arguments, strict=True):
+        _check_counterpart(known, f"the argument {name!r} of {shown}", main.function.location)
+        if known.constant and leaves(known.type):
+            raise CompileError(
+                f"{shown} is interoperable, and its parameter {name!r} is a constant expression: C++ has no such parameter",
+                main.function.location,
+                "leave the type hint ConstExpr out, or make the value a global constant",
+            )
+    result = NONE if isinstance(main.result, Undefined) else main.result.type  # type: ignore[union-attr]
+    if isinstance(main.result, Known):
+        _check_counterpart(main.result, f"the result of {shown}", main.function.location)
+    return Prototype(tuple(known.type for known in main.arguments), result)
+
+
+def _check_counterpart(known: Known, what: str, where: Location) -> None:
+    try:
+        representation(known.type)
+    except TypeError:
+        raise CompileError(
+            f"{what} is {known}, which has no counterpart in CUDA C++",
+            where,
+            "numbers, vectors, structs, tuples, arrays and None have one",
+        ) from None
 
 
 def _reachable(main: Function, functions: list[Function]) -> list[Function]:
@@ -315,7 +354,7 @@ class Inference:
             )
         spec.used_early = False
         spec.mark = len(self.order)
-        spec.work = Body(self, spec.source, spec.arguments, spec.name, spec.kernel, spec.variant).run()
+        spec.work = Body(self, spec.source, spec.arguments, spec.name, spec.kernel, spec.variant, spec.interop).run()
         self.active.append(spec)
 
     def _finish(self, spec: Specialisation, function: Function, result: State) -> None:

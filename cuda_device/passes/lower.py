@@ -21,20 +21,26 @@ from cuda_device.errors import CompilerBug
 from cuda_device.ir import ops
 from cuda_device.ir.model import Block, Edge, Function, Module, Op, Value
 from cuda_device.ir.ops import Effect, Level
-from cuda_device.passes import checks
+from cuda_device.passes import boundary, checks
 from cuda_device.passes.simplify import simplify
 from cuda_device.types.known import of_type
 from cuda_device.types.layout import known_alignment, leaves
-from cuda_device.types.model import BOOL, INDEX, Array, Kind, Number, RangeIterator, Ref, Tuple
+from cuda_device.types.model import BOOL, INDEX, NONE, Array, Kind, Number, RangeIterator, Ref, Tuple
 
 Rule = Callable[["_Lowerer", Op], None]
 
 
-def run(module: Module, checked: bool = False) -> Module:
-    """The device-level module of a typed one; `checked` adds the checks of checked mode."""
+def run(module: Module, checked: bool = False, export: bool = False) -> Module:
+    """The device-level module of a typed one; `checked` adds the checks of checked mode.
+
+    To `export` is to give an interoperable function its face for C++.
+    """
     lowered = Module([_Lowerer(function, checked).function() for function in module.functions])
     if checked:
         lowered = checks.run(lowered)
+    prototype = module.main.prototype
+    if export and prototype is not None:
+        lowered.functions.insert(0, boundary.entry(lowered, prototype))
     _number_places(lowered)
     return lowered
 
@@ -353,15 +359,13 @@ def _call(lowerer: _Lowerer, op: Op) -> None:
     operands = [leaf for operand in op.operands for leaf in flatten(lowerer.trees[operand])]
     type = op.result.type
     assert type is not None
-    parts = leaves(type)
-    result = Value(parts[0] if len(parts) == 1 else Tuple(parts))
-    lowerer.build.append(Op(ops.CALL, operands, [result], dict(op.attributes), [], op.location))
-    if len(parts) == 1:
-        result.nonneg = op.result.nonneg
-        lowerer.trees[op.result] = grow(type, iter([result]))
-        return
-    fields = [lowerer.build.op(ops.FIELD, part, result, index=i) for i, part in enumerate(parts)]
-    lowerer.trees[op.result] = grow(type, iter(fields))
+    lowerer.trees[op.result] = lowerer.build.call(str(op.attributes["callee"]), operands, type, op.result.nonneg)
+
+
+def _extern(lowerer: _Lowerer, op: Op) -> None:
+    arguments = [(lowerer.trees[operand], operand.type) for operand in op.operands if operand.type is not None]
+    tree = boundary.extern(lowerer.build, str(op.attributes["symbol"]), arguments, op.results[0].type or NONE)
+    lowerer.trees[op.results[0]] = tree
 
 
 def _edges(lowerer: _Lowerer, op: Op) -> list[Edge]:
@@ -422,6 +426,7 @@ RULES: dict[ops.Opcode, Rule] = {
     ops.PY_NEXT: _next,
     ops.INTRINSIC: _intrinsic,
     ops.CALL: _call,
+    ops.EXTERN: _extern,
     ops.JUMP: _end,
     ops.BRANCH: _end,
     ops.RETURN: _end,

@@ -158,7 +158,8 @@ def _check_memory(view: ArrayView, name: str, stream: Stream) -> None:
 _CODES = {Kind.BOOL: "?", Kind.INT: "bhiq", Kind.UINT: "BHIQ", Kind.FLOAT: " efd"}
 
 
-def _code(leaf: Type) -> str:
+def code_of(leaf: Type) -> str:
+    """The letter that `struct` has for a leaf."""
     if isinstance(leaf, Ref):
         return "Q"
     assert isinstance(leaf, Number)
@@ -196,13 +197,18 @@ class Packing:
 def packing(types: tuple[Type, ...]) -> Packing:
     """The packing of arguments of these types."""
     found = [leaf for type in types for leaf in leaves(type)]
-    codes = [_code(leaf) for leaf in found]
+    codes = [code_of(leaf) for leaf in found]
     offsets = []
     for i, code in enumerate(codes):
         offsets.append(struct.calcsize("@" + "".join(codes[: i + 1])) - struct.calcsize(code))
-    singles = frozenset(i for i, code in enumerate(codes) if code == "f")
+    return Packing(struct.Struct("@" + "".join(codes)), tuple(offsets), *marks(found))
+
+
+def marks(found: Sequence[Type]) -> tuple[frozenset[int], dict[int, Number]]:
+    """Which leaves are float32, and which are packed as the bits of what format."""
+    singles = frozenset(i for i, leaf in enumerate(found) if code_of(leaf) == "f")
     odd = {i: n for i, n in enumerate(found) if isinstance(n, Number) and n.format is not Format.IEEE}
-    return Packing(struct.Struct("@" + "".join(codes)), tuple(offsets), singles, odd)
+    return singles, odd
 
 
 def runtime_types(known: Iterable[Known]) -> tuple[Type, ...]:

@@ -12,25 +12,20 @@ import functools
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from cuda_device.codegen.architectures import Architecture, of_capability, parse
-from cuda_device.device.expressions import defaults_of
-from cuda_device.device.functions import Func, Kernel
-from cuda_device.device.options import checked_by_environment, with_options
-from cuda_device.errors import CompileError, Error, LaunchError
+from cuda_device.codegen.architectures import of_capability, parse
+from cuda_device.device.functions import Kernel
+from cuda_device.device.options import checked_by_environment
+from cuda_device.errors import Error, LaunchError
 from cuda_device.runtime import driver, flight, reports
-from cuda_device.runtime.arguments import Argument, Packing, packing, read, runtime_types
+from cuda_device.runtime.arguments import Argument, Packing, packing, runtime_types
 from cuda_device.runtime.array_view import ArrayView
 from cuda_device.runtime.binding import arguments_of, parameters_of
+from cuda_device.runtime.boundary import boundary_packing, describe
 from cuda_device.runtime.report import Place, barrier_place, place_of
 from cuda_device.runtime.shapes import Shape, shape_of
 from cuda_device.runtime.streams import CpuStream, GpuStream, Stream, as_stream
-from cuda_device.types import model
-from cuda_device.types.known import Known, of_type
-from cuda_device.types.layout import has_identity
-from cuda_device.types.structs import Aligned, type_of_hint
 
 if TYPE_CHECKING:
     from cuda_device.compiler import Work
@@ -38,7 +33,6 @@ if TYPE_CHECKING:
 
 _LOCK = threading.RLock()
 _DEFAULT_DYNAMIC_SHARED = 48 * 1024
-OUTPUTS = ("ir", "llvm", "ptx", "cubin", "ltoir")
 
 
 @dataclass(slots=True)
@@ -56,10 +50,14 @@ class Variant:
 
     work: Work
     packing: Packing
+    described: bool = False
+    """Whether the arguments travel as those of a C++ kernel."""
     loaded: dict[int, Loaded] = field(default_factory=dict)
 
     def pack(self, arguments: Sequence[Argument]) -> Any:
         """A buffer with the leaves of the arguments."""
+        if self.described:
+            arguments = describe(arguments, parameters_of(self.work.job.function)[0])
         return self.packing.pack([leaf for argument in arguments for leaf in argument.leaves])
 
     @functools.cached_property
@@ -125,7 +123,6 @@ def check_kernel(f: object) -> None:
     """Raises `LaunchError` for what is no kernel."""
     if not isinstance(f, Kernel):
         raise LaunchError(f"launch starts a kernel, not {f!r}: decorate the function with @kernel")
-    _refuse_interop(f)
 
 
 def variant_of(kernel: Kernel, arguments: Sequence[Argument], stream: Stream) -> Variant:
@@ -149,8 +146,11 @@ def variant_of(kernel: Kernel, arguments: Sequence[Argument], stream: Stream) ->
             architecture = parse(where) if isinstance(where, str) else of_capability(*where)
             target = compiler.Target(architecture, isinstance(stream, CpuStream))
             options = dataclasses.replace(kernel.options.build, checked=checked, races=races)
-            job = compiler.Job(function, known, True, target, options)
-            variant = Variant(compiler.run(job), packing(runtime_types(known)))
+            interop = kernel.options.interop
+            job = compiler.Job(function, known, True, target, options, interop)
+            described = interop and not target.on_cpu
+            pack = boundary_packing(tuple(k.type for k in known)) if described else packing(runtime_types(known))
+            variant = Variant(compiler.run(job), pack, described)
             kernel.variants[key] = variant
     return variant
 
@@ -245,7 +245,7 @@ def _load(variant: Variant, stream: GpuStream, shape: Shape) -> Loaded:
             if kernel is None:
                 library = _load_library(variant)
                 if variant.reports:
-                    reports.attach(library, variant.reports)
+                    reports.attach(library, variant.work.symbol, variant.reports)
                 handle = driver.get_kernel(library, variant.work.symbol)
                 most = driver.kernel_attributes(handle, stream.ordinal).max_threads
                 kernel = variant.loaded[stream.context] = Loaded(handle, most)
@@ -279,93 +279,4 @@ def synchronize(stream: Any = None) -> None:
     as_stream(stream).synchronize()
 
 
-@dataclass(frozen=True, slots=True)
-class Compiled:
-    """What `compile` returns: `code` is text for "ir", "llvm" and "ptx", bytes for "cubin" and "ltoir"."""
-
-    code: str | bytes = field(repr=False)
-    symbol: str
-    target: str
-    output: str
-
-    def __str__(self) -> str:
-        if isinstance(self.code, bytes):
-            return f"<{len(self.code)} bytes of {self.output} with {self.symbol!r} for {self.target}>"
-        return self.code
-
-
-@users_traceback
-def compile(f: Kernel | Func, /, *args: Any, target: str = "sm_90", output: str = "cubin", **options: Any) -> Compiled:
-    """Compiles a kernel or function without a GPU or driver.
-
-    Each of `args` is an example value or a type: `float32`, `int`, `ArrayType(float32, 1)`, `tuple[int, float32]`. `target` is
-    an architecture from "sm_75" on; `output` is "ir", "llvm", "ptx", "cubin" or "ltoir". Raises `CompileError` for what cannot
-    be compiled, `ValueError` for an unknown target or output, `TypeError` for an unknown option.
-    """
-    from cuda_device import compiler
-
-    other: object = f
-    if not isinstance(other, (Kernel, Func)):
-        plain = (
-            f"the plain function {other.__name__}: decorate it with @func"
-            if isinstance(other, FunctionType)
-            else repr(other)
-        )
-        raise TypeError(f"compile takes a @kernel or a @func, not {plain}")
-    _refuse_interop(f)
-    if output not in OUTPUTS:
-        raise ValueError(f"output={output!r}: there are {', '.join(OUTPUTS)}")
-    architecture = parse(target) if isinstance(target, str) else _not_a_target(target)
-    settings = with_options(f.options.build, options, "compile").resolve()
-    names, _, constants = parameters_of(f.underlying)
-    defaults = defaults_of(f.underlying)
-    if len(args) > len(names) or any(name not in defaults for name in names[len(args) :]):
-        raise TypeError(
-            f"{f.underlying.__qualname__} takes {len(names)} arguments, not {len(args)}: {', '.join(names)}"
-        )
-    values = [*args, *(defaults[name] for name in names[len(args) :])]
-    known = tuple(_example(v, n, n in constants) for n, v in zip(names, values, strict=True))
-    if output == "ltoir":
-        raise CompileError("LTO-IR cannot be made yet", help="ask for ptx or cubin")
-    stage = {"ir": "typed"}.get(output, output)
-    work = compiler.run(
-        compiler.Job(f.underlying, known, isinstance(f, Kernel), compiler.Target(architecture), settings), stage
-    )
-    shown = next(s for s in compiler.GPU if s.name == stage).show(work[stage])
-    symbol = work["typed"].main.name
-    return Compiled(shown, symbol, str(architecture), output)
-
-
-def _refuse_interop(f: Kernel | Func) -> None:
-    if f.options.interop:
-        raise CompileError(f"{f!r}: interop=True is not supported yet", help="leave interop=True out")
-
-
-def _not_a_target(target: object) -> Architecture:
-    raise ValueError(f"target={target!r}: give the name of an architecture, as in 'sm_90'")
-
-
-def _example(value: Any, name: str, is_constant: bool) -> Known:
-    """What is known of an argument from its type, or from an example of it."""
-    if not is_constant:
-        found = _type_of(value)
-        if found is not None and has_identity(found):
-            raise CompileError(
-                f"the parameter {name!r} cannot be of a type with atomic members, which lies in arrays only",
-                help="pass an array: ArrayType(T, 1)",
-            )
-        if found is not None:
-            return of_type(found)
-    return read(value, name, CpuStream(), is_constant=is_constant).known
-
-
-def _type_of(hint: Any) -> model.Type | None:
-    """The type that a hint names; None if it is no type."""
-    if isinstance(hint, model.Type):
-        return hint
-    if hint is None or isinstance(hint, (type, Aligned)) or getattr(hint, "__origin__", None) is tuple:
-        return type_of_hint(hint)
-    return None
-
-
-__all__ = ["Compiled", "compile", "launch", "synchronize"]
+__all__ = ["launch", "synchronize"]

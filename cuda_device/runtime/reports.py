@@ -1,6 +1,6 @@
 """What kernels on GPUs reported: a mailbox for each context, and who may write into it.
 
-    attach(library, places)       when a module that may report is loaded
+    attach(library, symbol, places)       when a module that may report is loaded
     check()                       raises the `KernelError` of the first report since, in the current context
 
 A mailbox is a record in the host's memory that the GPU writes, and a claim in the GPU's memory, so that one thread only
@@ -15,7 +15,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cuda_device.codegen.nvptx_report import RECORD, RECORD_BYTES, WORDS, Field
+from cuda_device.codegen.nvptx_report import RECORD_BYTES, WORDS, Field, record
 from cuda_device.errors import NOWHERE
 from cuda_device.runtime import driver
 from cuda_device.runtime.report import Place, thread_report
@@ -39,14 +39,14 @@ _numbers = itertools.count(1)
 _places: dict[int, Mapping[int, Place]] = {}
 
 
-def attach(library: int, places: Mapping[int, Place]) -> None:
-    """Tells a module that was loaded in the current context where to report; `places` are those in its text."""
+def attach(library: int, symbol: str, places: Mapping[int, Place]) -> None:
+    """Tells the kernel `symbol` that was loaded in the current context where to report; `places` are those in its text."""
     with _lock:
         mailbox = _mailbox(driver.current_context())
         number = next(_numbers)
         _places[number] = places
         words = (ctypes.c_uint64 * WORDS)(mailbox.claim, mailbox.record, number)
-        driver.write_global(library, RECORD, ctypes.addressof(words), ctypes.sizeof(words))
+        driver.write_global(library, record(symbol), ctypes.addressof(words), ctypes.sizeof(words))
 
 
 def _mailbox(context: int) -> _Mailbox:

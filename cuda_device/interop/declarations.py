@@ -1,0 +1,172 @@
+"""C++ texts for what Python defines: structs and tuples with checks of their layout, prototypes of interoperable functions.
+
+cpp_declaration(point)                     struct point { float x; float y; }; static_assert(sizeof(point) == 8, …); …
+cpp_header(point, (norm, point))           a whole header: includes, point, extern "C" __device__ float norm(point p);
+get_include()                              the folder of cuda_device/interop.h, for -I
+"""
+
+from __future__ import annotations
+
+import itertools
+import keyword
+import os
+from pathlib import Path
+from typing import Any
+
+from cuda_device.device.functions import Func, Kernel
+from cuda_device.errors import CompileError
+from cuda_device.interop.names import cpp_name, headers_for
+from cuda_device.runtime.compiling import prototype
+from cuda_device.types.boundary import representation
+from cuda_device.types.dtypes import ANONYMOUS
+from cuda_device.types.layout import align_of, placement
+from cuda_device.types.model import NoneType, Struct, Tuple, Type
+from cuda_device.types.structs import type_of_hint
+
+# Those that are no keywords of Python as well.
+_CPP_WORDS = frozenset((
+    "alignas", "alignof", "asm", "auto", "bool", "case", "catch", "char", "const", "constexpr", "default",
+    "delete", "do", "double", "enum", "explicit", "export", "extern", "float", "friend", "goto", "inline", "int",
+    "long", "mutable", "namespace", "new", "noexcept", "operator", "private", "protected", "public", "register",
+    "short", "signed", "sizeof", "static", "struct", "switch", "template", "this", "throw", "typedef", "typename",
+    "union", "unsigned", "using", "virtual", "void", "volatile",
+))  # fmt: skip
+
+
+def machine_representation() -> str:
+    """How the machine representation of CUDA C++ is made here: "itanium", or "msvc" on Windows.
+
+    Specification: 'Machine Representation'.
+    """
+    return "msvc" if os.name == "nt" else "itanium"
+
+
+def get_include() -> str:
+    """The folder to give to a C++ compiler (`-I`) for `#include <cuda_device/interop.h>`."""
+    return str(Path(__file__).parent / "include")
+
+
+def cpp_declaration(T: Any) -> str:  # noqa: N803
+    """The C++ definition of a struct, or of a `tuple[…]`, with all that it is made of, and checks of their layout.
+
+    Members are called as in Python, those of tuples `_0`, `_1`, …; the compiler that reads it checks size, alignment and
+    offsets. Raises `TypeError` for a type that has no counterpart in C++, `ValueError` for a name that C++ cannot have.
+    """
+    writer = _Writer()
+    type = type_of_hint(T)
+    if not isinstance(type, (Struct, Tuple)):
+        raise TypeError(f"{T!r} is no struct and no tuple: C++ has it as {writer.name(type)}")
+    writer.name(type)
+    return writer.definitions()
+
+
+def cpp_header(*items: Any) -> str:
+    """A C++ header that defines types and declares interoperable functions.
+
+    Each item is a struct, a `tuple[…]`, or a tuple of an interoperable kernel or function and the types of its arguments, as
+    for `compile`: `cpp_header(point, (norm, point), (scale, ArrayType(float32, 1), float))`. It is to be included once in a
+    translation unit. Errors are as in `cpp_declaration` and `compile`.
+    """
+    writer = _Writer()
+    lines = [_declare(writer, *item) if _is_function(item) else _define(writer, item) for item in items]
+    text = "\n".join([writer.definitions(), *filter(None, lines)]).lstrip("\n")
+    includes = "".join(f"#include <{header}>\n" for header in headers_for(text))
+    return f"#pragma once\n{includes}\n{text}\n"
+
+
+def _is_function(item: Any) -> bool:
+    return isinstance(item, tuple) and bool(item) and isinstance(item[0], (Func, Kernel))
+
+
+def _define(writer: _Writer, item: Any) -> str:
+    writer.name(type_of_hint(item))
+    return ""
+
+
+def _declare(writer: _Writer, function: Func | Kernel, *arguments: Any) -> str:
+    """The prototype of an interoperable function."""
+    if not function.options.interop:
+        raise CompileError(f"{function!r} is not interoperable", help="decorate it with interop=True")
+    found = prototype(function, arguments)
+    code = function.underlying.__code__
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    parameters = ", ".join(
+        f"{writer.name(type)} {_plain(name)}" for name, type in zip(names, found.arguments, strict=True)
+    )
+    result = "void" if isinstance(found.result, NoneType) else writer.name(found.result)
+    space = "__global__" if isinstance(function, Kernel) else "__device__"
+    return f'extern "C" {space} {result} {function.underlying.__name__}({parameters});'
+
+
+def _plain(name: str) -> str:
+    """A parameter's name; one that C++ cannot have gets a line behind it."""
+    return f"{name}_" if name in _CPP_WORDS else name
+
+
+class _Writer:
+    """Names structs and tuples, and keeps their definitions in an order in which each has all that it needs."""
+
+    def __init__(self) -> None:
+        self.names: dict[Type, str] = {}
+        self.texts: list[str] = []
+
+    def name(self, type: Type) -> str:
+        """The name of any type in C++; structs and tuples in it are defined."""
+        return cpp_name(type, self.define)
+
+    def definitions(self) -> str:
+        """Everything that was defined."""
+        return "\n".join(self.texts)
+
+    def define(self, type: Struct | Tuple) -> str:
+        """Defines a struct or tuple, once; its name."""
+        key = representation(type)
+        if key in self.names:
+            return self.names[key]
+        if isinstance(type, Struct):
+            _check_name(type.name)
+            name = type.name if type.name != ANONYMOUS else self.numbered(ANONYMOUS)
+            if name in self.names.values():
+                raise ValueError(f"there are two different structs {name!r}")
+            members = [(_check_name(field.name), field.type, field.align) for field in type.fields]
+        else:
+            members = [(f"_{i}", element, 0) for i, element in enumerate(type.elements)]
+            name = self.numbered("tuple")
+        # Named before its members are: the names of theirs are others.
+        self.names[key] = name
+        lines = [f"  {self.member(*member)};\n" for member in members]
+        place = placement(key)
+        # C++ refuses an alignment that is less than a type's own.
+        natural = max((max(align, align_of(representation(each))) for _, each, align in members), default=1)
+        align = f"alignas({place.align}) " if place.align > natural else ""
+        # The plain `offsetof` is no constant expression in NVRTC.
+        offsets = [
+            f'static_assert(__builtin_offsetof({name}, {member}) == {offset}, "{name}.{member}");'
+            for (member, _, _), offset in zip(members, place.offsets, strict=True)
+        ]
+        checks = [
+            f'static_assert(sizeof({name}) == {place.size}, "sizeof {name}");',
+            f'static_assert(alignof({name}) == {place.align}, "alignof {name}");',
+            *offsets,
+        ]
+        self.texts.append(f"struct {align}{name} {{\n{''.join(lines)}}};\n" + "\n".join(checks) + "\n")
+        return name
+
+    def numbered(self, what: str) -> str:
+        """A name that nothing else has."""
+        names = (f"{what}_{i}" for i in itertools.count())
+        return next(name for name in names if name not in self.names.values())
+
+    def member(self, name: str, type: Type, align: int) -> str:
+        """The declaration of a member, aligned as it has to be."""
+        wanted = f"alignas({align}) " if align > align_of(representation(type)) else ""
+        return f"{wanted}{self.name(type)} {name}"
+
+
+def _check_name(name: str) -> str:
+    if not name.isascii() or not name.isidentifier() or name in _CPP_WORDS or keyword.iskeyword(name):
+        raise ValueError(f"{name!r} cannot be a name in C++: choose another one")
+    return name
+
+
+__all__ = ["cpp_declaration", "cpp_header", "get_include", "machine_representation"]

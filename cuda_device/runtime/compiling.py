@@ -1,0 +1,141 @@
+"""`compile`: a kernel or function for any GPU, on any machine, as text or machine code.
+
+compile(saxpy, float, x, y, target="sm_90", output="ptx").code
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+from cuda_device.codegen.architectures import Architecture, parse
+from cuda_device.device.expressions import defaults_of
+from cuda_device.device.functions import Func, Kernel
+from cuda_device.device.options import with_options
+from cuda_device.errors import CompileError
+from cuda_device.runtime.arguments import read
+from cuda_device.runtime.binding import parameters_of
+from cuda_device.runtime.launcher import users_traceback
+from cuda_device.runtime.streams import CpuStream
+from cuda_device.types import model
+from cuda_device.types.boundary import exchanged
+from cuda_device.types.known import Known, of_type
+from cuda_device.types.layout import has_identity
+from cuda_device.types.structs import Aligned, type_of_hint
+
+if TYPE_CHECKING:
+    from cuda_device.compiler import Job
+    from cuda_device.ir.model import Prototype
+
+OUTPUTS = ("ir", "llvm", "ptx", "cubin", "ltoir")
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """What `compile` returns: `code` is text for "ir", "llvm" and "ptx", bytes for "cubin" and "ltoir"."""
+
+    code: str | bytes = field(repr=False)
+    symbol: str
+    target: str
+    output: str
+
+    def __str__(self) -> str:
+        if isinstance(self.code, bytes):
+            return f"<{len(self.code)} bytes of {self.output} with {self.symbol!r} for {self.target}>"
+        return self.code
+
+
+@users_traceback
+def compile(f: Kernel | Func, /, *args: Any, target: str = "sm_90", output: str = "cubin", **options: Any) -> Compiled:
+    """Compiles a kernel or function without a GPU or driver.
+
+    Each of `args` is an example value or a type: `float32`, `int`, `ArrayType(float32, 1)`, `tuple[int, float32]`. `target` is
+    an architecture from "sm_75" on; `output` is "ir", "llvm", "ptx", "cubin" or "ltoir". Raises `CompileError` for what cannot
+    be compiled, `ValueError` for an unknown target or output, `TypeError` for an unknown option.
+    """
+    from cuda_device import compiler
+
+    if output not in OUTPUTS:
+        raise ValueError(f"output={output!r}: there are {', '.join(OUTPUTS)}")
+    job = _job(f, args, target, options)
+    if output == "ltoir":
+        raise CompileError("LTO-IR cannot be made yet", help="ask for ptx or cubin")
+    stage = {"ir": "typed"}.get(output, output)
+    work = compiler.run(job, stage)
+    shown = next(s for s in compiler.GPU if s.name == stage).show(work[stage])
+    symbol = work["typed"].main.name
+    return Compiled(shown, symbol, str(job.target.architecture), output)
+
+
+def prototype(f: Kernel | Func, args: Sequence[Any]) -> Prototype:
+    """What CUDA C++ sees of an interoperable function for arguments as `compile` takes them."""
+    from cuda_device import compiler
+
+    found: Prototype = compiler.run(_job(f, args, "sm_90", {}), "typed")["typed"].main.prototype
+    return found
+
+
+def _job(f: Kernel | Func, args: Sequence[Any], target: str, options: dict[str, Any]) -> Job:
+    """The job that `compile` means."""
+    from cuda_device import compiler
+
+    other: object = f
+    if not isinstance(other, (Kernel, Func)):
+        plain = (
+            f"the plain function {other.__name__}: decorate it with @func"
+            if isinstance(other, FunctionType)
+            else repr(other)
+        )
+        raise TypeError(f"compile takes a @kernel or a @func, not {plain}")
+    architecture = parse(target) if isinstance(target, str) else _not_a_target(target)
+    settings = with_options(f.options.build, options, "compile").resolve()
+    names, _, constants = parameters_of(f.underlying)
+    defaults = defaults_of(f.underlying)
+    if len(args) > len(names) or any(name not in defaults for name in names[len(args) :]):
+        raise TypeError(
+            f"{f.underlying.__qualname__} takes {len(names)} arguments, not {len(args)}: {', '.join(names)}"
+        )
+    values = [*args, *(defaults[name] for name in names[len(args) :])]
+    known = tuple(_example(v, n, n in constants) for n, v in zip(names, values, strict=True))
+    if f.options.interop:
+        known = tuple(_from_others(k, isinstance(f, Kernel)) for k in known)
+    is_kernel, interop = isinstance(f, Kernel), f.options.interop
+    return compiler.Job(f.underlying, known, is_kernel, compiler.Target(architecture), settings, interop)
+
+
+def _from_others(known: Known, kernel: bool) -> Known:
+    """What is known of an argument when anybody may call: of arrays not that they are contiguous, nor, in functions, where."""
+    space = model.Space.GLOBAL if kernel else model.Space.GENERIC
+    return known if known.constant else of_type(exchanged(known.type, space))
+
+
+def _not_a_target(target: object) -> Architecture:
+    raise ValueError(f"target={target!r}: give the name of an architecture, as in 'sm_90'")
+
+
+def _example(value: Any, name: str, is_constant: bool) -> Known:
+    """What is known of an argument from its type, or from an example of it."""
+    if not is_constant:
+        found = _type_of(value)
+        if found is not None and has_identity(found):
+            raise CompileError(
+                f"the parameter {name!r} cannot be of a type with atomic members, which lies in arrays only",
+                help="pass an array: ArrayType(T, 1)",
+            )
+        if found is not None:
+            return of_type(found)
+    return read(value, name, CpuStream(), is_constant=is_constant).known
+
+
+def _type_of(hint: Any) -> model.Type | None:
+    """The type that a hint names; None if it is no type."""
+    if isinstance(hint, model.Type):
+        return hint
+    if hint is None or isinstance(hint, (type, Aligned)) or getattr(hint, "__origin__", None) is tuple:
+        return type_of_hint(hint)
+    return None
+
+
+__all__ = ["Compiled", "compile"]

@@ -1,0 +1,106 @@
+"""What values are at the boundary to CUDA C++: 'Interoperable Functions' of the specification.
+
+A parameter or result of an interoperable function has the bytes of a C++ type (`representation`), and travels as nvcc passes
+that type (`passing`):
+
+    float32                    float                      a value
+    bool, int8                 bool, signed char          a value; functions widen it to 32 bits
+    float32x4, structs         float4, structs            a copy of the bytes
+    float16                    __half, which is a class   a copy of the bytes
+    array<float32, 2>          a descriptor               a copy of the bytes
+    None                       void*, null                a value
+    float16x2                  __half2                    functions: the address of the caller's copy
+
+Kernels get all but values as copies. The tests hold this against what NVRTC does.
+"""
+
+from __future__ import annotations
+
+import enum
+
+from cuda_device.types.layout import machine
+from cuda_device.types.model import (
+    BFLOAT16,
+    BOOL,
+    FLOAT16,
+    INT64,
+    UINT64,
+    Array,
+    Atomic,
+    Field,
+    Layout,
+    NoneType,
+    Number,
+    Ref,
+    Space,
+    Struct,
+    Tuple,
+    Type,
+    Vector,
+)
+
+DESCRIPTOR = "interoperable_array_descriptor"
+_HIDDEN = (Vector(FLOAT16, 2), Vector(BFLOAT16, 2))
+"""What C++ has as classes that a copy constructor of their own copies: `__half2`, `__nv_bfloat162`."""
+
+
+class Passing(enum.Enum):
+    """How a value crosses the boundary."""
+
+    VALUE = "value"
+    COPY = "copy"
+    ADDRESS = "address"
+
+
+def exchanged(type: Type, space: Space = Space.GENERIC) -> Type:
+    """A type as the other side may give it: arrays have any strides, and lie in `space`."""
+    match type:
+        case Array(dtype, ndim, _, readonly):
+            return Array(dtype, ndim, Layout.STRIDED, readonly, space)
+        case Tuple(elements):
+            return Tuple(tuple(exchanged(element, space) for element in elements))
+    return type
+
+
+def representation(type: Type) -> Type:
+    """The type whose layout `type` has at the boundary. Raises `TypeError` for what only exists while compiling."""
+    match type:
+        case Number():
+            return machine(type)
+        case NoneType():
+            return UINT64
+        case Vector() | Atomic():
+            return type
+        case Tuple(elements):
+            return Tuple(tuple(map(representation, elements)))
+        case Struct(name, fields, align):
+            parts = (Field(field.name, representation(field.type), field.align) for field in fields)
+            return Struct(name, tuple(parts), align)
+        case Array(dtype, ndim, _, _, space):
+            lengths = Tuple((INT64,) * ndim)
+            data = Field("data", Ref(space, dtype))
+            return Struct(DESCRIPTOR, (data, Field("shape", lengths), Field("strides", lengths)) if ndim else (data,))
+    raise TypeError(f"{type} has no counterpart in CUDA C++")
+
+
+def passing(type: Type, kernel: bool) -> Passing:
+    """How a parameter of `type` travels to a kernel, or to or from a function."""
+    if _is_scalar(representation(type)):
+        return Passing.VALUE
+    return Passing.ADDRESS if not kernel and _is_hidden(type) else Passing.COPY
+
+
+def _is_scalar(type: Type) -> bool:
+    """Whether C++ has a scalar for a representation: small floats and complex numbers are classes."""
+    if not isinstance(type, Number):
+        return isinstance(type, Ref)
+    return type == BOOL or type.is_integer or (type.is_float and type.bits >= 32)
+
+
+def _is_hidden(type: Type) -> bool:
+    match type:
+        case Tuple(elements):
+            return any(map(_is_hidden, elements))
+        case Struct(_, fields):
+            return any(_is_hidden(field.type) for field in fields)
+    return type in _HIDDEN

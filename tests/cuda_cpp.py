@@ -1,0 +1,68 @@
+"""What CUDA C++ says: a source through NVRTC with NVIDIA's own headers, and the facts in the PTX that comes out."""
+
+import functools
+import re
+import struct
+
+from cuda.bindings import nvrtc
+
+import cuda_device as device
+from cuda import pathfinder
+
+TARGET = "sm_90"
+
+
+@functools.cache
+def include_options() -> tuple[str, ...]:
+    """-I for CUDA's headers, CCCL's and ours."""
+    folders = [pathfinder.find_nvidia_header_directory(name) for name in ("cudart", "cccl")]
+    assert all(folders), "CUDA's headers are not here: pip install nvidia-cuda-runtime nvidia-cuda-cccl"
+    return tuple(f"-I{folder}" for folder in (*folders, device.get_include()))
+
+
+def compile_cpp(source: str, output: str = "ptx", *options: str) -> bytes:
+    """PTX, a cubin or LTO-IR of a C++ source, whose functions stay visible. What NVRTC complains about fails the test."""
+    flags = [f"-arch={TARGET}", "-std=c++17", "-rdc=true", *include_options(), *options]
+    program = check(nvrtc.nvrtcCreateProgram(source.encode(), b"test.cu", 0, [], []))
+    (status,) = nvrtc.nvrtcCompileProgram(program, len(flags), [flag.encode() for flag in flags])
+    log = bytearray(check(nvrtc.nvrtcGetProgramLogSize(program)))
+    nvrtc.nvrtcGetProgramLog(program, log)
+    assert status == nvrtc.nvrtcResult.NVRTC_SUCCESS, log.rstrip(b"\0").decode()
+    name = {"ptx": "PTX", "cubin": "CUBIN", "ltoir": "LTOIR"}[output]
+    code = bytearray(check(getattr(nvrtc, f"nvrtcGet{name}Size")(program)))
+    getattr(nvrtc, f"nvrtcGet{name}")(program, code)
+    check(nvrtc.nvrtcDestroyProgram(program))
+    return bytes(code).rstrip(b"\0") if output == "ptx" else bytes(code)
+
+
+def check(answer):
+    status, *values = answer
+    assert status == nvrtc.nvrtcResult.NVRTC_SUCCESS, status
+    return values[0] if values else None
+
+
+def tables(ptx: str) -> dict[str, list[int]]:
+    """The numbers in each `__device__ unsigned table[] = {…}`; PTX has its bytes, but for zeros at the end."""
+    found = {}
+    for name, size, numbers in re.findall(r"\.visible \.global \.align 4 \.b8 (\w+)\[(\d+)\] = \{([^}]*)\};", ptx):
+        found[name] = list(
+            struct.unpack(f"<{int(size) // 4}I", bytes(map(int, numbers.split(","))).ljust(int(size), b"\0"))
+        )
+    return found
+
+
+def signatures(ptx: str) -> dict[str, str]:
+    """The parameters and the result of each visible function and kernel, without names, and with sizes for types."""
+    found = {}
+    for kind, result, name, parameters in re.findall(
+        r"^\.(?:visible|extern) \.(func|entry)\s*(\([^)]*\))?\s*(\w+)\s*\(([^)]*)\)", ptx, re.M
+    ):
+        plain = [_plain(parameter) for parameter in parameters.split(",") if parameter.strip()]
+        found[name] = f"{kind} {_plain(result.strip('()')) if result else 'void'} ({', '.join(plain)})"
+    return found
+
+
+def _plain(parameter: str) -> str:
+    text = re.sub(r"\.ptr(?: \.\w+)?(?: \.align \d+)?", "", parameter)
+    text = re.sub(r"\.[usfb](8|16|32|64)\b", r".b\1", text)
+    return " ".join(re.sub(r"(?:\w*param_\d+|func_retval0)", "x", text).split())
