@@ -197,17 +197,11 @@ INTRINSIC = Opcode(
     optional=("settings",),
 )
 CALL = Opcode("call", _TD, MANY, 1, "A call of another function of the module.", ("callee",))
-EXTERN = Opcode(
-    "extern",
-    _TD,
-    MANY,
-    MANY,
-    "A call of a function that CUDA C++ defines. At the device level operands are as `passes/boundary` passes them; if `into`,"
-    " the first one says where the copy that is returned goes.",
-    ("symbol",),
-    Effect.READS | Effect.WRITES | Effect.CONVERGENT,
-    optional=("into",),
+_FOREIGN = Effect.READS | Effect.WRITES | Effect.CONVERGENT
+_EXTERN_DOC = (
+    "A call of a C++ function. Its operands are as in `passes/boundary`; the first takes the result if `into`."
 )
+EXTERN = Opcode("extern", _TD, MANY, MANY, _EXTERN_DOC, ("symbol",), _FOREIGN, optional=("into",))
 CONST = Opcode("const", _TD, 0, 1, "A number, or None.", ("value",))
 CONVERT = Opcode("convert", _TD, 1, 1, "A number as another number, as the target type's constructor converts.")
 MAKE = Opcode("make", _TD, MANY, 1, "A tuple, vector or struct of its operands.")
