@@ -397,3 +397,17 @@ def test_descriptors_convert_to_and_from_mdspans():
     assert found["from_pointer"] == f"func {descriptor} (.param .b64 x, .param .b32 x)"
     assert found["from_constants"] == "func .param .align 8 .b8 x[24] (.param .b64 x)"
     assert found["only"] == "func .param .b32 x (.param .align 8 .b8 x[8])"
+
+
+def test_the_ir_of_the_boundary_is_sound(monkeypatch):
+    monkeypatch.setenv("CUDA_DEVICE_VERIFY", "1")
+
+    @device.func(interop=True)
+    def rows(x, i):
+        return x[i], x[::-1].T
+
+    for readonly in (False, True):
+        x = device.ArrayType(device.float32x4, 2, readonly=readonly)
+        assert signature(rows, x, int)[1].startswith("func .param .align 8 .b8 x[64] (")
+    ptx(everything, *map(type_of, arguments()))
+    ptx(moved, point, float)

@@ -25,7 +25,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.model import Block, Function, Module, Prototype, Value
 from cuda_device.ir.ops import Level
 from cuda_device.types.boundary import Passing, exchanged, passing, representation
-from cuda_device.types.layout import align_of, size_of
+from cuda_device.types.layout import align_of, leaves, size_of
 from cuda_device.types.model import INT64, NONE, UINT64, Array, Layout, NoneType, Ref, Space, Struct, Tuple, Type
 
 
@@ -65,7 +65,8 @@ def extern(build: Lowering, symbol: str, arguments: Sequence[tuple[Tree, Type]],
         return unpack(build, build.op(ops.EXTERN, form, *operands, symbol=symbol), type)
     place = local(build, form)
     if how is Passing.ADDRESS:
-        build.effect(ops.EXTERN, _generic(build, place), *operands, symbol=symbol)
+        address = _generic(build, place, Ref(Space.GENERIC, form))
+        build.effect(ops.EXTERN, address, *operands, symbol=symbol)
     else:
         build.effect(ops.EXTERN, place, *operands, symbol=symbol, into=True)
     return unpack(build, build.load(place, form), type)
@@ -80,7 +81,7 @@ def _pass(build: Lowering, tree: Tree, type: Type) -> Value:
     form = representation(exchanged(type))
     place = local(build, form)
     build.store(place, form, packed)
-    return _generic(build, place) if how is Passing.ADDRESS else place
+    return _generic(build, place, Ref(Space.GENERIC, form)) if how is Passing.ADDRESS else place
 
 
 def _returned_type(returned: Sequence[Value]) -> Type:
@@ -173,15 +174,12 @@ def _pack_array(build: Lowering, tree: ArrayTree, type: Array) -> Tree:
     """The descriptor of an array. Its strides in bytes are multiples of the elements' size: who passes it has seen to it."""
     size = build.number(INT64, size_of(type.dtype))
     strides = tuple(build.op(ops.QUOTIENT, INT64, stride, size) for stride in build.strides(tree, type))
-    data = _generic(build, tree.data)
+    data = _generic(build, tree.data, leaves(exchanged(type))[0])
     return (data, tuple(tree.extents), strides) if type.ndim else (data,)
 
 
-def _generic(build: Lowering, reference: Value) -> Value:
-    assert isinstance(reference.type, Ref)
-    if reference.type.space is Space.GENERIC:
-        return reference
-    return build.op(ops.GENERIC, Ref(Space.GENERIC, reference.type.pointee), reference)
+def _generic(build: Lowering, reference: Value, type: Type) -> Value:
+    return reference if reference.type == type else build.op(ops.GENERIC, type, reference)
 
 
 def local(build: Lowering, form: Type) -> Value:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import enum
 
-from cuda_device.types.layout import machine
+from cuda_device.types.layout import leaves, machine
 from cuda_device.types.model import (
     BFLOAT16,
     BOOL,
@@ -76,9 +76,9 @@ def representation(type: Type) -> Type:
         case Struct(name, fields, align):
             parts = (Field(field.name, representation(field.type), field.align) for field in fields)
             return Struct(name, tuple(parts), align)
-        case Array(dtype, ndim, _, _, space):
+        case Array(_, ndim):
             lengths = Tuple((INT64,) * ndim)
-            data = Field("data", Ref(space, dtype))
+            data = Field("data", leaves(type)[0])
             return Struct(DESCRIPTOR, (data, Field("shape", lengths), Field("strides", lengths)) if ndim else (data,))
     raise TypeError(f"{type} has no counterpart in CUDA C++")
 
