@@ -158,12 +158,11 @@ def _inlined(work: Work) -> Module:
 
 def _llvm_gpu(work: Work) -> to_llvm.Llvm:
     options = work.job.options
-    dialect = Nvptx(work["device"], work.job.target.architecture, bool(options.checked))
-    return to_llvm.run(work["device"], dialect, options.contract)
+    return to_llvm.run(work["device"], Nvptx(work["device"], work.job.target.architecture, options), options)
 
 
 def _llvm_cpu(work: Work) -> to_llvm.Llvm:
-    return to_llvm.run(work["inlined"], Cpu(work["inlined"]), work.job.options.contract)
+    return to_llvm.run(work["inlined"], Cpu(work["inlined"]), work.job.options)
 
 
 def _optimised(work: Work) -> nvptx.Module:
@@ -184,7 +183,9 @@ def _ptx(work: Work) -> nvptx.Ptx:
 def _cubin(work: Work) -> cubin.Cubin:
     from cuda_device.codegen import cubin
 
-    return cubin.assemble(work["ptx"].text, work.job.target.architecture)
+    return cubin.assemble(
+        work["ptx"].text, work.job.target.architecture, cubin.Options(line_info=work.job.options.lineinfo)
+    )
 
 
 def _native(work: Work) -> native.Native:

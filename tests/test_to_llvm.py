@@ -698,7 +698,7 @@ IR = {
 @pytest.mark.parametrize(("text", "checks"), IR.values(), ids=IR)
 def test_device_ir(text: str, checks: str) -> None:
     module = read(text)
-    llvm = to_llvm.run(module, Nvptx(module, parse("sm_90")), contract=True).text
+    llvm = to_llvm.run(module, Nvptx(module, parse("sm_90"))).text
     check(llvm, checks, "CHECK")
     nvptx.parse(llvm)
 
@@ -709,7 +709,7 @@ def test_device_ir_for_the_cpu(text: str) -> None:
     kernel = "func @k -> none kernel device {\n^0():\n  return\n}\n"
     module = read(kernel + "\n".join(line.strip() if "^" in line else line for line in _dedented(text)) + "\n")
     module.functions[1].kernel = False
-    llvm = to_llvm.run(module, Cpu(module), contract=True).text
+    llvm = to_llvm.run(module, Cpu(module)).text
     check(llvm, "CHECK: @device.f({{.*}}ptr {{.*}}%thread", "CHECK")
     nvptx.parse(llvm)
 
@@ -738,7 +738,7 @@ def test_constants_are_literals_that_llvm_reads(type: str, values: list[Any]) ->
         stored.append(f"  store %r %{i}")
     text = "\n".join([f"func @f -> none device {{\n^0(%r: ref<global, {type}>):", *lines, *stored, "  return\n}\n"])
     module = read(text)
-    nvptx.parse(to_llvm.run(module, Nvptx(module, parse("sm_90")), contract=True).text)
+    nvptx.parse(to_llvm.run(module, Nvptx(module, parse("sm_90"))).text)
 
 
 # The checks themselves

@@ -11,11 +11,18 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from cuda_device.codegen import cpu, cpu_runner, nvptx_report
-from cuda_device.codegen.architectures import DATA_LAYOUT, TRIPLE, Architecture
+from cuda_device.codegen.architectures import (
+    DATA_LAYOUT,
+    FLUSH_DENORMALS_ATTRIBUTE,
+    FLUSH_DENORMALS_FLAG,
+    TRIPLE,
+    Architecture,
+)
 from cuda_device.codegen.atomics import Update, Wide, cpu_update, cpu_wide, nvptx_scope, nvptx_update, nvptx_wide
 from cuda_device.codegen.cpu_records import Status
 from cuda_device.codegen.meetings import Meeting, on_cpu, on_gpu
 from cuda_device.device import math as device_math
+from cuda_device.device.options import DEFAULTS, Options
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Function, Module, Op
@@ -55,18 +62,24 @@ def shared_offsets(module: Module) -> tuple[dict[int, int], int]:
 class Dialect(ABC):
     """How one backend spells things. `module` is the device module that is being written."""
 
+    has_lines: ClassVar[bool] = False
+    """Whether there can be a table of lines."""
     frame_alignment: ClassVar[int]
     """What the memory that functions have of their own can be aligned to."""
     has_float8 = False
     """Whether the machine has instructions that convert floats of 8 bits."""
 
-    def __init__(self, module: Module, checked: bool = False) -> None:
-        self.module, self.checked = module, checked
+    def __init__(self, module: Module, options: Options = DEFAULTS) -> None:
+        self.module, self.options = module, options
         self.offsets, self.shared_bytes = shared_offsets(module)
 
     @abstractmethod
     def preamble(self) -> str:
         """What stands before the first function."""
+
+    def module_flags(self) -> tuple[str, ...]:
+        """What the module says of itself: nodes of metadata."""
+        return ()
 
     @abstractmethod
     def pointer(self, space: Space) -> str:
@@ -164,9 +177,14 @@ class Dialect(ABC):
         return " convergent" if Effect.CONVERGENT in function.effects else ""
 
 
+# The functions of float32 that libdevice has in an approximate form, too.
+_APPROXIMATE = frozenset(("sin", "cos", "tan", "exp", "exp10", "log", "log2", "log10", "pow"))
+
+
 class Nvptx(Dialect):
     """A GPU."""
 
+    has_lines = True
     frame_alignment = 1 << 30
     _REGISTERS: ClassVar = {"thread_idx": "tid", "block_idx": "ctaid", "block_dim": "ntid", "grid_dim": "nctaid"}
     # What the hardware promises of a register: the half-open range of its values along x, y and z.
@@ -184,8 +202,8 @@ class Nvptx(Dialect):
         Space.LOCAL: "ptr",
     }
 
-    def __init__(self, module: Module, architecture: Architecture, checked: bool = False) -> None:
-        super().__init__(module, checked)
+    def __init__(self, module: Module, architecture: Architecture, options: Options = DEFAULTS) -> None:
+        super().__init__(module, options)
         self.has_float8 = architecture.capability >= (8, 9)
 
     def preamble(self) -> str:
@@ -216,7 +234,11 @@ class Nvptx(Dialect):
     def _barriers(self) -> list[int]:
         """In checked mode, the places of the barriers, which are checked."""
         found = (op for f in self.module.functions for op in f.ops() if op.code in (ops.BARRIER, ops.BARRIER_REDUCE))
-        return sorted({int(str(op.attributes["place"])) for op in found}) if self.checked else []
+        return sorted({int(str(op.attributes["place"])) for op in found}) if self.options.checked else []
+
+    def module_flags(self) -> tuple[str, ...]:
+        """What libdevice asks."""
+        return (FLUSH_DENORMALS_FLAG,) if "ftz" in self.options.fastmath else ()
 
     def pointer(self, space: Space) -> str:
         """Each space has its number."""
@@ -230,7 +252,14 @@ class Nvptx(Dialect):
         """Kernels are marked by their calling convention."""
         linkage = "ptx_kernel " if function.kernel else "" if function is self.module.main else "internal "
         head = f"define {linkage}{result} @{self.symbol(function)}({', '.join(parameters)})"
-        return f"{head} nounwind{self.definition(function)} {{\nb0:\n{allocas}", "b0"
+        return f"{head} nounwind{self.definition(function)}{self._attributes(function)} {{\nb0:\n{allocas}", "b0"
+
+    def _attributes(self, function: Function) -> str:
+        """What the options say of a function."""
+        options = self.options
+        bounds = {"maxntid": options.max_threads, "minctasm": options.min_blocks, "maxnreg": options.max_registers}
+        given = [f' "nvvm.{name}"="{number}"' for name, number in bounds.items() if number and function.kernel]
+        return "".join(given) + (f" {FLUSH_DENORMALS_ATTRIBUTE}" if "ftz" in options.fastmath else "")
 
     def close(self, _: Function) -> str:
         """Nothing follows."""
@@ -259,12 +288,12 @@ class Nvptx(Dialect):
 
     def barrier(self, place: int, label: str) -> tuple[str, str]:
         """`bar.sync 0`."""
-        check = nvptx_report.meet(place) if self.checked else ""
+        check = nvptx_report.meet(place) if self.options.checked else ""
         return f"{check}  call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0) convergent\n", ""
 
     def meet(self, meeting: Meeting) -> tuple[str, str]:
         """An intrinsic."""
-        check = nvptx_report.meet(meeting.place) if self.checked and meeting.code is ops.BARRIER_REDUCE else ""
+        check = nvptx_report.meet(meeting.place) if self.options.checked and meeting.code is ops.BARRIER_REDUCE else ""
         return check + on_gpu(meeting), ""
 
     def shared(self, number: int, result: str) -> tuple[str, str]:
@@ -316,7 +345,9 @@ class Nvptx(Dialect):
         return function.gpu
 
     def library(self, stem: str, type: Number) -> str:
-        """libdevice's names: `__nv_sinf`, `__nv_sin`."""
+        """libdevice's names: `__nv_sinf`, `__nv_sin`, and `__nv_fast_sinf` where it may be approximate."""
+        if type.bits == 32 and stem in _APPROXIMATE and "afn" in self.options.fastmath:
+            return f"__nv_fast_{stem}f"
         return f"__nv_{stem}{'f' if type.bits == 32 else ''}"
 
 

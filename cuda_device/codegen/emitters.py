@@ -108,7 +108,8 @@ def _sum(integer: str, real: str) -> Emitter:
 
 def _plain(instruction: str) -> Emitter:
     def emit(to: FunctionWriter, op: Op) -> None:
-        to.result(op, f"{instruction} {to.operands(op)}")
+        flags = to.module.relaxed if instruction == "fdiv" else ""
+        to.result(op, f"{instruction}{flags} {to.operands(op)}")
 
     return emit
 
@@ -165,7 +166,7 @@ def _bitwise(to: FunctionWriter, op: Op) -> None:
 
 
 def _negate(to: FunctionWriter, op: Op) -> None:
-    to.result(op, f"fneg {to.operands(op)}")
+    to.result(op, f"fneg{to.module.relaxed} {to.operands(op)}")
 
 
 _SIGNED = {"==": "eq", "!=": "ne", "<": "slt", "<=": "sle", ">": "sgt", ">=": "sge"}
@@ -176,7 +177,7 @@ _ORDERED = {"==": "oeq", "!=": "une", "<": "olt", "<=": "ole", ">": "ogt", ">=":
 def _compare(to: FunctionWriter, op: Op) -> None:
     number, sign = _number(op.operands[0]), str(op.attributes["op"])
     if number.is_float:
-        to.result(op, f"fcmp {_ORDERED[sign]} {to.operands(op)}")
+        to.result(op, f"fcmp{to.module.relaxed} {_ORDERED[sign]} {to.operands(op)}")
     else:
         to.result(op, f"icmp {(_SIGNED if number.signed else _UNSIGNED)[sign]} {to.operands(op)}")
 
@@ -195,7 +196,7 @@ def _math(to: FunctionWriter, op: Op) -> None:
     else:
         name = to.dialect.library(name, number)
         to.module.library.add(name)
-    call = to.module.call(name, type, [type] * row.arity)
+    call = to.module.call(name, type, [type] * row.arity).replace("call", f"call{to.module.relaxed}", 1)
     to.result(op, f"{call}({', '.join(map(to.typed, op.operands))})")
 
 

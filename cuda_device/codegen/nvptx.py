@@ -29,7 +29,13 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from cuda_device.codegen import libdevice
-from cuda_device.codegen.architectures import DATA_LAYOUT, TRIPLE, Architecture
+from cuda_device.codegen.architectures import (
+    DATA_LAYOUT,
+    FLUSH_DENORMALS_ATTRIBUTE,
+    FLUSH_DENORMALS_FLAG,
+    TRIPLE,
+    Architecture,
+)
 from cuda_device.codegen.modules import Module, read_assembly, run_passes
 from cuda_device.errors import CompilerBug
 
@@ -46,9 +52,6 @@ __all__ = [
     "optimise",
     "parse",
 ]
-
-FLUSH_DENORMALS_FLAG = '!{i32 4, !"nvvm-reflect-ftz", i32 1}'
-FLUSH_DENORMALS_ATTRIBUTE = '"denormal-fp-math-f32"="preserve-sign,preserve-sign"'
 
 # Every call of llvmlite into LLVM takes a lock of its own, so that modules, each with its own context, can be made by
 # several threads. This one guards what the threads share: LLVM's targets, registered once, and the machines.

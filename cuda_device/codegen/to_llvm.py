@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from cuda_device.codegen import boundary, float8
 from cuda_device.codegen.dialects import Cpu, Dialect
 from cuda_device.codegen.emitters import EMITTERS, float_name, local_size
+from cuda_device.codegen.metadata import Metadata
+from cuda_device.device.options import DEFAULTS, LLVM_FLAGS, Options
 from cuda_device.ir import ops
 from cuda_device.ir.model import Block, Edge, Function, Module, Op, Value
 from cuda_device.types.layout import size_of
@@ -30,25 +32,29 @@ class Llvm:
     shared_bytes: int
 
 
-def run(module: Module, dialect: Dialect, contract: bool) -> Llvm:
-    """Writes a device module. `contract` allows a product and a sum to fuse into one rounding, as nvcc does."""
-    writer = ModuleWriter(dialect, contract)
+def run(module: Module, dialect: Dialect, options: Options = DEFAULTS) -> Llvm:
+    """Writes a device module. The options say what arithmetic may do, and whether there is a table of lines."""
+    writer = ModuleWriter(dialect, options)
     functions = [FunctionWriter(writer, function).text() for function in module.functions]
     parameters = tuple(writer.memory_type(param.type) for param in module.main.params)
     tail = dialect.runner(parameters) if isinstance(dialect, Cpu) else ""
     helpers = [float8.definition(*conversion, dialect.has_float8) for conversion in sorted(writer.conversions)]
     writer.declared |= float8.declarations(writer.conversions) if dialect.has_float8 else set()
     declarations = "".join(f"declare {line}\n" for line in sorted(writer.declared))
-    text = "\n".join((dialect.preamble(), declarations, *helpers, *functions, tail))
+    text = "\n".join((dialect.preamble(), declarations, *helpers, *functions, tail + writer.metadata.text()))
     return Llvm(text, frozenset(writer.library), parameters, dialect.shared_bytes)
 
 
 class ModuleWriter:
     """What the functions of a module share: declarations, the dialect, the spelling of types."""
 
-    def __init__(self, dialect: Dialect, contract: bool) -> None:
+    def __init__(self, dialect: Dialect, options: Options) -> None:
         self.dialect = dialect
-        self.fuse = " contract" if contract else ""
+        flags = [name for name in options.fastmath if name in LLVM_FLAGS]
+        self.relaxed = "".join(f" {flag}" for flag in flags)
+        """What LLVM may do with operations on floats; `fuse` is the same for products and sums."""
+        self.fuse = self.relaxed + (" contract" if options.contract and "contract" not in flags else "")
+        self.metadata = Metadata(options.lineinfo and dialect.has_lines, dialect.module_flags())
         self.declared: set[str] = set()
         self.library: set[str] = set()
         self.conversions: set[tuple[Format, float8.Direction]] = set()
@@ -108,6 +114,7 @@ class FunctionWriter:
         interop = function.interop
         result = boundary.result(self, function.result) if interop else self.module.type(function.result)
         head, self.label = self.dialect.open(function, result, parameters, self.allocas())
+        head = head.replace(" {\n", f"{self.module.metadata.function(function)} {{\n", 1)
         bodies = []
         for block in function.blocks:
             self.lines = []
@@ -116,7 +123,9 @@ class FunctionWriter:
             else:
                 self.label = self.labels[block]
             for op in block.ops:
+                written = len(self.lines)
                 EMITTERS[op.code](self, op)
+                self.locate(op, written)
             self.ends[block] = self.label
             bodies.append("".join(self.lines))
         texts = [head, bodies[0]]
@@ -125,6 +134,16 @@ class FunctionWriter:
             phis = "".join(self.phi(i, param, entries[block]) for i, param in enumerate(block.params))
             texts += [f"{self.labels[block]}:\n", phis, body]
         return "".join(texts) + self.dialect.close(function)
+
+    def locate(self, op: Op, start: int) -> None:
+        """Says of the lines that an operation has become where it stands in the program."""
+        place = self.module.metadata.place(op.location)
+        if place:
+            # What is not indented is a label.
+            self.lines[start:] = [
+                f"{line}{place}\n" if line.startswith(" ") else f"{line}\n"
+                for line in "".join(self.lines[start:]).splitlines()
+            ]
 
     def parameter(self, value: Value) -> str:
         """A parameter in the function's head."""

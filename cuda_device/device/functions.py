@@ -17,7 +17,7 @@ import functools
 import inspect
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any, NoReturn, overload
@@ -96,7 +96,9 @@ class Kernel:
         return dict(newest.work.seconds) if newest is not None else {}
 
     def __repr__(self) -> str:
-        return f"<kernel {self.underlying.__qualname__}>"
+        """The kernel, and what has been compiled of it: arguments, target, registers and shared memory where they are known."""
+        compiled = "".join(f"; {variant}" for variant in self.variants.values()).removeprefix(";")
+        return f"<kernel {self.underlying.__qualname__}{compiled and ':'}{compiled}>"
 
     def __reduce__(self) -> Any:
         return _public_name(self) or (type(self), (self.underlying, self.options))
@@ -115,7 +117,7 @@ def _options(kind: type[Any], decorator: str, keywords: dict[str, Any]) -> Any:
     interop = keywords.pop("interop", False)
     if not isinstance(interop, bool):
         raise TypeError(f"@{decorator}(interop=…) takes True or False, not {interop!r}")
-    return kind(interop, with_options(DEFAULTS, keywords, f"@{decorator}", ("interop",)))
+    return kind(interop, with_options(DEFAULTS, keywords, f"@{decorator}", ("interop",), kind is KernelOptions))
 
 
 def _check_symbol(function: FunctionType, options: FuncOptions | KernelOptions) -> None:
@@ -139,7 +141,13 @@ def _check_function(function: object, decorator: str) -> FunctionType:
 def func(function: Callable[..., Any], /) -> Func: ...
 @overload
 def func(
-    *, interop: bool = False, level: int = 3, contract: bool = True, checked: bool | None = None
+    *,
+    interop: bool = False,
+    level: int = 3,
+    contract: bool = True,
+    checked: bool | None = None,
+    fastmath: bool | Iterable[str] = False,
+    lineinfo: bool = False,
 ) -> Callable[[Callable[..., Any]], Func]: ...
 def func(function: Callable[..., Any] | None = None, /, **keywords: Any) -> Any:
     """Makes a function heterogeneous: callable on the host and in device code.
@@ -162,14 +170,27 @@ def func(function: Callable[..., Any] | None = None, /, **keywords: Any) -> Any:
 def kernel(function: Callable[..., Any], /) -> Kernel: ...
 @overload
 def kernel(
-    *, interop: bool = False, level: int = 3, contract: bool = True, checked: bool | None = None
+    *,
+    interop: bool = False,
+    level: int = 3,
+    contract: bool = True,
+    checked: bool | None = None,
+    fastmath: bool | Iterable[str] = False,
+    lineinfo: bool = False,
+    max_threads: int = ...,
+    min_blocks: int = ...,
+    max_registers: int = ...,
 ) -> Callable[[Callable[..., Any]], Kernel]: ...
 def kernel(function: Callable[..., Any] | None = None, /, **keywords: Any) -> Any:
     """Makes a function a kernel, which `launch` starts.
 
     `checked=True` (or the environment variable CUDA_DEVICE_CHECKED=1) makes the kernel report its mistakes as a `KernelError`:
     indices out of bounds, integer division by zero, variables without a value, lanes and masks that do not fit, barriers that
-    not all threads reach. `level` is LLVM's optimisation level, `contract=False` fuses no products and sums.
+    not all threads reach. `fastmath=True` does what `-use_fast_math` does in nvcc; a set names parts of it or of LLVM's flags:
+    nnan, ninf, nsz, arcp, contract, afn (approximate division, square roots and functions), reassoc, ftz. A block has at most
+    `max_threads` threads (a larger one is a `LaunchError`), `min_blocks` such blocks fit on a multiprocessor, and a thread uses
+    at most `max_registers`. `lineinfo=True` makes tables of lines for profilers, `level` is LLVM's optimisation level, and
+    `contract=False` fuses no products and sums.
 
     Raises `TypeError` for an unknown keyword or a wrong value, for what is no plain function, and for a parameter called grid,
     block, stream or shared, which would be ambiguous in `launch`. Specification: 'Kernel Functions'.

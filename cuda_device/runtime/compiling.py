@@ -90,7 +90,7 @@ def _job(f: Kernel | Func, args: Sequence[Any], target: str, options: dict[str, 
         )
         raise TypeError(f"compile takes a @kernel or a @func, not {plain}")
     architecture = parse(target) if isinstance(target, str) else _not_a_target(target)
-    settings = with_options(f.options.build, options, "compile").resolve()
+    settings = with_options(f.options.build, options, "compile", kernel=isinstance(f, Kernel)).resolve()
     names, _, constants = parameters_of(f.underlying)
     defaults = defaults_of(f.underlying)
     if len(args) > len(names) or any(name not in defaults for name in names[len(args) :]):

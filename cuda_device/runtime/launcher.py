@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from cuda_device.codegen.architectures import of_capability, parse
+from cuda_device.codegen.elf import registers
 from cuda_device.device.functions import Kernel
 from cuda_device.device.options import checked_by_environment
 from cuda_device.errors import Error, LaunchError
@@ -78,6 +79,17 @@ class Variant:
         """Whether a thread may run for long."""
         return self.work.loops
 
+    def __str__(self) -> str:
+        """What it was compiled for, and what it uses."""
+        job, target = self.work.job, self.work.job.target
+        kinds = f"({', '.join(map(str, job.arguments))})"
+        shared = self.work["llvm"].shared_bytes
+        memory = f", {shared} bytes of shared memory" if shared else ""
+        if target.on_cpu:
+            return f"{kinds} on the CPU as {target.architecture}{memory}"
+        used = registers(self.work["cubin"].code).get(self.work.symbol)
+        return f"{kinds} on {target.architecture}" + (f", {used} registers" if used else "") + memory
+
     @functools.cached_property
     def current(self) -> Callable[[], bool]:
         """Tells whether every name that the kernel read still means the same."""
@@ -112,7 +124,7 @@ def launch(f: Kernel, /, *args: Any, grid: Any, block: Any, stream: Any = None, 
     the CPU stream, `KernelError` for what the kernel reports. Specification: 'Kernel Functions'.
     """
     check_kernel(f)
-    shape = shape_of(grid, block, shared)
+    shape = shape_of(grid, block, shared, f.options.build.max_threads)
     where = as_stream(stream)
     arguments = arguments_of(f.underlying, args, kwargs, where)
     variant = variant_of(f, arguments, where)

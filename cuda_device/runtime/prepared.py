@@ -46,7 +46,7 @@ def prepare(
     by now is waited for: later work on other streams is the caller's to put in order.
     """
     check_kernel(f)
-    shape = shape_of(grid, block, shared)
+    shape = shape_of(grid, block, shared, f.options.build.max_threads)
     where = as_stream(stream)
     values = bind(f.underlying, args, kwargs, defaults_of(f.underlying))
     arguments = tuple(argument_of(f.underlying, i, value, where) for i, value in enumerate(values))

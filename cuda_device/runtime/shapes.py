@@ -27,12 +27,19 @@ class Shape:
     dynamic: int
 
 
-def shape_of(grid: Any, block: Any, shared: Any) -> Shape:
-    """The size of a launch, as users give it. Raises `LaunchError` for one that CUDA does not have."""
+def shape_of(grid: Any, block: Any, shared: Any, most_threads: int = 0) -> Shape:
+    """The size of a launch, as users give it. Raises `LaunchError` for one that CUDA does not have.
+
+    `most_threads`: the kernel is compiled for blocks of so many threads at most; 0 says nothing.
+    """
     grid_size = _dimensions(grid, "grid", _MOST_BLOCKS, "blocks")
     block_size = _dimensions(block, "block", _MOST_THREADS, "threads")
     if block_size[0] * block_size[1] * block_size[2] > _MOST_IN_BLOCK:
         raise LaunchError(f"block={block}: a block has {_MOST_IN_BLOCK} threads at most")
+    if most_threads and block_size[0] * block_size[1] * block_size[2] > most_threads:
+        raise LaunchError(
+            f"block={block}: the kernel is compiled for blocks of {most_threads} threads at most (max_threads)"
+        )
     return Shape(grid_size, block_size, _shared_bytes(shared))
 
 

@@ -1,0 +1,383 @@
+"""The options of `@kernel`, `@func` and `compile`: which values they take, and what becomes of the code."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import re
+
+import numpy as np
+import pytest
+
+import cuda_device as device
+from cuda_device import compiler
+from cuda_device.codegen import cubin
+from cuda_device.codegen.architectures import parse
+from cuda_device.codegen.elf import registers
+from cuda_device.device.options import FASTMATH, LLVM_FLAGS
+from cuda_device.runtime.arguments import packing, runtime_types
+from cuda_device.runtime.launcher import Variant
+from cuda_device.types.known import of_type
+from tests.ir_helpers import define
+
+VECTOR = device.ArrayType(device.float32, 1)
+WIDE = device.ArrayType(device.float64, 1)
+
+
+@device.func
+def inner(v):
+    return math.sin(v) * 2
+
+
+@device.kernel
+def mixed(x, y):
+    tile = device.shared_array(64, device.float32)
+    i = device.tid(1)
+    if i < len(x):
+        tile[i] = x[i] / y[i]
+        device.syncthreads()
+        y[i] = inner(tile[63 - i]) + math.sqrt(x[i])
+
+
+@device.kernel
+def arithmetic(x, y):
+    i = device.tid(1)
+    a, b = x[i], y[i]
+    y[i] = math.exp(a / b) + math.sqrt(a) * math.pow(a, b)
+
+
+@device.kernel
+def double_arithmetic(x, y):
+    i = device.tid(1)
+    y[i] = x[i] / y[i] + math.sqrt(x[i])
+
+
+def ptx(kernel, *types, **options):
+    return str(device.compile(kernel, *(types or (VECTOR, VECTOR)), output="ptx", **options))
+
+
+def instructions(text):
+    """The names of a kernel's instructions."""
+    return re.findall(r"^\t(?:@!?%\w+ )?([a-z][\w.:]+)", text, re.M)
+
+
+# Values
+
+WRONG = {
+    "max_threads": [0, 1025, 2.0, True, "256", None],
+    "min_blocks": [0, 33, 1.0, True, None],
+    "max_registers": [8, 256, 32.0, True, None],
+    "level": [-1, 4, True, None, "3"],
+    "contract": [1, None, "yes"],
+    "checked": [1, "yes"],
+    "lineinfo": [1, None],
+    "fastmath": ["afn", {"fmad"}, {1}, 3, None, ("nnan", "slow")],
+}
+WRONG_VALUES = [(name, value) for name, values in WRONG.items() for value in values]
+RIGHT = {
+    "max_threads": [1, 256, 1024],
+    "max_registers": [16, 64, 255],
+    "level": [0, 1, 2, 3],
+    "contract": [True, False],
+    "checked": [True, False, None],
+    "lineinfo": [True, False],
+    "fastmath": [True, False, (), {"nnan"}, ["ftz", "afn"], frozenset(FASTMATH), {"fast"}],
+}
+
+
+@pytest.mark.parametrize(("name", "value"), WRONG_VALUES)
+def test_a_wrong_value_is_refused_at_decoration(name, value):
+    more = {"max_threads": 128} if name == "min_blocks" else {}
+    with pytest.raises(TypeError, match=f"^@kernel\\({name}=…\\) takes .*, not {re.escape(repr(value))}$"):
+        device.kernel(**more, **{name: value})
+    with pytest.raises(TypeError, match=f"^compile\\({name}=…\\) takes "):
+        device.compile(mixed, VECTOR, VECTOR, **{name: value})
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in RIGHT.items() for value in values])
+def test_right_values_are_taken_and_compile(name, value):
+    kernel = device.kernel(**{name: value})(mixed.underlying)
+    assert device.compile(kernel, VECTOR, VECTOR).code == device.compile(mixed, VECTOR, VECTOR, **{name: value}).code
+
+
+def test_unknown_names_are_refused():
+    for decorator in (device.kernel, device.func):
+        with pytest.raises(TypeError, match="has no keyword 'max_thread': there are interop, level, "):
+            decorator(max_thread=3)
+    with pytest.raises(TypeError, match="compile has no keyword 'fast_math': there are level, contract"):
+        device.compile(mixed, VECTOR, VECTOR, fast_math=True)
+
+
+@pytest.mark.parametrize("name", ["max_threads", "min_blocks", "max_registers"])
+def test_functions_have_no_options_of_launches(name):
+    with pytest.raises(TypeError, match=f"@func has no keyword {name!r}"):
+        device.func(**{name: 32})
+    with pytest.raises(TypeError, match=f"compile has no keyword {name!r}"):
+        device.compile(inner, device.float32, **{name: 32})
+
+
+def test_blocks_of_no_size_are_refused():
+    with pytest.raises(TypeError, match="min_blocks=…\\) says how many blocks of max_threads=… threads"):
+        device.kernel(min_blocks=2)
+
+
+def test_the_options_of_compile_come_first():
+    kernel = device.kernel(fastmath=True, max_threads=64)(arithmetic.underlying)
+    text = ptx(kernel, fastmath=False, max_threads=32)
+    assert "div.rn.f32" in text
+    assert "div.approx" not in text
+    assert ".maxntid 32" in text
+
+
+def test_options_survive_pickling():
+    kernel = define(
+        """
+        @device.kernel(max_threads=32, fastmath={"nsz"}, level=1)
+        def k(x):
+            x[0] = 1
+        """
+    )
+    build = type(kernel.options)(*(getattr(kernel.options, name) for name in kernel.options.__slots__))
+    assert pickle.loads(pickle.dumps(kernel.options)) == build == kernel.options
+    assert kernel.options.build.fastmath == ("nsz",)
+
+
+def test_a_set_has_one_order():
+    given = [device.kernel(fastmath=names)(mixed.underlying) for names in ({"ftz", "nnan"}, ["nnan", "ftz", "ftz"])]
+    assert given[0].options == given[1].options
+
+
+# Launches
+
+
+def test_launch_bounds_are_in_the_ptx():
+    kernel = device.kernel(max_threads=96, min_blocks=4, max_registers=40)(mixed.underlying)
+    text = ptx(kernel)
+    assert ".maxntid 96" in text
+    assert ".minnctapersm 4" in text
+    assert ".maxnreg 40" in text
+    assert registers(device.compile(kernel, VECTOR, VECTOR).code)["mixed"] <= 40
+    assert not re.search("maxntid|minnctapersm|maxnreg", ptx(mixed))
+
+
+def test_a_larger_block_is_a_launch_error(stream):
+    kernel = device.kernel(max_threads=60)(mixed.underlying)
+    x, y = stream.array(np.ones(60, np.float32)), stream.array(np.ones(60, np.float32))
+    stream.launch(kernel, x, y, grid=1, block=(6, 5, 2))
+    for block in (61, (8, 8), (6, 5, 3)):
+        with pytest.raises(device.LaunchError, match="the kernel is compiled for blocks of 60 threads at most"):
+            stream.launch(kernel, x, y, grid=1, block=block)
+        with pytest.raises(device.LaunchError, match="max_threads"):
+            device.prepare(kernel, x, y, grid=1, block=block, stream=stream.stream)
+
+
+# Fast math
+
+
+@pytest.mark.parametrize(
+    ("fastmath", "wanted", "unwanted"),
+    [
+        (False, ["div.rn.f32", "sqrt.rn.f32"], ["div.approx", "sqrt.approx", "div.rn.ftz", "add.ftz"]),
+        (True, ["div.approx.ftz.f32", "sqrt.approx.ftz.f32", "lg2.approx.ftz.f32"], ["div.rn", "sqrt.rn"]),
+        ({"afn"}, ["div.approx.f32", "sqrt.approx.f32"], ["ftz", "div.rn", "sqrt.rn"]),
+        ({"ftz"}, ["div.rn.ftz.f32", "sqrt.rn.ftz.f32"], ["div.approx", "sqrt.approx"]),
+        ({"nnan", "nsz"}, ["div.rn.f32", "sqrt.rn.f32"], ["div.approx", "sqrt.approx", "div.rn.ftz", "add.ftz"]),
+    ],
+)
+def test_parts_of_fast_math(fastmath, wanted, unwanted):
+    found = " ".join(instructions(ptx(arithmetic, fastmath=fastmath)))
+    assert all(name in found for name in wanted)
+    assert not any(name in found for name in unwanted)
+
+
+def test_fast_functions_are_short():
+    """`exp` and `pow` are two and three instructions, as nvcc's intrinsics."""
+    fast, exact = (instructions(ptx(arithmetic, fastmath=fastmath)) for fastmath in (True, False))
+    assert len(fast) < 30 < 80 < len(exact)
+    assert "call.uni" not in fast
+
+
+def test_doubles_stay_exact():
+    found = instructions(ptx(double_arithmetic, WIDE, WIDE, fastmath=True))
+    assert "div.rn.f64" in found
+    assert "sqrt.rn.f64" in found
+
+
+@pytest.mark.parametrize("flag", LLVM_FLAGS)
+@pytest.mark.parametrize("operation", ["fadd", "fsub", "fmul", "fdiv", "fneg", "fcmp", r"call"])
+def test_flags_are_on_every_operation(flag, operation):
+    kernel = define(
+        """
+        @device.kernel
+        def k(x, y):
+            a, b = x[0], y[0]
+            x[1] = a + b
+            x[2] = a - b
+            x[3] = a * b
+            x[4] = a / b
+            x[5] = -a
+            x[6] = 1.0 if a < b else 0.0
+            x[7] = math.sqrt(a)
+        """
+    )
+    llvm = str(device.compile(kernel, VECTOR, VECTOR, output="llvm", fastmath={flag}, contract=False))
+    lines = [line for line in llvm.splitlines() if re.search(rf"= {operation}\b", line) and "float" in line]
+    assert lines
+    assert all(re.search(rf"= {operation} {flag} ", line) for line in lines)
+    plain = str(device.compile(kernel, VECTOR, VECTOR, output="llvm", contract=False))
+    assert not re.search(rf"= {operation} {flag} ", plain)
+
+
+def test_reassociation_does_something():
+    kernel = define(
+        """
+        @device.kernel
+        def k(x):
+            x[0] = x[0] + 1.0 + 2.0
+        """
+    )
+    counts = [
+        instructions(ptx(kernel, VECTOR, fastmath=fastmath)).count("add.rn.f32")
+        + instructions(ptx(kernel, VECTOR, fastmath=fastmath)).count("add.f32")
+        for fastmath in (False, {"reassoc", "nsz"})
+    ]
+    assert counts == [2, 1]
+
+
+def test_contract_may_be_named():
+    kernel = define(
+        """
+        @device.kernel
+        def k(x):
+            x[0] = x[0] * x[1] + x[2]
+        """
+    )
+    for fastmath, contract, fuses in ((False, True, 1), (False, False, 0), ({"contract"}, False, 1), (True, False, 0)):
+        found = instructions(ptx(kernel, VECTOR, fastmath=fastmath, contract=contract))
+        assert sum(name.startswith("fma") for name in found) == fuses
+
+
+def test_fast_math_computes_about_the_same(stream):
+    kernel = device.kernel(fastmath=True)(arithmetic.underlying)
+    x, y = np.linspace(0.5, 4, 64, dtype=np.float32), np.linspace(1, 2, 64, dtype=np.float32)
+    found = stream.array(y)
+    stream.launch(kernel, stream.array(x), found, grid=1, block=64)
+    expected = np.exp(x.astype(float) / y) + np.sqrt(x.astype(float)) * x.astype(float) ** y
+    np.testing.assert_allclose(stream.numpy(found), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("target", ["sm_75", "sm_90", "sm_120"])
+@pytest.mark.parametrize("kernel", [mixed, arithmetic])
+def test_options_assemble(kernel, target):
+    options = {"fastmath": True, "lineinfo": True, "max_threads": 128, "min_blocks": 2, "checked": True}
+    assert device.compile(kernel, VECTOR, VECTOR, target=target, **options).code
+
+
+# Lines
+
+SOURCE = """
+    @device.func
+    def half(v):
+        return v / 2.5
+
+    @device.kernel
+    def k(x, y):
+        i = device.thread_idx.x
+        a = x[i]
+        device.syncthreads()
+        y[i] = half(a)
+    """
+
+
+def lines_of(text, instruction):
+    """The lines that stand before instructions that begin so, as (file, line)."""
+    files = dict(re.findall(r'^\t\.file\t(\d+) "(.*)"$', text, re.M))
+    found, here = [], None
+    for line in text.splitlines():
+        if place := re.match(r"\t\.loc\t(\d+) (\d+) ", line):
+            here = files[place[1]], int(place[2])
+        elif line.startswith(f"\t{instruction}"):
+            found.append(here)
+    return found
+
+
+def test_each_instruction_has_its_line():
+    kernel = define(SOURCE, file="/home/user/lines.py")
+    text = ptx(kernel, lineinfo=True)
+    assert lines_of(text, "ld.global") == [("/home/user/lines.py", 8)]
+    assert lines_of(text, "bar.sync") == [("/home/user/lines.py", 9)]
+    assert lines_of(text, "div.rn") == [("/home/user/lines.py", 3)]
+    assert lines_of(text, "st.global") == [("/home/user/lines.py", 10)]
+
+
+def test_functions_of_several_files():
+    helper = define("@device.func\ndef twice(v):\n    return v * 3.5\n", "twice", file="/home/user/other.py")
+    kernel = define("@device.kernel\ndef k(x):\n    x[0] = twice(x[1])\n", file="/home/user/main.py", twice=helper)
+    text = ptx(kernel, VECTOR, lineinfo=True)
+    assert lines_of(text, "mul") == [("/home/user/other.py", 3)]
+    assert lines_of(text, "st.global") == [("/home/user/main.py", 3)]
+
+
+@pytest.mark.parametrize("checked", [False, True])
+def test_lines_change_no_instruction(checked):
+    plain, lined = (ptx(mixed, lineinfo=lineinfo, checked=checked) for lineinfo in (False, True))
+    assert "\t.loc\t" not in plain
+    assert "\t.loc\t" in lined
+    assert instructions(plain) == instructions(lined)
+
+
+def test_the_cubin_knows_the_file():
+    kernel = define(SOURCE, file="/home/user/lines.py")
+    assert b"lines.py" in device.compile(kernel, VECTOR, VECTOR, lineinfo=True).code
+    assert b"lines.py" not in device.compile(kernel, VECTOR, VECTOR).code
+
+
+@pytest.mark.parametrize("file", ["<stdin>", '/tmp/a "quoted" name.py', "/tmp/back\\slash.py", "/tmp/größe.py", ""])
+def test_names_of_files(file):
+    kernel = define(SOURCE, file=file)
+    assert device.compile(kernel, VECTOR, VECTOR, lineinfo=True).code
+    assert "\t.loc\t" in ptx(kernel, lineinfo=True)
+
+
+def test_lines_of_our_own_python_that_was_inlined():
+    """Checked mode inlines our helpers: what they do stands on the user's line."""
+    kernel = define("@device.kernel\ndef k(x, i):\n    x[0] = divmod(x[1], i)[0]\n", file="/home/user/own.py")
+    text = ptx(kernel, device.ArrayType(device.int32, 1), int, lineinfo=True, checked=True)
+    assert lines_of(text, "div.s32") == [("/home/user/own.py", 3)] * len(lines_of(text, "div.s32"))
+    assert lines_of(text, "div.s32")
+
+
+# What a kernel says of itself
+
+
+def test_a_kernel_tells_what_was_compiled():
+    kernel = device.kernel(mixed.underlying)
+    assert repr(kernel) == "<kernel mixed>"
+    x = np.ones(64, np.float32)
+    device.launch(kernel, x, x.copy(), grid=1, block=64, stream=device.cpu_stream())
+    shown = "(array<float32, 1, C>, array<float32, 1, C>) on the CPU as sm_90, 256 bytes of shared memory"
+    assert repr(kernel) == f"<kernel mixed: {shown}>"
+    device.launch(kernel, x.astype(float), x.copy(), grid=1, block=64, stream=device.cpu_stream())
+    assert repr(kernel).startswith(f"<kernel mixed: {shown}; (array<float64, 1, C>, ")
+
+
+def test_a_variant_for_a_gpu_knows_its_registers():
+    known = of_type(VECTOR), of_type(VECTOR)
+    job = compiler.Job(mixed.underlying, known, True, compiler.Target(parse("sm_90")))
+    variant = Variant(compiler.run(job), packing(runtime_types(known)))
+    text = ptx(mixed)
+    used = cubin.assemble(text, parse("sm_90"), cubin.Options(report_usage=True)).usage["mixed"]
+    assert str(variant) == (
+        f"(array<float32, 1, C>, array<float32, 1, C>) on sm_90, {used.registers} registers, 256 bytes of shared memory"
+    )
+
+
+@pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90", "sm_100", "sm_121"])
+def test_registers_are_those_that_the_assembler_counts(target):
+    text = ptx(mixed, target=target)
+    made = cubin.assemble(text, parse(target), cubin.Options(report_usage=True))
+    assert registers(made.code)["mixed"] == made.usage["mixed"].registers
+
+
+def test_what_is_no_cubin_has_no_registers():
+    assert registers(b"") == registers(b"\x7fELF\x01") == registers(b"text") == {}
