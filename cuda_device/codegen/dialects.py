@@ -21,42 +21,15 @@ from cuda_device.codegen.architectures import (
 from cuda_device.codegen.atomics import Update, Wide, cpu_update, cpu_wide, nvptx_scope, nvptx_update, nvptx_wide
 from cuda_device.codegen.cpu_records import Status
 from cuda_device.codegen.meetings import Meeting, on_cpu, on_gpu
+from cuda_device.codegen.shared import shared_arrays, shared_offsets
 from cuda_device.device import math as device_math
 from cuda_device.device.options import DEFAULTS, Options
-from cuda_device.errors import CompileError
 from cuda_device.ir import ops
-from cuda_device.ir.model import Function, Module, Op
+from cuda_device.ir.model import Function, Module
 from cuda_device.ir.ops import Effect
 from cuda_device.ir.ordering import Scope
 from cuda_device.types.layout import size_of
 from cuda_device.types.model import Number, Ref, Space
-
-# CUDA's limit for arrays whose size the compiler knows.
-MAXIMUM_STATIC_SHARED = 48 * 1024
-
-
-def shared_arrays(module: Module) -> dict[int, Op]:
-    """The shared arrays of a module, by their numbers: copies of an operation stand for the same array."""
-    return {int(str(op.attributes["number"])): op for f in module.functions for op in f.ops() if op.code is ops.SHARED}
-
-
-def shared_offsets(module: Module) -> tuple[dict[int, int], int]:
-    """Where each shared array begins, in bytes, and the size of all. Too much of it is a `CompileError`."""
-    offsets: dict[int, int] = {}
-    end = 0
-    for number, op in sorted(shared_arrays(module).items()):
-        count, align = op.attributes["count"], op.attributes["align"]
-        type = op.result.type
-        assert isinstance(count, int) and isinstance(align, int) and isinstance(type, Ref)
-        offsets[number] = -(-end // align) * align
-        end = offsets[number] + count * size_of(type.pointee)
-        if end > MAXIMUM_STATIC_SHARED:
-            raise CompileError(
-                f"the kernel's shared arrays take {end} bytes or more: {MAXIMUM_STATIC_SHARED} is the most",
-                op.location,
-                "make the arrays smaller",
-            )
-    return offsets, end
 
 
 class Dialect(ABC):
