@@ -68,7 +68,10 @@ statement("try_finally", "try:\n    x[0] = 1\nfinally:\n    x[1] = 1")
 statement("with_statement", "with x:\n    x[0] = 1")
 statement("import_statement", "import math\nx[0] = math.pi")
 statement("import_from", "from math import pi\nx[0] = pi")
-statement("dict_display", 'weights = {"a": 1, "b": 2}\nx[0] = weights["a"]')
+statement("dict_without_the_key", 'weights = {"a": 1, "b": 2}\nx[0] = weights["c"]')
+statement("dict_with_key_of_run_time", "weights = {1: 0.5, 2: 1.5}\nx[0] = weights[n]")
+statement("dict_item_assignment", 'weights = {"a": 1}\nweights["b"] = 2\nx[0] = weights["b"]')
+statement("dict_method", 'weights = {"a": 1}\nx[0] = weights.pop("a")')
 statement("dict_of_variables", "table = {n: 1}\nx[0] = table[n]")
 statement("set_display", "allowed = {1, n}\nx[0] = n in allowed")
 statement("dict_comprehension", "table = {i: i for i in range(3)}\nx[0] = 1")
@@ -79,9 +82,11 @@ statement("class_statement", "class Point:\n    pass\nx[0] = 1")
 statement("attribute_of_array", "x.offset = 1")
 statement("matrix_product", "x[0] = x @ x")
 statement("match_mapping", 'match n:\n    case {"a": 1}:\n        x[0] = 1')
-statement("match_class", "match n:\n    case int(value):\n        x[0] = value")
+statement("match_class_of_too_many", "match n:\n    case int(value, more):\n        x[0] = value")
+statement("match_class_that_is_no_type", "match n:\n    case math(value):\n        x[0] = value")
 statement("walrus_of_list_method", "(items := [1, 2]).append(n)\nx[0] = items[0]")
-statement("string_method", 'x[0] = len("abc".upper())')
+statement("string_method_of_variable", 'x[0] = len("abc".center(n))')
+statement("string_method_that_raises", 'x[0] = "abc".index("d")')
 statement("bytes_constant", 'x[0] = b"abc"')
 program("generator", "float32[1]", "@device.kernel\ndef k(x):\n    yield x[0]\n")
 program("coroutine", "float32[1]", "@device.kernel\nasync def k(x):\n    x[0] = 1\n")
@@ -108,7 +113,8 @@ k = make()
 
 # Builtins and other people's functions
 
-statement("call_of_sorted", "x[0] = sorted((3, 1, n))[0]")
+statement("sorted_array", "x[0] = sorted(x)[0]")
+statement("sorted_with_unknown_keyword", "x[0] = sorted((3, n), cmp=max)[0]")
 statement("call_of_open", 'open("file").read()')
 statement("call_of_input", "x[0] = float(input())")
 statement("call_of_str", "x[0] = len(str(n))")
@@ -155,8 +161,7 @@ program(
     "float32[1]",
     """
 class Scale:
-    def __call__(self, x):
-        return x * 2
+    factor = 2
 
 
 scale = Scale()
@@ -170,11 +175,28 @@ def k(x):
 
 # Host objects
 
-program(
-    "global_array", "float32[1]", "table = np.ones((3, 3))\n\n\n@device.kernel\ndef k(x):\n    x[0] = table[0, 0]\n"
-)
-program("global_dict", "float32[1]", "sizes = dict(a=1)\n\n\n@device.kernel\ndef k(x):\n    x[0] = sizes['a']\n")
-program("global_set", "float32[1]; int", "odd = {1, 3, 5}\n\n\n@device.kernel\ndef k(x, n):\n    x[0] = n in odd\n")
+for name, value, use in [
+    ("index_out_of_a_global_array", "np.ones((3, 3))", "table[0, 5]"),
+    ("indices_of_a_global_array", "np.ones(3)", "table[0, 0]"),
+    ("arithmetic_with_a_global_array", "np.ones(3)", "table * 2"),
+    ("assignment_to_a_global_array", "np.ones(3)", "table[n] = 1"),
+    ("global_array_of_strings", 'np.array(["a", "b"])', "table[n]"),
+    ("global_array_too_large", "np.zeros(1 << 22)", "table[n]"),
+    ("method_that_changes_a_global_array", "np.ones(3)", "table.sort()"),
+    ("method_of_a_global_array_of_variable", "np.ones(3)", "table.reshape(n)"),
+    ("global_dict_without_the_key", "dict(a=1)", "table['b']"),
+    ("global_dict_with_key_of_run_time", "{1: 2}", "table[n]"),
+    ("global_list_index_out_of_range", "[1, 2]", "table[2]"),
+    ("global_list_of_different_things", "[1, (2, 3)]", "table[n]"),
+    ("global_list_too_long", "list(range(2000))", "sum(table)"),
+    ("global_list_append", "[1]", "table.append(n)"),
+    ("global_set_of_strings", '{"a", "b"}', "table[0]"),
+    ("global_generator", "(i for i in range(3))", "sum(table)"),
+    ("global_file", "open(__import__('os').devnull)", "table.read()"),
+    ("global_class_instance_in_loop", "object()", "max(v for v in table)"),
+]:
+    store = use if "] = " in use else f"x[0] = {use}"
+    program(name, "float32[1]; int", f"table = {value}\n\n\n@device.kernel\ndef k(x, n):\n    {store}\n")
 program(
     "global_object_in_arithmetic",
     "float32[1]",
@@ -301,7 +323,15 @@ statement("float_variable_as_index", "x[x[0]] = 1")
 statement("division_as_index", "x[n / 2] = 1")
 statement("string_index", 'x["first"] = 1')
 statement("tuple_index_out_of_range", "pair = (1, 2)\nx[0] = pair[2]")
-statement("tuple_index_of_variable", "pair = (1, 2.5)\nx[0] = pair[n]")
+statement("tuple_index_of_variable", "pair = (1, (2, 3))\nx[0] = pair[n]")
+statement("tuple_index_of_float", "pair = (1, 2)\nx[0] = pair[x[0]]")
+statement("tuple_repeated_by_variable", "x[0] = ((1, 2) * n)[0]")
+statement("tuple_repeated_too_often", "x[0] = ((1, 2) * 100_000)[0]")
+statement("tuple_compared_with_number", "x[0] = (n, 1) < 3")
+statement("tuple_of_arrays_compared", "x[0] = (x, 1) < (x, 2)")
+statement("tuple_method", "x[0] = (n, 1).sort()")
+statement("item_of_uint8", "x[0] = x[1][0]", "uint8[1]; int")
+statement("call_of_uint8", "x[0] = x[1](0)", "uint8[1]; int")
 statement("item_of_number", "x[0] = n[0]")
 statement("item_of_float", "x[0] = x[0][1]")
 statement("assignment_to_tuple_item", "pair = (1, 2)\npair[0] = n\nx[0] = pair[0]")
@@ -481,7 +511,8 @@ statement("slice_of_tuple_by_variable", "y = (1, 2, 3)[n:]\nx[0] = y[0]")
 statement("slice_assignment_of_tuple", "x[0:2] = (1, 2)")
 statement("slice_with_step_zero", "y = x[::0]\nx[0] = y[0]")
 statement("f_string_of_variable", 'x[0] = len(f"{n}")')
-statement("contains_in_array", "x[0] = n in x")
+statement("contains_in_number", "x[0] = n in 5")
+statement("contains_in_string", 'x[0] = n in "abc"')
 statement("star_of_array", "x[0] = max(*x)")
 statement("star_unpacking_of_array", "a, *b = x\nx[0] = a")
 statement("generator_in_variable", "g = (x[i] for i in range(n))\nfor v in g:\n    x[0] = v")
@@ -728,3 +759,145 @@ program(
     f"@device.kernel\ndef k(x):\n    x[0] = {' + '.join(f'x[{i}]' for i in range(20))} + weight\n",
 )
 program("lambda_kernel", "float32[1]", "k = device.kernel(lambda x: x[0] + weight)\n")
+
+# Builtins that take functions, and keywords
+
+statement("min_of_nothing", "x[0] = min(())")
+statement("min_with_unknown_keyword", "x[0] = min((1, n), cmp=3)")
+statement("max_of_two_with_default", "x[0] = max(1, n, default=3)")
+statement("max_with_key_that_is_no_function", "x[0] = max((1, n), key=3)")
+statement("reduce_without_items", "x[0] = functools.reduce(max)")
+statement("reduce_of_number", "x[0] = functools.reduce(max, n)")
+statement("map_of_number", "for v in map(abs, n):\n    x[0] = v")
+statement("map_without_items", "for v in map(abs):\n    x[0] = v")
+statement("filter_of_array", "x[0] = sum(filter(None, x))")
+statement("zip_of_unequal_tuples", "for a, b in zip((1, 2), (n,), strict=True):\n    x[0] = a * b")
+statement("zip_with_unknown_keyword", "for a, b in zip(x, x, fill=0):\n    x[0] = a * b")
+statement("enumerate_from_float", "for i, v in enumerate(x, 1.5):\n    x[0] = v")
+statement("reversed_number", "for v in reversed(n):\n    x[0] = v")
+statement("sum_of_tuples", "x[0] = sum(((1, 2), (3, n)))")
+statement("len_of_none", "x[0] = len(None)")
+statement("isinstance_of_a_value", "x[0] = isinstance(n, 3)")
+statement("isinstance_with_array", "x[0] = isinstance(n, x)")
+statement("divmod_of_tuple", "x[0] = divmod((1, 2), n)[0]")
+statement("pow_of_string", 'x[0] = pow("a", n)')
+statement("round_to_digits_of_variable", "x[0] = round(n, n)")
+statement("getattr_of_variable", "x[0] = getattr(x, n)")
+statement("getattr_that_is_not_there", 'x[0] = getattr(math, "pie")')
+statement("int_with_base", 'x[0] = int("ff", 16) + n')
+statement("complex_of_string", 'x[0] = abs(complex("1j"))')
+statement("ord_of_two", 'x[0] = ord("ab")')
+statement("chr_of_variable", "x[0] = len(chr(n))")
+statement("next_of_tuple", "x[0] = next(iter((1, n)))")
+statement("iter_of_number", "for v in iter(n):\n    x[0] = v")
+statement("eval_call", 'x[0] = eval("n + 1")')
+statement("globals_call", 'x[0] = globals()["n"]')
+statement("super_call", "x[0] = super().value")
+statement("id_of_array", "x[0] = id(x)")
+statement("time_call", "x[0] = time.time()")
+statement("random_call", "x[0] = random.random()")
+statement("numpy_function_of_arrays", "x[0] = np.dot(x, x)")
+statement("numpy_array_display", "y = np.array([1, 2])\nx[0] = y[n]")
+statement("numpy_mean", "x[0] = np.mean(x)")
+statement("method_of_int", "x[0] = n.to_bytes(4)")
+statement("method_of_float", "x[0] = x[0].hex()")
+statement("misspelt_method_of_int", "x[0] = n.bitcount()")
+statement("attribute_of_range", "x[0] = range(n).begin")
+statement("attribute_of_vector", "v = device.float32x2(1, 2)\nx[0] = v.length")
+statement("range_index_of_float", "x[0] = range(n)[1.5]")
+statement("itertools_product", "for a, b in itertools.product((1, 2), (3, 4)):\n    x[0] = a * b")
+statement("itertools_chain", "for a in itertools.chain((1, 2), (n,)):\n    x[0] = a")
+
+# Enumerations and named tuples
+
+ENUM = """
+import enum
+
+
+class Colour(enum.Enum):
+    RED = 1
+    BLUE = 2
+
+
+class Pair(__import__("typing").NamedTuple):
+    a: int
+    b: float = 2.5
+
+
+@device.kernel
+def k(x, n):
+"""
+for name, body in [
+    ("enum_of_unknown_name", "x[0] = Colour.GREEN.value"),
+    ("enum_of_unknown_value", "x[0] = Colour(7).value"),
+    ("enum_of_variable", "x[0] = Colour(n).value"),
+    ("enum_in_arithmetic", "x[0] = Colour.RED + 1"),
+    ("enum_into_array", "x[0] = Colour.RED"),
+    ("enum_compared_by_size", "x[0] = Colour.RED < Colour.BLUE"),
+    ("enum_of_either", "c = Colour.RED if n > 0 else Colour.BLUE\n    x[0] = c.value"),
+    ("enum_attribute", "x[0] = Colour.RED.values"),
+    ("named_tuple_of_too_many", "x[0] = Pair(1, 2, 3).a"),
+    ("named_tuple_of_too_few", "x[0] = Pair(b=n).b"),
+    ("named_tuple_of_unknown_member", "x[0] = Pair(1, c=n).a"),
+    ("named_tuple_attribute", "x[0] = Pair(1, n).c"),
+    ("named_tuple_member_assignment", "p = Pair(1, n)\n    p.a = 2\n    x[0] = p.a"),
+]:
+    program(name, "float32[1]; int", f"{ENUM}    {body}\n")
+
+# Functions with **kwargs
+
+KEYWORDS = (
+    "def scale(value, *more, by=1, **rest):\n    return value * by + {use}\n\n\n@device.kernel\ndef k(x, n):\n    "
+)
+for name, use, body in [
+    ("keyword_that_was_not_given", 'rest["power"]', "x[0] = scale(n, offset=2)"),
+    ("keyword_given_twice", "0", 'more = {"by": 2}\n    x[0] = scale(n, by=1, **more)'),
+    ("stars_of_number", "0", "x[0] = scale(1, **n)"),
+    ("stars_of_numbered_dict", "0", "x[0] = scale(1, **{1: 2})"),
+    ("keyword_of_run_time", "rest[value]", "x[0] = scale(n, offset=2)"),
+    ("keywords_in_arithmetic", "rest", "x[0] = scale(n, offset=2)"),
+    ("more_arguments_by_name", "more", "x[0] = scale(n, 1, 2)"),
+]:
+    program(name, "float32[1]; int", KEYWORDS.format(use=use) + body + "\n")
+
+# Structs with methods
+
+METHODS = """
+@device.struct
+class Point:
+    x: device.float32
+    y: device.int32
+
+    @property
+    def norm(self):
+        return self.x * self.z
+
+    def move(self, by):
+        self.x = by
+
+    def __add__(self, other):
+        return self.x + other.missing
+
+    def __bool__(self):
+        return (1, 2)
+
+
+@device.kernel
+def k(x, n):
+"""
+for name, body in [
+    ("error_in_a_property", "x[0] = Point(1, n).norm"),
+    ("method_that_changes_a_value", "p = Point(1, n)\n    p.move(2.0)\n    x[0] = p.x"),
+    ("error_in_an_operator", "x[0] = Point(1, n) + Point(2, n)"),
+    ("operator_that_a_struct_has_not", "x[0] = Point(1, n) * 2"),
+    ("comparison_that_a_struct_has_not", "x[0] = Point(1, n) < Point(2, n)"),
+    ("call_of_a_struct", "x[0] = Point(1, n)(3)"),
+    ("index_of_a_struct", "x[0] = Point(1, n)[0]"),
+    ("length_of_a_struct", "x[0] = len(Point(1, n))"),
+    ("loop_over_a_struct", "for v in Point(1, n):\n        x[0] = v"),
+    ("contains_in_a_struct", "x[0] = n in Point(1, n)"),
+    ("method_without_call", "x[0] = Point(1, n).move"),
+    ("pattern_of_a_struct_with_too_many", "match Point(1, n):\n        case Point(a, b, c):\n            x[0] = a"),
+    ("pattern_of_unknown_member", "match Point(1, n):\n        case Point(z=c):\n            x[0] = c"),
+]:
+    program(name, "float32[1]; int", f"{METHODS}    {body}\n")

@@ -10,9 +10,13 @@ module = read('''
 
 from __future__ import annotations
 
+import functools
+import itertools
 import linecache
 import math
+import random
 import textwrap
+import time
 from collections.abc import Iterable, Iterator
 from types import FunctionType
 from typing import Any
@@ -77,7 +81,8 @@ def define(source: str, name: str = "k", file: str = "<test>", **names: Any) -> 
     """Runs a program's source and returns what it calls `name`. Error messages find its lines under the name `file`."""
     source = textwrap.dedent(source).lstrip("\n")
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
-    scope = {"__name__": "program", "device": device, "math": math, "np": np, **names}
+    modules = {module.__name__: module for module in (functools, itertools, math, random, time)}
+    scope = {"__name__": "program", "device": device, "np": np, **modules, **names}
     exec(compile(source, file, "exec", dont_inherit=True), scope)
     return scope[name]
 

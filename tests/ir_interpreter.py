@@ -8,6 +8,7 @@ Operations that device code does not have are `Unsupported`.
 from __future__ import annotations
 
 import builtins
+import inspect
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -65,6 +66,8 @@ def run(function: Any, *arguments: Any) -> Any:
 def run_ir(python: Function, function: Any, *arguments: Any) -> Any:
     """As `run`, with IR of the function that somebody has changed."""
     plain = underlying(function)
+    if plain.__code__.co_flags & inspect.CO_VARKEYWORDS:
+        raise Unsupported
     scope = {**vars(builtins), **plain.__globals__}
     cells = dict(zip(plain.__code__.co_freevars, plain.__closure__ or (), strict=True))
     defaults = plain.__defaults__ or ()
@@ -186,6 +189,30 @@ def _is_sequence(_: Op, operands: list[Any], __: Any, ___: Any) -> list[Any]:
     return [isinstance(operands[0], Sequence) and not isinstance(operands[0], (str, bytes, bytearray))]
 
 
+def _merge(op: Op, operands: list[Any], _: Any, __: Any) -> list[Any]:
+    first, second = operands
+    if op.attributes["unique"] and first.keys() & second.keys():
+        raise TypeError
+    return [{**first, **second}]
+
+
+def _match_class(op: Op, operands: list[Any], _: Any, __: Any) -> list[Any]:
+    value, cls = operands
+    if not isinstance(value, cls):
+        return [None]
+    count: Any = op.attributes["count"]
+    names: Any = op.attributes["names"]
+    whole = (bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple)
+    first = (value,) if count == 1 and cls in whole else tuple(getattr(value, n) for n in _match_args(cls, count))
+    return [(*first, *(getattr(value, name) for name in names))]
+
+
+def _match_args(cls: Any, count: int) -> Any:
+    if count > len(getattr(cls, "__match_args__", ())):
+        raise TypeError
+    return cls.__match_args__[:count] if count else ()
+
+
 def _unsupported(_: Op, __: list[Any], ___: Any, ____: Any) -> list[Any]:
     raise Unsupported
 
@@ -215,6 +242,8 @@ ROWS: dict[ops.Opcode, Callable[[Op, list[Any], dict[str, Any], dict[str, Any]],
     ops.PY_EXTEND: lambda _, x, __, ___: [[*x[0], *x[1]]],
     ops.PY_TUPLE_OF: lambda _, x, __, ___: [tuple(x[0])],
     ops.PY_DICT: lambda op, x, __, ___: [dict(zip(op.attributes["keys"], x, strict=True))],  # type: ignore[call-overload]
+    ops.PY_MERGE: _merge,
+    ops.PY_MATCH_CLASS: _match_class,
     ops.PY_SLICE: lambda _, x, __, ___: [slice(*x)],
     ops.PY_STRING: lambda _, x, __, ___: ["".join(x)],
     ops.PY_FORMAT: _format,

@@ -118,7 +118,7 @@ def test_bound_methods_of_constants(stream):
 @pytest.mark.parametrize(
     ("function", "match"),
     [
-        (lambda x: INSTANCE(x), "object of the class Callable cannot be called"),
+        (lambda x: HOLDER(x), "object of the class Holder cannot be called"),
         (lambda x: keyword_only(x), "lacks an argument for 'b'"),
         (lambda x: keyword_only(x, 2), "takes 1 argument, not 2"),
         (lambda x: keyword_only(x, b=1, d=2), "no keyword parameter 'd'"),

@@ -152,20 +152,16 @@ def _begins_comprehension(reader: Reader) -> bool:
 
 
 def _build_map(reader: Reader, parts: list[Value]) -> None:
-    keys = tuple(reader.constants.get(key) for key in parts[::2])
-    if not all(isinstance(key, str) for key in keys):
-        reader.unsupported("a dict")
+    if not all(key in reader.constants for key in parts[::2]):
+        reader.unsupported("a dict whose keys are no constants")
     else:
-        _keyed(reader, keys, parts[1::2])
+        _keyed(reader, tuple(reader.constants[key] for key in parts[::2]), parts[1::2])
 
 
 def _build_keyed(reader: Reader, instruction: Instruction, _: Span) -> None:
     keys = instruction.argument
     assert isinstance(keys, tuple)
-    if not all(isinstance(key, str) for key in keys):
-        reader.unsupported("a dict")
-    else:
-        _keyed(reader, keys, reader.pop(len(keys)))
+    _keyed(reader, keys, reader.pop(len(keys)))
 
 
 def _keyed(reader: Reader, keys: tuple[object, ...], values: list[Value]) -> None:
@@ -182,15 +178,22 @@ def _into_list(reader: Reader, instruction: Instruction, _: Span) -> None:
 
 
 def _merge(reader: Reader, instruction: Instruction, _: Span) -> None:
-    """MAP_MERGE of two known dicts: `f(*x, a=1, **{…})`."""
+    """`f(*x, a=1, **more)` and `{**more}`."""
     (value,) = reader.pop(1)
     at = -_count(instruction)
-    if value not in reader.dicts or reader.stack[at] not in reader.dicts:
-        reader.unsupported("a call with **kwargs")
-        return
-    (keys, values), (more, others) = reader.dicts[reader.stack[at]], reader.dicts[value]
-    _keyed(reader, keys + more, values + others)
-    reader.stack[at] = reader.stack.pop()
+    unique = instruction.opcode is Opcode.MAP_MERGE
+    if value in reader.dicts and reader.stack[at] in reader.dicts:
+        (keys, values), (more, others) = reader.dicts[reader.stack[at]], reader.dicts[value]
+        if not set(keys) & set(more):
+            _keyed(reader, keys + more, values + others)
+            reader.stack[at] = reader.stack.pop()
+            return
+    reader.stack[at] = reader.build.op(ops.PY_MERGE, None, reader.stack[at], value, unique=unique)
+
+
+def _match_class(reader: Reader, instruction: Instruction, _: Span) -> None:
+    count, names = _pair(instruction)
+    reader.push(reader.build.op(ops.PY_MATCH_CLASS, None, *reader.pop(2), count=count, names=names))
 
 
 def _iterate(reader: Reader, _: Instruction, __: Span) -> None:
@@ -341,6 +344,8 @@ SPECIAL: dict[Opcode, Handler] = {
     Opcode.LIST_APPEND: _into_list,
     Opcode.LIST_EXTEND: _into_list,
     Opcode.MAP_MERGE: _merge,
+    Opcode.MAP_UPDATE: _merge,
+    Opcode.MATCH_CLASS: _match_class,
     Opcode.ITER: _iterate,
     Opcode.YIELD: _yield,
     Opcode.BUILD_SLICE: _build_slice,
@@ -377,10 +382,8 @@ DESCRIPTIONS = {
     Opcode.SET_ADD: "a comprehension",
     Opcode.MAP_ADD: "a comprehension",
     Opcode.SET_UPDATE: "a set",
-    Opcode.MAP_UPDATE: "a dict",
     Opcode.MATCH_MAPPING: "a mapping pattern of match",
     Opcode.MATCH_KEYS: "a mapping pattern of match",
-    Opcode.MATCH_CLASS: "a class pattern of match",
     Opcode.DELETE_ATTR: "del of an attribute",
     Opcode.DELETE_SUBSCR: "del of an item",
 }

@@ -21,6 +21,7 @@ from __future__ import annotations
 import dis
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from types import CodeType
 
 from cuda_device.bytecode.instructions import TERMINATORS, Instruction, Opcode
@@ -73,11 +74,14 @@ def _read(code: CodeType) -> list[Raw]:
     raws: list[Raw] = []
     index_of: dict[int, int] = {}
     targets: list[tuple[Raw, int]] = []
+    tries: dict[int, Location] = {}
     for source in dis.get_instructions(code):
         index_of[source.offset] = len(raws)
+        location = _location(code, source)
+        if source.opname == "NOP":
+            tries[source.offset + 2] = location
         if source.opname in IGNORED:
             continue
-        location = _location(code, source)
         if source.opname in FUSED:
             parts = zip(FUSED[source.opname], source.argval, strict=True)
             raws += [Raw(name, 0, name_of_variable, "", location, 0) for name, name_of_variable in parts]
@@ -88,7 +92,7 @@ def _read(code: CodeType) -> list[Raw]:
             targets.append((raws[-1], source.argval))
     for raw, offset in targets:
         raw.target = index_of[offset] if raw.name != "FOR_ITER" else _behind_loop(raws, index_of[offset])
-    _mark_protected(code, raws, index_of)
+    _mark_protected(code, raws, index_of, tries)
     return raws
 
 
@@ -116,8 +120,13 @@ def _location(code: CodeType, source: dis.Instruction) -> Location:
     )
 
 
-def _mark_protected(code: CodeType, raws: list[Raw], index_of: Mapping[int, int]) -> None:
-    """Sets `protection`. Handlers of a user's statement begin with PUSH_EXC_INFO; CPython's own ones never do."""
+def _mark_protected(
+    code: CodeType, raws: list[Raw], index_of: Mapping[int, int], tries: Mapping[int, Location]
+) -> None:
+    """Sets `protection`. Handlers of a user's statement begin with PUSH_EXC_INFO; CPython's own ones never do.
+
+    What is protected is told to stand at the word `try`, where a NOP stands; `tries` has their places, by what follows.
+    """
     for start, stop, handler in _exception_table(code):
         first = index_of[handler]
         if raws[first].name != "PUSH_EXC_INFO":
@@ -126,6 +135,14 @@ def _mark_protected(code: CodeType, raws: list[Raw], index_of: Mapping[int, int]
         for raw in raws:
             if start <= raw.location.offset < stop:
                 raw.protection = protection
+                if protection == "try" and start in tries:
+                    raw.location = _word(tries[start], "try", raw.location.offset)
+
+
+def _word(place: Location, word: str, offset: int) -> Location:
+    """The first word of a statement."""
+    end = place.column + len(word) if place.column >= 0 else -1
+    return replace(place, end_line=place.line, end_column=end, offset=offset)
 
 
 def _exception_table(code: CodeType) -> Iterator[tuple[int, int, int]]:

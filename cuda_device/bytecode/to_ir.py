@@ -29,7 +29,7 @@ from cuda_device.ir.builder import Builder
 from cuda_device.ir.model import Block, Edge, Function, Op, Value
 from cuda_device.ir.ops import Level
 
-_VARKEYWORDS, _COROUTINE, _ASYNC_GENERATOR = 0x08, 0x80, 0x200
+_COROUTINE, _ASYNC_GENERATOR = 0x80, 0x200
 
 
 def read(code: CodeType, reduction: str = "") -> Function:
@@ -51,8 +51,6 @@ def _refuse(code: CodeType, reduction: str) -> None:
     place = Location(code.co_filename, code.co_firstlineno, function=code.co_qualname)
     if code.co_flags & (_COROUTINE | _ASYNC_GENERATOR) or (code.co_flags & GENERATOR and not reduction):
         raise CompileError("device code cannot be a generator or a coroutine", place, "return the values in a tuple")
-    if code.co_flags & _VARKEYWORDS:
-        raise CompileError("device code cannot take **kwargs", place, "name each parameter")
 
 
 class Reader:

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar
 
-from cuda_device.codegen import cpu, cpu_runner, nvptx_report
+from cuda_device.codegen import constants, cpu, cpu_runner, nvptx_report
 from cuda_device.codegen.architectures import (
     DATA_LAYOUT,
     FLUSH_DENORMALS_ATTRIBUTE,
@@ -173,11 +173,13 @@ class Nvptx(Dialect):
         Space.GLOBAL: "ptr addrspace(1)",
         Space.SHARED: "ptr addrspace(3)",
         Space.LOCAL: "ptr",
+        Space.CONSTANT: "ptr addrspace(4)",
     }
 
     def __init__(self, module: Module, architecture: Architecture, options: Options = DEFAULTS) -> None:
         super().__init__(module, options)
         self.has_float8 = architecture.capability >= (8, 9)
+        self.constants_fit = constants.fit(module)
 
     def preamble(self) -> str:
         """Triple, data layout, shared arrays, and the intrinsics that every kernel may use."""
@@ -187,6 +189,7 @@ class Nvptx(Dialect):
             size = int(str(op.attributes["count"])) * size_of(op.result.type.pointee)
             align = op.attributes["align"]
             lines.append(f"@shared_{number} = internal addrspace(3) global [{size} x i8] undef, align {align}")
+        lines += constants.definitions(self.module, self.pointer(Space.CONSTANT).removeprefix("ptr ") + " ")
         if any(op.code is ops.DYNAMIC_SHARED for f in self.module.functions for op in f.ops()):
             lines.append("@dynamic_shared = external addrspace(3) global [0 x i8], align 128")
         for name in self._REGISTERS.values():
@@ -214,7 +217,9 @@ class Nvptx(Dialect):
         return (FLUSH_DENORMALS_FLAG,) if "ftz" in self.options.fastmath else ()
 
     def pointer(self, space: Space) -> str:
-        """Each space has its number."""
+        """Each space has its number; constants that are too many for their own memory lie in global memory."""
+        if space is Space.CONSTANT and not self.constants_fit:
+            space = Space.GLOBAL
         return self._SPACES[space]
 
     def symbol(self, function: Function) -> str:
@@ -337,7 +342,8 @@ class Cpu(Dialect):
     def preamble(self) -> str:
         """The records that threads and the scheduler share."""
         traced = any(op.code is ops.TRACE for function in self.module.functions for op in function.ops())
-        return cpu.declarations() + (cpu.tracing() if traced else "")
+        lines = "".join(f"{line}\n" for line in constants.definitions(self.module))
+        return cpu.declarations() + lines + (cpu.tracing() if traced else "")
 
     def pointer(self, space: Space) -> str:
         """One space."""

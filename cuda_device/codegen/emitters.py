@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from cuda_device.codegen import account, atomics, boundary, float8
+from cuda_device.codegen import account, atomics, boundary, constants, float8
 from cuda_device.codegen.cpu_records import Status
 from cuda_device.codegen.literals import literal
 from cuda_device.codegen.meetings import Meeting
@@ -416,6 +416,7 @@ EMITTERS: dict[ops.Opcode, Emitter] = {
     ops.SHARED: _shared,
     ops.DYNAMIC_SHARED: _dynamic_shared,
     ops.LOCAL: _local,
+    **constants.EMITTERS,
     ops.REGISTER: _register,
     ops.BARRIER: _barrier,
     **dict.fromkeys(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import reduce
 
 from cuda_device.device import math as device_math
-from cuda_device.device import standard
+from cuda_device.device import numbers
 from cuda_device.device.complex_numbers import magnitude
 from cuda_device.device.lowering import ArrayTree, Lowering, Tree
 from cuda_device.device.rows import Intrinsic, Typed, any_number_of, number_of
@@ -36,7 +36,7 @@ def _constructor(entity: type, name: str, number: Number) -> Intrinsic:
     def infer(arguments: Sequence[Known]) -> Typed:
         (argument,) = arguments
         if number == BOOL and any_number_of(argument, name).is_complex:
-            return Typed(of_type(BOOL), instead=standard.truth)
+            return Typed(of_type(BOOL), instead=numbers.truth)
         source = number_of(argument, name)
         result = INDEX if number == INT and source == INDEX else number
         operand = source if argument.value is None or not argument.constant else _roomy(argument, source)
@@ -133,7 +133,7 @@ def _infer_len(arguments: Sequence[Known]) -> Typed:
             return Typed(constant(size))
         case Static() if isinstance(argument.value, str):
             return Typed(constant(len(argument.value)))
-    raise CompileError(f"len of {argument}: it has no length")
+    raise CompileError(f"{argument} has no length", help="len is of arrays, tuples, ranges and vectors")
 
 
 def _lower_len(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:

@@ -37,13 +37,20 @@ class ConstExpr:
 
 
 def parameter_names(code: CodeType) -> tuple[str, ...]:
-    """The names of a function's parameters: keyword-only ones behind the others, that of `*args` last."""
-    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + takes_any_number(code)]
+    """The names of a function's parameters: keyword-only ones behind the others, those of `*args` and `**kwargs` last."""
+    return code.co_varnames[
+        : code.co_argcount + code.co_kwonlyargcount + takes_any_number(code) + takes_any_keyword(code)
+    ]
 
 
 def takes_any_number(code: CodeType) -> bool:
     """Whether a function has a parameter `*args`."""
     return bool(code.co_flags & inspect.CO_VARARGS)
+
+
+def takes_any_keyword(code: CodeType) -> bool:
+    """Whether a function has a parameter `**kwargs`."""
+    return bool(code.co_flags & inspect.CO_VARKEYWORDS)
 
 
 def defaults_of(function: FunctionType) -> dict[str, object]:

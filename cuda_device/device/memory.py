@@ -11,6 +11,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from cuda_device.device.lowering import ArrayTree, Lowering, Tree
 from cuda_device.device.rows import Infer, Intrinsic, Typed, constant_of
 from cuda_device.errors import CompileError, DeviceOnlyError
@@ -77,7 +79,7 @@ def _element(dtype: object) -> Type:
     try:
         return element_of(dtype)
     except TypeError as error:
-        raise CompileError(f"dtype: {error}") from None
+        raise CompileError(f"dtype: {error}", help="name a type of numbers, a vector or a struct") from None
 
 
 def _alignment(align: object, element: Type) -> int:
@@ -107,7 +109,42 @@ def _lower_dynamic(build: Lowering, _: Sequence[Tree], __: Typed) -> Tree:
     return ArrayTree(data, (build.convert(size, INT64),))
 
 
+def constant_array(elements: Any) -> Any:
+    """An array of the host as it is while compiling, in memory that no thread writes."""
+    raise DeviceOnlyError.of("constant_array")
+
+
+# Larger ones would make the program's text too long.
+_MOST_CONSTANT_BYTES = 16 << 20
+
+
+def _infer_constant(arguments: Sequence[Known]) -> Typed:
+    """A NumPy array of the host → a read-only array; its bytes are a setting."""
+    elements = arguments[0].value
+    assert isinstance(elements, np.ndarray)
+    if elements.nbytes > _MOST_CONSTANT_BYTES:
+        raise CompileError(
+            f"an array constant has {elements.nbytes} bytes: {_MOST_CONSTANT_BYTES} are the most",
+            help="pass the array to the kernel as an argument",
+        )
+    element = _element(elements.dtype)
+    data = np.ascontiguousarray(elements).tobytes().hex()
+    array = Array(element, elements.ndim, readonly=True, space=Space.CONSTANT)
+    return Typed(Known(array), settings=(elements.shape, data, max(16, align_of(element))))
+
+
+def _lower_constant(build: Lowering, _: Sequence[Tree], typed: Typed) -> Tree:
+    extents, data, boundary = typed.settings
+    array = typed.result.type
+    assert isinstance(extents, tuple) and isinstance(array, Array)
+    memory = build.op(ops.CONSTANT, Ref(array.space, array.dtype), data=data, align=boundary)
+    return ArrayTree(memory, tuple(build.const(INT64, extent) for extent in extents))
+
+
+CONSTANT_ARRAY = Intrinsic(constant_array, "constant_array", _infer_constant, _lower_constant)
+
 ROWS = (
+    CONSTANT_ARRAY,
     Intrinsic(shared_array, "shared_array", _infer_array(Space.SHARED), _lower_array),
     Intrinsic(local_array, "local_array", _infer_array(Space.LOCAL), _lower_array, effects=Effect.LOCAL),
     Intrinsic(dynamic_shared_array, "dynamic_shared_array", _infer_dynamic, _lower_dynamic),

@@ -9,10 +9,11 @@ from __future__ import annotations
 import builtins
 import math
 import operator
+import typing
 from collections.abc import Callable
 from typing import Any
 
-from cuda_device.device import prelude
+from cuda_device.device import numbers, prelude
 
 # Of several values
 
@@ -40,22 +41,102 @@ def all_of(items: Any, /) -> Any:
     return True
 
 
-def least(items: Any, /) -> Any:
-    """`min(items)`; unspecified for an array or range without elements."""
+def least(items: Any, /, *, key: Any = None, default: Any = ...) -> Any:
+    """`min(items)`; of nothing it is `default`, or an error that the thread reports."""
     some = False
     for item in items:
-        best = min(best, item) if some else item  # type: ignore[has-type]  # noqa: F821
+        rank = item if key is None else key(item)
+        if not some or rank < least_rank:  # type: ignore[has-type]  # noqa: F821
+            best, least_rank = item, rank  # noqa: F841
         some = True
+    if not some:
+        if default is ...:
+            raise ValueError("min() iterable argument is empty")
+        best = default
     return best
 
 
-def greatest(items: Any, /) -> Any:
-    """`max(items)`; unspecified for an array or range without elements."""
+def greatest(items: Any, /, *, key: Any = None, default: Any = ...) -> Any:
+    """`max(items)`; of nothing it is `default`, or an error that the thread reports."""
     some = False
     for item in items:
-        best = max(best, item) if some else item  # type: ignore[has-type]  # noqa: F821
+        rank = item if key is None else key(item)
+        if not some or rank > greatest_rank:  # type: ignore[has-type]  # noqa: F821
+            best, greatest_rank = item, rank  # noqa: F841
         some = True
+    if not some:
+        if default is ...:
+            raise ValueError("max() iterable argument is empty")
+        best = default
     return best
+
+
+def reduce_from(function: Any, items: Any, result: Any) -> Any:
+    """`functools.reduce(function, items, result)`."""
+    for item in items:
+        result = function(result, item)
+    return result
+
+
+def reduce_all(function: Any, items: Any) -> Any:
+    """`functools.reduce(function, items)`."""
+    some = False
+    for item in items:
+        result = function(result, item) if some else item  # type: ignore[has-type]  # noqa: F821
+        some = True
+    if not some:
+        raise TypeError("reduce() of empty iterable with no initial value")
+    return result
+
+
+def call_if(function: Any, items: Any, wanted: Any) -> Any:
+    """`function(*items)` if it is wanted: what a loop over a `map` computes."""
+    if wanted:
+        result = function(*items)
+    return result
+
+
+def in_order(a: Any, b: Any, descending: Any) -> Any:
+    """Two pairs of a rank and an item, the lesser (or, descending, the greater) first; equal ones stay."""
+    swap = a[0] < b[0] if descending else b[0] < a[0]
+    return (b, a) if swap else (a, b)
+
+
+def check_lengths(*lengths: Any) -> None:
+    """What `zip(strict=True)` asks of its arguments."""
+    for length in lengths[1:]:
+        if length != lengths[0]:
+            raise ValueError("zip() arguments are of different lengths")
+
+
+def index_of(items: Any, value: Any) -> Any:
+    """`items.index(value)` of a tuple."""
+    position = 0
+    found = -1
+    for item in items:
+        if found < 0 and item == value:
+            found = position
+        position += 1  # noqa: SIM113
+    if found < 0:
+        raise ValueError("tuple.index(x): x not in tuple")
+    return found
+
+
+def count_of(items: Any, value: Any) -> Any:
+    """`items.count(value)` of a tuple."""
+    result = 0
+    for item in items:
+        if item == value:
+            result += 1
+    return result
+
+
+def array_contains(value: Any, items: Any) -> Any:
+    """`value in items` of an array."""
+    for item in items:  # noqa: SIM110
+        if item == value:
+            return True
+    return False
 
 
 def product(items: Any, /, *, start: Any = 1) -> Any:
@@ -111,6 +192,23 @@ def range_contains(value: Any, start: Any, stop: Any, step: Any) -> Any:
     return inside and (value - start) % step == 0
 
 
+def range_item(index: Any, start: Any, stop: Any, step: Any) -> Any:
+    """`range(start, stop, step)[index]`."""
+    return start + prelude.place(index, length_of_range(start, stop, step)) * step
+
+
+def range_slice(first: Any, last: Any, stride: Any, start: Any, stop: Any, step: Any) -> Any:
+    """`range(start, stop, step)[first:last:stride]`."""
+    begin, count = prelude.slice_bounds(first, last, stride, length_of_range(start, stop, step))
+    return range(start + begin * step, start + (begin + count * stride) * step, stride * step)
+
+
+def same_range(a: Any, b: Any) -> Any:
+    """`a == b` of two ranges: the same numbers in the same order."""
+    count = len(a)
+    return count == len(b) and (count == 0 or (a.start == b.start and (count == 1 or a.step == b.step)))
+
+
 def element_if(items: Any, index: Any, wanted: Any) -> Any:
     """`items[index]` if it is wanted: what a loop over an array reads."""
     if wanted:
@@ -118,194 +216,46 @@ def element_if(items: Any, index: Any, wanted: Any) -> Any:
     return item
 
 
-# Integers
+def size_of(items: Any) -> Any:
+    """`np.size(items)`."""
+    return items.size
 
 
-def greatest_common_divisor(*numbers: Any) -> Any:
-    """`math.gcd`."""
-    result = 0
-    for number in numbers:
-        result, other = abs(number), result
-        while other != 0:
-            result, other = other, result % other
-    return result
+def axes_of(items: Any) -> Any:
+    """`np.ndim(items)`."""
+    return items.ndim
 
 
-def least_common_multiple(*numbers: Any) -> Any:
-    """`math.lcm`."""
-    result = 1
-    for number in numbers:
-        divisor = math.gcd(result, number)
-        result = abs(result // divisor * number) if divisor != 0 else number
-    return result
+def shape_of(items: Any) -> Any:
+    """`np.shape(items)`."""
+    return items.shape
 
 
-def integer_square_root(n: Any, /) -> Any:
-    """`math.isqrt`: the floor of the square root."""
-    result = n * 0
-    bit = result + 1
-    while bit <= n // 4:
-        bit *= 4
-    while bit != 0:
-        if n >= result + bit:
-            n -= result + bit
-            result = result // 2 + bit
-        else:
-            result //= 2
-        bit //= 4
-    return result
-
-
-def factorial(n: Any, /) -> Any:
-    """`math.factorial`."""
-    result = n * 0 + 1
-    for i in range(2, n + 1):
-        result *= i
-    return result
-
-
-def combinations(n: Any, k: Any, /) -> Any:
-    """`math.comb`."""
-    if k > n or k < 0:
-        return (n + k) * 0
-    result = (n + k) * 0 + 1
-    for i in range(min(k, n - k)):
-        # Divided first, so that nothing on the way is larger than the result.
-        quotient, remainder = divmod(result, i + 1)
-        result = quotient * (n - i) + remainder * (n - i) // (i + 1)
-    return result
-
-
-def permutations(n: Any, k: Any = None, /) -> Any:
-    """`math.perm`."""
-    if k is None:
-        return math.factorial(n)
-    if k > n or k < 0:
-        return (n + k) * 0
-    result = (n + k) * 0 + 1
-    for i in range(k):
-        result *= n - i
-    return result
-
-
-# Floats
-
-
-def is_close(a: Any, b: Any, *, rel_tol: Any = 1e-09, abs_tol: Any = 0.0) -> Any:
-    """`math.isclose`."""
-    if a == b:
-        return True
-    if math.isinf(a) or math.isinf(b):
-        return False
-    difference = abs(b - a)
-    return difference <= abs(rel_tol * b) or difference <= abs(rel_tol * a) or difference <= abs_tol
-
-
-def parts(x: Any, /) -> Any:
-    """`math.modf`: the fractional and the integral part."""
-    if math.isinf(x):
-        return math.copysign(0.0, x), x
-    whole = math.copysign(prelude.float_trunc(x), x)
-    return math.copysign(x - whole, x), whole
-
-
-def float_ceil(x: Any) -> Any:
-    """The least whole number that is not below a float, as a float."""
-    return -prelude.float_floor(-x)
-
-
-def minimum(a: Any, b: Any) -> Any:
-    """`np.minimum`: NaN wins."""
-    return b if a == a and (b < a or b != b) else a
-
-
-def maximum(a: Any, b: Any) -> Any:
-    """`np.maximum`: NaN wins."""
-    return b if a == a and (b > a or b != b) else a
-
-
-def minimum_number(a: Any, b: Any) -> Any:
-    """`np.fmin`: a number wins over NaN."""
-    return b if b < a or a != a else a
-
-
-def maximum_number(a: Any, b: Any) -> Any:
-    """`np.fmax`: a number wins over NaN."""
-    return b if b > a or a != a else a
-
-
-def sign(x: Any) -> Any:
-    """`np.sign`: -1, 0 or 1 of x's type; NaN stays."""
-    result = x
-    if x > 0:
-        result = 1
-    elif x < 0:
-        result = -1
-    return result
-
-
-def square(x: Any) -> Any:
-    """`np.square`."""
-    return x * x
-
-
-def reciprocal(x: Any) -> Any:
-    """`np.reciprocal`."""
-    return 1 / x
-
-
-def truth(a: Any) -> Any:
-    """`operator.truth(a)`."""
-    return bool(a)
-
-
-def logical_and(a: Any, b: Any) -> Any:
-    """`np.logical_and`."""
-    return bool(a) and bool(b)
-
-
-def logical_or(a: Any, b: Any) -> Any:
-    """`np.logical_or`."""
-    return bool(a) or bool(b)
-
-
-def power(base: Any, exponent: Any, modulus: Any = None) -> Any:
-    """`pow(base, exponent)`, and of integers `pow(base, exponent, modulus)`."""
-    if modulus is None:
-        return base**exponent
-    result = 1 % modulus
-    base = base % modulus
-    while exponent > 0:
-        if exponent & 1:
-            result = result * base % modulus
-        base = base * base % modulus
-        exponent >>= 1
-    return result
-
-
-def round_to(x: Any, digits: Any) -> Any:
-    """`round(x, digits)` of a float: correct up to the last bit of the scaled number."""
-    scale = 10.0**digits
-    scaled = x * scale
-    return prelude.float_round(scaled) / scale if math.isfinite(scaled) else x
+def unreachable(value: Any, /) -> Any:
+    """`typing.assert_never(value)`."""
+    raise AssertionError("Expected code to be unreachable")
 
 
 REPLACEMENTS: dict[object, Callable[..., Any]] = {
     sum: add_all,
     any: any_of,
     all: all_of,
-    pow: power,
+    pow: numbers.power,
     math.prod: product,
     math.fsum: float_sum,
     math.dist: distance,
-    math.gcd: greatest_common_divisor,
-    math.lcm: least_common_multiple,
-    math.isqrt: integer_square_root,
-    math.factorial: factorial,
-    math.comb: combinations,
-    math.perm: permutations,
-    math.isclose: is_close,
-    math.modf: parts,
+    math.gcd: numbers.greatest_common_divisor,
+    math.lcm: numbers.least_common_multiple,
+    math.isqrt: numbers.integer_square_root,
+    math.factorial: numbers.factorial,
+    math.comb: numbers.combinations,
+    math.perm: numbers.permutations,
+    math.isclose: numbers.is_close,
+    math.modf: numbers.parts,
+    math.frexp: numbers.mantissa_and_exponent,
+    math.ldexp: numbers.times_power,
+    math.ulp: numbers.last_place,
+    typing.assert_never: unreachable,
     operator.add: lambda a, b: a + b,
     operator.sub: lambda a, b: a - b,
     operator.mul: lambda a, b: a * b,
@@ -327,16 +277,52 @@ REPLACEMENTS: dict[object, Callable[..., Any]] = {
     operator.neg: lambda a: -a,
     operator.pos: lambda a: +a,
     operator.invert: lambda a: ~a,
+    operator.inv: lambda a: ~a,
     operator.not_: lambda a: not a,
-    operator.truth: truth,
+    operator.truth: numbers.truth,
     operator.abs: lambda a: +abs(a),
     operator.is_: lambda a, b: a is b,
     operator.is_not: lambda a, b: a is not b,
     operator.contains: lambda a, b: b in a,
     operator.getitem: lambda a, b: a[b],
     operator.index: lambda a: a,
+    operator.concat: lambda a, b: a + b,
+    operator.countOf: count_of,
+    operator.indexOf: index_of,
 }
+# The functions of augmented assignment compute what their plain ones do.
+REPLACEMENTS |= {
+    getattr(operator, f"i{name.rstrip('_')}"): REPLACEMENTS[getattr(operator, name)]
+    for name in [
+        "add",
+        "sub",
+        "mul",
+        "truediv",
+        "floordiv",
+        "mod",
+        "pow",
+        "lshift",
+        "rshift",
+        "and_",
+        "or_",
+        "xor",
+        "concat",
+    ]
+}
+if hasattr(operator, "call"):
+    REPLACEMENTS[operator.call] = lambda function, /, *args, **kwargs: function(*args, **kwargs)
 if hasattr(math, "sumprod"):
     REPLACEMENTS[math.sumprod] = sum_of_products
 ONE_ARGUMENT: dict[object, Callable[..., Any]] = {builtins.min: least, builtins.max: greatest}
 """Functions that take many arguments, or one thing with many elements: then these."""
+
+NUMBER_METHODS: dict[str, Callable[..., Any]] = {
+    "bit_count": numbers.bit_count,
+    "bit_length": numbers.bit_length,
+    "is_integer": numbers.is_integer,
+}
+"""Methods of numbers, each a function of the number."""
+NUMBER_PROPERTIES: dict[str, Callable[..., Any]] = {"numerator": numbers.numerator, "denominator": numbers.denominator}
+"""Attributes of integers."""
+TUPLE_METHODS: dict[str, Callable[..., Any]] = {"index": index_of, "count": count_of}
+"""Methods of tuples and lists."""

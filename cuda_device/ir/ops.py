@@ -118,11 +118,13 @@ PY_APPEND = Opcode("py.append", P, 2, 1, "A list and one more item: what a compr
 PY_EXTEND = Opcode("py.extend", P, 2, 1, "A list and all items of something: `[*x, *y]`.")
 PY_TUPLE_OF = Opcode("py.tuple_of", P, 1, 1, "The tuple of a list.")
 PY_DICT = Opcode("py.dict", P, MANY, 1, "Keywords with their values, for a call or a function's defaults.", ("keys",))
+PY_MERGE = Opcode("py.merge", P, 2, 1, "`{**a, **b}`; `unique`: no key may be in both.", ("unique",))
 PY_SLICE = Opcode("py.slice", P, MANY, 1, "`start:stop` or `start:stop:step`, as an index.")
 PY_STRING = Opcode("py.string", P, MANY, 1, "An f-string of its parts.")
 PY_FORMAT = Opcode("py.format", P, MANY, 1, "One part of an f-string, perhaps with a format.", ("conversion",))
 PY_CONTAINS = Opcode("py.contains", P, 2, 1, "`x in y`, or `x not in y` if inverted.", ("inverted",))
 PY_IS_SEQUENCE = Opcode("py.is_sequence", P, 1, 1, "Whether a sequence pattern of `match` can match a value.")
+PY_MATCH_CLASS = Opcode("py.match_class", P, 2, 1, "What a class pattern takes, or None.", ("count", "names"))
 PY_UNPACK = Opcode("py.unpack", P, 1, MANY, "`a, b, … = x`.")
 PY_UNPACK_STAR = Opcode(
     "py.unpack_star", P, 1, MANY, "`a, *b, c = x`: so many names before the star, and after it.", ("before", "after")
@@ -297,6 +299,7 @@ MARK = Opcode(
     "mark", D, 1, 0, "Says that all that a reference to shared memory points to has been written.", (), Effect.WRITES
 )
 DYNAMIC_SHARED = Opcode("dynamic_shared", D, 0, 1, "The first byte of the shared memory that the launch asked for.")
+CONSTANT = Opcode("constant", D, 0, 1, "Memory that nobody writes; `data` is hexadecimal.", ("data", "align"))
 LOCAL = Opcode(
     "local",
     D,

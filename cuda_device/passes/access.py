@@ -8,20 +8,24 @@ A `for` over a tuple has an iterator for each position, so its loop is unrolled;
 from __future__ import annotations
 
 import difflib
+import inspect
 from collections.abc import Sequence
 from types import ModuleType
 
-from cuda_device.device import prelude
+import numpy as np
+
+from cuda_device.device import prelude, standard
 from cuda_device.device.table import interface_of
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op, Value
-from cuda_device.passes import composites, conditions, masks, references, scalars, views
+from cuda_device.passes import composites, conditions, hosted, masks, references, scalars, views
 from cuda_device.passes.calls import call
 from cuda_device.passes.frame import Cell, Frame, Method, Place
+from cuda_device.passes.meanings import Named, Thing, means
 from cuda_device.types.dtypes import dtype_of_type
 from cuda_device.types.host import host_type_of
-from cuda_device.types.known import constant, describe, of_type
+from cuda_device.types.known import Known, State, Undefined, constant, describe, join, of_type
 from cuda_device.types.layout import common_alignment, has_identity, known_alignment, placement, shortfall, size_of
 from cuda_device.types.model import (
     BOOL,
@@ -30,8 +34,10 @@ from cuda_device.types.model import (
     MASK,
     Array,
     Atomic,
+    Bundle,
     Layout,
     Number,
+    Range,
     Ref,
     Static,
     Struct,
@@ -41,6 +47,7 @@ from cuda_device.types.model import (
 )
 from cuda_device.types.vectors import host_vector
 
+_RANGE_PARTS = ("start", "stop", "step")
 ITEM_METHODS = ("__getitem__", "__setitem__")
 
 # Attributes and items
@@ -50,6 +57,9 @@ def getattr_(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """`x.name`: of what exists while compiling by Python's own `getattr`, of values by their type."""
     (cell,) = cells
     name = str(op.attributes["name"])
+    part = _python_attribute(frame, cell, name)
+    if part is not None:
+        return [part]
     match cell.known.type:
         case Static():
             return [_static_attribute(frame, cell.known.value, name)]
@@ -69,12 +79,51 @@ def getattr_(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
             return [scalars.attribute(frame, cell, number, name)]
         case type if callable(getattr(interface_of(type), name, None)):
             return [frame.bundle(Method(name), [cell])]
-    raise CompileError(f"{cell.known} has no attribute {name!r} in device code")
+    raise CompileError(
+        f"{cell.known} has no attribute {name!r} in device code", help=_attributes_help(cell.known.type, name)
+    )
+
+
+def _attributes_help(type: Type, name: str) -> str:
+    """What a value has instead."""
+    match type:
+        case Tuple():
+            names = [*standard.TUPLE_METHODS]
+        case Vector(_, size):
+            names = [*"xyzw"[:size], "size", "dtype"]
+        case Range():
+            names = [*_RANGE_PARTS]
+        case _:
+            return ""
+    close = difflib.get_close_matches(name, names, 1)
+    return f"did you mean {close[0]}?" if close else f"there are {', '.join(names)}"
+
+
+def _python_attribute(frame: Frame, cell: Cell, name: str) -> Cell | None:
+    """What Python's own numbers, tuples, ranges and dicts have."""
+    match cell.known.type:
+        case Static() | Bundle() if (method := hosted.mapping_attribute(frame, cell, name)) is not None:
+            return method
+        case Bundle() if isinstance(cell.known.value, Named) and name in cell.known.value.names:
+            return frame.field(cell, cell.known.value.names.index(name))
+        case Range() if name in _RANGE_PARTS:
+            return frame.field(cell, _RANGE_PARTS.index(name))
+        case Number() as number if name in standard.NUMBER_PROPERTIES and number.is_integer:
+            return frame.program.call(frame, standard.NUMBER_PROPERTIES[name], [cell], {})
+        case Number() as number if name in standard.NUMBER_METHODS and (number.is_integer or name == "is_integer"):
+            return frame.bundle(Method(name), [cell])
+        case Tuple() if name in standard.TUPLE_METHODS:
+            return frame.bundle(Method(name), [cell])
+        case Bundle() if means(cell.known, Thing.LIST) and name in standard.TUPLE_METHODS:
+            return frame.bundle(Method(name), [frame.tuple(frame.fields(cell))])
+    return None
 
 
 def _static_attribute(frame: Frame, owner: object, name: str) -> Cell:
     try:
         value = getattr(owner, name)
+        if isinstance(value, np.ndarray):
+            value = frame.program.once(owner, name, (), lambda: value)
     except AttributeError:
         close = difflib.get_close_matches(name, dir(owner), 1)
         remedy = f"did you mean {close[0]}?" if close else ""
@@ -128,8 +177,15 @@ def _attribute_of_reference(frame: Frame, cell: Cell, struct: Struct, name: str)
 
 
 def _class_attribute(frame: Frame, cell: Cell, struct: Struct, name: str) -> Cell:
+    value = inspect.getattr_static(struct.host, name, None)
+    if isinstance(value, property):
+        return frame.program.call(frame, value.fget, [cell], {})
+    is_bound = isinstance(value, classmethod)
     value = getattr(struct.host, name, None)
-    frame.program.depend(struct.host, name, value)
+    if not is_bound:  # what is bound to the class is a new object each time
+        frame.program.depend(struct.host, name, value)
+    if isinstance(inspect.getattr_static(struct.host, name, None), (staticmethod, classmethod)):
+        return frame.literal(value)
     if value is None:
         members = ", ".join(field.name for field in struct.fields)
         raise CompileError(f"{struct.name} has no member {name!r}", help=f"its members are {members}")
@@ -166,24 +222,77 @@ def _array_attribute(frame: Frame, cell: Cell, array: Array, name: str) -> Cell:
 def getitem(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """`x[i]`: an element of an array, tuple or vector."""
     owner, index = cells
+    part = hosted.getitem(frame, owner, index)
+    if part is not None:
+        return [part]
+    owner = hosted.as_array(frame, sequences_of_host(frame, owner))
     match owner.known.type:
         case Array() as array:
             return [_array_item(frame, owner, array, index)]
-        case Tuple(elements):
+        case Tuple(elements) if index.known.constant or not _is_integer(index.known.type):
             return [frame.field(owner, position(index, len(elements)))]
+        case Tuple():
+            return [_item(frame, owner, index)]
+        case Range():
+            return [_range_item(frame, owner, index)]
         case Vector(_, size):
             return [_element(frame, owner, index, size)]
         case Number() if owner.known.type == MASK:
             return [masks.item(frame, owner, index)]
         case Number() as number if scalars.is_whole(number, index):
             return [owner]
-        case Struct(_, fields) if isinstance(index.known.value, str):
-            names = [field.name for field in fields]
-            if index.known.value in names:
-                return [frame.field(owner, names.index(index.known.value))]
+        case Struct() as struct if (member := _struct_item(frame, owner, struct, index)) is not None:
+            return [member]
         case Static() if isinstance(owner.known.value, type) and index.known.constant:
             return [_static_item(frame, owner.known.value, index.known.python)]
-    raise CompileError(f"{owner.known} cannot be indexed in device code", help=_static_help(owner))
+    raise CompileError(f"{owner.known.shown} cannot be indexed in device code", help=_static_help(owner))
+
+
+def _struct_item(frame: Frame, owner: Cell, struct: Struct, index: Cell) -> Cell | None:
+    """`s[i]` by the struct's own `__getitem__`, or the member of that name."""
+    method = composites.method_of(frame, struct, "__getitem__")
+    if method is not None:
+        return frame.program.call(frame, method, [owner, index], {})
+    names = [field.name for field in struct.fields]
+    return frame.field(owner, names.index(index.known.value)) if index.known.value in names else None
+
+
+def sequences_of_host(frame: Frame, cell: Cell) -> Cell:
+    """A list, tuple or bytes of the host as a tuple; anything else as it is."""
+    is_sequence = isinstance(cell.known.type, Static) and isinstance(cell.known.value, (list, tuple, bytes))
+    return hosted.as_items(frame, cell) if is_sequence else cell
+
+
+def _is_integer(type: Type) -> bool:
+    return isinstance(type, Number) and (type.is_integer or type == BOOL)
+
+
+def _item(frame: Frame, owner: Cell, index: Cell) -> Cell:
+    """`t[i]` of a tuple with an index that only run time knows: its items must have one type."""
+    joined: State = Undefined()
+    for item in owner.known.items:
+        joined = join(joined, item.forget())
+    if not isinstance(joined, Known) or isinstance(joined.type, (Static, Bundle)):
+        raise CompileError(
+            f"the index of {owner.known} must be a constant integer: its items have no common type",
+            help="loop over the tuple with for",
+        )
+    table = hosted.table_of(frame, owner)
+    if table is not None:
+        assert table.value is not None
+        return frame.emit(ops.PY_GETITEM, of_type(joined.type), table.value, *_indices(frame, [index]))
+    return call(frame, frame.literal(prelude.element), [owner, index], {})
+
+
+def _range_item(frame: Frame, owner: Cell, index: Cell) -> Cell:
+    """`r[i]` and `r[a:b]` of a range."""
+    parts = [frame.field(owner, i) for i in range(3)]
+    pieces = views.slice_parts(frame, index)
+    if pieces is None:
+        _indices(frame, [index])
+        return frame.program.call(frame, standard.range_item, [index, *parts], {})
+    pieces[2] = Cell(constant(1)) if pieces[2].known.value is None else pieces[2]
+    return frame.program.call(frame, standard.range_slice, [*pieces, *parts], {})
 
 
 def _array_item(frame: Frame, owner: Cell, array: Array, index: Cell) -> Cell:

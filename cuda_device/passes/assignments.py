@@ -15,7 +15,7 @@ from cuda_device.device import prelude
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op
-from cuda_device.passes import access, composites, conditions, masks, references
+from cuda_device.passes import access, composites, conditions, hosted, masks, references
 from cuda_device.passes.frame import Cell, Frame
 from cuda_device.types.known import constant, of_type
 from cuda_device.types.layout import has_identity, placement
@@ -37,7 +37,8 @@ def setitem(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
             return _set_member(frame, op, owner, struct, index.known.value, value)
         case Ref(_, Struct() as struct) if isinstance(index.known.value, str):
             return _write_member(frame, owner, struct, index.known.value, value)
-    raise CompileError(f"{owner.known} cannot be changed in device code", help="make a new one")
+    remedy = "pass it to the kernel as an argument" if hosted.is_array(owner.known) else "make a new one"
+    raise CompileError(f"{owner.known} cannot be changed in device code", help=remedy)
 
 
 def setattr_(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:

@@ -9,15 +9,17 @@ from types import FunctionType
 
 import numpy as np
 
-from cuda_device.device.expressions import defaults_of, parameter_names, takes_any_number
+from cuda_device.device import standard
+from cuda_device.device.expressions import defaults_of, parameter_names, takes_any_keyword, takes_any_number
+from cuda_device.device.functions import Func, Kernel
 from cuda_device.device.rows import Intrinsic
 from cuda_device.device.table import find, interface_of
 from cuda_device.errors import CompileError
-from cuda_device.passes import closures, composites, operators, views
+from cuda_device.passes import closures, composites, hosted, operators, views
 from cuda_device.passes.frame import Cell, Frame, Method
-from cuda_device.passes.meanings import Code, Generator, Partial
+from cuda_device.passes.meanings import Code, Generator, Keywords, Partial
 from cuda_device.types.known import Known, of_type
-from cuda_device.types.model import Array, Bundle, Number, Ref, Static, Struct
+from cuda_device.types.model import Array, Bundle, Number, Ref, Static, Struct, Tuple
 from cuda_device.types.structs import is_struct, model_of, replace
 
 
@@ -28,14 +30,19 @@ def call(frame: Frame, function: Cell, positional: Sequence[Cell], named: Mappin
         return call_method(frame, frame.field(function, 0), known.value.name, positional, named)
     if isinstance(known.type, Bundle):
         return call_bundle(frame, function, positional, named)
+    if isinstance(known.type, Struct) and (method := composites.method_of(frame, known.type, "__call__")) is not None:
+        return frame.program.call(frame, method, [function, *positional], named)
     if not isinstance(known.type, Static):
-        raise CompileError(f"{known} cannot be called", help="a function, a type or a lambda can be")
+        raise CompileError(f"{known.shown} cannot be called", help="a function, a type or a lambda can be")
     if known.value is replace:
         return composites.replace(frame, positional, named)
     if isinstance(known.value, type) and is_struct(known.value):
         return composites.construct(frame, model_of(known.value), positional, named)
     from cuda_device.passes import specials  # they call back
 
+    method = specials.method_for(frame, known.value, positional)
+    if method is not None:
+        return frame.program.call(frame, method, positional, named)
     special = specials.find(known.value)
     if special is not None:
         return special(frame, positional, named)
@@ -45,6 +52,12 @@ def call(frame: Frame, function: Cell, positional: Sequence[Cell], named: Mappin
 def call_plain(frame: Frame, known: Known, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     """Calls a row of the device tables, or a Python function."""
     row = find(known.value)
+    if (
+        row is None
+        and (method := hosted.method_of(known.value, "__call__"))
+        and not isinstance(known.value, (Func, Kernel))
+    ):
+        return frame.program.call(frame, method, [Cell(known), *positional], named)
     if row is None:
         return frame.program.call(frame, known.value, positional, named)
     folded = _fold(frame, row, positional) if row.folds and not named else None
@@ -78,6 +91,12 @@ def _answer(frame: Frame, row: Intrinsic, name: str, predicate: Cell) -> Cell:
 
 def call_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     """Calls a method of an array, atomic, vector or mask, or of a struct: a function of its class, the object first."""
+    if isinstance(owner.known.value, Keywords):
+        return hosted.call_method(frame, owner, name, positional, named)
+    if isinstance(owner.known.type, Tuple):
+        return frame.program.call(frame, standard.TUPLE_METHODS[name], [owner, *positional], named)
+    if isinstance(owner.known.type, Number) and name in standard.NUMBER_METHODS:
+        return frame.program.call(frame, standard.NUMBER_METHODS[name], [owner, *positional], named)
     if isinstance(owner.known.type, Array):
         return views.call_method(frame, owner, name, positional, named)
     from cuda_device.passes import scalars  # they call back
@@ -149,8 +168,14 @@ def bind(
     code = function.__code__
     names = parameter_names(code)
     rest: list[Cell] = []
+    more: dict[str, Cell] = {}
+    names = names[: code.co_argcount + code.co_kwonlyargcount]
     if takes_any_number(code):
-        names, positional, rest = names[:-1], positional[: code.co_argcount], [*positional[code.co_argcount :]]
+        positional, rest = positional[: code.co_argcount], [*positional[code.co_argcount :]]
+    if takes_any_keyword(code):
+        usable = names[code.co_posonlyargcount :]
+        more = {name: cell for name, cell in named.items() if name not in usable}
+        named = {name: cell for name, cell in named.items() if name in usable}
     shown = function.__qualname__
     usage = f"its parameters are {', '.join(names)}" if names else "it has no parameters"
     if len(positional) > code.co_argcount:
@@ -169,7 +194,11 @@ def bind(
     if missing:
         raise CompileError(f"{shown} lacks an argument for {', '.join(map(repr, missing))}", help=usage)
     cells = [bound[name] if name in bound else defaults[name]() for name in names]
-    return [*cells, frame.tuple(rest)] if takes_any_number(code) else cells
+    if takes_any_number(code):
+        cells.append(frame.tuple(rest))
+    if takes_any_keyword(code):
+        cells.append(frame.bundle(Keywords(tuple(more)), list(more.values())))
+    return cells
 
 
 def defaults_in(frame: Frame, function: FunctionType) -> dict[str, Callable[[], Cell]]:

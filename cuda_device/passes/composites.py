@@ -6,11 +6,13 @@ float32x4 * float32   →   four products and a `make`
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import FunctionType
 from typing import Any
 
 from cuda_device.errors import CompileError
 from cuda_device.passes import references
-from cuda_device.passes.frame import Cell, Frame
+from cuda_device.passes.frame import MISSING, Cell, Frame
+from cuda_device.types import structs
 from cuda_device.types.known import Known
 from cuda_device.types.layout import has_identity, machine
 from cuda_device.types.model import Kind, NoneType, Number, Ref, Struct, Tuple, Type, Vector
@@ -60,6 +62,18 @@ def construct(frame: Frame, model: Struct, positional: Sequence[Cell], named: Ma
     for field, cell in zip(model.fields, cells, strict=True):
         check_member(cell.known, field.type, f"{model.name}.{field.name}")
     return frame.composite(model, cells)
+
+
+def method_of(frame: Frame, struct: Struct, name: str) -> FunctionType | None:
+    """A special method that the user's class of a struct has."""
+    if struct.host is None:
+        return None
+    frame.program.depend(struct.host, name, getattr(struct.host, name, MISSING))
+    found = vars(struct.host).get(name)
+    found = getattr(found, "underlying", found)
+    # What every struct is given (`__eq__`) is not the user's.
+    is_own = isinstance(found, FunctionType) and found.__module__ != structs.__name__
+    return found if is_own else None
 
 
 def check_member(known: Known, wanted: Type, what: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import FunctionType
@@ -130,6 +130,9 @@ class Program(Protocol):
 
     def literal(self, value: object, where: Location) -> Known:
         """What is known of a Python object that exists while compiling."""
+
+    def once(self, owner: object, name: str, arguments: tuple[object, ...], make: Callable[[], object]) -> object:
+        """What `make` makes of an object of the host, for constant arguments: the same object whenever it is asked for."""
 
     def depend(self, owner: object, name: str, value: object) -> None:
         """Records that the program read `name` of `owner`: a later launch checks that it is still `value`."""
@@ -396,5 +399,17 @@ def settle(pending: Pending | Cell, what: str) -> Cell:
             name = f"the variable {what!r}" if what else "the value"
             raise CompileError(
                 f"{name} is {first} on one way here and {second} on another{places}",
-                help="give it one type on every way, or two names",
+                help=_no_room(first, second)
+                or _no_room(second, first)
+                or "give it one type on every way, or two names",
             )
+
+
+def _no_room(constant: Known, other: Known) -> str:
+    """The remedy where a constant has no room in the type that it meets; empty where that is not it."""
+    value, type = constant.value, other.type
+    if not constant.constant or not isinstance(value, int) or not isinstance(type, Number) or not type.is_integer:
+        return ""
+    if type.low <= value <= type.high:
+        return ""
+    return f"{type} has no room for {show(value)}: convert the other one to a wider type, or {room_for(value, type)}"

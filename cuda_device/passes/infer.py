@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from cuda_device.bytecode.reductions import BEGINS, RESULT
-from cuda_device.device import complex_functions, complex_numbers, prelude, standard
+from cuda_device.device import complex_functions, complex_numbers, numbers, prelude, standard
 from cuda_device.device.expressions import const_parameters, has_type, parameter_names
 from cuda_device.device.functions import Func, Kernel
 from cuda_device.device.rows import constant_of
@@ -235,6 +235,7 @@ class Inference:
         self.dependencies: dict[tuple[int, str], Dependency] = {}
         self.variants: dict[tuple[object, ...], int] = {}
         self.active: list[Specialisation] = []
+        self.made: dict[tuple[int, str, Known], tuple[object, object]] = {}
 
     def literal(self, value: object, where: Location) -> Known:
         """What is known of a Python object: NumPy's scalars are constants of fixed-format types."""
@@ -248,6 +249,14 @@ class Inference:
         if isinstance(value, (enum.IntEnum, enum.IntFlag)):
             return Known(INT, value, nonneg=value >= 0, where=where)
         return constant(value, where)
+
+    def once(self, owner: object, name: str, arguments: tuple[object, ...], make: Callable[[], object]) -> object:
+        """What `make` makes, at the first time; an array, for example, is equal to itself and to no other."""
+        plain = tuple((slice, a.start, a.stop, a.step) if isinstance(a, slice) else a for a in arguments)
+        key = (id(owner), name, constant(plain))
+        if key not in self.made:
+            self.made[key] = (owner, make())
+        return self.made[key][1]
 
     def depend(self, owner: object, name: str, value: object) -> None:
         """Remembers a read of the world."""
@@ -376,7 +385,7 @@ class Inference:
             self._begin(spec)
 
 
-_OWN = tuple(module.__name__ for module in (prelude, standard, complex_numbers, complex_functions))
+_OWN = tuple(module.__name__ for module in (numbers, prelude, standard, complex_numbers, complex_functions))
 
 
 def _called(spec: Specialisation, error: CompileError, where: Location) -> CompileError:
@@ -402,7 +411,7 @@ REPLACEMENTS = prelude.REPLACEMENTS | standard.REPLACEMENTS
 def _callable(function: object) -> FunctionType:
     if isinstance(function, Func):
         return function.underlying
-    if isinstance(function, BuiltinFunctionType) and function in REPLACEMENTS:
+    if isinstance(function, (BuiltinFunctionType, FunctionType)) and function in REPLACEMENTS:
         function = REPLACEMENTS[function]
     if isinstance(function, FunctionType):
         return function

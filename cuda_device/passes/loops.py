@@ -14,12 +14,12 @@ from cuda_device.device import standard
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op, Value
-from cuda_device.passes import references
+from cuda_device.passes import composites, hosted, references
 from cuda_device.passes.calls import call
 from cuda_device.passes.frame import Cell, Frame, is_static
 from cuda_device.passes.meanings import Generator, Thing
 from cuda_device.passes.operators import binary
-from cuda_device.passes.sequences import as_tuple
+from cuda_device.passes.sequences import as_iterable
 from cuda_device.types.known import Known, constant, iterator_of, of_type, tuple_of
 from cuda_device.types.layout import has_identity
 from cuda_device.types.model import (
@@ -30,6 +30,7 @@ from cuda_device.types.model import (
     Number,
     Range,
     RangeIterator,
+    Struct,
     Tuple,
     TupleIterator,
     Vector,
@@ -47,7 +48,7 @@ def iterate(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 
 def iterator_over(frame: Frame, cell: Cell) -> Cell:
     """The iterator of a range, tuple, vector, array, or what is made of them; an iterator is its own."""
-    cell = as_tuple(frame, cell)
+    cell = hosted.as_array(frame, as_iterable(frame, cell))
     known = cell.known
     match known.type:
         case Range(item):
@@ -55,6 +56,8 @@ def iterator_over(frame: Frame, cell: Cell) -> Cell:
             return frame.emit(ops.PY_ITER, Known(RangeIterator(item), items=known.items), cell.value)
         case Tuple():
             return _iterator_over_tuple(frame, cell)
+        case Struct() as struct if (method := composites.method_of(frame, struct, "__iter__")) is not None:
+            return iterator_over(frame, frame.program.call(frame, method, [cell], {}))
         case Vector(_, size):
             return _iterator_over_tuple(frame, frame.tuple([frame.field(cell, i) for i in range(size)]))
         case Array(_, ndim) if ndim > 0:
@@ -91,11 +94,19 @@ def _iterator_over_bundle(frame: Frame, cell: Cell) -> Cell:
             return frame.bundle(Thing.ENUMERATE_ITERATOR, [parts[0], iterator_over(frame, parts[1])])
         case Thing.ZIP:
             return frame.bundle(Thing.ZIP_ITERATOR, [iterator_over(frame, part) for part in parts])
+        case Thing.MAP:
+            return frame.bundle(Thing.MAP_ITERATOR, [parts[0], iterator_over(frame, parts[1])])
         case Thing.REVERSED_ARRAY:
             length = frame.field(_attribute(frame, parts[0], "shape"), 0)
             start = Cell(of_type(INDEX, nonneg=True), frame.materialise(Cell(constant(0)), INDEX))
             return frame.bundle(Thing.REVERSED_ITERATOR, [parts[0], start, length])
-        case Thing.ENUMERATE_ITERATOR | Thing.ZIP_ITERATOR | Thing.ARRAY_ITERATOR | Thing.REVERSED_ITERATOR:
+        case (
+            Thing.ENUMERATE_ITERATOR
+            | Thing.ZIP_ITERATOR
+            | Thing.MAP_ITERATOR
+            | Thing.ARRAY_ITERATOR
+            | Thing.REVERSED_ITERATOR
+        ):
             return cell
         case Generator():
             raise CompileError(
@@ -116,7 +127,7 @@ def _unrolled(frame: Frame, iterator: Cell) -> Cell:
             return iterator
         case RangeIterator(item):
             return Cell(iterator_of(constants_of(known, item)))
-        case Bundle() if known.value in (Thing.ENUMERATE_ITERATOR, Thing.ZIP_ITERATOR):
+        case Bundle() if known.value in (Thing.ENUMERATE_ITERATOR, Thing.ZIP_ITERATOR, Thing.MAP_ITERATOR):
             first, *rest = frame.fields(iterator)
             if known.value is Thing.ZIP_ITERATOR:
                 first = _unrolled(frame, first)
@@ -174,6 +185,8 @@ def next_(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
             return _next_of_enumerate(frame, op, cell)
         case Thing.ZIP_ITERATOR:
             return _next_of_zip(frame, op, cell)
+        case Thing.MAP_ITERATOR:
+            return _next_of_map(frame, op, cell)
         case Thing.ARRAY_ITERATOR | Thing.REVERSED_ITERATOR:
             return _next_of_array(frame, cell)
     raise AssertionError(cell.known)
@@ -232,6 +245,17 @@ def _next_of_zip(frame: Frame, op: Op, cell: Cell) -> Sequence[Cell]:
             all_more = _arithmetic(frame, "&", all_more, more)
     after = frame.bundle(Thing.ZIP_ITERATOR, [step[2] for step in steps])
     return [all_more, frame.tuple([step[1] for step in steps]), after]
+
+
+def _next_of_map(frame: Frame, op: Op, cell: Cell) -> Sequence[Cell]:
+    function, iterator = frame.fields(cell)
+    more, arguments, after = next_(frame, op, [iterator])
+    item = arguments
+    if not more.known.constant:
+        item = call(frame, frame.literal(standard.call_if), [function, arguments, more], {})
+    elif more.known.value:
+        item = call(frame, function, frame.fields(arguments), {})
+    return [more, item, frame.bundle(Thing.MAP_ITERATOR, [function, after])]
 
 
 def _next_of_array(frame: Frame, cell: Cell) -> Sequence[Cell]:

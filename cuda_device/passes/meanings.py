@@ -12,6 +12,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 from types import FunctionType
+from typing import Any
 
 from cuda_device.types.known import Known
 from cuda_device.types.model import Bundle
@@ -56,12 +57,27 @@ class Partial:
 
 @dataclass(frozen=True, slots=True)
 class Keywords:
-    """A dict of keywords. Parts: a value for each of `names`."""
+    """A dict whose keys are constants. Parts: a value for each of `names`."""
 
-    names: tuple[str, ...]
+    names: tuple[object, ...]
 
     def __str__(self) -> str:
         return "a dict"
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A named tuple. Parts: its items."""
+
+    cls: Any
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the items."""
+        return tuple(self.cls._fields)
+
+    def __str__(self) -> str:
+        return f"a {self.cls.__name__}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +97,8 @@ class Thing(enum.Enum):
     LIST = "a list"
     ENUMERATE = "an enumerate"
     ZIP = "a zip"
+    MAP = "a map"
+    MAP_ITERATOR = "an iterator of a map"
     ENUMERATE_ITERATOR = "an iterator of an enumerate"
     ZIP_ITERATOR = "an iterator of a zip"
     ARRAY_ITERATOR = "an iterator of an array"

@@ -7,18 +7,22 @@ Operators on constant builtin numbers are Python's own, evaluated exactly.
 
 from __future__ import annotations
 
+import enum
 import operator
 from collections.abc import Callable, Sequence
+from types import FunctionType
 
-from cuda_device.device import prelude
+import numpy as np
+
+from cuda_device.device import prelude, standard
 from cuda_device.device.entities import CompileTime
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
-from cuda_device.ir.model import Op, Value
+from cuda_device.ir.model import Op
 from cuda_device.passes import complexes, composites, conditions, masks
-from cuda_device.passes.frame import MISSING, Cell, Frame
-from cuda_device.types import structs
-from cuda_device.types.known import Known, constant, describe, nonneg_as, of_type
+from cuda_device.passes.frame import Cell, Frame
+from cuda_device.passes.meanings import Keywords, Thing, means
+from cuda_device.types.known import Known, constant, nonneg_as, of_type
 from cuda_device.types.model import (
     BOOL,
     FLOAT32,
@@ -26,17 +30,18 @@ from cuda_device.types.model import (
     NONE,
     Array,
     Atomic,
+    Bundle,
     Number,
+    Range,
     Ref,
     Static,
     Struct,
     Tuple,
-    Type,
     Vector,
 )
 from cuda_device.types.promote import divide, promote
 
-_FOLDS: dict[str, Callable[..., object]] = {
+FOLDS: dict[str, Callable[..., object]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
     "%": operator.mod, "**": operator.pow, "<<": operator.lshift, ">>": operator.rshift, "&": operator.and_,
     "|": operator.or_, "^": operator.xor, "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le,
@@ -48,12 +53,12 @@ _UNARY: dict[str, Callable[..., object]] = {
 _BITWISE = frozenset("&|^")
 _SHIFTS = frozenset(("<<", ">>"))
 # What folding may result in.
-_RESULTS = (bool, int, float, complex, str, CompileTime)
+_RESULTS = (bool, int, float, complex, str, CompileTime, enum.Enum)
 # About the largest constant that folding makes.
 _LARGEST_BITS = 4096
 
 
-def _fold(frame: Frame, function: Callable[..., object], operands: Sequence[Cell]) -> Cell | None:
+def fold(frame: Frame, function: Callable[..., object], operands: Sequence[Cell]) -> Cell | None:
     """The exact result for constant builtin numbers, strings and None; None if there is none."""
     values = [cell.known.python for cell in operands]
     if not all(cell.known.constant and _is_exact(cell.known) for cell in operands):
@@ -64,6 +69,8 @@ def _fold(frame: Frame, function: Callable[..., object], operands: Sequence[Cell
         result = function(*values)
     except (ArithmeticError, ValueError, TypeError):
         return None
+    if isinstance(result, enum.Enum):
+        return frame.literal(result)
     return Cell(constant(result, frame.location)) if isinstance(result, _RESULTS) else None
 
 
@@ -88,7 +95,7 @@ def _is_exact(known: Known) -> bool:
         case Tuple():
             return all(map(_is_exact, known.items))
         case Static():
-            return isinstance(known.value, (str, CompileTime))
+            return isinstance(known.value, (str, CompileTime, enum.Enum))
         case _:
             return True
 
@@ -103,12 +110,12 @@ def unary(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
             return [Cell(constant(not truth.known.value))]
         assert truth.value is not None
         return [frame.emit(ops.PY_UNARY, of_type(BOOL), truth.value, op=sign)]
-    folded = _fold(frame, _UNARY[sign], cells)
+    folded = fold(frame, _UNARY[sign], cells)
     if folded is not None:
         return [folded]
-    overloaded = _overloaded(frame, {"-": "neg", "+": "pos", "~": "invert"}[sign], cell)
-    if overloaded is not None:
-        return [overloaded]
+    own = overloaded(frame, {"-": "neg", "+": "pos", "~": "invert"}[sign], cell)
+    if own is not None:
+        return [own]
     if isinstance(cell.known.type, Vector):
         return [composites.elementwise(frame, lambda parts: unary(frame, op, parts)[0], cells)]
     number = _number(cell, f"the operator {sign}")
@@ -124,24 +131,26 @@ def unary(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 
 def _number(cell: Cell, what: str) -> Number:
     if not isinstance(cell.known.type, Number):
-        raise CompileError(f"{what} is not defined for {cell.known}", help=_remedy(cell.known.type))
+        raise CompileError(f"{what} is not defined for {cell.known}", help=_remedy(cell.known))
     return cell.known.type
 
 
-def _numbers(sign: str, a: Cell, b: Cell) -> tuple[Number, Number]:
+def numbers_of(sign: str, a: Cell, b: Cell) -> tuple[Number, Number]:
+    """The types of two operands that must be numbers."""
     x, y = a.known.type, b.known.type
     if not isinstance(x, Number) or not isinstance(y, Number):
         none = "test for None with `is`" if NONE in (x, y) else ""
-        raise CompileError(f"{a.known} {sign} {b.known} is not defined", help=_remedy(x) or _remedy(y) or none)
+        raise CompileError(
+            f"{a.known} {sign} {b.known} is not defined", help=_remedy(a.known) or _remedy(b.known) or none
+        )
     return x, y
 
 
-def _remedy(type: Type) -> str:
-    match type:
-        case Array():
-            return "arithmetic in device code is on elements: index the array first"
-        case Ref(_, Atomic()):
-            return "an atomic is read and changed by its methods: x.load(), x.add(value), …"
+def _remedy(known: Known) -> str:
+    if isinstance(known.type, Array) or isinstance(known.value, np.ndarray):
+        return "arithmetic in device code is on elements: index the array first"
+    if isinstance(known.type, Ref) and isinstance(known.type.pointee, Atomic):
+        return "an atomic is read and changed by its methods: x.load(), x.add(value), …"
     return ""
 
 
@@ -149,23 +158,24 @@ def binary(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """`x + y` and the other binary operators of numbers, and `+` of tuples."""
     sign = str(op.attributes["op"])
     a, b = cells
-    if sign == "+" and isinstance(a.known.type, Tuple) and isinstance(b.known.type, Tuple):
-        return [frame.tuple([frame.field(cell, i) for cell in cells for i in range(len(cell.known.items))])]
-    folded = _fold(frame, _FOLDS[sign], cells) if sign in _FOLDS else None
+    joined = _join_tuples(frame, sign, a, b)
+    if joined is not None:
+        return [joined]
+    folded = fold(frame, FOLDS[sign], cells) if sign in FOLDS else None
     if folded is not None:
         return [folded]
-    if sign not in _FOLDS:
+    if sign not in FOLDS:
         raise CompileError(
             f"the operator {sign} is not supported in device code", help="write a loop over the elements"
         )
     if isinstance(a.known.type, Vector) or isinstance(b.known.type, Vector):
         return [composites.elementwise(frame, lambda parts: binary(frame, op, parts)[0], cells)]
-    overloaded = _overloaded(frame, _METHODS.get(sign, ""), a, b)
-    if overloaded is not None:
-        return [overloaded]
+    own = overloaded(frame, METHODS.get(sign, ""), a, b)
+    if own is not None:
+        return [own]
     if masks.apply(sign, cells):
         return [masks.binary(frame, sign, cells)]
-    x, y = _numbers(sign, a, b)
+    x, y = numbers_of(sign, a, b)
     if x.is_complex or y.is_complex:
         return [complexes.binary(frame, sign, a, b, _operation_type("+", x, y, a, b))]
     if sign in _SHIFTS:
@@ -181,7 +191,38 @@ def binary(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     return [frame.emit(ops.PY_BINARY, of_type(type, nonneg), *(frame.materialise(c, type) for c in cells), op=sign)]
 
 
-_METHODS = {
+def _join_tuples(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell | None:
+    """`t + u` and `t * n` of tuples; None for anything else."""
+    if sign == "+" and isinstance(a.known.type, Tuple) and isinstance(b.known.type, Tuple):
+        return frame.tuple([*frame.fields(a), *frame.fields(b)])
+    return (_repeat(frame, a, b) or _repeat(frame, b, a)) if sign == "*" else None
+
+
+# More elements than that are no tuple.
+_MOST_REPEATED = 1024
+
+
+def _repeat(frame: Frame, cell: Cell, count: Cell) -> Cell | None:
+    """`t * n` of a tuple or list; None if it is neither."""
+    is_list = means(cell.known, Thing.LIST)
+    if not (is_list or isinstance(cell.known.type, Tuple)) or not isinstance(count.known.type, Number):
+        return None
+    if not count.known.constant or not isinstance(count.known.value, int):
+        raise CompileError(
+            f"the length of {cell.known} * {count.known} is not known while compiling",
+            help="repeat a tuple a constant number of times, or use local_array",
+        )
+    parts = frame.fields(cell)
+    if len(parts) * count.known.value > _MOST_REPEATED:
+        raise CompileError(
+            f"a tuple of {len(parts) * count.known.value} elements is too long for device code: {_MOST_REPEATED} are the most",
+            help="use local_array",
+        )
+    repeated = parts * count.known.value
+    return frame.bundle(Thing.LIST, repeated) if is_list else frame.tuple(repeated)
+
+
+METHODS = {
     "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow", "<<": "lshift",
     ">>": "rshift", "&": "and", "|": "or", "^": "xor", "==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge",
     "@": "matmul",
@@ -189,7 +230,7 @@ _METHODS = {
 _REFLECTED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
 
 
-def _overloaded(frame: Frame, method: str, a: Cell, *others: Cell) -> Cell | None:
+def overloaded(frame: Frame, method: str, a: Cell, *others: Cell) -> Cell | None:
     """The operator as a struct's own method has it (`__add__`, and `__radd__` of the second operand), if one has."""
     own = _special_method(frame, a, method)
     if own is not None:
@@ -203,13 +244,7 @@ def _overloaded(frame: Frame, method: str, a: Cell, *others: Cell) -> Cell | Non
 
 def _special_method(frame: Frame, cell: Cell, method: str) -> object:
     struct = cell.known.type
-    if not isinstance(struct, Struct) or struct.host is None:
-        return None
-    name = f"__{method}__"
-    frame.program.depend(struct.host, name, getattr(struct.host, name, MISSING))
-    found = vars(struct.host).get(name)
-    # What every struct is given (`__eq__`) is not the user's.
-    return None if getattr(found, "__module__", None) == structs.__name__ else found
+    return composites.method_of(frame, struct, f"__{method}__") if isinstance(struct, Struct) else None
 
 
 def _operation_type(sign: str, x: Number, y: Number, a: Cell, b: Cell) -> Number:
@@ -275,110 +310,14 @@ def _floor_division(frame: Frame, sign: str, a: Cell, b: Cell, type: Number) -> 
     return Cell(of_type(type), frame.materialise(result, type))
 
 
-def compare(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-    """`x < y` and the other comparisons: of numbers, exact; of tuples, `==` and `!=`."""
-    sign = str(op.attributes["op"])
-    folded = _fold(frame, _FOLDS[sign], cells)
-    if folded is not None:
-        return [folded]
-    if all(cell.known.type == Static() for cell in cells) and sign in ("==", "!="):
-        return [Cell(constant(_equal(*(cell.known.value for cell in cells)) == (sign == "==")))]
-    overloaded = _overloaded(frame, _METHODS[sign], *cells)
-    if overloaded is not None:
-        return [overloaded]
-    if sign in ("==", "!=") and all(isinstance(cell.known.type, (Tuple, Vector, Struct)) for cell in cells):
-        return [_compare_composites(frame, sign, *cells)]
-    if masks.apply(sign, cells):
-        return [masks.binary(frame, sign, cells)]
-    x, y = _numbers(sign, *cells)
-    if x.is_complex or y.is_complex:
-        if sign not in ("==", "!="):
-            a, b = (cell.known for cell in cells)
-            raise CompileError(f"{a} {sign} {b}: complex numbers have no order", help="compare their abs(…), or .real")
-        pairs = zip(*(complexes.parts(frame, cell) for cell in cells), strict=True)
-        return [_all_equal(frame, sign, list(pairs))]
-    operands = _comparable(frame, sign, x, y, *cells)
-    if isinstance(operands, Cell):
-        return [operands]
-    return [frame.emit(ops.PY_COMPARE, of_type(BOOL), *operands, op=sign)]
-
-
-def _equal(a: object, b: object) -> bool:
-    """Whether two objects that exist while compiling are equal, in the words of their own `__eq__`."""
-    try:
-        return a is b or bool(a == b)
-    except Exception as error:
-        raise CompileError(f"{describe(a)} and {describe(b)} cannot be compared: {error}") from error
-
-
-def _comparable(frame: Frame, sign: str, x: Number, y: Number, a: Cell, b: Cell) -> tuple[Value, Value] | Cell:
-    """The operands of an exact comparison: a constant takes the other's type, or decides alone if it has no room there."""
-    if x == BOOL and y == BOOL:
-        return frame.materialise(a, BOOL), frame.materialise(b, BOOL)
-    for number, cell, other in ((x, a, b), (y, b, a)):
-        if not cell.known.constant or other.known.constant:
-            continue
-        theirs = y if cell is a else x
-        if not number.is_float and not theirs.is_float and isinstance(cell.known.value, int):
-            if not theirs.low <= cell.known.value <= theirs.high:
-                inside = theirs.low  # every value of that type lies on the same side of the constant
-                sides = (cell.known.value, inside) if cell is a else (inside, cell.known.value)
-                return Cell(constant(bool(_FOLDS[sign](*sides)), frame.location))
-            x = y = INT if theirs == BOOL else theirs
-        elif (type := promote(number, theirs)) is not None:
-            x = y = type
-    if x.is_float != y.is_float and (type := promote(x, y)) is not None:
-        x = y = type
-    return frame.materialise(a, INT if x == BOOL else x), frame.materialise(b, INT if y == BOOL else y)
-
-
-def _compare_composites(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
-    """`==` of tuples, of vectors and of structs: all members equal."""
-    sizes = {_length(cell.known.type) for cell in (a, b)}
-    kinds = {cell.known.type if isinstance(cell.known.type, Struct) else type(cell.known.type) for cell in (a, b)}
-    if len(sizes) == 2 or len(kinds) == 2:
-        return Cell(constant(sign == "!="))
-    return _all_equal(frame, sign, [(frame.field(a, i), frame.field(b, i)) for i in range(sizes.pop())])
-
-
-def _all_equal(frame: Frame, sign: str, pairs: Sequence[tuple[Cell, Cell]]) -> Cell:
-    """Whether the cells of all pairs are equal, or for `!=` those of any are not."""
-    result: Cell | None = None
-    for pair in pairs:
-        (equal,) = compare(frame, Op(ops.PY_COMPARE, attributes={"op": sign}), pair)
-        joined = [cell for cell in (result, equal) if cell is not None]
-        result = equal
-        if len(joined) == 2:
-            values = [frame.materialise(cell, BOOL) for cell in joined]
-            result = frame.emit(ops.PY_BINARY, of_type(BOOL), *values, op="&" if sign == "==" else "|")
-    return result or Cell(constant(sign == "=="))
-
-
-def _length(type: Type) -> int:
-    match type:
-        case Vector(_, size):
-            return size
-        case Struct(_, parts) | Tuple(parts):
-            return len(parts)
-    raise AssertionError(type)
-
-
-def is_(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-    """`x is y` and `x is not y`, of None, bools, and what exists while compiling."""
-    a, b = (cell.known for cell in cells)
-    inverted = bool(op.attributes["inverted"])
-    if NONE in (a.type, b.type):
-        return [Cell(constant((a.type == b.type) != inverted))]
-    if isinstance(a.type, Static) and isinstance(b.type, Static):
-        return [Cell(constant((a.value is b.value) != inverted))]
-    if a.type == BOOL and b.type == BOOL:
-        return compare(frame, Op(ops.PY_COMPARE, attributes={"op": "!=" if inverted else "=="}), cells)
-    raise CompileError("`is` compares with None, functions, types and bools in device code", help="use ==")
-
-
 def truth(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """What `if` and `while` ask of a value."""
     return [truth_of(frame, cells[0])]
+
+
+def _truth_method(frame: Frame, struct: Struct) -> FunctionType | None:
+    """`__bool__`, or else `__len__`."""
+    return composites.method_of(frame, struct, "__bool__") or composites.method_of(frame, struct, "__len__")
 
 
 def truth_of(frame: Frame, cell: Cell) -> Cell:
@@ -392,10 +331,18 @@ def truth_of(frame: Frame, cell: Cell) -> Cell:
                 raise CompileError(str(error)) from error
         case Tuple(elements):
             return Cell(constant(bool(elements)))
+        case Bundle() if isinstance(known.value, Keywords):
+            return Cell(constant(bool(known.value.names)))
+        case Range():
+            length = frame.program.call(frame, standard.length_of_range, [frame.field(cell, i) for i in range(3)], {})
+            return truth_of(frame, length)
+        case Struct() as struct if (method := _truth_method(frame, struct)) is not None:
+            return truth_of(frame, frame.program.call(frame, method, [cell], {}))
         case Number() as number if number == BOOL:
             return cell
         case Number() as number if number.is_complex:
-            return _all_equal(frame, "!=", [(part, Cell(constant(0))) for part in complexes.parts(frame, cell)])
+            parts = [frame.materialise(truth_of(frame, part), BOOL) for part in complexes.parts(frame, cell)]
+            return frame.emit(ops.PY_BINARY, of_type(BOOL), *parts, op="|")
         case Number() as number:
             return frame.emit(ops.PY_TRUTH, of_type(BOOL), frame.materialise(cell, number))
         case _:

@@ -6,7 +6,7 @@ import numpy as np
 
 CONSTRUCTS = {
     "a set": "use a tuple",
-    "a dict": "use a tuple, or pass arrays",
+    "a dict whose keys are no constants": "use an array, or if and match",
     "a comprehension": "write a for loop, or make a list or tuple",
     "a generator expression that a variable keeps": "write it where it is used, as in sum(… for …), or make a tuple of it",
     "a generator expression that is returned": "return tuple(… for …)",
@@ -29,9 +29,26 @@ CONSTRUCTS = {
 
 _CALLS: dict[object, str] = {
     print: "store values in an array and print them on the host",
-    sorted: "sort on the host, or write the algorithm",
+    filter: "write a generator expression with if, as in sum(v for v in x if v > 0)",
+    np.zeros: "use local_array or shared_array, which have a constant shape",
+    np.empty: "use local_array or shared_array, which have a constant shape",
+    np.array: "use a tuple, or make the array outside of the function",
+    next: "index it, or write a for loop with break",
+    super: "a struct inherits from nothing: name the method's class",
+    slice: "write the slice where it is used: x[a:b]",
+    complex: "complex numbers are not there yet",
     open: "read the file on the host",
     input: "pass the value to the kernel as an argument",
+}
+
+
+_MODULES = {
+    "itertools": "write the loops, one in the other or one after the other",
+    "random": "compute random numbers from a seed and the thread's position, or pass an array of them",
+    "time": "measure time on the host, around a launch and synchronize()",
+    "numpy": "NumPy's functions of numbers are there (np.sqrt, np.maximum, np.clip); write loops over arrays",
+    "torch": "write loops over the elements",
+    "cupy": "write loops over the elements",
 }
 
 
@@ -45,6 +62,10 @@ def of_call(function: object) -> str:
         return known
     if isinstance(function, np.ufunc):
         return f"use math.{function.__name__}, if there is one"
+    module = getattr(function, "__module__", "") or type(getattr(function, "__self__", None)).__module__
+    for name, remedy in _MODULES.items():
+        if module == name or module.startswith(f"{name}."):
+            return remedy
     if isinstance(function, type):
         return "device code makes numbers, vectors, tuples, and classes with @struct"
     return "write it as a Python function, or compute it on the host"

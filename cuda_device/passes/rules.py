@@ -14,13 +14,24 @@ from enum import Enum, IntEnum, IntFlag
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op
-from cuda_device.passes import access, assignments, closures, loops, operators, sequences, specials
+from cuda_device.passes import (
+    access,
+    assignments,
+    closures,
+    comparisons,
+    generators,
+    hosted,
+    loops,
+    operators,
+    patterns,
+    sequences,
+)
 from cuda_device.passes.calls import call
 from cuda_device.passes.frame import MISSING, Cell, Frame, NeverReturns
 from cuda_device.passes.meanings import Generator, Keywords, Raised, Thing, means
 from cuda_device.passes.remedies import CONSTRUCTS
 from cuda_device.types.known import constant
-from cuda_device.types.model import Range
+from cuda_device.types.model import Bundle, Range, Static, Struct
 
 Rule = Callable[[Frame, Op, Sequence[Cell]], Sequence[Cell]]
 
@@ -70,15 +81,15 @@ def _call(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 def _call_star(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     function, iterable, *rest = (closures.close(frame, cell) for cell in cells)
     if isinstance(iterable.known.value, Generator):
-        iterable = specials.list_of(frame, iterable)
+        iterable = generators.list_of(frame, iterable)
     named: dict[str, Cell] = {}
-    for mapping in rest:
+    for mapping in (hosted.as_mapping(frame, cell) for cell in rest):
         keywords = mapping.known.value
         if not isinstance(keywords, Keywords):
-            raise CompileError(
-                "a call with **kwargs is not supported in device code", help="write the arguments one by one"
-            )
-        named |= dict(zip(keywords.names, frame.fields(mapping), strict=True))
+            raise CompileError(f"** takes a dict, not {mapping.known}", help="write the arguments one by one")
+        if not all(isinstance(name, str) for name in keywords.names):
+            raise CompileError("the keys of a dict after ** must be names", help="write the arguments one by one")
+        named |= dict(zip(map(str, keywords.names), frame.fields(mapping), strict=True))
     result = call(frame, function, sequences.items_of(frame, iterable, "a call with *"), named)
     closures.check_result(frame, result.known)
     return [result]
@@ -87,7 +98,7 @@ def _call_star(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 def _extend(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     so_far, more = cells
     if isinstance(more.known.value, Generator):
-        more = specials.list_of(frame, more)
+        more = generators.list_of(frame, more)
     return sequences.extend(frame, op, [so_far, more])
 
 
@@ -100,8 +111,8 @@ def _getitem(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 def _unpack(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     (cell,) = cells
     if isinstance(cell.known.value, Generator):
-        cell = specials.list_of(frame, cell)
-    if isinstance(cell.known.type, Range):
+        cell = generators.list_of(frame, cell)
+    if isinstance(cell.known.type, (Range, Static, Struct, Bundle)) and not isinstance(cell.known.value, Raised):
         cell = frame.tuple(sequences.items_of(frame, cell, "unpacking"))
     return access.unpack(frame, op, [sequences.as_tuple(frame, cell)])
 
@@ -110,7 +121,7 @@ def _compare(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """Lists compare as tuples do, with each other."""
     if len([cell for cell in cells if means(cell.known, Thing.LIST)]) == 1 and op.attributes["op"] in ("==", "!="):
         return [Cell(constant(op.attributes["op"] == "!="))]
-    return operators.compare(frame, op, sequences.as_tuples(frame, cells))
+    return comparisons.compare(frame, op, sequences.as_tuples(frame, cells))
 
 
 def _is(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
@@ -118,7 +129,7 @@ def _is(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     a, b = (cell.known.value for cell in cells)
     if isinstance(a, Enum) and isinstance(b, Enum):
         return [Cell(constant((a is b) != op.attributes["inverted"]))]
-    return operators.is_(frame, op, cells)
+    return comparisons.is_(frame, op, cells)
 
 
 def _getattr(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
@@ -181,6 +192,8 @@ RULES: dict[ops.Opcode, Rule] = {
     ops.PY_EXTEND: _extend,
     ops.PY_TUPLE_OF: sequences.tuple_of_list,
     ops.PY_DICT: sequences.make_dict,
+    ops.PY_MERGE: sequences.merge,
+    ops.PY_MATCH_CLASS: patterns.match_class,
     ops.PY_SLICE: sequences.make_slice,
     ops.PY_STRING: sequences.make_string,
     ops.PY_FORMAT: sequences.format_part,

@@ -9,8 +9,10 @@ x[()], x.T, x.reshape(())         x
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Mapping, Sequence
 
+from cuda_device.device import standard
 from cuda_device.device.reinterpret import reinterpret
 from cuda_device.device.rows import constant_of
 from cuda_device.errors import CompileError
@@ -30,12 +32,7 @@ _NUMBERS_ALONE = ("real", "imag", "conjugate", "dtype")
 
 def attribute(frame: Frame, cell: Cell, number: Number, name: str) -> Cell:
     """`x.name` of a number."""
-    if number.builtin and number != BOOL and name not in _NUMBERS_ALONE:
-        raise CompileError(
-            f"{cell.known} has no attribute {name!r} in device code: a Python number has no more than "
-            f"{', '.join(_NUMBERS_ALONE)}",
-            help=f"make it a fixed-format number first: {machine(number)}(…).{name}",
-        )
+    _check_name(cell, number, name)
     if name in METHODS:
         return frame.bundle(Method(name), [cell])
     if number.is_complex and name in ("real", "imag"):
@@ -50,8 +47,35 @@ def attribute(frame: Frame, cell: Cell, number: Number, name: str) -> Cell:
     }  # fmt: skip
     if name in constants:
         return frame.literal(constants[name])
-    names = ", ".join((*constants, *_SAME, "imag", *METHODS))
-    raise CompileError(f"{cell.known} has no attribute {name!r} in device code", help=f"there are {names}")
+    raise AssertionError(name)
+
+
+_CONSTANTS = ("dtype", "shape", "strides", "ndim", "size", "itemsize", "nbytes")
+
+
+def _check_name(cell: Cell, number: Number, name: str) -> None:
+    """Refuses what a number does not have, and what Python's own numbers do not have."""
+    everything = (*_CONSTANTS, *_SAME, "imag", *METHODS, *_of_python(number))
+    is_python = number.builtin and number != BOOL
+    if name in (_NUMBERS_ALONE if is_python else everything):
+        return
+    if name in everything:
+        raise CompileError(
+            f"{cell.known} has no attribute {name!r} in device code: a Python number has no more than "
+            f"{', '.join((*_NUMBERS_ALONE, *_of_python(number)))}",
+            help=f"make it a fixed-format number first: {machine(number)}(…).{name}",
+        )
+    known = (*_NUMBERS_ALONE, *_of_python(number)) if is_python else everything
+    close = difflib.get_close_matches(name, known, 1)
+    raise CompileError(
+        f"{cell.known} has no attribute {name!r} in device code",
+        help=f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}",
+    )
+
+
+def _of_python(number: Number) -> tuple[str, ...]:
+    """What Python itself can express."""
+    return tuple(standard.NUMBER_METHODS) if number.is_integer else ("is_integer",)
 
 
 def call_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:

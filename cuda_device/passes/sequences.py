@@ -5,22 +5,43 @@ A list is a tuple that says it is a list: its length is known, and what would ch
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Sequence
+
+import numpy as np
 
 from cuda_device.device import standard
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op
-from cuda_device.passes import operators
+from cuda_device.passes import comparisons, composites, hosted, operators
 from cuda_device.passes.frame import Cell, Frame
-from cuda_device.passes.meanings import Keywords, Thing, means
-from cuda_device.types.known import constant
-from cuda_device.types.model import BOOL, NONE, Bundle, Number, Range, Static, Tuple, Vector
+from cuda_device.passes.meanings import Keywords, Named, Thing, means
+from cuda_device.types.known import constant, describe
+from cuda_device.types.model import (
+    BOOL,
+    NONE,
+    Array,
+    Bundle,
+    Number,
+    Range,
+    Static,
+    Struct,
+    Tuple,
+    TupleIterator,
+    Vector,
+)
 
 
 def as_tuple(frame: Frame, cell: Cell) -> Cell:
-    """A list as the tuple of its items; anything else as it is."""
-    return frame.tuple(frame.fields(cell)) if means(cell.known, Thing.LIST) else cell
+    """A list or named tuple as the tuple of its items; anything else as it is."""
+    is_tuple = means(cell.known, Thing.LIST) or isinstance(cell.known.value, Named)
+    return frame.tuple(frame.fields(cell)) if is_tuple else cell
+
+
+def as_iterable(frame: Frame, cell: Cell) -> Cell:
+    """What can be iterated over by its items, a list or an object of the host, as their tuple; anything else as it is."""
+    return as_tuple(frame, hosted.as_items(frame, cell))
 
 
 def as_tuples(frame: Frame, cells: Sequence[Cell]) -> list[Cell]:
@@ -30,16 +51,20 @@ def as_tuples(frame: Frame, cells: Sequence[Cell]) -> list[Cell]:
 
 def items_of(frame: Frame, cell: Cell, what: str) -> list[Cell]:
     """The items of something whose length is known."""
-    cell = as_tuple(frame, cell)
+    cell = as_iterable(frame, cell)
     match cell.known.type:
         case Tuple():
             return frame.fields(cell)
+        case Static() if isinstance(cell.known.value, np.ndarray) and cell.known.value.ndim:
+            return [frame.literal(item) for item in cell.known.value]
         case Vector(_, size):
             return [frame.field(cell, i) for i in range(size)]
-        case Range() | Bundle() if what != "in":
+        case Range() | Bundle() | Struct() | TupleIterator() if what != "in":
             from cuda_device.passes import loops  # which needs tuples
 
             return loops.items_of(frame, cell)
+    if isinstance(cell.known.type, Number) or cell.known.type == NONE:
+        raise CompileError(f"{what} cannot take {cell.known}: it has no items", help="use a tuple, a range or an array")
     raise CompileError(f"{what} cannot take {cell.known}: its length is not known while compiling", help="use a tuple")
 
 
@@ -70,6 +95,11 @@ def make_dict(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     names = op.attributes["keys"]
     assert isinstance(names, tuple)
     return [frame.bundle(Keywords(names), cells)]
+
+
+def merge(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """`{**a, **b}`, or the keywords of a call with `**`."""
+    return [hosted.merge(frame, cells, bool(op.attributes["unique"]))]
 
 
 def make_slice(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
@@ -106,14 +136,26 @@ def contains(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """`x in y`: of strings, tuples, vectors and ranges."""
     item, container = cells
     inverted = bool(op.attributes["inverted"])
-    found = _contains(frame, item, as_tuple(frame, container))
+    found = _contains(frame, item, container)
     return operators.unary(frame, Op(ops.PY_UNARY, attributes={"op": "not"}), [found]) if inverted else [found]
 
 
 def _contains(frame: Frame, item: Cell, container: Cell) -> Cell:
-    text = container.known.value
-    if isinstance(container.known.type, Static) and isinstance(text, (str, frozenset)):
-        return _contains_constant(frame, item, text)
+    value = container.known.value
+    if isinstance(value, Keywords):
+        return Cell(constant(hosted.has_key(value, item)))
+    if isinstance(container.known.type, Static):
+        method = hosted.method_of(value, "__contains__")
+        if method is not None:
+            return operators.truth_of(frame, frame.program.call(frame, method, [container, item], {}))
+        if isinstance(value, (str, bytes, set, frozenset, dict, enum.Flag, enum.EnumMeta)):
+            return _contains_constant(frame, item, value)
+    struct = container.known.type
+    if isinstance(struct, Struct) and (method := composites.method_of(frame, struct, "__contains__")) is not None:
+        return operators.truth_of(frame, frame.program.call(frame, method, [container, item], {}))
+    container = hosted.as_array(frame, as_iterable(frame, container))
+    if isinstance(container.known.type, Array):
+        return frame.program.call(frame, standard.array_contains, [item, container], {})
     if isinstance(container.known.type, Range) and isinstance(item.known.type, Number):
         parts = [frame.field(container, i) for i in range(3)]
         return frame.program.call(frame, standard.range_contains, [item, *parts], {})
@@ -131,19 +173,23 @@ def _contains(frame: Frame, item: Cell, container: Cell) -> Cell:
     return result
 
 
-def _contains_constant(frame: Frame, item: Cell, text: str | frozenset[object]) -> Cell:
-    if isinstance(text, frozenset):  # `x in {1, 2}`
-        return _contains(frame, item, frame.tuple([frame.literal(value) for value in sorted(text, key=repr)]))
-    if not isinstance(item.known.value, str):
-        raise CompileError(f"a string cannot contain {item.known}")
-    return Cell(constant(item.known.value in text))
+def _contains_constant(frame: Frame, item: Cell, value: object) -> Cell:
+    """`x in y` of an object of the host: its own answer, or a comparison with each of the numbers in a set."""
+    if isinstance(value, (set, frozenset)) and not item.known.constant:
+        return _contains(frame, item, frame.tuple([frame.literal(each) for each in sorted(value, key=repr)]))
+    if isinstance(value, dict):
+        return _contains_constant(frame, item, frozenset(value))
+    try:
+        return Cell(constant(item.known.python in value))  # type: ignore[operator]
+    except TypeError:
+        raise CompileError(f"{describe(value)} cannot contain {item.known}") from None
 
 
 def _equal(frame: Frame, a: Cell, b: Cell) -> Cell:
     kinds = [isinstance(cell.known.type, Number) for cell in (a, b)]
     if kinds[0] != kinds[1] or NONE in (a.known.type, b.known.type):
         return Cell(constant(a.known.type == b.known.type))
-    (result,) = operators.compare(frame, Op(ops.PY_COMPARE, attributes={"op": "=="}), [a, b])
+    (result,) = comparisons.compare(frame, Op(ops.PY_COMPARE, attributes={"op": "=="}), [a, b])
     assert result.known.type == BOOL
     return result
 
@@ -151,7 +197,8 @@ def _equal(frame: Frame, a: Cell, b: Cell) -> Cell:
 def is_sequence(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """Whether a sequence pattern can match: a tuple, a list, a range."""
     known = as_tuple(frame, cells[0]).known
-    return [Cell(constant(isinstance(known.type, (Tuple, Range, Vector))))]
+    is_host = isinstance(known.type, Static) and isinstance(known.value, (list, tuple, range))
+    return [Cell(constant(is_host or isinstance(known.type, (Tuple, Range, Vector))))]
 
 
 _CONVERSIONS: dict[str, Callable[[object], object]] = {"": lambda value: value, "s": str, "r": repr, "a": ascii}

@@ -9,22 +9,22 @@ from __future__ import annotations
 
 import builtins
 import functools
-from collections.abc import Callable, Hashable, Mapping, Sequence
+import math
+from collections.abc import Callable, Hashable, Mapping, Sequence, Sized
 from types import FunctionType, MethodType
 from typing import Any
 
 import numpy as np
 
-from cuda_device.device import complex_functions, functions, standard
-from cuda_device.device.rows import constant_of
+from cuda_device.device import complex_functions, functions, numbers, standard
 from cuda_device.device.table import interface_of
 from cuda_device.errors import CompileError
-from cuda_device.passes import closures, complexes, sequences
+from cuda_device.passes import complexes, composites, functionals, generators, host_calls, hosted, sequences
 from cuda_device.passes.calls import call, call_plain
 from cuda_device.passes.frame import Cell, Frame
-from cuda_device.passes.meanings import Code, Generator, Partial, Raised, Thing, means
+from cuda_device.passes.generators import check_count, no_keywords
+from cuda_device.passes.meanings import Code, Partial, Raised, Thing, means
 from cuda_device.passes.ufuncs import NUMPY_FUNCTIONS, OF_COMPLEX, UFUNCS
-from cuda_device.types.dtypes import alignof, sizeof
 from cuda_device.types.host import host_type_of
 from cuda_device.types.known import Known, constant
 from cuda_device.types.model import Array, Bundle, NoneType, Number, Range, Ref, Static, Struct, Tuple, Vector
@@ -32,78 +32,43 @@ from cuda_device.types.model import Array, Bundle, NoneType, Number, Range, Ref,
 Special = Callable[[Frame, Sequence[Cell], Mapping[str, Cell]], Cell]
 
 
-def _generator(known: Known) -> bool:
-    return isinstance(known.type, Bundle) and isinstance(known.value, Generator)
-
-
-def reduce(frame: Frame, generator: Cell, reduction: str, *begin: Cell) -> Cell:
-    """What becomes of the values of a generator expression."""
-    function, *arguments = frame.fields(generator)
-    function = closures.close(frame, function)
-    code = function.known.value
-    assert isinstance(code, Code)
-    return frame.program.enter(frame, code, [*arguments, *begin], closures.captured(frame, function), reduction)
-
-
-def list_of(frame: Frame, cell: Cell) -> Cell:
-    """A list of what a generator expression yields, or of the items of something."""
-    if _generator(cell.known):
-        return reduce(frame, cell, "list", frame.bundle(Thing.LIST, []))
-    return frame.bundle(Thing.LIST, sequences.items_of(frame, cell, "list"))
-
-
-def _no_keywords(name: str, named: Mapping[str, Cell]) -> None:
-    if named:
-        raise CompileError(f"{name} takes no keyword arguments in device code")
-
-
-def _count(name: str, positional: Sequence[Cell], low: int, high: int) -> None:
-    if not low <= len(positional) <= high:
-        count = str(low) if low == high else f"{low} to {high}"
-        raise CompileError(f"{name} takes {count} argument{'s' * (count != '1')}, not {len(positional)}")
-
-
 def _reducing(function: object, name: str) -> Special:
     """`sum`, `any`, `all`, `min`, `max`."""
 
     def special(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-        if positional and _generator(positional[0].known):
+        one_by_one = name in ("min", "max") and bool(named)
+        if positional and generators.is_generator(positional[0].known) and not one_by_one:
             if name == "sum":
                 begin = [*positional[1:], *named.values()][:1] or [Cell(constant(0))]
-                return reduce(frame, positional[0], name, *begin)
-            _count(name, positional, 1, 1)
-            _no_keywords(name, named)
-            return reduce(frame, positional[0], name)
-        positional = sequences.as_tuples(frame, positional)
-        if function in standard.ONE_ARGUMENT:
-            if len(positional) != 1:
-                return call_plain(frame, constant(function), positional, named)
-            if isinstance(positional[0].known.type, Number):
-                raise CompileError(
-                    f"{name} of one argument takes a tuple, a range or an array, not {positional[0].known}",
-                    help=f"write {name}(a, b, …)",
-                )
-            return frame.program.call(frame, standard.ONE_ARGUMENT[function], positional, named)
-        return frame.program.call(frame, standard.REPLACEMENTS[function], positional, named)
+                return generators.reduce(frame, positional[0], name, *begin)
+            check_count(name, positional, 1, 1)
+            no_keywords(name, named)
+            return generators.reduce(frame, positional[0], name)
+        positional = generators.listed(frame, positional)
+        if function not in standard.ONE_ARGUMENT:
+            return frame.program.call(frame, standard.REPLACEMENTS[function], positional, named)
+        if len(positional) != 1 and not named:
+            return call_plain(frame, constant(function), positional, named)
+        return functionals.extreme(frame, function, name, positional, named)
 
     return special
 
 
 def _tuple(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    _no_keywords("tuple", named)
-    _count("tuple", positional, 0, 1)
-    return sequences.as_tuple(frame, list_of(frame, positional[0])) if positional else frame.tuple([])
+    no_keywords("tuple", named)
+    check_count("tuple", positional, 0, 1)
+    return sequences.as_tuple(frame, generators.list_of(frame, positional[0])) if positional else frame.tuple([])
 
 
 def _list(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    _no_keywords("list", named)
-    _count("list", positional, 0, 1)
-    return list_of(frame, positional[0]) if positional else frame.bundle(Thing.LIST, [])
+    no_keywords("list", named)
+    check_count("list", positional, 0, 1)
+    return generators.list_of(frame, positional[0]) if positional else frame.bundle(Thing.LIST, [])
 
 
 def _enumerate(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     start = [*positional[1:], *(cell for name, cell in named.items() if name == "start")]
-    _count("enumerate", [*positional[:1], *start], 1, 2)
+    check_count("enumerate", [*positional[:1], *start], 1, 2)
     number = start[0] if start else Cell(constant(0))
     if not isinstance(number.known.type, Number) or not number.known.type.is_integer:
         raise CompileError(f"enumerate counts from an integer, not from {number.known}")
@@ -111,15 +76,22 @@ def _enumerate(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cel
 
 
 def _zip(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    if set(named) - {"strict"} or any(cell.known.value for cell in named.values()):
-        raise CompileError("zip has no strict=True in device code", help="compare the lengths, and leave it out")
-    return frame.bundle(Thing.ZIP, list(positional))
+    strict = named.get("strict")
+    if set(named) - {"strict"} or (strict is not None and not strict.known.constant):
+        raise CompileError("zip takes strict=True or strict=False, and no other keyword")
+    cells = [sequences.as_iterable(frame, cell) for cell in positional]
+    if strict is not None and strict.known.value and len(cells) > 1:
+        lengths = [_len(frame, [cell], {}) for cell in cells]
+        if len({cell.known.value for cell in lengths if cell.known.constant}) > 1:
+            raise CompileError("zip(strict=True) of different lengths", help="make them of one length")
+        frame.program.call(frame, standard.check_lengths, lengths, {})
+    return frame.bundle(Thing.ZIP, cells)
 
 
 def _reversed(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    _no_keywords("reversed", named)
-    _count("reversed", positional, 1, 1)
-    cell = sequences.as_tuple(frame, positional[0])
+    no_keywords("reversed", named)
+    check_count("reversed", positional, 1, 1)
+    cell = hosted.as_array(frame, sequences.as_iterable(frame, positional[0]))
     match cell.known.type:
         case Tuple() | Vector():
             return frame.tuple(sequences.items_of(frame, cell, "reversed")[::-1])
@@ -162,8 +134,8 @@ def type_of(known: Known) -> object:
 
 
 def _type(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    _no_keywords("type", named)
-    _count("type", positional, 1, 1)
+    no_keywords("type", named)
+    check_count("type", positional, 1, 1)
     found = type_of(positional[0].known)
     if found is None:
         raise CompileError(f"{positional[0].known} has no type that device code can name")
@@ -171,8 +143,8 @@ def _type(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -
 
 
 def _isinstance(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    _no_keywords("isinstance", named)
-    _count("isinstance", positional, 2, 2)
+    no_keywords("isinstance", named)
+    check_count("isinstance", positional, 2, 2)
     value, kinds = positional
     wanted = _types(kinds.known.python) if kinds.known.constant else None
     if wanted is None:
@@ -199,8 +171,8 @@ def _types(given: object) -> tuple[type, ...] | None:
 def _bool(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     from cuda_device.passes.operators import truth_of
 
-    _no_keywords("bool", named)
-    _count("bool", positional, 0, 1)
+    no_keywords("bool", named)
+    check_count("bool", positional, 0, 1)
     if not positional:
         return Cell(constant(False))
     cell = sequences.as_tuple(frame, positional[0])
@@ -217,17 +189,26 @@ def _round(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) 
     if len(positional) == 2 and not (positional[1].known.constant and positional[1].known.value is None):
         number, digits = positional
         if isinstance(number.known.type, Number) and number.known.type.is_integer:
-            if not digits.known.constant or not isinstance(digits.known.value, int) or digits.known.value < 0:
-                raise CompileError("round of an integer takes no negative digits in device code")
-            return number
+            if not digits.known.constant or not isinstance(digits.known.value, int):
+                raise CompileError("round of an integer takes a constant number of digits in device code")
+            if digits.known.value >= 0:
+                return number
+            return frame.program.call(frame, numbers.round_integer, positional, named)
         if number.known.constant and digits.known.constant and number.known.type.builtin:  # type: ignore[union-attr]
             return frame.literal(round(number.known.value, digits.known.value))  # type: ignore[call-overload]
-        return frame.program.call(frame, standard.round_to, positional, named)
+        return frame.program.call(frame, numbers.round_to, positional, named)
     return call_plain(frame, constant(round), positional[:1], named)
 
 
 def _len(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    cells = sequences.as_tuples(frame, positional)
+    cells = list(positional)
+    if len(cells) == 1 and isinstance(cells[0].known.type, Static):
+        method = hosted.method_of(cells[0].known.value, "__len__")
+        if method is not None:
+            return frame.program.call(frame, method, cells, named)
+        if isinstance(cells[0].known.value, (np.ndarray, Sized)) and not named:
+            return host_calls.while_compiling(len)(frame, cells, named)
+    cells = [sequences.as_iterable(frame, cell) for cell in cells]
     if len(cells) == 1 and isinstance(cells[0].known.type, Range):
         return frame.program.call(frame, standard.length_of_range, [frame.field(cells[0], i) for i in range(3)], named)
     return call_plain(frame, constant(len), cells, named)
@@ -235,7 +216,7 @@ def _len(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) ->
 
 def _exception(kind: type[BaseException], frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     """An exception that the program makes to raise it: its message is made of constants."""
-    _no_keywords(kind.__name__, named)
+    no_keywords(kind.__name__, named)
     texts = [str(cell.known.python) if cell.known.constant else str(cell.known) for cell in positional]
     message = texts[0] if len(texts) == 1 else f"({', '.join(texts)})" if texts else ""
     return Cell(Known(Static(), Raised(kind.__name__, message)))
@@ -257,37 +238,37 @@ def _call_method(method: MethodType, frame: Frame, positional: Sequence[Cell], n
 
 def _func(_: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     """`@func` on a nested function, which is device code already."""
-    _no_keywords("func", named)
-    _count("func", positional, 1, 1)
+    no_keywords("func", named)
+    check_count("func", positional, 1, 1)
     return positional[0]
 
 
 def _ufunc(function: Callable[..., Any], frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    _no_keywords("a NumPy function", named)
     if any(map(complexes.is_complex, positional)):
         function = OF_COMPLEX.get(function, function)
     return call(frame, Cell(constant(function)), positional, named)
 
 
-def _while_compiling(function: Callable[..., Any]) -> Special:
-    """The rule for a function of constant expressions: its own result, which is one too."""
-    name = function.__name__
+def _hypot(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    if len(positional) == 2:
+        return call_plain(frame, constant(math.hypot), positional, named)
+    return frame.program.call(frame, numbers.length_of, positional, named)
 
-    def rule(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-        _no_keywords(name, named)
-        values = [constant_of(cell.known, f"each argument of {name}") for cell in positional]
-        try:
-            return frame.literal(function(*values))
-        except Exception as error:
-            raise CompileError(f"{name} raised {type(error).__name__}: {error}") from None
 
-    return rule
+def _summing(function: Callable[..., Any]) -> Special:
+    """`math.prod` and `math.fsum`: of a generator expression, too, if its length is known."""
+
+    def special(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+        cells = generators.listed(frame, positional[:1])
+        return frame.program.call(frame, standard.REPLACEMENTS[function], [*cells, *positional[1:]], named)
+
+    return special
 
 
 _SPECIAL: dict[object, Special] = {
     **{function: functools.partial(complexes.call, function) for function in complex_functions.FUNCTIONS},
     **{function: functools.partial(_ufunc, of_numbers) for function, of_numbers in NUMPY_FUNCTIONS.items()},
-    **{function: _while_compiling(function) for function in (alignof, sizeof, np.dtype, callable, issubclass, ord)},
+    **functionals.RULES,
     **{function: _reducing(function, function.__name__) for function in (sum, any, all, builtins.min, builtins.max)},
     tuple: _tuple,
     list: _list,
@@ -300,12 +281,36 @@ _SPECIAL: dict[object, Special] = {
     round: _round,
     len: _len,
     functools.partial: _partial,
+    math.hypot: _hypot,
+    math.prod: _summing(math.prod),
+    math.fsum: _summing(math.fsum),
     functions.func: _func,
+}
+
+
+_DISPATCHING: tuple[Any, ...] = (abs, bool, complex, divmod, float, int, len, pow, reversed, round)
+
+
+def method_for(frame: Frame, entity: object, positional: Sequence[Cell]) -> FunctionType | None:
+    """The special method of a struct that a builtin calls: `len(s)` is `s.__len__()`."""
+    name = _SPECIAL_METHODS.get(entity) if isinstance(entity, Hashable) and not isinstance(entity, np.dtype) else None
+    if name is None or not positional or not isinstance(positional[0].known.type, Struct):
+        return None
+    return composites.method_of(frame, positional[0].known.type, name)
+
+
+_SPECIAL_METHODS: dict[object, str] = {builtin: f"__{builtin.__name__}__" for builtin in _DISPATCHING} | {
+    math.ceil: "__ceil__",
+    math.floor: "__floor__",
+    math.trunc: "__trunc__",
 }
 
 
 def find(entity: object) -> Special | None:
     """The rule for calls of an entity, or None."""
+    hosted_rule = host_calls.rule_for(entity)
+    if hosted_rule is not None:
+        return hosted_rule
     if isinstance(entity, type) and issubclass(entity, BaseException):
         return functools.partial(_exception, entity)
     if isinstance(entity, functools.partial):

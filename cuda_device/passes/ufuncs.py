@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from cuda_device.device import complex_functions, prelude, standard
+from cuda_device.device import complex_functions, numbers, prelude, standard
 
 _SAME_NAME = (
     "sqrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "sinh", "cosh", "tanh", "hypot",
@@ -33,20 +33,30 @@ _NAMES: dict[str, Callable[..., Any]] = {
     "absolute": abs,
     "conjugate": complex_functions.conjugate,
     "floor": prelude.float_floor,
-    "ceil": standard.float_ceil,
+    "ceil": numbers.float_ceil,
     "trunc": prelude.float_trunc,
     "rint": prelude.float_round,
-    "minimum": standard.minimum,
-    "maximum": standard.maximum,
-    "fmin": standard.minimum_number,
-    "fmax": standard.maximum_number,
-    "sign": standard.sign,
-    "square": standard.square,
-    "reciprocal": standard.reciprocal,
-    "logical_and": standard.logical_and,
-    "logical_or": standard.logical_or,
+    "minimum": numbers.minimum,
+    "maximum": numbers.maximum,
+    "fmin": numbers.minimum_number,
+    "fmax": numbers.maximum_number,
+    "sign": numbers.sign,
+    "square": numbers.square,
+    "reciprocal": numbers.reciprocal,
+    "logical_and": numbers.logical_and,
+    "logical_or": numbers.logical_or,
     "logical_not": operator.not_,
     "divmod": divmod,
+    "modf": math.modf,
+    "frexp": math.frexp,
+    "ldexp": math.ldexp,
+    "spacing": math.ulp,
+    "signbit": numbers.sign_bit,
+    "logical_xor": numbers.logical_xor,
+    "heaviside": numbers.heaviside,
+    "logaddexp": numbers.add_exponentials,
+    "logaddexp2": numbers.add_powers,
+    "float_power": math.pow,
     "add": operator.add,
     "subtract": operator.sub,
     "multiply": operator.mul,
@@ -74,14 +84,32 @@ UFUNCS: dict[np.ufunc, Callable[..., Any]] = {
     for name, function in ({name: getattr(math, name) for name in _SAME_NAME} | _NAMES).items()
 }
 """By the universal function: what computes it in device code."""
+if hasattr(np, "bitwise_count"):
+    UFUNCS[np.bitwise_count] = numbers.bit_count
 NUMPY_FUNCTIONS: dict[object, Callable[..., Any]] = {
     np.angle: complex_functions.angle,
     np.real: complex_functions.real,
     np.imag: complex_functions.imag,
+    np.clip: numbers.clip,
+    np.where: numbers.where,
+    np.round: numbers.rounded,
+    np.around: numbers.rounded,
+    np.isclose: numbers.are_close,
+    np.max: max,
+    np.amax: max,
+    np.min: min,
+    np.amin: min,
+    np.any: any,
+    np.all: all,
+    np.sum: sum,
+    np.prod: math.prod,
+    np.size: standard.size_of,
+    np.ndim: standard.axes_of,
+    np.shape: standard.shape_of,
 }
-"""By a function of NumPy that is not universal, but for numbers too: what computes it in device code."""
+"""By a function of NumPy that is not universal, but for numbers or arrays of one axis: what computes it in device code."""
 OF_COMPLEX: dict[Callable[..., Any], Callable[..., Any]] = {
     **complex_functions.OF_MATH,
-    standard.sign: complex_functions.sign,
+    numbers.sign: complex_functions.sign,
 }
 """By what computes a universal function of real numbers: what computes it of complex ones, if that is something else."""

@@ -11,6 +11,7 @@ Constants are exact Python values until they meet a typed value.
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass, replace
 
 from cuda_device.errors import NOWHERE, Location
@@ -106,6 +107,11 @@ class Known:
             return replace(self, items=tuple(item.forget() for item in self.items))
         return replace(self, value=UNKNOWN) if isinstance(self.type, Number) else self
 
+    @property
+    def shown(self) -> str:
+        """In the words of a message about the value, not about its type."""
+        return f"a value of type {self.type}" if isinstance(self.type, Number) else str(self)
+
     def __str__(self) -> str:
         if isinstance(self.type, Static):
             return describe(self.value)
@@ -144,6 +150,8 @@ def describe(value: object) -> str:
         return shorten(repr(value), 40)
     if value is Ellipsis or isinstance(value, slice):
         return "..." if value is Ellipsis else "a slice"
+    if isinstance(value, enum.Enum):
+        return f"{type(value).__name__}.{value.name}"
     name = getattr(value, "__name__", None)
     if isinstance(name, str):
         return f"the type {name}" if isinstance(value, type) else name

@@ -50,6 +50,7 @@ class Space(enum.Enum):
     GLOBAL = "global"
     SHARED = "shared"
     LOCAL = "local"
+    CONSTANT = "constant"
 
 
 @dataclass(frozen=True, slots=True)

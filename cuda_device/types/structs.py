@@ -120,6 +120,7 @@ def _make(cls: Any, alignment: int) -> Any:
     }
     body |= {
         "__slots__": tuple(hints),
+        "__match_args__": body.get("__match_args__", tuple(hints)),
         "__init__": _initialise,
         "__setattr__": _refuse,
         "__delattr__": _refuse,

@@ -1,0 +1,134 @@
+"""Calls that take functions, or names: `min(key=…)`, `sorted`, `functools.reduce`, `map`, `getattr`.
+
+sorted((a, b, c))       →   exchanges of neighbours, until all are in order
+map(f, x)               →   a bundle that `for` knows; f is called when the loop comes to an item
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+
+from cuda_device.device import standard
+from cuda_device.errors import CompileError
+from cuda_device.ir import ops
+from cuda_device.ir.model import Op
+from cuda_device.passes import sequences
+from cuda_device.passes.calls import call
+from cuda_device.passes.frame import Cell, Frame
+from cuda_device.passes.generators import check_count, list_of, listed, no_keywords
+from cuda_device.passes.meanings import Thing
+from cuda_device.types.known import constant
+from cuda_device.types.model import Number, Tuple
+
+
+def extreme(frame: Frame, function: object, name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """`min` and `max` of what one argument holds, or with a `key`."""
+    for word in named:
+        if word not in ("key", "default"):
+            raise CompileError(f"{name} has no keyword parameter {word!r}", help="its keywords are key and default")
+    if len(positional) != 1 and "default" in named:
+        raise CompileError(f"{name} takes a default with one argument only", help=f"write {name}((a, b, …), default=c)")
+    items = positional[0] if len(positional) == 1 else frame.tuple(positional)
+    if isinstance(items.known.type, Number):
+        raise CompileError(
+            f"{name} of one argument takes a tuple, a range or an array, not {items.known}",
+            help=f"write {name}(a, b, …)",
+        )
+    if isinstance(items.known.type, Tuple) and not items.known.items and "default" not in named:
+        raise CompileError(f"{name}() of nothing has no value", help=f"write {name}(…, default=0)")
+    return frame.program.call(frame, standard.ONE_ARGUMENT[function], [items], named)
+
+
+def _reduce(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """`functools.reduce(function, items)`, perhaps with a first result."""
+    no_keywords("reduce", named)
+    check_count("reduce", positional, 2, 3)
+    function, items, *begin = positional
+    target = standard.reduce_from if begin else standard.reduce_all
+    return frame.program.call(frame, target, [function, *listed(frame, [items]), *begin], {})
+
+
+def _map(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """`map(function, a, b, …)`: each item is computed when the loop comes to it."""
+    no_keywords("map", named)
+    check_count("map", positional, 2, 255)
+    function, *items = positional
+    return frame.bundle(Thing.MAP, [function, frame.bundle(Thing.ZIP, listed(frame, items))])
+
+
+def _sorted(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """`sorted(items, key=…, reverse=…)` of a few items: neighbours change places until all are in order."""
+    check_count("sorted", positional, 1, 1)
+    for word in named:
+        if word not in ("key", "reverse"):
+            raise CompileError(f"sorted has no keyword parameter {word!r}", help="its keywords are key and reverse")
+    items = frame.fields(sequences.as_tuple(frame, list_of(frame, positional[0])))
+    if len(items) > _MOST_SORTED:
+        raise CompileError(
+            f"sorted of {len(items)} items is too long for device code: {_MOST_SORTED} are the most",
+            help="sort an array with an algorithm of your own",
+        )
+    key, descending = named.get("key"), named.get("reverse", Cell(constant(False)))
+    if key is not None and key.known.value is None:
+        key = None
+    ranks = items if key is None else [call(frame, key, [item], {}) for item in items]
+    pairs = [frame.tuple(pair) for pair in zip(ranks, items, strict=True)]
+    for turn in range(len(pairs)):
+        for i in range(turn % 2, len(pairs) - 1, 2):
+            both = frame.program.call(frame, standard.in_order, [pairs[i], pairs[i + 1], descending], {})
+            pairs[i : i + 2] = frame.fields(both)
+    return frame.bundle(Thing.LIST, [frame.field(pair, 1) for pair in pairs])
+
+
+# The swaps grow with the square of it.
+_MOST_SORTED = 32
+
+
+def _iter(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """`iter(x)`, as what `__iter__` of a struct returns."""
+    from cuda_device.passes import loops  # which needs calls
+
+    no_keywords("iter", named)
+    check_count("iter", positional, 1, 1)
+    return loops.iterator_over(frame, positional[0])
+
+
+def get_attribute(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """`getattr(x, "name")`, perhaps with a default."""
+    no_keywords("getattr", named)
+    check_count("getattr", positional, 2, 3)
+    found = _attribute(frame, *positional[:2])
+    if isinstance(found, Cell):
+        return found
+    if len(positional) < 3:
+        raise found
+    return positional[2]
+
+
+def _hasattr(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    no_keywords("hasattr", named)
+    check_count("hasattr", positional, 2, 2)
+    return Cell(constant(isinstance(_attribute(frame, *positional), Cell)))
+
+
+def _attribute(frame: Frame, owner: Cell, name: Cell) -> Cell | CompileError:
+    from cuda_device.passes.access import getattr_
+
+    if not isinstance(name.known.value, str):
+        raise CompileError(f"the name of an attribute is a string, not {name.known}")
+    try:
+        (cell,) = getattr_(frame, Op(ops.PY_GETATTR, attributes={"name": name.known.value}), [owner])
+    except CompileError as error:
+        return error
+    return cell
+
+
+RULES: dict[object, Callable[[Frame, Sequence[Cell], Mapping[str, Cell]], Cell]] = {
+    functools.reduce: _reduce,
+    map: _map,
+    sorted: _sorted,
+    iter: _iter,
+    getattr: get_attribute,
+    hasattr: _hasattr,
+}

@@ -1,0 +1,175 @@
+"""Calls of what exists while compiling: pure builtins and methods of constants, enumerations, `operator.itemgetter` and its like.
+
+"mean".upper()  WEIGHTS.sum()  Color(2)  ord("a")     are constants, if their arguments are
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import operator
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from types import BuiltinFunctionType
+from typing import Any
+
+import numpy as np
+
+from cuda_device.device import standard
+from cuda_device.device.rows import constant_of
+from cuda_device.errors import CompileError
+from cuda_device.passes.calls import call
+from cuda_device.passes.frame import Cell, Frame
+from cuda_device.passes.functionals import get_attribute
+from cuda_device.passes.generators import check_count, no_keywords
+from cuda_device.passes.meanings import Named
+from cuda_device.types.dtypes import alignof, sizeof
+from cuda_device.types.known import constant
+
+Special = Callable[[Frame, Sequence[Cell], Mapping[str, Cell]], Cell]
+
+PURE: tuple[Any, ...] = (
+    alignof,
+    sizeof,
+    callable,
+    issubclass,
+    ord,
+    chr,
+    repr,
+    str,
+    hash,
+    np.iinfo,
+    np.finfo,
+    np.dtype,
+)
+"""What is called while compiling, with constants."""
+
+
+def while_compiling(function: Callable[..., Any]) -> Special:
+    """The rule for a function of constant expressions: its own result, which is one too."""
+    name = function.__name__
+
+    def rule(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+        no_keywords(name, named)
+        values = [constant_of(cell.known, f"each argument of {name}") for cell in positional]
+        try:
+            owner = getattr(function, "__self__", function)
+            return frame.literal(frame.program.once(owner, name, tuple(values), lambda: function(*values)))
+        except Exception as error:
+            raise CompileError(f"{name} raised {type(error).__name__}: {error}") from None
+
+    return rule
+
+
+def _item_getter(entity: Any, frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """Calls an `operator.itemgetter`, `attrgetter` or `methodcaller` that exists while compiling."""
+    no_keywords(type(entity).__name__, named)
+    check_count(type(entity).__name__, positional, 1, 1)
+    if isinstance(entity, operator.methodcaller):
+        return _call_method(frame, positional[0], *_parts_of(entity))
+    parts = [_part(frame, entity, positional[0], each) for each in entity.__reduce__()[1]]
+    return parts[0] if len(parts) == 1 else frame.tuple(parts)
+
+
+def _parts_of(caller: Any) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
+    """The name, arguments and keywords of an `operator.methodcaller`."""
+    maker, arguments = caller.__reduce__()
+    if isinstance(maker, functools.partial):
+        return maker.args[0], arguments, maker.keywords
+    return arguments[0], arguments[1:], {}
+
+
+def _call_method(frame: Frame, owner: Cell, name: str, given: tuple[Any, ...], keywords: dict[str, Any]) -> Cell:
+    method = get_attribute(frame, [owner, frame.literal(name)], {})
+    named = {word: frame.literal(value) for word, value in keywords.items()}
+    return call(frame, method, [frame.literal(value) for value in given], named)
+
+
+def _part(frame: Frame, entity: object, owner: Cell, which: object) -> Cell:
+    if isinstance(entity, operator.itemgetter):
+        return frame.program.call(frame, standard.REPLACEMENTS[operator.getitem], [owner, frame.literal(which)], {})
+    for name in str(which).split("."):
+        owner = get_attribute(frame, [owner, frame.literal(name)], {})
+    return owner
+
+
+def _methodcaller(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    values = [constant_of(cell.known, "each argument of methodcaller") for cell in positional]
+    keywords = {name: constant_of(cell.known, "each argument of methodcaller") for name, cell in named.items()}
+    return Cell(constant(operator.methodcaller(*values, **keywords)))  # type: ignore[arg-type]
+
+
+# Whose methods depend on nothing but their arguments, and change nothing.
+_VALUES = (str, bytes, int, float, tuple, np.generic, np.dtype)
+_ARRAY_METHODS = frozenset(
+    [
+        "all",
+        "any",
+        "argmax",
+        "argmin",
+        "astype",
+        "copy",
+        "cumsum",
+        "dot",
+        "flatten",
+        "item",
+        "max",
+        "mean",
+        "min",
+        "prod",
+        "ravel",
+        "reshape",
+        "squeeze",
+        "std",
+        "sum",
+        "swapaxes",
+        "tobytes",
+        "tolist",
+        "transpose",
+        "trace",
+        "var",
+        "view",
+    ]
+)
+
+
+def _is_pure_method(entity: object) -> bool:
+    """Whether it is a method of a constant that can be called while compiling: `"ab".upper`, `WEIGHTS.sum`."""
+    if not isinstance(entity, BuiltinFunctionType):
+        return False
+    owner = entity.__self__
+    return isinstance(owner, _VALUES) or (isinstance(owner, np.ndarray) and entity.__name__ in _ARRAY_METHODS)
+
+
+def rule_for(entity: object) -> Special | None:
+    """The rule for calls of an entity that exists while compiling, or None."""
+    if isinstance(entity, enum.EnumMeta) or _is_pure_method(entity):
+        return while_compiling(entity)  # type: ignore[arg-type]
+    if isinstance(entity, (operator.itemgetter, operator.attrgetter, operator.methodcaller)):
+        return functools.partial(_item_getter, entity)
+    if isinstance(entity, type) and issubclass(entity, tuple) and hasattr(entity, "_fields"):
+        return functools.partial(_named_tuple, entity)
+    return RULES.get(entity) if isinstance(entity, Hashable) and not isinstance(entity, np.dtype) else None
+
+
+def _named_tuple(cls: Any, frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """Makes a named tuple: `Point(x, y=2)`."""
+    usage = f"its members are {', '.join(cls._fields)}"
+    given = dict(zip(cls._fields, positional, strict=False))
+    wrong = [name for name in named if name not in cls._fields or name in given]
+    if wrong or len(positional) > len(cls._fields):
+        what = f"cannot take {wrong[0]!r}" if wrong else f"has {len(cls._fields)} members, not {len(positional)}"
+        raise CompileError(f"{cls.__name__} {what}", help=usage)
+    given |= named
+    given |= {name: frame.literal(value) for name, value in cls._field_defaults.items() if name not in given}
+    missing = [name for name in cls._fields if name not in given]
+    if missing:
+        raise CompileError(f"{cls.__name__} lacks a value for {', '.join(map(repr, missing))}", help=usage)
+    return frame.bundle(Named(cls), [given[name] for name in cls._fields])
+
+
+RULES: dict[object, Special] = {
+    **{function: while_compiling(function) for function in PURE},
+    operator.itemgetter: while_compiling(operator.itemgetter),
+    operator.attrgetter: while_compiling(operator.attrgetter),
+    operator.methodcaller: _methodcaller,
+}
