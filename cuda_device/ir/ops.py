@@ -268,7 +268,7 @@ LOAD = Opcode(
     optional=("align",),
 )
 STORE = Opcode(
-    "store", D, 2, 0, "Writes the second operand to the first; as `load`.", (), Effect.WRITES, optional=("align",)
+    "store", _TD, 2, 0, "Writes the second operand to the first; as `load`.", (), Effect.WRITES, optional=("align",)
 )
 SHARED = Opcode(
     "shared",
