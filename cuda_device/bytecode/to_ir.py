@@ -195,7 +195,10 @@ class Reader:
             op = Op(code, operands, [Value()], location=instruction.location)
             if attribute:
                 op.attributes[attribute] = instruction.argument
-            if code is ops.PY_GETATTR and self.is_part(operands[0]):
+            by_name = code is ops.PY_GETATTR or (
+                code is ops.PY_GETITEM and isinstance(self.constants.get(operands[1]), str)
+            )
+            if by_name and self.is_part(operands[0]):
                 op.attributes["part"] = True
             self.push(self.build.append(op).result)
             self.remember(op)

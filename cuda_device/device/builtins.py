@@ -15,7 +15,21 @@ from cuda_device.ir import ops
 from cuda_device.ir.model import Value
 from cuda_device.types.host import ROWS as HOST_ROWS
 from cuda_device.types.known import Known, constant, nonneg_as, of_type
-from cuda_device.types.model import BOOL, FLOAT, INDEX, INT, Array, Kind, Number, Range, Static, Tuple, Type, Vector
+from cuda_device.types.model import (
+    BOOL,
+    FLOAT,
+    INDEX,
+    INT,
+    Array,
+    Kind,
+    Number,
+    Range,
+    Static,
+    Subarray,
+    Tuple,
+    Type,
+    Vector,
+)
 from cuda_device.types.promote import promote
 
 
@@ -131,6 +145,8 @@ def _infer_len(arguments: Sequence[Known]) -> Typed:
             return Typed(constant(len(elements)))
         case Vector(_, size):
             return Typed(constant(size))
+        case Subarray(_, shape):
+            return Typed(constant(shape[0]))
         case Static() if isinstance(argument.value, str):
             return Typed(constant(len(argument.value)))
     raise CompileError(f"{argument} has no length", help="len is of arrays, tuples, ranges and vectors")

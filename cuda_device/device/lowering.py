@@ -29,6 +29,7 @@ from cuda_device.types.model import (
     Number,
     Ref,
     Struct,
+    Subarray,
     Tuple,
     TupleIterator,
     Type,
@@ -72,6 +73,8 @@ def grow(type: Type, values: Iterator[Value]) -> Tree:
             return tuple(grow(element, values) for element in elements)
         case Struct(_, fields):
             return tuple(grow(field.type, values) for field in fields)
+        case Subarray(dtype):
+            return tuple(grow(dtype, values) for _ in range(type.count))
         case Number() if type.is_complex:
             return next(values), next(values)
         case Number() | Ref():

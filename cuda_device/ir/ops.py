@@ -89,7 +89,7 @@ PY_GETATTR = Opcode(
     ("name",),
     optional=("part",),
 )
-PY_GETITEM = Opcode("py.getitem", _PT, MANY, 1, "`x[i]`; typed, `x[i, j]` has three operands.", (), Effect.READS)
+PY_GETITEM = Opcode("py.getitem", _PT, MANY, 1, "`x[i, …]`; `part` as above.", (), Effect.READS, 0, ("part",))
 PY_SETATTR = Opcode(
     "py.setattr",
     P,
@@ -214,7 +214,7 @@ WINDOW = Opcode(
     T,
     MANY,
     1,
-    "An array within another one's memory: the array, an offset in bytes, the shape, the strides in bytes.",
+    "An array within another one's memory: the array, or a reference, an offset in bytes, the shape, the strides in bytes.",
 )
 REFER = Opcode(
     "refer",

@@ -8,7 +8,6 @@ A `for` over a tuple has an iterator for each position, so its loop is unrolled;
 from __future__ import annotations
 
 import difflib
-import inspect
 from collections.abc import Sequence
 from types import ModuleType
 
@@ -19,14 +18,14 @@ from cuda_device.device.table import interface_of
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op, Value
-from cuda_device.passes import composites, conditions, hosted, masks, references, scalars, views
+from cuda_device.passes import composites, conditions, hosted, masks, members, references, scalars, subarrays, views
 from cuda_device.passes.calls import call
 from cuda_device.passes.frame import Cell, Frame, Method, Place
 from cuda_device.passes.meanings import Named, Thing, means
 from cuda_device.types.dtypes import dtype_of_type
 from cuda_device.types.host import host_type_of
 from cuda_device.types.known import Known, State, Undefined, constant, describe, join, of_type
-from cuda_device.types.layout import common_alignment, has_identity, known_alignment, placement, shortfall, size_of
+from cuda_device.types.layout import has_identity, size_of
 from cuda_device.types.model import (
     BOOL,
     INDEX,
@@ -35,12 +34,12 @@ from cuda_device.types.model import (
     Array,
     Atomic,
     Bundle,
-    Layout,
     Number,
     Range,
     Ref,
     Static,
     Struct,
+    Subarray,
     Tuple,
     Type,
     Vector,
@@ -67,10 +66,12 @@ def getattr_(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
             return [_array_attribute(frame, cell, array, name)]
         case Vector() as vector if (found := _vector_attribute(frame, cell, vector, name)) is not None:
             return [found]
+        case Subarray() as subarray:
+            return [subarrays.attribute(frame, cell, subarray, name)]
         case Struct() as struct:
-            return [_struct_attribute(frame, cell, struct, name, bool(op.attributes.get("part")))]
+            return [members.attribute(frame, cell, struct, name, bool(op.attributes.get("part")))]
         case Ref(_, Struct() as struct):
-            return [_attribute_of_reference(frame, cell, struct, name)]
+            return [members.attribute_of_reference(frame, cell, struct, name)]
         case Ref(_, Atomic(content)) if name == "dtype":
             return [Cell(constant(host_class_of(content)))]
         case type if type == MASK and name in ITEM_METHODS:
@@ -142,6 +143,8 @@ def host_class_of(type: Type) -> object:
     match type:
         case Vector():
             return host_vector(type)
+        case Struct(host=None) | Subarray():
+            return dtype_of_type(type)
         case Tuple(elements):
             return tuple[tuple(map(host_class_of, elements))]  # type: ignore[misc]
         case Atomic(content):
@@ -155,41 +158,6 @@ def _vector_attribute(frame: Frame, cell: Cell, vector: Vector, name: str) -> Ce
     if name in ("size", "dtype"):
         return Cell(constant(vector.size if name == "size" else host_type_of(vector.dtype)))
     return frame.bundle(Method(name), [cell]) if name in ITEM_METHODS else None
-
-
-def _struct_attribute(frame: Frame, cell: Cell, struct: Struct, name: str, part: bool) -> Cell:
-    """A member, a method, or a constant of the class.
-
-    A `part` of what lies in memory is read there, so that it can be written there; a variable's value is a copy.
-    """
-    index = struct.index(name)
-    if cell.place is not None and part and (index is None or isinstance(struct.fields[index].type, (Struct, Vector))):
-        return _attribute_of_reference(frame, references.of_place(frame, cell.place), struct, name)
-    return frame.field(cell, index) if index is not None else _class_attribute(frame, cell, struct, name)
-
-
-def _attribute_of_reference(frame: Frame, cell: Cell, struct: Struct, name: str) -> Cell:
-    """The same of a struct in memory."""
-    index = struct.index(name)
-    if index is not None:
-        return references.read_member(frame, cell, struct, index)
-    return _class_attribute(frame, cell, struct, name)
-
-
-def _class_attribute(frame: Frame, cell: Cell, struct: Struct, name: str) -> Cell:
-    value = inspect.getattr_static(struct.host, name, None)
-    if isinstance(value, property):
-        return frame.program.call(frame, value.fget, [cell], {})
-    is_bound = isinstance(value, classmethod)
-    value = getattr(struct.host, name, None)
-    if not is_bound:  # what is bound to the class is a new object each time
-        frame.program.depend(struct.host, name, value)
-    if isinstance(inspect.getattr_static(struct.host, name, None), (staticmethod, classmethod)):
-        return frame.literal(value)
-    if value is None:
-        members = ", ".join(field.name for field in struct.fields)
-        raise CompileError(f"{struct.name} has no member {name!r}", help=f"its members are {members}")
-    return frame.bundle(Method(name), [cell]) if callable(value) else frame.literal(value)
 
 
 def _array_attribute(frame: Frame, cell: Cell, array: Array, name: str) -> Cell:
@@ -219,7 +187,7 @@ def _array_attribute(frame: Frame, cell: Cell, array: Array, name: str) -> Cell:
     )
 
 
-def getitem(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+def getitem(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """`x[i]`: an element of an array, tuple or vector."""
     owner, index = cells
     part = hosted.getitem(frame, owner, index)
@@ -241,20 +209,15 @@ def getitem(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
             return [masks.item(frame, owner, index)]
         case Number() as number if scalars.is_whole(number, index):
             return [owner]
-        case Struct() as struct if (member := _struct_item(frame, owner, struct, index)) is not None:
+        case Subarray() as subarray:
+            return [subarrays.item(frame, owner, subarray, _index_parts(frame, index))]
+        case (Struct() as struct) | Ref(_, Struct() as struct) if member := members.item(
+            frame, op, owner, struct, index
+        ):
             return [member]
         case Static() if isinstance(owner.known.value, type) and index.known.constant:
             return [_static_item(frame, owner.known.value, index.known.python)]
     raise CompileError(f"{owner.known.shown} cannot be indexed in device code", help=_static_help(owner))
-
-
-def _struct_item(frame: Frame, owner: Cell, struct: Struct, index: Cell) -> Cell | None:
-    """`s[i]` by the struct's own `__getitem__`, or the member of that name."""
-    method = composites.method_of(frame, struct, "__getitem__")
-    if method is not None:
-        return frame.program.call(frame, method, [owner, index], {})
-    names = [field.name for field in struct.fields]
-    return frame.field(owner, names.index(index.known.value)) if index.known.value in names else None
 
 
 def sequences_of_host(frame: Frame, cell: Cell) -> Cell:
@@ -300,7 +263,7 @@ def _array_item(frame: Frame, owner: Cell, array: Array, index: Cell) -> Cell:
     assert owner.value is not None
     parts = _index_parts(frame, index)
     if isinstance(array.dtype, Struct) and len(parts) == 1 and isinstance(parts[0].known.value, str):
-        return _field_array(frame, owner, array, str(parts[0].known.value))
+        return members.of_each(frame, owner, array, str(parts[0].known.value))
     if views.is_partial(array, parts):
         return views.select(frame, owner, array, parts)
     if has_identity(array.dtype):
@@ -369,21 +332,6 @@ def _indices(frame: Frame, parts: Sequence[Cell]) -> list[Value]:
     return values
 
 
-def _field_array(frame: Frame, owner: Cell, array: Array, name: str) -> Cell:
-    """`a["f"]` of an array of structs: an array of one member of each."""
-    struct = array.dtype
-    assert isinstance(struct, Struct)
-    index = struct.index(name)
-    if index is None:
-        raise CompileError(f"{struct.name} has no member {name!r}")
-    member, offset = struct.fields[index].type, placement(struct).offsets[index]
-    align = shortfall(member, common_alignment(known_alignment(array), offset))
-    type = Array(member, array.ndim, Layout.STRIDED, array.readonly, array.space, align)
-    return views.window(
-        frame, owner, type, Cell(constant(offset)), views.extents(frame, owner), views.strides(frame, owner)
-    )
-
-
 def store(frame: Frame, owner: Cell, index: Cell, value: Cell) -> None:
     """`x[i] = v` of an array: writes an element, converted as the element type's constructor would, or many of a view."""
     array = owner.known.type
@@ -394,9 +342,12 @@ def store(frame: Frame, owner: Cell, index: Cell, value: Cell) -> None:
     parts = _index_parts(frame, index)
     if views.is_partial(array, parts) or (parts and isinstance(parts[0].known.value, str)):
         (target,) = getitem(frame, Op(ops.PY_GETITEM), (owner, index))
-        views.assign(frame, target, value)
+        assign = subarrays.assign if isinstance(value.known.type, Subarray) else views.assign
+        assign(frame, target, value)
         return
     element = array.dtype
+    if isinstance(element, Struct) and element.host is None and isinstance(value.known.type, Tuple):
+        value = composites.construct(frame, element, frame.fields(value), {})
     if has_identity(element):
         raise references.refusal(element)
     if isinstance(value.known.type, Number) != isinstance(element, Number) or not isinstance(
@@ -442,6 +393,9 @@ def unpack(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     (cell,) = cells
     count = len(op.results)
     type = cell.known.type
+    if isinstance(type, Subarray):
+        cell = frame.tuple(subarrays.items(frame, cell, type))
+        type = cell.known.type
     if not isinstance(type, (Tuple, Vector)):
         raise CompileError(f"{cell.known} cannot be unpacked")
     size = len(type.elements) if isinstance(type, Tuple) else type.size

@@ -15,11 +15,11 @@ from cuda_device.device import prelude
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op
-from cuda_device.passes import access, composites, conditions, hosted, masks, references
+from cuda_device.passes import access, composites, conditions, hosted, masks, references, subarrays
 from cuda_device.passes.frame import Cell, Frame
 from cuda_device.types.known import constant, of_type
 from cuda_device.types.layout import has_identity, placement
-from cuda_device.types.model import MASK, Array, Number, Ref, Struct, Vector
+from cuda_device.types.model import MASK, Array, Number, Ref, Struct, Subarray, Vector
 
 
 def setitem(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
@@ -61,7 +61,7 @@ def setattr_(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 def _set_member(frame: Frame, op: Op, owner: Cell, struct: Struct, name: str, value: Cell) -> Sequence[Cell]:
     if not _is_variable(op, owner, f"{name}=…"):
         return _write_member(frame, _reference(frame, owner), struct, name, value)
-    position = _position(struct, name, value)
+    position, value = _member(frame, struct, name, value)
     if _is_self(frame, op, struct):
         raise CompileError(
             "a method cannot change its struct, which is a value here",
@@ -81,8 +81,8 @@ def _is_self(frame: Frame, op: Op, struct: Struct) -> bool:
     return getattr(getattr(own, "underlying", own), "__code__", None) is code
 
 
-def _position(struct: Struct, name: str, value: Cell) -> int:
-    """Which member it is that is set; an error if it cannot be."""
+def _member(frame: Frame, struct: Struct, name: str, value: Cell) -> tuple[int, Cell]:
+    """Which member it is that is set, and to what; an error if it cannot be."""
     position = struct.index(name)
     if position is None:
         members = ", ".join(field.name for field in struct.fields)
@@ -90,13 +90,17 @@ def _position(struct: Struct, name: str, value: Cell) -> int:
     wanted = struct.fields[position].type
     if has_identity(wanted):
         raise references.refusal(wanted)
-    composites.check_member(value.known, wanted, f"{struct.name}.{name}")
-    return position
+    return position, composites.member(frame, struct, position, value)
 
 
 def _write_member(frame: Frame, reference: Cell, struct: Struct, name: str, value: Cell) -> Sequence[Cell]:
     """Writes a member, and nothing else, in memory."""
-    references.store(frame, references.member(frame, reference, struct, _position(struct, name, value)), value)
+    index = struct.index(name)
+    if index is not None and isinstance(struct.fields[index].type, Subarray):
+        subarrays.assign(frame, references.read_member(frame, reference, struct, index), value)
+        return []
+    position, value = _member(frame, struct, name, value)
+    references.store(frame, references.member(frame, reference, struct, position), value)
     return []
 
 

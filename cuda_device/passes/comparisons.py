@@ -15,7 +15,7 @@ from cuda_device.ir.model import Op, Value
 from cuda_device.passes import complexes, masks, operators
 from cuda_device.passes.frame import Cell, Frame
 from cuda_device.types.known import constant, describe, of_type
-from cuda_device.types.model import BOOL, INT, NONE, Number, Range, Static, Struct, Tuple, Type, Vector
+from cuda_device.types.model import BOOL, INT, NONE, Number, Range, Static, Struct, Subarray, Tuple, Type, Vector
 from cuda_device.types.promote import promote
 
 
@@ -37,7 +37,7 @@ def compare(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
         return [same] if sign == "==" else operators.unary(frame, Op(ops.PY_UNARY, attributes={"op": "not"}), [same])
     if sign not in ("==", "!=") and all(isinstance(cell.known.type, Tuple) for cell in cells):
         return [_compare_in_order(frame, sign, *cells)]
-    if sign in ("==", "!=") and all(isinstance(cell.known.type, (Tuple, Vector, Struct)) for cell in cells):
+    if sign in ("==", "!=") and all(isinstance(cell.known.type, (Tuple, Vector, Struct, Subarray)) for cell in cells):
         return [_compare_composites(frame, sign, *cells)]
     if masks.apply(sign, cells):
         return [masks.binary(frame, sign, cells)]
@@ -133,6 +133,8 @@ def _length(type: Type) -> int:
     match type:
         case Vector(_, size):
             return size
+        case Subarray():
+            return type.count
         case Struct(_, parts) | Tuple(parts):
             return len(parts)
     raise AssertionError(type)

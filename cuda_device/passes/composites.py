@@ -59,9 +59,18 @@ def construct(frame: Frame, model: Struct, positional: Sequence[Cell], named: Ma
     if missing:
         raise CompileError(f"{model.name} lacks a value for {', '.join(map(repr, missing))}")
     cells = [given[name] if name in given else frame.literal(defaults[name]) for name in names]
-    for field, cell in zip(model.fields, cells, strict=True):
-        check_member(cell.known, field.type, f"{model.name}.{field.name}")
-    return frame.composite(model, cells)
+    return frame.composite(model, [member(frame, model, i, cell) for i, cell in enumerate(cells)])
+
+
+def member(frame: Frame, struct: Struct, index: int, cell: Cell) -> Cell:
+    """The value of a member: a class's has to have its type, one of a NumPy dtype converts as an element of an array does."""
+    field = struct.fields[index]
+    if struct.host is None and isinstance(field.type, Number) and isinstance(cell.known.type, Number):
+        from cuda_device.passes.access import as_stored  # it needs composites, too
+
+        return as_stored(frame, cell, field.type)
+    check_member(cell.known, field.type, f"{struct.name}.{field.name}")
+    return cell
 
 
 def method_of(frame: Frame, struct: Struct, name: str) -> FunctionType | None:
@@ -113,6 +122,5 @@ def replace(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell])
             raise CompileError(f"{cell.known} has no member {name!r}", help=f"its members are {', '.join(names)}")
     cells = [named[name] if name in named else frame.field(cell, i) for i, name in enumerate(names)]
     if isinstance(type, Struct):
-        for field, part in zip(type.fields, cells, strict=True):
-            check_member(part.known, field.type, f"{type.name}.{field.name}")
+        cells = [member(frame, type, i, part) for i, part in enumerate(cells)]
     return frame.composite(type, cells)

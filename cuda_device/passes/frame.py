@@ -50,6 +50,7 @@ from cuda_device.types.model import (
     Ref,
     Static,
     Struct,
+    Subarray,
     Tuple,
     TupleIterator,
     Type,
@@ -190,9 +191,9 @@ class Frame:
             return self.composite(model, [self.literal(getattr(value, field.name)) for field in model.fields])
         return Cell(self.program.literal(value, self.location))
 
-    def composite(self, type: Vector | Struct, cells: Sequence[Cell]) -> Cell:
-        """A vector or struct of cells, which are converted to its elements' types."""
-        types = [type.dtype] * type.size if isinstance(type, Vector) else [field.type for field in type.fields]
+    def composite(self, type: Vector | Struct | Subarray, cells: Sequence[Cell]) -> Cell:
+        """A vector, struct or subarray of cells, which are converted to its elements' types."""
+        types = [_type_of_part(type, i) for i in range(len(cells))]
         operands = [self.materialise(cell, each) for cell, each in zip(cells, types, strict=True)]
         return self.emit(ops.MAKE, of_type(type), *operands)
 
@@ -230,9 +231,9 @@ class Frame:
         known = cell.known
         if isinstance(known.type, Number):
             return self._part(cell, known.type, index)
-        if isinstance(known.type, (Vector, Struct)):
+        if isinstance(known.type, (Vector, Struct, Subarray)):
             assert cell.value is not None
-            element = of_type(known.type.dtype if isinstance(known.type, Vector) else known.type.fields[index].type)
+            element = of_type(_type_of_part(known.type, index))
             return Cell(element) if is_static(element) else self.emit(ops.FIELD, element, cell.value, index=index)
         item = known.items[index]
         if is_static(item):
@@ -318,6 +319,11 @@ class Frame:
         if cell.value.type.is_complex and not type.is_complex:
             raise CompileError(f"{cell.known} has no place in {type}", help=REAL_REMEDY)
         return self.build.op(ops.CONVERT, type, cell.value, nonneg=nonneg_as(cell.known, type))
+
+
+def _type_of_part(type: Vector | Struct | Subarray, index: int) -> Type:
+    """The type of a part."""
+    return type.fields[index].type if isinstance(type, Struct) else type.dtype
 
 
 REAL_REMEDY = "write its .real, or its abs(…)"

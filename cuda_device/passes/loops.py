@@ -14,7 +14,7 @@ from cuda_device.device import standard
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op, Value
-from cuda_device.passes import composites, hosted, references
+from cuda_device.passes import composites, hosted, references, subarrays
 from cuda_device.passes.calls import call
 from cuda_device.passes.frame import Cell, Frame, is_static
 from cuda_device.passes.meanings import Generator, Thing
@@ -31,6 +31,7 @@ from cuda_device.types.model import (
     Range,
     RangeIterator,
     Struct,
+    Subarray,
     Tuple,
     TupleIterator,
     Vector,
@@ -60,6 +61,8 @@ def iterator_over(frame: Frame, cell: Cell) -> Cell:
             return iterator_over(frame, frame.program.call(frame, method, [cell], {}))
         case Vector(_, size):
             return _iterator_over_tuple(frame, frame.tuple([frame.field(cell, i) for i in range(size)]))
+        case Subarray() as type:
+            return _iterator_over_tuple(frame, frame.tuple(subarrays.items(frame, cell, type)))
         case Array(_, ndim) if ndim > 0:
             length = frame.field(_attribute(frame, cell, "shape"), 0)
             start = Cell(of_type(INDEX, nonneg=True), frame.materialise(Cell(constant(0)), INDEX))

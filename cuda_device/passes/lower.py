@@ -165,11 +165,12 @@ def _stride(lowerer: _Lowerer, op: Op) -> None:
 
 
 def _window(lowerer: _Lowerer, op: Op) -> None:
-    tree, old = lowerer.array(op.operands[0])
+    old, tree = op.operands[0].type, lowerer.trees[op.operands[0]]
     array = op.result.type
-    assert isinstance(array, Array)
+    assert isinstance(array, Array) and isinstance(old, (Array, Ref)) and isinstance(tree, (ArrayTree, Value))
     offset, *parts = (lowerer.value(operand) for operand in op.operands[1:])
-    data = lowerer.build.op(ops.BYTES, Ref(array.space, array.dtype, align=array.align), tree.data, offset)
+    address = tree.data if isinstance(tree, ArrayTree) else tree
+    data = lowerer.build.op(ops.BYTES, Ref(array.space, array.dtype, align=array.align), address, offset)
     for extent in parts[: array.ndim]:
         extent.nonneg = True
     if lowerer.checked and known_alignment(array) > known_alignment(old):

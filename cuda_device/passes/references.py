@@ -18,7 +18,7 @@ from cuda_device.ir.model import Value
 from cuda_device.passes.frame import Cell, Frame, Place
 from cuda_device.types.known import of_type
 from cuda_device.types.layout import common_alignment, has_identity, known_alignment, leaves, placement, shortfall
-from cuda_device.types.model import INDEX, Array, Atomic, Ref, Struct, Tuple, Type, Vector
+from cuda_device.types.model import INDEX, Array, Atomic, Layout, Ref, Struct, Subarray, Tuple, Type, Vector
 
 
 def element(frame: Frame, array: Cell, indices: Sequence[Value], **more: bool) -> Cell:
@@ -63,7 +63,20 @@ def of_place(frame: Frame, place: Place) -> Cell:
 def read_member(frame: Frame, owner: Cell, struct: Struct, index: int) -> Cell:
     """`x.f`, where x is a reference: the member's value, or a reference to it if it has identity."""
     part = member(frame, owner, struct, index)
+    if isinstance(struct.fields[index].type, Subarray):
+        return view(frame, part)
     return part if has_identity(struct.fields[index].type) else load(frame, part)
+
+
+def view(frame: Frame, reference: Cell) -> Cell:
+    """The array that a subarray is where it lies in memory."""
+    type = reference.known.type
+    assert isinstance(type, Ref) and isinstance(type.pointee, Subarray) and reference.value is not None
+    dtype, shape = type.pointee.dtype, type.pointee.shape
+    align = shortfall(dtype, known_alignment(type))
+    array = Array(dtype, len(shape), Layout.C, type.readonly, type.space, align)
+    numbers = (frame.build.const(INDEX, number) for number in (0, *shape))
+    return frame.emit(ops.WINDOW, of_type(array), reference.value, *numbers)
 
 
 def load(frame: Frame, reference: Cell) -> Cell:

@@ -14,7 +14,7 @@ from cuda_device.device import standard
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op
-from cuda_device.passes import comparisons, composites, hosted, operators
+from cuda_device.passes import comparisons, composites, hosted, operators, subarrays
 from cuda_device.passes.frame import Cell, Frame
 from cuda_device.passes.meanings import Keywords, Named, Thing, means
 from cuda_device.types.known import constant, describe
@@ -27,6 +27,7 @@ from cuda_device.types.model import (
     Range,
     Static,
     Struct,
+    Subarray,
     Tuple,
     TupleIterator,
     Vector,
@@ -59,6 +60,8 @@ def items_of(frame: Frame, cell: Cell, what: str) -> list[Cell]:
             return [frame.literal(item) for item in cell.known.value]
         case Vector(_, size):
             return [frame.field(cell, i) for i in range(size)]
+        case Subarray() as type:
+            return subarrays.items(frame, cell, type)
         case Range() | Bundle() | Struct() | TupleIterator() if what != "in":
             from cuda_device.passes import loops  # which needs tuples
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from cuda_device.errors import LaunchError
 from cuda_device.runtime.array_view import ArrayView
 from cuda_device.runtime.streams import GpuStream, Stream
 from cuda_device.runtime.views import view_of
+from cuda_device.types.dtypes import element_of_dtype
 from cuda_device.types.formats import float_bits
 from cuda_device.types.host import number_of
 from cuda_device.types.known import Known, constant, of_type, tuple_of
@@ -82,6 +84,26 @@ def _struct(value: object, name: str, stream: Stream) -> Argument:
     return Argument(of_type(model), tuple(leaf for part in parts for leaf in part.leaves))
 
 
+def _record(value: np.void, name: str) -> Argument:
+    """An element of a structured NumPy array."""
+    try:
+        return Argument(of_type(element_of_dtype(value.dtype)), tuple(_numbers_of(value)))
+    except TypeError as error:
+        raise LaunchError(f"the argument {name!r}: {error}") from None
+
+
+def _numbers_of(value: Any) -> Iterator[Leaf]:
+    """The numbers of an element, in order."""
+    if isinstance(value, np.void):
+        for field in value.dtype.names or ():
+            yield from _numbers_of(value[field])
+    elif isinstance(value, np.ndarray):
+        for item in value.reshape(-1):
+            yield from _numbers_of(item)
+    else:
+        yield value.item()
+
+
 def _constant(value: object) -> Known:
     if isinstance(value, np.generic):
         return Known(number_of(type(value)), value.item())
@@ -92,6 +114,8 @@ def _number(value: object, name: str) -> Argument:
     try:
         number = number_of(type(value))
     except TypeError as error:
+        if isinstance(value, np.void) and value.dtype.names:
+            return _record(value, name)
         raise LaunchError(f"the argument {name!r}: {error}") from None
     plain = value.item() if isinstance(value, np.generic) else value
     if isinstance(plain, complex):

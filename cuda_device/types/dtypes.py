@@ -3,18 +3,19 @@
     numpy_dtype(float32x2)   dtype({'names': ['x', 'y'], 'formats': ['<f4', '<f4'], 'offsets': [0, 4], 'itemsize': 8})
 
 A dtype that we made remembers its type, so arrays of it are arrays of that type. Any other structured dtype is an anonymous
-struct with the same fields, if C++ would lay it out alike.
+struct with the same fields at the same places, also where C++ would lay them out otherwise (packed, overlapping, with gaps).
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from cuda_device.types import host
 from cuda_device.types.layout import align_of, placement, size_of
-from cuda_device.types.model import Atomic, Field, NoneType, Number, Struct, Tuple, Type, Vector
+from cuda_device.types.model import Atomic, Field, NoneType, Number, Struct, Subarray, Tuple, Type, Vector
 from cuda_device.types.structs import alignment_of_hint, type_of_hint
 
 _KEY = "cuda_device"
@@ -50,6 +51,8 @@ def dtype_of_type(type: Type) -> np.dtype[Any]:
             names, parts = [f"_{i}" for i in range(len(elements))], [dtype_of_type(element) for element in elements]
         case Struct(_, fields):
             names, parts = [field.name for field in fields], [dtype_of_type(field.type) for field in fields]
+        case Subarray(dtype, shape):
+            return np.dtype((dtype_of_type(dtype), shape))
         case NoneType():
             return np.dtype(np.uint64)
         case Atomic(dtype):
@@ -63,19 +66,25 @@ def dtype_of_type(type: Type) -> np.dtype[Any]:
 
 def element_of_dtype(dtype: np.dtype[Any]) -> Type:
     """The element type of an array of `dtype`. Raises `TypeError` for a dtype that device code does not have."""
+    if dtype.subdtype is not None:
+        return Subarray(element_of_dtype(dtype.subdtype[0]), dtype.subdtype[1])
     if dtype.fields is None:
         return host.element_of_dtype(dtype)
     metadata: Any = dtype.metadata or {}
     known = metadata.get(_KEY)
     if isinstance(known, (Struct, Vector, Tuple)):
         return known
-    members = [(name, element_of_dtype(dtype.fields[name][0])) for name in dtype.names or ()]
-    struct = Struct(ANONYMOUS, tuple(Field(name, type) for name, type in members))
+    names = dtype.names or ()
+    members = tuple(Field(name, element_of_dtype(dtype.fields[name][0])) for name in names)
+    struct = Struct(ANONYMOUS, members)
     place = placement(struct)
-    offsets = tuple(dtype.fields[name][1] for name in dtype.names or ())
-    if (place.offsets, place.size) != (offsets, dtype.itemsize):
-        raise TypeError(f"the fields of dtype {dtype} do not lie as in C++: make it with align=True, or use @struct")
-    return struct
+    offsets = tuple(dtype.fields[name][1] for name in names)
+    if (place.offsets, place.size) == (offsets, dtype.itemsize):
+        return struct
+    # The elements of an array are so far apart, and no number needs more than its own alignment.
+    align = min(place.align, dtype.itemsize & -dtype.itemsize)
+    fields = tuple(replace(field, offset=offset) for field, offset in zip(members, offsets, strict=True))
+    return Struct(ANONYMOUS, fields, align, size=dtype.itemsize)
 
 
 def dtype_of(spelling: Any) -> np.dtype[Any]:

@@ -34,6 +34,7 @@ from cuda_device.types.model import (
     RangeIterator,
     Ref,
     Struct,
+    Subarray,
     Tuple,
     TupleIterator,
     Type,
@@ -68,6 +69,8 @@ def leaves(type: Type) -> tuple[Type, ...]:
             return tuple(leaf for field in fields for leaf in leaves(field.type))
         case Vector(dtype, size):
             return leaves(dtype) * size
+        case Subarray(dtype):
+            return leaves(dtype) * type.count
         case Range(item) | RangeIterator(item):
             return leaves(item) * 3
         case Array(dtype, ndim, layout, _, space, align):
@@ -98,8 +101,12 @@ def placement(type: Type) -> Placement:
             return _place_atomic(placement(dtype))
         case Vector(dtype, size):
             return _place_vector(size_of(dtype), size)
+        case Subarray(dtype):
+            return Placement(size_of(dtype) * type.count, align_of(dtype))
         case Tuple(elements):
             return _place(elements, (0,) * len(elements), 0)
+        case Struct(_, fields, align) if type.size:
+            return Placement(type.size, align, tuple(field.offset for field in fields))
         case Struct(_, fields, align):
             return _place([field.type for field in fields], [field.align for field in fields], align)
     raise TypeError(f"{type} cannot lie in memory")
@@ -191,6 +198,9 @@ def accesses(type: Type, align: int = 0, offset: int = 0) -> Iterator[Access]:
             parts = type.elements if isinstance(type, Tuple) else [field.type for field in type.fields]
             for part, start in zip(parts, placement(type).offsets, strict=True):
                 yield from accesses(part, align, offset + start)
+        case Subarray(dtype):
+            for i in range(type.count):
+                yield from accesses(dtype, align, offset + i * size_of(dtype))
         case NoneType():
             return
         case _:

@@ -10,7 +10,9 @@ standard library; `types/host.py` maps it to NumPy's and Python's own types.
 
 from __future__ import annotations
 
+import ast
 import enum
+import math
 import re
 from dataclasses import dataclass, field
 from typing import Any
@@ -150,14 +152,20 @@ class Vector:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A member of a struct; `align` is its least alignment in bytes, or 0 for its type's own."""
+    """A member of a struct; `align` is its least alignment in bytes, or 0 for its type's own.
+
+    `offset` is where it begins in a struct that says so itself, else -1.
+    """
 
     name: str
     type: Type
     align: int = 0
+    offset: int = -1
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.type}" + (f" align {self.align}" if self.align else "")
+        name = self.name if re.fullmatch(r"\w+", self.name) else repr(self.name)
+        marks = (f" align {self.align}" if self.align else "") + (f" at {self.offset}" if self.offset >= 0 else "")
+        return f"{name}: {self.type}{marks}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,21 +173,39 @@ class Struct:
     """A class with members, laid out as CUDA C++ lays out a standard-layout class.
 
     `align` is its least alignment in bytes. `host` is the Python class that it is on the host, which has its methods: two
-    structs are the same type only if that is the same.
+    structs are the same type only if that is the same. A `size` other than 0 says that the struct is laid out in a way of its
+    own: it and `align` and the fields' offsets are what they are.
     """
 
     name: str
     fields: tuple[Field, ...]
     align: int = 0
     host: type[Any] | None = field(default=None, repr=False)
+    size: int = 0
 
     def __str__(self) -> str:
-        extra = f" align {self.align}" if self.align else ""
+        extra = (f" align {self.align}" if self.align else "") + (f" size {self.size}" if self.size else "")
         return f"struct<{self.name}{extra}, {', '.join(map(str, self.fields))}>"
 
     def index(self, name: str) -> int | None:
         """The position of the member `name`, or None."""
         return next((i for i, field in enumerate(self.fields) if field.name == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Subarray:
+    """An array of a fixed size within a struct, in C order: in memory it is an array, elsewhere a value of all its elements."""
+
+    dtype: Type
+    shape: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"subarray<{', '.join(map(str, (self.dtype, *self.shape)))}>"
+
+    @property
+    def count(self) -> int:
+        """How many elements it has."""
+        return math.prod(self.shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,6 +310,7 @@ Type = (
     | Tuple
     | Vector
     | Struct
+    | Subarray
     | Array
     | Ref
     | Range
@@ -324,7 +351,7 @@ _NAMES = {number: name for name, number in NUMBERS.items()}
 
 def parse(text: str) -> Type:
     """The type that prints as `text`: `parse(str(T)) == T` for every type. Raises `ValueError` for anything else."""
-    words = re.findall(r"\w+|\S", text)
+    words = re.findall(r"\w+|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|\S", text)
     try:
         type, end = _parse(words, 0)
     except IndexError:
@@ -363,20 +390,24 @@ def _parse(words: list[str], at: int) -> tuple[Type, int]:
 def _parse_struct(words: list[str], at: int) -> tuple[Type, int]:
     """The struct whose name is `words[at]`."""
     name, at = words[at], at + 1
-    align, at = _parse_align(words, at)
+    align, at = _parse_mark(words, at, "align", 0)
+    size, at = _parse_mark(words, at, "size", 0)
     fields = []
     while words[at] != ">":
         if words[at] != "," or words[at + 2] != ":":
             raise ValueError(f"{' '.join(words[at : at + 3])!r} is no member of a struct")
         type, end = _parse(words, at + 3)
-        boundary, end = _parse_align(words, end)
-        fields.append(Field(words[at + 1], type, boundary))
+        boundary, end = _parse_mark(words, end, "align", 0)
+        offset, end = _parse_mark(words, end, "at", -1)
+        member = words[at + 1]
+        fields.append(Field(ast.literal_eval(member) if member[0] in "'\"" else member, type, boundary, offset))
         at = end
-    return Struct(name, tuple(fields), align), at + 1
+    return Struct(name, tuple(fields), align, size=size), at + 1
 
 
-def _parse_align(words: list[str], at: int) -> tuple[int, int]:
-    return (int(words[at + 1]), at + 2) if words[at] == "align" else (0, at)
+def _parse_mark(words: list[str], at: int, mark: str, otherwise: int) -> tuple[int, int]:
+    """The number behind a word, if that is there, and where the text goes on."""
+    return (int(words[at + 1]), at + 2) if words[at] == mark else (otherwise, at)
 
 
 def _build(name: str, arguments: list[Type | str]) -> Type:
@@ -386,16 +417,16 @@ def _build(name: str, arguments: list[Type | str]) -> Type:
     if name in ("array", "ref") and plain[-1].startswith("align"):
         align = int(plain.pop().removeprefix("align"))
     match name, types, plain:
-        case "tuple", elements, []:
-            return Tuple(tuple(elements))
-        case "bundle", elements, []:
-            return Bundle(tuple(elements))
+        case (("tuple" | "bundle"), elements, []):
+            return (Tuple if name == "tuple" else Bundle)(tuple(elements))
         case "vector", [Number() as dtype], [size]:
             return Vector(dtype, int(size))
         case "array", [dtype], [ndim, layout, *flags] if len(flags) < 3 and "readonly" not in flags[1:]:
             space = [Space(flag) for flag in flags if flag != "readonly"]
             if len(space) < 2 and arguments[0] is dtype:
                 return Array(dtype, int(ndim), Layout(layout), "readonly" in flags, (space or [Space.GLOBAL])[0], align)
+        case "subarray", [dtype], shape:
+            return Subarray(dtype, tuple(map(int, shape)))
         case "atomic", [dtype], []:
             return Atomic(dtype)
         case "ref", [pointee], [space_name, *flags] if flags in ([], ["readonly"]):

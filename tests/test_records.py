@@ -1,0 +1,344 @@
+"""Structured NumPy dtypes that this package did not make: packed, overlapping, nested, with subarrays."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import StreamUnderTest
+
+import cuda_device as device
+from cuda_device.types.dtypes import dtype_of_type, element_of_dtype
+from cuda_device.types.model import parse
+
+PACKED = np.dtype([("a", "i1"), ("b", "f8"), ("c", "i2"), ("d", "f4")])
+GAPS = np.dtype({"names": ["x", "y"], "formats": ["f4", "i8"], "offsets": [12, 1], "itemsize": 21})
+UNION = np.dtype({"names": ["bits", "number"], "formats": ["u4", "f4"], "offsets": [0, 0], "itemsize": 4})
+TITLED = np.dtype([(("the place", "x"), "f4"), ("y y", "i8")])
+BODY = np.dtype([("id", "i2"), ("m", "f4", (3,)), ("t", "f8", (2, 3))])
+NESTED = np.dtype([("tag", "u1"), ("body", BODY), ("parts", PACKED, (2,))])
+DTYPES = [PACKED, GAPS, UNION, TITLED, BODY, NESTED, np.dtype([("a", "i1"), ("b", "f8")], align=True)]
+
+
+def filled(dtype: np.dtype[Any], shape: Any, seed: int = 1) -> np.ndarray[Any, Any]:
+    """Elements all of whose numbers are small and different."""
+    x = np.zeros(shape, dtype)
+    fill(x, np.random.default_rng(seed))
+    return x
+
+
+def fill(x: np.ndarray[Any, Any], random: np.random.Generator) -> None:
+    if x.dtype.names is None:
+        x[...] = random.integers(1, 100, x.shape)
+    for name in x.dtype.names or ():
+        fill(x[name], random)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=range(len(DTYPES)))
+def test_types(dtype: np.dtype[Any]) -> None:
+    type = element_of_dtype(dtype)
+    assert parse(str(type)) == type
+    back = dtype_of_type(type)
+    assert back.itemsize == dtype.itemsize and back.names == dtype.names
+    assert [back.fields[name][1] for name in back.names] == [dtype.fields[name][1] for name in dtype.names]
+
+
+@device.kernel
+def copy(x: Any, y: Any) -> None:
+    i = device.tid(1)
+    if i < len(x):
+        y[i] = x[i]
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=range(len(DTYPES)))
+def test_elements_are_copied(stream: StreamUnderTest, dtype: np.dtype[Any]) -> None:
+    x, y = filled(dtype, 40), stream.empty(40, dtype)
+    stream.launch(copy, stream.array(x), y, grid=2, block=32)
+    found = stream.numpy(y)
+    for name in dtype.names:
+        assert np.array_equal(found[name], x[name]), name
+
+
+@device.kernel
+def members(x: Any, out: Any) -> None:
+    i = device.tid(1)
+    out[i] = x[i].a + x[i]["b"] * 2 + x["c"][i]
+    x[i].b = x[i].d
+    x[i]["c"] = x[i].c + 1
+    x["d"][i] = x["d"][i] * 2
+    x[i].a += 1
+    x[i]["a"] += 1
+
+
+def test_packed_members(stream: StreamUnderTest) -> None:
+    x = filled(PACKED, 8)
+    array, out = stream.array(x), stream.empty(8, np.float64)
+    stream.launch(members, array, out, grid=1, block=8)
+    assert np.array_equal(stream.numpy(out), x["a"] + x["b"] * 2 + x["c"])
+    found = stream.numpy(array)
+    assert np.array_equal(found["a"], x["a"] + 2) and np.array_equal(found["b"], x["d"])
+    assert np.array_equal(found["c"], x["c"] + 1) and np.array_equal(found["d"], x["d"] * 2)
+
+
+@device.kernel
+def odd(gaps: Any, union: Any, titled: Any, out: Any) -> None:
+    i = device.tid(1)
+    out[0, i] = gaps[i].x + gaps[i].y
+    gaps[i].y = 2**40
+    union[i].number = 1.5
+    out[1, i] = union[i].bits
+    out[2, i] = titled[i].x + titled[i]["y y"]
+    titled[i]["y y"] = -1
+
+
+def test_gaps_unions_and_titles(stream: StreamUnderTest) -> None:
+    gaps, union, titled = filled(GAPS, 4), filled(UNION, 4), filled(TITLED, 4)
+    arrays = [stream.array(x) for x in (gaps, union, titled)]
+    out = stream.empty((3, 4), np.float64)
+    stream.launch(odd, *arrays, out, grid=1, block=4)
+    expected = [gaps["x"] + gaps["y"], [0x3FC00000] * 4, titled["x"] + titled["y y"]]
+    assert np.array_equal(stream.numpy(out), expected)
+    assert stream.numpy(arrays[0])["y"].tolist() == [2**40] * 4 and np.array_equal(
+        stream.numpy(arrays[0])["x"], gaps["x"]
+    )
+    assert stream.numpy(arrays[2])["y y"].tolist() == [-1] * 4
+
+
+@device.kernel
+def subarrays(x: Any, out: Any, j: Any, k: Any) -> None:
+    i = device.tid(1)
+    out[0, i] = x[i].m[j]
+    out[1, i] = x[i]["m"][-1]
+    out[2, i] = x["m"][i, j]
+    out[3, i] = x[i].t[j - 2, k]
+    out[4, i] = x["t"][i][1][2]
+    out[5, i] = len(x[i].m) + x[i].t.shape[1] * 10 + x["t"].ndim * 100
+    out[6, i] = sum(x[i].m)
+    total = 0
+    for row in x[i].t:
+        for number in row:
+            total += number
+    out[7, i] = total
+    out[8, i] = x[i].t[:, 1][0] + x[i].m[1:][0]
+    out[9, i] = x["id"][i]
+
+
+def test_subarrays_in_memory(stream: StreamUnderTest) -> None:
+    x, out = filled(BODY, 6), stream.empty((10, 6), np.float64)
+    stream.launch(subarrays, stream.array(x), out, 1, np.int64(-1), grid=1, block=6)
+    m, t = x["m"], x["t"]
+    facts = np.full(6, 3 + 30 + 300)
+    expected = [m[:, 1], m[:, 2], m[:, 1], t[:, 1, 2], t[:, 1, 2], facts, m.sum(1), t.sum((1, 2)), t[:, 0, 1] + m[:, 1]]
+    assert np.array_equal(stream.numpy(out), [*expected, x["id"]])
+
+
+@device.kernel
+def writes(x: Any, y: Any, j: Any) -> None:
+    i = device.tid(1)
+    x[i].m[j] = 1000
+    x[i]["t"][1, j] = y[i].m[0]
+    x[i].t[0] = y[i].m
+    x["m"][i, 0] += 1
+    y[i].m = (7, 8, y[i].m[0])
+    y[i].t = 5
+    y[i].t[1:, ::2] = 6
+
+
+def test_subarrays_are_written(stream: StreamUnderTest) -> None:
+    x, y = filled(BODY, 5, 2), filled(BODY, 5, 3)
+    a, b = stream.array(x), stream.array(y)
+    stream.launch(writes, a, b, np.int32(2), grid=1, block=5)
+    x["m"][:, 2] = 1000
+    x["t"][:, 1, 2] = y["m"][:, 0]
+    x["t"][:, 0] = y["m"]
+    x["m"][:, 0] += 1
+    y["m"] = np.stack([np.full(5, 7), np.full(5, 8), y["m"][:, 0]], axis=1)
+    y["t"] = 5
+    y["t"][:, 1, ::2] = 6
+    for found, expected in ((stream.numpy(a), x), (stream.numpy(b), y)):
+        for name in BODY.names:
+            assert np.array_equal(found[name], expected[name]), name
+
+
+@device.func
+def chosen(x: Any, i: Any) -> Any:
+    return x[i] if i % 2 else x[0]
+
+
+@device.func
+def second(body: Any) -> Any:
+    return body.m[1]
+
+
+@device.kernel
+def values(x: Any, y: Any, out: Any, j: Any) -> None:
+    i = device.tid(1)
+    p = chosen(x, i)
+    x[i].m[j] = -1  # p is a copy
+    out[0, i] = p.m[j] + p["m"][0] + second(p)
+    out[1, i] = p.t[j - 1, j]
+    out[2, i] = p.t[1][j] + p.t[-1, -3]
+    a, b, c = p.m
+    out[3, i] = a * 100 + b * 10 + c
+    out[4, i] = len(p.t) + p.t.shape[1] + p.t.ndim + p.t.size
+    total = 0
+    for row in p.t:
+        total += row[0] + row[j]
+    out[5, i] = total
+    out[6, i] = p == p and p != x[1]
+    device.syncthreads()
+    y[i] = p
+
+
+def test_values(stream: StreamUnderTest) -> None:
+    x = filled(BODY, 4)
+    y, out = stream.empty(4, BODY), stream.empty((7, 4), np.float64)
+    stream.launch(values, stream.array(x[[0, 1, 0, 3]]), y, out, 1, grid=1, block=1)
+    p = x[0]
+    assert stream.numpy(out)[:, 0].tolist() == [
+        p["m"][1] + p["m"][0] + p["m"][1], p["t"][0, 1], p["t"][1, 1] + p["t"][1, 0], p["m"] @ [100, 10, 1], 2 + 3 + 2 + 6,
+        p["t"][:, :2].sum(), 1,
+    ]  # fmt: skip
+    assert stream.numpy(y)[0] == p
+
+
+@device.kernel
+def deep(x: Any, out: Any, j: Any) -> None:
+    i = device.tid(1)
+    out[0, i] = x[i].body.m[j]
+    out[1, i] = x[i].parts[j].b
+    out[2, i] = x["body"]["t"][i, j, 0]
+    out[3, i] = x["parts"][i, 0].c
+    out[4, i] = x["parts"]["d"][i, j]
+    x[i].body.id = 3
+    x[i].body.t[0, j] = 4
+    x[i].parts[j].b = 5
+    x[i].parts[0] = x[i].parts[1]
+    whole = x[i].body
+    out[5, i] = whole.t[0, j]
+
+
+def test_nested(stream: StreamUnderTest) -> None:
+    x, out = filled(NESTED, 3), stream.empty((6, 3), np.float64)
+    array = stream.array(x)
+    stream.launch(deep, array, out, 1, grid=1, block=3)
+    expected = [
+        x["body"]["m"][:, 1], x["parts"]["b"][:, 1], x["body"]["t"][:, 1, 0], x["parts"]["c"][:, 0], x["parts"]["d"][:, 1],
+        [4] * 3,
+    ]  # fmt: skip
+    assert np.array_equal(stream.numpy(out), expected)
+    found = stream.numpy(array)
+    x["body"]["id"], x["body"]["t"][:, 0, 1], x["parts"]["b"][:, 1] = 3, 4, 5
+    x["parts"][:, 0] = x["parts"][:, 1]
+    assert np.array_equal(found, x)
+
+
+MIXED = np.dtype([("d", "f8"), ("m", "u1", (3,)), ("k", "i4")])
+
+
+def test_arrays_of_any_layout() -> None:
+    for x in (filled(MIXED, (4, 6)), filled(MIXED, (6, 4)).T, filled(MIXED, (8, 6))[::2, ::-1]):
+        before = x.copy()
+        out = np.full(x.shape, np.nan)
+        device.launch(two_axes_of_members, x, out, grid=1, block=1, stream=device.cpu_stream())
+        assert np.array_equal(out, before["d"] + before["m"][..., 1])
+        assert np.array_equal(x["k"], before["k"] + np.arange(x.shape[0])[:, None])
+
+
+@device.kernel
+def two_axes_of_members(x: Any, out: Any) -> None:
+    for i in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            out[i, j] = x[i, j].d + x["m"][i, j, 1]
+            x[i, j].k += i
+
+
+@device.kernel
+def made(x: Any) -> None:
+    x[0] = (1, 2.5, 3, 4)
+    x[1] = device.replace(x[0], c=7)
+
+
+def test_tuples_become_elements(stream: StreamUnderTest) -> None:
+    x = stream.empty(2, PACKED)
+    stream.launch(made, x, grid=1, block=1)
+    assert stream.numpy(x).tolist() == [(1, 2.5, 3, 4), (1, 2.5, 7, 4)]
+
+
+@device.kernel
+def argument(p: Any, t: Any, out: Any) -> None:
+    out[0] = p.id + p.m[1] + p.t[1, 2]
+    out[1] = t[0].b + t[0]["a"]
+
+
+def test_elements_as_arguments(stream: StreamUnderTest) -> None:
+    body, packed, out = filled(BODY, 1)[0], filled(PACKED, 1)[0], stream.empty(2, np.float64)
+    stream.launch(argument, body, (packed, 3), out, grid=1, block=1)
+    assert stream.numpy(out).tolist() == [body["id"] + body["m"][1] + body["t"][1, 2], packed["b"] + packed["a"]]
+
+
+@device.kernel
+def shared(x: Any, y: Any) -> None:
+    i = device.tid(1)
+    tile = device.shared_array(8, PACKED)
+    tile[i] = x[i]
+    tile[i].b += 1
+    device.syncthreads()
+    y[i] = tile[7 - i]
+
+
+def test_shared_arrays(stream: StreamUnderTest) -> None:
+    x, y = filled(PACKED, 8), stream.empty(8, PACKED)
+    stream.launch(shared, stream.array(x), y, grid=1, block=8)
+    x["b"] += 1
+    assert np.array_equal(stream.numpy(y), x[::-1])
+
+
+@device.kernel
+def types(x: Any, out: Any) -> None:
+    out[0] = x.dtype == PACKED
+    out[1] = x.itemsize
+    out[2] = x["b"].dtype == device.float64
+    out[3] = x["b"].strides[0]
+
+
+def test_facts(stream: StreamUnderTest) -> None:
+    out = stream.empty(4, np.int32)
+    stream.launch(types, stream.array(filled(PACKED, 2)), out, grid=1, block=1)
+    assert stream.numpy(out).tolist() == [1, 15, 1, 15]
+
+
+def test_narrow_accesses() -> None:
+    """15 bytes apart, nothing is aligned to more than a byte; 8 + 2 * 4 bytes apart, everything is that is at a multiple."""
+    code = device.compile(copy, *[device.ArrayType(PACKED, 1)] * 2, output="ptx").code
+    accesses = {line.split()[0] for line in code.splitlines() if "ld.global" in line or "st.global" in line}
+    assert accesses == {"ld.global.b8", "st.global.b8"}
+    device.compile(copy, *[device.ArrayType(NESTED, 1)] * 2)
+
+
+def refused(kernel: Any, dtype: Any) -> str:
+    with pytest.raises(device.CompileError) as error:
+        device.compile(device.kernel(kernel), device.ArrayType(dtype, 1))
+    return str(error.value)
+
+
+def test_errors() -> None:
+    assert "no member 'nothing'" in refused(lambda x: x[0].nothing, PACKED)
+    assert "its members are a, b, c, d" in refused(lambda x: x[0]["nothing"], PACKED)
+    assert "aligned to 1 byte: atomics need 4" in refused(
+        lambda x: device.atomic_ref(x["d"], 0).add(1),
+        np.dtype([("a", "u1"), ("d", "f4")]),
+    )
+    assert "1 axes, but there are 2 indices" in refused(lambda x: (lambda p: p.m[0, 1])(x[0]), BODY)
+    with pytest.raises(TypeError, match="<U3"):
+        device.ArrayType(np.dtype([("name", "U3"), ("n", "i4")]), 1)
+    with pytest.raises(TypeError, match="byte order"):
+        device.ArrayType(np.dtype([("n", ">i4")]), 1)
+
+
+def test_arrays_made_of_such_types() -> None:
+    stream = device.cpu_stream()
+    x = filled(NESTED, 3)
+    made = device.array(x, stream=stream)
+    assert made.dtype == NESTED and np.array_equal(made.numpy(), x)
+    zeros = device.zeros(2, PACKED, stream=stream)
+    assert zeros.itemsize == 15 and zeros.numpy().tolist() == [(0, 0.0, 0, 0.0)] * 2
