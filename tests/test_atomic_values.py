@@ -57,10 +57,10 @@ VALUES = {
     "Flags": Flags, "uint8x2": device.uint8x2, "int16x1": device.int16x1, "Padded": Padded, "float16x2": device.float16x2,
     "bfloat16x2": device.bfloat16x2, "uint8x4": device.uint8x4, "tuple": tuple[uint8, int16], "Entry": Entry,
     "float32x2": device.float32x2, "float16x4": device.float16x4, "int64x1": device.int64x1,
-    "pair": tuple[float32, int32], "float64": device.float64,
+    "complex64": device.complex64, "pair": tuple[float32, int32], "float64": device.float64,
 }  # fmt: skip
 WIDE = {
-    "int32x4": device.int32x4, "float64x2": device.float64x2, "uint64x2": device.uint64x2, "Nested": Nested, "Wide": Wide,
+    "complex128": device.complex128,    "int32x4": device.int32x4, "float64x2": device.float64x2, "uint64x2": device.uint64x2, "Nested": Nested, "Wide": Wide,
     "four": tuple[int16, int32, int64], "float32x4": device.float32x4,
 }  # fmt: skip
 
@@ -346,6 +346,10 @@ def test_assemblers_take_all_of_it(target):
         (device.float64x4, "cell.load()", "16 bytes at most, but .* has 32", ""),
         (device.float32x3, "cell.load()", "has 12 bytes, but machines access 1, 2, 4, 8 or 16 at once", ""),
         (device.float32x2, "cell.add(v[0])", "atomic add is not for vector<float32, 2>", "it is for int32"),
+        (device.complex64, "cell.add(v[0])", "atomic add is not for complex64", "it is for int32"),
+        (device.complex128, "cell.exch(v[0])", "up to 8 bytes, but complex128 has 16", "load and store"),
+        (device.float32, "cell.store(1j)", "the constant 1j has no place in float32", ""),
+        (device.float32, "cell.store(device.complex64(v[0]))", "complex64", ""),
         (device.bfloat16, "cell.add(v[0])", "atomic add is not for bfloat16", "it is for int32"),
         (device.float32x2, "cell.store(1)", "atomic store of vector<float32, 2> takes one, not int 1", ""),
         (Entry, "cell.exch((1, 2, 3))", "atomic exch of struct<Entry.* takes one, not tuple", ""),
