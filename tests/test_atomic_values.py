@@ -60,7 +60,8 @@ VALUES = {
     "complex64": device.complex64, "pair": tuple[float32, int32], "float64": device.float64,
 }  # fmt: skip
 WIDE = {
-    "complex128": device.complex128,    "int32x4": device.int32x4, "float64x2": device.float64x2, "uint64x2": device.uint64x2, "Nested": Nested, "Wide": Wide,
+    "complex128": device.complex128,
+       "int32x4": device.int32x4, "float64x2": device.float64x2, "uint64x2": device.uint64x2, "Nested": Nested, "Wide": Wide,
     "four": tuple[int16, int32, int64], "float32x4": device.float32x4,
 }  # fmt: skip
 

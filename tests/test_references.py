@@ -443,7 +443,11 @@ ERRORS = [
     ("locks['n'][0] = 3", "an atomic cannot be copied or assigned to", r"x.store\(value\)"),
     ("locks[0].data.load()", "no attribute 'load'", ""),
     ("locks[0].m.load()", "no member 'm'", "its members are n, extra, data"),
-    ("locks[0].n.add(1, 'acquire' if out[0] else 'relaxed')", "'relaxed' on one way here and 'acquire'", ""),
+    (
+        "o = 'acquire'; if out[0]: o = 'relaxed'; locks[0].n.add(1, o)",
+        "the variable 'o' is 'acquire' on one way here and 'relaxed' on another",
+        "",
+    ),
     ("locks[0].n.add(1, out[0])", "memory must be a constant expression", "a literal"),
     ("locks[0].n.add(1, scope=out[0])", "scope must be a constant expression", "a literal"),
     ("locks[0].n.increment()", "has no attribute 'increment'", ""),
