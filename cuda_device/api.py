@@ -97,7 +97,7 @@ from cuda_device.runtime.compiling import Compiled, compile
 from cuda_device.runtime.device_array import DeviceArray, array, empty, zeros
 from cuda_device.runtime.launcher import launch, synchronize
 from cuda_device.runtime.prepared import PreparedLaunch, prepare
-from cuda_device.runtime.streams import CpuStream, GpuStream, Stream, cpu_stream, default_stream
+from cuda_device.runtime.streams import CpuStream, GpuStream, Stream, cpu_stream, default_stream, unordered
 from cuda_device.types.arraytype import ArrayType
 from cuda_device.types.dtypes import alignof, numpy_dtype, sizeof
 from cuda_device.types.structs import align, replace, struct
@@ -353,6 +353,7 @@ __all__ = [
     "uint64x2",
     "uint64x3",
     "uint64x4",
+    "unordered",
     "warp_size",
     "zeros",
 ]

@@ -150,7 +150,7 @@ def take(capsule: Any) -> ArrayView:
         if _is_valid(capsule, name):
             managed = frame.from_address(_get_pointer(capsule, name))
             _set_name(capsule, _USED_NAMES[name])
-            return _view_of(managed)
+            return view_of_managed(managed)
     if any(_is_valid(capsule, name) for name in _USED_NAMES.values()):
         raise LaunchError("this DLPack capsule was used before: ask its array for a new one")
     raise LaunchError(f"__dlpack__ gave {capsule!r}, which is no capsule with a tensor")
@@ -163,7 +163,7 @@ def _device_of(obj: Any) -> tuple[Device, int]:
     if device is None:
         name = _OTHER_DEVICES.get(int(code), f"type {int(code)}")
         raise LaunchError(
-            f"{_describe(obj)} is in the memory of a device ({name}) that is neither a CUDA GPU nor the host"
+            f"{describe(obj)} is in the memory of a device ({name}) that is neither a CUDA GPU nor the host"
         )
     return device, int(ordinal)
 
@@ -180,10 +180,17 @@ def _ask(obj: Any, function: Callable[..., Any], **arguments: Any) -> Any:
     try:
         return function(**arguments)
     except (BufferError, RuntimeError, ValueError, NotImplementedError) as error:
-        raise LaunchError(f"{_describe(obj)} refuses to share its memory: {error}") from error
+        raise refusal(obj, error) from error
 
 
-def _view_of(managed: Managed) -> ArrayView:
+def refusal(obj: Any, error: Exception) -> LaunchError:
+    """Our error for a producer's; without the C++ stack that torch appends to what it says."""
+    words = str(error).partition("\nException raised from")[0]
+    return LaunchError(f"{describe(obj)} refuses to share its memory: {words}")
+
+
+def view_of_managed(managed: Managed) -> ArrayView:
+    """A view of a tensor that is ours from now on."""
     owned = Owned(managed)
     readonly = False
     if isinstance(managed, DLManagedTensorVersioned):
@@ -243,5 +250,6 @@ def export(view: ArrayView, max_version: tuple[int, int] | None = None, *, copie
     return capsule
 
 
-def _describe(obj: Any) -> str:
+def describe(obj: Any) -> str:
+    """An object, for messages: by its type."""
     return f"the {type(obj).__module__}.{type(obj).__qualname__}"

@@ -373,6 +373,12 @@ def is_capturing(stream: int) -> bool:
     return bool(status == _CAPTURE_IMPLICIT or (status == _SUCCESS and int(state) != 0))
 
 
+def takes_part_in_capture(stream: int) -> bool:
+    """Whether launches on `stream` are being recorded into a graph."""
+    status, state = bindings().cuStreamIsCapturing(stream)
+    return bool(status == _SUCCESS and int(state) != 0)
+
+
 def stream_context(stream: int) -> int:
     """The context that `stream` belongs to; for the legacy and the per-thread stream, the current one."""
     context = ensure_context()

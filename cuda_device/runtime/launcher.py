@@ -188,6 +188,10 @@ def _start_on_cpu(variant: Variant, shape: Shape, buffer: Any, arguments: Sequen
 
     work = variant.work
     _check_shared(work["llvm"].shared_bytes, shape.dynamic, _DEFAULT_DYNAMIC_SHARED, 227 * 1024)
+    for view in (view for argument in arguments for view in argument.views):
+        if view.stream is not None:  # managed memory, which a GPU may be writing
+            with driver.using(driver.context_of(view.ordinal)):
+                driver.synchronize_stream(view.stream)
     detector = _race_detector(work, shape, arguments)
     execute(
         work["native"],
@@ -235,13 +239,24 @@ def start_on_gpu(variant: Variant, stream: GpuStream, shape: Shape, addresses: A
     with stream.using():
         reports.check()
         kernel = _load(variant, stream, shape)
-        foreign = {view.stream for view in views if view.stream is not None and view.stream != stream.handle}
+        foreign = _foreign_streams(stream, views)
         for producer in foreign:
             stream.wait_for(producer)
         driver.launch(kernel.handle, shape.grid, shape.block, shape.dynamic, stream.handle, ctypes.addressof(addresses))
         flight.launched(variant.work.job.name, shape.grid, shape.block, stream.context, stream.handle)
         for producer in foreign:
             stream.hold_back(producer)
+
+
+def _foreign_streams(stream: GpuStream, views: Sequence[ArrayView]) -> set[int]:
+    """The streams that a launch has to be put in order with."""
+    if not stream.ordered:
+        return set()
+    found = {view.stream for view in views if view.stream is not None and view.stream != stream.handle}
+    if found and driver.is_capturing(stream.handle):
+        # Nothing runs now. Streams of the same graph are put in order; with others that is the affair of who starts the graph.
+        return {producer for producer in found if driver.takes_part_in_capture(producer)}
+    return found
 
 
 def _most_shared(stream: GpuStream) -> int:

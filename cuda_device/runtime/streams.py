@@ -40,6 +40,11 @@ class Stream:
         return None
 
     @property
+    def consumer(self) -> int | None:
+        """What producers of arrays are told of the stream that will use them."""
+        return None
+
+    @property
     def device_name(self) -> str:
         """What runs the stream's launches, as in "NVIDIA H200" or "CPU, 8 threads"."""
         return "no device"
@@ -92,11 +97,17 @@ _defaults: dict[int, GpuStream] = {}
 
 
 class GpuStream(Stream):
-    """A stream of a GPU. `owner` is the object that it was made from, kept alive as long as this one."""
+    """A stream of a GPU. `owner` is the object that it was made from, kept alive as long as this one.
 
-    __slots__ = ("_handle", "_retained", "context", "ordinal", "owner")
+    `ordered` says that launches wait for the streams on which their arrays are made, and these for the launches.
+    """
 
-    def __init__(self, handle: int, ordinal: int, owner: object = None, *, context: int | None = None) -> None:
+    __slots__ = ("_handle", "_retained", "context", "ordered", "ordinal", "owner")
+
+    def __init__(
+        self, handle: int, ordinal: int, owner: object = None, *, context: int | None = None, ordered: bool = True
+    ) -> None:
+        self.ordered = ordered
         self._handle = handle or driver.LEGACY_STREAM
         self.ordinal = ordinal
         self.owner = owner
@@ -108,6 +119,11 @@ class GpuStream(Stream):
     def handle(self) -> int:
         """The driver's handle; 1 is the legacy default stream, 2 the per-thread default stream."""
         return self._handle
+
+    @property
+    def consumer(self) -> int:
+        """What producers of arrays are told: the handle, or -1 where they are to wait for nothing."""
+        return self._handle if self.ordered else -1
 
     @property
     def device_name(self) -> str:
@@ -231,6 +247,18 @@ def cpu_stream(*, target: str = "sm_90", races: bool = False) -> CpuStream:
     if not isinstance(target, str) or not _TARGET.fullmatch(target):
         raise ValueError(f"target={target!r} is no GPU architecture: give its name, as in 'sm_90'")
     return CpuStream(target, bool(races))
+
+
+def unordered(stream: Any = None) -> Stream:
+    """A stream like `stream` whose launches wait for no other stream, nor any other for them.
+
+    Launches otherwise wait, by events, for the streams on which libraries make the arrays that are passed, and those streams for
+    the launch. Use this where all is ordered already, or where you order it yourself. A CPU stream is returned as it is.
+    """
+    found = as_stream(stream)
+    if not isinstance(found, GpuStream):
+        return found
+    return GpuStream(found.handle, found.ordinal, found.owner, context=found.context, ordered=False)
 
 
 def default_stream() -> Stream:

@@ -1,6 +1,7 @@
 """`view_of`: from any array to an `ArrayView`, by the first protocol that it has.
 
-In order: our own arrays, NumPy arrays, DLPack, the CUDA Array Interface. Which one a type has is found out once.
+In order: our own arrays, NumPy arrays, DLPack (by C functions where a type has them), the CUDA Array Interface. Which one a type
+has is found out once.
 
     view_of(np.zeros(4, np.float32))                # host memory
     view_of(torch.zeros(4, device="cuda"), 1)       # GPU memory, ready for use on the legacy default stream
@@ -9,6 +10,7 @@ In order: our own arrays, NumPy arrays, DLPack, the CUDA Array Interface. Which 
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -19,6 +21,7 @@ import numpy as np
 from cuda_device.errors import LaunchError
 from cuda_device.runtime import array_interface, dlpack
 from cuda_device.runtime.array_view import ArrayView, Device, c_strides, layout_of
+from cuda_device.runtime.exchange import Exchange, exchange_of
 from cuda_device.types.dtypes import element_of_dtype
 
 __all__ = ["ArrayView", "Device", "c_strides", "layout_of", "view_of"]
@@ -32,9 +35,10 @@ OWN_VIEW = "_cuda_device_view_"
 def view_of(obj: Any, stream: int | None = None) -> ArrayView | None:
     """A view of the array `obj`, or None if it is no array. No data is copied.
 
-    `stream` is the handle of the stream on which GPU memory will be used (never 0); None if it will be used on the CPU. Where the
-    view has a `stream` of its own, the caller has to wait for that one. Raises `LaunchError` with the producer's own message if
-    it refuses (torch: a tensor that requires a gradient), and `TypeError` for element types that device code does not have.
+    `stream` is the handle of the stream on which GPU memory will be used (never 0); None if it will be used on the CPU, -1 if
+    nothing is to be waited for. Where the view has a `stream` of its own, the caller has to wait for that one. Raises
+    `LaunchError` with the producer's own message if it refuses (torch: a tensor that requires a gradient), and `TypeError` for
+    element types that device code does not have.
     """
     reader = _readers.get(type(obj), _UNKNOWN)
     if reader is _UNKNOWN:
@@ -59,6 +63,10 @@ def _own(obj: Any, stream: int | None) -> ArrayView | None:
     return view
 
 
+def _by_exchange(table: Exchange, obj: Any, stream: int | None) -> ArrayView | None:
+    return table.read(obj) or dlpack.read(obj, stream)
+
+
 def _by_interface(obj: Any, stream: int | None) -> ArrayView | None:
     return array_interface.read(obj)
 
@@ -77,7 +85,8 @@ def _reader_for(kind: type[Any]) -> Reader | None:
     if issubclass(kind, (type, np.generic)):
         return None
     if hasattr(kind, "__dlpack__") and hasattr(kind, "__dlpack_device__"):
-        return dlpack.read
+        table = exchange_of(kind)
+        return dlpack.read if table is None else functools.partial(_by_exchange, table)
     # An instance may have the interface where its class does not, or refuse it: no verdict on the whole type.
     return _by_interface
 
