@@ -1,0 +1,95 @@
+"""docs/reference.md: every public name, and the first sentence of its docstring; `--update-golden` writes it."""
+
+import inspect
+import re
+from pathlib import Path
+
+import numpy as np
+
+import cuda_device as device
+
+TESTS = Path(__file__).parent
+REFERENCE = TESTS.parent / "docs" / "reference.md"
+
+# Chapters, in the specification's order, and the names that belong to them: patterns of names, else where they are defined.
+CHAPTERS = {
+    "Functions and kernels": r"func|kernel|launch|prepare|Func|Kernel|PreparedLaunch|ConstExpr|compile|Compiled",
+    "Numbers": r"(u?int|float|complex|bfloat)\d+|float8e\dm\d",
+    "Vectors": r"\w+x[1-4]|Dim3",
+    "Structs, layout and arrays": r"struct|align|alignof|sizeof|replace|numpy_dtype|ArrayType|array|empty|zeros|DeviceArray",
+    "CUDA C++": r"machine_representation|extern|cpp_\w+|get_include",
+    "Target specialisation": r"(is_|any_|no_)?(target|host|device)|TargetDescription|SMSelector|sm\d\w+|is_exactly|provides",
+    "Thread positioning": r"thread_idx|block_idx|block_dim|grid_dim|tid|grid_size|lane_id|warp_size",
+    "Memory": r"local_array|shared_array|dynamic_shared_array",
+    "Atomics": r"Atomic\w*|atomic_ref|threadfence",
+    "Thread block synchronisation": r"syncthreads\w*",
+    "Thread warp synchronisation": r"WarpMask|activemask|lanemask_lt|syncwarp|\w+_sync",
+    "Numeric intrinsics": r"popc|brev|clz|ffs|cbrt|fma",
+    "Errors": r"\w*Error",
+    "Streams, and the rest": r".*",
+}
+# Names that differ in a number alone stand in one row: with one in its place, and what the row says.
+FAMILIES = {
+    r"sm\d+[af]?": ("smXX", "An architecture: `sm75` to `sm121f`."),
+    r"(\w+)x[1-4]": ("{}xN", "A vector of N elements: `N` is 1, 2, 3 or 4."),
+}
+# What the docstrings of others do not say: those of NumPy's types, and of values.
+SUMMARIES = {
+    "any_target": "Matches every target.",
+    "no_target": "Matches no target.",
+    "is_host": "Matches the host.",
+    "is_device": "Matches every GPU, and the CPU stream, which emulates one.",
+    "WarpMask": "A set of the lanes of a warp: an int32 with a bit for each.",
+    "complex64": "NumPy's type: `cuda::std::complex<float>`.",
+    "complex128": "NumPy's type: `cuda::std::complex<double>`.",
+    "bfloat16": "ml_dtypes' type: `__nv_bfloat16`.",
+    "float8e4m3": "ml_dtypes' `float8_e4m3fn`: `__nv_fp8_e4m3`.",
+    "float8e5m2": "ml_dtypes' `float8_e5m2`: `__nv_fp8_e5m2`.",
+}
+INTRODUCTION = """\
+# Every public name
+
+`help(cuda_device.launch)` says more.
+"""
+
+
+def family(name):
+    for pattern, (label, summary) in FAMILIES.items():
+        if match := re.fullmatch(pattern, name):
+            return label.format(*match.groups()), summary
+    return name, ""
+
+
+def summary(name):
+    """The first sentence of a docstring."""
+    thing = getattr(device, name)
+    if name in SUMMARIES:
+        return SUMMARIES[name]
+    if isinstance(thing, type) and issubclass(thing, np.generic):
+        return f"NumPy's type: `cuda::std::{name}_t`."
+    text = " ".join((inspect.getdoc(thing) or "").split("\n\n")[0].split())
+    return re.match(r"(.*?[.])(\s|$)|.*", text)[0].strip()
+
+
+def chapter_of(name):
+    return next(chapter for chapter, pattern in CHAPTERS.items() if re.fullmatch(pattern, name))
+
+
+def reference():
+    rows = {chapter: {} for chapter in CHAPTERS}
+    for name in sorted(device.__all__, key=str.lower):
+        label, text = family(name)
+        rows[chapter_of(name)].setdefault(label, text or summary(name))
+    lines = [INTRODUCTION]
+    for chapter, found in rows.items():
+        lines += [f"## {chapter}\n", "| name | what it is |", "|---|---|"]
+        lines += [f"| `{name}` | {text.replace('|', chr(92) + '|')} |" for name, text in found.items()]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def test_the_reference_is_up_to_date(pytestconfig):
+    text = reference()
+    if pytestconfig.getoption("--update-golden"):
+        REFERENCE.write_text(text)
+    assert REFERENCE.read_text() == text, "pytest --update-golden tests/test_reference.py"
