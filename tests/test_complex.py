@@ -169,6 +169,72 @@ def test_views_as_parts_and_parts_as_a_view(stream, dtype):
     assert stream.numpy(given).tolist() == [-4 + 3j, 3 + 4j, 5 + 6j]
 
 
+@DTYPES
+def test_parts_of_arrays(stream, dtype):
+    @device.kernel
+    def kernel(x, out):
+        x.imag[1:] = 0
+        x.T.real[0, 1] += 10
+        out[:, :] = x.real.real
+
+    x = (np.arange(6).reshape(2, 3) * (1 + 1j)).astype(dtype)
+    given, out = stream.array(x), stream.empty((2, 3), dtype(0).real.dtype)
+    stream.launch(kernel, given, out, grid=1, block=1)
+    x.imag[1:] = 0
+    x.T.real[0, 1] += 10
+    np.testing.assert_array_equal(stream.numpy(given), x)
+    np.testing.assert_array_equal(stream.numpy(out), x.real)
+
+
+@DTYPES
+def test_memory_that_is_less_aligned(dtype):
+    """NumPy's complex numbers need no more than the alignment of their parts: they are read in two accesses."""
+
+    @device.kernel
+    def kernel(x, out, through):
+        i = device.tid(1)
+        z = x[i]
+        through[i] = z
+        out[i] = through[i] * 2
+
+    part = np.dtype(dtype).itemsize // 2
+    memory = np.zeros(64 * 2 * part, np.uint8)
+    offset = part if memory.ctypes.data % (2 * part) == 0 else 0
+    x, out = (memory[at : at + 16 * 2 * part].view(dtype) for at in (offset, offset + 32 * 2 * part))
+    x[:] = np.arange(16) * (2 - 1j)
+    through = np.zeros(16, dtype)
+    assert x.ctypes.data % (2 * part) == part
+    device.launch(kernel, x, out, through, grid=1, block=16, stream=device.cpu_stream())
+    np.testing.assert_array_equal(out, x * 2)
+    text = device.compile(kernel, x, out, through, output="ptx").code
+    bits = 8 * part
+    accesses = re.findall(r"(?:ld|st)\.global[\w.]*", text)
+    assert accesses.count(f"ld.global.b{bits}") == 2 and accesses.count(f"st.global.v2.b{bits}") == 1
+
+
+@DTYPES
+def test_atomics(stream, dtype):
+    @device.kernel
+    def kernel(x, out):
+        cell = device.atomic_ref(x, 0)
+        out[0] = cell.load("acquire", "device")
+        cell.store(3 + 4j)
+        out[1] = cell.load()
+        if dtype is complex64:  # more than 8 bytes are loaded and stored only
+            out[2] = cell.exch(1j)
+            out[3] = cell.cas(1j, 5)
+            out[4] = cell.cas(1j, 6)
+            own = device.Atomic(dtype)
+            own.store(2j)
+            out[5] = own.load()
+
+    x, out = stream.array(np.array([9j], dtype)), stream.array(np.zeros(6, dtype))
+    stream.launch(kernel, x, out, grid=1, block=1)
+    rest = [3 + 4j, 1j, 5, 2j] if dtype is np.complex64 else [0, 0, 0, 0]
+    assert stream.numpy(out).tolist() == [9j, 3 + 4j, *rest]
+    assert stream.numpy(x).tolist() == [5 if dtype is np.complex64 else 3 + 4j]
+
+
 def test_structs_and_tuples_with_complex_members(stream):
     @device.struct
     class Wave:

@@ -179,11 +179,17 @@ def _array_attribute(frame: Frame, cell: Cell, array: Array, name: str) -> Cell:
             return views.arithmetic(frame, "*", size, Cell(constant(size_of(array.dtype))))
         case "T":
             return views.transpose(frame, cell, array)
+        case "real" | "imag" if isinstance(array.dtype, Number) and array.dtype.is_complex:
+            part = array.dtype.part
+            return members.column(frame, cell, array, part, 0 if name == "real" else size_of(part))
+        case "real" if isinstance(array.dtype, Number):
+            return cell
         case _ if name in views.METHODS:
             return frame.bundle(Method(name), [cell])
     raise CompileError(
         f"arrays have no attribute {name!r} in device code",
-        help="there are shape, strides, size, ndim, dtype, itemsize, nbytes, T, view, reshape and astype",
+        help="there are shape, strides, size, ndim, dtype, itemsize, nbytes, T, real, imag (of complex numbers), view, reshape "
+        "and astype",
     )
 
 

@@ -16,7 +16,7 @@ from cuda_device.passes import composites, references, views
 from cuda_device.passes.frame import Cell, Frame, Method
 from cuda_device.types.known import constant
 from cuda_device.types.layout import common_alignment, known_alignment, placement, shortfall, size_of
-from cuda_device.types.model import Array, Layout, Ref, Struct, Subarray, Vector
+from cuda_device.types.model import Array, Layout, Ref, Struct, Subarray, Type, Vector
 
 
 def attribute(frame: Frame, cell: Cell, struct: Struct, name: str, part: bool) -> Cell:
@@ -81,7 +81,11 @@ def of_each(frame: Frame, owner: Cell, array: Array, name: str) -> Cell:
     index = struct.index(name)
     if index is None:
         raise _no_member(struct, name)
-    member, offset = struct.fields[index].type, placement(struct).offsets[index]
+    return column(frame, owner, array, struct.fields[index].type, placement(struct).offsets[index])
+
+
+def column(frame: Frame, owner: Cell, array: Array, member: Type, offset: int) -> Cell:
+    """One part of each element of an array, `offset` bytes within it."""
     align = shortfall(member, common_alignment(known_alignment(array), offset))
     inner = member.shape if isinstance(member, Subarray) else ()
     dtype = member.dtype if isinstance(member, Subarray) else member

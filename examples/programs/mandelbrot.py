@@ -13,11 +13,11 @@ def mandelbrot(steps, left, top, pitch, most):
     """Counts the steps, up to `most`, of the point at (left + x * pitch, top + y * pitch)."""
     x, y = device.tid(2)
     if x < steps.shape[1] and y < steps.shape[0]:
-        real, imaginary = left + x * pitch, top + y * pitch
-        a = b = 0.0 * left
+        point = left + x * pitch + (top + y * pitch) * 1j
+        z = 0 * point
         count = 0
-        while count < most and a * a + b * b <= 4:
-            a, b = a * a - b * b + real, 2 * a * b + imaginary
+        while count < most and z.real * z.real + z.imag * z.imag <= 4:
+            z = z * z + point
             count += 1
         steps[y, x] = count
 
