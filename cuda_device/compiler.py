@@ -34,8 +34,8 @@ from cuda_device.ir.model import Module, Op
 from cuda_device.ir.ops import Effect
 from cuda_device.ir.text import show_module
 from cuda_device.ir.verify import verify
-from cuda_device.passes import exits, fuel, infer, initialised, inline, lower, traces
-from cuda_device.types.known import Known
+from cuda_device.passes import exits, fuel, infer, initialised, inline, lower, roots, traces
+from cuda_device.types.known import Known, small
 
 if TYPE_CHECKING:
     from cuda_device.codegen import cubin, native, nvptx
@@ -65,6 +65,11 @@ class Job:
         """The name of the function."""
         return self.function.__name__
 
+    @property
+    def known(self) -> tuple[Known, ...]:
+        """What inference may know of the arguments."""
+        return tuple(map(small, self.arguments)) if self.options.launch_facts else self.arguments
+
 
 @dataclass(slots=True)
 class Work:
@@ -88,6 +93,11 @@ class Work:
         """The name of the compiled function."""
         module: Module = self["device"]
         return module.main.name
+
+    @property
+    def written(self) -> frozenset[int]:
+        """The numbers of the arrays that the kernel may write."""
+        return roots.written(self["device"])
 
     @property
     def places(self) -> dict[int, Location]:
@@ -133,7 +143,7 @@ def _typed(work: Work) -> Module:
     job = work.job
     module, work.dependencies = infer.run(
         job.function,
-        job.arguments,
+        job.known,
         job.kernel,
         selector(job.target.architecture.name),
         checked=bool(job.options.checked),

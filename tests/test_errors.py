@@ -32,6 +32,7 @@ from cuda_device.codegen.architectures import parse
 from cuda_device.errors import NOWHERE, Call, CompileError, CompilerBug, Error, Location
 from cuda_device.types import model
 from cuda_device.types.known import Known, constant, of_type
+from cuda_device.types.parse import parse as parse_type
 
 GOLDEN = Path(__file__).parent / "golden" / "test_errors"
 SM_90 = parse("sm_90")
@@ -47,7 +48,7 @@ def known(text: str) -> Known:
         return of_type(ArrayType(dtype, int(ndim), layout, readonly=word == "readonly "))
     if text.startswith("const "):
         return constant(eval(text.removeprefix("const ")))
-    return of_type(model.parse(text))
+    return of_type(parse_type(text))
 
 
 def compile_it(kernel: Any, types: str, on_cpu: bool = False, until: str = "llvm") -> compiler.Work:

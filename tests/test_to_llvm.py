@@ -178,7 +178,7 @@ def unknown_index(x, y):
     LLVM:       icmp slt i64 {{.*}}, 0
     LLVM:       add nsw i64
     LLVM:       select i1
-    LLVM:       getelementptr inbounds float
+    LLVM:       getelementptr inbounds nuw float
     """
     x[y[0]] = 1
 

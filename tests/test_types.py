@@ -43,8 +43,8 @@ from cuda_device.types.model import (
     TupleIterator,
     Type,
     Vector,
-    parse,
 )
+from cuda_device.types.parse import parse
 
 numbers = st.sampled_from(list(NUMBERS.values()))
 vectors = st.builds(Vector, numbers, st.integers(1, 4))
@@ -56,7 +56,14 @@ def _grow(inner: st.SearchStrategy[Type]) -> st.SearchStrategy[Type]:
         tuples,
         st.builds(TupleIterator, tuples, st.integers(0, 12)),
         st.builds(
-            Array, inner, st.integers(0, 9), st.sampled_from(Layout), st.booleans(), st.sampled_from(Space), aligns
+            Array,
+            inner,
+            st.integers(0, 9),
+            st.sampled_from(Layout),
+            st.booleans(),
+            st.sampled_from(Space),
+            aligns,
+            st.booleans(),
         ),
         st.builds(Ref, st.sampled_from(Space), inner, st.booleans(), aligns),
     )

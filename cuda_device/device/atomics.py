@@ -48,6 +48,7 @@ from cuda_device.types.model import (
     Tuple,
     Type,
 )
+from cuda_device.types.parse import parse
 from cuda_device.types.structs import check_alignment
 
 
@@ -128,15 +129,15 @@ def _infer_ref(arguments: Sequence[Known]) -> Typed:
         raise CompileError(f"{type} has {type.ndim} axes, but there are {len(indices)} indices")
     wide: Type = Tuple((INDEX,) * len(indices)) if isinstance(index.type, Tuple) else INDEX
     result = Ref(type.space, model.Atomic(content))
-    return Typed(of_type(result), ((0, type), (1, wide)), (type.layout.value,))
+    return Typed(of_type(result), ((0, type), (1, wide)), (type.layout.value, type.small))
 
 
 def _lower_ref(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
     tree, index = operands
-    (layout,) = typed.settings
+    layout, small = typed.settings
     reference = typed.result.type
     assert isinstance(tree, ArrayTree) and isinstance(reference, Ref) and isinstance(reference.pointee, model.Atomic)
-    array = Array(reference.pointee.dtype, len(tree.extents), Layout(layout), space=reference.space)
+    array = Array(reference.pointee.dtype, len(tree.extents), Layout(layout), space=reference.space, small=bool(small))
     indices = [value for value in (index if isinstance(index, tuple) else (index,)) if isinstance(value, Value)]
     address = build.address(tree, array, indices)
     if build.checked and align_of(reference.pointee) > align_of(array.dtype):
@@ -314,7 +315,7 @@ def _infer_same_bits(arguments: Sequence[Known]) -> Typed:
 def _lower_same_bits(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
     a, b = operands
     (dtype,) = typed.settings
-    return bits.equal(build, model.parse(str(dtype)), a, b)
+    return bits.equal(build, parse(str(dtype)), a, b)
 
 
 def _lower_pause(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:

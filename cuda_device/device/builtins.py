@@ -14,7 +14,7 @@ from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Value
 from cuda_device.types.host import ROWS as HOST_ROWS
-from cuda_device.types.known import Known, constant, nonneg_as, of_type
+from cuda_device.types.known import Known, constant, is_narrow, nonneg_as, of_type
 from cuda_device.types.model import (
     BOOL,
     FLOAT,
@@ -107,9 +107,9 @@ def _extreme(entity: object, name: str, op: str) -> Intrinsic:
         if all(each == BOOL for each in types):
             type = BOOL
         signs = [nonneg_as(argument, type) for argument in arguments]
-        return Typed(
-            of_type(type, any(signs) if op == ">" else all(signs)), tuple((i, type) for i in range(len(types)))
-        )
+        nonneg, short = any(signs) if op == ">" else all(signs), [is_narrow(argument) for argument in arguments]
+        narrow = all(short) or (op == "<" and nonneg and any(short))
+        return Typed(of_type(type, nonneg, narrow), tuple((i, type) for i in range(len(types))))
 
     def lower(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
         def better(best: Value, other: Value) -> Value:
@@ -139,8 +139,8 @@ def _lower_round(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tre
 def _infer_len(arguments: Sequence[Known]) -> Typed:
     (argument,) = arguments
     match argument.type:
-        case Array(_, ndim) if ndim > 0:
-            return Typed(of_type(INDEX, nonneg=True), ((0, argument.type),))
+        case Array(_, ndim) as array if ndim > 0:
+            return Typed(of_type(INDEX, nonneg=True, narrow=array.small), ((0, argument.type),))
         case Tuple(elements):
             return Typed(constant(len(elements)))
         case Vector(_, size):
@@ -157,7 +157,7 @@ def _lower_len(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
         return build.number(typed.result.type, typed.result.value)
     array = operands[0]
     assert isinstance(array, ArrayTree)
-    return array.extents[0]
+    return build.convert(array.extents[0], INDEX)
 
 
 def _infer_range(arguments: Sequence[Known]) -> Typed:
@@ -172,7 +172,9 @@ def _infer_range(arguments: Sequence[Known]) -> Typed:
         raise CompileError("range has no common type for its arguments", help="convert one of them")
     if step.constant and step.value == 0:
         raise CompileError("the step of a range cannot be 0")
-    parts = tuple(part if part.constant else of_type(item, nonneg_as(part, item)) for part in (start, stop, step))
+    parts = tuple(
+        part if part.constant else of_type(item, nonneg_as(part, item), is_narrow(part)) for part in (start, stop, step)
+    )
     operands: tuple[tuple[int, Type], ...] = tuple((i, item) for i in range(len(arguments)))
     return Typed(Known(Range(item), items=parts), operands)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from cuda_device.device.addresses import address_of
 from cuda_device.ir import ops
 from cuda_device.ir.builder import Builder
 from cuda_device.ir.model import Block, Edge, Op, Value
@@ -18,6 +19,7 @@ from cuda_device.types.model import (
     BOOL,
     FLOAT32,
     FLOAT64,
+    INT32,
     INT64,
     UINT8,
     UINT32,
@@ -378,7 +380,7 @@ class Lowering(Builder):
         steps: list[Value] = [self.number(INT64, size_of(type.dtype))]
         extents = tree.extents[:0:-1] if type.layout is Layout.C else tree.extents[:-1]
         for extent in extents:
-            steps.append(self.sum(ops.MUL, steps[-1], extent, exact=True))
+            steps.append(self.sum(ops.MUL, steps[-1], self.convert(extent, INT64), exact=True))
         steps = steps[: type.ndim]
         return tuple(reversed(steps)) if type.layout is Layout.C else tuple(steps)
 
@@ -387,36 +389,13 @@ class Lowering(Builder):
 
         `behind`: an index may be out of bounds, since nothing looks there then.
         """
-        wrapped = [self._wrap(i, extent) for i, extent in zip(indices, tree.extents, strict=True)]
-        if self.checked and not behind:
-            self._check_bounds(tree, indices, wrapped)
-        reference = tree.data.type
-        if not wrapped:
-            return tree.data
-        if type.layout is Layout.STRIDED:
-            steps = [self.sum(ops.MUL, i, s, exact=True) for i, s in zip(wrapped, tree.strides, strict=True)]
-            offset = steps[0]
-            for step in steps[1:]:
-                offset = self.sum(ops.ADD, offset, step, exact=True)
-            return self.op(ops.BYTES, reference, tree.data, offset)
-        order = range(type.ndim) if type.layout is Layout.C else range(type.ndim - 1, -1, -1)
-        offset, *rest = (wrapped[axis] for axis in order)
-        for axis, index in zip(list(order)[1:], rest, strict=True):
-            offset = self.sum(ops.ADD, self.sum(ops.MUL, offset, tree.extents[axis], exact=True), index, exact=True)
-        return self.op(ops.ELEMENT, reference, tree.data, offset)
+        return address_of(self, tree, type, indices, behind)
 
-    def _check_bounds(self, tree: ArrayTree, indices: Sequence[Value], wrapped: Sequence[Value]) -> None:
-        """What was negative still is where it was below the axis, and very large as an unsigned number."""
-        for axis, (index, place, extent) in enumerate(zip(indices, wrapped, tree.extents, strict=True)):
-            inside = self.compare("<", self.convert(place, UINT64), self.convert(extent, UINT64))
-            self.check(inside, f"index {{0}} is out of bounds for axis {axis} of size {{1}}", index, extent)
-
-    def _wrap(self, index: Value, extent: Value) -> Value:
-        wide = self.convert(index, INT64)
-        if wide.nonneg or not _number(index).signed:
-            return wide
-        below = self.compare("<", wide, self.number(INT64, 0))
-        return self.select(below, self.sum(ops.ADD, wide, extent, exact=True), wide)
+    def length(self, value: Value) -> Value:
+        """A number that is not negative and has room in 32 bits, as an int32."""
+        result = self.convert(value, INT32)
+        result.nonneg = True
+        return result
 
 
 def _alignment(reference: Value) -> int:

@@ -21,7 +21,7 @@ from cuda_device.ir.ops import Effect
 from cuda_device.types.dtypes import element_of
 from cuda_device.types.known import Known
 from cuda_device.types.layout import WIDEST_ACCESS, align_of, size_of
-from cuda_device.types.model import INT64, UINT8, UINT32, Array, Layout, Ref, Space, Type
+from cuda_device.types.model import INT32, INT64, UINT8, UINT32, Array, Layout, Ref, Space, Type
 
 
 def shared_array(shape: Any, dtype: Any, order: str = "C", align: int = 0) -> Any:
@@ -62,7 +62,7 @@ def _infer_array(space: Space) -> Infer:
         if layout is None:
             raise CompileError(f"order is 'C' or 'F', not {order.python!r}")
         boundary = _alignment(constant_of(align, "align"), element)
-        return Typed(Known(Array(element, len(extents), layout, space=space)), settings=(extents, boundary))
+        return Typed(Known(Array(element, len(extents), layout, space=space, small=True)), settings=(extents, boundary))
 
     return infer
 
@@ -96,17 +96,20 @@ def _lower_array(build: Lowering, _: Sequence[Tree], typed: Typed) -> Tree:
     assert isinstance(extents, tuple) and isinstance(array, Array)
     code = ops.SHARED if array.space is Space.SHARED else ops.LOCAL
     data = build.op(code, Ref(array.space, array.dtype), count=math.prod(extents), align=boundary)
-    return ArrayTree(data, tuple(build.const(INT64, extent) for extent in extents))
+    length = INT32 if array.small else INT64
+    return ArrayTree(data, tuple(build.const(length, extent) for extent in extents))
 
 
 def _infer_dynamic(_: Sequence[Known]) -> Typed:
-    return Typed(Known(Array(UINT8, 1, space=Space.SHARED)))
+    return Typed(Known(Array(UINT8, 1, space=Space.SHARED, small=True)))
 
 
-def _lower_dynamic(build: Lowering, _: Sequence[Tree], __: Typed) -> Tree:
+def _lower_dynamic(build: Lowering, _: Sequence[Tree], typed: Typed) -> Tree:
     data = build.op(ops.DYNAMIC_SHARED, Ref(Space.SHARED, UINT8))
     size = build.op(ops.REGISTER, UINT32, nonneg=True, name="dynamic_shared_bytes")
-    return ArrayTree(data, (build.convert(size, INT64),))
+    array = typed.result.type
+    assert isinstance(array, Array)
+    return ArrayTree(data, (build.length(size) if array.small else build.convert(size, INT64),))
 
 
 def constant_array(elements: Any) -> Any:

@@ -21,6 +21,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.model import Block, Edge, Function, Module, Op, Value
 from cuda_device.ir.ops import Level
 from cuda_device.types import model as types
+from cuda_device.types.parse import parse as parse_type
 
 
 def show(function: Function, objects: list[object] | None = None) -> str:
@@ -146,7 +147,7 @@ class _Parser:
         except (LookupError, ValueError, SyntaxError) as error:
             raise ValueError(f"cannot read {line!r}: {error}") from error
         blocks = list(self.blocks.values())
-        return Function(name, blocks, Level[level.upper()], types.parse(result), bool(kernel), bool(interop))
+        return Function(name, blocks, Level[level.upper()], parse_type(result), bool(kernel), bool(interop))
 
     def declare(self, line: str) -> None:
         """Makes the block of a label, so that jumps to it can be read."""
@@ -177,7 +178,7 @@ class _Parser:
             raise ValueError(f"{name!r} is no value")
         value = self.value(name)
         plain = kind.removesuffix(" nonneg")
-        value.type = types.parse(plain) if plain else None
+        value.type = parse_type(plain) if plain else None
         value.nonneg = plain != kind or (isinstance(value.type, types.Number) and not value.type.signed)
         return value
 
@@ -228,7 +229,7 @@ class _Parser:
             end = text.index(">", at)
             while text.count("<", at - 1, end + 1) != text.count(">", at - 1, end + 1):
                 end = text.index(">", end + 1)
-            return types.parse(text[at:end]), end + 1
+            return parse_type(text[at:end]), end + 1
         if token["mark"] == "(":
             items: list[object] = []
             while text[at] != ")":

@@ -291,8 +291,8 @@ class Frame:
                     return cell.value
                 items = [self.materialise(self.field(cell, i), element) for i, element in enumerate(elements)]
                 return self.build.op(ops.MAKE, type, *items)
-            case Range(item) | RangeIterator(item) if cell.value is not None and cell.value.type != type:
-                return self.build.op(ops.MAKE, type, *self._range_parts(cell, item))
+            case Range() | RangeIterator() if cell.value is not None and cell.value.type != type:
+                return self.build.op(ops.MAKE, type, *self._range_parts(cell, _counts_in(type)))
             case Struct() if cell.value is not None and isinstance(known.type, Ref):
                 # Where control flow joins, `self` may be a value on the other way.
                 return self.build.op(ops.LOAD, type, cell.value)
@@ -306,7 +306,8 @@ class Frame:
     def _range_parts(self, cell: Cell, item: Number) -> list[Value]:
         """Start, stop and step of a range, or of what is left of one, as numbers of another type."""
         assert cell.value is not None and isinstance(cell.value.type, (Range, RangeIterator))
-        known = (replace(of_type(cell.value.type.item), nonneg=part.nonneg) for part in cell.known.items)
+        source = _counts_in(cell.value.type)
+        known = (replace(of_type(source), nonneg=part.nonneg) for part in cell.known.items)
         parts = [self.emit(ops.FIELD, part, cell.value, index=i) for i, part in enumerate(known)]
         return [self.materialise(part, item) for part in parts]
 
@@ -324,6 +325,10 @@ class Frame:
 def _type_of_part(type: Vector | Struct | Subarray, index: int) -> Type:
     """The type of a part."""
     return type.fields[index].type if isinstance(type, Struct) else type.dtype
+
+
+def _counts_in(type: Range | RangeIterator) -> Number:
+    return type.item if isinstance(type, Range) else type.counts_in
 
 
 REAL_REMEDY = "write its .real, or its abs(…)"

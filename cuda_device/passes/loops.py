@@ -20,11 +20,14 @@ from cuda_device.passes.frame import Cell, Frame, is_static
 from cuda_device.passes.meanings import Generator, Thing
 from cuda_device.passes.operators import binary
 from cuda_device.passes.sequences import as_iterable
-from cuda_device.types.known import Known, constant, iterator_of, of_type, tuple_of
+from cuda_device.types.known import Known, constant, is_narrow, iterator_of, of_type, tuple_of
 from cuda_device.types.layout import has_identity
 from cuda_device.types.model import (
     BOOL,
     INDEX,
+    INT32,
+    UINT32,
+    UINT64,
     Array,
     Bundle,
     Number,
@@ -54,7 +57,8 @@ def iterator_over(frame: Frame, cell: Cell) -> Cell:
     match known.type:
         case Range(item):
             assert cell.value is not None
-            return frame.emit(ops.PY_ITER, Known(RangeIterator(item), items=known.items), cell.value)
+            type = RangeIterator(item, _counter(item, *known.items))
+            return frame.emit(ops.PY_ITER, Known(type, items=known.items), cell.value)
         case Tuple():
             return _iterator_over_tuple(frame, cell)
         case Struct() as struct if (method := composites.method_of(frame, struct, "__iter__")) is not None:
@@ -72,6 +76,22 @@ def iterator_over(frame: Frame, cell: Cell) -> Cell:
         case RangeIterator() | TupleIterator():
             return cell
     raise CompileError(f"a for loop cannot run over {known}", help="loop over range(…), a tuple or an array")
+
+
+def _counter(item: Number, start: Known, stop: Known, step: Known) -> Number | None:
+    """The type that a range counts in, where another than its items' does as well.
+
+    Indices that 32 bits hold are counted in 32 bits. A range that goes up from zero or above is counted in unsigned numbers:
+    they have room for one step beyond any stop.
+    """
+    if not item.signed or item.bits < 32:
+        return None
+    short = item.bits == 32 or all(map(is_narrow, (start, stop, step)))
+    if step.value in (1, -1):
+        return INT32 if short and item == INDEX else None
+    if not (start.nonneg and step.nonneg) or (item == INDEX and not short):
+        return None
+    return UINT32 if short else UINT64
 
 
 def _attribute(frame: Frame, cell: Cell, name: str) -> Cell:
@@ -201,13 +221,14 @@ def _next_of_range(frame: Frame, op: Op, cell: Cell, type: RangeIterator) -> Seq
     # A step that is never negative goes up: one of zero is an error.
     down = step.constant and not step.nonneg and isinstance(stop.value, int) and stop.value >= -1
     nonneg = start.nonneg and (step.nonneg or down)
-    after = Known(type, items=(of_type(type.item, nonneg), stop, step))
+    narrow = is_narrow(start) and is_narrow(stop) and is_narrow(step)
+    after = Known(type, items=(of_type(type.item, nonneg, narrow), stop, step))
     results = [Value(BOOL), Value(type.item, nonneg=nonneg), Value(type)]
     attributes: dict[str, object] = {"step": step.value} if step.constant else {"up": step.nonneg}
     frame.build.append(Op(ops.PY_NEXT, [cell.value], results, attributes, [], op.location))
     return [
         Cell(of_type(BOOL), results[0]),
-        Cell(of_type(type.item, nonneg), results[1]),
+        Cell(of_type(type.item, nonneg, narrow), results[1]),
         Cell(after, results[2]),
     ]
 

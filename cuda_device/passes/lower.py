@@ -10,7 +10,6 @@ and blocks; Python's operators become sequences of machine operations; rows of t
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable
 
 from cuda_device.device import math as device_math
@@ -21,13 +20,13 @@ from cuda_device.errors import CompilerBug
 from cuda_device.ir import ops
 from cuda_device.ir.model import Block, Edge, Function, Module, Op, Value
 from cuda_device.ir.ops import Effect, Level
-from cuda_device.passes import boundary, checks
+from cuda_device.passes import boundary, checks, counting
 from cuda_device.passes.simplify import simplify
 from cuda_device.types.known import of_type
 from cuda_device.types.layout import known_alignment, leaves
-from cuda_device.types.model import BOOL, INDEX, NONE, Array, Kind, Number, RangeIterator, Ref, Tuple
+from cuda_device.types.model import BOOL, INDEX, NONE, Array, Number, Ref, Tuple
 
-Rule = Callable[["_Lowerer", Op], None]
+Rule = Callable[["Lowerer", Op], None]
 
 
 def run(module: Module, checked: bool = False, export: bool = False) -> Module:
@@ -35,7 +34,7 @@ def run(module: Module, checked: bool = False, export: bool = False) -> Module:
 
     To `export` is to give an interoperable function its face for C++.
     """
-    lowered = Module([_Lowerer(function, checked).function() for function in module.functions])
+    lowered = Module([Lowerer(function, checked).function() for function in module.functions])
     if checked:
         lowered = checks.run(lowered)
     prototype = module.main.prototype
@@ -60,7 +59,7 @@ def _number_places(module: Module) -> None:
         op.attributes["number"] = number
 
 
-class _Lowerer:
+class Lowerer:
     """Lowers one function: `trees` maps typed values to what they have become."""
 
     def __init__(self, source: Function, checked: bool) -> None:
@@ -71,6 +70,7 @@ class _Lowerer:
         self.build = Lowering(Block(), checked)
 
     def function(self) -> Function:
+        """The function at the device level."""
         source = self.source
         for block in source.blocks:
             target = self.blocks[id(block)]
@@ -97,6 +97,7 @@ class _Lowerer:
         return lowered
 
     def parameter(self, block: Block, param: Value) -> Tree:
+        """Gives a block the leaves of a parameter; returns their tree."""
         assert param.type is not None
         parts = [Value(leaf, param.hint) for leaf in leaves(param.type)]
         if isinstance(param.type, Number):
@@ -127,7 +128,7 @@ class _Lowerer:
         self.trees[result] = tree
 
 
-def _const(lowerer: _Lowerer, op: Op) -> None:
+def _const(lowerer: Lowerer, op: Op) -> None:
     type = op.result.type
     assert type is not None
     value = op.attributes["value"]
@@ -139,46 +140,49 @@ def _const(lowerer: _Lowerer, op: Op) -> None:
         lowerer.trees[op.result] = grow(type, zeros)
 
 
-def _convert(lowerer: _Lowerer, op: Op) -> None:
+def _convert(lowerer: Lowerer, op: Op) -> None:
     assert isinstance(op.result.type, Number)
     lowerer.define(op, lowerer.build.convert_tree(lowerer.trees[op.operands[0]], op.result.type))
 
 
-def _make(lowerer: _Lowerer, op: Op) -> None:
+def _make(lowerer: Lowerer, op: Op) -> None:
     lowerer.define(op, tuple(lowerer.trees[operand] for operand in op.operands))
 
 
-def _field(lowerer: _Lowerer, op: Op) -> None:
+def _field(lowerer: Lowerer, op: Op) -> None:
     tree, index = lowerer.trees[op.operands[0]], op.attributes["index"]
     assert isinstance(tree, tuple) and isinstance(index, int)
     lowerer.define(op, tree[index])
 
 
-def _extent(lowerer: _Lowerer, op: Op) -> None:
+def _extent(lowerer: Lowerer, op: Op) -> None:
     tree, _ = lowerer.array(op.operands[0])
-    lowerer.define(op, tree.extents[int(str(op.attributes["axis"]))])
+    lowerer.define(op, lowerer.build.convert(tree.extents[int(str(op.attributes["axis"]))], INDEX))
 
 
-def _stride(lowerer: _Lowerer, op: Op) -> None:
+def _stride(lowerer: Lowerer, op: Op) -> None:
     tree, array = lowerer.array(op.operands[0])
     lowerer.define(op, lowerer.build.strides(tree, array)[int(str(op.attributes["axis"]))])
 
 
-def _window(lowerer: _Lowerer, op: Op) -> None:
+def _window(lowerer: Lowerer, op: Op) -> None:
     old, tree = op.operands[0].type, lowerer.trees[op.operands[0]]
     array = op.result.type
     assert isinstance(array, Array) and isinstance(old, (Array, Ref)) and isinstance(tree, (ArrayTree, Value))
     offset, *parts = (lowerer.value(operand) for operand in op.operands[1:])
     address = tree.data if isinstance(tree, ArrayTree) else tree
     data = lowerer.build.op(ops.BYTES, Ref(array.space, array.dtype, align=array.align), address, offset)
-    for extent in parts[: array.ndim]:
+    extents = parts[: array.ndim]
+    for extent in extents:
         extent.nonneg = True
     if lowerer.checked and known_alignment(array) > known_alignment(old):
         lowerer.build.check_alignment(data, known_alignment(array), f"a view of {array.dtype} begins")
-    lowerer.define(op, ArrayTree(data, tuple(parts[: array.ndim]), tuple(parts[array.ndim :])))
+    if array.small:
+        extents = [lowerer.build.length(extent) for extent in extents]
+    lowerer.define(op, ArrayTree(data, tuple(extents), tuple(parts[array.ndim :])))
 
 
-def _unary(lowerer: _Lowerer, op: Op) -> None:
+def _unary(lowerer: Lowerer, op: Op) -> None:
     build, value = lowerer.build, lowerer.value(op.operands[0])
     number = value.type
     assert isinstance(number, Number)
@@ -199,7 +203,7 @@ _PLAIN = {"/": ops.DIV, "&": ops.AND, "|": ops.OR, "^": ops.XOR}
 _SHIFTS = {"<<": ops.SHL, ">>": ops.SHR}
 
 
-def _binary(lowerer: _Lowerer, op: Op) -> None:
+def _binary(lowerer: Lowerer, op: Op) -> None:
     build, sign = lowerer.build, str(op.attributes["op"])
     a, b = (lowerer.value(operand) for operand in op.operands)
     type = op.result.type
@@ -218,23 +222,23 @@ def _binary(lowerer: _Lowerer, op: Op) -> None:
     lowerer.define(op, result)
 
 
-def _compare(lowerer: _Lowerer, op: Op) -> None:
+def _compare(lowerer: Lowerer, op: Op) -> None:
     a, b = (lowerer.value(operand) for operand in op.operands)
     lowerer.define(op, lowerer.build.exact_compare(str(op.attributes["op"]), a, b))
 
 
-def _truth(lowerer: _Lowerer, op: Op) -> None:
+def _truth(lowerer: Lowerer, op: Op) -> None:
     lowerer.define(op, lowerer.build.truth(lowerer.value(op.operands[0])))
 
 
-def _getitem(lowerer: _Lowerer, op: Op) -> None:
+def _getitem(lowerer: Lowerer, op: Op) -> None:
     owner, *indices = op.operands
     tree, array = lowerer.array(owner)
     address = lowerer.build.address(tree, array, [lowerer.value(index) for index in indices])
     lowerer.define(op, lowerer.build.load(address, array.dtype))
 
 
-def _refer(lowerer: _Lowerer, op: Op) -> None:
+def _refer(lowerer: Lowerer, op: Op) -> None:
     owner, *indices = op.operands
     tree, array = lowerer.array(owner)
     places = [lowerer.value(index) for index in indices]
@@ -243,111 +247,36 @@ def _refer(lowerer: _Lowerer, op: Op) -> None:
     lowerer.define(op, lowerer.build.refer(address, op.result.type))
 
 
-def _member(lowerer: _Lowerer, op: Op) -> None:
+def _member(lowerer: Lowerer, op: Op) -> None:
     assert isinstance(op.result.type, Ref)
     offset = int(str(op.attributes["offset"]))
     lowerer.define(op, lowerer.build.refer(lowerer.value(op.operands[0]), op.result.type, offset))
 
 
-def _element(lowerer: _Lowerer, op: Op) -> None:
+def _element(lowerer: Lowerer, op: Op) -> None:
     reference, index = (lowerer.value(operand) for operand in op.operands)
     lowerer.define(op, lowerer.build.op(ops.ELEMENT, reference.type, reference, index))
 
 
-def _load(lowerer: _Lowerer, op: Op) -> None:
+def _load(lowerer: Lowerer, op: Op) -> None:
     assert op.result.type is not None
     lowerer.define(op, lowerer.build.load(lowerer.value(op.operands[0]), op.result.type))
 
 
-def _store(lowerer: _Lowerer, op: Op) -> None:
+def _store(lowerer: Lowerer, op: Op) -> None:
     reference, item = op.operands
     assert item.type is not None
     lowerer.build.store(lowerer.value(reference), item.type, lowerer.trees[item])
 
 
-def _setitem(lowerer: _Lowerer, op: Op) -> None:
+def _setitem(lowerer: Lowerer, op: Op) -> None:
     owner, *indices, item = op.operands
     tree, array = lowerer.array(owner)
     address = lowerer.build.address(tree, array, [lowerer.value(index) for index in indices])
     lowerer.build.store(address, array.dtype, lowerer.trees[item])
 
 
-def _iter(lowerer: _Lowerer, op: Op) -> None:
-    """A range → the next item, whether there is one, and the end or the distance left (see `_next`)."""
-    lowerer.define(op, lowerer.trees[op.operands[0]])
-
-
-def _next(lowerer: _Lowerer, op: Op) -> None:
-    """One step of a range.
-
-    A step of 1 or -1 gives LLVM's canonical loop, and so does a step up of an index, whose sums have room. Any other might
-    step over the end of the type: where too little is left to step, the iterator goes to its stop instead.
-    """
-    build = lowerer.build
-    iterator = lowerer.trees[op.operands[0]]
-    type = op.operands[0].type
-    assert isinstance(iterator, tuple) and isinstance(type, RangeIterator)
-    item, stop, step = iterator
-    assert isinstance(item, Value) and isinstance(stop, Value) and isinstance(step, Value)
-    known = op.attributes.get("step")
-    if isinstance(known, int):
-        step = build.number(type.item, known)
-    up = bool(op.attributes.get("up")) or (isinstance(known, int) and known > 0) or not type.item.signed
-    direction = Direction.UP if up else Direction.DOWN if isinstance(known, int) else Direction.EITHER
-    exact = known == 1 or (known == -1 and type.item.signed) or (up and type.item == INDEX)
-    after = build.sum(ops.ADD, item, step, exact=True) if exact else _step(build, item, stop, step, direction)
-    trees: tuple[Tree, ...] = (_has_more(build, item, stop, step, direction), item, (after, stop, iterator[2]))
-    lowerer.trees.update(zip(op.results, trees, strict=True))
-    item.nonneg |= op.results[1].nonneg
-
-
-class Direction(enum.Enum):
-    """Where a range goes, as far as is known."""
-
-    UP = enum.auto()
-    DOWN = enum.auto()
-    EITHER = enum.auto()
-
-
-def _number(value: Value) -> Number:
-    assert isinstance(value.type, Number)
-    return value.type
-
-
-def _by_direction(
-    build: Lowering, step: Value, direction: Direction, up: Callable[[], Value], down: Callable[[], Value]
-) -> Value:
-    """`up()` for a positive step, `down()` for a negative one; a step that only run time knows selects."""
-    if direction is not Direction.EITHER:
-        return up() if direction is Direction.UP else down()
-    return build.select(build.compare(">", step, build.number(_number(step), 0)), up(), down())
-
-
-def _has_more(build: Lowering, item: Value, stop: Value, step: Value, direction: Direction) -> Value:
-    return _by_direction(
-        build, step, direction, lambda: build.compare("<", item, stop), lambda: build.compare(">", item, stop)
-    )
-
-
-def _step(build: Lowering, item: Value, stop: Value, step: Value, direction: Direction) -> Value:
-    """item + step, or stop where that would pass it: distances are unsigned, so nothing overflows."""
-    unsigned = Number(Kind.UINT, _number(item).bits)
-
-    def left(end: Value, start: Value, stride: Value) -> Value:
-        distance = build.sum(ops.SUB, build.convert(end, unsigned), build.convert(start, unsigned))
-        return build.compare(">", distance, build.convert(stride, unsigned))
-
-    room = _by_direction(
-        build,
-        step,
-        direction,
-        lambda: left(stop, item, step),
-        lambda: left(item, stop, build.sum(ops.SUB, build.number(_number(step), 0), step)),
-    )
-    return build.select(room, build.sum(ops.ADD, item, step), stop)
-
-
-def _intrinsic(lowerer: _Lowerer, op: Op) -> None:
+def _intrinsic(lowerer: Lowerer, op: Op) -> None:
     assert op.result.type is not None
     row = BY_NAME[str(op.attributes["name"])]
     settings = op.attributes.get("settings", ())
@@ -356,20 +285,20 @@ def _intrinsic(lowerer: _Lowerer, op: Op) -> None:
     lowerer.define(op, row.lower(lowerer.build, [lowerer.trees[operand] for operand in op.operands], typed))
 
 
-def _call(lowerer: _Lowerer, op: Op) -> None:
+def _call(lowerer: Lowerer, op: Op) -> None:
     operands = [leaf for operand in op.operands for leaf in flatten(lowerer.trees[operand])]
     type = op.result.type
     assert type is not None
     lowerer.trees[op.result] = lowerer.build.call(str(op.attributes["callee"]), operands, type, op.result.nonneg)
 
 
-def _extern(lowerer: _Lowerer, op: Op) -> None:
+def _extern(lowerer: Lowerer, op: Op) -> None:
     arguments = [(lowerer.trees[operand], operand.type) for operand in op.operands if operand.type is not None]
     tree = boundary.extern(lowerer.build, str(op.attributes["symbol"]), arguments, op.results[0].type or NONE)
     lowerer.trees[op.results[0]] = tree
 
 
-def _edges(lowerer: _Lowerer, op: Op) -> list[Edge]:
+def _edges(lowerer: Lowerer, op: Op) -> list[Edge]:
     return [
         Edge(
             lowerer.blocks[id(edge.block)],
@@ -379,24 +308,24 @@ def _edges(lowerer: _Lowerer, op: Op) -> list[Edge]:
     ]
 
 
-def _end(lowerer: _Lowerer, op: Op) -> None:
+def _end(lowerer: Lowerer, op: Op) -> None:
     operands = [leaf for operand in op.operands for leaf in flatten(lowerer.trees[operand])]
     if op.code is ops.RETURN and len(operands) > 1:
         operands = [lowerer.build.op(ops.MAKE, Tuple(leaves(lowerer.source.result)), *operands)]
     lowerer.build.append(Op(op.code, operands, [], {}, _edges(lowerer, op), op.location))
 
 
-def _raise(lowerer: _Lowerer, op: Op) -> None:
+def _raise(lowerer: Lowerer, op: Op) -> None:
     lowerer.build.effect(ops.REPORT, status=str(op.attributes["kind"]), message=op.attributes["message"])
     lowerer.build.append(Op(ops.EXIT, location=op.location))
 
 
-def _check(lowerer: _Lowerer, op: Op) -> None:
+def _check(lowerer: Lowerer, op: Op) -> None:
     holds, *values = (lowerer.value(operand) for operand in op.operands)
     lowerer.build.check(holds, str(op.attributes["message"]), *values, help=str(op.attributes.get("help", "")))
 
 
-def _unreachable(lowerer: _Lowerer, op: Op) -> None:
+def _unreachable(lowerer: Lowerer, op: Op) -> None:
     """The end of a block, if nothing has ended it already."""
     if not lowerer.build.block.ops or lowerer.build.block.terminator.code is not ops.EXIT:
         _end(lowerer, op)
@@ -423,8 +352,8 @@ RULES: dict[ops.Opcode, Rule] = {
     ops.LOAD: _load,
     ops.STORE: _store,
     ops.PY_SETITEM: _setitem,
-    ops.PY_ITER: _iter,
-    ops.PY_NEXT: _next,
+    ops.PY_ITER: counting.iterate,
+    ops.PY_NEXT: counting.advance,
     ops.INTRINSIC: _intrinsic,
     ops.CALL: _call,
     ops.EXTERN: _extern,

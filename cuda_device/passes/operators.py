@@ -22,7 +22,7 @@ from cuda_device.ir.model import Op
 from cuda_device.passes import complexes, composites, conditions, masks
 from cuda_device.passes.frame import Cell, Frame
 from cuda_device.passes.meanings import Keywords, Thing, means
-from cuda_device.types.known import Known, constant, nonneg_as, of_type
+from cuda_device.types.known import Known, constant, is_narrow, nonneg_as, of_type
 from cuda_device.types.model import (
     BOOL,
     FLOAT32,
@@ -187,8 +187,10 @@ def binary(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
         return [_power(frame, a, b, type)]
     if sign in ("//", "%") and type.is_float:
         return [_floor_division(frame, sign, a, b, type)]
-    nonneg = _stays_nonneg(sign, type, a.known, b.known)
-    return [frame.emit(ops.PY_BINARY, of_type(type, nonneg), *(frame.materialise(c, type) for c in cells), op=sign)]
+    nonneg, narrow = _stays_nonneg(sign, type, a.known, b.known), _stays_narrow(sign, a.known, b.known)
+    return [
+        frame.emit(ops.PY_BINARY, of_type(type, nonneg, narrow), *(frame.materialise(c, type) for c in cells), op=sign)
+    ]
 
 
 def _join_tuples(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell | None:
@@ -275,6 +277,15 @@ def _stays_nonneg(sign: str, type: Number, a: Known, b: Known) -> bool:
     if sign == "&":
         return first or second
     return first and second and sign in ("//", "/", "|", "^")
+
+
+def _stays_narrow(sign: str, a: Known, b: Known) -> bool:
+    """Whether 32 bits hold a result whose operands they hold."""
+    if sign == "-":
+        return a.nonneg and b.nonneg and is_narrow(a) and is_narrow(b)
+    if sign == "//":
+        return a.nonneg and b.nonneg and is_narrow(a)
+    return sign == "%" and b.nonneg and is_narrow(b)
 
 
 def _shift(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:

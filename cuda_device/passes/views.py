@@ -24,7 +24,7 @@ from cuda_device.passes.operators import binary
 from cuda_device.types.dtypes import element_of
 from cuda_device.types.known import constant, of_type
 from cuda_device.types.layout import shortfall, size_of
-from cuda_device.types.model import BOOL, INDEX, INT, NONE, Array, Bundle, Layout, Number, Static, Tuple, Type
+from cuda_device.types.model import BOOL, INDEX, INT, NONE, Array, Bundle, Layout, Number, Space, Static, Tuple, Type
 
 METHODS = ("view", "reshape", "astype")
 
@@ -38,7 +38,7 @@ def arithmetic(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
 def extents(frame: Frame, cell: Cell) -> list[Cell]:
     """The length of each axis."""
     assert isinstance(cell.known.type, Array) and cell.value is not None
-    index = of_type(INDEX, nonneg=True)
+    index = of_type(INDEX, nonneg=True, narrow=cell.known.type.small)
     return [frame.emit(ops.EXTENT, index, cell.value, axis=i) for i in range(cell.known.type.ndim)]
 
 
@@ -227,7 +227,9 @@ def _view(frame: Frame, owner: Cell, array: Array, dtype: Type) -> Cell:
         length = arithmetic(frame, "//", size, Cell(constant(new)))
         shape = [*shape[:-1], length]
         steps = [*steps[:-1], Cell(constant(new))]
-    type = replace(array, dtype=dtype, align=shortfall(dtype, array.align) if array.align else 0)
+    # Smaller elements are more of them.
+    small = array.small and (new >= old or array.space is not Space.GLOBAL)
+    type = replace(array, dtype=dtype, small=small, align=shortfall(dtype, array.align) if array.align else 0)
     return window(frame, owner, type, Cell(constant(0)), shape, steps)
 
 
@@ -263,8 +265,17 @@ def _reshape(frame: Frame, owner: Cell, array: Array, positional: Sequence[Cell]
             step = arithmetic(frame, "*", step, length)
     if array.layout is Layout.F and array.ndim > 1:
         raise CompileError(f"{array} cannot be reshaped without a copy", help="reshape its .T, which is C-contiguous")
-    type = replace(array, ndim=len(lengths), layout=layout)
+    # An array without elements may have any lengths.
+    small = array.small and all(_fits_32_bits(cell) for cell in shape)
+    type = replace(array, ndim=len(lengths), layout=layout, small=small)
     return window(frame, owner, type, Cell(constant(0)), lengths, steps)
+
+
+def _fits_32_bits(length: Cell) -> bool:
+    known = length.known
+    if known.constant:
+        return isinstance(known.value, int) and known.value <= INT.high
+    return isinstance(known.type, Number) and known.type.high <= INT.high
 
 
 def frame_index(frame: Frame, cell: Cell) -> Cell:

@@ -6,7 +6,7 @@ compile(saxpy, float, x, y, target="sm_90", output="ptx").code
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -48,18 +48,33 @@ class Compiled:
 
 
 @users_traceback
-def compile(f: Kernel | Func, /, *args: Any, target: str = "sm_90", output: str = "cubin", **options: Any) -> Compiled:
+def compile(
+    f: Kernel | Func,
+    /,
+    *args: Any,
+    target: str = "sm_90",
+    output: str = "cubin",
+    launch_facts: bool = False,
+    **options: Any,
+) -> Compiled:
     """Compiles a kernel or function without a GPU or driver.
 
     Each of `args` is an example value or a type: `float32`, `int`, `ArrayType(float32, 1)`, `tuple[int, float32]`. `target` is
     an architecture from "sm_75" on; `output` is "ir", "llvm", "ptx", "cubin" or "ltoir". Raises `CompileError` for what cannot
     be compiled, `ValueError` for an unknown target or output, `TypeError` for an unknown option.
+
+    Options are those of `@kernel`. `launch_facts` counts on what `launch` checks: every array has fewer than 2**31 elements, and
+    none that is written shares memory with another. Lengths are then parameters of 32 bits. That is not for interoperable
+    functions, whose parameters are C++'s.
     """
     from cuda_device import compiler
 
     if output not in OUTPUTS:
         raise ValueError(f"output={output!r}: there are {', '.join(OUTPUTS)}")
     job = _job(f, args, target, options)
+    if launch_facts and job.interop:
+        raise TypeError(f"{f!r} is interoperable: launch_facts is not for it")
+    job = replace(job, options=replace(job.options, launch_facts=launch_facts))
     if output == "ltoir":
         raise CompileError("LTO-IR cannot be made yet", help="ask for ptx or cubin")
     stage = {"ir": "typed"}.get(output, output)

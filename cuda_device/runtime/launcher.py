@@ -18,8 +18,8 @@ from cuda_device.codegen.architectures import of_capability, parse
 from cuda_device.codegen.elf import registers
 from cuda_device.device.functions import Kernel
 from cuda_device.device.options import checked_by_environment
-from cuda_device.errors import Error, LaunchError
-from cuda_device.runtime import driver, flight, reports
+from cuda_device.errors import CompileError, Error, LaunchError
+from cuda_device.runtime import driver, facts, flight, reports
 from cuda_device.runtime.arguments import Argument, Packing, packing, runtime_types
 from cuda_device.runtime.array_view import ArrayView
 from cuda_device.runtime.binding import arguments_of, parameters_of
@@ -73,6 +73,11 @@ class Variant:
     def places(self) -> dict[int, Place]:
         """The places where threads wait for each other, and those that may report."""
         return {number: Place(location) for number, location in self.work.places.items()} | self.reports
+
+    @functools.cached_property
+    def written(self) -> frozenset[int]:
+        """The numbers of the arrays that the kernel may write."""
+        return self.work.written
 
     @functools.cached_property
     def may_run_long(self) -> bool:
@@ -138,7 +143,20 @@ def check_kernel(f: object) -> None:
 
 
 def variant_of(kernel: Kernel, arguments: Sequence[Argument], stream: Stream) -> Variant:
-    """The compiled variant for these arguments; compiles it where there is none, or where a name has changed."""
+    """The compiled variant for these arguments: the one that counts on facts of the arrays, where they hold."""
+    views = [view for argument in arguments for view in argument.views]
+    if not kernel.options.interop and facts.small(views):
+        try:
+            variant = _compiled(kernel, arguments, stream, True)
+        except CompileError:
+            return _compiled(kernel, arguments, stream, False)  # which says it without the facts
+        if facts.disjoint(views, variant.written):
+            return variant
+    return _compiled(kernel, arguments, stream, False)
+
+
+def _compiled(kernel: Kernel, arguments: Sequence[Argument], stream: Stream, launch_facts: bool) -> Variant:
+    """The variant with or without the facts; compiles it where there is none, or where a name has changed."""
     function = kernel.underlying
     known = tuple(argument.known for argument in arguments)
     where = stream.target if isinstance(stream, CpuStream) else _capability(stream)
@@ -146,7 +164,7 @@ def variant_of(kernel: Kernel, arguments: Sequence[Argument], stream: Stream) ->
     if checked is None:
         checked = checked_by_environment()
     races = isinstance(stream, CpuStream) and stream.races
-    key = (function.__code__, known, isinstance(stream, CpuStream), where, checked, races)
+    key = (function.__code__, known, isinstance(stream, CpuStream), where, checked, races, launch_facts)
     variant: Variant | None = kernel.variants.get(key)
     if variant is not None and variant.current():
         return variant
@@ -157,11 +175,11 @@ def variant_of(kernel: Kernel, arguments: Sequence[Argument], stream: Stream) ->
 
             architecture = parse(where) if isinstance(where, str) else of_capability(*where)
             target = compiler.Target(architecture, isinstance(stream, CpuStream))
-            options = dataclasses.replace(kernel.options.build, checked=checked, races=races)
+            options = dataclasses.replace(kernel.options.build, checked=checked, races=races, launch_facts=launch_facts)
             interop = kernel.options.interop
             job = compiler.Job(function, known, True, target, options, interop)
             described = interop and not target.on_cpu
-            pack = boundary_packing(tuple(k.type for k in known)) if described else packing(runtime_types(known))
+            pack = boundary_packing(tuple(k.type for k in known)) if described else packing(runtime_types(job.known))
             variant = Variant(compiler.run(job), pack, described)
             kernel.variants[key] = variant
     return variant

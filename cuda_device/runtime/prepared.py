@@ -24,6 +24,7 @@ from cuda_device.runtime import driver
 from cuda_device.runtime.arguments import Argument
 from cuda_device.runtime.binding import argument_of, bind, parameters_of
 from cuda_device.runtime.launcher import (
+    Variant,
     addresses_of,
     check_kernel,
     start,
@@ -65,9 +66,7 @@ class PreparedLaunch:
     ) -> None:
         self.kernel, self.stream = kernel, stream
         self._values, self._arguments, self._shape = tuple(values), arguments, shape
-        self._variant = variant_of(kernel, arguments, stream)
-        self._buffer = self._variant.pack(arguments)
-        self._addresses = addresses_of(self._variant, self._buffer)
+        self._ready = self._make_ready()
         self._views = [view for argument in arguments for view in argument.views]
         self._started = False
 
@@ -85,17 +84,23 @@ class PreparedLaunch:
             raise error.with_traceback(None) from error.__cause__
 
     def _start(self) -> None:
-        if not self._variant.current():
-            # The types of the arguments are the same, and so is their place in the buffer.
-            self._variant = variant_of(self.kernel, self._arguments, self.stream)
+        variant, buffer, addresses = self._ready
+        if not variant.current():
+            variant, buffer, addresses = self._ready = self._make_ready()
         stream = self.stream
         if not isinstance(stream, GpuStream):
-            start(self._variant, stream, self._shape, self._buffer, self._arguments)
+            start(variant, stream, self._shape, buffer, self._arguments)
             return
         self._started = True
-        start_on_gpu(self._variant, stream, self._shape, self._addresses, self._views)
+        start_on_gpu(variant, stream, self._shape, addresses, self._views)
         if self._views and driver.is_capturing(stream.handle):
             stream.retain(*self._kept)  # for as long as the graph may run
+
+    def _make_ready(self) -> tuple[Variant, Any, Any]:
+        """The compiled kernel for the arguments, their buffer, and the addresses in it."""
+        variant = variant_of(self.kernel, self._arguments, self.stream)
+        buffer = variant.pack(self._arguments)
+        return variant, buffer, addresses_of(variant, buffer)
 
     def _start_exchanged(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         arguments = self._exchanged(self._exchange(args, kwargs))

@@ -19,9 +19,11 @@ from cuda_device.types.model import (
     BOOL,
     COMPLEX,
     FLOAT,
+    INDEX,
     INT,
     NONE,
     STATIC,
+    Array,
     Atomic,
     Bundle,
     NoneType,
@@ -53,13 +55,15 @@ class Known:
     """A type, and what is known of a value of it.
 
     `value` is the exact Python value of a constant; `items` describes the elements of a tuple, or start, stop and step of
-    a range; `nonneg` says that a number is never below zero. `where` tells people where the value comes from.
+    a range; `nonneg` says that a number is never below zero, `narrow` that 32 bits hold an index. `where` tells people where
+    the value comes from.
     """
 
     type: Type
     value: object = UNKNOWN
     items: tuple[Known, ...] = ()
     nonneg: bool = False
+    narrow: bool = False
     where: Location = NOWHERE
 
     def __eq__(self, other: object) -> bool:
@@ -70,7 +74,7 @@ class Known:
         return hash(self.type) if self.value is UNKNOWN and not self.items else hash(self._identity())
 
     def _identity(self) -> tuple[object, ...]:
-        return self.type, self.constant_identity(), self.items, self.nonneg
+        return self.type, self.constant_identity(), self.items, self.nonneg, self.narrow
 
     def constant_identity(self) -> tuple[object, ...]:
         """What tells the value from another.
@@ -215,23 +219,39 @@ def nonneg_as(known: Known, number: Number) -> bool:
     return known.nonneg and (known.constant or number.is_float or source.is_float or number.high >= source.high)
 
 
+def is_narrow(known: Known) -> bool:
+    """Whether 32 bits, one of them for the sign, hold an integer."""
+    if known.constant:
+        return isinstance(known.value, int) and INT.low <= known.value <= INT.high
+    return known.narrow or (isinstance(known.type, Number) and not known.type.is_float and known.type.high <= INT.high)
+
+
 def iterator_of(known: Known, position: int = 0) -> Known:
     """What is known of an iterator over a tuple that has reached `position`."""
     assert isinstance(known.type, Tuple)
     return Known(TupleIterator(known.type, position), items=known.items)
 
 
-def of_type(type: Type, nonneg: bool = False) -> Known:
+def of_type(type: Type, nonneg: bool = False, narrow: bool = False) -> Known:
     """A value of which only the type is known (a bool and an unsigned integer are never below zero)."""
     if isinstance(type, Tuple):
         return Known(type, items=tuple(map(of_type, type.elements)))
     if isinstance(type, TupleIterator):
         return Known(type, items=tuple(map(of_type, type.items.elements)))
     if isinstance(type, (Range, RangeIterator)):
-        return Known(type, items=(of_type(type.item),) * 3)
+        return Known(type, items=(of_type(type.item if isinstance(type, Range) else type.counts_in),) * 3)
     if isinstance(type, NoneType):
         return Known(type, None)
-    return Known(type, nonneg=nonneg or (isinstance(type, Number) and not type.signed))
+    return Known(type, nonneg=nonneg or (isinstance(type, Number) and not type.signed), narrow=narrow and type == INDEX)
+
+
+def small(known: Known) -> Known:
+    """The same of an argument whose arrays are all small (see `model.Array`)."""
+    if isinstance(known.type, Array):
+        return replace(known, type=replace(known.type, small=True))
+    if isinstance(known.type, Tuple):
+        return replace(tuple_of(tuple(map(small, known.items))), where=known.where)
+    return known
 
 
 def join(a: State, b: State) -> State:
@@ -267,7 +287,8 @@ def _join_known(a: Known, b: Known) -> Known | None:
             return None
         same = a.value is not UNKNOWN and a.constant_identity() == b.constant_identity()
         nonneg = nonneg_as(a, number) and nonneg_as(b, number)
-        return Known(number, a.value if same else UNKNOWN, nonneg=nonneg, where=a.where)
+        narrow = number == INDEX and is_narrow(a) and is_narrow(b)
+        return Known(number, a.value if same else UNKNOWN, nonneg=nonneg, narrow=narrow, where=a.where)
     if isinstance(a.type, Tuple) and isinstance(b.type, Tuple) and len(a.items) == len(b.items):
         items = [_join_known(x, y) for x, y in zip(a.items, b.items, strict=True)]
         known = tuple(item for item in items if item is not None)
@@ -285,7 +306,8 @@ def _join_known(a: Known, b: Known) -> Known | None:
         number = join_numbers(a.type.item, b.type.item)
         if number is None or None in parts:
             return None
-        return Known(type(a.type)(number), items=tuple(part for part in parts if part is not None))
+        joined_type = a.type if a.type == b.type else type(a.type)(number)
+        return Known(joined_type, items=tuple(part for part in parts if part is not None))
     if a.type == b.type and (not isinstance(a.type, Static) or a.value is b.value):
         return a
     for reference, value in ((a.type, b), (b.type, a)):

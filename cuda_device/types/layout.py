@@ -4,6 +4,7 @@ A *leaf* is a real number or an address: what fits a register or a kernel parame
 of a kernel that is not interoperable, every value is the sequence of its leaves:
 
     leaves(array<float32, 2, C>) == (ref<global, float32>, int64, int64)         data, shape
+    leaves(array<float32, 2, C, small>) == (ref<global, float32>, int32, int32)
     leaves(complex64) == (float32, float32)                                      the real and the imaginary part
     leaves(tuple<int, array<uint8, 1, strided>>) == (int32, ref<global, uint8>, int64, int64)
 
@@ -71,11 +72,13 @@ def leaves(type: Type) -> tuple[Type, ...]:
             return leaves(dtype) * size
         case Subarray(dtype):
             return leaves(dtype) * type.count
-        case Range(item) | RangeIterator(item):
+        case Range(item):
             return leaves(item) * 3
-        case Array(dtype, ndim, layout, _, space, align):
+        case RangeIterator():
+            return leaves(type.counts_in) * 3
+        case Array(dtype, ndim, layout, _, space, align, small):
             strides = ndim if layout is Layout.STRIDED else 0
-            return (Ref(space, dtype, align=align), *(INT64,) * (ndim + strides))
+            return (Ref(space, dtype, align=align), *(INT32 if small else INT64,) * ndim, *(INT64,) * strides)
         case _:
             return ()
 

@@ -10,7 +10,6 @@ standard library; `types/host.py` maps it to NumPy's and Python's own types.
 
 from __future__ import annotations
 
-import ast
 import enum
 import math
 import re
@@ -213,6 +212,8 @@ class Array:
     """An array of `ndim` dimensions of `dtype`; its shape and strides are values, its layout is known.
 
     `align` is what its elements are aligned to, in bytes, where that is less than their type's own alignment; else 0.
+    `small` says that it has fewer than 2**31 elements, and no axis is longer: its lengths and the places of its elements
+    are numbers of 32 bits.
     """
 
     dtype: Type
@@ -221,10 +222,11 @@ class Array:
     readonly: bool = False
     space: Space = field(default=Space.GLOBAL)
     align: int = 0
+    small: bool = False
 
     def __str__(self) -> str:
-        flags = ["readonly"] * self.readonly
-        flags += [self.space.value] * (self.space is not Space.GLOBAL) + [f"align{self.align}"] * bool(self.align)
+        flags = ["readonly"] * self.readonly + [self.space.value] * (self.space is not Space.GLOBAL)
+        flags += ["small"] * self.small + [f"align{self.align}"] * bool(self.align)
         return f"array<{', '.join((str(self.dtype), str(self.ndim), self.layout.value, *flags))}>"
 
 
@@ -264,12 +266,18 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class RangeIterator:
-    """What is left of a `range` while a `for` runs over it."""
+    """What is left of a `range` while a `for` runs over it; `counter` is the type that it counts in, if not `item`."""
 
     item: Number
+    counter: Number | None = None
+
+    @property
+    def counts_in(self) -> Number:
+        """The type of its start, stop and step."""
+        return self.counter or self.item
 
     def __str__(self) -> str:
-        return f"range_iterator<{self.item}>"
+        return f"range_iterator<{self.item}{f', {self.counter}' if self.counter else ''}>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,97 +355,3 @@ FIXED_NUMBERS = {
 }  # fmt: skip
 NUMBERS = BUILTIN_NUMBERS | FIXED_NUMBERS | {"warp_mask": MASK}
 _NAMES = {number: name for name, number in NUMBERS.items()}
-
-
-def parse(text: str) -> Type:
-    """The type that prints as `text`: `parse(str(T)) == T` for every type. Raises `ValueError` for anything else."""
-    words = re.findall(r"\w+|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|\S", text)
-    try:
-        type, end = _parse(words, 0)
-    except IndexError:
-        raise ValueError(f"unfinished type {text!r}") from None
-    if end != len(words):
-        raise ValueError(f"{words[end]!r} after the type {type}")
-    return type
-
-
-def _parse(words: list[str], at: int) -> tuple[Type, int]:
-    """The type that begins at `words[at]`, and where it ends."""
-    name = words[at]
-    simple = _SIMPLE.get(name)
-    if simple is not None:
-        return simple, at + 1
-    if words[at + 1] != "<":
-        raise ValueError(f"unknown type {name!r}")
-    at += 2
-    if name == "struct":
-        return _parse_struct(words, at)
-    arguments: list[Type | str] = []
-    while words[at] != ">":
-        if arguments:
-            if words[at] != ",":
-                raise ValueError(f"{words[at]!r} instead of a comma in {name}<…>")
-            at += 1
-        if words[at] in _SIMPLE or words[at + 1] == "<":
-            argument, at = _parse(words, at)
-            arguments.append(argument)
-        else:
-            arguments.append(words[at])
-            at += 1
-    return _build(name, arguments), at + 1
-
-
-def _parse_struct(words: list[str], at: int) -> tuple[Type, int]:
-    """The struct whose name is `words[at]`."""
-    name, at = words[at], at + 1
-    align, at = _parse_mark(words, at, "align", 0)
-    size, at = _parse_mark(words, at, "size", 0)
-    fields = []
-    while words[at] != ">":
-        if words[at] != "," or words[at + 2] != ":":
-            raise ValueError(f"{' '.join(words[at : at + 3])!r} is no member of a struct")
-        type, end = _parse(words, at + 3)
-        boundary, end = _parse_mark(words, end, "align", 0)
-        offset, end = _parse_mark(words, end, "at", -1)
-        member = words[at + 1]
-        fields.append(Field(ast.literal_eval(member) if member[0] in "'\"" else member, type, boundary, offset))
-        at = end
-    return Struct(name, tuple(fields), align, size=size), at + 1
-
-
-def _parse_mark(words: list[str], at: int, mark: str, otherwise: int) -> tuple[int, int]:
-    """The number behind a word, if that is there, and where the text goes on."""
-    return (int(words[at + 1]), at + 2) if words[at] == mark else (otherwise, at)
-
-
-def _build(name: str, arguments: list[Type | str]) -> Type:
-    types = [argument for argument in arguments if not isinstance(argument, str)]
-    plain = [argument for argument in arguments if isinstance(argument, str)]
-    align = 0
-    if name in ("array", "ref") and plain[-1].startswith("align"):
-        align = int(plain.pop().removeprefix("align"))
-    match name, types, plain:
-        case (("tuple" | "bundle"), elements, []):
-            return (Tuple if name == "tuple" else Bundle)(tuple(elements))
-        case "vector", [Number() as dtype], [size]:
-            return Vector(dtype, int(size))
-        case "array", [dtype], [ndim, layout, *flags] if len(flags) < 3 and "readonly" not in flags[1:]:
-            space = [Space(flag) for flag in flags if flag != "readonly"]
-            if len(space) < 2 and arguments[0] is dtype:
-                return Array(dtype, int(ndim), Layout(layout), "readonly" in flags, (space or [Space.GLOBAL])[0], align)
-        case "subarray", [dtype], shape:
-            return Subarray(dtype, tuple(map(int, shape)))
-        case "atomic", [dtype], []:
-            return Atomic(dtype)
-        case "ref", [pointee], [space_name, *flags] if flags in ([], ["readonly"]):
-            return Ref(Space(space_name), pointee, bool(flags), align)
-        case "range", [Number() as item], []:
-            return Range(item)
-        case "range_iterator", [Number() as item], []:
-            return RangeIterator(item)
-        case "tuple_iterator", [Tuple() as items], [position]:
-            return TupleIterator(items, int(position))
-    raise ValueError(f"unknown type {name}<{', '.join(map(str, arguments))}>")
-
-
-_SIMPLE: dict[str, Type] = {**NUMBERS, "none": NONE, "static": STATIC}

@@ -1,0 +1,43 @@
+"""CUDA C++ compiled by NVRTC: the peer that every kernel is compared with. Needs no GPU.
+
+pip install nvidia-cuda-nvrtc nvidia-cuda-cccl nvidia-cuda-runtime      where no CUDA toolkit is installed
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+
+def compile_cubin(text: str, target: str = "sm_90", *flags: str) -> bytes:
+    """The cubin of a C++ program. Raises `RuntimeError` with NVRTC's log where it does not compile."""
+    return _compile(text, (f"-arch={target}", "-std=c++17", "-default-device", *flags))
+
+
+@lru_cache(maxsize=256)
+def _compile(text: str, options: tuple[str, ...]) -> bytes:
+    from cuda.bindings import nvrtc
+
+    def check(result):
+        error, *values = result
+        if error != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+            raise RuntimeError(f"NVRTC: {error.name}")
+        return values[0] if values else None
+
+    program = check(nvrtc.nvrtcCreateProgram(text.encode(), b"kernel.cu", 0, [], []))
+    (error,) = nvrtc.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])
+    if error != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+        log = b" " * check(nvrtc.nvrtcGetProgramLogSize(program))
+        check(nvrtc.nvrtcGetProgramLog(program, log))
+        raise RuntimeError(log.decode())
+    cubin = b" " * check(nvrtc.nvrtcGetCUBINSize(program))
+    check(nvrtc.nvrtcGetCUBIN(program, cubin))
+    check(nvrtc.nvrtcDestroyProgram(program))
+    return bytes(cubin)
+
+
+def version() -> str:
+    """NVRTC's version."""
+    from cuda.bindings import nvrtc
+
+    _, major, minor = nvrtc.nvrtcVersion()
+    return f"{major}.{minor}"

@@ -1,0 +1,79 @@
+"""Which of a function's parameters an address comes from: what is written, and what cannot be the same memory.
+
+    %4: ref<global, float32> = element %x.0 %3         roots[%4] == {0}: somewhere in what %x.0 points to
+
+Launches check that no array that a kernel writes overlaps another. So accesses with different roots never meet, and what is
+never written stays as it is.
+"""
+
+from __future__ import annotations
+
+from cuda_device.ir import ops
+from cuda_device.ir.model import Function, Module, Op, Value
+from cuda_device.ir.ops import Effect
+from cuda_device.types.layout import leaves
+from cuda_device.types.model import Ref
+
+Roots = frozenset[int]
+_NONE: Roots = frozenset()
+
+
+def written(module: Module) -> Roots:
+    """The numbers of the main function's references through which the kernel may write, counted among its references."""
+    writes = _writes(module)[module.main.name]
+    references = [i for i, param in enumerate(module.main.params) if isinstance(param.type, Ref)]
+    return frozenset(number for number, i in enumerate(references) if i in writes)
+
+
+def of(function: Function) -> dict[Value, Roots]:
+    """For each value that holds an address: the numbers of the parameters that it may come from (none: memory of its own)."""
+    roots: dict[Value, Roots] = {
+        param: frozenset((i,)) for i, param in enumerate(function.params) if isinstance(param.type, Ref)
+    }
+    changed = True
+    while changed:
+        changed = False
+        for block in function.blocks:
+            for op in block.ops:
+                found = _union(roots, op.operands)
+                for result in op.results:
+                    changed |= _add(roots, result, found)
+            for edge in block.successors:
+                for param, argument in zip(edge.block.params, edge.arguments, strict=True):
+                    changed |= _add(roots, param, _union(roots, [argument]))
+    return roots
+
+
+def _union(roots: dict[Value, Roots], values: list[Value]) -> Roots:
+    return _NONE.union(*(roots.get(value, _NONE) for value in values))
+
+
+def _add(roots: dict[Value, Roots], value: Value, found: Roots) -> bool:
+    old = roots.get(value, _NONE)
+    if found <= old or value.type is None or not any(isinstance(leaf, Ref) for leaf in leaves(value.type)):
+        return False
+    roots[value] = old | found
+    return True
+
+
+def _writes(module: Module) -> dict[str, Roots]:
+    """The parameters through which each function may write, itself or in what it calls."""
+    writes = dict.fromkeys((function.name for function in module.functions), _NONE)
+    roots = {function.name: of(function) for function in module.functions}
+    changed = True
+    while changed:
+        changed = False
+        for function in module.functions:
+            found = writes[function.name].union(
+                *(_written_by(op, roots[function.name], writes) for op in function.ops())
+            )
+            changed |= found != writes[function.name]
+            writes[function.name] = found
+    return writes
+
+
+def _written_by(op: Op, roots: dict[Value, Roots], writes: dict[str, Roots]) -> Roots:
+    if op.code is ops.CALL:
+        callee = writes[str(op.attributes["callee"])]
+        return _union(roots, [operand for i, operand in enumerate(op.operands) if i in callee])
+    return _union(roots, op.operands) if Effect.WRITES in op.code.effects else _NONE

@@ -1,0 +1,43 @@
+"""What each launch checks of its arrays, so that the compiler may count on it.
+
+    small      every array has fewer than 2**31 elements, and no axis is longer: places are numbers of 32 bits
+    disjoint   no array that the kernel writes shares memory with another one
+
+A kernel has two variants for a signature at most: one for arrays of which all of this holds, and one for any arrays.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+
+from cuda_device.runtime.array_view import ArrayView
+from cuda_device.types.model import INT, Layout
+
+
+def small(views: Sequence[ArrayView]) -> bool:
+    """Whether 32 bits hold all lengths, and all places of elements."""
+    most = INT.high
+    for view in views:
+        shape = view.shape
+        if math.prod(shape) > most or (shape and max(shape) > most):
+            return False
+    return True
+
+
+def disjoint(views: Sequence[ArrayView], written: Collection[int]) -> bool:
+    """Whether no array whose number is in `written` shares a byte with another one."""
+    if len(views) < 2 or not written:
+        return True
+    spans = [_span(view) for view in views]
+    for i in written:
+        low, high = spans[i]
+        for j, (start, end) in enumerate(spans):
+            if start < high and low < end and i != j and start < end and low < high:
+                return False
+    return True
+
+
+def _span(view: ArrayView) -> tuple[int, int]:
+    """The first byte that an element may use, and the one behind the last."""
+    return view.extent if view.layout is Layout.STRIDED else (view.data, view.data + view.nbytes)
