@@ -136,9 +136,10 @@ def link_libdevice(module: Module, functions: Iterable[str]) -> None:
 
 def optimise(module: Module, architecture: Architecture, level: int = 3) -> None:
     """Run LLVM's optimiser at this level, 0 to 3, knowing the target."""
-    builder = llvm.create_pass_builder(
-        _machine(architecture, level), llvm.create_pipeline_tuning_options(speed_level=level)
-    )
+    tuning = llvm.create_pipeline_tuning_options(speed_level=level)
+    # Pairs of 16-bit floats become one operation: a GPU has next to no other vectors.
+    tuning.slp_vectorization = level >= 2
+    builder = llvm.create_pass_builder(_machine(architecture, level), tuning)
     run_passes(builder.getModulePassManager(), module.handle, builder)
 
 

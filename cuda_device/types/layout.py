@@ -207,7 +207,7 @@ def accesses(type: Type, align: int = 0, offset: int = 0) -> Iterator[Access]:
         case NoneType():
             return
         case _:
-            yield Access(offset, type, 1, min(here, align_of(type)))
+            yield Access(offset, type, 1, min(here, WIDEST_ACCESS))
 
 
 def _wide(dtype: Number, size: int, offset: int, align: int) -> Iterator[Access]:
