@@ -32,7 +32,7 @@ from cuda_device.runtime.report import Index, ReportedError
 CAPACITY = 1 << 14
 # So many races, at different places in the program, are told of.
 _MOST = 8
-# A list of readers that is longer is rid of those that no longer matter.
+# A list of so many readers is rid of those that no longer matter, and again when it is twice as long.
 _LONG = 64
 _LINE = 16
 _ANYWHERE = -1
@@ -63,6 +63,8 @@ class Cell:
 
     write: Access | None = None
     reads: dict[int, Access] = field(default_factory=dict)
+    most: int = _LONG
+    """How many reads there may be before those are dropped that no longer matter."""
     atomics: dict[tuple[int, bool, Scope], Access] = field(default_factory=dict)
     scopes: set[Scope] = field(default_factory=set)
     """The scopes of the atomic operations."""
@@ -74,7 +76,13 @@ class Cell:
     def copy(self) -> Cell:
         """The same for a part of the location."""
         return Cell(
-            self.write, dict(self.reads), dict(self.atomics), set(self.scopes), set(self.blocks), dict(self.released)
+            self.write,
+            dict(self.reads),
+            self.most,
+            dict(self.atomics),
+            set(self.scopes),
+            set(self.blocks),
+            dict(self.released),
         )
 
 
@@ -176,10 +184,11 @@ class RaceDetector:
             if writes:
                 self._cells[self._key(thread, point, start)] = Cell(access)
                 continue
-            if len(cell.reads) >= _LONG:
-                # Whoever does not know of those does not know of this one.
+            if len(cell.reads) >= cell.most:
+                # Whoever does not know of those that go does not know of this one.
                 for number in [n for n, each in cell.reads.items() if knows(thread.view, each.stamp)]:
                     del cell.reads[number]
+                cell.most = max(_LONG, 2 * len(cell.reads))
             cell.reads[access.stamp.thread] = access
 
     def _atomic(self, thread: Thread, point: Point, address: int, writes: bool) -> None:
