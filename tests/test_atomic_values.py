@@ -61,7 +61,7 @@ VALUES = {
 }  # fmt: skip
 WIDE = {
     "complex128": device.complex128,
-       "int32x4": device.int32x4, "float64x2": device.float64x2, "uint64x2": device.uint64x2, "Nested": Nested, "Wide": Wide,
+    "int32x4": device.int32x4, "float64x2": device.float64x2, "uint64x2": device.uint64x2, "Nested": Nested, "Wide": Wide,
     "four": tuple[int16, int32, int64], "float32x4": device.float32x4,
 }  # fmt: skip
 
@@ -366,20 +366,41 @@ def test_mistakes(type, line, message, remedy):
         assert caught.match(f"help: .*{remedy}")
 
 
-def test_checked_mode_finds_elements_that_are_not_aligned(stream):
-    @device.struct
-    class Odd:
-        first: int32
-        pair: tuple[int32, int32]
+@device.struct
+class Odd:
+    first: int32
+    pair: tuple[int32, int32]
 
-    @device.kernel(checked=True)
-    def k(items, i):
-        device.atomic_ref(items["pair"], i).store((1, 2))
 
-    items = stream.array(np.zeros(4, device.numpy_dtype(Odd)))
-    stream.launch(k, items, 1, grid=1, block=1)
-    assert stream.numpy(items)["pair"].tolist() == [(0, 0), (1, 2), (0, 0), (0, 0)]
-    with pytest.raises(
-        device.KernelError, match="an atomic of tuple<.*> begins at the address 0x.*, which is no multiple of 8"
-    ):
-        stream.launch(k, items, 2, grid=1, block=1)
+@device.kernel
+def count_pairs(pairs):
+    device.atomic_ref(pairs, 1).store((1, 2))
+
+
+@device.kernel
+def count_fields(items):
+    device.atomic_ref(items["pair"], 1).store((1, 2))
+
+
+@device.kernel
+def swap_plainly(items, pairs):
+    items[0].pair = pairs[1]
+    pairs[0] = items[1].pair
+
+
+def test_elements_have_to_be_aligned_to_their_size():
+    """Where they are not, a GPU would stop, and a processor might."""
+    stream, pair = device.cpu_stream(), device.numpy_dtype(tuple[int32, int32])
+    memory = np.zeros(64, np.uint8)
+    memory = memory[-memory.ctypes.data % 16 :]
+    good, bad = memory[:32].view(pair), memory[4:36].view(pair)
+    device.launch(count_pairs, good, grid=1, block=1, stream=stream)
+    assert good.tolist() == [(0, 0), (1, 2), (0, 0), (0, 0)]
+    with pytest.raises(device.LaunchError, match="aligned to 4 bytes: atomics need 8"):
+        device.launch(count_pairs, bad, grid=1, block=1, stream=stream)
+    items = np.zeros(4, device.numpy_dtype(Odd))
+    with pytest.raises(device.CompileError, match="aligned to 4 bytes: atomics need 8"):
+        device.launch(count_fields, items, grid=1, block=1, stream=stream)
+    items["pair"][1], bad[1] = (3, 4), (5, 6)
+    device.launch(swap_plainly, items, bad, grid=1, block=1, stream=stream)
+    assert items["pair"][0].tolist() == (5, 6) and bad[0].tolist() == (3, 4)

@@ -30,7 +30,7 @@ from cuda_device.ir.ordering import OF_LOADS, OF_STORES, OF_UPDATES, Order, Scop
 from cuda_device.types import model
 from cuda_device.types.dtypes import element_of
 from cuda_device.types.known import Known, constant, of_type
-from cuda_device.types.layout import align_of, leaves, size_of
+from cuda_device.types.layout import align_of, leaves, size_of, usual_alignment
 from cuda_device.types.model import (
     BOOL,
     FLOAT32,
@@ -139,17 +139,14 @@ def _lower_ref(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
     assert isinstance(tree, ArrayTree) and isinstance(reference, Ref) and isinstance(reference.pointee, model.Atomic)
     array = Array(reference.pointee.dtype, len(tree.extents), Layout(layout), space=reference.space, small=bool(small))
     indices = [value for value in (index if isinstance(index, tuple) else (index,)) if isinstance(value, Value)]
-    address = build.address(tree, array, indices)
-    if build.checked and align_of(reference.pointee) > align_of(array.dtype):
-        build.check_alignment(address, align_of(reference.pointee), f"an atomic of {array.dtype} begins")
-    return build.refer(address, reference)
+    return build.refer(build.address(tree, array, indices), reference)
 
 
 def _check_alignment(known: Known, align: int, content: Type) -> None:
     if align:
         raise UnalignedError(
-            f"{known} is aligned to {align} byte{'s' * (align > 1)}: atomics need {align_of(content)}",
-            help="copy the array (.copy()), or give its fields their own alignment (align=True)",
+            f"{known} is aligned to {align} byte{'s' * (align > 1)}: atomics need {usual_alignment(content)}",
+            help="copy the array (.copy()), or give its fields that alignment: align=True, align(T, n)",
         )
 
 

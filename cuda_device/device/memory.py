@@ -20,7 +20,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.ops import Effect
 from cuda_device.types.dtypes import element_of
 from cuda_device.types.known import Known
-from cuda_device.types.layout import WIDEST_ACCESS, align_of, size_of
+from cuda_device.types.layout import usual_alignment
 from cuda_device.types.model import INT32, INT64, UINT8, UINT32, Array, Layout, Ref, Space, Type
 
 
@@ -85,9 +85,7 @@ def _element(dtype: object) -> Type:
 def _alignment(align: object, element: Type) -> int:
     if not isinstance(align, int) or isinstance(align, bool) or align < 0 or align & (align - 1):
         raise CompileError(f"align is a power of two in bytes, not {align!r}")
-    # So that elements of up to 16 bytes can be accessed atomically.
-    whole = size_of(element)
-    return max(align, align_of(element), min(whole & -whole, WIDEST_ACCESS))
+    return max(align, usual_alignment(element))
 
 
 def _lower_array(build: Lowering, _: Sequence[Tree], typed: Typed) -> Tree:
@@ -133,7 +131,7 @@ def _infer_constant(arguments: Sequence[Known]) -> Typed:
     element = _element(elements.dtype)
     data = np.ascontiguousarray(elements).tobytes().hex()
     array = Array(element, elements.ndim, readonly=True, space=Space.CONSTANT)
-    return Typed(Known(array), settings=(elements.shape, data, max(16, align_of(element))))
+    return Typed(Known(array), settings=(elements.shape, data, max(16, usual_alignment(element))))
 
 
 def _lower_constant(build: Lowering, _: Sequence[Tree], typed: Typed) -> Tree:

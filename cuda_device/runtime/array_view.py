@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from cuda_device.types.dtypes import dtype_of_type
-from cuda_device.types.layout import WIDEST_ACCESS, align_of, size_of
+from cuda_device.types.layout import WIDEST_ACCESS, size_of, usual_alignment
 from cuda_device.types.model import Array, Layout, Type
 
 # No access is wider, and cudaMalloc promises no more: an alignment beyond it is of no use.
@@ -97,8 +97,8 @@ class ArrayView:
 
     @property
     def shortfall(self) -> int:
-        """What the elements are aligned to, if that is less than accesses to their type are; else 0."""
-        align = min(align_of(self.element), WIDEST_ACCESS)
+        """What the elements are aligned to, if that is less than accesses to their type may be; else 0."""
+        align = min(usual_alignment(self.element), WIDEST_ACCESS)
         if not (self.data % align or any(stride % align for stride in self.strides)) or not self.size:
             return 0
         steps = functools.reduce(operator.or_, self.strides, self.data | align)

@@ -162,14 +162,21 @@ def align_of(type: Type) -> int:
     return placement(type).align
 
 
+def usual_alignment(type: Type) -> int:
+    """What a value in an array is aligned to unless more is known: to its size, if atomics can access so many bytes at once."""
+    if isinstance(type, (Struct, Tuple)) and not has_identity(type) and size_of(type) in (1, 2, 4, 8, WIDEST_ACCESS):
+        return max(align_of(type), size_of(type))
+    return align_of(type)
+
+
 def known_alignment(type: Array | Ref) -> int:
     """What an array's elements, or what a reference refers to, is aligned to in bytes."""
-    return type.align or align_of(type.dtype if isinstance(type, Array) else type.pointee)
+    return type.align or usual_alignment(type.dtype if isinstance(type, Array) else type.pointee)
 
 
 def shortfall(type: Type, align: int) -> int:
-    """`align` if it is less than `type` has by itself, else 0: what is said of arrays and references to it."""
-    return align if align < align_of(type) else 0
+    """`align` if it is less than `type` usually has, else 0: what is said of arrays and references to it."""
+    return align if align < usual_alignment(type) else 0
 
 
 @dataclass(frozen=True, slots=True)
