@@ -23,6 +23,7 @@ from cuda_device.codegen.cache import CacheInfo, cache_info
 from cuda_device.device.atomic_types import Atomic, AtomicInterface
 from cuda_device.device.atomics import atomic_ref, threadfence
 from cuda_device.device.expressions import ConstExpr
+from cuda_device.device.extern import Extern, extern
 from cuda_device.device.functions import Func, Kernel, func, kernel
 from cuda_device.device.memory import dynamic_shared_array, local_array, shared_array
 from cuda_device.device.numeric import brev, cbrt, clz, ffs, fma, popc
@@ -174,6 +175,7 @@ __all__ = [
     "DeviceOnlyError",
     "Dim3",
     "Error",
+    "Extern",
     "Func",
     "GpuStream",
     "Kernel",
@@ -214,6 +216,7 @@ __all__ = [
     "dynamic_shared_array",
     "empty",
     "eq_sync",
+    "extern",
     "ffs",
     "float8e4m3",
     "float8e4m3x1",

@@ -23,7 +23,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from cuda_device.bytecode import to_ir
-from cuda_device.codegen import artifacts, to_llvm
+from cuda_device.codegen import artifacts, linking, to_llvm
 from cuda_device.codegen.architectures import Architecture
 from cuda_device.codegen.dialects import Cpu, Nvptx
 from cuda_device.device.options import DEFAULTS, Options
@@ -59,6 +59,7 @@ class Job:
     target: Target
     options: Options = DEFAULTS
     interop: bool = False
+    link: tuple[Any, ...] = ()
 
     @property
     def name(self) -> str:
@@ -79,6 +80,7 @@ class Work:
     artifacts: dict[str, Any] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     dependencies: tuple[infer.Dependency, ...] = ()
+    read: tuple[linking.Input, ...] | None = None
 
     def __getitem__(self, stage: str) -> Any:
         return self.artifacts[stage]
@@ -87,6 +89,13 @@ class Work:
     def cached(self) -> bool:
         """Whether its machine code comes from the cache on disk."""
         return "cache" in self.seconds
+
+    @property
+    def inputs(self) -> tuple[linking.Input, ...]:
+        """What is linked to it: what the job says, and the functions of CUDA C++ that it calls."""
+        if self.read is None:
+            self.read = linking.read((*self.job.link, *self["typed"].links))
+        return self.read
 
     @property
     def symbol(self) -> str:
@@ -148,6 +157,7 @@ def _typed(work: Work) -> Module:
         selector(job.target.architecture.name),
         checked=bool(job.options.checked),
         interop=job.interop,
+        on_cpu=job.target.on_cpu,
     )
     return module
 
@@ -193,9 +203,9 @@ def _ptx(work: Work) -> nvptx.Ptx:
 def _cubin(work: Work) -> cubin.Cubin:
     from cuda_device.codegen import cubin
 
-    return cubin.assemble(
-        work["ptx"].text, work.job.target.architecture, cubin.Options(line_info=work.job.options.lineinfo)
-    )
+    # A function alone is of use to a linker only.
+    options = cubin.Options(line_info=work.job.options.lineinfo, relocatable=not work.job.kernel)
+    return cubin.assemble(work["ptx"].text, work.job.target.architecture, options, work.inputs)
 
 
 def _native(work: Work) -> native.Native:
@@ -253,7 +263,9 @@ def run(job: Job, until: str = "", *, afresh: bool = False) -> Work:
     for number, stage in enumerate(stages[: last + 1]):
         _run(work, number, stage)
         if stage.name == KEY and not os.environ.get("CUDA_DEVICE_DUMP"):
-            slot = artifacts.slot(names[last], work[KEY], job.target.architecture, repr(job.options))
+            linked = [item.digest for item in work.inputs] if names[last] == "cubin" else []
+            options = " ".join((repr(job.options), f"kernel={job.kernel}", *linked))
+            slot = artifacts.slot(names[last], work[KEY], job.target.architecture, options)
             if slot is not None and not afresh and _take(work, slot, names[last]):
                 return work
     if slot is not None:

@@ -19,6 +19,7 @@ from typing import Any
 
 from cuda_device.codegen import installed
 from cuda_device.codegen.architectures import Architecture
+from cuda_device.codegen.linking import Input
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +27,14 @@ class Options:
     """How to assemble.
 
     `level` is 0 to 3; a thread has at most `max_registers` (0: as many as the GPU has); `line_info` asks for line tables for
-    profilers, `report_usage` for what each kernel uses, which costs time.
+    profilers, `report_usage` for what each kernel uses, which costs time. A `relocatable` cubin is for a linker.
     """
 
     level: int = 3
     max_registers: int = 0
     line_info: bool = False
     report_usage: bool = False
+    relocatable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,8 @@ class Request:
     ptx: str
     architecture: Architecture
     options: Options
+    inputs: tuple[Input, ...] = ()
+    """What is linked to it: nvJitLink alone can."""
 
 
 class Rejection(Exception):
@@ -58,7 +62,8 @@ class Assembler:
 
     `available` tells whether it can be used for this architecture, `run` returns the code and the log or raises
     `Rejection`, `identity` is a string that changes when the assembler does, and `remedy` says how to get one. `installed`
-    tells quickly that there is one, without loading it; where it does not, `available` has the answer.
+    tells quickly that there is one, without loading it; where it does not, `available` has the answer. Some make no
+    relocatable cubins, and only one links.
     """
 
     name: str
@@ -67,6 +72,12 @@ class Assembler:
     identity: Callable[[], str]
     remedy: str
     installed: Callable[[], bool] = lambda: False
+    relocates: bool = True
+    links: bool = False
+
+    def can(self, request: Request) -> bool:
+        """Whether it makes what is asked for at all."""
+        return (self.links or not request.inputs) and (self.relocates or not request.options.relocatable)
 
 
 # ---- nvJitLink
@@ -89,6 +100,7 @@ def _run_nvjitlink(request: Request) -> tuple[bytes, str]:
     # It knows the levels 0 and 3 only.
     level = "-O3" if request.options.level else "-O0"
     options = [f"-arch={request.architecture}", level, *_flags(request.options, "-maxrregcount=", "-Xptxas=-v")]
+    options += ["-r"] * request.options.relocatable + ["-lto"] * any(item.is_lto for item in request.inputs)
     if request.options.report_usage:
         options.append("-no-cache")  # what comes out of NVIDIA's cache comes without a log
     try:
@@ -97,6 +109,8 @@ def _run_nvjitlink(request: Request) -> tuple[bytes, str]:
         raise Rejection(f"{' '.join(options)}: {error}") from None
     try:
         library.add_data(handle, library.InputType.PTX, data, len(data), "kernel.ptx")
+        for item in request.inputs:
+            library.add_data(handle, library.InputType.ANY, item.data, len(item.data), item.name)
         library.complete(handle)
         code = bytearray(library.get_linked_cubin_size(handle))
         library.get_linked_cubin(handle, code)
@@ -150,6 +164,7 @@ def _run_ptxas(request: Request) -> tuple[bytes, str]:
     import tempfile
 
     flags = [f"-O{request.options.level}", *_flags(request.options, "-maxrregcount=", "-v")]
+    flags += ["-c"] * request.options.relocatable
     with tempfile.TemporaryDirectory(prefix="cuda_device_") as folder:
         source, target = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
         source.write_text(request.ptx, encoding="utf-8")
@@ -289,6 +304,7 @@ ASSEMBLERS: tuple[Assembler, ...] = (
         _run_driver,
         _identify_driver,
         "use a machine with a GPU of this architecture, and make its context current",
+        relocates=False,
     ),
     Assembler(
         "nvJitLink",
@@ -297,6 +313,7 @@ ASSEMBLERS: tuple[Assembler, ...] = (
         _identify_nvjitlink,
         "pip install cuda_device[cu13]",
         lambda: _nvjitlink_file() is not None,
+        links=True,
     ),
     Assembler(
         "ptxas",

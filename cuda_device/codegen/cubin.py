@@ -22,6 +22,7 @@ from types import MappingProxyType
 
 from cuda_device.codegen.architectures import Architecture
 from cuda_device.codegen.assemblers import ASSEMBLERS, Assembler, Options, Rejection, Request, Unusable
+from cuda_device.codegen.linking import Input, check
 from cuda_device.errors import CompileError, CompilerBug
 
 __all__ = ["DEFAULTS", "VARIABLE", "Cubin", "Options", "Usage", "assemble", "identity", "read_usage"]
@@ -44,6 +45,7 @@ _TOO_MUCH_WORDS = {
     "parameter space": ("arguments", "pass large structs and tuples in an array"),
 }
 
+_MISSING = re.compile(r"(?:Undefined reference to|Unresolved extern function) '([^']+)'")
 _LINE = re.compile(r"line (\d+); (?:error|fatal)")
 
 _USAGE = re.compile(
@@ -80,16 +82,20 @@ class Cubin:
     usage: Mapping[str, Usage] = field(default_factory=lambda: MappingProxyType({}))
 
 
-def assemble(ptx: str, architecture: Architecture, options: Options = DEFAULTS) -> Cubin:
-    """Assemble PTX with the first assembler that is there and new enough.
+def assemble(
+    ptx: str, architecture: Architecture, options: Options = DEFAULTS, inputs: tuple[Input, ...] = ()
+) -> Cubin:
+    """Assemble PTX with the first assembler that is there and new enough, and link it to `inputs`.
 
-    Raises `CompileError` if there is none, or if a kernel wants more of something than a GPU has; `CompilerBug` if the
-    PTX is wrong.
+    Raises `CompileError` if there is none, if a kernel wants more of something than a GPU has, or if what is linked does not
+    fit together; `CompilerBug` if the PTX is wrong.
     """
-    request = Request(ptx, architecture, options)
+    request = Request(ptx, architecture, options, inputs)
+    if inputs:
+        check(Input("the program", ptx.encode()), inputs)
     version = _VERSION.search(ptx)
     reasons = []
-    for assembler in _candidates():
+    for assembler in _candidates(request):
         key = (assembler, architecture, version[1] if version else "")
         if key not in _unusable and assembler.available(architecture):
             try:
@@ -102,7 +108,7 @@ def assemble(ptx: str, architecture: Architecture, options: Options = DEFAULTS) 
                     raise _explain(assembler, request, text) from None
                 _unusable[key] = f"{assembler.name} cannot be used ({text.splitlines()[0]})"
         reasons += [_unusable[key]] if key in _unusable else []
-    raise _none_left(architecture, reasons)
+    raise _none_left(architecture, reasons, request)
 
 
 def identity(architecture: Architecture) -> str:
@@ -126,14 +132,15 @@ def read_usage(log: str) -> dict[str, Usage]:
     return usage
 
 
-def _candidates() -> tuple[Assembler, ...]:
-    """All assemblers, or the one that the environment variable names."""
+def _candidates(request: Request | None = None) -> tuple[Assembler, ...]:
+    """All assemblers that can do what is asked for, or the one that the environment variable names, unless it cannot."""
+    able = tuple(assembler for assembler in ASSEMBLERS if request is None or assembler.can(request))
     forced = os.environ.get(VARIABLE, "")
     if not forced:
-        return ASSEMBLERS
+        return able
     for assembler in ASSEMBLERS:
         if assembler.name.lower() == forced.lower():
-            return (assembler,)
+            return (assembler,) if assembler in able else able
     names = ", ".join(assembler.name for assembler in ASSEMBLERS)
     raise CompileError(f"{VARIABLE} is {forced!r}, which is no assembler", help=f"set it to one of {names}")
 
@@ -144,6 +151,13 @@ def _explain(assembler: Assembler, request: Request, log: str) -> Exception:
         what, help = _TOO_MUCH_WORDS[found["what"]]
         used, most = int(found["used"], 16), int(found["most"], 16)
         return CompileError(f"{found['kernel']} has {used} bytes of {what}, at most {most} are possible", help=help)
+    if missing := dict.fromkeys(_MISSING.findall(log)):
+        return CompileError(
+            f"nothing defines {', '.join(missing)}", help="give what defines it: link=… of @extern, @kernel or compile"
+        )
+    if request.inputs:
+        names = ", ".join(item.name for item in request.inputs)
+        return CompileError(f"{assembler.name} cannot link the kernel to {names}: {log}")
     lines = request.ptx.splitlines()
     numbers = [int(number) for number in _LINE.findall(log)]
     culprits = [f"  {number:5} | {lines[number - 1]}" for number in dict.fromkeys(numbers) if 0 < number <= len(lines)]
@@ -151,9 +165,9 @@ def _explain(assembler: Assembler, request: Request, log: str) -> Exception:
     return CompilerBug("\n".join([head, log.strip(), *culprits[:10]]))
 
 
-def _none_left(architecture: Architecture, reasons: list[str]) -> CompileError:
+def _none_left(architecture: Architecture, reasons: list[str], request: Request | None = None) -> CompileError:
     reason = f"there is no assembler for {architecture} on this machine"
     if forced := os.environ.get(VARIABLE):
         reason += f" ({VARIABLE} allows only {forced})"
-    remedies = [assembler.remedy for assembler in reversed(_candidates())]  # what is easiest to get comes first
+    remedies = [assembler.remedy for assembler in reversed(_candidates(request))]  # what is easiest to get comes first
     return CompileError("; ".join([reason, *reasons]), help="; or ".join(remedies))

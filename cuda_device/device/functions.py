@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable
@@ -30,18 +31,20 @@ RESERVED = ("grid", "block", "stream", "shared")
 
 @dataclass(frozen=True, slots=True)
 class FuncOptions:
-    """The keywords of `@func`: `build` is how `compile` compiles the function by itself."""
+    """The keywords of `@func`: `build` is how `compile` compiles the function by itself, `link` what it needs."""
 
     interop: bool = False
     build: Options = DEFAULTS
+    link: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class KernelOptions:
-    """The keywords of `@kernel`: `build` is how the kernel is compiled."""
+    """The keywords of `@kernel`: `build` is how the kernel is compiled, `link` what is linked to it."""
 
     interop: bool = False
     build: Options = DEFAULTS
+    link: tuple[Any, ...] = ()
 
 
 class Func:
@@ -66,7 +69,7 @@ class Func:
         return f"<device function {self.underlying.__qualname__}>"
 
     def __reduce__(self) -> Any:
-        return _public_name(self) or (type(self), (self.underlying, self.options))
+        return public_name(self) or (type(self), (self.underlying, self.options))
 
 
 class Kernel:
@@ -101,10 +104,10 @@ class Kernel:
         return f"<kernel {self.underlying.__qualname__}{compiled and ':'}{compiled}>"
 
     def __reduce__(self) -> Any:
-        return _public_name(self) or (type(self), (self.underlying, self.options))
+        return public_name(self) or (type(self), (self.underlying, self.options))
 
 
-def _public_name(decorated: Func | Kernel) -> str | None:
+def public_name(decorated: Any) -> str | None:
     """The name by which a module has it: pickle then goes by that name, as it does with functions."""
     name = decorated.underlying.__qualname__
     found: object = sys.modules.get(decorated.underlying.__module__)
@@ -117,7 +120,19 @@ def _options(kind: type[Any], decorator: str, keywords: dict[str, Any]) -> Any:
     interop = keywords.pop("interop", False)
     if not isinstance(interop, bool):
         raise TypeError(f"@{decorator}(interop=…) takes True or False, not {interop!r}")
-    return kind(interop, with_options(DEFAULTS, keywords, f"@{decorator}", ("interop",), kind is KernelOptions))
+    link = links_of(keywords.pop("link", ()), f"@{decorator}")
+    return kind(
+        interop, with_options(DEFAULTS, keywords, f"@{decorator}", ("interop", "link"), kind is KernelOptions), link
+    )
+
+
+def links_of(given: Any, who: str) -> tuple[Any, ...]:
+    """What `link=` was given, as a tuple. Raises `TypeError` for what holds no code."""
+    each = tuple(given) if isinstance(given, (tuple, list)) else (given,)
+    for item in each:
+        if not isinstance(item, (str, bytes, os.PathLike)) and not hasattr(item, "code"):
+            raise TypeError(f"{who}(link=…) takes files, bytes, or what device.compile gives, not {item!r}")
+    return each
 
 
 def _check_symbol(function: FunctionType, options: FuncOptions | KernelOptions) -> None:
@@ -143,6 +158,7 @@ def func(function: Callable[..., Any], /) -> Func: ...
 def func(
     *,
     interop: bool = False,
+    link: Any = (),
     level: int = 3,
     contract: bool = True,
     checked: bool | None = None,
@@ -152,7 +168,9 @@ def func(
 def func(function: Callable[..., Any] | None = None, /, **keywords: Any) -> Any:
     """Makes a function heterogeneous: callable on the host and in device code.
 
-    The keywords but `interop` are options of `compile` for this function by itself (see `Options`); where a kernel calls it,
+    With `interop=True` CUDA C++ can call it: `compile` gives it the symbol and the calling convention of an `extern "C"` function
+    of that name. `link` is what defines functions of C++ that it calls, as in `extern`. The other keywords are options of
+    `compile` for this function by itself (see `Options`); where a kernel calls it,
     the kernel's hold. Raises `TypeError` for an unknown keyword, a wrong value, or what is no plain function.
     Specification: 'Heterogeneous Functions'.
     """
@@ -172,6 +190,7 @@ def kernel(function: Callable[..., Any], /) -> Kernel: ...
 def kernel(
     *,
     interop: bool = False,
+    link: Any = (),
     level: int = 3,
     contract: bool = True,
     checked: bool | None = None,
@@ -191,6 +210,9 @@ def kernel(function: Callable[..., Any] | None = None, /, **keywords: Any) -> An
     `max_threads` threads (a larger one is a `LaunchError`), `min_blocks` such blocks fit on a multiprocessor, and a thread uses
     at most `max_registers`. `lineinfo=True` makes tables of lines for profilers, `level` is LLVM's optimisation level, and
     `contract=False` fuses no products and sums.
+
+    With `interop=True` it has the symbol and the parameters of a `__global__` function of its name in CUDA C++; `link` is what is
+    linked to it, as in `extern`.
 
     Raises `TypeError` for an unknown keyword or a wrong value, for what is no plain function, and for a parameter called grid,
     block, stream or shared, which would be ambiguous in `launch`. Specification: 'Kernel Functions'.

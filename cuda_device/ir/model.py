@@ -120,9 +120,10 @@ class Function:
 
 @dataclass(slots=True, eq=False)
 class Module:
-    """A kernel or function, first, and the functions that it calls."""
+    """A kernel or function, first, and the functions that it calls. `links` are what programs say that defines others."""
 
     functions: list[Function]
+    links: tuple[object, ...] = ()
 
     @property
     def main(self) -> Function:

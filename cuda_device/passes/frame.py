@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from types import FunctionType
 from typing import Protocol
 
+from cuda_device.device.extern import Extern
 from cuda_device.device.rows import Intrinsic, Typed
 from cuda_device.device.table import find
 from cuda_device.device.target import SMSelector
@@ -48,7 +49,6 @@ from cuda_device.types.model import (
     Range,
     RangeIterator,
     Ref,
-    Static,
     Struct,
     Subarray,
     Tuple,
@@ -128,6 +128,12 @@ class Program(Protocol):
     """The architecture that the program is compiled for."""
     checked: bool
     """Whether the program checks what it does."""
+
+    on_cpu: bool
+    """Whether it is for the CPU, where there is no CUDA C++."""
+
+    def link(self, function: Extern) -> None:
+        """Records a call of a function of CUDA C++."""
 
     def literal(self, value: object, where: Location) -> Known:
         """What is known of a Python object that exists while compiling."""
@@ -300,7 +306,7 @@ class Frame:
                 assert cell.value.type == type, (str(cell.value.type), str(type))
                 return cell.value
             case _:
-                assert isinstance(type, Static) or known.value is None, str(known)
+                assert not leaves(type) or known.value is None, str(known)
                 return self.build.const(type, None)
 
     def _range_parts(self, cell: Cell, item: Number) -> list[Value]:

@@ -30,21 +30,21 @@ import numpy as np
 from cuda_device.bytecode.reductions import BEGINS, RESULT
 from cuda_device.device import complex_functions, complex_numbers, numbers, prelude, standard
 from cuda_device.device.expressions import const_parameters, has_type, parameter_names
+from cuda_device.device.extern import Extern
 from cuda_device.device.functions import Func, Kernel
 from cuda_device.device.rows import constant_of
 from cuda_device.device.target import SMSelector, sm90
 from cuda_device.errors import Call, CompileError, Location
 from cuda_device.ir import ops
-from cuda_device.ir.model import Function, Module, Op, Prototype, Value
+from cuda_device.ir.model import Function, Module, Op, Value
+from cuda_device.passes import extern
 from cuda_device.passes.body import PLAIN, Body, Variant
 from cuda_device.passes.calls import bind, defaults_in
 from cuda_device.passes.frame import MISSING, Cell, Frame, NeverReturns, Waits, is_static
 from cuda_device.passes.meanings import Code
 from cuda_device.passes.remedies import of_call
-from cuda_device.types.boundary import representation
 from cuda_device.types.host import number_of
 from cuda_device.types.known import Known, State, Undefined, constant, describe
-from cuda_device.types.layout import leaves
 from cuda_device.types.model import INT, NONE
 
 # Calls deeper than this while compiling are refused; more variants of a function for constants share one.
@@ -120,12 +120,13 @@ def run(
     target: SMSelector = sm90,
     checked: bool = False,
     interop: bool = False,
+    on_cpu: bool = False,
 ) -> tuple[Module, tuple[Dependency, ...]]:
     """The typed module of `source` for `arguments` on `target`, and what it depends on beside them.
 
     The main function of an `interop` module has a prototype.
     """
-    program = Inference(target, checked)
+    program = Inference(target, checked, on_cpu)
     main = program.specialise(source, tuple(arguments))
     main.kernel, main.interop = kernel, interop
     program.infer(main)
@@ -136,41 +137,12 @@ def run(
     functions.remove(main.function)
     main.function.kernel = kernel
     if interop:
-        main.function.prototype = _prototype(main)
-    module = Module([main.function, *_reachable(main.function, functions)])
-    _name(module)
+        result = main.result if isinstance(main.result, Known) else None
+        main.function.prototype = extern.prototype(source, arguments, result, main.function.location)
+    module = Module([main.function, *_reachable(main.function, functions)], tuple(program.links))
+    _name(module, set(program.symbols))
     _propagate_effects(module)
     return module, tuple(program.dependencies.values())
-
-
-def _prototype(main: Specialisation) -> Prototype:
-    """What C++ sees of the main function. What has no counterpart there is a `CompileError`."""
-    assert main.function is not None
-    shown = main.source.__qualname__
-    names = parameter_names(main.source.__code__)
-    for name, known in zip(names, main.arguments, strict=True):
-        _check_counterpart(known, f"the argument {name!r} of {shown}", main.function.location)
-        if known.constant and leaves(known.type):
-            raise CompileError(
-                f"{shown} is interoperable, and its parameter {name!r} is a constant expression: C++ has no such parameter",
-                main.function.location,
-                "leave the type hint ConstExpr out, or make the value a global constant",
-            )
-    result = NONE if isinstance(main.result, Undefined) else main.result.type  # type: ignore[union-attr]
-    if isinstance(main.result, Known):
-        _check_counterpart(main.result, f"the result of {shown}", main.function.location)
-    return Prototype(tuple(known.type for known in main.arguments), result)
-
-
-def _check_counterpart(known: Known, what: str, where: Location) -> None:
-    try:
-        representation(known.type)
-    except TypeError:
-        raise CompileError(
-            f"{what} is {known}, which has no counterpart in CUDA C++",
-            where,
-            "numbers, vectors, structs, tuples, arrays and None have one",
-        ) from None
 
 
 def _reachable(main: Function, functions: list[Function]) -> list[Function]:
@@ -188,13 +160,16 @@ def _reachable(main: Function, functions: list[Function]) -> list[Function]:
 
 
 # Names that mean something else to the assembler.
-_RESERVED = frozenset(("WARP_SZ", "_"))
+_RESERVED = {"WARP_SZ", "_"}
 
 
-def _name(module: Module) -> None:
-    """Gives each function a symbol: its own name, with a number from the second of that name on."""
+def _name(module: Module, symbols: set[str]) -> None:
+    """Gives each function a symbol: its own name, with a number where something else has that name, as do `symbols`."""
     names: dict[str, str] = {}
-    taken = set(_RESERVED)
+    taken = _RESERVED | symbols
+    if module.main.prototype is not None and module.main.shown.rpartition(".")[2] in symbols:
+        reason = f"{module.main.shown} calls a function of CUDA C++ of the same name"
+        raise CompileError(reason, module.main.location, "rename it, or say symbol=… in @extern")
     for function in module.functions:
         plain = re.sub(r"\W", "_", function.shown.rpartition(".")[2], flags=re.ASCII)
         plain = f"_{plain}" if plain[0].isdigit() else plain
@@ -227,8 +202,10 @@ def _propagate_effects(module: Module) -> None:
 class Inference:
     """The inference of a whole program: its specialisations, and what it read of the world."""
 
-    def __init__(self, target: SMSelector, checked: bool = False) -> None:
-        self.target, self.checked = target, checked
+    def __init__(self, target: SMSelector, checked: bool = False, on_cpu: bool = False) -> None:
+        self.target, self.checked, self.on_cpu = target, checked, on_cpu
+        self.links: list[object] = []
+        self.symbols: dict[str, Extern] = {}
         self.found: dict[tuple[CodeType, int, tuple[Known, ...], Variant], Specialisation] = {}
         self.seen: set[tuple[CodeType, int, tuple[Known, ...]]] = set()
         self.order: list[Specialisation] = []
@@ -263,11 +240,25 @@ class Inference:
         self.dependencies.setdefault((id(owner), name), Dependency(owner, name, value))
 
     def call(self, frame: Frame, function: object, arguments: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-        """Calls a Python function from a frame."""
+        """Calls a Python function, or one of CUDA C++, from a frame."""
+        if isinstance(function, Extern):
+            return extern.call(frame, function, arguments, named)
+        if isinstance(function, Func):
+            self.links += function.options.link
         source = _callable(function)
         if source.__module__ not in _OWN:  # tools that reload modules exchange the code of functions
             self.depend(source, "__code__", source.__code__)
         return self._call(frame, source, bind(frame, source, arguments, named, defaults_in(frame, source)), PLAIN)
+
+    def link(self, function: Extern) -> None:
+        """Remembers that the program calls a function of CUDA C++."""
+        self.links += function.link
+        other = self.symbols.setdefault(function.symbol, function)
+        if (other.parameters, other.result) != (function.parameters, function.result):
+            raise CompileError(
+                f"there are two declarations of {function.symbol} with different types",
+                help="overloaded functions of C++ have mangled names: give each its symbol=…",
+            )
 
     def enter(
         self, frame: Frame, code: Code, cells: Sequence[Cell], captured: Mapping[str, Cell], reduction: str = ""

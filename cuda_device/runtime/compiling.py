@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from cuda_device.codegen.architectures import Architecture, parse
 from cuda_device.device.expressions import defaults_of
-from cuda_device.device.functions import Func, Kernel
+from cuda_device.device.functions import Func, Kernel, links_of
 from cuda_device.device.options import with_options
 from cuda_device.errors import CompileError
 from cuda_device.runtime.arguments import read
@@ -54,14 +54,16 @@ def compile(
     *args: Any,
     target: str = "sm_90",
     output: str = "cubin",
+    link: Any = (),
     launch_facts: bool = False,
     **options: Any,
 ) -> Compiled:
     """Compiles a kernel or function without a GPU or driver.
 
     Each of `args` is an example value or a type: `float32`, `int`, `ArrayType(float32, 1)`, `tuple[int, float32]`. `target` is
-    an architecture from "sm_75" on; `output` is "ir", "llvm", "ptx", "cubin" or "ltoir". Raises `CompileError` for what cannot
-    be compiled, `ValueError` for an unknown target or output, `TypeError` for an unknown option.
+    an architecture from "sm_75" on; `output` is "ir", "llvm", "ptx", "cubin" or "ltoir". A kernel's cubin is linked to `link` (as
+    in `extern`) and can be loaded; a function's is relocatable, for a linker. Raises `CompileError` for what cannot be compiled,
+    `ValueError` for an unknown target or output, `TypeError` for an unknown option.
 
     Options are those of `@kernel`. `launch_facts` counts on what `launch` checks: every array has fewer than 2**31 elements, and
     none that is written shares memory with another. Lengths are then parameters of 32 bits. That is not for interoperable
@@ -71,7 +73,7 @@ def compile(
 
     if output not in OUTPUTS:
         raise ValueError(f"output={output!r}: there are {', '.join(OUTPUTS)}")
-    job = _job(f, args, target, options)
+    job = _job(f, args, target, options, links_of(link, "compile"))
     if launch_facts and job.interop:
         raise TypeError(f"{f!r} is interoperable: launch_facts is not for it")
     job = replace(job, options=replace(job.options, launch_facts=launch_facts))
@@ -88,11 +90,11 @@ def prototype(f: Kernel | Func, args: Sequence[Any]) -> Prototype:
     """What CUDA C++ sees of an interoperable function for arguments as `compile` takes them."""
     from cuda_device import compiler
 
-    found: Prototype = compiler.run(_job(f, args, "sm_90", {}), "typed")["typed"].main.prototype
+    found: Prototype = compiler.run(_job(f, args, "sm_90", {}, ()), "typed")["typed"].main.prototype
     return found
 
 
-def _job(f: Kernel | Func, args: Sequence[Any], target: str, options: dict[str, Any]) -> Job:
+def _job(f: Kernel | Func, args: Sequence[Any], target: str, options: dict[str, Any], link: tuple[object, ...]) -> Job:
     """The job that `compile` means."""
     from cuda_device import compiler
 
@@ -117,7 +119,8 @@ def _job(f: Kernel | Func, args: Sequence[Any], target: str, options: dict[str, 
     if f.options.interop:
         known = tuple(_from_others(k, isinstance(f, Kernel)) for k in known)
     is_kernel, interop = isinstance(f, Kernel), f.options.interop
-    return compiler.Job(f.underlying, known, is_kernel, compiler.Target(architecture), settings, interop)
+    link = (*f.options.link, *link)
+    return compiler.Job(f.underlying, known, is_kernel, compiler.Target(architecture), settings, interop, link)
 
 
 def _from_others(known: Known, kernel: bool) -> Known:

@@ -177,7 +177,7 @@ def _compiled(kernel: Kernel, arguments: Sequence[Argument], stream: Stream, lau
             target = compiler.Target(architecture, isinstance(stream, CpuStream))
             options = dataclasses.replace(kernel.options.build, checked=checked, races=races, launch_facts=launch_facts)
             interop = kernel.options.interop
-            job = compiler.Job(function, known, True, target, options, interop)
+            job = compiler.Job(function, known, True, target, options, interop, kernel.options.link)
             described = interop and not target.on_cpu
             pack = boundary_packing(tuple(k.type for k in known)) if described else packing(runtime_types(job.known))
             variant = Variant(compiler.run(job), pack, described)

@@ -1,0 +1,116 @@
+"""What a program is linked to: PTX, cubins, LTO-IR, objects and libraries that define functions which it calls.
+
+    read([Path("norms.ptx"), compiled])  ->  (Input("norms.ptx", b".version …"), Input("diff.ptx", b"…"))
+
+nvJitLink, which links them, looks into each to see what it is, but wants to know first whether one is LTO-IR. Where two
+define the same function it may end the process, so that is refused before.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cuda_device.errors import CompileError
+
+_LTO_IR = b"\xedCN\x7f"
+_ELF = b"\x7fELF"
+_RELOCATABLE, _EM_CUDA = 1, 190
+_PTX_DEFINITION = re.compile(
+    rb"^\s*\.visible \.(?:func|entry)\s*(?:\([^)]*\))?\s*([\w$]+)\s*(?:\([^)]*\))?[^;{]*\{", re.M
+)
+# ELF64: where the section headers are, a section header, a symbol; a table of symbols; global functions.
+_SECTIONS, _SECTION, _SYMBOL = struct.Struct("<40xQ10xHH"), struct.Struct("<IIQQQQIIQQ"), struct.Struct("<IBBHQQ")
+_SYMBOL_TABLE, _GLOBAL_FUNCTION, _UNDEFINED = 2, 0x12, 0
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One thing to link, and what people call it."""
+
+    name: str
+    data: bytes
+
+    @property
+    def is_lto(self) -> bool:
+        """Whether it is LTO-IR, which has yet to be compiled."""
+        return self.data.startswith(_LTO_IR)
+
+    @property
+    def functions(self) -> frozenset[str]:
+        """The functions that it defines for others, if it is PTX or a cubin."""
+        if self.data.startswith(_ELF):
+            return frozenset(_functions_of_elf(self.data))
+        return frozenset(name.decode() for name in _PTX_DEFINITION.findall(self.data))
+
+    @property
+    def digest(self) -> str:
+        """What tells it from others."""
+        return hashlib.sha256(self.data).hexdigest()
+
+
+def read(sources: Iterable[Any]) -> tuple[Input, ...]:
+    """The contents of what `link=` was given, each once. Raises `CompileError` for what cannot be read or linked."""
+    found: dict[str, Input] = {}
+    for number, source in enumerate(sources, 1):
+        item = _read(source, number)
+        found.setdefault(item.digest, item)
+    return tuple(found.values())
+
+
+def _read(source: Any, number: int) -> Input:
+    if isinstance(source, (str, os.PathLike)):
+        path = Path(source)
+        try:
+            return Input(path.name, _checked(path.read_bytes(), str(path)))
+        except OSError as error:
+            raise CompileError(
+                f"link={str(source)!r} cannot be read: {error.strerror}", help="name a file, or give its bytes"
+            ) from None
+    symbol = getattr(source, "symbol", None) or f"link {number}"
+    code = source if isinstance(source, bytes) else source.code
+    return Input(str(symbol), _checked(code.encode() if isinstance(code, str) else bytes(code), str(symbol)))
+
+
+def _checked(data: bytes, name: str) -> bytes:
+    """The data; a cubin that is not relocatable has no functions left to link."""
+    is_cubin = data.startswith(_ELF) and int.from_bytes(data[18:20], "little") == _EM_CUDA
+    if is_cubin and int.from_bytes(data[16:18], "little") != _RELOCATABLE:
+        raise CompileError(
+            f"{name} is a finished cubin, which cannot be linked", help="make it with -rdc=true, or give its PTX"
+        )
+    return data
+
+
+def check(main: Input, inputs: Iterable[Input]) -> None:
+    """Raises `CompileError` if two of them define the same function."""
+    owners: dict[str, str] = {}
+    for item in (main, *inputs):
+        for function in sorted(item.functions):
+            if function in owners:
+                raise CompileError(
+                    f"{function} is defined twice, in {owners[function]} and in {item.name}",
+                    help="link one of them only",
+                )
+            owners[function] = item.name
+
+
+def _functions_of_elf(data: bytes) -> Iterator[str]:
+    try:
+        start, size, count = _SECTIONS.unpack_from(data)
+        sections = [_SECTION.unpack_from(data, start + i * size) for i in range(count)]
+        for _name, kind, _flags, _address, offset, length, link, *_more in sections:
+            if kind == _SYMBOL_TABLE:
+                names = sections[link][4]
+                for at in range(offset, offset + length, _SYMBOL.size):
+                    name, info, _visibility, section, *_value = _SYMBOL.unpack_from(data, at)
+                    if info == _GLOBAL_FUNCTION and section != _UNDEFINED:
+                        yield data[names + name : data.index(b"\0", names + name)].decode()
+    except (struct.error, IndexError, ValueError):
+        return  # nvJitLink will say what is wrong with it

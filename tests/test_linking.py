@@ -1,0 +1,375 @@
+"""Python and CUDA C++ linked to one: what each defines, the other calls. No GPU is needed to link; `tests/gpu` runs it."""
+
+import re
+
+import cuda_cpp
+import exchange
+import numpy as np
+import pytest
+
+import cuda_device as device
+from cuda_device.codegen import cubin, linking
+from cuda_device.codegen.architectures import parse
+
+FLOATS = device.ArrayType(device.float32, 1)
+SM_90 = parse("sm_90")
+
+
+@device.struct
+class pair:  # noqa: N801 (a name in C++)
+    x: device.float32
+    y: device.int8
+
+
+HYPOTENUSE = 'extern "C" __device__ float hypotenuse(float x, float y) { return sqrtf(x * x + y * y); }'
+
+
+def hypotenuse_from(link):
+    @device.extern(link=link)
+    def hypotenuse(x: device.float32, y: device.float32) -> device.float32:
+        return (x * x + y * y) ** 0.5
+
+    return hypotenuse
+
+
+def hypotenuses_with(hypotenuse, **options):
+    @device.kernel(**options)
+    def hypotenuses(x, out):
+        i = device.tid(1)
+        out[i] = hypotenuse(x[i], 4)
+
+    return hypotenuses
+
+
+# Linking
+
+
+def test_cpp_calls_every_kind_of_function_in_python():
+    made = exchange.cpp_calls_python()
+    assert made.assembler == "nvJitLink"
+    assert all(f"k{i}".encode() in made.code for i in range(len(exchange.KINDS)))
+
+
+def test_python_calls_every_kind_of_function_in_cpp():
+    arrays = [device.ArrayType(type, 1) for type in exchange.TYPES for _ in range(2)]
+    assert device.compile(exchange.python_kernel(), *arrays).code.startswith(b"\x7fELF")
+    found = cuda_cpp.signatures(device.compile(exchange.python_kernel(), *arrays, output="ptx").code)
+    expected = cuda_cpp.signatures(exchange.cpp_ptx().decode())
+    for i, (_, cpp, _) in enumerate(exchange.KINDS):
+        assert found[f"e{i}"] == expected[f"e{i}"], cpp
+
+
+@pytest.mark.parametrize("output", ["ptx", "cubin", "ltoir"])
+def test_what_nvrtc_makes_can_be_linked(output, tmp_path):
+    code = cuda_cpp.compile_cpp(HYPOTENUSE, output, *["-dlto"] * (output == "ltoir"))
+    file = tmp_path / f"hypotenuse.{output}"
+    file.write_bytes(code)
+    for link in (code, file, str(file), [file, file, code]):
+        assert device.compile(hypotenuses_with(hypotenuse_from(link)), FLOATS, FLOATS).code.startswith(b"\x7fELF")
+        assert device.compile(hypotenuses_with(hypotenuse_from(()), link=link), FLOATS, FLOATS).code.startswith(
+            b"\x7fELF"
+        )
+        assert device.compile(hypotenuses_with(hypotenuse_from(())), FLOATS, FLOATS, link=link).code.startswith(
+            b"\x7fELF"
+        )
+
+
+def test_a_function_that_a_kernel_calls_brings_what_it_is_linked_to():
+    hypotenuse = hypotenuse_from(())
+
+    @device.func(link=cuda_cpp.compile_cpp(HYPOTENUSE))
+    def helper(x):
+        return hypotenuse(x, x)
+
+    @device.kernel
+    def k(x):
+        x[0] = helper(x[1])
+
+    assert device.compile(k, FLOATS).code
+
+
+@pytest.mark.parametrize("output", ["ptx", "cubin"])
+def test_python_links_to_python(output):
+    @device.func(interop=True)
+    def hypotenuse(x, y):
+        return x + y
+
+    compiled = device.compile(hypotenuse, device.float32, device.float32, output=output)
+    assert device.compile(hypotenuses_with(hypotenuse_from(compiled)), FLOATS, FLOATS).code.startswith(b"\x7fELF")
+
+
+def test_two_kernels_that_report_are_linked_to_one():
+    texts = []
+    for name in ("first", "second"):
+        kernel = exchange.plain_function(name, f"def {name}(x):\n    assert x > 0\n")
+        texts.append(device.compile(device.kernel(interop=True)(kernel), int, output="ptx"))
+    made = cubin.assemble(texts[0].code, SM_90, inputs=linking.read(texts[1:]))
+    assert b"first" in made.code and b"second" in made.code
+
+
+def test_a_cubin_of_a_function_is_relocatable():
+    @device.func(interop=True)
+    def twice(x):
+        return x + x
+
+    code = device.compile(twice, float).code
+    assert (code[:4], int.from_bytes(code[16:18], "little")) == (b"\x7fELF", 1)
+    user = 'extern "C" __device__ float twice(float); extern "C" __global__ void k(float* x) { *x = twice(*x); }'
+    assert cubin.assemble(cuda_cpp.compile_cpp(user).decode(), SM_90, inputs=linking.read([code])).code
+
+
+def test_arguments_that_cpp_takes_by_its_address_are_copies():
+    @device.extern
+    def half2(x: device.float16x2, y: device.float16x2) -> device.float16x2: ...
+
+    @device.kernel
+    def k(x):
+        x[0] = half2(x[0], x[0])
+
+    text = device.compile(k, device.ArrayType(device.float16x2, 1), output="ptx").code
+    assert cuda_cpp.signatures(text)["half2"] == "func void (.param .b64 x, .param .b64 x, .param .b64 x)"
+    assert ".local .align 4 .b8" in text
+
+
+# What cannot be linked
+
+
+def refused(match, function, *types, **options):
+    with pytest.raises(device.CompileError, match=match) as caught:
+        device.compile(function, *types, **options)
+    assert caught.value.help or "cannot link" in str(caught.value)
+
+
+def test_what_nobody_defines():
+    refused("nothing defines hypotenuse", hypotenuses_with(hypotenuse_from(())), FLOATS, FLOATS)
+    assert "hypotenuse" in device.compile(hypotenuses_with(hypotenuse_from(())), FLOATS, FLOATS, output="ptx").code
+
+
+@pytest.mark.parametrize("output", ["ptx", "cubin"])
+def test_what_two_define(output):
+    one, other = (cuda_cpp.compile_cpp(text, output) for text in (HYPOTENUSE, HYPOTENUSE.replace("x * x", "2 * x * x")))
+    kernel = hypotenuses_with(hypotenuse_from([one, other]))
+    refused("hypotenuse is defined twice, in link 1 and in link 2", kernel, FLOATS, FLOATS)
+    kernel = cuda_cpp.compile_cpp('extern "C" __global__ void hypotenuses(int) {}', output)
+    refused(
+        "hypotenuses is defined twice, in the program and in link 2",
+        hypotenuses_with(hypotenuse_from([one, kernel])),
+        FLOATS,
+        FLOATS,
+    )
+
+
+def test_what_a_file_defines():
+    text = """
+        extern "C" __device__ int outside(int); __device__ int inside(int x) { return outside(x); }
+        static __device__ __noinline__ int hidden(int x) { return x * outside(x); }
+        extern "C" __global__ void k(int* x) { *x = inside(*x) + hidden(*x); } extern "C" __device__ void nothing() {}
+    """
+    for output in ("ptx", "cubin"):
+        (item,) = linking.read([cuda_cpp.compile_cpp(text, output)])
+        assert item.functions == {"k", "nothing", "_Z6insidei"}, output
+
+
+def test_files_that_are_not_there(tmp_path):
+    refused(
+        "cannot be read: No such file", hypotenuses_with(hypotenuse_from(tmp_path / "hypotenuse.ptx")), FLOATS, FLOATS
+    )
+
+
+def test_finished_cubins():
+    @device.kernel
+    def k(x):
+        x[0] = 1
+
+    refused("'?k'? is a finished cubin", hypotenuses_with(hypotenuse_from(device.compile(k, FLOATS))), FLOATS, FLOATS)
+
+
+@pytest.mark.parametrize("link", [3, [None], "hypotenuse.ptx".split], ids=repr)
+def test_links_that_are_none(link):
+    for decorator in (device.extern, device.func, device.kernel):
+        with pytest.raises(TypeError, match="takes files, bytes, or what device.compile gives"):
+            decorator(link=link)
+
+
+def test_two_declarations_of_one_symbol():
+    @device.extern(symbol="hypotenuse")
+    def other(x: device.float64) -> device.float64: ...
+
+    hypotenuse = hypotenuse_from(())
+
+    @device.kernel
+    def k(x):
+        x[0] = hypotenuse(1, 2) + other(3)
+
+    refused("two declarations of hypotenuse with different types", k, FLOATS)
+
+
+def test_a_function_of_the_same_name():
+    @device.extern(symbol="same")
+    def other(x: int) -> int: ...
+
+    @device.func(interop=True)
+    def same(x):
+        return other(x)
+
+    refused("calls a function of CUDA C.. of the same name", same, int)
+
+
+def test_a_helper_of_the_same_name_makes_way():
+    @device.extern(symbol="helper")
+    def other(x: int) -> int: ...
+
+    def helper(n):
+        return helper(n - 1) + other(n) if n > 0 else 0
+
+    @device.kernel
+    def k(x):
+        x[0] = helper(3)
+
+    text = device.compile(k, device.ArrayType(int, 1), output="ptx").code
+    assert cuda_cpp.signatures(text)["helper"] == "func .param .b32 x (.param .b32 x)"
+
+
+# Declarations
+
+
+def no_hint(x, y: int) -> int: ...
+def no_result(x: int): ...
+def any_number(*x: int) -> int: ...
+def wrong_hint(x: str) -> int: ...
+def text_hint(x: "device.float32") -> "tuple[int, device.float64]": ...
+
+
+@pytest.mark.parametrize(
+    ("stub", "match"),
+    [
+        (no_hint, "lacks the type of its parameter 'x'"),
+        (no_result, "lacks the type of its result .-> None for void."),
+        (any_number, "cannot take .args"),
+        (wrong_hint, "wrong_hint, x: "),
+        (3, "@extern decorates a stub, not 3"),
+    ],
+)
+def test_stubs_that_say_too_little(stub, match):
+    with pytest.raises(TypeError, match=match):
+        device.extern(stub)
+
+
+def test_a_symbol_is_a_name():
+    for symbol in ("a b", "Größe", "__nv_sinf", "WARP_SZ"):
+        with pytest.raises(TypeError, match="cannot be the symbol"):
+            device.extern(symbol=symbol)(text_hint)
+    assert device.extern(symbol="_Z4normff$1")(text_hint).symbol == "_Z4normff$1"
+
+
+def test_a_declaration_runs_its_body_on_the_host():
+    hypotenuse = hypotenuse_from(())
+    assert hypotenuse(3.0, 4.0) == 5.0
+    assert repr(hypotenuse) == "<C++ function hypotenuse>"
+    declared = device.extern(text_hint)
+    assert [str(type) for type in (*declared.parameters, declared.result)] == ["float32", "tuple<int, float64>"]
+    with pytest.raises(device.DeviceOnlyError, match="has no body"):
+        declared(1)
+
+
+# Calls, where the body takes the place of C++
+
+
+@device.extern
+def shifted(p: pair, by: device.float32, k: device.int8 = 1) -> pair:
+    """Moves a pair."""
+    return pair(p.x + by, p.y + k)
+
+
+@device.extern
+def first_row(x: device.ArrayType(device.float32, 2), unused: None = None) -> device.ArrayType(device.float32, 1):
+    return x[0]
+
+
+@device.extern
+def store(x: device.ArrayType(device.float32, 1), v: tuple[int, device.float32]) -> None:
+    x[0] = v[0] + v[1]
+
+
+@device.kernel
+def through_bodies(x, out):
+    q = shifted(pair(x[1, 1], device.int8(3)), 2)
+    out[1] = q.x
+    out[2] = shifted(q, k=device.int8(5), by=1).y
+    store(out[3:], (1, 2.5))
+    row = first_row(x[::-1])
+    out[4] = row[1] + len(row)
+
+
+def test_bodies_run_on_the_cpu():
+    x, out = np.arange(6, dtype=np.float32).reshape(2, 3), np.full(5, np.nan, np.float32)
+    device.launch(through_bodies, x, out, grid=1, block=1, stream=device.cpu_stream())
+    assert out[1:].tolist() == [6, 9, 3.5, 7]
+
+
+def test_the_same_calls_for_a_gpu():
+    text = device.compile(through_bodies, device.ArrayType(device.float32, 2), FLOATS, output="ptx").code
+    array = ".param .align 8 .b8 x[{}]"
+    found = cuda_cpp.signatures(text)
+    assert found["shifted"] == "func .param .align 4 .b8 x[8] (.param .align 4 .b8 x[8], .param .b32 x, .param .b32 x)"
+    assert found["first_row"] == f"func {array.format(24)} ({array.format(40)}, .param .b64 x)"
+    assert found["store"] == f"func void ({array.format(24)}, .param .align 4 .b8 x[8])"
+
+
+@pytest.mark.parametrize(
+    ("call", "match"),
+    [
+        ("shifted(p, x[0])", "the argument 'by' of shifted is of type float32, not float64"),
+        ("shifted(1, 2)", "the argument 'p' of shifted is of type pair"),
+        ("shifted(p)", "lacks an argument for 'by'"),
+        ("shifted(p, 1, 2, 3)", "takes 3 arguments, not 4"),
+        ("first_row(x)", "the argument 'x' of first_row is an array of 2 dimensions of float32"),
+        ("store(y, (1, 2))", "may write to, and this one is read-only"),
+        ("store(z, (1, 2, 3))", r"the argument 'v' of store is of type tuple<int32, float32>"),
+        ("store(z, (1, None))", r"the argument 'v' of store\[1\] is of type float32"),
+    ],
+)
+def test_arguments_have_the_types_of_the_hints(call, match):
+    kernel = device.kernel(
+        _with_names(f"def k(x, y, z, p):\n    {call}\n", shifted=shifted, first_row=first_row, store=store)
+    )
+    readonly = device.ArrayType(device.float32, 1, readonly=True)
+    with pytest.raises(device.CompileError, match=match):
+        device.compile(kernel, device.ArrayType(device.float64, 1), readonly, FLOATS, pair, output="ptx")
+
+
+def _with_names(text, **names):
+    exec(text, names)
+    return names["k"]
+
+
+def test_strides_of_views_are_checked_where_they_are_passed():
+    @device.extern
+    def first(x: device.ArrayType(device.float32x3, 1)) -> device.float32:
+        return x[0].x
+
+    @device.kernel
+    def k(x, out):
+        out[0] = first(x[::2])
+
+    dtype = device.numpy_dtype(device.float32x3)
+    good = np.zeros(4, dtype)
+    bad = np.zeros(4, np.dtype([("a", dtype), ("b", np.float32)]))["a"]
+    out = np.full(1, np.nan, np.float32)
+    device.launch(k, good, out, grid=1, block=1, stream=device.cpu_stream())
+    assert out[0] == 0
+    with pytest.raises(device.KernelError, match="strides are multiples of the size of an element"):
+        device.launch(k, bad[1:4], out, grid=1, block=1, stream=device.cpu_stream())
+
+
+def test_declarations_can_be_pickled():
+    import pickle
+
+    assert pickle.loads(pickle.dumps(shifted)) is shifted
+
+
+def test_lto_ir_is_told_from_the_rest():
+    lto, ptx = cuda_cpp.compile_cpp(HYPOTENUSE, "ltoir", "-dlto"), cuda_cpp.compile_cpp(HYPOTENUSE)
+    assert [item.is_lto for item in linking.read([lto, ptx])] == [True, False]
+    assert len(linking.read([lto, lto, ptx, lto])) == 2
+    assert re.fullmatch("[0-9a-f]{64}", linking.read([ptx])[0].digest)
