@@ -1,8 +1,10 @@
 """Sizes, alignments, offsets and signatures, beside what NVRTC makes of the same types in CUDA C++."""
 
 import random
+import re
 
 import cuda_cpp
+import numpy as np
 import pytest
 
 import cuda_device as device
@@ -262,3 +264,44 @@ def test_lists_of_parameters_are_those_of_cuda_cpp(cpp_signatures):
             function = function_of(name, f"def {name}({parameters}): pass", decorator)
             ptx = device.compile(function, *types, target=cuda_cpp.TARGET, output="ptx")
             assert cuda_cpp.signatures(ptx.code) == {name: expected[name]}
+
+
+# Structured NumPy dtypes
+
+
+RECORDS = {
+    "plain": [("a", np.int8), ("b", np.float64), ("c", np.int16)],
+    "rows": [("a", np.float32, (3,)), ("b", np.int16, (2, 2)), ("c", np.uint8)],
+    "inner": [("p", [("x", np.float32), ("y", np.int64)]), ("q", np.int8)],
+}
+
+
+@pytest.mark.parametrize("aligned", [True, False])
+@pytest.mark.parametrize("name", RECORDS)
+def test_records_have_counterparts(name, aligned):
+    dtype = np.dtype(RECORDS[name], align=aligned)
+
+    @device.func(interop=True)
+    def same(x):
+        return x
+
+    array = device.ArrayType(dtype, 1)
+    header = device.cpp_header((same, array.dtype))
+    expected = cuda_cpp.signatures(cuda_cpp.compile_cpp(header + "__device__ auto used = &same;").decode())["same"]
+    assert cuda_cpp.signatures(device.compile(same, array.dtype, output="ptx").code) == {"same": expected}
+    assert f".b8 x[{dtype.itemsize}]" in expected
+    if aligned:
+        assert "packed" not in header
+    for field in dtype.names:
+        assert re.search(rf"static_assert\(__builtin_offsetof\(\w+, {field}\) == {dtype.fields[field][1]},", header)
+
+
+def test_records_whose_fields_overlap_have_none():
+    dtype = np.dtype({"names": ["a", "b"], "formats": [np.int32, np.int16], "offsets": [0, 2]})
+
+    @device.func(interop=True)
+    def same(x):
+        return x
+
+    with pytest.raises(device.CompileError, match="no counterpart"):
+        device.compile(same, device.ArrayType(dtype, 1).dtype, output="ptx")

@@ -184,7 +184,7 @@ def test_finished_cubins():
     refused("'?k'? is a finished cubin", hypotenuses_with(hypotenuse_from(device.compile(k, FLOATS))), FLOATS, FLOATS)
 
 
-@pytest.mark.parametrize("link", [3, [None], "hypotenuse.ptx".split], ids=repr)
+@pytest.mark.parametrize("link", [3, [None], "file.ptx".split], ids=["number", "none", "method"])
 def test_links_that_are_none(link):
     for decorator in (device.extern, device.func, device.kernel):
         with pytest.raises(TypeError, match="takes files, bytes, or what device.compile gives"):

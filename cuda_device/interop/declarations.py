@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import keyword
 import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,8 @@ from cuda_device.interop.names import cpp_name, headers_for
 from cuda_device.runtime.compiling import prototype
 from cuda_device.types.boundary import representation
 from cuda_device.types.dtypes import ANONYMOUS
-from cuda_device.types.layout import align_of, placement
-from cuda_device.types.model import NoneType, Struct, Tuple, Type
+from cuda_device.types.layout import Placement, align_of, placement, size_of
+from cuda_device.types.model import NoneType, Struct, Subarray, Tuple, Type
 from cuda_device.types.structs import type_of_hint
 
 # Those that are no keywords of Python as well.
@@ -135,10 +136,15 @@ class _Writer:
         # Named before its members are: the names of theirs are others.
         self.names[key] = name
         lines = [f"  {self.member(*member)};\n" for member in members]
+        packed = isinstance(type, Struct) and bool(type.size)
         place = placement(key)
-        # C++ refuses an alignment that is less than a type's own.
-        natural = max((max(align, align_of(representation(each))) for _, each, align in members), default=1)
-        align = f"alignas({place.align}) " if place.align > natural else ""
+        if packed:
+            align = f"__attribute__((packed, aligned({place.align}))) "
+            lines = list(_with_padding(lines, [size_of(each) for _, each, _ in members], place))
+        else:
+            # C++ refuses an alignment that is less than a type's own.
+            natural = max((max(align, _alignment(each)) for _, each, align in members), default=1)
+            align = f"alignas({place.align}) " if place.align > natural else ""
         # The plain `offsetof` is no constant expression in NVRTC.
         offsets = [
             f'static_assert(__builtin_offsetof({name}, {member}) == {offset}, "{name}.{member}");'
@@ -159,8 +165,24 @@ class _Writer:
 
     def member(self, name: str, type: Type, align: int) -> str:
         """The declaration of a member, aligned as it has to be."""
-        wanted = f"alignas({align}) " if align > align_of(representation(type)) else ""
+        wanted = f"alignas({align}) " if align > _alignment(type) else ""
+        if isinstance(type, Subarray):
+            return f"{wanted}{self.name(type.dtype)} {name}{''.join(f'[{length}]' for length in type.shape)}"
         return f"{wanted}{self.name(type)} {name}"
+
+
+def _alignment(type: Type) -> int:
+    return align_of(type if isinstance(type, Subarray) else representation(type))
+
+
+def _with_padding(lines: Sequence[str], sizes: Sequence[int], place: Placement) -> Iterator[str]:
+    """The members of a struct whose offsets are its own."""
+    end = 0
+    for line, size, offset in zip((*lines, ""), (*sizes, 0), (*place.offsets, place.size), strict=True):
+        if offset > end:
+            yield f"  unsigned char padding_{end}[{offset - end}];\n"
+        yield line
+        end = offset + size
 
 
 def _check_name(name: str) -> str:

@@ -26,7 +26,20 @@ from cuda_device.ir.model import Block, Function, Module, Prototype, Value
 from cuda_device.ir.ops import Level
 from cuda_device.types.boundary import Passing, exchanged, passing, representation
 from cuda_device.types.layout import align_of, leaves, size_of
-from cuda_device.types.model import INT64, NONE, UINT64, Array, Layout, NoneType, Ref, Space, Struct, Tuple, Type
+from cuda_device.types.model import (
+    INT64,
+    NONE,
+    UINT64,
+    Array,
+    Layout,
+    NoneType,
+    Ref,
+    Space,
+    Struct,
+    Subarray,
+    Tuple,
+    Type,
+)
 
 
 def entry(module: Module, prototype: Prototype) -> Function:
@@ -132,7 +145,7 @@ def unpack(build: Lowering, tree: Tree, type: Type) -> Tree:
     match type:
         case NoneType():
             return ()
-        case Tuple() | Struct():
+        case Tuple() | Struct() | Subarray():
             assert isinstance(tree, tuple)
             return tuple(unpack(build, part, each) for part, each in zip(tree, _parts(type), strict=True))
         case Array():
@@ -145,7 +158,7 @@ def pack(build: Lowering, tree: Tree, type: Type) -> Tree:
     match type:
         case NoneType():
             return build.const(UINT64, 0)
-        case Tuple() | Struct():
+        case Tuple() | Struct() | Subarray():
             assert isinstance(tree, tuple)
             return tuple(pack(build, part, each) for part, each in zip(tree, _parts(type), strict=True))
         case Array():
@@ -154,8 +167,11 @@ def pack(build: Lowering, tree: Tree, type: Type) -> Tree:
     return tree
 
 
-def _parts(type: Tuple | Struct) -> Iterator[Type]:
-    yield from type.elements if isinstance(type, Tuple) else (field.type for field in type.fields)
+def _parts(type: Tuple | Struct | Subarray) -> Iterator[Type]:
+    if isinstance(type, Subarray):
+        yield from (type.dtype,) * type.count
+    else:
+        yield from type.elements if isinstance(type, Tuple) else (field.type for field in type.fields)
 
 
 def _unpack_array(build: Lowering, tree: Tree, type: Array) -> ArrayTree:

@@ -17,8 +17,9 @@ Kernels get all but values as copies. The tests hold this against what NVRTC doe
 from __future__ import annotations
 
 import enum
+from dataclasses import replace
 
-from cuda_device.types.layout import leaves, machine
+from cuda_device.types.layout import leaves, machine, size_of
 from cuda_device.types.model import (
     BFLOAT16,
     BOOL,
@@ -34,6 +35,7 @@ from cuda_device.types.model import (
     Ref,
     Space,
     Struct,
+    Subarray,
     Tuple,
     Type,
     Vector,
@@ -73,14 +75,26 @@ def representation(type: Type) -> Type:
             return type
         case Tuple(elements):
             return Tuple(tuple(map(representation, elements)))
-        case Struct(name, fields, align):
-            parts = (Field(field.name, representation(field.type), field.align) for field in fields)
-            return Struct(name, tuple(parts), align)
+        case Struct(_, fields):
+            if type.size and _overlaps(type):
+                raise TypeError(f"the members of {type.name} overlap, or are in another order than in memory")
+            parts = tuple(replace(field, type=_member(field.type)) for field in fields)
+            return replace(type, fields=parts, host=None)
         case Array(_, ndim):
             lengths = Tuple((INT64,) * ndim)
             data = Field("data", leaves(type)[0])
             return Struct(DESCRIPTOR, (data, Field("shape", lengths), Field("strides", lengths)) if ndim else (data,))
     raise TypeError(f"{type} has no counterpart in CUDA C++")
+
+
+def _member(type: Type) -> Type:
+    """The representation of a member: only there C++ has arrays that are values."""
+    return Subarray(representation(type.dtype), type.shape) if isinstance(type, Subarray) else representation(type)
+
+
+def _overlaps(type: Struct) -> bool:
+    ends = [field.offset + size_of(field.type) for field in type.fields]
+    return any(end > after.offset for end, after in zip(ends, type.fields[1:], strict=False))
 
 
 def passing(type: Type, kernel: bool) -> Passing:
@@ -103,4 +117,6 @@ def _is_hidden(type: Type) -> bool:
             return any(map(_is_hidden, elements))
         case Struct(_, fields):
             return any(_is_hidden(field.type) for field in fields)
+        case Subarray(dtype):
+            return _is_hidden(dtype)
     return type in _HIDDEN
