@@ -11,6 +11,7 @@ import numpy as np
 
 from cuda_device.device import standard
 from cuda_device.device.expressions import defaults_of, parameter_names, takes_any_keyword, takes_any_number
+from cuda_device.device.extern import Extern
 from cuda_device.device.functions import Func, Kernel
 from cuda_device.device.rows import Intrinsic
 from cuda_device.device.table import find, interface_of
@@ -55,7 +56,7 @@ def call_plain(frame: Frame, known: Known, positional: Sequence[Cell], named: Ma
     if (
         row is None
         and (method := hosted.method_of(known.value, "__call__"))
-        and not isinstance(known.value, (Func, Kernel))
+        and not isinstance(known.value, (Func, Kernel, Extern))
     ):
         return frame.program.call(frame, method, [Cell(known), *positional], named)
     if row is None:
