@@ -373,3 +373,10 @@ def test_lto_ir_is_told_from_the_rest():
     assert [item.is_lto for item in linking.read([lto, ptx])] == [True, False]
     assert len(linking.read([lto, lto, ptx, lto])) == 2
     assert re.fullmatch("[0-9a-f]{64}", linking.read([ptx])[0].digest)
+
+
+def test_small_arrays_are_described_in_full():
+    text = device.compile(
+        through_bodies, device.ArrayType(device.float32, 2), FLOATS, output="ptx", launch_facts=True
+    ).code
+    assert cuda_cpp.signatures(text)["first_row"].endswith("(.param .align 8 .b8 x[40], .param .b64 x)")

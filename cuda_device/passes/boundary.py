@@ -189,9 +189,12 @@ def _unpack_array(build: Lowering, tree: Tree, type: Array) -> ArrayTree:
 def _pack_array(build: Lowering, tree: ArrayTree, type: Array) -> Tree:
     """The descriptor of an array. Its strides in bytes are multiples of the elements' size: who passes it has seen to it."""
     size = build.number(INT64, size_of(type.dtype))
-    strides = tuple(build.op(ops.QUOTIENT, INT64, stride, size) for stride in build.strides(tree, type))
+    # Arrays that are known to be small have shorter lengths.
+    extents = tuple(build.convert(extent, INT64) for extent in tree.extents)
+    steps = (build.convert(stride, INT64) for stride in build.strides(tree, type))
+    strides = tuple(build.op(ops.QUOTIENT, INT64, step, size) for step in steps)
     data = _generic(build, tree.data, leaves(exchanged(type))[0])
-    return (data, tuple(tree.extents), strides) if type.ndim else (data,)
+    return (data, extents, strides) if type.ndim else (data,)
 
 
 def _generic(build: Lowering, reference: Value, type: Type) -> Value:
