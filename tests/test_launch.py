@@ -629,3 +629,36 @@ def test_compilation_gives_the_same_bytes_in_every_process():
         assert done.returncode == 0, done.stderr.decode()
         outputs.add(done.stdout)
     assert len(outputs) == 1 and len(outputs.pop().split()) == 5
+
+
+@device.kernel
+def copied(x, y):
+    i = device.tid(1)
+    if i < len(x):
+        y[i] = x[i]
+
+
+def test_arrays_of_one_dtype_that_differ_otherwise(stream):
+    base = np.arange(24, dtype=np.float32)
+    unaligned = np.frombuffer(b"\0" + base.tobytes(), np.uint8)[1:].view(np.float32)
+    readonly = base.copy()
+    readonly.flags.writeable = False
+    swapped = base.reshape(4, 6).T
+    for _ in range(2):
+        for source in (base, base[::2], base[::-1], unaligned, readonly, base[:0], swapped[0], swapped[:, 1]):
+            result = stream.empty(len(source) or 1)
+            stream.launch(copied, stream.array(source) if stream.kind == "gpu" else source, result, grid=1, block=32)
+            if len(source):
+                assert stream.numpy(result).tolist() == source.tolist()
+        with pytest.raises(device.CompileError, match="read-only|readonly"):
+            device.launch(copied, base, readonly, grid=1, block=32, stream=device.cpu_stream())
+
+
+def test_sizes_that_are_equal_to_good_ones(stream):
+    out = stream.empty(1)
+    for good in (1, (1,), [1, 1], np.int64(1)):
+        stream.launch(copied, out, out, grid=good, block=good)
+    for bad in (1.0, (1.0,), "1", None):
+        for size in ({"grid": bad, "block": 1}, {"grid": 1, "block": bad}):
+            with pytest.raises(device.LaunchError, match=r"grid=|block="):
+                stream.launch(copied, out, out, **size)

@@ -229,3 +229,28 @@ def test_a_capture_keeps_the_arrays_for_good(gpu, queue):
     queue.synchronize()
     gc.collect()
     assert watch() is not None
+
+
+def test_arguments_that_share_memory(stream):
+    @device.kernel
+    def shift(x, y):
+        i = device.tid(1)
+        y[i] = x[i] + 1
+        device.syncthreads()
+        y[i] += x[i]
+
+    def expected(x, y):
+        y[:4] = x[:4] + 1
+        y[:4] += x[:4]
+        return y.tolist()
+
+    x, y = stream.array(np.arange(8, dtype=np.float32)), zeros(stream)
+    step = device.prepare(shift, x, y, grid=1, block=4, stream=stream.stream)
+    step()
+    step(y=x)
+    step()
+    plain_x, plain_y = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
+    for target in (plain_y, plain_x, plain_y):
+        expected(plain_x, target)
+    assert stream.numpy(y).tolist() == plain_y.tolist()
+    assert stream.numpy(x).tolist() == plain_x.tolist()

@@ -84,6 +84,8 @@ class Kernel:
         self.options = options
         self.variants: dict[object, Any] = {}
         """What the launcher has compiled, by its key."""
+        self.recent: dict[object, Any] = {}
+        """The same by the identity of what its key consists of, which is quicker to look up."""
 
     def __call__(self, *_: Any, **__: Any) -> NoReturn:
         """Refuses: a kernel runs on a device, by `launch`."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -59,6 +59,9 @@ def read(value: object, name: str, stream: Stream, *, is_constant: bool = False)
     """The argument `value` of the parameter `name`. Raises `LaunchError` if it cannot be passed to a kernel on `stream`."""
     if is_constant:
         return Argument(_constant(value))
+    quick = _QUICK.get(type(value))
+    if quick is not None:
+        return quick(value, name)
     if isinstance(value, (bool, int, float, complex, np.generic)):
         return _number(value, name)
     if value is None:
@@ -74,7 +77,33 @@ def read(value: object, name: str, stream: Stream, *, is_constant: bool = False)
             tuple(leaf for part in parts for leaf in part.leaves),
             tuple(view for part in parts for view in part.views),
         )
+    if type(value) is np.ndarray and not isinstance(stream, GpuStream):
+        return _numpy(value, name, stream)
     return _array(value, name, stream)
+
+
+# NumPy's flags of an array.
+_DENSE, _ALIGNED, _WRITEABLE = 0x1, 0x100, 0x400
+_PLAIN = _DENSE | _ALIGNED
+# What is known of C-contiguous arrays of NumPy's own numbers, by dtype, dimensions and whether they can be written.
+_KNOWN_OF_NUMPY: dict[tuple[np.dtype[Any], int, int], Known] = {}
+
+
+def _numpy(array: np.ndarray[Any, Any], name: str, stream: Stream) -> Argument:
+    """What `_array` gives, in half the time for most arrays."""
+    flags = array.flags.num
+    key = array.dtype, array.ndim, flags & _WRITEABLE
+    known = _KNOWN_OF_NUMPY.get(key) if flags & _PLAIN == _PLAIN else None
+    if known is None:
+        argument = _array(array, name, stream)
+        # Complex numbers are aligned to more than NumPy's are, and the names of others are not NumPy's.
+        if flags & _PLAIN == _PLAIN and array.dtype.isbuiltin == 1 and array.dtype.kind in "biuf":
+            _KNOWN_OF_NUMPY[key] = argument.known
+        return argument
+    address, shape = array.ctypes.data if array.size else 0, array.shape
+    element = known.type.dtype  # type: ignore[union-attr]
+    view = ArrayView(address, shape, array.strides, element, not flags & _WRITEABLE, keep_alive=array)
+    return Argument(known, (address, *shape), (view,))
 
 
 def _struct(value: object, name: str, stream: Stream) -> Argument:
@@ -131,6 +160,21 @@ def _number(value: object, name: str) -> Argument:
 _ANY = {number: of_type(number) for number in (BOOL, INT, FLOAT, COMPLEX, *FIXED_NUMBERS.values())}
 
 
+_A_BOOL, _AN_INT, _A_FLOAT = _ANY[BOOL], _ANY[INT], _ANY[FLOAT]
+
+
+def _int(value: int, name: str) -> Argument:
+    return Argument(_AN_INT, (value,)) if -0x80000000 <= value <= 0x7FFFFFFF else _number(value, name)
+
+
+# For the types that most arguments have.
+_QUICK: dict[type[Any], Callable[[Any, str], Argument]] = {
+    bool: lambda value, name: Argument(_A_BOOL, (value,)),
+    int: _int,
+    float: lambda value, name: Argument(_A_FLOAT, (value,)),
+}
+
+
 def _remedy(value: int) -> str:
     for name, low, high in (("int64", -(1 << 63), 1 << 63), ("uint64", 0, 1 << 64)):
         if low <= value < high:
@@ -148,11 +192,17 @@ def _array(value: object, name: str, stream: Stream) -> Argument:
             f"the argument {name!r} is of type {type(value).__name__}, which device code cannot take: pass numbers, tuples, "
             "None, or arrays with __dlpack__ or __cuda_array_interface__"
         )
+    ordinal = stream.ordinal if isinstance(stream, GpuStream) else None
+    if view.passed is not None and view.passed[0] == ordinal:
+        argument: Argument = view.passed[1]
+        return argument
     _check_memory(view, name, stream)
     layout = view.layout
     strides = view.strides if layout is Layout.STRIDED else ()
     known = _array_known(view.element, view.ndim, layout, view.readonly, view.shortfall)
-    return Argument(known, (view.data, *view.shape, *strides), (view,))
+    argument = Argument(known, (view.data, *view.shape, *strides), (view,))
+    view.remember(ordinal, argument)
+    return argument
 
 
 @lru_cache(maxsize=4096)
@@ -204,9 +254,14 @@ class Packing:
     odd: Mapping[int, Number]
     """Which leaves are floats that Python cannot pack: their bits are packed."""
 
+    @property
+    def buffer(self) -> type[ctypes.Array[ctypes.c_char]]:
+        """The type of a buffer for them; ctypes keeps one for each size."""
+        return ctypes.c_char * (self.structure.size or 1)
+
     def pack(self, values: Sequence[Leaf]) -> ctypes.Array[ctypes.c_char]:
         """A buffer with the values; a float that is too large for float32 is infinite there."""
-        buffer = ctypes.create_string_buffer(max(1, self.structure.size))
+        buffer = self.buffer()
         if self.odd:
             values = [float_bits(self.odd[i], v) if i in self.odd else v for i, v in enumerate(values)]
         try:

@@ -14,7 +14,7 @@ import functools
 import math
 import operator
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -64,6 +64,21 @@ class ArrayView:
     ordinal: int = 0
     keep_alive: object = None
     stream: int | None = None
+    passed: tuple[int | None, Any] | None = field(default=None, init=False)
+    """What it was as an argument before: on which GPU (None: the host), and the argument. Our own arrays keep their view."""
+
+    span: tuple[int, int] | None = field(default=None, init=False)
+    """The first byte that an element may use, and the one behind the last, once they were asked for."""
+
+    def find_span(self) -> tuple[int, int]:
+        """`span`, which is kept."""
+        found = self.extent if self.layout is Layout.STRIDED else (self.data, self.data + self.nbytes)
+        object.__setattr__(self, "span", found)
+        return found
+
+    def remember(self, ordinal: int | None, argument: Any) -> None:
+        """Keeps the argument for the next launch."""
+        object.__setattr__(self, "passed", (ordinal, argument))
 
     @property
     def ndim(self) -> int:

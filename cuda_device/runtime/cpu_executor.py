@@ -135,7 +135,7 @@ def _control(grid: Index, block: Index, parameters: Any, dynamic_shared: int, ch
 
 def _address(buffer: Any) -> int | None:
     """Where a buffer's bytes are; None for one without bytes."""
-    if isinstance(buffer, ctypes.Structure | ctypes.Array):
+    if isinstance(buffer, (ctypes.Array, ctypes.Structure)):
         return ctypes.addressof(buffer)
     view = memoryview(buffer)
     if not view.nbytes:

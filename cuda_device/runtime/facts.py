@@ -12,7 +12,7 @@ import math
 from collections.abc import Collection, Sequence
 
 from cuda_device.runtime.array_view import ArrayView
-from cuda_device.types.model import INT, Layout
+from cuda_device.types.model import INT
 
 
 def small(views: Sequence[ArrayView]) -> bool:
@@ -29,15 +29,10 @@ def disjoint(views: Sequence[ArrayView], written: Collection[int]) -> bool:
     """Whether no array whose number is in `written` shares a byte with another one."""
     if len(views) < 2 or not written:
         return True
-    spans = [_span(view) for view in views]
+    spans = [view.span or view.find_span() for view in views]
     for i in written:
         low, high = spans[i]
         for j, (start, end) in enumerate(spans):
             if start < high and low < end and i != j and start < end and low < high:
                 return False
     return True
-
-
-def _span(view: ArrayView) -> tuple[int, int]:
-    """The first byte that an element may use, and the one behind the last."""
-    return view.extent if view.layout is Layout.STRIDED else (view.data, view.data + view.nbytes)

@@ -31,9 +31,11 @@ from cuda_device.runtime.streams import CpuStream, GpuStream, Stream, as_stream
 if TYPE_CHECKING:
     from cuda_device.compiler import Work
     from cuda_device.runtime.races import RaceDetector
+    from cuda_device.types.known import Known
 
 _LOCK = threading.RLock()
 _DEFAULT_DYNAMIC_SHARED = 48 * 1024
+_MOST_RECENT = 64
 
 
 @dataclass(slots=True)
@@ -119,7 +121,6 @@ def users_traceback(function: F) -> F:
     return cast("F", wrapper)
 
 
-@users_traceback
 def launch(f: Kernel, /, *args: Any, grid: Any, block: Any, stream: Any = None, shared: int = 0, **kwargs: Any) -> None:
     """Runs `f(*args, **kwargs)` in each thread of `grid` blocks of `block` threads, asynchronously on a GPU stream.
 
@@ -128,12 +129,15 @@ def launch(f: Kernel, /, *args: Any, grid: Any, block: Any, stream: Any = None, 
     `default_stream()`. Raises `LaunchError` for what cannot be launched, `CompileError` for what cannot be compiled, and, on
     the CPU stream, `KernelError` for what the kernel reports. Specification: 'Kernel Functions'.
     """
-    check_kernel(f)
-    shape = shape_of(grid, block, shared, f.options.build.max_threads)
-    where = as_stream(stream)
-    arguments = arguments_of(f.underlying, args, kwargs, where)
-    variant = variant_of(f, arguments, where)
-    start(variant, where, shape, variant.pack(arguments), arguments)
+    try:
+        check_kernel(f)
+        shape = shape_of(grid, block, shared, f.options.build.max_threads)
+        where = as_stream(stream)
+        arguments = arguments_of(f.underlying, args, kwargs, where)
+        variant = variant_of(f, arguments, where)
+        start(variant, where, shape, variant.pack(arguments), arguments)
+    except Error as error:  # as `users_traceback` does, which would cost every launch a call
+        raise error.with_traceback(None) from error.__cause__
 
 
 def check_kernel(f: object) -> None:
@@ -147,22 +151,39 @@ def variant_of(kernel: Kernel, arguments: Sequence[Argument], stream: Stream) ->
     views = [view for argument in arguments for view in argument.views]
     if not kernel.options.interop and facts.small(views):
         try:
-            variant = _compiled(kernel, arguments, stream, True)
+            variant = _recent(kernel, arguments, stream, True)
         except CompileError:
-            return _compiled(kernel, arguments, stream, False)  # which says it without the facts
+            return _recent(kernel, arguments, stream, False)  # which says it without the facts
         if facts.disjoint(views, variant.written):
             return variant
-    return _compiled(kernel, arguments, stream, False)
+    return _recent(kernel, arguments, stream, False)
 
 
-def _compiled(kernel: Kernel, arguments: Sequence[Argument], stream: Stream, launch_facts: bool) -> Variant:
-    """The variant with or without the facts; compiles it where there is none, or where a name has changed."""
-    function = kernel.underlying
-    known = tuple(argument.known for argument in arguments)
-    where = stream.target if isinstance(stream, CpuStream) else _capability(stream)
+def _recent(kernel: Kernel, arguments: Sequence[Argument], stream: Stream, launch_facts: bool) -> Variant:
+    """The variant with or without the facts. Most often it was asked for before, by the very same objects."""
     checked = kernel.options.build.checked
     if checked is None:
         checked = checked_by_environment()
+    # To hash and compare what is known of arguments would take some microseconds.
+    queue = (stream.target, stream.races) if isinstance(stream, CpuStream) else stream.ordinal  # type: ignore[attr-defined]
+    known = tuple([argument.known for argument in arguments])
+    code = kernel.underlying.__code__
+    key = (checked, launch_facts, queue, id(code), *map(id, known))
+    found = kernel.recent.get(key)
+    if found is not None and found[0].current():
+        variant: Variant = found[0]
+        return variant
+    variant = _compiled(kernel, known, stream, checked, launch_facts)
+    if len(kernel.recent) >= _MOST_RECENT:
+        kernel.recent.clear()
+    kernel.recent[key] = variant, code, known  # which lives as long as its entry: no other object has its identity
+    return variant
+
+
+def _compiled(kernel: Kernel, known: tuple[Known, ...], stream: Stream, checked: bool, launch_facts: bool) -> Variant:
+    """The variant, compiled where there is none, or where a name has changed."""
+    function = kernel.underlying
+    where = stream.target if isinstance(stream, CpuStream) else _capability(stream)
     races = isinstance(stream, CpuStream) and stream.races
     key = (function.__code__, known, isinstance(stream, CpuStream), where, checked, races, launch_facts)
     variant: Variant | None = kernel.variants.get(key)

@@ -5,6 +5,7 @@ shape_of((64, 2), 256, 0)       # Shape(grid=(64, 2, 1), block=(256, 1, 1), dyna
 
 from __future__ import annotations
 
+import functools
 import operator
 from dataclasses import dataclass
 from typing import Any
@@ -32,6 +33,12 @@ def shape_of(grid: Any, block: Any, shared: Any, most_threads: int = 0) -> Shape
 
     `most_threads`: the kernel is compiled for blocks of so many threads at most; 0 says nothing.
     """
+    if type(grid) is int and type(block) is int and type(shared) is int:
+        return _plain_shape(grid, block, shared, most_threads)
+    return _shape(grid, block, shared, most_threads)
+
+
+def _shape(grid: Any, block: Any, shared: Any, most_threads: int) -> Shape:
     grid_size = _dimensions(grid, "grid", _MOST_BLOCKS, "blocks")
     block_size = _dimensions(block, "block", _MOST_THREADS, "threads")
     if block_size[0] * block_size[1] * block_size[2] > _MOST_IN_BLOCK:
@@ -41,6 +48,10 @@ def shape_of(grid: Any, block: Any, shared: Any, most_threads: int = 0) -> Shape
             f"block={block}: the kernel is compiled for blocks of {most_threads} threads at most (max_threads)"
         )
     return Shape(grid_size, block_size, _shared_bytes(shared))
+
+
+# Programs launch few sizes, many times. Only of ints: what is equal to one (1.0, True) may be none.
+_plain_shape = functools.lru_cache(maxsize=1024)(_shape)
 
 
 def _dimensions(value: Any, name: str, most: Index, unit: str) -> Index:
