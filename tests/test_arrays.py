@@ -566,8 +566,6 @@ def unusual_arrays():
     yield "text", np.array(["a"]), "U1"
     yield "date", np.zeros(1, "M8[s]"), "datetime64"
     yield "long double", np.zeros(2, np.longdouble), "float128"
-    misaligned = np.zeros(9, np.uint8)[1:].view(np.float64)
-    yield "misaligned", misaligned, "align"
 
 
 @pytest.mark.parametrize(
