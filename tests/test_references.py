@@ -414,6 +414,11 @@ def test_what_has_identity_is_made_in_arrays_only():
         (lambda: device.Atomic(tuple[()]), TypeError, "machines access 1, 2, 4, 8 or 16"),
         (lambda: device.Atomic(int, align=3), ValueError, "power of two"),
         (
+            lambda: device.struct(type("T", (), {"n": 1, "__annotations__": {"n": device.Atomic(int)}})),
+            TypeError,
+            "default",
+        ),
+        (
             lambda: device.struct(type("T", (), {"__annotations__": {"t": tuple[device.Atomic(int)]}})),
             TypeError,
             "tuple",

@@ -147,9 +147,12 @@ def _hints(cls: Any) -> dict[str, Any]:
 
 def _field(cls: Any, name: str, hint: Any) -> Field:
     try:
-        return Field(name, type_of_hint(hint), alignment_of_hint(hint))
+        type = type_of_hint(hint)
     except TypeError as error:
         raise TypeError(f"{cls.__name__}.{name}: {error}") from None
+    if has_identity(type) and name in vars(cls):
+        raise TypeError(f"{cls.__name__}.{name}: an atomic has no default: set it in the array that it lies in")
+    return Field(name, type, alignment_of_hint(hint))
 
 
 def _initialise(self: Any, *args: Any, **kwargs: Any) -> None:
