@@ -20,7 +20,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from cuda_device.codegen import cpu_conversions, cpu_support
+from cuda_device.codegen import cpu_conversions, cpu_support, cpu_wide
 from cuda_device.codegen.cache import Pieces
 from cuda_device.codegen.cpu_runner import RUN
 from cuda_device.codegen.modules import run_passes
@@ -73,7 +73,7 @@ def compile_native(
         try:
             return Native(object_code, _link(object_code, symbols or {}, exports), bitcode, level)
         except RuntimeError as error:
-            known = {**_support(), **_conversions(), **(symbols or {})}
+            known = {*_support(), *itertools.chain(*_HELPERS), *(symbols or {})}
             missing = [f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm.")]
             missing = [name for name in missing if name not in known and not llvm.address_of_symbol(name)]
             raise CompilerBug(f"cannot link machine code ({error}); unknown functions: {missing}") from error
@@ -151,10 +151,13 @@ def _support() -> dict[str, int]:
     return _shared(cpu_support.support(), cpu_support.EXPORTS)
 
 
+# What processors may lack: the functions that LLVM calls then, and the text that defines them. Most kernels need none.
+_HELPERS = {cpu_conversions.EXPORTS: cpu_conversions.conversions, cpu_wide.EXPORTS: cpu_wide.accesses}
+
+
 @functools.cache
-def _conversions() -> dict[str, int]:
-    """Conversions that the processor lacks; most kernels need none of them."""
-    return _shared(cpu_conversions.conversions(), cpu_conversions.EXPORTS)
+def _helpers(exports: tuple[str, ...]) -> dict[str, int]:
+    return _shared(_HELPERS[exports](), exports)
 
 
 _KEPT: list[Any] = []
@@ -175,9 +178,12 @@ def _shared(ir: str, exports: Sequence[str]) -> dict[str, int]:
 
 def _link(object_code: bytes, symbols: Mapping[str, int], exports: Sequence[str]) -> Any:
     library = llvm.JITLibraryBuilder().add_object_img(object_code).add_current_process()
-    # The code generator decides which conversions it calls, so only the object's table of names tells.
-    needs = any(name.encode() in object_code for name in cpu_conversions.EXPORTS)
-    for name, address in (_support() | (_conversions() if needs else {}) | dict(symbols)).items():
+    known = _support() | dict(symbols)
+    for helpers in _HELPERS:
+        # The code generator decides which of them it calls, so only the object's table of names tells.
+        if any(name.encode() in object_code for name in helpers):
+            known |= _helpers(helpers)
+    for name, address in known.items():
         library.import_symbol(name, address)
     return _export(library, exports)
 
