@@ -59,6 +59,15 @@ def test_python_calls_every_kind_of_function_in_cpp():
         assert found[f"e{i}"] == expected[f"e{i}"], cpp
 
 
+def test_values_come_back_from_cpp(stream):
+    """On the CPU stream the declarations' bodies hand them on."""
+    values, poisoned = zip(*map(exchange.sample, exchange.TYPES), strict=True)
+    arrays = [stream.array(array) for pair in zip(values, poisoned, strict=True) for array in pair]
+    stream.launch(exchange.python_kernel(), *arrays, grid=1, block=1)
+    for (_, cpp, _), value, result in zip(exchange.KINDS, values, arrays[1::2], strict=True):
+        assert exchange.parts(stream.numpy(result)) == exchange.parts(value), cpp
+
+
 @pytest.mark.parametrize("output", ["ptx", "cubin", "ltoir"])
 def test_what_nvrtc_makes_can_be_linked(output, tmp_path):
     code = cuda_cpp.compile_cpp(HYPOTENUSE, output, *["-dlto"] * (output == "ltoir"))
@@ -129,6 +138,47 @@ def test_arguments_that_cpp_takes_by_its_address_are_copies():
     text = device.compile(k, device.ArrayType(device.float16x2, 1), output="ptx").code
     assert cuda_cpp.signatures(text)["half2"] == "func void (.param .b64 x, .param .b64 x, .param .b64 x)"
     assert ".local .align 4 .b8" in text
+
+
+ELEMENT = """
+#include <cuda_device/interop.h>
+extern "C" __device__ float element(cuda::interoperable_array_descriptor<float, 2> x, int i, int j) {
+  return x.to_mdspan()(i, j);
+}
+extern "C" __device__ void store(cuda::interoperable_array_descriptor<float, 1> x, float value) {
+  for (unsigned long long i = 0; i < x.shape[0]; ++i) x.data[i * x.strides[0]] = value + i;
+}
+"""
+
+
+def test_cpp_reads_and_writes_arrays(stream):
+    code = cuda_cpp.compile_cpp(ELEMENT)
+
+    @device.extern(link=code)
+    def element(x: device.ArrayType(device.float32, 2), i: int, j: int) -> device.float32:
+        return x[i, j]
+
+    @device.extern(link=code)
+    def store(x: device.ArrayType(device.float32, 1), value: float) -> None:
+        for i in range(len(x)):
+            x[i] = value + i
+
+    @device.kernel
+    def k(x, y, out):
+        tile = device.shared_array((2, 3), device.float32)
+        tile[1, 2] = 7.5
+        out[0] = element(x, 1, 2)
+        out[1] = element(y, 1, 2)
+        out[2] = element(x[::-1, 1:], 0, 0)
+        out[3] = element(tile, 1, 2)
+        store(out[8:3:-2], 10.0)
+
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    out = stream.empty(9)
+    stream.launch(k, stream.array(x), stream.array(np.asfortranarray(x)), out, grid=1, block=1)
+    found = stream.numpy(out)
+    assert found[:4].tolist() == [x[1, 2], x[1, 2], x[2, 1], 7.5]
+    assert found[8:3:-2].tolist() == [10, 11, 12] and np.isnan(found[[5, 7]]).all()
 
 
 # What cannot be linked

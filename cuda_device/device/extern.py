@@ -83,16 +83,16 @@ def _types(stub: FunctionType) -> tuple[tuple[Type, ...], Type]:
         except TypeError as error:
             raise TypeError(f"{shown}, {name}: {error}") from None
         found.append(type)
-    return tuple(map(_fixed, found[:-1])), found[-1]
+    return tuple(map(fixed, found[:-1])), found[-1]
 
 
-def _fixed(type: Type) -> Type:
-    """A parameter's type: `int` takes what C++'s does, an int32 as well as Python's int."""
+def fixed(type: Type) -> Type:
+    """A type as C++ has it: its `int` is an int32, a parameter of which takes Python's int, too."""
     match type:
         case Number():
             return machine(type)
         case Tuple(elements):
-            return Tuple(tuple(map(_fixed, elements)))
+            return Tuple(tuple(map(fixed, elements)))
     return type
 
 

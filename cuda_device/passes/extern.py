@@ -13,7 +13,7 @@ from types import FunctionType
 
 from cuda_device.device import prelude
 from cuda_device.device.expressions import parameter_names
-from cuda_device.device.extern import Extern
+from cuda_device.device.extern import Extern, fixed
 from cuda_device.errors import CompileError, Location
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op, Prototype, Value
@@ -53,7 +53,11 @@ def _call_body(frame: Frame, function: Extern, arguments: Sequence[Cell]) -> Cel
             help="let the body do the same in Python",
         )
     result = frame.program.call(frame, stub, arguments, {})
-    return _convert(frame, result, function.result, f"the result of {stub.__name__}")
+    wanted = fixed(function.result)
+    converted = _convert(frame, result, wanted, f"the result of {stub.__name__}")
+    if wanted == function.result:
+        return converted
+    return Cell(of_type(function.result), frame.materialise(converted, function.result))
 
 
 def _convert(frame: Frame, cell: Cell, wanted: Type, what: str) -> Cell:

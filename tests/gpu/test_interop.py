@@ -1,0 +1,128 @@
+"""CUDA C++ that calls Python, and kernels of ours that others launch; `tests/test_linking.py` has the other direction."""
+
+import ctypes
+
+import cuda_cpp
+import exchange
+import numpy as np
+import pytest
+
+import cuda_device as device
+from cuda_device.codegen import cubin, linking
+from cuda_device.codegen.architectures import of_capability
+from cuda_device.runtime import driver
+
+pytestmark = pytest.mark.skipif(not driver.available(), reason="no GPU")
+
+
+@pytest.fixture
+def stream():
+    return device.default_stream()
+
+
+@pytest.fixture
+def target(stream):
+    architecture = of_capability(*driver.properties(stream.ordinal).capability)
+    if architecture.capability < (9, 0):
+        pytest.skip("the C++ is compiled for sm_90")
+    return str(architecture)
+
+
+def start(code, symbol, stream, *parameters):
+    """Launches one thread of a kernel as others do, with C structures for parameters, and waits for it."""
+    with stream.using():
+        kernel = driver.get_kernel(driver.load_library(code), symbol)
+        addresses = (ctypes.c_void_p * len(parameters))(*map(ctypes.addressof, parameters))
+        driver.launch(kernel, (1, 1, 1), (1, 1, 1), 0, stream.handle, ctypes.addressof(addresses))
+    stream.synchronize()
+
+
+def address(array):
+    return ctypes.c_uint64(array.__cuda_array_interface__["data"][0])
+
+
+@pytest.mark.parametrize("number", range(len(exchange.KINDS)), ids=[cpp for _, cpp, _ in exchange.KINDS])
+def test_values_come_back_from_python(number, stream, target):
+    value, poisoned = exchange.sample(exchange.TYPES[number])
+    source, result = device.array(value, stream=stream), device.array(poisoned, stream=stream)
+    start(exchange.cpp_calls_python(target).code, f"k{number}", stream, address(source), address(result))
+    assert exchange.parts(result.numpy()) == exchange.parts(value)
+
+
+CALLERS = """
+#include <cuda_device/interop.h>
+using array = cuda::interoperable_array_descriptor<float, 2>;
+extern "C" __device__ float corner(array x);
+extern "C" __device__ array turned(array x);
+extern "C" __global__ void user(float* data, float* out) {
+  cuda::std::mdspan<float, cuda::std::dextents<int, 2>> rows(data, 3, 4);
+  __shared__ float tile[12];
+  for (int i = 0; i < 12; ++i) tile[i] = 100 + i;
+  array columns{};
+  columns.data = data;
+  columns.shape[0] = 4;
+  columns.shape[1] = 3;
+  columns.strides[0] = 1;
+  columns.strides[1] = 4;
+  out[0] = corner(rows);
+  out[1] = corner(columns);
+  out[2] = corner(cuda::std::mdspan<float, cuda::std::extents<int, 3, 4>>(tile));
+  out[3] = turned(rows).to_mdspan()(3, 1);
+}
+"""
+
+
+@device.func(interop=True)
+def corner(x):
+    return x[-1, -1] + 1000 * x[0, 1]
+
+
+@device.func(interop=True)
+def turned(x):
+    return x.T
+
+
+def test_python_takes_and_returns_the_arrays_of_cpp(stream, target):
+    matrix = device.ArrayType(device.float32, 2)
+    functions = [device.compile(f, matrix, target=target, output="ptx") for f in (corner, turned)]
+    architecture = of_capability(*driver.properties(stream.ordinal).capability)
+    ptx = cuda_cpp.compile_cpp(CALLERS).decode()
+    code = cubin.assemble(ptx, architecture, inputs=linking.read(functions)).code
+    x = np.arange(12, dtype=np.float32)
+    data, out = device.array(x, stream=stream), device.array(np.full(4, np.nan, np.float32), stream=stream)
+    start(code, "user", stream, address(data), address(out))
+    assert out.numpy().tolist() == [11 + 1000, 11 + 4000, 111 + 101000, x.reshape(3, 4)[1, 3]]
+
+
+class Descriptor(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_uint64), ("shape", ctypes.c_uint64 * 1), ("strides", ctypes.c_uint64 * 1)]
+
+
+@device.struct
+class Pair:
+    x: device.float32
+    y: device.int8
+
+
+class CPair(ctypes.Structure):
+    _fields_ = [("x", ctypes.c_float), ("y", ctypes.c_int8)]
+
+
+@device.kernel(interop=True)
+def scaled(x, pair, n, nothing, flag):
+    if flag:
+        for i in range(len(x)):
+            x[i] = pair.x * i + pair.y + n
+
+
+def test_a_kernel_is_launched_by_others(stream, target):
+    """The strides are not those of the type that the kernel was compiled for: the descriptor's count."""
+    types = (device.ArrayType(device.float32, 1), Pair, device.int16, None, bool)
+    code = device.compile(scaled, *types, target=target).code
+    out = device.array(np.full(7, np.nan, np.float32), stream=stream)
+    descriptor = Descriptor(address(out).value, (3,), (2,))
+    parameters = (descriptor, CPair(0.5, -3), ctypes.c_int16(-100), ctypes.c_void_p(0), ctypes.c_bool(True))
+    start(code, "scaled", stream, *parameters)
+    found = out.numpy()
+    assert found[:6:2].tolist() == [-103, -102.5, -102]
+    assert np.isnan(found[[1, 3, 5, 6]]).all()
