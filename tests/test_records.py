@@ -315,6 +315,32 @@ def test_narrow_accesses() -> None:
     device.compile(copy, *[device.ArrayType(NESTED, 1)] * 2)
 
 
+TABLE = filled(BODY, 3, 5)
+ENTRY = TABLE[1]
+LONE = np.zeros(1, device.numpy_dtype(device.float32x2))[0]
+
+
+@device.kernel
+def constants(out: Any) -> None:
+    i = device.tid(1)
+    out[0] = ENTRY.id + ENTRY.m[1] + ENTRY["t"][i, 2]
+    out[1] = TABLE[i + 2].m[0] + TABLE["t"][i, 1, 2]
+    out[2] = TABLE[2].id + TABLE[2].m[-1]
+    out[3] = LONE.x + LONE.y
+
+
+def test_constants(stream: StreamUnderTest) -> None:
+    out = stream.empty(4, np.float64)
+    stream.launch(constants, out, grid=1, block=1)
+    entry, last = TABLE[1], TABLE[2]
+    expected = [
+        entry["id"] + entry["m"][1] + entry["t"][0, 2],
+        last["m"][0] + TABLE["t"][0, 1, 2],
+        last["id"] + last["m"][2],
+    ]
+    assert stream.numpy(out).tolist() == [*expected, 0]
+
+
 def refused(kernel: Any, dtype: Any) -> str:
     with pytest.raises(device.CompileError) as error:
         device.compile(device.kernel(kernel), device.ArrayType(dtype, 1))

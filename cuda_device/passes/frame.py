@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from types import FunctionType
 from typing import Protocol
 
+import numpy as np
+
 from cuda_device.device.extern import Extern
 from cuda_device.device.rows import Intrinsic, Typed
 from cuda_device.device.table import find
@@ -195,6 +197,10 @@ class Frame:
         if is_struct(type(value)):
             model = model_of(type(value))
             return self.composite(model, [self.literal(getattr(value, field.name)) for field in model.fields])
+        if isinstance(value, np.void):
+            from cuda_device.passes import members  # it needs frames
+
+            return members.constant_of(self, value)
         return Cell(self.program.literal(value, self.location))
 
     def composite(self, type: Vector | Struct | Subarray, cells: Sequence[Cell]) -> Cell:

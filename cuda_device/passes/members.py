@@ -10,10 +10,13 @@ from __future__ import annotations
 import inspect
 import math
 
+import numpy as np
+
 from cuda_device.errors import CompileError
 from cuda_device.ir.model import Op
 from cuda_device.passes import composites, references, views
 from cuda_device.passes.frame import Cell, Frame, Method
+from cuda_device.types.dtypes import element_of_dtype
 from cuda_device.types.known import constant
 from cuda_device.types.layout import common_alignment, known_alignment, placement, shortfall, size_of
 from cuda_device.types.model import Array, Layout, Ref, Struct, Subarray, Type, Vector
@@ -94,6 +97,23 @@ def column(frame: Frame, owner: Cell, array: Array, member: Type, offset: int) -
     steps = [size_of(dtype) * math.prod(inner[i + 1 :]) for i in range(len(inner))]
     jumps = [*views.strides(frame, owner), *(Cell(constant(step)) for step in steps)]
     return views.window(frame, owner, type, Cell(constant(offset)), shape, jumps)
+
+
+def constant_of(frame: Frame, value: np.void) -> Cell:
+    """An element of a structured array of the host."""
+    try:
+        type = element_of_dtype(value.dtype)
+    except TypeError as error:
+        raise CompileError(str(error)) from None
+    parts = [_part(frame, value[name]) for name in value.dtype.names or ()]
+    return frame.composite(type, parts) if isinstance(type, (Struct, Vector)) else frame.tuple(parts)
+
+
+def _part(frame: Frame, value: object) -> Cell:
+    if not isinstance(value, np.ndarray):
+        return frame.literal(value)
+    items = [frame.literal(item) for item in value.reshape(-1)]
+    return frame.composite(Subarray(items[0].known.type, value.shape), items)
 
 
 def _no_member(struct: Struct, name: str) -> CompileError:
