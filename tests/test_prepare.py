@@ -197,7 +197,8 @@ def test_a_prepared_launch_is_one_call_of_the_driver(gpu, queue):
 
 
 def test_arrays_live_as_long_as_what_was_started(gpu, queue):
-    x, y = (device.array(np.ones(8, np.float32), stream=queue) for _ in range(2))
+    elsewhere = GpuStream(0x88, 0, context=CONTEXT)
+    x, y = (device.array(np.ones(8, np.float32), stream=elsewhere) for _ in range(2))
     watch = weakref.ref(x._memory)
     step = device.prepare(add, x, y, grid=1, block=8, stream=queue)
     gpu.done = False
@@ -212,6 +213,32 @@ def test_arrays_live_as_long_as_what_was_started(gpu, queue):
     queue.synchronize()
     gc.collect()
     assert watch() is None
+
+
+@pytest.mark.parametrize("prepare", [False, True])
+def test_what_is_freed_in_the_order_of_the_stream_needs_no_event(gpu, queue, prepare):
+    x, y = (device.array(np.ones(8, np.float32), stream=queue) for _ in range(2))
+    address = x._cuda_device_view_().data
+    gc.collect()
+    gpu.log.clear()
+    if prepare:
+        step = device.prepare(add, x, y, grid=1, block=8, stream=queue)
+        step()
+        del step
+    else:
+        device.launch(add, x, y, grid=1, block=8, stream=queue)
+    del x
+    gc.collect()
+    calls = [name for name in gpu.names() if name not in ("push", "pop") and not name.startswith("cuLibrary")]
+    assert calls == ["cuLaunchKernel", "cuMemFreeAsync"]
+    assert ("cuMemFreeAsync", address, 0x77) in gpu.log
+
+
+def test_the_per_thread_stream_is_no_order(gpu):
+    stream = GpuStream(2, 0, context=CONTEXT)
+    x, y = (device.array(np.ones(8, np.float32), stream=stream) for _ in range(2))
+    device.launch(add, x, y, grid=1, block=8, stream=stream)
+    assert "cuEventRecord" in gpu.names()
 
 
 def test_a_capture_keeps_the_arrays_for_good(gpu, queue):

@@ -24,6 +24,7 @@ from cuda_device.runtime.arguments import Argument, Packing, packing, runtime_ty
 from cuda_device.runtime.array_view import ArrayView
 from cuda_device.runtime.binding import arguments_of, parameters_of
 from cuda_device.runtime.boundary import boundary_packing, describe
+from cuda_device.runtime.memory import is_freed_behind
 from cuda_device.runtime.report import Place, barrier_place, place_of
 from cuda_device.runtime.shapes import Shape, shape_of
 from cuda_device.runtime.streams import CpuStream, GpuStream, Stream, as_stream
@@ -217,8 +218,19 @@ def start(variant: Variant, stream: Stream, shape: Shape, buffer: Any, arguments
         _start_on_cpu(variant, shape, buffer, arguments)
         return
     views = [view for argument in arguments for view in argument.views]
-    start_on_gpu(variant, stream, shape, addresses_of(variant, buffer), views)
-    if views:
+    with stream.using():
+        start_on_gpu(variant, stream, shape, addresses_of(variant, buffer), views)
+        keep(stream, views)
+
+
+def keep(stream: GpuStream, views: Sequence[ArrayView]) -> None:
+    """Keeps arrays alive until what was launched on the stream has ended, or for good if it is captured into a graph.
+
+    Our own memory that is freed in the order of this stream is freed late enough, without an event for each launch.
+    """
+    if not views:
+        return
+    if driver.is_capturing(stream.handle) or not all(is_freed_behind(view.keep_alive, stream) for view in views):
         stream.retain(*(view.keep_alive for view in views))
 
 
@@ -273,18 +285,20 @@ def addresses_of(variant: Variant, buffer: Any) -> Any:
 
 
 def start_on_gpu(variant: Variant, stream: GpuStream, shape: Shape, addresses: Any, views: Sequence[ArrayView]) -> None:
-    """Puts a kernel into a stream's queue: after the work of the streams that wrote its arrays, and before their later work."""
+    """Puts a kernel into the queue of a stream, whose context is current.
+
+    It comes after the work of the streams that wrote its arrays, and before their later work.
+    """
     _check_shared(variant.work["llvm"].shared_bytes, shape.dynamic, _DEFAULT_DYNAMIC_SHARED, _most_shared(stream))
-    with stream.using():
-        reports.check()
-        kernel = _load(variant, stream, shape)
-        foreign = _foreign_streams(stream, views)
-        for producer in foreign:
-            stream.wait_for(producer)
-        driver.launch(kernel.handle, shape.grid, shape.block, shape.dynamic, stream.handle, ctypes.addressof(addresses))
-        flight.launched(variant.work.job.name, shape.grid, shape.block, stream.context, stream.handle)
-        for producer in foreign:
-            stream.hold_back(producer)
+    reports.check(stream.context)
+    kernel = _load(variant, stream, shape)
+    foreign = _foreign_streams(stream, views)
+    for producer in foreign:
+        stream.wait_for(producer)
+    driver.launch(kernel.handle, shape.grid, shape.block, shape.dynamic, stream.handle, ctypes.addressof(addresses))
+    flight.launched(variant.work.job.name, shape.grid, shape.block, stream.context, stream.handle)
+    for producer in foreign:
+        stream.hold_back(producer)
 
 
 def _foreign_streams(stream: GpuStream, views: Sequence[ArrayView]) -> set[int]:

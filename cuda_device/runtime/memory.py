@@ -69,6 +69,12 @@ class GpuMemory:
         raise TypeError("GPU memory cannot be copied as an object, or it would be freed twice: copy the array")
 
 
+def is_freed_behind(owner: object, stream: GpuStream) -> bool:
+    """Whether memory is ours and is freed in the order of `stream`: behind all work that the stream has when its owner dies."""
+    # The per-thread stream is another one in the thread where the owner dies.
+    return type(owner) is GpuMemory and owner._stream == stream and stream.handle != driver.PER_THREAD_STREAM
+
+
 # What could not be freed when its owner died.
 _unfreed: deque[tuple[int, GpuStream, bool]] = deque()
 

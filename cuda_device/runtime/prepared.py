@@ -27,6 +27,7 @@ from cuda_device.runtime.launcher import (
     Variant,
     addresses_of,
     check_kernel,
+    keep,
     start,
     start_on_gpu,
     users_traceback,
@@ -92,9 +93,10 @@ class PreparedLaunch:
             start(variant, stream, self._shape, buffer, self._arguments)
             return
         self._started = True
-        start_on_gpu(variant, stream, self._shape, addresses, self._views)
-        if self._views and driver.is_capturing(stream.handle):
-            stream.retain(*self._kept)  # for as long as the graph may run
+        with stream.using():
+            start_on_gpu(variant, stream, self._shape, addresses, self._views)
+            if self._views and driver.is_capturing(stream.handle):
+                keep(stream, self._views)  # for as long as the graph may run
 
     def _make_ready(self) -> tuple[Variant, Any, Any]:
         """The compiled kernel for the arguments, their buffer, and the addresses in it."""
@@ -146,10 +148,6 @@ class PreparedLaunch:
             for i, (value, (before, argument)) in enumerate(zip(values, old, strict=True))
         )
 
-    @property
-    def _kept(self) -> list[object]:
-        return [view.keep_alive for view in self._views]
-
     def __repr__(self) -> str:
         return f"<prepared launch of {self.kernel.underlying.__qualname__}, grid={self.grid}, block={self.block}>"
 
@@ -157,5 +155,5 @@ class PreparedLaunch:
         # The GPU may still be running what was started last. To note that once is cheaper than at each start.
         started = getattr(self, "_started", False)
         if started and self._views and isinstance(self.stream, GpuStream) and not sys.is_finalizing():
-            with contextlib.suppress(Exception):
-                self.stream.retain(*self._kept)
+            with contextlib.suppress(Exception), self.stream.using():
+                keep(self.stream, self._views)

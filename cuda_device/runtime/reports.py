@@ -1,7 +1,7 @@
 """What kernels on GPUs reported: a mailbox for each context, and who may write into it.
 
     attach(library, symbol, places)       when a module that may report is loaded
-    check()                       raises the `KernelError` of the first report since, in the current context
+    check(context)                raises the `KernelError` of the first report since, in the current context
 
 A mailbox is a record in the host's memory that the GPU writes, and a claim in the GPU's memory, so that one thread only
 writes (see `codegen/nvptx_report`). To look into it costs one read of the host's memory.
@@ -60,9 +60,9 @@ def _mailbox(context: int) -> _Mailbox:
     return found
 
 
-def check() -> None:
-    """Raises what a kernel reported in the current context, once. The context is as good as before."""
-    mailbox = _mailboxes.get(driver.current_context()) if _mailboxes else None
+def check(context: int) -> None:
+    """Raises what a kernel reported in `context`, which is current, once. The context is as good as before."""
+    mailbox = _mailboxes.get(context) if _mailboxes else None
     if mailbox is None or not mailbox.words[Field.STATUS]:
         return
     with _lock:

@@ -139,7 +139,7 @@ class GpuStream(Stream):
         with self.using():
             driver.synchronize_stream(self._handle)
             self.release_finished()
-            reports.check()
+            reports.check(self.context)
 
     def retain(self, *objects: object) -> None:
         """Keeps `objects` alive until the launches made so far have ended; call it after a launch.
