@@ -566,11 +566,24 @@ def test_constructors(stream):
         out[7] = complex128(z)
         out[8] = complex(2, 3) * complex64(0, 1)
         out[9] = 1e300 * complex128(1, -1)
+        out[10] = complex(real=x) + complex(imag=n) + complex(10, imag=x)
 
-    out = stream.empty(10, np.complex128)
+    out = stream.empty(11, np.complex128)
     stream.launch(kernel, out, 1.5, complex64(1 + 2j), 7, -0.0, grid=1, block=1)
     z = 1 + 2j
-    expected = [1.5 + 7j, 1.5, z + z * 1j, complex(2, -0.0), complex(-0.0, -0.0), 0, 1 + 1j, z, -3 + 2j, 1e300 - 1e300j]
+    expected = [
+        1.5 + 7j,
+        1.5,
+        z + z * 1j,
+        complex(2, -0.0),
+        complex(-0.0, -0.0),
+        0,
+        1 + 1j,
+        z,
+        -3 + 2j,
+        1e300 - 1e300j,
+        11.5 + 8.5j,
+    ]
     assert all(map(same, stream.numpy(out).tolist(), map(complex, expected)))
 
 
@@ -685,6 +698,8 @@ def mistakes():
     yield lambda z, x: z[0].conjugate(1), "conjugate of a number takes no arguments"
     yield lambda z, x: device.popc(z[0]), "popc takes a real number"
     yield lambda z, x: complex(z), "complex takes a number, not array"
+    yield lambda z, x: complex(1, real=3), "complex got two values for 'real'"
+    yield lambda z, x: complex(1, imaginary=3), "complex has no parameter 'imaginary'"
 
 
 @pytest.mark.parametrize(

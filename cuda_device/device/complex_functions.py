@@ -109,10 +109,11 @@ def exp(z: Any, /) -> Any:
         return complex_of(size, y)
     if math.isinf(x) and not math.isfinite(y):
         return complex_of(x, y - y) if x > 0 else complex_of(size, math.copysign(size, y))
-    real, imaginary = size * math.cos(y), size * math.sin(y)
+    cosine, sine = math.cos(y), math.sin(y)
+    real, imaginary = size * cosine, size * sine
     if x > (709.0 if isinstance(x, np.float64) else 88.0):
         half = math.exp(x * 0.5)
-        real, imaginary = half * math.cos(y) * half, half * math.sin(y) * half
+        real, imaginary = half * cosine * half, half * sine * half
     return complex_of(real, imaginary)
 
 

@@ -179,6 +179,21 @@ def _bool(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -
     return truth_of(frame, cell)
 
 
+def _complex(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """`complex(real, imag)`: Python has names for both."""
+    check_count("complex", [*positional, *named.values()], 0, 2)
+    given = dict(zip(("real", "imag"), positional, strict=False))
+    for name in named:
+        if name not in ("real", "imag") or name in given:
+            what = f"got two values for {name!r}" if name in given else f"has no parameter {name!r}"
+            raise CompileError(f"complex {what}", help="write complex(real, imag)")
+    given |= named
+    if "imag" in given:
+        given.setdefault("real", Cell(constant(0)))
+    arguments = [given[name] for name in ("real", "imag") if name in given]
+    return call_plain(frame, constant(complex), arguments, {})
+
+
 def _partial(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     if not positional:
         raise CompileError("partial takes a function")
@@ -278,6 +293,7 @@ _SPECIAL: dict[object, Special] = {
     type: _type,
     isinstance: _isinstance,
     bool: _bool,
+    complex: _complex,
     round: _round,
     len: _len,
     functools.partial: _partial,
