@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -328,19 +329,11 @@ def _arrays(scale: float) -> Problem:
 
 def _fft(scale: float) -> Problem:
     rows, length = _count(scale, 1 << 15, 8), 1024
-    pairs = _floats(rows, 2 * length).view(device.numpy_dtype(device.float32x2))
-    out = np.empty_like(pairs)
-    return Problem(
-        (pairs, out, -1.0),
-        (pairs, out, np.float32(-1.0), INT(length)),
-        (rows,),
-        (256,),
-        (out,),
-        16 * rows * length,
-        5 * rows * length * 10,
-        tolerance=1e-3,
-        numpy=lambda: np.fft.fft(pairs.view(np.complex64)),
-    )
+    points = _floats(rows, 2 * length).view(np.complex64)
+    out = np.empty_like(points)
+    size, flops, cuda = 16 * rows * length, 50 * rows * length, (points, out, np.float32(-1.0), INT(length))
+    compute = partial(np.fft.fft, points)
+    return Problem((points, out, -1.0), cuda, (rows,), (256,), (out,), size, flops, tolerance=1e-3, numpy=compute)
 
 
 # Sparse and irregular

@@ -341,3 +341,75 @@ def test_a_stride_loop_over_a_small_array_counts_in_32_bits():
     text = ptx(kernel, *[device.ArrayType(device.float32, 1)] * 2)
     assert not re.search(r"setp\.\w+\.[su]64|add\.s64 \t%rd\d+, %rd\d+, [^;]*;.*setp", text), text
     assert "sub" not in text
+
+
+ARRAY = device.ArrayType(device.float32, 1)
+
+
+def loads(text):
+    return re.findall(r"ld\.global(\S*) ", text)
+
+
+def test_what_is_never_written_is_read_through_the_constant_cache():
+    @device.kernel
+    def kernel(x, y):
+        i = device.tid(1)
+        y[i] = x[i] + y[i + 1]
+
+    assert sorted(loads(ptx(kernel, ARRAY, ARRAY).replace("\t", " "))) == [".b32", ".nc.b32"]
+    assert ".nc" not in str(device.compile(kernel, ARRAY, ARRAY, output="ptx"))
+
+
+def test_memory_that_others_may_write_is_not_read_through_the_constant_cache():
+    """With atomics and fences a kernel may wait for what another one writes."""
+
+    @device.kernel
+    def waits(x, y):
+        while device.atomic_ref(y, 0).load(memory="acquire") == 0:
+            pass
+        y[1] = x[0]
+
+    @device.kernel
+    def fences(x, y):
+        y[1] = x[0]
+        device.threadfence()
+        y[2] = x[0]
+
+    for kernel in (waits, fences):
+        text = ptx(kernel, ARRAY, ARRAY)
+        assert "ld." in text
+        assert ".nc" not in text
+
+
+def test_a_store_to_another_array_is_no_reason_to_load_again():
+    @device.kernel
+    def kernel(x, y, z):
+        y[0] = x[0] + z[0]
+        y[1] = x[0] - z[0]
+        z[1] = 0
+
+    text = ptx(kernel, ARRAY, ARRAY, ARRAY).replace("\t", " ")
+    assert len(loads(text)) == 2, text
+    plain = str(device.compile(kernel, ARRAY, ARRAY, ARRAY, output="ptx")).replace("\t", " ")
+    assert len(loads(plain)) == 4
+
+
+def test_barriers_order_accesses_to_one_array(stream):
+    """Scopes say nothing of accesses to the same array, before and after a barrier."""
+
+    @device.kernel
+    def kernel(x, y, out):
+        i = int(device.thread_idx.x)
+        n = int(device.block_dim.x)
+        before = x[(i + 1) % n]
+        device.syncthreads()
+        x[i] = y[i] * 10
+        device.syncthreads()
+        out[i] = x[(i + 1) % n] + before
+
+    n = 96
+    x, y = stream.array(np.arange(n, dtype=np.float32)), stream.array(np.arange(n, dtype=np.float32) + 5)
+    out = stream.empty(n)
+    stream.launch(kernel, x, y, out, grid=1, block=n)
+    following = (np.arange(n) + 1) % n
+    assert stream.numpy(out).tolist() == ((following + 5) * 10 + following).tolist()

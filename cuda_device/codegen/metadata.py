@@ -36,8 +36,8 @@ class Metadata:
         where = function.location
         self.file, self.line = where.file, max(where.line, 0)
         file = self._file(where.file)
-        kind = self._node("!DISubroutineType(types: " + self._node("!{null}") + ")")
-        self.scope = self._node(
+        kind = self.node("!DISubroutineType(types: " + self.node("!{null}") + ")")
+        self.scope = self.node(
             f'distinct !DISubprogram(name: "{_quoted(function.shown or function.name)}", linkageName: "{function.name}", '
             f"scope: {file}, file: {file}, line: {self.line}, type: {kind}, scopeLine: {self.line}, "
             f"spFlags: DISPFlagDefinition | DISPFlagOptimized, unit: {self._unit(file)})"
@@ -52,35 +52,38 @@ class Metadata:
         if where.line > 0:
             line, column = where.line, max(where.column + 1, 0)
             if where.file != self.file:  # it comes from a function that was inlined before
-                scope = self._node(
+                scope = self.node(
                     f"!DILexicalBlockFile(scope: {scope}, file: {self._file(where.file)}, discriminator: 0)"
                 )
-        return f", !dbg {self._node(f'!DILocation(line: {line}, column: {column}, scope: {scope})')}"
+        return f", !dbg {self.node(f'!DILocation(line: {line}, column: {column}, scope: {scope})')}"
 
     def text(self) -> str:
         """The nodes' definitions."""
         units = [f"!{number}" for node, number in self.nodes.items() if "!DICompileUnit" in node]
         if units:
             self.flags.append('!{i32 2, !"Debug Info Version", i32 3}')
-        flags = [self._node(flag) for flag in self.flags]
+        flags = [self.node(flag) for flag in self.flags]
         lines = [f"!llvm.dbg.cu = !{{{', '.join(units)}}}"] if units else []
         lines += [f"!llvm.module.flags = !{{{', '.join(flags)}}}"] if flags else []
-        return "\n".join(lines + [f"!{number} = {node}" for node, number in self.nodes.items()]) + "\n" * bool(flags)
+        return "\n".join(lines + [f"!{number} = {node}" for node, number in self.nodes.items()]) + "\n" * bool(
+            self.nodes
+        )
 
-    def _node(self, text: str) -> str:
+    def node(self, text: str) -> str:
+        """The number of a node with this text."""
         return f"!{self.nodes.setdefault(text, _FIRST + len(self.nodes))}"
 
     def _file(self, path: str) -> str:
         # PTX has no way to write a quotation mark in a name.
         folder, name = os.path.split(path.replace('"', "'") or "<unknown>")
-        return self._node(f'!DIFile(filename: "{_quoted(name)}", directory: "{_quoted(folder)}")')
+        return self.node(f'!DIFile(filename: "{_quoted(name)}", directory: "{_quoted(folder)}")')
 
     def _unit(self, file: str) -> str:
         """One unit for all functions: the file of the first."""
         for node, number in self.nodes.items():
             if "!DICompileUnit" in node:
                 return f"!{number}"
-        return self._node(
+        return self.node(
             f'distinct !DICompileUnit(language: DW_LANG_Python, file: {file}, producer: "cuda_device", isOptimized: true, '
             "runtimeVersion: 0, emissionKind: DebugDirectivesOnly)"
         )

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cuda_device.codegen import boundary, float8
-from cuda_device.codegen.dialects import Cpu, Dialect
+from cuda_device.codegen.aliasing import Aliasing
+from cuda_device.codegen.dialects import Cpu, Dialect, Nvptx
 from cuda_device.codegen.emitters import EMITTERS, float_name, local_size
 from cuda_device.codegen.metadata import Metadata
 from cuda_device.device.options import DEFAULTS, LLVM_FLAGS, Options
@@ -55,6 +56,9 @@ class ModuleWriter:
         """What LLVM may do with operations on floats; `fuse` is the same for products and sums."""
         self.fuse = self.relaxed + (" contract" if options.contract and "contract" not in flags else "")
         self.metadata = Metadata(options.lineinfo and dialect.has_lines, dialect.module_flags())
+        self.aliasing = (
+            Aliasing(dialect.module, self.metadata, isinstance(dialect, Nvptx)) if options.launch_facts else None
+        )
         self.declared: set[str] = set()
         self.library: set[str] = set()
         self.conversions: set[tuple[Format, float8.Direction]] = set()

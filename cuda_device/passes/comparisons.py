@@ -14,8 +14,8 @@ from cuda_device.ir import ops
 from cuda_device.ir.model import Op, Value
 from cuda_device.passes import complexes, masks, operators
 from cuda_device.passes.frame import Cell, Frame
-from cuda_device.types.known import constant, describe, of_type
-from cuda_device.types.model import BOOL, INT, NONE, Number, Range, Static, Struct, Subarray, Tuple, Type, Vector
+from cuda_device.types.known import constant, describe, is_narrow, of_type
+from cuda_device.types.model import BOOL, INDEX, INT, NONE, Number, Range, Static, Struct, Subarray, Tuple, Type, Vector
 from cuda_device.types.promote import promote
 
 
@@ -102,6 +102,8 @@ def _comparable(frame: Frame, sign: str, x: Number, y: Number, a: Cell, b: Cell)
             x = y = INT if theirs == BOOL else theirs
         elif (type := promote(number, theirs)) is not None:
             x = y = type
+    if INDEX in (x, y) and is_narrow(a.known) and is_narrow(b.known):
+        x = y = INT  # a GPU compares 32 bits
     if x.is_float != y.is_float and (type := promote(x, y)) is not None:
         x = y = type
     return frame.materialise(a, INT if x == BOOL else x), frame.materialise(b, INT if y == BOOL else y)

@@ -26,6 +26,7 @@ from cuda_device.types.known import Known, constant, is_narrow, nonneg_as, of_ty
 from cuda_device.types.model import (
     BOOL,
     FLOAT32,
+    INDEX,
     INT,
     NONE,
     Array,
@@ -187,10 +188,17 @@ def binary(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
         return [_power(frame, a, b, type)]
     if sign in ("//", "%") and type.is_float:
         return [_floor_division(frame, sign, a, b, type)]
-    nonneg, narrow = _stays_nonneg(sign, type, a.known, b.known), _stays_narrow(sign, a.known, b.known)
-    return [
-        frame.emit(ops.PY_BINARY, of_type(type, nonneg, narrow), *(frame.materialise(c, type) for c in cells), op=sign)
-    ]
+    return [_arithmetic(frame, sign, type, a, b)]
+
+
+def _arithmetic(frame: Frame, sign: str, type: Number, a: Cell, b: Cell) -> Cell:
+    """An operator of numbers that have become `type`."""
+    nonneg = _stays_nonneg(sign, type, a.known, b.known)
+    if type == INDEX and _stays_narrow(sign, a.known, b.known):
+        # A GPU computes in 32 bits.
+        short = frame.emit(ops.PY_BINARY, of_type(INT, nonneg), *(frame.materialise(c, INT) for c in (a, b)), op=sign)
+        return Cell(of_type(INDEX, nonneg, narrow=True), frame.materialise(short, INDEX))
+    return frame.emit(ops.PY_BINARY, of_type(type, nonneg), *(frame.materialise(c, type) for c in (a, b)), op=sign)
 
 
 def _join_tuples(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell | None:
@@ -280,12 +288,10 @@ def _stays_nonneg(sign: str, type: Number, a: Known, b: Known) -> bool:
 
 
 def _stays_narrow(sign: str, a: Known, b: Known) -> bool:
-    """Whether 32 bits hold a result whose operands they hold."""
-    if sign == "-":
-        return a.nonneg and b.nonneg and is_narrow(a) and is_narrow(b)
-    if sign == "//":
-        return a.nonneg and b.nonneg and is_narrow(a)
-    return sign == "%" and b.nonneg and is_narrow(b)
+    """Whether 32 bits hold two integers and their difference, quotient or remainder."""
+    if not (is_narrow(a) and is_narrow(b)):
+        return False
+    return (sign in ("-", "//") and a.nonneg and b.nonneg) or (sign == "%" and b.nonneg)
 
 
 def _shift(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:

@@ -216,7 +216,9 @@ def nonneg_as(known: Known, number: Number) -> bool:
         return not number.signed
     if number.is_complex or source.is_complex:
         return False
-    return known.nonneg and (known.constant or number.is_float or source.is_float or number.high >= source.high)
+    return known.nonneg and (
+        known.constant or known.narrow or number.is_float or source.is_float or number.high >= source.high
+    )
 
 
 def is_narrow(known: Known) -> bool:
