@@ -127,6 +127,13 @@ class Work:
         return {int(str(op.attributes["place"])): op for op in found}
 
     @property
+    def prints(self) -> dict[int, Op]:
+        """The `print` operations, by the numbers of their places."""
+        module: Module = self["device"]
+        found = (op for function in module.functions for op in function.ops() if op.code is ops.PRINT)
+        return {int(str(op.attributes["place"])): op for op in found}
+
+    @property
     def watched(self) -> dict[int, traces.Point]:
         """The places that the race detector hears of, by their numbers."""
         return traces.points(self["inlined"])

@@ -174,6 +174,7 @@ CONTROL = Record(
         *_three("report.block"),
         *_three("report.thread"),
         ("log", "ptr"),
+        ("print", "ptr"),
         ("value.0", "i64"),
         ("value.1", "i64"),
         ("waiting", f"[{MAXIMUM_THREADS} x i32]"),

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar
 
-from cuda_device.codegen import constants, cpu, cpu_runner, nvptx_report
+from cuda_device.codegen import constants, cpu, cpu_runner, nvptx_report, printing
 from cuda_device.codegen.architectures import (
     DATA_LAYOUT,
     FLUSH_DENORMALS_ATTRIBUTE,
@@ -37,6 +37,8 @@ class Dialect(ABC):
 
     has_lines: ClassVar[bool] = False
     """Whether there can be a table of lines."""
+    has_texts: ClassVar[bool] = False
+    """Whether texts are in the code; else the host knows them."""
     frame_alignment: ClassVar[int]
     """What the memory that functions have of their own can be aligned to."""
     has_float8 = False
@@ -157,7 +159,7 @@ _APPROXIMATE = frozenset(("sin", "cos", "tan", "exp", "exp10", "log", "log2", "l
 class Nvptx(Dialect):
     """A GPU."""
 
-    has_lines = True
+    has_lines = has_texts = True
     frame_alignment = 1 << 30
     _REGISTERS: ClassVar = {"thread_idx": "tid", "block_idx": "ctaid", "block_dim": "ntid", "grid_dim": "nctaid"}
     # What the hardware promises of a register: the half-open range of its values along x, y and z.
@@ -190,6 +192,7 @@ class Nvptx(Dialect):
             align = op.attributes["align"]
             lines.append(f"@shared_{number} = internal addrspace(3) global [{size} x i8] undef, align {align}")
         lines += constants.definitions(self.module, self.pointer(Space.CONSTANT).removeprefix("ptr ") + " ")
+        lines.append(printing.texts_on_gpu(self.module))
         if any(op.code is ops.DYNAMIC_SHARED for f in self.module.functions for op in f.ops()):
             lines.append("@dynamic_shared = external addrspace(3) global [0 x i8], align 128")
         for name in self._REGISTERS.values():

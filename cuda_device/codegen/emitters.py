@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from cuda_device.codegen import account, atomics, boundary, constants, float8
+from cuda_device.codegen import account, atomics, boundary, constants, float8, printing
 from cuda_device.codegen.cpu_records import Status
 from cuda_device.codegen.literals import literal
 from cuda_device.codegen.meetings import Meeting
@@ -442,5 +442,6 @@ EMITTERS: dict[ops.Opcode, Emitter] = {
     ops.EXIT: _exit,
     **atomics.EMITTERS,
     **account.EMITTERS,
+    ops.PRINT: printing.emit,
     **boundary.EMITTERS,
 }

@@ -105,6 +105,8 @@ class FunctionWriter:
         self.labels = {block: f"b{i}" for i, block in enumerate(function.blocks)}
         self.ends: dict[Block, str] = {}
         self.lines: list[str] = []
+        self.buffers: dict[int, str] = {}
+        """The memory from which each `print` prints."""
         self.label = ""
         self.counter = 0
 
@@ -162,6 +164,10 @@ class FunctionWriter:
         """The lines that make the function's own memory; where more than a frame's alignment is asked for, with room for it."""
         lines = []
         most = self.dialect.frame_alignment
+        for op in self.function.ops():
+            if op.code is ops.PRINT and op.operands:
+                self.buffers[id(op)] = self.fresh()
+                lines.append(f"  {self.buffers[id(op)]} = alloca [{len(op.operands)} x i64], align 8\n")
         for op in self.function.ops():
             if op.code is ops.LOCAL:
                 size, align = local_size(op)

@@ -90,6 +90,36 @@ def copy_elements(target: Any, source: Any) -> None:
             copy_elements(target[i], source[0 if len(source) == 1 else i])
 
 
+def is_whole(x: Any, limit: Any) -> Any:
+    """Whether a float below `limit` has no fractional part."""
+    return float_floor(x) == x if abs(x) < limit else False
+
+
+def magnitude(number: Any) -> Any:
+    """An integer without its sign; the least one of 64 bits is itself, which is right without a sign."""
+    return -number if number < 0 else number
+
+
+def columns_left(number: Any, negative: Any, width: Any, bits: Any) -> Any:
+    """Of `width` columns, those that the digits of an unsigned number and perhaps a sign leave; a digit is `bits` bits."""
+    digits = 1
+    number >>= bits
+    while number != 0:
+        digits += 1
+        number >>= bits
+    return max(without_sign(width, negative) - digits, 0)
+
+
+def without_sign(width: Any, negative: Any) -> Any:
+    """How many of `width` columns a sign leaves."""
+    return width - 1 if negative else width
+
+
+def is_negative(number: Any) -> Any:
+    """Whether a number is below zero."""
+    return number < 0
+
+
 def is_within(index: Any, length: Any) -> Any:
     """Whether an index, which counts from the end where it is negative, is one of an axis of `length`."""
     return -length <= index < length

@@ -14,58 +14,10 @@ The levels follow each other:
 
 from __future__ import annotations
 
-import enum
-from dataclasses import dataclass
-
-
-class Level(enum.Flag):
-    """A stage of the IR; a row may be legal at several."""
-
-    PYTHON = enum.auto()
-    TYPED = enum.auto()
-    DEVICE = enum.auto()
-
-
-class Effect(enum.Flag):
-    """What an operation or a function does beside computing its results.
-
-    CONVERGENT operations must be reached by the same threads as in the source: nothing may move, duplicate or guard them.
-    SUSPENDS marks those at which a thread waits for others: the CPU stream makes coroutines of functions that have one.
-    EXITS marks those that may end the thread.
-    SPINS marks those that a loop may repeat until another thread does something: atomics.
-    """
-
-    PURE = 0
-    READS = enum.auto()
-    WRITES = enum.auto()
-    CONVERGENT = enum.auto()
-    SUSPENDS = enum.auto()
-    SPINS = enum.auto()
-    EXITS = enum.auto()
-    TERMINATES = enum.auto()
-    LOCAL = enum.auto()
-
-
-MANY = -1  # as many operands or results as the operation at hand has
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Opcode:
-    """One row. `attributes` name what an operation carries beside operands, `optional` what it may carry."""
-
-    name: str
-    levels: Level
-    operands: int
-    results: int
-    doc: str
-    attributes: tuple[str, ...] = ()
-    effects: Effect = Effect.PURE
-    successors: int = 0
-    optional: tuple[str, ...] = ()
-
-    def __repr__(self) -> str:
-        return self.name
-
+from cuda_device.ir.opcode import MANY as MANY
+from cuda_device.ir.opcode import Effect as Effect
+from cuda_device.ir.opcode import Level as Level
+from cuda_device.ir.opcode import Opcode as Opcode
 
 P, T, D = Level.PYTHON, Level.TYPED, Level.DEVICE
 _PT, _TD, _ALL = P | T, T | D, P | T | D
@@ -403,6 +355,18 @@ TRACE = Opcode(
     ("event",),
     Effect.WRITES,
     optional=("memory", "scope", "place"),
+)
+
+PRINT = Opcode(
+    "print",
+    _TD,
+    MANY,
+    0,
+    "Prints the operands, as C's printf does with `format`: 64-bit integers, float64, and bools, for which a pair of texts of "
+    "`choices` stands. `place` numbers it in the text.",
+    ("format", "choices"),
+    Effect.WRITES,
+    optional=("place",),
 )
 
 # Atomic operations on a reference to an atomic. `memory` and `scope` are an order and a scope of `ir/ordering`.

@@ -19,7 +19,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.model import Block, Function, Module, Op, Value
 from cuda_device.ir.ops import Effect, Level
 from cuda_device.ir.text import show
-from cuda_device.types.model import BOOL, INT32, NONE, UINT32, UINT64, Atomic, Number, Ref, Space, Tuple
+from cuda_device.types.model import BOOL, FLOAT64, INT32, INT64, NONE, UINT32, UINT64, Atomic, Number, Ref, Space, Tuple
 
 Complaint = tuple[Op | None, str]
 
@@ -237,6 +237,16 @@ def _is_address(op: Op) -> bool:
     return isinstance(op.operands[0].type, Ref) and op.result.type == UINT64
 
 
+def _is_print(op: Op) -> bool:
+    """Numbers of 64 bits, and bools that choose between texts."""
+    choices = op.attributes["choices"]
+    assert isinstance(choices, tuple)
+    return len(choices) == len(op.operands) and all(
+        operand.type == BOOL if choice else operand.type in (INT64, UINT64, FLOAT64)
+        for operand, choice in zip(op.operands, choices, strict=True)
+    )
+
+
 def _is_account(op: Op) -> bool:
     reference = op.operands[0].type
     given = [value.type for value in op.results]
@@ -287,6 +297,7 @@ _TYPE_RULES: dict[ops.Opcode, Callable[[Op], bool]] = {
     ops.BYTES: _is_distance,
     **dict.fromkeys((ops.WRITTEN, ops.MARK), _is_account),
     ops.ADDRESS: _is_address,
+    ops.PRINT: _is_print,
     ops.BITS: _is_same_size,
     **dict.fromkeys((ops.BARRIER_REDUCE, ops.WARP_SYNC, ops.WARP_VOTE), _meets),
     **dict.fromkeys((ops.WARP_SHUFFLE, ops.WARP_MATCH, ops.WARP_ACTIVE), _meets),

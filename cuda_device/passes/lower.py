@@ -50,7 +50,7 @@ def _number_places(module: Module) -> None:
         op
         for function in module.functions
         for op in function.ops()
-        if Effect.SUSPENDS in op.code.effects or op.code is ops.REPORT
+        if Effect.SUSPENDS in op.code.effects or op.code in (ops.REPORT, ops.PRINT)
     )
     for number, op in enumerate(waiting, 1):
         op.attributes["place"] = number
@@ -325,6 +325,11 @@ def _check(lowerer: Lowerer, op: Op) -> None:
     lowerer.build.check(holds, str(op.attributes["message"]), *values, help=str(op.attributes.get("help", "")))
 
 
+def _print(lowerer: Lowerer, op: Op) -> None:
+    values = (lowerer.value(operand) for operand in op.operands)
+    lowerer.build.effect(ops.PRINT, *values, **op.attributes)
+
+
 def _unreachable(lowerer: Lowerer, op: Op) -> None:
     """The end of a block, if nothing has ended it already."""
     if not lowerer.build.block.ops or lowerer.build.block.terminator.code is not ops.EXIT:
@@ -334,6 +339,7 @@ def _unreachable(lowerer: Lowerer, op: Op) -> None:
 RULES: dict[ops.Opcode, Rule] = {
     ops.PY_RAISE: _raise,
     ops.PY_CHECK: _check,
+    ops.PRINT: _print,
     ops.CONST: _const,
     ops.CONVERT: _convert,
     ops.MAKE: _make,

@@ -81,6 +81,24 @@ class Named:
 
 
 @dataclass(frozen=True, slots=True)
+class Field:
+    """A number in a string of run time: how an f-string formats it."""
+
+    spec: str = ""
+    is_repr: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A string of run time, which can only be printed: texts, and fields for its parts, one after the other."""
+
+    pieces: tuple[str | Field, ...]
+
+    def __str__(self) -> str:
+        return "a string that is known at run time"
+
+
+@dataclass(frozen=True, slots=True)
 class Raised:
     """An exception that the program made, with its message."""
 

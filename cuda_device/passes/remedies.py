@@ -28,7 +28,6 @@ CONSTRUCTS = {
 }
 
 _CALLS: dict[object, str] = {
-    print: "store values in an array and print them on the host",
     filter: "write a generator expression with if, as in sum(v for v in x if v > 0)",
     np.zeros: "use local_array or shared_array, which have a constant shape",
     np.empty: "use local_array or shared_array, which have a constant shape",
@@ -36,7 +35,6 @@ _CALLS: dict[object, str] = {
     next: "index it, or write a for loop with break",
     super: "a struct inherits from nothing: name the method's class",
     slice: "write the slice where it is used: x[a:b]",
-    complex: "complex numbers are not there yet",
     open: "read the file on the host",
     input: "pass the value to the kernel as an argument",
 }

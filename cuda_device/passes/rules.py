@@ -28,7 +28,8 @@ from cuda_device.passes import (
 )
 from cuda_device.passes.calls import call
 from cuda_device.passes.frame import MISSING, Cell, Frame, NeverReturns
-from cuda_device.passes.meanings import Generator, Keywords, Raised, Thing, means
+from cuda_device.passes.meanings import Generator, Keywords, Raised, Text, Thing, means
+from cuda_device.passes.printing import not_constant
 from cuda_device.passes.remedies import CONSTRUCTS
 from cuda_device.types.known import constant
 from cuda_device.types.model import Bundle, Range, Static, Struct
@@ -150,6 +151,8 @@ def _unary(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 def _raise(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """An `assert` that does not hold, or a `raise`: the message is made of constants."""
     known = cells[0].known if cells else None
+    if known is not None and isinstance(known.value, Text):
+        raise not_constant()
     if op.attributes["kind"] == "assert":
         message = "the assertion does not hold"
         if known is not None:

@@ -16,7 +16,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.model import Op
 from cuda_device.passes import comparisons, composites, hosted, operators, subarrays
 from cuda_device.passes.frame import Cell, Frame
-from cuda_device.passes.meanings import Keywords, Named, Thing, means
+from cuda_device.passes.meanings import Field, Keywords, Named, Text, Thing, means
 from cuda_device.types.known import constant, describe
 from cuda_device.types.model import (
     BOOL,
@@ -208,14 +208,17 @@ _CONVERSIONS: dict[str, Callable[[object], object]] = {"": lambda value: value, 
 
 
 def format_part(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-    """One part of an f-string: a constant."""
+    """One part of an f-string: a constant, or a field of a string of run time."""
     value = cells[0].known
-    if not value.constant or not all(cell.known.constant for cell in cells):
+    if not all(cell.known.constant for cell in cells[1:]):
         raise CompileError(
-            f"an f-string in device code is made of constants, and this is {value}",
-            help="store numbers in an array and format them on the host",
+            "a format in device code is made of constants", help="write the width and the precision as numbers"
         )
-    convert = _CONVERSIONS[str(op.attributes["conversion"])]
+    conversion = str(op.attributes["conversion"])
+    if not value.constant:
+        field = Field(str(cells[1].known.value) if len(cells) > 1 else "", conversion in ("r", "a"))
+        return [frame.bundle(Text((field,)), [cells[0]])]
+    convert = _CONVERSIONS[conversion]
     try:
         text = format(convert(value.python), *(str(cell.known.value) for cell in cells[1:]))
     except (TypeError, ValueError) as error:
@@ -223,6 +226,17 @@ def format_part(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     return [Cell(constant(text))]
 
 
-def make_string(_: Frame, __: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+def make_string(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """An f-string."""
-    return [Cell(constant("".join(str(cell.known.value) for cell in cells)))]
+    if all(cell.known.constant for cell in cells):
+        return [Cell(constant("".join(str(cell.known.value) for cell in cells)))]
+    pieces: list[str | Field] = []
+    parts: list[Cell] = []
+    for cell in cells:
+        text = cell.known.value
+        if isinstance(text, Text):
+            pieces += text.pieces
+            parts += frame.fields(cell)
+        else:
+            pieces.append(str(text))
+    return [frame.bundle(Text(tuple(pieces)), parts)]

@@ -19,11 +19,11 @@ import numpy as np
 from cuda_device.device import complex_functions, functions, numbers, standard
 from cuda_device.device.table import interface_of
 from cuda_device.errors import CompileError
-from cuda_device.passes import complexes, composites, functionals, generators, host_calls, hosted, sequences
+from cuda_device.passes import complexes, composites, functionals, generators, host_calls, hosted, printing, sequences
 from cuda_device.passes.calls import call, call_plain
 from cuda_device.passes.frame import Cell, Frame
 from cuda_device.passes.generators import check_count, no_keywords
-from cuda_device.passes.meanings import Code, Partial, Raised, Thing, means
+from cuda_device.passes.meanings import Code, Partial, Raised, Text, Thing, means
 from cuda_device.passes.ufuncs import NUMPY_FUNCTIONS, OF_COMPLEX, UFUNCS
 from cuda_device.types.host import host_type_of
 from cuda_device.types.known import Known, constant
@@ -232,6 +232,8 @@ def _len(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) ->
 def _exception(kind: type[BaseException], frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     """An exception that the program makes to raise it: its message is made of constants."""
     no_keywords(kind.__name__, named)
+    if any(isinstance(cell.known.value, Text) for cell in positional):
+        raise printing.not_constant()
     texts = [str(cell.known.python) if cell.known.constant else str(cell.known) for cell in positional]
     message = texts[0] if len(texts) == 1 else f"({', '.join(texts)})" if texts else ""
     return Cell(Known(Static(), Raised(kind.__name__, message)))
@@ -301,6 +303,7 @@ _SPECIAL: dict[object, Special] = {
     math.prod: _summing(math.prod),
     math.fsum: _summing(math.fsum),
     functions.func: _func,
+    print: printing.print_,
 }
 
 

@@ -87,6 +87,7 @@ def execute(
     keep: object = None,
     workers: int | None = None,
     log: int | None = None,
+    output: int | None = None,
 ) -> None:
     """Runs every block of the grid and returns when all have ended; raises the `KernelError` that one of them reported.
 
@@ -94,10 +95,12 @@ def execute(
     reports and barriers. `checked` also reports barriers that some threads do not reach. `may_run_long=False` promises
     that each thread ends soon (it has no loop whose length depends on data). `keep`, whatever owns the memory that the
     kernel uses, is held until the last worker has returned, also after Ctrl-C. `workers` overrides `worker_count()`.
-    `log` is the address of the log where threads tell the race detector what they do.
+    `log` is the address of the log where threads tell the race detector what they do, `output` that of the function that
+    takes what they print.
     """
     launch = _Launch(code, _control(grid, block, parameters, dynamic_shared, checked), (parameters, keep))
     launch.control.log = log
+    launch.control.print = output
     workers = 1 if log else workers  # The log is a sequence, and not made to be shared.
     blocks = launch.control.blocks
     count = min(workers or worker_count(), blocks)

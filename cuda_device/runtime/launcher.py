@@ -31,6 +31,7 @@ from cuda_device.runtime.streams import CpuStream, GpuStream, Stream, as_stream
 
 if TYPE_CHECKING:
     from cuda_device.compiler import Work
+    from cuda_device.ir.model import Op
     from cuda_device.runtime.races import RaceDetector
     from cuda_device.types.known import Known
 
@@ -81,6 +82,11 @@ class Variant:
     def written(self) -> frozenset[int]:
         """The numbers of the arrays that the kernel may write."""
         return self.work.written
+
+    @functools.cached_property
+    def prints(self) -> dict[int, Op]:
+        """What the kernel prints."""
+        return self.work.prints
 
     @functools.cached_property
     def may_run_long(self) -> bool:
@@ -236,6 +242,7 @@ def keep(stream: GpuStream, views: Sequence[ArrayView]) -> None:
 
 def _start_on_cpu(variant: Variant, shape: Shape, buffer: Any, arguments: Sequence[Argument]) -> None:
     from cuda_device.runtime.cpu_executor import execute
+    from cuda_device.runtime.output import Output
 
     work = variant.work
     _check_shared(work["llvm"].shared_bytes, shape.dynamic, _DEFAULT_DYNAMIC_SHARED, 227 * 1024)
@@ -244,18 +251,20 @@ def _start_on_cpu(variant: Variant, shape: Shape, buffer: Any, arguments: Sequen
             with driver.using(driver.context_of(view.ordinal)):
                 driver.synchronize_stream(view.stream)
     detector = _race_detector(work, shape, arguments)
-    execute(
-        work["native"],
-        shape.grid,
-        shape.block,
-        buffer,
-        dynamic_shared=shape.dynamic,
-        places=variant.places,
-        checked=bool(work.job.options.checked),
-        may_run_long=variant.may_run_long,
-        keep=arguments,
-        log=detector.address if detector else None,
-    )
+    with Output(variant.prints) as output:
+        execute(
+            work["native"],
+            shape.grid,
+            shape.block,
+            buffer,
+            dynamic_shared=shape.dynamic,
+            places=variant.places,
+            checked=bool(work.job.options.checked),
+            may_run_long=variant.may_run_long,
+            keep=(arguments, output),
+            log=detector.address if detector else None,
+            output=output.address,
+        )
     if detector:
         detector.finish()
 

@@ -1,0 +1,295 @@
+"""`print` in device code: what is known while compiling becomes text, the rest conversions of C's printf.
+
+    print("x =", x, f"{y:.3f}")      →      print {format="x = %d %.3f\\n"} %x %y
+
+A GPU prints with printf, and the CPU as printf would, so the text is the same. A float without a format is printed with the
+digits that are about as good as the number (4 for float16, 7 for float32, 15 for float64) and, as in Python, a point.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from types import EllipsisType
+
+from cuda_device.device import prelude
+from cuda_device.device.formats import Spec, digits_of, parse
+from cuda_device.errors import CompileError
+from cuda_device.ir import ops
+from cuda_device.ir.model import Value
+from cuda_device.passes import references
+from cuda_device.passes.frame import Cell, Frame
+from cuda_device.passes.meanings import Named, Text, Thing, means
+from cuda_device.types.known import Known, constant, of_type
+from cuda_device.types.model import (
+    BOOL,
+    FLOAT64,
+    INT64,
+    MASK,
+    UINT32,
+    UINT64,
+    Array,
+    Bundle,
+    Number,
+    Range,
+    Static,
+    Struct,
+    Tuple,
+    Vector,
+)
+from cuda_device.types.vectors import host_vector
+
+# CUDA's printf takes no more.
+_MOST = 32
+_BITS = {"x": 4, "X": 4, "o": 3}
+
+
+def print_(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """`print(…, sep=" ", end="\\n")`."""
+    for name in named:
+        if name not in ("sep", "end", "file", "flush"):
+            raise CompileError(f"print has no keyword {name!r}", help="there are sep, end, file and flush")
+    if "file" in named and named["file"].known.value not in (None, sys.stdout):
+        raise CompileError("print in device code writes to the standard output", help="leave file=… out")
+    separator, end = _text(named, "sep", " "), _text(named, "end", "\n")
+    line = _Line(frame)
+    for i, cell in enumerate(positional):
+        if i:
+            line.literal(separator)
+        line.show(cell, is_repr=False)
+    line.literal(end)
+    line.emit()
+    return Cell(constant(None))
+
+
+def not_constant() -> CompileError:
+    """The error of a message that has numbers of run time in it."""
+    return CompileError(
+        "the message of an exception is made of constants", help="print the numbers before: print(f'…')"
+    )
+
+
+def _text(named: Mapping[str, Cell], name: str, default: str) -> str:
+    value = named[name].known.value if name in named else None
+    if not isinstance(value, str | None):
+        raise CompileError(
+            f"{name} of print is a constant string, not {named[name].known}", help="write it as a literal"
+        )
+    return default if value is None else value
+
+
+class _Line:
+    """One call of `print`: the format, the values, and for bools the two texts."""
+
+    def __init__(self, frame: Frame) -> None:
+        self.frame = frame
+        self.format = ""
+        self.values: list[Value] = []
+        self.choices: list[tuple[str, str] | None] = []
+
+    def emit(self) -> None:
+        """Writes the operation."""
+        if "\0" in self.format:
+            raise CompileError("a text with the character 0 cannot be printed", help="leave it out")
+        if len(self.values) > _MOST:
+            raise CompileError(
+                f"print takes {_MOST} numbers at most, not {len(self.values)}", help="print them in two calls"
+            )
+        if self.format:
+            self.frame.build.effect(ops.PRINT, *self.values, format=self.format, choices=tuple(self.choices))
+
+    def literal(self, text: str) -> None:
+        """A text."""
+        self.format += text.replace("%", "%%")
+
+    def convert(self, conversion: str, cell: Cell, type: Number) -> None:
+        """A number, as 64 bits."""
+        self.format += conversion
+        self.values.append(self.frame.materialise(cell, type))
+        self.choices.append(None)
+
+    def choose(self, condition: Cell, texts: tuple[str, str]) -> None:
+        """One of two texts."""
+        if condition.known.constant:
+            self.literal(texts[0] if condition.known.value else texts[1])
+            return
+        self.format += "%s"
+        self.values.append(self.frame.materialise(condition, BOOL))
+        self.choices.append(texts)
+
+    # What Python shows
+
+    def show(self, cell: Cell, is_repr: bool = True) -> None:
+        """A value, as `str` or `repr` show it."""
+        cell = references.value_of(self.frame, cell)
+        known, field = cell.known, self.frame.field
+        if isinstance(known.value, Text):
+            self.pieces(known.value, self.frame.fields(cell))
+        elif known.constant and not isinstance(known.type, Bundle):
+            self.literal(_constant(known, is_repr))
+        elif isinstance(known.type, Number):
+            self.number(cell, known.type, Spec())
+        elif isinstance(known.type, Tuple) or means(known, Thing.LIST):
+            begin, end = "[]" if means(known, Thing.LIST) else "()"
+            end = f",{end}" if begin == "(" and len(known.items) == 1 else end
+            self.listed(begin, self.frame.fields(cell), end)
+        elif isinstance(known.value, Named):
+            names = [f"{name}=" for name in known.value.names]
+            self.listed(f"{known.value.cls.__name__}(", self.frame.fields(cell), ")", names)
+        elif isinstance(known.type, Vector):
+            parts = [field(cell, i) for i in range(known.type.size)]
+            self.listed(f"{_name(known.type)}(", parts, ")")
+        elif isinstance(known.type, Struct):
+            names = [f"{member.name}=" for member in known.type.fields]
+            self.listed(f"{known.type.name}(", [field(cell, i) for i in range(len(names))], ")", names)
+        elif isinstance(known.type, Range):
+            parts = [field(cell, i) for i in range(3)]
+            self.listed("range(", parts[: 2 if parts[2].known.value == 1 else 3], ")")
+        else:
+            what = "print its elements" if isinstance(known.type, Array) else "print numbers, and what is made of them"
+            raise CompileError(f"{known} cannot be printed in device code", help=what)
+
+    def listed(self, begin: str, cells: Sequence[Cell], end: str, names: Sequence[str] = ()) -> None:
+        """Several values between brackets."""
+        self.literal(begin)
+        for i, cell in enumerate(cells):
+            self.literal((", " if i else "") + (names[i] if names else ""))
+            self.show(cell)
+        self.literal(end)
+
+    def pieces(self, text: Text, cells: Sequence[Cell]) -> None:
+        """An f-string."""
+        rest = iter(cells)
+        for piece in text.pieces:
+            if isinstance(piece, str):
+                self.literal(piece)
+                continue
+            cell = next(rest)
+            spec = parse(piece.spec)
+            if spec.plain:
+                self.show(cell, piece.is_repr)
+            elif piece.is_repr or not isinstance(cell.known.type, Number):
+                raise CompileError(f"{cell.known} cannot be formatted by {piece.spec!r}", help="format its parts")
+            else:
+                self.number(cell, cell.known.type, spec)
+
+    # Numbers
+
+    def number(self, cell: Cell, type: Number, spec: Spec) -> None:
+        """A number of run time."""
+        if type == BOOL and spec.plain:
+            self.choose(cell, ("True", "False"))
+        elif type.is_complex:
+            self.complex(cell, type, spec)
+        elif type.is_float or spec.kind in tuple("eEfFgG%"):
+            self.float(cell, type, spec)
+        elif spec.kind in ("", "d") and spec.precision is None:
+            unsigned = type == UINT64
+            self.convert(spec.conversion("u" if unsigned else "d"), cell, UINT64 if unsigned else INT64)
+        elif spec.kind in _BITS and spec.precision is None:
+            self.digits(cell, type, spec)
+        else:
+            raise CompileError(
+                f"an integer cannot be printed by the format of kind {spec.kind!r}",
+                help="there are d, x, X, o and those of floats",
+            )
+
+    def complex(self, cell: Cell, type: Number, spec: Spec) -> None:
+        """Both parts, as Python shows them if neither is zero."""
+        from cuda_device.passes.complexes import parts  # it calls back
+
+        if not spec.plain:
+            raise CompileError("a complex number cannot be printed with a format", help="print .real and .imag")
+        digits = digits_of(type.part)
+        self.literal("(")
+        real, imaginary = parts(self.frame, cell)
+        self.convert(f"%.{digits}g", real, FLOAT64)
+        self.convert(f"%+.{digits}g", imaginary, FLOAT64)
+        self.literal("j)")
+
+    def float(self, cell: Cell, type: Number, spec: Spec) -> None:
+        """A float, or an integer as one."""
+        wide = Cell(of_type(FLOAT64), self.frame.materialise(cell, FLOAT64))
+        if spec.kind == "%":
+            if spec.flags or spec.width:
+                raise CompileError("the format % takes no width in device code", help="write {100 * x:8.2f}%")
+            hundred = Cell(Known(FLOAT64, 100.0))
+            self.convert(
+                spec.conversion("f", 6 if spec.precision is None else None), self.product(wide, hundred), FLOAT64
+            )
+            self.literal("%")
+        elif spec.kind:
+            kind = "f" if spec.kind == "F" else spec.kind
+            flags = Spec("#" * spec.alternate + spec.flags, spec.sign, False, spec.width, spec.precision)
+            self.convert(flags.conversion(kind), wide, FLOAT64)
+        elif spec.precision is not None or spec.width:
+            self.convert(spec.conversion("g", digits_of(type) if spec.precision is None else None), wide, FLOAT64)
+        else:
+            digits = digits_of(type)
+            self.convert(spec.conversion("g", digits), wide, FLOAT64)
+            limit = Cell(Known(FLOAT64, math.pow(10, digits)))
+            whole = self.frame.program.call(self.frame, prelude.is_whole, [wide, limit], {})
+            self.choose(whole, (".0", ""))
+
+    def product(self, a: Cell, b: Cell) -> Cell:
+        """a * b of float64."""
+        values = [self.frame.materialise(cell, FLOAT64) for cell in (a, b)]
+        return self.frame.emit(ops.PY_BINARY, of_type(FLOAT64), *values, op="*")
+
+    def digits(self, cell: Cell, type: Number, spec: Spec) -> None:
+        """Hexadecimal or octal digits, behind a sign. Of a mask they are those of its 32 bits."""
+        negative, magnitude = self.unsigned(cell, type)
+        prefix = f"0{spec.kind}" if spec.alternate else ""
+        is_signed = bool(spec.sign) or not (negative.known.constant and not negative.known.value)
+        left, zero = "-" in spec.flags, "0" in spec.flags
+        width = max(spec.width - len(prefix) - bool(spec.sign), 0)
+        behind = Cell(constant(False)) if spec.sign else negative
+        if width and not (left or zero):
+            self.padding(magnitude, behind, width, _BITS[spec.kind])
+        if is_signed:
+            self.choose(negative, ("-", spec.sign))
+        self.literal(prefix)
+        if zero and width:
+            columns = self.frame.program.call(self.frame, prelude.without_sign, [Cell(constant(width)), behind], {})
+            self.convert(f"%0*{spec.kind}", columns, INT64)
+            self.convert("", magnitude, UINT64)
+        else:
+            self.convert(f"%{spec.kind}", magnitude, UINT64)
+        if width and left:
+            self.padding(magnitude, behind, width, _BITS[spec.kind])
+
+    def unsigned(self, cell: Cell, type: Number) -> tuple[Cell, Cell]:
+        """Whether an integer is negative, and its magnitude, a uint64."""
+        frame = self.frame
+        if type == MASK:
+            low = Cell(of_type(UINT32), frame.materialise(cell, UINT32))
+            return Cell(constant(False)), Cell(of_type(UINT64), frame.materialise(low, UINT64))
+        if not type.signed or cell.known.nonneg:
+            return Cell(constant(False)), Cell(of_type(UINT64), frame.materialise(cell, UINT64))
+        wide = Cell(of_type(INT64), frame.materialise(cell, INT64))
+        negative = frame.program.call(frame, prelude.is_negative, [wide], {})
+        magnitude = frame.program.call(frame, prelude.magnitude, [wide], {})
+        return negative, Cell(of_type(UINT64), frame.materialise(magnitude, UINT64))
+
+    def padding(self, magnitude: Cell, negative: Cell, width: int, bits: int) -> None:
+        """The spaces beside digits, which are `bits` bits each."""
+        arguments = [magnitude, negative, Cell(constant(width)), Cell(constant(bits))]
+        self.convert("%*s", self.frame.program.call(self.frame, prelude.columns_left, arguments, {}), INT64)
+        self.values.append(self.frame.build.const(BOOL, True))
+        self.choices.append(("", ""))
+
+
+def _name(vector: Vector) -> str:
+    """What the host calls vectors of this type."""
+    host = host_vector(vector)
+    return host.__name__ if host is not None else str(vector)
+
+
+def _constant(known: Known, is_repr: bool) -> str:
+    """A constant as Python shows it."""
+    value = known.python
+    if isinstance(known.type, Static) and not isinstance(value, str | bytes | enum.Enum | type | EllipsisType):
+        raise CompileError(f"{known} cannot be printed in device code", help="print numbers, and what is made of them")
+    return repr(value) if is_repr else str(value)
