@@ -10,11 +10,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar
 
-from cuda_device.codegen import constants, cpu, cpu_runner, nvptx_report, printing
+from cuda_device.codegen import constants, cpu, cpu_runner, nvptx_options, nvptx_report, printing
 from cuda_device.codegen.architectures import (
     DATA_LAYOUT,
-    FLUSH_DENORMALS_ATTRIBUTE,
-    FLUSH_DENORMALS_FLAG,
     TRIPLE,
     Architecture,
 )
@@ -202,7 +200,7 @@ class Nvptx(Dialect):
         lines.append("declare void @llvm.nvvm.barrier.cta.sync.aligned.all(i32) convergent nounwind")
         lines += ["declare void @llvm.trap() noreturn nounwind", "declare void @llvm.nvvm.exit() noreturn nounwind"]
         reports = [op for f in self.module.functions for op in f.ops() if op.code is ops.REPORT]
-        places = self._barriers()
+        places = nvptx_options.checked_barriers(self.options, self.module)
         if places or (reports and self.module.main.kernel):
             has_values = any(op.operands for op in reports)
             lines.append(nvptx_report.definitions(self.module.main.name, has_values))
@@ -210,14 +208,9 @@ class Nvptx(Dialect):
             lines.append(nvptx_report.meeting(places))
         return "\n".join(lines) + "\n"
 
-    def _barriers(self) -> list[int]:
-        """In checked mode, the places of the barriers, which are checked."""
-        found = (op for f in self.module.functions for op in f.ops() if op.code in (ops.BARRIER, ops.BARRIER_REDUCE))
-        return sorted({int(str(op.attributes["place"])) for op in found}) if self.options.checked else []
-
     def module_flags(self) -> tuple[str, ...]:
         """What libdevice asks."""
-        return (FLUSH_DENORMALS_FLAG,) if "ftz" in self.options.fastmath else ()
+        return nvptx_options.flags(self.options)
 
     def pointer(self, space: Space) -> str:
         """Each space has its number; constants that are too many for their own memory lie in global memory."""
@@ -233,14 +226,8 @@ class Nvptx(Dialect):
         """Kernels are marked by their calling convention."""
         linkage = "ptx_kernel " if function.kernel else "" if function is self.module.main else "internal "
         head = f"define {linkage}{result} @{self.symbol(function)}({', '.join(parameters)})"
-        return f"{head} nounwind{self.definition(function)}{self._attributes(function)} {{\nb0:\n{allocas}", "b0"
-
-    def _attributes(self, function: Function) -> str:
-        """What the options say of a function."""
-        options = self.options
-        bounds = {"maxntid": options.max_threads, "minctasm": options.min_blocks, "maxnreg": options.max_registers}
-        given = [f' "nvvm.{name}"="{number}"' for name, number in bounds.items() if number and function.kernel]
-        return "".join(given) + (f" {FLUSH_DENORMALS_ATTRIBUTE}" if "ftz" in options.fastmath else "")
+        more = self.definition(function) + nvptx_options.attributes(self.options, function.kernel)
+        return f"{head} nounwind{more} {{\nb0:\n{allocas}", "b0"
 
     def close(self, _: Function) -> str:
         """Nothing follows."""

@@ -1,0 +1,29 @@
+"""What the options of a kernel become in LLVM IR for a GPU.
+
+attributes(Options(max_threads=256), kernel=True)        ' "nvvm.maxntid"="256"'
+"""
+
+from __future__ import annotations
+
+from cuda_device.codegen.architectures import FLUSH_DENORMALS_ATTRIBUTE, FLUSH_DENORMALS_FLAG
+from cuda_device.device.options import Options
+from cuda_device.ir import ops
+from cuda_device.ir.model import Module
+
+
+def attributes(options: Options, kernel: bool) -> str:
+    """What the definition of a function says."""
+    bounds = {"maxntid": options.max_threads, "minctasm": options.min_blocks, "maxnreg": options.max_registers}
+    given = [f' "nvvm.{name}"="{number}"' for name, number in bounds.items() if number and kernel]
+    return "".join(given) + (f" {FLUSH_DENORMALS_ATTRIBUTE}" if "ftz" in options.fastmath else "")
+
+
+def flags(options: Options) -> tuple[str, ...]:
+    """What the module says: libdevice asks it."""
+    return (FLUSH_DENORMALS_FLAG,) if "ftz" in options.fastmath else ()
+
+
+def checked_barriers(options: Options, module: Module) -> list[int]:
+    """In checked mode, the places of the barriers, which are checked."""
+    found = (op for f in module.functions for op in f.ops() if op.code in (ops.BARRIER, ops.BARRIER_REDUCE))
+    return sorted({int(str(op.attributes["place"])) for op in found}) if options.checked else []
