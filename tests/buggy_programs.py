@@ -206,11 +206,6 @@ def step_of_a_slice(x, m, out, bug):
     out[0] = x[0 : 8 : 2 - 2 * bug][1]  # here
 
 
-@reports("min() of nothing", thread=0, block=1)
-def least_of_an_empty_slice(x, m, out, bug):
-    out[0] = min(x[3 : 4 - bug])  # here
-
-
 @reports("max() of nothing", thread=0, block=1)
 def greatest_of_no_values(x, m, out, bug):
     out[0] = max(v * v for v in x[3 : 4 - bug])  # here

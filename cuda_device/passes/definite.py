@@ -16,22 +16,18 @@ from cuda_device.device import prelude, standard
 from cuda_device.ir import ops
 from cuda_device.ir.model import Block, Edge, Function, Op, Value
 
+# Our own Python uses a variable only where it has a value, or does not care.
 _OWN = (prelude.__name__, standard.__name__)
-# Of our own Python, what users are told of. The rest uses a variable only where it has a value, or does not care.
-_NAMES = {standard.least.__code__: "min() of nothing", standard.greatest.__code__: "max() of nothing"}
 # What takes a variable as it is, with a value or without.
 _NO_USE = (ops.PY_CELLS,)
 
 
 def run(function: Function, source: FunctionType) -> Function:
     """The python-level `function` of `source` with companions and checks; the same one where none are needed."""
-    if source.__module__ in _OWN and source.__code__ not in _NAMES:
+    if source.__module__ in _OWN:
         return function
     names = _open_parameters(function)
-    if not names:
-        return function
-    own = _NAMES.get(source.__code__)
-    return _Copy({value: own or name for value, name in names.items()}).function(function)
+    return _Copy(names).function(function) if names else function
 
 
 def _open_parameters(function: Function) -> dict[Value, str]:
