@@ -203,6 +203,19 @@ def test_unary() -> None:
 
 
 @device.kernel
+def near(x: Any, y: Any, out: Any) -> None:
+    out[0], out[1], out[2] = x == y, y == x, x > y
+
+
+def test_narrow_floats_compare_in_a_type_that_holds_both() -> None:
+    out = np.full(3, 7, np.uint8)
+    device.launch(near, device.float16(1 + 2.0**-10), device.bfloat16(1), out, grid=1, block=1, stream=CPU)
+    assert out.tolist() == [0, 0, 1]
+    device.launch(near, device.float8e4m3(1.125), device.float8e5m2(1), out, grid=1, block=1, stream=CPU)
+    assert out.tolist() == [0, 0, 1]
+
+
+@device.kernel
 def sums_of_indices(large: Any, x: Any, out: Any) -> None:
     out[0] = len(large) * 2**20 * x * 2**20  # an index has room for it
     out[1] = x * len(large) * 2**20 * 2**20

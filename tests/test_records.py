@@ -258,6 +258,28 @@ def made(x: Any) -> None:
     x[1] = device.replace(x[0], c=7)
 
 
+@device.struct
+class Own:
+    a: device.int8
+    b: device.float64
+    c: device.int16
+    d: device.float32
+
+
+def test_elements_of_one_layout_become_those_of_another(stream: StreamUnderTest) -> None:
+    x = filled(PACKED, 4)
+    aligned = np.dtype([(name, PACKED[name]) for name in PACKED.names], align=True)
+    for dtype in (aligned, device.numpy_dtype(Own)):
+        there, back = stream.empty(4, dtype), stream.empty(4, PACKED)
+        if dtype is aligned:
+            stream.launch(copy, stream.array(x), there, grid=1, block=4)
+            assert stream.numpy(there).tolist() == x.tolist()
+        else:
+            there = stream.array(np.array(x.tolist(), dtype))
+        stream.launch(copy, there, back, grid=1, block=4)
+        assert stream.numpy(back).tolist() == x.tolist()
+
+
 def test_tuples_become_elements(stream: StreamUnderTest) -> None:
     x = stream.empty(2, PACKED)
     stream.launch(made, x, grid=1, block=1)

@@ -352,8 +352,8 @@ def store(frame: Frame, owner: Cell, index: Cell, value: Cell) -> None:
         assign(frame, target, value)
         return
     element = array.dtype
-    if isinstance(element, Struct) and element.host is None and isinstance(value.known.type, Tuple):
-        value = composites.construct(frame, element, frame.fields(value), {})
+    if isinstance(element, Struct) and element.host is None:
+        value = composites.as_record(frame, element, value)
     if has_identity(element):
         raise references.refusal(element)
     if isinstance(value.known.type, Number) != isinstance(element, Number) or not isinstance(

@@ -85,6 +85,16 @@ def method_of(frame: Frame, struct: Struct, name: str) -> FunctionType | None:
     return found if is_own else None
 
 
+def as_record(frame: Frame, struct: Struct, cell: Cell) -> Cell:
+    """What is written to an element of a NumPy dtype: its members may come from a tuple, or from a struct laid out otherwise."""
+    match cell.known.type:
+        case Tuple():
+            return construct(frame, struct, frame.fields(cell), {})
+        case Struct(_, fields) as other if other != struct and len(fields) == len(struct.fields):
+            return construct(frame, struct, [frame.field(cell, i) for i in range(len(fields))], {})
+    return cell
+
+
 def check_member(known: Known, wanted: Type, what: str) -> None:
     """Members take builtin numbers of their kind or a lower one; anything else has to have their type."""
     given = known.type
