@@ -402,6 +402,10 @@ def test_what_has_identity_is_made_in_arrays_only():
     with pytest.raises(device.CompileError, match="cannot be of a type with atomic members") as caught:
         device.compile(reach, Lock, 1, 2)
     assert caught.match("help: pass an array")
+    locks, out = np.zeros(2, device.numpy_dtype(Lock)), np.zeros(1, np.int32)
+    for argument in (locks[0], (1, locks[0])):
+        with pytest.raises(device.LaunchError, match="'locks.*' has atomic members"):
+            device.launch(reach, argument, locks, out, grid=1, block=1, stream=device.cpu_stream())
 
 
 @pytest.mark.parametrize(
@@ -461,6 +465,11 @@ ERRORS = [
     ("fixed[0].data = 1", "the array is read-only", "can be written"),
     ("fixed[0].take()", "the array is read-only", "can be written"),
     ("s = device.shared_array(1, Lock)[0]; m = locks[0] if out[0] else s; m.take()", "in shared memory on one way", ""),
+    (
+        "a = device.Atomic(np.int32); b = a if out[0] else locks[0].n; b.load()",
+        "an atomic of int32 in local memory",
+        "",
+    ),
     ("if locks[0]: pass", "neither true nor false", ""),
 ]
 

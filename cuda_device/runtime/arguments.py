@@ -24,7 +24,7 @@ from cuda_device.types.dtypes import element_of_dtype
 from cuda_device.types.formats import float_bits
 from cuda_device.types.host import number_of
 from cuda_device.types.known import Known, constant, of_type, tuple_of
-from cuda_device.types.layout import leaves
+from cuda_device.types.layout import has_identity, leaves
 from cuda_device.types.model import (
     BOOL,
     COMPLEX,
@@ -116,9 +116,14 @@ def _struct(value: object, name: str, stream: Stream) -> Argument:
 def _record(value: np.void, name: str) -> Argument:
     """An element of a structured NumPy array."""
     try:
-        return Argument(of_type(element_of_dtype(value.dtype)), tuple(_numbers_of(value)))
+        element = element_of_dtype(value.dtype)
     except TypeError as error:
         raise LaunchError(f"the argument {name!r}: {error}") from None
+    if has_identity(element):
+        raise LaunchError(
+            f"the argument {name!r} has atomic members, so it cannot be copied: pass the array that it lies in"
+        )
+    return Argument(of_type(element), tuple(_numbers_of(value)))
 
 
 def _numbers_of(value: Any) -> Iterator[Leaf]:

@@ -31,6 +31,7 @@ from cuda_device.types.model import (
     Range,
     RangeIterator,
     Ref,
+    Space,
     Static,
     Struct,
     Tuple,
@@ -124,7 +125,8 @@ class Known:
         if isinstance(self.type, Ref) and isinstance(self.type.pointee, Struct):
             return f"a reference to {self.type.pointee.name} in {self.type.space.value} memory"
         if isinstance(self.type, Ref) and isinstance(self.type.pointee, Atomic):
-            return f"an atomic of {shorten(str(self.type.pointee.dtype), 60)}"
+            where = "" if self.type.space is Space.GLOBAL else f" in {self.type.space.value} memory"
+            return f"an atomic of {shorten(str(self.type.pointee.dtype), 60)}{where}"
         if isinstance(self.type, Bundle):
             return str(self.value)
         if isinstance(self.type, Number) and self.value is not UNKNOWN:
