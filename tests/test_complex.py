@@ -670,6 +670,117 @@ def test_shuffles(stream, dtype):
     assert found[:, 1].tolist() == [*x[1:], x[31]]
 
 
+@DTYPES
+def test_matches_compare_bits(stream, dtype):
+    @device.kernel
+    def kernel(x, out):
+        i = device.tid(1)
+        out[i] = device.uint32(device.match_any_sync(-1, x[i]))
+
+    x = (np.arange(32) % 4 * (1 - 1j)).astype(dtype)
+    out = stream.empty(32, np.uint32)
+    stream.launch(kernel, stream.array(x), out, grid=1, block=32)
+    assert stream.numpy(out).tolist() == [0x11111111 << (i % 4) for i in range(32)]
+
+
+# Beside other constructs and types
+
+
+@pytest.mark.parametrize(
+    ("number", "result"),
+    [
+        (device.float16(1.5), complex64), (device.bfloat16(1.5), complex64), (device.float8e4m3(1.5), complex64),
+        (device.float8e5m2(1.5), complex64), (device.uint64(2**40), complex128), (device.int8(-3), complex64),
+        (np.bool_(True), complex), (7, complex), (1.5, complex), (device.float64(0.1), complex128),
+    ],
+    ids=lambda value: type(value).__name__,
+)  # fmt: skip
+def test_every_number_beside_a_complex_one(stream, number, result):
+    @device.kernel
+    def kernel(out, same, x):
+        out[0] = x * 1j
+        out[1] = 1j + x
+        out[2] = complex128(x) * 2
+        out[3] = 1j / x
+        same[0] = type(x * 1j) is result and type(1j - x) is result and type(x / 1j) is result
+
+    out, same = stream.empty(4, np.complex128), stream.array(np.zeros(1, bool))
+    stream.launch(kernel, out, same, number, grid=1, block=1)
+    x = float(number)
+    np.testing.assert_allclose(stream.numpy(out), [x * 1j, x + 1j, 2 * x, 1j / x], rtol=1e-7)
+    assert stream.numpy(same)[0]
+
+
+def test_lengths_beside_complex_numbers(stream):
+    @device.kernel
+    def kernel(x, out):
+        out[0] = len(x) * x[0] + 1j * x.size
+        out[1] = type(len(x) * 1j) is complex and type(len(x) * x[0]) is complex64
+
+    x, out = stream.array(np.array([2j, 1, 0], np.complex64)), stream.empty(2, np.complex64)
+    stream.launch(kernel, x, out, grid=1, block=1)
+    assert stream.numpy(out).tolist() == [9j, 1]
+
+
+def test_patterns_membership_and_swaps(stream):
+    @device.struct
+    class Pair:
+        a: complex
+        b: complex128 = 2j
+
+    @device.kernel
+    def kernel(x, out, pair):
+        i = device.tid(1)
+        z = x[i]
+        match z:
+            case 1j:
+                out[i, 0] = 1
+            case 2:
+                out[i, 0] = 2
+            case _:
+                out[i, 0] = 3
+        out[i, 1] = 1 if z in (1j, 5) else 0
+        a, b = z, pair.a
+        a, b = b, a
+        out[i, 2] = a - b
+        out[i, 3] = type(pair.a) is complex and type(pair.b) is complex128 and (z, 1) == (z, 1 + 0j)
+        x[i : i + 1] = 7j
+
+    x = stream.array(np.array([1j, 2, 3j, 5], np.complex64))
+    out = stream.empty((4, 4), np.complex64)
+    stream.launch(kernel, x, out, Pair(4), grid=1, block=4)
+    assert stream.numpy(out)[:, :2].real.tolist() == [[1, 1], [2, 0], [3, 0], [3, 1]]
+    assert stream.numpy(out)[:, 2].tolist() == [4 - 1j, 2, 4 - 3j, -1]
+    assert stream.numpy(out)[:, 3].tolist() == [1, 1, 1, 1]
+    assert stream.numpy(x).tolist() == [7j] * 4
+
+
+def test_checked_mode_and_asserts(stream):
+    @device.kernel(checked=True)
+    def kernel(x, out):
+        i = device.tid(1)
+        assert x[i] != 0, "a zero"
+        out[i] = 1 / x[i]
+
+    out = stream.empty(2, np.complex128)
+    stream.launch(kernel, stream.array(np.array([2j, 4])), out, grid=1, block=2)
+    assert stream.numpy(out).tolist() == [-0.5j, 0.25]
+    with pytest.raises(device.KernelError, match="a zero"):
+        stream.launch(kernel, stream.array(np.array([2j, 0])), out, grid=1, block=2)
+
+
+def test_prepared_launches(stream):
+    @device.kernel
+    def kernel(z, out):
+        out[0] = z * 1j
+
+    out = stream.empty(1, np.complex64)
+    launch = device.prepare(kernel, 2j, out, grid=1, block=1, stream=stream.stream)
+    for z in (3 + 1j, 5.0j):
+        launch(z, out)
+        assert stream.numpy(out).tolist() == [z * 1j]
+
+
 # Mistakes
 
 Z, X = device.ArrayType(complex64, 1), device.ArrayType(float32, 1)
