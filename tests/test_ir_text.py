@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -207,6 +208,16 @@ def test_floats_that_do_not_compare_as_they_are(value: float) -> None:
     assert math.isnan(back) == math.isnan(value)
 
 
+@pytest.mark.parametrize("real", [0.0, -0.0, 1.5, -2.0, 1e-300, math.inf, -math.inf, math.nan])
+@pytest.mark.parametrize("imaginary", [0.0, -0.0, 0.1, -3.0, math.inf, -math.inf, math.nan])
+def test_complex_numbers(real: float, imaginary: float) -> None:
+    back = read_back(complex(real, imaginary))
+    assert isinstance(back, complex)
+    for part, expected in ((back.real, real), (back.imag, imaginary)):
+        assert part == expected or (math.isnan(part) and math.isnan(expected))
+        assert math.isnan(expected) or math.copysign(1, part) == math.copysign(1, expected)
+
+
 def test_integers_too_long_for_decimal_digits() -> None:
     """CPython refuses to write more than 4300 digits; a constant of a code object can have them."""
     assert read_back(1 << 20_000) == 1 << 20_000
@@ -372,3 +383,13 @@ def test_damaged_text_is_read_or_refused(at: int, length: int, replacement: str)
         except ValueError:
             continue
         show(function)
+
+
+def test_an_operations_repr_does_not_follow_edges() -> None:
+    """Debuggers and pytest print values when something goes wrong: a program has too many paths for that."""
+    blocks = [Block() for _ in range(60)]
+    condition = Value(BOOL)
+    for block, following in itertools.pairwise(blocks):
+        block.ops.append(Op(ops.BRANCH, [condition], [], {}, [Edge(following, []), Edge(following, [])]))
+    blocks[-1].ops.append(Op(ops.JUMP, successors=[Edge(blocks[0], [])]))
+    assert len(repr(blocks[0])) < 10_000

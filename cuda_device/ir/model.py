@@ -38,7 +38,7 @@ class Value:
 class Edge:
     """A way from a block's end to `block`, with an argument for each of its parameters."""
 
-    block: Block
+    block: Block = field(repr=False)  # debuggers and pytest print what they find: not every path of the program
     arguments: list[Value]
 
 

@@ -65,7 +65,7 @@ class Instance:
     changes: int = 0
     block: Block = field(default_factory=Block)
     end: Op | None = None
-    ways: list[tuple[Instance, Way, list[Cell | Pending]]] = field(default_factory=list)
+    ways: list[tuple[Instance, Way, list[Cell | Pending]]] = field(default_factory=list, repr=False)
     returned: Cell | None = None
     frame: Frame | None = None
     error: CompileError | None = None
