@@ -1,9 +1,10 @@
 """What the cache on disk saves: milliseconds from the import to the first result, in new processes, without and with it.
 
-    python benchmarks/cache.py [--count 7]
+    python benchmarks/cache.py [--count 7] [--at-once 64]
 
 On the CPU stream a saxpy is compiled, linked and run. For a GPU, `compile` makes a cubin of it for sm_90, on any machine; where
-there is a GPU, the first launch on it is measured, too. Each row is the median of several processes, with its parts.
+there is a GPU, the first launch on it is measured, too. Each row is the median of several processes, with its parts. At last so
+many processes start at once on an empty cache.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 SCRIPT = """
 import json, sys, time
@@ -67,6 +69,23 @@ def row(name: str, runs: list[dict[str, float]]) -> None:
     print(" ".join(f"{part} {value:.1f}" for part, value in middle.items() if part not in _COLUMNS and value >= 0.1))
 
 
+def at_once(count: int) -> None:
+    """Starts `count` processes on one empty cache; each of them checks its result."""
+    with tempfile.TemporaryDirectory() as cache:
+        environment = {**os.environ, "CUDA_DEVICE_CACHE": cache}
+        start = time.perf_counter()
+        command = [sys.executable, "-c", SCRIPT, "cpu"]
+        pipe = subprocess.PIPE
+        running = [subprocess.Popen(command, env=environment, stdout=pipe, text=True) for _ in range(count)]
+        found = [json.loads(process.communicate()[0]) for process in running]
+        assert all(process.returncode == 0 for process in running)
+        seconds = time.perf_counter() - start
+        assert once("cpu", cache)["hits"] == 1
+    print(
+        f"{count} at once: {seconds:.1f} s, all results right, {sum(run['hits'] for run in found)} found in the cache"
+    )
+
+
 _COLUMNS = ("numpy", "import", "first", "all", "hits")
 
 
@@ -74,6 +93,7 @@ def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description="What the cache on disk saves.")
     parser.add_argument("--count", type=int, default=7, help="how many processes a row")
+    parser.add_argument("--at-once", type=int, default=64, help="how many processes start at once")
     options = parser.parse_args()
     import cuda_device as device
 
@@ -86,6 +106,7 @@ def main() -> None:
             warm = [once(where, cache) for _ in range(options.count)]
             assert all(run["hits"] == 1 for run in warm)
             row(f"{where}, warm cache", warm)
+    at_once(options.at_once)
 
 
 if __name__ == "__main__":

@@ -44,13 +44,15 @@ def cost(launch: Callable[[], object], wait: Callable[[], object]) -> float:
     return 1e6 * statistics.median(rounds) / LAUNCHES
 
 
-def ours(stream: Any) -> float:
-    """A launch on `stream`."""
+def ours(stream: Any, prepared: bool = False) -> float:
+    """A launch on `stream`, or the start of one that was prepared."""
     x, y = device.array(np.ones(32, np.float32), stream=stream), device.zeros(32, stream=stream)
 
     def launch() -> None:
         device.launch(scale, 2.0, x, y, 32, grid=1, block=32, stream=stream)
 
+    if prepared:
+        launch = device.prepare(scale, 2.0, x, y, 32, grid=1, block=32, stream=stream)
     result = cost(launch, stream.synchronize)
     assert (y.numpy() == 2).all()
     return result
@@ -89,12 +91,14 @@ def numba() -> float:
 def main() -> None:
     """Prints the table."""
     print(f"CPU stream     {ours(device.cpu_stream()):7.1f} us a launch")
+    print(f"  prepared     {ours(device.cpu_stream(), prepared=True):7.1f} us a launch")
     stream = device.default_stream()
     if isinstance(stream, device.CpuStream):
         print("no GPU here: nothing to compare with")
         return
     mine = ours(stream)
     print(f"GPU stream     {mine:7.1f} us a launch")
+    print(f"  prepared     {ours(stream, prepared=True):7.1f} us a launch")
     for name, measure in (("CuPy", cupy), ("Numba", numba)):
         try:
             theirs = measure()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import logging
 
 import numpy as np
 import pytest
@@ -151,3 +152,13 @@ def test_what_stays_is_not_compiled_again(stream):
     work = compiled(kernel)
     assert results(stream, kernel) == first == [float(value(i)) for i in range(4)]
     assert compiled(kernel) is work
+
+
+def test_names_that_change_all_the_time_are_warned_of_once(stream, caplog):
+    limit = 0
+    kernel = kernel_of(lambda i: i + limit)
+    with caplog.at_level(logging.WARNING, "cuda_device"):
+        for limit in range(40):  # noqa: B007
+            assert results(stream, kernel) == [limit, limit + 1, limit + 2, limit + 3]
+    assert caplog.text.count("pass them as arguments") == 1
+    assert "(limit)" in caplog.text

@@ -59,7 +59,7 @@ class Store:
         except FileNotFoundError:
             return None
         except OSError as error:
-            self._complain(f"cannot be read ({error.strerror})")
+            self._complain(logging.INFO, f"cannot be read ({error.strerror})")
             return None
 
     def put(self, key: bytes, data: bytes) -> bool:
@@ -77,7 +77,7 @@ class Store:
                 self._make_room(folder, len(content))
             return True
         except OSError as error:
-            self._complain(f"cannot be written ({error.strerror})")
+            self._complain(logging.INFO, f"cannot be written ({error.strerror})")
             return False
 
     def remove(self, key: bytes) -> None:
@@ -102,7 +102,7 @@ class Store:
         try:
             private = _is_private(os.fstat(folder))
             if not private:
-                self._complain("belongs to somebody else, or others may write it (chmod go-w)")
+                self._complain(logging.WARNING, "belongs to somebody else, or others may write it (chmod go-w)")
             yield folder if private else None
         finally:
             os.close(folder)
@@ -142,11 +142,11 @@ class Store:
                 os.unlink(name, dir_fd=folder)
             total -= size
 
-    def _complain(self, what: str) -> None:
+    def _complain(self, level: int, what: str) -> None:
         """Logs what is wrong with the folder, once."""
         if what not in self._complaints:
             self._complaints.add(what)
-            _logger.warning("the cache %s %s: compiled kernels are not kept there", self.folder, what)
+            _logger.log(level, "the cache %s %s: compiled kernels are not kept there", self.folder, what)
 
 
 def _name(key: bytes) -> str:

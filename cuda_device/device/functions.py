@@ -86,6 +86,8 @@ class Kernel:
         """What the launcher has compiled, by its key."""
         self.recent: dict[object, Any] = {}
         """The same by the identity of what its key consists of, which is quicker to look up."""
+        self.changes = 0
+        """How often it was compiled again because a name had changed."""
 
     def __call__(self, *_: Any, **__: Any) -> NoReturn:
         """Refuses: a kernel runs on a device, by `launch`."""

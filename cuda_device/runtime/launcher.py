@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import functools
+import logging
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 _LOCK = threading.RLock()
 _DEFAULT_DYNAMIC_SHARED = 48 * 1024
 _MOST_RECENT = 64
+_MANY_CHANGES = 16
+_logger = logging.getLogger("cuda_device")
 
 
 @dataclass(slots=True)
@@ -201,6 +204,9 @@ def _compiled(kernel: Kernel, known: tuple[Known, ...], stream: Stream, checked:
         if variant is None or not variant.current():
             from cuda_device import compiler
 
+            if variant is not None:
+                _warn_of_changes(kernel, variant)
+
             architecture = parse(where) if isinstance(where, str) else of_capability(*where)
             target = compiler.Target(architecture, isinstance(stream, CpuStream))
             options = dataclasses.replace(kernel.options.build, checked=checked, races=races, launch_facts=launch_facts)
@@ -211,6 +217,20 @@ def _compiled(kernel: Kernel, known: tuple[Known, ...], stream: Stream, checked:
             variant = Variant(compiler.run(job), pack, described)
             kernel.variants[key] = variant
     return variant
+
+
+def _warn_of_changes(kernel: Kernel, stale: Variant) -> None:
+    """Says, once for a kernel, that names which it reads change so often that it is compiled over and over."""
+    kernel.changes += 1
+    if kernel.changes == _MANY_CHANGES:
+        names = sorted({dependency.name for dependency in stale.work.dependencies if not dependency.current()})
+        _logger.warning(
+            "%r has been compiled %d times because names that it reads stand for something else at each launch (%s): pass "
+            "them as arguments",
+            kernel,
+            kernel.changes,
+            ", ".join(names),
+        )
 
 
 def _capability(stream: Stream) -> tuple[int, int]:
