@@ -1,0 +1,112 @@
+"""Each requirement on programs is checked, and `docs/requirements.md` says how."""
+
+from __future__ import annotations
+
+import linecache
+import math
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cuda_device as device
+from tests.requirements import ERRORS, REQUIREMENTS, How, Requirement
+
+DOCUMENT = Path(__file__).parent.parent / "docs" / "requirements.md"
+by_program = pytest.mark.parametrize(
+    "requirement", REQUIREMENTS, ids=[f"{r.section.replace(' ', '_')}-{i}" for i, r in enumerate(REQUIREMENTS)]
+)
+
+HEAD = """\
+# Requirements on programs
+
+What the specification demands of programs, in other words than its own, each with a program that violates it and with what
+happens then. Every program here is run by the tests, which also make this page: `pytest tests/test_requirements.py
+--update-golden`.
+
+`x` is an array of float32, `n` one of int32 with the numbers from 0 up, and `run(kernel, ...)` launches with one block, here on
+`device.cpu_stream()`.
+
+One requirement cannot be checked: that the array of an `atomic_ref` lives as long as the reference is used. In device code it
+does, since a launch keeps its arguments.
+"""
+
+
+def violate(program: str, file: str = "program.py") -> Exception | None:
+    """Runs a program; the error that it ends with."""
+    linecache.cache[file] = (len(program), None, program.splitlines(keepends=True), file)
+
+    def run(kernel: Any, *arguments: Any, block: int = 1) -> None:
+        device.launch(kernel, *arguments, grid=1, block=block, stream=device.cpu_stream())
+
+    scope = {
+        "__name__": "program",
+        "device": device,
+        "np": np,
+        "math": math,
+        "x": np.ones(64, np.float32),
+        "n": np.arange(64, dtype=np.int32),
+        "run": run,
+    }
+    try:
+        exec(compile(program, file, "exec", dont_inherit=True), scope)
+    except Exception as error:
+        return error
+    return None
+
+
+@by_program
+def test_the_violation_is_found(requirement: Requirement) -> None:
+    error = violate(requirement.program)
+    assert isinstance(error, ERRORS[requirement.how]), repr(error)
+
+
+@by_program
+def test_the_message_helps(requirement: Requirement) -> None:
+    """It says where; what device code does wrong is shown, with the line."""
+    error = violate(requirement.program)
+    text = str(error)
+    assert len(text.splitlines()[0]) > 15
+    if requirement.how in (How.COMPILING, How.CHECKED):
+        assert "program.py:" in text
+    if requirement.how is How.COMPILING:
+        assert isinstance(error, device.CompileError)
+        assert error.location.line > 0
+
+
+@pytest.mark.parametrize("requirement", [r for r in REQUIREMENTS if r.how is How.CHECKED])
+def test_checked_mode_is_what_finds_it(requirement: Requirement) -> None:
+    """Compiling finds nothing, with checks or without: the programs are wrong when they run only."""
+    program = requirement.program.replace("run(k", "compiled(k")
+    scope: dict[str, Any] = {"device": device, "x": np.ones(64, np.float32), "n": np.arange(64, dtype=np.int32)}
+    scope["compiled"] = lambda kernel, *arguments, **_: [
+        device.compile(kernel, *arguments, output="ptx", checked=checked) for checked in (False, True)
+    ]
+    exec(program, scope)
+
+
+def document() -> str:
+    """The page."""
+    text = HEAD
+    for title, rows in groupby(REQUIREMENTS, lambda r: r.section):
+        text += f"\n## {title}\n"
+        for row in rows:
+            error = violate(row.program)
+            shown = str(error).splitlines()[0]
+            name = type(error).__name__.replace("ReportedError", "KernelError")
+            text += f"\n{row.rule}\nFound {row.how}:\n\n```python\n{row.program}# {name}: {shown}\n```\n"
+    return text
+
+
+def test_the_page_is_up_to_date(request: pytest.FixtureRequest) -> None:
+    if request.config.getoption("--update-golden"):
+        DOCUMENT.write_text(document())
+    assert DOCUMENT.read_text() == document()
+
+
+def test_the_page_copies_no_sentence() -> None:
+    """Each rule is a sentence of ours; here: that none is empty, and none stands twice for one section and program."""
+    assert len({(r.section, r.rule, r.program) for r in REQUIREMENTS}) == len(REQUIREMENTS)
+    assert all(r.rule.endswith(".") or r.rule.endswith("…") or r.rule.endswith("extension).") for r in REQUIREMENTS)
