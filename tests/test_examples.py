@@ -197,3 +197,32 @@ def test_the_benchmark_of_compiling(tmp_path):
     assert done.returncode == 0, done.stderr
     for stage in (*compiler.GPU, *compiler.CPU):
         assert f"\n{stage.name} " in done.stdout
+
+
+def test_the_benchmark_of_kernels_on_the_cpu(tmp_path):
+    done = python(str(ROOT / "benchmarks" / "cpu.py"), "stream triad", "--scale", "0.0001", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^stream triad +[\d.]+ +[\d.]+ +[\d.]+", done.stdout, re.M), done.stdout
+
+
+@pytest.mark.skipif(
+    not any(row.available(parse("sm_90")) for row in ASSEMBLERS), reason="no assembler for sm_90 on this machine"
+)
+@pytest.mark.parametrize("script", ["kernels.py --compile-only", "code_quality.py"])
+def test_the_benchmarks_of_code(tmp_path, script):
+    nvrtc = pytest.importorskip("cuda.bindings.nvrtc")
+    try:
+        nvrtc.nvrtcVersion()
+    except Exception as error:
+        pytest.skip(f"NVRTC cannot be used: {error}")
+    file, *options = script.split()
+    done = python(str(ROOT / "benchmarks" / file), *options, "stream triad", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "stream triad" in done.stdout
+
+
+def test_every_benchmark_is_explained():
+    told = (ROOT / "benchmarks" / "README.md").read_text()
+    helpers = {"assembly.py", "cuda_cpp.py", "numba_kernels.py"}
+    scripts = {path.name for path in (ROOT / "benchmarks").glob("*.py")} - helpers
+    assert {name for name in scripts if f"`{name}`" not in told and f"[`{name}`]" not in told} == set()

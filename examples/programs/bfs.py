@@ -20,8 +20,8 @@ def visit(starts, targets, distances, frontier, following, sizes, level):
         node = frontier[k]
         for edge in range(starts[node], starts[node + 1]):
             neighbour = targets[edge]
-            if device.atomic_ref(distances, neighbour).cas(FAR, level + 1, memory="relaxed") == FAR:
-                place = device.atomic_ref(sizes, level + 1).add(1, memory="relaxed")
+            if device.atomic_ref(distances, neighbour).cas(FAR, level + 1, memory="relaxed", scope="device") == FAR:
+                place = device.atomic_ref(sizes, level + 1).add(1, memory="relaxed", scope="device")
                 following[place] = neighbour
 
 

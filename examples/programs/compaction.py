@@ -17,7 +17,7 @@ def compact(x, threshold, out, count):
     kept = device.ballot_sync(ALL, keep)
     start = 0
     if lane == 0:
-        start = device.atomic_ref(count, 0).add(device.popc(int(kept)), memory="relaxed")
+        start = device.atomic_ref(count, 0).add(device.popc(int(kept)), memory="relaxed", scope="device")
     start = device.shfl_sync(ALL, start, 0)
     if keep:
         out[start + device.popc(int(kept & device.lanemask_lt()))] = x[i]

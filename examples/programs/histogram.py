@@ -22,7 +22,7 @@ def histogram(data, bins):
     device.syncthreads()
     for j in range(thread, BINS, BLOCK):
         if local[j] > 0:
-            device.atomic_ref(bins, j).add(local[j], memory="relaxed")
+            device.atomic_ref(bins, j).add(local[j], memory="relaxed", scope="device")
 
 
 def run(stream, data):

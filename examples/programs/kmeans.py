@@ -26,9 +26,9 @@ def assign(points, centres, labels, sums, counts):
                 least = distance
                 nearest = k
         labels[i] = nearest
-        device.atomic_ref(counts, nearest).add(1, memory="relaxed")
+        device.atomic_ref(counts, nearest).add(1, memory="relaxed", scope="device")
         for axis in range(points.shape[1]):
-            device.atomic_ref(sums, (nearest, axis)).add(points[i, axis], memory="relaxed")
+            device.atomic_ref(sums, (nearest, axis)).add(points[i, axis], memory="relaxed", scope="device")
 
 
 @device.kernel

@@ -32,7 +32,7 @@ def add_up(x, total):
     if thread < 32:
         value = sum_of_warp(partial[thread] if thread < BLOCK // 32 else x.dtype(0))
         if thread == 0:
-            device.atomic_ref(total, 0).add(value, memory="relaxed")
+            device.atomic_ref(total, 0).add(value, memory="relaxed", scope="device")
 
 
 @device.kernel

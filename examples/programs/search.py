@@ -22,9 +22,9 @@ def find(text, word, first, count):
     found = i <= len(text) - len(word) and occurs(text, word, i)
     here = device.syncthreads_count(lambda: found)
     if found:
-        device.atomic_ref(first, 0).min(i, memory="relaxed")
+        device.atomic_ref(first, 0).min(i, memory="relaxed", scope="device")
     if device.thread_idx.x == 0 and here > 0:
-        device.atomic_ref(count, 0).add(here, memory="relaxed")
+        device.atomic_ref(count, 0).add(here, memory="relaxed", scope="device")
 
 
 def run(stream, text, word):
