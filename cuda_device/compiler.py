@@ -1,6 +1,7 @@
 """The whole compiler on one page: what is to be compiled (`Job`), the stages in their order, and the loop that runs them.
 
     function ─ python ─ typed ─ device ─┬─ llvm ─ optimised ─ ptx ─ cubin          for a GPU
+                                        ├─ llvm ─ ltoir                            for a linker of CUDA C++
                                         └─ inlined ─ llvm ─ native                 for the CPU
 
 Each stage is a function from the work so far to one more artifact, which has the stage's name everywhere: in this table, in
@@ -215,6 +216,12 @@ def _cubin(work: Work) -> cubin.Cubin:
     return cubin.assemble(work["ptx"].text, work.job.target.architecture, options, work.inputs)
 
 
+def _ltoir(work: Work) -> bytes:
+    from cuda_device.codegen import ltoir
+
+    return ltoir.make(work["llvm"], work.job.target.architecture, work.job.options)
+
+
 def _native(work: Work) -> native.Native:
     from cuda_device.codegen import native
 
@@ -249,6 +256,8 @@ CPU = (
     Stage("llvm", _llvm_cpu, "ll", lambda artifact: artifact.text),
     Stage("native", _native, "s", lambda artifact: artifact.assembly),
 )
+LINK_TIME = (*GPU[: len(FRONT) + 1], Stage("ltoir", _ltoir, "ltoir", bytes))
+"""For a linker that optimises: what ends in a kernel somewhere else."""
 STAGES = {False: GPU, True: CPU}
 """The stages of each kind of target, by `Target.on_cpu`."""
 
@@ -263,7 +272,7 @@ def run(job: Job, until: str = "", *, afresh: bool = False) -> Work:
     Machine code comes from the cache on disk if it is there; `afresh` makes it again, and puts it there.
     """
     work = Work(job)
-    stages = STAGES[job.target.on_cpu]
+    stages = LINK_TIME if until == LINK_TIME[-1].name else STAGES[job.target.on_cpu]
     names = [stage.name for stage in stages]
     last = names.index(until) if until in names else len(names) - 1
     slot = None

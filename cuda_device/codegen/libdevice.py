@@ -177,7 +177,7 @@ def _pure(line: str) -> str:
 @cache
 def library() -> Library:
     """The libdevice of this machine. Raises `CompileError` with the remedy where there is none."""
-    return Library(_find(), Pieces())
+    return Library(file(), Pieces())
 
 
 def extract(names: Iterable[str]) -> Extract:
@@ -190,7 +190,8 @@ def content_hash() -> str:
     return library().content_hash()
 
 
-def _find() -> Path:
+def file() -> Path:
+    """Where libdevice is. Raises `CompileError` if it is not on this machine."""
     found = installed.find("nvidia/cu13/nvvm/libdevice/libdevice.10.bc", "nvvm/libdevice/libdevice.10.bc")
     if found:
         return found

@@ -77,11 +77,9 @@ def compile(
     if launch_facts and job.interop:
         raise TypeError(f"{f!r} is interoperable: launch_facts is not for it")
     job = replace(job, options=replace(job.options, launch_facts=launch_facts))
-    if output == "ltoir":
-        raise CompileError("LTO-IR cannot be made yet", help="ask for ptx or cubin")
     stage = {"ir": "typed"}.get(output, output)
     work = compiler.run(job, stage)
-    shown = next(s for s in compiler.GPU if s.name == stage).show(work[stage])
+    shown = next(s for s in (*compiler.GPU, *compiler.LINK_TIME) if s.name == stage).show(work[stage])
     symbol = work["typed"].main.name
     return Compiled(shown, symbol, str(job.target.architecture), output)
 

@@ -1,0 +1,199 @@
+"""LTO-IR: libNVVM takes what we write in either of its languages, and what it makes links to cubins, with CUDA C++ too."""
+
+import cuda_cpp
+import exchange
+import llvmlite.binding as llvm
+import ml_dtypes
+import numpy as np
+import pytest
+
+import cuda_device as device
+from cuda_device.codegen import cubin, linking, llvm7, ltoir
+from cuda_device.codegen.architectures import parse
+
+FLOATS = device.ArrayType(device.float32, 1)
+
+
+@device.func(interop=True)
+def scaled(x, k):
+    return x * k + 1
+
+
+@device.kernel
+def everything(x, out, flags, n):
+    """Shared memory, barriers, shuffles, votes, atomics with orders, libdevice, conversions, an assertion."""
+    tile = device.shared_array(64, device.float32)
+    i, thread = device.tid(1), device.thread_idx.x
+    tile[thread] = x[i] if i < n else 0
+    device.syncthreads()
+    v = tile[63 - thread]
+    v += device.shfl_xor_sync(-1, v, 1) + device.shfl_down_sync(-1, v, 2)
+    if device.any_sync(-1, lambda: v > 3) and device.syncthreads_or(lambda: v < 0):
+        v = device.float32(np.sin(v)) + abs(v)
+    device.atomic_ref(flags, 0).add(int(v), "acq_rel", "device")
+    device.atomic_ref(flags, 1).cas(1, 2, "seq_cst", "block")
+    device.atomic_ref(flags, 2).store(device.atomic_ref(flags, 3).load("acquire"), "release")
+    device.threadfence()
+    assert n > 0, "nothing to do"
+    out[i] = v + device.popc(device.activemask()) + device.ffs(device.match_any_sync(-1, i))
+
+
+@pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90", "sm_90a", "sm_100", "sm_120"])
+def test_ltoir_is_made_for_every_generation(target):
+    arguments = FLOATS, FLOATS, device.ArrayType(device.int32, 1), int
+    made = device.compile(everything, *arguments, target=target, output="ltoir")
+    assert made.code.startswith(ltoir.MAGIC) and (made.symbol, made.output) == ("everything", "ltoir")
+    assert made.code == device.compile(everything, *arguments, target=target, output="ltoir").code
+    assert device.compile(scaled, device.float32, int, target=target, output="ltoir").code.startswith(ltoir.MAGIC)
+
+
+@pytest.mark.parametrize("target", ["sm_90", "sm_100"])
+def test_a_kernel_of_ltoir_links_to_a_cubin(target):
+    arguments = FLOATS, FLOATS, device.ArrayType(device.int32, 1), int
+    made = linking.read([device.compile(everything, *arguments, target=target, output="ltoir")])
+    linked = cubin.assemble(cuda_cpp.compile_cpp("").decode(), parse(target), inputs=made)
+    (kernel,) = linking.Input("linked", linked.code).functions
+    assert kernel == "everything"
+
+
+def test_cpp_and_python_are_inlined_into_each_other():
+    """Both as LTO-IR: the C++ kernel calls Python's function, and nothing but the kernel is left."""
+    text = """
+extern "C" __device__ float scaled(float x, int k);
+extern "C" __global__ void apply(float* x) { x[threadIdx.x] = scaled(x[threadIdx.x], 3); }
+"""
+    ours = device.compile(scaled, device.float32, int, output="ltoir")
+    theirs = cuda_cpp.compile_cpp(text, "ltoir", "-dlto")
+    linked = cubin.assemble(cuda_cpp.compile_cpp("").decode(), parse("sm_90"), inputs=linking.read([ours, theirs]))
+    assert linking.Input("linked", linked.code).functions == {"apply"}
+
+
+def test_every_kind_of_value_passes():
+    functions = [
+        exchange.abi.function_of(f"f{i}", f"def f{i}(x): return x", device.func) for i in range(len(exchange.KINDS))
+    ]
+    made = [device.compile(f, type, output="ltoir") for f, type in zip(functions, exchange.TYPES, strict=True)]
+    linked = cubin.assemble(exchange.cpp_ptx().decode(), parse("sm_90"), inputs=linking.read(made))
+    assert all(f"k{i}".encode() in linked.code for i in range(len(exchange.KINDS)))
+
+
+def test_what_llvm_7_cannot_say_is_refused():
+    @device.kernel
+    def exchanges(x):
+        device.atomic_ref(x, 0).cas(1, 2)
+
+    with pytest.raises(device.CompileError, match="no atomics of 8 bits"):
+        device.compile(exchanges, device.ArrayType(device.int8, 1), output="ltoir")
+    assert device.compile(exchanges, device.ArrayType(device.int8, 1), output="ltoir", target="sm_100").code
+
+
+# The language of LLVM 7
+
+LINES = {
+    "  %v2 = load float, ptr addrspace(1) %v1, align 4": [
+        "  %old.1 = bitcast i8 addrspace(1)* %v1 to float addrspace(1)*",
+        "  %v2 = load float, float addrspace(1)* %old.1, align 4",
+    ],
+    "  store i32 -1, ptr %v1, align 4": [
+        "  %old.1 = bitcast i8* %v1 to i32*",
+        "  store i32 -1, i32* %old.1, align 4",
+    ],
+    "  %v2 = load ptr addrspace(1), ptr %v1, align 8": [
+        "  %old.1 = bitcast i8* %v1 to i8 addrspace(1)**",
+        "  %v2 = load i8 addrspace(1)*, i8 addrspace(1)** %old.1, align 8",
+    ],
+    "  %v3 = getelementptr inbounds nuw double, ptr addrspace(3) %v1, i64 %v2": [
+        "  %old.1 = bitcast i8 addrspace(3)* %v1 to double addrspace(3)*",
+        "  %old.2 = getelementptr inbounds double, double addrspace(3)* %old.1, i64 %v2",
+        "  %v3 = bitcast double addrspace(3)* %old.2 to i8 addrspace(3)*",
+    ],
+    "  %v1 = alloca [8 x i8], align 4": [
+        "  %old.1 = alloca [8 x i8], align 4",
+        "  %v1 = bitcast [8 x i8]* %old.1 to i8*",
+    ],
+    "  %v2 = zext nneg i32 %v1 to i64": ["  %v2 = zext i32 %v1 to i64"],
+    "  %v2 = fneg contract float %v1": ["  %v2 = fsub contract float -0.0, %v1"],
+    "  %v1 = phi ptr addrspace(1) [ %a, %b0 ], [ %b, %b1 ]": ["  %v1 = phi i8 addrspace(1)* [ %a, %b0 ], [ %b, %b1 ]"],
+    "  %v1 = call range(i32 0, 1024) i32 @llvm.nvvm.read.ptx.sreg.tid.x()": [
+        "  %v1 = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()"
+    ],
+    '  fence syncscope("device") seq_cst': ['  call void asm sideeffect "fence.sc.gpu;", "~{memory}"()'],
+    '  fence syncscope("block") acquire': ['  call void asm sideeffect "fence.acq_rel.cta;", "~{memory}"()'],
+    "  %v2 = load atomic i32, ptr addrspace(1) %v1 acquire, align 4": [
+        '  %v2 = call i32 asm sideeffect "ld.acquire.sys.global.u32 $0, [$1];", "=r,l,~{memory}"(i8 addrspace(1)* %v1)'
+    ],
+    '  store atomic i64 %v2, ptr addrspace(3) %v1 syncscope("block") seq_cst, align 8': [
+        '  call void asm sideeffect "fence.sc.cta;", "~{memory}"()',
+        '  call void asm sideeffect "st.release.cta.shared.u64 [$0], $1;", "l,l,~{memory}"(i8 addrspace(3)* %v1, i64 %v2)',
+    ],
+    "  %v2 = call i32 @llvm.nvvm.shfl.sync.bfly.i32(i32 -1, i32 %v1, i32 1, i32 31) convergent": [
+        "  %old.1 = call { i32, i1 } @llvm.nvvm.shfl.sync.i32(i32 -1, i32 3, i32 %v1, i32 1, i32 31) convergent",
+        "  %v2 = extractvalue { i32, i1 } %old.1, 0",
+    ],
+}
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_a_line_in_the_language_of_llvm_7(line):
+    text = llvm7.translate(f"define void @f() {{\nb0:\n{line}\n  ret void\n}}\n")
+    body = text[text.index("b0:\n") + 4 : text.index("  ret void")]
+    assert body.splitlines() == LINES[line]
+
+
+def test_metadata_marks_kernels_and_alignments():
+    text = llvm7.translate(
+        'define ptx_kernel void @k(ptr byval([8 x i8]) align 4 %v1, i32 %v2) nounwind "nvvm.maxntid"="128" {\n'
+        "b0:\n  ret void\n}\n"
+        "define alignstack(16) [2 x i64] @f([2 x i64] alignstack(16) %v1) nounwind {\nb0:\n  ret [2 x i64] %v1\n}\n"
+    )
+    assert "define void @k([8 x i8]* byval align 4 %v1.in, i32 %v2) nounwind {\nb0:\n  %v1 = bitcast" in text
+    for fact in (
+        '!{void ([8 x i8]*, i32)* @k, !"kernel", i32 1}',
+        '!{void ([8 x i8]*, i32)* @k, !"maxntidx", i32 128}',
+        '!{[2 x i64] ([2 x i64])* @f, !"align", i32 16}',
+        '!{[2 x i64] ([2 x i64])* @f, !"align", i32 65552}',
+    ):
+        assert fact in text
+
+
+@pytest.fixture(scope="module")
+def arithmetic():
+    """Functions of bfloats, translated, and compiled for this machine: what has no pointers means the same to any LLVM."""
+    text = "".join(
+        f"define bfloat @{name}(bfloat %a, bfloat %b) {{\nb0:\n  %r = {name} bfloat %a, %b\n  ret bfloat %r\n}}\n"
+        for name in ("fadd", "fsub", "fmul", "fdiv")
+    )
+    text += "define bfloat @round(float %a) {\nb0:\n  %r = fptrunc float %a to bfloat\n  ret bfloat %r\n}\n"
+    text = "\n".join(line for line in llvm7.translate(text).splitlines() if not line.startswith(("target", "!")))
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    machine = llvm.Target.from_default_triple().create_target_machine(jit=True)
+    compiler = llvm.create_mcjit_compiler(llvm.parse_assembly(text), machine)
+    return compiler
+
+
+def call(compiler, name, result, *types):
+    from ctypes import CFUNCTYPE
+
+    return CFUNCTYPE(result, *types)(compiler.get_function_address(name))
+
+
+def test_bfloat_as_an_integer_rounds_as_bfloat(arithmetic):
+    from ctypes import c_float, c_uint16
+
+    rng = np.random.default_rng(3)
+    edges = np.array([0, 0x8000, 1, 0x7F, 0x80, 0x3F80, 0x7F7F, 0x7F80, 0xFF80, 0x7FC1, 0x7F81, 0xFFC0], np.uint16)
+    bits = np.concatenate([edges, rng.integers(0, 1 << 16, 500, np.uint16)])
+    a, b = (x.ravel() for x in np.meshgrid(bits[:120], bits[-120:]))
+    a = np.concatenate([a, np.repeat(edges, len(edges))])
+    b = np.concatenate([b, np.tile(edges, len(edges))])
+    with np.errstate(all="ignore"):
+        for name, operation in (("fadd", np.add), ("fsub", np.subtract), ("fmul", np.multiply), ("fdiv", np.divide)):
+            f = call(arithmetic, name, c_uint16, c_uint16, c_uint16)
+            got = np.array([f(int(x), int(y)) for x, y in zip(a, b, strict=True)], np.uint16).view(ml_dtypes.bfloat16)
+            right = operation(a.view(ml_dtypes.bfloat16), b.view(ml_dtypes.bfloat16))
+            assert np.array_equal(got.astype(np.float32), right.astype(np.float32), equal_nan=True), name
+    floats = rng.integers(0, 1 << 32, 4000, np.uint32).view(np.float32)
+    f = call(arithmetic, "round", c_uint16, c_float)
+    got = np.array([f(float(x)) for x in floats], np.uint16).view(ml_dtypes.bfloat16)
+    assert np.array_equal(got.astype(np.float32), floats.astype(ml_dtypes.bfloat16).astype(np.float32), equal_nan=True)
