@@ -199,15 +199,14 @@ def _array(value: object, name: str, stream: Stream) -> Argument:
         )
     ordinal = stream.ordinal if isinstance(stream, GpuStream) else None
     if view.passed is not None and view.passed[0] == ordinal:
-        argument: Argument = view.passed[1]
-        return argument
+        return Argument(*view.passed[1:], (view,))
     _check_memory(view, name, stream)
     layout = view.layout
     strides = view.strides if layout is Layout.STRIDED else ()
     known = _array_known(view.element, view.ndim, layout, view.readonly, view.shortfall)
-    argument = Argument(known, (view.data, *view.shape, *strides), (view,))
-    view.remember(ordinal, argument)
-    return argument
+    leaves = (view.data, *view.shape, *strides)
+    view.remember(ordinal, known, leaves)
+    return Argument(known, leaves, (view,))
 
 
 @lru_cache(maxsize=4096)

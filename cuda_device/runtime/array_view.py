@@ -64,8 +64,8 @@ class ArrayView:
     ordinal: int = 0
     keep_alive: object = None
     stream: int | None = None
-    passed: tuple[int | None, Any] | None = field(default=None, init=False)
-    """What it was as an argument before: on which GPU (None: the host), and the argument. Our own arrays keep their view."""
+    passed: tuple[int | None, Any, Any] | None = field(default=None, init=False)
+    """What it was as an argument before: on which GPU (None: the host), what was known, the leaves. Our arrays keep a view."""
 
     span: tuple[int, int] | None = field(default=None, init=False)
     """The first byte that an element may use, and the one behind the last, once they were asked for."""
@@ -76,9 +76,9 @@ class ArrayView:
         object.__setattr__(self, "span", found)
         return found
 
-    def remember(self, ordinal: int | None, argument: Any) -> None:
-        """Keeps the argument for the next launch."""
-        object.__setattr__(self, "passed", (ordinal, argument))
+    def remember(self, ordinal: int | None, known: Any, leaves: Any) -> None:
+        """Keeps what the next launch needs; nothing that refers to the view, which must die when its last user does."""
+        object.__setattr__(self, "passed", (ordinal, known, leaves))
 
     @property
     def ndim(self) -> int:

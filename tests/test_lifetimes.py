@@ -1,0 +1,127 @@
+"""Arguments that are dropped at once, in long runs and in many threads: results stay right, and memory does not grow."""
+
+from __future__ import annotations
+
+import gc
+import resource
+import threading
+import weakref
+
+import numpy as np
+import pytest
+from fake_driver import CONTEXT, installed
+
+import cuda_device as device
+from cuda_device.runtime import streams
+from cuda_device.runtime.streams import MOST_RETAINED, GpuStream
+
+
+@device.kernel
+def add_one(x, y):
+    i = device.tid(1)
+    if i < len(y):
+        y[i] = x[i] + 1
+
+
+def peak() -> int:
+    """The most memory that the process has had, in KiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def test_memory_stays_flat_on_the_cpu():
+    stream = device.cpu_stream()
+
+    def launch(number):
+        x, y = np.full(4096, number, np.float32), np.empty(4096, np.float32)
+        device.launch(add_one, x, y, grid=16, block=256, stream=stream)
+        return y[-1]
+
+    for number in range(200):
+        assert launch(number) == number + 1
+    before = peak()
+    for number in range(5000):  # 160 MB of arrays
+        assert launch(number) == number + 1
+    assert peak() - before < 16 << 10
+
+
+def test_arguments_die_with_their_last_name():
+    gc.collect()
+    gc.disable()  # no cycle keeps them
+    try:
+        arrays = [np.zeros(8, np.float32), np.zeros(16, np.float32)[::2], device.zeros(8, stream=device.cpu_stream())]
+        owners = [arrays[0], arrays[1], arrays[2]]
+        dead = [weakref.ref(owner) for owner in owners]
+        for array in arrays:
+            device.launch(add_one, array, array, grid=1, block=8, stream=device.cpu_stream())
+        del arrays, owners, array
+        assert [reference() is None for reference in dead] == [True] * 3
+        with installed():
+            stream = GpuStream(0x77, 0, context=CONTEXT)
+            x = device.zeros(8, stream=stream)
+            device.launch(add_one, x, x, grid=1, block=8, stream=stream)
+            memory = weakref.ref(x._memory)
+            del x
+            assert memory() is None
+    finally:
+        gc.enable()
+
+
+def test_prepared_launches_do_not_pile_up():
+    x, y = np.zeros(64, np.float32), np.zeros(64, np.float32)
+    gone = []
+    for number in range(50):
+        step = device.prepare(add_one, x, y, grid=1, block=64, stream=device.cpu_stream())
+        step()
+        gone.append(weakref.ref(step))
+        x, y = y, x
+        assert x[0] == number + 1
+    del step
+    gc.collect()
+    assert not any(reference() for reference in gone)
+
+
+@pytest.mark.parametrize("same", [True, False], ids=["own stream", "another stream"])
+def test_memory_of_a_gpu_is_bounded(same):
+    with installed() as gpu:
+        stream = GpuStream(0x77, 0, context=CONTEXT)
+        arrays = stream if same else GpuStream(0x88, 0, context=CONTEXT)
+        gpu.done = False
+        most = 0
+        for _ in range(3 * MOST_RETAINED):
+            x, y = device.empty(8, stream=arrays), device.empty(8, stream=arrays)
+            device.launch(add_one, x, y, grid=1, block=8, stream=stream)
+            most = max(most, len(gpu.memory))
+        assert most <= (4 if same else 2 * (MOST_RETAINED + 2))
+        assert len(streams._retained[CONTEXT, 0x77].pending) <= MOST_RETAINED
+        del x, y
+        gpu.finish()
+        stream.synchronize()
+        gc.collect()
+        assert not gpu.memory
+
+
+def test_threads_launch_and_start_at_once():
+    errors = []
+    shared_x, shared_y = np.ones(256, np.float32), np.zeros(256, np.float32)
+    step = device.prepare(add_one, shared_x, shared_y, grid=1, block=256, stream=device.cpu_stream())
+
+    def work(number):
+        dtype = (np.float32, np.float64, np.int32, np.int16)[number % 4]
+        try:
+            for i in range(200):
+                x, y = np.full(256, number + i, dtype), np.zeros(256, dtype)
+                device.launch(add_one, x, y, grid=1 + i % 3, block=256, stream=device.cpu_stream())
+                assert (y == number + i + 1).all()
+                step()
+                assert (shared_y == 2).all()
+                step(x=y, y=y)
+                assert (y == number + i + 2).all()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
