@@ -363,6 +363,44 @@ def test_constants(stream: StreamUnderTest) -> None:
     assert stream.numpy(out).tolist() == [*expected, 0]
 
 
+LONG = np.dtype([("id", "i4"), ("m", "i2", (10, 30))])
+
+
+@device.kernel
+def long(x: Any, y: Any, out: Any, j: Any) -> None:
+    p = x[1]
+    out[0] = p.m[j, j + 1]
+    out[1] = p.m[j][-1]
+    out[2] = p.m[-j - 1, 2]
+    y[0] = p
+
+
+def test_long_subarrays(stream: StreamUnderTest) -> None:
+    x, y, out = filled(LONG, 2), stream.empty(1, LONG), stream.empty(3, np.int32)
+    stream.launch(long, stream.array(x), y, out, 4, grid=1, block=1)
+    m = x["m"][1]
+    assert stream.numpy(out).tolist() == [m[4, 5], m[4, -1], m[-5, 2]] and stream.numpy(y)[0] == x[1]
+
+
+HUGE = np.dtype([("id", "i4"), ("m", "f4", (5000,))])
+
+
+@device.kernel
+def huge(x: Any, y: Any, j: Any) -> None:
+    x[0].m[j] = y[0].m[j + 1] + y[0].id
+    x[1].m = y[1].m
+
+
+def test_huge_subarrays_stay_in_memory(stream: StreamUnderTest) -> None:
+    x, y = filled(HUGE, 2), filled(HUGE, 2, 3)
+    a = stream.array(x)
+    stream.launch(huge, a, stream.array(y), 7, grid=1, block=1)
+    x["m"][0, 7] = y["m"][0, 8] + y["id"][0]
+    x["m"][1] = y["m"][1]
+    assert np.array_equal(stream.numpy(a)["m"], x["m"])
+    assert "a value of 5001 numbers is too large" in refused(lambda x: x[0].m[(lambda p: p.id)(x[1])], HUGE)
+
+
 def refused(kernel: Any, dtype: Any) -> str:
     with pytest.raises(device.CompileError) as error:
         device.compile(device.kernel(kernel), device.ArrayType(dtype, 1))

@@ -16,7 +16,7 @@ from cuda_device.device import math as device_math
 from cuda_device.device.lowering import ArrayTree, Lowering, Tree, flatten, grow
 from cuda_device.device.rows import Typed
 from cuda_device.device.table import BY_NAME
-from cuda_device.errors import CompilerBug
+from cuda_device.errors import CompileError, CompilerBug
 from cuda_device.ir import ops
 from cuda_device.ir.model import Block, Edge, Function, Module, Op, Value
 from cuda_device.ir.ops import Effect, Level
@@ -24,7 +24,7 @@ from cuda_device.passes import boundary, checks, counting
 from cuda_device.passes.simplify import simplify
 from cuda_device.types.known import of_type
 from cuda_device.types.layout import known_alignment, leaves
-from cuda_device.types.model import BOOL, INDEX, NONE, Array, Number, Ref, Tuple
+from cuda_device.types.model import BOOL, INDEX, NONE, Array, Number, Ref, Tuple, Type
 
 Rule = Callable[["Lowerer", Op], None]
 
@@ -235,7 +235,23 @@ def _getitem(lowerer: Lowerer, op: Op) -> None:
     owner, *indices = op.operands
     tree, array = lowerer.array(owner)
     address = lowerer.build.address(tree, array, [lowerer.value(index) for index in indices])
+    _check_size(op, array.dtype)
     lowerer.define(op, lowerer.build.load(address, array.dtype))
+
+
+# The time that LLVM takes to copy a struct grows with the square of its numbers.
+_MOST_NUMBERS = 512
+
+
+def _check_size(op: Op, type: Type) -> None:
+    """A struct with a large subarray is read where it lies."""
+    count = len(leaves(type))
+    if count > _MOST_NUMBERS:
+        raise CompileError(
+            f"a value of {count} numbers is too large: {_MOST_NUMBERS} are the most",
+            op.location,
+            "name what is needed of it where it lies, as in a[i].m[j], or copy its members: a[i].m = b[j].m",
+        )
 
 
 def _refer(lowerer: Lowerer, op: Op) -> None:
@@ -260,6 +276,7 @@ def _element(lowerer: Lowerer, op: Op) -> None:
 
 def _load(lowerer: Lowerer, op: Op) -> None:
     assert op.result.type is not None
+    _check_size(op, op.result.type)
     lowerer.define(op, lowerer.build.load(lowerer.value(op.operands[0]), op.result.type))
 
 

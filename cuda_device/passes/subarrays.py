@@ -13,12 +13,19 @@ import math
 from collections.abc import Sequence
 
 from cuda_device.device import prelude
+from cuda_device.device.memory import local_array
 from cuda_device.errors import CompileError
+from cuda_device.ir import ops
+from cuda_device.ir.model import Op
 from cuda_device.passes import views
+from cuda_device.passes.calls import call
 from cuda_device.passes.frame import Cell, Frame
 from cuda_device.types.known import constant
 from cuda_device.types.layout import size_of
 from cuda_device.types.model import Number, Subarray, Tuple
+
+_MOST_SELECTED = 16
+"""Of so many elements an index that only run time knows selects one; of more it reads one in memory."""
 
 
 def attribute(frame: Frame, cell: Cell, type: Subarray, name: str) -> Cell:
@@ -66,11 +73,29 @@ def _place(frame: Frame, part: Cell, length: int) -> Cell:
 
 def _row(frame: Frame, cell: Cell, type: Subarray, row: Cell, axes: int) -> Cell:
     """What lies at a position that counts along the first axes."""
+    from cuda_device.passes.access import getitem  # it needs subarrays, too
+
     shape = type.shape[axes:]
     step = math.prod(shape)
+    if not row.known.constant and type.count > _MOST_SELECTED:
+        table = _in_memory(frame, cell, type)
+        first = views.arithmetic(frame, "*", row, Cell(constant(step)))
+        places = [views.arithmetic(frame, "+", first, Cell(constant(i))) for i in range(step)]
+        chosen = [getitem(frame, Op(ops.PY_GETITEM), (table, place))[0] for place in places]
+        return frame.composite(Subarray(type.dtype, shape), chosen) if shape else chosen[0]
     rows = [[frame.field(cell, first + i) for first in range(0, type.count, step)] for i in range(step)] if step else []
     chosen = [_choose(frame, column, row) for column in rows]
     return frame.composite(Subarray(type.dtype, shape), chosen) if shape else chosen[0]
+
+
+def _in_memory(frame: Frame, cell: Cell, type: Subarray) -> Cell:
+    """An array of the thread's own with all elements."""
+    from cuda_device.passes.access import store
+
+    array = call(frame, frame.literal(local_array), [Cell(constant((type.count,))), Cell(constant(type.dtype))], {})
+    for i in range(type.count):
+        store(frame, array, Cell(constant(i)), frame.field(cell, i))
+    return array
 
 
 def _choose(frame: Frame, column: Sequence[Cell], row: Cell) -> Cell:
