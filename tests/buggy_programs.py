@@ -211,6 +211,19 @@ def greatest_of_no_values(x, m, out, bug):
     out[0] = max(v * v for v in x[3 : 4 - bug])  # here
 
 
+# Recursion
+
+
+@device.func
+def depth(n, x):
+    return 0 if n == 0 else 1 + depth(n - 1, x) // (1 + x[0])  # here
+
+
+@reports("the recursion is too deep: the stack is full", thread=0, block=1, on_gpu=False)
+def recursion_without_an_end(x, m, out, bug):
+    out[0] = depth(50 - 51 * bug, x)
+
+
 # Shapes
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from cuda_device.codegen import cpu
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op
 from cuda_device.types.layout import size_of
@@ -29,6 +30,12 @@ def _mark(to: FunctionWriter, op: Op) -> None:
     to.lines.append(to.dialect.mark(to.names[op.operands[0]], _size(op), to.fresh()))
 
 
+def _room(to: FunctionWriter, op: Op) -> None:
+    to.lines.append(
+        cpu.room(to.name(op.result)) if not to.dialect.has_texts else f"  {to.name(op.result)} = icmp eq i32 0, 0\n"
+    )
+
+
 def _size(op: Op) -> int:
     """The bytes of what an operation's reference points to."""
     reference = op.operands[0].type
@@ -41,4 +48,5 @@ EMITTERS: dict[ops.Opcode, Callable[[FunctionWriter, Op], None]] = {
     ops.ADDRESS: _address,
     ops.WRITTEN: _written,
     ops.MARK: _mark,
+    ops.ROOM: _room,
 }

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from cuda_device.codegen.cpu_records import (
     BLOCK,
+    CONTROL,
     EVENT,
     FUEL,
     KIND_SHIFT,
@@ -45,7 +46,7 @@ _POINTERS = {"shared": "shared", "dynamic_shared": "dynamic", "dynamic_shared_by
 
 def declarations() -> str:
     """The types that the other texts use: once in each module, before the first function."""
-    return "".join(record.declaration() for record in RECORDS)
+    return "".join(record.declaration() for record in RECORDS) + "declare ptr @llvm.frameaddress.p0(i32)\n"
 
 
 def kernel_signature(symbol: str, parameters: str, suspends: bool) -> str:
@@ -93,6 +94,24 @@ def written(address: str, size: int, result: str) -> str:
 def mark(address: str, size: int, name: str) -> str:
     """Text that says that these bytes have been written; names begin with `name`."""
     return f"{_account(address, name)}  store i{8 * size} -1, ptr {name}.account, align 1\n"
+
+
+def room(result: str) -> str:
+    """Text that makes `result`, an i1, whether the host thread's stack has room for another call: checked mode."""
+    block, control = f"{result}.block", f"{result}.control"
+    return (
+        THREAD.load(block, "%thread", "block")
+        + BLOCK.load(f"{result}.base", block, "base")
+        + BLOCK.load(control, block, "control")
+        + CONTROL.load(f"{result}.stack", control, "stack")
+        + f"""\
+  {result}.here = call ptr @llvm.frameaddress.p0(i32 0)
+  {result}.from = ptrtoint ptr {result}.base to i64
+  {result}.to = ptrtoint ptr {result}.here to i64
+  {result}.used = sub i64 {result}.from, {result}.to
+  {result} = icmp slt i64 {result}.used, {result}.stack
+"""
+    )
 
 
 def _account(address: str, name: str) -> str:

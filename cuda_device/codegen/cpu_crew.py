@@ -27,6 +27,7 @@ DECLARATIONS = """\
 declare ptr @aligned_alloc(i64, i64)
 declare void @free(ptr)
 declare i32 @sched_yield()
+declare ptr @llvm.frameaddress.p0(i32)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 """
 
@@ -70,6 +71,8 @@ def prepare() -> str:
   %account = getelementptr i8, ptr %shared, i64 %shared.room
   %written = select i1 %keeps, ptr %account, ptr null
 {BLOCK.store("%written", "%block", "written")}
+  %base = call ptr @llvm.frameaddress.p0(i32 0)
+{BLOCK.store("%base", "%block", "base")}
   %dynamic = getelementptr i8, ptr %shared, i64 %static.bytes
 {BLOCK.store("%dynamic", "%block", "dynamic")}
 """

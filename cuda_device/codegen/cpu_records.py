@@ -134,6 +134,7 @@ WIDE = WARP_SIZE
 # One for each block that runs. `warps`, `handles`, `threads` are arrays: the %Warp of each warp (the words of
 # lanes that do not exist are 0), and for each of `count` threads its coroutine and its %Thread. Frames lie `stride`
 # bytes apart. In checked mode `written` has a byte for each byte of shared memory: all ones once it has been written.
+# `base` is where the host thread's stack began to be used for kernels, of which a launch may use `stack` bytes.
 BLOCK = Record(
     "%Block",
     (
@@ -145,6 +146,7 @@ BLOCK = Record(
         ("shared", "ptr"),
         ("dynamic", "ptr"),
         ("written", "ptr"),
+        ("base", "ptr"),
         ("control", "ptr"),
         ("parameters", "ptr"),
         ("warps", "ptr"),
@@ -175,6 +177,7 @@ CONTROL = Record(
         *_three("report.thread"),
         ("log", "ptr"),
         ("print", "ptr"),
+        ("stack", "i64"),
         ("value.0", "i64"),
         ("value.1", "i64"),
         ("waiting", f"[{MAXIMUM_THREADS} x i32]"),

@@ -243,6 +243,15 @@ WRITTEN = Opcode(
 MARK = Opcode(
     "mark", D, 1, 0, "Says that all that a reference to shared memory points to has been written.", (), Effect.WRITES
 )
+ROOM = Opcode(
+    "room",
+    D,
+    0,
+    1,
+    "Whether the stack has room for another call: a bool, true where nobody keeps account.",
+    (),
+    Effect.READS,
+)
 DYNAMIC_SHARED = Opcode("dynamic_shared", D, 0, 1, "The first byte of the shared memory that the launch asked for.")
 CONSTANT = Opcode("constant", D, 0, 1, "Memory that nobody writes; `data` is hexadecimal.", ("data", "align"))
 LOCAL = Opcode(

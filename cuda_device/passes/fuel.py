@@ -18,7 +18,7 @@ from cuda_device.ir.ops import Effect
 def run(module: Module) -> Module:
     """Changes the functions of a device-level module, before `inline`, and returns it."""
     spinning = _closure(module, {f.name for f in module.functions if _has(f.ops(), Effect.SPINS)})
-    barred = _in_recursion(module)
+    barred = in_recursion(module)
     for function in module.functions:
         if function.name not in barred:
             _feed(function, spinning)
@@ -57,7 +57,7 @@ def _reached(module: Module, name: str) -> set[str]:
     return found
 
 
-def _in_recursion(module: Module) -> set[str]:
+def in_recursion(module: Module) -> set[str]:
     """The functions that call themselves, and all that those call."""
     reached = {function.name: _reached(module, function.name) for function in module.functions}
     recursive = {name for name, called in reached.items() if name in called}

@@ -1,4 +1,4 @@
-"""Checked mode on the CPU: every read of shared memory asks whether the block has written what it reads.
+"""Checked mode on the CPU: reads of shared memory ask whether the block has written what they read; recursion has an end.
 
 The executor keeps a byte for each byte of a block's shared memory. A GPU has no room for them, so this is a pass of its own:
 
@@ -13,13 +13,14 @@ from __future__ import annotations
 from cuda_device.ir import ops
 from cuda_device.ir.builder import Builder
 from cuda_device.ir.model import Block, Edge, Function, Module, Op, Value
-from cuda_device.passes import checks
+from cuda_device.passes import checks, fuel
 from cuda_device.types.layout import size_of
 from cuda_device.types.model import BOOL, INT64, Ref, Space, Vector
 
 _READS = (ops.LOAD, ops.ATOMIC_LOAD, ops.ATOMIC_CAS, ops.ATOMIC_UPDATE)
 _WRITES = (ops.STORE, ops.ATOMIC_STORE)
 MESSAGE = "shared memory is read that no thread of the block has written"
+TOO_DEEP = "the recursion is too deep: the stack is full"
 HELP = "its content is unspecified at first: write it, and call syncthreads()"
 
 
@@ -32,8 +33,22 @@ def run(module: Module) -> Module:
         blocks = list(function.blocks)
         while blocks:
             last = _guard(function, blocks.pop(), parts, last)
+    for name in fuel.in_recursion(module):
+        last = _bound(module[name], last)
     checks.propagate(module)
     return module
+
+
+def _bound(function: Function, last: int) -> int:
+    """A function that may call itself reports when the stack is nearly full; without that the process would end."""
+    entry = function.blocks[0]
+    rest, entry.ops = entry.ops, []
+    build = Builder(entry, rest[0].location)
+    after = _report_unless(
+        function, build, build.op(ops.ROOM, BOOL), last + 1, TOO_DEEP, "write the recursion as a loop"
+    )
+    after.ops = rest
+    return last + 1
 
 
 def _is_shared(value: Value) -> bool:
@@ -66,7 +81,8 @@ def _guard(function: Function, block: Block, parts: dict[Value, list[int]], last
         if op.code in _READS and _is_shared(op.operands[0]):
             for reference in _references(build, op, parts):
                 last += 1
-                build.block = _report_unless(function, build, build.op(ops.WRITTEN, BOOL, reference), last)
+                holds = build.op(ops.WRITTEN, BOOL, reference)
+                build.block = _report_unless(function, build, holds, last, MESSAGE, HELP)
         build.append(op)
         if op.code in _WRITES and _is_shared(op.operands[0]):
             build.effect(ops.MARK, op.operands[0])
@@ -85,11 +101,11 @@ def _references(build: Builder, op: Op, parts: dict[Value, list[int]]) -> list[V
     return [build.op(ops.BYTES, target, reference, offset) for offset in offsets]
 
 
-def _report_unless(function: Function, build: Builder, holds: Value, place: int) -> Block:
+def _report_unless(function: Function, build: Builder, holds: Value, place: int, message: str, help: str) -> Block:
     """Ends the block; returns the one that goes on."""
     failed, after = Block(), Block()
     build.branch(holds, Edge(after, []), Edge(failed, []))
-    words = {"status": "check", "message": MESSAGE, "help": HELP, "place": place}
+    words = {"status": "check", "message": message, "help": help, "place": place}
     failed.ops = [
         Op(ops.REPORT, attributes=words, location=build.location),
         Op(ops.EXIT, location=build.location),

@@ -34,6 +34,11 @@ from cuda_device.runtime.report import (
     waiting_report,
 )
 
+try:
+    import resource
+except ImportError:  # not on every system
+    resource = None  # type: ignore[assignment]
+
 # Up to so many threads in a grid, a kernel without loops has about ended before a worker has woken.
 _SMALL = 1 << 12
 # A worker comes back to the common counter about so often in a launch: enough to level out uneven blocks.
@@ -101,6 +106,7 @@ def execute(
     launch = _Launch(code, _control(grid, block, parameters, dynamic_shared, checked), (parameters, keep))
     launch.control.log = log
     launch.control.print = output
+    launch.control.stack = _stack_bytes()
     workers = 1 if log else workers  # The log is a sequence, and not made to be shared.
     blocks = launch.control.blocks
     count = min(workers or worker_count(), blocks)
@@ -113,6 +119,15 @@ def execute(
         launch.run_on_workers(count, workers or worker_count())
     if launch.control.status:
         raise _error(launch.control, block, places or {})
+
+
+@functools.cache
+def _stack_bytes() -> int:
+    """How much of a host thread's stack a kernel's functions may use in checked mode: half of what is known to be there."""
+    size = threading.stack_size()
+    if not size and resource is not None:
+        size = resource.getrlimit(resource.RLIMIT_STACK)[0]
+    return (size if 0 < size < 1 << 40 else 2 << 20) // 2
 
 
 @functools.cache
