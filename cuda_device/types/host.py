@@ -81,6 +81,7 @@ ROWS = (
     Row(COMPLEX64, np.complex64, (5, 64), "c8"),
     Row(COMPLEX128, np.complex128, (5, 128), "c16"),
     Row(BFLOAT16, ml_dtypes.bfloat16, (4, 16), "V2"),
+    # The array interface has no words for these: DLPack does. The typestrs are those of ml_dtypes' dtypes.
     Row(FLOAT8E4M3, ml_dtypes.float8_e4m3fn, (10, 8), "V1"),
     Row(FLOAT8E5M2, ml_dtypes.float8_e5m2, (12, 8), "f1"),
 )
