@@ -6,6 +6,7 @@ import llvmlite.binding as llvm
 import ml_dtypes
 import numpy as np
 import pytest
+from cuda.bindings import nvvm
 
 import cuda_device as device
 from cuda_device.codegen import cubin, linking, llvm7, ltoir
@@ -75,6 +76,34 @@ def test_every_kind_of_value_passes():
     made = [device.compile(f, type, output="ltoir") for f, type in zip(functions, exchange.TYPES, strict=True)]
     linked = cubin.assemble(exchange.cpp_ptx().decode(), parse("sm_90"), inputs=linking.read(made))
     assert all(f"k{i}".encode() in linked.code for i in range(len(exchange.KINDS)))
+
+
+def ptx_of(function, *types, target):
+    """What libNVVM understands of a function: its own PTX."""
+    text = device.compile(function, *types, output="llvm", target=target).code
+    data = (llvm7.marked(text) if target == "sm_100" else llvm7.translate(text)).encode()
+    program = nvvm.create_program()
+    try:
+        nvvm.add_module_to_program(program, data, len(data), "module")
+        nvvm.compile_program(program, 1, [f"-arch={target.replace('sm_', 'compute_')}"])
+        code = bytearray(nvvm.get_compiled_result_size(program))
+        nvvm.get_compiled_result(program, code)
+        return code.decode()
+    finally:
+        nvvm.destroy_program(program)
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_100"])
+def test_every_signature_is_that_of_cuda_cpp(target):
+    """A linker does not compare them: alignments that differ would only show when it runs."""
+    expected = cuda_cpp.signatures(exchange.cpp_ptx().decode())
+    for i, (_, cpp, type) in enumerate(exchange.KINDS):
+        function = exchange.abi.function_of(f"f{i}", f"def f{i}(x): return x", device.func)
+        assert cuda_cpp.signatures(ptx_of(function, type, target=target)) == {f"f{i}": expected[f"f{i}"]}, cpp
+        kernel = exchange.abi.function_of(f"k{i}", f"def k{i}(b, x, c): pass", device.kernel)
+        types = bool, type, device.int8
+        ours = cuda_cpp.signatures(device.compile(kernel, *types, output="ptx").code)
+        assert cuda_cpp.signatures(ptx_of(kernel, *types, target=target)) == ours, cpp
 
 
 def test_what_llvm_7_cannot_say_is_refused():

@@ -147,9 +147,12 @@ class _Module(Scope):
         head, name, parameters, attributes = _DEFINE.fullmatch(line).groups()  # type: ignore[union-attr]
         casts, listed = [], []
         for parameter in split(parameters):
-            shown, by_value = parameter, re.fullmatch(rf"ptr byval\(({TYPE})\) align \d+ (%[\w.]+)", parameter)
-            if by_value:
-                type, register = by_value.groups()
+            shown, by_value = parameter, _BY_VALUE.fullmatch(parameter)
+            if by_value and "ptx_kernel " not in head:
+                lines, shown = _taken(int(by_value["size"]), int(by_value["align"]), by_value["name"])
+                casts += lines
+            elif by_value:
+                type, register = by_value["type"], by_value["name"]
                 casts.append(f"  {register} = bitcast {type}* {register}.in to i8*")
                 shown = f"{in_memory(parameter)}.in"
             listed.append(self.typed(shown))
@@ -165,6 +168,24 @@ class _Module(Scope):
 
 _DECLARE = re.compile(r"(declare .*?)@([\w.]+)\((.*)\)([^()]*)")
 _DEFINE = re.compile(r"(define .*?)@([\w.]+)\((.*)\)([^()]*) \{")
+
+
+_BY_VALUE = re.compile(r"ptr byval\((?P<type>\[(?P<size>\d+) x i8\])\) align (?P<align>\d+) (?P<name>%[\w.]+)")
+
+
+def _taken(size: int, align: int, register: str) -> tuple[list[str], str]:
+    """A function's parameter that is passed as a copy, and the lines that bring it to memory.
+
+    Not `byval`, whose copies libNVVM aligns to 4 at least where C++ aligns them as their type: it takes the words instead.
+    """
+    width = min(align, 8)
+    words = f"[{size // width} x i{8 * width}]"
+    lines = [
+        f"  {register}.memory = alloca {words}, align {align}",
+        f"  store {words} {register}.in, {words}* {register}.memory, align {align}",
+        f"  {register} = bitcast {words}* {register}.memory to i8*",
+    ]
+    return lines, f"{words} alignstack({align}) {register}.in"
 
 
 def _facts(kernel: bool, attributes: str) -> list[tuple[str, int]]:
