@@ -138,6 +138,39 @@ def test_a_failure_is_reported_and_the_next_launch_works(stream, kernel, values,
         assert run(stream, roots, [1, 4, 9]) == [2, 6, 12]
 
 
+@device.kernel
+def tells_numbers(x, out):
+    i = device.tid(1)
+    assert i != 1 or x[0] < 2, f"thread {i} of {{all}} has {int(x[i]):04d}"
+    if x[0] < 1:
+        raise IndexError(f"no element {i - 7}")
+    out[i] = i
+
+
+@device.kernel
+def tells_braces(x, out):
+    if x[0] > 0:
+        raise ValueError("{0} {curly}")
+    assert x[0] < 0, "{1}"
+    out[0] = 1
+
+
+def test_messages_have_integers_of_run_time(stream):
+    assert run(stream, tells_numbers, [1, 2]) == [0, 1]
+    with pytest.raises(device.KernelError, match=r"^AssertionError: thread 1 of \{all\} has -017\n"):
+        run(stream, tells_numbers, [2, -17])
+    with pytest.raises(device.KernelError, match="^IndexError: no element -7\n"):
+        run(stream, tells_numbers, [0])
+    assert device.compile(tells_numbers, *(device.ArrayType(device.float64, 1),) * 2).code
+
+
+def test_braces_of_a_message_stay(stream):
+    with pytest.raises(device.KernelError, match=r"^ValueError: \{0\} \{curly\}\n"):
+        run(stream, tells_braces, [1])
+    with pytest.raises(device.KernelError, match=r"^AssertionError: \{1\}\n"):
+        run(stream, tells_braces, [0])
+
+
 def test_blocks_and_threads_are_named(stream):
     with pytest.raises(device.KernelError, match=r"in thread \(0, 0, 1\) of block \(0, 2, 0\)"):
         run(stream, grid_of_blocks, [0], block=(1, 1, 2), grid=(1, 3))

@@ -124,7 +124,7 @@ PY_RAISE = Opcode(
     _PT,
     MANY,
     0,
-    "An exception, or an assertion that does not hold: the thread ends.",
+    "An exception, or an assertion that does not hold: the thread ends. `{0}` and `{1}` in the message are the operands.",
     ("kind",),
     optional=("message",),
 )

@@ -333,7 +333,8 @@ def _end(lowerer: Lowerer, op: Op) -> None:
 
 
 def _raise(lowerer: Lowerer, op: Op) -> None:
-    lowerer.build.effect(ops.REPORT, status=str(op.attributes["kind"]), message=op.attributes["message"])
+    values = (lowerer.value(operand) for operand in op.operands)
+    lowerer.build.effect(ops.REPORT, *values, status=str(op.attributes["kind"]), message=op.attributes["message"])
     lowerer.build.append(Op(ops.EXIT, location=op.location))
 
 

@@ -64,11 +64,34 @@ def print_(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) 
     return Cell(constant(None))
 
 
-def not_constant() -> CompileError:
-    """The error of a message that has numbers of run time in it."""
-    return CompileError(
-        "the message of an exception is made of constants", help="print the numbers before: print(f'…')"
-    )
+def message_of(frame: Frame, cell: Cell) -> tuple[str, list[Cell]]:
+    """A message with integers of run time, two at most: `{0}` and `{1}` stand for them."""
+    text = cell.known.value
+    assert isinstance(text, Text)
+    template, parts = "", frame.fields(cell)
+    number = 0
+    for piece in text.pieces:
+        if isinstance(piece, str):
+            template += piece.replace("{", "{{").replace("}", "}}")
+            continue
+        type = parts[number].known.type
+        if number > 1 or not isinstance(type, Number) or not type.is_integer or type == UINT64 or not _fits(piece.spec):
+            raise CompileError(
+                "the message of an exception has two integers of run time at most, and else constants",
+                help="print the rest before: print(f'…')",
+            )
+        template += f"{{{number}:{piece.spec}}}"
+        number += 1
+    return template, parts
+
+
+def _fits(spec: str) -> bool:
+    """Whether Python formats integers so."""
+    try:
+        format(1, spec)
+    except ValueError:
+        return False
+    return "{" not in spec
 
 
 def _text(named: Mapping[str, Cell], name: str, default: str) -> str:

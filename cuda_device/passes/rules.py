@@ -29,10 +29,10 @@ from cuda_device.passes import (
 from cuda_device.passes.calls import call
 from cuda_device.passes.frame import MISSING, Cell, Frame, NeverReturns
 from cuda_device.passes.meanings import Generator, Keywords, Raised, Text, Thing, means
-from cuda_device.passes.printing import not_constant
+from cuda_device.passes.printing import message_of
 from cuda_device.passes.remedies import CONSTRUCTS
 from cuda_device.types.known import constant
-from cuda_device.types.model import Bundle, Range, Static, Struct
+from cuda_device.types.model import INDEX, Bundle, Range, Static, Struct
 
 Rule = Callable[[Frame, Op, Sequence[Cell]], Sequence[Cell]]
 
@@ -149,21 +149,25 @@ def _unary(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 
 
 def _raise(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-    """An `assert` that does not hold, or a `raise`: the message is made of constants."""
+    """An `assert` that does not hold, or a `raise`: the message is made of constants, and perhaps two integers."""
     known = cells[0].known if cells else None
-    if known is not None and isinstance(known.value, Text):
-        raise not_constant()
+    numbers: list[Cell] = []
     if op.attributes["kind"] == "assert":
         message = "the assertion does not hold"
-        if known is not None:
+        if known is not None and isinstance(known.value, Text):
+            text, numbers = message_of(frame, cells[0])
+            message = f"AssertionError: {text}"
+        elif known is not None:
             message = f"AssertionError: {known.python if known.constant else known}"
     elif known is not None and isinstance(known.value, type) and issubclass(known.value, BaseException):
         message = known.value.__name__
     elif known is not None and isinstance(known.value, Raised):
         message = f"{known.value.kind}: {known.value.message}".removesuffix(": ")
+        numbers = frame.fields(cells[0]) if isinstance(known.type, Bundle) else []
     else:
         raise CompileError(f"raise takes an exception, not {known}", help="write raise ValueError('why')")
-    frame.build.effect(ops.PY_RAISE, kind=op.attributes["kind"], message=message)
+    values = (frame.materialise(number, INDEX) for number in numbers)
+    frame.build.effect(ops.PY_RAISE, *values, kind=op.attributes["kind"], message=message)
     return []
 
 

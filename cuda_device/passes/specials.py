@@ -230,10 +230,11 @@ def _len(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) ->
 
 
 def _exception(kind: type[BaseException], frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    """An exception that the program makes to raise it: its message is made of constants."""
+    """An exception that the program makes to raise it: its message is made of constants, and perhaps two integers."""
     no_keywords(kind.__name__, named)
-    if any(isinstance(cell.known.value, Text) for cell in positional):
-        raise printing.not_constant()
+    if len(positional) == 1 and isinstance(positional[0].known.value, Text):
+        message, numbers = printing.message_of(frame, positional[0])
+        return frame.bundle(Raised(kind.__name__, message), numbers)
     texts = [str(cell.known.python) if cell.known.constant else str(cell.known) for cell in positional]
     message = texts[0] if len(texts) == 1 else f"({', '.join(texts)})" if texts else ""
     return Cell(Known(Static(), Raised(kind.__name__, message)))
