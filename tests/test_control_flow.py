@@ -1091,3 +1091,29 @@ def test_unsupported_python_that_is_not_reached_is_no_error(stream):
     x = stream.array(np.zeros(1, np.int32))
     stream.launch(kernel, x, grid=1, block=1)
     assert stream.numpy(x).tolist() == [3]
+
+
+def test_types_of_many_ways_do_not_depend_on_their_order(stream):
+    """Numbers of a fixed format settle the type; the builtin one takes it, wherever it stands."""
+
+    @device.kernel
+    def kernel(out, x, whole, narrow):
+        i = device.tid(1)
+        if i == 0:
+            first = whole[0]
+        elif i == 1:
+            first = narrow[0]
+        else:
+            first = x
+        if i == 0:
+            second = x
+        elif i == 1:
+            second = narrow[0]
+        else:
+            second = whole[0]
+        out[0, i], out[1, i] = first, second
+
+    out = stream.empty((2, 3), np.float64)
+    whole, narrow = np.array([2**31 - 1], np.int32), np.array([2**32 - 1], np.uint32)
+    stream.launch(kernel, out, 0.5, stream.array(whole), stream.array(narrow), grid=1, block=3)
+    assert stream.numpy(out).tolist() == [[2**31 - 1, 2**32 - 1, 0.5], [0.5, 2**32 - 1, 2**31 - 1]]

@@ -24,7 +24,7 @@ from cuda_device.passes.frame import Cell, Frame, NeverReturns, Pending, Program
 from cuda_device.passes.meanings import Code
 from cuda_device.passes.rules import RULES
 from cuda_device.passes.simplify import simplify
-from cuda_device.types.known import Known, State, Undefined, constant, join
+from cuda_device.types.known import Known, State, Undefined, constant, join, join_all
 from cuda_device.types.layout import leaves
 from cuda_device.types.model import NONE, Bundle, Number, Ref, Space, TupleIterator
 
@@ -157,9 +157,7 @@ class Body:
             arrivals.append(instance.states)
         if not arrivals:
             return
-        states = arrivals[0]
-        for other in arrivals[1:]:
-            states = [join(old, new) for old, new in zip(states, other, strict=True)]
+        states = arrivals[0] if len(arrivals) == 1 else [join_all(column) for column in zip(*arrivals, strict=True)]
         if states != instance.states or not instance.changes:
             instance.states = states
             instance.changes += 1

@@ -12,6 +12,7 @@ Constants are exact Python values until they meet a typed value.
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from cuda_device.errors import NOWHERE, Location
@@ -271,6 +272,18 @@ def join(a: State, b: State) -> State:
             joined = _join_known(a, b)
             return Conflict(a, b) if joined is None else joined
     raise AssertionError
+
+
+def join_all(states: Sequence[State]) -> State:
+    """What holds on many ways: numbers of a fixed format settle their type first, so that the order of the ways is no matter."""
+    result: State = Undefined()
+    for state in sorted(states, key=_is_builtin):
+        result = join(result, state)
+    return result
+
+
+def _is_builtin(state: State) -> bool:
+    return isinstance(state, Known) and isinstance(state.type, Number) and state.type.builtin
 
 
 def _settle(conflict: Conflict, other: State) -> State:

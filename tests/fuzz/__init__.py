@@ -1,0 +1,15 @@
+"""Random programs, each run by a reference in plain Python and by the compiled code, and compared to the last bit.
+
+    python -m tests.fuzz --programs 200000 --seed 1        runs, reports what differs, and goes on where it was stopped
+
+A program is a function of a thread's number and of arrays of every type. `generate` makes one, statement by statement, and
+computes what it must give with the rules of `reference` while it does; `run` compiles many of them in one kernel, at both
+ends of the optimiser's levels, on the CPU stream and on a GPU where there is one; `reduce` makes one that fails small.
+"""
+
+import sys
+from pathlib import Path
+
+TESTS = str(Path(__file__).parents[1])
+if TESTS not in sys.path:
+    sys.path.insert(0, TESTS)

@@ -1,0 +1,167 @@
+"""Compiles programs, many in one kernel, runs them, and compares with the reference.
+
+Level 0 and level 3 of LLVM's optimiser, without contraction: each must give the reference's results, to the last bit.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import linecache
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import reference
+
+import cuda_device as device
+from cuda_device.codegen.native import compile_native
+from cuda_device.compiler import Options, Work
+from cuda_device.device.functions import Kernel, KernelOptions
+from cuda_device.runtime.launcher import Variant
+from fuzz.generate import ARRAYS, SLOTS, STORED, THREADS
+from fuzz.programs import Program, indented
+
+LEVELS = (0, 3)
+
+
+@dataclasses.dataclass(frozen=True)
+class Mismatch:
+    """A program that is wrong: where, and what it gave."""
+
+    program: Program
+    where: str
+    slot: int = -1
+    thread: int = -1
+    found: object = None
+    expected: object = None
+
+    def __str__(self) -> str:
+        shown = f"program {self.program.number}, {self.where}"
+        if self.slot >= 0:
+            what = self.program.stores[self.slot]
+            shown += f": thread {self.thread}: {what} ({what.type}) is {self.found!r}, not {self.expected!r}"
+        return f"{shown}\n{source([self.program])}"
+
+
+def source(programs: Sequence[Program]) -> str:
+    """The text of a kernel `k` that runs them all."""
+    lines: list[str] = []
+    for program in programs:
+        for function in program.functions:
+            lines += function.lines()
+        lines += [f"def program{program.number}(i, a, o, at):", *indented(program.body)]
+        for slot, store in enumerate(program.stores):
+            k = ARRAYS.index(STORED.get(store.type, store.type))
+            lines.append(f"    o[{k}][at + {slot * THREADS} + i] = {store}")
+        lines += ["", ""]
+    lines += ["def k(a, o):", "    i = device.tid(1)", f"    if i < {THREADS}:"]
+    for place, program in enumerate(programs):
+        lines.append(f"        program{program.number}(i, a, o, {place * SLOTS * THREADS})")
+    return "\n".join(lines) + "\n"
+
+
+def structs() -> dict[str, Any]:
+    """The structs that programs use: a member of each of two types, and a method."""
+    found = {}
+    for first in reference.FIXED:
+        for second in reference.FIXED:
+            body = {
+                "__annotations__": {"x": getattr(device, first), "y": getattr(device, second)},
+                "plus": device.func(lambda self, z: self.x + z),
+                "__module__": __name__,
+            }
+            found[f"S_{first}_{second}"] = device.struct(type(f"S_{first}_{second}", (), body))
+    return found
+
+
+STRUCTS = structs()
+
+
+def kernels(programs: Sequence[Program]) -> list[tuple[int, Kernel]]:
+    """The kernel of some programs for each level."""
+    text = source(programs)
+    file = f"<programs {programs[0].number} to {programs[-1].number}>"
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    scope: dict[str, Any] = {"device": device, "math": math, **STRUCTS}
+    exec(compile(text, file, "exec", dont_inherit=True), scope)
+    return [(level, Kernel(scope["k"], KernelOptions(build=Options(level=level, contract=False)))) for level in LEVELS]
+
+
+def share(first: Kernel, other: Kernel) -> None:
+    """Gives a kernel for the CPU the IR of the same one for another level: only LLVM's part is done again."""
+    for key, variant in first.variants.items():
+        if not variant.work.job.target.on_cpu:
+            continue
+        job = dataclasses.replace(variant.work.job, options=other.options.build)
+        artifacts = {name: artifact for name, artifact in variant.work.artifacts.items() if name != "native"}
+        work = Work(job, artifacts, {}, variant.work.dependencies)
+        work.artifacts["native"] = compile_native(work["llvm"].text, level=min(job.options.level, 2))
+        other.variants[key] = Variant(work, variant.packing, variant.described)
+
+
+def check(
+    programs: Sequence[Program], given: dict[str, list[Any]], streams: Sequence[device.Stream]
+) -> Iterator[Mismatch]:
+    """What is wrong with some programs. One that cannot be compiled is found by trying them one by one."""
+    expected = [[program.expected({"i": i}) for i in range(THREADS)] for program in programs]
+    arrays = tuple(np.array(given[type], reference.storage(type)) for type in ARRAYS)
+    made = kernels(programs)
+    for level, kernel in made:
+        if level != LEVELS[0]:
+            share(made[0][1], kernel)
+        for stream in streams:
+            on_cpu = isinstance(stream, type(device.cpu_stream()))
+            where = f"{'CPU' if on_cpu else 'GPU'} stream, level {level}"
+            outputs = tuple(poisoned(len(programs) * SLOTS * THREADS, type) for type in ARRAYS)
+            try:
+                found = launch(kernel, arrays, outputs, stream, on_cpu)
+            except Exception as error:
+                if len(programs) > 1:
+                    for program in programs:
+                        yield from check([program], given, streams)
+                    return
+                yield Mismatch(programs[0], f"{where}: {type(error).__name__}: {error}")
+                return
+            yield from compare(programs, expected, found, where)
+
+
+def launch(kernel: Kernel, arrays: Any, outputs: Any, stream: device.Stream, on_cpu: bool) -> Any:
+    """Runs a kernel and returns what its output arrays hold."""
+    if on_cpu:
+        device.launch(kernel, arrays, outputs, grid=1, block=THREADS, stream=stream)
+        return outputs
+    a = tuple(device.array(each, stream=stream) for each in arrays)
+    o = tuple(device.array(each, stream=stream) for each in outputs)
+    device.launch(kernel, a, o, grid=1, block=THREADS, stream=stream)
+    device.synchronize(stream)
+    return tuple(each.numpy() for each in o)
+
+
+def poisoned(length: int, type: str) -> Any:
+    """An array that no program has written."""
+    result = np.empty(length, reference.storage(type))
+    result.view(np.uint8)[...] = 1 if type == "bool" else 0xA5
+    return result
+
+
+def compare(
+    programs: Sequence[Program], expected: Sequence[Sequence[Sequence[Any]]], found: Any, where: str
+) -> Iterator[Mismatch]:
+    """The first slot of each program that is not what the reference says."""
+    for place, program in enumerate(programs):
+        wrong = next(_wrong(program, place, expected[place], found, where), None)
+        if wrong is not None:
+            yield wrong
+
+
+def _wrong(
+    program: Program, place: int, expected: Sequence[Sequence[Any]], found: Any, where: str
+) -> Iterator[Mismatch]:
+    for slot, store in enumerate(program.stores):
+        type = STORED.get(store.type, store.type)
+        base = (place * SLOTS + slot) * THREADS
+        for thread in range(THREADS):
+            got = found[ARRAYS.index(type)][base + thread].item()
+            if not reference.same(type, got, expected[thread][slot]):
+                yield Mismatch(program, where, slot, thread, got, expected[thread][slot])
