@@ -1117,3 +1117,20 @@ def test_types_of_many_ways_do_not_depend_on_their_order(stream):
     whole, narrow = np.array([2**31 - 1], np.int32), np.array([2**32 - 1], np.uint32)
     stream.launch(kernel, out, 0.5, stream.array(whole), stream.array(narrow), grid=1, block=3)
     assert stream.numpy(out).tolist() == [[2**31 - 1, 2**32 - 1, 0.5], [0.5, 2**32 - 1, 2**31 - 1]]
+
+
+def test_a_first_look_at_a_loop_that_fails_is_not_the_last(stream):
+    """`-count` is -1 at first, which a uint16 has no room for; but it is no constant."""
+
+    @device.kernel
+    def kernel(out, x, n):
+        value = x[0]
+        count = 0
+        while count < n:
+            count += 1
+            value = value + (-count)
+        out[0] = value
+
+    out = stream.empty(1, np.int32)
+    stream.launch(kernel, out, stream.array(np.array([2], np.uint16)), 3, grid=1, block=1)
+    assert stream.numpy(out)[0] == 2**16 - 4

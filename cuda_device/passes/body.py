@@ -20,11 +20,21 @@ from cuda_device.ir import ops
 from cuda_device.ir.model import Block, Edge, Function, Op, Value
 from cuda_device.ir.ops import Effect, Level
 from cuda_device.passes import closures, definite, references
-from cuda_device.passes.frame import Cell, Frame, NeverReturns, Pending, Program, Waits, is_static, settle
+from cuda_device.passes.frame import (
+    Cell,
+    Follows,
+    Frame,
+    NeverReturns,
+    Pending,
+    Program,
+    Waits,
+    is_static,
+    settle,
+)
 from cuda_device.passes.meanings import Code
 from cuda_device.passes.rules import RULES
 from cuda_device.passes.simplify import simplify
-from cuda_device.types.known import Known, State, Undefined, constant, join, join_all
+from cuda_device.types.known import FAILED, Known, State, Undefined, constant, join, join_all
 from cuda_device.types.layout import leaves
 from cuda_device.types.model import NONE, Bundle, Number, Ref, Space, TupleIterator
 
@@ -69,6 +79,7 @@ class Instance:
     returned: Cell | None = None
     frame: Frame | None = None
     error: CompileError | None = None
+    follows: CompileError | None = None
 
 
 class Body:
@@ -113,9 +124,9 @@ class Body:
                 heapq.heappush(self.queue, key)
                 yield
         ordered = [self.instances[key] for key in sorted(self.instances) if self.instances[key].arrivals]
-        for instance in ordered:
-            if instance.error is not None:
-                raise instance.error
+        for error in [*(instance.error for instance in ordered), *(instance.follows for instance in ordered)]:
+            if error is not None:
+                raise error
         result = self.result(ordered)
         if self.interop and isinstance(result, Known):
             result = result.forget()  # to C++, a constant is a result like any other
@@ -169,22 +180,30 @@ class Body:
         before = {way: target for target, way, _ in instance.ways}
         instance.frame, instance.block = frame, frame.build.block
         instance.end, instance.ways, instance.returned, instance.error = None, [], None, None
+        instance.follows = None
         frame.code, frame.captured = self.code, self.captured
         cells: dict[Value, Cell | Pending] = {}
         for param, state in zip(instance.source.params, instance.states, strict=True):
             cells[param] = self.parameter(instance.block, param, state)
         if instance.source is self.python.blocks[0]:
             instance.block.params += [cell.value for cell in self.captured.values() if cell.value is not None]
-        try:
-            for op in instance.source.ops:
-                frame.build.location = op.location
+        todo = iter(instance.source.ops)
+        for op in todo:
+            frame.build.location = op.location
+            try:
                 self.step(instance, frame, op, cells)
-        except NeverReturns:
-            instance.end = Op(ops.UNREACHABLE, location=frame.location)
-        except CompileError as error:
-            if error.location is NOWHERE:
-                error.location = frame.location
-            instance.error = error
+            except NeverReturns:
+                instance.end = Op(ops.UNREACHABLE, location=frame.location)
+                break
+            except CompileError as error:
+                if error.location is NOWHERE:
+                    error.location = frame.location
+                # The rest is looked at nevertheless: what it brings back to a loop may make this right.
+                if isinstance(error, Follows):
+                    instance.follows = instance.follows or error
+                else:
+                    instance.error = instance.error or error
+                cells.update((result, Pending(FAILED)) for result in op.results)
         for way, target in before.items():
             if all(target is not now for now, same, _ in instance.ways if same == way):
                 target.arrivals.pop(way, None)

@@ -23,6 +23,7 @@ from cuda_device.ir.ops import Effect
 from cuda_device.passes.meanings import Code
 from cuda_device.types.formats import DIVISIONS
 from cuda_device.types.known import (
+    FAILED,
     Conflict,
     Known,
     State,
@@ -105,6 +106,10 @@ class Method:
 
 class Waits(Exception):
     """The block at hand calls a function that has to be inferred first; then the block is visited again."""
+
+
+class Follows(CompileError):
+    """An error that only another one made: nobody is told of it."""
 
 
 class NeverReturns(Exception):
@@ -412,6 +417,8 @@ def settle(pending: Pending | Cell, what: str) -> Cell:
     match pending.state:
         case Known() as known:
             return Cell(known, pending.value)
+        case state if state is FAILED:
+            raise Follows("what is used here has no value, because of another error", help="mend that one first")
         case Undefined(name):
             raise CompileError(
                 f"the variable {name or what!r} is used before it has a value",

@@ -14,6 +14,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 
 from cuda_device.errors import NOWHERE, Location
 from cuda_device.types.model import (
@@ -172,6 +173,10 @@ class Undefined:
     name: str = ""
 
 
+FAILED = Undefined(".failed")
+"""What an operation with an error would have given, as long as that is not certain."""
+
+
 @dataclass(frozen=True, slots=True)
 class Conflict:
     """A variable that is one thing on one way and something else on another: an error if it is used."""
@@ -261,6 +266,8 @@ def small(known: Known) -> Known:
 
 def join(a: State, b: State) -> State:
     """What holds of a variable that is `a` on one way and `b` on another."""
+    if a is FAILED or b is FAILED:
+        return b if a is FAILED else a
     match a, b:
         case (Undefined(), other) | (other, Undefined()):
             return other
@@ -276,10 +283,10 @@ def join(a: State, b: State) -> State:
 
 def join_all(states: Sequence[State]) -> State:
     """What holds on many ways: numbers of a fixed format settle their type first, so that the order of the ways is no matter."""
-    result: State = Undefined()
-    for state in sorted(states, key=_is_builtin):
-        result = join(result, state)
-    return result
+    joined = reduce(join, sorted(states, key=_is_builtin))
+    # People are told of a conflict in the order of their program.
+    told = reduce(join, states) if isinstance(joined, Conflict) else joined
+    return told if isinstance(told, Conflict) else joined
 
 
 def _is_builtin(state: State) -> bool:

@@ -260,9 +260,11 @@ class Loop(Statement):
         return [*lines, "else:", *indented(self.bodies[1])] if len(self.bodies) > 1 else lines
 
     def run(self, variables: Variables) -> None:
+        # A range's arguments are asked for once, before the ways of the loop meet; a condition is asked behind that.
+        items = self.items(variables) if self.kind != "while" else ()
         for name, type in self.carried:
             variables[name] = cast(type, variables[name])
-        for item in self.items(variables):
+        for item in items if self.kind != "while" else self.items(variables):
             variables[self.counter] = cast(self.type, item) if self.kind != "tuple" else item
             try:
                 run_all(self.bodies[0], variables)
