@@ -57,7 +57,7 @@ def _read(build: Lowering, name: str) -> Value:
 
 def _vector_row(entity: DeviceValue, name: str) -> Intrinsic:
     def infer(_: Sequence[Known]) -> Typed:
-        return Typed(of_type(Vector(UINT32, 3)))
+        return Typed(of_type(Vector(UINT32, 3), narrow=True))  # CUDA's limits are below 2**31
 
     def lower(build: Lowering, _: Sequence[Tree], __: Typed) -> Tree:
         return tuple(_read(build, register) for register in _register(name))

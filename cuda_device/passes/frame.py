@@ -250,7 +250,7 @@ class Frame:
             return self._part(cell, known.type, index)
         if isinstance(known.type, (Vector, Struct, Subarray)):
             assert cell.value is not None
-            element = of_type(_type_of_part(known.type, index))
+            element = of_type(_type_of_part(known.type, index), narrow=known.narrow)
             return Cell(element) if is_static(element) else self.emit(ops.FIELD, element, cell.value, index=index)
         item = known.items[index]
         if is_static(item):

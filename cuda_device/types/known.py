@@ -21,7 +21,6 @@ from cuda_device.types.model import (
     BOOL,
     COMPLEX,
     FLOAT,
-    INDEX,
     INT,
     NONE,
     STATIC,
@@ -39,6 +38,7 @@ from cuda_device.types.model import (
     Tuple,
     TupleIterator,
     Type,
+    Vector,
 )
 from cuda_device.types.promote import join_numbers
 
@@ -58,7 +58,8 @@ class Known:
     """A type, and what is known of a value of it.
 
     `value` is the exact Python value of a constant; `items` describes the elements of a tuple, or start, stop and step of
-    a range; `nonneg` says that a number is never below zero, `narrow` that 32 bits hold an index. `where` tells people where
+    a range; `nonneg` says that a number is never below zero, `narrow` that it (or each
+    element of a vector) is below 2**31 though its type has room for more. `where` tells people where
     the value comes from.
     """
 
@@ -236,6 +237,12 @@ def is_narrow(known: Known) -> bool:
     return known.narrow or (isinstance(known.type, Number) and not known.type.is_float and known.type.high <= INT.high)
 
 
+def _has_room_for_more(type: Type) -> bool:
+    """Whether it says something of a value of this type that it is below 2**31."""
+    type = type.dtype if isinstance(type, Vector) else type
+    return isinstance(type, Number) and type.is_integer and type.high > INT.high
+
+
 def iterator_of(known: Known, position: int = 0) -> Known:
     """What is known of an iterator over a tuple that has reached `position`."""
     assert isinstance(known.type, Tuple)
@@ -252,7 +259,11 @@ def of_type(type: Type, nonneg: bool = False, narrow: bool = False) -> Known:
         return Known(type, items=(of_type(type.item if isinstance(type, Range) else type.counts_in),) * 3)
     if isinstance(type, NoneType):
         return Known(type, None)
-    return Known(type, nonneg=nonneg or (isinstance(type, Number) and not type.signed), narrow=narrow and type == INDEX)
+    return Known(
+        type,
+        nonneg=nonneg or (isinstance(type, Number) and not type.signed),
+        narrow=narrow and _has_room_for_more(type),
+    )
 
 
 def small(known: Known) -> Known:
@@ -311,7 +322,9 @@ def _join_known(a: Known, b: Known) -> Known | None:
             return None
         same = a.value is not UNKNOWN and a.constant_identity() == b.constant_identity()
         nonneg = nonneg_as(a, number) and nonneg_as(b, number)
-        narrow = number == INDEX and is_narrow(a) and is_narrow(b)
+        narrow = (
+            _has_room_for_more(number) and is_narrow(a) and is_narrow(b) and (number.signed or (a.nonneg and b.nonneg))
+        )
         return Known(number, a.value if same else UNKNOWN, nonneg=nonneg, narrow=narrow, where=a.where)
     if isinstance(a.type, Tuple) and isinstance(b.type, Tuple) and len(a.items) == len(b.items):
         items = [_join_known(x, y) for x, y in zip(a.items, b.items, strict=True)]
@@ -333,7 +346,7 @@ def _join_known(a: Known, b: Known) -> Known | None:
         joined_type = a.type if a.type == b.type else type(a.type)(number)
         return Known(joined_type, items=tuple(part for part in parts if part is not None))
     if a.type == b.type and (not isinstance(a.type, Static) or a.value is b.value):
-        return a
+        return a if a.narrow == b.narrow else replace(a, narrow=False)
     for reference, value in ((a.type, b), (b.type, a)):
         if isinstance(reference, Ref) and isinstance(value.type, Struct) and reference.pointee == value.type:
             return value  # what is referred to is read
