@@ -413,3 +413,31 @@ def test_barriers_order_accesses_to_one_array(stream):
     stream.launch(kernel, x, y, out, grid=1, block=n)
     following = (np.arange(n) + 1) % n
     assert stream.numpy(out).tolist() == ((following + 5) * 10 + following).tolist()
+
+
+@device.kernel
+def sums_of_lengths(x, y, out, alias):
+    """Lengths and places, added, subtracted, divided and compared; `alias` decides which variant runs."""
+    n, m, t, one = len(x), len(y), int(device.thread_idx.x), device.thread_idx.x + 1
+    out[0], out[1], out[2], out[3] = n + m, n - m, m - n, n + t
+    out[4], out[5], out[6], out[7] = n // (m + 1), n % (m + 1), (n - 1) // 2, (m - n) // 2
+    out[8], out[9], out[10], out[11] = n - 1 < m, n - m < -1, n + 1 == m, m - n > t - 1
+    out[12], out[13] = one - 2 > 5, -n
+    out[14], out[15] = n + n + n, (n - m) % 3
+    out[16], out[17] = min(n, m) - 5, max(n, m) + 5 * n
+
+
+@pytest.mark.parametrize("aliased", [False, True])
+def test_sums_of_lengths(stream, aliased):
+    for n, m in ((0, 0), (1, 0), (0, 1), (5, 3), (3, 5), (2**31 - 1, 7), (2**31 - 1, 2**31 - 1), (7, 2**31 - 1)):
+        if stream.kind == "gpu" and max(n, m) > 10:
+            continue
+        out = stream.empty(18, np.int64)
+        alias = out if aliased else stream.array(np.zeros(1, np.int64))
+        x, y = (big(k) if k > 10 else stream.array(np.zeros(k, np.float32)) for k in (n, m))
+        stream.launch(sums_of_lengths, x, y, out, alias, grid=1, block=1)
+        expected = [
+            n + m, n - m, m - n, n, n // (m + 1), n % (m + 1), (n - 1) // 2, (m - n) // 2, n - 1 < m, n - m < -1,
+            n + 1 == m, m - n > -1, True, -n, 3 * n, (n - m) % 3, min(n, m) - 5, max(n, m) + 5 * n,
+        ]  # fmt: skip
+        assert stream.numpy(out).tolist() == expected, (n, m)

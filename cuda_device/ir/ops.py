@@ -28,7 +28,15 @@ PY_GLOBAL = Opcode("py.global", P, 0, 1, "A global or builtin name.", ("name",))
 PY_CELL = Opcode("py.cell", P, 0, 1, "The content of a closure's cell.", ("name",))
 PY_UNDEFINED = Opcode("py.undefined", P, 0, 1, "A local variable before its first assignment.", ("name",))
 PY_UNARY = Opcode("py.unary", _PT, 1, 1, "`-x`, `+x`, `~x` or `not x`.", ("op",))
-PY_BINARY = Opcode("py.binary", _PT, 2, 1, "`x + y` and the other binary operators.", ("op",))
+PY_BINARY = Opcode(
+    "py.binary",
+    _PT,
+    2,
+    1,
+    "`x + y` and the other binary operators; `exact` promises that a sum has room.",
+    ("op",),
+    optional=("exact",),
+)
 PY_COMPARE = Opcode("py.compare", _PT, 2, 1, "`x < y` and the other comparisons.", ("op",))
 PY_IS = Opcode("py.is", P, 2, 1, "`x is y`, or `x is not y` if inverted.", ("inverted",))
 PY_TRUTH = Opcode("py.truth", _PT, 1, 1, "`bool(x)` as `if` and `while` ask for it.")

@@ -210,7 +210,9 @@ def _binary(lowerer: Lowerer, op: Op) -> None:
     assert isinstance(type, Number)
     if sign in _SUMS:
         # A builtin integer never leaves its range (the specification leaves it undefined), so LLVM may widen it.
-        result = build.sum(_SUMS[sign], a, b, exact=type.builtin and type.is_integer)
+        result = build.sum(
+            _SUMS[sign], a, b, exact=(type.builtin and type.is_integer) or bool(op.attributes.get("exact"))
+        )
     elif sign in _PLAIN:
         result = build.binary(_PLAIN[sign], a, b)
     elif sign in _SHIFTS:

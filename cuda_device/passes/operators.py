@@ -29,6 +29,7 @@ from cuda_device.types.model import (
     INDEX,
     INT,
     NONE,
+    UINT32,
     Array,
     Atomic,
     Bundle,
@@ -198,6 +199,10 @@ def _arithmetic(frame: Frame, sign: str, type: Number, a: Cell, b: Cell) -> Cell
         # A GPU computes in 32 bits.
         short = frame.emit(ops.PY_BINARY, of_type(INT, nonneg), *(frame.materialise(c, INT) for c in (a, b)), op=sign)
         return Cell(of_type(INDEX, nonneg, narrow=True), frame.materialise(short, INDEX))
+    if type == INDEX and sign == "+" and all(c.known.nonneg and is_narrow(c.known) for c in (a, b)):
+        operands = [frame.materialise(c, UINT32) for c in (a, b)]
+        roomy = frame.emit(ops.PY_BINARY, of_type(UINT32), *operands, op=sign, exact=True)
+        return Cell(of_type(INDEX, nonneg=True), frame.materialise(roomy, INDEX))
     return frame.emit(ops.PY_BINARY, of_type(type, nonneg), *(frame.materialise(c, type) for c in (a, b)), op=sign)
 
 
