@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 
 import cuda_device as device
+from cuda_device import compiler
 from cuda_device.codegen import cubin, linking
 from cuda_device.codegen.architectures import parse
+from cuda_device.passes import roots
+from cuda_device.types.known import of_type
 
 FLOATS = device.ArrayType(device.float32, 1)
 SM_90 = parse("sm_90")
@@ -430,3 +433,15 @@ def test_small_arrays_are_described_in_full():
         through_bodies, device.ArrayType(device.float32, 2), FLOATS, output="ptx", launch_facts=True
     ).code
     assert cuda_cpp.signatures(text)["first_row"].endswith("(.param .align 8 .b8 x[40], .param .b64 x)")
+
+
+def test_what_cpp_is_handed_counts_as_written():
+    """Launches check that nothing overlaps what a kernel writes: C++ may write to the second of these arrays."""
+
+    @device.kernel
+    def k(x, y, out):
+        store(y, (1, x[0]))
+        out[0] = x[0]
+
+    job = compiler.Job(k.underlying, (of_type(FLOATS),) * 3, True, compiler.Target(SM_90))
+    assert roots.written(compiler.run(job, "device")["device"]) == {1, 2}
