@@ -1,0 +1,57 @@
+"""Compile time grows with the program, and no faster: large programs compile in seconds."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from ir_helpers import define
+
+import cuda_device as device
+
+FLOATS = device.ArrayType(device.float32, 1)
+
+
+def statements(count: int) -> str:
+    """A kernel of so many statements."""
+    lines = [f"    v{i} = v{i - 1} * 1.5 + x[{i % 7}]" for i in range(1, count)]
+    return "\n".join(["@device.kernel", "def k(x):", "    v0 = x[0]", *lines, f"    x[0] = v{count - 1}", ""])
+
+
+def chain(count: int) -> str:
+    """So many functions, each of which calls the next one."""
+    functions = [f"def f{i}(v):\n    return f{i + 1}(v + {i}.0) * 2\n" for i in range(count)]
+    return "\n".join(
+        [*functions, f"def f{count}(v):\n    return v\n", "@device.kernel", "def k(x):", "    x[0] = f0(x[1])", ""]
+    )
+
+
+def nest(depth: int) -> str:
+    """Loops and ifs, one in the other."""
+    lines = ["@device.kernel", "def k(x):", "    total = 0.0"]
+    for level in range(depth):
+        head = f"for i{level} in range(2):" if level % 2 else f"if x[{level}] > total:"
+        lines.append("    " * (level + 1) + head)
+    lines.append("    " * (depth + 1) + "total += x[0]")
+    return "\n".join([*lines, "    x[0] = total", ""])
+
+
+def seconds(source: str) -> float:
+    """How long the front end takes."""
+    kernel = define(source)
+    start = time.process_time()
+    device.compile(kernel, FLOATS, output="llvm")
+    return time.process_time() - start
+
+
+@pytest.mark.parametrize("source", [statements(2000), chain(500), nest(40)], ids=["statements", "chain", "nest"])
+def test_large_programs_compile_in_seconds(source: str) -> None:
+    assert seconds(source) < 30
+
+
+@pytest.mark.parametrize("make", [statements, chain], ids=["statements", "chain"])
+def test_twice_as_much_takes_about_twice_as_long(make: object) -> None:
+    assert callable(make)
+    seconds(make(50))
+    small, large = (min(seconds(make(count)) for _ in range(2)) for count in (100, 400))
+    assert large < 10 * small + 0.5
