@@ -411,3 +411,34 @@ def test_the_ir_of_the_boundary_is_sound(monkeypatch):
         assert signature(rows, x, int)[1].startswith("func .param .align 8 .b8 x[64] (")
     ptx(everything, *map(type_of, arguments()))
     ptx(moved, point, float)
+
+
+def report(x):
+    assert x > 0
+    return x
+
+
+def x(a):
+    return a
+
+
+@device.kernel
+def shared_0(a):
+    tile = device.shared_array(4, device.float32)
+    tile[0] = a[0]
+    a[1] = tile[0]
+
+
+@device.kernel
+def device_x(a):
+    a[0] = x(report(a[1]))
+
+
+def test_names_of_programs_do_not_meet_those_of_ours():
+    assert device.compile(shared_0, FLOATS).symbol == "shared_0_2"
+    assert device.compile(device_x, FLOATS).symbol == "device_x"
+    for name in ("shared_0", "dynamic_shared", "device_report", "cuda_device_record_k"):
+        scope = {}
+        exec(f"def {name}(x): pass", scope)
+        with pytest.raises(TypeError, match="cannot be the name"):
+            device.kernel(interop=True)(scope[name])

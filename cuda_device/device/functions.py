@@ -139,10 +139,16 @@ def links_of(given: Any, who: str) -> tuple[Any, ...]:
     return each
 
 
+# What means something else to the assembler, and what our own code names.
+_RESERVED_SYMBOL = re.compile(
+    r"_|WARP_SZ|shared_\d+|dynamic_shared|device_(?:report|report_values|meet)|cuda_device_\w+|vprintf|__nv_\w+"
+)
+
+
 def _check_symbol(function: FunctionType, options: FuncOptions | KernelOptions) -> None:
     """The name of an interoperable function is its symbol, for CUDA C++ and the assembler."""
     name = function.__name__
-    if options.interop and (not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) or name in ("_", "WARP_SZ")):
+    if options.interop and (not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) or _RESERVED_SYMBOL.fullmatch(name)):
         raise TypeError(
             f"{name!r} cannot be the name of an interoperable function: give it one that is a name in CUDA C++"
         )

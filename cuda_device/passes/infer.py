@@ -163,10 +163,20 @@ def _reachable(main: Function, functions: list[Function]) -> list[Function]:
 _RESERVED = {"WARP_SZ", "_"}
 
 
+# How helpers are spelled for a GPU, and what we name there ourselves.
+_HELPER = "device_"
+_OURS = re.compile(r"shared_\d+|dynamic_shared|device_(?:report|report_values|meet)|cuda_device_\w+|vprintf")
+
+
+def _is_taken(symbol: str, spelled: set[str]) -> bool:
+    return symbol in spelled or _OURS.fullmatch(symbol) is not None
+
+
 def _name(module: Module, symbols: set[str]) -> None:
     """Gives each function a symbol: its own name, with a number where something else has that name, as do `symbols`."""
     names: dict[str, str] = {}
     taken = _RESERVED | symbols
+    spelled = set(symbols)
     if module.main.prototype is not None and module.main.shown.rpartition(".")[2] in symbols:
         reason = f"{module.main.shown} calls a function of CUDA C++ of the same name"
         raise CompileError(reason, module.main.location, "rename it, or say symbol=… in @extern")
@@ -174,8 +184,11 @@ def _name(module: Module, symbols: set[str]) -> None:
         plain = re.sub(r"\W", "_", function.shown.rpartition(".")[2], flags=re.ASCII)
         plain = f"_{plain}" if plain[0].isdigit() else plain
         numbered = (f"{plain}_{number}" for number in itertools.count(2))
-        name = next(name for name in itertools.chain([plain], numbered) if name not in taken)
+        prefix = "" if function is module.main else _HELPER
+        free = (n for n in itertools.chain([plain], numbered) if not (n in taken or _is_taken(prefix + n, spelled)))
+        name = next(free)
         taken.add(name)
+        spelled.add(prefix + name)
         names[function.name] = name
     for function in module.functions:
         function.name = names[function.name]
