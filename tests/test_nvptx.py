@@ -339,11 +339,11 @@ def test_where_libdevice_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     monkeypatch.delenv("CUDA_PATH", raising=False)
     monkeypatch.setenv("CUDA_HOME", str(tmp_path / "toolkit"))
     monkeypatch.setenv("CONDA_PREFIX", str(tmp_path) if conda else "")
-    assert libdevice._find() == places["wheel"]
+    assert libdevice.file() == places["wheel"]
     places["wheel"].unlink()
-    assert libdevice._find() == places["elsewhere" if conda else "toolkit"]
+    assert libdevice.file() == places["elsewhere" if conda else "toolkit"]
     places["toolkit"].unlink()
-    assert libdevice._find() == places["elsewhere"]
+    assert libdevice.file() == places["elsewhere"]
 
 
 def test_missing_libdevice(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -357,7 +357,7 @@ def test_missing_libdevice(monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("CUDA_HOME", "CUDA_PATH"):
         monkeypatch.delenv(variable, raising=False)
     with pytest.raises(CompileError, match=r"libdevice") as error:
-        libdevice._find()
+        libdevice.file()
     assert "pip install cuda_device[cu13]" in str(error.value)
 
 
