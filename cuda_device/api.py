@@ -161,6 +161,7 @@ from cuda_device.types.vectors import (
     uint64x3,
     uint64x4,
 )
+from cuda_device.types.vectors import VectorValue as Vector
 
 __all__ = [
     "ArrayType",
@@ -185,6 +186,7 @@ __all__ = [
     "SMSelector",
     "Stream",
     "TargetDescription",
+    "Vector",
     "WarpMask",
     "activemask",
     "align",

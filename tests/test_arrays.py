@@ -629,3 +629,54 @@ def fill(out):
     i, j = device.tid(2)
     if i < out.shape[0] and j < out.shape[1]:
         out[i, j] = i * 100 + j
+
+
+# 0-d arrays beside numbers
+
+
+@device.kernel
+def as_a_number(z, k, x, out):
+    out[0] = z
+    out[1] = z + 1
+    out[2] = -z * z
+    out[3] = max(z, 7) + abs(z) + int(z)
+    out[4] = 1 if z > 4 and z in (5, 6) else 0
+    out[5] = 1 if z else 2
+    out[6] = x[k]
+    out[7] = device.float32x2(z, 1).x
+    z[()] = z + 10
+    out[8] = z[...]
+    out[9] = z.ndims + 10 * x.ndims
+
+
+@pytest.mark.parametrize("dtype", ["int16", "float16", "float32", "float64"])
+def test_a_0d_array_is_a_number_where_one_is_wanted(stream, dtype):
+    z, k = stream.array(np.array(5, dtype)), stream.array(np.array(2, np.int64))
+    x, out = stream.array(np.arange(4, dtype=dtype)), stream.array(np.full(10, -1.0))
+    stream.launch(as_a_number, z, k, x, out, grid=1, block=1)
+    assert stream.numpy(out).tolist() == [5, 6, -25, 17, 1, 1, 2, 5, 15, 10]
+    assert stream.numpy(z) == 15
+
+
+def test_augmented_assignment_to_a_0d_array_is_refused():
+    @device.kernel
+    def changed(z):
+        z += 1
+
+    with pytest.raises(device.CompileError, match="index the array first"):
+        device.compile(changed, device.ArrayType(device.float32, 0))
+
+
+@device.kernel
+def of_the_dtype(x, out):
+    out[0] = x.dtype.itemsize
+    out[1] = x.dtype == "float32"
+    out[2] = x.dtype != "float64"
+    out[3] = x.dtype.kind == "f"
+    out[4] = x.dtype.type(7.5)
+
+
+def test_attributes_of_a_dtype(stream):
+    out = stream.empty(5, np.float64)
+    stream.launch(of_the_dtype, stream.array(np.zeros(1, np.float32)), out, grid=1, block=1)
+    assert stream.numpy(out).tolist() == [4, 1, 1, 1, 7.5]

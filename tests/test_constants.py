@@ -469,3 +469,31 @@ def test_a_name_that_is_not_defined():
 
     error = refusal(function, device.int32)
     assert "no_such_name" in error.reason and error.location.line == function.underlying.__code__.co_firstlineno + 2
+
+
+@device.kernel
+def from_text(x, out):
+    lowest = float("-inf")
+    for i in range(len(x)):
+        lowest = max(lowest, x[i])
+    out[0] = lowest
+    out[1] = float("nan")
+    out[2] = int("ff", 16) + int("12")
+    out[3] = complex("1+2j").imag
+    out[4] = np.float32("1.5") * np.int8("-3")
+
+
+def test_text_that_spells_a_number_is_a_constant(stream):
+    x, out = stream.array(np.array([-3, -2], np.float32)), stream.empty(5, np.float64)
+    stream.launch(from_text, x, out, grid=1, block=1)
+    result = stream.numpy(out)
+    assert np.isnan(result[1]) and result[[0, 2, 3, 4]].tolist() == [-2, 267, 2, -4.5]
+
+
+def test_text_that_spells_none_is_refused():
+    @device.kernel
+    def misspelt(out):
+        out[0] = float("many")
+
+    error = refusal(misspelt, device.ArrayType(device.float32, 1))
+    assert "not 'many'" in str(error) and "float('inf')" in str(error)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from fake_driver import MOST_BYTES, Result, installed
 
+import cuda_device as device
 from cuda_device.errors import LaunchError
 from cuda_device.runtime import dlpack
 from cuda_device.runtime.array_view import ArrayView, Device, c_strides, layout_of
@@ -508,3 +509,35 @@ keep = [zeros(5, stream=stream) for _ in range(3)]
 def test_the_constructor_is_not_the_way(gpu):
     with pytest.raises(TypeError):
         DeviceArray()
+
+
+@device.struct
+class Body:
+    place: device.float32x2
+    mass: device.bfloat16
+    tags: tuple[int, bool]
+    owner: None
+
+
+def test_structs_and_vectors_as_elements(stream):
+    bodies = [Body(device.float32x2(1, 2), 3, (4, True), None), Body(device.float32x2(5, 6), 7, (8, False), None)]
+    a = array(bodies, stream=stream)
+    assert a.dtype == device.numpy_dtype(Body) and a.shape == (2,)
+    assert a.numpy().tolist() == [((1, 2), 3, (4, True), 0), ((5, 6), 7, (8, False), 0)]
+    v = array([[device.int8x3(1, 2, 3)], [device.int8x3(4, 5, 6)]], device.int8x3, stream=stream)
+    assert v.shape == (2, 1) and v.numpy().tolist() == [[(1, 2, 3)], [(4, 5, 6)]]
+    one = array(device.int8x3(1, 2, 3), stream=stream)
+    assert one.shape == () and one.numpy().tolist() == (1, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("elements", "dtype", "message"),
+    [
+        ([device.int8x2(1, 2), device.int8x3(1, 2, 3)], None, "of one type"),
+        ([device.int8x2(1, 2)], device.int16x2, "not"),
+        ([device.int8x2(1, 2), 3], None, "of one type"),
+    ],
+)
+def test_elements_of_other_types_are_refused(stream, elements, dtype, message):
+    with pytest.raises(TypeError, match=message):
+        array(elements, dtype, stream=stream)

@@ -208,3 +208,87 @@ def test_errors_say_what_is_wrong(body, message):
     exec(f"def bad(x):\n    p = {body}\n    x[0] = p.x", names)
     with pytest.raises(device.CompileError, match=message):
         device.compile(device.kernel(names["bad"]), device.ArrayType(float32, 1), output="ir")
+
+
+# Classes
+
+
+def test_a_struct_neither_inherits_nor_is_inherited_from():
+    class Base:
+        def method(self):
+            return 1
+
+    for base in (Base, tuple):
+        with pytest.raises(TypeError, match="inherits from nothing"):
+            device.struct(type("Derived", (base,), {"__annotations__": {"x": int}}))
+    with pytest.raises(TypeError, match="nothing from a struct"):
+        type("Derived", (Point,), {"__annotations__": {"z": int}})
+
+
+@pytest.mark.parametrize("name", ["__init__", "__new__", "__setattr__", "__post_init__"])
+def test_methods_that_would_be_lost_are_refused(name):
+    with pytest.raises(TypeError, match=f"no {name} of its own"):
+        device.struct(type("Own", (), {"__annotations__": {"x": int}, name: lambda self: None}))
+
+
+def test_a_member_cannot_hide_the_decorated_class():
+    with pytest.raises(TypeError, match="cannot be called underlying"):
+        device.struct(type("Hiding", (), {"__annotations__": {"underlying": int}}))
+
+
+def test_hints_that_are_text_are_read_where_the_class_is_written():
+    number = device.float16  # the annotations of this module are text
+
+    @device.struct
+    class Local:
+        x: number
+        y: tuple[number, bool]
+
+    assert type(Local(1, (2, True)).x) is np.float16 and device.sizeof(Local) == 6
+    assert device.sizeof(device.align(Local, 16)) == 16
+    assert Local.__annotations__ == {"x": np.float16, "y": tuple[np.float16, bool]}
+
+
+@device.struct
+class Counter:
+    n: int
+
+    def __add__(self, other):
+        return Counter(self.n + other)
+
+    def __iadd__(self, other):
+        return Counter(self.n + 100 * other)
+
+    def __matmul__(self, other):
+        return 10 * self.n + other
+
+    def __rmatmul__(self, other):
+        return 1000 * self.n + other
+
+    def __mul__(self, v):
+        return self.n * v.x
+
+    def __rmul__(self, v):
+        return self.n * v.y
+
+
+@device.kernel
+def special(out):
+    c = Counter(2)
+    out[0] = (c + 3).n
+    c += 3
+    out[1] = c.n
+    d = Counter(2)
+    out[2] = d @ 5
+    out[3] = 5 @ d
+    out[4] = d * device.float32x2(3, 4)
+    out[5] = device.float32x2(3, 4) * d
+    e = Point(1, 2)
+    e += Point(3, 4)
+    out[6] = e.x
+
+
+def test_operators_in_place_of_matrices_and_beside_vectors(stream):
+    out = stream.empty(7, np.float32)
+    stream.launch(special, out, grid=1, block=1)
+    assert stream.numpy(out).tolist() == [5, 302, 25, 2005, 6, 8, 4]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -237,3 +238,30 @@ def test_vectors_in_tuples(stream):
     out = stream.empty(1, np.float32)
     stream.launch(unpack, (int32x4(1, 2, 3, 4), 2.5), out, grid=1, block=1)
     assert stream.numpy(out)[0] == 10
+
+
+def test_every_vector_class_is_a_vector():
+    classes = [
+        cls
+        for name in dir(device)
+        if re.fullmatch(r"b?u?(int|float)\w+x[1-4]", name) and (cls := getattr(device, name))
+    ]
+    assert len(classes) == 56 and all(issubclass(cls, device.Vector) for cls in (*classes, device.Dim3))
+
+
+@device.kernel
+def made_and_measured(v, out):
+    size = device.Dim3(4, 1, 1)
+    out[0] = size.x + 10 * size.z
+    out[1] = 1 if size == device.block_dim else 0
+    out[2] = abs(v).x + 10 * abs(v).y
+    out[3] = 1 if isinstance(v, device.Vector) else 0
+
+
+@pytest.mark.parametrize(
+    "cls", [device.int8x2, device.int32x2, device.bfloat16x2, device.float64x2], ids=lambda c: c.__name__
+)
+def test_dim3_and_abs_in_device_code(stream, cls):
+    out = stream.empty(4, np.int32)
+    stream.launch(made_and_measured, cls(-3, 4), out, grid=1, block=4)
+    assert stream.numpy(out).tolist() == [14, 1, 43, 1]

@@ -123,8 +123,9 @@ def _swap(reader: Reader, instruction: Instruction, _: Span) -> None:
 
 
 def _binary(reader: Reader, instruction: Instruction, _: Span) -> None:
-    operator = str(instruction.argument).removesuffix("=")
-    reader.push(reader.build.op(ops.PY_BINARY, None, *reader.pop(2), op=operator))
+    operator = str(instruction.argument)
+    in_place = {"inplace": True} if operator.endswith("=") else {}
+    reader.push(reader.build.op(ops.PY_BINARY, None, *reader.pop(2), op=operator.removesuffix("="), **in_place))
 
 
 def _build_display(reader: Reader, instruction: Instruction, _: Span) -> None:

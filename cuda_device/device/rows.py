@@ -19,7 +19,7 @@ from cuda_device.device.lowering import Lowering, Tree
 from cuda_device.errors import CompileError
 from cuda_device.ir.ops import Effect
 from cuda_device.types.known import Known
-from cuda_device.types.model import Array, Number, Type
+from cuda_device.types.model import Array, Number, Struct, Tuple, Type, Vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +77,11 @@ class Intrinsic:
             return [bound[name] if name in bound else literal(parameter.default) for name, parameter in parameters]
         low, high = self.arity
         if named:
-            raise CompileError(f"{self.name} takes no keyword arguments in device code")
+            raise CompileError(f"{self.name} takes no keyword arguments in device code", help="pass them by position")
         if not low <= len(positional) <= high:
             count = str(low) if low == high else f"{low} to {high}"
-            raise CompileError(f"{self.name} takes {count} argument{'s' * (count != '1')}, not {len(positional)}")
+            what = f"{count} argument{'s' * (count != '1')}"
+            raise CompileError(f"{self.name} takes {what}, not {len(positional)}", help=f"pass {what}")
         return list(positional)
 
 
@@ -98,9 +99,20 @@ def number_of(known: Known, what: str) -> Number:
 def any_number_of(known: Known, what: str) -> Number:
     """The type of an argument that must be a number, complex or not."""
     if not isinstance(known.type, Number):
-        remedy = "index the array first: its elements are numbers" if isinstance(known.type, Array) else ""
-        raise CompileError(f"{what} takes a number, not {known}", help=remedy)
+        raise CompileError(f"{what} takes a number, not {known}", help=_remedy(known))
     return known.type
+
+
+def _remedy(known: Known) -> str:
+    """What helps where a number is wanted and there is none."""
+    if isinstance(known.value, str):
+        return "text becomes a number where it spells one, as in float('inf')"
+    match known.type:
+        case Array():
+            return "index the array first: its elements are numbers"
+        case Vector() | Tuple() | Struct():
+            return "take one of its elements"
+    return "pass a number"
 
 
 def constant_of(known: Known, what: str) -> object:

@@ -12,7 +12,7 @@ from cuda_device.device.rows import Intrinsic, Typed, number_of
 from cuda_device.ir.model import Value
 from cuda_device.types.known import Known, of_type
 from cuda_device.types.model import INT, Number, Type, Vector
-from cuda_device.types.vectors import FAMILIES, VectorValue
+from cuda_device.types.vectors import FAMILIES, Dim3, VectorValue
 
 
 def _handed_over(known: Known, target: Number, what: str) -> Number:
@@ -44,7 +44,7 @@ def _row(cls: type[VectorValue], name: str) -> Intrinsic:
     return Intrinsic(cls, name, infer, lower, (model.size, model.size))
 
 
-ROWS = tuple(_row(cls, name) for name, cls in FAMILIES.items())
+ROWS = tuple(_row(cls, name) for name, cls in (*FAMILIES.items(), ("Dim3", Dim3)))
 
 
 def field_of(model: Vector, name: str) -> int | None:

@@ -33,9 +33,9 @@ PY_BINARY = Opcode(
     _PT,
     2,
     1,
-    "`x + y` and the other binary operators; `exact` promises that a sum has room.",
+    "`x + y` and the other binary operators; `inplace` marks `x += y`, `exact` promises that a sum has room.",
     ("op",),
-    optional=("exact",),
+    optional=("inplace", "exact"),
 )
 PY_COMPARE = Opcode("py.compare", _PT, 2, 1, "`x < y` and the other comparisons.", ("op",))
 PY_IS = Opcode("py.is", P, 2, 1, "`x is y`, or `x is not y` if inverted.", ("inverted",))

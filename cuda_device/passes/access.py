@@ -91,7 +91,7 @@ def _attributes_help(type: Type, name: str) -> str:
         case Tuple():
             names = [*standard.TUPLE_METHODS]
         case Vector(_, size):
-            names = [*"xyzw"[:size], "size", "dtype"]
+            names = [*"xyzw"[:size], "size", "dtype", *ITEM_METHODS]
         case Range():
             names = [*_RANGE_PARTS]
         case _:
@@ -120,9 +120,14 @@ def _python_attribute(frame: Frame, cell: Cell, name: str) -> Cell | None:
     return None
 
 
+_OF_DTYPES = ("itemsize", "kind", "name", "type")
+"""What `x.dtype` has on the host: in device code it is the class of the elements."""
+
+
 def _static_attribute(frame: Frame, owner: object, name: str) -> Cell:
     try:
-        value = getattr(owner, name)
+        is_dtype = name in _OF_DTYPES and isinstance(owner, type) and issubclass(owner, np.generic)
+        value = getattr(np.dtype(owner) if is_dtype else owner, name)  # type: ignore[call-overload]
         if isinstance(value, np.ndarray):
             value = frame.program.once(owner, name, (), lambda: value)
     except AttributeError:
@@ -162,7 +167,7 @@ def _vector_attribute(frame: Frame, cell: Cell, vector: Vector, name: str) -> Ce
 
 def _array_attribute(frame: Frame, cell: Cell, array: Array, name: str) -> Cell:
     match name:
-        case "ndim":
+        case "ndim" | "ndims":
             return Cell(constant(array.ndim))
         case "dtype":
             return Cell(constant(host_class_of(array.dtype)))
@@ -293,7 +298,7 @@ def _element(frame: Frame, vector: Cell, index: Cell, size: int) -> Cell:
     if index.known.constant:
         return frame.field(vector, position(index, size))
     if not isinstance(index.known.type, Number) or not index.known.type.is_integer:
-        raise CompileError(f"an index is an integer, not {index.known}")
+        raise CompileError(f"an index is an integer, not {index.known}", help="convert it: int(…)")
     conditions.element(frame, index, size)
     return call(
         frame, frame.literal(prelude.element), [frame.tuple([frame.field(vector, i) for i in range(size)]), index], {}
@@ -312,12 +317,16 @@ def position(index: Cell, count: int) -> int:
         )
     position = int(index.known.value)
     if not -count <= position < count:
-        raise CompileError(f"there is no index {position} in {count} element{'s' * (count != 1)}")
+        elements = f"{count} element{'s' * (count != 1)}"
+        raise CompileError(
+            f"there is no index {position} in {elements}", help=f"indices are from {-count} to {count - 1}"
+        )
     return position % count
 
 
 def _index_parts(frame: Frame, index: Cell) -> list[Cell]:
-    return frame.fields(index) if isinstance(index.known.type, Tuple) else [index]
+    parts = frame.fields(index) if isinstance(index.known.type, Tuple) else [index]
+    return [frame.scalar(part) for part in parts]
 
 
 def indices_of(frame: Frame, index: Cell) -> list[Value]:
@@ -352,6 +361,7 @@ def store(frame: Frame, owner: Cell, index: Cell, value: Cell) -> None:
         assign(frame, target, value)
         return
     element = array.dtype
+    value = frame.scalar(value)
     if isinstance(element, Struct) and element.host is None:
         value = composites.as_record(frame, element, value)
     if has_identity(element):
@@ -403,8 +413,9 @@ def unpack(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
         cell = frame.tuple(subarrays.items(frame, cell, type))
         type = cell.known.type
     if not isinstance(type, (Tuple, Vector)):
-        raise CompileError(f"{cell.known} cannot be unpacked")
+        remedy = "name the elements: a, b = x[0], x[1]" if isinstance(type, Array) else "a tuple or a vector can be"
+        raise CompileError(f"{cell.known} cannot be unpacked", help=remedy)
     size = len(type.elements) if isinstance(type, Tuple) else type.size
     if size != count:
-        raise CompileError(f"{count} names for {size} values")
+        raise CompileError(f"{count} names for {size} values", help="give each value one name, or write a, *rest = …")
     return [frame.field(cell, i) for i in range(count)]

@@ -65,6 +65,8 @@ def call_plain(frame: Frame, known: Known, positional: Sequence[Cell], named: Ma
     if folded is not None:
         return folded
     arguments = row.bind(positional, named, frame.literal)
+    if row.folds or isinstance(row.entity, type):
+        arguments = [frame.scalar(cell) for cell in arguments]
     if row.predicates:
         arguments = _ask_predicates(frame, row, arguments)
     typed = frame.ask(row, arguments)
@@ -117,10 +119,11 @@ def call_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell]
 
 
 def _fold(frame: Frame, row: Intrinsic, cells: Sequence[Cell]) -> Cell | None:
-    """The result of calling the entity itself on constant builtin numbers."""
+    """The result of calling the entity itself on constant builtin numbers; `float("inf")` reads text."""
     for cell in cells:
         number = cell.known.type
-        if not (cell.known.constant and isinstance(number, Number) and number.builtin):
+        is_text = isinstance(cell.known.value, str) and isinstance(row.entity, type)
+        if not is_text and not (cell.known.constant and isinstance(number, Number) and number.builtin):
             return None
     values = [cell.known.value for cell in cells]
     assert callable(row.entity)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from cuda_device.device import standard
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
@@ -22,6 +24,7 @@ from cuda_device.types.promote import promote
 def compare(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """`x < y` and the other comparisons: of numbers, exact; of tuples, `==` and `!=`."""
     sign = str(op.attributes["op"])
+    cells = [frame.scalar(cell) for cell in cells]
     folded = operators.fold(frame, operators.FOLDS[sign], cells)
     if folded is not None:
         return [folded]
@@ -81,9 +84,16 @@ def _logical(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
 def _equal(a: object, b: object) -> bool:
     """Whether two objects that exist while compiling are equal, in the words of their own `__eq__`."""
     try:
-        return a is b or bool(a == b)
+        return a is b or bool(a == b) or _names_dtype(a, b) or _names_dtype(b, a)
     except Exception as error:
         raise CompileError(f"{describe(a)} and {describe(b)} cannot be compared: {error}") from error
+
+
+def _names_dtype(name: object, cls: object) -> bool:
+    """Whether `x.dtype == "float32"` of a dtype, which is the class of the elements in device code."""
+    if not isinstance(name, str) or not isinstance(cls, type) or not issubclass(cls, np.generic):
+        return False
+    return bool(np.dtype(cls) == name)
 
 
 def _comparable(frame: Frame, sign: str, x: Number, y: Number, a: Cell, b: Cell) -> tuple[Value, Value] | Cell:

@@ -104,7 +104,7 @@ def _is_exact(known: Known) -> bool:
 
 def unary(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """`-x`, `+x`, `~x` and `not x`."""
-    (cell,) = cells
+    (cell,) = cells = [frame.scalar(cell) for cell in cells]
     sign = str(op.attributes["op"])
     if sign == "not":
         truth = truth_of(frame, cell)
@@ -125,7 +125,7 @@ def unary(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
         return [complexes.unary(frame, sign, cell)]
     type = INT if number == BOOL else number
     if sign == "~" and type.is_float:
-        raise CompileError(f"~ takes an integer, not {cell.known}")
+        raise CompileError(f"~ takes an integer, not {cell.known}", help="convert it: int(…)")
     if sign == "+":
         return [Cell(of_type(type, cell.known.nonneg), frame.materialise(cell, type))]
     return [frame.emit(ops.PY_UNARY, of_type(type), frame.materialise(cell, type), op=sign)]
@@ -166,30 +166,38 @@ def binary(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     folded = fold(frame, FOLDS[sign], cells) if sign in FOLDS else None
     if folded is not None:
         return [folded]
+    in_place = bool(op.attributes.get("inplace"))
+    own = overloaded(frame, METHODS[sign], a, b, in_place=in_place)
+    if own is not None:
+        return [own]
+    if isinstance(a.known.type, Vector) or isinstance(b.known.type, Vector):
+        return [composites.elementwise(frame, lambda parts: binary(frame, op, parts)[0], cells)]
+    # NumPy's `x += 1` would change a 0-d array.
+    return [_of_numbers(frame, sign, a if in_place else frame.scalar(a), frame.scalar(b))]
+
+
+def _of_numbers(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
+    """A binary operator of numbers; an error for anything else."""
     if sign not in FOLDS:
         raise CompileError(
             f"the operator {sign} is not supported in device code", help="write a loop over the elements"
         )
-    if isinstance(a.known.type, Vector) or isinstance(b.known.type, Vector):
-        return [composites.elementwise(frame, lambda parts: binary(frame, op, parts)[0], cells)]
-    own = overloaded(frame, METHODS.get(sign, ""), a, b)
-    if own is not None:
-        return [own]
+    cells = (a, b)
     if masks.apply(sign, cells):
-        return [masks.binary(frame, sign, cells)]
+        return masks.binary(frame, sign, cells)
     x, y = numbers_of(sign, a, b)
     if x.is_complex or y.is_complex:
-        return [complexes.binary(frame, sign, a, b, _operation_type("+", x, y, a, b))]
+        return complexes.binary(frame, sign, a, b, _operation_type("+", x, y, a, b))
     if sign in _SHIFTS:
-        return [_shift(frame, sign, a, b)]
+        return _shift(frame, sign, a, b)
     type = _operation_type(sign, x, y, a, b)
     if sign in ("/", "//", "%") and not x.is_float and not y.is_float:
         conditions.divisor(frame, b)
     if sign == "**":
-        return [_power(frame, a, b, type)]
+        return _power(frame, a, b, type)
     if sign in ("//", "%") and type.is_float:
-        return [_floor_division(frame, sign, a, b, type)]
-    return [_arithmetic(frame, sign, type, a, b)]
+        return _floor_division(frame, sign, a, b, type)
+    return _arithmetic(frame, sign, type, a, b)
 
 
 def _arithmetic(frame: Frame, sign: str, type: Number, a: Cell, b: Cell) -> Cell:
@@ -245,9 +253,12 @@ METHODS = {
 _REFLECTED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
 
 
-def overloaded(frame: Frame, method: str, a: Cell, *others: Cell) -> Cell | None:
-    """The operator as a struct's own method has it (`__add__`, and `__radd__` of the second operand), if one has."""
-    own = _special_method(frame, a, method)
+def overloaded(frame: Frame, method: str, a: Cell, *others: Cell, in_place: bool = False) -> Cell | None:
+    """The operator as a struct's own method has it (`__add__`, and `__radd__` of the second operand), if one has.
+
+    `+=` asks for `__iadd__` first.
+    """
+    own = (_special_method(frame, a, f"i{method}") if in_place else None) or _special_method(frame, a, method)
     if own is not None:
         return frame.program.call(frame, own, [a, *others], {})
     for b in others:
@@ -272,7 +283,7 @@ def _operation_type(sign: str, x: Number, y: Number, a: Cell, b: Cell) -> Number
         )
     if sign in _BITWISE:
         if type.is_float:
-            raise CompileError(f"the operator {sign} takes integers, not {a.known} and {b.known}")
+            raise _only_integers(sign, a, b)
         if x == BOOL and y == BOOL:
             return BOOL
     return type
@@ -299,11 +310,18 @@ def _stays_narrow(sign: str, a: Known, b: Known) -> bool:
     return (sign in ("-", "//") and a.nonneg and b.nonneg) or (sign == "%" and b.nonneg)
 
 
+def _only_integers(sign: str, a: Cell, b: Cell) -> CompileError:
+    return CompileError(
+        f"the operator {sign} takes integers, not {a.known} and {b.known}",
+        help="convert them: int(…), or x.view(uint32) for the bits of a number",
+    )
+
+
 def _shift(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
     type, count = _number(a, sign), _number(b, sign)
     type = INT if type == BOOL else type
     if type.is_float or count.is_float:
-        raise CompileError(f"the operator {sign} takes integers, not {a.known} and {b.known}")
+        raise _only_integers(sign, a, b)
     nonneg = sign == ">>" and a.known.nonneg
     operands = frame.materialise(a, type), frame.materialise(b, INT if count == BOOL else count)
     return frame.emit(ops.PY_BINARY, of_type(type, nonneg), *operands, op=sign)
@@ -344,6 +362,7 @@ def _truth_method(frame: Frame, struct: Struct) -> FunctionType | None:
 
 def truth_of(frame: Frame, cell: Cell) -> Cell:
     """Whether a value is true in Python's sense, a bool."""
+    cell = frame.scalar(cell)
     known = cell.known
     match known.type:
         case _ if known.constant:

@@ -130,7 +130,7 @@ def unpack_star(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     items = items_of(frame, cells[0], "unpacking")
     before, after = int(str(op.attributes["before"])), int(str(op.attributes["after"]))
     if len(items) < before + after:
-        raise CompileError(f"{before + after} names or more for {len(items)} values")
+        raise CompileError(f"{before + after} names or more for {len(items)} values", help="take away names")
     end = len(items) - after
     return [*items[:before], frame.bundle(Thing.LIST, items[before:end]), *items[end:]]
 
@@ -139,7 +139,7 @@ def contains(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """`x in y`: of strings, tuples, vectors and ranges."""
     item, container = cells
     inverted = bool(op.attributes["inverted"])
-    found = _contains(frame, item, container)
+    found = _contains(frame, frame.scalar(item), container)
     return operators.unary(frame, Op(ops.PY_UNARY, attributes={"op": "not"}), [found]) if inverted else [found]
 
 

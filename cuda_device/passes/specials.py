@@ -179,6 +179,13 @@ def _bool(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -
     return truth_of(frame, cell)
 
 
+def _abs(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """`abs(x)`; of a vector, element by element."""
+    if len(positional) == 1 and isinstance(positional[0].known.type, Vector) and not named:
+        return composites.elementwise(frame, lambda parts: call_plain(frame, constant(abs), parts, {}), positional)
+    return call_plain(frame, constant(abs), positional, named)
+
+
 def _complex(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     """`complex(real, imag)`: Python has names for both."""
     check_count("complex", [*positional, *named.values()], 0, 2)
@@ -295,6 +302,7 @@ _SPECIAL: dict[object, Special] = {
     reversed: _reversed,
     type: _type,
     isinstance: _isinstance,
+    abs: _abs,
     bool: _bool,
     complex: _complex,
     round: _round,

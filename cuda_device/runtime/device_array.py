@@ -23,6 +23,8 @@ from cuda_device.runtime.streams import CpuStream, GpuStream, Stream, as_stream,
 from cuda_device.runtime.views import view_of
 from cuda_device.types.dtypes import dtype_of, dtype_of_type, element_of_dtype
 from cuda_device.types.model import Layout
+from cuda_device.types.structs import is_struct, model_of
+from cuda_device.types.vectors import VectorValue
 
 Shape = int | Sequence[int]
 _MOST_BYTES = 1 << 62
@@ -210,8 +212,9 @@ def zeros(shape: Shape, dtype: Any = np.float32, *, stream: Any = None) -> Devic
 def array(obj: Any, dtype: Any = None, *, stream: Any = None) -> DeviceArray:
     """A new array on `stream`'s device with a copy of `obj`'s elements.
 
-    `obj` is an array of any library (DLPack, CUDA Array Interface, NumPy, buffers), or nested lists of numbers. Without `dtype`
-    an array keeps its own, and Python's numbers become what they are in device code: bool, int32, float32, complex64. Raises
+    `obj` is an array of any library (DLPack, CUDA Array Interface, NumPy, buffers), or nested lists of numbers, or of structs or
+    vectors of one type. Without `dtype` an array keeps its own, and Python's numbers become what they are in device code: bool,
+    int32, float32, complex64. Raises
     `TypeError` for element types that device code does not have and for complex numbers as real ones, `OverflowError` for an int
     that has no room, and as `empty` does.
     """
@@ -301,15 +304,46 @@ def _from_host(elements: np.ndarray[Any, Any], target: Stream) -> DeviceArray:
 
 def _from_python(obj: Any, wanted: np.dtype[Any] | None) -> np.ndarray[Any, Any]:
     """Nested lists, scalars and buffers as a NumPy array."""
+    kinds = _kinds_of(obj)
+    if any(map(_is_composite, kinds)):
+        return _from_composites(obj, kinds, wanted)
     if wanted is not None and np.iscomplexobj(obj):
         return _cast(np.asarray(obj), wanted)
     elements = np.asarray(obj, dtype=wanted)
-    if wanted is None and (kinds := _kinds_of(obj)) <= {bool, int, float, complex}:
+    if wanted is None and kinds <= {bool, int, float, complex}:
         return _as_builtin(obj, kinds)
     if elements.dtype == object:
         raise TypeError(f"an object of type {type(obj).__qualname__} is neither an array nor nested lists of numbers")
     element_of_dtype(elements.dtype)
     return elements
+
+
+def _is_composite(kind: type[Any]) -> bool:
+    return issubclass(kind, VectorValue) or is_struct(kind)
+
+
+def _from_composites(obj: Any, kinds: set[type[Any]], wanted: np.dtype[Any] | None) -> np.ndarray[Any, Any]:
+    """Nested lists of structs or vectors, which NumPy writes as tuples."""
+    if len(kinds) > 1:
+        names = ", ".join(sorted(kind.__name__ for kind in kinds))
+        raise TypeError(f"an array has elements of one type, not of {names}")
+    own = dtype_of(*kinds)
+    if wanted not in (None, own):
+        raise TypeError(f"the elements are of type {next(iter(kinds)).__name__}, not {wanted}")
+    return np.array(_as_lists(obj), own)
+
+
+def _as_lists(obj: Any) -> Any:
+    return [_as_lists(item) for item in obj] if isinstance(obj, (list, tuple)) else _as_record(obj)
+
+
+def _as_record(value: Any) -> Any:
+    """What NumPy stores as one element: a struct's or vector's members as a tuple."""
+    if value is None:
+        return 0  # a null pointer
+    if is_struct(type(value)):
+        return tuple(_as_record(getattr(value, field.name)) for field in model_of(type(value)).fields)
+    return tuple(map(_as_record, value)) if isinstance(value, (tuple, VectorValue)) else value
 
 
 def _kinds_of(obj: Any) -> set[type[Any]]:

@@ -15,7 +15,8 @@ Structs are immutable values: `replace(p, x=1)` gives a new one. Their layout is
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import FrameType
 from typing import Any, TypeVar, dataclass_transform, overload
 
 import numpy as np
@@ -47,7 +48,7 @@ def align(t: Any, n: int) -> Any:
     check_alignment(n)
     model = type_of_hint(t)
     if isinstance(model, Struct) and model.host is not None:
-        return _make(model.host.underlying, max(n, model.align))
+        return _make(model.host.underlying, max(n, model.align), model.host.__annotations__)
     if isinstance(t, Aligned):
         return Aligned(t.type, max(n, t.align))
     return Aligned(t, n)
@@ -110,10 +111,9 @@ def struct(cls: Any = None, /, *, align: int = 0) -> Any:
     return _make(cls, align) if cls is not None else lambda target: _make(target, align)
 
 
-def _make(cls: Any, alignment: int) -> Any:
-    hints = _hints(cls)
-    if any(hasattr(base, "__annotations__") for base in cls.__bases__ if base is not object):
-        raise TypeError(f"{cls.__name__}: a struct inherits from nothing")
+def _make(cls: Any, alignment: int, evaluated: Mapping[str, Any] | None = None) -> Any:
+    hints = _hints(cls) if evaluated is None else evaluated
+    _check_class(cls, hints)
     fields = tuple(_field(cls, name, hint) for name, hint in hints.items())
     body = {
         k: v for k, v in vars(cls).items() if k not in hints and k not in ("__dict__", "__weakref__", "__annotations__")
@@ -121,7 +121,9 @@ def _make(cls: Any, alignment: int) -> Any:
     body |= {
         "__slots__": tuple(hints),
         "__match_args__": body.get("__match_args__", tuple(hints)),
+        "__annotations__": dict(hints),
         "__init__": _initialise,
+        "__init_subclass__": _refuse_subclass,
         "__setattr__": _refuse,
         "__delattr__": _refuse,
         "__repr__": body.get("__repr__", _represent),
@@ -136,9 +138,35 @@ def _make(cls: Any, alignment: int) -> Any:
     return made
 
 
+_GIVEN = ("__init__", "__new__", "__setattr__", "__delattr__", "__getattribute__", "__post_init__")
+"""Methods that a struct does not have its own of."""
+
+
+def _check_class(cls: Any, hints: Mapping[str, Any]) -> None:
+    """Refuses what would be lost on the way from the class to the struct."""
+    if cls.__bases__ != (object,):
+        raise TypeError(f"{cls.__name__}: a struct inherits from nothing")
+    for name in _GIVEN:
+        if name in vars(cls):
+            raise TypeError(
+                f"{cls.__name__}: a struct has no {name} of its own: it is made of its members; write a static method"
+            )
+    for name in ("underlying", "_defaults", MODEL):
+        if name in hints:
+            raise TypeError(f"{cls.__name__}: a member cannot be called {name}")
+
+
+def _refuse_subclass(cls: Any) -> None:
+    raise TypeError(f"{cls.__name__}: a struct inherits from nothing, and nothing from a struct: make it a member")
+
+
 def _hints(cls: Any) -> dict[str, Any]:
-    """The type hints in their order, those that are text evaluated where the class was written."""
-    namespace = {**vars(sys.modules.get(cls.__module__, sys)), cls.__name__: cls}
+    """The type hints in their order, those that are text evaluated where the class was written, which may be a function."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and frame.f_globals is globals():
+        frame = frame.f_back
+    around = frame.f_locals if frame is not None else {}
+    namespace = {**vars(sys.modules.get(cls.__module__, sys)), **around, cls.__name__: cls}
     hints = {}
     for name, hint in getattr(cls, "__annotations__", {}).items():
         hints[name] = eval(hint, namespace) if isinstance(hint, str) else hint
