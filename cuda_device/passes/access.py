@@ -251,6 +251,7 @@ def _item(frame: Frame, owner: Cell, index: Cell) -> Cell:
             f"the index of {owner.known} must be a constant integer: its items have no common type",
             help="loop over the tuple with for",
         )
+    conditions.element(frame, index, len(owner.known.items), "tuple")
     table = hosted.table_of(frame, owner)
     if table is not None:
         assert table.value is not None
@@ -326,7 +327,7 @@ def position(index: Cell, count: int) -> int:
 
 def _index_parts(frame: Frame, index: Cell) -> list[Cell]:
     parts = frame.fields(index) if isinstance(index.known.type, Tuple) else [index]
-    return [frame.scalar(part) for part in parts]
+    return [composites.scalar(frame, part) for part in parts]
 
 
 def indices_of(frame: Frame, index: Cell) -> list[Value]:
@@ -361,7 +362,7 @@ def store(frame: Frame, owner: Cell, index: Cell, value: Cell) -> None:
         assign(frame, target, value)
         return
     element = array.dtype
-    value = frame.scalar(value)
+    value = composites.scalar(frame, value)
     if isinstance(element, Struct) and element.host is None:
         value = composites.as_record(frame, element, value)
     if has_identity(element):

@@ -66,7 +66,7 @@ def call_plain(frame: Frame, known: Known, positional: Sequence[Cell], named: Ma
         return folded
     arguments = row.bind(positional, named, frame.literal)
     if row.folds or isinstance(row.entity, type):
-        arguments = [frame.scalar(cell) for cell in arguments]
+        arguments = [composites.scalar(frame, cell) for cell in arguments]
     if row.predicates:
         arguments = _ask_predicates(frame, row, arguments)
     typed = frame.ask(row, arguments)

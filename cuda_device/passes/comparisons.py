@@ -14,7 +14,7 @@ from cuda_device.device import standard
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op, Value
-from cuda_device.passes import complexes, masks, operators
+from cuda_device.passes import complexes, composites, masks, operators
 from cuda_device.passes.frame import Cell, Frame
 from cuda_device.types.known import constant, describe, is_narrow, of_type
 from cuda_device.types.model import BOOL, INDEX, INT, NONE, Number, Range, Static, Struct, Subarray, Tuple, Type, Vector
@@ -24,7 +24,7 @@ from cuda_device.types.promote import promote
 def compare(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """`x < y` and the other comparisons: of numbers, exact; of tuples, `==` and `!=`."""
     sign = str(op.attributes["op"])
-    cells = [frame.scalar(cell) for cell in cells]
+    cells = [composites.scalar(frame, cell) for cell in cells]
     folded = operators.fold(frame, operators.FOLDS[sign], cells)
     if folded is not None:
         return [folded]

@@ -10,12 +10,13 @@ from types import FunctionType
 from typing import Any
 
 from cuda_device.errors import CompileError
+from cuda_device.ir import ops
 from cuda_device.passes import references
 from cuda_device.passes.frame import MISSING, Cell, Frame
 from cuda_device.types import structs
-from cuda_device.types.known import Known
+from cuda_device.types.known import Known, of_type
 from cuda_device.types.layout import has_identity, machine
-from cuda_device.types.model import Kind, NoneType, Number, Ref, Struct, Tuple, Type, Vector
+from cuda_device.types.model import Array, Kind, NoneType, Number, Ref, Struct, Tuple, Type, Vector
 
 AXES = "xyzw"
 
@@ -34,6 +35,14 @@ def elementwise(frame: Frame, operate: Callable[[Sequence[Cell]], Cell], cells: 
     if dtype.is_complex:
         raise CompileError("there are no vectors of complex numbers", help="use a tuple of them")
     return frame.composite(Vector(machine(dtype), size), results)
+
+
+def scalar(frame: Frame, cell: Cell) -> Cell:
+    """The number in a 0-d array of numbers, which stands for it where a number is wanted; anything else as it is."""
+    array = cell.known.type
+    if not isinstance(array, Array) or array.ndim or not isinstance(array.dtype, Number) or cell.value is None:
+        return cell
+    return frame.emit(ops.PY_GETITEM, of_type(array.dtype), cell.value)
 
 
 def _element(frame: Frame, cell: Cell, index: int) -> Cell:

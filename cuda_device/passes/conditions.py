@@ -48,11 +48,11 @@ def step(frame: Frame, cell: Cell) -> None:
         frame.check(_is_true(frame, cell), "the step of a slice cannot be 0")
 
 
-def element(frame: Frame, index: Cell, size: int) -> None:
-    """The index of a vector."""
+def element(frame: Frame, index: Cell, size: int, what: str = "vector") -> None:
+    """The index of a vector or tuple."""
     if frame.program.checked:
         holds = _ask(frame, prelude.is_within, index, Cell(constant(size)))
-        frame.check(holds, f"index {{0}} is out of bounds for a vector of size {size}", index)
+        frame.check(holds, f"index {{0}} is out of bounds for a {what} of size {size}", index)
 
 
 def place(frame: Frame, index: Cell, axis: int, length: Cell) -> None:

@@ -46,7 +46,6 @@ from cuda_device.types.model import (
     FLOAT64,
     INDEX,
     INT,
-    Array,
     Bundle,
     Format,
     Number,
@@ -218,13 +217,6 @@ class Frame:
     def emit(self, code: ops.Opcode, known: Known, *operands: Value, **attributes: object) -> Cell:
         """A typed operation with one result."""
         return Cell(known, self.build.op(code, known.type, *operands, nonneg=known.nonneg, **attributes))
-
-    def scalar(self, cell: Cell) -> Cell:
-        """The number in a 0-d array of numbers; anything else as it is."""
-        array = cell.known.type
-        if not isinstance(array, Array) or array.ndim or not isinstance(array.dtype, Number) or cell.value is None:
-            return cell
-        return self.emit(ops.PY_GETITEM, of_type(array.dtype), cell.value)
 
     def ask(self, row: Intrinsic, arguments: Sequence[Cell]) -> Typed:
         """What a row of the device tables answers for arguments."""

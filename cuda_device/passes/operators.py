@@ -104,7 +104,7 @@ def _is_exact(known: Known) -> bool:
 
 def unary(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """`-x`, `+x`, `~x` and `not x`."""
-    (cell,) = cells = [frame.scalar(cell) for cell in cells]
+    (cell,) = cells = [composites.scalar(frame, cell) for cell in cells]
     sign = str(op.attributes["op"])
     if sign == "not":
         truth = truth_of(frame, cell)
@@ -173,7 +173,7 @@ def binary(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     if isinstance(a.known.type, Vector) or isinstance(b.known.type, Vector):
         return [composites.elementwise(frame, lambda parts: binary(frame, op, parts)[0], cells)]
     # NumPy's `x += 1` would change a 0-d array.
-    return [_of_numbers(frame, sign, a if in_place else frame.scalar(a), frame.scalar(b))]
+    return [_of_numbers(frame, sign, a if in_place else composites.scalar(frame, a), composites.scalar(frame, b))]
 
 
 def _of_numbers(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
@@ -362,7 +362,7 @@ def _truth_method(frame: Frame, struct: Struct) -> FunctionType | None:
 
 def truth_of(frame: Frame, cell: Cell) -> Cell:
     """Whether a value is true in Python's sense, a bool."""
-    cell = frame.scalar(cell)
+    cell = composites.scalar(frame, cell)
     known = cell.known
     match known.type:
         case _ if known.constant:

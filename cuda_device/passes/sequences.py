@@ -139,7 +139,7 @@ def contains(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """`x in y`: of strings, tuples, vectors and ranges."""
     item, container = cells
     inverted = bool(op.attributes["inverted"])
-    found = _contains(frame, frame.scalar(item), container)
+    found = _contains(frame, composites.scalar(frame, item), container)
     return operators.unary(frame, Op(ops.PY_UNARY, attributes={"op": "not"}), [found]) if inverted else [found]
 
 
