@@ -93,14 +93,14 @@ from cuda_device.device.warp import (
     warp_size,
 )
 from cuda_device.errors import CompileError, DeviceOnlyError, Error, KernelError, LaunchError
-from cuda_device.interop.declarations import cpp_declaration, cpp_header, get_include, machine_representation
+from cuda_device.interop.declarations import cpp_declaration, cpp_header, get_include
 from cuda_device.runtime.compiling import Compiled, compile
 from cuda_device.runtime.device_array import DeviceArray, array, empty, zeros
 from cuda_device.runtime.launcher import launch, synchronize
 from cuda_device.runtime.prepared import PreparedLaunch, prepare
 from cuda_device.runtime.streams import CpuStream, GpuStream, Stream, cpu_stream, default_stream, unordered
 from cuda_device.types.arraytype import ArrayType
-from cuda_device.types.dtypes import alignof, numpy_dtype, sizeof
+from cuda_device.types.dtypes import alignof, machine_representation, numpy_dtype, sizeof
 from cuda_device.types.structs import align, replace, struct
 from cuda_device.types.vectors import (
     Dim3,

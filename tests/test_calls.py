@@ -133,6 +133,22 @@ def test_wrong_calls_are_refused(function, match):
     refused(function, int, match=match)
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: device.launch(x, grid=1, block=1),
+        lambda x: device.zeros(3),
+        lambda x: device.kernel(x),
+        lambda x: device.struct(x),
+        lambda x: device.cpu_stream(),
+        lambda x: device.compile(x),
+        lambda x: device.ArrayType(device.int32, 1),
+    ],
+)
+def test_our_own_functions_for_the_host(function):
+    refused(function, int, match=r"^device code cannot call \w+: it is for the host\n  at .*test_calls.py")
+
+
 def test_asserts_that_pytest_has_rewritten(stream):
     """In a module of tests, pytest has replaced every `assert` by what explains it."""
 

@@ -1,8 +1,10 @@
 """`launch` and `compile`: how arguments are bound and read, what is refused before anything runs, threads of the host."""
 
+import copy
 import enum
 import math
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -226,7 +228,7 @@ def test_what_is_no_stream_is_refused(there):
         device.launch(nothing, 1, grid=1, block=1, stream=there)
 
 
-@pytest.mark.parametrize("shared", [-1, 1.5, "8", None, 2**31, 10**9, 228 * 1024])
+@pytest.mark.parametrize("shared", [-1, 1.5, "8", None, True, 2**31, 10**9, 228 * 1024])
 def test_shared_memory_that_no_block_has_is_refused(stream, shared):
     with pytest.raises(device.LaunchError, match="shared"):
         stream.launch(nothing, 1, grid=1, block=1, shared=shared)
@@ -300,7 +302,12 @@ def test_a_kernel_is_device_only():
         lambda: device.shared_array(4, device.int32), lambda: device.thread_idx.x, lambda: device.block_idx.y + 1,
         lambda: device.block_dim + 1, lambda: device.grid_dim[0], lambda: int(device.thread_idx), lambda: len(device.block_dim),
         lambda: list(device.grid_dim), lambda: bool(device.thread_idx), lambda: 2 * device.block_dim,
-        lambda: device.thread_idx < 3,
+        lambda: device.thread_idx < 3, lambda: -device.lane_id, lambda: device.lane_id == 1, lambda: 1 != device.lane_id,
+        lambda: device.lane_id**2, lambda: 2 << device.lane_id, lambda: device.lane_id & 1, lambda: divmod(7, device.lane_id),
+        lambda: device.thread_idx(), lambda: device.thread_idx @ device.thread_idx, lambda: round(device.lane_id),
+        lambda: float(device.lane_id), lambda: 3 in device.block_dim, lambda: f"{device.lane_id:d}",
+        lambda: setattr(device.thread_idx, "x", 1), lambda: delattr(device.thread_idx, "x"),
+        lambda: device.thread_idx.__setitem__(0, 1), lambda: np.int32(1) + device.lane_id,
     ],
 )  # fmt: skip
 def test_device_only_names_on_the_host(use):
@@ -314,6 +321,14 @@ def test_device_only_names_on_the_host(use):
 
     with pytest.raises(device.DeviceOnlyError):
         function()
+
+
+def test_device_only_values_print_copy_and_pickle():
+    for value in (device.thread_idx, device.lane_id):
+        assert repr(value) == str(value) == f"{value}" == f"<device value {value._name}>"
+        assert copy.deepcopy(value) is value and pickle.loads(pickle.dumps(value)) is value
+        assert value == value and not value != value and {value: 1}[value] == 1
+    assert not hasattr(device.lane_id, "_repr_html_")
 
 
 # Variants
@@ -656,9 +671,9 @@ def test_arrays_of_one_dtype_that_differ_otherwise(stream):
 
 def test_sizes_that_are_equal_to_good_ones(stream):
     out = stream.empty(1)
-    for good in (1, (1,), [1, 1], np.int64(1)):
+    for good in (1, (1,), [1, 1], np.int64(1), device.Dim3(1, 1, 1)):
         stream.launch(copied, out, out, grid=good, block=good)
-    for bad in (1.0, (1.0,), "1", None):
+    for bad in (1.0, (1.0,), "1", None, True, (1, True)):
         for size in ({"grid": bad, "block": 1}, {"grid": 1, "block": bad}):
             with pytest.raises(device.LaunchError, match=r"grid=|block="):
                 stream.launch(copied, out, out, **size)

@@ -291,7 +291,9 @@ def refusal(source, **names):
         ("(2, 2.5), np.int32", "shape is an int or a tuple of ints from 0 up"),
         ("4, 'nothing'", "dtype:"),
         ("4, np.int32, 'K'", "order is 'C' or 'F', not 'K'"),
-        ("4, np.int32, align=3", "align is a power of two in bytes, not 3"),
+        ("4, np.int32, align=3", "align: an alignment is a power of two up to 65536, not 3"),
+        ("4, np.int32, align=1 << 17", "align: an alignment is a power of two up to 65536, not 131072"),
+        ("[4, 2], np.int32", "shape cannot be a list"),
         ("4", "missing a required argument: 'dtype'"),
     ],
 )
@@ -314,6 +316,25 @@ def test_a_local_array_cannot_leave_its_function():
     assert "its local arrays end with it" in text
     assert "return 5, a" in text
     assert "help: make the array where it is used" in text
+
+
+def test_a_local_array_that_no_thread_has_room_for():
+    text = refusal("@device.kernel\ndef k(out):\n    a = device.local_array((1 << 16) + 1, np.float64)\n")
+    assert "a local array has 524296 bytes: a thread has 524288 at most" in text
+
+
+def test_the_type_of_an_array_may_be_made_where_it_is_used(stream):
+    @device.kernel
+    def k(out):
+        tile = device.shared_array(3, device.numpy_dtype(device.float32x2))
+        few = device.local_array(3, device.align(device.int16, 16))
+        few[1] = 7
+        tile[1] = device.float32x2(1, 2)
+        out[0] = tile[1].y + few[1]
+
+    out = stream.empty(1)
+    stream.launch(k, out, grid=1, block=1)
+    assert stream.numpy(out).tolist() == [9]
 
 
 def test_dynamic_shared_memory_takes_no_arguments():

@@ -65,6 +65,17 @@ def test_dim3_is_a_vector_of_uint32():
     assert issubclass(device.Dim3, uint32x3) and device.Dim3(4, 2, 1).y == 2
 
 
+def test_dim3_in_device_code(stream):
+    @device.kernel
+    def k(out):
+        size = device.Dim3(4, 2, 1)
+        out[0] = size.y + len(size) + (size == device.uint32x3(4, 2, 1))
+
+    out = stream.empty(1, np.int32)
+    stream.launch(k, out, grid=1, block=1)
+    assert stream.numpy(out).tolist() == [6]
+
+
 # Layout
 
 

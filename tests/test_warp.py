@@ -747,6 +747,19 @@ def test_the_host_cannot_use_them(use):
         use()
 
 
+def test_types_of_masks(stream):
+    @device.kernel
+    def k(out):
+        lanes = (device.activemask(), device.lanemask_lt(), device.ballot_sync(-1, True), ~device.WarpMask(), 1)
+        for i, mask in enumerate(lanes):
+            out[i] = isinstance(mask, device.WarpMask) + 2 * isinstance(mask, device.int32)
+        out[5] = device.WarpMask()
+
+    out = stream.empty(6, np.int32)
+    stream.launch(k, out, grid=1, block=32)
+    assert stream.numpy(out).tolist() == [3, 3, 3, 3, 0, 0]
+
+
 def test_warp_mask_is_an_int32():
     assert issubclass(device.WarpMask, device.int32)
 

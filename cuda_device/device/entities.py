@@ -14,22 +14,50 @@ class CompileTime:
 
 
 class DeviceValue:
-    """An entity that is a value in device code, such as `thread_idx`. On the host every use is a `DeviceOnlyError`."""
+    """An entity that is a value in device code, such as `thread_idx`. On the host every use is a `DeviceOnlyError`.
+
+    It prints, copies and pickles as the one object that it is, and is equal to itself.
+    """
 
     def __init__(self, name: str, doc: str) -> None:
-        self._name = name
-        self.__doc__ = doc
+        vars(self).update(_name=name, __doc__=doc, __module__="cuda_device")
 
     def __repr__(self) -> str:
         return f"<device value {self._name}>"
 
-    def _refuse(self, *_: object) -> NoReturn:
-        raise DeviceOnlyError.of(self._name)
+    def __reduce__(self) -> str:
+        return self._name
+
+    def __hash__(self) -> int:
+        return hash(self._name)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or self._refuse()
+
+    def __ne__(self, other: object) -> bool:
+        return self is not other and self._refuse()
+
+    def __format__(self, spec: str) -> str:
+        return self._refuse() if spec else str(self)
 
     def __getattr__(self, name: str) -> NoReturn:
-        if name.startswith("__"):
+        if name.startswith("_"):  # what Python and its tools ask any object for
             raise AttributeError(name)
         raise DeviceOnlyError.of(f"{self._name}.{name}")
 
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __floordiv__ = __mod__ = _refuse
-    __lt__ = __le__ = __gt__ = __ge__ = __int__ = __index__ = __bool__ = __iter__ = __getitem__ = __len__ = _refuse
+    def __setattr__(self, name: str, _: object) -> NoReturn:
+        raise DeviceOnlyError.of(f"{self._name}.{name}")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise DeviceOnlyError.of(f"{self._name}.{name}")
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        raise DeviceOnlyError.of(self._name)
+
+    __add__ = __sub__ = __mul__ = __truediv__ = __floordiv__ = __mod__ = __divmod__ = __pow__ = __matmul__ = _refuse
+    __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __rfloordiv__ = __rmod__ = __rdivmod__ = __rpow__ = _refuse
+    __and__ = __or__ = __xor__ = __lshift__ = __rshift__ = __rmatmul__ = _refuse
+    __rand__ = __ror__ = __rxor__ = __rlshift__ = __rrshift__ = _refuse
+    __neg__ = __pos__ = __invert__ = __abs__ = __round__ = __trunc__ = __floor__ = __ceil__ = _refuse
+    __lt__ = __le__ = __gt__ = __ge__ = __bool__ = __int__ = __index__ = __float__ = __complex__ = _refuse
+    __len__ = __iter__ = __reversed__ = __contains__ = __getitem__ = __setitem__ = __delitem__ = __call__ = _refuse

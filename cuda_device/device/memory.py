@@ -20,8 +20,9 @@ from cuda_device.ir import ops
 from cuda_device.ir.ops import Effect
 from cuda_device.types.dtypes import element_of
 from cuda_device.types.known import Known
-from cuda_device.types.layout import usual_alignment
+from cuda_device.types.layout import size_of, usual_alignment
 from cuda_device.types.model import INT32, INT64, UINT8, UINT32, Array, Layout, Ref, Space, Type
+from cuda_device.types.structs import check_alignment
 
 
 def shared_array(shape: Any, dtype: Any, order: str = "C", align: int = 0) -> Any:
@@ -51,6 +52,10 @@ def dynamic_shared_array() -> Any:
     raise DeviceOnlyError.of("dynamic_shared_array")
 
 
+# CUDA's limit for the local memory of a thread.
+_MOST_LOCAL_BYTES = 512 << 10
+
+
 def _infer_array(space: Space) -> Infer:
     """shape, dtype, order, align → an array in `space`; the shape and the alignment are settings."""
 
@@ -62,6 +67,11 @@ def _infer_array(space: Space) -> Infer:
         if layout is None:
             raise CompileError(f"order is 'C' or 'F', not {order.python!r}")
         boundary = _alignment(constant_of(align, "align"), element)
+        if space is Space.LOCAL and math.prod(extents) * size_of(element) > _MOST_LOCAL_BYTES:
+            raise CompileError(
+                f"a local array has {math.prod(extents) * size_of(element)} bytes: a thread has {_MOST_LOCAL_BYTES} at most",
+                help="use a part of an array that the kernel takes as an argument",
+            )
         return Typed(Known(Array(element, len(extents), layout, space=space, small=True)), settings=(extents, boundary))
 
     return infer
@@ -83,8 +93,12 @@ def _element(dtype: object) -> Type:
 
 
 def _alignment(align: object, element: Type) -> int:
-    if not isinstance(align, int) or isinstance(align, bool) or align < 0 or align & (align - 1):
-        raise CompileError(f"align is a power of two in bytes, not {align!r}")
+    if align != 0 or isinstance(align, bool):
+        try:
+            check_alignment(align)
+        except ValueError as error:
+            raise CompileError(f"align: {error}") from None
+    assert isinstance(align, int)
     return max(align, usual_alignment(element))
 
 

@@ -19,7 +19,7 @@ from cuda_device.device.lowering import Lowering, Tree
 from cuda_device.errors import CompileError
 from cuda_device.ir.ops import Effect
 from cuda_device.types.known import Known
-from cuda_device.types.model import Array, Number, Struct, Tuple, Type, Vector
+from cuda_device.types.model import Array, Bundle, Number, Struct, Tuple, Type, Vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +117,8 @@ def _remedy(known: Known) -> str:
 
 def constant_of(known: Known, what: str) -> object:
     """The value of an argument that must be a constant expression."""
+    if isinstance(known.type, Bundle):
+        raise CompileError(f"{what} cannot be {known}")
     if not known.constant:
         raise CompileError(
             f"{what} must be a constant expression",

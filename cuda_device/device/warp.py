@@ -268,7 +268,7 @@ _STEPS = {"up": ops.SUB, "down": ops.ADD, "xor": ops.XOR}
 
 
 def _infer_mask(arguments: Sequence[Known]) -> Typed:
-    (known,) = arguments
+    (known,) = arguments or (constant(0),)
     operand = _mask(known)
     if known.constant and isinstance(known.value, int):
         return Typed(Known(MASK, signed(known.value), nonneg=0 <= known.value <= INT32.high))
@@ -381,7 +381,7 @@ ROWS = (
     Intrinsic(warp_size, "warp_size", _infer_size, _lower_size, is_value=True),
     _register(lane_id, "lane_id", INT32, is_value=True),
     _register(lanemask_lt, "lanemask_lt", MASK, is_value=False),
-    Intrinsic(WarpMask, "WarpMask", _infer_mask, _lower_new_mask, (1, 1)),
+    Intrinsic(WarpMask, "WarpMask", _infer_mask, _lower_new_mask, (0, 1)),
     Intrinsic(activemask, "activemask", _infer_active, _lower_active, effects=ops.WARP_ACTIVE.effects),
     Intrinsic(syncwarp, "syncwarp", _infer_sync, _lower_sync, effects=ops.WARP_SYNC.effects),
     _vote(all_sync, "all_sync", "all"),

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import keyword
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -32,14 +31,6 @@ _CPP_WORDS = frozenset((
     "short", "signed", "sizeof", "static", "struct", "switch", "template", "this", "throw", "typedef", "typename",
     "union", "unsigned", "using", "virtual", "void", "volatile",
 ))  # fmt: skip
-
-
-def machine_representation() -> str:
-    """How the machine representation of CUDA C++ is made here: "itanium", or "msvc" on Windows.
-
-    Specification: 'Machine Representation'.
-    """
-    return "msvc" if os.name == "nt" else "itanium"
 
 
 def get_include() -> str:
@@ -191,4 +182,4 @@ def _check_name(name: str) -> str:
     return name
 
 
-__all__ = ["cpp_declaration", "cpp_header", "get_include", "machine_representation"]
+__all__ = ["cpp_declaration", "cpp_header", "get_include"]

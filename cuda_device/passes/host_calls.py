@@ -22,13 +22,17 @@ from cuda_device.passes.frame import Cell, Frame
 from cuda_device.passes.functionals import get_attribute
 from cuda_device.passes.generators import check_count, no_keywords
 from cuda_device.passes.meanings import Named
-from cuda_device.types.dtypes import alignof, sizeof
+from cuda_device.types.dtypes import alignof, machine_representation, numpy_dtype, sizeof
 from cuda_device.types.known import constant
+from cuda_device.types.structs import align
 
 Special = Callable[[Frame, Sequence[Cell], Mapping[str, Cell]], Cell]
 
 PURE: tuple[Any, ...] = (
+    align,
     alignof,
+    machine_representation,
+    numpy_dtype,
     sizeof,
     callable,
     issubclass,

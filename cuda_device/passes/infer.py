@@ -28,7 +28,8 @@ from typing import Any
 import numpy as np
 
 from cuda_device.bytecode.reductions import BEGINS, RESULT
-from cuda_device.device import complex_functions, complex_numbers, numbers, prelude, standard
+from cuda_device.device import complex_functions, complex_numbers, functions, numbers, prelude, standard
+from cuda_device.device import extern as declarations
 from cuda_device.device.expressions import const_parameters, has_type, parameter_names
 from cuda_device.device.extern import Extern
 from cuda_device.device.functions import Func, Kernel
@@ -285,11 +286,10 @@ class Inference:
         names = _names(source, variant)
         for name, cell in zip(names, cells, strict=True):
             if name in constants:
-                value = constant_of(cell.known, f"the parameter {name!r} of {source.__qualname__}")
+                what = f"the parameter {name!r} of {source.__qualname__}"
+                value = cell.known.python if cell.known.constant else constant_of(cell.known, what)
                 if not has_type(value, constants[name]):
-                    raise CompileError(
-                        f"the parameter {name!r} of {source.__qualname__} is of type {constants[name].__name__}, not {value!r}"
-                    )
+                    raise CompileError(f"{what} is of type {constants[name].__name__}, not {value!r}")
         known = self._generalise(source, names, [cell.known for cell in cells], constants)
         cells = [_weaken(frame, cell, k) for cell, k in zip(cells, known, strict=True)]
         spec = self.specialise(source, known, variant)
@@ -418,6 +418,10 @@ def _callable(function: object) -> FunctionType:
     if isinstance(function, (BuiltinFunctionType, FunctionType)) and function in REPLACEMENTS:
         function = REPLACEMENTS[function]
     if isinstance(function, FunctionType):
+        if _is_for_the_host(function):
+            raise CompileError(
+                f"device code cannot call {function.__name__}: it is for the host", help=of_call(function)
+            )
         return function
     if isinstance(function, Kernel):
         shown = function.underlying.__name__
@@ -427,6 +431,15 @@ def _callable(function: object) -> FunctionType:
     if isinstance(function, (np.ufunc, BuiltinFunctionType)) and module not in ("builtins", None):
         name = f"{module}.{name}"
     raise CompileError(f"{name} cannot be called in device code", help=of_call(function))
+
+
+def _is_for_the_host(function: FunctionType) -> bool:
+    """Whether it is one of our own functions that are no part of device code."""
+    module = function.__module__ or ""
+    return module in _HOST or (module.startswith("cuda_device.") and not module.startswith("cuda_device.device."))
+
+
+_HOST = (functions.__name__, declarations.__name__)
 
 
 def _weaken(frame: Frame, cell: Cell, known: Known) -> Cell:

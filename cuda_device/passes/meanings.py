@@ -126,6 +126,8 @@ class Thing(enum.Enum):
     def __str__(self) -> str:
         return self.value
 
+    __repr__ = __str__
+
 
 def means(known: Known, meaning: object) -> bool:
     """Whether `known` is a bundle of that meaning."""

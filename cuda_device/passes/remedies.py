@@ -41,6 +41,8 @@ _CALLS: dict[object, str] = {
 
 
 _MODULES = {
+    "cuda_device.runtime.device_array": "use local_array or shared_array, which have a constant shape",
+    "cuda_device": "call it on the host, and pass what it gives to the kernel",
     "itertools": "write the loops, one in the other or one after the other",
     "random": "compute random numbers from a seed and the thread's position, or pass an array of them",
     "time": "measure time on the host, around a launch and synchronize()",

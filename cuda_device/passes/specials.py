@@ -18,6 +18,7 @@ import numpy as np
 
 from cuda_device.device import complex_functions, functions, numbers, standard
 from cuda_device.device.table import interface_of
+from cuda_device.device.warp import WarpMask
 from cuda_device.errors import CompileError
 from cuda_device.passes import complexes, composites, functionals, generators, host_calls, hosted, printing, sequences
 from cuda_device.passes.calls import call, call_plain
@@ -108,6 +109,8 @@ def _reversed(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell
 def type_of(known: Known) -> object:
     """The Python type of a value; None if it has none that device code could compare with."""
     match known.type:
+        case Number(mask=True):
+            return WarpMask
         case Number() as number:
             return host_type_of(number)
         case Tuple():

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cuda_device.errors import LaunchError
+from cuda_device.types.vectors import VectorValue
 
 Index = tuple[int, int, int]
 
@@ -55,9 +56,9 @@ _plain_shape = functools.lru_cache(maxsize=1024)(_shape)
 
 
 def _dimensions(value: Any, name: str, most: Index, unit: str) -> Index:
-    parts = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+    parts = tuple(value) if isinstance(value, (tuple, list, VectorValue)) else (value,)
     try:
-        sizes = tuple(map(operator.index, parts))
+        sizes = tuple(map(_integer, parts))
     except TypeError:
         raise LaunchError(f"{name}={value!r}: give an int, or a tuple of one to three ints") from None
     if not 1 <= len(sizes) <= 3:
@@ -71,9 +72,16 @@ def _dimensions(value: Any, name: str, most: Index, unit: str) -> Index:
 
 def _shared_bytes(shared: Any) -> int:
     try:
-        count = operator.index(shared)
+        count = _integer(shared)
     except TypeError:
         raise LaunchError(f"shared={shared!r}: give a number of bytes") from None
     if not 0 <= count < 1 << 31:
-        raise LaunchError(f"shared={shared!r}: give a number of bytes from 0 up")
+        raise LaunchError(f"shared={shared!r}: give a number of bytes from 0 to {(1 << 31) - 1}")
     return count
+
+
+def _integer(value: Any) -> int:
+    """An int of any integer that is meant as a number: not of a bool."""
+    if isinstance(value, bool):
+        raise TypeError("a bool is no size")
+    return operator.index(value)

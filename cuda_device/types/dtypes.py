@@ -8,6 +8,7 @@ struct with the same fields at the same places, also where C++ would lay them ou
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import Any
 
@@ -38,6 +39,14 @@ def sizeof(T: Any) -> int:  # noqa: N803
 def alignof(T: Any) -> int:  # noqa: N803
     """The alignment of `T` in bytes, as C++'s `alignof`; of `align(T, n)` that of a member with this hint."""
     return max(alignment_of_hint(T), align_of(type_of_hint(T)))
+
+
+def machine_representation() -> str:
+    """How the machine representation of CUDA C++ is made here: "itanium", or "msvc" on Windows.
+
+    Specification: 'Machine Representation'.
+    """
+    return "msvc" if os.name == "nt" else "itanium"
 
 
 def dtype_of_type(type: Type) -> np.dtype[Any]:

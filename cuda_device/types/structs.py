@@ -54,10 +54,14 @@ def align(t: Any, n: int) -> Any:
     return Aligned(t, n)
 
 
+MOST_ALIGNED = 1 << 16
+"""The largest alignment that can be asked for, in bytes: more than any access needs, and all that stacks bear."""
+
+
 def check_alignment(n: Any) -> None:
     """Raises `ValueError` for what is no alignment."""
-    if not isinstance(n, int) or isinstance(n, bool) or n < 1 or n & (n - 1):
-        raise ValueError(f"an alignment is a power of two, not {n!r}")
+    if not isinstance(n, int) or isinstance(n, bool) or not 1 <= n <= MOST_ALIGNED or n & (n - 1):
+        raise ValueError(f"an alignment is a power of two up to {MOST_ALIGNED}, not {n!r}")
 
 
 def alignment_of_hint(hint: Any) -> int:
