@@ -22,7 +22,7 @@ from cuda_device.types.dtypes import element_of
 from cuda_device.types.known import Known
 from cuda_device.types.layout import size_of, usual_alignment
 from cuda_device.types.model import INT32, INT64, UINT8, UINT32, Array, Layout, Ref, Space, Type
-from cuda_device.types.structs import check_alignment
+from cuda_device.types.structs import alignment_of_hint, check_alignment
 
 
 def shared_array(shape: Any, dtype: Any, order: str = "C", align: int = 0) -> Any:
@@ -62,11 +62,12 @@ def _infer_array(space: Space) -> Infer:
     def infer(arguments: Sequence[Known]) -> Typed:
         shape, dtype, order, align = arguments
         extents = _shape(constant_of(shape, "shape"))
-        element = _element(constant_of(dtype, "dtype"))
+        hint = constant_of(dtype, "dtype")
+        element = _element(hint)
         layout = {"C": Layout.C, "F": Layout.F}.get(str(constant_of(order, "order")))
         if layout is None:
             raise CompileError(f"order is 'C' or 'F', not {order.python!r}")
-        boundary = _alignment(constant_of(align, "align"), element)
+        boundary = max(_alignment(constant_of(align, "align"), element), alignment_of_hint(hint))
         if space is Space.LOCAL and math.prod(extents) * size_of(element) > _MOST_LOCAL_BYTES:
             raise CompileError(
                 f"a local array has {math.prod(extents) * size_of(element)} bytes: a thread has {_MOST_LOCAL_BYTES} at most",

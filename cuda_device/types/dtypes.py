@@ -17,7 +17,7 @@ import numpy as np
 from cuda_device.types import host
 from cuda_device.types.layout import align_of, placement, size_of
 from cuda_device.types.model import Atomic, Field, NoneType, Number, Struct, Subarray, Tuple, Type, Vector
-from cuda_device.types.structs import alignment_of_hint, type_of_hint
+from cuda_device.types.structs import Aligned, alignment_of_hint, type_of_hint
 
 _KEY = "cuda_device"
 ANONYMOUS = "anonymous"
@@ -111,6 +111,8 @@ def element_of(spelling: Any) -> Type:
     """The element type that a user means: a type hint, a dtype, or a dtype's name. Raises `TypeError` for anything else."""
     if isinstance(spelling, np.dtype):
         return element_of_dtype(spelling)
+    if isinstance(spelling, Aligned):
+        return element_of(spelling.type)
     try:
         type = type_of_hint(spelling) if spelling is not None else None
     except TypeError:
