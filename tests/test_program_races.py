@@ -97,6 +97,7 @@ def run(program, cases):
     for value in vars(program).values():
         if isinstance(value, device.Kernel):
             value.variants.clear()
+            value.recent.clear()
     try:
         for case in cases:
             programs.check(program, program.run(STREAM, *case), program.expect(*case))
