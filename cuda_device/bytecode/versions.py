@@ -43,6 +43,8 @@ ADDED_ROWS[3, 11] = {
     "LOAD_CLOSURE": rows.simple(Opcode.CLOSURE, rows.value),
     "MAKE_CELL": rows.nothing,
     "LOAD_GLOBAL": rows.load_callable(Opcode.GLOBAL),
+    "IMPORT_NAME": rows.simple(Opcode.IMPORT, rows.value),
+    "IMPORT_FROM": rows.simple(Opcode.IMPORT_FROM, rows.value),
     "UNARY_POSITIVE": rows.fixed(Step(Opcode.UNARY, "+")),
     "UNARY_NEGATIVE": rows.fixed(Step(Opcode.UNARY, "-")),
     "UNARY_INVERT": rows.fixed(Step(Opcode.UNARY, "~")),
@@ -154,13 +156,12 @@ UNSUPPORTED = {
         " WITH_EXCEPT_START",
         "yield": "GET_YIELD_FROM_ITER SEND END_SEND",
         "async": "ASYNC_GEN_WRAP BEFORE_ASYNC_WITH END_ASYNC_FOR GET_AITER GET_ANEXT GET_AWAITABLE",
-        "import": "IMPORT_NAME IMPORT_FROM IMPORT_STAR",
         "assignment to a global variable": "STORE_GLOBAL",
         "del of a global variable": "DELETE_GLOBAL",
         "class": "LOAD_BUILD_CLASS",
         "super()": "LOAD_SUPER_ATTR",
         "a t-string": "BUILD_INTERPOLATION BUILD_TEMPLATE",
-        "code outside of a function": "LOAD_NAME STORE_NAME DELETE_NAME LOAD_LOCALS LOAD_CLASSDEREF"
+        "code outside of a function": "IMPORT_STAR LOAD_NAME STORE_NAME DELETE_NAME LOAD_LOCALS LOAD_CLASSDEREF"
         " LOAD_FROM_DICT_OR_DEREF LOAD_FROM_DICT_OR_GLOBALS PRINT_EXPR SETUP_ANNOTATIONS",
     }.items()
     for name in names.split()

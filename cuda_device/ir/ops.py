@@ -25,6 +25,14 @@ _PT, _TD, _ALL = P | T, T | D, P | T | D
 # What Python says.
 PY_CONST = Opcode("py.const", P, 0, 1, "A constant of the code object.", ("value",))
 PY_GLOBAL = Opcode("py.global", P, 0, 1, "A global or builtin name.", ("name",))
+PY_IMPORT = Opcode(
+    "py.import",
+    P,
+    0,
+    1,
+    "The module of an import statement: `names` are what is taken from it, or None; `level` counts the dots before the name.",
+    ("name", "names", "level"),
+)
 PY_CELL = Opcode("py.cell", P, 0, 1, "The content of a closure's cell.", ("name",))
 PY_UNDEFINED = Opcode("py.undefined", P, 0, 1, "A local variable before its first assignment.", ("name",))
 PY_UNARY = Opcode("py.unary", _PT, 1, 1, "`-x`, `+x`, `~x` or `not x`.", ("op",))

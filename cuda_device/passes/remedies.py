@@ -15,7 +15,6 @@ CONSTRUCTS = {
     "with": "device code has no context managers",
     "yield": "return the values in a tuple, or write them to an array",
     "async": "device code has no coroutines",
-    "import": "import at the top of the module",
     "assignment to a global variable": "write to an array that the kernel takes as an argument",
     "del of a global variable": "device code cannot change globals",
     "class": "define it outside of the kernel",

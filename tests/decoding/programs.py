@@ -82,6 +82,16 @@ def collect(*args, **kwargs):
 # Operators
 
 
+@called_with((2,))
+def imports(x):
+    import collections.abc as abc
+    import os.path
+    from math import floor
+    from math import pi as circle
+
+    return floor(x * circle), isinstance(x, abc.Sized), os.path.sep
+
+
 @called_with((7, 2), (-7, 2), (7, -3))
 def arithmetic(a, b):
     return a + b, a - b, a * b, a / b, a // b, a % b, a ** (b * b), -a, +b, ~a

@@ -123,6 +123,13 @@ class Frame:
             raise NameError(f"name '{name}' is not defined")
         self.stack.append(value)
 
+    def IMPORT(self, name):
+        level, names = self.take(2)
+        self.stack.append(builtins.__import__(name, self.globals, None, names, level))
+
+    def IMPORT_FROM(self, name):
+        self.stack.append(getattr(self.stack[-1], name))
+
     def UNARY(self, operation):
         self.stack.append(UNARY[operation](self.stack.pop()))
 
@@ -370,9 +377,9 @@ FIXED_EFFECTS = {
         (0, 1): "CONST LOAD LOAD_AND_CLEAR LOAD_CELL CLOSURE SAVE_CELL GLOBAL",
         (1, 0): "STORE STORE_CELL RESTORE_CELL DELETE_ATTR JUMP_IF_TRUE JUMP_IF_FALSE RETURN POP",
         (1, 1): "UNARY ATTR LIST_TO_TUPLE ITER YIELD",
-        (1, 2): "FOR_ITER GET_LEN MATCH_SEQUENCE MATCH_MAPPING",
+        (1, 2): "FOR_ITER GET_LEN MATCH_SEQUENCE MATCH_MAPPING IMPORT_FROM",
         (2, 0): "DELETE_SUBSCR STORE_ATTR",
-        (2, 1): "BINARY COMPARE IS CONTAINS SUBSCR MATCH_CLASS",
+        (2, 1): "BINARY COMPARE IS CONTAINS SUBSCR MATCH_CLASS IMPORT",
         (2, 3): "MATCH_KEYS",
         (3, 0): "STORE_SUBSCR",
     }.items()

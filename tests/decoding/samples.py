@@ -109,6 +109,17 @@ CLOSURE = """LOAD_CELL 'x' | BUILD ('tuple', 1) | BUILD ('tuple', 1) | CLOSURE '
 inner | MAKE_FUNCTION ('defaults', 'closure') | STORE 'inner' | LOAD 'inner' | LOAD_CELL 'x' | CALL
 1 | RETURN"""
 
+
+def imports():
+    import math
+    from operator import add as plus
+
+    return plus(math.pi, 1)
+
+
+IMPORTS = """CONST 0 | CONST None | IMPORT 'math' | STORE 'math' | CONST 0 | CONST ('add',) | IMPORT 'operator' |
+IMPORT_FROM 'add' | STORE 'plus' | POP | LOAD 'plus' | LOAD 'math' | ATTR 'pi' | CONST 1 | CALL 2 | RETURN"""
+
 GOLDENS = [
     (saxpy, SAXPY),
     (scale, SCALE),
@@ -119,6 +130,7 @@ GOLDENS = [
     (slices, SLICES),
     (logic, LOGIC),
     (closure, CLOSURE),
+    (imports, IMPORTS),
 ]
 
 
@@ -165,12 +177,6 @@ async def yields_and_waits(x):
         yield y
 
 
-def imports():
-    import math
-
-    return math
-
-
 def assigns_global(x):
     global GOLDENS
     GOLDENS = x
@@ -192,11 +198,11 @@ def has_generator(xs):
     return sum(x for x in xs)
 
 
-def imports_somewhere(x):
+def assigns_somewhere(x):
+    global GOLDENS
     if x:
-        import math
-
-        return math.sin(x)
+        GOLDENS = x
+        return x
     return 1
 
 
@@ -208,7 +214,6 @@ UNSUPPORTED = [
     (yields, "yield"),
     (waits, "async"),
     (yields_and_waits, "async"),
-    (imports, "import"),
     (assigns_global, "assignment to a global variable"),
     (deletes_global, "del of a global variable"),
     (has_class, "class"),
