@@ -1,7 +1,9 @@
 """Constant expressions: exact until they meet a typed value, refused where they have no room, folded with their branches."""
 
+import enum
 import math
 
+import ml_dtypes
 import numpy as np
 import pytest
 import reference as ref
@@ -497,3 +499,95 @@ def test_text_that_spells_none_is_refused():
 
     error = refusal(misspelt, device.ArrayType(device.float32, 1))
     assert "not 'many'" in str(error) and "float('inf')" in str(error)
+
+
+# What constants hold
+
+
+class Colour(enum.IntEnum):
+    RED = 3
+
+
+@device.struct
+class Pair:
+    first: int
+    second: device.float8e4m3
+
+
+HELD = (
+    1,
+    (np.float64(2.5), ml_dtypes.bfloat16(3)),
+    device.float32x2(4, 5),
+    Pair(6, 7),
+    Colour.RED,
+    (np.uint64(2**63),),
+)
+
+
+@device.kernel
+def of_globals(out, k):
+    out[0] = HELD[1][0] + HELD[1][1]
+    out[1] = (HELD[2] * 2).y
+    out[2] = HELD[3].first + HELD[3].second
+    out[3] = HELD[4] + HELD[0]
+    out[4] = HELD[5][0]
+    out[5] = sum(HELD[1]) + HELD[1][k]
+    out[6] = 1 if HELD[1][1].dtype == device.bfloat16 and HELD[5][0].dtype == device.uint64 else 0
+
+
+@device.kernel
+def of_parameters(out, held: device.ConstExpr, v: device.ConstExpr, colour: device.ConstExpr, k):
+    out[0] = held[1][0] + held[1][1]
+    out[1] = (held[2] * 2).y
+    out[2] = held[3].first + held[3].second
+    out[3] = colour + held[0]
+    out[4] = held[5][0]
+    out[5] = sum(held[1]) + held[1][k]
+    out[6] = (v * v).x
+
+
+EXPECTED = [5.5, 10, 13, 4, 2.0**63, 8.0]
+
+
+def test_tuples_hold_numbers_vectors_and_structs_of_the_host(stream):
+    out = stream.empty(7, np.float64)
+    stream.launch(of_globals, out, 0, grid=1, block=1)
+    assert stream.numpy(out).tolist() == [*EXPECTED, 1]
+
+
+def test_so_do_constant_parameters(stream):
+    out = stream.empty(7, np.float64)
+    stream.launch(of_parameters, out, HELD, device.int16x2(5, 6), Colour.RED, 0, grid=1, block=1)
+    assert stream.numpy(out).tolist() == [*EXPECTED, 25]
+
+
+@device.func
+def typed(n: device.ConstExpr[device.int8]):
+    return n if n.dtype == device.int8 else 99
+
+
+@device.kernel
+def typed_constants(out, a: device.ConstExpr[device.float16], b: device.ConstExpr[float]):
+    out[0] = a if a.dtype == device.float16 else 99
+    out[1] = b / 2
+    out[2] = typed(3)
+    out[3] = typed(np.int8(-4))
+    out[4] = typed(True)
+
+
+def test_builtin_constants_become_the_type_that_is_asked_for(stream):
+    out = stream.empty(5, np.float64)
+    stream.launch(typed_constants, out, 3, 5, grid=1, block=1)
+    assert stream.numpy(out).tolist() == [3, 2.5, 3, -4, 1]
+    with pytest.raises(device.LaunchError, match="'a' is a constant float16, not np.float64"):
+        stream.launch(typed_constants, out, np.float64(3), 5, grid=1, block=1)
+    with pytest.raises(TypeError, match="'b' is a constant float, not 1j"):
+        device.compile(typed_constants, device.ArrayType(device.float64, 1), 1, 1j)
+
+
+@pytest.mark.parametrize("value", ["300", "2.5", "np.int16(3)", "None"])
+def test_constants_of_other_types_are_refused(value):
+    scope = {"typed": typed, "np": np}
+    exec(f"def k(out):\n    out[0] = typed({value})\n", scope)
+    error = refusal(device.kernel(scope["k"]), device.ArrayType(device.float32, 1))
+    assert "is of type int8, not" in str(error) and "help: pass a constant int8" in str(error)

@@ -274,5 +274,5 @@ def made_and_measured(v, out):
 )
 def test_dim3_and_abs_in_device_code(stream, cls):
     out = stream.empty(4, np.int32)
-    stream.launch(made_and_measured, cls(-3, 4), out, grid=1, block=4)
+    stream.launch(made_and_measured, cls(-3, 4), out, grid=device.uint32x2(1, 1), block=device.Dim3(4, 1, 1))
     assert stream.numpy(out).tolist() == [14, 1, 43, 1]

@@ -9,6 +9,11 @@ import inspect
 from types import CodeType, FunctionType
 from typing import Any
 
+import numpy as np
+
+from cuda_device.types.host import PYTHON, number_of
+from cuda_device.types.structs import convert
+
 
 class _ConstExprOf:
     """What `ConstExpr[type]` makes."""
@@ -74,11 +79,21 @@ def const_parameters(function: FunctionType) -> dict[str, Any]:
     return found
 
 
-def has_type(value: object, type: Any) -> bool:
-    """Whether a constant is of the type that `ConstExpr[type]` asks for; what is no class asks for nothing."""
-    if not isinstance(type, _class):
-        return True
-    return isinstance(value, type) and not (type is int and isinstance(value, bool))
+def constant_as(value: object, type: Any) -> object:
+    """A constant as the type that `ConstExpr[type]` asks for; what is no class asks for nothing.
+
+    Builtin numbers become a number's type as members of structs do: of its own kind or a lower one, but a bool is no int. Raises
+    `TypeError` for a constant of another type, or one that has no room.
+    """
+    is_bool = type is int and isinstance(value, bool)
+    if not isinstance(type, _class) or (isinstance(value, type) and not is_bool):
+        return value
+    if is_bool or not (type in PYTHON or issubclass(type, np.generic)):
+        raise TypeError(f"{value!r} is no {type.__name__}")
+    try:
+        return convert(value, number_of(type), "the constant")
+    except OverflowError as error:
+        raise TypeError(str(error)) from error
 
 
 _class = type

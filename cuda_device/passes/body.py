@@ -36,7 +36,9 @@ from cuda_device.passes.rules import RULES
 from cuda_device.passes.simplify import simplify
 from cuda_device.types.known import FAILED, Known, State, Undefined, constant, join, join_all
 from cuda_device.types.layout import leaves
-from cuda_device.types.model import NONE, Bundle, Number, Ref, Space, TupleIterator
+from cuda_device.types.model import NONE, Bundle, Number, Ref, Space, Static, TupleIterator
+from cuda_device.types.structs import is_struct
+from cuda_device.types.vectors import VectorValue
 
 # What they do to `self` in a method, they do to the struct that it refers to.
 _OF_OWNERS = frozenset((ops.PY_GETATTR, ops.PY_SETATTR, ops.PY_SETITEM))
@@ -233,7 +235,7 @@ class Body:
         if ops.Effect.TERMINATES in op.code.effects:
             self.terminate(instance, op, cells)
             return
-        operands = [settle(cells[value], value.hint) for value in op.operands]
+        operands = [_as_value(frame, settle(cells[value], value.hint)) for value in op.operands]
         owners = 1 if op.code in _OF_OWNERS else 0
         operands[owners:] = [references.value_of(frame, cell) for cell in operands[owners:]]
         results = RULES[op.code](frame, op, operands)
@@ -367,6 +369,13 @@ def _drop(function: Function, values: set[Value]) -> None:
 
 def _row_effects(op: Op) -> Effect:
     return BY_NAME[str(op.attributes["name"])].effects
+
+
+def _as_value(frame: Frame, cell: Cell) -> Cell:
+    """A vector or struct of the host, which a parameter `ConstExpr` may hold, as a value of device code."""
+    value = cell.known.value
+    is_value = isinstance(cell.known.type, Static) and (isinstance(value, VectorValue) or is_struct(type(value)))
+    return frame.literal(value) if is_value else cell
 
 
 def _parameter(known: Known, name: str) -> Cell:

@@ -6,19 +6,27 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import FunctionType
+from typing import Any
 
 import numpy as np
 
 from cuda_device.device import standard
-from cuda_device.device.expressions import defaults_of, parameter_names, takes_any_keyword, takes_any_number
+from cuda_device.device.expressions import (
+    constant_as,
+    defaults_of,
+    parameter_names,
+    takes_any_keyword,
+    takes_any_number,
+)
 from cuda_device.device.extern import Extern
 from cuda_device.device.functions import Func, Kernel
-from cuda_device.device.rows import Intrinsic
+from cuda_device.device.rows import Intrinsic, constant_of
 from cuda_device.device.table import find, interface_of
 from cuda_device.errors import CompileError
 from cuda_device.passes import closures, composites, hosted, operators, views
 from cuda_device.passes.frame import Cell, Frame, Method
 from cuda_device.passes.meanings import Code, Generator, Keywords, Partial
+from cuda_device.types.host import host_type_of
 from cuda_device.types.known import Known, of_type
 from cuda_device.types.model import Array, Bundle, Number, Ref, Static, Struct, Tuple
 from cuda_device.types.structs import is_struct, model_of, replace
@@ -116,6 +124,21 @@ def call_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell]
         return assignments.call_method(frame, owner, name, positional, named)
     function = getattr(struct.host, name)
     return frame.program.call(frame, function, [owner, *positional], named)
+
+
+def as_constant(frame: Frame, cell: Cell, what: str, type: Any) -> Cell:
+    """The argument of a parameter `ConstExpr[type]`."""
+    value = cell.known.python if cell.known.constant else constant_of(cell.known, what)
+    number = cell.known.type
+    if isinstance(number, Number) and not number.builtin:
+        value = host_type_of(number)(value)
+    try:
+        wanted = constant_as(value, type)
+    except TypeError:
+        raise CompileError(
+            f"{what} is of type {type.__name__}, not {value!r}", help=f"pass a constant {type.__name__}"
+        ) from None
+    return cell if wanted is value else frame.literal(wanted)
 
 
 def _fold(frame: Frame, row: Intrinsic, cells: Sequence[Cell]) -> Cell | None:

@@ -194,6 +194,8 @@ class Frame:
 
     def literal(self, value: object) -> Cell:
         """A Python object; an entity that is a value in device code is read here."""
+        if type(value) is tuple:
+            return self.tuple([self.literal(item) for item in value])
         row = find(value)
         if row is not None and row.is_value:
             return self.intrinsic(row, row.infer(()), ())

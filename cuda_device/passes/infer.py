@@ -17,7 +17,6 @@ that the second look corrects.
 
 from __future__ import annotations
 
-import enum
 import itertools
 import re
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -30,23 +29,21 @@ import numpy as np
 from cuda_device.bytecode.reductions import BEGINS, RESULT
 from cuda_device.device import complex_functions, complex_numbers, functions, numbers, prelude, standard
 from cuda_device.device import extern as declarations
-from cuda_device.device.expressions import const_parameters, has_type, parameter_names
+from cuda_device.device.expressions import const_parameters, parameter_names
 from cuda_device.device.extern import Extern
 from cuda_device.device.functions import Func, Kernel
-from cuda_device.device.rows import constant_of
 from cuda_device.device.target import SMSelector, sm90
 from cuda_device.errors import Call, CompileError, Location
 from cuda_device.ir import ops
 from cuda_device.ir.model import Function, Module, Op, Value
 from cuda_device.passes import extern
 from cuda_device.passes.body import PLAIN, Body, Variant
-from cuda_device.passes.calls import bind, defaults_in
+from cuda_device.passes.calls import as_constant, bind, defaults_in
 from cuda_device.passes.frame import MISSING, Cell, Frame, NeverReturns, Waits, is_static
 from cuda_device.passes.meanings import Code
 from cuda_device.passes.remedies import of_call
-from cuda_device.types.host import number_of
-from cuda_device.types.known import Known, State, Undefined, constant, describe
-from cuda_device.types.model import INT, NONE
+from cuda_device.types.known import Known, State, Undefined, constant, describe, literal
+from cuda_device.types.model import NONE
 
 # Calls deeper than this while compiling are refused; more variants of a function for constants share one.
 _DEPTH = 2_000
@@ -229,17 +226,11 @@ class Inference:
         self.made: dict[tuple[int, str, Known], tuple[object, object]] = {}
 
     def literal(self, value: object, where: Location) -> Known:
-        """What is known of a Python object: NumPy's scalars are constants of fixed-format types."""
-        if isinstance(value, np.generic):
-            try:
-                number = number_of(type(value))
-            except TypeError as error:
-                raise CompileError(str(error)) from None
-            exact = value.item()
-            return Known(number, exact, nonneg=not number.is_complex and exact >= 0, where=where)
-        if isinstance(value, (enum.IntEnum, enum.IntFlag)):
-            return Known(INT, value, nonneg=value >= 0, where=where)
-        return constant(value, where)
+        """What is known of a Python object."""
+        try:
+            return literal(value, where)
+        except TypeError as error:
+            raise CompileError(str(error)) from None
 
     def once(self, owner: object, name: str, arguments: tuple[object, ...], make: Callable[[], object]) -> object:
         """What `make` makes, at the first time; an array, for example, is equal to itself and to no other."""
@@ -284,12 +275,12 @@ class Inference:
     def _call(self, frame: Frame, source: FunctionType, cells: Sequence[Cell], variant: Variant) -> Cell:
         constants = const_parameters(source)
         names = _names(source, variant)
-        for name, cell in zip(names, cells, strict=True):
-            if name in constants:
-                what = f"the parameter {name!r} of {source.__qualname__}"
-                value = cell.known.python if cell.known.constant else constant_of(cell.known, what)
-                if not has_type(value, constants[name]):
-                    raise CompileError(f"{what} is of type {constants[name].__name__}, not {value!r}")
+        if constants:
+            shown = source.__qualname__
+            cells = [
+                as_constant(frame, c, f"the parameter {n!r} of {shown}", constants[n]) if n in constants else c
+                for n, c in zip(names, cells, strict=True)
+            ]
         known = self._generalise(source, names, [cell.known for cell in cells], constants)
         cells = [_weaken(frame, cell, k) for cell, k in zip(cells, known, strict=True)]
         spec = self.specialise(source, known, variant)

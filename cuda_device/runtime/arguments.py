@@ -23,7 +23,7 @@ from cuda_device.runtime.views import view_of
 from cuda_device.types.dtypes import element_of_dtype
 from cuda_device.types.formats import float_bits
 from cuda_device.types.host import number_of
-from cuda_device.types.known import Known, constant, of_type, tuple_of
+from cuda_device.types.known import Known, constant, literal, of_type, tuple_of
 from cuda_device.types.layout import has_identity, leaves
 from cuda_device.types.model import (
     BOOL,
@@ -58,7 +58,7 @@ class Argument:
 def read(value: object, name: str, stream: Stream, *, is_constant: bool = False) -> Argument:
     """The argument `value` of the parameter `name`. Raises `LaunchError` if it cannot be passed to a kernel on `stream`."""
     if is_constant:
-        return Argument(_constant(value))
+        return _constant(value, name)
     quick = _QUICK.get(type(value))
     if quick is not None:
         return quick(value, name)
@@ -138,10 +138,11 @@ def _numbers_of(value: Any) -> Iterator[Leaf]:
         yield value.item()
 
 
-def _constant(value: object) -> Known:
-    if isinstance(value, np.generic):
-        return Known(number_of(type(value)), value.item())
-    return constant(value)
+def _constant(value: object, name: str) -> Argument:
+    try:
+        return Argument(literal(value))
+    except TypeError as error:
+        raise LaunchError(f"the argument {name!r}: {error}") from None
 
 
 def _number(value: object, name: str) -> Argument:

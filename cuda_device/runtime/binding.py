@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from types import CodeType, FunctionType
 from typing import Any
 
-from cuda_device.device.expressions import const_parameters, defaults_of, has_type, parameter_names
+from cuda_device.device.expressions import const_parameters, constant_as, defaults_of, parameter_names
 from cuda_device.errors import LaunchError
 from cuda_device.runtime.arguments import Argument, read
 from cuda_device.runtime.streams import Stream
@@ -42,8 +42,12 @@ def argument_of(function: FunctionType, index: int, value: Any, stream: Stream) 
     """The argument `value` of one parameter."""
     names, _, constants = parameters_of(function)
     name = names[index]
-    if name in constants and not has_type(value, constants[name]):
-        raise LaunchError(f"the argument {name!r} is a constant {constants[name].__name__}, not {value!r}")
+    if name in constants:
+        try:
+            value = constant_as(value, constants[name])
+        except TypeError:
+            wanted = constants[name].__name__
+            raise LaunchError(f"the argument {name!r} is a constant {wanted}, not {value!r}") from None
     return read(value, name, stream, is_constant=name in constants)
 
 
@@ -54,7 +58,7 @@ def bind(
     names, positional, _ = parameters_of(function)
     shown = function.__qualname__
     if len(args) > positional:
-        raise LaunchError(f"{shown} takes {positional} arguments, not {len(args)}")
+        raise LaunchError(f"{shown} takes {positional} argument{'s' * (positional != 1)}, not {len(args)}")
     bound = dict(zip(names, args, strict=False))
     for name, value in kwargs.items():
         if name not in names:

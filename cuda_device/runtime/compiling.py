@@ -11,7 +11,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from cuda_device.codegen.architectures import Architecture, parse
-from cuda_device.device.expressions import defaults_of
+from cuda_device.device.expressions import constant_as, defaults_of
 from cuda_device.device.functions import Func, Kernel, links_of
 from cuda_device.device.options import with_options
 from cuda_device.errors import CompileError
@@ -109,10 +109,12 @@ def _job(f: Kernel | Func, args: Sequence[Any], target: str, options: dict[str, 
     names, _, constants = parameters_of(f.underlying)
     defaults = defaults_of(f.underlying)
     if len(args) > len(names) or any(name not in defaults for name in names[len(args) :]):
-        raise TypeError(
-            f"{f.underlying.__qualname__} takes {len(names)} arguments, not {len(args)}: {', '.join(names)}"
-        )
+        count = f"{len(names)} argument{'s' * (len(names) != 1)}"
+        raise TypeError(f"{f.underlying.__qualname__} takes {count}, not {len(args)}: {', '.join(names)}")
     values = [*args, *(defaults[name] for name in names[len(args) :])]
+    for i, name in enumerate(names):
+        if name in constants:
+            values[i] = _constant(values[i], name, constants[name])
     known = tuple(_example(v, n, n in constants) for n, v in zip(names, values, strict=True))
     if f.options.interop:
         known = tuple(_from_others(k, isinstance(f, Kernel)) for k in known)
@@ -129,6 +131,13 @@ def _from_others(known: Known, kernel: bool) -> Known:
 
 def _not_a_target(target: object) -> Architecture:
     raise ValueError(f"target={target!r}: give the name of an architecture, as in 'sm_90'")
+
+
+def _constant(value: Any, name: str, type: Any) -> Any:
+    try:
+        return constant_as(value, type)
+    except TypeError:
+        raise TypeError(f"the argument {name!r} is a constant {type.__name__}, not {value!r}") from None
 
 
 def _example(value: Any, name: str, is_constant: bool) -> Known:

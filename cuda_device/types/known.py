@@ -16,7 +16,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
+import numpy as np
+
 from cuda_device.errors import NOWHERE, Location
+from cuda_device.types.host import number_of
 from cuda_device.types.model import (
     BOOL,
     COMPLEX,
@@ -206,6 +209,22 @@ def constant(value: object, where: Location = NOWHERE) -> Known:
             return replace(tuple_of(tuple(constant(item, where) for item in value)), where=where)
         case _:
             return Known(STATIC, value, where=where)
+
+
+def literal(value: object, where: Location = NOWHERE) -> Known:
+    """What is known of an object of the host: beside what is `constant`, NumPy's scalars are constants of fixed-format types.
+
+    Raises `TypeError` for those that device code does not have.
+    """
+    if isinstance(value, np.generic):
+        number = number_of(type(value))
+        exact = value.item()
+        return Known(number, exact, nonneg=not number.is_complex and exact >= 0, where=where)
+    if isinstance(value, (enum.IntEnum, enum.IntFlag)):
+        return Known(INT, value, nonneg=value >= 0, where=where)
+    if type(value) is tuple:
+        return replace(tuple_of(tuple(literal(item, where) for item in value)), where=where)
+    return constant(value, where)
 
 
 def tuple_of(items: tuple[Known, ...]) -> Known:
