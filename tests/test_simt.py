@@ -588,6 +588,47 @@ def opaque_exchange(x, out, one):
         out[i] = cells[t]
 
 
+@device.func
+def scaled(x, i):
+    return x[i] * i
+
+
+def counts_and_calls(x):
+    i = device.tid(1)
+    if i == 0:
+        x[0] = 1
+    else:
+        x[1] = i
+    before = scaled(x, i)
+    count = device.syncthreads_count(before > 0)
+    x[i] = count + scaled(x, i)
+
+
+def exchanges_and_calls(x):
+    i = device.tid(1)
+    if i == 0:
+        x[0] = 1
+    else:
+        x[1] = i
+    before = scaled(x, i)
+    other = device.shfl_sync(-1, before, 3)
+    x[i] = other + scaled(x, i)
+
+
+@pytest.mark.parametrize("target", ["sm_75", "sm_90", "sm_120"])
+@pytest.mark.parametrize(
+    ("function", "operation"),
+    [
+        (counts_and_calls, r"bar\S*\.red\."),
+        (exchanges_and_calls, r"shfl\.sync"),
+    ],
+)
+def test_no_call_takes_what_stands_before_it_into_a_branch(function, operation, target):
+    x = device.ArrayType(device.int32, 1)
+    ptx = str(device.compile(device.kernel(function), x, target=target, output="ptx"))
+    assert len(re.findall(operation, ptx)) == 1
+
+
 def test_opaque_branches_around_barriers_change_nothing(stream):
     x = np.random.default_rng(7).integers(-4, 5, 256 * 4).astype(np.float32)
     one = stream.array(np.ones(256, np.int32))

@@ -41,6 +41,8 @@ class Dialect(ABC):
     """What the memory that functions have of their own can be aligned to."""
     has_float8 = False
     """Whether the machine has instructions that convert floats of 8 bits."""
+    called: ClassVar[str] = ""
+    """What calls of functions are marked with, beside what their definitions are."""
 
     def __init__(self, module: Module, options: Options = DEFAULTS) -> None:
         self.module, self.options = module, options
@@ -159,6 +161,10 @@ class Nvptx(Dialect):
 
     has_lines = has_texts = True
     frame_alignment = 1 << 30
+    # Where a call's argument is known on one way to it, LLVM's call site splitting copies the call into each way, and all
+    # that stands before it in its block, barriers and shuffles too. It leaves convergent calls alone; that a callee is not
+    # convergent LLVM finds later by itself.
+    called = " convergent"
     _REGISTERS: ClassVar = {"thread_idx": "tid", "block_idx": "ctaid", "block_dim": "ntid", "grid_dim": "nctaid"}
     # What the hardware promises of a register: the half-open range of its values along x, y and z.
     _RANGES: ClassVar = {

@@ -60,7 +60,8 @@ def _call(to: FunctionWriter, op: Op) -> None:
     callee = to.dialect.module[str(op.attributes["callee"])]
     arguments = ", ".join((*to.dialect.arguments(), *map(to.typed, op.operands)))
     result = to.module.type(callee.result)
-    call = f"call {result} @{to.dialect.symbol(callee)}({arguments}){to.dialect.definition(callee)}"
+    marks = to.dialect.definition(callee) or to.dialect.called
+    call = f"call {result} @{to.dialect.symbol(callee)}({arguments}){marks}"
     if result == "void":
         to.line(call)
     else:
@@ -190,14 +191,14 @@ def _math(to: FunctionWriter, op: Op) -> None:
     row = MATH[str(op.attributes["function"])]
     number = _number(op.result)
     type = to.module.type(number)
-    name = to.dialect.math(row)
+    name, marks = to.dialect.math(row), ""
     if name.startswith("llvm."):
         name = f"{name}.{suffix(number)}"
     else:
-        name = to.dialect.library(name, number)
+        name, marks = to.dialect.library(name, number), to.dialect.called
         to.module.library.add(name)
     call = to.module.call(name, type, [type] * row.arity).replace("call", f"call{to.module.relaxed}", 1)
-    to.result(op, f"{call}({', '.join(map(to.typed, op.operands))})")
+    to.result(op, f"{call}({', '.join(map(to.typed, op.operands))}){marks}")
 
 
 # Conversions
@@ -207,7 +208,8 @@ def _convert(to: FunctionWriter, op: Op) -> None:
     (operand,) = op.operands
     source, target = _number(operand), _number(op.result)
     if source.is_float8 or target.is_float8:
-        to.result(op, f"call {float8.call(to.module.conversions, source, target)}({to.typed(operand)})")
+        call = float8.call(to.module.conversions, source, target)
+        to.result(op, f"call {call}({to.typed(operand)}){to.dialect.called}")
     elif target == BOOL:
         zero = literal(source, 0)
         test = f"fcmp une {to.typed(operand)}, {zero}" if source.is_float else f"icmp ne {to.typed(operand)}, {zero}"
