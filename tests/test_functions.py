@@ -816,6 +816,39 @@ def test_closures_can_be_pickled_by_cloudpickle():
     assert run_python(LAUNCH, stdin=cloudpickle.dumps(kernel)).strip() == "21"
 
 
+MAIN = """
+import pickle
+import cloudpickle
+import cuda_device as device
+WEIGHT = 2
+
+@device.struct
+class Pair:
+    a: int
+    b: int = 3
+
+    @device.func
+    def total(self):
+        return self.a + self.b
+
+@device.func
+def factorial(n):
+    return 1 if n < 1 else n * factorial(n - 1)
+
+@device.kernel
+def kernel(x, out):
+    out[0] = factorial(x[0]) + Pair(int(x[0])).total() * WEIGHT
+
+assert pickle.loads(pickle.dumps(kernel)) is kernel
+sys.stdout.write(cloudpickle.dumps(kernel).hex())
+"""
+
+
+def test_cloudpickle_takes_what_main_defines_along():
+    pytest.importorskip("cloudpickle")
+    assert run_python(LAUNCH, stdin=bytes.fromhex(run_python(MAIN))).strip() == "38"
+
+
 # Decorators
 
 

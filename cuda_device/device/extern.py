@@ -18,7 +18,7 @@ from types import FunctionType
 from typing import Any, overload
 
 from cuda_device.device.expressions import parameter_names
-from cuda_device.device.functions import links_of, public_name
+from cuda_device.device.functions import links_of, reduced
 from cuda_device.errors import DeviceOnlyError
 from cuda_device.types.boundary import exchanged, representation
 from cuda_device.types.layout import machine
@@ -63,7 +63,10 @@ class Extern:
         return f"<C++ function {self.symbol}>"
 
     def __reduce__(self) -> Any:
-        return public_name(self) or (type(self), (self.underlying, self.symbol, self.link))
+        return reduced(self, self.underlying, self.symbol, self.link)
+
+    def __setstate__(self, parts: tuple[Any, ...]) -> None:
+        type(self).__init__(self, *parts)
 
 
 def _types(stub: FunctionType) -> tuple[tuple[Type, ...], Type]:

@@ -13,6 +13,7 @@ def double(x):
 
 from __future__ import annotations
 
+import copyreg
 import functools
 import inspect
 import os
@@ -69,7 +70,10 @@ class Func:
         return f"<device function {self.underlying.__qualname__}>"
 
     def __reduce__(self) -> Any:
-        return public_name(self) or (type(self), (self.underlying, self.options))
+        return reduced(self, self.underlying, self.options)
+
+    def __setstate__(self, parts: tuple[Any, ...]) -> None:
+        type(self).__init__(self, *parts)
 
 
 class Kernel:
@@ -108,16 +112,27 @@ class Kernel:
         return f"<kernel {self.underlying.__qualname__}{compiled and ':'}{compiled}>"
 
     def __reduce__(self) -> Any:
-        return public_name(self) or (type(self), (self.underlying, self.options))
+        return reduced(self, self.underlying, self.options)
+
+    def __setstate__(self, parts: tuple[Any, ...]) -> None:
+        type(self).__init__(self, *parts)
 
 
-def public_name(decorated: Any) -> str | None:
-    """The name by which a module has it: pickle then goes by that name, as it does with functions."""
+def reduced(decorated: Any, *parts: object) -> Any:
+    """How pickle takes a decorated function: by the name that a module has for it, as other functions, or else in `parts`.
+
+    Those become the state of an empty object, since a function may mention itself. cloudpickle takes what `__main__` defines
+    along; it does not say so to objects that are neither functions nor classes, hence the look at who asks.
+    """
     name = decorated.underlying.__qualname__
     found: object = sys.modules.get(decorated.underlying.__module__)
     for part in name.split("."):
         found = getattr(found, part, None)
-    return name if found is decorated else None
+    asking = str(sys._getframe(2).f_globals.get("__name__"))
+    taken_along = decorated.underlying.__module__ == "__main__" and "cloudpickle" in asking
+    if found is decorated and not taken_along:
+        return name
+    return copyreg.__newobj__, (type(decorated),), parts  # type: ignore[attr-defined]
 
 
 def _options(kind: type[Any], decorator: str, keywords: dict[str, Any]) -> Any:
