@@ -74,6 +74,9 @@ class Call:
 # Of a long chain of calls, so many are shown at each end.
 _SHOWN_CALLS = 4
 
+# Of a thread or a block: along x, y and z.
+Index = tuple[int, int, int]
+
 
 class Error(Exception):
     """The base of every error that this package raises about a user's program."""
@@ -146,7 +149,16 @@ class UnalignedError(CompileError, LaunchError):
 
 
 class KernelError(Error):
-    """What a running kernel reported: an assertion, an exception, a deadlock, an error of checked mode."""
+    """What a running kernel reported: an assertion, an exception, a deadlock, an error of checked mode.
+
+    `block`, `thread` and `location` say who reported and where; they are None and `NOWHERE` where that is not one of them.
+    """
+
+    def __init__(
+        self, message: str, block: Index | None = None, thread: Index | None = None, location: Location = NOWHERE
+    ) -> None:
+        self.block, self.thread, self.location = block, thread, location
+        super().__init__(message)
 
 
 class DeviceOnlyError(Error):

@@ -95,7 +95,7 @@ def document() -> str:
         for row in rows:
             error = violate(row.program)
             shown = str(error).splitlines()[0]
-            name = type(error).__name__.replace("ReportedError", "KernelError")
+            name = type(error).__name__
             text += f"\n{row.rule}\nFound {row.how}:\n\n```python\n{row.program}# {name}: {shown}\n```\n"
     return text
 

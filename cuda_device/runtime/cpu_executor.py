@@ -23,12 +23,10 @@ from typing import Any, Protocol
 
 from cuda_device.codegen.cpu_records import CONTROL, FIRST_MASKED, KIND_SHIFT, PLACE_MASK, Record, Status
 from cuda_device.codegen.cpu_runner import RUN
-from cuda_device.errors import NOWHERE
+from cuda_device.errors import NOWHERE, Index, KernelError
 from cuda_device.runtime.report import (
     ALL_AT_BARRIER,
-    Index,
     Place,
-    ReportedError,
     Waiting,
     thread_report,
     waiting_report,
@@ -250,12 +248,12 @@ def _function(address: int) -> Any:
     return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(address)
 
 
-def _error(control: Any, size: Index, places: Mapping[int, Place]) -> ReportedError:
+def _error(control: Any, size: Index, places: Mapping[int, Place]) -> KernelError:
     """What the control record says, as an exception."""
     status = Status(control.status)
     block = (control.report_block_x, control.report_block_y, control.report_block_z)
     if status is Status.OUT_OF_MEMORY:
-        return ReportedError(f"no memory for the local variables of the {size} threads of a block", block)
+        return KernelError(f"no memory for the local variables of the {size} threads of a block", block)
     if status in _WHAT:
         help = _LANES_HELP if _waits_for_lanes(control) else _HELP[status]
         return waiting_report(_WHAT[status], help, block, size, _waiting(control, size), places)

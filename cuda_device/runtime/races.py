@@ -23,10 +23,10 @@ from typing import Any
 import numpy as np
 
 from cuda_device.codegen.cpu_records import EVENT
+from cuda_device.errors import Index, KernelError
 from cuda_device.ir.ordering import Order, Scope
 from cuda_device.passes.traces import Event, Point
 from cuda_device.runtime.knowledge import BLOCK, Clocks, Stamp, Thread, View, joined, knows
-from cuda_device.runtime.report import Index, ReportedError
 
 # So many events are handed over at a time.
 CAPACITY = 1 << 14
@@ -301,14 +301,14 @@ class RaceDetector:
 
     # What is told
 
-    def _error(self) -> ReportedError:
+    def _error(self) -> KernelError:
         races = list(self.races.values())
         texts = [self._text(race) for race in races[:_MOST]]
         if len(races) > _MOST:
             texts.append(f"and races at {len(races) - _MOST} more places")
         second = races[0].second
         block, thread = self._indices(second.stamp)
-        return ReportedError("\n".join(texts), block, thread, second.point.location)
+        return KernelError("\n".join(texts), block, thread, second.point.location)
 
     def _text(self, race: Race) -> str:
         lines = [f"race on {race.where}: nothing orders these two accesses"]

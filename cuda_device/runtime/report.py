@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from cuda_device.errors import NOWHERE, KernelError, Location
+from cuda_device.errors import NOWHERE, Index, KernelError, Location
 from cuda_device.ir.model import Op
 
-Index = tuple[int, int, int]
 _MANY = 4
 
 
@@ -52,27 +51,19 @@ class Waiting:
     threads: tuple[int, ...]
 
 
-class ReportedError(KernelError):
-    """A `KernelError` that still knows who reported: the block and, where it was one thread, its index and location."""
-
-    def __init__(self, message: str, block: Index, thread: Index | None = None, location: Location = NOWHERE) -> None:
-        self.block, self.thread, self.location = block, thread, location
-        super().__init__(message)
-
-
-def thread_report(place: Place, block: Index, thread: Index, values: tuple[int, int]) -> ReportedError:
+def thread_report(place: Place, block: Index, thread: Index, values: tuple[int, int]) -> KernelError:
     """The error for a report that one thread made: an assertion, an exception, a check."""
     message = place.message or "the kernel failed"
     if place.has_values:
         message = message.format(*values)
     lines = [f"{message}\n  at {place.location}, in thread {thread} of block {block}", place.location.excerpt()]
     lines += [f"  help: {place.help}"] if place.help else []
-    return ReportedError("\n".join(line for line in lines if line), block, thread, place.location)
+    return KernelError("\n".join(line for line in lines if line), block, thread, place.location)
 
 
 def waiting_report(
     what: str, help: str, block: Index, size: Index, waiting: Iterable[Waiting], places: Mapping[int, Place]
-) -> ReportedError:
+) -> KernelError:
     """The error for a block whose threads wait for each other."""
     groups: list[str] = []
     returned = ""
@@ -84,7 +75,7 @@ def waiting_report(
         place = places.get(group.place, Place(NOWHERE))
         groups.append(f"{who} {'at' if groups else 'wait at'} {place.location}")
     text = " and ".join([*groups, returned] if returned else groups)
-    return ReportedError(f"{what} in block {block}: {text}\n  help: {help}", block)
+    return KernelError(f"{what} in block {block}: {text}\n  help: {help}", block)
 
 
 def ranges(threads: Iterable[int], size: Index) -> str:
