@@ -145,7 +145,7 @@ def test_functions_and_kernels_assemble():
 # What cannot be
 
 
-@pytest.mark.parametrize("name", ["Größe", "_", "WARP_SZ"])
+@pytest.mark.parametrize("name", ["Größe", "_", "WARP_SZ", "double", "xor"])
 @pytest.mark.parametrize("decorator", [device.func, device.kernel])
 def test_a_name_has_to_be_a_symbol(name, decorator):
     scope = {}

@@ -17,7 +17,6 @@ import copyreg
 import functools
 import inspect
 import os
-import re
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from types import FunctionType
 from typing import Any, NoReturn, overload
 
 from cuda_device.device.options import DEFAULTS, Options, with_options
+from cuda_device.device.symbols import check_symbol
 from cuda_device.errors import DeviceOnlyError
 
 RESERVED = ("grid", "block", "stream", "shared")
@@ -98,6 +98,11 @@ class Kernel:
         name = self.underlying.__name__
         raise DeviceOnlyError(f"{name} is a kernel: start it with launch({name}, …, grid=…, block=…)")
 
+    def __getitem__(self, _: object) -> NoReturn:
+        """Refuses numba-cuda's and Triton's way to launch."""
+        name = self.underlying.__name__
+        raise TypeError(f"a kernel is not indexed: start it with launch({name}, …, grid=…, block=…)")
+
     def timings(self) -> dict[str, float]:
         """The seconds that each stage of the compiler took for the newest variant; empty before the first launch.
 
@@ -154,21 +159,6 @@ def links_of(given: Any, who: str) -> tuple[Any, ...]:
     return each
 
 
-# What means something else to the assembler, and what our own code names.
-_RESERVED_SYMBOL = re.compile(
-    r"_|WARP_SZ|shared_\d+|dynamic_shared|device_(?:report|report_values|meet)|cuda_device_\w+|vprintf|__nv_\w+"
-)
-
-
-def _check_symbol(function: FunctionType, options: FuncOptions | KernelOptions) -> None:
-    """The name of an interoperable function is its symbol, for CUDA C++ and the assembler."""
-    name = function.__name__
-    if options.interop and (not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) or _RESERVED_SYMBOL.fullmatch(name)):
-        raise TypeError(
-            f"{name!r} cannot be the name of an interoperable function: give it one that is a name in CUDA C++"
-        )
-
-
 def _check_function(function: object, decorator: str) -> FunctionType:
     if isinstance(function, (Func, Kernel)):
         raise TypeError(f"{function!r} is decorated already: a function is either a @func or a @kernel")
@@ -203,7 +193,8 @@ def func(function: Callable[..., Any] | None = None, /, **keywords: Any) -> Any:
 
     def decorate(target: Callable[..., Any]) -> Func:
         checked = _check_function(target, "func")
-        _check_symbol(checked, options)
+        if options.interop:
+            check_symbol(checked.__name__)
         return Func(checked, options)
 
     return decorate if function is None else decorate(function)
@@ -246,7 +237,8 @@ def kernel(function: Callable[..., Any] | None = None, /, **keywords: Any) -> An
 
     def decorate(target: Callable[..., Any]) -> Kernel:
         checked = _check_function(target, "kernel")
-        _check_symbol(checked, options)
+        if options.interop:
+            check_symbol(checked.__name__)
         code = checked.__code__
         if code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
             raise TypeError("a kernel cannot take *args or **kwargs: name each parameter")

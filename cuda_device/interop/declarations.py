@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from cuda_device.device.functions import Func, Kernel
+from cuda_device.device.symbols import CPP_WORDS
 from cuda_device.errors import CompileError
 from cuda_device.interop.names import cpp_name, headers_for
 from cuda_device.runtime.compiling import prototype
@@ -22,15 +23,6 @@ from cuda_device.types.dtypes import ANONYMOUS
 from cuda_device.types.layout import Placement, align_of, placement, size_of
 from cuda_device.types.model import NoneType, Struct, Subarray, Tuple, Type
 from cuda_device.types.structs import type_of_hint
-
-# Those that are no keywords of Python as well.
-_CPP_WORDS = frozenset((
-    "alignas", "alignof", "asm", "auto", "bool", "case", "catch", "char", "const", "constexpr", "default",
-    "delete", "do", "double", "enum", "explicit", "export", "extern", "float", "friend", "goto", "inline", "int",
-    "long", "mutable", "namespace", "new", "noexcept", "operator", "private", "protected", "public", "register",
-    "short", "signed", "sizeof", "static", "struct", "switch", "template", "this", "throw", "typedef", "typename",
-    "union", "unsigned", "using", "virtual", "void", "volatile",
-))  # fmt: skip
 
 
 def get_include() -> str:
@@ -92,7 +84,7 @@ def _declare(writer: _Writer, function: Func | Kernel, *arguments: Any) -> str:
 
 def _plain(name: str) -> str:
     """A parameter's name; one that C++ cannot have gets a line behind it."""
-    return f"{name}_" if name in _CPP_WORDS else name
+    return f"{name}_" if name in CPP_WORDS else name
 
 
 class _Writer:
@@ -177,7 +169,7 @@ def _with_padding(lines: Sequence[str], sizes: Sequence[int], place: Placement) 
 
 
 def _check_name(name: str) -> str:
-    if not name.isascii() or not name.isidentifier() or name in _CPP_WORDS or keyword.iskeyword(name):
+    if not name.isascii() or not name.isidentifier() or name in CPP_WORDS or keyword.iskeyword(name):
         raise ValueError(f"{name!r} cannot be a name in C++: choose another one")
     return name
 
