@@ -17,6 +17,7 @@ package and does not use it pays nothing.
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -29,7 +30,8 @@ def __getattr__(name: str) -> object:
     # Not `from cuda_device import api`, which would ask this function for it.
     api = importlib.import_module("cuda_device.api")
     if name != "__all__" and name not in api.__all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(message, name=name, obj=sys.modules[__name__])  # so that Python suggests another
     globals().update({public: getattr(api, public) for public in api.__all__}, __all__=api.__all__)
     return globals()[name]
 

@@ -27,6 +27,29 @@ statement("unknown_name", "x[0] = weight * n")
 statement("unknown_module", "x[0] = torch.sqrt(x[0])")
 statement("unknown_attribute_of_module", "x[0] = math.sqroot(x[0])")
 statement("unknown_device_name", "x[device.thread_index.x] = 0")
+statement("name_of_numba", "x[device.grid(1)] = 0")
+statement("name_like_none", "device.printf(n)")
+statement("host_function_zeros", "scratch = device.zeros(4)\nx[0] = scratch[0]")
+statement("host_function_launch", "device.launch(print, x, grid=1, block=1)")
+program(
+    "logging_of_the_host",
+    "float32[1]",
+    """
+import logging
+
+
+@device.kernel
+def k(x):
+    logging.info("here")
+""",
+)
+statement("append_in_a_loop", "items = []\nfor i in range(3):\n    items.append(x[i])\nx[0] = items[0]")
+statement("assignment_to_an_element_of_a_number", "n[0] = 1")
+statement("float_format_of_integers", "print(f'{x[0]:d}')")
+statement("format_that_python_has_not", "print(f'{x[0]:q}')")
+statement("percent_of_string", "print('%d' % n)")
+statement("method_format_of_string", "print('{}'.format(n))")
+statement("unknown_atomic_method", "device.atomic_ref(x, 0).increment(1)")
 statement("variable_before_assignment", "x[0] = total\ntotal = 0")
 statement("variable_on_no_way", "if n > 0:\n    pass\nelse:\n    del n\n    x[0] = n")
 statement("variable_after_del", "value = x[0]\ndel value\nx[1] = value")

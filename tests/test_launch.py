@@ -288,6 +288,11 @@ def test_a_kernel_may_return_early(stream):
     assert stream.numpy(x).tolist() == [0, POISON, 2, POISON, POISON]
 
 
+def test_a_kernel_is_not_indexed():
+    with pytest.raises(TypeError, match=r"launch\(nothing, …, grid=…, block=…\)"):
+        nothing[1, 32]
+
+
 def test_a_kernel_is_device_only():
     with pytest.raises(device.DeviceOnlyError, match="launch"):
         nothing(1)

@@ -54,6 +54,7 @@ def dynamic_shared_array() -> Any:
 
 # CUDA's limit for the local memory of a thread.
 _MOST_LOCAL_BYTES = 512 << 10
+_SIZED_AT_LAUNCH = "the size of dynamic_shared_array() is given to launch: shared=…"
 
 
 def _infer_array(space: Space) -> Infer:
@@ -61,7 +62,7 @@ def _infer_array(space: Space) -> Infer:
 
     def infer(arguments: Sequence[Known]) -> Typed:
         shape, dtype, order, align = arguments
-        extents = _shape(constant_of(shape, "shape"))
+        extents = _shape(constant_of(shape, "shape", _SIZED_AT_LAUNCH if space is Space.SHARED else ""))
         hint = constant_of(dtype, "dtype")
         element = _element(hint)
         layout = {"C": Layout.C, "F": Layout.F}.get(str(constant_of(order, "order")))

@@ -115,13 +115,13 @@ def _remedy(known: Known) -> str:
     return "pass a number"
 
 
-def constant_of(known: Known, what: str) -> object:
-    """The value of an argument that must be a constant expression."""
+def constant_of(known: Known, what: str, otherwise: str = "") -> object:
+    """The value of an argument that must be a constant expression; `otherwise` is what else a program can do."""
     if isinstance(known.type, Bundle):
         raise CompileError(f"{what} cannot be {known}")
     if not known.constant:
+        remedy = "use a literal, a global or closure variable, or a parameter with the type hint ConstExpr"
         raise CompileError(
-            f"{what} must be a constant expression",
-            help="use a literal, a global or closure variable, or a parameter with the type hint ConstExpr",
+            f"{what} must be a constant expression", help=f"{remedy}; {otherwise}" if otherwise else remedy
         )
     return known.python

@@ -22,6 +22,7 @@ from cuda_device.passes import composites, conditions, hosted, masks, members, r
 from cuda_device.passes.calls import call
 from cuda_device.passes.frame import Cell, Frame, Method, Place
 from cuda_device.passes.meanings import Named, Thing, means
+from cuda_device.passes.remedies import NAMES_ELSEWHERE
 from cuda_device.types.dtypes import dtype_of_type
 from cuda_device.types.host import host_type_of
 from cuda_device.types.known import Known, State, Undefined, constant, describe, join, of_type
@@ -34,6 +35,7 @@ from cuda_device.types.model import (
     Array,
     Atomic,
     Bundle,
+    NoneType,
     Number,
     Range,
     Ref,
@@ -81,19 +83,23 @@ def getattr_(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
         case type if callable(getattr(interface_of(type), name, None)):
             return [frame.bundle(Method(name), [cell])]
     raise CompileError(
-        f"{cell.known} has no attribute {name!r} in device code", help=_attributes_help(cell.known.type, name)
+        f"{cell.known} has no attribute {name!r} in device code", help=_attributes_help(cell.known, name)
     )
 
 
-def _attributes_help(type: Type, name: str) -> str:
+def _attributes_help(known: Known, name: str) -> str:
     """What a value has instead."""
-    match type:
+    match known.type:
         case Tuple():
             names = [*standard.TUPLE_METHODS]
         case Vector(_, size):
             names = [*"xyzw"[:size], "size", "dtype", *ITEM_METHODS]
         case Range():
             names = [*_RANGE_PARTS]
+        case Bundle() if means(known, Thing.LIST):
+            return "lists keep their length in device code: write [… for …], or use local_array"
+        case _ if (interface := interface_of(known.type)) is not None:
+            names = [method for method in dir(interface) if not method.startswith("_")]
         case _:
             return ""
     close = difflib.get_close_matches(name, names, 1)
@@ -131,7 +137,8 @@ def _static_attribute(frame: Frame, owner: object, name: str) -> Cell:
         if isinstance(value, np.ndarray):
             value = frame.program.once(owner, name, (), lambda: value)
     except AttributeError:
-        close = difflib.get_close_matches(name, dir(owner), 1)
+        ours = [NAMES_ELSEWHERE[name]] if name in NAMES_ELSEWHERE and describe(owner) == "cuda_device" else []
+        close = ours or difflib.get_close_matches(name, dir(owner), 1, 0.65)
         remedy = f"did you mean {close[0]}?" if close else ""
         raise CompileError(f"{describe(owner)} has no attribute {name!r}", help=remedy) from None
     except Exception as error:
@@ -307,6 +314,8 @@ def _element(frame: Frame, vector: Cell, index: Cell, size: int) -> Cell:
 
 
 def _static_help(cell: Cell) -> str:
+    if isinstance(cell.known.type, Number | NoneType):
+        return "index an array, a tuple or a vector"
     return "pass it to the kernel as an argument" if isinstance(cell.known.type, Static) else ""
 
 
@@ -319,9 +328,10 @@ def position(index: Cell, count: int) -> int:
     position = int(index.known.value)
     if not -count <= position < count:
         elements = f"{count} element{'s' * (count != 1)}"
-        raise CompileError(
-            f"there is no index {position} in {elements}", help=f"indices are from {-count} to {count - 1}"
+        remedy = (
+            f"indices are from {-count} to {count - 1}" if count else "lists and tuples do not grow: use local_array"
         )
+        raise CompileError(f"there is no index {position} in {elements}", help=remedy)
     return position % count
 
 
@@ -341,8 +351,7 @@ def _indices(frame: Frame, parts: Sequence[Cell]) -> list[Value]:
     for part in parts:
         type = part.known.type
         if not isinstance(type, Number) or not (type.is_integer or type == BOOL):
-            remedy = "convert it: int(…)" if isinstance(type, Number) else ""
-            raise CompileError(f"an index is an integer, not {part.known}", help=remedy)
+            raise CompileError(f"an index is an integer, not {part.known}", help=views.index_help(type))
         roomy = INDEX if part.known.constant and type == INT else INT if type == BOOL else type
         values.append(frame.materialise(part, roomy))
     return values

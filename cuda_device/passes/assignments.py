@@ -19,7 +19,7 @@ from cuda_device.passes import access, composites, conditions, hosted, masks, re
 from cuda_device.passes.frame import Cell, Frame
 from cuda_device.types.known import constant, of_type
 from cuda_device.types.layout import has_identity, placement
-from cuda_device.types.model import MASK, Array, Number, Ref, Struct, Subarray, Vector
+from cuda_device.types.model import MASK, Array, NoneType, Number, Ref, Struct, Subarray, Vector
 
 
 def setitem(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
@@ -37,7 +37,11 @@ def setitem(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
             return _set_member(frame, op, owner, struct, index.known.value, value)
         case Ref(_, Struct() as struct) if isinstance(index.known.value, str):
             return _write_member(frame, owner, struct, index.known.value, value)
-    remedy = "pass it to the kernel as an argument" if hosted.is_array(owner.known) else "make a new one"
+    if isinstance(owner.known.type, Number | NoneType):
+        raise CompileError(f"{owner.known} has no elements to assign to", help="pass an array to the kernel")
+    remedy = (
+        "pass it to the kernel as an argument" if hosted.is_array(owner.known) else "make a new one, or use local_array"
+    )
     raise CompileError(f"{owner.known} cannot be changed in device code", help=remedy)
 
 

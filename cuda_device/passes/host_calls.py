@@ -54,9 +54,10 @@ def while_compiling(function: Callable[..., Any]) -> Special:
 
     def rule(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
         no_keywords(name, named)
-        values = [constant_of(cell.known, f"each argument of {name}") for cell in positional]
+        owner = getattr(function, "__self__", function)
+        otherwise = "print and f-strings take values of run time" if isinstance(owner, str) or owner is str else ""
+        values = [constant_of(cell.known, f"each argument of {name}", otherwise) for cell in positional]
         try:
-            owner = getattr(function, "__self__", function)
             return frame.literal(frame.program.once(owner, name, tuple(values), lambda: function(*values)))
         except Exception as error:
             raise CompileError(f"{name} raised {type(error).__name__}: {error}") from None

@@ -41,7 +41,7 @@ from cuda_device.passes.body import PLAIN, Body, Variant
 from cuda_device.passes.calls import as_constant, bind, defaults_in
 from cuda_device.passes.frame import MISSING, Cell, Frame, NeverReturns, Waits, is_static
 from cuda_device.passes.meanings import Code
-from cuda_device.passes.remedies import of_call
+from cuda_device.passes.remedies import OF_THE_HOST, of_call
 from cuda_device.types.known import Known, State, Undefined, constant, describe, literal
 from cuda_device.types.model import NONE
 
@@ -410,24 +410,26 @@ def _callable(function: object) -> FunctionType:
         function = REPLACEMENTS[function]
     if isinstance(function, FunctionType):
         if _is_for_the_host(function):
-            raise CompileError(
-                f"device code cannot call {function.__name__}: it is for the host", help=of_call(function)
-            )
+            ours = function.__module__.startswith("cuda_device.")
+            name = function.__name__ if ours else f"{function.__module__}.{function.__qualname__}"
+            raise CompileError(f"device code cannot call {name}: it is for the host", help=of_call(function))
         return function
     if isinstance(function, Kernel):
         shown = function.underlying.__name__
         raise CompileError(f"{shown} is a kernel: device code cannot call it", help="make the shared part a @func")
     module = getattr(function, "__module__", None)
     name = describe(function)
-    if isinstance(function, (np.ufunc, BuiltinFunctionType)) and module not in ("builtins", None):
+    if isinstance(function, (np.ufunc, BuiltinFunctionType, type(np.dot))) and module not in ("builtins", None):
         name = f"{module}.{name}"
     raise CompileError(f"{name} cannot be called in device code", help=of_call(function))
 
 
 def _is_for_the_host(function: FunctionType) -> bool:
-    """Whether it is one of our own functions that are no part of device code."""
+    """Whether it is no part of device code: one of our own functions, or one that asks the operating system."""
     module = function.__module__ or ""
-    return module in _HOST or (module.startswith("cuda_device.") and not module.startswith("cuda_device.device."))
+    if module.startswith("cuda_device."):
+        return module in _HOST or not module.startswith("cuda_device.device.")
+    return module in OF_THE_HOST
 
 
 _HOST = (functions.__name__, declarations.__name__)

@@ -21,7 +21,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.model import Op
 from cuda_device.passes import complexes, composites, conditions, masks
 from cuda_device.passes.frame import Cell, Frame
-from cuda_device.passes.meanings import Keywords, Thing, means
+from cuda_device.passes.meanings import Keywords, Text, Thing, means
 from cuda_device.types.known import Known, constant, is_narrow, nonneg_as, of_type
 from cuda_device.types.model import (
     BOOL,
@@ -141,9 +141,11 @@ def numbers_of(sign: str, a: Cell, b: Cell) -> tuple[Number, Number]:
     """The types of two operands that must be numbers."""
     x, y = a.known.type, b.known.type
     if not isinstance(x, Number) or not isinstance(y, Number):
-        none = "test for None with `is`" if NONE in (x, y) else ""
+        other = "test for None with `is`" if NONE in (x, y) else ""
+        if sign in ("%", "+") and isinstance(a.known.value, str | Text):
+            other = "an f-string takes values of run time: f'{n} {x:.3f}'"
         raise CompileError(
-            f"{a.known} {sign} {b.known} is not defined", help=_remedy(a.known) or _remedy(b.known) or none
+            f"{a.known} {sign} {b.known} is not defined", help=_remedy(a.known) or _remedy(b.known) or other
         )
     return x, y
 

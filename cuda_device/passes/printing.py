@@ -44,6 +44,7 @@ from cuda_device.types.vectors import host_vector
 # CUDA's printf takes no more.
 _MOST = 32
 _BITS = {"x": 4, "X": 4, "o": 3}
+_FLOAT_KINDS = tuple("eEfFgG%")
 
 
 def print_(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
@@ -206,7 +207,7 @@ class _Line:
             self.choose(cell, ("True", "False"))
         elif type.is_complex:
             self.complex(cell, type, spec)
-        elif type.is_float or spec.kind in tuple("eEfFgG%"):
+        elif type.is_float or spec.kind in _FLOAT_KINDS:
             self.float(cell, type, spec)
         elif spec.kind in ("", "d") and spec.precision is None:
             unsigned = type == UINT64
@@ -234,6 +235,11 @@ class _Line:
 
     def float(self, cell: Cell, type: Number, spec: Spec) -> None:
         """A float, or an integer as one."""
+        if spec.kind and spec.kind not in _FLOAT_KINDS:
+            raise CompileError(
+                f"a float cannot be printed by the format of kind {spec.kind!r}",
+                help=f"there are {', '.join(_FLOAT_KINDS)}; int(…) makes it an integer",
+            )
         wide = Cell(of_type(FLOAT64), self.frame.materialise(cell, FLOAT64))
         if spec.kind == "%":
             if spec.flags or spec.width:

@@ -26,10 +26,17 @@ CONSTRUCTS = {
     "a class pattern of match": "match numbers, strings and tuples",
 }
 
+# Where numba-cuda and CUDA C++ have another name that no name here is like.
+NAMES_ELSEWHERE = {"grid": "tid", "gridsize": "grid_size", "atomic": "atomic_ref", "printf": "print"}
+
+_NEW_ARRAY = "use local_array or shared_array, which have a constant shape"
 _CALLS: dict[object, str] = {
     filter: "write a generator expression with if, as in sum(v for v in x if v > 0)",
-    np.zeros: "use local_array or shared_array, which have a constant shape",
-    np.empty: "use local_array or shared_array, which have a constant shape",
+    **dict.fromkeys(
+        (np.zeros, np.empty, np.ones, np.full, np.zeros_like, np.empty_like, np.ones_like, np.full_like), _NEW_ARRAY
+    ),
+    np.arange: "loop over range(…)",
+    np.linspace: "compute each number from its index: start + i * step",
     np.array: "use a tuple, or make the array outside of the function",
     next: "index it, or write a for loop with break",
     super: "a struct inherits from nothing: name the method's class",
@@ -38,17 +45,25 @@ _CALLS: dict[object, str] = {
     input: "pass the value to the kernel as an argument",
 }
 
-
+_RANDOM = "compute random numbers from a seed and the thread's position, or pass an array of them"
+# The first that fits counts.
 _MODULES = {
     "cuda_device.runtime.device_array": "use local_array or shared_array, which have a constant shape",
     "cuda_device": "call it on the host, and pass what it gives to the kernel",
     "itertools": "write the loops, one in the other or one after the other",
-    "random": "compute random numbers from a seed and the thread's position, or pass an array of them",
+    "random": _RANDOM,
+    "numpy.random": _RANDOM,
     "time": "measure time on the host, around a launch and synchronize()",
     "numpy": "NumPy's functions of numbers are there (np.sqrt, np.maximum, np.clip); write loops over arrays",
     "torch": "write loops over the elements",
     "cupy": "write loops over the elements",
+    "logging": "print, or write to an array that the kernel takes as an argument",
+    "os": "read it on the host, and pass it to the kernel as an argument",
+    "_sitebuiltins": "return ends a thread",
 }
+
+# Modules whose functions are not even looked at.
+OF_THE_HOST = frozenset(("logging", "os", "random", "time", "_sitebuiltins"))
 
 
 def of_call(function: object) -> str:
@@ -61,7 +76,10 @@ def of_call(function: object) -> str:
         return known
     if isinstance(function, np.ufunc):
         return f"use math.{function.__name__}, if there is one"
-    module = getattr(function, "__module__", "") or type(getattr(function, "__self__", None)).__module__
+    owner = getattr(function, "__self__", None)
+    if isinstance(owner, (list, dict, set, bytearray)):
+        return "what exists while compiling does not change: write to an array that the kernel takes as an argument"
+    module = getattr(function, "__module__", "") or type(owner).__module__
     for name, remedy in _MODULES.items():
         if module == name or module.startswith(f"{name}."):
             return remedy

@@ -24,7 +24,21 @@ from cuda_device.passes.operators import binary
 from cuda_device.types.dtypes import element_of
 from cuda_device.types.known import constant, of_type
 from cuda_device.types.layout import shortfall, size_of
-from cuda_device.types.model import BOOL, INDEX, INT, NONE, Array, Bundle, Layout, Number, Space, Static, Tuple, Type
+from cuda_device.types.model import (
+    BOOL,
+    INDEX,
+    INT,
+    NONE,
+    Array,
+    Bundle,
+    Layout,
+    Number,
+    Space,
+    Static,
+    Tuple,
+    Type,
+    Vector,
+)
 
 METHODS = ("view", "reshape", "astype")
 
@@ -109,13 +123,25 @@ class _Full(Cell):
         self.parts = parts
 
 
+def index_help(type: Type) -> str:
+    """What to do with an index of a type that is none."""
+    match type:
+        case Number():
+            return "convert it: int(…)"
+        case Vector():
+            return "take one of its elements: .x, .y, .z"
+        case Array() | Bundle():
+            return "index with one integer after the other, in a loop"
+    return ""
+
+
 def _select_axis(frame: Frame, part: Cell, axis: int, length: Cell) -> tuple[Cell, Cell | None, Cell]:
     """Where an index begins on its axis, how many it selects (None: it is an integer), and its step."""
     pieces = slice_parts(frame, part)
     if pieces is None:
         type = part.known.type
         if not isinstance(type, Number) or not (type.is_integer or type == BOOL):
-            raise CompileError(f"an index is an integer or a slice, not {part.known}")
+            raise CompileError(f"an index is an integer or a slice, not {part.known}", help=index_help(type))
         conditions.place(frame, part, axis, length)
         place = frame.program.call(frame, prelude.place, [part, length], {})
         return place, None, Cell(constant(1))

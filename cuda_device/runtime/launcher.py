@@ -13,11 +13,12 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from cuda_device.codegen.architectures import of_capability, parse
 from cuda_device.codegen.elf import registers
-from cuda_device.device.functions import Kernel
+from cuda_device.device.functions import Func, Kernel
 from cuda_device.device.options import checked_by_environment
 from cuda_device.errors import CompileError, Error, LaunchError
 from cuda_device.runtime import driver, facts, flight, reports
@@ -152,8 +153,11 @@ def launch(f: Kernel, /, *args: Any, grid: Any, block: Any, stream: Any = None, 
 
 def check_kernel(f: object) -> None:
     """Raises `LaunchError` for what is no kernel."""
+    if isinstance(f, (Func, FunctionType)):
+        raise LaunchError(f"launch starts a kernel, not the function {f.__qualname__}: decorate it with @kernel")
     if not isinstance(f, Kernel):
-        raise LaunchError(f"launch starts a kernel, not {f!r}: decorate the function with @kernel")
+        what = f"an object of type {type(f).__name__}"
+        raise LaunchError(f"launch starts a kernel, not {what}: write launch(kernel, …, grid=…, block=…)")
 
 
 def variant_of(kernel: Kernel, arguments: Sequence[Argument], stream: Stream) -> Variant:
