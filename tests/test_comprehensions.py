@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import math
+
 import numpy as np
 import pytest
 from against_python import check, refused
+
+import cuda_device as device
 
 X = np.arange(8.0) * 1.5 + 0.5
 
@@ -113,6 +118,77 @@ def comprehension_variables_are_their_own(i, x, b):
     return v + t[0] + t[1]
 
 
+def dicts(i, x, b):
+    squares = {k: x[k] * k for k in range(3)}
+    named = {name: n * i for n, name in enumerate(("zero", "one", "two"))}
+    few = {k: b for k in (1, 2, 3) if k != 2}
+    last = {k % 2: k * b for k in range(5)}
+    table = {(p, q): p * i + q for p in (0, 1) for q in (2, 3)}
+    return (
+        squares[2]
+        + named["two"]
+        + len(few) * few[3]
+        + (2 in few)
+        + last[1]
+        - last[0]
+        + sum(table.values())
+        + table[1, 3]
+    )
+
+
+def products(i, x, b):
+    none = math.prod(v for v in () if v)
+    return math.prod(x[k] for k in range(i)) + math.prod((v + k for k, v in enumerate((b, i))), start=b) + none
+
+
+def float_sums(i, x, b):
+    return math.fsum(x[k] * 0.1 for k in range(i)) + math.fsum(1e16 * (-1) ** k + x[k] for k in range(i))
+
+
+def ranked(i, x, b):
+    best = max((k for k in range(i + 1)), key=lambda k: -abs(x[k] - b))
+    first = min((k % 3 for k in range(i + 2)), key=lambda v: v > 0)
+    nothing = min((v for v in range(i) if v > 5), default=-b)
+    both = max(((k, x[k]) for k in range(i)), key=lambda pair: pair[1], default=(0, b))
+    return best * 100 + first * 10 + nothing + both[0] + both[1] + max((v for v in (i, b)), key=None)
+
+
+def pairs(i, x, b):
+    return (
+        max((x[k] % 2, -k) for k in range(i + 1))[1]
+        + min((k // 2, x[k]) for k in range(i, 8))[1]
+        + max((i, b), (3, x[i]))[1]
+    )
+
+
+def reduces(i, x, b):
+    def horner(so_far, c):
+        return so_far * b + c
+
+    return functools.reduce(horner, (x[k] * 0.1 for k in range(i)), 1.0) + functools.reduce(
+        max, (x[k] for k in range(i + 1))
+    )
+
+
+def firsts(i, x, b):
+    place = next((k for k in range(len(x)) if x[k] > i), -1)
+    even = next(v for v in range(i, i + 5) if v % 2 == 0)
+    return place * 100 + even + next((v for v in (i, b) if v > 3), 77)
+
+
+def filters(i, x, b):
+    limit = i + 1
+    total = sum(filter(lambda v: v > limit, x)) + max(filter(lambda v: v < limit, range(20)), default=3)
+    return total + any(filter(None, (i, 0))) + next(filter(lambda k: x[k] > b, range(8)), -1)
+
+
+def gives_a_generator(i, x, b):
+    def mean(values, count):
+        return sum(values) / count
+
+    return mean((x[k] for k in range(i)), i + 1)
+
+
 def accumulates_in_a_loop(i, x, b):
     total = 0.0
     for k in range(3):
@@ -136,6 +212,15 @@ def accumulates_in_a_loop(i, x, b):
         lambdas_in_comprehensions,
         comprehensions_capture,
         comprehension_variables_are_their_own,
+        dicts,
+        products,
+        float_sums,
+        ranked,
+        pairs,
+        reduces,
+        firsts,
+        filters,
+        gives_a_generator,
         accumulates_in_a_loop,
     ],
 )
@@ -151,6 +236,22 @@ def test_an_array_without_elements(stream):
         return result + sum(x) + any(x) + all(x)
 
     check(stream, total, np.zeros(0))
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda i, x: next(v for v in x if v > i), "StopIteration"),
+        (lambda i, x: max((v for v in x if v > i), key=abs), "ValueError: max"),
+        (lambda i, x: functools.reduce(max, (v for v in x if v > i)), "TypeError: reduce"),
+    ],
+)
+def test_what_no_values_make_is_an_error(stream, function, message):
+    if stream.kind == "gpu":
+        pytest.skip("an error ends the use of a GPU")
+    check(stream, function, np.arange(8.0) + 1)
+    with pytest.raises(device.KernelError, match=message):
+        check(stream, function, np.arange(8.0))
 
 
 def test_an_any_that_is_found_looks_no_further(stream):
@@ -172,6 +273,30 @@ def loops_over_a_generator(x):
     return total
 
 
+def uses_a_generator_twice(x):
+    def twice(values):
+        return sum(values) + sum(values)
+
+    return twice(v for v in (x, 1))
+
+
+def uses_a_generator_in_a_loop(x):
+    def often(values):
+        total = 0
+        for _ in range(3):
+            total += sum(values)
+        return total
+
+    return often(v for v in (x, 1))
+
+
+def calls_a_generator_function(x):
+    def up_to(n):
+        yield from range(n)
+
+    return sum(up_to(x))
+
+
 @pytest.mark.parametrize(
     ("function", "match"),
     [
@@ -182,7 +307,13 @@ def loops_over_a_generator(x):
         (lambda n: sum([k for k in (n, 2) if k > n]), "on one way"),
         (lambda n: len([k for k in range(10**6)]), "too long"),  # noqa: C416
         (lambda n: {k for k in (n, 1)}, "set"),  # noqa: C416
-        (lambda n: {k: 1 for k in (n, 1)}, "dict"),  # noqa: C420
+        (lambda n: {k: 1 for k in (n, 1)}, "the keys of a dict are constants"),  # noqa: C420
+        (lambda n: len({k: 1 for k in range(n)}), "length of a list or tuple must be known"),  # noqa: C420
+        (lambda n: len({k: 1 for k in (1, 2) if k > n}), "on one way"),
+        (uses_a_generator_twice, "uses the generator expression 'values' more than once"),
+        (uses_a_generator_in_a_loop, "uses the generator expression 'values' more than once"),
+        (calls_a_generator_function, "a generator function is not supported"),
+        (lambda n: next(iter((n, 1))), "next takes a generator expression"),
         (lambda n: [v for v in n], "cannot run over"),  # noqa: C416
     ],
 )

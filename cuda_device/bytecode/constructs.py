@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from cuda_device.bytecode.cfg import CELL, Span
 from cuda_device.bytecode.instructions import Instruction, Opcode
-from cuda_device.bytecode.reductions import RESULT, STEPS
+from cuda_device.bytecode.reductions import REDUCTIONS
 from cuda_device.bytecode.scopes import GENERATOR
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op, Value
@@ -96,7 +96,9 @@ def _make_function(reader: Reader, instruction: Instruction, _: Span) -> None:
     }
     reader.push(Value())
     reader.build.append(Op(ops.PY_FUNCTION, operands, reader.stack[-1:], attributes, [], reader.build.location))
-    if code.co_flags & GENERATOR:
+    if code.co_flags & GENERATOR and code.co_name != "<genexpr>":
+        reader.unsupported("a generator function")
+    elif code.co_flags & GENERATOR:
         reader.generators.add(reader.stack[-1])
 
 
@@ -144,9 +146,6 @@ def _binary(reader: Reader, instruction: Instruction, _: Span) -> None:
 def _build_display(reader: Reader, instruction: Instruction, _: Span) -> None:
     kind, count = _pair(instruction)
     number = int(str(count))
-    if number == 0 and kind in ("map", "set") and _begins_comprehension(reader):
-        reader.unsupported("a comprehension")
-        return
     if kind == "map":
         _build_map(reader, reader.pop(2 * number))
         return
@@ -157,12 +156,6 @@ def _build_display(reader: Reader, instruction: Instruction, _: Span) -> None:
     reader.push(reader.build.op(_DISPLAYS[str(kind)], None, *parts))
     if parts and all(part in reader.references for part in parts):
         reader.references[reader.stack[-1]] = tuple(reader.references[part][0] for part in parts)
-
-
-def _begins_comprehension(reader: Reader) -> bool:
-    """Whether the empty set or dict at hand is one that a comprehension fills."""
-    following = reader.instructions[reader.index + 1].opcode
-    return following is Opcode.SWAP or reader.code.co_name in ("<setcomp>", "<dictcomp>")
 
 
 def _build_map(reader: Reader, parts: list[Value]) -> None:
@@ -191,6 +184,13 @@ def _into_list(reader: Reader, instruction: Instruction, _: Span) -> None:
     reader.stack[at] = reader.build.op(code, None, reader.stack[at], value)
 
 
+def _into_dict(reader: Reader, instruction: Instruction, _: Span) -> None:
+    """MAP_ADD of a comprehension, as LIST_APPEND."""
+    key, value = reader.pop(2)
+    at = -_count(instruction)
+    reader.stack[at] = reader.build.op(ops.PY_MAP_ADD, None, reader.stack[at], key, value)
+
+
 def _merge(reader: Reader, instruction: Instruction, _: Span) -> None:
     """`f(*x, a=1, **more)` and `{**more}`."""
     (value,) = reader.pop(1)
@@ -216,7 +216,10 @@ def _iterate(reader: Reader, _: Instruction, __: Span) -> None:
 
 
 def _yield(reader: Reader, _: Instruction, __: Span) -> None:
-    STEPS[reader.reduction](reader, reader.stack.pop())
+    REDUCTIONS[reader.reduction].step(reader, reader.stack.pop())
+    here = reader.build.block
+    if here.ops and ops.Effect.TERMINATES in here.terminator.code.effects:
+        return
     reader.push(reader.build.op(ops.PY_CONST, None, value=None))
 
 
@@ -312,10 +315,10 @@ def _return(reader: Reader, _: Instruction, __: Span) -> None:
     value = reader.stack.pop()
     if value in reader.generators:
         reader.unsupported("a generator expression that is returned")
-    elif reader.reduction in ("any", "all"):
-        reader.end(ops.RETURN, [reader.build.op(ops.PY_CONST, None, value=reader.reduction == "all")], [])
+    elif reader.reduction:
+        REDUCTIONS[reader.reduction].finish(reader)
     else:
-        reader.end(ops.RETURN, [reader.variable(RESULT) if reader.reduction else value], [])
+        reader.end(ops.RETURN, [value], [])
 
 
 def _count(instruction: Instruction) -> int:
@@ -359,6 +362,7 @@ SPECIAL: dict[Opcode, Handler] = {
     Opcode.BUILD_KEYED: _build_keyed,
     Opcode.LIST_APPEND: _into_list,
     Opcode.LIST_EXTEND: _into_list,
+    Opcode.MAP_ADD: _into_dict,
     Opcode.MAP_MERGE: _merge,
     Opcode.MAP_UPDATE: _merge,
     Opcode.MATCH_CLASS: _match_class,

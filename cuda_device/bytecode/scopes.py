@@ -20,6 +20,8 @@ from cuda_device.bytecode.instructions import Instruction, Opcode
 _NAMES_CELLS = frozenset((Opcode.LOAD_CELL, Opcode.STORE_CELL, Opcode.DELETE_CELL, Opcode.CLOSURE))
 GENERATOR = 0x20
 """The flag of a generator's code."""
+OF_KNOWN_LENGTH = ("<listcomp>", "<dictcomp>")
+"""The names of comprehensions' own functions (until 3.11) whose loops are unrolled."""
 ITERATOR = ".0"
 """The parameter of a comprehension's or generator expression's own function: its outermost iterator."""
 
@@ -58,7 +60,7 @@ def scopes(code: CodeType, instructions: Sequence[Instruction]) -> Scopes:
 def _unrolled(code: CodeType, instructions: Sequence[Instruction]) -> frozenset[int]:
     """The indices of ITERs whose loops belong to comprehensions: a loop that is a statement begins right behind its ITER."""
     found = set()
-    end = len(instructions) if code.co_name == "<listcomp>" else 0
+    end = len(instructions) if code.co_name in OF_KNOWN_LENGTH else 0
     for index, instruction in enumerate(instructions):
         if instruction.opcode is not Opcode.ITER:
             continue

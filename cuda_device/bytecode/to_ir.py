@@ -20,8 +20,8 @@ from cuda_device.bytecode.cfg import CELL, READS_CELLS, Span, spans
 from cuda_device.bytecode.constructs import SIMPLE, SPECIAL, describe
 from cuda_device.bytecode.decode import decode
 from cuda_device.bytecode.instructions import Instruction, Opcode
-from cuda_device.bytecode.reductions import BEGINS, RESULT, SOME
-from cuda_device.bytecode.scopes import GENERATOR, ITERATOR, Scopes, scopes
+from cuda_device.bytecode.reductions import REDUCTIONS, RESULT, SOME
+from cuda_device.bytecode.scopes import GENERATOR, ITERATOR, OF_KNOWN_LENGTH, Scopes, scopes
 from cuda_device.device.expressions import parameter_names
 from cuda_device.errors import CompileError, CompilerBug, Location
 from cuda_device.ir import ops
@@ -96,14 +96,14 @@ class Reader:
 
     def entry(self) -> Block:
         """The block that has the parameters, and jumps to the first span."""
-        names = parameter_names(self.code) + ((RESULT,) if self.reduction in BEGINS else ())
+        names = parameter_names(self.code) + self.given()
         entry = Block([Value(hint=name) for name in names])
         self.build = Builder(entry, self.instructions[0].location)
         self.variables = dict(zip(names, entry.params, strict=True))
         self.variables |= {f"{CELL}{name}": self.variables[name] for name in names if name in self.cells}
         if self.reduction:
             self.variables[SOME] = self.build.op(ops.PY_CONST, None, value=False)
-        if self.reduction == "list" or self.code.co_name == "<listcomp>":
+        if self.reduction == "list" or self.code.co_name in OF_KNOWN_LENGTH:
             iterator = self.variables[ITERATOR]
             self.variables[ITERATOR] = self.build.op(ops.PY_ITER, None, iterator, unroll=True)
         self.build.block.ops.append(Op(ops.JUMP, successors=[self.edge(0)], location=self.build.location))
@@ -123,8 +123,12 @@ class Reader:
         """The variables that a span takes, in the order of its block's parameters."""
         span = self.spans[start]
         known = [name for name in self.code.co_varnames if name in span.live]
-        always = [RESULT, SOME] if self.reduction else []
+        always = [RESULT, SOME, *(name for name in self.given() if name != RESULT)] if self.reduction else []
         return known + sorted(span.live.difference(known)) + always
+
+    def given(self) -> tuple[str, ...]:
+        """The variables that the caller of a reduction gives."""
+        return REDUCTIONS[self.reduction].parameters if self.reduction else ()
 
     def target(self, value: Value) -> dict[str, object]:
         """What an assignment to an item or attribute of `value` changes, where `value` is no variable."""
@@ -143,7 +147,7 @@ class Reader:
     def variable(self, name: str) -> Value:
         """The present value of a variable."""
         if name not in self.variables:
-            shown = f"{self.reduction}() of nothing" if name == RESULT else name.removeprefix(CELL)
+            shown = f"{self.reduction.split()[0]}() of nothing" if name == RESULT else name.removeprefix(CELL)
             self.variables[name] = self.build.op(ops.PY_UNDEFINED, None, name=shown)
         return self.variables[name]
 

@@ -86,6 +86,7 @@ PY_APPEND = Opcode("py.append", P, 2, 1, "A list and one more item: what a compr
 PY_EXTEND = Opcode("py.extend", P, 2, 1, "A list and all items of something: `[*x, *y]`.")
 PY_TUPLE_OF = Opcode("py.tuple_of", P, 1, 1, "The tuple of a list.")
 PY_DICT = Opcode("py.dict", P, MANY, 1, "Keywords with their values, for a call or a function's defaults.", ("keys",))
+PY_MAP_ADD = Opcode("py.map_add", P, 3, 1, "A dict with one more key and its value: what a comprehension does.")
 PY_MERGE = Opcode("py.merge", P, 2, 1, "`{**a, **b}`; `unique`: no key may be in both.", ("unique",))
 PY_SLICE = Opcode("py.slice", P, MANY, 1, "`start:stop` or `start:stop:step`, as an index.")
 PY_STRING = Opcode("py.string", P, MANY, 1, "An f-string of its parts.")

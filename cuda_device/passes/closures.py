@@ -42,11 +42,11 @@ def make(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
         count = len(given.known.items)
         defaults = code.co_varnames[code.co_argcount - count : code.co_argcount]
         values = [*frame.fields(given), *values]
-    meaning = Code(_template(code, frame.globals), defaults + keywords, names)
+    meaning = Code(template(code, frame.globals), defaults + keywords, names)
     return [frame.bundle(meaning, values)]
 
 
-def _template(code: CodeType, namespace: dict[str, object]) -> FunctionType:
+def template(code: CodeType, namespace: dict[str, object]) -> FunctionType:
     """A plain function of the code: one for each place in the program, so that its specialisations are found again."""
     key = id(code), id(namespace)
     if key not in _TEMPLATES:

@@ -13,7 +13,7 @@ from cuda_device.device import standard
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op
-from cuda_device.passes import sequences
+from cuda_device.passes import generators, sequences
 from cuda_device.passes.calls import call
 from cuda_device.passes.frame import Cell, Frame
 from cuda_device.passes.generators import check_count, list_of, listed, no_keywords
@@ -24,9 +24,7 @@ from cuda_device.types.model import Number, Tuple
 
 def extreme(frame: Frame, function: object, name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     """`min` and `max` of what one argument holds, or with a `key`."""
-    for word in named:
-        if word not in ("key", "default"):
-            raise CompileError(f"{name} has no keyword parameter {word!r}", help="its keywords are key and default")
+    _check_keywords(name, named)
     if len(positional) != 1 and "default" in named:
         raise CompileError(f"{name} takes a default with one argument only", help=f"write {name}((a, b, …), default=c)")
     items = positional[0] if len(positional) == 1 else frame.tuple(positional)
@@ -40,11 +38,57 @@ def extreme(frame: Frame, function: object, name: str, positional: Sequence[Cell
     return frame.program.call(frame, standard.ONE_ARGUMENT[function], [items], named)
 
 
+def _check_keywords(name: str, named: Mapping[str, Cell]) -> None:
+    for word in named:
+        if word not in ("key", "default"):
+            raise CompileError(f"{name} has no keyword parameter {word!r}", help="its keywords are key and default")
+
+
+def extreme_of_generator(frame: Frame, name: str, generator: Cell, named: Mapping[str, Cell]) -> Cell:
+    """`min` and `max` of a generator expression with a `key`, a `default` or both."""
+    _check_keywords(name, named)
+    key = named.get("key")
+    if key is None or key.known.value is None:
+        key = frame.literal(standard.itself)
+    better = frame.literal(standard.lesser if name == "min" else standard.greater)
+    if "default" in named:
+        return generators.reduce(frame, generator, f"{name} key default", better, key, named["default"])
+    return generators.reduce(frame, generator, f"{name} key", better, key)
+
+
+def _next(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """`next(… for …)`: the first value, or the default."""
+    no_keywords("next", named)
+    check_count("next", positional, 1, 2)
+    generator, *default = positional
+    if not generators.is_generator(generator.known):
+        raise CompileError(
+            f"next takes a generator expression in device code, not {generator.known}",
+            help="write next(… for …), index it, or write a for loop with break",
+        )
+    return generators.reduce(frame, generator, "next default" if default else "next", *default)
+
+
+def _filter(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """`filter(function, items)`, as the generator expression that it is."""
+    from cuda_device.passes import loops  # which needs calls
+
+    no_keywords("filter", named)
+    check_count("filter", positional, 2, 2)
+    function, items = positional
+    if function.known.value is None:
+        function = frame.literal(bool)
+    (items,) = listed(frame, [items])
+    return generators.of_function(frame, standard.chosen, [function], loops.iterator_over(frame, items))
+
+
 def _reduce(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     """`functools.reduce(function, items)`, perhaps with a first result."""
     no_keywords("reduce", named)
     check_count("reduce", positional, 2, 3)
     function, items, *begin = positional
+    if generators.is_generator(items.known):
+        return generators.reduce(frame, items, "fold" if begin else "reduce", *begin, function)
     target = standard.reduce_from if begin else standard.reduce_all
     return frame.program.call(frame, target, [function, *listed(frame, [items]), *begin], {})
 
@@ -127,6 +171,8 @@ def _attribute(frame: Frame, owner: Cell, name: Cell) -> Cell | CompileError:
 RULES: dict[object, Callable[[Frame, Sequence[Cell], Mapping[str, Cell]], Cell]] = {
     functools.reduce: _reduce,
     map: _map,
+    filter: _filter,
+    next: _next,
     sorted: _sorted,
     iter: _iter,
     getattr: get_attribute,

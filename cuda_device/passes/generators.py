@@ -5,8 +5,12 @@ sum(x * x for x in t)   →   a call of the expression's code, read as a sum (se
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import CodeType, FunctionType
+from typing import Any
 
+from cuda_device.bytecode.decode import decode
+from cuda_device.bytecode.instructions import Opcode
 from cuda_device.errors import CompileError
 from cuda_device.passes import closures, sequences
 from cuda_device.passes.frame import Cell, Frame
@@ -20,6 +24,22 @@ def is_generator(known: Known) -> bool:
     return isinstance(known.type, Bundle) and isinstance(known.value, Generator)
 
 
+def check_argument(function: FunctionType, name: str) -> None:
+    """Refuses a generator expression for a parameter that is read more than once: Python's would be used up, ours begin again."""
+    instructions = decode(function.__code__)
+    reads = [i for i, one in enumerate(instructions) if one.opcode in _READS and one.argument == name]
+    again = any(
+        (one.target or 0) <= i < j for i in reads for j, one in enumerate(instructions) if one.target is not None
+    )
+    if len(reads) > 1 or again:
+        raise CompileError(
+            f"{function.__qualname__} uses the generator expression {name!r} more than once", help="give it a tuple"
+        )
+
+
+_READS = (Opcode.LOAD, Opcode.LOAD_CELL, Opcode.CLOSURE)
+
+
 def reduce(frame: Frame, generator: Cell, reduction: str, *begin: Cell) -> Cell:
     """What becomes of the values of a generator expression."""
     function, *arguments = frame.fields(generator)
@@ -27,6 +47,15 @@ def reduce(frame: Frame, generator: Cell, reduction: str, *begin: Cell) -> Cell:
     code = function.known.value
     assert isinstance(code, Code)
     return frame.program.enter(frame, code, [*arguments, *begin], closures.captured(frame, function), reduction)
+
+
+def of_function(frame: Frame, function: Callable[..., Any], captured: Sequence[Cell], iterator: Cell) -> Cell:
+    """The generator expression in a `function` of ours, which captures its first parameters."""
+    assert isinstance(function, FunctionType)
+    (code,) = (inner for inner in function.__code__.co_consts if isinstance(inner, CodeType))
+    names = code.co_freevars
+    meaning = Code(closures.template(code, function.__globals__), (), names, names, (None,) * len(names), open=False)
+    return frame.bundle(Generator(), [frame.bundle(meaning, captured), iterator])
 
 
 def list_of(frame: Frame, cell: Cell) -> Cell:

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from cuda_device.bytecode.reductions import BEGINS, RESULT
+from cuda_device.bytecode.reductions import REDUCTIONS
 from cuda_device.device import complex_functions, complex_numbers, functions, numbers, prelude, standard
 from cuda_device.device import extern as declarations
 from cuda_device.device.expressions import const_parameters, parameter_names
@@ -36,7 +36,7 @@ from cuda_device.device.target import SMSelector, sm90
 from cuda_device.errors import Call, CompileError, Location
 from cuda_device.ir import ops
 from cuda_device.ir.model import Function, Module, Op, Value
-from cuda_device.passes import extern
+from cuda_device.passes import extern, generators
 from cuda_device.passes.body import PLAIN, Body, Variant
 from cuda_device.passes.calls import as_constant, bind, defaults_in
 from cuda_device.passes.frame import MISSING, Cell, Frame, NeverReturns, Waits, is_static
@@ -275,6 +275,9 @@ class Inference:
     def _call(self, frame: Frame, source: FunctionType, cells: Sequence[Cell], variant: Variant) -> Cell:
         constants = const_parameters(source)
         names = _names(source, variant)
+        for name, cell in zip(names, cells, strict=True):
+            if generators.is_generator(cell.known):
+                generators.check_argument(source, name)
         if constants:
             shown = source.__qualname__
             cells = [
@@ -395,7 +398,7 @@ def _called(spec: Specialisation, error: CompileError, where: Location) -> Compi
 
 def _names(source: FunctionType, variant: Variant) -> tuple[str, ...]:
     """The names of a specialisation's arguments: parameters, and what is captured."""
-    result = (RESULT,) if variant.reduction in BEGINS else ()
+    result = REDUCTIONS[variant.reduction].parameters if variant.reduction else ()
     captured = variant.code.captured if variant.code is not None else ()
     return parameter_names(source.__code__) + result + captured
 

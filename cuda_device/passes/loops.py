@@ -133,7 +133,7 @@ def _iterator_over_bundle(frame: Frame, cell: Cell) -> Cell:
             return cell
         case Generator():
             raise CompileError(
-                "a generator expression is for sum, any, all, min, max and tuple in device code",
+                "a generator expression is for sum, any, all, min, max, next, tuple and such in device code",
                 help="write the loop directly, or make a tuple of it",
             )
     raise CompileError(f"a for loop cannot run over {cell.known}", help="loop over range(…), a tuple or an array")

@@ -7,9 +7,9 @@ import numpy as np
 CONSTRUCTS = {
     "a set": "use a tuple",
     "a dict whose keys are no constants": "use an array, or if and match",
-    "a comprehension": "write a for loop, or make a list or tuple",
     "a generator expression that a variable keeps": "write it where it is used, as in sum(… for …), or make a tuple of it",
     "a generator expression that is returned": "return tuple(… for …)",
+    "a generator function": "write a generator expression where the values are used, or a function that gives one value",
     "nonlocal": "return the value, or write it to an array: nested functions only read what they capture",
     "try": "there are no exceptions to catch in device code: test with if",
     "with": "device code has no context managers",
@@ -31,14 +31,12 @@ NAMES_ELSEWHERE = {"grid": "tid", "gridsize": "grid_size", "atomic": "atomic_ref
 
 _NEW_ARRAY = "use local_array or shared_array, which have a constant shape"
 _CALLS: dict[object, str] = {
-    filter: "write a generator expression with if, as in sum(v for v in x if v > 0)",
     **dict.fromkeys(
         (np.zeros, np.empty, np.ones, np.full, np.zeros_like, np.empty_like, np.ones_like, np.full_like), _NEW_ARRAY
     ),
     np.arange: "loop over range(…)",
     np.linspace: "compute each number from its index: start + i * step",
     np.array: "use a tuple, or make the array outside of the function",
-    next: "index it, or write a for loop with break",
     super: "a struct inherits from nothing: name the method's class",
     slice: "write the slice where it is used: x[a:b]",
     open: "read the file on the host",

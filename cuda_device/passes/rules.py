@@ -201,6 +201,7 @@ RULES: dict[ops.Opcode, Rule] = {
     ops.PY_EXTEND: _extend,
     ops.PY_TUPLE_OF: sequences.tuple_of_list,
     ops.PY_DICT: sequences.make_dict,
+    ops.PY_MAP_ADD: sequences.map_add,
     ops.PY_MERGE: sequences.merge,
     ops.PY_MATCH_CLASS: patterns.match_class,
     ops.PY_SLICE: sequences.make_slice,

@@ -100,6 +100,17 @@ def make_dict(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     return [frame.bundle(Keywords(names), cells)]
 
 
+def map_add(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """One more key in a comprehension; a key that is there gets another value."""
+    so_far, key, value = cells
+    meaning = so_far.known.value
+    assert isinstance(meaning, Keywords)
+    if not key.known.constant:
+        raise CompileError(f"the keys of a dict are constants, not {key.known}", help="use an array, or if and match")
+    parts = dict(zip(meaning.names, frame.fields(so_far), strict=True)) | {key.known.python: value}
+    return [frame.bundle(Keywords(tuple(parts)), list(parts.values()))]
+
+
 def merge(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """`{**a, **b}`, or the keywords of a call with `**`."""
     return [hosted.merge(frame, cells, bool(op.attributes["unique"]))]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import builtins
 import functools
 import math
+import operator
 from collections.abc import Callable, Hashable, Mapping, Sequence, Sized
 from types import FunctionType, MethodType
 from typing import Any
@@ -37,18 +38,19 @@ def _reducing(function: object, name: str) -> Special:
     """`sum`, `any`, `all`, `min`, `max`."""
 
     def special(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-        one_by_one = name in ("min", "max") and bool(named)
-        if positional and generators.is_generator(positional[0].known) and not one_by_one:
+        if positional and generators.is_generator(positional[0].known):
             if name == "sum":
                 begin = [*positional[1:], *named.values()][:1] or [Cell(constant(0))]
                 return generators.reduce(frame, positional[0], name, *begin)
             check_count(name, positional, 1, 1)
+            if function in standard.ONE_ARGUMENT and named:
+                return functionals.extreme_of_generator(frame, name, positional[0], named)
             no_keywords(name, named)
             return generators.reduce(frame, positional[0], name)
         positional = generators.listed(frame, positional)
         if function not in standard.ONE_ARGUMENT:
             return frame.program.call(frame, standard.REPLACEMENTS[function], positional, named)
-        if len(positional) != 1 and not named:
+        if len(positional) != 1 and not named and not any(isinstance(c.known.type, Tuple) for c in positional):
             return call_plain(frame, constant(function), positional, named)
         return functionals.extreme(frame, function, name, positional, named)
 
@@ -283,14 +285,25 @@ def _hypot(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) 
     return frame.program.call(frame, numbers.length_of, positional, named)
 
 
-def _summing(function: Callable[..., Any]) -> Special:
-    """`math.prod` and `math.fsum`: of a generator expression, too, if its length is known."""
+def _product(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """`math.prod`."""
+    if positional and generators.is_generator(positional[0].known) and set(named) <= {"start"}:
+        check_count("prod", positional, 1, 1)
+        start = named.get("start", Cell(constant(1)))
+        return generators.reduce(
+            frame, positional[0], "fold", start, frame.literal(standard.REPLACEMENTS[operator.mul])
+        )
+    return frame.program.call(frame, standard.product, generators.listed(frame, positional), named)
 
-    def special(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-        cells = generators.listed(frame, positional[:1])
-        return frame.program.call(frame, standard.REPLACEMENTS[function], [*cells, *positional[1:]], named)
 
-    return special
+def _float_sum(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """`math.fsum`."""
+    if len(positional) == 1 and generators.is_generator(positional[0].known):
+        no_keywords("fsum", named)
+        begin = frame.tuple([Cell(constant(0.0)), Cell(constant(0.0))])
+        both = generators.reduce(frame, positional[0], "fold", begin, frame.literal(standard.add_float))
+        return frame.program.call(frame, standard.sum_of_floats, [both], {})
+    return frame.program.call(frame, standard.float_sum, generators.listed(frame, positional), named)
 
 
 _SPECIAL: dict[object, Special] = {
@@ -312,8 +325,8 @@ _SPECIAL: dict[object, Special] = {
     len: _len,
     functools.partial: _partial,
     math.hypot: _hypot,
-    math.prod: _summing(math.prod),
-    math.fsum: _summing(math.fsum),
+    math.prod: _product,
+    math.fsum: _float_sum,
     functions.func: _func,
     print: printing.print_,
 }
