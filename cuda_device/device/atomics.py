@@ -115,7 +115,9 @@ def _infer_ref(arguments: Sequence[Known]) -> Typed:
     array, index = arguments
     type = array.type
     if not isinstance(type, Array):
-        raise CompileError(f"atomic_ref takes an array, not {array}")
+        raise CompileError(
+            f"atomic_ref takes an array, not {array}", help="write atomic_ref(x, i), of an element that x has"
+        )
     if type.readonly:
         raise CompileError(f"the array is read-only: {type}", help="pass an array that can be written")
     content = type.dtype.dtype if isinstance(type.dtype, model.Atomic) else type.dtype
@@ -124,9 +126,14 @@ def _infer_ref(arguments: Sequence[Known]) -> Typed:
     indices = [item.type for item in index.items] if isinstance(index.type, Tuple) else [index.type]
     for each in indices:
         if not isinstance(each, Number) or not (each.is_integer or each == BOOL):
-            raise CompileError(f"an index is an integer or a tuple of integers, not {index}")
+            raise CompileError(
+                f"an index is an integer or a tuple of integers, not {index}",
+                help="write atomic_ref(x, i), or atomic_ref(x, (i, j))",
+            )
     if len(indices) != type.ndim:
-        raise CompileError(f"{type} has {type.ndim} axes, but there are {len(indices)} indices")
+        raise CompileError(
+            f"{type} has {type.ndim} axes, but there are {len(indices)} indices", help="give each axis one index"
+        )
     wide: Type = Tuple((INDEX,) * len(indices)) if isinstance(index.type, Tuple) else INDEX
     result = Ref(type.space, model.Atomic(content))
     return Typed(of_type(result), ((0, type), (1, wide)), (type.layout.value, type.small))

@@ -171,7 +171,7 @@ def _infer_range(arguments: Sequence[Known]) -> Typed:
     if item is None:
         raise CompileError("range has no common type for its arguments", help="convert one of them")
     if step.constant and step.value == 0:
-        raise CompileError("the step of a range cannot be 0")
+        raise CompileError("the step of a range cannot be 0", help="use a positive or a negative step")
     parts = tuple(
         part if part.constant else of_type(item, nonneg_as(part, item), is_narrow(part)) for part in (start, stop, step)
     )

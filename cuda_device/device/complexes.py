@@ -56,7 +56,9 @@ def _infer_complex_of(arguments: Sequence[Known]) -> Typed:
     real, imaginary = (any_number_of(argument, "complex") for argument in arguments)
     type = promote(to_complex(real), to_complex(imaginary))
     if type is None or real.is_complex or imaginary.is_complex:
-        raise CompileError("the parts of a complex number are floats")
+        raise CompileError(
+            "the parts of a complex number are floats", help="write complex(x, y) with real numbers x and y"
+        )
     return Typed(of_type(type), ((0, type.part), (1, type.part)))
 
 

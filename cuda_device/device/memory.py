@@ -67,7 +67,9 @@ def _infer_array(space: Space) -> Infer:
         element = _element(hint)
         layout = {"C": Layout.C, "F": Layout.F}.get(str(constant_of(order, "order")))
         if layout is None:
-            raise CompileError(f"order is 'C' or 'F', not {order.python!r}")
+            raise CompileError(
+                f"order is 'C' or 'F', not {order.python!r}", help="write order='C' or order='F', or leave it out"
+            )
         boundary = max(_alignment(constant_of(align, "align"), element), alignment_of_hint(hint))
         if space is Space.LOCAL and math.prod(extents) * size_of(element) > _MOST_LOCAL_BYTES:
             raise CompileError(
@@ -83,7 +85,10 @@ def _shape(shape: object) -> tuple[int, ...]:
     extents = shape if isinstance(shape, tuple) else (shape,)
     for extent in extents:
         if not isinstance(extent, int) or isinstance(extent, bool) or extent < 0:
-            raise CompileError(f"shape is an int or a tuple of ints from 0 up, not {shape!r}")
+            raise CompileError(
+                f"shape is an int or a tuple of ints from 0 up, not {shape!r}",
+                help="write a length, or a tuple of the lengths of all axes",
+            )
     return extents
 
 

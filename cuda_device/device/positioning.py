@@ -69,7 +69,9 @@ def _infer_axes(arguments: Sequence[Known]) -> Typed:
     """Shared by `tid` and `grid_size`: ndims → an int32 or a tuple of them."""
     ndims = constant_of(arguments[0], "ndims")
     if not isinstance(ndims, int) or isinstance(ndims, bool) or ndims not in (1, 2, 3):
-        raise CompileError(f"ndims is 1, 2 or 3, not {ndims!r}")
+        raise CompileError(
+            f"ndims is 1, 2 or 3, not {ndims!r}", help="write tid(1) for one integer, tid(2) or tid(3) for a tuple"
+        )
     axis = of_type(INT32, nonneg=True)
     result = axis if ndims == 1 else Known(Tuple((INT32,) * ndims), items=(axis,) * ndims)
     return Typed(result, settings=(ndims,))

@@ -122,7 +122,7 @@ def _element(frame: Frame, reference: Cell, vector: Vector, index: Cell) -> Cell
         offset = placement(vector).offsets[access.position(index, vector.size)]
         return references.behind(frame, reference, vector.dtype, offset)
     if not isinstance(index.known.type, Number) or not index.known.type.is_integer:
-        raise CompileError(f"an index is an integer, not {index.known}")
+        raise CompileError(f"an index is an integer, not {index.known}", help="convert it: int(…)")
     conditions.element(frame, index, vector.size)
     place = frame.program.call(frame, prelude.place, [index, Cell(constant(vector.size))], {})
     return references.after(frame, references.behind(frame, reference, vector.dtype, 0), place)

@@ -25,7 +25,10 @@ def elementwise(frame: Frame, operate: Callable[[Sequence[Cell]], Cell], cells: 
     """`operate` on the elements of vectors of one size; numbers beside them count for each element."""
     sizes = {cell.known.type.size for cell in cells if isinstance(cell.known.type, Vector)}
     if len(sizes) != 1:
-        raise CompileError(f"vectors of different sizes: {' and '.join(str(cell.known) for cell in cells)}")
+        raise CompileError(
+            f"vectors of different sizes: {' and '.join(str(cell.known) for cell in cells)}",
+            help="take the elements that are meant: v.x, v.y, …",
+        )
     (size,) = sizes
     results = [operate([_element(frame, cell, i) for cell in cells]) for i in range(size)]
     dtype = results[0].known.type
@@ -55,7 +58,9 @@ def construct(frame: Frame, model: Struct, positional: Sequence[Cell], named: Ma
         raise references.refusal(model)
     names = [field.name for field in model.fields]
     if len(positional) > len(names):
-        raise CompileError(f"{model.name} has {len(names)} members, not {len(positional)}")
+        raise CompileError(
+            f"{model.name} has {len(names)} members, not {len(positional)}", help=f"its members are {', '.join(names)}"
+        )
     given = dict(zip(names, positional, strict=False))
     for name, cell in named.items():
         if name not in names or name in given:
@@ -66,7 +71,10 @@ def construct(frame: Frame, model: Struct, positional: Sequence[Cell], named: Ma
     defaults = host._defaults if host is not None else {}
     missing = [name for name in names if name not in given and name not in defaults]
     if missing:
-        raise CompileError(f"{model.name} lacks a value for {', '.join(map(repr, missing))}")
+        raise CompileError(
+            f"{model.name} lacks a value for {', '.join(map(repr, missing))}",
+            help=f"its members are {', '.join(names)}",
+        )
     cells = [given[name] if name in given else frame.literal(defaults[name]) for name in names]
     return frame.composite(model, [member(frame, model, i, cell) for i, cell in enumerate(cells)])
 
@@ -134,7 +142,9 @@ def replace(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell])
     if isinstance(type, Ref) and isinstance(type.pointee, Struct):
         raise references.refusal(type.pointee)
     if not isinstance(type, (Struct, Vector)):
-        raise CompileError(f"replace takes a struct or a vector, not {cell.known}")
+        raise CompileError(
+            f"replace takes a struct or a vector, not {cell.known}", help="write replace(s, member=value)"
+        )
     names = list(AXES[: type.size]) if isinstance(type, Vector) else [field.name for field in type.fields]
     for name in named:
         if name not in names:

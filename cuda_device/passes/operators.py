@@ -145,9 +145,17 @@ def numbers_of(sign: str, a: Cell, b: Cell) -> tuple[Number, Number]:
         if sign in ("%", "+") and isinstance(a.known.value, str | Text):
             other = "an f-string takes values of run time: f'{n} {x:.3f}'"
         raise CompileError(
-            f"{a.known} {sign} {b.known} is not defined", help=_remedy(a.known) or _remedy(b.known) or other
+            f"{a.known} {sign} {b.known} is not defined",
+            help=_remedy(a.known) or _remedy(b.known) or other or _own_remedy(sign, a.known, b.known),
         )
     return x, y
+
+
+def _own_remedy(sign: str, *operands: Known) -> str:
+    for operand in operands:
+        if isinstance(operand.type, Struct) and operand.type.host is not None and sign in METHODS:
+            return f"give {operand.type.name} a method __{METHODS[sign]}__"
+    return "write it for their elements" if any(isinstance(k.type, (Tuple, Vector)) for k in operands) else ""
 
 
 def _remedy(known: Known) -> str:

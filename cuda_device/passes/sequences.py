@@ -131,7 +131,7 @@ def slice_tuple(frame: Frame, owner: Cell, index: Cell) -> Cell | None:
     if not index.known.constant or len(known) < len(bounds):
         raise CompileError("a slice of a tuple has constant integers", help="index its elements in a loop")
     if bounds[2] == 0:
-        raise CompileError("the step of a slice cannot be 0")
+        raise CompileError("the step of a slice cannot be 0", help="use a positive or a negative step")
     parts = frame.fields(owner)[slice(*known)]
     return frame.bundle(Thing.LIST, parts) if is_list else frame.tuple(parts)
 

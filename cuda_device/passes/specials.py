@@ -74,7 +74,7 @@ def _enumerate(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cel
     check_count("enumerate", [*positional[:1], *start], 1, 2)
     number = start[0] if start else Cell(constant(0))
     if not isinstance(number.known.type, Number) or not number.known.type.is_integer:
-        raise CompileError(f"enumerate counts from an integer, not from {number.known}")
+        raise CompileError(f"enumerate counts from an integer, not from {number.known}", help="convert it: int(…)")
     return frame.bundle(Thing.ENUMERATE, [number, positional[0]])
 
 
@@ -217,7 +217,10 @@ def _round(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) 
         number, digits = positional
         if isinstance(number.known.type, Number) and number.known.type.is_integer:
             if not digits.known.constant or not isinstance(digits.known.value, int):
-                raise CompileError("round of an integer takes a constant number of digits in device code")
+                raise CompileError(
+                    "round of an integer takes a constant number of digits in device code",
+                    help="write the number of digits as a literal",
+                )
             if digits.known.value >= 0:
                 return number
             return frame.program.call(frame, numbers.round_integer, positional, named)

@@ -47,7 +47,10 @@ def attribute(frame: Frame, cell: Cell, type: Subarray, name: str) -> Cell:
 def item(frame: Frame, cell: Cell, type: Subarray, parts: Sequence[Cell]) -> Cell:
     """`x[i]`, `x[i, j]`: an element, or the subarray of the axes that are left."""
     if len(parts) > len(type.shape):
-        raise CompileError(f"{cell.known} has {len(type.shape)} axes, but there are {len(parts)} indices")
+        raise CompileError(
+            f"{cell.known} has {len(type.shape)} axes, but there are {len(parts)} indices",
+            help="give each axis one index at most",
+        )
     row = Cell(constant(0))
     for part, length in zip(parts, type.shape, strict=False):
         if not isinstance(part.known.type, Number) or not part.known.type.is_integer:
@@ -67,7 +70,10 @@ def _place(frame: Frame, part: Cell, length: int) -> Cell:
     index = part.known.value
     assert isinstance(index, int)
     if not -length <= index < length:
-        raise CompileError(f"there is no index {index} in {length} element{'s' * (length != 1)}")
+        raise CompileError(
+            f"there is no index {index} in {length} element{'s' * (length != 1)}",
+            help=f"indices are from {-length} to {length - 1}",
+        )
     return Cell(constant(index % length))
 
 

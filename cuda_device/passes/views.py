@@ -102,10 +102,13 @@ def _without_ellipsis(array: Array, parts: Sequence[Cell]) -> list[Cell]:
     dots = [i for i, part in enumerate(parts) if part.known.value is Ellipsis]
     real = sum(part.known.type != NONE for part in parts) - len(dots)
     if len(dots) > 1:
-        raise CompileError("an index has one ... at most")
+        raise CompileError("an index has one ... at most", help="write : for each of the other axes")
     if real > array.ndim:
         few = f"{array.ndim} ax{'i' if array.ndim == 1 else 'e'}s"
-        raise CompileError(f"{array} has {few}, but there are {real} indices")
+        raise CompileError(
+            f"{array} has {few}, but there are {real} indices",
+            help="give each axis one index at most; None adds an axis",
+        )
     if not dots:
         return list(parts)
     full = [Cell(constant(None))] * 3
@@ -148,10 +151,12 @@ def _select_axis(frame: Frame, part: Cell, axis: int, length: Cell) -> tuple[Cel
     for piece in pieces:
         type = piece.known.type
         if type != NONE and not (isinstance(type, Number) and (type.is_integer or type == BOOL)):
-            raise CompileError(f"the bounds and the step of a slice are integers, not {piece.known}")
+            raise CompileError(
+                f"the bounds and the step of a slice are integers, not {piece.known}", help="convert them: int(…)"
+            )
     start, stop, step = pieces
     if step.known.constant and step.known.value == 0:
-        raise CompileError("the step of a slice cannot be 0")
+        raise CompileError("the step of a slice cannot be 0", help="use a positive or a negative step")
     if step.known.value is None:
         step = Cell(constant(1))
     conditions.step(frame, step)
@@ -220,7 +225,7 @@ def _dtype_argument(name: str, positional: Sequence[Cell], named: Mapping[str, C
             f"{name} takes a dtype", help="write " + ("x.view(T)" if name == "view" else "x.astype(T, copy=False)")
         )
     if not given[0].known.constant:
-        raise CompileError(f"the dtype of {name} must be a constant expression")
+        raise CompileError(f"the dtype of {name} must be a constant expression", help="name it: float32, x.dtype, …")
     try:
         return element_of(given[0].known.value)
     except TypeError as error:
@@ -247,7 +252,10 @@ def _view(frame: Frame, owner: Cell, array: Array, dtype: Type) -> Cell:
     shape, steps = extents(frame, owner), strides(frame, owner)
     if old != new:
         if array.ndim == 0 or array.layout is Layout.F:
-            raise CompileError(f"{array} cannot be viewed as {dtype}: its last axis is not contiguous")
+            raise CompileError(
+                f"{array} cannot be viewed as {dtype}: its last axis is not contiguous",
+                help="make a view of an array whose last axis is contiguous, or of its .T",
+            )
         size = arithmetic(frame, "*", shape[-1], Cell(constant(old)))
         conditions.viewed(frame, size, new, steps[-1] if array.layout is Layout.STRIDED else None, old)
         length = arithmetic(frame, "//", size, Cell(constant(new)))
@@ -269,10 +277,10 @@ def _reshape(frame: Frame, owner: Cell, array: Array, positional: Sequence[Cell]
         raise CompileError(f"{array} cannot be reshaped without a copy", help="reshape an array that is contiguous")
     open_axes = [i for i, cell in enumerate(shape) if cell.known.constant and cell.known.value == -1]
     if len(open_axes) > 1:
-        raise CompileError("one length of a shape may be -1, not more")
+        raise CompileError("one length of a shape may be -1, not more", help="write the other lengths")
     for cell in shape:
         if not isinstance(cell.known.type, Number) or not cell.known.type.is_integer:
-            raise CompileError(f"the lengths of a shape are integers, not {cell.known}")
+            raise CompileError(f"the lengths of a shape are integers, not {cell.known}", help="convert it: int(…)")
     lengths = [frame_index(frame, cell) for cell in shape]
     given = [length for i, length in enumerate(lengths) if i not in open_axes]
     if frame.program.checked:
@@ -326,7 +334,10 @@ def assign(frame: Frame, target: Cell, value: Cell) -> None:
     assert isinstance(array, Array)
     if isinstance(source, Array):
         if source.ndim > array.ndim:
-            raise CompileError(f"{source} does not fit into {array}: it has more axes")
+            raise CompileError(
+                f"{source} does not fit into {array}: it has more axes",
+                help="take a part of it that has as many axes: x[0]",
+            )
         if frame.program.checked:
             pairs = zip(extents(frame, value)[::-1], extents(frame, target)[::-1], strict=False)
             for theirs, ours in pairs:
