@@ -116,7 +116,7 @@ class Library:
         return data.decode()
 
     def _print(self, symbol: str) -> str:
-        """Print a function, a global variable or a structure type of the library."""
+        """Prints a function, a global variable or a structure type of the library."""
         if symbol == _REFLECT:
             return f"declare i32 {_REFLECT}(ptr)"
         text = self._other_symbols().get(symbol)
@@ -170,7 +170,7 @@ class Library:
 
 
 def _pure(line: str) -> str:
-    """Mark a line of inline assembly without side effects as one that touches no memory."""
+    """Marks a line of inline assembly without side effects as one that touches no memory."""
     return f"{line} nounwind memory(none)" if " asm " in line and " asm sideeffect " not in line else line
 
 

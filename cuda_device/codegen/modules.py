@@ -31,7 +31,7 @@ class Module:
         return str(self.handle)
 
     def link(self, text: str) -> None:
-        """Add what this IR text defines and this module wants. Raises `RuntimeError`."""
+        """Adds what this IR text defines and this module wants. Raises `RuntimeError`."""
         self.handle.link_in(llvm.parse_assembly(text, self.context))
 
 
@@ -48,7 +48,7 @@ def read_bitcode(data: bytes) -> Module:
 
 
 def run_passes(manager: Any, handle: Any, builder: Any) -> None:
-    """Run a pass manager over a module and free it. It runs once: LLVM's inliner empties itself, and would end the process."""
+    """Runs a pass manager over a module and frees it. It runs once: LLVM's inliner empties itself, and would end the process."""
     try:
         manager.run(handle, builder)
     finally:

@@ -95,7 +95,7 @@ class Ptx:
 def emit_ptx(
     ir: str, architecture: Architecture, level: int = 3, libdevice_functions: Iterable[str] = frozenset()
 ) -> Ptx:
-    """Compile IR text to PTX. `level` is 0 to 3; `libdevice_functions` are the `__nv_` functions that the IR calls."""
+    """Compiles IR text to PTX. `level` is 0 to 3; `libdevice_functions` are the `__nv_` functions that the IR calls."""
     module = parse(ir)
     link_libdevice(module, libdevice_functions)
     optimise(module, architecture, level)
@@ -120,7 +120,7 @@ def parse(ir: str) -> Module:
 
 
 def link_libdevice(module: Module, functions: Iterable[str]) -> None:
-    """Add these functions of libdevice, and what they need, to the module. None of them is visible outside of it."""
+    """Adds these functions of libdevice, and what they need, to the module. None of them is visible outside of it."""
     names = frozenset(functions)
     if not names:
         return
@@ -135,7 +135,7 @@ def link_libdevice(module: Module, functions: Iterable[str]) -> None:
 
 
 def optimise(module: Module, architecture: Architecture, level: int = 3) -> None:
-    """Run LLVM's optimiser at this level, 0 to 3, knowing the target."""
+    """Runs LLVM's optimiser at this level, 0 to 3, knowing the target."""
     tuning = llvm.create_pipeline_tuning_options(speed_level=level)
     # Pairs of 16-bit floats become one operation: a GPU has next to no other vectors.
     tuning.slp_vectorization = level >= 2
@@ -144,7 +144,7 @@ def optimise(module: Module, architecture: Architecture, level: int = 3) -> None
 
 
 def emit(module: Module, architecture: Architecture, level: int = 3) -> Ptx:
-    """Write the module as PTX. Generating code changes the module: print it before."""
+    """Writes the module as PTX. Generating code changes the module: print it before."""
     try:
         text = _machine(architecture, level).emit_assembly(module.handle)
     except RuntimeError as error:

@@ -11,7 +11,7 @@ from cuda_device.device.lowering import Lowering, Tree
 from cuda_device.device.rows import Intrinsic, Typed, number_of
 from cuda_device.ir.model import Value
 from cuda_device.types.known import Known, of_type
-from cuda_device.types.model import INT, Number, Type, Vector
+from cuda_device.types.model import INT, Number, Type
 from cuda_device.types.vectors import FAMILIES, Dim3, VectorValue
 
 
@@ -45,8 +45,3 @@ def _row(cls: type[VectorValue], name: str) -> Intrinsic:
 
 
 ROWS = tuple(_row(cls, name) for name, cls in (*FAMILIES.items(), ("Dim3", Dim3)))
-
-
-def field_of(model: Vector, name: str) -> int | None:
-    """The position of the element called `name`, or None."""
-    return "xyzw".index(name) if name in tuple("xyzw"[: model.size]) else None

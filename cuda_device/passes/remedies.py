@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+_SUPER = "a struct inherits from nothing: name the method's class"
 CONSTRUCTS = {
     "a set": "use a tuple",
     "a dict whose keys are no constants": "use an array, or if and match",
@@ -18,6 +19,7 @@ CONSTRUCTS = {
     "assignment to a global variable": "write to an array that the kernel takes as an argument",
     "del of a global variable": "device code cannot change globals",
     "class": "define it outside of the kernel",
+    "super()": _SUPER,
     "a call with **kwargs": "write the arguments one by one",
     "del of an item": "arrays keep their size",
     "an assignment to an attribute": "only elements of arrays are assigned to",
@@ -37,7 +39,7 @@ _CALLS: dict[object, str] = {
     np.arange: "loop over range(…)",
     np.linspace: "compute each number from its index: start + i * step",
     np.array: "use a tuple, or make the array outside of the function",
-    super: "a struct inherits from nothing: name the method's class",
+    super: _SUPER,
     slice: "write the slice where it is used: x[a:b]",
     open: "read the file on the host",
     input: "pass the value to the kernel as an argument",
