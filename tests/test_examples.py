@@ -18,6 +18,7 @@ from cuda_device.types.known import of_type
 
 ROOT = pathlib.Path(__file__).parent.parent
 README = ROOT / "README.md"
+GUIDE = ROOT / "docs" / "guide.md"
 TOUR = ROOT / "docs" / "tour.md"
 
 BLOCK = r"```\w*\n(?P<text>.*?)```"
@@ -106,15 +107,25 @@ def test_the_program_in_readme(tmp_path):
 
 
 def test_readme_names_what_is_there():
-    text = README.read_text()
-    for path in re.findall(r"^    (cuda(?:_device)?/[\w/.]+) ", text, re.M) + re.findall(r"\]\(([^):]+)\)", text):
+    for path in re.findall(r"^    (cuda(?:_device)?/[\w/.]+) ", README.read_text(), re.M):
         assert (ROOT / path).exists(), path
+
+
+def test_the_guide_has_all_environment_variables():
     used = {
         name
         for file in (ROOT / "cuda_device").rglob("*.py")
         for name in re.findall(r"\bCUDA_DEVICE_[A-Z_]+\b", file.read_text())
     }
-    assert used == set(re.findall(r"`(CUDA_DEVICE_[A-Z_]+)`", text))
+    assert used == set(re.findall(r"`(CUDA_DEVICE_[A-Z_]+)`", GUIDE.read_text()))
+
+
+def test_the_guide_has_all_options_of_kernels():
+    table = GUIDE.read_text().partition("| option |")[2].partition("\n\n")[0]
+    with pytest.raises(TypeError) as caught:
+        device.kernel(no_such_option=1)
+    options = set(str(caught.value).partition("there are ")[2].split(", ")) - {"interop", "link"}
+    assert options == set(re.findall(r"`(\w+)`", "".join(line.split("|")[1] for line in table.splitlines()[2:])))
 
 
 def test_ci_runs_the_line_of_readme():
@@ -175,9 +186,12 @@ def test_the_intrinsic_of_the_tour(tmp_path, stream, monkeypatch):
     execute(marked("test"), tmp_path, device=device)["test_lerp"](stream)
 
 
-def test_links_of_the_tour():
-    for path in re.findall(r"\]\(([^):]+)\)", TOUR.read_text()):
-        assert (TOUR.parent / path).exists(), path
+@pytest.mark.parametrize("page", ["README.md", "docs/guide.md", "docs/tour.md", "benchmarks/README.md"])
+def test_links(page):
+    paths = re.findall(r"\]\(([^):]+)\)", (ROOT / page).read_text())
+    assert paths
+    for path in paths:
+        assert ((ROOT / page).parent / path).exists(), path
 
 
 # Benchmarks

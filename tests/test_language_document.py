@@ -23,14 +23,15 @@ from cuda_device.device.table import ALL
 from cuda_device.passes import functionals, host_calls, operators, remedies, scalars, specials, ufuncs, views
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "language.md"
-BEGINNING = """# What of Python device code has
+BEGINNING = """# What device code has of Python
 
 Made from the tables of the compiler (`pytest tests/test_language_document.py --update-golden`); a test compares them with it.
 What is not here is a `CompileError` that says so.
 
 Statements: all but those below. Control flow of any nesting, functions, closures, lambdas, recursion, comprehensions, `match`,
 unpacking, `assert` and `raise` are there; types are found by inference, constants are folded, branches on constants pruned.
-Lists, dicts and strings exist while compiling: their lengths, keys and contents are known.
+Lists, dicts and strings exist while compiling: lengths, keys and texts are known then, and never change; what is in lists and
+dicts may be of run time.
 """
 
 
