@@ -636,6 +636,7 @@ def test_orders_and_scopes_that_there_are_not(method):
     text = refusal(A + f"{call}scope='warp')")
     assert "scope='warp': there is no such thread scope" in text
     assert "help: write one of 'system', 'device', 'block', 'thread'" in text
+    assert "there is no such memory order" in refusal(A + f"{call}memory=ARRAY)", ARRAY=np.zeros(3))
     assert "memory must be a constant expression" in refusal(A + f"{call}memory=i)")
     assert "scope must be a constant expression" in refusal(A + f"{call}scope=i)")
 

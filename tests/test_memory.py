@@ -293,7 +293,9 @@ def refusal(source, **names):
         ("4, np.int32, 'K'", "order is 'C' or 'F', not 'K'"),
         ("4, np.int32, align=3", "align: an alignment is a power of two up to 65536, not 3"),
         ("4, np.int32, align=1 << 17", "align: an alignment is a power of two up to 65536, not 131072"),
+        ("4, np.int32, align=-0.0", "align: an alignment is a power of two up to 65536, not -0.0"),
         ("[4, 2], np.int32", "shape cannot be a list"),
+        ("4, np", "dtype: <module"),
         ("4", "missing a required argument: 'dtype'"),
     ],
 )

@@ -78,7 +78,7 @@ Choice = TypeVar("Choice", bound=StrEnum)
 def _choice(known: Known, kind: type[Choice], name: str, allowed: Sequence[Choice], what: str) -> Choice:
     """A constant expression that is one of `allowed`."""
     value = constant_of(known, name)
-    if value not in list(kind):
+    if not isinstance(value, str) or value not in list(kind):
         raise CompileError(
             f"{name}={value!r}: there is no such {what.split(' of ')[0]}",
             help=f"write one of {', '.join(repr(str(each)) for each in kind)}",

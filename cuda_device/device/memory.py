@@ -100,12 +100,12 @@ def _element(dtype: object) -> Type:
 
 
 def _alignment(align: object, element: Type) -> int:
-    if align != 0 or isinstance(align, bool):
+    if not isinstance(align, int) or align != 0 or isinstance(align, bool):
         try:
             check_alignment(align)
         except ValueError as error:
             raise CompileError(f"align: {error}") from None
-    assert isinstance(align, int)
+    assert isinstance(align, int)  # for mypy: check_alignment has seen to it
     return max(align, usual_alignment(element))
 
 

@@ -36,6 +36,8 @@ class Code:
     def __str__(self) -> str:
         return f"the function {self.function.__name__}"
 
+    __repr__ = __str__
+
 
 @dataclass(frozen=True, slots=True)
 class Generator:
@@ -43,6 +45,8 @@ class Generator:
 
     def __str__(self) -> str:
         return "a generator expression"
+
+    __repr__ = __str__
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,8 @@ class Partial:
     def __str__(self) -> str:
         return "a partial function"
 
+    __repr__ = __str__
+
 
 @dataclass(frozen=True, slots=True)
 class Keywords:
@@ -63,6 +69,8 @@ class Keywords:
 
     def __str__(self) -> str:
         return "a dict"
+
+    __repr__ = __str__
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +86,8 @@ class Named:
 
     def __str__(self) -> str:
         return f"a {self.cls.__name__}"
+
+    __repr__ = __str__
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +107,8 @@ class Text:
     def __str__(self) -> str:
         return "a string that is known at run time"
 
+    __repr__ = __str__
+
 
 @dataclass(frozen=True, slots=True)
 class Raised:
@@ -107,6 +119,8 @@ class Raised:
 
     def __str__(self) -> str:
         return f"the exception {self.kind}"
+
+    __repr__ = __str__
 
 
 class Thing(enum.Enum):

@@ -15,6 +15,7 @@ from dataclasses import replace
 from functools import reduce
 
 from cuda_device.device import prelude
+from cuda_device.device.rows import constant_of
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op
@@ -227,7 +228,7 @@ def _dtype_argument(name: str, positional: Sequence[Cell], named: Mapping[str, C
     if not given[0].known.constant:
         raise CompileError(f"the dtype of {name} must be a constant expression", help="name it: float32, x.dtype, …")
     try:
-        return element_of(given[0].known.value)
+        return element_of(constant_of(given[0].known, f"the dtype of {name}"))
     except TypeError as error:
         raise CompileError(f"dtype: {error}") from None
 

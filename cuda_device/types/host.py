@@ -162,7 +162,7 @@ def dtype_of(spelling: Any) -> np.dtype[Any]:
         raise TypeError("None is no dtype: write float32, or leave the dtype out")
     try:
         dtype: np.dtype[Any] = np.dtype(spelling)
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         raise TypeError(f"{spelling!r} is no dtype: give one of {_SUPPORTED}") from error
     element_of_dtype(dtype)
     return dtype
