@@ -6,6 +6,7 @@ import enum
 import functools
 import math
 import operator
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -206,3 +207,26 @@ def test_sums_and_products_keep_types(stream, dtype):
 )
 def test_what_is_not_there_is_refused(function, match):
     refused(function, int, match=match)
+
+
+class Job(NamedTuple):
+    """What has a priority."""
+
+    priority: int
+    deadline: float
+
+
+def test_min_and_max_of_tuples(stream):
+    def best(i, x):
+        first, second = Job(i % 3, x[i]), Job(1, x[3])
+        ordered = max(first, second).deadline + min((i % 2, 1), (i // 4, 0), (x[i], 2))[1]
+        return ordered + max([i, 2], [3, 1])[0]
+
+    check(stream, best, np.arange(8.0) * 1.5)
+
+
+def test_bytes_contain_numbers(stream):
+    def kinds(i, text):
+        return (text[i] in b" \t\n") + 2 * (text[i] not in b"abc") + 4 * (97 in b"abc")
+
+    check(stream, kinds, np.frombuffer(b"a b\nxc\tz", np.uint8).copy())

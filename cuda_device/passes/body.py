@@ -32,6 +32,7 @@ from cuda_device.passes.frame import (
     settle,
 )
 from cuda_device.passes.meanings import Code
+from cuda_device.passes.remedies import of_two_types
 from cuda_device.passes.rules import RULES
 from cuda_device.passes.simplify import simplify
 from cuda_device.types.known import FAILED, Known, State, Undefined, constant, join, join_all
@@ -244,11 +245,8 @@ class Body:
             cells.update(zip(op.operands, results, strict=False))
             return
         for value, cell in zip(op.results, results, strict=True):
-            placed = (
-                cell
-                if cell.known.where is not NOWHERE
-                else Cell(replace(cell.known, where=op.location), cell.value, cell.place)
-            )
+            here = (cell.known.where.file, cell.known.where.function) == (op.location.file, op.location.function)
+            placed = cell if here else Cell(replace(cell.known, where=op.location), cell.value, cell.place)
             cells[value] = placed
 
     def terminate(self, instance: Instance, op: Op, cells: dict[Value, Cell | Pending]) -> None:
@@ -285,11 +283,11 @@ class Body:
             self.check_kernel(instance)
             joined = join(result, instance.returned.known)
             if not isinstance(joined, (Known, Undefined)):
-                assert instance.end is not None
+                assert instance.end is not None and isinstance(result, Known)
                 raise CompileError(
                     f"{self.source.__qualname__} returns {result} on one way and {instance.returned.known} on another",
                     instance.end.location,
-                    "return one type on every way",
+                    of_two_types(result, instance.returned.known, "return one type on every way"),
                 )
             result = joined
         return result

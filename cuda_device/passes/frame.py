@@ -21,6 +21,7 @@ from cuda_device.ir.builder import Builder
 from cuda_device.ir.model import Block, Op, Value
 from cuda_device.ir.ops import Effect
 from cuda_device.passes.meanings import Code
+from cuda_device.passes.remedies import of_two_types
 from cuda_device.types.formats import DIVISIONS
 from cuda_device.types.known import (
     FAILED,
@@ -402,6 +403,8 @@ def _fit_float(value: bool | float, type: Number) -> float:
 def room_for(value: int, type: Number) -> str:
     """The remedy for a constant that does not fit."""
     if type in (INT, INDEX):
+        if 0 <= value < 1 << 32:
+            return f"a Python int is 32 bits wide in device code: write uint32({value}) or int64({value})"
         wide = "int64" if -(1 << 63) <= value < 1 << 63 else "uint64" if 0 <= value < 1 << 64 else ""
         return (
             f"a Python int is 32 bits wide in device code: write {wide}({value})"
@@ -433,7 +436,7 @@ def settle(pending: Pending | Cell, what: str) -> Cell:
                 f"{name} is {first} on one way here and {second} on another{places}",
                 help=_no_room(first, second)
                 or _no_room(second, first)
-                or "give it one type on every way, or two names",
+                or of_two_types(first, second, "give it one type on every way, or two names"),
             )
 
 

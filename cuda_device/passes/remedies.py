@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import enum
+
 import numpy as np
+
+from cuda_device.types.known import Known
+from cuda_device.types.model import NONE
 
 _SUPER = "a struct inherits from nothing: name the method's class"
 CONSTRUCTS = {
@@ -86,3 +91,14 @@ def of_call(function: object) -> str:
     if isinstance(function, type):
         return "device code makes numbers, vectors, tuples, and classes with @struct"
     return "write it as a Python function, or compute it on the host"
+
+
+def of_two_types(first: Known, second: Known, otherwise: str) -> str:
+    """The remedy for what is one thing on one way and another thing on another."""
+    if NONE in (first.type, second.type):
+        return (
+            "take a value that cannot occur, such as -1 or math.inf, or a bool beside it that says whether there is one"
+        )
+    if isinstance(first.value, enum.Enum) and isinstance(second.value, enum.Enum):
+        return "make the class an enum.IntEnum: its members are numbers"
+    return otherwise

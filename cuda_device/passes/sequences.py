@@ -191,6 +191,8 @@ def _contains_constant(frame: Frame, item: Cell, value: object) -> Cell:
     """`x in y` of an object of the host: its own answer, or a comparison with each of the numbers in a set."""
     if isinstance(value, (set, frozenset)) and not item.known.constant:
         return _contains(frame, item, frame.tuple([frame.literal(each) for each in sorted(value, key=repr)]))
+    if isinstance(value, bytes) and isinstance(item.known.type, Number) and not item.known.constant:
+        return _contains(frame, item, frame.tuple([frame.literal(each) for each in sorted(set(value))]))
     if isinstance(value, dict):
         return _contains_constant(frame, item, frozenset(value))
     try:

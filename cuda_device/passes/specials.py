@@ -25,7 +25,7 @@ from cuda_device.passes import complexes, composites, functionals, generators, h
 from cuda_device.passes.calls import call, call_plain
 from cuda_device.passes.frame import Cell, Frame
 from cuda_device.passes.generators import check_count, no_keywords
-from cuda_device.passes.meanings import Code, Partial, Raised, Text, Thing, means
+from cuda_device.passes.meanings import Code, Named, Partial, Raised, Text, Thing, means
 from cuda_device.passes.ufuncs import NUMPY_FUNCTIONS, OF_COMPLEX, UFUNCS
 from cuda_device.types.host import host_type_of
 from cuda_device.types.known import Known, constant
@@ -47,14 +47,24 @@ def _reducing(function: object, name: str) -> Special:
                 return functionals.extreme_of_generator(frame, name, positional[0], named)
             no_keywords(name, named)
             return generators.reduce(frame, positional[0], name)
-        positional = generators.listed(frame, positional)
+        if len(positional) == 1 or function not in standard.ONE_ARGUMENT:
+            positional = generators.listed(frame, positional)
         if function not in standard.ONE_ARGUMENT:
             return frame.program.call(frame, standard.REPLACEMENTS[function], positional, named)
-        if len(positional) != 1 and not named and not any(isinstance(c.known.type, Tuple) for c in positional):
+        if len(positional) != 1 and not named and not any(map(_is_compared, positional)):
             return call_plain(frame, constant(function), positional, named)
         return functionals.extreme(frame, function, name, positional, named)
 
     return special
+
+
+def _is_compared(cell: Cell) -> bool:
+    """Whether `min` and `max` compare a value with `<`, as Python does: a tuple, or a struct."""
+    return (
+        isinstance(cell.known.type, Tuple | Struct)
+        or isinstance(cell.known.value, Named)
+        or means(cell.known, Thing.LIST)
+    )
 
 
 def _tuple(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
