@@ -147,3 +147,39 @@ def test_what_is_not_there() -> None:
     assert "float32 cannot be indexed" in refused(index, device.float32)
     message = refused(builtin, float)
     assert "a Python number has no more than" in message and "float32(…).shape" in message
+
+
+@device.kernel
+def stored(x, y):
+    i = device.tid(1)
+    if i < len(x):
+        y[i] = x[i]
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "float16"])
+def test_subnormal_numbers_are_kept(stream, name):
+    dtype = np.dtype(getattr(device, name))
+    least = float(ml_dtypes.finfo(dtype).smallest_subnormal)
+    steps = np.arange(1, 120, dtype=np.float32)
+    x = np.concatenate([steps, -steps]) * np.float32(least)
+    y = stream.array(np.full(len(x), -1, dtype))
+    stream.launch(stored, stream.array(x), y, grid=1, block=256)
+    assert (stream.numpy(y).view(np.uint16)[:119] == np.arange(1, 120)).all()
+    assert (stream.numpy(y).astype(np.float64) == x).all()
+
+
+@device.kernel
+def products(a, b, out):
+    i = device.tid(1)
+    if i < len(out):
+        out[i] = a[i] * b[i]
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "float16"])
+def test_products_may_be_subnormal(stream, name):
+    dtype = np.dtype(getattr(device, name))
+    least = float(ml_dtypes.finfo(dtype).smallest_subnormal)
+    a, b = (np.arange(64) * 2 * least).astype(dtype), np.full(64, 0.5, dtype)
+    out = stream.array(np.full(64, -1, dtype))
+    stream.launch(products, stream.array(a), stream.array(b), out, grid=1, block=64)
+    assert stream.numpy(out).view(np.uint16).tolist() == list(range(64))

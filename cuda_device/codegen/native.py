@@ -87,10 +87,16 @@ def load_native(
         return Native(object_code, _link(object_code, symbols or {}, exports))
 
 
+# These processors' conversions from float to bfloat make a subnormal number zero, which no GPU does.
+_FLUSHING = ("avx512bf16", "avxneconvert")
+
+
 @functools.cache
 def host() -> tuple[str, str]:
-    """The processor's name and features, as LLVM spells them: part of the key of any cache of object code."""
-    return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+    """The processor's name and the features that are used, as LLVM spells them: part of the key of any cache of object code."""
+    features = llvm.get_host_cpu_features()
+    features.update({name: False for name in _FLUSHING if name in features})
+    return llvm.get_host_cpu_name(), features.flatten()
 
 
 @functools.cache
