@@ -261,7 +261,10 @@ def _method_row(method: _Method) -> Intrinsic:
         for value in arguments[1:last]:
             if not _becomes(value.type, dtype):
                 what = "a number" if isinstance(dtype, Number) else "one"
-                raise CompileError(f"atomic {method.name} of {dtype} takes {what}, not {value}")
+                raise CompileError(
+                    f"atomic {method.name} of {dtype} takes {what}, not {value}",
+                    help=f"give it a value of type {dtype}",
+                )
         memory, scope = arguments[last:]
         settings = _ordering(memory, scope, method.orders, f"atomic {method.name}")
         operands = ((0, arguments[0].type), *((i, dtype) for i in range(1, last)))

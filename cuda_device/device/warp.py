@@ -174,7 +174,9 @@ def _mask(known: Known) -> Type:
         return number
     assert isinstance(known.value, int)
     if not INT32.low <= known.value <= _ALL_BITS:
-        raise CompileError(f"a mask has 32 bits: there is no room for {known.value:#x}")
+        raise CompileError(
+            f"a mask has 32 bits: there is no room for {known.value:#x}", help="write 0xFFFFFFFF for all"
+        )
     return UINT32 if known.value > INT32.high else INT32
 
 
@@ -195,7 +197,10 @@ def _lane(known: Known, name: str) -> Type:
 def _check_value(known: Known) -> None:
     parts = leaves(known.type)
     if not parts or not all(isinstance(part, Number) for part in parts):
-        raise CompileError(f"lanes exchange numbers, and vectors, structs and tuples of numbers, not {known}")
+        raise CompileError(
+            f"lanes exchange numbers, and vectors, structs and tuples of numbers, not {known}",
+            help="exchange an element; threads hand over whole arrays in shared memory",
+        )
     if not fits(parts):
         raise CompileError(f"{known} has more than 16 bytes", help="exchange its parts one by one")
 

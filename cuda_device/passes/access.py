@@ -21,7 +21,7 @@ from cuda_device.ir.model import Op, Value
 from cuda_device.passes import composites, conditions, hosted, masks, members, references, scalars, subarrays, views
 from cuda_device.passes.calls import call
 from cuda_device.passes.frame import Cell, Frame, Method, Place
-from cuda_device.passes.meanings import Named, Thing, means
+from cuda_device.passes.meanings import Keywords, Named, Thing, means
 from cuda_device.passes.remedies import NAMES_ELSEWHERE
 from cuda_device.types.dtypes import dtype_of_type
 from cuda_device.types.host import host_type_of
@@ -96,6 +96,8 @@ def _attributes_help(known: Known, name: str) -> str:
             names = [*"xyzw"[:size], "size", "dtype", *ITEM_METHODS]
         case Range():
             names = [*_RANGE_PARTS]
+        case Bundle() if isinstance(known.value, Keywords):
+            return f"dicts do not change in device code; there are {', '.join(hosted.MAPPING_METHODS)}"
         case Bundle() if means(known, Thing.LIST):
             return "lists keep their length in device code: write [… for …], or use local_array"
         case _ if (interface := interface_of(known.type)) is not None:

@@ -25,13 +25,14 @@ from cuda_device.passes import complexes, composites, functionals, generators, h
 from cuda_device.passes.calls import call, call_plain
 from cuda_device.passes.frame import Cell, Frame
 from cuda_device.passes.generators import check_count, no_keywords
+from cuda_device.passes.host_calls import Special
 from cuda_device.passes.meanings import Code, Named, Partial, Raised, Text, Thing, means
+from cuda_device.passes.operators import truth_of
 from cuda_device.passes.ufuncs import NUMPY_FUNCTIONS, OF_COMPLEX, UFUNCS
 from cuda_device.types.host import host_type_of
 from cuda_device.types.known import Known, constant
 from cuda_device.types.model import Array, Bundle, NoneType, Number, Range, Ref, Static, Struct, Tuple, Vector
-
-Special = Callable[[Frame, Sequence[Cell], Mapping[str, Cell]], Cell]
+from cuda_device.types.vectors import host_vector
 
 
 def _reducing(function: object, name: str) -> Special:
@@ -132,8 +133,6 @@ def type_of(known: Known) -> object:
         case Range():
             return range
         case Vector() as vector:
-            from cuda_device.types.vectors import host_vector
-
             return host_vector(vector)
         case Struct() as struct:
             return struct.host
@@ -184,8 +183,6 @@ def _types(given: object) -> tuple[type, ...] | None:
 
 
 def _bool(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    from cuda_device.passes.operators import truth_of
-
     no_keywords("bool", named)
     check_count("bool", positional, 0, 1)
     if not positional:

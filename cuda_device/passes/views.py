@@ -134,6 +134,8 @@ def index_help(type: Type) -> str:
             return "convert it: int(…)"
         case Vector():
             return "take one of its elements: .x, .y, .z"
+        case Static():
+            return "only arrays of structs have members: x['name']"
         case Array() | Bundle():
             return "index with one integer after the other, in a loop"
     return ""
