@@ -1053,7 +1053,6 @@ def test_a_function_with_many_variables_that_live_through_a_loop(stream):
 UNSUPPORTED = {
     "try": "    try:\n        x[0] = 1\n    except ValueError:\n        x[0] = 2",
     "with": "    with x:\n        x[0] = 1",
-    "import": "    import math\n    x[0] = math.pi",
     "dict": "    y = {x[0]: 1}\n    x[0] = y[1]",
     "set": "    y = {1, x[0]}\n    x[0] = len(y)",
     "class": "    class C:\n        pass\n    x[0] = 1",
