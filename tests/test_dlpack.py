@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from fake_driver import no_gpu
 
+import cuda_device as device
 from cuda_device.errors import LaunchError
 from cuda_device.runtime import dlpack
 from cuda_device.runtime.array_view import ArrayView, Device, numpy_over
@@ -412,6 +413,13 @@ def test_what_is_no_array():
 def test_masked_arrays_are_refused():
     with pytest.raises(LaunchError, match="mask"):
         view_of(np.ma.masked_array([1, 2], [True, False]))
+
+    @device.kernel
+    def nothing(x):
+        pass
+
+    with pytest.raises(LaunchError, match="the argument 'x': .*mask"):
+        device.launch(nothing, np.ma.masked_array([1, 2]), grid=1, block=1, stream=device.cpu_stream())
 
 
 # Exporting

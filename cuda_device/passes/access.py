@@ -50,6 +50,7 @@ from cuda_device.types.vectors import host_vector
 
 _RANGE_PARTS = ("start", "stop", "step")
 ITEM_METHODS = ("__getitem__", "__setitem__")
+VECTOR_METHODS = (*ITEM_METHODS, "__len__")
 
 # Attributes and items
 
@@ -93,7 +94,7 @@ def _attributes_help(known: Known, name: str) -> str:
         case Tuple():
             names = [*standard.TUPLE_METHODS]
         case Vector(_, size):
-            names = [*"xyzw"[:size], "size", "dtype", *ITEM_METHODS]
+            names = [*"xyzw"[:size], "size", "dtype", *VECTOR_METHODS]
         case Range():
             names = [*_RANGE_PARTS]
         case Bundle() if isinstance(known.value, Keywords):
@@ -171,7 +172,7 @@ def _vector_attribute(frame: Frame, cell: Cell, vector: Vector, name: str) -> Ce
         return frame.field(cell, "xyzw".index(name))
     if name in ("size", "dtype"):
         return Cell(constant(vector.size if name == "size" else host_type_of(vector.dtype)))
-    return frame.bundle(Method(name), [cell]) if name in ITEM_METHODS else None
+    return frame.bundle(Method(name), [cell]) if name in VECTOR_METHODS else None
 
 
 def _array_attribute(frame: Frame, cell: Cell, array: Array, name: str) -> Cell:

@@ -148,10 +148,14 @@ def _as_element(frame: Frame, owner: Cell, vector: Vector, value: Cell) -> Cell:
 
 
 def call_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    """`v.__getitem__(i)`, and `v.__setitem__(i, a)`, which gives a vector or mask with an element changed."""
-    parameters = ("i",) if name == "__getitem__" else ("i", "val")
+    """`v.__getitem__(i)`, `v.__len__()`, and `v.__setitem__(i, a)`, which gives a vector or mask with an element changed."""
+    parameters = {"__len__": (), "__getitem__": ("i",)}.get(name, ("i", "val"))
     if named or len(positional) != len(parameters):
-        raise CompileError(f"{name} takes {len(parameters)} arguments", help=f"write {name}({', '.join(parameters)})")
+        count = f"{len(parameters)} argument{'s' * (len(parameters) != 1)}"
+        raise CompileError(f"{name} takes {count}", help=f"write {name}({', '.join(parameters)})")
+    if name == "__len__":
+        assert isinstance(owner.known.type, Vector)
+        return Cell(constant(owner.known.type.size))
     if name == "__getitem__":
         (item,) = access.getitem(frame, Op(ops.PY_GETITEM), [owner, *positional])
         return item

@@ -191,7 +191,7 @@ def _remedy(value: int) -> str:
 def _array(value: object, name: str, stream: Stream) -> Argument:
     try:
         view = view_of(value, stream.consumer)
-    except TypeError as error:
+    except (TypeError, LaunchError) as error:
         raise LaunchError(f"the argument {name!r}: {error}") from None
     if view is None:
         raise LaunchError(
