@@ -142,7 +142,9 @@ def _static_attribute(frame: Frame, owner: object, name: str) -> Cell:
     except AttributeError:
         ours = [NAMES_ELSEWHERE[name]] if name in NAMES_ELSEWHERE and describe(owner) == "cuda_device" else []
         close = ours or difflib.get_close_matches(name, dir(owner), 1, 0.65)
-        remedy = f"did you mean {close[0]}?" if close else ""
+        remedy = (
+            f"did you mean {close[0]}?" if close else "correct the name, or define it before the kernel is launched"
+        )
         raise CompileError(f"{describe(owner)} has no attribute {name!r}", help=remedy) from None
     except Exception as error:
         raise CompileError(f"reading {name!r} of {describe(owner)} raised {type(error).__name__}: {error}") from error
