@@ -7,10 +7,10 @@ import sys
 
 import numpy as np
 import pytest
+from buggy_programs import PROGRAMS
+from ir_helpers import define
 
 import cuda_device as device
-from tests.buggy_programs import PROGRAMS
-from tests.ir_helpers import define
 
 by_name = pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.function.__name__)
 NUMBERS = np.arange(64, dtype=np.int32)

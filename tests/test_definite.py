@@ -6,6 +6,9 @@ import copy
 from typing import Any
 
 import pytest
+from ir_helpers import underlying
+from ir_interpreter import NoValue, Unsupported, run_ir
+from test_to_ir import CALLS, RUNNABLE, outcome, programs
 
 from cuda_device.bytecode.to_ir import read
 from cuda_device.device import standard
@@ -14,9 +17,6 @@ from cuda_device.ir import ops
 from cuda_device.ir.model import Module
 from cuda_device.ir.verify import verify
 from cuda_device.passes import definite
-from tests.ir_helpers import underlying
-from tests.ir_interpreter import NoValue, Unsupported, run_ir
-from tests.test_to_ir import CALLS, RUNNABLE, outcome, programs
 
 
 def changed(function: Any) -> Any:

@@ -8,6 +8,7 @@ import re
 
 import numpy as np
 import pytest
+from ir_helpers import define
 
 import cuda_device as device
 from cuda_device import compiler
@@ -18,7 +19,6 @@ from cuda_device.device.options import FASTMATH, LLVM_FLAGS
 from cuda_device.runtime.arguments import packing, runtime_types
 from cuda_device.runtime.launcher import Variant
 from cuda_device.types.known import of_type
-from tests.ir_helpers import define
 
 VECTOR = device.ArrayType(device.float32, 1)
 WIDE = device.ArrayType(device.float64, 1)

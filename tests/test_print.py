@@ -8,9 +8,9 @@ import sys
 
 import numpy as np
 import pytest
+from ir_helpers import define
 
 import cuda_device as device
-from tests.ir_helpers import define
 
 
 @device.struct

@@ -5,6 +5,7 @@ import builtins
 import inspect
 import math
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -242,3 +243,13 @@ def test_each_math_function_exists_on_both_targets(function):
 def test_every_public_name_is_there_and_documented():
     for name in cuda_device.__all__:
         assert inspect.getdoc(getattr(cuda_device, name)), name
+
+
+def test_tests_import_each_other_without_the_folder():
+    """`pytest` has the folder of the tests on its path, and not the one above, as `python -m pytest` does."""
+    wrong = [
+        file.name
+        for file in pathlib.Path(__file__).parent.glob("*.py")
+        if re.search(r"^from tests\b|^import tests\b", file.read_text(), re.M)
+    ]
+    assert wrong == []

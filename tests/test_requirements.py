@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from requirements import ERRORS, REQUIREMENTS, How, Requirement
 
 import cuda_device as device
-from tests.requirements import ERRORS, REQUIREMENTS, How, Requirement
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "requirements.md"
 by_program = pytest.mark.parametrize(
