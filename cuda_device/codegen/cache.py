@@ -5,8 +5,8 @@ all that the program read: constants, globals, what closures captured, callees i
 key is that text, with what turns it into machine code: options, our own code generator, LLVM, the assembler, libdevice, and
 the processor. There is no list of what a kernel depends on that could lack an item, and none that could be out of date.
 
-    with CUDA_DEVICE_CACHE=/var/tmp/me      python program.py      another folder
-    with CUDA_DEVICE_CACHE=0                python program.py      no cache
+    CUDA_DEVICE_CACHE=folder python program.py      another folder
+    CUDA_DEVICE_CACHE=0      python program.py      no cache
 
 The folder is otherwise `cuda_device` in the user's cache folder (`XDG_CACHE_HOME`, or `~/.cache`).
 """

@@ -36,6 +36,8 @@ _MOST = 8
 _LONG = 64
 _LINE = 16
 _ANYWHERE = -1
+# More than the shared memory of any block.
+_SHARED_BYTES = 1 << 32
 _NUMPY = {"i32": np.int32, "i64": np.int64}
 EVENTS = np.dtype([(name, _NUMPY[type]) for name, type in EVENT.fields])
 
@@ -182,7 +184,7 @@ class RaceDetector:
         for start, cell in self._cells_of(thread, point, address):
             self._check(start, cell, access, thread.view)
             if writes:
-                self._cells[self._key(thread, point, start)] = Cell(access)
+                self._cells[start] = Cell(access)
                 continue
             if len(cell.reads) >= cell.most:
                 # Whoever does not know of those that go does not know of this one.
@@ -208,13 +210,12 @@ class RaceDetector:
 
     def _check(self, start: int, cell: Cell, access: Access, view: View) -> None:
         others = [] if cell.write is None else [cell.write]
+        others += cell.reads.values() if access.writes else ()
         if access.atomic:
-            others += cell.reads.values() if access.writes else ()
             scopes = cell.scopes | {access.point.scope}
             if Scope.THREAD in scopes or (Scope.BLOCK in scopes and cell.blocks != {access.stamp.block}):
                 others += (a for a in cell.atomics.values() if (a.writes or access.writes) and not _reach(a, access))
         else:
-            others += cell.reads.values() if access.writes else ()
             others += (a for a in cell.atomics.values() if a.writes or access.writes)
         for other in others:
             if other.stamp.thread != access.stamp.thread and not knows(view, other.stamp):
@@ -260,42 +261,35 @@ class RaceDetector:
 
     # Locations
 
-    def _key(self, thread: Thread, point: Point, address: int) -> int:
-        """A number for the byte: shared memory, of which each block has its own, is numbered from -1 down."""
-        return -1 - (thread.stamp.block << 32 | address) if point.shared else address
-
     def _cells_of(self, thread: Thread, point: Point, address: int) -> Iterator[tuple[int, Cell]]:
-        """The cells of an access. A line of memory is cut as finely as the smallest access that it has seen."""
-        base = thread.stamp.block << 32 if point.shared else 0
-        sign = -1 if point.shared else 1
-        address += base
-        width = point.bytes
-        unit = width if width in (1, 2, 4, 8, 16) and address % width == 0 else _unit(address, width)
-        start = address
-        while start < address + width:
-            line = sign * (start // _LINE) - point.shared
+        """The cells of an access. A line of memory is cut as finely as the smallest access that it has seen.
+
+        Shared memory, of which each block has its own, lies below 0.
+        """
+        start = address - (thread.stamp.block + 1) * _SHARED_BYTES if point.shared else address
+        end, unit = start + point.bytes, _unit(start, point.bytes)
+        while start < end:
+            line = start // _LINE
             known = self._units.setdefault(line, unit)
             if known > unit:
-                self._split(line, start // _LINE * _LINE, known, unit, point.shared)
+                self._split(line, known, unit)
                 known = unit
-            key = -1 - start if point.shared else start
-            cell = self._cells.get(key)
+            cell = self._cells.get(start)
             if cell is None:
-                cell = self._cells[key] = Cell()
-            yield start - base, cell
+                cell = self._cells[start] = Cell()
+            yield start, cell
             start += known
 
-    def _split(self, line: int, first: int, old: int, new: int, shared: bool) -> None:
+    def _split(self, line: int, old: int, new: int) -> None:
         self._units[line] = new
-        for start in range(first, first + _LINE, old):
-            cell = self._cells.get(-1 - start if shared else start)
+        for start in range(line * _LINE, (line + 1) * _LINE, old):
+            cell = self._cells.get(start)
             if cell is not None:
-                for part in range(start + new, start + old, new):
-                    self._cells[-1 - part if shared else part] = cell.copy()
+                self._cells |= {part: cell.copy() for part in range(start + new, start + old, new)}
 
     def _name(self, start: int, point: Point) -> str:
         if point.shared:
-            return f"byte {start} of shared memory"
+            return f"byte {start % _SHARED_BYTES} of shared memory"
         named = (region.element(start) for region in self.regions)
         return next((name for name in named if name), f"address {start:#x}")
 
