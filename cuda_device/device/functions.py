@@ -159,11 +159,13 @@ def links_of(given: Any, who: str) -> tuple[Any, ...]:
     return each
 
 
-def _check_function(function: object, decorator: str) -> FunctionType:
+def _check_function(function: object, decorator: str, interop: bool) -> FunctionType:
     if isinstance(function, (Func, Kernel)):
         raise TypeError(f"{function!r} is decorated already: a function is either a @func or a @kernel")
     if not isinstance(function, FunctionType):
         raise TypeError(f"@{decorator} decorates a Python function, not {function!r}")
+    if interop:
+        check_symbol(function.__name__)
     return function
 
 
@@ -192,10 +194,7 @@ def func(function: Callable[..., Any] | None = None, /, **keywords: Any) -> Any:
     options = _options(FuncOptions, "func", keywords)
 
     def decorate(target: Callable[..., Any]) -> Func:
-        checked = _check_function(target, "func")
-        if options.interop:
-            check_symbol(checked.__name__)
-        return Func(checked, options)
+        return Func(_check_function(target, "func", options.interop), options)
 
     return decorate if function is None else decorate(function)
 
@@ -236,9 +235,7 @@ def kernel(function: Callable[..., Any] | None = None, /, **keywords: Any) -> An
     options = _options(KernelOptions, "kernel", keywords)
 
     def decorate(target: Callable[..., Any]) -> Kernel:
-        checked = _check_function(target, "kernel")
-        if options.interop:
-            check_symbol(checked.__name__)
+        checked = _check_function(target, "kernel", options.interop)
         code = checked.__code__
         if code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
             raise TypeError("a kernel cannot take *args or **kwargs: name each parameter")
