@@ -1,5 +1,7 @@
 """Local arrays and dynamic shared memory: each thread's own, shapes, orders, alignments, frames that outlive barriers."""
 
+import re
+
 import numpy as np
 import pytest
 from ir_helpers import define
@@ -180,6 +182,53 @@ def test_recursion_has_one_for_each_call(stream):
     out = stream.empty(20, np.int32)
     stream.launch(k, out, grid=1, block=20)
     assert stream.numpy(out).tolist() == [n * (n + 1) // 2 for n in range(20)]
+
+
+@device.func
+def bump(i, value):
+    counts = device.shared_array(32, np.int32)
+    if value == 0:
+        counts[i] = 0
+    counts[i] += value
+    return counts
+
+
+@device.func
+def sized(n: device.ConstExpr):
+    return device.shared_array(n, np.int32)
+
+
+def test_calls_of_a_function_with_other_constants_share_its_shared_array(stream):
+    @device.kernel
+    def k(out):
+        i = device.thread_idx.x
+        nested = lambda value: bump(i, value)
+        bump(i, 0)
+        bump(i, 5)
+        nested(-2)
+        counts = nested(7)
+        device.syncthreads()
+        out[i] = counts[31 - i]
+
+    out = stream.empty(32, np.int32)
+    stream.launch(k, out, grid=1, block=32)
+    assert stream.numpy(out).tolist() == [10] * 32
+    text = str(compiled(k, array(np.int32)))
+    assert len(re.findall(r"^\s*\.shared .*;$", text, re.MULTILINE)) == 1
+
+
+def test_types_and_constant_expressions_make_shared_arrays_of_their_own(stream):
+    @device.kernel
+    def k(out):
+        i = device.thread_idx.x
+        a, b, c = sized(32), sized(64), sized(32)
+        a[i] = 1
+        b[i] = 2
+        out[i] = len(b) * 100 + c[i] * 10 + b[i]
+
+    out = stream.empty(32, np.int32)
+    stream.launch(k, out, grid=1, block=32)
+    assert stream.numpy(out).tolist() == [6412] * 32
 
 
 def test_none_and_many_elements(stream):

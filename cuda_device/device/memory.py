@@ -29,8 +29,8 @@ def shared_array(shape: Any, dtype: Any, order: str = "C", align: int = 0) -> An
     """An array in memory that the threads of a block share; its content is unspecified at first.
 
     `shape` is an int or a tuple of ints, `dtype` a number type, `order` "C" or "F", `align` a power of two in bytes (0: the
-    type's own): constant expressions all. One array for each place in the text and specialisation of its function, as
-    `__shared__` in CUDA C++. Specification: 'Local, Shared, and Const Memory'.
+    type's own): constant expressions all. One array for each place in the text and for arguments of the same types, as
+    `__shared__` in CUDA C++: two calls of a function see the same memory. Specification: 'Local, Shared, and Const Memory'.
     """
     raise DeviceOnlyError.of("shared_array")
 
@@ -104,7 +104,7 @@ def _alignment(align: object, element: Type) -> int:
         try:
             check_alignment(align)
         except ValueError as error:
-            raise CompileError(f"align: {error}") from None
+            raise CompileError(f"align: {error}", help="write align=16, for example, or leave it out") from None
     assert isinstance(align, int)  # for mypy: check_alignment has seen to it
     return max(align, usual_alignment(element))
 

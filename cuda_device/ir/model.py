@@ -92,7 +92,8 @@ class Function:
 
     `signature` holds the types of the source function's parameters: at the device level one of them may have become
     several parameters, or none. `shown` is the name that users know. `interop`: CUDA C++ calls it by its name (see
-    `passes/boundary`); the typed function for which there will be such a one has the `prototype`.
+    `passes/boundary`); the typed function for which there will be such a one has the `prototype`. Specialisations that
+    differ in constants alone are of one `family`: they share their shared arrays.
     """
 
     name: str
@@ -106,6 +107,7 @@ class Function:
     location: Location = NOWHERE
     effects: Effect = Effect.PURE
     prototype: Prototype | None = None
+    family: str = ""
 
     @property
     def params(self) -> list[Value]:

@@ -100,6 +100,7 @@ class Specialisation:
     name: str
     source: FunctionType
     arguments: tuple[Known, ...]
+    family: str
     variant: Variant = PLAIN
     result: State = field(default_factory=Undefined)
     function: Function | None = None
@@ -222,6 +223,7 @@ class Inference:
         self.order: list[Specialisation] = []
         self.dependencies: dict[tuple[int, str], Dependency] = {}
         self.variants: dict[tuple[object, ...], int] = {}
+        self.families: dict[tuple[object, ...], str] = {}
         self.active: list[Specialisation] = []
         self.made: dict[tuple[int, str, Known], tuple[object, object]] = {}
 
@@ -329,9 +331,16 @@ class Inference:
         key = (source.__code__, id(source), arguments, variant)
         spec = self.found.get(key)
         if spec is None:
-            spec = self.found[key] = Specialisation(str(len(self.order)), source, arguments, variant)
+            spec = self.found[key] = Specialisation(str(len(self.order)), source, arguments, self._family(source, arguments, variant), variant)
             self.order.append(spec)
         return spec
+
+    def _family(self, source: FunctionType, arguments: tuple[Known, ...], variant: Variant) -> str:
+        """What the specialisations of `source` have in common that differ in constants alone."""
+        constants = const_parameters(source)
+        given = zip(_names(source, variant), arguments, strict=True)
+        plain = tuple(known if name in constants else known.plain() for name, known in given)
+        return self.families.setdefault((id(source), plain, variant.reduction), str(len(self.families)))
 
     def infer(self, main: Specialisation) -> None:
         """Infers `main` and all that it calls. The stack is ours, not Python's: chains of calls may be long."""
@@ -374,6 +383,7 @@ class Inference:
                 "return without a recursive call on some way",
             )
         again = spec.used_early and spec.result != result
+        function.family = spec.family
         spec.function, spec.result = function, result
         if again:
             # Callees inferred meanwhile may rest on the old result: they are inferred again.

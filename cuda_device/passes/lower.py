@@ -10,6 +10,7 @@ and blocks; Python's operators become sequences of machine operations; rows of t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 from cuda_device.device import math as device_math
@@ -54,9 +55,15 @@ def _number_places(module: Module) -> None:
     )
     for number, op in enumerate(waiting, 1):
         op.attributes["place"] = number
-    arrays = (op for function in module.functions for op in function.ops() if op.code is ops.SHARED)
-    for number, op in enumerate(arrays):
-        op.attributes["number"] = number
+    numbers: dict[tuple[object, ...], int] = {}
+    for function in module.functions:
+        passes: Counter[tuple[object, ...]] = Counter()  # an unrolled loop has an array for each pass
+        for op in function.ops():
+            if op.code is ops.SHARED:
+                array = op.location, op.result.type, op.attributes["count"], op.attributes["align"]
+                key = function.family or function.name, passes[array], *array
+                passes[array] += 1
+                op.attributes["number"] = numbers.setdefault(key, len(numbers))
 
 
 class Lowerer:
@@ -92,7 +99,7 @@ class Lowerer:
             source.kernel,
         )
         lowered.signature, lowered.shown, lowered.location = source.signature, source.shown, source.location
-        lowered.effects = source.effects
+        lowered.effects, lowered.family = source.effects, source.family
         simplify(lowered)
         return lowered
 

@@ -118,6 +118,11 @@ class Known:
             return replace(self, items=tuple(item.forget() for item in self.items))
         return replace(self, value=UNKNOWN) if isinstance(self.type, Number) else self
 
+    def plain(self) -> Known:
+        """The same type, with nothing else known; what is static stays."""
+        items = tuple(item.plain() for item in self.items)
+        return replace(self.forget(), items=items, nonneg=False, narrow=False)
+
     @property
     def shown(self) -> str:
         """In the words of a message about the value, not about its type."""
