@@ -273,6 +273,13 @@ def test_the_deleter_runs_once_when_the_view_dies(versioned):
     assert producer.deleted == 1
 
 
+def test_a_tensor_that_cannot_be_used_goes_back_at_once():
+    producer = Producer(dtype=(3, 64, 1))
+    with pytest.raises(TypeError) as caught:  # noqa: F841 (the error lives on)
+        dlpack.read(producer)
+    assert producer.deleted == 1
+
+
 def test_a_producer_may_have_no_deleter():
     assert dlpack.read(Producer(deleter=False)).shape == (2, 3)
 

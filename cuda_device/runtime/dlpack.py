@@ -105,7 +105,7 @@ _set_name = _python_api("PyCapsule_SetName", ctypes.c_int, ctypes.py_object, cty
 
 
 class Owned:
-    """A tensor that we took over from its producer; its deleter is called when this object dies."""
+    """A tensor that we took over from its producer; its deleter is called by `release`, or when this object dies."""
 
     __slots__ = ("__weakref__", "_address", "_deleter")
 
@@ -114,6 +114,10 @@ class Owned:
         self._deleter = _DELETER(managed.deleter) if managed.deleter else None
 
     def __del__(self) -> None:
+        self.release()
+
+    def release(self) -> None:
+        """Gives the tensor back, once."""
         deleter, self._deleter = self._deleter, None
         if deleter is not None:
             deleter(self._address)
@@ -190,8 +194,16 @@ def refusal(obj: Any, error: Exception) -> LaunchError:
 
 
 def view_of_managed(managed: Managed) -> ArrayView:
-    """A view of a tensor that is ours from now on."""
+    """A view of a tensor that is ours from now on; one that we cannot use goes back at once."""
     owned = Owned(managed)
+    try:
+        return _view(managed, owned)
+    except (LaunchError, TypeError):
+        owned.release()
+        raise
+
+
+def _view(managed: Managed, owned: Owned) -> ArrayView:
     readonly = False
     if isinstance(managed, DLManagedTensorVersioned):
         if managed.major != VERSION[0]:
