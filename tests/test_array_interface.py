@@ -4,11 +4,14 @@ import numpy as np
 import pytest
 from fake_driver import installed, no_gpu
 
+import cuda_device as device
 from cuda_device.errors import LaunchError
 from cuda_device.runtime import array_interface
 from cuda_device.runtime.array_view import ArrayView, Device
 from cuda_device.runtime.views import view_of
+from cuda_device.types.dtypes import element_of_dtype
 from cuda_device.types.host import ROWS
+from cuda_device.types.layout import placement
 from cuda_device.types.model import FLOAT32, INT16, Layout
 
 ADDRESS = 0x7F0000001000
@@ -53,6 +56,62 @@ def test_every_element_type(row):
 def test_other_element_types_are_named(typestr):
     with pytest.raises(TypeError, match=repr(typestr)):
         view_of(Fake(typestr=typestr))
+
+
+RECORDS = [
+    [("a", "<i4"), ("b", "<f8")],
+    [("a", "<i4"), ("", "|V4"), ("b", "<f8")],
+    [("a", "<f2", (2, 3)), ("inner", [("q", "|u1"), ("r", "<c8")])],
+    [(("title", "a"), "<i4"), ("b", "|b1")],
+]
+
+
+@pytest.mark.parametrize("descr", RECORDS)
+def test_structures_are_described_by_descr(descr):
+    dtype = np.lib.format.descr_to_dtype(descr)
+    view = view_of(Fake(typestr=f"|V{dtype.itemsize}", descr=descr))
+    assert view.element == element_of_dtype(dtype)
+    assert view.strides == (3 * dtype.itemsize, dtype.itemsize)
+    placed = placement(view.element)
+    assert (placed.size, list(placed.offsets)) == (dtype.itemsize, [dtype.fields[n][1] for n in dtype.names])
+
+
+@pytest.mark.parametrize("descr", [None, ..., [("", "<f4")], "nonsense"])
+def test_descr_of_what_is_no_structure_says_nothing_new(descr):
+    assert view_of(Fake(descr=descr)).element == FLOAT32
+
+
+@pytest.mark.parametrize(
+    ("descr", "message"),
+    [
+        ([("a", "<f8"), ("b", "<f8")], r"the typestr '\|V12', but its descr has 16 bytes"),
+        ([("a", "<f8"), ("b", "<nothing")], "which describes no structure"),
+        ([("a", "<f8"), ("b", 3.5)], "which describes no structure"),
+        ([("a", "<f8"), ("b", ">f4")], "other byte order"),
+        ([("a", "<f8"), ("b", "<U1")], "is not a type of device code"),
+    ],
+)
+def test_a_descr_that_fits_not(descr, message):
+    with pytest.raises((LaunchError, TypeError), match=message):
+        view_of(Fake(typestr="|V12", descr=descr))
+
+
+@device.struct
+class Particle:
+    tag: device.int8
+    position: device.float32x4
+    extent: tuple[int, device.float64]
+
+
+@pytest.mark.parametrize("type", [Particle, device.float32x3, device.bfloat16x2, tuple[int, device.float64]])
+def test_vectors_and_structs_go_out_with_a_descr(type):
+    dtype = device.numpy_dtype(type)
+    view = ArrayView(ADDRESS, (2,), (dtype.itemsize,), element_of_dtype(dtype), device=Device.CUDA, stream=1)
+    description = array_interface.produce(view)
+    assert (description["typestr"], description["descr"]) == (f"|V{dtype.itemsize}", dtype.descr)
+    if type is not device.bfloat16x2:  # NumPy has no word for bfloat16
+        there, here = placement(view_of(Fake(**description)).element), placement(view.element)
+        assert (there.size, there.offsets) == (here.size, here.offsets)
 
 
 @pytest.mark.parametrize("strides", [..., None])

@@ -11,10 +11,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from cuda_device.errors import LaunchError
 from cuda_device.runtime import driver
 from cuda_device.runtime.array_view import ArrayView, Device, c_strides
-from cuda_device.types.host import element_of_typestr, itemsize_of, typestr_of_element
+from cuda_device.types.dtypes import dtype_of_type, element_of_dtype
+from cuda_device.types.host import element_of_typestr, typestr_of_element
+from cuda_device.types.layout import size_of
+from cuda_device.types.model import Type
 
 ATTRIBUTE = "__cuda_array_interface__"
 VERSION = 3
@@ -60,7 +65,7 @@ def _view_of(obj: Any, description: Any) -> ArrayView:
     shape = _ints(description["shape"], "shape")
     if any(length < 0 for length in shape):
         raise _BadDescription(f"has the shape {shape}")
-    element = element_of_typestr(description["typestr"])
+    element = _element_of(description["typestr"], description.get("descr"))
     address, readonly = _data_of(description["data"])
     if 0 in shape:
         address = 0
@@ -69,7 +74,7 @@ def _view_of(obj: Any, description: Any) -> ArrayView:
     return ArrayView(
         data=address,
         shape=shape,
-        strides=_strides_of(description.get("strides"), shape, itemsize_of(element)),
+        strides=_strides_of(description.get("strides"), shape, size_of(element)),
         element=element,
         readonly=readonly,
         device=Device.CUDA,
@@ -77,6 +82,23 @@ def _view_of(obj: Any, description: Any) -> ArrayView:
         keep_alive=obj,
         stream=_stream_of(description.get("stream")) if version >= 3 else None,
     )
+
+
+def _element_of(typestr: Any, descr: Any) -> Type:
+    """What `typestr` says, or `descr` where `typestr` tells no more than the size of a structure."""
+    if not (isinstance(typestr, str) and typestr[1:2] == "V" and isinstance(descr, list) and _has_names(descr)):
+        return element_of_typestr(typestr)
+    try:
+        dtype = np.lib.format.descr_to_dtype(descr)
+    except (TypeError, ValueError) as error:
+        raise _BadDescription(f"has descr={descr!r}, which describes no structure: {error}") from None
+    if typestr[2:] != str(dtype.itemsize):
+        raise _BadDescription(f"has the typestr {typestr!r}, but its descr has {dtype.itemsize} bytes")
+    return element_of_dtype(dtype)
+
+
+def _has_names(descr: list[Any]) -> bool:
+    return any(isinstance(field, tuple) and field and field[0] for field in descr)
 
 
 def _data_of(data: Any) -> tuple[int, bool]:
@@ -127,15 +149,19 @@ def _is_int(value: Any) -> bool:
 
 
 def produce(view: ArrayView) -> dict[str, Any]:
-    """The dictionary, version 3, that describes `view`; `stream` is the view's, `strides` is None for C order."""
+    """The dictionary, version 3, that describes `view`; `stream` is the view's, `strides` is None for C order.
+
+    Vectors and structs have a `descr`.
+    """
+    dtype = dtype_of_type(view.element)
     return {
         "shape": view.shape,
-        "typestr": typestr_of_element(view.element),
+        "typestr": typestr_of_element(view.element) if dtype.names is None else dtype.str,
         "data": (0 if view.size == 0 else view.data, view.readonly),
         "version": VERSION,
         "strides": None if view.strides == c_strides(view.shape, view.itemsize) else view.strides,
         "stream": view.stream,
-    }
+    } | ({} if dtype.names is None else {"descr": dtype.descr})
 
 
 def _describe(obj: Any) -> str:

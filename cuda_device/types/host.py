@@ -143,11 +143,6 @@ def dtype_of_element(element: Type) -> np.dtype[Any]:
     return np.dtype(_row(element).scalar)
 
 
-def itemsize_of(element: Type) -> int:
-    """The bytes of one element of an array."""
-    return dtype_of_element(element).itemsize
-
-
 def dtype_of(spelling: Any) -> np.dtype[Any]:
     """The dtype that a user means by `spelling`: a NumPy dtype, scalar type or name, or Python's bool, int, float or complex.
 
