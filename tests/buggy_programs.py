@@ -448,3 +448,61 @@ def element_of_a_vector_that_nobody_sets(x, m, out, bug):
     if not bug:
         pairs[0].y = 2
     out[0] = pairs[0].y  # here
+
+
+# Local memory that its thread has not written
+
+
+@reports("local memory is read that the thread has not written", thread=5, on_gpu=False)
+def local_element_that_one_thread_leaves(x, m, out, bug):
+    few = device.local_array(4, device.float64)
+    i = device.thread_idx.x
+    for j in range(3 if bug and i == 5 else 4):
+        few[j] = x[i]
+    device.syncthreads()
+    out[i] = few[3]  # here
+
+
+@device.func
+def total_of(values):
+    result = 0
+    for value in values:  # here
+        result += value
+    return result
+
+
+@reports("local memory is read that the thread has not written", thread=0, on_gpu=False)
+def local_array_that_a_function_reads(x, m, out, bug):
+    large = device.local_array(100, device.int8)
+    few = device.local_array((2, 3), device.int16, order="F")
+    for i in range(2 - bug):
+        large[i] = i
+        few[i, :] = i
+    few[1, 0] = 3
+    out[device.thread_idx.x] = total_of(few[1]) + large[0]
+
+
+@reports("local memory is read that the thread has not written", thread=0, on_gpu=False)
+def local_counter_that_nobody_sets(x, m, out, bug):
+    cells = device.local_array(1, Cell)
+    if not bug:
+        cells[0].large = 0
+    cells[0].small = 1
+    device.atomic_ref(cells["large"], 0).add(1)  # here
+    out[device.thread_idx.x] = cells[0].large + cells[0].small
+
+
+@device.func
+def sum_of_calls(n, bug):
+    own = device.local_array(1, device.int32)
+    if n == 0:
+        return 0
+    if n > 1 or not bug:
+        own[0] = n
+    below = sum_of_calls(n - 1, bug)
+    return below + own[0]  # here
+
+
+@reports("local memory is read that the thread has not written", thread=0, on_gpu=False)
+def local_array_of_one_call_of_many(x, m, out, bug):
+    out[device.thread_idx.x] = sum_of_calls(4, bug)

@@ -168,6 +168,58 @@ def test_each_block_has_its_own_account_of_shared_memory():
         device.launch(kernel, np.zeros(8, np.int32), grid=8, block=1, stream=device.cpu_stream())
 
 
+def test_local_memory_that_is_written_piece_by_piece_is_written(stream):
+    kernel = define(
+        """
+        @device.struct
+        class Padded:
+            small: device.int8
+            large: device.int64
+            pair: tuple[device.int8, device.float32x3]
+
+        @device.kernel(checked=True)
+        def k(out, n):
+            i = device.thread_idx.x
+            bytes = device.local_array(8, device.uint8, align=64)
+            structs = device.local_array(2, Padded)
+            kept = device.local_array(1, device.int32)
+            for j in range(8):
+                bytes[j] = j == 0
+            structs[n - 1] = Padded(1, 2, (3, device.float32x3(4, 5, 6)))
+            structs[0].large = structs[n - 1].large
+            structs[0].small = structs[n - 1].small
+            structs[0].pair = structs[n - 1].pair
+            whole = structs[0]
+            for j in range(n):
+                again = device.local_array(1, device.int32)
+                again[0] = again[0] + 1 if j else 1
+                if j == 0:
+                    kept[0] = 10
+                kept[0] += j
+                device.syncthreads()
+            out[i] = bytes.view(device.int64)[0] + whole.large + whole.pair[1].z + kept[0] + again[0]
+        """
+    )
+    out = stream.empty(40, np.int32)
+    stream.launch(kernel, out, 2, grid=1, block=40)
+    assert stream.numpy(out).tolist() == [1 + 2 + 6 + 11 + 2] * 40
+
+
+def test_large_local_arrays_have_no_account(stream):
+    kernel = define(
+        """
+        @device.kernel(checked=True)
+        def k(out):
+            large = device.local_array(1 << 16, device.int32)
+            large[5] = 1
+            out[0] = large[5] + 0 * large[6]
+        """
+    )
+    out = stream.empty(1, np.int32)
+    stream.launch(kernel, out, grid=1, block=1)
+    assert stream.numpy(out).tolist() == [1]
+
+
 def test_values_of_a_report_may_be_large(stream):
     kernel = define(
         """

@@ -202,7 +202,10 @@ def test_calls_of_a_function_with_other_constants_share_its_shared_array(stream)
     @device.kernel
     def k(out):
         i = device.thread_idx.x
-        nested = lambda value: bump(i, value)
+
+        def nested(value):
+            return bump(i, value)
+
         bump(i, 0)
         bump(i, 5)
         nested(-2)

@@ -1,6 +1,7 @@
-"""How the operations of checked mode are written in LLVM IR: where a reference points, and the account of shared memory.
+"""How the operations of checked mode are written in LLVM IR: where a reference points, and what of memory has been written.
 
-written %1: ref<shared, float32>      on the CPU: the bytes beside it are all ones; on a GPU: true
+written %1: ref<shared, float32>                   on the CPU: the bytes beside it are all ones; on a GPU: true
+written {account=64} %1: ref<local, float32>       the same of the bytes that lie 64 bytes behind it
 """
 
 from __future__ import annotations
@@ -23,17 +24,28 @@ def _address(to: FunctionWriter, op: Op) -> None:
 
 
 def _written(to: FunctionWriter, op: Op) -> None:
-    to.lines.append(to.dialect.written(to.names[op.operands[0]], _size(op), to.name(op.result)))
+    to.lines.append(to.dialect.written(to.names[op.operands[0]], _size(op), to.name(op.result), distance_of(op)))
 
 
 def _mark(to: FunctionWriter, op: Op) -> None:
-    to.lines.append(to.dialect.mark(to.names[op.operands[0]], _size(op), to.fresh()))
+    to.lines.append(to.dialect.mark(to.names[op.operands[0]], _size(op), to.fresh(), distance_of(op)))
 
 
 def _room(to: FunctionWriter, op: Op) -> None:
     to.lines.append(
         cpu.room(to.name(op.result)) if not to.dialect.has_texts else f"  {to.name(op.result)} = icmp eq i32 0, 0\n"
     )
+
+
+def begin(to: FunctionWriter, op: Op, size: int) -> None:
+    """The account of a local array, if one is kept: nothing of its `size` bytes has been written."""
+    if distance := distance_of(op):
+        to.lines.append(cpu.forget(to.names[op.result], size, to.fresh(), distance))
+
+
+def distance_of(op: Op) -> int:
+    """How far behind local memory its account lies; 0 where none is kept, and for shared memory."""
+    return int(str(op.attributes.get("account", 0)))
 
 
 def _size(op: Op) -> int:

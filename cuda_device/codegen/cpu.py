@@ -42,11 +42,15 @@ RETURNED = "coro.finish"
 _RANGES = {"thread_idx": "0, i32 1024", "block_dim": "1, i32 1025", "block_idx": "0, i32 -2147483648"}
 _BLOCK_FIELDS = {"block_idx": "index", "block_dim": "size", "grid_dim": "grid"}
 _POINTERS = {"shared": "shared", "dynamic_shared": "dynamic", "dynamic_shared_bytes": "dynamic_bytes"}
+_INTRINSICS = """\
+declare ptr @llvm.frameaddress.p0(i32)
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+"""
 
 
 def declarations() -> str:
     """The types that the other texts use: once in each module, before the first function."""
-    return "".join(record.declaration() for record in RECORDS) + "declare ptr @llvm.frameaddress.p0(i32)\n"
+    return "".join(record.declaration() for record in RECORDS) + _INTRINSICS
 
 
 def kernel_signature(symbol: str, parameters: str, suspends: bool) -> str:
@@ -81,19 +85,22 @@ def special_register(name: str, result: str) -> str:
     return THREAD.load(block, "%thread", "block") + BLOCK.load(result, block, field, metadata)
 
 
-def written(address: str, size: int, result: str) -> str:
-    """Text that makes `result`, an i1, whether `size` bytes of shared memory at `address` have been written: checked mode."""
+def written(address: str, size: int, result: str, distance: int = 0) -> str:
+    """Text that makes `result`, an i1, whether `size` bytes of memory at `address` have been written: checked mode.
+
+    The account of local memory lies `distance` bytes behind it; without a distance the memory is shared.
+    """
     type = f"i{8 * size}"
-    account = _account(address, result)
+    account = _account(address, result, distance)
     return (
         f"{account}  {result}.bits = load {type}, ptr {result}.account, align 1\n"
         f"  {result} = icmp eq {type} {result}.bits, -1\n"
     )
 
 
-def mark(address: str, size: int, name: str) -> str:
+def mark(address: str, size: int, name: str, distance: int = 0) -> str:
     """Text that says that these bytes have been written; names begin with `name`."""
-    return f"{_account(address, name)}  store i{8 * size} -1, ptr {name}.account, align 1\n"
+    return f"{_account(address, name, distance)}  store i{8 * size} -1, ptr {name}.account, align 1\n"
 
 
 def room(result: str) -> str:
@@ -114,8 +121,16 @@ def room(result: str) -> str:
     )
 
 
-def _account(address: str, name: str) -> str:
-    """Text that makes `name.account` the place of the account of an address of shared memory."""
+def forget(address: str, size: int, name: str, distance: int) -> str:
+    """Text that says that nothing of a local array has been written."""
+    account = _account(address, name, distance)
+    return f"{account}  call void @llvm.memset.p0.i64(ptr {name}.account, i8 0, i64 {size}, i1 false)\n"
+
+
+def _account(address: str, name: str, distance: int) -> str:
+    """Text that makes `name.account` the place of the account of an address."""
+    if distance:
+        return f"  {name}.account = getelementptr i8, ptr {address}, i64 {distance}\n"
     block = f"{name}.block"
     return (
         THREAD.load(block, "%thread", "block")

@@ -104,12 +104,12 @@ class Dialect(ABC):
         """Text, and the operand, that give the address of the launch's shared memory."""
 
     @abstractmethod
-    def written(self, address: str, size: int, result: str) -> str:
-        """Makes `result` whether so many bytes of shared memory have been written."""
+    def written(self, address: str, size: int, result: str, distance: int) -> str:
+        """Makes `result` whether so many bytes of memory have been written. `distance`: see `ops.LOCAL`; 0 if it is shared."""
 
     @abstractmethod
-    def mark(self, address: str, size: int, label: str) -> str:
-        """Says that so many bytes of shared memory have been written; names begin with `label`."""
+    def mark(self, address: str, size: int, label: str, distance: int) -> str:
+        """Says that so many bytes of memory have been written; names begin with `label`."""
 
     @abstractmethod
     def sync_scope(self, scope: Scope) -> str:
@@ -278,11 +278,11 @@ class Nvptx(Dialect):
         """A variable without a size, which begins where the static arrays end."""
         return "", "@dynamic_shared"
 
-    def written(self, address: str, size: int, result: str) -> str:
+    def written(self, address: str, size: int, result: str, distance: int) -> str:
         """Nobody keeps account."""
         return f"  {result} = icmp eq i32 0, 0\n"
 
-    def mark(self, address: str, size: int, label: str) -> str:
+    def mark(self, address: str, size: int, label: str, distance: int) -> str:
         """Nobody keeps account."""
         return ""
 
@@ -393,13 +393,13 @@ class Cpu(Dialect):
         """What lies behind the static arrays."""
         return cpu.special_register("dynamic_shared", result), result
 
-    def written(self, address: str, size: int, result: str) -> str:
+    def written(self, address: str, size: int, result: str, distance: int) -> str:
         """Each byte has its byte."""
-        return cpu.written(address, size, result)
+        return cpu.written(address, size, result, distance)
 
-    def mark(self, address: str, size: int, label: str) -> str:
+    def mark(self, address: str, size: int, label: str, distance: int) -> str:
         """Each byte has its byte."""
-        return cpu.mark(address, size, label)
+        return cpu.mark(address, size, label, distance)
 
     def sync_scope(self, scope: Scope) -> str:
         """Every scope is the widest."""

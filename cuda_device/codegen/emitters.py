@@ -313,6 +313,7 @@ def _local(to: FunctionWriter, op: Op) -> None:
         address = to.temporary(f"ptrtoint {to.typed(op.result)} to i64")
         missing = to.temporary(f"and i64 {to.temporary(f'sub i64 0, {address}')}, {align - 1}")
         to.names[op.result] = to.temporary(f"getelementptr inbounds i8, {to.typed(op.result)}, i64 {missing}")
+    account.begin(to, op, local_size(op)[0])
 
 
 # Threads

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cuda_device.codegen import boundary, float8
+from cuda_device.codegen.account import distance_of
 from cuda_device.codegen.aliasing import Aliasing
 from cuda_device.codegen.dialects import Cpu, Dialect, Nvptx
 from cuda_device.codegen.emitters import EMITTERS, float_name, local_size
@@ -171,6 +172,7 @@ class FunctionWriter:
         for op in self.function.ops():
             if op.code is ops.LOCAL:
                 size, align = local_size(op)
+                size += distance_of(op)
                 align, extra = (align, 0) if align <= most else (most, align)
                 lines.append(f"  {self.name(op.result)} = alloca [{size + extra} x i8], align {align}\n")
         return "".join(lines)

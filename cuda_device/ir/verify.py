@@ -250,7 +250,8 @@ def _is_print(op: Op) -> bool:
 def _is_account(op: Op) -> bool:
     reference = op.operands[0].type
     given = [value.type for value in op.results]
-    return isinstance(reference, Ref) and reference.space is Space.SHARED and given in ([], [BOOL])
+    space = Space.LOCAL if op.attributes.get("account") else Space.SHARED
+    return isinstance(reference, Ref) and reference.space is space and given in ([], [BOOL])
 
 
 def _is_atomic(op: Op) -> bool:

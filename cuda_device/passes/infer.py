@@ -331,7 +331,9 @@ class Inference:
         key = (source.__code__, id(source), arguments, variant)
         spec = self.found.get(key)
         if spec is None:
-            spec = self.found[key] = Specialisation(str(len(self.order)), source, arguments, self._family(source, arguments, variant), variant)
+            spec = self.found[key] = Specialisation(
+                str(len(self.order)), source, arguments, self._family(source, arguments, variant), variant
+            )
             self.order.append(spec)
         return spec
 
