@@ -17,8 +17,6 @@ that the second look corrects.
 
 from __future__ import annotations
 
-import itertools
-import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType
@@ -36,7 +34,7 @@ from cuda_device.device.target import SMSelector, sm90
 from cuda_device.errors import Call, CompileError, Location
 from cuda_device.ir import ops
 from cuda_device.ir.model import Function, Module, Op, Value
-from cuda_device.passes import extern, generators
+from cuda_device.passes import extern, generators, naming
 from cuda_device.passes.body import PLAIN, Body, Variant
 from cuda_device.passes.calls import as_constant, bind, defaults_in
 from cuda_device.passes.frame import MISSING, Cell, Frame, NeverReturns, Waits, is_static
@@ -139,7 +137,7 @@ def run(
         result = main.result if isinstance(main.result, Known) else None
         main.function.prototype = extern.prototype(source, arguments, result, main.function.location)
     module = Module([main.function, *_reachable(main.function, functions)], tuple(program.links))
-    _name(module, set(program.symbols))
+    naming.run(module, set(program.symbols))
     _propagate_effects(module)
     return module, tuple(program.dependencies.values())
 
@@ -156,45 +154,6 @@ def _reachable(main: Function, functions: list[Function]) -> list[Function]:
                 reached.add(callee)
                 todo.append(by_name[callee])
     return [function for function in functions if function.name in reached]
-
-
-# Names that mean something else to the assembler.
-_RESERVED = {"WARP_SZ", "_"}
-
-
-# How helpers are spelled for a GPU, and what we name there ourselves.
-_HELPER = "device_"
-_OURS = re.compile(r"shared_\d+|dynamic_shared|device_(?:report|report_values|meet)|cuda_device_\w+|vprintf")
-
-
-def _is_taken(symbol: str, spelled: set[str]) -> bool:
-    return symbol in spelled or _OURS.fullmatch(symbol) is not None
-
-
-def _name(module: Module, symbols: set[str]) -> None:
-    """Gives each function a symbol: its own name, with a number where something else has that name, as do `symbols`."""
-    names: dict[str, str] = {}
-    taken = _RESERVED | symbols
-    spelled = set(symbols)
-    if module.main.prototype is not None and module.main.shown.rpartition(".")[2] in symbols:
-        reason = f"{module.main.shown} calls a function of CUDA C++ of the same name"
-        raise CompileError(reason, module.main.location, "rename it, or say symbol=… in @extern")
-    for function in module.functions:
-        plain = re.sub(r"\W", "_", function.shown.rpartition(".")[2], flags=re.ASCII)
-        plain = f"_{plain}" if plain[0].isdigit() else plain
-        numbered = (f"{plain}_{number}" for number in itertools.count(2))
-        prefix = "" if function is module.main else _HELPER
-        free = (n for n in itertools.chain([plain], numbered) if not (n in taken or _is_taken(prefix + n, spelled)))
-        name = next(free)
-        taken.add(name)
-        spelled.add(prefix + name)
-        names[function.name] = name
-    for function in module.functions:
-        function.name = names[function.name]
-    for function in module.functions:
-        for op in function.ops():
-            if op.code is ops.CALL:
-                op.attributes["callee"] = names[str(op.attributes["callee"])]
 
 
 def _propagate_effects(module: Module) -> None:
