@@ -49,6 +49,77 @@ def test_a_variable_changes_and_no_other_does(stream):
     assert stream.numpy(out).tolist() == [10, 7, 4, 40.5, 5, 5, 6, 1, 40, 11]
 
 
+@device.struct
+class Whole:
+    outer: Outer
+    v: float32x4
+    t: tuple[Inner, int]
+
+
+@device.kernel
+def parts_of_parts(out, k):
+    w = Whole(Outer(1, Inner(2, float32x2(3, 4))), float32x4(1, 2, 3, 4), (Inner(5, float32x2(6, 7)), 8))
+    before = w
+    w.outer.inner.a = 20
+    w.outer.inner.v.y += 1
+    w.outer.n, w.v[k] = 10, 30
+    w.t[0].v[-1] *= 2
+    inner = w.outer.inner
+    inner.a = -1
+    out[0], out[1], out[2], out[3], out[4] = w.outer.inner.a, w.outer.inner.v.y, w.outer.n, w.v.y, w.t[0].v.y
+    out[5] = before.outer.inner.a + before.outer.inner.v.y + before.v.y + before.t[0].v.y
+    for i in range(3):
+        w.outer.n += i
+        if i == 1:
+            before = w
+    out[6], out[7] = w.outer.n, before.outer.n
+
+
+def test_parts_of_parts_change_and_so_does_the_variable(stream):
+    out = stream.empty(8, np.float32)
+    stream.launch(parts_of_parts, out, 1, grid=1, block=1)
+    assert stream.numpy(out).tolist() == [20, 5, 10, 30, 14, 2 + 4 + 2 + 7, 13, 11]
+
+
+@device.kernel
+def conditional_values(out, points, k):
+    s = Outer(1, Inner(2, float32x2(3, 4)))
+    s.n += 10 if k > 0 else 20
+    s.inner.v.y -= k and 3
+    s.inner.v[0 if k else 1] = 7
+    v = float32x2(1, 2)
+    v[1 if k > 5 else 0] *= 5 if k else 6
+    mask = device.WarpMask(1)
+    mask[2] |= k > 0 and k < 5
+    out[0], out[1], out[2], out[3], out[4] = s.n, s.inner.v.y, s.inner.v.x, v.x, mask
+    points[k].inner.v.x += 1 if k else 2
+    points[0 if k else 1].inner.v[k] -= (2 if k > 0 else 3) if k < 5 else 4
+    points[0]["n"] *= max(i for i in range(5)) if k else 0
+
+
+def test_assignments_know_their_place_past_conditions(stream):
+    points = np.array([(1, (2, (3, 4))), (5, (6, (7, 8)))], device.numpy_dtype(Outer))
+    out, points = stream.empty(5, np.float32), stream.array(points)
+    stream.launch(conditional_values, out, points, 1, grid=1, block=1)
+    assert stream.numpy(out).tolist() == [11, 1, 7, 5, 5]
+    assert stream.numpy(points).tolist() == [(4, (2, (3, 2))), (5, (6, (8, 8)))]
+
+
+@device.kernel
+def parts_of_tuples(items):
+    i = device.tid(1)
+    items[i].t[0].a = 1.5
+    items[i].t[0].v[1] += 2 if i else 3
+
+
+def test_a_part_of_a_tuple_in_memory_is_written_alone(stream):
+    items = stream.array(np.zeros(3, device.numpy_dtype(Whole)))
+    stream.launch(parts_of_tuples, items, grid=1, block=3)
+    assert stream.numpy(items)["t"].tolist() == [((1.5, (0, 3 if i == 0 else 2)), 0) for i in range(3)]
+    ptx = str(device.compile(parts_of_tuples, items, output="ptx"))
+    assert ptx.count("st.global") == 2 and "st.global.v" not in ptx
+
+
 @device.kernel
 def item_methods(out, k):
     v = float32x4(1, 2, 3, 4)
@@ -148,7 +219,10 @@ def test_functions_get_copies(stream):
     ("body", "message"),
     [
         ("float32x2(1, 2).x = 3", "no variable holds"),
-        ("s.inner.a = 3", "no variable holds"),
+        ("[s.inner][0].a = 3", "no variable holds"),
+        ("s.twice.a = 3", "no member 'twice'"),
+        ("t = (s, 2); t[device.tid(1)].n = 3", "its items have no common type"),
+        ("v.x += (v := float32x2(5, 6)).y if s.n else 0", "changes what is assigned to"),
         ("s.z = 3", "no member 'z'"),
         ("v.z = 3", "cannot be assigned to"),
         ("v[2] = 3", "no index 2"),

@@ -202,6 +202,40 @@ def test_values(stream: StreamUnderTest) -> None:
 
 
 @device.kernel
+def changes(x: Any, y: Any, j: Any) -> None:
+    i = device.tid(1)
+    s = x[i]
+    s.m[j] = 50
+    s.t[1] = (7, 8, 9)
+    s.t[:, 0] = 60
+    s.t[0][j] += 1 if i else 2
+    s.m[2:] = s.t[0, 1:2]
+    y[i] = s
+    s.m = x[i].m[::-1]
+    s.t = 4
+    y[i + 2] = s
+    y[4] = (3, (1, 2, 3), ((1, 2, 3), x[0].m))
+
+
+def test_subarrays_of_values_are_assigned_to(stream: StreamUnderTest) -> None:
+    before = filled(BODY, 2)
+    x, y = stream.array(before), stream.array(filled(BODY, 5, seed=2))
+    stream.launch(changes, x, y, 1, grid=1, block=2)
+    want = np.concatenate([before, before, before[:1]])
+    for i in range(2):
+        first, second = want[i], want[i + 2]
+        first["m"][1] = 50
+        first["t"][1] = (7, 8, 9)
+        first["t"][:, 0] = 60
+        first["t"][0][1] += 1 if i else 2
+        first["m"][2:] = first["t"][0, 1:2]
+        second["m"] = before[i]["m"][::-1]
+        second["t"] = 4
+    want[4] = (3, (1, 2, 3), ((1, 2, 3), before[0]["m"]))
+    assert stream.numpy(x).tobytes() == before.tobytes() and stream.numpy(y).tobytes() == want.tobytes()
+
+
+@device.kernel
 def deep(x: Any, out: Any, j: Any) -> None:
     i = device.tid(1)
     out[0, i] = x[i].body.m[j]
@@ -407,7 +441,18 @@ def refused(kernel: Any, dtype: Any) -> str:
     return str(error.value)
 
 
+def too_few(x: Any) -> None:
+    x[0].m = (1, 2)
+
+
+def lost(x: Any) -> None:
+    s = x[0]
+    s.m[1:][0] = 5
+
+
 def test_errors() -> None:
+    assert "2 values for 3 elements" in refused(too_few, BODY)
+    assert "the array is read-only" in refused(lost, BODY)
     assert "no member 'nothing'" in refused(lambda x: x[0].nothing, PACKED)
     assert "its members are a, b, c, d" in refused(lambda x: x[0]["nothing"], PACKED)
     assert "aligned to 1 byte: atomics need 4" in refused(

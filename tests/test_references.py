@@ -191,7 +191,6 @@ float64x4 = device.float64x4
         ("p = points[0]; p.inner.bump()", "a method cannot change its struct", "points"),
         ("fixed[0].move(1)", "the array is read-only", "can be written"),
         ("fixed[0].x = 1", "the array is read-only", "can be written"),
-        ("p = points[0]; p.inner.a = 1", "no variable holds", "replace"),
         ("points[0].twice(points)", "not defined", "index the array"),
     ],
 )

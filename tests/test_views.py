@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -90,6 +92,79 @@ def test_shapes(stream, expression):
     check(stream, expression, a, eval(expression))
 
 
+def strided(shape, steps, kind):
+    """An array of numbers that are all different: permuted axes, slices of a larger array, or one of a step in a shape."""
+    if kind == "permuted":
+        inner = np.arange(math.prod(shape), dtype=np.float32).reshape([shape[i] for i in steps])
+        return inner.transpose(np.argsort(steps))
+    if kind == "sliced":
+        whole = np.arange(math.prod(shape) * 2 ** len(shape), dtype=np.float32).reshape([2 * n for n in shape])
+        return whole[tuple(slice(0, n * step, step) for n, step in zip(shape, steps, strict=True))]
+    return np.arange(math.prod(shape) * 3, dtype=np.float32)[::-3].reshape(shape)
+
+
+STRIDED = [
+    strided((6, 4), (1, 0), "permuted"), strided((2, 3, 4), (0, 2, 1), "permuted"), strided((2, 3, 4), (1, 0, 2), "permuted"),
+    strided((6, 1, 4), (2, 1, 0), "permuted"), strided((4, 6), (1, 2), "sliced"), strided((4, 6), (2, 1), "sliced"),
+    strided((1, 24), (2, 2), "sliced"), strided((2, 2, 6), (1, 1, 2), "sliced"), strided((24, 1), (1, 1), "sliced"),
+    strided((4, 6), (), "of one step"), strided((2, 3, 4), (), "of one step"), np.zeros((4, 0, 3), np.float32)[::2, :, 1:],
+    np.broadcast_to(np.arange(4, dtype=np.float32), (6, 4)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("a", STRIDED, ids=lambda a: f"{a.shape} {a.strides}")
+@pytest.mark.parametrize(
+    "shape", ["-1", "3, 8", "4, 6", "2, 12", "2, 3, 4", "4, 1, 6", "2, 2, 6", "1, 24", "24, 1", "0, 7"]
+)
+def test_what_is_not_contiguous_is_reshaped_where_numpy_makes_no_copy(a, shape):
+    stream = device.cpu_stream()
+    out, lengths = np.full(64, -1, np.float32), np.zeros(3, np.int64)
+    lengths_are_right = math.prod(eval(f"({shape},)")) == a.size or "-1" in shape
+    if not lengths_are_right:
+        pytest.skip("another number of elements")
+    want = eval(f"a.reshape({shape})")
+    ours = copy_out(f"a.reshape({shape})")
+    if not np.shares_memory(want, a) and a.size:
+        with pytest.raises((device.CompileError, device.KernelError), match="cannot be reshaped without a copy"):
+            device.launch(ours, a, out, lengths, 2, grid=1, block=1, stream=stream)
+        return
+    device.launch(ours, a, out, lengths, 2, grid=1, block=1, stream=stream)
+    assert lengths[: want.ndim].tolist() == list(want.shape)
+    assert out[: a.size].tolist() == want.reshape(-1).tolist()
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "a.reshape((5, 4), order='F')", "a.reshape([2, -1], order='C', copy=False)", "a.reshape((2, n, 5))",
+        "a.reshape(a.T.shape)", "a[:, 1:3].reshape(n, 2, 2)", "a[::2, None].reshape(2, 5)", "a[:, :1].reshape(-1)",
+    ],
+)  # fmt: skip
+def test_forms_of_reshape(stream, expression):
+    a = np.arange(20, dtype=np.float32).reshape(4, 5)
+    a = np.asfortranarray(a) if "'F'" in expression else a
+    check(stream, expression, a, eval(expression, {"n": 2, "a": a}))
+
+
+def test_the_shape_has_a_name(stream):
+    a = np.arange(20, dtype=np.float32).reshape(4, 5)
+    check(stream, "a.reshape(shape=(2, n, 5), copy=None)", a, a.reshape(2, 2, 5))
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        ("a.reshape(4, 5, order='K')", "the order of reshape"),
+        ("a.reshape(4, 5, copy=True)", "copy=True needs memory"),
+        ("a.reshape(4, 5, like=a)", "takes the new shape"),
+        ("a.T.reshape(-1)", "cannot be reshaped without a copy"),
+    ],
+)
+def test_what_reshape_does_not_take(expression, message):
+    with pytest.raises(device.CompileError, match=message):
+        device.compile(copy_out(expression), np.zeros((4, 5), np.float32), np.zeros(20), np.zeros(3, np.int64), 2)
+
+
 def test_views_of_other_types(stream):
     a = np.arange(16, dtype=np.float32).reshape(2, 8)
     check(stream, "a.view(np.uint32)[1]", a, a.view(np.uint32)[1])
@@ -117,6 +192,14 @@ def test_views_of_other_types(stream):
         ("a[:, 0] = a[:, 4]", lambda a: a.__setitem__((slice(None), 0), a[:, 4].copy())),
         ("a[0, ::-1] = a[3]", lambda a: a.__setitem__((0, slice(None, None, -1)), a[3].copy())),
         ("a.T[2] = n", lambda a: a.T.__setitem__(2, 2)),
+        ("a[n] = 9, 8, n, 6, 5", lambda a: a.__setitem__(2, (9, 8, 2, 6, 5))),
+        ("a[1:3, n] = [n, 9]", lambda a: a.__setitem__((slice(1, 3), 2), [2, 9])),
+        (
+            "a[:, :2] = (n, 1), (5, 6), (7, 8), (9, n)",
+            lambda a: a[:, :2].__setitem__(..., [[2, 1], [5, 6], [7, 8], [9, 2]]),
+        ),
+        ("a[1, :4] = float32x4(5, 6, 7, n)", lambda a: a.__setitem__((1, slice(4)), [5, 6, 7, 2])),
+        ("a[:2] = ((n,), (3,))", lambda a: a.__setitem__(slice(2), [[2], [3]])),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -153,7 +236,6 @@ def test_slices_of_shared_arrays(stream):
         ("a[1.5:]", "int"),
         ("a[::0]", "step of a slice cannot be 0"),
         ("a.reshape(-1, -1)", "one length of a shape may be -1"),
-        ("a.T[:, 1:].reshape(-1)", "without a copy"),
         ("a.astype(np.float64)", "copy"),
         ("a.astype(np.float64, copy=False)", "needs a copy"),
         ("a.flags", "no attribute 'flags'"),

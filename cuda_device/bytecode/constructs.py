@@ -268,11 +268,13 @@ def _unpack_star(reader: Reader, instruction: Instruction, _: Span) -> None:
 def _store_item(reader: Reader, _: Instruction, __: Span) -> None:
     value, container, index = reader.pop(3)
     reader.build.effect(ops.PY_SETITEM, container, index, value, **reader.target(container))
+    reader.write_back(container)
 
 
 def _store_attribute(reader: Reader, instruction: Instruction, _: Span) -> None:
     value, owner = reader.pop(2)
     reader.build.effect(ops.PY_SETATTR, owner, value, name=instruction.argument, **reader.target(owner))
+    reader.write_back(owner)
 
 
 def _call(reader: Reader, instruction: Instruction, _: Span) -> None:

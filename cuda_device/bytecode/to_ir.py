@@ -13,6 +13,8 @@ error only if inference reaches it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
 from functools import lru_cache
 from types import CodeType
 
@@ -31,6 +33,9 @@ from cuda_device.ir.ops import Level
 
 _COROUTINE, _ASYNC_GENERATOR = 0x80, 0x200
 
+Way = tuple[str, tuple[tuple[ops.Opcode, tuple[tuple[str, object], ...]], ...]]
+"""How a value was read: from a variable, by these operations with these attributes."""
+
 
 def read(code: CodeType, reduction: str = "") -> Function:
     """The python-level IR of a function's code. The result is shared: nobody may change it.
@@ -44,7 +49,15 @@ def read(code: CodeType, reduction: str = "") -> Function:
 @lru_cache(maxsize=256)
 def _read(code: CodeType, reduction: str, _file: str, _name: str) -> Function:
     _refuse(code, reduction)
-    return Reader(code, scopes(code, decode(code)), reduction).function()
+    found = scopes(code, decode(code))
+    kept: frozenset[tuple[int, int]] = frozenset()
+    while True:
+        reader = Reader(code, found, reduction, kept)
+        with suppress(_TooLittleKept):
+            function = reader.function()
+            if reader.wanted <= kept:
+                return function
+        kept |= reader.wanted
 
 
 def _refuse(code: CodeType, reduction: str) -> None:
@@ -53,11 +66,17 @@ def _refuse(code: CodeType, reduction: str) -> None:
         raise CompileError("device code cannot be a generator or a coroutine", place, "return the values in a tuple")
 
 
+class _TooLittleKept(Exception):
+    """The function is read again, and what assignments want to know is kept."""
+
+
 class Reader:
     """Reads one function. `stack` and `variables` describe the span at hand."""
 
-    def __init__(self, code: CodeType, found: Scopes, reduction: str) -> None:
+    def __init__(self, code: CodeType, found: Scopes, reduction: str, kept: frozenset[tuple[int, int]]) -> None:
         self.code, self.reduction = code, reduction
+        self.kept, self.wanted = kept, set[tuple[int, int]]()
+        """The places in the stack where an assignment needs to know how a value was read: those that keep it, and all."""
         self.instructions, self.cells, self.unrolled = found.instructions, found.cells, found.unrolled
         self.spans = spans(self.instructions, self.cells)
         stored = [str(i.argument) for i in self.instructions if i.opcode is Opcode.STORE_CELL]
@@ -73,12 +92,15 @@ class Reader:
         self.dicts: dict[Value, tuple[tuple[object, ...], list[Value]]] = {}
         self.made: dict[Value, Op] = {}
         """The operations that gave items and attributes, those of global names left out."""
+        self.carried: dict[Value, tuple[int, int]] = {}
+        """Parameters of blocks that were in the stack: the span's start, and the place in the stack."""
         self.globals: set[Value] = set()
         """What globals name, and attributes and items of that."""
         self.generators: set[Value] = set()
         """Functions of generator expressions, and what calls of them give."""
         self.blocks: dict[int, Block] = {}
-        self.depths: dict[int, int] = {}
+        self.ways: dict[int, list[Way | None]] = {}
+        """By span: for each value in the stack at its start, how it was read, if that is known."""
         self.stack: list[Value] = []
         self.variables: dict[str, Value] = {}
         self.build = Builder(Block())
@@ -112,12 +134,19 @@ class Reader:
     def edge(self, start: int) -> Edge:
         """A way to the span at `start` with the present stack and variables; makes its block at the first visit."""
         live = self.live(start)
+        ways = [self.way(value, (start, i)) for i, value in enumerate(self.stack)]
+        stack = [each for value, way in zip(self.stack, ways, strict=True) for each in self.parts(value, way)]
         if start not in self.blocks:
-            params = [Value() for _ in self.stack] + [Value(hint=name.removeprefix(CELL)) for name in live]
-            self.blocks[start], self.depths[start] = Block(params), len(self.stack)
-        if self.depths[start] != len(self.stack):
+            params = [Value() for _ in stack] + [Value(hint=name.removeprefix(CELL)) for name in live]
+            self.blocks[start], self.ways[start] = Block(params), ways
+        if len(self.ways[start]) != len(ways):
             raise CompilerBug(f"{self.code.co_qualname}: the stack is uneven at instruction {start}")
-        return Edge(self.blocks[start], self.stack + [self.variable(name) for name in live])
+        if self.ways[start] != ways:
+            if not self.wanted <= self.kept:
+                raise _TooLittleKept
+            help = "give the value a name first, and then assign it"
+            raise CompileError("the value of the assignment changes what is assigned to", self.build.location, help)
+        return Edge(self.blocks[start], stack + [self.variable(name) for name in live])
 
     def live(self, start: int) -> list[str]:
         """The variables that a span takes, in the order of its block's parameters."""
@@ -132,17 +161,73 @@ class Reader:
 
     def target(self, value: Value) -> dict[str, object]:
         """What an assignment to an item or attribute of `value` changes, where `value` is no variable."""
-        start = value
-        while not any(value is other for other in self.variables.values()):
+        path = self.path(value)
+        return {} if path == [] else {"target": "value" if path is None else "part"}
+
+    def path(self, value: Value) -> list[Op] | None:
+        """How `value` was read from a variable, the last step first; None if it does not come from one."""
+        path = []
+        while not self.is_variable(value):
             made = self.made.get(value)
-            if made is None or made.code is ops.PY_GETITEM:
-                return {"target": "value" if made is None else "element"}
-            (value,) = made.operands
-        return {} if value is start else {"target": "value"}
+            if made is None:
+                if value in self.carried:
+                    self.wanted.add(self.carried[value])
+                return None
+            path.append(made)
+            value = made.operands[0]
+        return path
+
+    def is_variable(self, value: Value) -> bool:
+        """Whether this is the present value of a variable."""
+        return any(value is other for other in self.variables.values())
+
+    def write_back(self, value: Value) -> None:
+        """After `x.part.y = v`: `x.part` has a new value, unless it lies in memory, and so has x."""
+        for op in self.path(value) or ():
+            owner, *index = op.operands
+            code = ops.PY_SETITEM if index else ops.PY_SETATTR
+            name = {} if index else {"name": op.attributes["name"]}
+            self.build.effect(code, owner, *index, op.result, **name, **self.target(owner), back=True)
+
+    # Blocks share no values, so `x[i]` in the middle of `x[i].y += v if c else w` would be a mere value. What such assignments
+    # want to know where it was read travels as x and i, and is read anew in each block.
+
+    def way(self, value: Value, place: tuple[int, int]) -> Way | None:
+        """How a value was read, if an assignment wants to know it at this place in the stack."""
+        path = self.path(value) if place in self.kept else None
+        if path is None:
+            return None
+        root = path[-1].operands[0] if path else value
+        name = next(name for name, other in self.variables.items() if other is root)
+        return name, tuple((op.code, tuple(op.attributes.items())) for op in reversed(path))
+
+    def parts(self, value: Value, way: Way | None) -> list[Value]:
+        """What travels for a value in the stack: itself, or the variable and the indices that it is read with."""
+        if way is None:
+            return [value]
+        path = self.path(value) or []
+        indices = [index for op in reversed(path) for index in op.operands[1:]]
+        return [self.variables[way[0]], *indices]
+
+    def restore(self, way: Way | None, values: Iterator[Value], place: tuple[int, int]) -> Value:
+        """The value in the stack that `parts` took apart."""
+        value = next(values)
+        if way is None:
+            self.carried[value] = place
+            return value
+        name, steps = way
+        value.hint = name.removeprefix(CELL)
+        self.variables[name] = value
+        for code, attributes in steps:
+            operands = [value, next(values)] if code is ops.PY_GETITEM else [value]
+            op = Op(code, operands, [Value()], dict(attributes), location=self.build.location)
+            value = self.build.append(op).result
+            self.made[value] = op
+        return value
 
     def is_part(self, value: Value) -> bool:
         """Whether a value was read from an array or from another value, and no variable has it yet."""
-        return value in self.made and all(value is not other for other in self.variables.values())
+        return value in self.made and not self.is_variable(value)
 
     def variable(self, name: str) -> Value:
         """The present value of a variable."""
@@ -153,10 +238,13 @@ class Reader:
 
     def span(self, span: Span, block: Block) -> None:
         """Reads the instructions of a span into its block."""
-        depth = self.depths[span.start]
-        self.build = Builder(block)
-        self.stack = list(block.params[:depth])
-        self.variables = dict(zip(self.live(span.start), block.params[depth:], strict=True))
+        live = self.live(span.start)
+        depth = len(block.params) - len(live)
+        self.build = Builder(block, self.instructions[span.start].location)
+        self.variables = dict(zip(live, block.params[depth:], strict=True))
+        params = iter(block.params[:depth])
+        ways = self.ways[span.start]
+        self.stack = [self.restore(way, params, (span.start, i)) for i, way in enumerate(ways)]
         for self.index in range(span.start, span.stop):
             instruction = self.instructions[self.index]
             self.build.location = instruction.location
@@ -200,7 +288,7 @@ class Reader:
             if attribute:
                 op.attributes[attribute] = instruction.argument
             by_name = code is ops.PY_GETATTR or (
-                code is ops.PY_GETITEM and isinstance(self.constants.get(operands[1]), str)
+                code is ops.PY_GETITEM and isinstance(self.constants.get(operands[1]), (str, int))
             )
             if by_name and self.is_part(operands[0]):
                 op.attributes["part"] = True

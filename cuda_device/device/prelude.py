@@ -145,6 +145,41 @@ def is_multiple(number: Any, factor: Any) -> Any:
     return number % factor == 0 if factor > 0 else False
 
 
+def has_place(shape: Any, steps: Any, lengths: Any) -> Any:
+    """Whether elements that lie in axes of `shape`, `steps` bytes apart, can stay there in axes of `lengths`.
+
+    Axes that become one, or parts of one, have to follow each other as if they were one.
+    """
+    inner, expected = 1, 0
+    for length, step in zip(shape[::-1], steps[::-1], strict=True):
+        if length == 0:
+            return True
+        if length > 1:
+            if inner > 1 and step != expected and not is_boundary(inner, lengths):
+                return False
+            inner, expected = inner * length, step * length
+    return True
+
+
+def is_boundary(count: Any, lengths: Any) -> Any:
+    """Whether the last of `lengths`, or some of them, have the product `count`."""
+    inner = 1
+    for length in lengths[::-1]:
+        inner *= length
+        if inner == count:
+            return True
+    return False
+
+
+def bytes_before(place: Any, shape: Any, steps: Any) -> Any:
+    """Where the element lies that has `place` others before it in the order of C."""
+    offset = 0 * place
+    for length, step in zip(shape[::-1], steps[::-1], strict=True):
+        offset += place % max(length, 1) * step
+        place //= max(length, 1)
+    return offset
+
+
 def fits(length: Any, other: Any) -> Any:
     """Whether an axis can be assigned to one of the length `other`."""
     return length in (1, other)

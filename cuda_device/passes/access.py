@@ -220,10 +220,8 @@ def getitem(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     match owner.known.type:
         case Array() as array:
             return [_array_item(frame, owner, array, index)]
-        case Tuple(elements) if index.known.constant or not _is_integer(index.known.type):
-            return [frame.field(owner, position(index, len(elements)))]
-        case Tuple():
-            return [_item(frame, owner, index)]
+        case Tuple() as items:
+            return [_tuple_item(frame, op, owner, items, index)]
         case Range():
             return [_range_item(frame, owner, index)]
         case Vector(_, size):
@@ -251,6 +249,15 @@ def sequences_of_host(frame: Frame, cell: Cell) -> Cell:
 
 def _is_integer(type: Type) -> bool:
     return isinstance(type, Number) and (type.is_integer or type == BOOL)
+
+
+def _tuple_item(frame: Frame, op: Op, owner: Cell, items: Tuple, index: Cell) -> Cell:
+    if not index.known.constant and _is_integer(index.known.type):
+        return _item(frame, owner, index)
+    place = position(index, len(items.elements))
+    if owner.place is None or "part" not in op.attributes:
+        return frame.field(owner, place)
+    return references.read_item(frame, references.of_place(frame, owner.place), items, place)
 
 
 def _item(frame: Frame, owner: Cell, index: Cell) -> Cell:
@@ -286,7 +293,7 @@ def _array_item(frame: Frame, owner: Cell, array: Array, index: Cell) -> Cell:
     """`x[i]` of an array: an element, an array of one member of each, or a view."""
     assert owner.value is not None
     parts = _index_parts(frame, index)
-    if isinstance(array.dtype, Struct) and len(parts) == 1 and isinstance(parts[0].known.value, str):
+    if len(parts) == 1 and isinstance(parts[0].known.value, str):
         return members.of_each(frame, owner, array, str(parts[0].known.value))
     if views.is_partial(array, parts):
         return views.select(frame, owner, array, parts)
@@ -356,7 +363,7 @@ def _indices(frame: Frame, parts: Sequence[Cell]) -> list[Value]:
     for part in parts:
         type = part.known.type
         if not isinstance(type, Number) or not (type.is_integer or type == BOOL):
-            raise CompileError(f"an index is an integer, not {part.known}", help=views.index_help(type))
+            raise CompileError(f"an index is an integer, not {part.known}", help=views.index_help(part.known))
         roomy = INDEX if part.known.constant and type == INT else INT if type == BOOL else type
         values.append(frame.materialise(part, roomy))
     return values
@@ -372,8 +379,7 @@ def store(frame: Frame, owner: Cell, index: Cell, value: Cell) -> None:
     parts = _index_parts(frame, index)
     if views.is_partial(array, parts) or (parts and isinstance(parts[0].known.value, str)):
         (target,) = getitem(frame, Op(ops.PY_GETITEM), (owner, index))
-        assign = subarrays.assign if isinstance(value.known.type, Subarray) else views.assign
-        assign(frame, target, value)
+        subarrays.assign(frame, target, value)
         return
     element = array.dtype
     value = composites.scalar(frame, value)

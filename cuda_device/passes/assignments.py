@@ -4,6 +4,7 @@ Vectors, structs and masks are values. An assignment to a part of a variable giv
 name sees; one to a part of an array's element writes that part, and nothing else, in memory.
 
     v.x = 1              v becomes `replace(v, x=1)`
+    s.v.x = 1            s.v becomes that, and so s becomes `replace(s, v=replace(s.v, x=1))`
     points[i].x = 1      writes x there, as `self.x = 1` does in a method that was called on points[i]
 """
 
@@ -19,7 +20,7 @@ from cuda_device.passes import access, composites, conditions, hosted, masks, re
 from cuda_device.passes.frame import Cell, Frame
 from cuda_device.types.known import constant, of_type
 from cuda_device.types.layout import has_identity, placement
-from cuda_device.types.model import MASK, Array, NoneType, Number, Ref, Struct, Subarray, Vector
+from cuda_device.types.model import MASK, Array, NoneType, Number, Ref, Struct, Subarray, Tuple, Vector
 
 
 def setitem(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
@@ -31,12 +32,18 @@ def setitem(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
             return []
         case Vector() as vector:
             return _set_element(frame, op, owner, vector, index, value)
-        case type if type == MASK and "target" not in op.attributes:
+        case type if type == MASK and op.attributes.get("target") != "value":
             return [masks.with_lane(frame, owner, index, value)]
         case Struct() as struct if isinstance(index.known.value, str):
             return _set_member(frame, op, owner, struct, index.known.value, value)
         case Ref(_, Struct() as struct) if isinstance(index.known.value, str):
             return _write_member(frame, owner, struct, index.known.value, value)
+        case Subarray() as subarray if _is_variable(op, owner, "…"):
+            return [subarrays.with_items(frame, owner, subarray, index, value)]
+        case Tuple(elements) if "back" in op.attributes:
+            parts = frame.fields(owner)
+            parts[access.position(index, len(elements))] = value
+            return [frame.tuple(parts)]
     if isinstance(owner.known.type, Number | NoneType):
         raise CompileError(f"{owner.known} has no elements to assign to", help="pass an array to the kernel")
     remedy = (
@@ -100,7 +107,9 @@ def _member(frame: Frame, struct: Struct, name: str, value: Cell) -> tuple[int, 
 def _write_member(frame: Frame, reference: Cell, struct: Struct, name: str, value: Cell) -> Sequence[Cell]:
     """Writes a member, and nothing else, in memory."""
     index = struct.index(name)
-    if index is not None and isinstance(struct.fields[index].type, Subarray):
+    wanted = struct.fields[index].type if index is not None else None
+    if index is not None and isinstance(wanted, Subarray):
+        subarrays.check_shape(wanted.shape, value.known)
         subarrays.assign(frame, references.read_member(frame, reference, struct, index), value)
         return []
     position, value = _member(frame, struct, name, value)
@@ -165,14 +174,14 @@ def call_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell]
 
 
 def _is_variable(op: Op, owner: Cell, change: str) -> bool:
-    """Whether the assignment changes a variable; an error if it would be lost."""
+    """Whether the assignment changes a variable, and not memory; an error if it would be lost."""
     target = op.attributes.get("target")
-    if target is not None and owner.place is None:
+    if target == "value" and owner.place is None:
         raise CompileError(
             "the assignment changes a value that no variable holds",
             help=f"assign to the variable: v = replace(v, {change})",
         )
-    return target is None
+    return target is None or owner.place is None
 
 
 def _reference(frame: Frame, owner: Cell) -> Cell:
@@ -186,4 +195,4 @@ def copy(_: Frame, __: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     return [Cell(cells[0].known, cells[0].value)]
 
 
-RULES = {ops.PY_SETITEM: setitem, ops.PY_SETATTR: setattr_, ops.PY_COPY: copy}
+RULES = {ops.PY_SETATTR: setattr_, ops.PY_COPY: copy}

@@ -83,6 +83,8 @@ class Instance:
     frame: Frame | None = None
     error: CompileError | None = None
     follows: CompileError | None = None
+    changed: set[Value] = field(default_factory=set)
+    """What an assignment to a part of it has given a new value."""
 
 
 class Body:
@@ -183,7 +185,7 @@ class Body:
         before = {way: target for target, way, _ in instance.ways}
         instance.frame, instance.block = frame, frame.build.block
         instance.end, instance.ways, instance.returned, instance.error = None, [], None, None
-        instance.follows = None
+        instance.follows, instance.changed = None, set()
         frame.code, frame.captured = self.code, self.captured
         cells: dict[Value, Cell | Pending] = {}
         for param, state in zip(instance.source.params, instance.states, strict=True):
@@ -237,12 +239,15 @@ class Body:
             self.terminate(instance, op, cells)
             return
         operands = [_as_value(frame, settle(cells[value], value.hint)) for value in op.operands]
+        if "back" in op.attributes and op.operands[-1] not in instance.changed:
+            return
         owners = 1 if op.code in _OF_OWNERS else 0
         operands[owners:] = [references.value_of(frame, cell) for cell in operands[owners:]]
         results = RULES[op.code](frame, op, operands)
         if op.code in (ops.PY_SETITEM, ops.PY_SETATTR):
             # A vector or struct is a value: the variable is the changed one from here on.
             cells.update(zip(op.operands, results, strict=False))
+            instance.changed.update(op.operands[: len(results)])
             return
         for value, cell in zip(op.results, results, strict=True):
             here = (cell.known.where.file, cell.known.where.function) == (op.location.file, op.location.function)

@@ -16,7 +16,7 @@ from cuda_device.passes.frame import MISSING, Cell, Frame
 from cuda_device.types import structs
 from cuda_device.types.known import Known, of_type
 from cuda_device.types.layout import has_identity, machine
-from cuda_device.types.model import Array, Kind, NoneType, Number, Ref, Struct, Tuple, Type, Vector
+from cuda_device.types.model import Array, Kind, NoneType, Number, Ref, Struct, Subarray, Tuple, Type, Vector
 
 AXES = "xyzw"
 
@@ -86,6 +86,12 @@ def member(frame: Frame, struct: Struct, index: int, cell: Cell) -> Cell:
         from cuda_device.passes.access import as_stored  # it needs composites, too
 
         return as_stored(frame, cell, field.type)
+    if isinstance(field.type, Subarray) and cell.known.type != field.type:
+        from cuda_device.passes import subarrays  # it needs composites, too
+
+        return subarrays.made_of(frame, field.type, cell)
+    if struct.host is None and isinstance(field.type, Struct) and field.type.host is None:
+        cell = as_record(frame, field.type, cell)
     check_member(cell.known, field.type, f"{struct.name}.{field.name}")
     return cell
 

@@ -101,6 +101,13 @@ def reshaped(frame: Frame, total: Cell, lengths: Sequence[Cell], rest: Cell, is_
         frame.check(holds, "an array of {0} elements cannot be reshaped to one of {1} elements", total, rest)
 
 
+def stays(frame: Frame, shape: Cell, steps: Cell, lengths: Cell) -> None:
+    """An array that gets other lengths of its axes though its elements do not lie one after the other; asked in all modes."""
+    holds = _ask(frame, prelude.has_place, shape, steps, lengths)
+    message = "the array cannot be reshaped without a copy: it is not contiguous"
+    frame.check(holds, message, help="reshape an array that is contiguous", always=True)
+
+
 def broadcast(frame: Frame, length: Cell, other: Cell) -> None:
     """An axis that is assigned to an axis of the length `other`."""
     holds = _ask(frame, prelude.fits, length, other)

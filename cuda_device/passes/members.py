@@ -19,7 +19,7 @@ from cuda_device.passes.frame import Cell, Frame, Method
 from cuda_device.types.dtypes import element_of_dtype
 from cuda_device.types.known import constant
 from cuda_device.types.layout import common_alignment, known_alignment, placement, shortfall, size_of
-from cuda_device.types.model import Array, Layout, Ref, Struct, Subarray, Type, Vector
+from cuda_device.types.model import Array, Layout, Ref, Struct, Subarray, Tuple, Type, Vector
 
 
 def attribute(frame: Frame, cell: Cell, struct: Struct, name: str, part: bool) -> Cell:
@@ -35,7 +35,7 @@ def attribute(frame: Frame, cell: Cell, struct: Struct, name: str, part: bool) -
 
 def _stays_in_memory(struct: Struct, index: int) -> bool:
     """Whether a member is read where it lies: it has parts itself, or a copy of the struct would be large."""
-    composite = isinstance(struct.fields[index].type, (Struct, Vector))
+    composite = isinstance(struct.fields[index].type, (Struct, Vector, Tuple))
     return composite or any(isinstance(field.type, Subarray) for field in struct.fields)
 
 
@@ -78,13 +78,23 @@ def item(frame: Frame, op: Op, owner: Cell, struct: Struct, index: Cell) -> Cell
 
 
 def of_each(frame: Frame, owner: Cell, array: Array, name: str) -> Cell:
-    """`a["f"]` of an array of structs: an array of one member of each."""
-    struct = array.dtype
-    assert isinstance(struct, Struct)
-    index = struct.index(name)
-    if index is None:
-        raise _no_member(struct, name)
-    return column(frame, owner, array, struct.fields[index].type, placement(struct).offsets[index])
+    """`a["f"]` of an array of structs, vectors or tuples: an array of one member of each, by its name in the NumPy dtype."""
+    match array.dtype:
+        case Struct(_, fields) as struct:
+            types = {field.name: field.type for field in fields}
+            if name not in types:
+                raise _no_member(struct, name)
+        case Vector(dtype, size):
+            types = dict.fromkeys(composites.AXES[:size], dtype)
+        case Tuple(elements):
+            types = {f"_{i}": element for i, element in enumerate(elements)}
+        case _:
+            raise CompileError(
+                f"an index is an integer or a slice, not {name!r}", help=views.index_help(constant(name))
+            )
+    if name not in types:
+        raise CompileError(f"{array} has no member {name!r}", help=f"its members are {', '.join(types)}")
+    return column(frame, owner, array, types[name], placement(array.dtype).offsets[list(types).index(name)])
 
 
 def column(frame: Frame, owner: Cell, array: Array, member: Type, offset: int) -> Cell:

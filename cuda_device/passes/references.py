@@ -68,6 +68,11 @@ def read_member(frame: Frame, owner: Cell, struct: Struct, index: int) -> Cell:
     return part if has_identity(struct.fields[index].type) else load(frame, part)
 
 
+def read_item(frame: Frame, owner: Cell, items: Tuple, index: int) -> Cell:
+    """`x[i]`, where x is a reference to a tuple."""
+    return load(frame, behind(frame, owner, items.elements[index], placement(items).offsets[index]))
+
+
 def view(frame: Frame, reference: Cell) -> Cell:
     """The array that a subarray is where it lies in memory."""
     type = reference.known.type
@@ -87,7 +92,7 @@ def load(frame: Frame, reference: Cell) -> Cell:
     if not leaves(type.pointee):
         return Cell(known)
     cell = frame.emit(ops.LOAD, known, reference.value)
-    if isinstance(type.pointee, (Struct, Vector)):
+    if isinstance(type.pointee, (Struct, Vector, Tuple)):
         assert cell.value is not None
         cell.place = Place(cell.value, reference)
     return cell

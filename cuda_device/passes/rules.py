@@ -107,7 +107,19 @@ def _extend(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 def _getitem(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     owner, index = cells
     part = sequences.slice_tuple(frame, owner, index)
-    return [part] if part is not None else access.getitem(frame, op, sequences.as_tuples(frame, cells))
+    if part is not None:
+        return [part]
+    return access.getitem(frame, op, [sequences.as_tuple(frame, owner), _index(frame, index)])
+
+
+def _setitem(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    owner, index, value = cells
+    return assignments.setitem(frame, op, [owner, _index(frame, index), value])
+
+
+def _index(frame: Frame, cell: Cell) -> Cell:
+    """A named tuple is an index as a tuple is; with a list NumPy selects several rows, which would be a copy."""
+    return cell if means(cell.known, Thing.LIST) else sequences.as_tuple(frame, cell)
 
 
 def _unpack(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
@@ -195,6 +207,7 @@ RULES: dict[ops.Opcode, Rule] = {
     ops.PY_TRUTH: _truth,
     ops.PY_GETATTR: _getattr,
     ops.PY_GETITEM: _getitem,
+    ops.PY_SETITEM: _setitem,
     ops.PY_TUPLE: access.make_tuple,
     ops.PY_LIST: sequences.make_list,
     ops.PY_APPEND: sequences.append,

@@ -1,4 +1,4 @@
-"""Rules of type inference for arrays made of arrays: slices, rows, `.T`, `view`, `reshape`, `astype`, and assignment to them.
+"""Rules of type inference for arrays made of arrays: slices, rows, `.T`, `view`, `astype`, and assignment to them.
 
 A view shares its array's memory: `window` says where it begins, how long its axes are and how far apart in bytes.
 
@@ -23,12 +23,11 @@ from cuda_device.passes import conditions
 from cuda_device.passes.frame import Cell, Frame
 from cuda_device.passes.operators import binary
 from cuda_device.types.dtypes import element_of
-from cuda_device.types.known import constant, of_type
+from cuda_device.types.known import Known, constant, of_type
 from cuda_device.types.layout import shortfall, size_of
 from cuda_device.types.model import (
     BOOL,
     INDEX,
-    INT,
     NONE,
     Array,
     Bundle,
@@ -36,7 +35,6 @@ from cuda_device.types.model import (
     Number,
     Space,
     Static,
-    Tuple,
     Type,
     Vector,
 )
@@ -127,16 +125,16 @@ class _Full(Cell):
         self.parts = parts
 
 
-def index_help(type: Type) -> str:
-    """What to do with an index of a type that is none."""
-    match type:
+def index_help(index: Known) -> str:
+    """What to do with an index that is none."""
+    match index.type:
         case Number():
             return "convert it: int(…)"
         case Vector():
             return "take one of its elements: .x, .y, .z"
-        case Static():
+        case Static() if isinstance(index.value, str):
             return "only arrays of structs have members: x['name']"
-        case Array() | Bundle():
+        case Array() | Bundle() | Static():
             return "index with one integer after the other, in a loop"
     return ""
 
@@ -147,7 +145,7 @@ def _select_axis(frame: Frame, part: Cell, axis: int, length: Cell) -> tuple[Cel
     if pieces is None:
         type = part.known.type
         if not isinstance(type, Number) or not (type.is_integer or type == BOOL):
-            raise CompileError(f"an index is an integer or a slice, not {part.known}", help=index_help(type))
+            raise CompileError(f"an index is an integer or a slice, not {part.known}", help=index_help(part.known))
         conditions.place(frame, part, axis, length)
         place = frame.program.call(frame, prelude.place, [part, length], {})
         return place, None, Cell(constant(1))
@@ -214,7 +212,9 @@ def call_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell]
     array = owner.known.type
     assert isinstance(array, Array)
     if name == "reshape":
-        return _reshape(frame, owner, array, positional, named)
+        from cuda_device.passes.shapes import reshape  # it needs views, too
+
+        return reshape(frame, owner, array, positional, named)
     dtype = _dtype_argument(name, positional, named)
     if name == "astype":
         return _astype(owner, array, dtype, named)
@@ -268,59 +268,6 @@ def _view(frame: Frame, owner: Cell, array: Array, dtype: Type) -> Cell:
     small = array.small and (new >= old or array.space is not Space.GLOBAL)
     type = replace(array, dtype=dtype, small=small, align=shortfall(dtype, array.align) if array.align else 0)
     return window(frame, owner, type, Cell(constant(0)), shape, steps)
-
-
-def _reshape(frame: Frame, owner: Cell, array: Array, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    """The same elements in another shape; one length may be -1."""
-    if named or not positional:
-        raise CompileError("reshape takes the new shape", help="write x.reshape(n, m) or x.reshape((n, m))")
-    first = positional[0]
-    shape = frame.fields(first) if isinstance(first.known.type, Tuple) else list(positional)
-    if array.layout is Layout.STRIDED and array.ndim > 1:
-        raise CompileError(f"{array} cannot be reshaped without a copy", help="reshape an array that is contiguous")
-    open_axes = [i for i, cell in enumerate(shape) if cell.known.constant and cell.known.value == -1]
-    if len(open_axes) > 1:
-        raise CompileError("one length of a shape may be -1, not more", help="write the other lengths")
-    for cell in shape:
-        if not isinstance(cell.known.type, Number) or not cell.known.type.is_integer:
-            raise CompileError(f"the lengths of a shape are integers, not {cell.known}", help="convert it: int(…)")
-    lengths = [frame_index(frame, cell) for cell in shape]
-    given = [length for i, length in enumerate(lengths) if i not in open_axes]
-    if frame.program.checked:
-        conditions.reshaped(frame, product(frame, extents(frame, owner)), given, product(frame, given), bool(open_axes))
-    if open_axes:
-        total = product(frame, extents(frame, owner))
-        rest = product(frame, given)
-        lengths[open_axes[0]] = arithmetic(frame, "//", total, rest)
-    layout = Layout.C if array.layout is not Layout.F or len(lengths) == 1 else Layout.F
-    steps: list[Cell] = []
-    if array.layout is Layout.STRIDED:  # one axis with a step: so has every shape of it
-        layout = Layout.STRIDED
-        step = strides(frame, owner)[0]
-        for length in reversed(lengths):
-            steps.insert(0, step)
-            step = arithmetic(frame, "*", step, length)
-    if array.layout is Layout.F and array.ndim > 1:
-        raise CompileError(f"{array} cannot be reshaped without a copy", help="reshape its .T, which is C-contiguous")
-    # An array without elements may have any lengths.
-    small = array.small and all(_fits_32_bits(cell) for cell in shape)
-    type = replace(array, ndim=len(lengths), layout=layout, small=small)
-    return window(frame, owner, type, Cell(constant(0)), lengths, steps)
-
-
-def _fits_32_bits(length: Cell) -> bool:
-    known = length.known
-    if known.constant:
-        return isinstance(known.value, int) and known.value <= INT.high
-    return isinstance(known.type, Number) and known.type.high <= INT.high
-
-
-def frame_index(frame: Frame, cell: Cell) -> Cell:
-    """A length as an index."""
-    nonneg = cell.known.nonneg
-    if cell.known.constant and cell.known.type == INT:
-        return cell
-    return Cell(of_type(INDEX, nonneg), frame.materialise(cell, INDEX))
 
 
 def product(frame: Frame, cells: Sequence[Cell]) -> Cell:
