@@ -8,8 +8,9 @@ Each stage is a function from the work so far to one more artifact, which has th
 `compile(output=…)`, in timings, and in the files that `CUDA_DEVICE_DUMP=dir` makes it write (one for each stage).
 `CUDA_DEVICE_VERIFY=1` verifies the IR after each stage that makes some.
 
-A job whose machine code is in the cache on disk goes no further than LLVM IR, whose text is the cache's key (`codegen/cache`):
-LLVM itself is not even loaded for a GPU's. With `CUDA_DEVICE_DUMP` every stage runs.
+A job that was compiled before, by whatever process, takes its machine code from the cache on disk. Where all that it read is
+known to be as it was then, no stage runs (`codegen/programs`); else those up to LLVM IR, which is the key to the machine code
+(`codegen/cache`). So the modules that stages need are imported where they run. With `CUDA_DEVICE_DUMP` every stage runs.
 """
 
 from __future__ import annotations
@@ -23,23 +24,18 @@ from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from cuda_device.bytecode import to_ir
-from cuda_device.codegen import artifacts, linking, to_llvm
+from cuda_device.codegen import artifacts, cache, programs
 from cuda_device.codegen.architectures import Architecture
-from cuda_device.codegen.dialects import Cpu, Nvptx
 from cuda_device.device.options import DEFAULTS, Options
-from cuda_device.device.target import selector
-from cuda_device.errors import CompileError, CompilerBug, Location
-from cuda_device.ir import ops
-from cuda_device.ir.model import Module, Op
-from cuda_device.ir.ops import Effect
-from cuda_device.ir.text import show_module
-from cuda_device.ir.verify import verify
-from cuda_device.passes import exits, fuel, infer, initialised, inline, lower, roots, traces
+from cuda_device.errors import CompileError, CompilerBug
+from cuda_device.passes.dependencies import Dependency
+from cuda_device.passes.outline import Outline
 from cuda_device.types.known import Known, small
 
 if TYPE_CHECKING:
-    from cuda_device.codegen import cubin, native, nvptx
+    from cuda_device.codegen import cubin, linking, native, nvptx, to_llvm
+    from cuda_device.ir.model import Module
+    from cuda_device.passes import traces
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +68,11 @@ class Job:
         """What inference may know of the arguments."""
         return tuple(map(small, self.arguments)) if self.options.launch_facts else self.arguments
 
+    @property
+    def question(self) -> tuple[object, ...]:
+        """What is asked about the function, for `codegen/programs`."""
+        return self.function, self.arguments, self.kernel, self.target, self.options, self.interop
+
 
 @dataclass(slots=True)
 class Work:
@@ -80,10 +81,16 @@ class Work:
     job: Job
     artifacts: dict[str, Any] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
-    dependencies: tuple[infer.Dependency, ...] = ()
+    dependencies: tuple[Dependency, ...] = ()
     read: tuple[linking.Input, ...] | None = None
+    program: programs.Program | None = None
+    """What the cache on disk knows of it, or could keep."""
+    known: Outline | None = None
 
     def __getitem__(self, stage: str) -> Any:
+        """The artifact of a stage. One that was not needed for machine code from the cache is made now."""
+        if stage not in self.artifacts:
+            _make(self, stage)
         return self.artifacts[stage]
 
     @property
@@ -94,69 +101,43 @@ class Work:
     @property
     def inputs(self) -> tuple[linking.Input, ...]:
         """What is linked to it: what the job says, and the functions of CUDA C++ that it calls."""
+        from cuda_device.codegen import linking
+
         if self.read is None:
             self.read = linking.read((*self.job.link, *self["typed"].links))
         return self.read
 
     @property
-    def symbol(self) -> str:
-        """The name of the compiled function."""
-        module: Module = self["device"]
-        return module.main.name
+    def outline(self) -> Outline:
+        """What a launch has to know of it."""
+        if self.known is None:
+            self.known = self.program.outline if self.program is not None else Outline.of(self["device"])
+        return self.known
 
     @property
-    def written(self) -> frozenset[int]:
-        """The numbers of the arrays that the kernel may write."""
-        return roots.written(self["device"])
-
-    @property
-    def places(self) -> dict[int, Location]:
-        """Where threads may wait for each other, by the number that the machine code uses."""
-        module: Module = self["device"]
-        found = {}
-        for function in module.functions:
-            for op in function.ops():
-                if Effect.SUSPENDS in op.code.effects and "place" in op.attributes:
-                    found[int(str(op.attributes["place"]))] = op.location
-        return found
-
-    @property
-    def reports(self) -> dict[int, Op]:
-        """The `report` operations, by the numbers of their places."""
-        module: Module = self["device"]
-        found = (op for function in module.functions for op in function.ops() if op.code is ops.REPORT)
-        return {int(str(op.attributes["place"])): op for op in found}
-
-    @property
-    def prints(self) -> dict[int, Op]:
-        """The `print` operations, by the numbers of their places."""
-        module: Module = self["device"]
-        found = (op for function in module.functions for op in function.ops() if op.code is ops.PRINT)
-        return {int(str(op.attributes["place"])): op for op in found}
+    def shared_bytes(self) -> int:
+        """The bytes of shared memory that it declares."""
+        return self.program.shared_bytes if self.program is not None else int(self["llvm"].shared_bytes)
 
     @property
     def watched(self) -> dict[int, traces.Point]:
         """The places that the race detector hears of, by their numbers."""
-        return traces.points(self["inlined"])
+        from cuda_device.passes import traces
 
-    @property
-    def loops(self) -> bool:
-        """Whether a thread may run for long: there are loops, or recursion."""
-        module: Module = self["device"]
-        for function in module.functions:
-            seen = set()
-            for block in function.blocks:
-                seen.add(block)
-                if any(edge.block in seen for edge in block.successors):
-                    return True
-        return any(op.code is ops.CALL for function in module.functions[1:] for op in function.ops())
+        return traces.points(self["inlined"])
 
 
 def _python(work: Work) -> Module:
+    from cuda_device.bytecode import to_ir
+    from cuda_device.ir.model import Module
+
     return Module([to_ir.read(work.job.function.__code__)])
 
 
 def _typed(work: Work) -> Module:
+    from cuda_device.device.target import selector
+    from cuda_device.passes import infer
+
     job = work.job
     module, work.dependencies = infer.run(
         job.function,
@@ -171,11 +152,15 @@ def _typed(work: Work) -> Module:
 
 
 def _device(work: Work) -> Module:
+    from cuda_device.passes import lower
+
     checked = bool(work.job.options.checked)
     return lower.run(work["typed"], checked, export=not work.job.target.on_cpu)
 
 
 def _inlined(work: Work) -> Module:
+    from cuda_device.passes import exits, fuel, initialised, inline, traces
+
     options, module = work.job.options, work["device"]
     if options.checked:
         module = initialised.run(module)
@@ -185,16 +170,22 @@ def _inlined(work: Work) -> Module:
 
 
 def _llvm_gpu(work: Work) -> to_llvm.Llvm:
+    from cuda_device.codegen import to_llvm
+    from cuda_device.codegen.dialects import Nvptx
+
     options = work.job.options
     return to_llvm.run(work["device"], Nvptx(work["device"], work.job.target.architecture, options), options)
 
 
 def _llvm_cpu(work: Work) -> to_llvm.Llvm:
+    from cuda_device.codegen import to_llvm
+    from cuda_device.codegen.dialects import Cpu
+
     return to_llvm.run(work["inlined"], Cpu(work["inlined"]), work.job.options)
 
 
 def _optimised(work: Work) -> nvptx.Module:
-    from cuda_device.codegen import nvptx  # these load LLVM and NVIDIA's libraries, and a known kernel needs neither
+    from cuda_device.codegen import nvptx
 
     module = nvptx.parse(work["llvm"].text)
     nvptx.link_libdevice(module, work["llvm"].library)
@@ -238,10 +229,16 @@ class Stage:
     show: Callable[[Any], str | bytes]
 
 
+def _show(module: Module) -> str:
+    from cuda_device.ir.text import show_module
+
+    return show_module(module)
+
+
 FRONT = (
-    Stage("python", _python, "ir", show_module),
-    Stage("typed", _typed, "ir", show_module),
-    Stage("device", _device, "ir", show_module),
+    Stage("python", _python, "ir", _show),
+    Stage("typed", _typed, "ir", _show),
+    Stage("device", _device, "ir", _show),
 )
 GPU = (
     *FRONT,
@@ -252,7 +249,7 @@ GPU = (
 )
 CPU = (
     *FRONT,
-    Stage("inlined", _inlined, "ir", show_module),
+    Stage("inlined", _inlined, "ir", _show),
     Stage("llvm", _llvm_cpu, "ll", lambda artifact: artifact.text),
     Stage("native", _native, "s", lambda artifact: artifact.assembly),
 )
@@ -269,24 +266,87 @@ KEY = "llvm"
 def run(job: Job, until: str = "", *, afresh: bool = False) -> Work:
     """Compiles a job, up to the stage `until` if it is named. Raises `CompileError` for the user's mistakes.
 
-    Machine code comes from the cache on disk if it is there; `afresh` makes it again, and puts it there.
+    Machine code comes from the cache on disk if it is there; `afresh` makes it again, because what was found is of no use.
     """
     work = Work(job)
-    stages = LINK_TIME if until == LINK_TIME[-1].name else STAGES[job.target.on_cpu]
-    names = [stage.name for stage in stages]
-    last = names.index(until) if until in names else len(names) - 1
-    slot = None
-    for number, stage in enumerate(stages[: last + 1]):
-        _run(work, number, stage)
-        if stage.name == KEY and not os.environ.get("CUDA_DEVICE_DUMP"):
-            linked = [item.digest for item in work.inputs] if names[last] == "cubin" else []
-            options = " ".join((repr(job.options), f"kernel={job.kernel}", *linked))
-            slot = artifacts.slot(names[last], work[KEY], job.target.architecture, options)
-            if slot is not None and not afresh and _take(work, slot, names[last]):
-                return work
-    if slot is not None:
-        slot.fill(work[names[last]])
+    names = [stage.name for stage in _stages(job, until)]
+    last = until if until in names else names[-1]
+    if last not in artifacts.KEPT or cache.current() is None or os.environ.get("CUDA_DEVICE_DUMP"):
+        _make(work, last)
+    elif afresh or not (_recall(work, last) or _find(work, last)):
+        _make(work, last)
+        _slot(work, last).fill(work[last])
+        cache.count(hits=-afresh, misses=1)
     return work
+
+
+def _stages(job: Job, until: str) -> tuple[Stage, ...]:
+    """The stages of a job, in their order."""
+    return LINK_TIME if until == LINK_TIME[-1].name else STAGES[job.target.on_cpu]
+
+
+def _make(work: Work, until: str) -> None:
+    """Runs the stages up to one of them, but for those that have run."""
+    for number, stage in enumerate(_stages(work.job, until)):
+        if stage.name not in work.artifacts:
+            _run(work, number, stage)
+        if stage.name == until:
+            break
+
+
+def _recall(work: Work, last: str) -> bool:
+    """Takes the last artifact from the cache, if it is known without compiling what the program is."""
+    start = time.perf_counter()
+    found = None if work.job.link else programs.find(work.job.question)
+    if found is None:
+        return False
+    work.program, work.dependencies = found
+    if _verifies():
+        _make(work, KEY)
+        if _program(work) != work.program:
+            raise CompilerBug(f"what is known of {work.job.name} on disk is not what it is")
+    if not _take(work, last, start):
+        return False
+    cache.count(hits=1, direct=1)
+    return True
+
+
+def _find(work: Work, last: str) -> bool:
+    """Takes the last artifact from the cache, once it is known what the program is, which is kept for the next time."""
+    _make(work, KEY)
+    start = time.perf_counter()
+    program = _program(work)
+    if work.program != program and not (work.job.link or work["typed"].links):
+        programs.keep(work.job.question, work.dependencies, program)
+    work.program = program
+    if not _take(work, last, start):
+        return False
+    cache.count(hits=1)
+    return True
+
+
+def _program(work: Work) -> programs.Program:
+    llvm: to_llvm.Llvm = work[KEY]
+    return programs.Program.of(work.outline, llvm.text, llvm.library, llvm.shared_bytes)
+
+
+def _slot(work: Work, last: str) -> artifacts.Slot:
+    """Where the last artifact belongs in the cache."""
+    job, program = work.job, work.program or _program(work)
+    links = last == "cubin" and (job.link or "typed" in work.artifacts)  # a program that is known links nothing
+    linked = [item.digest for item in work.inputs] if links else []
+    options = " ".join((repr(job.options), f"kernel={job.kernel}", *linked))
+    return artifacts.slot(last, program, job.target.architecture, options)
+
+
+def _take(work: Work, last: str, start: float) -> bool:
+    """Takes the last artifact from the cache, if it is there."""
+    artifact = _slot(work, last).take()
+    if artifact is None:
+        return False
+    work.artifacts[last] = artifact
+    work.seconds["cache"] = time.perf_counter() - start
+    return True
 
 
 def _run(work: Work, number: int, stage: Stage) -> None:
@@ -301,19 +361,15 @@ def _run(work: Work, number: int, stage: Stage) -> None:
     work.seconds[stage.name] = time.perf_counter() - start
     if dump := os.environ.get("CUDA_DEVICE_DUMP", ""):
         _dump(Path(dump), job, number, stage, artifact)
-    if isinstance(artifact, Module) and os.environ.get("CUDA_DEVICE_VERIFY", "") not in ("", "0"):
+    if stage.show is _show and _verifies():
+        from cuda_device.ir.verify import verify
+
         verify(artifact)
 
 
-def _take(work: Work, slot: artifacts.Slot, stage: str) -> bool:
-    """Takes the artifact of the last stage from the cache, if it is there."""
-    start = time.perf_counter()
-    artifact = slot.take()
-    if artifact is None:
-        return False
-    work.artifacts[stage] = artifact
-    work.seconds["cache"] = time.perf_counter() - start
-    return True
+def _verifies() -> bool:
+    """Whether the compiler is to check what it does."""
+    return os.environ.get("CUDA_DEVICE_VERIFY", "") not in ("", "0")
 
 
 def _dump(folder: Path, job: Job, number: int, stage: Stage, artifact: Any) -> None:

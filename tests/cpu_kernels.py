@@ -8,8 +8,8 @@ import numpy as np
 from cuda_device.codegen import cpu
 from cuda_device.codegen.cpu_runner import runner
 from cuda_device.errors import Location
+from cuda_device.passes.outline import Place
 from cuda_device.runtime.cpu_executor import execute
-from cuda_device.runtime.report import Place
 
 POISON = -77
 

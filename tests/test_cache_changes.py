@@ -20,11 +20,14 @@ from cuda_device.codegen import native
 from cuda_device.codegen.architectures import parse
 from cuda_device.codegen.artifacts import _cubin_key, _native_key
 from cuda_device.codegen.cache import key_of
-from cuda_device.codegen.to_llvm import Llvm
+from cuda_device.codegen.programs import Program
+from cuda_device.passes.outline import Outline
 
 POISON = -7.0
 # What comes as an argument is not in the machine code.
 SAME_CODE = ("the kernel's default",)
+# What has no fingerprint is compiled as far as LLVM IR.
+INDIRECT = ()
 ROOT = Path(__file__).parent.parent
 
 
@@ -32,6 +35,7 @@ ROOT = Path(__file__).parent.parent
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "cache"
     monkeypatch.setenv("CUDA_DEVICE_CACHE", str(folder))
+    monkeypatch.delenv("CUDA_DEVICE_VERIFY")  # which would look again at what is known
     return folder
 
 
@@ -74,6 +78,7 @@ def test_what_has_changed_is_compiled_anew(change: Change, cache: Path, monkeypa
     assert results(program(old, monkeypatch)["k"]) == change.before
     assert results(program(new, monkeypatch)["k"]) == change.after
     assert hits(start) == (2, 0)
+    assert device.cache_info().direct - start.direct == 2 * (change.name not in INDIRECT)
 
 
 SUM = "@kernel\ndef k(out, a, b):\n    i = tid(1)\n    out[i] = a[i] + b\n"
@@ -286,12 +291,14 @@ def test_other_tools_are_other_keys(monkeypatch: pytest.MonkeyPatch) -> None:
             keys.append(key_of("text"))
     keys += [key_of("te", "xt"), key_of("text", ""), key_of()]
     assert len(set(keys)) == len(keys)
-    llvm = Llvm("text", frozenset(), (), 0)
+    outline = Outline("k", frozenset(), False, {}, {}, {})
+    llvm = Program.of(outline, "text", frozenset(), 0)
     sm90, sm80 = parse("sm_90"), parse("sm_80")
     parts = [_cubin_key(llvm, sm90, "o"), _cubin_key(llvm, sm80, "o"), _cubin_key(llvm, sm90, "p")]
-    parts.append(_cubin_key(Llvm("text", frozenset(["__nv_sinf"]), (), 0), sm90, "o"))
+    parts.append(_cubin_key(Program.of(outline, "text more", frozenset(), 0), sm90, "o"))
+    parts.append(_cubin_key(Program.of(outline, "text", frozenset(["__nv_sinf"]), 0), sm90, "o"))
     monkeypatch.setattr("cuda_device.codegen.libdevice.content_hash", lambda: "another")
-    parts.append(_cubin_key(Llvm("text", frozenset(["__nv_sinf"]), (), 0), sm90, "o"))
+    parts.append(_cubin_key(Program.of(outline, "text", frozenset(["__nv_sinf"]), 0), sm90, "o"))
     monkeypatch.setattr("cuda_device.codegen.cubin.identity", lambda _: "another 2")
     parts.append(_cubin_key(llvm, sm90, "o"))
     native_parts = _native_key(llvm, sm90, "o")

@@ -16,9 +16,10 @@ from cuda_device.codegen import cpu
 from cuda_device.codegen.cpu_records import Status
 from cuda_device.codegen.native import compile_native
 from cuda_device.errors import KernelError, Location
+from cuda_device.passes.outline import Place
 from cuda_device.runtime import cpu_executor
 from cuda_device.runtime.cpu_executor import execute, worker_count
-from cuda_device.runtime.report import Place, ranges
+from cuda_device.runtime.report import ranges
 
 
 @pytest.fixture(scope="module")

@@ -123,24 +123,24 @@ def test_a_compilation_stops_where_it_is_told_to() -> None:
 
 def test_the_symbol_is_the_kernel_s_name() -> None:
     work = compiler.run(job(saxpy, *ARGUMENTS), "ptx")
-    assert work.symbol == "saxpy"
-    assert f".entry {work.symbol}(" in work["ptx"].text
+    assert work.outline.symbol == "saxpy"
+    assert f".entry {work.outline.symbol}(" in work["ptx"].text
 
 
 def test_loops_are_those_that_may_run_for_long() -> None:
-    assert compiler.run(job(block_sum, F32, F32), "device").loops
-    assert not compiler.run(job(saxpy, *ARGUMENTS), "device").loops
+    assert compiler.run(job(block_sum, F32, F32), "device").outline.may_run_long
+    assert not compiler.run(job(saxpy, *ARGUMENTS), "device").outline.may_run_long
 
     @device.kernel
     def recursive(x):
         x[0] = fibonacci(x[0])
 
-    assert compiler.run(job(recursive, F32), "device").loops
+    assert compiler.run(job(recursive, F32), "device").outline.may_run_long
 
 
 def test_places_are_where_threads_wait() -> None:
     work = compiler.run(job(block_sum, F32, F32), "device")
-    (place,) = work.places.values()
+    (place,) = work.outline.waits.values()
     source = block_sum.underlying.__code__.co_filename
     assert place.file == source
     assert "device.syncthreads()" in Path(source).read_text().splitlines()[place.line - 1]

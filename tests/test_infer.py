@@ -20,6 +20,7 @@ from cuda_device.ir.ops import Effect
 from cuda_device.ir.text import show_module
 from cuda_device.ir.verify import verify
 from cuda_device.passes import infer
+from cuda_device.passes.dependencies import Dependency
 from cuda_device.types.known import Known, constant, of_type
 from cuda_device.types.model import (
     BOOL,
@@ -411,7 +412,7 @@ def test_only_functions_that_are_called_are_kept() -> None:
 # What the program read of the world
 
 
-def dependencies(function: Any, *arguments: Type) -> tuple[infer.Dependency, ...]:
+def dependencies(function: Any, *arguments: Type) -> tuple[Dependency, ...]:
     return infer.run(underlying(function), [of_type(argument) for argument in arguments], False)[1]
 
 

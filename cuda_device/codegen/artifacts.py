@@ -1,7 +1,7 @@
 """The artifacts that the cache on disk keeps, one row each: what their key is made of, and their form as bytes.
 
 kept = KEPT["cubin"]
-key = kept.key(llvm, architecture, "level=3")
+key = kept.key(program, architecture, "level=3")
 kept.unpack(kept.pack(cubin, key)) == cubin
 """
 
@@ -14,35 +14,35 @@ from typing import TYPE_CHECKING, Any
 
 from cuda_device.codegen import cache
 from cuda_device.codegen.architectures import Architecture
-from cuda_device.codegen.to_llvm import Llvm
 
 if TYPE_CHECKING:
     from cuda_device.codegen.cubin import Cubin
     from cuda_device.codegen.native import Native
+    from cuda_device.codegen.programs import Program
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
     """How a kind of artifact is kept.
 
-    `key` names all that it depends on, given LLVM IR, the architecture, and the options as text. `pack` gives None for an
+    `key` names all that it depends on, given the program, the architecture, and the options as text. `pack` gives None for an
     artifact that came about in another way than the key says. `unpack` may raise `RuntimeError`.
     """
 
-    key: Callable[[Llvm, Architecture, str], tuple[str, ...]]
+    key: Callable[[Program, Architecture, str], tuple[str, ...]]
     pack: Callable[[Any, tuple[str, ...]], bytes | None]
     unpack: Callable[[bytes], Any]
 
 
-def _cubin_key(llvm: Llvm, architecture: Architecture, options: str) -> tuple[str, ...]:
+def _cubin_key(program: Program, architecture: Architecture, options: str) -> tuple[str, ...]:
     from cuda_device.codegen.cubin import identity
 
     library = ""
-    if llvm.library:
+    if program.library:
         from cuda_device.codegen import libdevice
 
-        library = f"{' '.join(sorted(llvm.library))} {libdevice.content_hash()}"
-    return identity(architecture), "cubin", repr(architecture), options, library, llvm.text
+        library = f"{' '.join(sorted(program.library))} {libdevice.content_hash()}"
+    return identity(architecture), "cubin", repr(architecture), options, library, program.digest
 
 
 def _pack_cubin(cubin: Cubin, key: tuple[str, ...]) -> bytes | None:
@@ -59,10 +59,10 @@ def _unpack_cubin(data: bytes) -> Cubin:
     return Cubin(code, assembler.decode(), log.decode(), MappingProxyType(read_usage(log.decode())))
 
 
-def _native_key(llvm: Llvm, architecture: Architecture, options: str) -> tuple[str, ...]:
+def _native_key(program: Program, architecture: Architecture, options: str) -> tuple[str, ...]:
     from cuda_device.codegen.native import host
 
-    return "native", *host(), repr(architecture), options, llvm.text
+    return "native", *host(), repr(architecture), options, program.digest
 
 
 def _pack_native(native: Native, key: tuple[str, ...]) -> bytes:
@@ -108,10 +108,8 @@ class Slot:
             cache.keep(self.key, data)
 
 
-def slot(stage: str, llvm: Llvm, architecture: Architecture, options: str) -> Slot | None:
-    """Where the artifact of a stage belongs; None if it is not kept, or there is no cache."""
-    kept = KEPT.get(stage)
-    if kept is None or cache.current() is None:
-        return None
-    parts = kept.key(llvm, architecture, options)
+def slot(stage: str, program: Program, architecture: Architecture, options: str) -> Slot:
+    """Where the artifact of a stage belongs."""
+    kept = KEPT[stage]
+    parts = kept.key(program, architecture, options)
     return Slot(kept, parts, cache.key_of(*parts))

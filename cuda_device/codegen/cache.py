@@ -1,9 +1,9 @@
 """The cache of compiled kernels on disk: which folder, what makes a key, what was found and what was not.
 
-The first part of the compiler, from bytecode to LLVM IR, runs anew in each process; it takes a millisecond or two. Its text says
-all that the program read: constants, globals, what closures captured, callees in whatever module, layouts of structs. So the
-key is that text, with what turns it into machine code: options, our own code generator, LLVM, the assembler, libdevice, and
-the processor. There is no list of what a kernel depends on that could lack an item, and none that could be out of date.
+LLVM IR says all that the program read: constants, globals, what closures captured, callees in whatever module, layouts of
+structs. So the key to machine code is a hash of it, with what turns it into machine code: options, our own code generator,
+LLVM, the assembler, libdevice, and the processor. Which LLVM IR a kernel has is on disk, too (`codegen/programs`); where that
+does not know it, the compiler makes it.
 
     CUDA_DEVICE_CACHE=folder python program.py      another folder
     CUDA_DEVICE_CACHE=0      python program.py      no cache
@@ -15,17 +15,13 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import importlib.util
-import marshal
 import os
-import pkgutil
 import threading
 from collections.abc import Iterator, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from cuda_device.codegen import store
+from cuda_device.codegen import identities
 from cuda_device.codegen.store import Store
 
 VARIABLE = "CUDA_DEVICE_CACHE"
@@ -36,8 +32,8 @@ _OFF = ("", "0")
 class CacheInfo:
     """What this process found in the cache, and what the cache holds.
 
-    `folder` is None where there is no cache. `hits` and `misses` count kernels; `nbytes` is the size of all `entries`, which
-    other processes share.
+    `folder` is None where there is no cache. `hits` and `misses` count kernels, and `direct` those hits for which nothing was
+    compiled at all, not even to see that they are hits; `nbytes` is the size of all `entries`, which other processes share.
     """
 
     folder: Path | None
@@ -45,6 +41,7 @@ class CacheInfo:
     misses: int
     entries: int
     nbytes: int
+    direct: int = 0
 
 
 class _Counts:
@@ -52,16 +49,18 @@ class _Counts:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.hits = self.misses = 0
-
-    def count(self, *, hit: bool) -> None:
-        """One more kernel was looked for."""
-        with self.lock:
-            self.hits += hit
-            self.misses += not hit
+        self.hits = self.misses = self.direct = 0
 
 
 _counts = _Counts()
+
+
+def count(*, hits: int = 0, misses: int = 0, direct: int = 0) -> None:
+    """Counts a kernel that was looked for."""
+    with _counts.lock:
+        _counts.hits += hits
+        _counts.misses += misses
+        _counts.direct += direct
 
 
 def cache_info() -> CacheInfo:
@@ -71,7 +70,7 @@ def cache_info() -> CacheInfo:
     """
     found = current()
     entries, nbytes = found.usage() if found else (0, 0)
-    return CacheInfo(found.folder if found else None, _counts.hits, _counts.misses, entries, nbytes)
+    return CacheInfo(found.folder if found else None, _counts.hits, _counts.misses, entries, nbytes, _counts.direct)
 
 
 def current() -> Store | None:
@@ -97,29 +96,23 @@ def _store(folder: Path) -> Store:
 
 
 def find(key: bytes) -> bytes | None:
-    """A kernel's machine code; counts the hit or miss."""
+    """What was kept under a key, or None."""
     found = current()
-    data = found.get(key) if found else None
-    if found:
-        _counts.count(hit=data is not None)
-    return data
+    return found.get(key) if found else None
 
 
 def keep(key: bytes, data: bytes) -> None:
-    """Keeps a kernel's machine code, if that is possible."""
+    """Keeps it, if that is possible."""
     found = current()
     if found:
         found.put(key, data)
 
 
 def discard(key: bytes) -> None:
-    """Forgets a kernel that was found and cannot be used: a miss after all."""
+    """Forgets what was found and cannot be used."""
     found = current()
     if found:
         found.remove(key)
-        with _counts.lock:
-            _counts.hits -= 1
-            _counts.misses += 1
 
 
 class Pieces(MutableMapping[str, bytes]):
@@ -129,8 +122,7 @@ class Pieces(MutableMapping[str, bytes]):
     """
 
     def __getitem__(self, name: str) -> bytes:
-        found = current()
-        data = found.get(_piece(name)) if found else None
+        data = find(_piece(name))
         if data is None:
             raise KeyError(name)
         return data
@@ -139,9 +131,7 @@ class Pieces(MutableMapping[str, bytes]):
         keep(_piece(name), data)
 
     def __delitem__(self, name: str) -> None:
-        found = current()
-        if found:
-            found.remove(_piece(name))
+        discard(_piece(name))
 
     def __iter__(self) -> Iterator[str]:
         raise TypeError("the cache does not know its names, only their hashes")
@@ -166,27 +156,17 @@ def key_of(*parts: str | bytes) -> bytes:
 
 @functools.cache
 def generator() -> str:
-    """A hash of our own sources, from LLVM IR on."""
-    digest = hashlib.sha256(store.MAGIC)
-    for module in sorted(
-        pkgutil.iter_modules([str(Path(__file__).parent)], "cuda_device.codegen."), key=lambda m: m.name
-    ):
-        spec = importlib.util.find_spec(module.name)
-        assert spec is not None
-        loader: Any = spec.loader
-        # Installed without its source, a module still has its bytecode.
-        source = loader.get_source(module.name) or repr(marshal.dumps(loader.get_code(module.name)))
-        digest.update(f"{module.name}\n{source}\n".encode("utf-8", "surrogatepass"))
-    return digest.hexdigest()
+    """Which sources of ours make machine code of LLVM IR."""
+    return identities.generator(current())
 
 
 @functools.cache
 def llvm() -> str:
-    """Which LLVM there is, without loading it: the version of llvmlite, and size and time of its library."""
-    spec = importlib.util.find_spec("llvmlite")
-    folder = Path(spec.origin).parent if spec and spec.origin else Path()
-    stamps = [
-        (file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in sorted(folder.glob("binding/*llvmlite*"))
-    ]
-    version = folder / "_version.py"
-    return f"{version.read_text() if version.exists() else ''} {stamps}"
+    """Which LLVM there is."""
+    return identities.llvm(current())
+
+
+@functools.cache
+def package() -> str:
+    """Which sources of ours there are."""
+    return identities.package(current())

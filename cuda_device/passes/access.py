@@ -20,6 +20,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.model import Op, Value
 from cuda_device.passes import composites, conditions, hosted, masks, members, references, scalars, subarrays, views
 from cuda_device.passes.calls import call
+from cuda_device.passes.dependencies import MISSING
 from cuda_device.passes.frame import Cell, Frame, Method, Place
 from cuda_device.passes.meanings import Keywords, Named, Thing, means
 from cuda_device.passes.remedies import NAMES_ELSEWHERE
@@ -134,12 +135,15 @@ _OF_DTYPES = ("itemsize", "kind", "name", "type")
 
 
 def _static_attribute(frame: Frame, owner: object, name: str) -> Cell:
+    is_dtype = name in _OF_DTYPES and isinstance(owner, type) and issubclass(owner, np.generic)
+    can_change = isinstance(owner, (ModuleType, type)) and not is_dtype
     try:
-        is_dtype = name in _OF_DTYPES and isinstance(owner, type) and issubclass(owner, np.generic)
         value = getattr(np.dtype(owner) if is_dtype else owner, name)  # type: ignore[call-overload]
         if isinstance(value, np.ndarray):
             value = frame.program.once(owner, name, (), lambda: value)
     except AttributeError:
+        if can_change:  # `hasattr` goes on
+            frame.program.depend(owner, name, MISSING)
         ours = [NAMES_ELSEWHERE[name]] if name in NAMES_ELSEWHERE and describe(owner) == "cuda_device" else []
         close = ours or difflib.get_close_matches(name, dir(owner), 1, 0.65)
         remedy = (
@@ -148,7 +152,7 @@ def _static_attribute(frame: Frame, owner: object, name: str) -> Cell:
         raise CompileError(f"{describe(owner)} has no attribute {name!r}", help=remedy) from None
     except Exception as error:
         raise CompileError(f"reading {name!r} of {describe(owner)} raised {type(error).__name__}: {error}") from error
-    if isinstance(owner, (ModuleType, type)):
+    if can_change:
         frame.program.depend(owner, name, value)
     return frame.literal(value)
 

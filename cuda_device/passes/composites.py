@@ -12,7 +12,8 @@ from typing import Any
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.passes import references
-from cuda_device.passes.frame import MISSING, Cell, Frame
+from cuda_device.passes.dependencies import MISSING
+from cuda_device.passes.frame import Cell, Frame
 from cuda_device.types import structs
 from cuda_device.types.known import Known, of_type
 from cuda_device.types.layout import has_identity, machine

@@ -91,10 +91,6 @@ class Pending:
     value: Value | None = None
 
 
-MISSING = object()
-"""Stands for the value of a name that is not there."""
-
-
 @dataclass(frozen=True, slots=True)
 class Method:
     """What a bound method means; its only part is the value that it is bound to."""

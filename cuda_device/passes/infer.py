@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType
+from types import BuiltinFunctionType, CodeType, FunctionType
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,8 @@ from cuda_device.ir.model import Function, Module, Op, Value
 from cuda_device.passes import extern, generators, naming
 from cuda_device.passes.body import PLAIN, Body, Variant
 from cuda_device.passes.calls import as_constant, bind, defaults_in
-from cuda_device.passes.frame import MISSING, Cell, Frame, NeverReturns, Waits, is_static
+from cuda_device.passes.dependencies import Dependency
+from cuda_device.passes.frame import Cell, Frame, NeverReturns, Waits, is_static
 from cuda_device.passes.meanings import Code
 from cuda_device.passes.remedies import OF_THE_HOST, of_call
 from cuda_device.types.known import Known, State, Undefined, constant, describe, literal
@@ -47,45 +48,6 @@ from cuda_device.types.model import NONE
 _DEPTH = 2_000
 _RECURSION = 64
 _CONSTANT_VARIANTS = 32
-
-
-@dataclass(frozen=True, slots=True)
-class Dependency:
-    """A name that the program read while it was compiled: `owner` is a namespace, a module, a class or a cell.
-
-    `value` is `MISSING` for a name that was looked for in vain.
-    """
-
-    owner: object
-    name: str
-    value: object
-
-    def current(self) -> bool:
-        """Whether the name still means the same object."""
-        if isinstance(self.owner, dict):
-            return self.owner.get(self.name, MISSING) is self.value
-        if isinstance(self.owner, CellType):
-            try:
-                return self.owner.cell_contents is self.value
-            except ValueError:  # the cell is empty
-                return self.value is MISSING
-        now = getattr(self.owner, self.name, MISSING)
-        # A class method is bound anew each time that it is read.
-        return now is self.value or (isinstance(now, MethodType) and now == self.value)
-
-
-def unchanged(dependencies: Sequence[Dependency]) -> Callable[[], bool]:
-    """A function that tells whether every name still means the same object: each launch asks, so it is a quick one."""
-    names = [(d.owner, d.name, d.value) for d in dependencies if isinstance(d.owner, dict)]
-    others = [d for d in dependencies if not isinstance(d.owner, dict)]
-
-    def check() -> bool:
-        for owner, name, value in names:
-            if owner.get(name, MISSING) is not value:
-                return False
-        return all(map(Dependency.current, others)) if others else True
-
-    return check
 
 
 @dataclass(slots=True, eq=False)

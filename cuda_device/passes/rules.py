@@ -28,7 +28,8 @@ from cuda_device.passes import (
     sequences,
 )
 from cuda_device.passes.calls import call
-from cuda_device.passes.frame import MISSING, Cell, Frame, NeverReturns
+from cuda_device.passes.dependencies import MISSING
+from cuda_device.passes.frame import Cell, Frame, NeverReturns
 from cuda_device.passes.meanings import Generator, Keywords, Raised, Text, Thing, means
 from cuda_device.passes.printing import message_of
 from cuda_device.passes.remedies import CONSTRUCTS

@@ -80,7 +80,7 @@ def compile(
     stage = {"ir": "typed"}.get(output, output)
     work = compiler.run(job, stage)
     shown = next(s for s in (*compiler.GPU, *compiler.LINK_TIME) if s.name == stage).show(work[stage])
-    symbol = work["typed"].main.name
+    symbol = work["typed"].main.name if stage == "typed" else work.outline.symbol
     return Compiled(shown, symbol, str(job.target.architecture), output)
 
 

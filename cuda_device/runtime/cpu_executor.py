@@ -24,9 +24,9 @@ from typing import Any, Protocol
 from cuda_device.codegen.cpu_records import CONTROL, FIRST_MASKED, KIND_SHIFT, PLACE_MASK, Record, Status
 from cuda_device.codegen.cpu_runner import RUN
 from cuda_device.errors import NOWHERE, Index, KernelError
+from cuda_device.passes.outline import Place
 from cuda_device.runtime.report import (
     ALL_AT_BARRIER,
-    Place,
     Waiting,
     thread_report,
     waiting_report,

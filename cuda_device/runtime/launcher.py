@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -21,19 +21,20 @@ from cuda_device.codegen.elf import registers
 from cuda_device.device.functions import Func, Kernel
 from cuda_device.device.options import checked_by_environment
 from cuda_device.errors import CompileError, Error, LaunchError
+from cuda_device.passes.dependencies import unchanged
+from cuda_device.passes.outline import Place, Print
 from cuda_device.runtime import driver, facts, flight, reports
 from cuda_device.runtime.arguments import Argument, Packing, packing, runtime_types
 from cuda_device.runtime.array_view import ArrayView
 from cuda_device.runtime.binding import arguments_of, parameters_of
 from cuda_device.runtime.boundary import boundary_packing, describe
 from cuda_device.runtime.memory import is_freed_behind
-from cuda_device.runtime.report import Place, barrier_place, place_of
+from cuda_device.runtime.report import barrier_place
 from cuda_device.runtime.shapes import Shape, shape_of
 from cuda_device.runtime.streams import CpuStream, GpuStream, Stream, as_stream
 
 if TYPE_CHECKING:
     from cuda_device.compiler import Work
-    from cuda_device.ir.model import Op
     from cuda_device.runtime.races import RaceDetector
     from cuda_device.types.known import Known
 
@@ -74,45 +75,43 @@ class Variant:
         """The places of the kernel that may report: in checked mode on a GPU also its barriers."""
         barriers = {}
         if self.work.job.options.checked:
-            barriers = {number: barrier_place(location) for number, location in self.work.places.items()}
-        return barriers | {number: place_of(op) for number, op in self.work.reports.items()}
+            barriers = {number: barrier_place(location) for number, location in self.work.outline.waits.items()}
+        return {**barriers, **self.work.outline.reports}
 
     @functools.cached_property
     def places(self) -> dict[int, Place]:
         """The places where threads wait for each other, and those that may report."""
-        return {number: Place(location) for number, location in self.work.places.items()} | self.reports
+        return {number: Place(location) for number, location in self.work.outline.waits.items()} | self.reports
 
     @functools.cached_property
     def written(self) -> frozenset[int]:
         """The numbers of the arrays that the kernel may write."""
-        return self.work.written
+        return self.work.outline.written
 
     @functools.cached_property
-    def prints(self) -> dict[int, Op]:
+    def prints(self) -> Mapping[int, Print]:
         """What the kernel prints."""
-        return self.work.prints
+        return self.work.outline.prints
 
     @functools.cached_property
     def may_run_long(self) -> bool:
         """Whether a thread may run for long."""
-        return self.work.loops
+        return self.work.outline.may_run_long
 
     def __str__(self) -> str:
         """What it was compiled for, and what it uses."""
         job, target = self.work.job, self.work.job.target
         kinds = f"({', '.join(map(str, job.arguments))})"
-        shared = self.work["llvm"].shared_bytes
+        shared = self.work.shared_bytes
         memory = f", {shared} bytes of shared memory" if shared else ""
         if target.on_cpu:
             return f"{kinds} on the CPU as {target.architecture}{memory}"
-        used = registers(self.work["cubin"].code).get(self.work.symbol)
+        used = registers(self.work["cubin"].code).get(self.work.outline.symbol)
         return f"{kinds} on {target.architecture}" + (f", {used} registers" if used else "") + memory
 
     @functools.cached_property
     def current(self) -> Callable[[], bool]:
         """Tells whether every name that the kernel read still means the same."""
-        from cuda_device.passes.infer import unchanged
-
         return unchanged(self.work.dependencies)
 
 
@@ -269,7 +268,7 @@ def _start_on_cpu(variant: Variant, shape: Shape, buffer: Any, arguments: Sequen
     from cuda_device.runtime.output import Output
 
     work = variant.work
-    _check_shared(work["llvm"].shared_bytes, shape.dynamic, _DEFAULT_DYNAMIC_SHARED, 227 * 1024)
+    _check_shared(work.shared_bytes, shape.dynamic, _DEFAULT_DYNAMIC_SHARED, 227 * 1024)
     for view in (view for argument in arguments for view in argument.views):
         if view.stream is not None:  # managed memory, which a GPU may be writing
             with driver.using(driver.context_of(view.ordinal)):
@@ -322,7 +321,7 @@ def start_on_gpu(variant: Variant, stream: GpuStream, shape: Shape, addresses: A
 
     It comes after the work of the streams that wrote its arrays, and before their later work.
     """
-    _check_shared(variant.work["llvm"].shared_bytes, shape.dynamic, _DEFAULT_DYNAMIC_SHARED, _most_shared(stream))
+    _check_shared(variant.work.shared_bytes, shape.dynamic, _DEFAULT_DYNAMIC_SHARED, _most_shared(stream))
     reports.check(stream.context)
     kernel = _load(variant, stream, shape)
     foreign = _foreign_streams(stream, views)
@@ -358,8 +357,8 @@ def _load(variant: Variant, stream: GpuStream, shape: Shape) -> Loaded:
             if kernel is None:
                 library = _load_library(variant)
                 if variant.reports:
-                    reports.attach(library, variant.work.symbol, variant.reports)
-                handle = driver.get_kernel(library, variant.work.symbol)
+                    reports.attach(library, variant.work.outline.symbol, variant.reports)
+                handle = driver.get_kernel(library, variant.work.outline.symbol)
                 most = driver.kernel_attributes(handle, stream.ordinal).max_threads
                 kernel = variant.loaded[stream.context] = Loaded(handle, most)
     x, y, z = shape.block

@@ -15,8 +15,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 
-from cuda_device.ir.model import Op
-from cuda_device.types.model import Number
+from cuda_device.passes.outline import Print
 
 _FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_uint32, ctypes.c_void_p)
 # So many calls are kept before they are written, so that a kernel that runs for long is heard.
@@ -24,15 +23,15 @@ _KEPT = 1000
 
 
 class Output:
-    """Takes what the kernel of one launch prints. `prints` are its `print` operations, by the numbers of their places."""
+    """Takes what the kernel of one launch prints. `prints` tells how, by the numbers of places."""
 
-    def __init__(self, prints: Mapping[int, Op]) -> None:
+    def __init__(self, prints: Mapping[int, Print]) -> None:
         self._texts: list[str] = []
         self._lock = threading.Lock()
         self.address: int | None = None
         """The function that the kernel calls, if it prints anything."""
         if prints:
-            self._formats = {place: _formatter(op) for place, op in prints.items()}
+            self._formats = {place: _formatter(printed) for place, printed in prints.items()}
             self._function = _FUNCTION(self._take)
             self.address = ctypes.cast(self._function, ctypes.c_void_p).value
 
@@ -58,27 +57,16 @@ class Output:
                 sys.stdout.write("".join(texts))
 
 
-def _formatter(op: Op) -> Callable[[int], str]:
+def _formatter(printed: Print) -> Callable[[int], str]:
     """Makes the text of a `print` of the values at an address."""
-    format, choices = str(op.attributes["format"]), op.attributes["choices"]
-    assert isinstance(choices, tuple)
-    layout = "".join(
-        "?7x" if choice else _letter(operand.type) for operand, choice in zip(op.operands, choices, strict=True)
-    )
-    record = struct.Struct(f"<{layout}")
+    record = struct.Struct("<" + "".join(value if isinstance(value, str) else "?7x" for value in printed.values))
 
     def text(address: int) -> str:
-        values: tuple[Any, ...] = record.unpack(ctypes.string_at(address, record.size)) if layout else ()
+        values: tuple[Any, ...] = record.unpack(ctypes.string_at(address, record.size)) if printed.values else ()
         chosen = tuple(
-            (choice[0] if value else choice[1]) if choice else value
-            for value, choice in zip(values, choices, strict=True)
+            value if isinstance(kind, str) else kind[0] if value else kind[1]
+            for value, kind in zip(values, printed.values, strict=True)
         )
-        return format % chosen
+        return printed.format % chosen
 
     return text
-
-
-def _letter(type: object) -> str:
-    """How `struct` reads a number of 64 bits."""
-    assert isinstance(type, Number)
-    return "d" if type.is_float else "q" if type.signed else "Q"

@@ -12,25 +12,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from cuda_device.errors import NOWHERE, Index, KernelError, Location
-from cuda_device.ir.model import Op
+from cuda_device.passes.outline import Place
 
 _MANY = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A place in a kernel that may report. Where `has_values`, `{0}` and `{1}` in `message` stand for a report's two integers."""
-
-    location: Location
-    message: str = ""
-    help: str = ""
-    has_values: bool = False
-
-
-def place_of(op: Op) -> Place:
-    """The place of a `report` operation."""
-    text = op.attributes
-    return Place(op.location, str(text["message"]), str(text.get("help", "")), bool(op.operands))
 
 
 ALL_AT_BARRIER = "all threads of a block must reach the same syncthreads(), also those that return early"

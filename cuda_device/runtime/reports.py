@@ -17,8 +17,9 @@ from dataclasses import dataclass
 
 from cuda_device.codegen.nvptx_report import RECORD_BYTES, WORDS, Field, record
 from cuda_device.errors import NOWHERE
+from cuda_device.passes.outline import Place
 from cuda_device.runtime import driver
-from cuda_device.runtime.report import Place, thread_report
+from cuda_device.runtime.report import thread_report
 
 _CLAIM_BYTES = 16
 

@@ -1,0 +1,155 @@
+"""Programs on disk: what a kernel's LLVM IR would be, without compiling the kernel.
+
+    programs.keep(question, dependencies, program)       after a kernel was compiled
+    programs.find(question)                              in another process: (program, dependencies), or None
+
+The LLVM IR is the key to the machine code (`codegen/cache`), and takes longer to make than all else that a known kernel needs.
+It follows from the kernel's function, the `question` that was asked about it (types of arguments, target, options), our own
+sources, and what the compiler read on its way: globals, what closures captured, attributes of modules and classes. Each such
+read is a `Dependency`; launches check them in the same process.
+
+So there are two kinds of entries. One tells, for a function and a question, which names were read; the names are read again
+here. The other tells, for all of that with what the names mean (`passes/fingerprints`), what came out. Where a name means
+something that has no fingerprint, nothing is kept: the kernel's LLVM IR is made in each process.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import sys
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
+
+import ml_dtypes
+import numpy as np
+
+from cuda_device.codegen import cache
+from cuda_device.errors import Location
+from cuda_device.passes.dependencies import MISSING, Dependency, read
+from cuda_device.passes.fingerprints import Fingerprint
+from cuda_device.passes.numbered import Unfit
+from cuda_device.passes.outline import Outline, Place, Print
+
+_MOST_READINGS = 4
+"""A function may read other names where the first have other values; the newest of so many lists of names are kept."""
+_READINGS, _PROGRAM = "readings", "program"
+
+Reading = tuple[str, int, str]
+"""A name that is read: of which kind its owner is, the number of the object that has it, the name (see `Fingerprint`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What is known of a program: its outline, a hash of its LLVM IR, what that needs of libdevice, its shared memory."""
+
+    outline: Outline
+    digest: str
+    library: frozenset[str]
+    shared_bytes: int
+
+    @staticmethod
+    def of(outline: Outline, text: str, library: frozenset[str], shared_bytes: int) -> Program:
+        """The program with the LLVM IR `text`."""
+        return Program(
+            outline, hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest(), library, shared_bytes
+        )
+
+
+def find(question: tuple[object, ...]) -> tuple[Program, tuple[Dependency, ...]] | None:
+    """The program that a question led to when all that it read was as it is now, and what it read."""
+    try:
+        readings = cache.find(_key(_READINGS, _asked(question)))
+        for names in ast.literal_eval(readings.decode()) if readings else ():
+            if found := _follow(_asked(question), names):
+                return found
+    except Unfit:
+        pass
+    return None
+
+
+def _follow(fingerprint: Fingerprint, names: Sequence[Reading]) -> tuple[Program, tuple[Dependency, ...]] | None:
+    dependencies = []
+    for kind, number, name in names:
+        try:
+            owner = fingerprint.owner_at(kind, number)
+            value = read(owner, name)
+        except Exception:  # in a world that has changed, a name may be any code
+            return None
+        _add(fingerprint, value)
+        dependencies.append(Dependency(owner, name, value))
+    kept = cache.find(_key(_PROGRAM, fingerprint))
+    return (_unpacked(kept), tuple(dependencies)) if kept else None
+
+
+def keep(question: tuple[object, ...], dependencies: Sequence[Dependency], program: Program) -> None:
+    """Keeps what a question led to, if all that it read has a fingerprint."""
+    try:
+        fingerprint = _asked(question)
+        key = _key(_READINGS, fingerprint)
+        names = []
+        for dependency in dependencies:
+            if not _is_ours(dependency.owner):
+                names.append((*fingerprint.place_of(dependency.owner), dependency.name))
+                _add(fingerprint, dependency.value)
+    except Unfit:
+        return
+    cache.keep(_key(_PROGRAM, fingerprint), _packed(program))
+    kept = cache.find(key)
+    others = ast.literal_eval(kept.decode()) if kept else []
+    if names not in others[:1]:
+        cache.keep(key, repr([names, *(other for other in others if other != names)][:_MOST_READINGS]).encode())
+
+
+def _add(fingerprint: Fingerprint, value: object) -> None:
+    if value is MISSING:
+        fingerprint.tag("missing")
+    else:
+        fingerprint.add(value)
+
+
+def _is_ours(owner: object) -> bool:
+    """Whether it is the namespace of one of our own modules, whose sources are in every key."""
+    name = owner.get("__name__") if isinstance(owner, dict) else None
+    if not isinstance(name, str) or not name.startswith(f"{__name__.partition('.')[0]}."):
+        return False
+    return name in sys.modules and vars(sys.modules[name]) is owner
+
+
+def _asked(question: tuple[object, ...]) -> Fingerprint:
+    """The fingerprint of a question, and of who is asked."""
+    fingerprint = Fingerprint()
+    fingerprint.tag("versions", sys.version, np.__version__, ml_dtypes.__version__, cache.package())
+    fingerprint.items("question", question)
+    return fingerprint
+
+
+def _key(kind: str, fingerprint: Fingerprint) -> bytes:
+    return hashlib.sha256(kind.encode() + fingerprint.digest()).digest()
+
+
+# On disk: a tuple as Python spells it. To read it runs nothing.
+
+
+def _packed(program: Program) -> bytes:
+    symbol, written, *rest = astuple(program.outline)
+    plain = (symbol, sorted(written), *rest), program.digest, sorted(program.library), program.shared_bytes
+    return repr(plain).encode()
+
+
+def _unpacked(data: bytes) -> Program:
+    outline, digest, library, shared_bytes = ast.literal_eval(data.decode())
+    symbol, written, may_run_long, waits, reports, prints = outline
+    return Program(
+        Outline(
+            symbol,
+            frozenset(written),
+            may_run_long,
+            {number: Location(*place) for number, place in waits.items()},
+            {number: Place(Location(*place), *rest) for number, (place, *rest) in reports.items()},
+            {number: Print(*parts) for number, parts in prints.items()},
+        ),
+        digest,
+        frozenset(library),
+        shared_bytes,
+    )

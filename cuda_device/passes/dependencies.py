@@ -1,0 +1,62 @@
+"""What a program read of the world while it was compiled, and whether all of it still means the same.
+
+    Dependency(function.__globals__, "N", 3).current()       whether N is still that very 3
+
+Each launch asks, so `unchanged` makes a quick answer of many dependencies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import BuiltinMethodType, CellType, MethodType
+
+MISSING = object()
+"""Stands for the value of a name that is not there."""
+
+PASSING = object()
+"""The owner of what no other process will find the same, such as the hash of a string."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dependency:
+    """A name that the program read while it was compiled: `owner` is a namespace, a module, a class or a cell.
+
+    `value` is `MISSING` for a name that was looked for in vain.
+    """
+
+    owner: object
+    name: str
+    value: object
+
+    def current(self) -> bool:
+        """Whether the name still means the same object."""
+        now = read(self.owner, self.name)
+        # A class method is bound anew each time that it is read.
+        return now is self.value or (isinstance(now, (MethodType, BuiltinMethodType)) and now == self.value)
+
+
+def read(owner: object, name: str) -> object:
+    """What a name means now; `MISSING` if nothing."""
+    if isinstance(owner, dict):
+        return owner.get(name, MISSING)
+    if isinstance(owner, CellType):
+        try:
+            return owner.cell_contents
+        except ValueError:  # the cell is empty
+            return MISSING
+    return getattr(owner, name, MISSING)
+
+
+def unchanged(dependencies: Sequence[Dependency]) -> Callable[[], bool]:
+    """A function that tells whether every name still means the same object."""
+    names = [(d.owner, d.name, d.value) for d in dependencies if isinstance(d.owner, dict)]
+    others = [d for d in dependencies if not isinstance(d.owner, dict)]
+
+    def check() -> bool:
+        for owner, name, value in names:
+            if owner.get(name, MISSING) is not value:
+                return False
+        return all(map(Dependency.current, others)) if others else True
+
+    return check
