@@ -20,6 +20,7 @@ import hashlib
 import sys
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
+from types import FunctionType, ModuleType
 
 import ml_dtypes
 import numpy as np
@@ -28,6 +29,7 @@ from cuda_device.codegen import cache
 from cuda_device.errors import Location
 from cuda_device.passes.dependencies import MISSING, Dependency, read
 from cuda_device.passes.fingerprints import Fingerprint
+from cuda_device.passes.libraries import name_of
 from cuda_device.passes.numbered import Unfit
 from cuda_device.passes.outline import Outline, Place, Print
 
@@ -89,8 +91,9 @@ def keep(question: tuple[object, ...], dependencies: Sequence[Dependency], progr
         key = _key(_READINGS, fingerprint)
         names = []
         for dependency in dependencies:
-            if not _is_ours(dependency.owner):
-                names.append((*fingerprint.place_of(dependency.owner), dependency.name))
+            place = _place_of(fingerprint, dependency.owner)
+            if place is not None:
+                names.append((*place, dependency.name))
                 _add(fingerprint, dependency.value)
     except Unfit:
         return
@@ -108,12 +111,22 @@ def _add(fingerprint: Fingerprint, value: object) -> None:
         fingerprint.add(value)
 
 
-def _is_ours(owner: object) -> bool:
-    """Whether it is the namespace of one of our own modules, whose sources are in every key."""
-    name = owner.get("__name__") if isinstance(owner, dict) else None
-    if not isinstance(name, str) or not name.startswith(f"{__name__.partition('.')[0]}."):
-        return False
-    return name in sys.modules and vars(sys.modules[name]) is owner
+def _place_of(fingerprint: Fingerprint, owner: object) -> tuple[str, int] | None:
+    """How another process finds an owner; None where there is no need, since a version says what it has."""
+    name = owner.get("__name__") if isinstance(owner, dict) else getattr(owner, "__name__", None)
+    if isinstance(owner, (dict, ModuleType)) and isinstance(name, str) and name.startswith(_OURS):
+        module = sys.modules.get(name)
+        if module is not None and (owner is module or owner is vars(module)):
+            return None
+    try:
+        return fingerprint.place_of(owner)
+    except Unfit:
+        if isinstance(owner, FunctionType) and name_of(owner) is not None:  # what the program calls in another guise
+            return None
+        raise
+
+
+_OURS = f"{__name__.partition('.')[0]}."
 
 
 def _asked(question: tuple[object, ...]) -> Fingerprint:

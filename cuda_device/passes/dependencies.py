@@ -15,7 +15,7 @@ MISSING = object()
 """Stands for the value of a name that is not there."""
 
 PASSING = object()
-"""The owner of what no other process will find the same, such as the hash of a string."""
+"""The owner of what no other process will find the same, such as the address of an object."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import inspect
 import operator
 import struct
 import types
@@ -136,7 +137,9 @@ def _partial(into: Fingerprint, value: functools.partial[Any]) -> None:
 def _reduced(into: Fingerprint, value: Any) -> None:
     """`operator.itemgetter` and its like."""
     if into.is_new(value):
-        into.items("reduced", value.__reduce__()[:2])
+        maker, *rest = value.__reduce__()
+        given = (maker.args, maker.keywords) if isinstance(maker, functools.partial) else None
+        into.items(type(value).__name__, (given, *rest))
 
 
 def _wrapped(into: Fingerprint, value: Any) -> None:
@@ -191,13 +194,19 @@ def _class(into: Fingerprint, value: type) -> None:
         into.add(part)
 
 
+def _is_of_library(part: Any) -> bool:
+    """Whether a part of a class is a function of a library, or of one of its classes."""
+    function = getattr(part, "__func__", part)
+    owner = function.__self__ if isinstance(function, types.BuiltinFunctionType) else None
+    return name_of(owner or getattr(function, "__objclass__", function)) is not None
+
+
 def _enumeration(into: Fingerprint, value: Any, parts: dict[str, object]) -> None:
     """The members, and methods of Python's. A method or property of the user's own is code that would run on the host."""
     for name, part in parts.items():
         if name in value.__members__ or name in _OF_ENUM:
             continue
-        function = getattr(part, "__func__", part)
-        if not isinstance(part, (str, type(None))) and name_of(getattr(function, "__objclass__", function)) is None:
+        if not isinstance(part, (str, type(None))) and not _is_of_library(part):
             raise Unfit(f"{name} of {value.__name__}")
         into.tag("part", name)
         into.add(part)
@@ -355,6 +364,7 @@ _FORMS: dict[type, Callable[[Fingerprint, Any], None]] = {
     operator.itemgetter: _reduced,
     operator.attrgetter: _reduced,
     operator.methodcaller: _reduced,
+    type(vars(inspect.FullArgSpec)["args"]): _reduced,  # what gets an item of a named tuple by its name
     staticmethod: _wrapped,
     classmethod: _wrapped,
     property: _property,

@@ -18,6 +18,7 @@ from cuda_device.device import standard
 from cuda_device.device.rows import constant_of
 from cuda_device.errors import CompileError
 from cuda_device.passes.calls import call
+from cuda_device.passes.dependencies import MISSING, PASSING
 from cuda_device.passes.frame import Cell, Frame
 from cuda_device.passes.functionals import get_attribute
 from cuda_device.passes.generators import check_count, no_keywords
@@ -58,7 +59,10 @@ def while_compiling(function: Callable[..., Any]) -> Special:
         otherwise = "print and f-strings take values of run time" if isinstance(owner, str) or owner is str else ""
         values = [constant_of(cell.known, f"each argument of {name}", otherwise) for cell in positional]
         try:
-            return frame.literal(frame.program.once(owner, name, tuple(values), lambda: function(*values)))
+            result = frame.program.once(owner, name, tuple(values), lambda: function(*values))
+            if isinstance(result, str) and " at 0x" in result:  # an object's address
+                frame.program.depend(PASSING, name, MISSING)
+            return frame.literal(result)
         except Exception as error:
             raise CompileError(f"{name} raised {type(error).__name__}: {error}") from None
 
