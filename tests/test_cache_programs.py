@@ -8,6 +8,7 @@ import subprocess
 import sys
 import types
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +130,7 @@ def test_a_deadlock_is_placed(folder: Path) -> None:
     checked = text.replace("@device.kernel", "@device.kernel(checked=True)")
     before = device.cache_info()
     for _ in range(2):
-        with pytest.raises(device.KernelError, match=r"program.py:7"):
+        with pytest.raises(device.KernelError, match=r"program.py:8:"):
             launched(names(checked)["k"])
     assert counted(before) == (1, 1, 1)
 
@@ -370,8 +371,8 @@ def test_damage_is_noticed(folder: Path) -> None:
     programs.keep(question, dependencies, PROGRAM)
     programs.keep((function, "other"), reads(A=1), NOTHING)
     whole = {path: path.read_bytes() for path in folder.iterdir()}
-    lost = 0
-    for _ in range(2000):
+    lost = injected = 0
+    while injected < 2000:
         for path, content in whole.items():
             damaged = bytearray(content)
             match chance.randrange(4):
@@ -386,10 +387,11 @@ def test_damage_is_noticed(folder: Path) -> None:
                     continue
             path.touch(0o600)
             path.write_bytes(damaged)
+            injected += damaged != content
         found = programs.find(question)
         lost += found is None
         assert found is None or (found[0] == PROGRAM and list(found[1]) == dependencies)
         if found is None:
             programs.keep(question, dependencies, PROGRAM)
             assert programs.find(question) == (PROGRAM, tuple(dependencies))
-    assert 1000 < lost < 2000
+    assert lost > 200
