@@ -82,6 +82,10 @@ class Error(Exception):
     """The base of every error that this package raises about a user's program."""
 
 
+class ArgumentError(TypeError, ValueError):
+    """A constructor or decorator of the host got an argument that it cannot take: of a wrong type, or without a meaning."""
+
+
 class CompileError(Error):
     """The user's device code cannot be compiled.
 

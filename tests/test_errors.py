@@ -6,6 +6,7 @@ carets, are compared on the version of Python on which they were written; the re
 
 from __future__ import annotations
 
+import ast
 import functools
 import inspect
 import os
@@ -521,3 +522,21 @@ ODD_FUNCTIONS = {
 @pytest.mark.parametrize("body", ODD_FUNCTIONS.values(), ids=ODD_FUNCTIONS)
 def test_odd_functions_compile_or_are_refused(body: str) -> None:
     try_to_compile(f"@device.kernel\ndef k(x):\n{body}\n", "float32[1]")
+
+
+def calls_without_help(path: Path) -> list[str]:
+    """The places where a module says what is wrong with a program and not what to do."""
+    calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+    return [
+        f"{path.name}:{call.lineno}"
+        for call in calls
+        if isinstance(call.func, ast.Name)
+        and call.func.id in ("CompileError", "UnalignedError")
+        and len(call.args) < 3
+        and not any(keyword.arg == "help" for keyword in call.keywords)
+    ]
+
+
+@pytest.mark.parametrize("path", sorted(Path(device.__file__).parent.rglob("*.py")), ids=lambda path: path.stem)
+def test_every_refusal_has_a_remedy(path):
+    assert calls_without_help(path) == []

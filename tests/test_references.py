@@ -415,7 +415,7 @@ def test_what_has_identity_is_made_in_arrays_only():
         (lambda: device.Atomic(Lock), TypeError, "Lock has atomic members"),
         (lambda: device.Atomic("number"), TypeError, "no dtype"),
         (lambda: device.Atomic(tuple[()]), TypeError, "machines access 1, 2, 4, 8 or 16"),
-        (lambda: device.Atomic(int, align=3), ValueError, "power of two"),
+        (lambda: device.Atomic(int, align=3), TypeError, "power of two"),
         (
             lambda: device.struct(type("T", (), {"n": 1, "__annotations__": {"n": device.Atomic(int)}})),
             TypeError,

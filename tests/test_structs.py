@@ -92,8 +92,9 @@ def test_members_take_lower_kinds_of_builtin_numbers_only():
         device.struct(type("Bad", (), {"__annotations__": {"s": str}}))
     with pytest.raises(TypeError, match="decorates a class"):
         device.struct(3)
-    with pytest.raises(ValueError, match="power of two"):
-        device.struct(align=3)
+    for error in (TypeError, ValueError):
+        with pytest.raises(error, match="power of two"):
+            device.struct(align=3)
 
 
 # Layout

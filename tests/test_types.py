@@ -356,10 +356,12 @@ def test_array_type() -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ((device.float32, 1, "K"), ValueError, "layout='K'"),
+        ((device.float32, 1, "K"), TypeError, "layout='K'"),
         ((device.float32, -1), ValueError, "ndim=-1"),
         ((device.float32, 1.0), ValueError, "ndim=1.0"),
-        ((device.float32, True), ValueError, "ndim=True"),
+        ((device.float32, True), TypeError, "ndim=True"),
+        ((device.float32, 1, "C", 3), TypeError, "readonly=3"),
+        ((device.float32, 1, "L"), ValueError, "layout='L'"),
         ((object, 1), TypeError, "object"),
         (("complex64x", 1), TypeError, "complex64x"),
     ],

@@ -61,6 +61,35 @@ def test_arithmetic_is_elementwise():
         v + float32x3(1, 2, 3)
 
 
+@pytest.mark.parametrize("bad", ["a", None, [1, 2], object()])
+def test_elements_that_are_no_numbers_are_refused(bad):
+    for error in (TypeError, ValueError):
+        with pytest.raises(error, match="int32x2 is made of numbers"):
+            int32x2(1, bad)
+
+
+def test_an_array_has_the_elements_of_its_vectors_and_tuples(stream):
+    @device.kernel
+    def k(v, t, out):
+        i = device.tid(1)
+        v["y"][i] = v["x"][i] * 10
+        device.atomic_ref(v["w"], 1).add(i)
+        t["_1"][i] += t["_0"][i]
+        out[i] = len(v["z"]) + v["z"].strides[0]
+
+    v, t = np.zeros(4, device.numpy_dtype(int32x4)), np.zeros(4, device.numpy_dtype(tuple[device.int8, float]))
+    v["x"], t["_0"], t["_1"] = range(4), range(4), 0.5
+    arrays = stream.array(v), stream.array(t), stream.empty(4, np.int64)
+    stream.launch(k, *arrays, grid=1, block=4)
+    v, t, out = map(stream.numpy, arrays)
+    assert v["y"].tolist() == [0, 10, 20, 30]
+    assert v["w"].tolist() == [0, 6, 0, 0]
+    assert t["_1"].tolist() == [0.5, 1.5, 2.5, 3.5]
+    assert out.tolist() == [4 + 16] * 4
+    with pytest.raises(device.CompileError, match="has no member 'q'(.|\n)*its members are x, y, z, w"):
+        device.compile(device.kernel(lambda v: print(v["q"])), v, output="ir")
+
+
 def test_dim3_is_a_vector_of_uint32():
     assert issubclass(device.Dim3, uint32x3) and device.Dim3(4, 2, 1).y == 2
 

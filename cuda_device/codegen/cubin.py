@@ -157,7 +157,10 @@ def _explain(assembler: Assembler, request: Request, log: str) -> Exception:
         )
     if request.inputs:
         names = ", ".join(item.name for item in request.inputs)
-        return CompileError(f"{assembler.name} cannot link the kernel to {names}: {log}")
+        return CompileError(
+            f"{assembler.name} cannot link the kernel to {names}: {log}",
+            help="give what was made for this architecture",
+        )
     lines = request.ptx.splitlines()
     numbers = [int(number) for number in _LINE.findall(log)]
     culprits = [f"  {number:5} | {lines[number - 1]}" for number in dict.fromkeys(numbers) if 0 < number <= len(lines)]

@@ -22,7 +22,7 @@ from cuda_device.device import atomic_loops as loops
 from cuda_device.device.atomic_types import Atomic, AtomicInterface
 from cuda_device.device.lowering import ArrayTree, Lowering, Tree, grow
 from cuda_device.device.rows import Intrinsic, Typed, constant_of
-from cuda_device.errors import CompileError, DeviceOnlyError, UnalignedError
+from cuda_device.errors import ArgumentError, CompileError, DeviceOnlyError, UnalignedError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Value
 from cuda_device.ir.ops import Effect
@@ -161,7 +161,7 @@ def _check_content(dtype: Type) -> None:
     try:
         bits.check(dtype)
     except TypeError as error:
-        raise CompileError(str(error)) from None
+        raise CompileError(str(error), help="use a smaller type") from None
 
 
 def _infer_atomic(arguments: Sequence[Known]) -> Typed:
@@ -169,8 +169,9 @@ def _infer_atomic(arguments: Sequence[Known]) -> Typed:
     try:
         check_alignment(align)
         dtype = element_of(constant_of(arguments[0], "dtype"))
-    except (TypeError, ValueError) as error:
-        raise CompileError(f"dtype: {error}" if isinstance(error, TypeError) else str(error)) from None
+    except TypeError as error:
+        reason = str(error) if isinstance(error, ArgumentError) else f"dtype: {error}"
+        raise CompileError(reason, help="write Atomic(int32), for example, or Atomic(int32, align=16)") from None
     _check_content(dtype)
     return Typed(of_type(Ref(Space.LOCAL, model.Atomic(dtype))), settings=(align,))
 

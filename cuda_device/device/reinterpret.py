@@ -28,7 +28,7 @@ def _infer(arguments: Sequence[Known]) -> Typed:
     try:
         target = element_of(constant_of(dtype, "the dtype of view"))
     except TypeError as error:
-        raise CompileError(f"dtype: {error}") from None
+        raise CompileError(f"dtype: {error}", help="name a type: float32, x.dtype, …") from None
     assert isinstance(value.type, (Number, Vector))
     if not isinstance(target, (Number, Vector)) or size_of(target) != size_of(value.type):
         raise CompileError(

@@ -118,7 +118,7 @@ def _remedy(known: Known) -> str:
 def constant_of(known: Known, what: str, otherwise: str = "") -> object:
     """The value of an argument that must be a constant expression; `otherwise` is what else a program can do."""
     if isinstance(known.type, Bundle):
-        raise CompileError(f"{what} cannot be {known}")
+        raise CompileError(f"{what} cannot be {known}", help="write a number, a tuple of numbers, or a type")
     if not known.constant:
         remedy = "use a literal, a global or closure variable, or a parameter with the type hint ConstExpr"
         raise CompileError(

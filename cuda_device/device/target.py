@@ -181,6 +181,9 @@ def target(desc: TargetDescription) -> bool:
     return _described(desc).matches(None)
 
 
+_SELECTORS = "write target(provides(sm90)), for example"
+
+
 def _described(desc: object) -> TargetDescription:
     if not isinstance(desc, TargetDescription):
         help = f": write is_exactly({desc}) or provides({desc})" if isinstance(desc, SMSelector) else ""
@@ -194,7 +197,7 @@ def _infer_target(arguments: Sequence[Known]) -> Typed:
     try:
         return Typed(constant(_described(desc).matches(machine)))
     except TypeError as error:
-        raise CompileError(str(error)) from None
+        raise CompileError(str(error), help=_SELECTORS) from None
 
 
 def _description(entity: Callable[[SMSelector], TargetDescription]) -> Intrinsic:
@@ -204,7 +207,7 @@ def _description(entity: Callable[[SMSelector], TargetDescription]) -> Intrinsic
         try:
             return Typed(constant(entity(constant_of(arguments[0], "sm"))))  # type: ignore[arg-type]
         except TypeError as error:
-            raise CompileError(str(error)) from None
+            raise CompileError(str(error), help=_SELECTORS) from None
 
     return Intrinsic(entity, entity.__name__, infer, _nothing)
 

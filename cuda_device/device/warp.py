@@ -190,7 +190,10 @@ def _lane(known: Known, name: str) -> Type:
     if not isinstance(number, Number) or not number.is_integer:
         raise CompileError(f"{name} is an integer from 0 to {WARP_SIZE - 1}, not {known}", help="convert with int32(…)")
     if known.constant and isinstance(known.value, int) and not 0 <= known.value < WARP_SIZE:
-        raise CompileError(f"{name} is an integer from 0 to {WARP_SIZE - 1}, not {known.value}")
+        raise CompileError(
+            f"{name} is an integer from 0 to {WARP_SIZE - 1}, not {known.value}",
+            help=f"write {name} % {WARP_SIZE}, or another lane",
+        )
     return INT32
 
 

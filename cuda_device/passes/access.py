@@ -23,7 +23,7 @@ from cuda_device.passes.calls import call
 from cuda_device.passes.dependencies import MISSING
 from cuda_device.passes.frame import Cell, Frame, Method, Place
 from cuda_device.passes.meanings import Keywords, Named, Thing, means
-from cuda_device.passes.remedies import NAMES_ELSEWHERE
+from cuda_device.passes.remedies import NAMES_ELSEWHERE, ON_THE_HOST
 from cuda_device.types.dtypes import dtype_of_type
 from cuda_device.types.host import host_type_of
 from cuda_device.types.known import Known, State, Undefined, constant, describe, join, of_type
@@ -151,7 +151,9 @@ def _static_attribute(frame: Frame, owner: object, name: str) -> Cell:
         )
         raise CompileError(f"{describe(owner)} has no attribute {name!r}", help=remedy) from None
     except Exception as error:
-        raise CompileError(f"reading {name!r} of {describe(owner)} raised {type(error).__name__}: {error}") from error
+        raise CompileError(
+            f"reading {name!r} of {describe(owner)} raised {type(error).__name__}: {error}", help=ON_THE_HOST
+        ) from error
     if can_change:
         frame.program.depend(owner, name, value)
     return frame.literal(value)
@@ -314,7 +316,9 @@ def _static_item(frame: Frame, owner: type, index: object) -> Cell:
     try:
         return frame.literal(owner[index])  # type: ignore[index]
     except Exception as error:
-        raise CompileError(f"{describe(owner)} cannot be indexed: {type(error).__name__}: {error}") from None
+        raise CompileError(
+            f"{describe(owner)} cannot be indexed: {type(error).__name__}: {error}", help=ON_THE_HOST
+        ) from None
 
 
 def _element(frame: Frame, vector: Cell, index: Cell, size: int) -> Cell:

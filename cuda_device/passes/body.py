@@ -156,7 +156,9 @@ class Body:
         if instance is None:
             if len(self.instances) >= _INSTANCES:
                 raise CompileError(
-                    "the function is too large once its loops over tuples are unrolled", self.python.location
+                    "the function is too large once its loops over tuples are unrolled",
+                    self.python.location,
+                    "loop over range(…), or over an array",
                 )
             instance = self.instances[key] = Instance(source, key)
         instance.arrivals[way] = states

@@ -96,7 +96,9 @@ def _answer(frame: Frame, row: Intrinsic, name: str, predicate: Cell) -> Cell:
     is_answer = isinstance(predicate.known.type, Number)
     cell = predicate if is_answer else call(frame, predicate, (), {})
     if not isinstance(cell.known.type, Number):
-        raise CompileError(f"{name} of {row.name} gives {cell.known}, not a bool")
+        raise CompileError(
+            f"{name} of {row.name} gives {cell.known}, not a bool", help="return a comparison, or bool(…)"
+        )
     return operators.truth_of(frame, cell)
 
 
@@ -172,7 +174,7 @@ def call_bundle(frame: Frame, function: Cell, positional: Sequence[Cell], named:
         given = dict(zip(meaning.names, first[split:], strict=True))
         return call(frame, target, [*first[:split], *positional], given | dict(named))
     if not isinstance(meaning, Code):
-        raise CompileError(f"{meaning} cannot be called")
+        raise CompileError(f"{meaning} cannot be called", help="call a function")
     if meaning.function.__code__.co_flags & inspect.CO_GENERATOR:
         return frame.bundle(Generator(), [function, *positional])
     defaults = {name: partial(_same, cell) for name, cell in closures.defaults(frame, function).items()}

@@ -16,6 +16,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.model import Op, Value
 from cuda_device.passes import complexes, composites, masks, operators
 from cuda_device.passes.frame import Cell, Frame
+from cuda_device.passes.remedies import ON_THE_HOST
 from cuda_device.types.known import constant, describe, is_narrow, of_type
 from cuda_device.types.model import BOOL, INDEX, INT, NONE, Number, Range, Static, Struct, Subarray, Tuple, Type, Vector
 from cuda_device.types.promote import promote
@@ -86,7 +87,7 @@ def _equal(a: object, b: object) -> bool:
     try:
         return a is b or bool(a == b) or _names_dtype(a, b) or _names_dtype(b, a)
     except Exception as error:
-        raise CompileError(f"{describe(a)} and {describe(b)} cannot be compared: {error}") from error
+        raise CompileError(f"{describe(a)} and {describe(b)} cannot be compared: {error}", help=ON_THE_HOST) from error
 
 
 def _names_dtype(name: object, cls: object) -> bool:

@@ -82,7 +82,10 @@ def _convert(frame: Frame, cell: Cell, wanted: Type, what: str) -> Cell:
 def _check_array(frame: Frame, cell: Cell, given: Array, wanted: Array, what: str) -> None:
     """C++ takes arrays in any memory, with any strides that are whole elements."""
     if (given.dtype, given.ndim) != (wanted.dtype, wanted.ndim):
-        raise CompileError(f"{what} is an array of {wanted.ndim} dimensions of {wanted.dtype}, not {given}")
+        raise CompileError(
+            f"{what} is an array of {wanted.ndim} dimensions of {wanted.dtype}, not {given}",
+            help="pass such an array, or change the declaration",
+        )
     if given.readonly and not wanted.readonly:
         raise CompileError(
             f"{what} is an array that C++ may write to, and this one is read-only",

@@ -160,7 +160,7 @@ def _attribute(frame: Frame, owner: Cell, name: Cell) -> Cell | CompileError:
     from cuda_device.passes.access import getattr_
 
     if not isinstance(name.known.value, str):
-        raise CompileError(f"the name of an attribute is a string, not {name.known}")
+        raise CompileError(f"the name of an attribute is a string, not {name.known}", help="write it in quotes")
     try:
         (cell,) = getattr_(frame, Op(ops.PY_GETATTR, attributes={"name": name.known.value}), [owner])
     except CompileError as error:

@@ -81,11 +81,14 @@ def listed(frame: Frame, cells: Sequence[Cell]) -> list[Cell]:
 def no_keywords(name: str, named: Mapping[str, Cell]) -> None:
     """Refuses keywords."""
     if named:
-        raise CompileError(f"{name} takes no keyword arguments in device code")
+        raise CompileError(f"{name} takes no keyword arguments in device code", help="give the arguments by position")
 
 
 def check_count(name: str, positional: Sequence[Cell], low: int, high: int) -> None:
     """Refuses too few or too many arguments."""
     if not low <= len(positional) <= high:
         count = str(low) if low == high else f"{low} to {high}"
-        raise CompileError(f"{name} takes {count} argument{'s' * (count != '1')}, not {len(positional)}")
+        raise CompileError(
+            f"{name} takes {count} argument{'s' * (count != '1')}, not {len(positional)}",
+            help=f"give {name} what it takes in Python",
+        )

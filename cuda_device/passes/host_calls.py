@@ -64,7 +64,10 @@ def while_compiling(function: Callable[..., Any]) -> Special:
                 frame.program.depend(PASSING, name, MISSING)
             return frame.literal(result)
         except Exception as error:
-            raise CompileError(f"{name} raised {type(error).__name__}: {error}") from None
+            raise CompileError(
+                f"{name} raised {type(error).__name__}: {error}",
+                help="it is called while compiling: call it on the host first",
+            ) from None
 
     return rule
 

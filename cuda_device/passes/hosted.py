@@ -153,7 +153,7 @@ def merge(frame: Frame, cells: Sequence[Cell], unique: bool) -> Cell:
             raise CompileError(f"** takes a dict, not {cell.known}", help="write the arguments one by one")
         repeated = [name for name in keys.names if name in merged]
         if unique and repeated:
-            raise CompileError(f"the call has two values for {repeated[0]!r}")
+            raise CompileError(f"the call has two values for {repeated[0]!r}", help="leave one of them out")
         merged |= dict(zip(keys.names, frame.fields(mapping), strict=True))
     return frame.bundle(Keywords(tuple(merged)), list(merged.values()))
 
@@ -164,7 +164,10 @@ def call_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell]
     assert isinstance(keys, Keywords)
     parts = frame.fields(owner)
     if named or len(positional) > 2 * (name == "get") or (name == "get" and not positional):
-        raise CompileError(f"{name} of a dict takes {'a key, and a default' if name == 'get' else 'no arguments'}")
+        raise CompileError(
+            f"{name} of a dict takes {'a key, and a default' if name == 'get' else 'no arguments'}",
+            help=f"write d.{name}({'key, default' if name == 'get' else ''})",
+        )
     if name == "get":
         position = _position(keys, positional[0])
         return parts[position] if position is not None else [*positional[1:], Cell(constant(None))][0]

@@ -153,7 +153,9 @@ class Inference:
         try:
             return literal(value, where)
         except TypeError as error:
-            raise CompileError(str(error)) from None
+            raise CompileError(
+                str(error), help="use what device code can hold: numbers, tuples, structs, functions"
+            ) from None
 
     def once(self, owner: object, name: str, arguments: tuple[object, ...], make: Callable[[], object]) -> object:
         """What `make` makes, at the first time; an array, for example, is equal to itself and to no other."""

@@ -24,7 +24,7 @@ from cuda_device.ir.ops import Effect, Level
 from cuda_device.passes import boundary, checks, counting
 from cuda_device.passes.simplify import simplify
 from cuda_device.types.known import of_type
-from cuda_device.types.layout import known_alignment, leaves
+from cuda_device.types.layout import known_alignment, leaves, pointee_of
 from cuda_device.types.model import BOOL, INDEX, NONE, Array, Number, Ref, Tuple, Type
 
 Rule = Callable[["Lowerer", Op], None]
@@ -178,7 +178,7 @@ def _window(lowerer: Lowerer, op: Op) -> None:
     assert isinstance(array, Array) and isinstance(old, (Array, Ref)) and isinstance(tree, (ArrayTree, Value))
     offset, *parts = (lowerer.value(operand) for operand in op.operands[1:])
     address = tree.data if isinstance(tree, ArrayTree) else tree
-    data = lowerer.build.op(ops.BYTES, Ref(array.space, array.dtype, align=array.align), address, offset)
+    data = lowerer.build.op(ops.BYTES, Ref(array.space, pointee_of(array.dtype), align=array.align), address, offset)
     extents = parts[: array.ndim]
     for extent in extents:
         extent.nonneg = True

@@ -16,7 +16,7 @@ from cuda_device.errors import CompileError
 from cuda_device.ir.model import Op
 from cuda_device.passes import composites, references, views
 from cuda_device.passes.frame import Cell, Frame, Method
-from cuda_device.types.dtypes import element_of_dtype
+from cuda_device.types.dtypes import element_of_dtype, members_of
 from cuda_device.types.known import constant
 from cuda_device.types.layout import common_alignment, known_alignment, placement, shortfall, size_of
 from cuda_device.types.model import Array, Layout, Ref, Struct, Subarray, Tuple, Type, Vector
@@ -79,22 +79,12 @@ def item(frame: Frame, op: Op, owner: Cell, struct: Struct, index: Cell) -> Cell
 
 def of_each(frame: Frame, owner: Cell, array: Array, name: str) -> Cell:
     """`a["f"]` of an array of structs, vectors or tuples: an array of one member of each, by its name in the NumPy dtype."""
-    match array.dtype:
-        case Struct(_, fields) as struct:
-            types = {field.name: field.type for field in fields}
-            if name not in types:
-                raise _no_member(struct, name)
-        case Vector(dtype, size):
-            types = dict.fromkeys(composites.AXES[:size], dtype)
-        case Tuple(elements):
-            types = {f"_{i}": element for i, element in enumerate(elements)}
-        case _:
-            raise CompileError(
-                f"an index is an integer or a slice, not {name!r}", help=views.index_help(constant(name))
-            )
-    if name not in types:
-        raise CompileError(f"{array} has no member {name!r}", help=f"its members are {', '.join(types)}")
-    return column(frame, owner, array, types[name], placement(array.dtype).offsets[list(types).index(name)])
+    members = members_of(array.dtype)
+    if not members:
+        raise CompileError(f"an index is an integer or a slice, not {name!r}", help=views.index_help(constant(name)))
+    if name not in members:
+        raise _no_member(array.dtype, name)
+    return column(frame, owner, array, members[name], placement(array.dtype).offsets[list(members).index(name)])
 
 
 def column(frame: Frame, owner: Cell, array: Array, member: Type, offset: int) -> Cell:
@@ -109,12 +99,15 @@ def column(frame: Frame, owner: Cell, array: Array, member: Type, offset: int) -
     return views.window(frame, owner, type, Cell(constant(offset)), shape, jumps)
 
 
+_PLAIN = "use a structured dtype of numbers"
+
+
 def constant_of(frame: Frame, value: np.void) -> Cell:
     """An element of a structured array of the host."""
     try:
         type = element_of_dtype(value.dtype)
     except TypeError as error:
-        raise CompileError(str(error)) from None
+        raise CompileError(str(error), help=_PLAIN) from None
     parts = [_part(frame, value[name]) for name in value.dtype.names or ()]
     return frame.composite(type, parts) if isinstance(type, (Struct, Vector)) else frame.tuple(parts)
 
@@ -126,8 +119,6 @@ def _part(frame: Frame, value: object) -> Cell:
     return frame.composite(Subarray(items[0].known.type, value.shape), items)
 
 
-def _no_member(struct: Struct, name: str) -> CompileError:
-    return CompileError(
-        f"{struct.name} has no member {name!r}",
-        help=f"its members are {', '.join(field.name for field in struct.fields)}",
-    )
+def _no_member(type: Type, name: str) -> CompileError:
+    shown = type.name if isinstance(type, Struct) else type
+    return CompileError(f"{shown} has no member {name!r}", help=f"its members are {', '.join(members_of(type))}")

@@ -379,7 +379,7 @@ def truth_of(frame: Frame, cell: Cell) -> Cell:
             try:
                 return Cell(constant(bool(known.python)))
             except Exception as error:  # whatever an object's own `__bool__` raises
-                raise CompileError(str(error)) from error
+                raise CompileError(str(error), help="compare it with something, or ask is None") from error
         case Tuple(elements):
             return Cell(constant(bool(elements)))
         case Bundle() if isinstance(known.value, Keywords):

@@ -25,7 +25,7 @@ def match_class(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     value, cls = cells
     kind = cls.known.value
     if not isinstance(cls.known.type, Static) or not isinstance(kind, type):
-        raise CompileError(f"a class pattern names a type, not {cls.known}")
+        raise CompileError(f"a class pattern names a type, not {cls.known}", help="write case T():, where T is a type")
     if not _is_of(value, kind):
         return [Cell(constant(None))]
     count, names = op.attributes["count"], op.attributes["names"]

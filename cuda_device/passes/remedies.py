@@ -36,6 +36,7 @@ CONSTRUCTS = {
 # Where numba-cuda and CUDA C++ have another name that no name here is like.
 NAMES_ELSEWHERE = {"grid": "tid", "gridsize": "grid_size", "atomic": "atomic_ref", "printf": "print"}
 
+ON_THE_HOST = "do that on the host, and use what it gives by a name"
 _NEW_ARRAY = "use local_array or shared_array, which have a constant shape"
 _CALLS: dict[object, str] = {
     **dict.fromkeys(

@@ -100,7 +100,7 @@ def _astype(frame: Frame, owner: Cell, positional: Sequence[Cell], named: Mappin
     try:
         target = element_of(constant_of(_dtype("astype", positional, named, ["copy"]).known, "the dtype of astype"))
     except TypeError as error:
-        raise CompileError(f"dtype: {error}") from None
+        raise CompileError(f"dtype: {error}", help="name a type: float32, x.dtype, …") from None
     if not isinstance(target, Number):
         raise CompileError(f"{owner.known} cannot become a {target}", help=f"make one: {target}(…)")
     return call(frame, frame.literal(host_type_of(target)), [owner], {})

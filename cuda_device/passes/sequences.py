@@ -198,7 +198,9 @@ def _contains_constant(frame: Frame, item: Cell, value: object) -> Cell:
     try:
         return Cell(constant(item.known.python in value))  # type: ignore[operator]
     except TypeError:
-        raise CompileError(f"{describe(value)} cannot contain {item.known}") from None
+        raise CompileError(
+            f"{describe(value)} cannot contain {item.known}", help="look for something of the kind that it holds"
+        ) from None
 
 
 def _equal(frame: Frame, a: Cell, b: Cell) -> Cell:
@@ -235,7 +237,9 @@ def format_part(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     try:
         text = format(convert(value.python), *(str(cell.known.value) for cell in cells[1:]))
     except (TypeError, ValueError) as error:
-        raise CompileError(f"the f-string cannot format {value}: {error}") from None
+        raise CompileError(
+            f"the f-string cannot format {value}: {error}", help="use a format that Python has for this type"
+        ) from None
     return [Cell(constant(text))]
 
 

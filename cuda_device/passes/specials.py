@@ -92,7 +92,9 @@ def _enumerate(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cel
 def _zip(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     strict = named.get("strict")
     if set(named) - {"strict"} or (strict is not None and not strict.known.constant):
-        raise CompileError("zip takes strict=True or strict=False, and no other keyword")
+        raise CompileError(
+            "zip takes strict=True or strict=False, and no other keyword", help="write the constant True or False"
+        )
     cells = [sequences.as_iterable(frame, cell) for cell in positional]
     if strict is not None and strict.known.value and len(cells) > 1:
         lengths = [_len(frame, [cell], {}) for cell in cells]
@@ -152,7 +154,9 @@ def _type(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -
     check_count("type", positional, 1, 1)
     found = type_of(positional[0].known)
     if found is None:
-        raise CompileError(f"{positional[0].known} has no type that device code can name")
+        raise CompileError(
+            f"{positional[0].known} has no type that device code can name", help="ask for the type of a value"
+        )
     return frame.literal(found)
 
 
@@ -215,7 +219,7 @@ def _complex(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]
 
 def _partial(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     if not positional:
-        raise CompileError("partial takes a function")
+        raise CompileError("partial takes a function", help="write partial(function, …)")
     return frame.bundle(Partial(tuple(named)), [*positional, *named.values()])
 
 

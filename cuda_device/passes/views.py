@@ -232,7 +232,7 @@ def _dtype_argument(name: str, positional: Sequence[Cell], named: Mapping[str, C
     try:
         return element_of(constant_of(given[0].known, f"the dtype of {name}"))
     except TypeError as error:
-        raise CompileError(f"dtype: {error}") from None
+        raise CompileError(f"dtype: {error}", help="name a type: float32, x.dtype, …") from None
 
 
 def _astype(owner: Cell, array: Array, dtype: Type, named: Mapping[str, Cell]) -> Cell:

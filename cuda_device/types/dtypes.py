@@ -54,12 +54,8 @@ def dtype_of_type(type: Type) -> np.dtype[Any]:
     match type:
         case Number():
             return host.dtype_of_element(type)
-        case Vector(dtype, size):
-            names, parts = list("xyzw"[:size]), [dtype_of_type(dtype)] * size
-        case Tuple(elements):
-            names, parts = [f"_{i}" for i in range(len(elements))], [dtype_of_type(element) for element in elements]
-        case Struct(_, fields):
-            names, parts = [field.name for field in fields], [dtype_of_type(field.type) for field in fields]
+        case Vector() | Tuple() | Struct():
+            members = members_of(type)
         case Subarray(dtype, shape):
             return np.dtype((dtype_of_type(dtype), shape))
         case NoneType():
@@ -69,8 +65,21 @@ def dtype_of_type(type: Type) -> np.dtype[Any]:
         case _:
             raise TypeError(f"{type} is no element of an array")
     place = placement(type)
-    description = {"names": names, "formats": parts, "offsets": list(place.offsets), "itemsize": place.size}
+    parts = [dtype_of_type(member) for member in members.values()]
+    description = {"names": list(members), "formats": parts, "offsets": list(place.offsets), "itemsize": place.size}
     return np.dtype(description, metadata={_KEY: type})  # type: ignore[call-overload,no-any-return]
+
+
+def members_of(type: Type) -> dict[str, Type]:
+    """The fields that a structured dtype of `type` has: x, y, z, w of a vector, _0, _1, … of a tuple; none of anything else."""
+    match type:
+        case Vector(dtype, size):
+            return dict.fromkeys("xyzw"[:size], dtype)
+        case Tuple(elements):
+            return {f"_{i}": element for i, element in enumerate(elements)}
+        case Struct(_, fields):
+            return {field.name: field.type for field in fields}
+    return {}
 
 
 def element_of_dtype(dtype: np.dtype[Any]) -> Type:

@@ -55,6 +55,11 @@ def machine(number: Number) -> Number:
     return FLOAT32 if number.is_float else INT64 if number.bits == 64 else INT32
 
 
+def pointee_of(element: Type) -> Type:
+    """What references to the elements of an array point to; members of structs may be builtin numbers."""
+    return machine(element) if isinstance(element, Number) else element
+
+
 def leaves(type: Type) -> tuple[Type, ...]:
     """The leaves of a value of `type`, in order: fixed-format numbers, bools and references."""
     match type:
@@ -78,7 +83,11 @@ def leaves(type: Type) -> tuple[Type, ...]:
             return leaves(type.counts_in) * 3
         case Array(dtype, ndim, layout, _, space, align, small):
             strides = ndim if layout is Layout.STRIDED else 0
-            return (Ref(space, dtype, align=align), *(INT32 if small else INT64,) * ndim, *(INT64,) * strides)
+            return (
+                Ref(space, pointee_of(dtype), align=align),
+                *(INT32 if small else INT64,) * ndim,
+                *(INT64,) * strides,
+            )
         case _:
             return ()
 

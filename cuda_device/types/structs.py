@@ -21,6 +21,7 @@ from typing import Any, TypeVar, dataclass_transform, overload
 
 import numpy as np
 
+from cuda_device.errors import ArgumentError
 from cuda_device.types.host import number_of
 from cuda_device.types.layout import has_identity
 from cuda_device.types.model import NONE, Field, Kind, Number, Struct, Tuple, Type, Vector
@@ -59,9 +60,9 @@ MOST_ALIGNED = 1 << 16
 
 
 def check_alignment(n: Any) -> None:
-    """Raises `ValueError` for what is no alignment."""
+    """Raises `ArgumentError` for what is no alignment."""
     if not isinstance(n, int) or isinstance(n, bool) or not 1 <= n <= MOST_ALIGNED or n & (n - 1):
-        raise ValueError(f"an alignment is a power of two up to {MOST_ALIGNED}, not {n!r}")
+        raise ArgumentError(f"an alignment is a power of two up to {MOST_ALIGNED}, not {n!r}")
 
 
 def alignment_of_hint(hint: Any) -> int:

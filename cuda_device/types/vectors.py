@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import ml_dtypes
 import numpy as np
 
+from cuda_device.errors import ArgumentError
 from cuda_device.types.host import number_of
 from cuda_device.types.model import Vector
 
@@ -33,7 +34,13 @@ class VectorValue:
     def __init__(self, *args: Any) -> None:
         if len(args) != self.model.size:
             raise TypeError(f"{type(self).__name__} has {self.model.size} elements, not {len(args)}")
-        object.__setattr__(self, "_items", tuple(map(self.dtype, args)))
+        try:
+            items = tuple(map(self.dtype, args))
+        except (TypeError, ValueError) as error:
+            raise ArgumentError(f"{type(self).__name__} is made of numbers: {error}") from None
+        if any(isinstance(item, np.ndarray) for item in items):
+            raise ArgumentError(f"{type(self).__name__} is made of numbers, not of arrays")
+        object.__setattr__(self, "_items", items)
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise TypeError(f"vectors are immutable: write v = replace(v, {name}=…)")
