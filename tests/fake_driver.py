@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from cuda_device.runtime import driver, flight, memory, streams
+from cuda_device.runtime.native import plans
 
 CONTEXT = 0xC0
 MOST_BYTES = 1 << 40
@@ -27,6 +28,20 @@ class Result(enum.IntEnum):
     CUDA_ERROR_NOT_READY = 600
     CUDA_ERROR_ILLEGAL_ADDRESS = 700
     CUDA_ERROR_STREAM_CAPTURE_IMPLICIT = 906
+
+
+LAUNCH_KERNEL = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_size_t, *[ctypes.c_uint] * 7, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_size_t
+)
+GET_CONTEXT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_uint64))
+ASK_STREAM = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_size_t, ctypes.POINTER(ctypes.c_uint64))
+ASK_STREAM_INT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_size_t, ctypes.POINTER(ctypes.c_int))
+
+
+def _give(out, answer):
+    status, value = answer
+    out[0] = value
+    return status
 
 
 class _Names:
@@ -64,6 +79,10 @@ class FakeDriver:
         self.parameters = 0  # How many of a kernel's parameters are looked at.
         self.launched: list[list[int]] = []  # Their addresses at each launch,
         self.words: list[list[int]] = []  # and the eight bytes there.
+        self.sizes: list[int] = []  # The bytes of each parameter, if they are to be read:
+        self.bytes: list[list[bytes]] = []  # at each launch.
+        self.by_address = 0  # How many launches were those of machine code.
+        self.entries: dict[str, Any] = {}
 
     def names(self) -> list[str]:
         return [entry[0] for entry in self.log]
@@ -182,8 +201,27 @@ class FakeDriver:
 
     def cuLaunchKernel(self, kernel, gx, gy, gz, bx, by, bz, shared, stream, params, extra):
         self.launched.append((ctypes.c_void_p * self.parameters).from_address(params)[:])
+        addresses = (ctypes.c_void_p * len(self.sizes)).from_address(params)
+        self.bytes.append(
+            [ctypes.string_at(address, size) for address, size in zip(addresses, self.sizes, strict=True)]
+        )
         self.words.append([ctypes.c_uint64.from_address(address).value for address in self.launched[-1]])
         return self._answer("cuLaunchKernel", kernel, (gx, gy, gz), (bx, by, bz), shared, stream)[:1]
+
+    def _launch_by_address(self, *arguments):
+        self.by_address += 1
+        return self.cuLaunchKernel(*arguments)[0]
+
+    def cuGetProcAddress(self, symbol, version, flags):
+        """The functions that machine code calls; what they do is what the methods here do."""
+        if not self.entries:
+            self.entries = {
+                "cuLaunchKernel": LAUNCH_KERNEL(self._launch_by_address),
+                "cuCtxGetCurrent": GET_CONTEXT(lambda out: _give(out, self.cuCtxGetCurrent())),
+                "cuStreamIsCapturing": ASK_STREAM_INT(lambda stream, out: _give(out, self.cuStreamIsCapturing(stream))),
+                "cuStreamGetCtx": ASK_STREAM(lambda stream, out: _give(out, self.cuStreamGetCtx(stream))),
+            }
+        return 0, ctypes.cast(self.entries[symbol.decode()], ctypes.c_void_p).value, 0
 
     def finish(self) -> None:
         """Lets every event happen."""
@@ -212,6 +250,7 @@ def no_gpu() -> Iterator[None]:
 
 
 def _forget() -> None:
+    plans.forget()
     driver.available.cache_clear()
     driver.properties.cache_clear()
     driver._primary.clear()

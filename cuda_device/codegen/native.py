@@ -56,13 +56,17 @@ class Native:
 
 
 def compile_native(
-    ir: str, symbols: Mapping[str, int] | None = None, level: int = 2, exports: Sequence[str] = (RUN,)
+    ir: str,
+    symbols: Mapping[str, int] | None = None,
+    level: int = 2,
+    exports: Sequence[str] = (RUN,),
+    alone: bool = False,
 ) -> Native:
     """Machine code for the module `ir`, whose functions `exports` can then be called.
 
     `symbols` gives addresses to functions that the module declares and that neither the process nor its C library
-    knows. `level` is LLVM's optimisation level, 0 to 3. A module that LLVM refuses is a `CompilerBug` that shows the
-    line.
+    knows. `level` is LLVM's optimisation level, 0 to 3. A module that is `alone` calls nothing of what kernels call. One that
+    LLVM refuses is a `CompilerBug` that shows the line.
     """
     with _LOCK:
         machine = _machine(level)
@@ -71,7 +75,7 @@ def compile_native(
         bitcode = module.as_bitcode()
         object_code = machine.emit_object(module)
         try:
-            return Native(object_code, _link(object_code, symbols or {}, exports), bitcode, level)
+            return Native(object_code, _link(object_code, symbols or {}, exports, alone), bitcode, level)
         except RuntimeError as error:
             known = {*_support(), *itertools.chain(*_HELPERS), *(symbols or {})}
             missing = [f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm.")]
@@ -154,7 +158,7 @@ def _optimise(module: Any, machine: Any, level: int) -> None:
 @functools.cache
 def _support() -> dict[str, int]:
     """The scheduler, linked once: kernels import its functions by their addresses. Its text needs no optimiser."""
-    return _shared(cpu_support.support(), cpu_support.EXPORTS)
+    return shared(cpu_support.support(), cpu_support.EXPORTS)
 
 
 # What processors may lack: the functions that LLVM calls then, and the text that defines them. Most kernels need none.
@@ -163,29 +167,29 @@ _HELPERS = {cpu_conversions.EXPORTS: cpu_conversions.conversions, cpu_wide.EXPOR
 
 @functools.cache
 def _helpers(exports: tuple[str, ...]) -> dict[str, int]:
-    return _shared(_HELPERS[exports](), exports)
+    return shared(_HELPERS[exports](), exports)
 
 
 _KEPT: list[Any] = []
 
 
-def _shared(ir: str, exports: Sequence[str]) -> dict[str, int]:
-    """The addresses of functions that stay in the process for good."""
-    pieces, name = Pieces(), " ".join((ir, *host()))
-    object_code = pieces.get(name)
-    if object_code is None:
-        module = _parse(ir)
-        _optimise(module, _machine(1), 0)
-        pieces[name] = object_code = _machine(1).emit_object(module)
-    library = llvm.JITLibraryBuilder().add_object_img(object_code)
-    _KEPT.append(_export(library.add_current_process(), exports))
-    return {name: _KEPT[-1][name] for name in exports}
+def shared(ir: str, exports: Sequence[str], symbols: Mapping[str, int] | None = None, level: int = 0) -> dict[str, int]:
+    """The addresses of functions that stay in the process for good; `symbols` and `level` as in `compile_native`."""
+    pieces, name = Pieces(), " ".join((ir, str(level), *host()))
+    with _LOCK:
+        object_code = pieces.get(name)
+        if object_code is None:
+            module = _parse(ir)
+            _optimise(module, _machine(1), level)
+            pieces[name] = object_code = _machine(1).emit_object(module)
+        _KEPT.append(_link(object_code, symbols or {}, exports, alone=True))
+        return {name: _KEPT[-1][name] for name in exports}
 
 
-def _link(object_code: bytes, symbols: Mapping[str, int], exports: Sequence[str]) -> Any:
+def _link(object_code: bytes, symbols: Mapping[str, int], exports: Sequence[str], alone: bool = False) -> Any:
     library = llvm.JITLibraryBuilder().add_object_img(object_code).add_current_process()
-    known = _support() | dict(symbols)
-    for helpers in _HELPERS:
+    known = dict(symbols) if alone else _support() | dict(symbols)
+    for helpers in () if alone else _HELPERS:
         # The code generator decides which of them it calls, so only the object's table of names tells.
         if any(name.encode() in object_code for name in helpers):
             known |= _helpers(helpers)

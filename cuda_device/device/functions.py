@@ -90,6 +90,8 @@ class Kernel:
         """What the launcher has compiled, by its key."""
         self.recent: dict[object, Any] = {}
         """The same by the identity of what its key consists of, which is quicker to look up."""
+        self.native: tuple[Any, ...] | None = None
+        """Its launchers in machine code, and what they need."""
         self.changes = 0
         """How often it was compiled again because a name had changed."""
 

@@ -59,9 +59,12 @@ _NVCC = ("afn", "ftz")
 """What `fastmath=True` stands for, as `-use_fast_math` of nvcc: products and sums fuse anyhow."""
 
 
+CHECKED_VARIABLE = "CUDA_DEVICE_CHECKED"
+
+
 def checked_by_environment() -> bool:
     """Whether the environment asks for checks."""
-    return os.environ.get("CUDA_DEVICE_CHECKED", "") not in ("", "0")
+    return os.environ.get(CHECKED_VARIABLE, "") not in ("", "0")
 
 
 def _is_bool(value: object) -> bool:

@@ -254,6 +254,11 @@ class Packing:
 
     structure: struct.Struct
     offsets: tuple[int, ...]
+    """Where each parameter starts."""
+    places: tuple[int, ...]
+    """Where each leaf is."""
+    codes: tuple[str, ...]
+    """What each leaf is, as `struct` says it."""
     singles: frozenset[int]
     """Which leaves are float32."""
     odd: Mapping[int, Number]
@@ -285,7 +290,8 @@ def packing(types: tuple[Type, ...]) -> Packing:
     offsets = []
     for i, code in enumerate(codes):
         offsets.append(struct.calcsize("@" + "".join(codes[: i + 1])) - struct.calcsize(code))
-    return Packing(struct.Struct("@" + "".join(codes)), tuple(offsets), *marks(found))
+    places = tuple(offsets)
+    return Packing(struct.Struct("@" + "".join(codes)), places, places, tuple(codes), *marks(found))
 
 
 def marks(found: Sequence[Type]) -> tuple[frozenset[int], dict[int, Number]]:

@@ -64,7 +64,7 @@ def _descriptor(view: ArrayView, name: str) -> Iterator[Leaf]:
 @lru_cache(maxsize=4096)
 def boundary_packing(types: tuple[Type, ...]) -> Packing:
     """The packing of arguments of these types: an offset for each parameter."""
-    found, codes, offsets = [], [], []
+    found, codes, offsets, places, letters = [], [], [], [], []
     end = filled = 0
     for form in map(representation, types):
         start = -(-end // align_of(form)) * align_of(form)
@@ -72,8 +72,11 @@ def boundary_packing(types: tuple[Type, ...]) -> Packing:
         for access in accesses(form, _NO_ALIGNMENT):
             at, code = start + access.offset, code_of(access.type)
             codes.append(f"{at - filled}x{code}")
+            places.append(at)
+            letters.append(code)
             found.append(access.type)
             filled = at + struct.calcsize(f"={code}")
         end = start + size_of(form)
     codes.append(f"{end - filled}x")
-    return Packing(struct.Struct("=" + "".join(codes)), tuple(offsets), *marks(found))
+    structure = struct.Struct("=" + "".join(codes))
+    return Packing(structure, tuple(offsets), tuple(places), tuple(letters), *marks(found))

@@ -11,6 +11,7 @@ It has no arithmetic: NumPy, CuPy and torch take it by DLPack, without a copy. O
 from __future__ import annotations
 
 import operator
+import struct
 from collections.abc import Sequence
 from typing import Any
 
@@ -37,7 +38,7 @@ class DeviceArray:
     then.
     """
 
-    __slots__ = ("__weakref__", "_dtype", "_memory", "_stream", "_view")
+    __slots__ = ("__weakref__", "_dtype", "_memory", "_stream", "_view", "_words")
 
     def __init__(
         self, memory: HostMemory | GpuMemory, shape: tuple[int, ...], dtype: np.dtype[Any], stream: Stream
@@ -53,6 +54,11 @@ class DeviceArray:
             keep_alive=memory,
             stream=stream.handle,
         )
+        self._words = b""
+        """What machine code reads of an array on a GPU: address, stream, context, element type, lengths."""
+        if isinstance(stream, GpuStream):
+            head = memory.address, stream.handle, stream.context, id(self._view.element)
+            self._words = struct.pack(f"=4Q{len(shape)}q", *head, *shape)
 
     @property
     def shape(self) -> tuple[int, ...]:

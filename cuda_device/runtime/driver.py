@@ -26,6 +26,8 @@ PER_THREAD_STREAM = 2
 _SUCCESS = 0
 _OUT_OF_MEMORY = 2
 _NOT_READY = 600
+# The version of the driver's functions that we call by their addresses.
+_CUDA_VERSION = 12000
 _CAPTURE_IMPLICIT = 906
 
 # After these the driver answers every call in the process with the same error (CUDA driver API, CUresult).
@@ -112,6 +114,12 @@ def _describe(status: int) -> tuple[str, str]:
         return code.name, text.decode() if text else "no description"
     except Exception:
         return "CUDA error", "no description"
+
+
+def entry_point(name: str) -> int:
+    """The address of a function of the driver, for machine code that calls it."""
+    address, _ = check(bindings().cuGetProcAddress(name.encode(), _CUDA_VERSION, 0), f"looking for {name}")
+    return int(address)
 
 
 # Contexts and devices

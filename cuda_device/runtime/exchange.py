@@ -52,6 +52,10 @@ class Exchange:
 
     def __init__(self, table: Table) -> None:
         self.address = ctypes.addressof(table)
+        self.lend: int = table.tensor_from_object or 0
+        """The address of the function that lends a tensor without an owner, for machine code; 0 if there is none."""
+        self.tell: int = table.current_stream
+        """The address of the function that tells the current stream."""
         self._managed = _MANAGED_FROM_OBJECT(table.managed_from_object)
         self._current = _CURRENT_STREAM(table.current_stream)
 

@@ -20,14 +20,14 @@ Index = tuple[int, int, int]
 Queue = tuple[int, int, int]
 """Context, stream, and the thread, where each has a stream of its own."""
 
-_MOST = 256
+MOST = 256
 _MOST_SHOWN = 8
 _PER_THREAD_STREAM = 2
 
 RECORD = struct.Struct("=QQQQ6I")
 """A launch: the number of the kernel's name, context, stream, thread, and the sizes of the grid and of a block."""
 
-RING = (ctypes.c_uint64 * (1 + _MOST * RECORD.size // 8))()
+RING = (ctypes.c_uint64 * (1 + MOST * RECORD.size // 8))()
 """How many launches there were, and the newest of them: number `n` is record `n % 256`."""
 
 _records = memoryview(RING).cast("B")[8:]
@@ -59,15 +59,15 @@ def launched(kernel: str, grid: Index, block: Index, context: int, stream: int) 
         number = number_of(kernel)
     with _lock:
         count = RING[0]
-        RECORD.pack_into(_records, count % _MOST * RECORD.size, number, *_queue(context, stream), *grid, *block)
+        RECORD.pack_into(_records, count % MOST * RECORD.size, number, *_queue(context, stream), *grid, *block)
         RING[0] = count + 1
 
 
 def ended(context: int, stream: int | None = None) -> None:
     """Notes that the launches of a stream, or of all streams of a context, have ended."""
     with _lock:
-        if len(_ended) >= _MOST:
-            oldest = RING[0] - _MOST
+        if len(_ended) >= MOST:
+            oldest = RING[0] - MOST
             for key in [key for key, count in _ended.items() if count <= oldest]:
                 del _ended[key]
         _ended[(context, None, 0) if stream is None else _queue(context, stream)] = RING[0]
@@ -76,8 +76,8 @@ def ended(context: int, stream: int | None = None) -> None:
 def _under_way() -> Iterator[tuple[str, Index, Index]]:
     """The kernel, grid and block of the launches that nobody has waited for, the newest first."""
     count = RING[0]
-    for number in range(count - 1, max(count - _MOST, 0) - 1, -1):
-        name, *words = RECORD.unpack_from(_records, number % _MOST * RECORD.size)
+    for number in range(count - 1, max(count - MOST, 0) - 1, -1):
+        name, *words = RECORD.unpack_from(_records, number % MOST * RECORD.size)
         context, stream, thread, *sizes = words
         waited = max(_ended.get((context, stream, thread), 0), _ended.get((context, None, 0), 0))
         if number >= waited:

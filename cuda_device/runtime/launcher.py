@@ -42,6 +42,8 @@ _LOCK = threading.RLock()
 _DEFAULT_DYNAMIC_SHARED = 48 * 1024
 _MOST_RECENT = 64
 _MANY_CHANGES = 16
+# So many launches by Python come first: machine code takes some milliseconds to make, and saves some microseconds at each launch.
+FIRST_LAUNCHER = 8
 _logger = logging.getLogger("cuda_device")
 
 
@@ -63,6 +65,10 @@ class Variant:
     described: bool = False
     """Whether the arguments travel as those of a C++ kernel."""
     loaded: dict[int, Loaded] = field(default_factory=dict)
+    launches: int = 0
+    """How many launches Python has made on GPUs."""
+    next_launcher: int = FIRST_LAUNCHER
+    """After how many of them machine code is made for such launches."""
 
     def pack(self, arguments: Sequence[Argument]) -> Any:
         """A buffer with the leaves of the arguments."""
@@ -115,6 +121,9 @@ class Variant:
         return unchanged(self.work.dependencies)
 
 
+machine_launch: Callable[..., bool] | None = None
+"""Makes a launch by machine code, or says that it could not, where calls of `launch` itself do not get there first."""
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -139,6 +148,8 @@ def launch(f: Kernel, /, *args: Any, grid: Any, block: Any, stream: Any = None, 
     `default_stream()`. Raises `LaunchError` for what cannot be launched, `CompileError` for what cannot be compiled, and, on
     the CPU stream, `KernelError` for what the kernel reports. Specification: 'Kernel Functions'.
     """
+    if machine_launch and machine_launch(f, *args, grid=grid, block=block, stream=stream, shared=shared, **kwargs):
+        return
     try:
         check_kernel(f)
         shape = shape_of(grid, block, shared, f.options.build.max_threads)
@@ -146,8 +157,20 @@ def launch(f: Kernel, /, *args: Any, grid: Any, block: Any, stream: Any = None, 
         arguments = arguments_of(f.underlying, args, kwargs, where)
         variant = variant_of(f, arguments, where)
         start(variant, where, shape, variant.pack(arguments), arguments)
+        if isinstance(where, GpuStream):
+            _count(f, variant, where, args, kwargs)
     except Error as error:  # as `users_traceback` does, which would cost every launch a call
         raise error.with_traceback(None) from error.__cause__
+
+
+def _count(kernel: Kernel, variant: Variant, stream: GpuStream, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Counts a launch that Python has made. After some of them, and ever more of them, the next ones are machine code's."""
+    variant.launches += 1
+    if variant.launches == variant.next_launcher:
+        variant.next_launcher *= 2
+        from cuda_device.runtime.native import plans
+
+        plans.note(kernel, variant, stream, args, kwargs)
 
 
 def check_kernel(f: object) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from cuda_device.device.expressions import defaults_of
@@ -24,6 +24,7 @@ from cuda_device.runtime import driver
 from cuda_device.runtime.arguments import Argument
 from cuda_device.runtime.binding import argument_of, bind, parameters_of
 from cuda_device.runtime.launcher import (
+    FIRST_LAUNCHER,
     Variant,
     addresses_of,
     check_kernel,
@@ -35,6 +36,9 @@ from cuda_device.runtime.launcher import (
 )
 from cuda_device.runtime.shapes import Shape, shape_of
 from cuda_device.runtime.streams import GpuStream, Stream, as_stream
+
+machine_start: Callable[..., bool] | None = None
+"""Starts a prepared launch by machine code, or says that it could not, where calls do not get there first."""
 
 
 @users_traceback
@@ -70,12 +74,17 @@ class PreparedLaunch:
         self._ready = self._make_ready()
         self._views = [view for argument in arguments for view in argument.views]
         self._started = False
+        self._starts = 0
+        self.native: tuple[Any, ...] | None = None
+        """What machine code needs to start it."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         """Starts the kernel; arguments that are given take the places of the prepared ones, this time only.
 
         Raises what `launch` raises.
         """
+        if machine_start and machine_start(self, *args, **kwargs):
+            return
         try:
             if args or kwargs:
                 self._start_exchanged(args, kwargs)
@@ -88,6 +97,7 @@ class PreparedLaunch:
         variant, buffer, addresses = self._ready
         if not variant.current():
             variant, buffer, addresses = self._ready = self._make_ready()
+            self._starts, self.native = 0, None
         stream = self.stream
         if not isinstance(stream, GpuStream):
             start(variant, stream, self._shape, buffer, self._arguments)
@@ -97,6 +107,16 @@ class PreparedLaunch:
             start_on_gpu(variant, stream, self._shape, addresses, self._views)
             if self._views and driver.is_capturing(stream.handle):
                 keep(stream, self._views)  # for as long as the graph may run
+        self._starts += 1
+        if self._starts == FIRST_LAUNCHER and self._is_at_home():
+            from cuda_device.runtime.native import plans
+
+            plans.ready(self, variant, self._shape, addresses, buffer)
+
+    def _is_at_home(self) -> bool:
+        """Whether all arrays are used on the stream of the launch only: then no streams have to be put in order."""
+        here = getattr(self.stream, "handle", None)
+        return all(view.stream in (None, here) for view in self._views)
 
     def _make_ready(self) -> tuple[Variant, Any, Any]:
         """The compiled kernel for the arguments, their buffer, and the addresses in it."""

@@ -36,6 +36,9 @@ class _Mailbox:
 _lock = threading.RLock()
 _mailboxes: dict[int, _Mailbox] = {}
 _numbers = itertools.count(1)
+_NOTHING = ctypes.c_uint32(0)
+# By context: the address of the word that says whether there is a report; machine code looks there before each launch.
+_status: dict[int, ctypes.c_uint64] = {}
 # By the number of their module: kept as long as the process, as the modules are.
 _places: dict[int, Mapping[int, Place]] = {}
 
@@ -58,7 +61,14 @@ def _mailbox(context: int) -> _Mailbox:
         ctypes.memset(host, 0, RECORD_BYTES)
         claim = driver.allocate_for_good(_CLAIM_BYTES)
         found = _mailboxes[context] = _Mailbox(claim, record, words)
+        status_of(context).value = host + ctypes.sizeof(ctypes.c_uint32) * Field.STATUS
     return found
+
+
+def status_of(context: int) -> ctypes.c_uint64:
+    """Holds, for good, the address of a word that is 0 while nothing was reported in `context`."""
+    with _lock:
+        return _status.setdefault(context, ctypes.c_uint64(ctypes.addressof(_NOTHING)))
 
 
 def check(context: int) -> None:

@@ -15,9 +15,9 @@ from cuda_device.types.vectors import VectorValue
 
 Index = tuple[int, int, int]
 
-_MOST_BLOCKS = (2**31 - 1, 65535, 65535)
-_MOST_THREADS = (1024, 1024, 64)
-_MOST_IN_BLOCK = 1024
+MOST_BLOCKS = (2**31 - 1, 65535, 65535)
+MOST_THREADS = (1024, 1024, 64)
+MOST_IN_BLOCK = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +40,10 @@ def shape_of(grid: Any, block: Any, shared: Any, most_threads: int = 0) -> Shape
 
 
 def _shape(grid: Any, block: Any, shared: Any, most_threads: int) -> Shape:
-    grid_size = _dimensions(grid, "grid", _MOST_BLOCKS, "blocks")
-    block_size = _dimensions(block, "block", _MOST_THREADS, "threads")
-    if block_size[0] * block_size[1] * block_size[2] > _MOST_IN_BLOCK:
-        raise LaunchError(f"block={block}: a block has {_MOST_IN_BLOCK} threads at most")
+    grid_size = _dimensions(grid, "grid", MOST_BLOCKS, "blocks")
+    block_size = _dimensions(block, "block", MOST_THREADS, "threads")
+    if block_size[0] * block_size[1] * block_size[2] > MOST_IN_BLOCK:
+        raise LaunchError(f"block={block}: a block has {MOST_IN_BLOCK} threads at most")
     if most_threads and block_size[0] * block_size[1] * block_size[2] > most_threads:
         raise LaunchError(
             f"block={block}: the kernel is compiled for blocks of {most_threads} threads at most (max_threads)"

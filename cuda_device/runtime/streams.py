@@ -14,6 +14,7 @@ import contextlib
 import functools
 import logging
 import re
+import struct
 import threading
 from collections import deque
 from dataclasses import dataclass, field
@@ -26,6 +27,7 @@ _logger = logging.getLogger("cuda_device")
 # The driver's own queue is no longer, so that to wait for the oldest of these costs nothing.
 MOST_RETAINED = 1024
 _MOST_SPARE_EVENTS = 64
+_WORDS = struct.Struct("=QQ")
 _TARGET = re.compile(r"sm_\d{2,3}[af]?")
 
 
@@ -102,7 +104,7 @@ class GpuStream(Stream):
     `ordered` says that launches wait for the streams on which their arrays are made, and these for the launches.
     """
 
-    __slots__ = ("_handle", "_retained", "context", "ordered", "ordinal", "owner")
+    __slots__ = ("_handle", "_retained", "_words", "context", "ordered", "ordinal", "owner")
 
     def __init__(
         self, handle: int, ordinal: int, owner: object = None, *, context: int | None = None, ordered: bool = True
@@ -112,6 +114,8 @@ class GpuStream(Stream):
         self.ordinal = ordinal
         self.owner = owner
         self.context = driver.context_of(ordinal) if context is None else context
+        self._words = _WORDS.pack(self._handle, self.context)
+        """What machine code reads: handle and context."""
         with _retained_lock:
             self._retained = _retained.setdefault((self.context, self._handle), _Retained())
 

@@ -1,0 +1,95 @@
+"""What machine code calls: functions of Python's C interface, and those of ours that all launchers share.
+
+A row is a name, the LLVM type of the result, and those of the parameters. New references are marked: who calls gives them back.
+"""
+
+from __future__ import annotations
+
+PYTHON = {
+    "PyBytes_AsString": ("ptr", "ptr"),
+    "PyBytes_Size": ("i64", "ptr"),
+    "PyBuffer_Release": ("void", "ptr"),
+    "PyCell_Get": ("ptr", "ptr"),  # new
+    "PyComplex_ImagAsDouble": ("double", "ptr"),
+    "PyComplex_RealAsDouble": ("double", "ptr"),
+    "PyDict_GetItemWithError": ("ptr", "ptr", "ptr"),
+    "PyErr_Clear": ("void",),
+    "PyErr_Occurred": ("ptr",),
+    "PyEval_RestoreThread": ("void", "ptr"),
+    "PyEval_SaveThread": ("ptr",),
+    "PyFloat_AsDouble": ("double", "ptr"),
+    "PyFunction_GetCode": ("ptr", "ptr"),
+    "PyFunction_GetDefaults": ("ptr", "ptr"),
+    "PyLong_AsLongLongAndOverflow": ("i64", "ptr", "ptr"),
+    "PyLong_AsUnsignedLongLong": ("i64", "ptr"),
+    "PyObject_CallOneArg": ("ptr", "ptr", "ptr"),  # new
+    "PyObject_GetAttr": ("ptr", "ptr", "ptr"),  # new
+    "PyObject_GetBuffer": ("i32", "ptr", "ptr", "i32"),
+    "PyObject_RichCompareBool": ("i32", "ptr", "ptr", "i32"),
+    "PyObject_VectorcallMethod": ("ptr", "ptr", "ptr", "i64", "ptr"),  # new
+    "PyTuple_GetItem": ("ptr", "ptr", "i64"),
+    "PyTuple_Size": ("i64", "ptr"),
+    "Py_DecRef": ("void", "ptr"),
+    "Py_IncRef": ("void", "ptr"),
+}
+
+SHARED = {
+    "fits": ("i1", "ptr", "ptr"),
+    "start": ("i1", "ptr", "ptr", "ptr"),
+    "same_attribute": ("i1", "ptr", "ptr", "ptr"),
+    "denies": ("i1", "ptr", "ptr"),
+    "same_constant": ("i1", "ptr", "ptr"),
+    "int_of": ("i1", "ptr", "i64", "i64", "ptr"),
+    "integer": ("i1", "ptr", "ptr"),
+    "scalar": ("i1", "ptr", "ptr", "i64"),
+    "axes": ("i1", "ptr", "ptr", "i64", "ptr"),
+    "works_on": ("i1", "ptr", "i64", "ptr"),
+    "own_array": ("i1", "ptr", "ptr", "i64", "ptr", "ptr"),
+    "cupy_array": ("i1", "ptr", "ptr", "i64", "i64", "ptr"),
+    "cupy_works_on": ("i1", "ptr", "ptr", "ptr"),
+}
+"""Those that a launcher of a signature calls: `support` says what they do."""
+
+WITHIN = {
+    "integers": ("i1", "ptr", "i64", "ptr"),
+    "octets": ("i1", "ptr", "i64", "ptr"),
+    "integer_attribute": ("i1", "ptr", "ptr", "ptr"),
+    "int_attribute": ("i1", "ptr", "ptr", "ptr"),
+    "integers_attribute": ("i1", "ptr", "ptr", "i64", "ptr"),
+    "octets_attribute": ("i1", "ptr", "ptr", "i64", "ptr"),
+    "cupy_memory": ("i1", "ptr", "i64", "ptr"),
+    "unchanged": ("i1", "ptr", "i64"),
+    "place_of": ("i64", "ptr", "i64", "ptr"),
+    "bind": ("i1", "ptr", "ptr", "i64", "ptr", "ptr", "ptr"),
+    "size": ("i1", "ptr", "i64", "ptr"),
+    "sizes": ("i1", "ptr", "i64", "i64", "i64", "ptr"),
+    "find_stream": ("i1", "ptr", "ptr"),
+    "foreign_stream": ("i1", "ptr", "ptr"),
+    "numbered_stream": ("i1", "i64", "ptr"),
+    "device_of": ("i1", "ptr", "ptr"),
+    "read_launch": ("i1", "ptr", "ptr"),
+    "is_quiet": ("i1", "ptr"),
+    "record_of": ("ptr", "ptr"),
+    "try_plans": ("i1", "ptr", "ptr", "i64", "ptr"),
+    "try_start": ("i1", "ptr"),
+    "try_launch": ("i1", "ptr", "i64", "ptr"),
+    "try_prepared": ("i1", "ptr", "i64", "ptr"),
+}
+
+CALLED = SHARED | WITHIN
+
+
+def symbol_of(name: str) -> str:
+    """The symbol of a function of ours: no other in the process has it."""
+    return f"cuda_device.{name}"
+
+
+def declarations() -> str:
+    """The text that declares Python's functions."""
+    return "".join(f"declare {result} @{name}({', '.join(types)})\n" for name, (result, *types) in PYTHON.items())
+
+
+def shared_declarations() -> str:
+    """The text that declares those of ours that all launchers share."""
+    rows = SHARED.items()
+    return "".join(f"declare {result} @{symbol_of(name)}({', '.join(types)})\n" for name, (result, *types) in rows)

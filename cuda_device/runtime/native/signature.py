@@ -1,0 +1,382 @@
+"""The launcher of one signature: machine code that reads such arguments as a launch had before, and starts the kernel for them.
+
+    launch(scale, 2.0, x, y, grid=1, block=32)         # x, y: torch tensors of float32, one dimension, C order
+
+    i1 launcher(state, values, launch):
+        values[0] is a float: round it                  values[1], values[2] are torch.Tensor: ask torch for the DLTensor
+        of float32 and one dimension, on the GPU of the kernel, contiguous, aligned, of fewer than 2**31 elements
+        torch works on the stream of the launch         y, which is written, shares no memory with x
+        fits(launch, start)                             start(launch, start, parameters)
+
+All that differs makes it give up: the next launcher is tried, and then Python's way, which knows every case. An array that is
+used on another stream is for that way, too: it takes events to put the streams in order, and a list of what to keep alive.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from cuda_device.runtime.arguments import Packing, code_of
+from cuda_device.runtime.device_array import DeviceArray
+from cuda_device.runtime.exchange import Exchange, exchange_of
+from cuda_device.runtime.native.code import Code, pointer
+from cuda_device.runtime.native.functions import declarations, shared_declarations
+from cuda_device.runtime.native.layout import OWN_ARRAY, RECORDS
+from cuda_device.types.host import dlpack_of_element
+from cuda_device.types.known import Known
+from cuda_device.types.layout import WIDEST_ACCESS, leaves, size_of, usual_alignment
+from cuda_device.types.model import INT, Array, Kind, Layout, NoneType, Number, Tuple
+
+NAME = "launcher"
+_CUDA = 2  # DLPack's number for the memory of a CUDA GPU
+_TENSOR_BYTES = 48
+_SEEN_WORDS = 2
+
+
+class Unsupported(Exception):
+    """Arguments that Python's way is for."""
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What a launcher is made for. `values` are the arguments of a launch, as an example; `known` is what was compiled for."""
+
+    known: tuple[Known, ...]
+    values: tuple[Any, ...]
+    written: frozenset[int]
+    """The numbers of the arrays that the kernel writes."""
+    facts: bool | None
+    """Whether the kernel counts on the facts of `runtime/facts`, or is for arrays without them, or (None) for all."""
+    packing: Packing
+    described: bool
+    """Whether arrays travel as descriptors, and None as a null pointer."""
+    device: int
+    start: int
+    """The address of the record of the loaded kernel."""
+
+
+@dataclass(frozen=True)
+class Launcher:
+    """The text of a launcher, the words of memory that it keeps between launches, and the objects whose addresses are in it."""
+
+    text: str
+    words: int
+    keep: tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Axes:
+    """Where an array is: its address, its lengths and strides as values; the strides are in units of `unit` bytes."""
+
+    data: str
+    lengths: tuple[str, ...]
+    strides: tuple[str, ...]
+    unit: int
+
+
+def launcher(signature: Signature) -> Launcher:
+    """The launcher of a signature. Raises `Unsupported`."""
+    return _Writer(signature).write()
+
+
+class _Writer:
+    """Writes one launcher."""
+
+    def __init__(self, signature: Signature) -> None:
+        self.signature = signature
+        self.code = Code(NAME, "i1", "ptr %state", "ptr %values", "ptr %launch", exported=True)
+        self.leaves: list[tuple[str, str]] = []
+        self.spans: list[tuple[str, str]] = []
+        self.facts: list[str] = []
+        self.asked: set[object] = set()
+        self.keep: list[object] = []
+        self.words = 0
+
+    def write(self) -> Launcher:
+        code, signature = self.code, self.signature
+        for i, (known, value) in enumerate(zip(signature.known, signature.values, strict=True)):
+            self.argument(known, value, code.load("ptr", "%values", 8 * i))
+        self.check_facts()
+        start = pointer(signature.start)
+        code.require(code.call("fits", "%launch", start))
+        code.require(code.call("start", "%launch", start, self.parameters()))
+        types = "".join(record.declaration() for record in RECORDS)
+        text = types + declarations() + shared_declarations() + code.text()
+        return Launcher(text, self.words, tuple(self.keep))
+
+    def address(self, obj: object) -> str:
+        """The address of an object, which lives as long as the launcher."""
+        self.keep.append(obj)
+        return pointer(id(obj))
+
+    # Arguments
+
+    def argument(self, known: Known, value: Any, operand: str) -> None:
+        """Reads an argument, or an item of one."""
+        if isinstance(known.type, Tuple) and type(value) is tuple:
+            self.items(known, value, operand)
+        elif known.constant:
+            self.constant(value, operand)
+            if self.signature.described and isinstance(known.type, NoneType):
+                self.leaves.append(("i64", "0"))
+        elif isinstance(known.type, Array):
+            self.array(known.type, value, operand)
+        elif isinstance(known.type, Number):
+            self.require_type(operand, type(value))
+            self.number(known.type, value, operand)
+        else:
+            raise Unsupported(f"a value of type {known.type}")
+
+    def require_type(self, operand: str, kind: type[Any]) -> None:
+        self.code.require(self.code.equal("ptr", self.code.type_of(operand), self.address(kind)))
+
+    def items(self, known: Known, value: tuple[Any, ...], operand: str) -> None:
+        self.require_type(operand, tuple)
+        self.code.require(self.code.equal("i64", self.code.call("PyTuple_Size", operand), len(value)))
+        for i, (item, sample) in enumerate(zip(known.items, value, strict=True)):
+            self.argument(item, sample, self.code.call("PyTuple_GetItem", operand, i))
+
+    def constant(self, value: Any, operand: str) -> None:
+        expected = self.address(value)
+        if type(value) in (int, str) or (type(value) is float and value and not math.isnan(value)):
+            self.code.require(self.code.call("same_constant", operand, expected))
+        else:
+            self.code.require(self.code.equal("ptr", operand, expected))
+
+    def number(self, type_: Number, value: Any, operand: str) -> None:
+        """A number whose type was compared."""
+        code = self.code
+        if type(value) is bool:
+            true = code.equal("ptr", operand, self.address(True))
+            self.leaves.append(("i8", code.value(f"zext i1 {true} to i8")))
+        elif type(value) is int:
+            found = code.memory(8)
+            code.require(code.call("int_of", operand, INT.low, INT.high, found))
+            self.leaves.append(("i64", code.load("i64", found)))
+        elif type(value) in (float, complex):
+            parts = ("Real", "Imag") if type(value) is complex else ()
+            functions = [f"PyComplex_{part}AsDouble" for part in parts] or ["PyFloat_AsDouble"]
+            for function in functions:
+                self.leaves.append(("float", code.value(f"fptrunc double {code.call(function, operand)} to float")))
+        elif isinstance(value, np.generic):
+            self.scalar(type_, value, operand)
+        else:
+            raise Unsupported(f"an object of type {type(value)}")
+
+    def scalar(self, type_: Number, value: np.generic, operand: str) -> None:
+        """A NumPy scalar travels as its bytes."""
+        codes = [code_of(leaf) for leaf in leaves(type_)]
+        nbytes = sum(map(struct.calcsize, codes))
+        try:
+            whole = memoryview(value).nbytes  # type: ignore[arg-type]
+        except (TypeError, BufferError) as error:
+            raise Unsupported(f"an object of type {type(value)}") from error
+        if whole != nbytes:
+            raise Unsupported(f"an object of type {type(value)} has {whole} bytes")
+        place = self.code.memory(nbytes)
+        self.code.require(self.code.call("scalar", operand, place, nbytes))
+        offset = 0
+        for each in codes:
+            bits = f"i{8 * struct.calcsize(each)}"
+            self.leaves.append((bits, self.code.load(bits, place, offset)))
+            offset += struct.calcsize(each)
+
+    # Arrays
+
+    def array(self, type_: Array, value: Any, operand: str) -> None:
+        """An array: its memory, its layout, and what it contributes to the facts."""
+        if type_.align:
+            raise Unsupported("an array of unusual alignment")
+        self.require_type(operand, type(value))
+        axes = self.axes(type_, value, operand)
+        self.check_layout(type_, axes)
+        align = min(usual_alignment(type_.dtype), WIDEST_ACCESS)
+        rest = self.code.value(f"and i64 {axes.data}, {align - 1}")
+        self.code.require(self.code.equal("i64", rest, 0))
+        size = self.size(axes)
+        self.spans.append(self.span(type_, axes, size))
+        self.leaves += [("i64", axes.data), *(("i64", length) for length in axes.lengths)]
+        if self.signature.described:
+            self.leaves += [("i64", self.scaled(stride, axes.unit, size_of(type_.dtype))) for stride in axes.strides]
+        elif type_.layout is Layout.STRIDED:
+            self.leaves += [("i64", self.times(stride, axes.unit)) for stride in axes.strides]
+
+    def axes(self, type_: Array, value: Any, operand: str) -> _Axes:
+        """The way to read arrays of the example's type."""
+        kind = type(value)
+        if kind is DeviceArray:
+            return self.own(type_, value, operand)
+        if kind.__name__ == "ndarray" and kind.__module__ == "cupy":
+            return self.cupy(type_, value, operand)
+        exchange = exchange_of(kind)
+        # What lends a tensor says nothing of memory that is read-only. Torch has none.
+        is_safe = kind.__module__.partition(".")[0] == "torch" or len(self.spans) not in self.signature.written
+        if exchange is None or not exchange.lend or not is_safe:
+            raise Unsupported(f"an array of type {kind}")
+        return self.exchanged(type_, value, operand, exchange)
+
+    def exchanged(self, type_: Array, value: Any, operand: str, exchange: Exchange) -> _Axes:
+        """By DLPack's C exchange API."""
+        code, ndim = self.code, type_.ndim
+        if hasattr(value, "requires_grad"):
+            code.require(code.call("same_attribute", operand, self.address("requires_grad"), self.address(False)))
+        tensor = code.memory(_TENSOR_BYTES)
+        lend = pointer(exchange.lend)
+        code.require(code.equal("i32", code.call_pointer("i32", lend, ("ptr", operand), ("ptr", tensor)), 0))
+        element, bits = dlpack_of_element(type_.dtype)
+        what = int.from_bytes(struct.pack("=iBBH", ndim, element, bits, 1), sys.byteorder)
+        where = int.from_bytes(struct.pack("=ii", _CUDA, self.signature.device), sys.byteorder)
+        code.require(code.equal("i64", code.load("i64", tensor, 8), where))
+        code.require(code.equal("i64", code.load("i64", tensor, 16), what))
+        data = code.value(f"add i64 {code.load('i64', tensor)}, {code.load('i64', tensor, 40)}")
+        copy = code.memory(16 * ndim)
+        code.call("axes", code.load("ptr", tensor, 24), code.load("ptr", tensor, 32), ndim, copy)
+        self.check_reservations(type_, value, operand, data)
+        if exchange.address not in self.asked:
+            self.asked.add(exchange.address)
+            code.require(code.call("works_on", pointer(exchange.tell), self.signature.device, "%launch"))
+        lengths, strides = self.loaded(copy, 0, ndim), self.loaded(copy, 8 * ndim, ndim)
+        return _Axes(data, lengths, strides, size_of(type_.dtype))
+
+    def check_reservations(self, type_: Array, value: Any, operand: str, data: str) -> None:
+        """Numbers that are to be negated or conjugated when read: whoever says so is asked once for each object and address."""
+        assert isinstance(type_.dtype, Number)
+        inexact = type_.dtype.kind in (Kind.FLOAT, Kind.COMPLEX)
+        questions = {"is_neg": inexact, "is_conj": type_.dtype.kind is Kind.COMPLEX}
+        names = [name for name, asked in questions.items() if asked and hasattr(value, name)]
+        if not names:
+            return
+        code, offset = self.code, 8 * self.words
+        self.words += _SEEN_WORDS
+        same = code.equal("ptr", code.load("ptr", "%state", offset), operand)
+        seen = code.both(same, code.equal("i64", code.load("i64", "%state", offset + 8), data))
+        with code.when(code.opposite(seen)):
+            for name in names:
+                code.require(code.call("denies", operand, self.address(name)))
+            code.store("ptr", operand, "%state", offset)
+            code.store("i64", data, "%state", offset + 8)
+
+    def own(self, type_: Array, value: DeviceArray, operand: str) -> _Axes:
+        """One of our own arrays, which are always in C order."""
+        code, ndim, head = self.code, type_.ndim, 8 * len(OWN_ARRAY)
+        words = code.memory(head + 8 * ndim)
+        element = self.address(value._view.element)
+        code.require(code.call("own_array", operand, element, ndim, "%launch", words))
+        lengths = self.loaded(words, head, ndim)
+        strides, step = [], "1"
+        for length in reversed(lengths):
+            strides.append(step)
+            step = code.value(f"mul i64 {step}, {length}")
+        return _Axes(code.load("i64", words), lengths, tuple(reversed(strides)), size_of(type_.dtype))
+
+    def cupy(self, type_: Array, value: Any, operand: str) -> _Axes:
+        """A CuPy array, by its attributes."""
+        code, ndim = self.code, type_.ndim
+        found = code.memory(8 + 16 * ndim)
+        dtype, device = self.address(value.dtype), self.signature.device
+        code.require(code.call("cupy_array", operand, dtype, device, ndim, found))
+        if "cupy" not in self.asked:
+            self.asked.add("cupy")
+            function = self.address(sys.modules["cupy"].cuda.get_current_stream)
+            code.require(code.call("cupy_works_on", function, self.address(device), "%launch"))
+        lengths, strides = self.loaded(found, 8, ndim), self.loaded(found, 8 + 8 * ndim, ndim)
+        return _Axes(code.load("i64", found), lengths, strides, 1)
+
+    def loaded(self, memory: str, offset: int, count: int) -> tuple[str, ...]:
+        return tuple(self.code.load("i64", memory, offset + 8 * i) for i in range(count))
+
+    # Layout and facts
+
+    def check_layout(self, type_: Array, axes: _Axes) -> None:
+        """An array has elements, and the layout that it was compiled for: C and F, where both, count as C."""
+        code = self.code
+        for length in axes.lengths:
+            code.require(code.compare("sgt", "i64", length, 0))
+        step = size_of(type_.dtype) // axes.unit
+        in_c = self.dense(axes.lengths[::-1], axes.strides[::-1], step)
+        if type_.layout is Layout.C:
+            code.require(in_c)
+            return
+        in_f = self.dense(axes.lengths, axes.strides, step)
+        code.require(code.opposite(in_c))
+        code.require(in_f if type_.layout is Layout.F else code.opposite(in_f))
+
+    def dense(self, lengths: Sequence[str], strides: Sequence[str], step: int) -> str:
+        """Whether axes, from the fastest to the slowest, leave no gap: `array_view.layout_of`."""
+        code, found, here = self.code, "true", str(step)
+        for length, stride in zip(lengths, strides, strict=True):
+            right = code.either(code.equal("i64", length, 1), code.equal("i64", stride, here))
+            found = code.both(found, right)
+            here = code.value(f"mul i64 {here}, {length}")
+        return found
+
+    def size(self, axes: _Axes) -> str:
+        """The number of elements; that it is small, and each length, is one of the facts."""
+        code, size = self.code, "1"
+        for length in axes.lengths:
+            size = code.value(f"mul i64 {size}, {length}")
+            self.facts += [code.compare("ule", "i64", length, INT.high), code.compare("ule", "i64", size, INT.high)]
+        return size
+
+    def span(self, type_: Array, axes: _Axes, size: str) -> tuple[str, str]:
+        """The first byte of an array, and the one behind its last."""
+        code, itemsize = self.code, size_of(type_.dtype)
+        if type_.layout is not Layout.STRIDED:
+            return axes.data, code.value(f"add i64 {axes.data}, {self.times(size, itemsize)}")
+        low = high = axes.data
+        for length, stride in zip(axes.lengths, axes.strides, strict=True):
+            last = code.value(f"sub i64 {length}, 1")
+            reach = self.times(code.value(f"mul i64 {last}, {stride}"), axes.unit)
+            down = code.compare("slt", "i64", reach, 0)
+            low = code.value(f"add i64 {low}, {code.value(f'select i1 {down}, i64 {reach}, i64 0')}")
+            high = code.value(f"add i64 {high}, {code.value(f'select i1 {down}, i64 0, i64 {reach}')}")
+        return low, code.value(f"add i64 {high}, {itemsize}")
+
+    def times(self, number: str, factor: int) -> str:
+        return number if factor == 1 else self.code.value(f"mul i64 {number}, {factor}")
+
+    def scaled(self, stride: str, unit: int, itemsize: int) -> str:
+        """A stride in elements."""
+        if unit == itemsize:
+            return stride
+        code = self.code
+        code.require(code.equal("i64", code.value(f"srem i64 {stride}, {itemsize // unit}"), 0))
+        return code.value(f"sdiv i64 {stride}, {itemsize // unit}")
+
+    def check_facts(self) -> None:
+        """That the facts hold which the kernel counts on; or do not, where another variant does."""
+        if self.signature.facts is None:
+            return
+        code = self.code
+        pairs = {frozenset((i, j)) for i in self.signature.written for j in range(len(self.spans)) if i != j}
+        for i, j in sorted(map(sorted, pairs)):
+            (low, high), (start, end) = self.spans[i], self.spans[j]
+            apart = code.either(code.compare("uge", "i64", start, high), code.compare("uge", "i64", low, end))
+            self.facts.append(apart)
+        all_hold = reduce(code.both, self.facts, "true")
+        code.require(all_hold if self.signature.facts else code.opposite(all_hold))
+
+    # Parameters
+
+    def parameters(self) -> str:
+        """The addresses of the packed leaves, as the driver wants them."""
+        code, packing = self.code, self.signature.packing
+        buffer = code.memory(packing.structure.size)
+        for (kind, value), place, letter in zip(self.leaves, packing.places, packing.codes, strict=True):
+            bits = 8 * struct.calcsize(letter)
+            if kind == "i64" and bits < 64:
+                code.store(f"i{bits}", code.value(f"trunc i64 {value} to i{bits}"), buffer, place)
+            else:
+                code.store(kind, value, buffer, place)
+        addresses = code.memory(8 * max(1, len(packing.offsets)))
+        for i, offset in enumerate(packing.offsets):
+            code.store("ptr", code.at(buffer, offset), addresses, 8 * i)
+        return addresses

@@ -1,0 +1,167 @@
+"""Where and how large a launch is: machine code for what users write as `grid`, `block`, `stream` and `shared`.
+
+read_launch      all four, into a record of the launch
+is_quiet         whether the stream's context is current, and the stream is not being captured into a graph
+"""
+
+from __future__ import annotations
+
+from cuda_device.runtime.driver import LEGACY_STREAM, PER_THREAD_STREAM
+from cuda_device.runtime.native.code import Code
+from cuda_device.runtime.native.layout import LAUNCH, STREAM, Word
+from cuda_device.runtime.shapes import MOST_BLOCKS, MOST_IN_BLOCK, MOST_THREADS
+
+KEYWORDS = (Word.GRID, Word.BLOCK, Word.STREAM, Word.SHARED)
+"""The keywords of `launch`, in the order in which their objects come."""
+
+_INT_MAX = (1 << 31) - 1
+_POINTER = 8
+
+
+def size() -> Code:
+    """The size of a grid or a block along one axis."""
+    code = Code("size", "i1", "ptr %object", "i64 %most", "ptr %out")
+    found = code.memory(8)
+    code.require(code.call("int_of", "%object", 1, "%most", found))
+    code.store("i32", code.value(f"trunc i64 {code.load('i64', found)} to i32"), "%out")
+    return code
+
+
+def sizes() -> Code:
+    """The size of a grid or a block: an int, or a tuple of one to three."""
+    code = Code("sizes", "i1", "ptr %object", "i64 %x", "i64 %y", "i64 %z", "ptr %out")
+    code.require(code.compare("ne", "ptr", "%object", "null"))
+    for i in range(3):
+        code.store("i32", 1, "%out", 4 * i)
+    many = code.has_type("%object", Word.TUPLE)
+    with code.when(code.opposite(many)):
+        code.require(code.call("size", "%object", "%x", "%out"))
+    with code.when(many):
+        count = code.call("PyTuple_Size", "%object")
+        code.require(code.between(count, 1, 3))
+        for axis, most in enumerate(("%x", "%y", "%z")):
+            with code.when(code.compare("sgt", "i64", count, axis)):
+                item = code.call("PyTuple_GetItem", "%object", axis)
+                code.require(code.call("size", item, most, code.at("%out", 4 * axis)))
+    return code
+
+
+def find_stream() -> Code:
+    """The stream of a launch, as `as_stream` finds it: None, one of ours, a handle, or an object with `__cuda_stream__`."""
+    code = Code("find_stream", "i1", "ptr %object", "ptr %launch")
+    code.set(LAUNCH, "%launch", "device", -1)
+    none = code.equal("ptr", "%object", "null")
+    with code.when(code.either(none, code.is_word("%object", Word.NONE))):
+        code.leave_when(code.call("numbered_stream", LEGACY_STREAM, "%launch"), "true")
+        code.leave_when("true", "false")
+    with code.when(code.has_type("%object", Word.GPU_STREAM)):
+        words = code.memory(16)
+        code.require(code.call("octets_attribute", "%object", code.word(Word.WORDS), 16, words))
+        for name, field in (("stream", "handle"), ("context", "context")):
+            code.set(LAUNCH, "%launch", name, code.get(STREAM, words, field))
+        handle = code.get(STREAM, words, "handle")
+        code.require(code.compare("ne", "i64", handle, PER_THREAD_STREAM))
+        code.leave_when("true", "true")
+    with code.when(code.has_type("%object", Word.INT)):
+        number = code.memory(8)
+        code.require(code.call("integer", "%object", number))
+        code.require(code.call("numbered_stream", code.load("i64", number), "%launch"))
+        code.leave_when("true", "true")
+    code.require(code.call("foreign_stream", "%object", "%launch"))
+    return code
+
+
+def numbered_stream() -> Code:
+    """A stream by its handle, and its context: that of the legacy stream is the current one."""
+    code = Code("numbered_stream", "i1", "i64 %handle", "ptr %launch")
+    code.require(code.compare("ne", "i64", "%handle", PER_THREAD_STREAM))
+    context = code.memory(8)
+    code.store("i64", 0, context)
+    legacy = code.compare("ule", "i64", "%handle", LEGACY_STREAM)
+    code.set(LAUNCH, "%launch", "stream", code.value(f"select i1 {legacy}, i64 {LEGACY_STREAM}, i64 %handle"))
+    with code.when(legacy):
+        status = code.call_pointer("i32", code.word(Word.GET_CONTEXT), ("ptr", context))
+        code.require(code.equal("i32", status, 0))
+    with code.when(code.opposite(legacy)):
+        asked = ("i64", "%handle"), ("ptr", context)
+        status = code.call_pointer("i32", code.word(Word.CONTEXT_OF_STREAM), *asked)
+        code.require(code.equal("i32", status, 0))
+    found = code.load("i64", context)
+    code.require(code.compare("ne", "i64", found, 0))
+    code.set(LAUNCH, "%launch", "context", found)
+    return code
+
+
+def foreign_stream() -> Code:
+    """A stream of a framework: by its protocol, and the device that it says it is on."""
+    code = Code("foreign_stream", "i1", "ptr %object", "ptr %launch")
+    pair, arguments = code.memory(16), code.memory(8)
+    code.store("ptr", "%object", arguments)
+    found = code.call("PyObject_VectorcallMethod", code.word(Word.CUDA_STREAM), arguments, 1, "null")
+    code.require(code.compare("ne", "ptr", found, "null"))
+    right = code.call("integers", found, 2, pair)
+    code.release(found)
+    code.require(right)
+    code.require(code.equal("i64", code.load("i64", pair), 0))
+    handle = code.load("i64", pair, 8)
+    code.require(code.call("numbered_stream", handle, "%launch"))
+    with code.when(code.compare("ule", "i64", handle, LEGACY_STREAM)):
+        code.require(code.call("device_of", "%object", "%launch"))
+    return code
+
+
+def device_of() -> Code:
+    """The device that a framework's stream says it is on; one that says none, or a negative one, is on the current one."""
+    code = Code("device_of", "i1", "ptr %object", "ptr %launch")
+    found = code.field(LAUNCH, "%launch", "device")
+    for name in (Word.DEVICE_INDEX, Word.DEVICE_ID):
+        code.leave_when(code.call("int_attribute", "%object", code.word(name), found), "true")
+        code.call("PyErr_Clear")
+    code.store("i64", -1, found)
+    return code
+
+
+def read_launch() -> Code:
+    """Where and how large a launch is, from the objects of the keywords."""
+    code = Code("read_launch", "i1", "ptr %sizes", "ptr %launch")
+    grid, block, stream, shared = (code.load("ptr", "%sizes", _POINTER * i) for i in range(len(KEYWORDS)))
+    code.require(code.call("sizes", grid, *MOST_BLOCKS, code.field(LAUNCH, "%launch", "grid.x")))
+    code.require(code.call("sizes", block, *MOST_THREADS, code.field(LAUNCH, "%launch", "block.x")))
+    x, y, z = (code.get(LAUNCH, "%launch", f"block.{axis}") for axis in "xyz")
+    threads = code.value(f"mul i32 {code.value(f'mul i32 {x}, {y}')}, {z}")
+    code.require(code.compare("ule", "i32", threads, MOST_IN_BLOCK))
+    code.set(LAUNCH, "%launch", "threads", threads)
+    nbytes = code.memory(8)
+    code.store("i64", 0, nbytes)
+    with code.when(code.compare("ne", "ptr", shared, "null")):
+        code.require(code.call("int_of", shared, 0, _INT_MAX, nbytes))
+    code.set(LAUNCH, "%launch", "shared", code.value(f"trunc i64 {code.load('i64', nbytes)} to i32"))
+    code.require(code.call("find_stream", stream, "%launch"))
+    return code
+
+
+def is_quiet() -> Code:
+    """Whether the stream's context is current, and the stream is not being captured into a graph."""
+    code = Code("is_quiet", "i1", "ptr %launch")
+    context, capturing = code.memory(8), code.memory(4)
+    code.store("i64", 0, context)
+    code.store("i32", 0, capturing)
+    code.require(code.equal("i32", code.call_pointer("i32", code.word(Word.GET_CONTEXT), ("ptr", context)), 0))
+    code.require(code.equal("i64", code.load("i64", context), code.get(LAUNCH, "%launch", "context")))
+    stream = code.get(LAUNCH, "%launch", "stream")
+    status = code.call_pointer("i32", code.word(Word.IS_CAPTURING), ("i64", stream), ("ptr", capturing))
+    code.require(code.equal("i32", status, 0))
+    code.require(code.equal("i32", code.load("i32", capturing), 0))
+    return code
+
+
+ALL = (
+    size,
+    sizes,
+    find_stream,
+    numbered_stream,
+    foreign_stream,
+    device_of,
+    read_launch,
+    is_quiet,
+)

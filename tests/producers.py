@@ -1,0 +1,142 @@
+"""Producers of GPU arrays that tests make up: one with DLPack's C exchange API, as torch, and one like CuPy."""
+
+from __future__ import annotations
+
+import ctypes
+import types
+from typing import Any
+
+import numpy as np
+
+from cuda_device.runtime import dlpack
+
+new_capsule = ctypes.pythonapi.PyCapsule_New
+new_capsule.restype, new_capsule.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+FROM_OBJECT = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(ctypes.c_void_p))
+LEND = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(dlpack.DLTensor))
+STREAM = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int32, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p))
+CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
+
+
+class Torch:
+    """A framework with a table of C functions, and a current stream."""
+
+    def __init__(self, stream: int = 0x77, module: str = "torch") -> None:
+        self.stream, self.lent, self.failing = stream, 0, False
+        self._alive: dict[int, Any] = {}
+        self._callbacks = FROM_OBJECT(self._give), LEND(self._lend), STREAM(self._tell), DELETER(self._alive.pop)
+        give, lend, tell, self._delete = (ctypes.cast(c, ctypes.c_void_p).value for c in self._callbacks)
+        self.table = (ctypes.c_uint64 * 7)(1 | 3 << 32, 0, 0, give, 0, lend, tell)
+        self.Tensor = _tensor_type(new_capsule(ctypes.addressof(self.table), b"dlpack_exchange_api", None), module)
+        self.Tensor.framework = self  # whose functions live as long as any tensor
+
+    def tensor(self, address: int, shape: tuple[int, ...] = (8,), dtype: str = "f4", **fields: Any) -> Any:
+        """A tensor in C order; `fields` are strides in elements, a device, reservations."""
+        return self.Tensor(address, shape, dtype, fields)
+
+    def _give(self, tensor: Any, out: Any) -> int:
+        managed = dlpack.DLManagedTensorVersioned()
+        managed.major, managed.minor, managed.flags = 1, 3, tensor.flags
+        managed.deleter = self._delete
+        managed.dl_tensor = tensor.tensor
+        self._alive[ctypes.addressof(managed)] = managed, tensor
+        out[0] = ctypes.addressof(managed)
+        return 0
+
+    def _lend(self, tensor: Any, out: Any) -> int:
+        self.lent += 1
+        if self.failing:
+            return -1
+        out[0] = tensor.tensor
+        return 0
+
+    def _tell(self, kind: int, ordinal: int, out: Any) -> int:
+        out[0] = self.stream
+        return 0
+
+
+def _tensor_type(capsule: Any, module: str) -> Any:
+    class Tensor:
+        __dlpack_c_exchange_api__ = capsule
+        requires_grad = False
+        flags = 0
+
+        def __init__(self, address: int, shape: tuple[int, ...], dtype: str, fields: dict[str, Any]) -> None:
+            self.asked = 0
+            self.negative = self.conjugated = False
+            strides = fields.pop("strides", None)
+            kind, device = fields.pop("kind", 2), fields.pop("device", 0)
+            offset = fields.pop("offset", 0)
+            vars(self).update(fields)
+            self.shape = (ctypes.c_int64 * max(1, len(shape)))(*shape)
+            self.strides = strides and (ctypes.c_int64 * len(shape))(*strides)
+            bits = 8 * int(dtype[1:])
+            self.tensor = dlpack.DLTensor(
+                address - offset, kind, device, len(shape), CODES[dtype[0]], bits, 1, self.shape, self.strides, offset
+            )
+
+        def is_neg(self) -> bool:
+            self.asked += 1
+            return self.negative
+
+        def is_conj(self) -> bool:
+            return self.conjugated
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return self.tensor.device_type, self.tensor.device_id
+
+        def __dlpack__(self, **arguments: Any) -> Any:
+            raise BufferError("the slow way")
+
+    Tensor.__module__ = module
+    return Tensor
+
+
+class Memory:
+    """What CuPy has under `data`."""
+
+    def __init__(self, address: int, device: int) -> None:
+        self.ptr, self.device_id = address, device
+
+
+class Array:
+    """As much of CuPy's array as others see."""
+
+    def __init__(
+        self, owner: Cupy, address: int, shape: tuple[int, ...], dtype: Any, strides: Any, device: int
+    ) -> None:
+        self._owner = owner
+        self.data, self.shape, self.dtype = Memory(address, device), shape, np.dtype(dtype)
+        whole = (
+            np.lib.stride_tricks.as_strided(np.zeros(1, dtype), shape, strides) if strides else np.empty(shape, dtype)
+        )
+        self.strides = whole.strides
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {
+            "shape": self.shape,
+            "strides": self.strides,
+            "typestr": self.dtype.str,
+            "data": (self.data.ptr, False),
+            "version": 3,
+            "stream": self._owner.stream or 1,
+        }
+
+
+Array.__module__, Array.__name__ = "cupy", "ndarray"
+
+
+class Cupy(types.ModuleType):
+    """A module for `sys.modules` that has CuPy's current stream."""
+
+    def __init__(self, stream: int = 0x77) -> None:
+        super().__init__("cupy")
+        self.stream = stream
+        self.cuda = types.SimpleNamespace(get_current_stream=lambda device: types.SimpleNamespace(ptr=self.stream))
+
+    def array(
+        self, address: int, shape: tuple[int, ...] = (8,), dtype: Any = "f4", strides: Any = None, device: int = 0
+    ) -> Any:
+        return Array(self, address, shape, dtype, strides, device)

@@ -1,0 +1,929 @@
+"""Launches by machine code: what they hand to the driver, byte for byte, what makes them give up, and what they leave behind."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import struct
+import subprocess
+import sys
+import threading
+import weakref
+
+import ml_dtypes
+import numpy as np
+import pytest
+from fake_driver import CONTEXT, Result, installed
+from producers import Cupy, Torch
+
+import cuda_device as device
+from cuda_device.errors import KernelError, LaunchError
+from cuda_device.runtime import flight, launcher, reports
+from cuda_device.runtime.native import layout, plans
+from cuda_device.runtime.streams import GpuStream
+
+STREAM = 0x77
+MEMORY = 0x7F00_0000_0000
+FACTOR = 2
+
+pytestmark = pytest.mark.skipif(not layout.is_usable(), reason="no launchers for this Python")
+
+
+class Gpu:
+    """A fake driver whose context is current, and a stream of it."""
+
+    def __init__(self, driver):
+        self.driver = driver
+        driver.stack[-1] = CONTEXT
+        self.stream = GpuStream(STREAM, 0, context=CONTEXT)
+
+    def launch(self, kernel, *args, grid=1, block=32, **kwargs):
+        device.launch(kernel, *args, grid=grid, block=block, **{"stream": self.stream} | kwargs)
+
+    def warm(self, kernel, *args, **kwargs):
+        """Launches until there is machine code for such arguments."""
+        for _ in range(launcher.FIRST_LAUNCHER):
+            self.launch(kernel, *args, **kwargs)
+        assert kernel.native is not None
+
+    def by_machine_code(self, kernel, *args, **kwargs):
+        """Whether a launch is made without Python; it is made once in any case."""
+        before, self.driver.by_address = len(self.driver.launched), 0
+        self.launch(kernel, *args, **kwargs)
+        assert len(self.driver.launched) == before + 1
+        return self.driver.by_address == 1
+
+    @property
+    def last(self):
+        """The driver's log of the last launch: kernel, grid, block, shared memory, stream."""
+        return [entry for entry in self.driver.log if entry[0] == "cuLaunchKernel"][-1][1:]
+
+
+@pytest.fixture
+def gpu():
+    with installed() as driver:
+        yield Gpu(driver)
+
+
+def new(text="y[device.tid(1)] = x[device.tid(1)]", parameters="x, y", **scope):
+    """A kernel that no other test has."""
+    names = {"device": device, **scope}
+    exec(compile(f"def k({parameters}):\n    {text}", "<kernel>", "exec", dont_inherit=True), names)
+    return device.kernel(names["k"])
+
+
+def tensors(count=2, step=0x1000, **fields):
+    torch = fields.pop("torch", None) or Torch()
+    return [torch.tensor(MEMORY + i * step, **fields) for i in range(count)]
+
+
+# What the driver gets
+
+SCALARS = [
+    (True, b"\1"),
+    (False, b"\0"),
+    (7, struct.pack("i", 7)),
+    (-(2**31), struct.pack("i", -(2**31))),
+    (2**31 - 1, struct.pack("i", 2**31 - 1)),
+    (0.1, struct.pack("f", 0.1)),
+    (1e300, struct.pack("f", float("inf"))),
+    (-1e300, struct.pack("f", -float("inf"))),
+    (float("-inf"), struct.pack("f", -float("inf"))),
+    (-0.0, struct.pack("f", -0.0)),
+    (1e-45, struct.pack("f", 1e-45)),
+    (1.5 - 2.5j, struct.pack("ff", 1.5, -2.5)),
+    (np.bool_(True), b"\1"),
+    *(
+        (np.dtype(kind).type(-3), struct.pack(code, -3))
+        for kind, code in zip(("i1", "i2", "i4", "i8"), "bhiq", strict=True)
+    ),
+    *(
+        (np.dtype(kind).type(250), struct.pack(code, 250))
+        for kind, code in zip(("u1", "u2", "u4", "u8"), "BHIQ", strict=True)
+    ),
+    (np.uint64(2**64 - 1), struct.pack("Q", 2**64 - 1)),
+    (np.int64(-(2**63)), struct.pack("q", -(2**63))),
+    (np.float16(1.5), struct.pack("e", 1.5)),
+    (np.float32(0.1), struct.pack("f", 0.1)),
+    (np.float64(0.1), struct.pack("d", 0.1)),
+    (np.complex64(1 + 2j), struct.pack("ff", 1, 2)),
+    (np.complex128(1 + 2j), struct.pack("dd", 1, 2)),
+]
+
+
+@pytest.mark.parametrize(("value", "expected"), SCALARS, ids=lambda v: f"{type(v).__name__} {v!r}"[:40])
+def test_numbers(gpu, value, expected):
+    kernel = new("y[0] = a.real if False else y[0]", "a, y")
+    (y,) = tensors(1)
+    gpu.warm(kernel, value, y)
+    parts = 2 if isinstance(value, (complex, np.complexfloating)) else 1
+    gpu.driver.sizes = [len(expected) // parts] * parts + [8, 4]
+    assert gpu.by_machine_code(kernel, value, y)
+    found = gpu.driver.bytes[-1]
+    assert b"".join(found[:parts]) == expected
+    assert found[parts:] == [struct.pack("Q", MEMORY), struct.pack("i", 8)]
+
+
+@pytest.mark.parametrize("value", [ml_dtypes.bfloat16(1.5), device.float32x2(1, 2)], ids=["bfloat16", "vector"])
+def test_other_values_are_launched_by_python(gpu, value):
+    kernel = new("y[0] = 1 if a == a else 0", "a, y")
+    (y,) = tensors(1)
+    for _ in range(launcher.FIRST_LAUNCHER):
+        gpu.launch(kernel, value, y)
+    if isinstance(value, ml_dtypes.bfloat16) and kernel.native:
+        gpu.driver.sizes = [2]
+        assert gpu.by_machine_code(kernel, value, y)
+        assert gpu.driver.bytes[-1][0] == np.array(value).tobytes()
+    else:
+        assert not gpu.by_machine_code(kernel, value, y)
+
+
+LAYOUTS = [
+    ((), None, []),
+    ((8,), None, [8]),
+    ((8,), (1,), [8]),
+    ((1,), (77,), [1]),
+    ((8,), (3,), [8, 12]),
+    ((8,), (-1,), [8, -4]),
+    ((8,), (0,), [8, 0]),
+    ((4, 6), None, [4, 6]),
+    ((4, 6), (1, 4), [4, 6]),
+    ((4, 6), (8, 1), [4, 6, 32, 4]),
+    ((2, 3, 4), (12, 4, 1), [2, 3, 4]),
+    ((2, 3, 4), (1, 2, 6), [2, 3, 4]),
+    ((2, 1, 4), (4, 99, 1), [2, 1, 4]),
+]
+
+
+@pytest.mark.parametrize(("shape", "strides", "expected"), LAYOUTS, ids=lambda v: str(v))
+@pytest.mark.parametrize("producer", ["torch", "cupy"])
+def test_arrays(gpu, monkeypatch, producer, shape, strides, expected):
+    kernel = new("n[0] = x.size", "x, n")
+    if producer == "torch":
+        framework = Torch()
+        x, n = framework.tensor(MEMORY + 256, shape, strides=strides, offset=64), framework.tensor(MEMORY + 8192)
+    else:
+        framework = Cupy()
+        monkeypatch.setitem(sys.modules, "cupy", framework)
+        in_bytes = strides and tuple(4 * stride for stride in strides)
+        x, n = framework.array(MEMORY + 256, shape, strides=in_bytes), framework.array(MEMORY + 8192)
+        gpu.driver.foreign_addresses |= {MEMORY + 256, MEMORY + 8192}
+    gpu.warm(kernel, x, n)
+    lengths, steps = expected[: len(shape)], expected[len(shape) :]
+    gpu.driver.sizes = [8, *[4] * len(lengths), *[8] * len(steps), 8, 4]
+    assert gpu.by_machine_code(kernel, x, n)
+    data = [struct.pack("Q", MEMORY + 256), *(struct.pack("i", n) for n in lengths)]
+    data += [struct.pack("q", step) for step in steps]
+    assert gpu.driver.bytes[-1] == [*data, struct.pack("Q", MEMORY + 8192), struct.pack("i", 8)]
+
+
+@pytest.mark.parametrize("dtype", ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16", "b1"])
+def test_dtypes(gpu, dtype):
+    kernel = new()
+    torch = Torch()
+    x, y = (torch.tensor(MEMORY + i * 4096, (16,), dtype) for i in range(2))
+    gpu.warm(kernel, x, y)
+    assert gpu.by_machine_code(kernel, x, y)
+    for other in ("i1", "u2", "f4", "c8", "b1"):
+        if other != dtype:
+            z = torch.tensor(MEMORY + 8192, (16,), other)
+            same = kernel.variants.copy()
+            try:
+                assert not gpu.by_machine_code(kernel, z, y)
+            except device.CompileError:
+                assert "c" in (dtype[0], other[0])
+                continue
+            assert len(kernel.variants) > len(same)
+    assert gpu.by_machine_code(kernel, x, y)
+
+
+def test_our_own_arrays(gpu):
+    kernel = new("y[device.tid(1), 0] = x[device.tid(1)]")
+    x, y = device.zeros(8, stream=gpu.stream), device.zeros((8, 3), stream=gpu.stream)
+    gpu.warm(kernel, x, y)
+    gpu.driver.sizes = [8, 4, 8, 4, 4]
+    assert gpu.by_machine_code(kernel, x, y)
+    addresses = struct.pack("Q", x._memory.address), struct.pack("Q", y._memory.address)
+    eight, three = struct.pack("i", 8), struct.pack("i", 3)
+    assert gpu.driver.bytes[-1] == [addresses[0], eight, addresses[1], eight, three]
+    assert gpu.by_machine_code(kernel, device.empty(5, stream=gpu.stream), y)
+    elsewhere = device.zeros(8, stream=GpuStream(0x88, 0, context=CONTEXT))
+    assert not gpu.by_machine_code(kernel, elsewhere, y)
+    assert not gpu.by_machine_code(kernel, device.zeros(8, np.float64, stream=gpu.stream), y)
+    assert not gpu.by_machine_code(kernel, device.zeros(0, stream=gpu.stream), y)
+
+
+def test_arrays_of_structs(gpu):
+    @device.struct
+    class Point:
+        x: device.float32
+        y: device.float64
+
+    @device.kernel
+    def k(points, y):
+        y[0] = points[0].x
+
+    points, y = device.zeros(4, Point, stream=gpu.stream), device.zeros(4, stream=gpu.stream)
+    gpu.warm(k, points, y)
+    assert gpu.by_machine_code(k, points, y)
+    assert gpu.by_machine_code(k, device.zeros(9, Point, stream=gpu.stream), y)
+
+
+def test_tuples_and_none(gpu):
+    kernel = new("t[0][0] = t[1][1] if o is None else 0", "t, o")
+    (x,) = tensors(1)
+    gpu.warm(kernel, (x, (1, 2.5), ()), None)
+    gpu.driver.sizes = [8, 4, 4, 4]
+    assert gpu.by_machine_code(kernel, (x, (7, -2.5), ()), None)
+    assert gpu.driver.bytes[-1] == [
+        struct.pack("Q", MEMORY), struct.pack("i", 8), struct.pack("i", 7), struct.pack("f", -2.5),
+    ]  # fmt: skip
+    for other in ((x, (7, 2), ()), (x, (7, 2.5)), (x, (7, 2.5, 1), ()), (x, (7, 2.5), None)):
+        assert not gpu.by_machine_code(kernel, other, None)
+    with pytest.raises(LaunchError):
+        gpu.launch(kernel, [x, (7, 2.5), ()], None)
+
+
+def test_constants(gpu):
+    scope = {"C": device.ConstExpr[int], "S": device.ConstExpr[bool], "F": device.ConstExpr[float]}
+    kernel = new("y[0] = n * f if s else 0", "y, n: C, s: S, f: F", **scope)
+    (y,) = tensors(1)
+    gpu.warm(kernel, y, 1000, True, 0.5)
+    assert gpu.by_machine_code(kernel, y, int("1000"), True, float("0.5"))
+    assert not gpu.by_machine_code(kernel, y, 1001, True, 0.5)
+    assert not gpu.by_machine_code(kernel, y, 1000, False, 0.5)
+    assert not gpu.by_machine_code(kernel, y, 1000, True, 0.25)
+    with pytest.raises(LaunchError, match="constant int"):
+        gpu.launch(kernel, y, 1.5, True, 0.5)
+
+
+def test_zero_has_two_signs_as_a_constant(gpu):
+    kernel = new("y[0] = f", "y, f: F", F=device.ConstExpr[float])
+    (y,) = tensors(1)
+    zero = float("0.0")
+    gpu.warm(kernel, y, zero)
+    assert not gpu.by_machine_code(kernel, y, -0.0)
+
+
+def test_an_interoperable_kernel_gets_descriptors(gpu):
+    names = {"device": device}
+    exec("@device.kernel(interop=True)\ndef k(x, a, y, o):\n    y[0, 0] = a", names)
+    torch = Torch()
+    x, y = torch.tensor(MEMORY, (4, 6), strides=(1, 4)), torch.tensor(MEMORY + 4096, (2, 3))
+    gpu.warm(names["k"], x, 1.5, y, None)
+    gpu.driver.sizes = [40, 4, 40, 8]
+    for _ in range(2):
+        expected = struct.pack("Qqqqq", MEMORY, 4, 6, 1, 4), struct.pack("f", 1.5)
+        assert gpu.by_machine_code(names["k"], x, 1.5, y, None)
+        assert gpu.driver.bytes[-1] == [*expected, struct.pack("Qqqqq", MEMORY + 4096, 2, 3, 3, 1), bytes(8)]
+
+
+# How a launch is written
+
+
+def test_keywords_defaults_and_sizes(gpu):
+    kernel = new("y[0] = a * b * c + x[0]", "x, y, a, b=2.0, *, c=3")
+    x, y = tensors()
+    gpu.warm(kernel, x, y, 1, c=4)
+    gpu.driver.sizes = [8, 4, 8, 4, 4, 4, 4]
+
+    def numbers():
+        return [struct.unpack(code, data)[0] for code, data in zip("ifi", gpu.driver.bytes[-1][4:], strict=True)]
+
+    assert gpu.by_machine_code(kernel, x, y, 5, c=6, grid=(2, 3), block=(4, 5, 6), shared=64)
+    assert numbers() == [5, 2.0, 6]
+    assert gpu.last[1:] == ((2, 3, 1), (4, 5, 6), 64, STREAM)
+    assert gpu.by_machine_code(kernel, c=1, b=0.5, a=7, y=y, x=x, grid=(5,), block=1024)
+    assert numbers() == [7, 0.5, 1]
+    assert gpu.last[1:] == ((5, 1, 1), (1024, 1, 1), 0, STREAM)
+    assert gpu.by_machine_code(
+        kernel, *(x, y), **{name: number for name, number in (("a", 3), ("c", 2))}, grid=2**31 - 1, block=(1, 1, 64)
+    )
+    assert not gpu.by_machine_code(kernel, x, y, 1)  # c is in a dict that anyone may change
+    assert not gpu.by_machine_code(kernel, x, y, 1, c=1, grid=np.int64(2))
+    assert not gpu.by_machine_code(kernel, x, y, 1, c=1, block=[2])
+    kernel.underlying.__defaults__ = (5.0,)
+    assert not gpu.by_machine_code(kernel, x, y, 1, c=1)
+    assert numbers() == [1, 5.0, 1]
+
+
+def test_parameters_that_have_no_name_outside(gpu):
+    kernel = new("y[0] = x[0]", "x, /, y")
+    x, y = tensors()
+    gpu.warm(kernel, x, y)
+    assert gpu.by_machine_code(kernel, x, y=y)
+    with pytest.raises(LaunchError, match="cannot be named"):
+        gpu.launch(kernel, x=x, y=y)
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "message"),
+    [
+        ((), {}, "lacks an argument for 'a'"),
+        ((1, 2), {}, "takes 3 arguments, not 4"),
+        ((1,), {"a": 1}, "two values"),
+        ((), {"b": 1}, "no parameter 'b'"),
+        ((2**31,), {}, "32 bits wide"),
+        ((-(2**31) - 1,), {}, "32 bits wide"),
+        ((10**30,), {}, "that wide"),
+        (("text",), {}, "type str"),
+        ((1,), {"grid": 0}, "grid=0"),
+        ((1,), {"grid": -1}, "grid=-1"),
+        ((1,), {"grid": 2**31}, "grid="),
+        ((1,), {"grid": 2**64}, "grid="),
+        ((1,), {"grid": (1, 65536)}, "grid="),
+        ((1,), {"grid": (1, 1, 65536)}, "grid="),
+        ((1,), {"grid": ()}, "dimensions"),
+        ((1,), {"grid": (1, 1, 1, 1)}, "dimensions"),
+        ((1,), {"grid": True}, "grid=True"),
+        ((1,), {"grid": 1.0}, "grid=1.0"),
+        ((1,), {"block": 1025}, "block=1025"),
+        ((1,), {"block": (32, 33)}, "1024 threads"),
+        ((1,), {"block": (1, 1, 65)}, "block="),
+        ((1,), {"shared": -1}, "shared=-1"),
+        ((1,), {"shared": 1 << 20}, "shared="),
+        ((1,), {"stream": "text"}, "no stream"),
+        ((1,), {"stream": -5}, "stream"),
+        ((1,), {"stream": 2**64}, "stream"),
+    ],
+)
+def test_errors_are_those_of_python(gpu, args, kwargs, message):
+    kernel = new("y[0] = a + x[0]", "x, y, a")
+    x, y = tensors()
+    gpu.warm(kernel, x, y, 1)
+    for _ in range(3):
+        count = len(gpu.driver.launched)
+        with pytest.raises(LaunchError, match=message):
+            gpu.launch(kernel, x, y, *args, **kwargs)
+        assert len(gpu.driver.launched) == count
+        assert gpu.by_machine_code(kernel, x, y, 1)
+
+
+def test_what_is_no_launch(gpu):
+    with pytest.raises(TypeError):
+        device.launch()
+    with pytest.raises(TypeError, match="grid"):
+        device.launch(new())
+    with pytest.raises(LaunchError, match="starts a kernel"):
+        device.launch(print, grid=1, block=1)
+    assert device.launch.__name__ == "launch"
+
+
+# What makes machine code give up
+
+
+GIVING_UP = {
+    "another shape": lambda torch, x, y: (torch.tensor(MEMORY, (4,), strides=(-1,)), y),
+    "another layout": lambda torch, x, y: (torch.tensor(MEMORY, (8,), strides=(2,)), y),
+    "no elements": lambda torch, x, y: (torch.tensor(MEMORY, (0,)), y),
+    "unaligned": lambda torch, x, y: (torch.tensor(MEMORY + 2), y),
+    "overlapping": lambda torch, x, y: (torch.tensor(MEMORY + 0x1000 + 28), y),
+    "the same": lambda torch, x, y: (y, y),
+    "large": lambda torch, x, y: (torch.tensor(MEMORY, (2**31,)), torch.tensor(MEMORY + (1 << 40))),
+    "another device": lambda torch, x, y: (torch.tensor(MEMORY, device=1), y),
+    "pinned": lambda torch, x, y: (torch.tensor(MEMORY, kind=3), y),
+    "managed": lambda torch, x, y: (torch.tensor(MEMORY, kind=13), y),
+    "another type": lambda torch, x, y: (Torch().tensor(MEMORY), y),
+}
+
+
+@pytest.mark.parametrize("case", GIVING_UP)
+def test_other_arrays(gpu, case):
+    kernel, torch = new(), Torch()
+    x, y = tensors(torch=torch)
+    gpu.warm(kernel, x, y)
+    arguments = GIVING_UP[case](torch, x, y)
+    if case == "another device":
+        with pytest.raises(LaunchError, match="is on GPU 1"):
+            gpu.launch(kernel, *arguments)
+    else:
+        assert not gpu.by_machine_code(kernel, *arguments)
+    assert gpu.by_machine_code(kernel, x, y)
+    beside = torch.tensor(MEMORY + 0x1000 - 32)
+    assert gpu.by_machine_code(kernel, beside, y)  # up to the first byte of y
+
+
+def test_facts_that_do_not_hold_have_a_launcher_of_their_own(gpu):
+    kernel, torch = new(), Torch()
+    x, y = tensors(torch=torch)
+    gpu.warm(kernel, y, y)
+    assert len(kernel.variants) == 2
+    assert gpu.by_machine_code(kernel, y, y)
+    assert gpu.by_machine_code(kernel, torch.tensor(MEMORY + 0x1000 + 28), y)
+    assert not gpu.by_machine_code(kernel, x, y)  # for which there is the better variant
+
+
+@pytest.mark.parametrize("field", ["requires_grad", "negative", "conjugated"])
+@pytest.mark.parametrize("dtype", ["f4", "c8", "i4"])
+def test_tensors_with_reservations(gpu, field, dtype):
+    kernel, torch = new(), Torch()
+    x, y = (torch.tensor(MEMORY + i * 4096, (8,), dtype) for i in range(2))
+    gpu.warm(kernel, x, y)
+    for _ in range(3):
+        assert gpu.by_machine_code(kernel, x, y)
+    assert x.asked <= launcher.FIRST_LAUNCHER + 1  # machine code asks once
+    other = torch.tensor(MEMORY, (8,), dtype, **{field: True})
+    if dtype != "c8" and field == "conjugated" or (dtype == "i4" and field == "negative"):
+        return  # there are none
+    with pytest.raises(LaunchError):
+        gpu.launch(kernel, other, y)
+    x.requires_grad = True
+    with pytest.raises(LaunchError):
+        gpu.launch(kernel, x, y)
+
+
+def test_a_producer_that_fails(gpu):
+    kernel, torch = new(), Torch()
+    x, y = tensors(torch=torch)
+    gpu.warm(kernel, x, y)
+    torch.failing = True
+    assert not gpu.by_machine_code(kernel, x, y)
+    torch.failing = False
+    assert gpu.by_machine_code(kernel, x, y)
+
+
+def test_memory_that_may_be_read_only(gpu):
+    kernel, other = new(), Torch(module="other")
+    x, y = tensors(), tensors(torch=other)
+    gpu.warm(kernel, y[0], x[1])  # it is read only: any producer may lend it
+    assert gpu.by_machine_code(kernel, y[0], x[1])
+    for _ in range(2 * launcher.FIRST_LAUNCHER):
+        assert not gpu.by_machine_code(kernel, x[0], y[1])
+
+
+def test_a_changed_name_is_seen(gpu):
+    scope = {"FACTOR": 2}
+    kernel = new("y[0] = FACTOR * x[0]", **scope)
+    names = kernel.underlying.__globals__
+    x, y = tensors()
+    gpu.warm(kernel, x, y)
+    assert gpu.by_machine_code(kernel, x, y)
+    first = gpu.last[0]
+    names["FACTOR"] = 3
+    assert not gpu.by_machine_code(kernel, x, y)
+    second = gpu.last[0]
+    assert second != first
+    for _ in range(2 * launcher.FIRST_LAUNCHER):
+        gpu.launch(kernel, x, y)
+    assert gpu.by_machine_code(kernel, x, y)
+    assert gpu.last[0] == second
+    del names["FACTOR"]
+    with pytest.raises(device.CompileError):
+        gpu.launch(kernel, x, y)
+
+
+def test_a_changed_closure_and_a_changed_module_are_seen(gpu, monkeypatch):
+    factor = 2
+
+    @device.kernel
+    def k(x, y):
+        y[0] = factor * x[0] + layout.MOST_PLANS
+
+    x, y = tensors()
+    gpu.warm(k, x, y)
+    assert gpu.by_machine_code(k, x, y)
+    factor = 3
+    assert not gpu.by_machine_code(k, x, y)
+    for _ in range(2 * launcher.FIRST_LAUNCHER):
+        gpu.launch(k, x, y)
+    assert gpu.by_machine_code(k, x, y)
+    monkeypatch.setattr(layout, "MOST_PLANS", 5)
+    assert not gpu.by_machine_code(k, x, y)
+
+
+def test_a_changed_class_and_a_changed_function_are_seen(gpu):
+    class Config:
+        factor = 2
+
+    @device.func
+    def twice(a):
+        return a + a
+
+    kernel = new("y[0] = twice(x[0]) * Config.factor", Config=Config, twice=twice)
+    x, y = tensors()
+    gpu.warm(kernel, x, y)
+    assert gpu.by_machine_code(kernel, x, y)
+    Config.factor = 3
+    assert not gpu.by_machine_code(kernel, x, y)
+    Config.factor = 2
+    assert gpu.by_machine_code(kernel, x, y)  # the old code is right again
+    kernel.underlying.__globals__["twice"] = device.func(lambda a: a)
+    assert not gpu.by_machine_code(kernel, x, y)
+
+
+def test_changed_code_is_seen(gpu):
+    kernel, other = new(), new("y[0] = 5")
+    x, y = tensors()
+    gpu.warm(kernel, x, y)
+    kernel.underlying.__code__ = other.underlying.__code__
+    assert not gpu.by_machine_code(kernel, x, y)
+
+
+def test_the_environment_is_seen(gpu, monkeypatch):
+    kernel = new()
+    x, y = tensors()
+    monkeypatch.delenv("CUDA_DEVICE_CHECKED", raising=False)
+    gpu.warm(kernel, x, y)
+    assert gpu.by_machine_code(kernel, x, y)
+    monkeypatch.setattr(reports, "attach", lambda *_: None)
+    monkeypatch.setenv("CUDA_DEVICE_CHECKED", "1")
+    assert not gpu.by_machine_code(kernel, x, y)
+    monkeypatch.delenv("CUDA_DEVICE_CHECKED")
+    assert gpu.by_machine_code(kernel, x, y)
+
+
+# Streams and contexts
+
+
+class Foreign:
+    """A stream of a framework."""
+
+    def __init__(self, answer, **fields):
+        self.answer = answer
+        vars(self).update(fields)
+
+    def __cuda_stream__(self):
+        return self.answer
+
+
+@pytest.mark.parametrize("current", [0, 1, STREAM, 0x99])
+@pytest.mark.parametrize(
+    ("stream", "handle"),
+    [
+        (None, 1),
+        (0, 1),
+        (1, 1),
+        (STREAM, STREAM),
+        (Foreign((0, STREAM)), STREAM),
+        (Foreign((0, 0)), 1),
+        (Foreign((0, 0), device_index=0), 1),
+        (Foreign((0, 1), device_id=-1), 1),
+    ],
+)
+@pytest.mark.parametrize("producer", ["torch", "cupy"])
+def test_streams(gpu, monkeypatch, producer, stream, handle, current):
+    """Machine code launches where the producer works on the stream of the launch; else there are events."""
+    kernel = new()
+    framework = Torch() if producer == "torch" else Cupy()
+    if producer == "torch":
+        x, y = tensors(torch=framework)
+    else:
+        monkeypatch.setitem(sys.modules, "cupy", framework)
+        x, y = framework.array(MEMORY), framework.array(MEMORY + 4096)
+        gpu.driver.foreign_addresses |= {MEMORY, MEMORY + 4096}
+    framework.stream = handle
+    gpu.warm(kernel, x, y, stream=stream)
+    framework.stream = current
+    gpu.driver.log.clear()
+    same = (current or 1) == handle
+    assert gpu.by_machine_code(kernel, x, y, stream=stream) == same
+    assert gpu.last[-1] == handle
+    waits = [entry for entry in gpu.driver.log if entry[0] == "cuStreamWaitEvent"]
+    assert len(waits) == (0 if same else 2)
+    if same:
+        assert gpu.driver.names() == ["cuLaunchKernel"]
+
+
+@pytest.mark.parametrize("stream", [2, Foreign((0, 2)), Foreign((1, STREAM)), Foreign([0, STREAM]), Foreign((0, "x"))])
+def test_streams_that_python_looks_at(gpu, stream):
+    kernel, torch = new(), Torch()
+    x, y = tensors(torch=torch)
+    gpu.warm(kernel, x, y)
+    try:
+        assert not gpu.by_machine_code(kernel, x, y, stream=stream)
+    except LaunchError:
+        assert stream.answer[0] == 1 or stream.answer[1] == "x"
+
+
+def test_a_stream_of_another_device(gpu):
+    kernel, torch = new(), Torch(stream=1)
+    x, y = tensors(torch=torch)
+    gpu.warm(kernel, x, y, stream=None)
+    gpu.driver.devices = 2
+    with pytest.raises(LaunchError, match="is on GPU 0"):
+        gpu.launch(kernel, x, y, stream=Foreign((0, 0), device_index=1))
+
+
+def test_another_context(gpu):
+    kernel, torch = new(), Torch()
+    x, y = tensors(torch=torch)
+    gpu.warm(kernel, x, y)
+    for current in (0, CONTEXT + 1):
+        gpu.driver.stack[-1] = current
+        assert not gpu.by_machine_code(kernel, x, y)
+    gpu.driver.stack[-1] = CONTEXT
+    assert gpu.by_machine_code(kernel, x, y)
+
+
+def test_a_captured_stream(gpu):
+    kernel, torch = new(), Torch()
+    x, y = tensors(torch=torch)
+    gpu.warm(kernel, x, y)
+    gpu.driver.capturing.add(STREAM)
+    assert not gpu.by_machine_code(kernel, x, y)
+    gpu.driver.capturing.clear()
+    assert gpu.by_machine_code(kernel, x, y)
+
+
+def test_a_report_is_raised_first(gpu, monkeypatch):
+    kernel, torch = new(), Torch()
+    x, y = tensors(torch=torch)
+    gpu.warm(kernel, x, y)
+    word = ctypes.c_uint32(1)
+    status = reports.status_of(CONTEXT)
+    monkeypatch.setattr(status, "value", ctypes.addressof(word))
+
+    def check(context):
+        if word.value:
+            word.value = 0
+            raise KernelError("it reported")
+
+    monkeypatch.setattr(reports, "check", check)
+    with pytest.raises(KernelError, match="it reported"):
+        gpu.launch(kernel, x, y)
+    assert gpu.by_machine_code(kernel, x, y)
+
+
+def test_dynamic_shared_memory_beyond_what_was_allowed(gpu):
+    kernel, torch = new(), Torch()
+    x, y = tensors(torch=torch)
+    gpu.warm(kernel, x, y)
+    assert gpu.by_machine_code(kernel, x, y, shared=48 * 1024)
+    assert not gpu.by_machine_code(kernel, x, y, shared=48 * 1024 + 1)
+    assert ("cuKernelSetAttribute" in gpu.driver.names()) is True
+
+
+def test_a_kernel_with_few_threads(gpu):
+    gpu.driver.attributes["MAX_THREADS_PER_BLOCK"] = 256
+    kernel, torch = new(), Torch()
+    x, y = tensors(torch=torch)
+    gpu.warm(kernel, x, y)
+    assert gpu.by_machine_code(kernel, x, y, block=256)
+    with pytest.raises(LaunchError, match="256 threads at most"):
+        gpu.launch(kernel, x, y, block=257)
+
+
+def test_a_failing_driver(gpu):
+    kernel, torch = new(), Torch()
+    x, y = tensors(torch=torch)
+    gpu.warm(kernel, x, y)
+    gpu.driver.failing["cuLaunchKernel"] = Result.CUDA_ERROR_ILLEGAL_ADDRESS
+    with pytest.raises(KernelError, match="ILLEGAL_ADDRESS"):
+        gpu.launch(kernel, x, y)
+    gpu.driver.failing.clear()
+    assert gpu.by_machine_code(kernel, x, y)
+
+
+def test_launches_under_way_are_noted(gpu):
+    kernel, torch = new(), Torch()
+    x, y = tensors(torch=torch)
+    gpu.warm(kernel, x, y)
+    gpu.stream.synchronize()
+    assert flight.describe() == ""
+    for _ in range(300):
+        assert gpu.by_machine_code(kernel, x, y, grid=(1, 2, 3), block=(4, 5, 6))
+    assert flight.describe() == "k, a grid of (1, 2, 3) blocks of (4, 5, 6) threads (256 times)"
+    gpu.stream.synchronize()
+    assert flight.describe() == ""
+
+
+# Prepared launches
+
+
+def test_prepared_launches(gpu):
+    kernel, torch = new("y[0] = a * x[0]", "x, y, a"), Torch()
+    x, y = tensors(torch=torch)
+    step = device.prepare(kernel, x, y, 1.5, grid=(2, 3), block=(4, 5), stream=gpu.stream, shared=32)
+    for _ in range(launcher.FIRST_LAUNCHER):
+        step()
+    assert step.native is not None
+    gpu.driver.sizes = [8, 4, 8, 4, 4]
+    gpu.driver.log.clear()
+    before = step._starts
+    step()
+    assert step._starts == before
+    assert gpu.driver.names() == ["cuLaunchKernel"]
+    assert gpu.last[1:] == ((2, 3, 1), (4, 5, 1), 32, STREAM)
+    eight = struct.pack("i", 8)
+    addresses = struct.pack("Q", MEMORY), struct.pack("Q", MEMORY + 4096)
+    assert gpu.driver.bytes[-1] == [addresses[0], eight, addresses[1], eight, struct.pack("f", 1.5)]
+    step(a=2.5)
+    assert gpu.driver.bytes[-1][-1] == struct.pack("f", 2.5)
+    gpu.driver.capturing.add(STREAM)
+    step()
+    assert step._starts == before + 1
+    gpu.driver.capturing.clear()
+    gpu.driver.stack[-1] = 0
+    step()
+    assert step._starts == before + 2
+    gpu.driver.stack[-1] = CONTEXT
+
+
+def test_a_prepared_launch_sees_names(gpu):
+    kernel, torch = new("y[0] = FACTOR * x[0]", FACTOR=2), Torch()
+    x, y = tensors(torch=torch)
+    step = device.prepare(kernel, x, y, grid=1, block=1, stream=gpu.stream)
+    for _ in range(launcher.FIRST_LAUNCHER + 1):
+        step()
+    first = gpu.last[0]
+    kernel.underlying.__globals__["FACTOR"] = 3
+    step()
+    assert gpu.last[0] != first
+    assert step.native is None
+    for _ in range(launcher.FIRST_LAUNCHER + 1):
+        step()
+    assert step.native is not None
+    assert gpu.last[0] != first
+
+
+# What is left behind
+
+
+def test_references_stay_as_they_are(gpu):
+    kernel, torch = new("y[0] = t[0][0] * a * b * n", "t, y, a, b, n: N", N=device.ConstExpr[int]), Torch()
+    x, y = tensors(torch=torch)
+    a, b, n = float("2.5"), np.float64(3.5), int("1000")
+    size = (int("100000"), 1)
+    objects = [
+        x,
+        y,
+        a,
+        b,
+        n,
+        size,
+        gpu.stream,
+        kernel,
+        kernel.underlying,
+        torch.Tensor,
+        float,
+        tuple,
+        True,
+        None,
+        size[0],
+    ]
+    t = (x, 1)
+    gpu.driver.cuLaunchKernel = lambda *_: (0,)
+
+    def launch():
+        device.launch(kernel, t, y, a, b, n, grid=size, block=32, stream=gpu.stream)
+
+    for _ in range(launcher.FIRST_LAUNCHER):
+        launch()
+    assert kernel.native is not None
+    gpu.driver.by_address = 0
+    for number in range(20000):
+        launch()
+        if number == 100:
+            gc.collect()
+            counts = [sys.getrefcount(obj) for obj in objects]
+    gc.collect()
+    assert gpu.driver.by_address == 20000
+    assert [abs(sys.getrefcount(obj) - count) < 100 for obj, count in zip(objects, counts, strict=True)] == [
+        True
+    ] * len(objects)
+
+
+def test_references_stay_as_they_are_where_it_gives_up(gpu):
+    kernel, torch = new("y[0] = a * x[0]", "x, y, a"), Torch()
+    x, y = tensors(torch=torch)
+    gpu.warm(kernel, x, y, 1.5)
+    wrong = "text"
+    objects = [x, y, wrong, gpu.stream, kernel, kernel.native]
+    for number in range(3000):
+        with pytest.raises(LaunchError):
+            device.launch(kernel, x, y, wrong, grid=1, block=32, stream=gpu.stream)
+        with pytest.raises(LaunchError):
+            device.launch(kernel, x, x, 1.5, a=wrong, grid=1, block=32, stream=gpu.stream)
+        if number == 100:
+            counts = [sys.getrefcount(obj) for obj in objects]
+    assert [abs(sys.getrefcount(obj) - count) < 100 for obj, count in zip(objects, counts, strict=True)] == [True] * 6
+
+
+def test_arrays_are_not_kept(gpu):
+    kernel = new()
+    make = lambda: device.zeros(8, stream=gpu.stream)  # noqa: E731
+    gpu.warm(kernel, make(), make())
+    gc.collect()
+    x, y = make(), make()
+    dead = weakref.ref(x), weakref.ref(x._memory)
+    assert gpu.by_machine_code(kernel, x, y)
+    del x
+    assert [reference() for reference in dead] == [None, None]
+
+
+def test_launchers_die_with_their_kernel(gpu):
+    kernel, torch = new(), Torch()
+    gpu.warm(kernel, *tensors(torch=torch))
+    dead = weakref.ref(kernel), weakref.ref(kernel.native[-1][0])
+    for variant in kernel.variants.values():
+        variant.loaded.clear()
+    del kernel, variant
+    gc.collect()
+    assert [reference() for reference in dead] == [None, None]
+
+
+def test_a_kernel_has_few_launchers(gpu):
+    torch = Torch()
+    kernel = new("y[0] = a", "a, y")
+    (y,) = tensors(1, torch=torch)
+    kinds = ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8"]
+    for kind in kinds:
+        gpu.warm(kernel, np.dtype(kind).type(1), y)
+    assert len(kernel.native[-1]) == layout.MOST_PLANS
+    assert [gpu.by_machine_code(kernel, np.dtype(kind).type(1), y) for kind in kinds] == [False] * 3 + [True] * 8
+
+
+def test_threads(gpu):
+    """Threads launch with their own arguments, while another has launchers made and dropped, and a third changes a name."""
+    kernel, torch = new("y[0] = a * x[0] * FACTOR", "x, y, a", FACTOR=2), Torch()
+    errors, rounds = [], 1500
+    gpu.driver.log = Counter()
+    gpu.driver.launched, gpu.driver.bytes, gpu.driver.words = Counter(), Counter(), Counter()
+    arguments = [
+        (lambda i: i),
+        (lambda i: i + 0.5),
+        (lambda i: np.int64(i)),
+        (lambda i: np.float32(i)),
+        (lambda i: i % 2 == 0),
+    ]
+
+    def work(number):
+        try:
+            gpu.driver.stack[-1] = CONTEXT
+            x, y = (torch.tensor(MEMORY + (2 * number + k) * 4096) for k in range(2))
+            for i in range(rounds):
+                gpu.launch(kernel, x, y, arguments[(number + i // 100) % 5](i))
+        except BaseException as error:
+            errors.append(error)
+
+    def drop():
+        for _ in range(200):
+            kernel.native = None
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(8)] + [threading.Thread(target=drop)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    assert gpu.driver.launched.count == 8 * rounds
+
+
+class Counter:
+    """A list that only counts, and remembers the last."""
+
+    def __init__(self):
+        self.count = 0
+
+    def __getitem__(self, _):
+        return []
+
+    def append(self, _):
+        self.count += 1
+
+
+SWITCH = """
+import sys
+sys.path.insert(0, {tests!r})
+from test_native_launcher import *
+with installed() as driver:
+    gpu, kernel = Gpu(driver), new()
+    x, y = tensors()
+    for _ in range(2 * launcher.FIRST_LAUNCHER):
+        gpu.launch(kernel, x, y)
+    print(kernel.native is not None, len(driver.launched))
+"""
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"), [("0", "False 16"), ("", "False 16"), ("1", "True 16"), (None, "True 16")]
+)
+def test_the_switch(value, expected):
+    import os
+    import pathlib
+
+    environment = {name: v for name, v in os.environ.items() if name != plans.VARIABLE}
+    if value is not None:
+        environment[plans.VARIABLE] = value
+    script = SWITCH.format(tests=str(pathlib.Path(__file__).parent))
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout.strip() == expected
+
+
+@pytest.mark.parametrize("broken", ["compile_native", "shared"])
+def test_launches_go_on_where_machine_code_cannot_be_made(gpu, monkeypatch, broken, caplog):
+    def fail(*_, **__):
+        raise RuntimeError("no machine code here")
+
+    monkeypatch.setattr(plans.native, broken, fail)
+    plans.support.cache_clear()
+    try:
+        kernel, torch = new(), Torch()
+        x, y = tensors(torch=torch)
+        with caplog.at_level("DEBUG", "cuda_device"):
+            for _ in range(4 * launcher.FIRST_LAUNCHER):
+                assert not gpu.by_machine_code(kernel, x, y)
+        assert kernel.native is None
+        assert "no machine code here" in caplog.text
+    finally:
+        monkeypatch.undo()
