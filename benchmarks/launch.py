@@ -1,25 +1,46 @@
-"""What a launch costs the host: microseconds from the call to its return, beside CuPy and Numba where they are installed.
+"""What a launch costs the host: microseconds from the call to its return, beside a loop in machine code and other libraries.
 
     python benchmarks/launch.py
 
-The kernel scales 32 numbers. On the CPU stream a launch includes running it; on a GPU stream it only queues it, and all that
-was queued is waited for after the clock has stopped. The rivals are measured in the same run, on the same GPU and memory.
+A launch on a GPU only queues it. Each round queues fewer launches than the driver's queue holds, and what was queued is waited
+for after the clock has stopped. All are measured in one run, in turns, on one GPU and one stream; the kernels do nothing. The
+first row is a loop in machine code of the driver's `cuLaunchKernel`, and the ratios are to it. What is not installed is left
+out. On the CPU stream a launch includes running it, here over 32 numbers.
 """
 
 from __future__ import annotations
 
+import ctypes
 import importlib
+import importlib.metadata
+import platform
 import statistics
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 import cuda_device as device
+from cuda_device.codegen.native import compile_native
+from cuda_device.runtime import driver
 
-LAUNCHES = 1000
-ROUNDS = 7
+LAUNCHES = 400
+ROUNDS = 31
+WARM = 64
+
+Launch = Callable[[], object]
+
+
+@device.kernel
+def nothing(x, y, z, n):
+    """Three arrays and a number."""
+
+
+@device.kernel
+def many(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p):  # noqa: E741
+    """Sixteen arrays."""
 
 
 @device.kernel
@@ -30,82 +51,248 @@ def scale(a, x, y, n):
         y[i] = a * x[i]
 
 
-def cost(launch: Callable[[], object], wait: Callable[[], object]) -> float:
-    """The median of several rounds, in microseconds a launch."""
-    launch()
-    wait()
-    rounds = []
-    for _ in range(ROUNDS):
-        start = time.perf_counter()
-        for _ in range(LAUNCHES):
+@dataclass(frozen=True)
+class Row:
+    """What is measured: `run` makes so many launches."""
+
+    name: str
+    run: Callable[[int], object]
+
+
+def repeated(launch: Launch) -> Callable[[int], object]:
+    """A loop in Python."""
+
+    def run(count: int) -> None:
+        for _ in range(count):
             launch()
-        rounds.append(time.perf_counter() - start)
+
+    return run
+
+
+def measure(rows: list[Row], wait: Callable[[], object]) -> dict[str, float]:
+    """The median of the rounds for each row, in microseconds a launch. The rows take turns."""
+    for row in rows:
+        row.run(WARM)
         wait()
-    return 1e6 * statistics.median(rounds) / LAUNCHES
+    rounds: dict[str, list[float]] = {row.name: [] for row in rows}
+    for _ in range(ROUNDS):
+        for row in rows:
+            start = time.perf_counter()
+            row.run(LAUNCHES)
+            rounds[row.name].append(time.perf_counter() - start)
+            wait()
+    return {name: 1e6 * statistics.median(times) / LAUNCHES for name, times in rounds.items()}
 
 
-def ours(stream: Any, prepared: bool = False) -> float:
-    """A launch on `stream`, or the start of one that was prepared."""
-    x, y = device.array(np.ones(32, np.float32), stream=stream), device.zeros(32, stream=stream)
+_LOOP = """
+define void @loop(i64 %count, ptr %launch, i64 %kernel, i64 %stream, ptr %ready) {
+entry:
+  br label %turn
+turn:
+  %i = phi i64 [0, %entry], [%next, %turn]
+  %status = call i32 %launch(i64 %kernel, i32 1, i32 1, i32 1, i32 32, i32 1, i32 1, i32 0, i64 %stream, ptr %ready, ptr null)
+  %next = add i64 %i, 1
+  %more = icmp ult i64 %next, %count
+  br i1 %more, label %turn, label %end
+end:
+  ret void
+}
+"""
+
+
+def bare(kernel: device.Kernel, stream: Any, arguments: int) -> Callable[[int], object]:
+    """A loop in machine code of `cuLaunchKernel` with ready parameters, for a kernel that was launched before."""
+    code = compile_native(_LOOP, exports=("loop",), alone=True)
+    loop = ctypes.CFUNCTYPE(None, ctypes.c_int64, *[ctypes.c_void_p] * 4)(code.address("loop"))
+    values = (ctypes.c_uint64 * arguments)()
+    addresses = (ctypes.c_void_p * arguments)(*(ctypes.addressof(values) + 8 * i for i in range(arguments)))
+    handle = next(iter(kernel.variants.values())).loaded[stream.context].handle
+    launch = driver.entry_point("cuLaunchKernel")
+
+    def run(count: int) -> None:
+        assert code, values
+        loop(count, launch, handle, stream.handle, addresses)
+
+    return run
+
+
+def ours(stream: Any, arrays: list[Any], name: str) -> list[Row]:
+    """Launches of ours with three of these arrays and a number, in several ways."""
+    x, y, z, *_ = arrays
+
+    def launch() -> None:
+        device.launch(nothing, x, y, z, 5, grid=1, block=32, stream=stream)
+
+    def by_name() -> None:
+        device.launch(nothing, x=x, y=y, z=z, n=5, grid=(1, 1), block=(32, 1), stream=stream)
+
+    rows = [Row(f"{name}, int", repeated(launch)), Row(f"{name}, int, by name", repeated(by_name))]
+    prepared = device.prepare(nothing, x, y, z, 5, grid=1, block=32, stream=stream)
+    rows.append(Row(f"{name}, int, prepared", repeated(prepared)))
+    if len(arrays) == 16:
+
+        def launch_many() -> None:
+            device.launch(many, *arrays, grid=1, block=32, stream=stream)
+
+        rows.append(Row(f"16 of {name.removeprefix('3 ')}", repeated(launch_many)))
+    return rows
+
+
+# The others. Each gives a launch of a kernel that does nothing with three arrays and a number.
+
+
+def cupy_launch(cp: Any) -> Launch:
+    """CuPy's `RawKernel`."""
+    kernel = cp.RawKernel('extern "C" __global__ void k(float* x, float* y, float* z, int n) {}', "k")
+    x, y, z = (cp.zeros(256, np.float32) for _ in range(3))
+    n = np.int32(5)
+    return lambda: kernel((1,), (32,), (x, y, z, n))
+
+
+def triton_launch(triton: Any) -> Launch:
+    """Triton's `jit`, with tensors of torch."""
+    torch = importlib.import_module("torch")
+
+    @triton.jit
+    def kernel(x, y, z, n):
+        pass
+
+    x, y, z = (torch.zeros(256, device="cuda") for _ in range(3))
+    started = kernel[(1,)]
+    return lambda: started(x, y, z, 5)
+
+
+def numba_launch(cuda: Any) -> Launch:
+    """numba-cuda's `jit`, with arrays of its own."""
+
+    @cuda.jit  # type: ignore[untyped-decorator]
+    def kernel(x: Any, y: Any, z: Any, n: Any) -> None:
+        pass
+
+    x, y, z = (cuda.to_device(np.zeros(256, np.float32)) for _ in range(3))
+    started = kernel[1, 32]
+    return lambda: started(x, y, z, 5)
+
+
+def warp_launch(wp: Any) -> Launch:
+    """Warp's `kernel`, with arrays of its own."""
+    namespace: dict[str, Any] = {"wp": wp}
+    a = "wp.array(dtype=wp.float32)"
+    text = f"def kernel(x: {a}, y: {a}, z: {a}, n: wp.int32):\n    i = wp.tid()\n"
+    exec(text, namespace)
+    kernel = wp.kernel(namespace["kernel"])
+    x, y, z = (wp.zeros(256, dtype=wp.float32, device="cuda") for _ in range(3))
+    return lambda: wp.launch(kernel, dim=32, inputs=[x, y, z, 5], device="cuda")
+
+
+def cuda_core_launch(core: Any) -> Launch:
+    """`launch` of cuda.core, with addresses."""
+    here = core.Device()
+    here.set_current()
+    options = core.ProgramOptions(arch=f"sm_{here.arch}")
+    text = 'extern "C" __global__ void k(float* x, float* y, float* z, int n) {}'
+    kernel = core.Program(text, "c++", options).compile("cubin").get_kernel("k")
+    stream, config = here.create_stream(), core.LaunchConfig(grid=1, block=32)
+    buffers = [here.memory_resource.allocate(1024, stream=stream) for _ in range(3)]
+    x, y, z = (int(buffer.handle) for buffer in buffers)
+    n = np.int32(5)
+
+    def launch(keep: Any = buffers) -> None:
+        core.launch(stream, config, kernel, x, y, z, n)
+
+    return launch
+
+
+OTHERS: dict[str, tuple[str, Callable[[Any], Launch]]] = {
+    "CuPy": ("cupy", cupy_launch),
+    "Triton": ("triton", triton_launch),
+    "Warp": ("warp", warp_launch),
+    "cuda.core": ("cuda.core", cuda_core_launch),
+    "numba-cuda": ("numba.cuda", numba_launch),
+}
+DISTRIBUTIONS = (
+    "torch",
+    "cupy-cuda12x",
+    "cupy-cuda13x",
+    "triton",
+    "warp-lang",
+    "cuda-core",
+    "cuda-bindings",
+    "numba-cuda",
+)
+
+
+def others() -> list[Row]:
+    """The rows of what is installed."""
+    rows = []
+    for name, (module, make) in OTHERS.items():
+        try:
+            rows.append(Row(name, repeated(make(importlib.import_module(module)))))
+        except Exception as error:
+            print(f"{name} cannot be measured: {type(error).__name__}: {str(error).splitlines()[:1]}")
+    return rows
+
+
+def arrays_of_frameworks() -> dict[str, tuple[Any, list[Any]]]:
+    """Arrays of torch and CuPy, where they are installed, each with the stream that the framework works on."""
+    found: dict[str, tuple[Any, list[Any]]] = {}
+    try:
+        torch = importlib.import_module("torch")
+        found["3 torch tensors"] = (torch.cuda.current_stream(), [torch.zeros(256, device="cuda") for _ in range(16)])
+    except Exception as error:
+        print(f"no torch: {error}")
+    try:
+        cp = importlib.import_module("cupy")
+        found["3 CuPy arrays"] = (cp.cuda.get_current_stream(), [cp.zeros(256, np.float32) for _ in range(16)])
+    except Exception as error:
+        print(f"no CuPy: {error}")
+    return found
+
+
+def on_cpu() -> list[Row]:
+    """Launches on the CPU stream, which include running them."""
+    stream = device.cpu_stream()
+    x, y = np.ones(32, np.float32), np.zeros(32, np.float32)
 
     def launch() -> None:
         device.launch(scale, 2.0, x, y, 32, grid=1, block=32, stream=stream)
 
-    if prepared:
-        launch = device.prepare(scale, 2.0, x, y, 32, grid=1, block=32, stream=stream)
-    result = cost(launch, stream.synchronize)
-    assert (y.numpy() == 2).all()
-    return result
+    prepared = device.prepare(scale, 2.0, x, y, 32, grid=1, block=32, stream=stream)
+    return [Row("CPU stream", repeated(launch)), Row("CPU stream, prepared", repeated(prepared))]
 
 
-def cupy() -> float:
-    """A launch of the same kernel, written in CUDA C++, by CuPy."""
-    cp = importlib.import_module("cupy")
-    text = """
-        extern "C" __global__ void k(float a, const float* x, float* y, int n) {
-            int i = blockIdx.x * blockDim.x + threadIdx.x;
-            if (i < n) y[i] = a * x[i];
-        }
-    """
-    kernel = cp.RawKernel(text, "k")
-    x, y = cp.ones(32, np.float32), cp.zeros(32, np.float32)
-    a, n = np.float32(2), np.int32(32)
-    return cost(lambda: kernel((1,), (32,), (a, x, y, n)), cp.cuda.Device().synchronize)
-
-
-def numba() -> float:
-    """A launch of the same kernel by Numba."""
-    cuda = importlib.import_module("numba.cuda")
-
-    @cuda.jit  # type: ignore[untyped-decorator]
-    def kernel(a: Any, x: Any, y: Any, n: Any) -> None:
-        i = cuda.grid(1)
-        if i < n:
-            y[i] = a * x[i]
-
-    x, y = cuda.to_device(np.ones(32, np.float32)), cuda.to_device(np.zeros(32, np.float32))
-    started = kernel[1, 32]
-    return cost(lambda: started(np.float32(2), x, y, 32), cuda.synchronize)
+def versions() -> str:
+    """What is compared."""
+    found = [f"Python {platform.python_version()}"]
+    for name in DISTRIBUTIONS:
+        try:
+            found.append(f"{name} {importlib.metadata.version(name)}")
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return ", ".join(found)
 
 
 def main() -> None:
     """Prints the table."""
-    print(f"CPU stream     {ours(device.cpu_stream()):7.1f} us a launch")
-    print(f"  prepared     {ours(device.cpu_stream(), prepared=True):7.1f} us a launch")
+    print(versions())
+    for name, cost in measure(on_cpu(), lambda: None).items():
+        print(f"{name:40} {cost:7.2f} us")
     stream = device.default_stream()
     if isinstance(stream, device.CpuStream):
         print("no GPU here: nothing to compare with")
         return
-    mine = ours(stream)
-    print(f"GPU stream     {mine:7.1f} us a launch")
-    print(f"  prepared     {ours(stream, prepared=True):7.1f} us a launch")
-    for name, measure in (("CuPy", cupy), ("Numba", numba)):
-        try:
-            theirs = measure()
-        except ImportError:
-            print(f"{name:14} is not installed")
-        else:
-            print(f"{name:14} {theirs:7.1f} us a launch, {theirs / mine:.1f} times ours")
+    print(stream.device_name)
+    arrays = [device.zeros(256, stream=stream) for _ in range(16)]
+    rows = ours(stream, arrays, "3 arrays of ours")
+    for name, (where, found) in arrays_of_frameworks().items():
+        rows += ours(where, found, name)
+    for row in rows:
+        row.run(WARM)
+    loops = [Row("bare loop", bare(nothing, stream, 7)), Row("bare loop, 16 arrays", bare(many, stream, 32))]
+    costs = measure([*loops, *rows, *others()], driver.synchronize_context)
+    for name, cost in costs.items():
+        base = costs["bare loop, 16 arrays" if name.startswith("16") else "bare loop"]
+        print(f"{name:40} {cost:7.2f} us  {cost / base:6.2f}")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,165 @@
+"""Launches by machine code on a true GPU: results with arrays of torch and CuPy, streams, graphs and threads."""
+
+from __future__ import annotations
+
+import gc
+import threading
+
+import numpy as np
+import pytest
+
+import cuda_device as device
+from cuda_device.runtime import driver, launcher
+from cuda_device.runtime.native import layout
+
+pytestmark = [
+    pytest.mark.skipif(not driver.available(), reason="no GPU"),
+    pytest.mark.skipif(not layout.is_usable(), reason="no launchers for this Python"),
+]
+N = 1000
+
+
+def new_kernel():
+    @device.kernel
+    def axpy(a, x, y, n):
+        i = device.tid(1)
+        if i < n:
+            y[i] += a * x[i]
+
+    return axpy
+
+
+def launch(kernel, *args, stream, **kwargs):
+    device.launch(kernel, *args, grid=(N + 255) // 256, block=256, stream=stream, **kwargs)
+
+
+def is_native(kernel, *args, **kwargs):
+    """Whether machine code makes a launch; it is made in any case."""
+    before = sum(variant.launches for variant in kernel.variants.values())
+    launch(kernel, *args, **kwargs)
+    return sum(variant.launches for variant in kernel.variants.values()) == before
+
+
+@pytest.fixture
+def torch():
+    found = pytest.importorskip("torch")
+    if not found.cuda.is_available():
+        pytest.skip("this torch has no CUDA")
+    return found
+
+
+@pytest.fixture
+def cupy():
+    return pytest.importorskip("cupy")
+
+
+def test_arrays_of_ours():
+    kernel, stream = new_kernel(), device.default_stream()
+    x, y = device.array(np.arange(N, dtype=np.float32), stream=stream), device.zeros(N, stream=stream)
+    for _ in range(20):
+        launch(kernel, 2.0, x, y, N, stream=stream)
+    assert is_native(kernel, 2.0, x, y, n=N, stream=None)
+    assert (y.numpy() == 42 * np.arange(N)).all()
+
+
+def test_tensors(torch):
+    kernel = new_kernel()
+    x, y = torch.arange(N, dtype=torch.float32, device="cuda"), torch.zeros(N, device="cuda")
+    for stream in (None, torch.cuda.current_stream(), torch.cuda.Stream()):
+        y.zero_()
+        torch.cuda.synchronize()
+        with torch.cuda.stream(stream):
+            for _ in range(20):
+                launch(kernel, 2.0, x, y, N, stream=stream)
+            assert is_native(kernel, 0.5, x, y, N, stream=stream)
+        torch.cuda.synchronize()
+        assert torch.equal(y, 40.5 * x)
+
+
+def test_cupy_arrays(cupy):
+    kernel = new_kernel()
+    x, y = cupy.arange(N, dtype=np.float32), cupy.zeros(N, np.float32)
+    for stream in (None, cupy.cuda.get_current_stream(), cupy.cuda.Stream(non_blocking=True)):
+        y[...] = 0
+        cupy.cuda.Device().synchronize()
+        with stream or cupy.cuda.Stream.null:
+            for _ in range(20):
+                launch(kernel, 2.0, x, y, N, stream=stream)
+            assert is_native(kernel, 0.5, x, y, N, stream=stream)
+        cupy.cuda.Device().synchronize()
+        assert (y == 40.5 * x).all()
+
+
+def test_streams_that_differ_are_put_in_order(torch):
+    """The producer's stream is slow: a launch that did not wait would see old numbers."""
+    kernel, other = new_kernel(), torch.cuda.Stream()
+    x, y = torch.zeros(N, device="cuda"), torch.zeros(N, device="cuda")
+    for i in range(50):
+        torch.cuda._sleep(1_000_000)
+        x.fill_(i)
+        y.zero_()
+        launch(kernel, 1.0, x, y, N, stream=other)
+        assert torch.equal(y, torch.full_like(y, i))
+
+
+def test_tensors_that_are_dropped_at_once(torch):
+    kernel, stream = new_kernel(), torch.cuda.current_stream()
+    total = torch.zeros(N, device="cuda")
+    for _ in range(100_000):
+        launch(kernel, 1.0, torch.ones(N, device="cuda"), total, N, stream=stream)
+    assert torch.equal(total, torch.full_like(total, 100_000))
+    used = torch.cuda.memory_allocated()
+    gc.collect()
+    assert used < 1 << 24
+
+
+def test_a_graph_of_captured_launches(torch):
+    kernel, stream = new_kernel(), torch.cuda.Stream()
+    x, y = torch.ones(N, device="cuda"), torch.zeros(N, device="cuda")
+    with torch.cuda.stream(stream):
+        for _ in range(20):
+            launch(kernel, 1.0, x, y, N, stream=stream)
+        assert is_native(kernel, 1.0, x, y, N, stream=stream)
+    stream.synchronize()
+    y.zero_()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=stream):
+        launch(kernel, 1.0, x, y, N, stream=stream)
+    for _ in range(5):
+        graph.replay()
+    torch.cuda.synchronize()
+    assert torch.equal(y, torch.full_like(y, 5))
+
+
+def test_threads(torch):
+    kernel, errors = new_kernel(), []
+
+    def work(number):
+        try:
+            stream = torch.cuda.Stream()
+            with torch.cuda.stream(stream):
+                x, y = torch.full((N,), float(number), device="cuda"), torch.zeros(N, device="cuda")
+                for _ in range(2000):
+                    launch(kernel, 1.0, x, y, N, stream=stream)
+                stream.synchronize()
+                assert torch.equal(y, 2000 * x)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+
+
+def test_prepared(torch):
+    kernel, stream = new_kernel(), torch.cuda.current_stream()
+    x, y = torch.ones(N, device="cuda"), torch.zeros(N, device="cuda")
+    step = device.prepare(kernel, 1.0, x, y, N, grid=4, block=256, stream=stream)
+    for _ in range(1000):
+        step()
+    assert step.native is not None
+    assert step._starts == launcher.FIRST_LAUNCHER
+    assert torch.equal(y, torch.full_like(y, 1000))
