@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import CellType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from cuda_device.passes.frame import MISSING
+from cuda_device.passes.dependencies import MISSING, PASSING, Dependency
 from cuda_device.runtime.native.layout import NAME, Owner, buffer, pack
-
-if TYPE_CHECKING:
-    from cuda_device.passes.infer import Dependency
 
 Row = tuple[Owner, object, object, object]
 """In what, of which name, what was found: `MISSING` for nothing."""
@@ -48,10 +45,9 @@ def table_of(rows: Sequence[Row]) -> Names:
     return Names(buffer(data), len(rows), tuple(rows))
 
 
-def rows_of(dependencies: Sequence[Dependency]) -> list[Row] | None:
-    """The names that a program read; None if some of them are such that only Python can compare them."""
-    rows = [_row(dependency) for dependency in dependencies]
-    return None if None in rows else [row for row in rows if row is not None]
+def rows_of(dependencies: Sequence[Dependency]) -> list[Row | None]:
+    """The names that a program read; None for one that only Python can compare."""
+    return [_row(dependency) for dependency in dependencies if dependency.owner is not PASSING]
 
 
 def _row(dependency: Dependency) -> Row | None:
@@ -68,10 +64,11 @@ def _row(dependency: Dependency) -> Row | None:
     return None
 
 
-def environment(variable: str) -> Iterator[Row]:
-    """A variable of the environment: where Python keeps it, it is an object like any other."""
+def environment(variable: str) -> Row | None:
+    """A variable of the environment, if it is where CPython keeps it: an object in a dictionary."""
     data = getattr(os.environ, "_data", None)
     encode = getattr(os.environ, "encodekey", None)
-    if type(data) is dict and encode is not None:
-        key = encode(variable)
-        yield Owner.NAMESPACE, data, key, data.get(key, MISSING)
+    if type(data) is not dict or encode is None:
+        return None
+    key = encode(variable)
+    return Owner.NAMESPACE, data, key, data.get(key, MISSING)

@@ -112,8 +112,8 @@ def _plan(kernel: Kernel, variant: Variant, stream: GpuStream, args: Sequence[An
     values = tuple(bind(function, args, kwargs, defaults_of(function)))
     if len(values) > MOST_PARAMETERS:
         raise Unsupported(f"{len(values)} parameters")
-    environment = list(names.environment(CHECKED_VARIABLE)) if kernel.options.build.checked is None else []
-    start = _start_of(variant, stream, environment)
+    asked = [names.environment(CHECKED_VARIABLE)] if kernel.options.build.checked is None else []
+    start = _start_of(variant, stream, asked)
     signature = Signature(
         known=job.known,
         values=values,
@@ -183,17 +183,17 @@ class _Start:
     keep: tuple[object, ...]
 
 
-def _start_of(variant: Variant, stream: GpuStream, more: list[names.Row]) -> _Start:
+def _start_of(variant: Variant, stream: GpuStream, more: Sequence[names.Row | None]) -> _Start:
     """The record of a variant in the stream's context, where it was launched before; `more` are names to be looked at, too."""
     _ready_support()
     if stream.handle == driver.PER_THREAD_STREAM:
         raise Unsupported("the per-thread stream")
-    rows = names.rows_of(variant.work.dependencies)
-    if rows is None:
-        raise Unsupported("names that are bound anew at each look")
-    table = names.table_of(rows + more)
+    rows = [*names.rows_of(variant.work.dependencies), *more]
+    if None in rows:
+        raise Unsupported("names that only Python can compare")
+    table = names.table_of([row for row in rows if row is not None])
     loaded, job = variant.loaded[stream.context], variant.work.job
-    most = driver.properties(stream.ordinal).max_shared_optin - variant.work["llvm"].shared_bytes
+    most = driver.properties(stream.ordinal).max_shared_optin - variant.work.shared_bytes
     status = reports.status_of(stream.context)
     record = layout.pack(
         START,
