@@ -13,16 +13,18 @@ The compiler verifies its IR after each stage of every compilation that tests ma
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import difflib
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from ptx_machine.gpu import installed
 
 import cuda_device as device
 from cuda_device import compiler
@@ -36,6 +38,8 @@ os.environ["CUDA_DEVICE_CACHE"] = os.environ.get("CUDA_DEVICE_TEST_CACHE", "0")
 TESTS = Path(__file__).parent
 ASSEMBLED = os.environ.get("CUDA_DEVICE_TEST_CUBINS", "") == "1"
 """Whether every kernel that a test runs on the CPU is also compiled for a GPU, down to machine code."""
+EMULATED = os.environ.get("CUDA_DEVICE_TEST_PTX", "1") != "0"
+"""Whether what is compiled for GPUs runs where there is none: tests/ptx_machine executes the PTX."""
 POISON = 0xA5  # what every byte of memory holds that a kernel should write
 
 
@@ -113,11 +117,25 @@ def _copy_with_strides(elements: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 @pytest.fixture(params=["cpu", "gpu"])
-def stream(request: pytest.FixtureRequest) -> StreamUnderTest:
-    """The CPU stream, then a GPU's stream; the second is skipped where there is no GPU."""
-    if request.param == "gpu" and not driver.available():
-        pytest.skip("no GPU")
-    return StreamUnderTest(request.param, device.cpu_stream() if request.param == "cpu" else device.default_stream())
+def stream(request: pytest.FixtureRequest) -> Iterator[StreamUnderTest]:
+    """The CPU stream, then a GPU's stream; where there is no GPU, of one that `ptx_machine` emulates."""
+    if request.param == "cpu":
+        yield StreamUnderTest("cpu", device.cpu_stream())
+    else:
+        with a_gpu() as found:
+            yield StreamUnderTest("gpu", found)
+
+
+@contextlib.contextmanager
+def a_gpu() -> Iterator[device.Stream]:
+    """A GPU's stream; skips the test where there is none, and the emulated one is not wanted."""
+    if driver.available():
+        yield device.default_stream()
+    elif EMULATED:
+        with installed():
+            yield device.default_stream()
+    else:
+        pytest.skip("no GPU, and CUDA_DEVICE_TEST_PTX is 0")
 
 
 @pytest.fixture

@@ -6,18 +6,18 @@ import cuda_cpp
 import exchange
 import numpy as np
 import pytest
+from conftest import a_gpu
 
 import cuda_device as device
 from cuda_device.codegen import cubin, linking
 from cuda_device.codegen.architectures import of_capability
 from cuda_device.runtime import driver
 
-pytestmark = pytest.mark.skipif(not driver.available(), reason="no GPU")
-
 
 @pytest.fixture
 def stream():
-    return device.default_stream()
+    with a_gpu() as found:
+        yield found
 
 
 @pytest.fixture
