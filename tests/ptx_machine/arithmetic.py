@@ -75,8 +75,7 @@ def _rounding(parts: tuple[str, ...]) -> str:
 
 def _floating(parts: tuple[str, ...], kind: str, count: int, compute: Compute) -> Rule:
     """A rule of `count` floats; flushes and saturates as the opcode says."""
-    allowed = {"rn", "rz", "rm", "rp", "ftz", "sat", "approx", "full", "NaN", "relu", "noftz", "oob"}
-    if unknown := set(parts) - allowed - {"noftz"}:
+    if unknown := set(parts) - {"rn", "rz", "rm", "rp", "ftz", "sat", "approx", "full", "NaN", "relu", "noftz"}:
         raise Unsupported(f"{sorted(unknown)} of floats")
     flush = "ftz" in parts and kind == "f32"
 
@@ -175,12 +174,12 @@ def _fma(name: str, parts: tuple[str, ...], kind: str) -> Rule:
 def _div(name: str, parts: tuple[str, ...], kind: str) -> Rule:
     if _is_float(kind):
         return _plain(name, parts, kind, np.divide, odd_quotient)
-    return _integer(kind, 2, lambda a, b: _quotient(a, b, kind))
+    return _bare(parts, _integer(kind, 2, lambda a, b: _quotient(a, b, kind)))
 
 
 @_row("rem")
 def _rem(name: str, parts: tuple[str, ...], kind: str) -> Rule:
-    return _integer(kind, 2, lambda a, b: np.asarray(a) - _quotient(a, b, kind) * np.asarray(b))
+    return _bare(parts, _integer(kind, 2, lambda a, b: np.asarray(a) - _quotient(a, b, kind) * np.asarray(b)))
 
 
 def _quotient(a: Values, b: Values, kind: str) -> Values:
@@ -242,7 +241,7 @@ def _approximate(name: str, parts: tuple[str, ...], kind: str) -> Rule:
 @_row("abs", "neg")
 def _sign(name: str, parts: tuple[str, ...], kind: str) -> Rule:
     if not _is_float(kind):
-        return _integer(kind, 1, np.abs if name == "abs" else np.negative)
+        return _bare(parts, _integer(kind, 1, np.abs if name == "abs" else np.negative))
     word = TYPES[f"b{_bits(kind)}"]
     top = word.type(1 << _bits(kind) - 1)
     if name == "abs":
@@ -254,7 +253,10 @@ def _sign(name: str, parts: tuple[str, ...], kind: str) -> Rule:
 def _extreme(name: str, parts: tuple[str, ...], kind: str) -> Rule:
     least = name == "min"
     if not _is_float(kind):
-        return Rule((kind, kind), kind, np.minimum if least else np.maximum)
+        integers = np.minimum if least else np.maximum
+        if parts == ("relu",):
+            return Rule((kind, kind), kind, lambda a, b: np.maximum(integers(a, b), TYPES[kind].type(0)))
+        return _bare(parts, Rule((kind, kind), kind, integers))
     word, nan = TYPES[f"b{_bits(kind)}"], "NaN" in parts
 
     def compute(a: Values, b: Values) -> Values:
@@ -288,6 +290,13 @@ def _testp(name: str, parts: tuple[str, ...], kind: str) -> Rule:
 # ---- Integers and bits
 
 
+def _bare(parts: tuple[str, ...], found: Rule) -> Rule:
+    """The rule, for an opcode that has nothing between its name and its type."""
+    if parts:
+        raise Unsupported(f"{parts}")
+    return found
+
+
 def _integer(kind: str, count: int, compute: Compute) -> Rule:
     dtype = TYPES[kind]
     return Rule((kind,) * count, kind, lambda *values: np.asarray(compute(*values)).astype(dtype))
@@ -296,17 +305,17 @@ def _integer(kind: str, count: int, compute: Compute) -> Rule:
 @_row("and", "or", "xor")
 def _logic(name: str, parts: tuple[str, ...], kind: str) -> Rule:
     compute = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}[name]
-    return Rule((kind, kind), kind, compute)
+    return _bare(parts, Rule((kind, kind), kind, compute))
 
 
 @_row("not")
 def _not(name: str, parts: tuple[str, ...], kind: str) -> Rule:
-    return Rule((kind,), kind, np.invert)
+    return _bare(parts, Rule((kind,), kind, np.invert))
 
 
 @_row("cnot")
 def _cnot(name: str, parts: tuple[str, ...], kind: str) -> Rule:
-    return _integer(kind, 1, lambda a: a == 0)
+    return _bare(parts, _integer(kind, 1, lambda a: a == 0))
 
 
 @_row("shl", "shr")
@@ -320,7 +329,7 @@ def _shift(name: str, parts: tuple[str, ...], kind: str) -> Rule:
         shifted = a << within if name == "shl" else a >> within
         return shifted if np.all(by < bits) else np.where(by < bits, shifted, dtype.type(0))
 
-    return Rule((kind, "u32"), kind, compute)
+    return _bare(parts, Rule((kind, "u32"), kind, compute))
 
 
 @_row("shf")
@@ -346,8 +355,8 @@ def _funnel(name: str, parts: tuple[str, ...], kind: str) -> Rule:
 def _count(name: str, parts: tuple[str, ...], kind: str) -> Rule:
     bits = _bits(kind)
     if name == "popc":
-        return Rule((kind,), "u32", lambda a: np.bitwise_count(a).astype(np.uint32))
-    return Rule((kind,), "u32", lambda a: np.uint32(bits) - _length(a, bits))
+        return _bare(parts, Rule((kind,), "u32", lambda a: np.bitwise_count(a).astype(np.uint32)))
+    return _bare(parts, Rule((kind,), "u32", lambda a: np.uint32(bits) - _length(a, bits)))
 
 
 def _length(values: Values, bits: int) -> Values:
@@ -403,7 +412,7 @@ def _extract(name: str, parts: tuple[str, ...], kind: str) -> Rule:
 
         return np.frompyfunc(one, 3, 1)(signed, start, length).astype(word).view(TYPES[kind])
 
-    return Rule((kind, "u32", "u32"), kind, lambda *v: compute(*map(np.atleast_1d, v)))
+    return _bare(parts, Rule((kind, "u32", "u32"), kind, lambda *v: compute(*map(np.atleast_1d, v))))
 
 
 @_row("bfi")
@@ -418,7 +427,7 @@ def _insert(name: str, parts: tuple[str, ...], kind: str) -> Rule:
     def compute(*values: Values) -> Values:
         return np.frompyfunc(one, 4, 1)(*(np.atleast_1d(v).astype(object) for v in values)).astype(dtype)
 
-    return Rule((kind, kind, "u32", "u32"), kind, compute)
+    return _bare(parts, Rule((kind, kind, "u32", "u32"), kind, compute))
 
 
 @_row("prmt")
@@ -453,7 +462,7 @@ def _table(name: str, parts: tuple[str, ...], kind: str) -> Rule:
 
 @_row("sad")
 def _distance(name: str, parts: tuple[str, ...], kind: str) -> Rule:
-    return _integer(kind, 3, lambda a, b, c: c + np.where(a < b, b - a, a - b))
+    return _bare(parts, _integer(kind, 3, lambda a, b, c: c + np.where(a < b, b - a, a - b)))
 
 
 @_row("isspacep")
@@ -467,7 +476,7 @@ def _never(name: str, parts: tuple[str, ...], kind: str) -> Rule:
 @_row("selp")
 def _select(name: str, parts: tuple[str, ...], kind: str) -> Rule:
     kind = f"b{_bits(kind)}" if kind != "pred" else kind
-    return Rule((kind, kind, "pred"), kind, lambda a, b, which: np.where(which, a, b))
+    return _bare(parts, Rule((kind, kind, "pred"), kind, lambda a, b, which: np.where(which, a, b)))
 
 
 @_row("slct")
@@ -503,6 +512,8 @@ def _compare(name: str, parts: tuple[str, ...], kind: str) -> Rule:
     compute = comparison(parts[0], _is_float(kind))
     flush = "ftz" in parts
     combine = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
+    if unknown := set(parts[1:]) - {"ftz", *combine}:
+        raise Unsupported(f"setp with {sorted(unknown)}")
     joined = next((combine[part] for part in parts[1:] if part in combine), None)
 
     def whole(a: Values, b: Values, *others: Values) -> Values:

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from ptx_machine import accesses, printing
-from ptx_machine.arithmetic import high, rule
+from ptx_machine.arithmetic import Rule, high, rule
 from ptx_machine.collectives import active, barrier, warp_operation
 from ptx_machine.conversions import conversion
 from ptx_machine.memory import LAUNCH_FAILED, Fault
-from ptx_machine.operands import TYPES, Get, Put, Scope, is_register, reader, writer
+from ptx_machine.operands import TYPES, Get, Put, Scope, is_register, pairs, reader, writer
 from ptx_machine.reader import Instruction, Unsupported
 
 Values = np.ndarray
@@ -93,7 +93,22 @@ def _action(instruction: Instruction, scope: Scope) -> Callable[[Any], Any]:
     if len(sources) != len(found.sources):
         raise Unsupported("operands")
     gets = [reader(operand, kind, scope) for operand, kind in zip(sources, found.sources, strict=True)]
-    return _computing(writer(_single(target), found.result, scope), found.compute, gets)
+    if isinstance(target, tuple):
+        return _comparing(target, found, gets, scope)
+    return _computing(writer(target, found.result, scope), found.compute, gets)
+
+
+def _comparing(targets: tuple[str, ...], found: Rule, gets: list[Get], scope: Scope) -> Callable[[Any], Any]:
+    """`setp` with two results: one for each number of a pair, or the comparison and its opposite."""
+    first, second = (writer(target, "pred", scope) for target in targets)
+
+    def run(group: Any) -> None:
+        result = np.asarray(found.compute(*(get(group) for get in gets)))
+        packed = pairs(found.sources[0])
+        first(group, result[:, 0] if packed else result)
+        second(group, result[:, 1] if packed else ~result)
+
+    return run
 
 
 def _computing(put: Put, compute: Callable[..., Values], gets: list[Get]) -> Callable[[Any], Any]:
@@ -106,12 +121,6 @@ def _computing(put: Put, compute: Callable[..., Values], gets: list[Get]) -> Cal
         case [a, b, c]:
             return lambda group: put(group, compute(a(group), b(group), c(group)))
     return lambda group: put(group, compute(*(get(group) for get in gets)))
-
-
-def _single(target: Any) -> str:
-    if isinstance(target, tuple):
-        raise Unsupported("two results")
-    return target
 
 
 # ---- Moves and carries

@@ -224,9 +224,9 @@ class Machine:
         if not len(runnable):
             return None
         depths, places = self.depth[runnable], self.pc[runnable]
-        if self.chance.random() < 0.125:
-            one = self.chance.randrange(len(runnable))
-            depth, pc = int(depths[one]), int(places[one])
+        if self.chance.random() < 0.25:
+            pc = self.chance.choice(np.unique(places).tolist())
+            depth = int(depths[places == pc].max())
         else:
             depth = int(depths.max())
             pc = int(places[depths == depth].min())

@@ -72,7 +72,8 @@ class Arena:
             offset, self._next = self._next, self._next + room + GRANULE
             if self._next > len(self.memory):
                 raise MemoryError(nbytes)
-        self.live[offset : offset + nbytes] = True
+        # Atomic operations of bytes are done on words of four, which every real allocation is whole ones of.
+        self.live[offset : offset + -(-nbytes // 4) * 4] = True
         self.memory[offset : offset + nbytes] = byte
         self.sizes[self.base + offset] = nbytes
         return self.base + offset
@@ -80,7 +81,7 @@ class Arena:
     def free(self, address: int) -> None:
         """Raises `KeyError` for what is not allocated."""
         nbytes, offset = self.sizes.pop(address), address - self.base
-        self.live[offset : offset + nbytes] = False
+        self.live[offset : offset + -(-nbytes // 4) * 4] = False
         self._free.setdefault(-(-max(nbytes, 1) // GRANULE) * GRANULE, []).append(offset)
 
     def write(self, address: int, data: bytes) -> None:
