@@ -517,6 +517,23 @@ def test_compile_takes_tuples_and_none():
             assert "tuple<int, tuple<float32>>" in text
 
 
+def test_compile_takes_the_types_of_hints():
+    @device.kernel
+    def hinted(x: device.ArrayType(np.float32, 1), n: "device.int64", text: [int, float], f: np.dtype("f2") = 2):
+        x[0] = n * f * text
+
+    text = str(device.compile(hinted, device.ArrayType(np.float32, 1), np.int64, 3, np.float16, output="ir"))
+    assert str(device.compile(hinted, np.zeros(3, np.float32), np.int64(2), 3, output="ir")) == text
+    with pytest.raises(TypeError, match="takes 4 arguments, not 0"):
+        device.compile(hinted)
+
+    @device.func(interop=True)
+    def diff(a: float, b: float) -> float:
+        return abs(a - b)
+
+    assert device.compile(diff, output="ptx").code == device.compile(diff, float, float, output="ptx").code
+
+
 def test_compile_of_a_func():
     for output, sign in [("ir", "func @squared"), ("llvm", "define"), ("ptx", ".func"), ("cubin", b"\x7fELF")]:
         assert sign in device.compile(squared, device.float32, output=output).code

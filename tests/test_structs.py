@@ -97,6 +97,32 @@ def test_members_take_lower_kinds_of_builtin_numbers_only():
             device.struct(align=3)
 
 
+@device.struct
+class Formats:
+    i: int
+    f: float
+    t: tuple[complex, int]
+
+
+@device.kernel
+def formats(out, x):
+    i = device.tid(1)
+    out[i] = Formats(i, x[i], (device.complex64(1j), len(x)))
+    out[i].i += i + 1
+    out["f"][i] *= out["i"][i]
+
+
+def test_members_take_numbers_of_their_own_format(stream):
+    made = Formats(np.int32(3), np.float32(1.5), (np.complex64(1), 2))
+    assert made == Formats(3, 1.5, (1, 2)) and [type(made.i), type(made.f), type(made.t[0])] == [int, float, complex]
+    out, x = stream.array(np.zeros(3, device.numpy_dtype(Formats))), np.array([0.5, 1.5, 2.5], np.float32)
+    stream.launch(formats, out, stream.array(x), grid=1, block=3)
+    assert stream.numpy(out).tolist() == [(2 * i + 1, (i + 0.5) * (2 * i + 1), (1j, 3)) for i in range(3)]
+    for wrong in (np.int64(3), np.float32(3), np.int16(3), np.uint32(3)):
+        with pytest.raises(TypeError, match=r"Formats.i is of type int"):
+            Formats(wrong, 1.5, (1, 2))
+
+
 # Layout
 
 
@@ -113,6 +139,7 @@ def test_layout_is_that_of_cpp():
 
 def test_an_aligned_struct_is_larger():
     wide = device.align(Point, 32)
+    assert wide is device.align(Point, 32) is device.align(wide, 16) and wide is not device.align(Point, 64)
     assert (device.sizeof(wide), device.alignof(wide)) == (32, 32) and wide(1).y == 2.5
     assert device.sizeof(tuple[int32, float64]) == 16 and device.sizeof(tuple[()]) == 1
 
@@ -121,6 +148,38 @@ def test_an_aligned_number_keeps_its_size():
     wide = device.align(device.align(device.float32, 4), 16)
     assert (device.sizeof(wide), device.alignof(wide)) == (4, 16)
     assert device.alignof(device.align(wide, 8)) == 16 and device.alignof(device.align(device.float64, 2)) == 8
+
+
+WIDE = device.align(device.float32x3, 16)
+
+
+@device.struct
+class OfWide:
+    n: device.int8
+    v: WIDE
+
+
+@device.kernel
+def makes_wide(out):
+    p = OfWide(5, WIDE(1, 2, 3))
+    out[0], out[1] = p.v.z + p.n, device.align(int, 8)(2.5)
+
+
+def test_an_aligned_type_makes_values_and_equals_itself(stream):
+    assert WIDE == device.align(device.float32x3, 16) != device.align(device.float32x3, 32)
+    assert hash(WIDE) == hash(device.align(device.float32x3, 16)) and WIDE(1, 2, 3) == device.float32x3(1, 2, 3)
+    assert device.numpy_dtype(OfWide).itemsize == 32 and device.numpy_dtype(OfWide).fields["v"][1] == 16
+    out = stream.empty(2, np.float32)
+    stream.launch(makes_wide, out, grid=1, block=1)
+    assert stream.numpy(out).tolist() == [8, 2]
+
+
+def test_numpy_dtypes_are_types():
+    packed = np.dtype([("a", "u1"), ("b", "f8")])
+    assert (device.sizeof(packed), device.alignof(packed), device.numpy_dtype(packed)) == (9, 1, packed)
+    assert (device.sizeof(np.dtype("f8")), device.numpy_dtype(np.dtype("f2"))) == (8, np.float16)
+    with pytest.raises(TypeError):
+        device.sizeof(np.dtype("U3"))
 
 
 # In device code

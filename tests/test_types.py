@@ -351,6 +351,8 @@ def test_array_type() -> None:
     assert device.ArrayType(device.float32, 2) == Array(FLOAT32, 2)
     assert device.ArrayType("uint8", 1, "strided", readonly=True) == Array(UINT8, 1, Layout.STRIDED, True)
     assert device.ArrayType(float, 0, "F") == Array(FLOAT32, 0, Layout.F)
+    fortran = device.ArrayType(np.dtype("f4"), 2, layout="F")
+    assert (fortran.ndim, fortran.layout, fortran.readonly) == (2, "F", False)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import pickle
 import re
 
@@ -88,6 +89,24 @@ def test_an_array_has_the_elements_of_its_vectors_and_tuples(stream):
     assert out.tolist() == [4 + 16] * 4
     with pytest.raises(device.CompileError, match="has no member 'q'(.|\n)*its members are x, y, z, w"):
         device.compile(device.kernel(lambda v: print(v["q"])), v, output="ir")
+
+
+@pytest.mark.parametrize("number", [np.float32, np.float64, np.float16, device.bfloat16, np.int8, np.uint64, float])
+@pytest.mark.parametrize("operator", [operator.add, operator.sub, operator.mul, operator.truediv, operator.mod])
+def test_numbers_of_all_kinds_stand_on_either_side(operator, number):
+    v, two = float32x2(1, 5), number(2)
+    left, right = operator(two, v), operator(v, two)
+    assert isinstance(left, device.Vector) and type(left) is type(right)
+    assert list(left) == [operator(two, v.x), operator(two, v.y)] and list(right) == [
+        operator(v.x, two),
+        operator(v.y, two),
+    ]
+
+
+def test_beside_an_array_a_vector_is_a_row():
+    rows, v = np.arange(6, dtype=np.float32).reshape(3, 2), float32x2(1, 5)
+    assert (rows * v).tolist() == (v * rows).tolist() == (rows * np.array([1, 5])).tolist()
+    assert np.stack([v, v]).tolist() == [[1, 5], [1, 5]] and np.sqrt(v).shape == (2,)
 
 
 def test_dim3_is_a_vector_of_uint32():

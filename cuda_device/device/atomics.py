@@ -144,7 +144,9 @@ def _lower_ref(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
     layout, small = typed.settings
     reference = typed.result.type
     assert isinstance(tree, ArrayTree) and isinstance(reference, Ref) and isinstance(reference.pointee, model.Atomic)
-    array = Array(reference.pointee.dtype, len(tree.extents), Layout(layout), space=reference.space, small=bool(small))
+    array = Array(
+        reference.pointee.dtype, len(tree.extents), Layout(str(layout)), space=reference.space, small=bool(small)
+    )
     indices = [value for value in (index if isinstance(index, tuple) else (index,)) if isinstance(value, Value)]
     return build.refer(build.address(tree, array, indices), reference)
 

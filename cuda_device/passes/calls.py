@@ -29,7 +29,7 @@ from cuda_device.passes.meanings import Code, Generator, Keywords, Partial
 from cuda_device.types.host import host_type_of
 from cuda_device.types.known import Known, of_type
 from cuda_device.types.model import Array, Bundle, Number, Ref, Static, Struct, Tuple
-from cuda_device.types.structs import is_struct, model_of, replace
+from cuda_device.types.structs import Aligned, is_struct, model_of, replace
 
 
 def call(frame: Frame, function: Cell, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
@@ -47,6 +47,8 @@ def call(frame: Frame, function: Cell, positional: Sequence[Cell], named: Mappin
         return composites.replace(frame, positional, named)
     if isinstance(known.value, type) and is_struct(known.value):
         return composites.construct(frame, model_of(known.value), positional, named)
+    if type(known.value) is Aligned:
+        return call(frame, frame.literal(known.value.type), positional, named)
     from cuda_device.passes import specials  # they call back
 
     method = specials.method_for(frame, known.value, positional)

@@ -120,13 +120,16 @@ def as_record(frame: Frame, struct: Struct, cell: Cell) -> Cell:
 
 
 def check_member(known: Known, wanted: Type, what: str) -> None:
-    """Members take builtin numbers of their kind or a lower one; anything else has to have their type."""
+    """Members take builtin numbers of their kind or a lower one; anything else has to have their type, or its format.
+
+    So an `int` takes an int32, as `tid` is, and a `float` a float32.
+    """
     given = known.type
     if given == wanted or (isinstance(wanted, NoneType) and isinstance(given, NoneType)):
         return
-    if isinstance(wanted, Number) and isinstance(given, Number) and given.builtin:
+    if isinstance(wanted, Number) and isinstance(given, Number):
         integral = given.kind is Kind.INT and wanted.kind is Kind.UINT
-        if given.kind <= wanted.kind or integral:
+        if (given.builtin and (given.kind <= wanted.kind or integral)) or machine(given) == machine(wanted):
             return
     if isinstance(wanted, Tuple) and isinstance(given, Tuple) and len(wanted.elements) == len(given.elements):
         for i, (item, element) in enumerate(zip(known.items, wanted.elements, strict=True)):

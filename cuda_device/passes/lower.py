@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 
 from cuda_device.device import math as device_math
 from cuda_device.device.lowering import ArrayTree, Lowering, Tree, flatten, grow
@@ -274,8 +275,9 @@ def _refer(lowerer: Lowerer, op: Op) -> None:
 
 def _member(lowerer: Lowerer, op: Op) -> None:
     assert isinstance(op.result.type, Ref)
+    reference = replace(op.result.type, pointee=pointee_of(op.result.type.pointee))
     offset = int(str(op.attributes["offset"]))
-    lowerer.define(op, lowerer.build.refer(lowerer.value(op.operands[0]), op.result.type, offset))
+    lowerer.define(op, lowerer.build.refer(lowerer.value(op.operands[0]), reference, offset))
 
 
 def _element(lowerer: Lowerer, op: Op) -> None:

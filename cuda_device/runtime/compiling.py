@@ -6,9 +6,12 @@ compile(saxpy, float, x, y, target="sm_90", output="ptx").code
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from cuda_device.codegen.architectures import Architecture, parse
 from cuda_device.device.expressions import constant_as, defaults_of
@@ -60,10 +63,11 @@ def compile(
 ) -> Compiled:
     """Compiles a kernel or function without a GPU or driver.
 
-    Each of `args` is an example value or a type: `float32`, `int`, `ArrayType(float32, 1)`, `tuple[int, float32]`. `target` is
-    an architecture from "sm_75" on; `output` is "ir", "llvm", "ptx", "cubin" or "ltoir". A kernel's cubin is linked to `link` (as
-    in `extern`) and can be loaded; a function's is relocatable, for a linker. Raises `CompileError` for what cannot be compiled,
-    `ValueError` for an unknown target or output, `TypeError` for an unknown option.
+    Each of `args` is an example value or a type: `float32`, `int`, `ArrayType(float32, 1)`, `tuple[int, float32]`; of parameters
+    without one the type hint counts, or the default. `target` is an architecture from "sm_75" on; `output` is "ir", "llvm",
+    "ptx", "cubin" or "ltoir". A kernel's cubin is linked to `link` (as in `extern`) and can be loaded; a function's is
+    relocatable, for a linker. Raises `CompileError` for what cannot be compiled, `ValueError` for an unknown target or output,
+    `TypeError` for an unknown option.
 
     Options are those of `@kernel`. `launch_facts` counts on what `launch` checks: every array has fewer than 2**31 elements, and
     none that is written shares memory with another. Lengths are then parameters of 32 bits. That is not for interoperable
@@ -107,7 +111,7 @@ def _job(f: Kernel | Func, args: Sequence[Any], target: str, options: dict[str, 
     architecture = parse(target) if isinstance(target, str) else _not_a_target(target)
     settings = with_options(f.options.build, options, "compile", kernel=isinstance(f, Kernel)).resolve()
     names, _, constants = parameters_of(f.underlying)
-    defaults = defaults_of(f.underlying)
+    defaults = defaults_of(f.underlying) | _hints(f.underlying)
     if len(args) > len(names) or any(name not in defaults for name in names[len(args) :]):
         count = f"{len(names)} argument{'s' * (len(names) != 1)}"
         raise TypeError(f"{f.underlying.__qualname__} takes {count}, not {len(args)}: {', '.join(names)}")
@@ -121,6 +125,17 @@ def _job(f: Kernel | Func, args: Sequence[Any], target: str, options: dict[str, 
     is_kernel, interop = isinstance(f, Kernel), f.options.interop
     link = (*f.options.link, *link)
     return compiler.Job(f.underlying, known, is_kernel, compiler.Target(architecture), settings, interop, link)
+
+
+def _hints(function: FunctionType) -> dict[str, Any]:
+    """The type hints that say what a parameter is in device code."""
+    hints = {}
+    for name, written in function.__annotations__.items():
+        with suppress(Exception):  # text may name what is not there, and other hints are for people
+            hint = eval(written, function.__globals__) if isinstance(written, str) else written
+            if _type_of(hint) is not None:
+                hints[name] = hint
+    return hints
 
 
 def _from_others(known: Known, kernel: bool) -> Known:
@@ -158,7 +173,7 @@ def _type_of(hint: Any) -> model.Type | None:
     """The type that a hint names; None if it is no type."""
     if isinstance(hint, model.Type):
         return hint
-    if hint is None or isinstance(hint, (type, Aligned)) or getattr(hint, "__origin__", None) is tuple:
+    if hint is None or isinstance(hint, (type, Aligned, np.dtype)) or getattr(hint, "__origin__", None) is tuple:
         return type_of_hint(hint)
     return None
 

@@ -36,7 +36,7 @@ class Format(enum.StrEnum):
     E5M2 = "e5m2"
 
 
-class Layout(enum.Enum):
+class Layout(enum.StrEnum):
     """How the elements of an array follow each other in memory."""
 
     C = "C"

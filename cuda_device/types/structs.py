@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from functools import cache
 from types import FrameType
 from typing import Any, TypeVar, dataclass_transform, overload
 
@@ -23,7 +24,7 @@ import numpy as np
 
 from cuda_device.errors import ArgumentError
 from cuda_device.types.host import number_of
-from cuda_device.types.layout import has_identity
+from cuda_device.types.layout import has_identity, machine
 from cuda_device.types.model import NONE, Field, Kind, Number, Struct, Tuple, Type, Vector
 from cuda_device.types.vectors import VectorValue
 
@@ -32,10 +33,20 @@ MODEL = "__cuda_device_struct__"
 
 
 class Aligned:
-    """What `align(T, n)` makes of a type that is no class of ours: a type hint for a member."""
+    """What `align(T, n)` makes of a type that is no struct: a type hint for a member, and a call makes a `T`."""
 
     def __init__(self, type: Any, align: int) -> None:
         self.type, self.align = type, align
+
+    def __call__(self, *args: Any) -> Any:
+        """A value of the type."""
+        return self.type(*args)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and (other.type, other.align) == (self.type, self.align)
+
+    def __hash__(self) -> int:
+        return hash((self.type, self.align))
 
     def __repr__(self) -> str:
         return f"align({getattr(self.type, '__name__', self.type)}, {self.align})"
@@ -49,10 +60,16 @@ def align(t: Any, n: int) -> Any:
     check_alignment(n)
     model = type_of_hint(t)
     if isinstance(model, Struct) and model.host is not None:
-        return _make(model.host.underlying, max(n, model.align), model.host.__annotations__)
+        return _aligned(t, n) if n > model.align else t
     if isinstance(t, Aligned):
         return Aligned(t.type, max(n, t.align))
     return Aligned(t, n)
+
+
+@cache
+def _aligned(host: Any, n: int) -> Any:
+    """A struct of other alignment: one type, however often it is asked for."""
+    return _make(host.underlying, n, host.__annotations__)
 
 
 MOST_ALIGNED = 1 << 16
@@ -87,6 +104,10 @@ def type_of_hint(hint: Any) -> Type:
         if has_identity(made):
             raise TypeError("an atomic is a member of a struct, not of a tuple")
         return made
+    if isinstance(hint, np.dtype):
+        from cuda_device.types.dtypes import element_of_dtype  # which needs hints, too
+
+        return element_of_dtype(hint)
     if isinstance(hint, type):
         model = hint.__dict__.get(MODEL)
         if isinstance(model, Struct):
@@ -109,7 +130,7 @@ def struct(cls: Any = None, /, *, align: int = 0) -> Any:
     lie in arrays only; defaults are class attributes. The result has `underlying`, the decorated class. Raises `TypeError` for
     anything else. Specification: 'User-Defined Types'.
     """
-    if align:
+    if align != 0:
         check_alignment(align)
     if cls is not None and not isinstance(cls, type):
         raise TypeError(f"@struct decorates a class, not {cls!r}")
@@ -212,7 +233,10 @@ def _initialise(self: Any, *args: Any, **kwargs: Any) -> None:
 
 
 def convert(value: Any, wanted: Type, what: str) -> Any:
-    """A member's value: builtin numbers of its kind or a lower one become its type, anything else has to have it."""
+    """A member's value: builtin numbers of its kind or a lower one become its type, as does a number of its own format.
+
+    Anything else has to have the type.
+    """
     if isinstance(wanted, Number):
         return _convert_number(value, wanted, what)
     if isinstance(wanted, Tuple):
@@ -234,6 +258,8 @@ def _convert_number(value: Any, wanted: Number, what: str) -> Any:
     host = host_type_of(wanted)
     if type(value) is host:
         return value
+    if isinstance(value, np.generic) and number_of(type(value)) == machine(wanted):
+        return host(value)
     if isinstance(value, np.generic) or not isinstance(value, (bool, int, float, complex)):
         raise TypeError(f"{what} is of type {wanted}, not {value!r}: write {wanted}(…)")
     kind = number_of(type(value)).kind

@@ -26,6 +26,8 @@ class VectorValue:
     """The base of the host's vector classes. Specification: 'Vectors'."""
 
     __slots__ = ("_items",)
+    __array_priority__ = -1.0
+    """Above NumPy's scalars, which leave `float32(2) * v` to us, and below its arrays, for which a vector is a row."""
     dtype: ClassVar[Any]
     size: ClassVar[Any]
     model: ClassVar[Vector]
