@@ -126,7 +126,11 @@ def ours(stream: Any, arrays: list[Any], name: str) -> list[Row]:
     def by_name() -> None:
         device.launch(nothing, x=x, y=y, z=z, n=5, grid=(1, 1), block=(32, 1), stream=stream)
 
+    def on_default() -> None:
+        device.launch(nothing, x, y, z, 5, grid=1, block=32)
+
     rows = [Row(f"{name}, int", repeated(launch)), Row(f"{name}, int, by name", repeated(by_name))]
+    rows.append(Row(f"{name}, int, default stream", repeated(on_default)))
     prepared = device.prepare(nothing, x, y, z, 5, grid=1, block=32, stream=stream)
     rows.append(Row(f"{name}, int, prepared", repeated(prepared)))
     if len(arrays) == 16:
@@ -164,6 +168,8 @@ def triton_launch(triton: Any) -> Launch:
 
 def numba_launch(cuda: Any) -> Launch:
     """numba-cuda's `jit`, with arrays of its own."""
+    if not hasattr(np, "row_stack"):
+        vars(np)["row_stack"] = np.vstack  # numba-cuda wants the name, which NumPy has dropped
 
     @cuda.jit  # type: ignore[untyped-decorator]
     def kernel(x: Any, y: Any, z: Any, n: Any) -> None:
@@ -227,7 +233,9 @@ def others() -> list[Row]:
     rows = []
     for name, (module, make) in OTHERS.items():
         try:
-            rows.append(Row(name, repeated(make(importlib.import_module(module)))))
+            launch = make(importlib.import_module(module))
+            launch()
+            rows.append(Row(name, repeated(launch)))
         except Exception as error:
             print(f"{name} cannot be measured: {type(error).__name__}: {str(error).splitlines()[:1]}")
     return rows

@@ -70,7 +70,9 @@ def _tensor_type(capsule: Any, module: str) -> Any:
             offset = fields.pop("offset", 0)
             vars(self).update(fields)
             self.shape = (ctypes.c_int64 * max(1, len(shape)))(*shape)
-            self.strides = strides and (ctypes.c_int64 * len(shape))(*strides)
+            if strides is None:
+                strides = [int(np.prod(shape[i + 1 :])) for i in range(len(shape))]
+            self.strides = (ctypes.c_int64 * max(1, len(shape)))(*strides)
             bits = 8 * int(dtype[1:])
             self.tensor = dlpack.DLTensor(
                 address - offset, kind, device, len(shape), CODES[dtype[0]], bits, 1, self.shape, self.strides, offset

@@ -584,6 +584,23 @@ def test_streams(gpu, monkeypatch, producer, stream, handle, current):
         assert gpu.driver.names() == ["cuLaunchKernel"]
 
 
+def test_streams_of_torch_are_asked_by_their_attribute(gpu, monkeypatch):
+    class Stream:
+        cuda_stream = STREAM
+
+    kernel, torch = new(), Torch()
+    x, y = tensors(torch=torch)
+    gpu.warm(kernel, x, y)
+    words = plans.support().words
+    before, words[layout.Word.TORCH_STREAM] = words[layout.Word.TORCH_STREAM], id(Stream)
+    try:
+        assert gpu.by_machine_code(kernel, x, y, stream=Stream())
+        monkeypatch.setattr(Stream, "cuda_stream", 0x99)
+        assert not gpu.by_machine_code(kernel, x, y, stream=Stream())
+    finally:
+        words[layout.Word.TORCH_STREAM] = before
+
+
 @pytest.mark.parametrize("stream", [2, Foreign((0, 2)), Foreign((1, STREAM)), Foreign([0, STREAM]), Foreign((0, "x"))])
 def test_streams_that_python_looks_at(gpu, stream):
     kernel, torch = new(), Torch()
@@ -596,10 +613,11 @@ def test_streams_that_python_looks_at(gpu, stream):
 
 
 def test_a_stream_of_another_device(gpu):
+    gpu.driver.devices = 2
     kernel, torch = new(), Torch(stream=1)
     x, y = tensors(torch=torch)
     gpu.warm(kernel, x, y, stream=None)
-    gpu.driver.devices = 2
+    assert gpu.by_machine_code(kernel, x, y, stream=Foreign((0, 0), device_index=0))
     with pytest.raises(LaunchError, match="is on GPU 0"):
         gpu.launch(kernel, x, y, stream=Foreign((0, 0), device_index=1))
 

@@ -53,11 +53,15 @@ def available() -> bool:
     global _reason
     try:
         check(bindings().cuInit(0), "starting the driver")
-        count = check(bindings().cuDeviceGetCount(), "counting the GPUs")
-        _reason = "" if count else "the driver sees no GPU"
+        _reason = "" if device_count() else "the driver sees no GPU"
     except Exception as error:
         _reason = str(error).splitlines()[0] if str(error) else type(error).__name__
     return not _reason
+
+
+def device_count() -> int:
+    """How many GPUs this process sees."""
+    return int(check(bindings().cuDeviceGetCount(), "counting the GPUs"))
 
 
 def unavailable_reason() -> str:

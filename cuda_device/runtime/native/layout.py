@@ -57,6 +57,9 @@ class Word(IntEnum):
     RING = 32
     LAUNCH = 33
     START = 34
+    TORCH_STREAM = 35
+    CUDA_STREAM_OF_TORCH = 36
+    SEVERAL_DEVICES = 37
 
 
 TABLE = "known"

@@ -236,6 +236,7 @@ def _ready_support() -> Support:
         if not process.hook(found, prepared.PreparedLaunch.__call__, Word.START, "prepared_in_place"):
             prepared.machine_start = process.method(found, "prepared_method")
         _bindings = driver.bindings()
+    process.learn_torch(found)
     return found
 
 

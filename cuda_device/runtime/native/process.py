@@ -7,6 +7,7 @@ function itself where it gives up. On others `launch` asks machine code first.
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -41,6 +42,7 @@ _OBJECTS = {
     Word.PTR: "ptr",
     Word.SHAPE: "shape",
     Word.STRIDES: "strides",
+    Word.CUDA_STREAM_OF_TORCH: "cuda_stream",
 }
 """Objects whose addresses machine code compares, or hands to Python. This table keeps them alive."""
 
@@ -62,6 +64,20 @@ def set_words(support: Support) -> None:
     for word, name in _DRIVER.items():
         support.words[word] = driver.entry_point(name)
     support.words[Word.RING] = ctypes.addressof(flight.RING)
+    support.words[Word.SEVERAL_DEVICES] = driver.device_count() > 1
+
+
+def learn_torch(support: Support) -> None:
+    """Tells machine code of torch's streams, if torch has been imported by now."""
+    torch = sys.modules.get("torch")
+    kind = getattr(getattr(torch, "cuda", None), "Stream", None)
+    # A type that was compiled into an address must not die.
+    if isinstance(kind, type) and not support.words[Word.TORCH_STREAM]:
+        _kept.append(kind)
+        support.words[Word.TORCH_STREAM] = id(kind)
+
+
+_kept: list[object] = []
 
 
 def clear_driver(support: Support) -> None:

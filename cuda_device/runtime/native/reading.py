@@ -145,24 +145,6 @@ def _read_attribute(code: Code, function: str, *arguments: Operand) -> None:
     code.require(right)
 
 
-def axes() -> Code:
-    """Copies the lengths and strides of a DLPack tensor; no strides mean C order."""
-    code = Code("axes", "i1", "ptr %shape", "ptr %strides", "i64 %count", "ptr %out", exported=True)
-    given = code.compare("ne", "ptr", "%strides", "null")
-    step = code.memory(8)
-    code.store("i64", 1, step)
-    with code.repeat("%count") as turn:
-        i = code.value(f"sub i64 {code.value(f'sub i64 %count, {turn}')}, 1")
-        length = code.load("i64", code.at("%shape", i, 8))
-        code.store("i64", length, code.at("%out", i, 8))
-        here = code.at(code.at("%out", "%count", 8), i, 8)
-        code.store("i64", code.load("i64", step), here)
-        with code.when(given):
-            code.store("i64", code.load("i64", code.at("%strides", i, 8)), here)
-        code.store("i64", code.value(f"mul i64 {code.load('i64', step)}, {length}"), step)
-    return code
-
-
 def works_on() -> Code:
     """Whether a framework with DLPack's C exchange API works on the stream of the launch, by its function that tells."""
     code = Code("works_on", "i1", "ptr %function", "i64 %device", "ptr %launch", exported=True)
@@ -248,7 +230,6 @@ ALL = (
     int_attribute,
     integers_attribute,
     octets_attribute,
-    axes,
     works_on,
     own_array,
     cupy_memory,
