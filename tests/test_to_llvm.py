@@ -32,12 +32,12 @@ I32, U32 = ArrayType(device.int32, 1), ArrayType(device.uint32, 1)
 @device.kernel
 def saxpy(a, x, y, out):
     """
-    LLVM-LABEL: define ptx_kernel void @saxpy(float %v1, ptr addrspace(1) %v2, i64 %v3,
+    LLVM-LABEL: define ptx_kernel void @saxpy(float %v1, ptr addrspace(1) %v2, i64 range(i64 0, -9223372036854775808) %v3,
     LLVM:       call range(i32 0, 2147483647) i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
     LLVM:       call range(i32 1, 1025) i32 @llvm.nvvm.read.ptx.sreg.ntid.x()
-    LLVM:       mul nuw i32
     LLVM:       call range(i32 0, 1024) i32 @llvm.nvvm.read.ptx.sreg.tid.x()
-    LLVM:       add nuw i32
+    LLVM:       mul nuw nsw i32
+    LLVM:       add nuw nsw i32
     LLVM:       zext nneg i32 {{.*}} to i64
     LLVM-NOT:   select
     LLVM:       getelementptr inbounds nuw float, ptr addrspace(1) %v2
@@ -495,7 +495,7 @@ IR = {
         }
         """,
         """
-        CHECK-LABEL: define i32 @f(i32 %v1, i32 %v2, i32 %v3)
+        CHECK-LABEL: define i32 @f(i32 %v1, i32 %v2, i32 range(i32 0, -2147483648) %v3)
         CHECK-NEXT:  b0:
         CHECK-NEXT:  %v4 = add i32 %v1, %v1
         CHECK-NEXT:  %v5 = add nsw i32 %v1, %v4

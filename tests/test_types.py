@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import cuda_device as device
 from cuda_device.types import host, layout, promote
-from cuda_device.types.known import Conflict, Known, State, Undefined, constant, join, of_type, tuple_of
+from cuda_device.types.known import Conflict, Known, State, Undefined, between, constant, join, of_type, tuple_of
 from cuda_device.types.model import (
     BOOL,
     BUILTIN_NUMBERS,
@@ -243,10 +243,15 @@ def test_joining_the_result_again_changes_nothing(a: State, b: State) -> None:
     ("a", "b", "joined"),
     [
         (constant(0), of_type(FLOAT32), of_type(FLOAT32)),
-        (constant(0), constant(1), of_type(INT, nonneg=True)),
-        (constant(0), constant(-1), of_type(INT)),
+        (constant(0), constant(1), between(INT, 0, 1)),
+        (constant(0), constant(-1), between(INT, -1, 0)),
+        (of_type(INT, nonneg=True), constant(5), of_type(INT, nonneg=True)),
+        (between(INT, -9, 7), between(INT, 3, 8), between(INT, -9, 8)),
+        (between(INT, -9, 7), of_type(UINT32), of_type(UINT32)),
+        (between(INT, 2, 7), of_type(UINT8), of_type(UINT8)),
+        (between(INT, 2, 7), between(UINT8, 7, 9), between(UINT8, 2, 9)),
         (constant(2), constant(2), constant(2)),
-        (constant(1), constant(True), of_type(INT, nonneg=True)),
+        (constant(1), constant(True), between(INT, 1, 1)),
         (constant(1), constant(1.0), of_type(FLOAT, nonneg=True)),
         (constant(True), constant(False), of_type(BOOL)),
         (constant(200), of_type(UINT8), of_type(UINT8)),

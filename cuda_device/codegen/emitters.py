@@ -253,8 +253,8 @@ def _element(to: FunctionWriter, op: Op) -> None:
     reference, index = op.operands
     assert isinstance(reference.type, Ref)
     pointee = to.module.element_type(reference.type.pointee)
-    flags = "inbounds nuw" if index.nonneg else "inbounds"
-    to.result(op, f"getelementptr {flags} {pointee}, {to.typed(reference)}, {to.typed(index)}")
+    flags = "" if op.attributes.get("outside") else "inbounds nuw " if index.nonneg else "inbounds "
+    to.result(op, f"getelementptr {flags}{pointee}, {to.typed(reference)}, {to.typed(index)}")
 
 
 def _bytes(to: FunctionWriter, op: Op) -> None:

@@ -96,6 +96,14 @@ class ModuleWriter:
         return f"call {result} @{name}"
 
 
+def _promise(value: Value) -> str:
+    """What a function's head says of a signed integer that is never below zero, such as the length of an array."""
+    number = value.type
+    if not (value.nonneg and isinstance(number, Number) and number.is_integer and number.signed):
+        return ""
+    return f"range(i{number.bits} 0, {number.low}) "
+
+
 class FunctionWriter:
     """Writes one function. `names` maps values to operands: a register, or a constant's text."""
 
@@ -159,7 +167,7 @@ class FunctionWriter:
         # A bool crosses a kernel's boundary as the byte that it is in memory.
         if self.function.kernel and value.type == BOOL:
             return f"i8 {self.names[value]}.byte"
-        return f"{self.module.type(value.type)} {self.names[value]}"
+        return f"{self.module.type(value.type)} {_promise(value)}{self.names[value]}"
 
     def allocas(self) -> str:
         """The lines that make the function's own memory; where more than a frame's alignment is asked for, with room for it."""

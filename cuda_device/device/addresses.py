@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from cuda_device.ir import ops
 from cuda_device.ir.model import Value
-from cuda_device.types.model import INT32, INT64, UINT64, Array, Layout, Number
+from cuda_device.types.model import INT32, INT64, UINT32, UINT64, Array, Layout, Number
 
 if TYPE_CHECKING:
     from cuda_device.device.lowering import ArrayTree, Lowering
@@ -25,6 +25,7 @@ def address_of(build: Lowering, tree: ArrayTree, type: Array, indices: Sequence[
         return tree.data
     # An index that 32 bits do not hold is out of bounds in a small array: checks have to see it whole.
     short = type.small and not build.checked
+    indices, beyond = _without_constant(build, type, indices)
     extents = tree.extents if short else [build.convert(extent, INT64) for extent in tree.extents]
     place = _small_place if short else _place
     places = [place(build, i, extent) for i, extent in zip(indices, extents, strict=True)]
@@ -36,7 +37,27 @@ def address_of(build: Lowering, tree: ArrayTree, type: Array, indices: Sequence[
     offset, *rest = (places[axis] for axis in order)
     for axis, index in zip(list(order)[1:], rest, strict=True):
         offset = build.sum(ops.ADD, build.sum(ops.MUL, offset, extents[axis], exact=True), index, exact=True)
-    return build.op(ops.ELEMENT, tree.data.type, tree.data, build.convert(offset, INT64))
+    offset = build.convert(offset, INT64)
+    if not beyond:
+        return build.op(ops.ELEMENT, tree.data.type, tree.data, offset)
+    near = build.op(ops.ELEMENT, tree.data.type, tree.data, offset, outside=True)
+    return build.op(ops.ELEMENT, tree.data.type, near, build.number(INT64, beyond), outside=True)
+
+
+def _without_constant(build: Lowering, type: Array, indices: Sequence[Value]) -> tuple[list[Value], int]:
+    """The indices without the constant that is added to the contiguous axis' one, and that constant.
+
+    Then the addresses of neighbours differ by a constant. What is left may be out of bounds.
+    """
+    parts = list(indices)
+    if build.checked or type.layout is Layout.STRIDED:
+        return parts, 0
+    axis = -1 if type.layout is Layout.C else 0
+    found = build.sums.split(parts[axis]) if parts[axis].nonneg else None
+    if found is None:
+        return parts, 0
+    parts[axis], beyond = found
+    return parts, beyond
 
 
 def _strided(build: Lowering, tree: ArrayTree, places: Sequence[Value]) -> Value:
@@ -65,7 +86,14 @@ def _small_place(build: Lowering, index: Value, extent: Value) -> Value:
     """The same in 32 bits, which hold every index that there is in a small array."""
     if index.nonneg or not _is_signed(index):
         return build.length(index)
-    return _wrap(build, build.convert(index, INT32), extent)
+    short = build.convert(index, INT32)
+    if index not in build.sums.opaque:
+        return _wrap(build, short, extent)
+    # As unsigned numbers the indices below zero are the largest, so the lesser of index and index + length is the place: one
+    # instruction from Hopper on. Where LLVM may find out that an index is not negative, it understands `_wrap` better.
+    low = build.convert(short, UINT32)
+    high = build.sum(ops.ADD, low, build.convert(extent, UINT32))
+    return build.length(build.select(build.compare("<", low, high), low, high))
 
 
 def _wrap(build: Lowering, index: Value, extent: Value) -> Value:

@@ -14,12 +14,13 @@ from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Value
 from cuda_device.types.host import ROWS as HOST_ROWS
-from cuda_device.types.known import Known, constant, is_narrow, nonneg_as, of_type
+from cuda_device.types.known import Known, between, constant, known_as, of_type
 from cuda_device.types.model import (
     BOOL,
     FLOAT,
     INDEX,
     INT,
+    SMALL,
     Array,
     Kind,
     Number,
@@ -54,7 +55,7 @@ def _constructor(entity: type, name: str, number: Number) -> Intrinsic:
         source = number_of(argument, name)
         result = INDEX if number == INT and source == INDEX else number
         operand = source if argument.value is None or not argument.constant else _roomy(argument, source)
-        return Typed(of_type(result, nonneg_as(argument, result)), ((0, operand),))
+        return Typed(known_as(argument, result), ((0, operand),))
 
     def lower(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
         return build.convert(_value(operands[0]), _result_number(typed))
@@ -106,10 +107,13 @@ def _extreme(entity: object, name: str, op: str) -> Intrinsic:
             )
         if all(each == BOOL for each in types):
             type = BOOL
-        signs = [nonneg_as(argument, type) for argument in arguments]
-        nonneg, short = any(signs) if op == ">" else all(signs), [is_narrow(argument) for argument in arguments]
-        narrow = all(short) or (op == "<" and nonneg and any(short))
-        return Typed(of_type(type, nonneg, narrow), tuple((i, type) for i in range(len(types))))
+        known = [known_as(argument, type) for argument in arguments]
+        extreme = max if op == ">" else min
+        if type.is_integer:
+            result = between(type, *(extreme(ends) for ends in zip(*(each.bounds for each in known), strict=True)))
+        else:
+            result = of_type(type, (any if op == ">" else all)(each.nonneg for each in known))
+        return Typed(result, tuple((i, type) for i in range(len(types))))
 
     def lower(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
         def better(best: Value, other: Value) -> Value:
@@ -140,7 +144,7 @@ def _infer_len(arguments: Sequence[Known]) -> Typed:
     (argument,) = arguments
     match argument.type:
         case Array(_, ndim) as array if ndim > 0:
-            return Typed(of_type(INDEX, nonneg=True, narrow=array.small), ((0, argument.type),))
+            return Typed(of_type(INDEX, nonneg=True, high=SMALL if array.small else None), ((0, argument.type),))
         case Tuple(elements):
             return Typed(constant(len(elements)))
         case Vector(_, size):
@@ -172,9 +176,7 @@ def _infer_range(arguments: Sequence[Known]) -> Typed:
         raise CompileError("range has no common type for its arguments", help="convert one of them")
     if step.constant and step.value == 0:
         raise CompileError("the step of a range cannot be 0", help="use a positive or a negative step")
-    parts = tuple(
-        part if part.constant else of_type(item, nonneg_as(part, item), is_narrow(part)) for part in (start, stop, step)
-    )
+    parts = tuple(part if part.constant else known_as(part, item) for part in (start, stop, step))
     operands: tuple[tuple[int, Type], ...] = tuple((i, item) for i in range(len(arguments)))
     return Typed(Known(Range(item), items=parts), operands)
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from cuda_device.device.addresses import address_of
+from cuda_device.device.sums import Sums
 from cuda_device.ir import ops
 from cuda_device.ir.builder import Builder
 from cuda_device.ir.model import Block, Edge, Op, Value
@@ -86,14 +87,27 @@ def grow(type: Type, values: Iterator[Value]) -> Tree:
 
 
 class Lowering(Builder):
-    """A builder of device operations that knows Python's rules. `opened` are the blocks that checks have begun."""
+    """A builder of device operations that knows Python's rules. `opened` are the blocks that checks have begun.
 
-    __slots__ = ("checked", "opened")
+    The builders of a function's blocks share `sums`.
+    """
 
-    def __init__(self, block: Block, checked: bool = False) -> None:
+    __slots__ = ("checked", "opened", "sums")
+
+    def __init__(self, block: Block, checked: bool = False, sums: Sums | None = None) -> None:
         super().__init__(block)
         self.checked = checked
         self.opened: list[Block] = []
+        self.sums = sums or Sums()
+
+    def op(
+        self, code: ops.Opcode, type: Type | None, *operands: Value, nonneg: bool = False, **attributes: object
+    ) -> Value:
+        """An operation with one result; whoever computes no number makes one that is opaque."""
+        result = super().op(code, type, *operands, nonneg=nonneg, **attributes)
+        if code.effects is not ops.Effect.PURE:
+            self.sums.opaque.add(result)
+        return result
 
     # Checked mode
 
@@ -124,7 +138,10 @@ class Lowering(Builder):
     def number(self, type: Type, value: object) -> Value:
         """A constant in the machine's format of `type`."""
         assert isinstance(type, Number)
-        return self.const(machine(type), value)
+        constant = self.const(machine(type), value)
+        if isinstance(value, int):
+            self.sums.constants[constant] = value
+        return constant
 
     def constant(self, type: Number, value: object) -> Tree:
         """A constant number, which may be complex."""
@@ -155,7 +172,9 @@ class Lowering(Builder):
             value = self._exact(value)
             source = _number(value)
         keeps_sign = source.is_float or target.is_float or not target.signed or target.high >= source.high
-        return self.op(ops.CONVERT, target, value, nonneg=value.nonneg and keeps_sign)
+        result = self.op(ops.CONVERT, target, value, nonneg=value.nonneg and keeps_sign)
+        self.sums.converted(result, value)
+        return result
 
     def _exact(self, value: Value) -> Value:
         """A number as a float32 that has all of its digits, or at least all that decide how it rounds to bfloat16."""
@@ -225,7 +244,9 @@ class Lowering(Builder):
         if _number(a).is_float8:
             return self.binary(code, a, b)
         nonneg = exact and code is not ops.SUB and a.nonneg and b.nonneg
-        return self.op(code, a.type, a, b, nonneg=nonneg, **({"exact": True} if exact else {}))
+        result = self.op(code, a.type, a, b, nonneg=nonneg, **({"exact": True} if exact else {}))
+        self.sums.added(code, result, a, b, exact)
+        return result
 
     def compare(self, op: str, a: Value, b: Value) -> Value:
         """A comparison of two values of one type."""

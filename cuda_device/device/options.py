@@ -27,8 +27,8 @@ class Options:
 
     Of a kernel: a block has at most `max_threads`, of which a multiprocessor can hold `min_blocks` blocks; a thread uses at
     most `max_registers`; 0 leaves it to the assembler. `races` looks for races, on the CPU alone: the stream says so.
-    `launch_facts` counts on what launches check (`runtime/facts`): every array has fewer than 2**31 elements, and none that the
-    kernel writes shares memory with another.
+    `launch_facts` counts on what launches check (`runtime/facts`): every array is small, and none that the kernel writes shares
+    memory with another.
     """
 
     level: int = 3

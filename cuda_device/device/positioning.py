@@ -55,9 +55,11 @@ def _read(build: Lowering, name: str) -> Value:
     return build.op(ops.REGISTER, UINT32, nonneg=True, name=name)
 
 
-def _vector_row(entity: DeviceValue, name: str) -> Intrinsic:
+def _vector_row(entity: DeviceValue, name: str, most: int) -> Intrinsic:
+    """The row of a vector whose elements CUDA's limits keep from growing above `most`."""
+
     def infer(_: Sequence[Known]) -> Typed:
-        return Typed(of_type(Vector(UINT32, 3), narrow=True))  # CUDA's limits are below 2**31
+        return Typed(of_type(Vector(UINT32, 3), high=most))
 
     def lower(build: Lowering, _: Sequence[Tree], __: Typed) -> Tree:
         return tuple(_read(build, register) for register in _register(name))
@@ -80,24 +82,23 @@ def _infer_axes(arguments: Sequence[Known]) -> Typed:
 def _each_axis(build: Lowering, typed: Typed, one: Any) -> Tree:
     (ndims,) = typed.settings
     assert isinstance(ndims, int)
-    values = tuple(_signed(build, one(build, axis)) for axis in AXES[:ndims])
+    values = tuple(one(build, axis) for axis in AXES[:ndims])
     return values[0] if ndims == 1 else values
 
 
-def _signed(build: Lowering, value: Value) -> Value:
-    """A position as int32: the contract promises that it is not negative, whatever LLVM can see."""
-    result = build.convert(value, INT32)
-    result.nonneg = True
-    return result
+def _read_signed(build: Lowering, name: str) -> Value:
+    """A register as an int32. Sums of them are positions, which the contract promises to have room there."""
+    return build.length(_read(build, name))
 
 
 def _position(build: Lowering, axis: str) -> Value:
-    start = build.sum(ops.MUL, _read(build, f"block_idx.{axis}"), _read(build, f"block_dim.{axis}"), exact=True)
-    return build.sum(ops.ADD, start, _read(build, f"thread_idx.{axis}"), exact=True)
+    block, size, thread = (_read_signed(build, f"{name}.{axis}") for name in ("block_idx", "block_dim", "thread_idx"))
+    return build.sum(ops.ADD, build.sum(ops.MUL, block, size, exact=True), thread, exact=True)
 
 
 def _extent(build: Lowering, axis: str) -> Value:
-    return build.sum(ops.MUL, _read(build, f"grid_dim.{axis}"), _read(build, f"block_dim.{axis}"), exact=True)
+    blocks, size = (_read_signed(build, f"{name}.{axis}") for name in ("grid_dim", "block_dim"))
+    return build.sum(ops.MUL, blocks, size, exact=True)
 
 
 def _lower_tid(build: Lowering, _: Sequence[Tree], typed: Typed) -> Tree:
@@ -109,10 +110,10 @@ def _lower_grid_size(build: Lowering, _: Sequence[Tree], typed: Typed) -> Tree:
 
 
 ROWS = (
-    _vector_row(thread_idx, "thread_idx"),
-    _vector_row(block_idx, "block_idx"),
-    _vector_row(block_dim, "block_dim"),
-    _vector_row(grid_dim, "grid_dim"),
+    _vector_row(thread_idx, "thread_idx", 1023),
+    _vector_row(block_idx, "block_idx", INT32.high - 1),
+    _vector_row(block_dim, "block_dim", 1024),
+    _vector_row(grid_dim, "grid_dim", INT32.high),
     Intrinsic(tid, "tid", _infer_axes, _lower_tid),
     Intrinsic(grid_size, "grid_size", _infer_axes, _lower_grid_size),
 )

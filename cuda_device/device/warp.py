@@ -279,7 +279,7 @@ def _infer_mask(arguments: Sequence[Known]) -> Typed:
     (known,) = arguments or (constant(0),)
     operand = _mask(known)
     if known.constant and isinstance(known.value, int):
-        return Typed(Known(MASK, signed(known.value), nonneg=0 <= known.value <= INT32.high))
+        return Typed(Known(MASK, signed(known.value)))
     return Typed(of_type(MASK), ((0, operand),))
 
 
@@ -288,7 +288,7 @@ def _lower_new_mask(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree
 
 
 def _infer_size(_: Sequence[Known]) -> Typed:
-    return Typed(Known(INT32, WARP_SIZE, nonneg=True))
+    return Typed(Known(INT32, WARP_SIZE))
 
 
 def _lower_size(build: Lowering, _: Sequence[Tree], __: Typed) -> Tree:

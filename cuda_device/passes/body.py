@@ -32,12 +32,14 @@ from cuda_device.passes.frame import (
     settle,
 )
 from cuda_device.passes.meanings import Code
+from cuda_device.passes.proofs import proofs
 from cuda_device.passes.remedies import of_two_types
 from cuda_device.passes.rules import RULES
 from cuda_device.passes.simplify import simplify
 from cuda_device.types.known import FAILED, Known, State, Undefined, constant, join, join_all
 from cuda_device.types.layout import leaves
 from cuda_device.types.model import NONE, Bundle, Number, Ref, Space, Static, TupleIterator
+from cuda_device.types.ranges import widened
 from cuda_device.types.structs import is_struct
 from cuda_device.types.vectors import VectorValue
 
@@ -176,6 +178,8 @@ class Body:
         if not arrivals:
             return
         states = arrivals[0] if len(arrivals) == 1 else [join_all(column) for column in zip(*arrivals, strict=True)]
+        if instance.changes:
+            states = [widened(old, new) for old, new in zip(instance.states, states, strict=True)]
         if states != instance.states or not instance.changes:
             instance.states = states
             instance.changes += 1
@@ -276,8 +280,9 @@ class Body:
             else:
                 assert condition.value is not None
                 instance.end.operands = [condition.value]
-        for edge in edges:
-            arguments = [cells[value] for value in edge.arguments]
+        proved = proofs(instance.source, op.operands[0], cells) if len(edges) > 1 else ({},) * len(edges)
+        for edge, known in zip(edges, proved, strict=True):
+            arguments = [_proved(cells[value], known.get(value)) for value in edge.arguments]
             way = (instance.key, op.successors.index(edge))
             instance.ways.append((self.reach(edge.block, arguments, way), way, arguments))
 
@@ -386,6 +391,11 @@ def _as_value(frame: Frame, cell: Cell) -> Cell:
 def _parameter(known: Known, name: str) -> Cell:
     """The cell of a captured variable: a parameter of the typed function, unless it is static."""
     return Cell(known, None if is_static(known) else Value(known.type, name, known.nonneg))
+
+
+def _proved(cell: Cell | Pending, known: Known | None) -> Cell | Pending:
+    """The cell where more is known of it."""
+    return cell if known is None or not isinstance(cell, Cell) else Cell(known, cell.value, cell.place)
 
 
 def _positions(known: Known) -> Iterator[int]:

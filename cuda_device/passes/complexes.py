@@ -23,7 +23,8 @@ from cuda_device.device.rows import any_number_of, number_of
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Value
-from cuda_device.passes.frame import Cell, Frame, fit
+from cuda_device.passes.fitting import fit
+from cuda_device.passes.frame import Cell, Frame
 from cuda_device.types.known import Known, constant, nonneg_as, of_type
 from cuda_device.types.model import Number
 from cuda_device.types.promote import promote, to_complex, to_float

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import FunctionType
 from typing import Protocol
@@ -20,9 +18,9 @@ from cuda_device.ir import ops
 from cuda_device.ir.builder import Builder
 from cuda_device.ir.model import Block, Op, Value
 from cuda_device.ir.ops import Effect
+from cuda_device.passes.fitting import REAL_REMEDY, fit, no_room
 from cuda_device.passes.meanings import Code
 from cuda_device.passes.remedies import of_two_types
-from cuda_device.types.formats import DIVISIONS
 from cuda_device.types.known import (
     FAILED,
     Conflict,
@@ -33,22 +31,13 @@ from cuda_device.types.known import (
     constant,
     nonneg_as,
     of_type,
-    show,
     tuple_of,
 )
-from cuda_device.types.layout import leaves, machine
+from cuda_device.types.layout import leaves
 from cuda_device.types.model import (
-    BFLOAT16,
     BOOL,
-    FLOAT8E4M3,
-    FLOAT8E5M2,
-    FLOAT16,
-    FLOAT32,
-    FLOAT64,
     INDEX,
-    INT,
     Bundle,
-    Format,
     Number,
     Range,
     RangeIterator,
@@ -182,6 +171,8 @@ class Frame:
         """Those of them that are assigned more than once."""
         self.passed_over: set[Value] = set()
         """What was read from places that are then referred to: where nothing needs the value, the reading goes, too."""
+        self.shorter: dict[Value, Value] = {}
+        """The same numbers in 32 bits, of indices that were computed there."""
         self.build = Builder(Block())
 
     @property
@@ -249,7 +240,7 @@ class Frame:
             return self._part(cell, known.type, index)
         if isinstance(known.type, (Vector, Struct, Subarray)):
             assert cell.value is not None
-            element = of_type(_type_of_part(known.type, index), narrow=known.narrow)
+            element = of_type(_type_of_part(known.type, index), high=known.high)
             return Cell(element) if is_static(element) else self.emit(ops.FIELD, element, cell.value, index=index)
         item = known.items[index]
         if is_static(item):
@@ -261,7 +252,7 @@ class Frame:
         """The real or the imaginary part of a complex number."""
         if isinstance(cell.known.value, complex):
             value = (cell.known.value.real, cell.known.value.imag)[index]
-            return Cell(Known(type.part, value, nonneg=value >= 0, where=self.location))
+            return Cell(Known(type.part, value, where=self.location))
         assert cell.value is not None
         return self.emit(ops.FIELD, of_type(type.part), cell.value, index=index)
 
@@ -323,9 +314,16 @@ class Frame:
         """Start, stop and step of a range, or of what is left of one, as numbers of another type."""
         assert cell.value is not None and isinstance(cell.value.type, (Range, RangeIterator))
         source = _counts_in(cell.value.type)
-        known = (replace(of_type(source), nonneg=part.nonneg) for part in cell.known.items)
+        known = (of_type(source, part.nonneg) for part in cell.known.items)
         parts = [self.emit(ops.FIELD, part, cell.value, index=i) for i, part in enumerate(known)]
         return [self.materialise(part, item) for part in parts]
+
+    def index(self, cell: Cell, known: Known) -> Cell:
+        """A number of 32 bits as an index, which stays one of 32 bits wherever that is wanted."""
+        assert cell.value is not None
+        whole = self.materialise(cell, INDEX)
+        self.shorter[whole] = cell.value
+        return Cell(known, whole)
 
     def _number(self, cell: Cell, type: Number) -> Value:
         if cell.known.constant:
@@ -333,6 +331,9 @@ class Frame:
         assert cell.value is not None and isinstance(cell.value.type, Number), str(cell.known)
         if cell.value.type == type:
             return cell.value
+        shorter = self.shorter.get(cell.value)
+        if shorter is not None and shorter.type == type:
+            return shorter
         if cell.value.type.is_complex and not type.is_complex:
             raise CompileError(f"{cell.known} has no place in {type}", help=REAL_REMEDY)
         return self.build.op(ops.CONVERT, type, cell.value, nonneg=nonneg_as(cell.known, type))
@@ -345,70 +346,6 @@ def _type_of_part(type: Vector | Struct | Subarray, index: int) -> Type:
 
 def _counts_in(type: Range | RangeIterator) -> Number:
     return type.item if isinstance(type, Range) else type.counts_in
-
-
-REAL_REMEDY = "write its .real, or its abs(…)"
-"""What makes a real number of a complex one."""
-
-
-def fit(known: Known, type: Number) -> bool | int | float | complex:
-    """The constant as a value of `type`; a `CompileError` if it has no room there."""
-    value = known.value
-    assert isinstance(value, (bool, int, float, complex)), known
-    if type.is_complex:
-        if isinstance(value, complex):
-            return complex(_fit_float(value.real, type.part), _fit_float(value.imag, type.part))
-        return complex(_fit_float(value, type.part))
-    if isinstance(value, complex):
-        raise CompileError(f"the constant {show(value)} has no place in {type}", help=REAL_REMEDY)
-    if type.is_float:
-        return _fit_float(value, type)
-    if isinstance(value, float):
-        raise CompileError(f"{value} is not an integer", help=f"write {type}({value})")
-    if type.kind == 0:
-        return bool(value)
-    if not type.low <= value <= type.high:
-        raise CompileError(f"{type} has no room for the constant {show(value)}", help=room_for(int(value), type))
-    return int(value)
-
-
-_LARGEST = {
-    FLOAT16: 65520.0,
-    FLOAT32: 2.0**128 - 2.0**103,
-    FLOAT64: math.inf,
-    **{
-        number: math.nextafter(DIVISIONS[number.format].last, math.inf) for number in (BFLOAT16, FLOAT8E4M3, FLOAT8E5M2)
-    },
-}
-"""The least positive number that rounds to infinity, or to whatever stands for what is too large."""
-
-
-def _fit_float(value: bool | float, type: Number) -> float:
-    exact = None
-    with suppress(OverflowError):
-        exact = float(value)
-    lacks_infinity = type.format is Format.E4M3
-    if exact is None or (abs(exact) >= _LARGEST[machine(type)] and (lacks_infinity or math.isfinite(exact))):
-        remedy = (
-            f"the largest {type} is 448, and it has no infinity" if lacks_infinity else "write math.inf for infinity"
-        )
-        raise CompileError(f"{type} has no room for the constant {show(value)}", help=remedy)
-    return exact
-
-
-def room_for(value: int, type: Number) -> str:
-    """The remedy for a constant that does not fit."""
-    if type in (INT, INDEX):
-        if 0 <= value < 1 << 32:
-            return f"a Python int is 32 bits wide in device code: write uint32({value}) or int64({value})"
-        wide = "int64" if -(1 << 63) <= value < 1 << 63 else "uint64" if 0 <= value < 1 << 64 else ""
-        return (
-            f"a Python int is 32 bits wide in device code: write {wide}({value})"
-            if wide
-            else "no integer type is that wide"
-        )
-    wider = ", or a wider type" if type.bits < 64 else ""
-    return f"use a constant from {type.low} to {type.high}{wider}"
 
 
 def settle(pending: Pending | Cell, what: str) -> Cell:
@@ -430,17 +367,7 @@ def settle(pending: Pending | Cell, what: str) -> Cell:
             name = f"the variable {what!r}" if what else "the value"
             raise CompileError(
                 f"{name} is {first} on one way here and {second} on another{places}",
-                help=_no_room(first, second)
-                or _no_room(second, first)
+                help=no_room(first, second)
+                or no_room(second, first)
                 or of_two_types(first, second, "give it one type on every way, or two names"),
             )
-
-
-def _no_room(constant: Known, other: Known) -> str:
-    """The remedy where a constant has no room in the type that it meets; empty where that is not it."""
-    value, type = constant.value, other.type
-    if not constant.constant or not isinstance(value, int) or not isinstance(type, Number) or not type.is_integer:
-        return ""
-    if type.low <= value <= type.high:
-        return ""
-    return f"{type} has no room for {show(value)}: convert the other one to a wider type, or {room_for(value, type)}"

@@ -236,6 +236,7 @@ class Inference:
         self, source: FunctionType, names: Sequence[str], known: list[Known], constants: Mapping[str, Any]
     ) -> tuple[Known, ...]:
         """Arguments as a specialisation sees them: numbers are forgotten in recursion, and beyond many variants."""
+        known = [k if n in constants else k.settled() for n, k in zip(names, known, strict=True)]
         loose = tuple(k if n in constants else k.forget() for n, k in zip(names, known, strict=True))
         if any(active.source.__code__ is source.__code__ for active in self.active):
             return loose

@@ -20,11 +20,12 @@ from cuda_device.passes.frame import Cell, Frame, is_static
 from cuda_device.passes.meanings import Generator, Thing
 from cuda_device.passes.operators import binary
 from cuda_device.passes.sequences import as_iterable
-from cuda_device.types.known import Known, constant, is_narrow, iterator_of, of_type, tuple_of
+from cuda_device.types.known import Known, between, constant, is_narrow, iterator_of, of_type, tuple_of
 from cuda_device.types.layout import has_identity
 from cuda_device.types.model import (
     BOOL,
     INDEX,
+    INT,
     INT32,
     UINT32,
     UINT64,
@@ -69,8 +70,7 @@ def iterator_over(frame: Frame, cell: Cell) -> Cell:
             return _iterator_over_tuple(frame, frame.tuple(subarrays.items(frame, cell, type)))
         case Array(_, ndim) if ndim > 0:
             length = frame.field(_attribute(frame, cell, "shape"), 0)
-            start = Cell(of_type(INDEX, nonneg=True), frame.materialise(Cell(constant(0)), INDEX))
-            return frame.bundle(Thing.ARRAY_ITERATOR, [cell, start, length])
+            return frame.bundle(Thing.ARRAY_ITERATOR, [cell, _first_of_array(frame, cell), length])
         case Bundle():
             return _iterator_over_bundle(frame, cell)
         case RangeIterator() | TupleIterator():
@@ -121,8 +121,7 @@ def _iterator_over_bundle(frame: Frame, cell: Cell) -> Cell:
             return frame.bundle(Thing.MAP_ITERATOR, [parts[0], iterator_over(frame, parts[1])])
         case Thing.REVERSED_ARRAY:
             length = frame.field(_attribute(frame, parts[0], "shape"), 0)
-            start = Cell(of_type(INDEX, nonneg=True), frame.materialise(Cell(constant(0)), INDEX))
-            return frame.bundle(Thing.REVERSED_ITERATOR, [parts[0], start, length])
+            return frame.bundle(Thing.REVERSED_ITERATOR, [parts[0], _first_of_array(frame, parts[0]), length])
         case (
             Thing.ENUMERATE_ITERATOR
             | Thing.ZIP_ITERATOR
@@ -182,7 +181,7 @@ def constants_of(known: Known, item: Number) -> Known:
             f"a list or tuple of {len(numbers)} elements is too long for device code",
             help=f"use an array; {_MOST_UNROLLED} are the most",
         )
-    return tuple_of(tuple(Known(item, number, nonneg=number >= 0) for number in numbers))
+    return tuple_of(tuple(Known(item, number) for number in numbers))
 
 
 def _length_error() -> CompileError:
@@ -218,19 +217,28 @@ def next_(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 def _next_of_range(frame: Frame, op: Op, cell: Cell, type: RangeIterator) -> Sequence[Cell]:
     assert cell.value is not None
     start, stop, step = cell.known.items
-    # A step that is never negative goes up: one of zero is an error.
-    down = step.constant and not step.nonneg and isinstance(stop.value, int) and stop.value >= -1
-    nonneg = start.nonneg and (step.nonneg or down)
-    narrow = is_narrow(start) and is_narrow(stop) and is_narrow(step)
-    after = Known(type, items=(of_type(type.item, nonneg, narrow), stop, step))
-    results = [Value(BOOL), Value(type.item, nonneg=nonneg), Value(type)]
+    item = _item_of_range(type.item, start, stop, step)
+    after = Known(type, items=(_rest_of_range(type.item, start, stop, step), stop, step))
+    results = [Value(BOOL), Value(type.item, nonneg=item.nonneg), Value(type)]
     attributes: dict[str, object] = {"step": step.value} if step.constant else {"up": step.nonneg}
     frame.build.append(Op(ops.PY_NEXT, [cell.value], results, attributes, [], op.location))
-    return [
-        Cell(of_type(BOOL), results[0]),
-        Cell(of_type(type.item, nonneg, narrow), results[1]),
-        Cell(after, results[2]),
-    ]
+    return [Cell(of_type(BOOL), results[0]), Cell(item, results[1]), Cell(after, results[2])]
+
+
+def _item_of_range(item: Number, start: Known, stop: Known, step: Known) -> Known:
+    """What is known of the items of a range. A step that is never negative goes up: one of zero is an error."""
+    (start_low, start_high), (stop_low, stop_high) = start.bounds, stop.bounds
+    up, down = between(item, start_low, stop_high - 1), between(item, stop_low + 1, start_high)
+    if step.nonneg:
+        return up
+    return down if step.bounds[1] < 0 else between(item, min(start_low, stop_low + 1), max(start_high, stop_high - 1))
+
+
+def _rest_of_range(item: Number, start: Known, stop: Known, step: Known) -> Known:
+    """What is known of where a range goes on, which may be behind its last item."""
+    (start_low, start_high), (stop_low, stop_high) = start.bounds, stop.bounds
+    low = start_low if step.nonneg else min(start_low, stop_low)
+    return between(item, low, start_high if step.bounds[1] < 0 else max(start_high, stop_high))
 
 
 def _next_of_tuple(frame: Frame, cell: Cell, type: TupleIterator) -> Sequence[Cell]:
@@ -284,8 +292,9 @@ def _next_of_map(frame: Frame, op: Op, cell: Cell) -> Sequence[Cell]:
 
 def _next_of_array(frame: Frame, cell: Cell) -> Sequence[Cell]:
     array, index, length = frame.fields(cell)
-    assert index.value is not None
-    more = frame.emit(ops.PY_COMPARE, of_type(BOOL), index.value, frame.materialise(length, INDEX), op="<")
+    number = index.known.type
+    assert index.value is not None and isinstance(number, Number)
+    more = frame.emit(ops.PY_COMPARE, of_type(BOOL), index.value, frame.materialise(length, number), op="<")
     backwards = cell.known.value is Thing.REVERSED_ITERATOR
     at = _arithmetic(frame, "-", _arithmetic(frame, "-", length, Cell(constant(1))), index) if backwards else index
     assert isinstance(array.known.type, Array)
@@ -293,10 +302,16 @@ def _next_of_array(frame: Frame, cell: Cell) -> Sequence[Cell]:
         item = references.element(frame, array, [frame.materialise(at, INDEX)], behind=True)
     else:
         item = call(frame, frame.literal(standard.element_if), [array, at, more], {})
-    one = frame.materialise(Cell(constant(1)), INDEX)
-    after = frame.emit(ops.PY_BINARY, of_type(INDEX, nonneg=True), index.value, one, op="+")
+    after = frame.emit(ops.PY_BINARY, of_type(number, nonneg=True), index.value, frame.build.const(number, 1), op="+")
     assert isinstance(cell.known.value, Thing)
     return [more, item, frame.bundle(cell.known.value, [array, after, length])]
+
+
+def _first_of_array(frame: Frame, array: Cell) -> Cell:
+    """What an iterator over an array counts from: zero, which is no constant in a loop."""
+    assert isinstance(array.known.type, Array)
+    number = INT if array.known.type.small else INDEX
+    return Cell(of_type(number, nonneg=True), frame.build.const(number, 0))
 
 
 def _arithmetic(frame: Frame, sign: str, *cells: Cell) -> Cell:

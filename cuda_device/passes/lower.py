@@ -17,6 +17,7 @@ from dataclasses import replace
 from cuda_device.device import math as device_math
 from cuda_device.device.lowering import ArrayTree, Lowering, Tree, flatten, grow
 from cuda_device.device.rows import Typed
+from cuda_device.device.sums import Sums
 from cuda_device.device.table import BY_NAME
 from cuda_device.errors import CompileError, CompilerBug
 from cuda_device.ir import ops
@@ -75,7 +76,8 @@ class Lowerer:
         self.trees: dict[Value, Tree] = {}
         self.blocks = {id(block): Block() for block in source.blocks}
         self.constants: dict[Value, object] = {}
-        self.build = Lowering(Block(), checked)
+        self.sums = Sums()
+        self.build = Lowering(Block(), checked, self.sums)
 
     def function(self) -> Function:
         """The function at the device level."""
@@ -86,7 +88,7 @@ class Lowerer:
                 self.trees[param] = self.parameter(target, param)
         opened: list[Block] = []
         for block in source.blocks:
-            self.build = Lowering(self.blocks[id(block)], self.checked)
+            self.build = Lowering(self.blocks[id(block)], self.checked, self.sums)
             for op in block.ops:
                 self.build.location = op.location
                 RULES[op.code](self, op)
@@ -327,13 +329,14 @@ def _extern(lowerer: Lowerer, op: Op) -> None:
 
 
 def _edges(lowerer: Lowerer, op: Op) -> list[Edge]:
-    return [
-        Edge(
-            lowerer.blocks[id(edge.block)],
-            [leaf for argument in edge.arguments for leaf in flatten(lowerer.trees[argument])],
-        )
-        for edge in op.successors
-    ]
+    edges = []
+    for edge in op.successors:
+        target = lowerer.blocks[id(edge.block)]
+        leaves = [leaf for argument in edge.arguments for leaf in flatten(lowerer.trees[argument])]
+        for leaf, param in zip(leaves, target.params, strict=True):
+            lowerer.sums.flows(leaf, param)
+        edges.append(Edge(target, leaves))
+    return edges
 
 
 def _end(lowerer: Lowerer, op: Op) -> None:

@@ -22,7 +22,7 @@ from cuda_device.ir.model import Op
 from cuda_device.passes import complexes, composites, conditions, masks
 from cuda_device.passes.frame import Cell, Frame
 from cuda_device.passes.meanings import Keywords, Text, Thing, means
-from cuda_device.types.known import Known, constant, is_narrow, nonneg_as, of_type
+from cuda_device.types.known import Known, between, constant, known_as, of_type
 from cuda_device.types.model import (
     BOOL,
     FLOAT32,
@@ -42,6 +42,7 @@ from cuda_device.types.model import (
     Vector,
 )
 from cuda_device.types.promote import divide, promote
+from cuda_device.types.ranges import combine
 
 FOLDS: dict[str, Callable[..., object]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
@@ -128,7 +129,10 @@ def unary(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
         raise CompileError(f"~ takes an integer, not {cell.known}", help="convert it: int(…)")
     if sign == "+":
         return [Cell(of_type(type, cell.known.nonneg), frame.materialise(cell, type))]
-    return [frame.emit(ops.PY_UNARY, of_type(type), frame.materialise(cell, type), op=sign)]
+    known = of_type(type)
+    if sign == "-" and type.is_integer:
+        known, _ = combine(sign, type, Known(type, 0), known_as(cell.known, type))
+    return [frame.emit(ops.PY_UNARY, known, frame.materialise(cell, type), op=sign)]
 
 
 def _number(cell: Cell, what: str) -> Number:
@@ -212,16 +216,25 @@ def _of_numbers(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
 
 def _arithmetic(frame: Frame, sign: str, type: Number, a: Cell, b: Cell) -> Cell:
     """An operator of numbers that have become `type`."""
-    nonneg = _stays_nonneg(sign, type, a.known, b.known)
-    if type == INDEX and _stays_narrow(sign, a.known, b.known):
-        # A GPU computes in 32 bits.
-        short = frame.emit(ops.PY_BINARY, of_type(INT, nonneg), *(frame.materialise(c, INT) for c in (a, b)), op=sign)
-        return Cell(of_type(INDEX, nonneg, narrow=True), frame.materialise(short, INDEX))
-    if type == INDEX and sign == "+" and all(c.known.nonneg and is_narrow(c.known) for c in (a, b)):
-        operands = [frame.materialise(c, UINT32) for c in (a, b)]
-        roomy = frame.emit(ops.PY_BINARY, of_type(UINT32), *operands, op=sign, exact=True)
-        return Cell(of_type(INDEX, nonneg=True), frame.materialise(roomy, INDEX))
-    return frame.emit(ops.PY_BINARY, of_type(type, nonneg), *(frame.materialise(c, type) for c in (a, b)), op=sign)
+    first, second = known_as(a.known, type), known_as(b.known, type)
+    if not type.is_integer:
+        nonneg = (first.nonneg and second.nonneg and sign in "+*/|^&") or (sign == "%" and second.nonneg)
+        return frame.emit(ops.PY_BINARY, of_type(type, nonneg), *(frame.materialise(c, type) for c in (a, b)), op=sign)
+    result, exact = combine(sign, type, first, second)
+    short = _short(first, second, result) if type == INDEX else type
+    operands = [frame.materialise(cell, short) for cell in (a, b)]
+    # A builtin integer never leaves its range anyway.
+    says = {"exact": True} if exact and sign in "+-*" and not short.builtin else {}
+    whole = frame.emit(ops.PY_BINARY, between(short, *result.bounds), *operands, op=sign, **says)
+    return whole if short == type else frame.index(whole, result)
+
+
+def _short(*known: Known) -> Number:
+    """The type of 32 bits that has room for all of these indices, in which a GPU computes faster; or else the index."""
+    for short in (INT, UINT32):
+        if all(short.low <= low and high <= short.high for low, high in (each.bounds for each in known)):
+            return short
+    return INDEX
 
 
 def _join_tuples(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell | None:
@@ -299,27 +312,6 @@ def _operation_type(sign: str, x: Number, y: Number, a: Cell, b: Cell) -> Number
     return type
 
 
-def _stays_nonneg(sign: str, type: Number, a: Known, b: Known) -> bool:
-    """Whether a result is known not to be negative. Sums of builtin ints do not wrap: their overflow is undefined."""
-    if not type.signed:
-        return True
-    first, second = nonneg_as(a, type), nonneg_as(b, type)
-    if sign in ("+", "*"):
-        return first and second and (type.builtin or type.is_float)
-    if sign == "%":
-        return second
-    if sign == "&":
-        return first or second
-    return first and second and sign in ("//", "/", "|", "^")
-
-
-def _stays_narrow(sign: str, a: Known, b: Known) -> bool:
-    """Whether 32 bits hold two integers and their difference, quotient or remainder."""
-    if not (is_narrow(a) and is_narrow(b)):
-        return False
-    return (sign in ("-", "//") and a.nonneg and b.nonneg) or (sign == "%" and b.nonneg)
-
-
 def _only_integers(sign: str, a: Cell, b: Cell) -> CompileError:
     return CompileError(
         f"the operator {sign} takes integers, not {a.known} and {b.known}",
@@ -332,9 +324,9 @@ def _shift(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
     type = INT if type == BOOL else type
     if type.is_float or count.is_float:
         raise _only_integers(sign, a, b)
-    nonneg = sign == ">>" and a.known.nonneg
+    result = combine(sign, type, known_as(a.known, type), b.known)[0] if count.is_integer else of_type(type)
     operands = frame.materialise(a, type), frame.materialise(b, INT if count == BOOL else count)
-    return frame.emit(ops.PY_BINARY, of_type(type, nonneg), *operands, op=sign)
+    return frame.emit(ops.PY_BINARY, result, *operands, op=sign)
 
 
 def _power(frame: Frame, a: Cell, b: Cell, type: Number) -> Cell:

@@ -21,7 +21,7 @@ from cuda_device.passes.calls import call
 from cuda_device.passes.frame import Cell, Frame, Method
 from cuda_device.types.dtypes import element_of
 from cuda_device.types.host import host_type_of
-from cuda_device.types.known import of_type
+from cuda_device.types.known import known_as, of_type
 from cuda_device.types.layout import machine, size_of
 from cuda_device.types.model import BOOL, COMPLEX, FLOAT, INDEX, INT, Number, Tuple
 
@@ -137,7 +137,7 @@ def _item(frame: Frame, owner: Cell, positional: Sequence[Cell], named: Mapping[
         else (BOOL,)
     )
     target = next((each for each in builtin if _most(each) >= _most(number)), number)
-    return Cell(of_type(target, owner.known.nonneg), frame.materialise(owner, target))
+    return Cell(known_as(owner.known, target), frame.materialise(owner, target))
 
 
 def _most(number: Number) -> int:

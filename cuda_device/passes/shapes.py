@@ -14,8 +14,8 @@ from cuda_device.errors import CompileError
 from cuda_device.passes import conditions
 from cuda_device.passes.frame import Cell, Frame
 from cuda_device.passes.views import arithmetic, extents, product, strides, transpose, window
-from cuda_device.types.known import constant, of_type
-from cuda_device.types.model import INDEX, INT, Array, Layout, Number, Tuple
+from cuda_device.types.known import constant, known_as
+from cuda_device.types.model import INDEX, INT, SMALL, Array, Layout, Number, Tuple
 
 _ORDERS = ("C", "F")
 
@@ -101,11 +101,11 @@ def _steps(frame: Frame, owner: Cell, array: Array, lengths: Sequence[Cell]) -> 
 def _fits_32_bits(length: Cell) -> bool:
     known = length.known
     if known.constant:
-        return isinstance(known.value, int) and known.value <= INT.high
+        return isinstance(known.value, int) and known.value <= SMALL
     return isinstance(known.type, Number) and known.type.high <= INT.high
 
 
 def _as_index(frame: Frame, cell: Cell) -> Cell:
     if cell.known.constant and cell.known.type == INT:
         return cell
-    return Cell(of_type(INDEX, cell.known.nonneg), frame.materialise(cell, INDEX))
+    return Cell(known_as(cell.known, INDEX), frame.materialise(cell, INDEX))

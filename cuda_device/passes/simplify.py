@@ -8,6 +8,8 @@ a parameter that every way gives the same value is that value:
     ^1(%m, %i):                      →     ^1(%i):
       branch … ^1(%m, %j) ^2(%m)             branch … ^1(%j) ^2()
     ^2(%k): return %k                      ^2(): return %n
+
+A typed parameter of which more is known than of its value stays: a comparison has shown there that it is not negative.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cuda_device.ir.model import Block, Edge, Function, Value
+from cuda_device.ir.ops import Level
 
 
 def simplify(function: Function) -> None:
@@ -75,7 +78,7 @@ def _drop_parameters(function: Function, entries: dict[Block, list[Edge]]) -> di
         if param in same:
             continue
         only = _only_value(param, (edge.arguments[places[param]] for edge in entries[block]), same)
-        if only is not None:
+        if only is not None and (only.nonneg or not param.nonneg or function.level is Level.DEVICE):
             same[param] = only
             waiting = users.pop(param, [])
             users.setdefault(same[param], []).extend(waiting)

@@ -29,6 +29,7 @@ from cuda_device.types.model import (
     BOOL,
     INDEX,
     NONE,
+    SMALL,
     Array,
     Bundle,
     Layout,
@@ -51,7 +52,7 @@ def arithmetic(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
 def extents(frame: Frame, cell: Cell) -> list[Cell]:
     """The length of each axis."""
     assert isinstance(cell.known.type, Array) and cell.value is not None
-    index = of_type(INDEX, nonneg=True, narrow=cell.known.type.small)
+    index = of_type(INDEX, nonneg=True, high=SMALL if cell.known.type.small else None)
     return [frame.emit(ops.EXTENT, index, cell.value, axis=i) for i in range(cell.known.type.ndim)]
 
 

@@ -69,8 +69,8 @@ def compile(
     relocatable, for a linker. Raises `CompileError` for what cannot be compiled, `ValueError` for an unknown target or output,
     `TypeError` for an unknown option.
 
-    Options are those of `@kernel`. `launch_facts` counts on what `launch` checks: every array has fewer than 2**31 elements, and
-    none that is written shares memory with another. Lengths are then parameters of 32 bits. That is not for interoperable
+    Options are those of `@kernel`. `launch_facts` counts on what `launch` checks: every array has 2**30 - 2**16 elements at most,
+    and none that is written shares memory with another. Lengths are then parameters of 32 bits. That is not for interoperable
     functions, whose parameters are C++'s.
     """
     from cuda_device import compiler

@@ -1,6 +1,6 @@
 """What each launch checks of its arrays, so that the compiler may count on it.
 
-    small      every array has fewer than 2**31 elements, and no axis is longer: places are numbers of 32 bits
+    small      every array has 2**30 - 2**16 elements at most, and no axis is longer: places, and sums of two, have 32 bits
     disjoint   no array that the kernel writes shares memory with another one
 
 A kernel has two variants for a signature at most: one for arrays of which all of this holds, and one for any arrays.
@@ -12,15 +12,14 @@ import math
 from collections.abc import Collection, Sequence
 
 from cuda_device.runtime.array_view import ArrayView
-from cuda_device.types.model import INT
+from cuda_device.types.model import SMALL
 
 
 def small(views: Sequence[ArrayView]) -> bool:
-    """Whether 32 bits hold all lengths, and all places of elements."""
-    most = INT.high
+    """Whether 32 bits hold all lengths and all places of elements, and the sum of any two of them."""
     for view in views:
         shape = view.shape
-        if math.prod(shape) > most or (shape and max(shape) > most):
+        if math.prod(shape) > SMALL or (shape and max(shape) > SMALL):
             return False
     return True
 

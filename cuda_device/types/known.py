@@ -3,7 +3,7 @@
 `Known` is the lattice of type inference. Where control flow joins, `join` finds what holds on both ways:
 
     Known(INT, 0)      ⊔ Known(FLOAT32)   = Known(FLOAT32)       acc = 0, later acc += x[i]
-    Known(INT, 0)      ⊔ Known(INT, 1)    = Known(INT, nonneg=True)
+    Known(INT, 0)      ⊔ Known(INT, 1)    = Known(INT, low=0, high=1)
     Known(STATIC, sin) ⊔ Known(STATIC, cos) = Conflict           an error if the variable is used later
 
 Constants are exact Python values until they meet a typed value.
@@ -61,16 +61,15 @@ class Known:
     """A type, and what is known of a value of it.
 
     `value` is the exact Python value of a constant; `items` describes the elements of a tuple, or start, stop and step of
-    a range; `nonneg` says that a number is never below zero, `narrow` that it (or each
-    element of a vector) is below 2**31 though its type has room for more. `where` tells people where
-    the value comes from.
+    a range; an integer (or each element of a vector) is never below `low` nor above `high`, where these say more than
+    its type does (of a float, a `low` of 0 says that it is never below zero). `where` tells people where the value comes from.
     """
 
     type: Type
     value: object = UNKNOWN
     items: tuple[Known, ...] = ()
-    nonneg: bool = False
-    narrow: bool = False
+    low: int | None = None
+    high: int | None = None
     where: Location = NOWHERE
 
     def __eq__(self, other: object) -> bool:
@@ -81,7 +80,7 @@ class Known:
         return hash(self.type) if self.value is UNKNOWN and not self.items else hash(self._identity())
 
     def _identity(self) -> tuple[object, ...]:
-        return self.type, self.constant_identity(), self.items, self.nonneg, self.narrow
+        return self.type, self.constant_identity(), self.items, self.low, self.high
 
     def constant_identity(self) -> tuple[object, ...]:
         """What tells the value from another.
@@ -112,11 +111,37 @@ class Known:
             return tuple(item.python for item in self.items)
         return self.value
 
+    @property
+    def nonneg(self) -> bool:
+        """Whether a number is never below zero."""
+        if self.value is not UNKNOWN:
+            return isinstance(self.value, (bool, int, float)) and self.value >= 0
+        return (isinstance(self.type, Number) and not self.type.signed) or (self.low is not None and self.low >= 0)
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """The least and the greatest value of an integer or bool."""
+        if isinstance(self.value, int):
+            return int(self.value), int(self.value)
+        assert isinstance(self.type, Number)
+        low = self.type.low if self.low is None else self.low
+        return low, self.type.high if self.high is None else self.high
+
     def forget(self) -> Known:
-        """The same type, with no more known than whether it is never below zero; what is static stays."""
+        """The same type, with no more known than `settled` leaves; what is static stays."""
         if self.items:
             return replace(self, items=tuple(item.forget() for item in self.items))
-        return replace(self, value=UNKNOWN) if isinstance(self.type, Number) else self
+        return self._coarse() if isinstance(self.type, Number) else self
+
+    def settled(self) -> Known:
+        """With bounds no tighter than zero and what 32 bits hold, so that functions have few specialisations."""
+        if self.items:
+            return replace(self, items=tuple(item.settled() for item in self.items))
+        return self._coarse() if isinstance(self.type, Number) and self.value is UNKNOWN else self
+
+    def _coarse(self) -> Known:
+        assert isinstance(self.type, Number)
+        return replace(of_type(self.type, self.nonneg, INT.high if is_narrow(self) else None), where=self.where)
 
     def plain(self) -> Known:
         """The same type, with nothing else known; what is static stays."""
@@ -201,11 +226,11 @@ def constant(value: object, where: Location = NOWHERE) -> Known:
     """What is known of a literal or another object that exists while compiling."""
     match value:
         case bool():
-            return Known(BOOL, value, nonneg=True, where=where)
+            return Known(BOOL, value, where=where)
         case int() if type(value) is int:
-            return Known(INT, value, nonneg=value >= 0, where=where)
+            return Known(INT, value, where=where)
         case float() if type(value) is float:
-            return Known(FLOAT, value, nonneg=value >= 0, where=where)
+            return Known(FLOAT, value, where=where)
         case complex() if type(value) is complex:
             return Known(COMPLEX, value, where=where)
         case None:
@@ -222,11 +247,9 @@ def literal(value: object, where: Location = NOWHERE) -> Known:
     Raises `TypeError` for those that device code does not have.
     """
     if isinstance(value, np.generic):
-        number = number_of(type(value))
-        exact = value.item()
-        return Known(number, exact, nonneg=not number.is_complex and exact >= 0, where=where)
+        return Known(number_of(type(value)), value.item(), where=where)
     if isinstance(value, (enum.IntEnum, enum.IntFlag)):
-        return Known(INT, value, nonneg=value >= 0, where=where)
+        return Known(INT, value, where=where)
     if type(value) is tuple:
         return replace(tuple_of(tuple(literal(item, where) for item in value)), where=where)
     return constant(value, where)
@@ -244,27 +267,35 @@ def bundle_of(meaning: object, items: tuple[Known, ...]) -> Known:
 
 def nonneg_as(known: Known, number: Number) -> bool:
     """Whether a number that is known not to be negative still is not once it has become `number`, which may wrap."""
+    return known_as(known, number).nonneg
+
+
+def known_as(known: Known, number: Number) -> Known:
+    """What is known of a value that is not a constant once it has become `number`, which may wrap."""
     source = known.type
-    if not number.signed or not isinstance(source, Number):
-        return not number.signed
-    if number.is_complex or source.is_complex:
-        return False
-    return known.nonneg and (
-        known.constant or known.narrow or number.is_float or source.is_float or number.high >= source.high
-    )
+    if source == number and known.value is UNKNOWN:
+        return known
+    if number.is_complex or not isinstance(source, Number) or source.is_complex:
+        return of_type(number)
+    if not number.is_integer or source.is_float:
+        return of_type(number, known.nonneg)
+    return between(number, *known.bounds)
 
 
 def is_narrow(known: Known) -> bool:
     """Whether 32 bits, one of them for the sign, hold an integer."""
-    if known.constant:
-        return isinstance(known.value, int) and INT.low <= known.value <= INT.high
-    return known.narrow or (isinstance(known.type, Number) and not known.type.is_float and known.type.high <= INT.high)
+    if not isinstance(known.type, Number) or known.type.is_float or known.type.is_complex:
+        return False
+    low, high = known.bounds
+    return INT.low <= low and high <= INT.high
 
 
-def _has_room_for_more(type: Type) -> bool:
-    """Whether it says something of a value of this type that it is below 2**31."""
-    type = type.dtype if isinstance(type, Vector) else type
-    return isinstance(type, Number) and type.is_integer and type.high > INT.high
+def between(number: Number, low: int, high: int, where: Location = NOWHERE) -> Known:
+    """An integer that was in these bounds before it became `number`: one that has no room for them all may wrap."""
+    least, most = number.low, number.high
+    if low < least or high > most:
+        return Known(number, where=where)
+    return Known(number, low=low if low > least else None, high=high if high < most else None, where=where)
 
 
 def iterator_of(known: Known, position: int = 0) -> Known:
@@ -273,8 +304,8 @@ def iterator_of(known: Known, position: int = 0) -> Known:
     return Known(TupleIterator(known.type, position), items=known.items)
 
 
-def of_type(type: Type, nonneg: bool = False, narrow: bool = False) -> Known:
-    """A value of which only the type is known (a bool and an unsigned integer are never below zero)."""
+def of_type(type: Type, nonneg: bool = False, high: int | None = None) -> Known:
+    """A value of which only the type is known, and perhaps that it is never below zero, and its greatest value."""
     if isinstance(type, Tuple):
         return Known(type, items=tuple(map(of_type, type.elements)))
     if isinstance(type, TupleIterator):
@@ -283,11 +314,10 @@ def of_type(type: Type, nonneg: bool = False, narrow: bool = False) -> Known:
         return Known(type, items=(of_type(type.item if isinstance(type, Range) else type.counts_in),) * 3)
     if isinstance(type, NoneType):
         return Known(type, None)
-    return Known(
-        type,
-        nonneg=nonneg or (isinstance(type, Number) and not type.signed),
-        narrow=narrow and _has_room_for_more(type),
-    )
+    number = type.dtype if isinstance(type, Vector) else type
+    has_room = isinstance(number, Number) and number.is_integer and high is not None and high < number.high
+    signed = isinstance(number, Number) and number.signed
+    return Known(type, low=0 if nonneg and signed else None, high=high if has_room else None)
 
 
 def small(known: Known) -> Known:
@@ -341,15 +371,7 @@ def _settle(conflict: Conflict, other: State) -> State:
 
 def _join_known(a: Known, b: Known) -> Known | None:
     if isinstance(a.type, Number) and isinstance(b.type, Number):
-        number = join_numbers(a.type, b.type)
-        if number is None or not (_fits(a, number) and _fits(b, number)):
-            return None
-        same = a.value is not UNKNOWN and a.constant_identity() == b.constant_identity()
-        nonneg = nonneg_as(a, number) and nonneg_as(b, number)
-        narrow = (
-            _has_room_for_more(number) and is_narrow(a) and is_narrow(b) and (number.signed or (a.nonneg and b.nonneg))
-        )
-        return Known(number, a.value if same else UNKNOWN, nonneg=nonneg, narrow=narrow, where=a.where)
+        return _join_numbers(a, b, join_numbers(a.type, b.type))
     if isinstance(a.type, Tuple) and isinstance(b.type, Tuple) and len(a.items) == len(b.items):
         items = [_join_known(x, y) for x, y in zip(a.items, b.items, strict=True)]
         known = tuple(item for item in items if item is not None)
@@ -370,11 +392,24 @@ def _join_known(a: Known, b: Known) -> Known | None:
         joined_type = a.type if a.type == b.type else type(a.type)(number)
         return Known(joined_type, items=tuple(part for part in parts if part is not None))
     if a.type == b.type and (not isinstance(a.type, Static) or a.value is b.value):
-        return a if a.narrow == b.narrow else replace(a, narrow=False)
+        return a if a.high == b.high else replace(a, low=None, high=None)
     for reference, value in ((a.type, b), (b.type, a)):
         if isinstance(reference, Ref) and isinstance(value.type, Struct) and reference.pointee == value.type:
             return value  # what is referred to is read
     return None
+
+
+def _join_numbers(a: Known, b: Known, number: Number | None) -> Known | None:
+    """What holds of two numbers where they have become `number`."""
+    if number is None or not (_fits(a, number) and _fits(b, number)):
+        return None
+    if a.value is not UNKNOWN and a.constant_identity() == b.constant_identity():
+        return Known(number, a.value, where=a.where)
+    first, second = known_as(a, number), known_as(b, number)
+    if not number.is_integer:
+        return Known(number, low=0 if first.low == second.low == 0 else None, where=a.where)
+    (low, high), (other_low, other_high) = first.bounds, second.bounds
+    return between(number, min(low, other_low), max(high, other_high), a.where)
 
 
 def _fits(known: Known, number: Number) -> bool:

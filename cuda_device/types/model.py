@@ -212,8 +212,8 @@ class Array:
     """An array of `ndim` dimensions of `dtype`; its shape and strides are values, its layout is known.
 
     `align` is what its elements are aligned to, in bytes, where that is less than their type's own alignment; else 0.
-    `small` says that it has fewer than 2**31 elements, and no axis is longer: its lengths and the places of its elements
-    are numbers of 32 bits.
+    `small` says that it has `SMALL` elements at most, and no axis is longer: its lengths, the places of its elements, and
+    simple sums of those are numbers of 32 bits.
     """
 
     dtype: Type
@@ -332,6 +332,9 @@ Type = (
 BOOL = Number(Kind.BOOL, 8, builtin=True)
 INT = Number(Kind.INT, 32, builtin=True)
 INDEX = Number(Kind.INT, 64, builtin=True)
+
+SMALL = (1 << 30) - (1 << 16)
+"""What a small array (see `Array`) has at most: 32 bits hold the sum of two lengths and some ten thousand more."""
 FLOAT = Number(Kind.FLOAT, 32, builtin=True)
 COMPLEX = Number(Kind.COMPLEX, 64, builtin=True)
 INT8, INT16, INT32, INT64 = (Number(Kind.INT, bits) for bits in (8, 16, 32, 64))

@@ -1,0 +1,111 @@
+"""The bounds of integers: of what arithmetic makes of them, and of those that have passed a comparison.
+
+    combine("+", INT32, [0, 7], [1, 1])      [1, 8], and it has room in an int32
+    passed("<", [0, 2**31 - 1], [5, 9])      [0, 8]
+
+A builtin integer never leaves its type (the specification leaves that undefined); a fixed-format one wraps, and then
+nothing is known of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cuda_device.types.known import UNKNOWN, Known, State, between, of_type
+from cuda_device.types.model import Number
+
+Bounds = tuple[int, int]
+
+
+def combine(sign: str, type: Number, a: Known, b: Known) -> tuple[Known, bool]:
+    """What is known of `a sign b`, both integers of `type`, and whether the exact result has room in it."""
+    low, high = _bounds(sign, type, a.bounds, b.bounds)
+    exact = type.low <= low and high <= type.high
+    if exact or not type.builtin or sign == "<<":
+        return between(type, low, high), exact
+    low, high = max(low, type.low), min(high, type.high)
+    return between(type, low, high) if low <= high else of_type(type), True
+
+
+def _bounds(sign: str, type: Number, a: Bounds, b: Bounds) -> Bounds:
+    (low, high), (other_low, other_high) = a, b
+    match sign:
+        case "+":
+            return low + other_low, high + other_high
+        case "-":
+            return low - other_high, high - other_low
+        case "*":
+            ends = [x * y for x in a for y in b]
+            return min(ends), max(ends)
+        case "//":
+            return _quotient(a, b)
+        case "%":  # of zero, it is what it is of one
+            top = min(high, other_high - 1) if low >= 0 and other_low >= 0 else other_high - 1
+            return min(other_low + 1, 0), max(top, 0)
+        case "&" | "|" | "^":
+            return _bitwise(sign, a, b)
+        case "<<" if other_low == other_high < type.bits and other_low >= 0:
+            return low << other_low, high << other_low
+        case ">>" if other_low >= 0:
+            return low >> (0 if low < 0 else min(other_high, type.bits)), max(high >> other_low, -1 if low < 0 else 0)
+    return type.low, type.high
+
+
+def _quotient(a: Bounds, b: Bounds) -> Bounds:
+    """Of a floor division; machines divide by one instead of by zero."""
+    if b[0] < 0:
+        most = max(map(abs, a))
+        return -most, most
+    ends = [x // max(y, 1) for x in a for y in b]
+    return min(ends), max(ends)
+
+
+def _bitwise(sign: str, a: Bounds, b: Bounds) -> Bounds:
+    bits = max((x if x >= 0 else ~x).bit_length() for x in (*a, *b))
+    low, high = -(1 << bits), (1 << bits) - 1
+    tops = [top for bottom, top in (a, b) if bottom >= 0]
+    if sign == "&" and tops:
+        return 0, min(tops)
+    return (0 if len(tops) == 2 else low), high
+
+
+def passed(sign: str, a: Known, b: Known) -> Known:
+    """What is known of `a` where `a sign b` holds."""
+    if a.value is not UNKNOWN or not all(isinstance(k.type, Number) and k.type.is_integer for k in (a, b)):
+        return a
+    assert isinstance(a.type, Number)
+    (low, high), (other_low, other_high) = a.bounds, b.bounds
+    match sign:
+        case "<":
+            high = min(high, other_high - 1)
+        case "<=":
+            high = min(high, other_high)
+        case ">":
+            low = max(low, other_low + 1)
+        case ">=":
+            low = max(low, other_low)
+        case "==":
+            low, high = max(low, other_low), min(high, other_high)
+        case "!=" if other_low == other_high:
+            low, high = low + (low == other_low), high - (high == other_low)
+    if low > high or (low, high) == a.bounds:
+        return a
+    return between(a.type, low, high, a.where)
+
+
+def widened(old: State, new: State) -> State:
+    """`new`, in a place where `old` held a moment ago: bounds that grow go as far as they can, since they may grow for ever."""
+    if not (isinstance(old, Known) and isinstance(new, Known)) or old == new or new.value is not UNKNOWN:
+        return new
+    if new.items and len(old.items) == len(new.items):
+        parts = (widened(a, b) for a, b in zip(old.items, new.items, strict=True))
+        return replace(new, items=tuple(part for part in parts if isinstance(part, Known)))
+    if not all(isinstance(known.type, Number) and known.type.is_integer for known in (old, new)):
+        return new
+    assert isinstance(new.type, Number)
+    (low, high), (old_low, old_high) = new.bounds, old.bounds
+    if low >= old_low and high <= old_high:
+        return new
+    if low < old_low:
+        low = 0 if low >= 0 else new.type.low
+    return between(new.type, low, new.type.high if high > old_high else high, new.where)
