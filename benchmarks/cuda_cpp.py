@@ -10,7 +10,17 @@ from functools import lru_cache
 
 def compile_cubin(text: str, target: str = "sm_90", *flags: str) -> bytes:
     """The cubin of a C++ program. Raises `RuntimeError` with NVRTC's log where it does not compile."""
-    return _compile(text, (f"-arch={target}", "-std=c++17", "-default-device", *flags))
+    includes = include_options() if "#include" in text else ()
+    return _compile(text, (f"-arch={target}", "-std=c++17", "-default-device", *includes, *flags))
+
+
+@lru_cache(maxsize=1)
+def include_options() -> tuple[str, ...]:
+    """Where CUDA's own headers are."""
+    from cuda import pathfinder
+
+    folders = [pathfinder.find_nvidia_header_directory(name) for name in ("cudart", "cccl")]
+    return tuple(f"-I{folder}" for folder in folders if folder)
 
 
 @lru_cache(maxsize=256)

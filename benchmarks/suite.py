@@ -25,12 +25,15 @@ from programs import (  # noqa: E402
     black_scholes,
     compaction,
     convolution,
+    copies,
     fft,
+    hartree_fock,
     histogram,
     kmeans,
     life,
     mandelbrot,
     matmul,
+    minibude,
     monte_carlo,
     nbody,
     particles,
@@ -87,7 +90,8 @@ class Row:
 
     def cuda_source(self) -> str:
         """The C++ text; `T` is the type of elements there."""
-        return f"using T = {self.element};\n" + (HERE / "cuda" / self.source).read_text()
+        header = "#include <cuda_fp16.h>\n" if self.element == "__half" else ""
+        return f"{header}using T = {self.element};\n" + (HERE / "cuda" / self.source).read_text()
 
 
 RANDOM = np.random.default_rng(1)
@@ -176,7 +180,7 @@ def _transpose(scale: float) -> Problem:
     )
 
 
-def _matmul(dtype: Any, most: int) -> Callable[[float], Problem]:
+def _matmul(dtype: Any, most: int, tolerance: float = 1e-5) -> Callable[[float], Problem]:
     def problem(scale: float) -> Problem:
         n = _side(scale, most, 1 / 3)
         a, b, c = _floats(n, n, dtype=dtype), _floats(n, n, dtype=dtype), EMPTY((n, n), dtype)
@@ -184,7 +188,15 @@ def _matmul(dtype: Any, most: int) -> Callable[[float], Problem]:
         grid = _tiles(c.shape, matmul.BLOCK)
         size = 3 * a.nbytes
         return Problem(
-            (a, b, c), (a, b, c, *sizes), grid, matmul.BLOCK, (c,), size, 2 * n**3, numpy=lambda: np.matmul(a, b, c)
+            (a, b, c),
+            (a, b, c, *sizes),
+            grid,
+            matmul.BLOCK,
+            (c,),
+            size,
+            2 * n**3,
+            tolerance=tolerance,
+            numpy=lambda: np.matmul(a, b, c),
         )
 
     return problem
@@ -382,6 +394,64 @@ def _alignment(_: float) -> Problem:
     return Problem((a, b, result), (a, b, result, INT(500), INT(500)), (1,), (128,), (result,))
 
 
+def _minibude(scale: float) -> Problem:
+    poses = _count(scale, 1 << 16, 256)
+    protein, ligand, forces, places = minibude.molecules(RANDOM, 938, 60, poses)
+    energies = EMPTY(poses, np.float32)
+    arrays = protein, ligand[:26], forces, places, energies
+    pairs = len(arrays[0]) * len(arrays[1]) * poses
+    return Problem(
+        arrays,
+        (*arrays, INT(len(arrays[0])), INT(len(arrays[1])), INT(poses)),
+        _blocks(poses, minibude.BLOCK * minibude.POSES),
+        (minibude.BLOCK,),
+        (energies,),
+        28 * poses,
+        30 * pairs,
+        tolerance=2e-3,
+    )
+
+
+def _hartree_fock(scale: float) -> Problem:
+    atoms = hartree_fock.atoms(RANDOM, _side(scale, 64, 1 / 4, 4))
+    density = atoms[-1]
+    fock, pairs = np.zeros_like(density), atoms[3].size
+    sizes = INT(atoms[0].size), INT(pairs), INT(len(density))
+    # The matrix grows with each launch: what is compared is only how fast.
+    grid = _blocks(pairs * (pairs + 1) // 2, hartree_fock.BLOCK)
+    return Problem((*atoms, fock), (*atoms, fock, *sizes), grid, (hartree_fock.BLOCK,), (fock,), tolerance=float("inf"))
+
+
+def _strided(scale: float) -> Problem:
+    n, step = _count(scale, 1 << 24), 8
+    x, out = _floats(n * step), EMPTY(n, np.float32)
+    # A sector of 32 bytes is read for each element.
+    return Problem(
+        (x, out, step),
+        (x, out, INT(step), INT(n)),
+        _blocks(n, copies.BLOCK),
+        (copies.BLOCK,),
+        (out,),
+        36 * n,
+        numpy=lambda: np.copyto(out, x[::step]),
+    )
+
+
+def _gathered(scale: float) -> Problem:
+    n = _count(scale, 1 << 24)
+    x, places, out = _floats(n), RANDOM.integers(0, n, n, INT), EMPTY(n, np.float32)
+    arrays = x, places, out
+    return Problem(
+        arrays,
+        (*arrays, INT(n)),
+        _blocks(n, copies.BLOCK),
+        (copies.BLOCK,),
+        (out,),
+        40 * n,
+        numpy=lambda: np.take(x, places, out=out),
+    )
+
+
 def _kmeans(scale: float) -> Problem:
     n, clusters = _count(scale, 1 << 22), 16
     points, centres = _floats(n, 3), _floats(clusters, 3)
@@ -447,8 +517,10 @@ SUITE = (
     Row("transpose", transpose.transpose, "transpose.cu", _transpose),
     Row("matmul float32", matmul.multiply, "matmul.cu", _matmul(np.float32, 2048)),
     Row("matmul float64", matmul.multiply, "matmul.cu", _matmul(np.float64, 2048), element="double"),
+    Row("matmul float16", matmul.multiply, "matmul.cu", _matmul(np.float16, 2048, 5e-2), element="__half"),
     Row("tiled matmul float32", matmul.multiply_tiled, "matmul.cu", _matmul(np.float32, 4096)),
     Row("tiled matmul float64", matmul.multiply_tiled, "matmul.cu", _matmul(np.float64, 4096), element="double"),
+    Row("tiled matmul float16", matmul.multiply_tiled, "matmul.cu", _matmul(np.float16, 4096, 5e-2), element="__half"),
     Row("reduction", reduction.add_up, "reduction.cu", _add_up),
     Row("reduction of blocks", reduction.sums_of_blocks, "reduction.cu", _sums_of_blocks),
     Row("scan", scan.scan_shares, "scan.cu", _scan_shares),
@@ -464,6 +536,10 @@ SUITE = (
     Row("Needleman-Wunsch", alignment.align_shared, "alignment.cu", _alignment),
     Row("particles, structs", particles.move_structs, "particles.cu", _structs),
     Row("particles, arrays", particles.move_arrays, "particles.cu", _arrays),
+    Row("miniBUDE", minibude.fasten, "minibude.cu", _minibude),
+    Row("Hartree-Fock", hartree_fock.build, "hartree_fock.cu", _hartree_fock, element="double"),
+    Row("copy, strided", copies.copy_strided, "copies.cu", _strided),
+    Row("copy, gathered", copies.gather, "copies.cu", _gathered),
     Row("FFT", fft.transform, "fft.cu", _fft),
     Row("radix sort, count", radix_sort.count, "radix_sort.cu", _count_digits),
     Row("radix sort, move", radix_sort.move, "radix_sort.cu", _move_keys),

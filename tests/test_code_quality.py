@@ -9,6 +9,7 @@ import os
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import cuda_device as device
@@ -137,3 +138,21 @@ def test_problems_fit_their_kernels(name):
     assert [id(x) for x in problem.cuda if getattr(x, "shape", ())] == [id(x) for x in arrays]
     assert all(any(output is x for x in arrays) for output in problem.outputs)
     assert row.cuda_symbol in row.cuda_source()
+
+
+@pytest.mark.parametrize("name", ["matmul float16", "tiled matmul float16", "copy, strided", "copy, gathered"])
+def test_problems_are_right(name):
+    """Those whose kernels the tests of the programs do not run on such data; `numpy` computes the same."""
+    problem = ROWS[name].problem(0)
+    poison = [np.full_like(output, 77) for output in problem.outputs]
+    for output, filling in zip(problem.outputs, poison, strict=True):
+        output[...] = filling
+    shape = {"grid": problem.grid, "block": problem.block, "shared": problem.shared}
+    device.launch(ROWS[name].kernel, *problem.ours, **shape, stream=device.cpu_stream())
+    found = [output.copy() for output in problem.outputs]
+    for output, filling in zip(problem.outputs, poison, strict=True):
+        output[...] = filling
+    problem.numpy()
+    for one, other, filling in zip(found, problem.outputs, poison, strict=True):
+        np.testing.assert_allclose(one, other, problem.tolerance, problem.tolerance)
+        assert not np.array_equal(one, filling)

@@ -19,15 +19,14 @@ from cuda_device.codegen.architectures import (
 from cuda_device.codegen.atomics import Update, Wide, cpu_update, cpu_wide, nvptx_scope, nvptx_update, nvptx_wide
 from cuda_device.codegen.cpu_records import Status
 from cuda_device.codegen.meetings import Meeting, on_cpu, on_gpu
-from cuda_device.codegen.shared import shared_arrays, shared_offsets
+from cuda_device.codegen.shared import shared_arrays, shared_offsets, shared_size
 from cuda_device.device import math as device_math
 from cuda_device.device.options import DEFAULTS, Options
 from cuda_device.ir import ops
 from cuda_device.ir.model import Function, Module
 from cuda_device.ir.ops import Effect
 from cuda_device.ir.ordering import Scope
-from cuda_device.types.layout import size_of
-from cuda_device.types.model import Number, Ref, Space
+from cuda_device.types.model import Number, Space
 
 
 class Dialect(ABC):
@@ -191,9 +190,7 @@ class Nvptx(Dialect):
         """Triple, data layout, shared arrays, and the intrinsics that every kernel may use."""
         lines = [f'target datalayout = "{DATA_LAYOUT}"', f'target triple = "{TRIPLE}"']
         for number, op in sorted(shared_arrays(self.module).items()):
-            assert isinstance(op.result.type, Ref)
-            size = int(str(op.attributes["count"])) * size_of(op.result.type.pointee)
-            align = op.attributes["align"]
+            size, align = shared_size(op)
             lines.append(f"@shared_{number} = internal addrspace(3) global [{size} x i8] undef, align {align}")
         lines += constants.definitions(self.module, self.pointer(Space.CONSTANT).removeprefix("ptr ") + " ")
         lines.append(printing.texts_on_gpu(self.module))

@@ -13,6 +13,7 @@ from cuda_device.types.model import Ref
 
 # CUDA's limit for arrays whose size the compiler knows.
 MAXIMUM_STATIC_SHARED = 48 * 1024
+_WIDEST = 16
 
 
 def shared_arrays(module: Module) -> dict[int, Op]:
@@ -20,16 +21,22 @@ def shared_arrays(module: Module) -> dict[int, Op]:
     return {int(str(op.attributes["number"])): op for f in module.functions for op in f.ops() if op.code is ops.SHARED}
 
 
+def shared_size(op: Op) -> tuple[int, int]:
+    """The bytes of a shared array, and the boundary that it begins at: one for the widest accesses, if it has room for any."""
+    count, align, type = op.attributes["count"], op.attributes["align"], op.result.type
+    assert isinstance(count, int) and isinstance(align, int) and isinstance(type, Ref)
+    size = count * size_of(type.pointee)
+    return size, max(align, _WIDEST) if size >= _WIDEST else align
+
+
 def shared_offsets(module: Module) -> tuple[dict[int, int], int]:
     """Where each shared array begins, in bytes, and the size of all. Too much of it is a `CompileError`."""
     offsets: dict[int, int] = {}
     end = 0
     for number, op in sorted(shared_arrays(module).items()):
-        count, align = op.attributes["count"], op.attributes["align"]
-        type = op.result.type
-        assert isinstance(count, int) and isinstance(align, int) and isinstance(type, Ref)
+        size, align = shared_size(op)
         offsets[number] = -(-end // align) * align
-        end = offsets[number] + count * size_of(type.pointee)
+        end = offsets[number] + size
         if end > MAXIMUM_STATIC_SHARED:
             raise CompileError(
                 f"the kernel's shared arrays take {end} bytes or more: {MAXIMUM_STATIC_SHARED} is the most",
