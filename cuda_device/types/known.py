@@ -146,7 +146,7 @@ class Known:
     def plain(self) -> Known:
         """The same type, with nothing else known; what is static stays."""
         items = tuple(item.plain() for item in self.items)
-        return replace(self.forget(), items=items, nonneg=False, narrow=False)
+        return replace(self.forget(), items=items, low=None, high=None)
 
     @property
     def shown(self) -> str:
