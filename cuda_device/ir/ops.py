@@ -222,12 +222,7 @@ COMPARE = Opcode("compare", D, 2, 1, "A bool from two numbers of one type: `op` 
 SELECT = Opcode("select", D, 3, 1, "The second operand where the first is true, else the third.")
 MATH = Opcode("math", D, MANY, 1, "A row of `device/math`, in the precision of its operands.", ("function",))
 ELEMENT = Opcode(
-    "element",
-    _TD,
-    2,
-    1,
-    "The reference `index` elements after a reference; one of them may be `outside` of what it belongs to.",
-    optional=("outside",),
+    "element", _TD, 2, 1, "The reference `index` elements on, perhaps `outside` the array.", optional=("outside",)
 )
 BYTES = Opcode(
     "bytes", D, 2, 1, "The reference so many bytes after a reference, perhaps to something else in its space."
