@@ -12,9 +12,10 @@ import time
 from collections.abc import Callable
 
 from cuda_device.codegen import cpu, cpu_warp
+from cuda_device.codegen.cpu_code import Native
 from cuda_device.codegen.cpu_records import Suspension
 from cuda_device.codegen.cpu_runner import runner
-from cuda_device.codegen.native import Native, compile_native
+from cuda_device.codegen.native import compile_native
 from cuda_device.runtime.cpu_executor import execute
 
 TURNS = 1000

@@ -33,7 +33,7 @@ from cuda_device.passes.outline import Outline
 from cuda_device.types.known import Known, small
 
 if TYPE_CHECKING:
-    from cuda_device.codegen import cubin, linking, native, nvptx, to_llvm
+    from cuda_device.codegen import cpu_code, cubin, linking, nvptx, to_llvm
     from cuda_device.ir.model import Module
     from cuda_device.passes import traces
 
@@ -213,7 +213,7 @@ def _ltoir(work: Work) -> bytes:
     return ltoir.make(work["llvm"], work.job.target.architecture, work.job.options)
 
 
-def _native(work: Work) -> native.Native:
+def _native(work: Work) -> cpu_code.Native:
     from cuda_device.codegen import native
 
     return native.compile_native(work["llvm"].text, level=min(work.job.options.level, 2))

@@ -18,7 +18,7 @@ import pytest
 from changed_programs import HEAD, Change, body
 
 import cuda_device as device
-from cuda_device.codegen import native
+from cuda_device.codegen import cpu_code
 from cuda_device.codegen.architectures import parse
 from cuda_device.codegen.artifacts import _cubin_key, _native_key
 from cuda_device.codegen.cache import key_of
@@ -217,18 +217,18 @@ def test_damage_costs_a_compilation_and_nothing_else(cache: Path, monkeypatch: p
 def test_code_that_cannot_be_linked_is_made_again(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = body("out[i] = i * 2 + 3")
     results(program(text, monkeypatch)["k"])
-    genuine, calls = native.load_native, []
+    genuine, calls = cpu_code.load_native, []
 
     def refuse(*args: Any) -> Any:
         calls.append(args)
         raise RuntimeError("the linker says no")
 
     start = device.cache_info()
-    monkeypatch.setattr(native, "load_native", refuse)
+    monkeypatch.setattr(cpu_code, "load_native", refuse)
     assert results(program(text, monkeypatch)["k"]) == [3, 5, 7, 9]
     assert len(calls) == 1
     assert hits(start) == (0, 1)
-    monkeypatch.setattr(native, "load_native", genuine)
+    monkeypatch.setattr(cpu_code, "load_native", genuine)
     assert results(program(text, monkeypatch)["k"]) == [3, 5, 7, 9]
     assert hits(start) == (1, 1)
 
@@ -305,6 +305,6 @@ def test_other_tools_are_other_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cuda_device.codegen.cubin.identity", lambda _: "another 2")
     parts.append(_cubin_key(llvm, sm90, "o"))
     native_parts = _native_key(llvm, sm90, "o")
-    monkeypatch.setattr("cuda_device.codegen.native.host", lambda: ("another", "+avx"))
+    monkeypatch.setattr("cuda_device.codegen.cpu_code.host", lambda: ("another", "+avx"))
     parts += [native_parts, _native_key(llvm, sm90, "o")]
     assert len(set(parts)) == len(parts)

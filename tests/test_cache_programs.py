@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import random
 import subprocess
 import sys
@@ -176,6 +177,28 @@ out = np.full(1, -7)
 device.launch(k, out, grid=1, block=1, stream=device.cpu_stream())
 print(out[0] == hash("a") & 0xFFFF, device.cache_info().direct)
 """
+
+
+LIGHT_ON_CPU = """
+import sys, numpy as np, cuda_device as device
+@device.kernel
+def k(out):
+    i = device.tid(1)
+    device.syncthreads()
+    out[i] = math.sin(out[i])
+import math
+out = np.ones(4)
+device.launch(k, out, grid=1, block=4, stream=device.cpu_stream())
+assert np.allclose(out, np.sin(1))
+info = device.cache_info()
+print(info.hits, info.direct, info.misses, "llvmlite" in sys.modules)
+"""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64" or sys.platform != "linux", reason="LLVM's linker loads it")
+def test_a_kernel_of_the_cpu_that_is_found_needs_no_llvm(folder: Path) -> None:
+    assert run(folder, LIGHT_ON_CPU) == "0 0 1 True"
+    assert run(folder, LIGHT_ON_CPU) == "1 1 0 False"
 
 
 def test_what_is_another_in_each_process_is_not_kept(folder: Path) -> None:

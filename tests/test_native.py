@@ -5,6 +5,7 @@ import math
 import platform
 import re
 import struct
+import sys
 import threading
 
 import llvmlite.binding as llvm
@@ -12,9 +13,10 @@ import numpy as np
 import pytest
 from cpu_kernels import POISON, REVERSAL, module, registers, run_reversal
 
-from cuda_device.codegen import cpu, cpu_conversions, cpu_wide, native
+from cuda_device.codegen import cpu, cpu_conversions, cpu_wide, loading, native
+from cuda_device.codegen.cpu_code import load_native
 from cuda_device.codegen.cpu_records import RECORDS
-from cuda_device.codegen.native import compile_native, load_native
+from cuda_device.codegen.native import compile_native
 from cuda_device.errors import CompilerBug
 from cuda_device.runtime import cpu_executor
 from cuda_device.runtime.cpu_executor import execute
@@ -185,6 +187,87 @@ def test_object_code_can_be_loaded_again(reversal):
     run_reversal(again, (4, 1, 1), (64, 1, 1))
     assert again.optimised == again.assembly == ""
     assert "coro" not in reversal.optimised.replace("coro.", "") and ".globl" in reversal.assembly
+
+
+SIMPLE = pytest.mark.skipif(
+    platform.machine() != "x86_64" or sys.platform != "linux", reason="LLVM's linker loads all objects here"
+)
+
+
+@SIMPLE
+def test_a_kernel_is_loaded_without_llvm(reversal, monkeypatch):
+    monkeypatch.setattr(native, "link", lambda *_: pytest.fail("LLVM links it"))
+    run_reversal(load_native(reversal.object_code), (4, 1, 1), (64, 1, 1))
+
+
+def test_llvm_links_what_is_not_simple(reversal, monkeypatch):
+    def unsupported(*_):
+        raise loading.Unsupported
+
+    monkeypatch.setattr(loading, "load", unsupported)
+    run_reversal(load_native(reversal.object_code), (4, 1, 1), (64, 1, 1))
+
+
+@SIMPLE
+def test_objects_that_are_left_to_llvm(reversal, monkeypatch):
+    good = reversal.object_code
+    found = loading.sections(good)
+    relocations = next(section for section in found if section.kind == 4)
+    changes = {
+        "another format": (0, b"MZ"),
+        "another machine": (18, b"\xb7\0"),
+        "a program": (16, b"\2\0"),
+        "another kind of reference": (relocations.offset + 8, b"\x17\0\0\0"),
+    }
+    assert loading.load(good, lambda _: 1 << 40).addresses
+    for at, data in changes.values():
+        with pytest.raises(loading.Unsupported):
+            loading.load(good[:at] + data + good[at + len(data) :], lambda _: 1 << 40)
+    with pytest.raises(loading.Unsupported, match="cuda_device.blocks"):
+        loading.load(good, lambda _: None)
+    monkeypatch.setattr(loading.platform, "machine", lambda: "aarch64")
+    with pytest.raises(loading.Unsupported):
+        loading.load(good, lambda _: 1 << 40)
+
+
+DATA = """
+@count = global i64 5
+@table = internal constant [2 x ptr] [ptr @one, ptr @two]
+@zeros = internal global [3 x i64] zeroinitializer
+define i64 @one() {
+  %old = load i64, ptr @count
+  %new = add i64 %old, 1
+  store i64 %new, ptr @count
+  ret i64 %new
+}
+define i64 @two() {
+  %p = getelementptr i64, ptr @zeros, i64 2
+  %old = load i64, ptr %p
+  %new = add i64 %old, 10
+  store i64 %new, ptr %p
+  ret i64 %new
+}
+define i64 @call(i64 %i) {
+  %at = getelementptr ptr, ptr @table, i64 %i
+  %function = load ptr, ptr %at
+  %result = call i64 %function()
+  ret i64 %result
+}
+define double @far(double %x) {
+  %result = call double @elsewhere(double %x)
+  ret double %result
+}
+declare double @elsewhere(double)
+"""
+
+
+def test_data_tables_of_addresses_and_functions_far_away():
+    twice = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(lambda x: 2 * x)
+    address = ctypes.cast(twice, ctypes.c_void_p).value
+    code = compile_native(DATA, {"elsewhere": address}, level=0, exports=("call", "far"))
+    call = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(code.address("call"))
+    assert [call(0), call(1), call(0), call(1)] == [6, 10, 7, 20]
+    assert ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(code.address("far"))(1.5) == 3.0
 
 
 def test_sixteen_bit_conversions_round_once():

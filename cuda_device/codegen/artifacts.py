@@ -16,8 +16,8 @@ from cuda_device.codegen import cache
 from cuda_device.codegen.architectures import Architecture
 
 if TYPE_CHECKING:
+    from cuda_device.codegen.cpu_code import Native
     from cuda_device.codegen.cubin import Cubin
-    from cuda_device.codegen.native import Native
     from cuda_device.codegen.programs import Program
 
 
@@ -56,11 +56,12 @@ def _unpack_cubin(data: bytes) -> Cubin:
     from cuda_device.codegen.cubin import Cubin, read_usage
 
     assembler, log, code = data.split(b"\0", 2)
-    return Cubin(code, assembler.decode(), log.decode(), MappingProxyType(read_usage(log.decode())))
+    usage = read_usage(log.decode()) if log else {}
+    return Cubin(code, assembler.decode(), log.decode(), MappingProxyType(usage))
 
 
 def _native_key(program: Program, architecture: Architecture, options: str) -> tuple[str, ...]:
-    from cuda_device.codegen.native import host
+    from cuda_device.codegen.cpu_code import host
 
     return "native", *host(), repr(architecture), options, program.digest
 
@@ -70,7 +71,7 @@ def _pack_native(native: Native, key: tuple[str, ...]) -> bytes:
 
 
 def _unpack_native(data: bytes) -> Native:
-    from cuda_device.codegen.native import load_native
+    from cuda_device.codegen.cpu_code import load_native
 
     return load_native(data)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -148,6 +147,8 @@ def _nvjitlink_file() -> Path | None:
 def _ptxas() -> Path | None:
     """The program, from the PATH, the toolkit that CUDA_HOME or CUDA_PATH names, or a wheel."""
     folders = os.pathsep.join(str(Path(home, "bin")) for home in installed.cuda_homes())
+    import shutil
+
     path = shutil.which("ptxas") or shutil.which("ptxas", path=folders)
     if path is None:
         try:

@@ -107,6 +107,6 @@ define float @__extendhfsf2(half %x) {
 """
 
 
-def conversions() -> str:
+def text() -> str:
     """The module with the five functions."""
     return _TO_ODD + _BFLOAT + _HALF

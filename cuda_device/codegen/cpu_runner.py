@@ -16,6 +16,8 @@ from collections.abc import Sequence
 from cuda_device.codegen.cpu_records import BLOCK, THREAD, Record
 
 RUN = "cuda_device.run"
+EXPORTS = tuple(f"cuda_device.{name}" for name in ("blocks", "frames", "keep", "log"))
+"""What `codegen/cpu_support` defines for kernels."""
 _SIZE = ("size.x", "size.y", "size.z")
 _AXES = "xyz"
 # The loops over threads are vectorised, not unrolled, which would only cost time to compile. Nobody else takes this

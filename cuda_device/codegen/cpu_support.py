@@ -17,7 +17,6 @@ from cuda_device.codegen.cpu_records import BLOCK, CONTROL, EVENT, LOG, RECORDS,
 from cuda_device.codegen.cpu_schedule import schedule
 
 # What the kernels' modules, and the executor, may call.
-EXPORTS = tuple(f"cuda_device.{name}" for name in ("blocks", "frames", "keep", "log"))
 _AXES = "xyz"
 
 

@@ -21,7 +21,7 @@ mine:
 _GIVE = "  store atomic i32 0, ptr @lock release, align 4\n"
 
 
-def accesses() -> str:
+def text() -> str:
     """The module with the two functions. Their last parameter is the memory order: the lock is as strong as it can be."""
     load = f"{_TAKE}  %value = load i128, ptr %at, align 1\n{_GIVE}  fence seq_cst\n  ret i128 %value\n"
     store = f"{_TAKE}  store i128 %value, ptr %at, align 1\n{_GIVE}  fence seq_cst\n  ret void\n"

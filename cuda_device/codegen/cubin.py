@@ -30,13 +30,15 @@ __all__ = ["DEFAULTS", "VARIABLE", "Cubin", "Options", "Usage", "assemble", "ide
 VARIABLE = "CUDA_DEVICE_ASSEMBLER"
 DEFAULTS = Options()
 
+# What follows are patterns as text: to compile them takes longer than to load a kernel that is known.
+
 # An assembler that does not know our PTX or our architecture yet. The last is nvJitLink's. Each is asked but once.
-_TOO_OLD = re.compile(r"Unsupported \.version|is not defined for option 'gpu-name'|ERROR_UNRECOGNIZED_ARCH")
-_VERSION = re.compile(r"^\.version (\S+)", re.M)
+_TOO_OLD = r"Unsupported \.version|is not defined for option 'gpu-name'|ERROR_UNRECOGNIZED_ARCH"
+_VERSION = r"(?m)^\.version (\S+)"
 _unusable: dict[tuple[Assembler, Architecture, str], str] = {}
 
 # What a kernel can want too much of: the user's business, not ours.
-_TOO_MUCH = re.compile(
+_TOO_MUCH = (
     r"Entry function '(?P<kernel>[^']+)' uses too much (?P<what>shared data|parameter space)"
     r" \(0x(?P<used>[0-9a-f]+) bytes, 0x(?P<most>[0-9a-f]+) max\)"
 )
@@ -45,18 +47,18 @@ _TOO_MUCH_WORDS = {
     "parameter space": ("arguments", "pass large structs and tuples in an array"),
 }
 
-_MISSING = re.compile(r"(?:Undefined reference to|Unresolved extern function) '([^']+)'")
-_LINE = re.compile(r"line (\d+); (?:error|fatal)")
+_MISSING = r"(?:Undefined reference to|Unresolved extern function) '([^']+)'"
+_LINE = r"line (\d+); (?:error|fatal)"
 
-_USAGE = re.compile(
-    r"Compiling entry function '(?P<name>[^']+)'(?:(?!Compiling entry).)*?Used (?P<registers>\d+) registers[^\n]*", re.S
+_USAGE = (
+    r"(?s)Compiling entry function '(?P<name>[^']+)'(?:(?!Compiling entry).)*?Used (?P<registers>\d+) registers[^\n]*"
 )
 _USAGE_PARTS = {
-    "barriers": re.compile(r"used (\d+) barriers"),
-    "shared": re.compile(r"(\d+) bytes smem"),
-    "stack": re.compile(r"(\d+) bytes stack frame"),
-    "spill_stores": re.compile(r"(\d+) bytes spill stores"),
-    "spill_loads": re.compile(r"(\d+) bytes spill loads"),
+    "barriers": r"used (\d+) barriers",
+    "shared": r"(\d+) bytes smem",
+    "stack": r"(\d+) bytes stack frame",
+    "spill_stores": r"(\d+) bytes spill stores",
+    "spill_loads": r"(\d+) bytes spill loads",
 }
 
 
@@ -93,7 +95,7 @@ def assemble(
     request = Request(ptx, architecture, options, inputs)
     if inputs:
         check(Input("the program", ptx.encode()), inputs)
-    version = _VERSION.search(ptx)
+    version = re.search(_VERSION, ptx)
     reasons = []
     for assembler in _candidates(request):
         key = (assembler, architecture, version[1] if version else "")
@@ -104,7 +106,7 @@ def assemble(
                 return Cubin(code, assembler.name, log, MappingProxyType(usage))
             except Rejection as rejection:
                 text = str(rejection).strip()
-                if not isinstance(rejection, Unusable) and not _TOO_OLD.search(text):
+                if not isinstance(rejection, Unusable) and not re.search(_TOO_OLD, text):
                     raise _explain(assembler, request, text) from None
                 _unusable[key] = f"{assembler.name} cannot be used ({text.splitlines()[0]})"
         reasons += [_unusable[key]] if key in _unusable else []
@@ -125,8 +127,8 @@ def identity(architecture: Architecture) -> str:
 def read_usage(log: str) -> dict[str, Usage]:
     """The usage by kernel that the log of an assembler in verbose mode tells."""
     usage = {}
-    for kernel in _USAGE.finditer(log):
-        found = {name: pattern.search(kernel[0]) for name, pattern in _USAGE_PARTS.items()}
+    for kernel in re.finditer(_USAGE, log):
+        found = {name: re.search(pattern, kernel[0]) for name, pattern in _USAGE_PARTS.items()}
         parts = {name: int(match[1]) if match else 0 for name, match in found.items()}
         usage[kernel["name"]] = Usage(registers=int(kernel["registers"]), **parts)
     return usage
@@ -147,11 +149,11 @@ def _candidates(request: Request | None = None) -> tuple[Assembler, ...]:
 
 def _explain(assembler: Assembler, request: Request, log: str) -> Exception:
     """The error for a rejected kernel: the user's if it wants too much, else ours, with the lines in question."""
-    if found := _TOO_MUCH.search(log):
+    if found := re.search(_TOO_MUCH, log):
         what, help = _TOO_MUCH_WORDS[found["what"]]
         used, most = int(found["used"], 16), int(found["most"], 16)
         return CompileError(f"{found['kernel']} has {used} bytes of {what}, at most {most} are possible", help=help)
-    if missing := dict.fromkeys(_MISSING.findall(log)):
+    if missing := dict.fromkeys(re.findall(_MISSING, log)):
         return CompileError(
             f"nothing defines {', '.join(missing)}", help="give what defines it: link=… of @extern, @kernel or compile"
         )
@@ -162,7 +164,7 @@ def _explain(assembler: Assembler, request: Request, log: str) -> Exception:
             help="give what was made for this architecture",
         )
     lines = request.ptx.splitlines()
-    numbers = [int(number) for number in _LINE.findall(log)]
+    numbers = [int(number) for number in re.findall(_LINE, log)]
     culprits = [f"  {number:5} | {lines[number - 1]}" for number in dict.fromkeys(numbers) if 0 < number <= len(lines)]
     head = f"{assembler.name} rejects our PTX for {request.architecture}:"
     return CompilerBug("\n".join([head, log.strip(), *culprits[:10]]))

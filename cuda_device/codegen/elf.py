@@ -1,9 +1,10 @@
-"""What a cubin, an ELF file, says of its kernels.
+"""What ELF files say: sections, and of a cubin its kernels.
 
     registers(cubin)["saxpy"]       16: how many registers a thread uses
+    sections(object_code)[1]        Section(name=".text", …)
 
-The section `.nv.info` is a list of attributes: a byte for the form, one for the kind, two for the size, then the value. The one
-that counts registers holds the number of the kernel's symbol and the count.
+The section `.nv.info` of a cubin is a list of attributes: a byte for the form, one for the kind, two for the size, then the
+value. The one that counts registers holds the number of the kernel's symbol and the count.
 """
 
 from __future__ import annotations
@@ -18,45 +19,47 @@ _REGISTERS = 0x2F
 _SYMBOL_BYTES = 24
 
 
-class _Section(NamedTuple):
-    """What of a section's header counts here."""
+class Section(NamedTuple):
+    """What a section's header says, but for its address."""
 
     name: str
     kind: int
+    flags: int
     offset: int
     size: int
     link: int
+    info: int
+    align: int
 
 
 def registers(cubin: bytes) -> dict[str, int]:
     """How many registers a thread of each kernel uses; none for what is no cubin, or one that does not say."""
     if cubin[:5] != b"\x7fELF\x02":
         return {}
-    sections = _sections(cubin)
-    symbols = next((section for section in sections if section.kind == _SYMBOL_TABLE), None)
+    all_sections = sections(cubin)
+    symbols = next((section for section in all_sections if section.kind == _SYMBOL_TABLE), None)
     if symbols is None:
         return {}
     found = {}
-    for section in sections:
+    for section in all_sections:
         if section.name == ".nv.info":
             for symbol, count in _counts(cubin[section.offset : section.offset + section.size]):
                 name = struct.unpack_from("<I", cubin, symbols.offset + _SYMBOL_BYTES * symbol)[0]
-                found[_text(cubin, sections[symbols.link].offset + name)] = count
+                found[text(cubin, all_sections[symbols.link].offset + name)] = count
     return found
 
 
-def _sections(file: bytes) -> list[_Section]:
+def sections(file: bytes) -> list[Section]:
+    """The sections of an ELF file of 64 bits."""
     (start,) = struct.unpack_from("<Q", file, 40)
     size, count, names = struct.unpack_from("<HHH", file, 58)
-    headers = [struct.unpack_from("<IIQQQQI", file, start + size * i) for i in range(count)]
+    headers = [struct.unpack_from("<IIQQQQIIQ", file, start + size * i) for i in range(count)]
     strings = headers[names][4]
-    return [
-        _Section(_text(file, strings + name), kind, offset, length, link)
-        for name, kind, _, _, offset, length, link in headers
-    ]
+    return [Section(text(file, strings + name), kind, flags, *rest) for name, kind, flags, _, *rest in headers]
 
 
-def _text(file: bytes, start: int) -> str:
+def text(file: bytes, start: int) -> str:
+    """The name at a place in a table of names."""
     return file[start : file.index(b"\0", start)].decode()
 
 

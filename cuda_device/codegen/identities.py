@@ -87,5 +87,7 @@ def llvm(kept: Store | None) -> str:
     """A hash of llvmlite's libraries, and its version, without loading it."""
     spec = importlib.util.find_spec("llvmlite")
     folder = Path(spec.origin).parent if spec and spec.origin else Path()
-    paths = [path for path in (folder / "_version.py", *sorted(folder.glob("binding/*llvmlite*"))) if path.is_file()]
+    binding = folder / "binding"
+    libraries = sorted(path for path in binding.iterdir() if "llvmlite" in path.name) if binding.is_dir() else []
+    paths = [path for path in (folder / "_version.py", *libraries) if path.is_file()]
     return of_files([(path.name, str(path), path.stat()) for path in paths], kept)

@@ -22,9 +22,7 @@ from cuda_device.errors import CompileError
 _LTO_IR = b"\xedCN\x7f"
 _ELF = b"\x7fELF"
 _RELOCATABLE, _EM_CUDA = 1, 190
-_PTX_DEFINITION = re.compile(
-    rb"^\s*\.visible \.(?:func|entry)\s*(?:\([^)]*\))?\s*([\w$]+)\s*(?:\([^)]*\))?[^;{]*\{", re.M
-)
+_PTX_DEFINITION = rb"(?m)^\s*\.visible \.(?:func|entry)\s*(?:\([^)]*\))?\s*([\w$]+)\s*(?:\([^)]*\))?[^;{]*\{"
 # ELF64: where the section headers are, a section header, a symbol; a table of symbols; global functions.
 _SECTIONS, _SECTION, _SYMBOL = struct.Struct("<40xQ10xHH"), struct.Struct("<IIQQQQIIQQ"), struct.Struct("<IBBHQQ")
 _SYMBOL_TABLE, _GLOBAL_FUNCTION, _UNDEFINED = 2, 0x12, 0
@@ -47,7 +45,7 @@ class Input:
         """The functions that it defines for others, if it is PTX or a cubin."""
         if self.data.startswith(_ELF):
             return frozenset(_functions_of_elf(self.data))
-        return frozenset(name.decode() for name in _PTX_DEFINITION.findall(self.data))
+        return frozenset(name.decode() for name in re.findall(_PTX_DEFINITION, self.data))
 
     @property
     def digest(self) -> str:

@@ -61,9 +61,10 @@ class Program:
 def find(question: tuple[object, ...]) -> tuple[Program, tuple[Dependency, ...]] | None:
     """The program that a question led to when all that it read was as it is now, and what it read."""
     try:
-        readings = cache.find(_key(_READINGS, _asked(question)))
+        asked = _asked(question)
+        readings = cache.find(_key(_READINGS, asked))
         for names in ast.literal_eval(readings.decode()) if readings else ():
-            if found := _follow(_asked(question), names):
+            if found := _follow(asked.copy(), names):
                 return found
     except Unfit:
         pass

@@ -13,6 +13,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from types import CellType, FunctionType, ModuleType
+from typing import Self
 
 
 class Unfit(Exception):
@@ -27,6 +28,13 @@ class Numbered(ABC):
         self._objects: list[object] = []
         self._numbers: dict[int, int] = {}
         self._owners: dict[int, tuple[str, int]] = {id(namespace): (kind, 0) for kind, namespace in _COMMON.items()}
+
+    def copy(self) -> Self:
+        """Another one, to go on from here in another way."""
+        made = type(self)()
+        made._parts, made._objects = self._parts.copy(), self._objects.copy()
+        made._numbers, made._owners = self._numbers.copy(), self._owners.copy()
+        return made
 
     def digest(self) -> bytes:
         """What tells the objects by now from others: 32 bytes."""
