@@ -11,11 +11,11 @@ import contextlib
 import ctypes
 import enum
 import itertools
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 from cuda_device.runtime import driver, flight, memory, streams
-from cuda_device.runtime.native import plans
 
 CONTEXT = 0xC0
 MOST_BYTES = 1 << 40
@@ -250,7 +250,11 @@ def no_gpu() -> Iterator[None]:
 
 
 def _forget() -> None:
-    plans.forget()
+    plans = sys.modules.get(
+        "cuda_device.runtime.native.plans"
+    )  # where there is no need for machine code, LLVM is not loaded
+    if plans is not None:
+        plans.forget()
     driver.available.cache_clear()
     driver.properties.cache_clear()
     driver._primary.clear()

@@ -63,7 +63,7 @@ def load_native(
 
 
 def link(object_code: bytes, symbols: Mapping[str, int], exports: Sequence[str], alone: bool = False) -> Linked:
-    """Links an object file, which may be `alone`: without what kernels call. Raises `RuntimeError` for want of a function, say."""
+    """Links an object file, which may be `alone`: it calls nothing of what kernels call. Raises `RuntimeError` if it cannot."""
 
     def find(name: str) -> int | None:
         return symbols.get(name) or (None if alone else _of_kernels(name)) or loading.in_process(name)
