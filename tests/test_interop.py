@@ -318,6 +318,27 @@ def test_strides_that_are_no_multiples_of_elements_cannot_be_described():
     ):
         describe([argument], ["x"])
 
+    @device.kernel(interop=True)
+    def kernel(x):
+        x[0] = x[1]
+
+    with pytest.raises(device.LaunchError, match="are no multiples of its elements"):
+        device.launch(kernel, records, grid=1, block=1, stream=device.cpu_stream())
+
+    @device.func(interop=True)
+    def second(pair):
+        return pair[1][1].x
+
+    @device.kernel
+    def calls(x, out):
+        out[0] = second((2, x))
+
+    out = np.zeros(1)
+    device.launch(calls, np.ones(6, records.dtype)[::2], out, grid=1, block=1, stream=device.cpu_stream())
+    assert out[0] == 1
+    with pytest.raises(device.KernelError, match="strides are multiples of the size of an element"):
+        device.launch(calls, records, out, grid=1, block=1, stream=device.cpu_stream())
+
 
 # C++ declarations
 

@@ -233,10 +233,9 @@ def divide_and_modulo(a: Any, b: Any) -> Any:
     return a // b, a % b
 
 
-def check_strides(items: Any, size: Any) -> None:
-    """That an array can be described to CUDA C++, which counts its strides in elements of `size` bytes."""
-    for stride in items.strides:
-        assert stride % size == 0, "CUDA C++ takes arrays only if their strides are multiples of the size of an element"
+def has_whole_strides(items: Any, size: Any) -> Any:
+    """Whether an array can be described to CUDA C++, which counts its strides in elements of `size` bytes."""
+    return all(stride % size == 0 for stride in items.strides)
 
 
 def integer_power(base: Any, exponent: Any) -> Any:

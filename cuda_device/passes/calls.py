@@ -23,7 +23,7 @@ from cuda_device.device.functions import Func, Kernel
 from cuda_device.device.rows import Intrinsic, constant_of
 from cuda_device.device.table import find, interface_of
 from cuda_device.errors import CompileError
-from cuda_device.passes import closures, composites, hosted, operators, views
+from cuda_device.passes import closures, composites, conditions, hosted, operators, views
 from cuda_device.passes.frame import Cell, Frame, Method
 from cuda_device.passes.meanings import Code, Generator, Keywords, Partial
 from cuda_device.types.host import host_type_of
@@ -70,6 +70,9 @@ def call_plain(frame: Frame, known: Known, positional: Sequence[Cell], named: Ma
     ):
         return frame.program.call(frame, method, [Cell(known), *positional], named)
     if row is None:
+        if isinstance(known.value, Func) and known.value.options.interop:
+            for cell in (*positional, *named.values()):
+                conditions.describable(frame, cell)
         return frame.program.call(frame, known.value, positional, named)
     folded = _fold(frame, row, positional) if row.folds and not named else None
     if folded is not None:

@@ -14,7 +14,8 @@ from cuda_device.device import prelude
 from cuda_device.ir import ops
 from cuda_device.passes.frame import Cell, Frame
 from cuda_device.types.known import constant, of_type
-from cuda_device.types.model import BOOL, Number
+from cuda_device.types.layout import size_of
+from cuda_device.types.model import BOOL, Array, Layout, Number, Tuple
 
 
 def _ask(frame: Frame, condition: Callable[..., Any], *cells: Cell) -> Cell:
@@ -106,6 +107,18 @@ def stays(frame: Frame, shape: Cell, steps: Cell, lengths: Cell) -> None:
     holds = _ask(frame, prelude.has_place, shape, steps, lengths)
     message = "the array cannot be reshaped without a copy: it is not contiguous"
     frame.check(holds, message, help="reshape an array that is contiguous", always=True)
+
+
+def describable(frame: Frame, cell: Cell) -> None:
+    """The arrays that an interoperable function takes: C++ counts their steps in elements. Asked in all modes."""
+    match cell.known.type:
+        case Array(dtype, _, Layout.STRIDED):
+            holds = _ask(frame, prelude.has_whole_strides, cell, Cell(constant(size_of(dtype))))
+            message = "CUDA C++ takes arrays only if their strides are multiples of the size of an element"
+            frame.check(holds, message, help="copy the array (.copy())", always=True)
+        case Tuple():
+            for part in frame.fields(cell):
+                describable(frame, part)
 
 
 def broadcast(frame: Frame, length: Cell, other: Cell) -> None:

@@ -11,19 +11,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import FunctionType
 
-from cuda_device.device import prelude
 from cuda_device.device.expressions import parameter_names
 from cuda_device.device.extern import Extern, fixed
 from cuda_device.errors import CompileError, Location
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op, Prototype, Value
+from cuda_device.passes import conditions
 from cuda_device.passes.calls import bind, defaults_in
 from cuda_device.passes.composites import check_member
 from cuda_device.passes.frame import Cell, Frame
 from cuda_device.types.boundary import representation
 from cuda_device.types.known import Known, constant, of_type
-from cuda_device.types.layout import leaves, size_of
-from cuda_device.types.model import NONE, Array, Layout, NoneType, Tuple, Type
+from cuda_device.types.layout import leaves
+from cuda_device.types.model import NONE, Array, NoneType, Tuple, Type
 
 
 def call(frame: Frame, function: Extern, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
@@ -96,9 +96,7 @@ def _check_array(frame: Frame, cell: Cell, given: Array, wanted: Array, what: st
             f"{what}: the memory of this array is less aligned than C++ takes for granted",
             help="copy the array (.copy())",
         )
-    if given.layout is Layout.STRIDED:
-        size = Cell(constant(size_of(given.dtype)))
-        frame.program.call(frame, prelude.check_strides, [cell, size], {})
+    conditions.describable(frame, cell)
 
 
 def prototype(source: FunctionType, arguments: Sequence[Known], result: Known | None, where: Location) -> Prototype:

@@ -71,9 +71,10 @@ class Variant:
     """After how many of them machine code is made for such launches."""
 
     def pack(self, arguments: Sequence[Argument]) -> Any:
-        """A buffer with the leaves of the arguments."""
-        if self.described:
-            arguments = describe(arguments, parameters_of(self.work.job.function)[0])
+        """A buffer with the leaves of the arguments. Raises `LaunchError` for arrays that an interoperable kernel cannot take."""
+        if self.work.job.interop:  # which refuses on the CPU, too, what has no description
+            described = describe(arguments, parameters_of(self.work.job.function)[0])
+            arguments = described if self.described else arguments
         return self.packing.pack([leaf for argument in arguments for leaf in argument.leaves])
 
     @functools.cached_property
