@@ -423,15 +423,25 @@ HUGE = np.dtype([("id", "i4"), ("m", "f4", (5000,))])
 def huge(x: Any, y: Any, j: Any) -> None:
     x[0].m[j] = y[0].m[j + 1] + y[0].id
     x[1].m = y[1].m
+    x[2] = y[j - 6]
+    x[3]["m"] = y[0]["m"]
+
+
+def kept(x: Any) -> None:
+    before = x[0]
+    x[0].id = 1
+    x[1] = before
 
 
 def test_huge_subarrays_stay_in_memory(stream: StreamUnderTest) -> None:
-    x, y = filled(HUGE, 2), filled(HUGE, 2, 3)
+    x, y = filled(HUGE, 4), filled(HUGE, 2, 3)
     a = stream.array(x)
     stream.launch(huge, a, stream.array(y), 7, grid=1, block=1)
     x["m"][0, 7] = y["m"][0, 8] + y["id"][0]
     x["m"][1] = y["m"][1]
-    assert np.array_equal(stream.numpy(a)["m"], x["m"])
+    x[2], x["m"][3] = y[1], y["m"][0]
+    assert stream.numpy(a).tobytes() == x.tobytes()
+    assert "a value of 5001 numbers is too large" in refused(kept, HUGE)
     assert "a value of 5001 numbers is too large" in refused(lambda x: x[0].m[(lambda p: p.id)(x[1])], HUGE)
 
 

@@ -270,6 +270,17 @@ def test_errors_say_what_is_wrong(body, message):
         device.compile(device.kernel(names["bad"]), device.ArrayType(float32, 1), output="ir")
 
 
+def test_a_class_that_is_defined_anew_is_another_class():
+    again = device.struct(type("Point", (), {"__annotations__": {"x": float32, "y": float32}}))
+
+    @device.kernel
+    def kernel(points):
+        points[0] = again(1, 2)
+
+    with pytest.raises(device.CompileError, match="of another class of that name(.|\n)*defined anew"):
+        device.compile(kernel, device.ArrayType(Point, 1), output="ir")
+
+
 # Classes
 
 

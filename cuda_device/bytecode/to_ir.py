@@ -13,6 +13,7 @@ error only if inference reaches it.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import lru_cache
@@ -32,6 +33,8 @@ from cuda_device.ir.model import Block, Edge, Function, Op, Value
 from cuda_device.ir.ops import Level
 
 _COROUTINE, _ASYNC_GENERATOR = 0x80, 0x200
+
+_CALLS = (ops.PY_CALL, ops.PY_CALL_STAR)
 
 Way = tuple[str, tuple[tuple[ops.Opcode, tuple[tuple[str, object], ...]], ...]]
 """How a value was read: from a variable, by these operations with these attributes."""
@@ -176,6 +179,14 @@ class Reader:
             path.append(made)
             value = made.operands[0]
         return path
+
+    def source(self, value: Value) -> dict[str, object]:
+        """Whether what an assignment writes was read just before, and may still be read where it lies."""
+        made = self.made.get(value)
+        if made is None or self.is_variable(value):
+            return {}
+        behind = itertools.takewhile(lambda op: op is not made, reversed(self.build.block.ops))
+        return {} if any(op.code in _CALLS for op in behind) else {"read": True}
 
     def is_variable(self, value: Value) -> bool:
         """Whether this is the present value of a variable."""

@@ -404,6 +404,9 @@ def store(frame: Frame, owner: Cell, index: Cell, value: Cell) -> None:
             help="write x.load(), its value" if loads else f"write a {_kind_of(element)}",
         )
     indices = _indices(frame, parts)
+    if references.is_copied_in_memory(value, element):
+        references.store(frame, references.element(frame, owner, indices), value)
+        return
     if not isinstance(element, Number):
         composites.check_member(value.known, element, f"an element of {array}")
         item = frame.materialise(value, element)

@@ -248,6 +248,8 @@ class Body:
         if "back" in op.attributes and op.operands[-1] not in instance.changed:
             return
         owners = 1 if op.code in _OF_OWNERS else 0
+        if op.code in (ops.PY_SETITEM, ops.PY_SETATTR) and "read" not in op.attributes:
+            operands[-1] = replace(operands[-1], place=None)  # what lies there may have changed
         operands[owners:] = [references.value_of(frame, cell) for cell in operands[owners:]]
         results = RULES[op.code](frame, op, operands)
         if op.code in (ops.PY_SETITEM, ops.PY_SETATTR):

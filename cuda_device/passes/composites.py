@@ -135,6 +135,11 @@ def check_member(known: Known, wanted: Type, what: str) -> None:
         for i, (item, element) in enumerate(zip(known.items, wanted.elements, strict=True)):
             check_member(item, element, f"{what}[{i}]")
         return
+    if isinstance(wanted, Struct) and isinstance(given, Struct) and wanted.host and wanted.name == given.name:
+        raise CompileError(
+            f"{what} is of type {wanted.name}, and this is of another class of that name",
+            help="take both from one class: where the class was defined anew, make the array or the value again",
+        )
     name = wanted.name if isinstance(wanted, Struct) else str(wanted)
     raise CompileError(
         f"{what} is of type {name}, not {known}", help=f"write {name}(…)" if isinstance(wanted, Number) else ""

@@ -26,7 +26,7 @@ from cuda_device.ir.ops import Effect, Level
 from cuda_device.passes import boundary, checks, counting
 from cuda_device.passes.simplify import simplify
 from cuda_device.types.known import of_type
-from cuda_device.types.layout import known_alignment, leaves, pointee_of
+from cuda_device.types.layout import MOST_NUMBERS, known_alignment, leaves, pointee_of
 from cuda_device.types.model import BOOL, INDEX, NONE, Array, Number, Ref, Tuple, Type
 
 Rule = Callable[["Lowerer", Op], None]
@@ -251,16 +251,12 @@ def _getitem(lowerer: Lowerer, op: Op) -> None:
     lowerer.define(op, lowerer.build.load(address, array.dtype))
 
 
-# The time that LLVM takes to copy a struct grows with the square of its numbers.
-_MOST_NUMBERS = 512
-
-
 def _check_size(op: Op, type: Type) -> None:
     """A struct with a large subarray is read where it lies."""
     count = len(leaves(type))
-    if count > _MOST_NUMBERS:
+    if count > MOST_NUMBERS:
         raise CompileError(
-            f"a value of {count} numbers is too large: {_MOST_NUMBERS} are the most",
+            f"a value of {count} numbers is too large: {MOST_NUMBERS} are the most",
             op.location,
             "name what is needed of it where it lies, as in a[i].m[j], or copy its members: a[i].m = b[j].m",
         )

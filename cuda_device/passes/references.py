@@ -12,12 +12,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cuda_device.device import prelude
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Value
 from cuda_device.passes.frame import Cell, Frame, Place
 from cuda_device.types.known import of_type
-from cuda_device.types.layout import common_alignment, has_identity, known_alignment, leaves, placement, shortfall
+from cuda_device.types.layout import (
+    MOST_NUMBERS,
+    common_alignment,
+    has_identity,
+    known_alignment,
+    leaves,
+    placement,
+    shortfall,
+)
 from cuda_device.types.model import INDEX, Array, Atomic, Layout, Ref, Struct, Subarray, Tuple, Type, Vector
 
 
@@ -104,9 +113,32 @@ def store(frame: Frame, reference: Cell, value: Cell) -> None:
     assert isinstance(type, Ref) and reference.value is not None
     if type.readonly:
         raise CompileError("the array is read-only", help="pass an array that can be written")
+    if is_copied_in_memory(value, type.pointee):
+        assert value.place is not None
+        _copy(frame, reference, of_place(frame, value.place))
+        return
     item = frame.materialise(value, type.pointee)
     if leaves(type.pointee):
         frame.build.effect(ops.STORE, reference.value, item)
+
+
+def is_copied_in_memory(value: Cell, wanted: Type) -> bool:
+    """Whether a value is too large for one, but can be copied from where it lies."""
+    return value.place is not None and value.known.type == wanted and len(leaves(wanted)) > MOST_NUMBERS
+
+
+def _copy(frame: Frame, target: Cell, source: Cell) -> None:
+    """Copies what a reference refers to, part by part."""
+    type = source.known.type
+    assert isinstance(type, Ref)
+    match type.pointee:
+        case Struct(_, fields) as struct:
+            for i in range(len(fields)):
+                _copy(frame, member(frame, target, struct, i), member(frame, source, struct, i))
+        case Subarray():
+            frame.program.call(frame, prelude.copy_elements, [view(frame, target), view(frame, source)], {})
+        case _:
+            store(frame, target, load(frame, source))
 
 
 def value_of(frame: Frame, cell: Cell) -> Cell:

@@ -42,6 +42,9 @@ from cuda_device.types.model import (
     Vector,
 )
 
+MOST_NUMBERS = 512
+"""The numbers of the largest value. The time that LLVM takes to copy a struct grows with the square of its numbers."""
+
 WIDEST_ACCESS = 16
 """The bytes of the widest load and store. No vector of CUDA C++ is aligned to more."""
 
