@@ -113,6 +113,19 @@ def test_dim3_is_a_vector_of_uint32():
     assert issubclass(device.Dim3, uint32x3) and device.Dim3(4, 2, 1).y == 2
 
 
+def test_what_is_a_dim3(stream):
+    @device.kernel
+    def kernel(out, v, w):
+        out[0] = isinstance(device.thread_idx, device.Dim3) and isinstance(device.block_dim, uint32x3)
+        out[1] = isinstance(v, device.Dim3)
+        out[2] = isinstance(w, (int, device.Dim3)) or isinstance(w, float32x2)
+        out[3] = device.sizeof(T=device.align(t=device.Dim3, n=32))
+
+    out = stream.empty(4, np.int32)
+    stream.launch(kernel, out, device.Dim3(1, 2, 3), device.int32x3(1, 2, 3), grid=1, block=1)
+    assert stream.numpy(out).tolist() == [1, 1, 0, 12]
+
+
 def test_dim3_in_device_code(stream):
     @device.kernel
     def k(out):

@@ -426,11 +426,6 @@ def as_stored(frame: Frame, value: Cell, element: Number) -> Cell:
     return value
 
 
-def make_slice(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-    """`start:stop` or `start:stop:step`, as an index."""
-    return [frame.bundle(slice, cells)]
-
-
 def make_tuple(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """`(x, y, …)`."""
     return [frame.tuple(cells)]

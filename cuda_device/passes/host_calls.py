@@ -54,12 +54,15 @@ def while_compiling(function: Callable[..., Any]) -> Special:
     name = function.__name__
 
     def rule(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-        no_keywords(name, named)
         owner = getattr(function, "__self__", function)
         otherwise = "print and f-strings take values of run time" if isinstance(owner, str) or owner is str else ""
         values = [constant_of(cell.known, f"each argument of {name}", otherwise) for cell in positional]
+        keywords = {
+            word: constant_of(cell.known, f"each argument of {name}", otherwise) for word, cell in named.items()
+        }
         try:
-            result = frame.program.once(owner, name, tuple(values), lambda: function(*values))
+            given = (*values, *keywords.items())
+            result = frame.program.once(owner, name, given, lambda: function(*values, **keywords))
             if isinstance(result, str) and " at 0x" in result:  # an object's address
                 frame.program.depend(PASSING, name, MISSING)
             return frame.literal(result)

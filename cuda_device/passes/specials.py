@@ -172,7 +172,8 @@ def _isinstance(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Ce
     if isinstance(value.known.type, Static):
         return Cell(constant(isinstance(value.known.value, wanted)))
     found = type_of(value.known)
-    return Cell(constant(isinstance(found, type) and issubclass(found, wanted)))
+    is_same = any(getattr(kind, "model", None) == value.known.type for kind in wanted)  # a Dim3 is any uint32x3
+    return Cell(constant(is_same or (isinstance(found, type) and issubclass(found, wanted))))
 
 
 def _types(given: object) -> tuple[type, ...] | None:
