@@ -19,6 +19,10 @@ STREAM = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int32, ctypes.c_int32, ctypes.
 CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
 
 
+# A table and its functions live as long as the process, as DLPack demands.
+_frameworks: list[Torch] = []
+
+
 class Torch:
     """A framework with a table of C functions, and a current stream."""
 
@@ -29,7 +33,7 @@ class Torch:
         give, lend, tell, self._delete = (ctypes.cast(c, ctypes.c_void_p).value for c in self._callbacks)
         self.table = (ctypes.c_uint64 * 7)(1 | 3 << 32, 0, 0, give, 0, lend, tell)
         self.Tensor = _tensor_type(new_capsule(ctypes.addressof(self.table), b"dlpack_exchange_api", None), module)
-        self.Tensor.framework = self  # whose functions live as long as any tensor
+        _frameworks.append(self)
 
     def tensor(self, address: int, shape: tuple[int, ...] = (8,), dtype: str = "f4", **fields: Any) -> Any:
         """A tensor in C order; `fields` are strides in elements, a device, reservations."""

@@ -302,6 +302,15 @@ def test_fields_of_a_hand_built_tensor(versioned):
     assert view.alignment == 4
 
 
+@pytest.mark.parametrize(("bits", "stride"), [(32, 2**62 - 1), (64, 2**61 - 2), (8, -3), (32, -3)])
+def test_strides_that_were_divided_without_their_sign(bits, stride):
+    """CuPy's: -4 bytes are 2**64 - 4, and a quarter of that elements."""
+    nbytes = bits // 8
+    view = dlpack.read(Producer(shape=(4,), strides=(stride,), dtype=(0, bits, 1)))
+    assert view.strides == ((stride * nbytes + 2**63) % 2**64 - 2**63,)
+    assert -32 < view.strides[0] < 0
+
+
 def test_no_strides_mean_c_order():
     assert dlpack.read(Producer(shape=(2, 3, 4), dtype=(0, 16, 1))).strides == (24, 8, 2)
     assert dlpack.read(Producer(shape=(2, 3, 4), dtype=(0, 16, 1))).layout is Layout.C

@@ -840,6 +840,15 @@ def test_launchers_die_with_their_kernel(gpu):
     assert [reference() for reference in dead] == [None, None]
 
 
+@pytest.mark.parametrize("native", [(), (b"",), ("text",), (b"short", None), [b"x" * 72], 5])
+def test_what_is_no_record_is_not_used(gpu, native):
+    kernel, torch = new(), Torch()
+    x, y = tensors(torch=torch)
+    gpu.warm(kernel, x, y)
+    kernel.native = native
+    assert not gpu.by_machine_code(kernel, x, y)
+
+
 def test_a_kernel_has_few_launchers(gpu):
     torch = Torch()
     kernel = new("y[0] = a", "a, y")

@@ -217,7 +217,8 @@ def _view(managed: Managed, owned: Owned) -> ArrayView:
     itemsize = tensor.bits // 8
     shape = tuple(tensor.shape[: tensor.ndim]) if tensor.ndim else ()
     if tensor.ndim and tensor.strides:
-        strides = tuple(stride * itemsize for stride in tensor.strides[: tensor.ndim])
+        # In 64 bits: CuPy divides negative strides as if they had no sign, and only so the bytes come out right.
+        strides = tuple(ctypes.c_int64(stride * itemsize).value for stride in tensor.strides[: tensor.ndim])
     else:
         strides = c_strides(shape, itemsize)
     return ArrayView(

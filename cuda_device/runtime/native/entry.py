@@ -11,6 +11,7 @@ All answer whether the launch was made. If it was not, nothing has happened, and
 
 from __future__ import annotations
 
+from cuda_device.codegen.cpu_records import Record
 from cuda_device.runtime import flight
 from cuda_device.runtime.native.code import Code
 from cuda_device.runtime.native.layout import (
@@ -190,14 +191,16 @@ def try_start() -> Code:
 
 
 def record_of() -> Code:
-    """The record of a kernel or a prepared launch: the bytes that come first in its tuple `native`; null if there is none.
+    """The record of a kernel or a prepared launch: so many bytes that come first in its tuple `native`; null if there is none.
 
     The tuple owns whatever the record speaks of. Who holds it may use all that.
     """
-    code = Code("record_of", "ptr", "ptr %native")
+    code = Code("record_of", "ptr", "ptr %native", "i64 %nbytes")
     code.leave_when(code.opposite(code.has_type("%native", Word.TUPLE)), "null")
     record = code.call("PyTuple_GetItem", "%native", 0)
+    code.leave_when(code.equal("ptr", record, "null"), "null")
     code.leave_when(code.opposite(code.has_type(record, Word.BYTES)), "null")
+    code.leave_when(code.compare("ne", "i64", code.call("PyBytes_Size", record), "%nbytes"), "null")
     code.finish(code.call("PyBytes_AsString", record))
     return code
 
@@ -209,7 +212,7 @@ def try_launch() -> Code:
     kernel = code.load("ptr", "%args")
     code.require(code.has_type(kernel, Word.KERNEL))
     rest, fewer = code.at("%args", _POINTER), code.value("sub i64 %count, 1")
-    _try(code, kernel, "try_plans", rest, fewer, "%names")
+    _try(code, kernel, CALL, "try_plans", rest, fewer, "%names")
     return code
 
 
@@ -221,15 +224,15 @@ def try_prepared() -> Code:
     code.require(code.has_type(prepared, Word.PREPARED))
     with code.when(code.compare("ne", "ptr", "%names", "null")):
         code.require(code.equal("i64", code.call("PyTuple_Size", "%names"), 0))
-    _try(code, prepared, "try_start")
+    _try(code, prepared, PREPARED, "try_start")
     return code
 
 
-def _try(code: Code, owner: str, function: str, *arguments: str) -> None:
+def _try(code: Code, owner: str, record_type: Record, function: str, *arguments: str) -> None:
     code.require(code.compare("ne", "ptr", code.word(Word.LAUNCH_KERNEL), "null"))
     native = code.call("PyObject_GetAttr", owner, code.word(Word.NATIVE))
     code.require(code.compare("ne", "ptr", native, "null"))
-    record = code.call("record_of", native)
+    record = code.call("record_of", native, 8 * len(record_type.fields))
     done = code.memory(1)
     code.store("i1", "false", done)
     with code.when(code.compare("ne", "ptr", record, "null")):

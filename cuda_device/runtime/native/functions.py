@@ -69,7 +69,7 @@ WITHIN = {
     "device_of": ("i1", "ptr", "ptr"),
     "read_launch": ("i1", "ptr", "ptr"),
     "is_quiet": ("i1", "ptr"),
-    "record_of": ("ptr", "ptr"),
+    "record_of": ("ptr", "ptr", "i64"),
     "try_plans": ("i1", "ptr", "ptr", "i64", "ptr"),
     "try_start": ("i1", "ptr"),
     "try_launch": ("i1", "ptr", "i64", "ptr"),
