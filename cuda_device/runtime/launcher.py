@@ -66,7 +66,7 @@ class Variant:
     """Whether the arguments travel as those of a C++ kernel."""
     loaded: dict[int, Loaded] = field(default_factory=dict)
     launches: int = 0
-    """How many launches Python has made on GPUs."""
+    """How many launches Python has made."""
     next_launcher: int = FIRST_LAUNCHER
     """After how many of them machine code is made for such launches."""
 
@@ -158,13 +158,12 @@ def launch(f: Kernel, /, *args: Any, grid: Any, block: Any, stream: Any = None, 
         arguments = arguments_of(f.underlying, args, kwargs, where)
         variant = variant_of(f, arguments, where)
         start(variant, where, shape, variant.pack(arguments), arguments)
-        if isinstance(where, GpuStream):
-            _count(f, variant, where, args, kwargs)
+        _count(f, variant, where, args, kwargs)
     except Error as error:  # as `users_traceback` does, which would cost every launch a call
         raise error.with_traceback(None) from error.__cause__
 
 
-def _count(kernel: Kernel, variant: Variant, stream: GpuStream, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+def _count(kernel: Kernel, variant: Variant, stream: Stream, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
     """Counts a launch that Python has made. After some of them, and ever more of them, the next ones are machine code's."""
     variant.launches += 1
     if variant.launches == variant.next_launcher:

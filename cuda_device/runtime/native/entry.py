@@ -162,6 +162,43 @@ def start() -> Code:
 _SIZES = tuple(f"{name}.{axis}" for name in ("grid", "block") for axis in "xyz")
 
 
+def tuple_of() -> Code:
+    """A new tuple of objects, or null."""
+    code = Code("tuple_of", "ptr", "ptr %values", "i64 %count")
+    made = code.call("PyTuple_New", "%count")
+    code.leave_when(code.equal("ptr", made, "null"), "null")
+    with code.repeat("%count") as i:
+        value = code.load("ptr", code.at("%values", i, _POINTER))
+        code.call("Py_IncRef", value)
+        code.call("PyTuple_SetItem", made, i, value)
+    code.finish(made)
+    return code
+
+
+def run() -> Code:
+    """Runs a kernel on the CPU by a function of Python, which gets the record of the launch, the parameters, and the arguments.
+
+    What that raises is on its way when this returns: the launch was made.
+    """
+    code = Code("run", "i1", "ptr %start", "ptr %values", "i64 %count", "ptr %data", "i64 %nbytes", exported=True)
+    arguments = code.memory(2 * _POINTER)
+    values = code.call("tuple_of", "%values", "%count")
+    code.require(code.compare("ne", "ptr", values, "null"))
+    data = code.call("PyBytes_FromStringAndSize", "%data", "%nbytes")
+    code.store("ptr", data, arguments)
+    code.store("ptr", values, arguments, _POINTER)
+    there = code.compare("ne", "ptr", data, "null")
+    with code.when(there):
+        function = code.value(f"inttoptr i64 {code.get(START, '%start', 'kernel')} to ptr")
+        result = code.call("PyObject_Vectorcall", function, arguments, 2, "null")
+        code.release(data)
+        with code.when(code.compare("ne", "ptr", result, "null")):
+            code.release(result)
+    code.release(values)
+    code.require(there)
+    return code
+
+
 def try_plans() -> Code:
     """A launch of the kernel whose record `%call` is: its launchers in turn."""
     code = Code("try_plans", "i1", "ptr %call", "ptr %args", "i64 %count", "ptr %names")
@@ -229,7 +266,6 @@ def try_prepared() -> Code:
 
 
 def _try(code: Code, owner: str, record_type: Record, function: str, *arguments: str) -> None:
-    code.require(code.compare("ne", "ptr", code.word(Word.LAUNCH_KERNEL), "null"))
     native = code.call("PyObject_GetAttr", owner, code.word(Word.NATIVE))
     code.require(code.compare("ne", "ptr", native, "null"))
     record = code.call("record_of", native, 8 * len(record_type.fields))
@@ -247,6 +283,7 @@ def _in_place_of(name: str, function: str, otherwise: Word) -> Code:
     count = code.value(f"and i64 %flags, {_COUNT}")
     done = code.call(function, "%args", count, "%names")
     with code.when(done):
+        code.leave_when(code.compare("ne", "ptr", code.call("PyErr_Occurred"), "null"), "null")
         code.call("Py_IncRef", code.word(Word.NONE))
         code.leave_when("true", code.word(Word.NONE))
     code.call("PyErr_Clear")
@@ -269,6 +306,8 @@ def _as_method(name: str, function: str) -> Code:
     """A built-in function that tells whether the launch was made, for Pythons whose functions cannot be replaced."""
     code = Code(name, "ptr", "ptr %self", "ptr %args", "i64 %count", "ptr %names", exported=True)
     done = code.call(function, "%args", "%count", "%names")
+    raised = code.compare("ne", "ptr", code.call("PyErr_Occurred"), "null")
+    code.leave_when(code.both(done, raised), "null")
     code.call("PyErr_Clear")
     yes, no = code.word(Word.TRUE), code.word(Word.FALSE)
     answer = code.value(f"select i1 {done}, ptr {yes}, ptr {no}")
@@ -293,6 +332,8 @@ ALL = (
     unchanged,
     fits,
     start,
+    tuple_of,
+    run,
     try_plans,
     try_start,
     record_of,

@@ -6,6 +6,7 @@ A row is a name, the LLVM type of the result, and those of the parameters. New r
 from __future__ import annotations
 
 PYTHON = {
+    "PyBytes_FromStringAndSize": ("ptr", "ptr", "i64"),  # new
     "PyBytes_AsString": ("ptr", "ptr"),
     "PyBytes_Size": ("i64", "ptr"),
     "PyBuffer_Release": ("void", "ptr"),
@@ -26,7 +27,10 @@ PYTHON = {
     "PyObject_GetAttr": ("ptr", "ptr", "ptr"),  # new
     "PyObject_GetBuffer": ("i32", "ptr", "ptr", "i32"),
     "PyObject_RichCompareBool": ("i32", "ptr", "ptr", "i32"),
+    "PyObject_Vectorcall": ("ptr", "ptr", "ptr", "i64", "ptr"),  # new
     "PyObject_VectorcallMethod": ("ptr", "ptr", "ptr", "i64", "ptr"),  # new
+    "PyTuple_New": ("ptr", "i64"),  # new
+    "PyTuple_SetItem": ("i32", "ptr", "i64", "ptr"),  # takes the reference
     "PyTuple_GetItem": ("ptr", "ptr", "i64"),
     "PyTuple_Size": ("i64", "ptr"),
     "Py_DecRef": ("void", "ptr"),
@@ -36,6 +40,8 @@ PYTHON = {
 SHARED = {
     "fits": ("i1", "ptr", "ptr"),
     "start": ("i1", "ptr", "ptr", "ptr"),
+    "run": ("i1", "ptr", "ptr", "i64", "ptr", "i64"),
+    "numpy_array": ("i1", "ptr", "ptr", "i64", "i1", "ptr"),
     "same_attribute": ("i1", "ptr", "ptr", "ptr"),
     "denies": ("i1", "ptr", "ptr"),
     "same_constant": ("i1", "ptr", "ptr"),
@@ -64,6 +70,8 @@ WITHIN = {
     "sizes": ("i1", "ptr", "i64", "i64", "i64", "ptr"),
     "find_stream": ("i1", "ptr", "ptr"),
     "foreign_stream": ("i1", "ptr", "ptr"),
+    "cpu_stream": ("i1", "ptr", "ptr"),
+    "tuple_of": ("ptr", "ptr", "i64"),
     "stream_pair": ("i1", "ptr", "ptr"),
     "numbered_stream": ("i1", "i64", "ptr"),
     "device_of": ("i1", "ptr", "ptr"),

@@ -7,9 +7,12 @@ Records are the same for both: `Record` gives LLVM's type, `pack` the bytes.
 from __future__ import annotations
 
 import ctypes
+import functools
 import struct
 import sysconfig
 from enum import IntEnum
+
+import numpy as np
 
 from cuda_device.codegen.cpu_records import Record
 
@@ -60,6 +63,12 @@ class Word(IntEnum):
     TORCH_STREAM = 35
     CUDA_STREAM_OF_TORCH = 36
     SEVERAL_DEVICES = 37
+    # For streams on the CPU
+    CPU_STREAM = 38
+    TARGET = 39
+    RACES = 40
+    DEFAULT_TARGET = 41
+    NO_GPU = 42
 
 
 TABLE = "known"
@@ -81,7 +90,13 @@ LAUNCH = Record(
         ("threads", "i32"),
     ),
 )
-"""Where and how large. `device` is the number that a foreign stream says it is on, or -1."""
+"""Where and how large. `device` is the number that a foreign stream says it is on, or -1.
+
+On the CPU `stream` is 0, and `context` is the address of the name of the target.
+"""
+
+RECORD_BYTES = 8 * len(LAUNCH.fields)
+"""The room for the record of a launch, which takes less."""
 
 START = Record(
     "%Start",
@@ -97,7 +112,10 @@ START = Record(
         ("name", "i64"),
     ),
 )
-"""A compiled kernel that is loaded in a context. `status` leads to what tells of reports; `names` are the names that it read."""
+"""A compiled kernel that is loaded in a context. `status` leads to what tells of reports; `names` are the names that it read.
+
+On the CPU `kernel` is the address of a Python function that runs it.
+"""
 
 NAME = Record("%Name", (("kind", "i64"), ("owner", "ptr"), ("name", "ptr"), ("value", "ptr")))
 """A name that the kernel read, and what it meant: null is a name that nobody had."""
@@ -155,6 +173,40 @@ def pack(record: Record, **values: int) -> bytes:
 def buffer(data: bytes) -> ctypes.Array[ctypes.c_char]:
     """Memory with these bytes that machine code may write."""
     return ctypes.create_string_buffer(data, max(len(data), 1))
+
+
+class NumpyArray(ctypes.Structure):
+    """An array of NumPy, as its C interface shows it to extension modules."""
+
+    _fields_ = (
+        ("count", ctypes.c_int64),
+        ("kind", ctypes.c_void_p),
+        ("data", ctypes.c_void_p),
+        ("ndim", ctypes.c_int),
+        ("shape", ctypes.c_void_p),
+        ("strides", ctypes.c_void_p),
+        ("base", ctypes.c_void_p),
+        ("dtype", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+    )
+
+
+NUMPY_WRITEABLE = 0x400
+
+
+@functools.cache
+def knows_numpy() -> bool:
+    """Whether NumPy's arrays lie as machine code takes them to."""
+    sample = np.zeros((4, 6), np.int16).T[1:]
+    sample.flags.writeable = False
+    seen = NumpyArray.from_address(id(sample))
+    axes = ctypes.c_int64 * sample.ndim
+    return (
+        (seen.kind, seen.data, seen.ndim) == (id(np.ndarray), sample.ctypes.data, 2)
+        and tuple(axes.from_address(seen.shape)) == sample.shape
+        and tuple(axes.from_address(seen.strides)) == sample.strides
+        and (seen.base, seen.dtype, seen.flags) == (id(sample.base), id(sample.dtype), sample.flags.num)
+    )
 
 
 def is_usable() -> bool:

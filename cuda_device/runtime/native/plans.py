@@ -30,10 +30,11 @@ from cuda_device.runtime.binding import bind, parameters_of
 from cuda_device.runtime.native import layout, names, process
 from cuda_device.runtime.native.functions import SHARED, symbol_of
 from cuda_device.runtime.native.layout import CALL, LAUNCH, MOST_PARAMETERS, MOST_PLANS, PLAN, PREPARED, START, Word
+from cuda_device.runtime.native.running import MOST_SHARED, runner
 from cuda_device.runtime.native.signature import NAME, Signature, Unsupported, launcher
 from cuda_device.runtime.native.support import Support, python_functions, support
-from cuda_device.runtime.shapes import Shape
-from cuda_device.runtime.streams import GpuStream
+from cuda_device.runtime.shapes import MOST_IN_BLOCK, Shape
+from cuda_device.runtime.streams import CpuStream, GpuStream, Stream
 
 if TYPE_CHECKING:
     from cuda_device.device.functions import Kernel
@@ -62,7 +63,7 @@ class Plan:
     keep: tuple[object, ...]
 
 
-def note(kernel: Kernel, variant: Variant, stream: GpuStream, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+def note(kernel: Kernel, variant: Variant, stream: Stream, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
     """Makes a launcher for launches like one that Python has just made. Never raises."""
     with _Attempt(f"a launcher for {kernel!r}") as possible:
         if possible:
@@ -107,13 +108,14 @@ class _Attempt:
         return isinstance(error, Exception)
 
 
-def _plan(kernel: Kernel, variant: Variant, stream: GpuStream, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Plan:
+def _plan(kernel: Kernel, variant: Variant, stream: Stream, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Plan:
+    assert isinstance(stream, (CpuStream, GpuStream))
     function, job = kernel.underlying, variant.work.job
     values = tuple(bind(function, args, kwargs, defaults_of(function)))
     if len(values) > MOST_PARAMETERS:
         raise Unsupported(f"{len(values)} parameters")
     asked = [names.environment(CHECKED_VARIABLE)] if kernel.options.build.checked is None else []
-    start = _start_of(variant, stream, asked)
+    start = _start_of(variant, stream, asked) if isinstance(stream, GpuStream) else _runner_of(variant, stream, asked)
     signature = Signature(
         known=job.known,
         values=values,
@@ -121,16 +123,17 @@ def _plan(kernel: Kernel, variant: Variant, stream: GpuStream, args: Sequence[An
         facts=None if kernel.options.interop else job.options.launch_facts,
         packing=variant.packing,
         described=variant.described,
-        device=stream.ordinal,
+        device=stream.ordinal if isinstance(stream, GpuStream) else None,
         start=ctypes.addressof(start.record),
     )
     made = launcher(signature)
-    symbols = {symbol_of(name): _ready_support().address(name) for name in SHARED}
+    symbols = {symbol_of(name): support().address(name) for name in SHARED}
     code = native.compile_native(
         made.text, symbols | python_functions(), level=1, exports=(symbol_of(NAME),), alone=True
     )
     state = (ctypes.c_uint64 * max(1, made.words))()
-    key = variant, stream.context, _types_of(values)
+    where = stream.context if isinstance(stream, GpuStream) else stream.target
+    key = variant, where, _types_of(values)
     return Plan(variant, key, code.address(symbol_of(NAME)), state, (code, made.keep, start))
 
 
@@ -185,13 +188,10 @@ class _Start:
 
 def _start_of(variant: Variant, stream: GpuStream, more: Sequence[names.Row | None]) -> _Start:
     """The record of a variant in the stream's context, where it was launched before; `more` are names to be looked at, too."""
-    _ready_support()
+    _ready_support(on_gpu=True)
     if stream.handle == driver.PER_THREAD_STREAM:
         raise Unsupported("the per-thread stream")
-    rows = [*names.rows_of(variant.work.dependencies), *more]
-    if None in rows:
-        raise Unsupported("names that only Python can compare")
-    table = names.table_of([row for row in rows if row is not None])
+    table = _names_of(variant, more)
     loaded, job = variant.loaded[stream.context], variant.work.job
     most = driver.properties(stream.ordinal).max_shared_optin - variant.work.shared_bytes
     status = reports.status_of(stream.context)
@@ -210,6 +210,35 @@ def _start_of(variant: Variant, stream: GpuStream, more: Sequence[names.Row | No
     return _Start(layout.buffer(record), (table, status, variant))
 
 
+def _names_of(variant: Variant, more: Sequence[names.Row | None]) -> names.Names:
+    rows = [*names.rows_of(variant.work.dependencies), *more]
+    if None in rows:
+        raise Unsupported("names that only Python can compare")
+    return names.table_of([row for row in rows if row is not None])
+
+
+def _runner_of(variant: Variant, stream: CpuStream, more: Sequence[names.Row | None]) -> _Start:
+    """The record of a variant that runs on the CPU: its kernel is a function of Python that runs it."""
+    _ready_support(on_gpu=False)
+    if stream.races or variant.prints:
+        raise Unsupported("races are looked for, or the kernel prints")
+    table, nothing = _names_of(variant, more), reports.status_of(0)
+    run = runner(variant)
+    record = layout.pack(
+        START,
+        kernel=id(run),
+        context=id(stream.target),
+        device=-1,
+        status=ctypes.addressof(nothing),
+        names=table.address,
+        count=table.count,
+        most_threads=variant.work.job.options.max_threads or MOST_IN_BLOCK,
+        most_shared=MOST_SHARED - variant.work.shared_bytes,
+        name=0,
+    )
+    return _Start(layout.buffer(record), (table, nothing, run, stream.target))
+
+
 def _launch_record(stream: GpuStream, shape: Shape) -> bytes:
     x, y, z = shape.block
     sizes = zip((f"{name}_{axis}" for name in ("grid", "block") for axis in "xyz"), (*shape.grid, x, y, z), strict=True)
@@ -217,15 +246,16 @@ def _launch_record(stream: GpuStream, shape: Shape) -> bytes:
     return layout.pack(LAUNCH, **where, **dict(sizes), shared=shape.dynamic, threads=x * y * z)
 
 
-# The driver whose functions the words are.
+# Whether the words are set, and the driver whose functions they are.
+_is_ready = False
 _bindings: Any = None
 
 
-def _ready_support() -> Support:
+def _ready_support(on_gpu: bool) -> Support:
     """The shared machine code, which knows this process and its driver, and is asked at each launch."""
-    global _bindings
+    global _is_ready, _bindings
     found = support()
-    if _bindings is not driver.bindings():
+    if not _is_ready:
         from cuda_device.runtime import launcher as launches
         from cuda_device.runtime import prepared
 
@@ -235,7 +265,12 @@ def _ready_support() -> Support:
             launches.machine_launch = process.method(found, "launch_method")
         if not process.hook(found, prepared.PreparedLaunch.__call__, Word.START, "prepared_in_place"):
             prepared.machine_start = process.method(found, "prepared_method")
+        _is_ready = True
+    if on_gpu and _bindings is not driver.bindings():
+        process.set_driver(found)
         _bindings = driver.bindings()
+    # Whoever has launched on the default stream has asked for a GPU. Others are spared the driver.
+    found.words[Word.NO_GPU] = driver.available.cache_info().currsize > 0 and not driver.available()
     process.learn_torch(found)
     return found
 
@@ -243,6 +278,6 @@ def _ready_support() -> Support:
 def forget() -> None:
     """Makes no use of what was made before: the driver is another one now."""
     global _bindings
-    if _bindings is not None:
+    if _is_ready:
         _bindings = None
         process.clear_driver(support())

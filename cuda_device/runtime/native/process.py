@@ -15,7 +15,7 @@ from cuda_device.device.functions import Kernel
 from cuda_device.runtime import driver, flight
 from cuda_device.runtime.native.layout import Word
 from cuda_device.runtime.native.support import Support
-from cuda_device.runtime.streams import GpuStream
+from cuda_device.runtime.streams import CpuStream, GpuStream, cpu_stream
 
 _OBJECTS = {
     Word.NONE: None,
@@ -43,6 +43,10 @@ _OBJECTS = {
     Word.SHAPE: "shape",
     Word.STRIDES: "strides",
     Word.CUDA_STREAM_OF_TORCH: "cuda_stream",
+    Word.CPU_STREAM: CpuStream,
+    Word.TARGET: "target",
+    Word.RACES: "races",
+    Word.DEFAULT_TARGET: cpu_stream().target,
 }
 """Objects whose addresses machine code compares, or hands to Python. This table keeps them alive."""
 
@@ -58,9 +62,13 @@ _vector_call_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object)(("PyVecto
 
 
 def set_words(support: Support) -> None:
-    """Fills in the words, but for those of `hook`."""
+    """Fills in the words that have nothing to do with a driver, but for those of `hook`."""
     for word, obj in _OBJECTS.items():
         support.words[word] = id(obj)
+
+
+def set_driver(support: Support) -> None:
+    """Fills in the words of the driver."""
     for word, name in _DRIVER.items():
         support.words[word] = driver.entry_point(name)
     support.words[Word.RING] = ctypes.addressof(flight.RING)
@@ -82,7 +90,7 @@ _kept: list[object] = []
 
 def clear_driver(support: Support) -> None:
     """Makes machine code give up at once: the driver is another one now."""
-    for word in _DRIVER:
+    for word in (*_DRIVER, Word.NO_GPU):
         support.words[word] = 0
 
 

@@ -7,7 +7,7 @@ whose type it has not compared, or which Python's own functions do not check.
 from __future__ import annotations
 
 from cuda_device.runtime.native.code import Code, Operand
-from cuda_device.runtime.native.layout import LAUNCH, OWN_ARRAY, Word
+from cuda_device.runtime.native.layout import LAUNCH, NUMPY_WRITEABLE, OWN_ARRAY, NumpyArray, Word
 
 _EQ = 2  # Python's number for ==
 _SIMPLE = 0  # a buffer of plain bytes
@@ -178,6 +178,24 @@ def own_array() -> Code:
     return code
 
 
+def numpy_array() -> Code:
+    """The address, the lengths and the strides of a NumPy array, whose type the caller has compared, in `%out`."""
+    code = Code(
+        "numpy_array", "i1", "ptr %object", "ptr %dtype", "i64 %count", "i1 %writeable", "ptr %out", exported=True
+    )
+    code.require(code.equal("ptr", code.load("ptr", "%object", NumpyArray.dtype.offset), "%dtype"))
+    ndim = code.value("trunc i64 %count to i32")
+    code.require(code.equal("i32", code.load("i32", "%object", NumpyArray.ndim.offset), ndim))
+    flag = code.value(f"and i32 {code.load('i32', '%object', NumpyArray.flags.offset)}, {NUMPY_WRITEABLE}")
+    code.require(code.equal("i1", code.compare("ne", "i32", flag, 0), "%writeable"))
+    code.store("i64", code.load("i64", "%object", NumpyArray.data.offset), "%out")
+    nbytes = code.value("mul i64 %count, 8")
+    shape = code.at("%out", 8)
+    code.copy(shape, code.load("ptr", "%object", NumpyArray.shape.offset), nbytes)
+    code.copy(code.at(shape, "%count", 8), code.load("ptr", "%object", NumpyArray.strides.offset), nbytes)
+    return code
+
+
 def cupy_memory() -> Code:
     """The address in a CuPy pointer to memory of a device."""
     code = Code("cupy_memory", "i1", "ptr %object", "i64 %device", "ptr %out")
@@ -232,6 +250,7 @@ ALL = (
     octets_attribute,
     works_on,
     own_array,
+    numpy_array,
     cupy_memory,
     cupy_array,
     cupy_works_on,

@@ -26,17 +26,18 @@ import numpy as np
 
 from cuda_device.runtime.arguments import Packing, code_of
 from cuda_device.runtime.device_array import DeviceArray
-from cuda_device.runtime.exchange import Exchange, exchange_of
+from cuda_device.runtime.exchange import exchange_of
+from cuda_device.runtime.native import layout
 from cuda_device.runtime.native.code import Code, pointer
 from cuda_device.runtime.native.functions import declarations, shared_declarations
-from cuda_device.runtime.native.layout import OWN_ARRAY, RECORDS
+from cuda_device.runtime.native.layout import OWN_ARRAY, RECORD_BYTES, RECORDS
 from cuda_device.types.host import dlpack_of_element
 from cuda_device.types.known import Known
 from cuda_device.types.layout import WIDEST_ACCESS, leaves, size_of, usual_alignment
 from cuda_device.types.model import INT, Array, Kind, Layout, NoneType, Number, Tuple
 
 NAME = "launcher"
-_CUDA = 2  # DLPack's number for the memory of a CUDA GPU
+_HOST, _CUDA = 1, 2  # DLPack's numbers for the host's memory, and for a CUDA GPU's
 _TENSOR_BYTES = 48
 _SEEN_WORDS = 2
 
@@ -58,7 +59,8 @@ class Signature:
     packing: Packing
     described: bool
     """Whether arrays travel as descriptors, and None as a null pointer."""
-    device: int
+    device: int | None
+    """The number of the GPU, or None for the CPU."""
     start: int
     """The address of the record of the loaded kernel."""
 
@@ -107,7 +109,11 @@ class _Writer:
         self.check_facts()
         start = pointer(signature.start)
         code.require(code.call("fits", "%launch", start))
-        code.require(code.call("start", "%launch", start, self.parameters()))
+        if signature.device is not None:
+            code.require(code.call("start", "%launch", start, self.parameters()))
+        else:
+            count = len(signature.values)
+            code.require(code.call("run", start, "%values", count, *self.record_and_parameters()))
         types = "".join(record.declaration() for record in RECORDS)
         text = types + declarations() + shared_declarations() + code.text()
         return Launcher(text, self.words, tuple(self.keep))
@@ -201,6 +207,9 @@ class _Writer:
         align = min(usual_alignment(type_.dtype), WIDEST_ACCESS)
         rest = self.code.value(f"and i64 {axes.data}, {align - 1}")
         self.code.require(self.code.equal("i64", rest, 0))
+        if type_.layout is Layout.STRIDED and axes.unit < align:
+            for stride in axes.strides:
+                self.code.require(self.code.equal("i64", self.code.value(f"and i64 {stride}, {align - 1}"), 0))
         size = self.size(axes)
         self.spans.append(self.span(type_, axes, size))
         self.leaves += [("i64", axes.data), *(("i64", length) for length in axes.lengths)]
@@ -212,19 +221,35 @@ class _Writer:
     def axes(self, type_: Array, value: Any, operand: str) -> _Axes:
         """The way to read arrays of the example's type."""
         kind = type(value)
+        if self.signature.device is None:
+            return self.of_host(type_, value, operand)
         if kind is DeviceArray:
             return self.own(type_, value, operand)
         if kind.__name__ == "ndarray" and kind.__module__ == "cupy":
             return self.cupy(type_, value, operand)
+        return self.exchanged(type_, value, operand)
+
+    def of_host(self, type_: Array, value: Any, operand: str) -> _Axes:
+        """The way to read arrays in the host's memory."""
+        if type(value) is not np.ndarray:
+            return self.exchanged(type_, value, operand)
+        if not layout.knows_numpy():
+            raise Unsupported("an array of this NumPy")
+        code, ndim = self.code, type_.ndim
+        found = code.memory(8 + 16 * ndim)
+        writeable = "false" if type_.readonly else "true"
+        code.require(code.call("numpy_array", operand, self.address(value.dtype), ndim, writeable, found))
+        lengths, strides = self.loaded(found, 8, ndim), self.loaded(found, 8 + 8 * ndim, ndim)
+        return _Axes(code.load("i64", found), lengths, strides, 1)
+
+    def exchanged(self, type_: Array, value: Any, operand: str) -> _Axes:
+        """By DLPack's C exchange API."""
+        kind = type(value)
         exchange = exchange_of(kind)
         # What lends a tensor says nothing of memory that is read-only. Torch has none.
         is_safe = kind.__module__.partition(".")[0] == "torch" or len(self.spans) not in self.signature.written
         if exchange is None or not exchange.lend or not is_safe:
             raise Unsupported(f"an array of type {kind}")
-        return self.exchanged(type_, value, operand, exchange)
-
-    def exchanged(self, type_: Array, value: Any, operand: str, exchange: Exchange) -> _Axes:
-        """By DLPack's C exchange API."""
         code, ndim = self.code, type_.ndim
         if hasattr(value, "requires_grad"):
             code.require(code.call("same_attribute", operand, self.address("requires_grad"), self.address(False)))
@@ -233,7 +258,8 @@ class _Writer:
         code.require(code.equal("i32", code.call_pointer("i32", lend, ("ptr", operand), ("ptr", tensor)), 0))
         element, bits = dlpack_of_element(type_.dtype)
         what = int.from_bytes(struct.pack("=iBBH", ndim, element, bits, 1), sys.byteorder)
-        where = int.from_bytes(struct.pack("=ii", _CUDA, self.signature.device), sys.byteorder)
+        device = (_HOST, 0) if self.signature.device is None else (_CUDA, self.signature.device)
+        where = int.from_bytes(struct.pack("=ii", *device), sys.byteorder)
         code.require(code.equal("i64", code.load("i64", tensor, 8), where))
         code.require(code.equal("i64", code.load("i64", tensor, 16), what))
         data = code.value(f"add i64 {code.load('i64', tensor)}, {code.load('i64', tensor, 40)}")
@@ -242,7 +268,7 @@ class _Writer:
             code.require(code.both(*(code.compare("ne", "ptr", each, "null") for each in (shape, steps))))
         lengths, strides = self.loaded(shape, 0, ndim), self.loaded(steps, 0, ndim)
         self.check_reservations(type_, value, operand, data)
-        if exchange.address not in self.asked:
+        if self.signature.device is not None and exchange.address not in self.asked:
             self.asked.add(exchange.address)
             code.require(code.call("works_on", pointer(exchange.tell), self.signature.device, "%launch"))
         return _Axes(data, lengths, strides, size_of(type_.dtype))
@@ -280,9 +306,9 @@ class _Writer:
 
     def cupy(self, type_: Array, value: Any, operand: str) -> _Axes:
         """A CuPy array, by its attributes."""
-        code, ndim = self.code, type_.ndim
-        found = code.memory(8 + 16 * ndim)
-        dtype, device = self.address(value.dtype), self.signature.device
+        code, ndim, device = self.code, type_.ndim, self.signature.device
+        assert device is not None
+        found, dtype = code.memory(8 + 16 * ndim), self.address(value.dtype)
         code.require(code.call("cupy_array", operand, dtype, device, ndim, found))
         if "cupy" not in self.asked:
             self.asked.add("cupy")
@@ -367,16 +393,29 @@ class _Writer:
 
     # Parameters
 
-    def parameters(self) -> str:
-        """The addresses of the packed leaves, as the driver wants them."""
+    def record_and_parameters(self) -> tuple[str, int]:
+        """Memory with the record of the launch, and the packed leaves behind it; and how many bytes that is."""
+        code, nbytes = self.code, RECORD_BYTES + self.signature.packing.structure.size
+        memory = code.memory(nbytes)
+        code.copy(memory, "%launch", RECORD_BYTES)
+        self.pack(code.at(memory, RECORD_BYTES))
+        return memory, nbytes
+
+    def pack(self, buffer: str) -> None:
+        """Writes the leaves."""
         code, packing = self.code, self.signature.packing
-        buffer = code.memory(packing.structure.size)
         for (kind, value), place, letter in zip(self.leaves, packing.places, packing.codes, strict=True):
             bits = 8 * struct.calcsize(letter)
             if kind == "i64" and bits < 64:
                 code.store(f"i{bits}", code.value(f"trunc i64 {value} to i{bits}"), buffer, place)
             else:
                 code.store(kind, value, buffer, place)
+
+    def parameters(self) -> str:
+        """The addresses of the packed leaves, as the driver wants them."""
+        code, packing = self.code, self.signature.packing
+        buffer = code.memory(packing.structure.size)
+        self.pack(buffer)
         addresses = code.memory(8 * max(1, len(packing.offsets)))
         for i, offset in enumerate(packing.offsets):
             code.store("ptr", code.at(buffer, offset), addresses, 8 * i)

@@ -52,6 +52,9 @@ def find_stream() -> Code:
     code.set(LAUNCH, "%launch", "device", -1)
     none = code.equal("ptr", "%object", "null")
     with code.when(code.either(none, code.is_word("%object", Word.NONE))):
+        with code.when(code.compare("ne", "ptr", code.word(Word.NO_GPU), "null")):
+            _set_cpu(code, code.word(Word.DEFAULT_TARGET))
+            code.leave_when("true", "true")
         code.leave_when(code.call("numbered_stream", LEGACY_STREAM, "%launch"), "true")
         code.leave_when("true", "false")
     with code.when(code.has_type("%object", Word.GPU_STREAM)):
@@ -62,6 +65,9 @@ def find_stream() -> Code:
         handle = code.get(STREAM, words, "handle")
         code.require(code.compare("ne", "i64", handle, PER_THREAD_STREAM))
         code.leave_when("true", "true")
+    with code.when(code.has_type("%object", Word.CPU_STREAM)):
+        code.require(code.call("cpu_stream", "%object", "%launch"))
+        code.leave_when("true", "true")
     with code.when(code.has_type("%object", Word.INT)):
         number = code.memory(8)
         code.require(code.call("integer", "%object", number))
@@ -71,10 +77,27 @@ def find_stream() -> Code:
     return code
 
 
+def cpu_stream() -> Code:
+    """A stream on the CPU, if it looks for no races."""
+    code = Code("cpu_stream", "i1", "ptr %object", "ptr %launch")
+    code.require(code.call("same_attribute", "%object", code.word(Word.RACES), code.word(Word.FALSE)))
+    target = code.call("PyObject_GetAttr", "%object", code.word(Word.TARGET))
+    code.require(code.compare("ne", "ptr", target, "null"))
+    code.release(target)  # the stream has it, and its address only is compared
+    _set_cpu(code, target)
+    return code
+
+
+def _set_cpu(code: Code, target: str) -> None:
+    code.set(LAUNCH, "%launch", "stream", 0)
+    code.set(LAUNCH, "%launch", "context", code.value(f"ptrtoint ptr {target} to i64"))
+
+
 def numbered_stream() -> Code:
     """A stream by its handle, and its context: that of the legacy stream is the current one."""
     code = Code("numbered_stream", "i1", "i64 %handle", "ptr %launch")
     code.require(code.compare("ne", "i64", "%handle", PER_THREAD_STREAM))
+    code.require(code.compare("ne", "ptr", code.word(Word.GET_CONTEXT), "null"))
     context = code.memory(8)
     code.store("i64", 0, context)
     legacy = code.compare("ule", "i64", "%handle", LEGACY_STREAM)
@@ -157,12 +180,14 @@ def read_launch() -> Code:
 def is_quiet() -> Code:
     """Whether the stream's context is current, and the stream is not being captured into a graph."""
     code = Code("is_quiet", "i1", "ptr %launch")
+    stream = code.get(LAUNCH, "%launch", "stream")
+    code.leave_when(code.equal("i64", stream, 0), "true")  # on the CPU there is nothing to ask
+    code.require(code.compare("ne", "ptr", code.word(Word.GET_CONTEXT), "null"))
     context, capturing = code.memory(8), code.memory(4)
     code.store("i64", 0, context)
     code.store("i32", 0, capturing)
     code.require(code.equal("i32", code.call_pointer("i32", code.word(Word.GET_CONTEXT), ("ptr", context)), 0))
     code.require(code.equal("i64", code.load("i64", context), code.get(LAUNCH, "%launch", "context")))
-    stream = code.get(LAUNCH, "%launch", "stream")
     status = code.call_pointer("i32", code.word(Word.IS_CAPTURING), ("i64", stream), ("ptr", capturing))
     code.require(code.equal("i32", status, 0))
     code.require(code.equal("i32", code.load("i32", capturing), 0))
@@ -173,6 +198,7 @@ ALL = (
     size,
     sizes,
     find_stream,
+    cpu_stream,
     numbered_stream,
     foreign_stream,
     stream_pair,
