@@ -1,7 +1,10 @@
-"""The kernels of the suite on a GPU, beside CUDA C++ (NVRTC, default and fast mathematics) and numba-cuda where it is installed.
+"""The kernels of the suite on a GPU, beside CUDA C++ (NVRTC, default and fast mathematics), numba-cuda, Warp and Triton.
 
     python benchmarks/kernels.py [name …] [--scale 1] [--json results.json]
     python benchmarks/kernels.py --compile-only          without a GPU: everything is compiled, nothing runs
+
+Peers that are not installed are left out; those that can express a kernel have it in `numba_kernels`, `warp_kernels` and
+`triton_kernels`.
 
 All run on the same buffers in one process. There are as many copies of each problem's buffers as it takes to exceed the L2
 cache three times, and launches take them in turn, so that no launch finds its data in the cache. Launches are queued behind a
@@ -19,20 +22,28 @@ import statistics
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numba_kernels
 import numpy as np
+import triton_kernels
+import warp_kernels
 from assembly import measure
 from cuda_cpp import compile_cubin
 from cuda_cpp import version as nvrtc_version
-from numba_kernels import NUMBA
 from suite import SUITE, Problem, Row
 
 import cuda_device as device
 
 ROUNDS, LAUNCHES = 15, 20
 PEERS = {"CUDA C++": (), "CUDA C++ fast": ("-use_fast_math",)}
+SYSTEMS: dict[str, tuple[dict[str, Any], Callable[[Any, Any, Any], Callable[[int], None]]]] = {
+    "numba-cuda": (numba_kernels.NUMBA, numba_kernels.launcher),
+    "Warp": (warp_kernels.WARP, warp_kernels.launcher),
+    "Triton": (triton_kernels.TRITON, triton_kernels.launcher),
+}
 
 
 @device.kernel
@@ -136,8 +147,14 @@ def contenders(row: Row, buffers: Buffers, stream: Any, target: str) -> list[Con
         cubin = compile_cubin(row.cuda_source(), target, *flags)
         launch = cuda_launch(cubin, row.cuda_symbol, buffers, stream)
         found.append(Contender(name, launch, measure(cubin, row.cuda_symbol)))
-    if row.name in NUMBA:
-        found.append(Contender("numba-cuda", NUMBA[row.name](buffers, stream)))
+    for name, (table, launcher) in SYSTEMS.items():
+        if row.name in table:
+            try:
+                contender = Contender(name, launcher(table[row.name], buffers, stream))
+                contender.launch(0)
+                found.append(contender)
+            except Exception as error:  # of any kind: a peer that does not run here is no reason to stop
+                print(f"{row.name:24}{name:16}  cannot run: {type(error).__name__}: {error}", flush=True)
     return found
 
 
@@ -237,7 +254,11 @@ def main() -> int:
     major = check(driver.cuDeviceGetAttribute(attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, gpu))
     minor = check(driver.cuDeviceGetAttribute(attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, gpu))
     cache = check(driver.cuDeviceGetAttribute(attribute.CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, gpu))
-    print(f"{stream.device_name}, NVRTC {nvrtc_version()}, cuda_device {device.__version__}, scale {options.scale}")
+    machine = (
+        f"{stream.device_name}, NVRTC {nvrtc_version()}, cuda_device {device.__version__}, {datetime.now(UTC).date()}"
+    )
+    machine += f", scale {options.scale}"
+    print(machine)
     print(f"{'':24}{'':16}{'us':>10}{'GB/s':>9}{'GFLOP/s':>10}{'regs':>6}{'spills':>7}{'ratio':>8}")
     results = []
     with stream.using():
@@ -246,7 +267,7 @@ def main() -> int:
     ours = [result["ratio"] for result in results if result["contender"] == "cuda_device"]
     print(f"geometric mean of our time over the best peer's: {math.exp(np.mean(np.log(ours))):.3f}")
     if options.json:
-        options.json.write_text(json.dumps(results, indent=1) + "\n")
+        options.json.write_text(json.dumps({"machine": machine, "results": results}, indent=1) + "\n")
     return 0 if all(result["right"] for result in results) else 1
 
 

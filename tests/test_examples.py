@@ -1,5 +1,6 @@
 """What documents show is true: the examples run, README's program runs, the tour shows what the compiler prints."""
 
+import json
 import os
 import pathlib
 import re
@@ -222,7 +223,7 @@ def test_the_benchmark_of_kernels_on_the_cpu(tmp_path):
 @pytest.mark.skipif(
     not any(row.available(parse("sm_90")) for row in ASSEMBLERS), reason="no assembler for sm_90 on this machine"
 )
-@pytest.mark.parametrize("script", ["kernels.py --compile-only", "code_quality.py"])
+@pytest.mark.parametrize("script", ["kernels.py --compile-only", "code_quality.py", "compile_suite.py --count 1"])
 def test_the_benchmarks_of_code(tmp_path, script):
     nvrtc = pytest.importorskip("cuda.bindings.nvrtc")
     try:
@@ -235,8 +236,29 @@ def test_the_benchmarks_of_code(tmp_path, script):
     assert "stream triad" in done.stdout
 
 
+def test_the_plot_of_results(tmp_path):
+    pytest.importorskip("matplotlib")
+    seconds = {
+        ("CUDA C++", "scan"): 2.0,
+        ("cuda_device", "scan"): 1.0,
+        ("Warp", "scan"): 3.0,
+        ("CUDA C++", "life"): 1.0,
+    }
+    results = [
+        {"contender": contender, "kernel": kernel, "seconds": time, "right": contender != "Warp"}
+        for (contender, kernel), time in seconds.items()
+    ]
+    (tmp_path / "results.json").write_text(json.dumps({"machine": "a machine", "results": results}))
+    done = python(str(ROOT / "benchmarks" / "plot.py"), "results.json", "--output", "plot.svg", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    drawn = (tmp_path / "plot.svg").read_text()
+    assert drawn.count("<!-- cuda_device -->") == 1  # its line of the legend
+    assert "<!-- Warp -->" not in drawn  # whose only result is wrong
+    assert "<!-- a machine -->" in drawn
+
+
 def test_every_benchmark_is_explained():
     told = (ROOT / "benchmarks" / "README.md").read_text()
-    helpers = {"assembly.py", "cuda_cpp.py", "numba_kernels.py"}
+    helpers = {"assembly.py", "cuda_cpp.py", "numba_kernels.py", "triton_kernels.py", "warp_kernels.py"}
     scripts = {path.name for path in (ROOT / "benchmarks").glob("*.py")} - helpers
     assert {name for name in scripts if f"`{name}`" not in told and f"[`{name}`]" not in told} == set()

@@ -5,10 +5,10 @@ compile(saxpy, float, x, y, target="sm_90", output="ptx").code
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from types import FunctionType
+from types import FunctionType, MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -77,7 +77,7 @@ def compile(
 
     if output not in OUTPUTS:
         raise ValueError(f"output={output!r}: there are {', '.join(OUTPUTS)}")
-    job = _job(f, args, target, options, links_of(link, "compile"))
+    job = job_of(f, args, target, options, links_of(link, "compile"))
     if launch_facts and job.interop:
         raise TypeError(f"{f!r} is interoperable: launch_facts is not for it")
     job = replace(job, options=replace(job.options, launch_facts=launch_facts))
@@ -92,11 +92,17 @@ def prototype(f: Kernel | Func, args: Sequence[Any]) -> Prototype:
     """What CUDA C++ sees of an interoperable function for arguments as `compile` takes them."""
     from cuda_device import compiler
 
-    found: Prototype = compiler.run(_job(f, args, "sm_90", {}, ()), "typed")["typed"].main.prototype
+    found: Prototype = compiler.run(job_of(f, args), "typed")["typed"].main.prototype
     return found
 
 
-def _job(f: Kernel | Func, args: Sequence[Any], target: str, options: dict[str, Any], link: tuple[object, ...]) -> Job:
+def job_of(
+    f: Kernel | Func,
+    args: Sequence[Any],
+    target: str = "sm_90",
+    options: Mapping[str, Any] = MappingProxyType({}),
+    link: tuple[object, ...] = (),
+) -> Job:
     """The job that `compile` means."""
     from cuda_device import compiler
 
@@ -109,7 +115,7 @@ def _job(f: Kernel | Func, args: Sequence[Any], target: str, options: dict[str, 
         )
         raise TypeError(f"compile takes a @kernel or a @func, not {plain}")
     architecture = parse(target) if isinstance(target, str) else _not_a_target(target)
-    settings = with_options(f.options.build, options, "compile", kernel=isinstance(f, Kernel)).resolve()
+    settings = with_options(f.options.build, dict(options), "compile", kernel=isinstance(f, Kernel)).resolve()
     names, _, constants = parameters_of(f.underlying)
     defaults = defaults_of(f.underlying) | _hints(f.underlying)
     if len(args) > len(names) or any(name not in defaults for name in names[len(args) :]):
