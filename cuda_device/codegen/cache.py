@@ -163,10 +163,10 @@ def generator() -> str:
 @functools.cache
 def llvm() -> str:
     """Which LLVM there is."""
-    return identities.llvm(current())
+    return identities.llvm()
 
 
 @functools.cache
 def package() -> str:
     """Which sources of ours there are."""
-    return identities.package(current())
+    return identities.package()

@@ -1,23 +1,23 @@
-"""What tells one version of our sources, or of LLVM, from another: a hash of the contents of files.
+"""What tells one version of our sources, or of LLVM, from another, without reading much.
 
     package()       all of this package             generator()     what makes machine code of LLVM IR
     llvm()          llvmlite and LLVM
 
-To read LLVM takes a while, so the cache keeps the hash of files for as long as they look the same: by name, size, times, and
-place on the disk. The time of the last change to a file's entry, unlike that of its contents, cannot be set by programs that
-unpack or copy files; so a file that was exchanged by one of the same size and age is another one. And files that were copied
-without a change, into another environment say, are still the same.
+Files that look the same are the same: their names, sizes and times. The time of the last change to a file's entry is among them:
+unlike that of its contents, programs that unpack or copy files cannot set it. So a library that was exchanged by one of the same
+size and age is another one. To read LLVM's, to be sure, would take as long as a cold start does. The sources of the code
+generator are read, once for each look of theirs: machine code that others have made of the same LLVM IR, in another
+environment say, is as good.
 """
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import importlib.util
 import marshal
 import os
 import pkgutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,38 +28,40 @@ File = tuple[str, str, os.stat_result]
 _PACKAGE = Path(__file__).parent.parent
 
 
-def of_files(files: Sequence[File], kept: Store | None) -> str:
-    """A hash of the names and contents of files, from `kept` if they were seen before."""
-    stamp = [(name, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino, s.st_dev) for name, _, s in files]
-    key = hashlib.sha256(MAGIC + b"stamp" + repr(stamp).encode("utf-8", "surrogatepass")).digest()
+def _look(files: Iterable[File]) -> str:
+    return repr([(name, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for name, _, s in files])
+
+
+def package() -> str:
+    """How this package's sources look; in an archive, what they say."""
+    return _look(_files(_PACKAGE)) if _PACKAGE.is_dir() else _contents_of_archive(_PACKAGE)
+
+
+def generator(kept: Store | None) -> str:
+    """A hash of our own sources, from LLVM IR on; `kept` if they looked so before."""
+    folder = _PACKAGE / "codegen"
+    if not folder.is_dir():
+        return _contents_of_archive(folder)
+    files = _files(folder)
+    key = hashlib.sha256(MAGIC + _look(files).encode("utf-8", "surrogatepass")).digest()
     known = kept.get(key) if kept else None
     if known is not None:
         return known.decode()
-    digest = hashlib.sha256()
-    for name, path, status in files:
-        digest.update(f"{name}\n{status.st_size}\n".encode("utf-8", "surrogatepass"))
-        with Path(path).open("rb") as file:
-            for piece in iter(functools.partial(file.read, 1 << 20), b""):
-                digest.update(piece)
+    digest = hashlib.sha256(MAGIC)
+    for name, path, _ in files:
+        content = Path(path).read_bytes()
+        digest.update(f"{name}\n{len(content)}\n".encode("utf-8", "surrogatepass") + content)
     if kept:
         kept.put(key, digest.hexdigest().encode())
     return digest.hexdigest()
 
 
-def package(kept: Store | None) -> str:
-    """A hash of this package."""
-    return _of_sources(_PACKAGE, kept)
+def _files(folder: Path) -> list[File]:
+    return sorted(_sources(str(folder), ""), key=lambda file: file[0])
 
 
-def generator(kept: Store | None) -> str:
-    """A hash of our own sources, from LLVM IR on."""
-    return _of_sources(_PACKAGE / "codegen", kept)
-
-
-def _of_sources(folder: Path, kept: Store | None) -> str:
-    if folder.is_dir():
-        return of_files(sorted(_sources(str(folder), ""), key=lambda file: file[0]), kept)
-    digest = hashlib.sha256()  # in an archive
+def _contents_of_archive(folder: Path) -> str:
+    digest = hashlib.sha256(MAGIC)
     for name, text in sorted(_modules(folder, f"{__name__.partition('.')[0]}.")):
         digest.update(f"{name}\n{text}\n".encode("utf-8", "surrogatepass"))
     return digest.hexdigest()
@@ -83,11 +85,11 @@ def _modules(folder: Path, prefix: str) -> Iterator[tuple[str, str]]:
         yield module.name, loader.get_source(module.name) or repr(marshal.dumps(loader.get_code(module.name)))
 
 
-def llvm(kept: Store | None) -> str:
-    """A hash of llvmlite's libraries, and its version, without loading it."""
+def llvm() -> str:
+    """The version of llvmlite, and how its libraries look."""
     spec = importlib.util.find_spec("llvmlite")
     folder = Path(spec.origin).parent if spec and spec.origin else Path()
-    binding = folder / "binding"
+    binding, version = folder / "binding", folder / "_version.py"
     libraries = sorted(path for path in binding.iterdir() if "llvmlite" in path.name) if binding.is_dir() else []
-    paths = [path for path in (folder / "_version.py", *libraries) if path.is_file()]
-    return of_files([(path.name, str(path), path.stat()) for path in paths], kept)
+    look = _look((path.name, str(path), path.stat()) for path in libraries)
+    return f"{version.read_text() if version.exists() else ''} {look}"
