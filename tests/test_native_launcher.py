@@ -307,6 +307,18 @@ def test_keywords_defaults_and_sizes(gpu):
     assert numbers() == [1, 5.0, 1]
 
 
+def test_names_that_are_equal_and_other_objects(gpu):
+    kernel, torch = new("there[0] = here[0]", "here, there"), Torch()
+    x, y = tensors(torch=torch)
+    gpu.warm(kernel, x, y)
+    name = str(b"there", "ascii")
+    assert name is not kernel.underlying.__code__.co_varnames[1]
+    assert gpu.by_machine_code(kernel, x, **{name: y})
+    assert gpu.by_machine_code(kernel, **{name: y, "here": x})
+    with pytest.raises(LaunchError, match="no parameter 'their'"):
+        gpu.launch(kernel, x, **{str(b"their", "ascii"): y})
+
+
 def test_parameters_that_have_no_name_outside(gpu):
     kernel = new("y[0] = x[0]", "x, /, y")
     x, y = tensors()

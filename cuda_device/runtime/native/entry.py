@@ -25,6 +25,7 @@ from cuda_device.runtime.native.layout import (
     Owner,
     Word,
 )
+from cuda_device.runtime.native.reading import EQ
 from cuda_device.runtime.native.where import KEYWORDS
 
 _POINTER = 8
@@ -33,13 +34,23 @@ _COUNT = (1 << 63) - 1
 
 
 def place_of() -> Code:
-    """Where a name stands among the parameters, or -1."""
+    """Where a name stands among the parameters, or -1. Names are almost always the same objects, and else compared as text."""
     code = Code("place_of", "i64", "ptr %names", "i64 %count", "ptr %name")
-    with code.repeat("%count") as i:
-        here = code.load("ptr", code.at("%names", i, _POINTER))
-        code.leave_when(code.equal("ptr", here, "%name"), i)
+    for same in (_is_same, _is_equal):
+        with code.repeat("%count") as i:
+            here = code.load("ptr", code.at("%names", i, _POINTER))
+            with code.when(code.compare("ne", "ptr", here, "null")):
+                code.leave_when(same(code, here), i)
     code.finish(-1)
     return code
+
+
+def _is_same(code: Code, here: str) -> str:
+    return code.equal("ptr", here, "%name")
+
+
+def _is_equal(code: Code, here: str) -> str:
+    return code.equal("i32", code.call("PyObject_RichCompareBool", here, "%name", EQ), 1)
 
 
 def bind() -> Code:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from cuda_device.runtime.native.code import Code, Operand
 from cuda_device.runtime.native.layout import LAUNCH, NUMPY_WRITEABLE, OWN_ARRAY, NumpyArray, Word
 
-_EQ = 2  # Python's number for ==
+EQ = 2  # Python's number for ==
 _SIMPLE = 0  # a buffer of plain bytes
 _BUFFER_BYTES, _BUFFER_LENGTH = 80, 16  # Py_buffer, and where its length is
 _LEGACY = 1
@@ -48,7 +48,7 @@ def same_constant() -> Code:
     code.require(code.equal("ptr", kind, code.type_of("%expected")))
     plain = code.either(code.is_word(kind, Word.INT), code.is_word(kind, Word.STR))
     code.require(code.either(plain, code.is_word(kind, Word.FLOAT)))
-    code.require(code.equal("i32", code.call("PyObject_RichCompareBool", "%object", "%expected", _EQ), 1))
+    code.require(code.equal("i32", code.call("PyObject_RichCompareBool", "%object", "%expected", EQ), 1))
     return code
 
 
