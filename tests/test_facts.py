@@ -115,6 +115,46 @@ def test_roots_of_recursive_functions():
     assert written(kernel, 4, 4) == {1}
 
 
+def take(array, i):
+    return array[i]
+
+
+def put(array, i, value):
+    array[i] = value
+    return array[i]
+
+
+@device.kernel
+def by_functions(a, b, out):
+    i = device.tid(1)
+    out[i] = take(a, i) + take(b, i)
+
+
+@device.kernel
+def one_function_for_both(a, b, out):
+    i = device.tid(1)
+    out[i] = take(a, i)
+    out[i] = put(b, i, take(out, i)) + take(a, i) + take(b, i)
+
+
+def test_functions_know_whose_arrays_they_get():
+    """What nobody writes is read through the constant cache; not so where a call brings what is written."""
+    arrays = (device.ArrayType(device.float32, 1),) * 3
+    for kernel, loads in ((by_functions, 2), (one_function_for_both, 0)):
+        ptx = str(device.compile(kernel, *arrays, output="ptx", launch_facts=True))
+        assert ptx.count("ld.global.nc") == loads, ptx
+        plain = str(device.compile(kernel, *arrays, output="ptx"))
+        assert "ld.global.nc" not in plain
+
+
+def test_functions_that_read_what_another_writes(stream):
+    a, b, out = np.arange(5, dtype=np.float32), np.full(5, 7, np.float32), np.full(5, np.nan, np.float32)
+    arrays = [stream.array(x) for x in (a, b, out)]
+    stream.launch(one_function_for_both, *arrays, grid=1, block=5)
+    assert stream.numpy(arrays[2]).tolist() == (3 * a).tolist()
+    assert stream.numpy(arrays[1]).tolist() == a.tolist()
+
+
 # Variants
 
 

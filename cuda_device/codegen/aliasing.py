@@ -21,13 +21,13 @@ from cuda_device.types.model import Ref, Space
 
 
 class Aliasing:
-    """What accesses of one module say. Only the kernel's own say anything: functions do not know whose arrays they get."""
+    """What accesses of one module say; in functions, those of the arrays that any of their calls brings."""
 
     def __init__(self, module: Module, metadata: Metadata, constant_cache: bool) -> None:
         main = module.main
         self.metadata = metadata
         self.arrays = [i for i, param in enumerate(main.params) if isinstance(param.type, Ref)]
-        self.roots = roots.of(main)
+        self.roots = roots.of_launch(module)
         self.written: Roots = frozenset(self.arrays[number] for number in roots.written(module))
         self.constant_cache = constant_cache and not any(
             Effect.SPINS in op.code.effects or op.code in (ops.FENCE, ops.EXTERN)

@@ -17,7 +17,10 @@ _FAR = 1 << 12
 
 
 class Sums:
-    """What the lowering of one function has written. `opaque` is what comes from memory or from other threads."""
+    """What the lowering of one function has written. `opaque` is what comes from memory or from other threads.
+
+    Products that may wrap are opaque, too: nothing follows from their factors.
+    """
 
     def __init__(self) -> None:
         self.opaque: set[Value] = set()
@@ -34,6 +37,8 @@ class Sums:
         """`result` is the sum or difference of two numbers; unless it is `exact` it may have wrapped."""
         self.flows(a, result)
         self.flows(b, result)
+        if code is ops.MUL and not exact:
+            self.opaque.add(result)
         if a in self.constants and code is ops.ADD:
             a, b = b, a
         if exact and code is not ops.MUL and a.nonneg and b in self.constants:

@@ -44,6 +44,31 @@ def of(function: Function) -> dict[Value, Roots]:
     return roots
 
 
+def of_launch(module: Module) -> dict[Value, Roots]:
+    """The same for all functions of a module, but counted among the parameters of the main function."""
+    own = {function.name: of(function) for function in module.functions}
+    given = {function.name: [_NONE] * len(function.params) for function in module.functions}
+    given[module.main.name] = [frozenset((i,)) for i in range(len(module.main.params))]
+    todo = [module.main]
+    while todo:
+        caller = todo.pop()
+        for op in caller.ops():
+            if op.code is not ops.CALL:
+                continue
+            callee = module[str(op.attributes["callee"])]
+            arguments = (own[caller.name].get(operand, _NONE) for operand in op.operands)
+            now = [_through(given[caller.name], roots) for roots in arguments]
+            joined = [a | b for a, b in zip(given[callee.name], now, strict=True)]
+            if joined != given[callee.name]:
+                given[callee.name] = joined
+                todo.append(callee)
+    return {value: _through(given[name], roots) for name, found in own.items() for value, roots in found.items()}
+
+
+def _through(given: list[Roots], roots: Roots) -> Roots:
+    return _NONE.union(*(given[i] for i in roots))
+
+
 def _union(roots: dict[Value, Roots], values: list[Value]) -> Roots:
     return _NONE.union(*(roots.get(value, _NONE) for value in values))
 
