@@ -49,10 +49,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 class StreamUnderTest:
-    """A stream, and arrays that can be launched on it. `kind` is "cpu" or "gpu"."""
+    """A stream, and arrays that can be launched on it. `kind` is "cpu" or "gpu"; `emulated`: the GPU is `ptx_machine`."""
 
-    def __init__(self, kind: str, stream: device.Stream) -> None:
-        self.kind, self.stream = kind, stream
+    def __init__(self, kind: str, stream: device.Stream, emulated: bool = False) -> None:
+        self.kind, self.stream, self.emulated = kind, stream, emulated
 
     def array(self, elements: Any) -> Any:
         """A copy of a NumPy array, with its strides, that kernels on this stream can read and write.
@@ -122,8 +122,9 @@ def stream(request: pytest.FixtureRequest) -> Iterator[StreamUnderTest]:
     if request.param == "cpu":
         yield StreamUnderTest("cpu", device.cpu_stream())
     else:
+        emulated = not driver.available()
         with a_gpu() as found:
-            yield StreamUnderTest("gpu", found)
+            yield StreamUnderTest("gpu", found, emulated)
 
 
 @contextlib.contextmanager
