@@ -7,6 +7,7 @@ import sys
 import threading
 import weakref
 
+import numpy as np
 import pytest
 from fake_driver import CONTEXT, FakeDriver, Result, installed, no_gpu
 
@@ -60,6 +61,7 @@ def test_our_own_streams_are_taken_as_they_are(gpu):
 @pytest.mark.parametrize(
     ("obj", "handle"),
     [
+        (np.uint64(0x80), 0x80),
         (WithProtocol((0, 0x77)), 0x77),
         (WithProtocol((0, 0)), 1),
         (WithAttribute("__cuda_stream__", (0, 0x78)), 0x78),

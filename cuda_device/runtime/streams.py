@@ -20,6 +20,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from cuda_device.errors import LaunchError
 from cuda_device.runtime import driver, reports
 
@@ -317,8 +319,8 @@ def _handle_of(obj: Any) -> int | None:
     """The handle of a foreign stream, or None if `obj` is not one."""
     if isinstance(obj, (bool, type)):
         return None
-    if isinstance(obj, int):
-        return _checked(obj, obj)
+    if isinstance(obj, (int, np.integer)):
+        return _checked(int(obj), obj)
     protocol = getattr(obj, "__cuda_stream__", None)
     if protocol is not None:
         return _by_protocol(obj, protocol() if callable(protocol) else protocol)
