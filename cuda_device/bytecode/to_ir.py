@@ -24,6 +24,7 @@ from cuda_device.bytecode.constructs import SIMPLE, SPECIAL, describe
 from cuda_device.bytecode.decode import decode
 from cuda_device.bytecode.instructions import Instruction, Opcode
 from cuda_device.bytecode.reductions import REDUCTIONS, RESULT, SOME
+from cuda_device.bytecode.rewritten import original
 from cuda_device.bytecode.scopes import GENERATOR, ITERATOR, OF_KNOWN_LENGTH, Scopes, scopes
 from cuda_device.device.expressions import parameter_names
 from cuda_device.errors import CompileError, CompilerBug, Location
@@ -46,7 +47,7 @@ def read(code: CodeType, reduction: str = "") -> Function:
     A generator expression's code is read with a `reduction`, what becomes of its values (see `reductions`).
     """
     # Code objects are equal without regard to their file and qualified name, which messages show.
-    return _read(code, reduction, code.co_filename, code.co_qualname)
+    return _read(original(code), reduction, code.co_filename, code.co_qualname)
 
 
 @lru_cache(maxsize=256)
