@@ -90,6 +90,9 @@ def test_members_take_lower_kinds_of_builtin_numbers_only():
         Aligned(1, 2, True, 1.5, 2.0)
     with pytest.raises(TypeError, match="is not a type of device code"):
         device.struct(type("Bad", (), {"__annotations__": {"s": str}}))
+    for hint in (device.Vector, device.ArrayType(int, 1), tuple[int, ...], int | None):
+        with pytest.raises(TypeError, match=r"Bad\.s: "):
+            device.struct(type("Bad", (), {"__annotations__": {"s": hint}}))
     with pytest.raises(TypeError, match="decorates a class"):
         device.struct(3)
     for error in (TypeError, ValueError):
@@ -121,6 +124,20 @@ def test_members_take_numbers_of_their_own_format(stream):
     for wrong in (np.int64(3), np.float32(3), np.int16(3), np.uint32(3)):
         with pytest.raises(TypeError, match=r"Formats.i is of type int"):
             Formats(wrong, 1.5, (1, 2))
+
+
+def test_a_struct_keeps_its_own_hash_and_texts():
+    @device.struct
+    class Own:
+        x: int
+
+        def __hash__(self):
+            return 7
+
+        def __repr__(self):
+            return f"<{self.x}>"
+
+    assert hash(Own(1)) == 7 and repr(Own(1)) == str(Own(1)) == "<1>" and Own(1) == Own(1) != Own(2)
 
 
 # Layout

@@ -24,7 +24,7 @@ import numpy as np
 
 from cuda_device.errors import ArgumentError
 from cuda_device.types.host import number_of
-from cuda_device.types.layout import has_identity, machine
+from cuda_device.types.layout import has_identity, machine, placement
 from cuda_device.types.model import NONE, Field, Kind, Number, Struct, Tuple, Type, Vector
 from cuda_device.types.vectors import VectorValue
 
@@ -112,7 +112,7 @@ def type_of_hint(hint: Any) -> Type:
         model = hint.__dict__.get(MODEL)
         if isinstance(model, Struct):
             return model
-        if issubclass(hint, VectorValue):
+        if issubclass(hint, VectorValue) and hint is not VectorValue:
             return hint.model
         return number_of(hint)
     raise TypeError(f"{hint!r} is not a type of device code")
@@ -158,7 +158,7 @@ def _make(cls: Any, alignment: int, evaluated: Mapping[str, Any] | None = None) 
         "_defaults": {name: vars(cls)[name] for name in hints if name in vars(cls)},
     }
     if "__eq__" not in vars(cls):
-        body |= {"__eq__": _equal, "__hash__": _hash}
+        body |= {"__eq__": _equal, "__hash__": body.get("__hash__", _hash)}
     made = type(cls.__name__, (), body)
     setattr(made, MODEL, Struct(cls.__name__, fields, alignment, made))
     return made
@@ -202,6 +202,7 @@ def _hints(cls: Any) -> dict[str, Any]:
 def _field(cls: Any, name: str, hint: Any) -> Field:
     try:
         type = type_of_hint(hint)
+        placement(type)
     except TypeError as error:
         raise TypeError(f"{cls.__name__}.{name}: {error}") from None
     if has_identity(type) and name in vars(cls):
