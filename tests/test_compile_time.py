@@ -36,6 +36,12 @@ def nest(depth: int) -> str:
     return "\n".join([*lines, "    x[0] = total", ""])
 
 
+def choices(count: int) -> str:
+    """Assignments that read their target, then go through many blocks, and then write to it."""
+    terms = " + ".join(f"(x[{i}] if x[{i}] > 0 else {i})" for i in range(20))
+    return "\n".join(["@device.kernel", "def k(x):", *(f"    x[{i}] += {terms}" for i in range(count // 20)), ""])
+
+
 def seconds(source: str) -> float:
     """How long the front end takes."""
     kernel = define(source)
@@ -49,7 +55,7 @@ def test_large_programs_compile_in_seconds(source: str) -> None:
     assert seconds(source) < 30
 
 
-@pytest.mark.parametrize("make", [statements, chain], ids=["statements", "chain"])
+@pytest.mark.parametrize("make", [statements, chain, choices], ids=["statements", "chain", "choices"])
 def test_twice_as_much_takes_about_twice_as_long(make: object) -> None:
     assert callable(make)
     seconds(make(50))

@@ -98,6 +98,8 @@ class Reader:
         """The operations that gave items and attributes, those of global names left out."""
         self.carried: dict[Value, tuple[int, int]] = {}
         """Parameters of blocks that were in the stack: the span's start, and the place in the stack."""
+        self.brought: dict[tuple[int, int], list[Value]] = {}
+        """What is in the stack there on each way that leads to the span."""
         self.globals: set[Value] = set()
         """What globals name, and attributes and items of that."""
         self.generators: set[Value] = set()
@@ -139,6 +141,8 @@ class Reader:
         """A way to the span at `start` with the present stack and variables; makes its block at the first visit."""
         live = self.live(start)
         ways = [self.way(value, (start, i)) for i, value in enumerate(self.stack)]
+        for i, value in enumerate(self.stack):
+            self.brought.setdefault((start, i), []).append(value)
         stack = [each for value, way in zip(self.stack, ways, strict=True) for each in self.parts(value, way)]
         if start not in self.blocks:
             params = [Value() for _ in stack] + [Value(hint=name.removeprefix(CELL)) for name in live]
@@ -174,8 +178,7 @@ class Reader:
         while not self.is_variable(value):
             made = self.made.get(value)
             if made is None:
-                if value in self.carried:
-                    self.wanted.add(self.carried[value])
+                self.want(value)
                 return None
             path.append(made)
             value = made.operands[0]
@@ -188,6 +191,18 @@ class Reader:
             return {}
         behind = itertools.takewhile(lambda op: op is not made, reversed(self.build.block.ops))
         return {} if any(op.code in _CALLS for op in behind) else {"read": True}
+
+    def want(self, value: Value) -> None:
+        """Asks for how a value in the stack was read, on the ways to this block and on those to the blocks before it."""
+        values = [value]
+        while values:
+            value = values.pop()
+            while value in self.made:
+                value = self.made[value].operands[0]
+            place = self.carried.get(value)
+            if place is not None and place not in self.wanted:
+                self.wanted.add(place)
+                values += self.brought[place]
 
     def is_variable(self, value: Value) -> bool:
         """Whether this is the present value of a variable."""
