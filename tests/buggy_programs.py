@@ -237,6 +237,15 @@ def reshape_to_more(x, m, out, bug):
     out[0] = x.reshape(8, 8 + bug)[7, 7]  # here
 
 
+@reports("an array of length 8 cannot be unpacked into 9 names", thread=0, block=1)
+def unpacking_a_row(x, m, out, bug):
+    if bug:
+        a, _, _, _, _, _, _, _, b = m[1]  # here
+    else:
+        a, _, _, _, _, _, _, b = m[1]
+    out[0] = a + b
+
+
 @reports("an array of 64 elements cannot be reshaped: the lengths that are given have the product 5", thread=0, block=1)
 def reshape_with_an_unknown(x, m, out, bug):
     out[0] = x.reshape(4 + bug, -1)[3, 0]  # here

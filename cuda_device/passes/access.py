@@ -439,9 +439,11 @@ def unpack(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     if isinstance(type, Subarray):
         cell = frame.tuple(subarrays.items(frame, cell, type))
         type = cell.known.type
+    if isinstance(type, Array) and type.ndim:
+        conditions.unpacked(frame, views.extents(frame, cell)[0], count)
+        return [_array_item(frame, cell, type, Cell(constant(i))) for i in range(count)]
     if not isinstance(type, (Tuple, Vector)):
-        remedy = "name the elements: a, b = x[0], x[1]" if isinstance(type, Array) else "a tuple or a vector can be"
-        raise CompileError(f"{cell.known} cannot be unpacked", help=remedy)
+        raise CompileError(f"{cell.known} cannot be unpacked", help="a tuple, a vector or an array can be")
     size = len(type.elements) if isinstance(type, Tuple) else type.size
     if size != count:
         raise CompileError(f"{count} names for {size} values", help="give each value one name, or write a, *rest = …")

@@ -63,6 +63,13 @@ def place(frame: Frame, index: Cell, axis: int, length: Cell) -> None:
         frame.check(holds, f"index {{0}} is out of bounds for axis {axis} of size {{1}}", index, length)
 
 
+def unpacked(frame: Frame, length: Cell, count: int) -> None:
+    """The length of an array whose elements, or rows, get one name each."""
+    if frame.program.checked:
+        holds = _ask(frame, prelude.is_equal, length, Cell(constant(count)))
+        frame.check(holds, f"an array of length {{0}} cannot be unpacked into {count} names", length)
+
+
 def lane(frame: Frame, index: Cell) -> None:
     """The index of a mask."""
     if frame.program.checked:
