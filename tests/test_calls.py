@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 
+import numpy as np
 import pytest
 from against_python import check, refused
 
@@ -160,3 +161,19 @@ def test_asserts_that_pytest_has_rewritten(stream):
     check(stream, checked, 8)
     with pytest.raises(device.KernelError, match=r"the assertion does not hold\n(.|\n)*assert i < limit"):
         check(stream, checked, 3)
+
+
+@device.func
+def height(left, right, i):
+    return 0 if i < 0 else 1 + max(height(left, right, left[i]), height(left, right, right[i]))
+
+
+def test_bounds_of_recursive_results_do_not_rise_for_ever(stream):
+    @device.kernel
+    def kernel(left, right, out):
+        out[0] = height(left, right, 0)
+
+    left, right = np.array([1, 3, -1, -1], np.int32), np.array([2, -1, -1, -1], np.int32)
+    out = stream.empty(1, np.int32)
+    stream.launch(kernel, stream.array(left), stream.array(right), out, grid=1, block=1)
+    assert stream.numpy(out)[0] == 3

@@ -308,6 +308,8 @@ class Inference:
                 function.location,
                 "return without a recursive call on some way",
             )
+        if spec.used_early and isinstance(result, Known):
+            result = result.settled()  # bounds would rise with each look: 1 + max(depth(left), depth(right))
         again = spec.used_early and spec.result != result
         function.family = spec.family
         spec.function, spec.result = function, result
