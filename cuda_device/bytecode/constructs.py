@@ -267,15 +267,13 @@ def _unpack_star(reader: Reader, instruction: Instruction, _: Span) -> None:
 
 def _store_item(reader: Reader, _: Instruction, __: Span) -> None:
     value, container, index = reader.pop(3)
-    more = reader.target(container) | reader.source(value)
-    reader.build.effect(ops.PY_SETITEM, container, index, value, **more)
+    reader.build.effect(ops.PY_SETITEM, container, index, value, **reader.target(container))
     reader.write_back(container)
 
 
 def _store_attribute(reader: Reader, instruction: Instruction, _: Span) -> None:
     value, owner = reader.pop(2)
-    more = reader.target(owner) | reader.source(value)
-    reader.build.effect(ops.PY_SETATTR, owner, value, name=instruction.argument, **more)
+    reader.build.effect(ops.PY_SETATTR, owner, value, name=instruction.argument, **reader.target(owner))
     reader.write_back(owner)
 
 

@@ -13,7 +13,6 @@ error only if inference reaches it.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import lru_cache
@@ -34,8 +33,6 @@ from cuda_device.ir.model import Block, Edge, Function, Op, Value
 from cuda_device.ir.ops import Level
 
 _COROUTINE, _ASYNC_GENERATOR = 0x80, 0x200
-
-_CALLS = (ops.PY_CALL, ops.PY_CALL_STAR)
 
 Way = tuple[str, tuple[tuple[ops.Opcode, tuple[tuple[str, object], ...]], ...]]
 """How a value was read: from a variable, by these operations with these attributes."""
@@ -183,14 +180,6 @@ class Reader:
             path.append(made)
             value = made.operands[0]
         return path
-
-    def source(self, value: Value) -> dict[str, object]:
-        """Whether what an assignment writes was read just before, and may still be read where it lies."""
-        made = self.made.get(value)
-        if made is None or self.is_variable(value):
-            return {}
-        behind = itertools.takewhile(lambda op: op is not made, reversed(self.build.block.ops))
-        return {} if any(op.code in _CALLS for op in behind) else {"read": True}
 
     def want(self, value: Value) -> None:
         """Asks for how a value in the stack was read, on the ways to this block and on those to the blocks before it."""

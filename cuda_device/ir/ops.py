@@ -63,10 +63,10 @@ PY_SETATTR = Opcode(
     P,
     2,
     0,
-    "`x.name = v`: operands x, v; `target`, `back` and `read` as of `py.setitem`.",
+    "`x.name = v`: operands x, v; `target` and `back` as of `py.setitem`.",
     ("name",),
     Effect.WRITES,
-    optional=("target", "back", "read"),
+    optional=("target", "back"),
 )
 PY_COPY = Opcode("py.copy", P, 1, 1, "A value under a second name: what changes by one does not show by the other.")
 PY_SETITEM = Opcode(
@@ -75,11 +75,10 @@ PY_SETITEM = Opcode(
     MANY,
     0,
     "`x[i] = v`: x, the indices, v. A vector changes in the variable x; `target` says where x is no variable: a `part` of what "
-    "one holds, or a mere `value`. `back`: v is `x[i]` after a change of its own part; nothing is done if that was in memory. "
-    "`read`: v was read just before, and no variable has it.",
+    "one holds, or a mere `value`. `back`: v is `x[i]` after a change of its own part; nothing is done if that was in memory.",
     (),
     Effect.WRITES,
-    optional=("target", "back", "read"),
+    optional=("target", "back"),
 )
 PY_TUPLE = Opcode("py.tuple", P, MANY, 1, "`(x, y, …)`.")
 PY_LIST = Opcode("py.list", P, MANY, 1, "`[x, y, …]`: its length is known, and it never changes.")

@@ -44,6 +44,19 @@ from cuda_device.types.structs import is_struct
 from cuda_device.types.vectors import VectorValue
 
 # What they do to `self` in a method, they do to the struct that it refers to.
+_READING = frozenset(
+    (
+        ops.PY_GETITEM,
+        ops.PY_GETATTR,
+        ops.PY_GLOBAL,
+        ops.PY_CELL,
+        ops.PY_CONST,
+        ops.PY_BINARY,
+        ops.PY_UNARY,
+        ops.PY_TUPLE,
+    )
+)
+"""Operations that write nothing."""
 _OF_OWNERS = frozenset((ops.PY_GETATTR, ops.PY_SETATTR, ops.PY_SETITEM))
 # Beyond so many instances a function is refused rather than compiled for ever.
 _INSTANCES = 20_000
@@ -87,6 +100,8 @@ class Instance:
     follows: CompileError | None = None
     changed: set[Value] = field(default_factory=set)
     """What an assignment to a part of it has given a new value."""
+    fresh: set[Value] = field(default_factory=set)
+    """What was computed since memory may have changed."""
 
 
 class Body:
@@ -191,7 +206,7 @@ class Body:
         before = {way: target for target, way, _ in instance.ways}
         instance.frame, instance.block = frame, frame.build.block
         instance.end, instance.ways, instance.returned, instance.error = None, [], None, None
-        instance.follows, instance.changed = None, set()
+        instance.follows, instance.changed, instance.fresh = None, set(), set()
         frame.code, frame.captured = self.code, self.captured
         cells: dict[Value, Cell | Pending] = {}
         for param, state in zip(instance.source.params, instance.states, strict=True):
@@ -248,10 +263,14 @@ class Body:
         if "back" in op.attributes and op.operands[-1] not in instance.changed:
             return
         owners = 1 if op.code in _OF_OWNERS else 0
-        if op.code in (ops.PY_SETITEM, ops.PY_SETATTR) and "read" not in op.attributes:
+        if op.code in (ops.PY_SETITEM, ops.PY_SETATTR) and op.operands[-1] not in instance.fresh:
             operands[-1] = replace(operands[-1], place=None)  # what lies there may have changed
         operands[owners:] = [references.value_of(frame, cell) for cell in operands[owners:]]
         results = RULES[op.code](frame, op, operands)
+        if op.code in _READING:
+            instance.fresh.update(op.results)
+        else:
+            instance.fresh.clear()
         if op.code in (ops.PY_SETITEM, ops.PY_SETATTR):
             # A vector or struct is a value: the variable is the changed one from here on.
             cells.update(zip(op.operands, results, strict=False))
