@@ -115,6 +115,26 @@ statement("string_method_of_variable", 'x[0] = len("abc".center(n))')
 statement("string_method_that_raises", 'x[0] = "abc".index("d")')
 statement("bytes_constant", 'x[0] = b"abc"')
 program("generator", "float32[1]", "@device.kernel\ndef k(x):\n    yield x[0]\n")
+program(
+    "generator_that_returns_a_value",
+    "float32[1]",
+    "def up(n):\n    yield n\n    return 3\n\n@device.kernel\ndef k(x):\n    x[0] = sum(up(2))\n",
+)
+program(
+    "generator_through_itself",
+    "float32[1]; int",
+    """
+def down(n):
+    if n > 0:
+        yield n
+        yield from down(n - 1)
+
+@device.kernel
+def k(x, n):
+    for v in down(n):
+        x[v] = v
+""",
+)
 program("coroutine", "float32[1]", "@device.kernel\nasync def k(x):\n    x[0] = 1\n")
 program("await_in_function", "float32[1]", "async def f(x):\n    await x\n\n@device.kernel\ndef k(x):\n    f(x)\n")
 program(
@@ -541,7 +561,7 @@ statement("contains_in_number", "x[0] = n in 5")
 statement("contains_in_string", 'x[0] = n in "abc"')
 statement("star_of_array", "x[0] = max(*x)")
 statement("star_unpacking_of_array", "a, *b = x\nx[0] = a")
-statement("generator_in_variable", "g = (x[i] for i in range(n))\nfor v in g:\n    x[0] = v")
+statement("iterator_on_two_ways", "a, b = iter((n, 1)), iter((2, n))\nc = a if n else b\nx[0] = next(c) + next(a)")
 statement("raise_of_number", "raise 3")
 statement("raise_of_unknown_name", "raise MyError(n)")
 statement("assert_of_array", "assert x")
@@ -814,7 +834,8 @@ statement("int_with_base", "x[0] = int(n, 16)")
 statement("complex_of_string", 'x[0] = abs(complex("j1"))')
 statement("ord_of_two", 'x[0] = ord("ab")')
 statement("chr_of_variable", "x[0] = len(chr(n))")
-statement("next_of_tuple", "x[0] = next(iter((1, n)))")
+statement("next_of_tuple", "x[0] = next((1, n))")
+statement("next_of_list", "x[0] = next([1, n])")
 statement("iter_of_number", "for v in iter(n):\n    x[0] = v")
 statement("eval_call", 'x[0] = eval("n + 1")')
 statement("globals_call", 'x[0] = globals()["n"]')

@@ -15,6 +15,7 @@ from typing import Any
 
 from ir_helpers import underlying
 
+from cuda_device.bytecode.suspension import START, STEP, mark
 from cuda_device.bytecode.to_ir import read
 from cuda_device.ir import ops
 from cuda_device.ir.model import Block, Function, Op, Value
@@ -78,7 +79,9 @@ def run_ir(python: Function, function: Any, *arguments: Any) -> Any:
     while True:
         values: dict[Value, Any] = dict(zip(block.params, given, strict=True))
         for op in block.ops[:-1]:
-            operands = [] if op.code is ops.PY_CELLS else [_defined(values[value]) for value in op.operands]
+            operands = [values[value] for value in op.operands]
+            if op.code not in (ops.PY_CELLS, ops.PY_AT, ops.PY_STEP):
+                operands = [_defined(value) for value in operands]
             results = ROWS[op.code](op, operands, scope, cells)
             values.update(zip(op.results, results, strict=True))
         end = block.terminator
@@ -87,6 +90,20 @@ def run_ir(python: Function, function: Any, *arguments: Any) -> Any:
         assert end.code in (ops.JUMP, ops.BRANCH), end.code
         edge = end.successors[0 if end.code is ops.JUMP or values[end.operands[0]] else 1]
         block, given = edge.block, [values[value] for value in edge.arguments]
+
+
+def run_steps(function: Any, *arguments: Any, reading: str = STEP) -> Iterator[Any]:
+    """What a generator yields, by the IR of its steps."""
+    python = read(underlying(function).__code__, reading)
+    names = [param.hint for param in python.blocks[0].params[1:]]
+    kept = [*arguments, *[UNDEFINED] * (len(names) - len(arguments))]
+    kept[names.index(mark(START))] = True
+    position = START
+    while True:
+        more, value, position, *kept = run_ir(python, function, position, *kept)
+        if not more:
+            return
+        yield value
 
 
 class NoValue(UnboundLocalError):
@@ -263,4 +280,6 @@ ROWS: dict[ops.Opcode, Callable[[Op, list[Any], dict[str, Any], dict[str, Any]],
     ops.PY_UNSUPPORTED: _unsupported,
     ops.PY_FUNCTION: _unsupported,
     ops.PY_CELLS: _unsupported,
+    ops.PY_AT: lambda op, x, _, __: [x[1] is True and x[0] == op.attributes["position"]],
+    ops.PY_STEP: lambda _, x, __, ___: [x],
 }

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 from decoding import programs
 from ir_helpers import define, underlying
-from ir_interpreter import ROWS, Unsupported, run
+from ir_interpreter import ROWS, Unsupported, run, run_steps
 from ir_programs import IDS, PROGRAMS
 
 from cuda_device.bytecode.cfg import spans
 from cuda_device.bytecode.decode import decode
+from cuda_device.bytecode.suspension import STEP, STEP_UNROLLED
 from cuda_device.bytecode.to_ir import parameter_names, read
 from cuda_device.errors import NOWHERE, CompileError
 from cuda_device.ir import ops
@@ -163,6 +164,37 @@ def test_programs_mean_what_cpython_says_or_are_unsupported(function: Any, calls
         assert found == outcome(programs.native, function, arguments)
 
 
+def up_to(n: int) -> Any:
+    for i in range(n):
+        if i % 3:
+            yield i
+
+
+def one_after_the_other(xs: Any, ys: Any) -> Any:
+    yield from xs
+    for y in ys:
+        for x in xs:
+            z = x, y
+            yield z, (x + (0 if (yield y) is None else 1))
+    while ys:
+        *ys, last = ys
+        if last == 2:
+            continue
+        yield last
+    x = yield from ()
+    yield x
+
+
+@pytest.mark.parametrize("reading", [STEP, STEP_UNROLLED])
+@pytest.mark.parametrize(
+    ("function", "arguments"),
+    [(up_to, (8,)), (up_to, (0,)), (one_after_the_other, ((1, 2), (3, 2, 5))), (one_after_the_other, ((), ()))],
+)
+def test_generators_yield_what_cpythons_do(function: Any, arguments: Any, reading: str) -> None:
+    verify(Module([read(function.__code__, reading)]))
+    assert list(run_steps(function, *arguments, reading=reading)) == list(function(*arguments))
+
+
 def test_the_interpreter_knows_every_operation() -> None:
     """Else programs would pass that nothing has run."""
     assert {*ROWS} | {ops.JUMP, ops.BRANCH, ops.RETURN, ops.UNREACHABLE} == ops.at(Level.PYTHON)
@@ -283,7 +315,7 @@ def test_what_device_code_has_not_ends_its_block(body: str, what: str) -> None:
     [
         ("def k(x): yield x", "generator"),
         ("async def k(x): pass", "coroutine"),
-        ("async def k(x): yield x", "generator"),
+        ("async def k(x): yield x", "coroutine"),
     ],
 )
 def test_functions_that_cannot_be_read(source: str, reason: str) -> None:

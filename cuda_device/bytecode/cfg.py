@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from cuda_device.bytecode.instructions import TERMINATORS, Instruction, Opcode
 
 _CONDITIONAL = frozenset((Opcode.JUMP_IF_TRUE, Opcode.JUMP_IF_FALSE, Opcode.FOR_ITER))
+# A generator goes on behind its `yield`.
+_ENDS = TERMINATORS | {Opcode.YIELD}
 
 
 @dataclass(slots=True, eq=False)
@@ -31,7 +33,21 @@ class Span:
 CELL = "&"
 _CELL_LOADS = frozenset((Opcode.LOAD_CELL, Opcode.DELETE_CELL))
 _CELL_STORES = frozenset((Opcode.STORE_CELL, Opcode.DELETE_CELL))
-READS_CELLS = frozenset((Opcode.CALL, Opcode.CALL_KW, Opcode.CALL_EX, Opcode.RETURN, Opcode.YIELD, Opcode.UNPACK))
+# So may what steps an iterator, which may be a generator or a `map`.
+READS_CELLS = frozenset(
+    (
+        Opcode.CALL,
+        Opcode.CALL_KW,
+        Opcode.CALL_EX,
+        Opcode.RETURN,
+        Opcode.YIELD,
+        Opcode.UNPACK,
+        Opcode.UNPACK_EX,
+        Opcode.LIST_EXTEND,
+        Opcode.CONTAINS,
+        Opcode.FOR_ITER,
+    )
+)
 
 
 def spans(instructions: Sequence[Instruction], cells: frozenset[str] = frozenset()) -> dict[int, Span]:
@@ -59,7 +75,7 @@ def _cut(instructions: Sequence[Instruction]) -> dict[int, Span]:
     for index, instruction in enumerate(instructions):
         if instruction.target is not None:
             leaders.add(instruction.target)
-        if instruction.opcode in _CONDITIONAL or instruction.opcode in TERMINATORS:
+        if instruction.opcode in _CONDITIONAL or instruction.opcode in _ENDS:
             leaders.add(index + 1)
     leaders.discard(len(instructions))
     starts = sorted(leaders)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from cuda_device.bytecode.cfg import CELL, Span
 from cuda_device.bytecode.instructions import Instruction, Opcode
 from cuda_device.bytecode.reductions import REDUCTIONS
-from cuda_device.bytecode.scopes import GENERATOR
+from cuda_device.bytecode.suspension import STEPS, finish, suspend
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op, Value
 
@@ -36,9 +36,6 @@ def _constant(reader: Reader, instruction: Instruction, _: Span) -> None:
 
 def _store(reader: Reader, instruction: Instruction, _: Span) -> None:
     value = reader.stack.pop()
-    if value in reader.generators:
-        reader.unsupported("a generator expression that a variable keeps")
-        return
     name = str(instruction.argument)
     if any(value is other for variable, other in reader.variables.items() if variable != name):
         value = reader.build.op(ops.PY_COPY, None, value)
@@ -96,10 +93,6 @@ def _make_function(reader: Reader, instruction: Instruction, _: Span) -> None:
     }
     reader.push(Value())
     reader.build.append(Op(ops.PY_FUNCTION, operands, reader.stack[-1:], attributes, [], reader.build.location))
-    if code.co_flags & GENERATOR and code.co_name != "<genexpr>":
-        reader.unsupported("a generator function")
-    elif code.co_flags & GENERATOR:
-        reader.generators.add(reader.stack[-1])
 
 
 def _import(reader: Reader, instruction: Instruction, _: Span) -> None:
@@ -212,11 +205,17 @@ def _match_class(reader: Reader, instruction: Instruction, _: Span) -> None:
 
 def _iterate(reader: Reader, _: Instruction, __: Span) -> None:
     attributes = {"unroll": True} if reader.index in reader.unrolled else {}
+    if reader.index in reader.indexed:
+        attributes = {"indexed": True}
     reader.push(reader.build.op(ops.PY_ITER, None, *reader.pop(1), **attributes))
 
 
 def _yield(reader: Reader, _: Instruction, __: Span) -> None:
-    REDUCTIONS[reader.reduction].step(reader, reader.stack.pop())
+    value = reader.stack.pop()
+    if reader.reading in STEPS:
+        suspend(reader, value)
+        return
+    REDUCTIONS[reader.reading].step(reader, value)
     here = reader.build.block
     if here.ops and ops.Effect.TERMINATES in here.terminator.code.effects:
         return
@@ -280,8 +279,6 @@ def _store_attribute(reader: Reader, instruction: Instruction, _: Span) -> None:
 def _call(reader: Reader, instruction: Instruction, _: Span) -> None:
     operands = reader.pop(_count(instruction) + 1)
     reader.push(reader.build.op(ops.PY_CALL, None, *operands))
-    if operands[0] in reader.generators:
-        reader.generators.add(reader.stack[-1])
 
 
 def _call_star(reader: Reader, instruction: Instruction, _: Span) -> None:
@@ -315,10 +312,12 @@ def _jump_if(reader: Reader, instruction: Instruction, span: Span) -> None:
 
 def _return(reader: Reader, _: Instruction, __: Span) -> None:
     value = reader.stack.pop()
-    if value in reader.generators:
-        reader.unsupported("a generator expression that is returned")
-    elif reader.reduction:
-        REDUCTIONS[reader.reduction].finish(reader)
+    if reader.reading and reader.constants.get(value, value) is not None:
+        reader.unsupported("a generator that returns a value")
+    elif reader.reading in STEPS:
+        finish(reader)
+    elif reader.reading:
+        REDUCTIONS[reader.reading].finish(reader)
     else:
         reader.end(ops.RETURN, [value], [])
 

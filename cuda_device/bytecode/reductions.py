@@ -1,7 +1,7 @@
-"""What becomes of the values that a generator expression yields, for each function that takes them.
+"""What becomes of the values that a generator yields, for functions that take them all.
 
-A generator has no form at run time: its code is read as a function that runs to the end, in which `yield` is a step of
-what the values are for. `sum(x * x for x in t)` calls
+The generator's code is read as a function that runs to the end, in which `yield` is a step of what the values are for.
+`sum(x * x for x in t)` calls
 
     def generator(iterator, result):        `result` is 0 at first
         for x in iterator:
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cuda_device.ir import ops
-from cuda_device.ir.model import Block, Edge, Op, Value
+from cuda_device.ir.model import Edge, Value
 
 if TYPE_CHECKING:
     from cuda_device.bytecode.to_ir import Reader
@@ -44,29 +44,6 @@ def _add(reader: Reader, value: Value) -> None:
 def _fold(reader: Reader, value: Value) -> None:
     function, so_far = reader.variables[FUNCTION], reader.variable(RESULT)
     reader.variables[RESULT] = reader.build.op(ops.PY_CALL, None, function, so_far, value)
-
-
-def _first(reader: Reader, value: Value) -> None:
-    reader.end(ops.RETURN, [value], [])
-
-
-def _stop_if(wanted: bool) -> Step:
-    """`any` ends at the first true value, `all` at the first false one."""
-
-    def step(reader: Reader, value: Value) -> None:
-        truth = reader.build.op(ops.PY_TRUTH, None, value)
-        found = Block()
-        location = reader.build.location
-        answer = Value()
-        found.ops.append(Op(ops.PY_CONST, [], [answer], {"value": wanted}, [], location))
-        found.ops.append(Op(ops.RETURN, [answer], location=location))
-        on = Edge(reader.fork(), reader.context())
-        out = Edge(found, [])
-        ways = [out, on] if wanted else [on, out]
-        reader.end(ops.BRANCH, [truth], ways)
-        reader.continue_in(on.block, found)
-
-    return step
 
 
 def _from_first(next_step: Step) -> Step:
@@ -103,13 +80,6 @@ def _ranked(reader: Reader, value: Value) -> None:
     """Results are pairs of a rank and a value."""
     rank = reader.build.op(ops.PY_CALL, None, reader.variables[KEY], value)
     _from_first(_fold)(reader, reader.build.op(ops.PY_TUPLE, None, rank, value))
-
-
-def _constantly(value: bool) -> Finish:
-    def finish(reader: Reader) -> None:
-        reader.end(ops.RETURN, [reader.build.op(ops.PY_CONST, None, value=value)], [])
-
-    return finish
 
 
 def _result(reader: Reader) -> None:
@@ -162,7 +132,7 @@ class Reduction:
 def _extremes(name: str) -> dict[str, Reduction]:
     nothing = _raising(ValueError(f"{name}() iterable argument is empty"))
     return {
-        name: Reduction(_from_first(_better(name))),
+        name: Reduction(_from_first(_better(name)), _if_some(_result, nothing)),
         f"{name} key": Reduction(_ranked, _if_some(_ranked_result, nothing), (FUNCTION, KEY)),
         f"{name} key default": Reduction(_ranked, _if_some(_ranked_result, _default), (FUNCTION, KEY, DEFAULT)),
     }
@@ -173,13 +143,9 @@ _NOTHING_TO_REDUCE = TypeError("reduce() of empty iterable with no initial value
 REDUCTIONS = {
     "list": Reduction(_append, parameters=(RESULT,)),
     "sum": Reduction(_add, parameters=(RESULT,)),
-    "any": Reduction(_stop_if(True), _constantly(False)),
-    "all": Reduction(_stop_if(False), _constantly(True)),
     **_extremes("min"),
     **_extremes("max"),
     "fold": Reduction(_fold, parameters=(RESULT, FUNCTION)),
     "reduce": Reduction(_from_first(_fold), _if_some(_result, _raising(_NOTHING_TO_REDUCE)), (FUNCTION,)),
-    "next": Reduction(_first, _raising(StopIteration())),
-    "next default": Reduction(_first, parameters=(RESULT,)),
 }
 """By name; the first word is the function that a message names."""

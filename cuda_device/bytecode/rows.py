@@ -313,20 +313,42 @@ def return_const(place: Place) -> Steps:
 
 def return_generator(place: Place) -> Steps:
     """The first instruction of a generator or coroutine."""
-    is_generator = place.code.co_flags & inspect.CO_GENERATOR
-    if is_generator and place.code.co_name == "<genexpr>":
-        place.push()
-        return (Step(Opcode.CONST, None),)  # what the first `next` sends
-    return (Step(Opcode.UNSUPPORTED, "yield" if is_generator else "async"),)
+    if not place.code.co_flags & inspect.CO_GENERATOR:
+        return (Step(Opcode.UNSUPPORTED, "async"),)
+    place.push()
+    return (Step(Opcode.CONST, None),)  # what the first `next` sends
 
 
 def yield_value(place: Place) -> Steps:
-    """YIELD, in a generator expression."""
-    if place.code.co_name != "<genexpr>":
-        return (Step(Opcode.UNSUPPORTED, "yield"),)
+    """YIELD."""
     place.pop()
     place.push()
     return (Step(Opcode.YIELD),)
+
+
+# `yield from` is a loop that yields, and an expression: None, as no generator here returns anything else. Below the iterator
+# lies that value, which CPython puts there in the end.
+
+
+def get_yield_from_iter(place: Place) -> Steps:
+    """The value, and ITER."""
+    return (Step(Opcode.CONST, None), Step(Opcode.SWAP, 2), Step(Opcode.ITER))
+
+
+def send(place: Place) -> Steps:
+    """FOR_ITER, less what is sent. Until 3.11 it takes the iterator away as our FOR_ITER does."""
+    below = place.slots[:-2]
+    place.slots_at_target = [*below, Slot.VALUE]
+    if place.near(0).target >= 0 and place.raws[place.raw.target].name == "END_SEND":
+        place.slots_at_target = [*below, Slot.NULL, Slot.VALUE]
+    return (Step(Opcode.POP), Step(Opcode.FOR_ITER, None, place.raw.target))
+
+
+def end_send(place: Place) -> Steps:
+    """Nothing: the iterator is gone."""
+    place.pop(2)
+    place.push()
+    return ()
 
 
 # Operators, truth and loops

@@ -65,6 +65,8 @@ def _unrolled(code: CodeType, instructions: Sequence[Instruction]) -> frozenset[
         if instruction.opcode is not Opcode.ITER:
             continue
         following = instructions[index + 1].opcode
+        if following is Opcode.CONST and instructions[index + 2].opcode is Opcode.POP:  # yield from
+            continue
         if (
             following is Opcode.CALL
         ):  # the iterator of a generator expression, or of a comprehension with its own function

@@ -25,6 +25,7 @@ from cuda_device.bytecode.instructions import Instruction, Opcode
 from cuda_device.bytecode.reductions import REDUCTIONS, RESULT, SOME
 from cuda_device.bytecode.rewritten import original
 from cuda_device.bytecode.scopes import GENERATOR, ITERATOR, OF_KNOWN_LENGTH, Scopes, scopes
+from cuda_device.bytecode.suspension import OUTERMOST, STEP, STEP_UNROLLED, STEPS, Stop, dispatch, yielding_loops
 from cuda_device.device.expressions import parameter_names
 from cuda_device.errors import CompileError, CompilerBug, Location
 from cuda_device.ir import ops
@@ -38,22 +39,29 @@ Way = tuple[str, tuple[tuple[ops.Opcode, tuple[tuple[str, object], ...]], ...]]
 """How a value was read: from a variable, by these operations with these attributes."""
 
 
-def read(code: CodeType, reduction: str = "") -> Function:
+def read(code: CodeType, reading: str = "") -> Function:
     """The python-level IR of a function's code. The result is shared: nobody may change it.
 
-    A generator expression's code is read with a `reduction`, what becomes of its values (see `reductions`).
+    `reading` says how a generator's code is read: what becomes of its values (see `reductions`), or as a function that goes
+    from one value to the next (see `suspension`).
     """
     # Code objects are equal without regard to their file and qualified name, which messages show.
-    return _read(original(code), reduction, code.co_filename, code.co_qualname)
+    return _read(original(code), reading, code.co_filename, code.co_qualname)
+
+
+def slots(code: CodeType) -> tuple[str, ...]:
+    """What a generator keeps, by name: its parameters, and what `suspension.slots` adds."""
+    _, *kept = read(code, STEP).blocks[0].params
+    return tuple(str(param.hint) for param in kept)
 
 
 @lru_cache(maxsize=256)
-def _read(code: CodeType, reduction: str, _file: str, _name: str) -> Function:
-    _refuse(code, reduction)
+def _read(code: CodeType, reading: str, _file: str, _name: str) -> Function:
+    _refuse(code, reading)
     found = scopes(code, decode(code))
     kept: frozenset[tuple[int, int]] = frozenset()
     while True:
-        reader = Reader(code, found, reduction, kept)
+        reader = Reader(code, found, reading, kept)
         with suppress(_TooLittleKept):
             function = reader.function()
             if reader.wanted <= kept:
@@ -61,10 +69,16 @@ def _read(code: CodeType, reduction: str, _file: str, _name: str) -> Function:
         kept |= reader.wanted
 
 
-def _refuse(code: CodeType, reduction: str) -> None:
+def _refuse(code: CodeType, reading: str) -> None:
     place = Location(code.co_filename, code.co_firstlineno, function=code.co_qualname)
-    if code.co_flags & (_COROUTINE | _ASYNC_GENERATOR) or (code.co_flags & GENERATOR and not reduction):
-        raise CompileError("device code cannot be a generator or a coroutine", place, "return the values in a tuple")
+    if code.co_flags & (_COROUTINE | _ASYNC_GENERATOR):
+        raise CompileError("device code cannot be a coroutine", place, "take away the word async")
+    if code.co_flags & GENERATOR and not reading:
+        raise CompileError(
+            f"{code.co_qualname} is a generator, which cannot be compiled alone",
+            place,
+            "call it in a for loop of a kernel or function",
+        )
 
 
 class _TooLittleKept(Exception):
@@ -74,12 +88,19 @@ class _TooLittleKept(Exception):
 class Reader:
     """Reads one function. `stack` and `variables` describe the span at hand."""
 
-    def __init__(self, code: CodeType, found: Scopes, reduction: str, kept: frozenset[tuple[int, int]]) -> None:
-        self.code, self.reduction = code, reduction
+    def __init__(self, code: CodeType, found: Scopes, reading: str, kept: frozenset[tuple[int, int]]) -> None:
+        self.code, self.reading = code, reading
         self.kept, self.wanted = kept, set[tuple[int, int]]()
         """The places in the stack where an assignment needs to know how a value was read: those that keep it, and all."""
         self.instructions, self.cells, self.unrolled = found.instructions, found.cells, found.unrolled
         self.spans = spans(self.instructions, self.cells)
+        self.indexed: frozenset[int] = frozenset()
+        """The ITERs whose loops, also over tuples, are loops at run time."""
+        if reading:
+            self.look_at_loops()
+        self.stops: list[Stop] = []
+        """Where a generator that is read as steps waits, and the blocks where it ends."""
+        self.ends: list[Block] = []
         stored = [str(i.argument) for i in self.instructions if i.opcode is Opcode.STORE_CELL]
         stored += [name for name in parameter_names(code) if name in self.cells]
         self.changing = " ".join(sorted(name for name in self.cells if stored.count(name) > 1))
@@ -99,8 +120,6 @@ class Reader:
         """What is in the stack there on each way that leads to the span."""
         self.globals: set[Value] = set()
         """What globals name, and attributes and items of that."""
-        self.generators: set[Value] = set()
-        """Functions of generator expressions, and what calls of them give."""
         self.blocks: dict[int, Block] = {}
         self.ways: dict[int, list[Way | None]] = {}
         """By span: for each value in the stack at its start, how it was read, if that is known."""
@@ -110,29 +129,43 @@ class Reader:
 
     def function(self) -> Function:
         """The whole function."""
-        entry = self.entry()
+        first = Block([Value(hint=name) for name in parameter_names(self.code) + self.given()])
+        self.begin(first)
         for start, span in self.spans.items():
             if start in self.blocks:
                 self.span(span, self.blocks[start])
         place = Location(self.code.co_filename, self.code.co_firstlineno, function=self.code.co_qualname)
         starts = [start for start in self.spans if start in self.blocks]
-        blocks = [entry, *(b for start in starts for b in (self.blocks[start], *self.more.get(start, ())))]
+        head = dispatch(self, first) if self.reading in STEPS else [first]
+        blocks = [*head, *(b for start in starts for b in (self.blocks[start], *self.more.get(start, ())))]
         return Function(self.code.co_name, blocks, Level.PYTHON, shown=self.code.co_qualname, location=place)
 
-    def entry(self) -> Block:
-        """The block that has the parameters, and jumps to the first span."""
+    def look_at_loops(self) -> None:
+        """Which loops of a generator are unrolled, or are not although they run over tuples."""
+        loops = list(yielding_loops(self.instructions, self.spans))
+        if self.reading in ("list", STEP_UNROLLED):
+            self.unrolled |= {index for index, _ in loops}
+        elif self.reading == STEP:
+            self.indexed = frozenset(index for index, skips in loops if skips)
+
+    def begin(self, block: Block) -> None:
+        """Jumps from a block with the parameters to the first span."""
+        self.build = Builder(block, self.instructions[0].location)
         names = parameter_names(self.code) + self.given()
-        entry = Block([Value(hint=name) for name in names])
-        self.build = Builder(entry, self.instructions[0].location)
-        self.variables = dict(zip(names, entry.params, strict=True))
+        self.variables = dict(zip(names, block.params, strict=True))
         self.variables |= {f"{CELL}{name}": self.variables[name] for name in names if name in self.cells}
-        if self.reduction:
+        if self.reading in REDUCTIONS:
             self.variables[SOME] = self.build.op(ops.PY_CONST, None, value=False)
-        if self.reduction == "list" or self.code.co_name in OF_KNOWN_LENGTH:
-            iterator = self.variables[ITERATOR]
-            self.variables[ITERATOR] = self.build.op(ops.PY_ITER, None, iterator, unroll=True)
+        if OUTERMOST in self.unrolled or self.code.co_name in OF_KNOWN_LENGTH:
+            self.take_iterator(unroll=True)
+        elif OUTERMOST in self.indexed:
+            self.take_iterator(indexed=True)
         self.build.block.ops.append(Op(ops.JUMP, successors=[self.edge(0)], location=self.build.location))
-        return entry
+
+    def take_iterator(self, **how: bool) -> None:
+        """Says how the iterator that a comprehension or generator expression is given is run through."""
+        iterator = self.variables[ITERATOR]
+        self.variables[ITERATOR] = self.build.op(ops.PY_ITER, None, iterator, **how)
 
     def edge(self, start: int) -> Edge:
         """A way to the span at `start` with the present stack and variables; makes its block at the first visit."""
@@ -157,12 +190,14 @@ class Reader:
         """The variables that a span takes, in the order of its block's parameters."""
         span = self.spans[start]
         known = [name for name in self.code.co_varnames if name in span.live]
-        always = [RESULT, SOME, *(name for name in self.given() if name != RESULT)] if self.reduction else []
+        always = (
+            [RESULT, SOME, *(name for name in self.given() if name != RESULT)] if self.reading in REDUCTIONS else []
+        )
         return known + sorted(span.live.difference(known)) + always
 
     def given(self) -> tuple[str, ...]:
         """The variables that the caller of a reduction gives."""
-        return REDUCTIONS[self.reduction].parameters if self.reduction else ()
+        return REDUCTIONS[self.reading].parameters if self.reading in REDUCTIONS else ()
 
     def target(self, value: Value) -> dict[str, object]:
         """What an assignment to an item or attribute of `value` changes, where `value` is no variable."""
@@ -248,7 +283,7 @@ class Reader:
     def variable(self, name: str) -> Value:
         """The present value of a variable."""
         if name not in self.variables:
-            shown = f"{self.reduction.split()[0]}() of nothing" if name == RESULT else name.removeprefix(CELL)
+            shown = f"{self.reading.split()[0]}() of nothing" if name == RESULT else name.removeprefix(CELL)
             self.variables[name] = self.build.op(ops.PY_UNDEFINED, None, name=shown)
         return self.variables[name]
 

@@ -101,6 +101,8 @@ ADDED_ROWS[3, 11] = {
     "RETURN_VALUE": rows.simple(Opcode.RETURN),
     "RETURN_GENERATOR": rows.return_generator,
     "YIELD_VALUE": rows.yield_value,
+    "GET_YIELD_FROM_ITER": rows.get_yield_from_iter,
+    "SEND": rows.send,
     "LOAD_ASSERTION_ERROR": rows.load_assertion_error,
     "RAISE_VARARGS": rows.raise_varargs,
     "COPY": rows.copy,
@@ -114,6 +116,7 @@ ADDED_ROWS[3, 11] = {
 }
 
 ADDED_ROWS[3, 12] = {
+    "END_SEND": rows.end_send,
     "LOAD_FAST_CHECK": rows.load_fast,
     "LOAD_FAST_AND_CLEAR": rows.load_fast_and_clear,
     "LOAD_ATTR": rows.load_callable(Opcode.ATTR),
@@ -154,7 +157,6 @@ UNSUPPORTED = {
         "with": "BEFORE_WITH LOAD_SPECIAL",
         "try": "CHECK_EG_MATCH CHECK_EXC_MATCH CLEANUP_THROW POP_EXCEPT PREP_RERAISE_STAR PUSH_EXC_INFO RERAISE"
         " WITH_EXCEPT_START",
-        "yield": "GET_YIELD_FROM_ITER SEND END_SEND",
         "async": "ASYNC_GEN_WRAP BEFORE_ASYNC_WITH END_ASYNC_FOR GET_AITER GET_ANEXT GET_AWAITABLE",
         "assignment to a global variable": "STORE_GLOBAL",
         "del of a global variable": "DELETE_GLOBAL",

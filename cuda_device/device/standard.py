@@ -88,7 +88,36 @@ def greater(a: Any, b: Any) -> Any:
 
 def chosen(function: Any, items: Any) -> Any:
     """`filter(function, items)`."""
-    return (item for item in items if function(item))
+    for item in items:
+        if function(item):
+            yield item
+
+
+def next_of(items: Any) -> Any:
+    """`next(items)`."""
+    for item in items:
+        return item
+    raise StopIteration
+
+
+def next_or(items: Any, default: Any) -> Any:
+    """`next(items, default)`."""
+    for item in items:
+        return item
+    return default
+
+
+def next_if(items: Any, wanted: Any) -> Any:
+    """The next item, if it is wanted and there is one: what a loop over a `zip` asks of its parts."""
+    if wanted:
+        for item in items:
+            yield item
+            return
+
+
+def one_of(first: Any, a: Any, b: Any) -> Any:
+    """One of two iterators."""
+    return a if first else b
 
 
 def reduce_from(function: Any, items: Any, result: Any) -> Any:

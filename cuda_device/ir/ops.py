@@ -124,8 +124,24 @@ PY_ITER = Opcode(
     _PT,
     1,
     1,
-    "`iter(x)`; `unroll` asks for a loop with an iteration for each position.",
-    optional=("unroll",),
+    "`iter(x)`; `unroll` asks for a loop with an iteration for each position, `indexed` for one without, also over a tuple.",
+    optional=("unroll", "indexed"),
+)
+PY_AT = Opcode(
+    "py.at",
+    P,
+    2,
+    1,
+    "Whether a generator stands at a `position`: where it stands, and a mark that has a value if it may stand there.",
+    ("position",),
+)
+PY_STEP = Opcode(
+    "py.step",
+    P,
+    MANY,
+    1,
+    "What a generator gives when it is asked for a value: is there one, the value, where it stands, what it keeps (some of "
+    "which may have no value).",
 )
 PY_NEXT = Opcode(
     "py.next",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import FunctionType
@@ -23,9 +22,9 @@ from cuda_device.device.functions import Func, Kernel
 from cuda_device.device.rows import Intrinsic, constant_of
 from cuda_device.device.table import find, interface_of
 from cuda_device.errors import CompileError
-from cuda_device.passes import closures, composites, conditions, hosted, operators, views
+from cuda_device.passes import closures, composites, conditions, generators, hosted, operators, views
 from cuda_device.passes.frame import Cell, Frame, Method
-from cuda_device.passes.meanings import Code, Generator, Keywords, Partial
+from cuda_device.passes.meanings import Code, Keywords, Partial
 from cuda_device.types.host import host_type_of
 from cuda_device.types.known import Known, of_type
 from cuda_device.types.model import Array, Bundle, Number, Ref, Static, Struct, Tuple
@@ -180,10 +179,10 @@ def call_bundle(frame: Frame, function: Cell, positional: Sequence[Cell], named:
         return call(frame, target, [*first[:split], *positional], given | dict(named))
     if not isinstance(meaning, Code):
         raise CompileError(f"{meaning} cannot be called", help="call a function")
-    if meaning.function.__code__.co_flags & inspect.CO_GENERATOR:
-        return frame.bundle(Generator(), [function, *positional])
     defaults = {name: partial(_same, cell) for name, cell in closures.defaults(frame, function).items()}
     cells = bind(frame, meaning.function, positional, named, defaults)
+    if generators.is_generator_function(meaning.function):
+        return generators.begin(frame, function, meaning.function, cells)
     return frame.program.enter(frame, meaning, cells, closures.captured(frame, function))
 
 

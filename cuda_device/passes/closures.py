@@ -20,11 +20,10 @@ from dataclasses import dataclass, replace
 from types import CellType, CodeType, FunctionType
 
 from cuda_device.errors import CompileError
-from cuda_device.ir import ops
 from cuda_device.ir.model import Op
 from cuda_device.passes.frame import Cell, Frame, Pending, settle
 from cuda_device.passes.meanings import Code, code_of
-from cuda_device.types.known import Known, State, Undefined, iterator_of
+from cuda_device.types.known import Known, State, Undefined
 from cuda_device.types.model import Bundle, Tuple, TupleIterator
 
 # The code objects are kept with their functions, so that no other gets their addresses.
@@ -135,18 +134,8 @@ def _close(frame: Frame, cell: Cell, environment: _Environment) -> Cell:
     seen = len(_visible(known))
     parts = frame.fields(cell)
     parts = [*(_close(frame, part, environment) for part in parts[:seen]), *parts[seen:]]
-    if isinstance(known.type, TupleIterator):
-        items = frame.tuple(parts)
-        value = (
-            None
-            if items.value is None
-            else frame.build.op(
-                ops.MAKE, iterator_of(items.known).type, *(frame.carry(part, part.known) for part in parts)
-            )
-        )
-        return Cell(iterator_of(items.known, known.type.position), value)
     if code is None or not code.open:
-        return frame.bundle(known.value, parts) if isinstance(known.type, Bundle) else frame.tuple(parts)
+        return frame.rebuilt(known, parts)
     closed = replace(code, captured=environment.names, origins=environment.origins, open=False)
     return frame.bundle(closed, [*parts, *environment.cells])
 

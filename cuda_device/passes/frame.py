@@ -24,11 +24,15 @@ from cuda_device.passes.remedies import of_two_types
 from cuda_device.types.known import (
     FAILED,
     Conflict,
+    Identity,
     Known,
     State,
     Undefined,
+    Unset,
     bundle_of,
     constant,
+    identities,
+    iterator_of,
     nonneg_as,
     of_type,
     tuple_of,
@@ -146,12 +150,15 @@ class Program(Protocol):
         code: Code,
         cells: Sequence[Cell],
         captured: Mapping[str, Cell],
-        reduction: str = "",
+        reading: str = "",
     ) -> Cell:
         """Calls a nested function with a cell for each parameter, and what it captured.
 
-        `reduction` is what becomes of the values that a generator expression yields.
+        `reading` says how a generator's code is read (see `bytecode.to_ir.read`).
         """
+
+    def step(self, frame: Frame, function: FunctionType, cells: Sequence[Cell], reading: str) -> Cell:
+        """The same of a generator that is no nested function."""
 
 
 class Frame:
@@ -169,6 +176,18 @@ class Frame:
         """The function's own variables that nested functions capture, as they are now."""
         self.changing: frozenset[str] = frozenset()
         """Those of them that are assigned more than once."""
+        self.latest: dict[Identity, Cell] = {}
+        """What has become of objects that changed in this block; names for them may still hold what they were."""
+        self.changed: set[Identity] = set()
+        self.exits: dict[Value, Mapping[Identity, Cell]] = {}
+        """The same where a loop ends, by the condition that there is a next item."""
+        self.left: Mapping[Identity, Cell] = {}
+        """What the last step of a generator made of objects if it gave no value."""
+        self.where: Location | None = None
+        """In a function of ours, where the user called it, if that is known."""
+        self.site: tuple[object, ...] = ()
+        """The name of this block, and how many objects it has made."""
+        self.made = 0
         self.passed_over: set[Value] = set()
         """What was read from places that are then referred to: where nothing needs the value, the reading goes, too."""
         self.shorter: dict[Value, Value] = {}
@@ -179,6 +198,43 @@ class Frame:
     def location(self) -> Location:
         """Where the program stands."""
         return self.build.location
+
+    # Objects that change. They are values as all others; what they become is kept by their identity.
+
+    def as_object(self, cell: Cell, identity: Identity | None = None) -> Cell:
+        """A value as an object that changes, a new one if it is not said which."""
+        if identity is None:
+            self.made += 1
+            identity = Identity((*self.site, self.made))
+        if isinstance(cell.known.value, Unset):
+            return cell
+        return Cell(replace(cell.known, identity=identity), cell.value)
+
+    def change(self, identity: Identity, cell: Cell) -> Cell:
+        """Says what has become of an object."""
+        self.changed.add(identity)
+        self.latest[identity] = self.as_object(cell, identity)
+        return self.latest[identity]
+
+    def now(self, cell: Cell) -> Cell:
+        """A value as it is now, after what has become of the objects in it."""
+        if not self.latest:
+            return cell
+        identity = cell.known.identity
+        if identity is not None and identity in self.latest:
+            cell = self.latest[identity]
+        if not any(each in self.latest for item in cell.known.items for each in identities(item)):
+            return cell
+        return self.rebuilt(cell.known, [self.now(part) for part in self.fields(cell)])
+
+    def rebuilt(self, known: Known, parts: Sequence[Cell]) -> Cell:
+        """The same tuple, bundle or iterator of a tuple, of other parts."""
+        cell = self.bundle(known.value, parts) if isinstance(known.type, Bundle) else self.tuple(parts)
+        if isinstance(known.type, TupleIterator):
+            iterator = iterator_of(cell.known, known.type.position)
+            carried = (self.carry(part, part.known) for part in parts)
+            cell = Cell(iterator, None if cell.value is None else self.build.op(ops.MAKE, iterator.type, *carried))
+        return cell if known.identity is None else self.as_object(cell, known.identity)
 
     def literal(self, value: object) -> Cell:
         """A Python object; an entity that is a value in device code is read here."""
@@ -278,7 +334,7 @@ class Frame:
 
         In their place in a tuple stands a zero: a constant may have no room in its type before it meets another one.
         """
-        if is_static(known):
+        if is_static(known) or isinstance(cell.known.value, Unset):
             return self.build.const(known.type, 0 if isinstance(known.type, Number) else None)
         if not isinstance(known.type, (Tuple, TupleIterator, Bundle)):
             return self.materialise(cell, known.type)
@@ -357,6 +413,8 @@ def settle(pending: Pending | Cell, what: str) -> Cell:
             return Cell(known, pending.value)
         case state if state is FAILED:
             raise Follows("what is used here has no value, because of another error", help="mend that one first")
+        case Undefined(_, why) if why:
+            raise CompileError(why, help="give the second value a name of its own")
         case Undefined(name):
             raise CompileError(
                 f"the variable {name or what!r} is used before it has a value",

@@ -16,8 +16,8 @@ from cuda_device.ir.model import Op
 from cuda_device.passes import generators, sequences
 from cuda_device.passes.calls import call
 from cuda_device.passes.frame import Cell, Frame
-from cuda_device.passes.generators import check_count, list_of, listed, no_keywords
-from cuda_device.passes.meanings import Thing
+from cuda_device.passes.generators import check_count, no_keywords
+from cuda_device.passes.meanings import Thing, means
 from cuda_device.types.known import constant
 from cuda_device.types.model import Number, Tuple
 
@@ -45,8 +45,10 @@ def _check_keywords(name: str, named: Mapping[str, Cell]) -> None:
 
 
 def extreme_of_generator(frame: Frame, name: str, generator: Cell, named: Mapping[str, Cell]) -> Cell:
-    """`min` and `max` of a generator expression with a `key`, a `default` or both."""
+    """`min` and `max` of a generator, perhaps with a `key`, a `default` or both."""
     _check_keywords(name, named)
+    if not named:
+        return generators.reduce(frame, generator, name)
     key = named.get("key")
     if key is None or key.known.value is None:
         key = frame.literal(standard.itself)
@@ -57,29 +59,31 @@ def extreme_of_generator(frame: Frame, name: str, generator: Cell, named: Mappin
 
 
 def _next(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    """`next(… for …)`: the first value, or the default."""
+    """`next(iterator)`, perhaps with a default."""
     no_keywords("next", named)
     check_count("next", positional, 1, 2)
-    generator, *default = positional
-    if not generators.is_generator(generator.known):
+    if positional[0].known.identity is None or means(positional[0].known, Thing.LIST):
         raise CompileError(
-            f"next takes a generator expression in device code, not {generator.known}",
-            help="write next(… for …), index it, or write a for loop with break",
+            f"next takes an iterator, not {positional[0].known}", help="write next(iter(…)), or index it"
         )
-    return generators.reduce(frame, generator, "next default" if default else "next", *default)
+    function = standard.next_of if len(positional) == 1 else standard.next_or
+    return frame.program.call(frame, function, positional, {})
 
 
 def _filter(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    """`filter(function, items)`, as the generator expression that it is."""
-    from cuda_device.passes import loops  # which needs calls
-
+    """`filter(function, items)`."""
     no_keywords("filter", named)
     check_count("filter", positional, 2, 2)
     function, items = positional
     if function.known.value is None:
         function = frame.literal(bool)
-    (items,) = listed(frame, [items])
-    return generators.of_function(frame, standard.chosen, [function], loops.iterator_over(frame, items))
+    return frame.program.call(frame, standard.chosen, [function, _as_iterator(frame, items)], {})
+
+
+def _as_iterator(frame: Frame, cell: Cell) -> Cell:
+    from cuda_device.passes import loops  # which needs calls
+
+    return loops.iterator_over(frame, cell)
 
 
 def _reduce(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
@@ -90,7 +94,7 @@ def _reduce(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell])
     if generators.is_generator(items.known):
         return generators.reduce(frame, items, "fold" if begin else "reduce", *begin, function)
     target = standard.reduce_from if begin else standard.reduce_all
-    return frame.program.call(frame, target, [function, *listed(frame, [items]), *begin], {})
+    return frame.program.call(frame, target, [function, sequences.as_iterable(frame, items), *begin], {})
 
 
 def _map(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
@@ -98,7 +102,8 @@ def _map(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) ->
     no_keywords("map", named)
     check_count("map", positional, 2, 255)
     function, *items = positional
-    return frame.bundle(Thing.MAP, [function, frame.bundle(Thing.ZIP, listed(frame, items))])
+    both = frame.bundle(Thing.ZIP, [_as_iterator(frame, cell) for cell in items])
+    return frame.as_object(frame.bundle(Thing.MAP, [function, both]))
 
 
 def _sorted(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
@@ -107,7 +112,7 @@ def _sorted(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell])
     for word in named:
         if word not in ("key", "reverse"):
             raise CompileError(f"sorted has no keyword parameter {word!r}", help="its keywords are key and reverse")
-    items = frame.fields(sequences.as_tuple(frame, list_of(frame, positional[0])))
+    items = frame.fields(sequences.as_tuple(frame, sequences.list_of(frame, positional[0])))
     if len(items) > _MOST_SORTED:
         raise CompileError(
             f"sorted of {len(items)} items is too long for device code: {_MOST_SORTED} are the most",
@@ -130,12 +135,11 @@ _MOST_SORTED = 32
 
 
 def _iter(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    """`iter(x)`, as what `__iter__` of a struct returns."""
-    from cuda_device.passes import loops  # which needs calls
-
+    """`iter(x)`: an iterator, which is its own."""
     no_keywords("iter", named)
     check_count("iter", positional, 1, 1)
-    return loops.iterator_over(frame, positional[0])
+    iterator = _as_iterator(frame, positional[0])
+    return iterator if iterator.known.identity is not None else frame.as_object(iterator)
 
 
 def get_attribute(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:

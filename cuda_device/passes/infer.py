@@ -17,14 +17,18 @@ that the second look corrects.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import BuiltinFunctionType, CodeType, FunctionType
-from typing import Any
 
 import numpy as np
 
+from cuda_device.bytecode.decode import decode
+from cuda_device.bytecode.instructions import Opcode
 from cuda_device.bytecode.reductions import REDUCTIONS
+from cuda_device.bytecode.suspension import POSITION, STEPS
+from cuda_device.bytecode.to_ir import slots
 from cuda_device.device import complex_functions, complex_numbers, functions, numbers, prelude, standard
 from cuda_device.device import extern as declarations
 from cuda_device.device.expressions import const_parameters, parameter_names
@@ -34,14 +38,26 @@ from cuda_device.device.target import SMSelector, sm90
 from cuda_device.errors import Call, CompileError, Location
 from cuda_device.ir import ops
 from cuda_device.ir.model import Function, Module, Op, Value
-from cuda_device.passes import extern, generators, naming
+from cuda_device.passes import closures, extern, generators, naming
 from cuda_device.passes.body import PLAIN, Body, Variant
 from cuda_device.passes.calls import as_constant, bind, defaults_in
 from cuda_device.passes.dependencies import Dependency
 from cuda_device.passes.frame import Cell, Frame, NeverReturns, Waits, is_static
 from cuda_device.passes.meanings import Code
 from cuda_device.passes.remedies import OF_THE_HOST, of_call
-from cuda_device.types.known import Known, State, Undefined, constant, describe, literal
+from cuda_device.types.known import (
+    Identity,
+    Known,
+    State,
+    Undefined,
+    constant,
+    describe,
+    identities,
+    literal,
+    part,
+    renamed,
+    state_of,
+)
 from cuda_device.types.model import NONE
 
 # Calls deeper than this while compiling are refused; more variants of a function for constants share one.
@@ -52,7 +68,7 @@ _CONSTANT_VARIANTS = 32
 
 @dataclass(slots=True, eq=False)
 class Specialisation:
-    """A function for given arguments. `result` rises while its body is being inferred by `work`.
+    """A function for given arguments. `result` rises while its body is being inferred by `work`, and so do the `changed` objects.
 
     `used_early`: a recursive call used the result before it was final; `mark`: how many specialisations there were then.
     """
@@ -65,7 +81,8 @@ class Specialisation:
     result: State = field(default_factory=Undefined)
     function: Function | None = None
     error: CompileError | None = None
-    work: Generator[None, None, tuple[Function, State]] | None = None
+    changed: frozenset[Identity] = frozenset()
+    work: Generator[None, None, tuple[Function, State, frozenset[Identity]]] | None = None
     kernel: bool = False
     interop: bool = False
     used_early: bool = False
@@ -178,7 +195,11 @@ class Inference:
         source = _callable(function)
         if source.__module__ not in _OWN:  # tools that reload modules exchange the code of functions
             self.depend(source, "__code__", source.__code__)
-        return self._call(frame, source, bind(frame, source, arguments, named, defaults_in(frame, source)), PLAIN)
+        cells = bind(frame, source, arguments, named, defaults_in(frame, source))
+        if generators.is_generator_function(source):
+            return generators.begin(frame, Cell(constant(source)), source, self._converted(frame, source, PLAIN, cells))
+        where = (frame.where or frame.location) if source.__module__ in _OWN and _raises(source.__code__) else None
+        return self._call(frame, source, cells, Variant(where=where))
 
     def link(self, function: Extern) -> None:
         """Remembers that the program calls a function of CUDA C++."""
@@ -191,37 +212,63 @@ class Inference:
             )
 
     def enter(
-        self, frame: Frame, code: Code, cells: Sequence[Cell], captured: Mapping[str, Cell], reduction: str = ""
+        self, frame: Frame, code: Code, cells: Sequence[Cell], captured: Mapping[str, Cell], reading: str = ""
     ) -> Cell:
         """Calls a nested function; what it captured goes behind its arguments."""
-        variant = Variant(code, reduction)
+        variant = Variant(code, reading)
         return self._call(frame, code.function, [*cells, *captured.values()], variant)
 
-    def _call(self, frame: Frame, source: FunctionType, cells: Sequence[Cell], variant: Variant) -> Cell:
+    def step(self, frame: Frame, function: FunctionType, cells: Sequence[Cell], reading: str) -> Cell:
+        """Calls a function that is a generator, whose code is read in some way."""
+        return self._call(frame, function, cells, Variant(None, reading))
+
+    def _converted(self, frame: Frame, source: FunctionType, variant: Variant, cells: Sequence[Cell]) -> Sequence[Cell]:
+        """The arguments, those of parameters `ConstExpr` as they are wanted."""
         constants = const_parameters(source)
+        if not constants or variant.reading in STEPS:
+            return cells
+        shown = source.__qualname__
+        return [
+            as_constant(frame, c, f"the parameter {n!r} of {shown}", constants[n]) if n in constants else c
+            for n, c in zip(_names(source, variant), cells, strict=True)
+        ]
+
+    def _call(self, frame: Frame, source: FunctionType, cells: Sequence[Cell], variant: Variant) -> Cell:
         names = _names(source, variant)
-        for name, cell in zip(names, cells, strict=True):
-            if generators.is_generator(cell.known):
-                generators.check_argument(source, name)
-        if constants:
-            shown = source.__qualname__
-            cells = [
-                as_constant(frame, c, f"the parameter {n!r} of {shown}", constants[n]) if n in constants else c
-                for n, c in zip(names, cells, strict=True)
-            ]
-        known = self._generalise(source, names, [cell.known for cell in cells], constants)
+        cells = self._converted(frame, source, variant, cells)
+        objects = list(dict.fromkeys(each for cell in cells for each in identities(cell.known)))
+        inside = {each: Identity(("argument", number)) for number, each in enumerate(objects)}
+        constants = {*const_parameters(source), *([POSITION] if variant.reading in STEPS else [])}
+        known = self._generalise(source, names, [renamed(cell.known, inside) for cell in cells], constants)
         cells = [_weaken(frame, cell, k) for cell, k in zip(cells, known, strict=True)]
         spec = self.specialise(source, known, variant)
+        cell = self._result(frame, spec, cells)
+        if not objects:
+            return _as_new(frame, cell, {})
+        outside = {name: each for each, name in inside.items()}
+        result, *now = (_as_new(frame, each, outside) for each in frame.fields(cell))
+        changed = [(number, each) for number, each in enumerate(objects) if inside[each] in spec.changed]
+        for number, each in changed:
+            frame.change(each, _usable(frame, now[number]))
+        if variant.reading in STEPS:
+            frame.left = {each: _usable(frame, now[number + len(objects)]) for number, each in changed}
+        return result
+
+    def _result(self, frame: Frame, spec: Specialisation, cells: Sequence[Cell]) -> Cell:
+        """What a specialisation gives for arguments, of which it knows what `cells` are known to be."""
         if spec.error is not None:
             raise _called(spec, spec.error, frame.location)
         if spec in self.active:
+            if spec.variant.reading in STEPS:
+                raise generators.endless(spec.source.__qualname__)
             spec.used_early = True
         elif spec.function is None:
             self._begin(spec)
             raise Waits
         if isinstance(spec.result, Undefined) and spec.function is None:
             raise NeverReturns
-        operands = [frame.carry(cell, k) for cell, k in zip(cells, known, strict=True) if not is_static(k)]
+        given = zip(cells, spec.arguments, strict=True)
+        operands = [frame.carry(cell, known) for cell, known in given if not is_static(known)]
         if isinstance(spec.result, Undefined):  # it always raises
             frame.build.append(Op(ops.CALL, operands, [Value(NONE)], {"callee": spec.name}, [], frame.location))
             raise NeverReturns
@@ -233,7 +280,7 @@ class Inference:
         return Cell(spec.result, None if is_static(spec.result) else result)
 
     def _generalise(
-        self, source: FunctionType, names: Sequence[str], known: list[Known], constants: Mapping[str, Any]
+        self, source: FunctionType, names: Sequence[str], known: list[Known], constants: Collection[str]
     ) -> tuple[Known, ...]:
         """Arguments as a specialisation sees them: numbers are forgotten in recursion, and beyond many variants."""
         known = [k if n in constants else k.settled() for n, k in zip(names, known, strict=True)]
@@ -266,7 +313,7 @@ class Inference:
         constants = const_parameters(source)
         given = zip(_names(source, variant), arguments, strict=True)
         plain = tuple(known if name in constants else known.plain() for name, known in given)
-        return self.families.setdefault((id(source), plain, variant.reduction), str(len(self.families)))
+        return self.families.setdefault((id(source), plain, variant.reading), str(len(self.families)))
 
     def infer(self, main: Specialisation) -> None:
         """Infers `main` and all that it calls. The stack is ours, not Python's: chains of calls may be long."""
@@ -299,7 +346,7 @@ class Inference:
         spec.work = Body(self, spec.source, spec.arguments, spec.name, spec.kernel, spec.variant, spec.interop).run()
         self.active.append(spec)
 
-    def _finish(self, spec: Specialisation, function: Function, result: State) -> None:
+    def _finish(self, spec: Specialisation, function: Function, result: State, changed: frozenset[Identity]) -> None:
         """Takes a body's result; recursion that saw another one makes the body run again."""
         self.active.pop()
         if spec.used_early and isinstance(result, Undefined):
@@ -310,9 +357,9 @@ class Inference:
             )
         if spec.used_early and isinstance(result, Known):
             result = result.settled()  # bounds would rise with each look: 1 + max(depth(left), depth(right))
-        again = spec.used_early and spec.result != result
+        again = spec.used_early and (spec.result, spec.changed) != (result, changed)
         function.family = spec.family
-        spec.function, spec.result = function, result
+        spec.function, spec.result, spec.changed = function, result, changed
         if again:
             # Callees inferred meanwhile may rest on the old result: they are inferred again.
             stale = {id(other) for other in self.order[spec.mark :]}
@@ -324,20 +371,29 @@ class Inference:
 _OWN = tuple(module.__name__ for module in (numbers, prelude, standard, complex_numbers, complex_functions))
 
 
+@lru_cache(maxsize=256)
+def _raises(code: CodeType) -> bool:
+    return any(instruction.opcode is Opcode.RAISE for instruction in decode(code))
+
+
 def _called(spec: Specialisation, error: CompileError, where: Location) -> CompileError:
     """The error of a callee, as seen from a call of it: one in our own Python stands where the user called it."""
     if spec.source.__module__ in _OWN:
         return type(error)(error.reason, where, error.help)
     names = parameter_names(spec.source.__code__)
-    shown = ", ".join(f"{name}: {known}" for name, known in zip(names, spec.arguments, strict=False))
+    arguments = spec.arguments[1:] if spec.variant.reading in STEPS else spec.arguments
+    pairs = zip(names, arguments, strict=False)
+    shown = ", ".join(f"{name}: {known}" for name, known in pairs if isinstance(state_of(known), Known))
     call = Call(spec.source.__qualname__, shown, where)
     return type(error)(error.reason, error.location, error.help, (*error.chain, call))
 
 
 def _names(source: FunctionType, variant: Variant) -> tuple[str, ...]:
     """The names of a specialisation's arguments: parameters, and what is captured."""
-    result = REDUCTIONS[variant.reduction].parameters if variant.reduction else ()
     captured = variant.code.captured if variant.code is not None else ()
+    if variant.reading in STEPS:
+        return POSITION, *slots(source.__code__), *captured
+    result = REDUCTIONS[variant.reading].parameters if variant.reading else ()
     return parameter_names(source.__code__) + result + captured
 
 
@@ -374,6 +430,25 @@ def _is_for_the_host(function: FunctionType) -> bool:
 
 
 _HOST = (functions.__name__, declarations.__name__)
+
+
+def _usable(frame: Frame, cell: Cell) -> Cell:
+    """What a call has made of an object, if all in it still holds."""
+    try:
+        closures.check_result(frame, cell.known)
+    except CompileError as error:
+        return Cell(part(Undefined(why=error.reason)))
+    return cell
+
+
+def _as_new(frame: Frame, cell: Cell, names: Mapping[Identity, Identity]) -> Cell:
+    """What a call gave: objects that it was given have `names` here, and those that it made are new ones."""
+    names = {**names}
+    for each in identities(cell.known):
+        if each not in names:
+            frame.made += 1
+            names[each] = Identity((*frame.site, frame.made))
+    return Cell(renamed(cell.known, names), cell.value)
 
 
 def _weaken(frame: Frame, cell: Cell, known: Known) -> Cell:

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 
-from cuda_device.types.known import Known
+from cuda_device.types.known import Gaps, Known
 from cuda_device.types.model import Bundle
 
 
@@ -40,11 +40,42 @@ class Code:
 
 
 @dataclass(frozen=True, slots=True)
-class Generator:
-    """A generator expression before it runs. Parts: its function, and its outermost iterator."""
+class Generator(Gaps):
+    """A generator. Parts: its function, the number of the `yield` where it stands, and what it keeps there.
+
+    What it keeps is named by `bytecode.suspension.slots` of its code. If it is `unrolled`, its loops are.
+    """
+
+    strict = 1
+    code: CodeType
+    unrolled: bool = False
 
     def __str__(self) -> str:
-        return "a generator expression"
+        return "a generator expression" if self.code.co_name == "<genexpr>" else f"the generator {self.code.co_name}"
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed(Gaps):
+    """What a generator gives when it is asked for a value. Parts: whether there is one, the value, then as of `Generator`."""
+
+    strict = 1
+
+    def __str__(self) -> str:
+        return "a step of a generator"
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True, slots=True)
+class Returned(Gaps):
+    """What a function returns that was given objects that change. Parts: its result, and what became of each of them."""
+
+    strict = 1
+
+    def __str__(self) -> str:
+        return "a result"
 
     __repr__ = __str__
 
@@ -130,11 +161,8 @@ class Thing(enum.Enum):
     ENUMERATE = "an enumerate"
     ZIP = "a zip"
     MAP = "a map"
-    MAP_ITERATOR = "an iterator of a map"
-    ENUMERATE_ITERATOR = "an iterator of an enumerate"
-    ZIP_ITERATOR = "an iterator of a zip"
     ARRAY_ITERATOR = "an iterator of an array"
-    REVERSED_ARRAY = "a reversed array"
+    TUPLE_ITERATOR = "an iterator of a tuple"
     REVERSED_ITERATOR = "an iterator of a reversed array"
 
     def __str__(self) -> str:

@@ -13,13 +13,10 @@ _SUPER = "a struct inherits from nothing: name the method's class"
 CONSTRUCTS = {
     "a set": "use a tuple",
     "a dict whose keys are no constants": "use an array, or if and match",
-    "a generator expression that a variable keeps": "write it where it is used, as in sum(… for …), or make a tuple of it",
-    "a generator expression that is returned": "return tuple(… for …)",
-    "a generator function": "write a generator expression where the values are used, or a function that gives one value",
+    "a generator that returns a value": "yield the value last, or write it to an array",
     "nonlocal": "return the value, or write it to an array: nested functions only read what they capture",
     "try": "there are no exceptions to catch in device code: test with if",
     "with": "device code has no context managers",
-    "yield": "return the values in a tuple, or write them to an array",
     "async": "device code has no coroutines",
     "assignment to a global variable": "write to an array that the kernel takes as an argument",
     "del of a global variable": "device code cannot change globals",
@@ -100,6 +97,8 @@ def of_two_types(first: Known, second: Known, otherwise: str) -> str:
         return (
             "take a value that cannot occur, such as -1 or math.inf, or a bool beside it that says whether there is one"
         )
+    if first.identity is not None or second.identity is not None:
+        return "make tuples of them, or loops of their own: how far an iterator of a tuple is must be known while compiling"
     if isinstance(first.value, enum.Enum) and isinstance(second.value, enum.Enum):
         return "make the class an enum.IntEnum: its members are numbers"
     return otherwise

@@ -19,7 +19,6 @@ from cuda_device.passes import (
     assignments,
     closures,
     comparisons,
-    generators,
     hosted,
     imports,
     loops,
@@ -30,11 +29,11 @@ from cuda_device.passes import (
 from cuda_device.passes.calls import call
 from cuda_device.passes.dependencies import MISSING
 from cuda_device.passes.frame import Cell, Frame, NeverReturns
-from cuda_device.passes.meanings import Generator, Keywords, Raised, Text, Thing, means
+from cuda_device.passes.meanings import Keywords, Raised, Text, Thing, code_of, means
 from cuda_device.passes.printing import message_of
 from cuda_device.passes.remedies import CONSTRUCTS
-from cuda_device.types.known import constant
-from cuda_device.types.model import INDEX, Bundle, Range, Static, Struct
+from cuda_device.types.known import Known, constant
+from cuda_device.types.model import INDEX, Bundle, Range, RangeIterator, Static, Struct, TupleIterator
 
 Rule = Callable[[Frame, Op, Sequence[Cell]], Sequence[Cell]]
 
@@ -74,17 +73,23 @@ def _unsupported(_: Frame, op: Op, __: Sequence[Cell]) -> Sequence[Cell]:
 def _call(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     names = op.attributes.get("names", ())
     assert isinstance(names, tuple)
-    function, *arguments = (closures.close(frame, cell) for cell in cells)
+    function, *arguments = (frame.now(cell) for cell in cells)
+    if not _keeps(function.known):
+        function, *arguments = (closures.close(frame, cell) for cell in (function, *arguments))
     split = len(arguments) - len(names)
     result = call(frame, function, arguments[:split], dict(zip(names, arguments[split:], strict=True)))
     closures.check_result(frame, result.known)
     return [result]
 
 
+def _keeps(known: Known) -> bool:
+    """Whether a call only keeps its arguments, so that functions among them need not be closed."""
+    code = code_of(known)
+    return known.value is map or (code is not None and code.function.__code__.co_name == "<genexpr>")
+
+
 def _call_star(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     function, iterable, *rest = (closures.close(frame, cell) for cell in cells)
-    if isinstance(iterable.known.value, Generator):
-        iterable = generators.list_of(frame, iterable)
     named: dict[str, Cell] = {}
     for mapping in (hosted.as_mapping(frame, cell) for cell in rest):
         keywords = mapping.known.value
@@ -96,13 +101,6 @@ def _call_star(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     result = call(frame, function, sequences.items_of(frame, iterable, "a call with *"), named)
     closures.check_result(frame, result.known)
     return [result]
-
-
-def _extend(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-    so_far, more = cells
-    if isinstance(more.known.value, Generator):
-        more = generators.list_of(frame, more)
-    return sequences.extend(frame, op, [so_far, more])
 
 
 def _getitem(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
@@ -125,9 +123,9 @@ def _index(frame: Frame, cell: Cell) -> Cell:
 
 def _unpack(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     (cell,) = cells
-    if isinstance(cell.known.value, Generator):
-        cell = generators.list_of(frame, cell)
-    if isinstance(cell.known.type, (Range, Static, Struct, Bundle)) and not isinstance(cell.known.value, Raised):
+    if isinstance(cell.known.type, (Range, RangeIterator, TupleIterator, Static, Struct, Bundle)) and not isinstance(
+        cell.known.value, Raised
+    ):
         cell = frame.tuple(sequences.items_of(frame, cell, "unpacking"))
     return access.unpack(frame, op, [sequences.as_tuple(frame, cell)])
 
@@ -212,7 +210,7 @@ RULES: dict[ops.Opcode, Rule] = {
     ops.PY_TUPLE: access.make_tuple,
     ops.PY_LIST: sequences.make_list,
     ops.PY_APPEND: sequences.append,
-    ops.PY_EXTEND: _extend,
+    ops.PY_EXTEND: sequences.extend,
     ops.PY_TUPLE_OF: sequences.tuple_of_list,
     ops.PY_DICT: sequences.make_dict,
     ops.PY_MAP_ADD: sequences.map_add,

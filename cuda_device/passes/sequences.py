@@ -14,10 +14,10 @@ from cuda_device.device import standard
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op
-from cuda_device.passes import comparisons, composites, hosted, operators, subarrays
+from cuda_device.passes import comparisons, composites, generators, hosted, operators, subarrays
 from cuda_device.passes.frame import Cell, Frame
 from cuda_device.passes.meanings import Field, Keywords, Named, Text, Thing, means
-from cuda_device.types.known import constant, describe
+from cuda_device.types.known import Known, constant, describe
 from cuda_device.types.model import (
     BOOL,
     NONE,
@@ -25,6 +25,7 @@ from cuda_device.types.model import (
     Bundle,
     Number,
     Range,
+    RangeIterator,
     Static,
     Struct,
     Subarray,
@@ -53,6 +54,8 @@ def as_tuples(frame: Frame, cells: Sequence[Cell]) -> list[Cell]:
 def items_of(frame: Frame, cell: Cell, what: str) -> list[Cell]:
     """The items of something whose length is known."""
     cell = as_iterable(frame, cell)
+    if generators.is_generator(cell.known):
+        return frame.fields(generators.reduce(frame, cell, "list", frame.bundle(Thing.LIST, [])))
     match cell.known.type:
         case Tuple():
             return frame.fields(cell)
@@ -62,13 +65,18 @@ def items_of(frame: Frame, cell: Cell, what: str) -> list[Cell]:
             return [frame.field(cell, i) for i in range(size)]
         case Subarray() as type:
             return subarrays.items(frame, cell, type)
-        case Range() | Bundle() | Struct() | TupleIterator() if what != "in":
+        case Range() | RangeIterator() | Bundle() | Struct() | TupleIterator() if what != "in":
             from cuda_device.passes import loops  # which needs tuples
 
             return loops.items_of(frame, cell)
     if isinstance(cell.known.type, Number) or cell.known.type == NONE:
         raise CompileError(f"{what} cannot take {cell.known}: it has no items", help="use a tuple, a range or an array")
     raise CompileError(f"{what} cannot take {cell.known}: its length is not known while compiling", help="use a tuple")
+
+
+def list_of(frame: Frame, cell: Cell) -> Cell:
+    """A list of the items of something."""
+    return frame.bundle(Thing.LIST, items_of(frame, cell, "list"))
 
 
 def make_list(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
@@ -168,7 +176,7 @@ def _contains(frame: Frame, item: Cell, container: Cell) -> Cell:
     if isinstance(struct, Struct) and (method := composites.method_of(frame, struct, "__contains__")) is not None:
         return operators.truth_of(frame, frame.program.call(frame, method, [container, item], {}))
     container = hosted.as_array(frame, as_iterable(frame, container))
-    if isinstance(container.known.type, Array):
+    if isinstance(container.known.type, Array) or _is_iterator(container.known):
         return frame.program.call(frame, standard.array_contains, [item, container], {})
     if isinstance(container.known.type, Range) and isinstance(item.known.type, Number):
         parts = [frame.field(container, i) for i in range(3)]
@@ -185,6 +193,10 @@ def _contains(frame: Frame, item: Cell, container: Cell) -> Cell:
         else:
             (result,) = operators.binary(frame, Op(ops.PY_BINARY, attributes={"op": "|"}), [result, equal])
     return result
+
+
+def _is_iterator(known: Known) -> bool:
+    return known.identity is not None and not means(known, Thing.LIST)
 
 
 def _contains_constant(frame: Frame, item: Cell, value: object) -> Cell:

@@ -21,7 +21,17 @@ from cuda_device.device import complex_functions, functions, numbers, standard
 from cuda_device.device.table import interface_of
 from cuda_device.device.warp import WarpMask
 from cuda_device.errors import CompileError
-from cuda_device.passes import complexes, composites, functionals, generators, host_calls, hosted, printing, sequences
+from cuda_device.passes import (
+    complexes,
+    composites,
+    functionals,
+    generators,
+    host_calls,
+    hosted,
+    loops,
+    printing,
+    sequences,
+)
 from cuda_device.passes.calls import call, call_plain
 from cuda_device.passes.frame import Cell, Frame
 from cuda_device.passes.generators import check_count, no_keywords
@@ -31,7 +41,7 @@ from cuda_device.passes.operators import truth_of
 from cuda_device.passes.ufuncs import NUMPY_FUNCTIONS, OF_COMPLEX, UFUNCS
 from cuda_device.types.host import host_type_of
 from cuda_device.types.known import Known, constant
-from cuda_device.types.model import Array, Bundle, NoneType, Number, Range, Ref, Static, Struct, Tuple, Vector
+from cuda_device.types.model import Bundle, NoneType, Number, Range, Ref, Static, Struct, Tuple, Vector
 from cuda_device.types.vectors import host_vector
 
 
@@ -43,13 +53,11 @@ def _reducing(function: object, name: str) -> Special:
             if name == "sum":
                 begin = [*positional[1:], *named.values()][:1] or [Cell(constant(0))]
                 return generators.reduce(frame, positional[0], name, *begin)
-            check_count(name, positional, 1, 1)
-            if function in standard.ONE_ARGUMENT and named:
+            if function in standard.ONE_ARGUMENT:
+                check_count(name, positional, 1, 1)
                 return functionals.extreme_of_generator(frame, name, positional[0], named)
-            no_keywords(name, named)
-            return generators.reduce(frame, positional[0], name)
         if len(positional) == 1 or function not in standard.ONE_ARGUMENT:
-            positional = generators.listed(frame, positional)
+            positional = [sequences.as_iterable(frame, cell) for cell in positional]
         if function not in standard.ONE_ARGUMENT:
             return frame.program.call(frame, standard.REPLACEMENTS[function], positional, named)
         if len(positional) != 1 and not named and not any(map(_is_compared, positional)):
@@ -71,13 +79,13 @@ def _is_compared(cell: Cell) -> bool:
 def _tuple(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     no_keywords("tuple", named)
     check_count("tuple", positional, 0, 1)
-    return sequences.as_tuple(frame, generators.list_of(frame, positional[0])) if positional else frame.tuple([])
+    return sequences.as_tuple(frame, sequences.list_of(frame, positional[0])) if positional else frame.tuple([])
 
 
 def _list(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     no_keywords("list", named)
     check_count("list", positional, 0, 1)
-    return generators.list_of(frame, positional[0]) if positional else frame.bundle(Thing.LIST, [])
+    return sequences.list_of(frame, positional[0]) if positional else frame.bundle(Thing.LIST, [])
 
 
 def _enumerate(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
@@ -86,7 +94,7 @@ def _enumerate(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cel
     number = start[0] if start else Cell(constant(0))
     if not isinstance(number.known.type, Number) or not number.known.type.is_integer:
         raise CompileError(f"enumerate counts from an integer, not from {number.known}", help="convert it: int(…)")
-    return frame.bundle(Thing.ENUMERATE, [number, positional[0]])
+    return frame.as_object(frame.bundle(Thing.ENUMERATE, [number, loops.iterator_over(frame, positional[0])]))
 
 
 def _zip(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
@@ -101,21 +109,13 @@ def _zip(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) ->
         if len({cell.known.value for cell in lengths if cell.known.constant}) > 1:
             raise CompileError("zip(strict=True) of different lengths", help="make them of one length")
         frame.program.call(frame, standard.check_lengths, lengths, {})
-    return frame.bundle(Thing.ZIP, cells)
+    return frame.as_object(frame.bundle(Thing.ZIP, [loops.iterator_over(frame, cell) for cell in cells]))
 
 
 def _reversed(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     no_keywords("reversed", named)
     check_count("reversed", positional, 1, 1)
-    cell = hosted.as_array(frame, sequences.as_iterable(frame, positional[0]))
-    match cell.known.type:
-        case Tuple() | Vector():
-            return frame.tuple(sequences.items_of(frame, cell, "reversed")[::-1])
-        case Range():
-            return frame.program.call(frame, standard.reversed_range, [frame.field(cell, i) for i in range(3)], {})
-        case Array(_, ndim) if ndim > 0:
-            return frame.bundle(Thing.REVERSED_ARRAY, [cell])
-    raise CompileError(f"reversed cannot take {cell.known}", help="give it a range, a tuple or an array")
+    return frame.as_object(loops.reversed_iterator(frame, positional[0]))
 
 
 # Types
@@ -308,7 +308,9 @@ def _product(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]
         return generators.reduce(
             frame, positional[0], "fold", start, frame.literal(standard.REPLACEMENTS[operator.mul])
         )
-    return frame.program.call(frame, standard.product, generators.listed(frame, positional), named)
+    return frame.program.call(
+        frame, standard.product, [sequences.as_iterable(frame, cell) for cell in positional], named
+    )
 
 
 def _float_sum(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
@@ -318,7 +320,9 @@ def _float_sum(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cel
         begin = frame.tuple([Cell(constant(0.0)), Cell(constant(0.0))])
         both = generators.reduce(frame, positional[0], "fold", begin, frame.literal(standard.add_float))
         return frame.program.call(frame, standard.sum_of_floats, [both], {})
-    return frame.program.call(frame, standard.float_sum, generators.listed(frame, positional), named)
+    return frame.program.call(
+        frame, standard.float_sum, [sequences.as_iterable(frame, cell) for cell in positional], named
+    )
 
 
 _SPECIAL: dict[object, Special] = {

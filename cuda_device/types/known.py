@@ -12,7 +12,7 @@ Constants are exact Python values until they meet a typed value.
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -56,13 +56,34 @@ class _Unknown:
 UNKNOWN = _Unknown()
 
 
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Which object a value is that changes, such as an iterator: all names for it see what becomes of it.
+
+    `site` is the place that made it (or the argument that brought it), `age` how many that the place made came later.
+    """
+
+    site: tuple[object, ...]
+    age: int = 0
+
+
+class Gaps:
+    """The meaning of a bundle of which some parts may have no value; where control flow joins, each is joined alone.
+
+    The first `strict` parts always have one.
+    """
+
+    strict = 0
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Known:
     """A type, and what is known of a value of it.
 
     `value` is the exact Python value of a constant; `items` describes the elements of a tuple, or start, stop and step of
     a range; an integer (or each element of a vector) is never below `low` nor above `high`, where these say more than
-    its type does (of a float, a `low` of 0 says that it is never below zero). `where` tells people where the value comes from.
+    its type does (of a float, a `low` of 0 says that it is never below zero). `where` tells people where the value comes from,
+    `identity` which object it is, if it is one that changes.
     """
 
     type: Type
@@ -70,6 +91,7 @@ class Known:
     items: tuple[Known, ...] = ()
     low: int | None = None
     high: int | None = None
+    identity: Identity | None = None
     where: Location = NOWHERE
 
     def __eq__(self, other: object) -> bool:
@@ -80,7 +102,7 @@ class Known:
         return hash(self.type) if self.value is UNKNOWN and not self.items else hash(self._identity())
 
     def _identity(self) -> tuple[object, ...]:
-        return self.type, self.constant_identity(), self.items, self.low, self.high
+        return self.type, self.constant_identity(), self.items, self.low, self.high, self.identity
 
     def constant_identity(self) -> tuple[object, ...]:
         """What tells the value from another.
@@ -89,8 +111,8 @@ class Known:
         nothing else, whatever their `__eq__` says.
         """
         value = self.value
-        if isinstance(self.type, Bundle):
-            return Bundle, value
+        if isinstance(self.type, Bundle) or isinstance(value, Unset):
+            return type(self.type), value
         if isinstance(value, float):
             return float, value.hex()
         if isinstance(value, complex):
@@ -202,9 +224,10 @@ def describe(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Undefined:
-    """A variable before its first assignment: the bottom of the lattice."""
+    """A variable before its first assignment: the bottom of the lattice. `why` there is no value, if there is more to say."""
 
     name: str = ""
+    why: str = ""
 
 
 FAILED = Undefined(".failed")
@@ -220,6 +243,30 @@ class Conflict:
 
 
 State = Known | Undefined | Conflict
+
+
+@dataclass(frozen=True, slots=True)
+class Unset:
+    """Stands for a part of a bundle that has no value, or more than one."""
+
+    state: Undefined | Conflict
+
+    def __str__(self) -> str:
+        return "nothing"
+
+
+UNSET = Known(STATIC, Unset(Undefined()))
+"""What is known of such a part."""
+
+
+def part(state: State) -> Known:
+    """A variable as a part of a bundle."""
+    return state if isinstance(state, Known) else Known(STATIC, Unset(state))
+
+
+def state_of(known: Known) -> State:
+    """A part of a bundle as a variable."""
+    return known.value.state if isinstance(known.value, Unset) else known
 
 
 def constant(value: object, where: Location = NOWHERE) -> Known:
@@ -253,6 +300,22 @@ def literal(value: object, where: Location = NOWHERE) -> Known:
     if type(value) is tuple:
         return replace(tuple_of(tuple(literal(item, where) for item in value)), where=where)
     return constant(value, where)
+
+
+def identities(known: Known) -> Iterator[Identity]:
+    """The objects in a value that change."""
+    if known.identity is not None:
+        yield known.identity
+    for item in known.items:
+        yield from identities(item)
+
+
+def renamed(known: Known, names: Mapping[Identity, Identity]) -> Known:
+    """The same with other names for objects."""
+    if not names or not any(identity in names for identity in identities(known)):
+        return known
+    identity = known.identity and names.get(known.identity, known.identity)
+    return replace(known, identity=identity, items=tuple(renamed(item, names) for item in known.items))
 
 
 def tuple_of(items: tuple[Known, ...]) -> Known:
@@ -334,6 +397,8 @@ def join(a: State, b: State) -> State:
     if a is FAILED or b is FAILED:
         return b if a is FAILED else a
     match a, b:
+        case (Undefined(why=why) as lost, _) | (_, Undefined(why=why) as lost) if why:
+            return lost
         case (Undefined(), other) | (other, Undefined()):
             return other
         case (Conflict() as conflict, other) | (other, Conflict() as conflict):
@@ -370,6 +435,14 @@ def _settle(conflict: Conflict, other: State) -> State:
 
 
 def _join_known(a: Known, b: Known) -> Known | None:
+    if a.identity != b.identity:
+        return None
+    joined = _join_same(a, b)
+    return joined if joined is None or joined.identity == a.identity else replace(joined, identity=a.identity)
+
+
+def _join_same(a: Known, b: Known) -> Known | None:
+    """The same, of one object if they are objects that change."""
     if isinstance(a.type, Number) and isinstance(b.type, Number):
         return _join_numbers(a, b, join_numbers(a.type, b.type))
     if isinstance(a.type, Tuple) and isinstance(b.type, Tuple) and len(a.items) == len(b.items):
@@ -380,10 +453,7 @@ def _join_known(a: Known, b: Known) -> Known | None:
         joined = _join_known(tuple_of(a.items), tuple_of(b.items))
         return joined and iterator_of(joined, a.type.position)
     if isinstance(a.type, Bundle) and isinstance(b.type, Bundle):
-        if a.value != b.value or len(a.items) != len(b.items):
-            return None
-        joined = _join_known(tuple_of(a.items), tuple_of(b.items))
-        return joined and replace(a, type=Bundle(tuple(item.type for item in joined.items)), items=joined.items)
+        return _join_bundles(a, b)
     if isinstance(a.type, (Range, RangeIterator)) and type(a.type) is type(b.type):
         parts = [_join_known(x, y) for x, y in zip(a.items, b.items, strict=True)]
         number = join_numbers(a.type.item, b.type.item)
@@ -410,6 +480,19 @@ def _join_numbers(a: Known, b: Known, number: Number | None) -> Known | None:
         return Known(number, low=0 if first.low == second.low == 0 else None, where=a.where)
     (low, high), (other_low, other_high) = first.bounds, second.bounds
     return between(number, min(low, other_low), max(high, other_high), a.where)
+
+
+def _join_bundles(a: Known, b: Known) -> Known | None:
+    if a.value != b.value or len(a.items) != len(b.items):
+        return None
+    strict = a.value.strict if isinstance(a.value, Gaps) else len(a.items)
+    items: list[Known] = []
+    for position, (x, y) in enumerate(zip(a.items, b.items, strict=True)):
+        joined = _join_known(x, y) if position < strict else part(join(state_of(x), state_of(y)))
+        if joined is None:
+            return None
+        items.append(joined)
+    return replace(a, type=Bundle(tuple(item.type for item in items)), items=tuple(items))
 
 
 def _fits(known: Known, number: Number) -> bool:

@@ -95,7 +95,9 @@ def passed(sign: str, a: Known, b: Known) -> Known:
 
 def widened(old: State, new: State) -> State:
     """`new`, in a place where `old` held a moment ago: bounds that grow go as far as they can, since they may grow for ever."""
-    if not (isinstance(old, Known) and isinstance(new, Known)) or old == new or new.value is not UNKNOWN:
+    if not (isinstance(old, Known) and isinstance(new, Known)) or old == new:
+        return new
+    if new.value is not UNKNOWN and not new.items:
         return new
     if new.items and len(old.items) == len(new.items):
         parts = (widened(a, b) for a, b in zip(old.items, new.items, strict=True))

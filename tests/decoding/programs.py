@@ -572,6 +572,23 @@ def generators(xs):
     )
 
 
+@called_with(([1, 2, 0],), ([],))
+def generator_functions(xs):
+    def first(n):
+        for x in xs:
+            if x > n:
+                return
+            got = yield x, n
+            yield got
+
+    def both():
+        value = yield from first(1)
+        yield value, [(yield), *xs]
+        yield from xs
+
+    return [*both()]
+
+
 # The match statement
 
 

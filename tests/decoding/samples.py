@@ -164,10 +164,6 @@ def manages(x):
         return y
 
 
-def yields(x):
-    yield x
-
-
 async def waits(x):
     await x
 
@@ -211,7 +207,6 @@ UNSUPPORTED = [
     (tries_in_loop, "try"),
     (tries_a_comprehension, "try"),
     (manages, "with"),
-    (yields, "yield"),
     (waits, "async"),
     (yields_and_waits, "async"),
     (assigns_global, "assignment to a global variable"),

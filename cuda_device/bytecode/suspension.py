@@ -1,0 +1,160 @@
+"""Generators that are asked for one value after the other: their code as a function that runs from one `yield` to the next.
+
+A generator has no stack of its own at run time. What it keeps while it waits is a tuple: the number of the `yield` where it
+stands, and the variables and stack that are still needed there. A step is a call of a function that goes on from there:
+
+    def squares(n):                def step(position, n, i, …):
+        for i in range(n):             if position is 0: the start of the code
+            yield i * i      →         if position is 1: behind the first yield
+                                       …
+                                       yield v  →  return (True, v, 1, and what is kept)
+                                       return   →  return (False,)
+
+Where the position is a constant, as in most loops, inference keeps one way and drops the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cuda_device.bytecode.cfg import Span
+from cuda_device.bytecode.instructions import Instruction, Opcode
+from cuda_device.device.expressions import parameter_names
+from cuda_device.ir import ops
+from cuda_device.ir.builder import Builder
+from cuda_device.ir.model import Block, Edge, Op, Value
+
+if TYPE_CHECKING:
+    from cuda_device.bytecode.to_ir import Reader
+
+STEP, STEP_UNROLLED = "step", "step unrolled"
+"""The names of these readings of a code; the second unrolls all loops that yield."""
+STEPS = (STEP, STEP_UNROLLED)
+POSITION = ".position"
+"""The parameter that says where the generator stands: a number of a `yield`, counted from 1, or one of these."""
+START, DONE = 0, -1
+OUTERMOST = -1
+"""Stands for the index of an ITER, where a generator expression is given its iterator."""
+
+
+def mark(position: int) -> str:
+    """The name of what is set, while compiling, if the generator may stand at a position."""
+    return f".at{position}"
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """A `yield`: the block that it ends, where the code goes on, and how much of the stack and which variables it takes along."""
+
+    block: Block
+    target: int
+    depth: int
+    variables: tuple[str, ...]
+
+    def slots(self, position: int) -> tuple[str, ...]:
+        """The names of what the generator keeps there."""
+        names = (*(f".stack{i}" for i in range(self.depth)), *self.variables)
+        return mark(position), *(f"{name}@{position}" for name in names)
+
+
+def slots(parameters: Sequence[str], stops: Sequence[Stop]) -> tuple[str, ...]:
+    """All that a generator keeps, by name: its arguments as long as it has not begun, then as of `Stop`."""
+    kept = (name for position, stop in enumerate(stops, 1) for name in stop.slots(position))
+    return (*parameters, mark(START), mark(DONE), *kept)
+
+
+# Reading
+
+
+def suspend(reader: Reader, value: Value) -> None:
+    """A `yield`: the step ends, and the next one begins behind it."""
+    target = reader.index + 1
+    names = tuple(reader.live(target))
+    reader.push(reader.build.op(ops.PY_CONST, None, value=None))  # what is sent
+    kept = reader.edge(target).arguments
+    depth = len(kept) - len(names) - 1
+    reader.pop(1)
+    more, position = (reader.build.op(ops.PY_CONST, None, value=v) for v in (True, len(reader.stops) + 1))
+    kept = [*kept[:depth], *kept[depth + 1 :]]
+    reader.push(reader.build.op(ops.PY_STEP, None, more, value, position, more, *kept))
+    reader.stops.append(Stop(reader.build.block, target, depth, names))
+    reader.end(ops.RETURN, reader.pop(1), [])
+
+
+def finish(reader: Reader) -> None:
+    """A `return`. The caller knows where the generator stands then."""
+    more = reader.build.op(ops.PY_CONST, None, value=False)
+    nothing = reader.build.op(ops.PY_UNDEFINED, None, name="")
+    reader.push(reader.build.op(ops.PY_STEP, None, more, nothing, nothing))
+    reader.ends.append(reader.build.block)
+    reader.end(ops.RETURN, reader.pop(1), [])
+
+
+def complete(reader: Reader, names: Sequence[str]) -> None:
+    """Makes all that a step may give the same: each tells of all that is kept anywhere."""
+    found = [(stop.block, stop.slots(position)) for position, stop in enumerate(reader.stops, 1)]
+    for block, own in [*found, *((end, ()) for end in reader.ends)]:
+        op = block.ops[-2]
+        given = dict(zip(own, op.operands[3:], strict=True))
+        nothing = Op(ops.PY_UNDEFINED, [], [Value()], {"name": ""}, [], op.location)
+        op.operands[3:] = [given.get(name, nothing.result) for name in names]
+        block.ops.insert(-2, nothing)
+
+
+def dispatch(reader: Reader, start: Block) -> list[Block]:
+    """The way from the entry to where the generator stands; `start` begins with the parameters."""
+    parameters = parameter_names(reader.code)
+    names = slots(parameters, reader.stops)
+    location = reader.instructions[0].location
+    wanted = [Value(hint=name) for name in (POSITION, *names)]
+    blocks = [Block(wanted)]
+    for position, stop in [*enumerate(reader.stops, 1), (START, None)]:
+        test = blocks[-1]
+        kept = dict(zip((POSITION, *names), test.params, strict=True))
+        build = Builder(test, location)
+        here = build.op(ops.PY_AT, None, kept[POSITION], kept[mark(position)], position=position)
+        if stop is None:
+            way = Edge(start, [kept[name] for name in parameters])
+        else:
+            sent = build.op(ops.PY_CONST, None, value=None)
+            _, *others = (kept[name] for name in stop.slots(position))
+            way = Edge(reader.blocks[stop.target], [*others[: stop.depth], sent, *others[stop.depth :]])
+        following = Block([] if stop is None else [Value(hint=param.hint) for param in test.params])
+        passed = [] if stop is None else [*test.params]
+        build.append(Op(ops.BRANCH, [here], [], {}, [way, Edge(following, passed)], location))
+        blocks.append(following)
+    reader.build = Builder(blocks[-1], location)
+    finish(reader)
+    complete(reader, names)
+    return [*blocks, start]
+
+
+# Loops
+
+
+def yielding_loops(instructions: Sequence[Instruction], parts: dict[int, Span]) -> Iterator[tuple[int, bool]]:
+    """The indices of the ITERs whose loops yield (`OUTERMOST` for the iterator that a generator expression is given).
+
+    The second of each pair says whether the loop may come to its next item without a `yield`.
+    """
+    yields = {start for start, span in parts.items() if instructions[span.stop - 1].opcode is Opcode.YIELD}
+    for head, span in parts.items():
+        if instructions[span.stop - 1].opcode is Opcode.FOR_ITER:
+            inside = _reached(parts, span.successors[0], {head})
+            if head in inside and inside & yields:
+                before = (i for i in range(span.stop - 1, -1, -1) if instructions[i].opcode is Opcode.ITER)
+                yield next(before, OUTERMOST), head in _reached(parts, span.successors[0], {head} | yields)
+
+
+def _reached(parts: dict[int, Span], start: int, ends: set[int]) -> set[int]:
+    """The spans that can be reached from one, which go no further at `ends`."""
+    seen: set[int] = set()
+    todo = [start]
+    while todo:
+        at = todo.pop()
+        if at not in seen:
+            seen.add(at)
+            todo += () if at in ends else parts[at].successors
+    return seen

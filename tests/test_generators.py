@@ -1,0 +1,507 @@
+"""Iterators that are used up once, and generators: `iter`, `next`, kept `map` and `zip`, `yield`, `yield from`.
+
+Each function folds what it gets in order (`total * 2 + v`), so that a value that is lost, repeated or out of place shows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from against_python import check, refused
+
+import cuda_device as device
+from cuda_device import float64
+
+X = np.arange(8.0) * 1.5 + 0.5
+
+
+# Generators
+
+
+def squares(n):
+    for i in range(n):
+        yield i * i
+
+
+def above(x, limit):
+    for v in x:
+        if v > limit:
+            yield v
+
+
+def numbers_from(start):
+    while True:
+        yield start
+        start += 1
+
+
+def several(x):
+    yield 1
+    yield 2.5
+    for v in x:
+        yield v
+        yield -v
+    yield x[0]
+
+
+def one_after_the_other(first, second):
+    yield from first
+    yield from second
+
+
+def ends_early(x, n):
+    for v in x:
+        if v > n:
+            return
+        yield v
+
+
+def has_a_while(n):
+    i = 0
+    while i < n:
+        i += 1
+        if i == 2:
+            continue
+        if i == 7:
+            break
+        yield i
+        i += 1
+    else:
+        yield 100
+
+
+def has_parameters(x, *rest, start=2, **more):
+    yield start
+    for r in rest:
+        yield r * more["scale"]
+    yield x[0]
+
+
+def pairs_of(iterator):
+    for first in iterator:
+        yield first, next(iterator)
+
+
+def fibonacci():
+    a, b = 0, 1
+    while True:
+        yield a
+        a, b = b, a + b
+
+
+def sent(n):
+    total = 0
+    for i in range(n):
+        got = yield total
+        if got is None:
+            total += i
+
+
+def fold(values):
+    total = 0.0
+    for v in values:
+        total = total * 2 + v
+    return total
+
+
+def loops(i, x):
+    total = 0.0
+    for v in squares(i):
+        total = total * 2 + v
+    for v in above(x, i):
+        total = total * 2 + v
+    for n, v in zip(range(i + 3), numbers_from(2)):  # noqa: B905
+        total = total * 2 + n * v
+    for v in several(x):
+        total = total / 2 + v
+    return total
+
+
+def loops_end(i, x):
+    total = 0.0
+    for v in numbers_from(i):
+        if v > 9:
+            break
+        if v == 5:
+            continue
+        total = total * 2 + v
+    else:
+        total = -1.0
+    for v in squares(3):
+        total += v
+    else:
+        total += 100
+    return total
+
+
+def delegates(i, x):
+    total = fold(one_after_the_other(x, range(i)))
+    total += fold(one_after_the_other((1, 2.5, i), squares(i)))
+    return total + fold(one_after_the_other(one_after_the_other((i,), x), ()))
+
+
+def returns_and_whiles(i, x):
+    return fold(ends_early(x, i)) + fold(has_a_while(i)) + fold(has_a_while(9)) + fold(sent(i + 2))
+
+
+def arguments(i, x):
+    return fold(has_parameters(x, 4, i, scale=3)) + fold(has_parameters(x, start=i))
+
+
+def reductions(i, x):
+    total = sum(squares(i)) + max(squares(i + 1)) + min(several(x)) + sum(above(x, i), 2.5)
+    total += any(v > 5 for v in above(x, i)) + 2 * all(v > 5 for v in above(x, i))
+    a, b, *c = squares(5)
+    t = list(squares(4))
+    total += a + b + c[-1] + t[3] * len(t) + len(tuple(u * v for u in range(3) for v in (1, 2)))
+    return total + sum([v * 2 for v in squares(4)]) + sorted(squares(4), reverse=True)[0] + max(*squares(3))
+
+
+def nested(i, x):
+    def scaled(values, by):
+        for v in values:
+            yield v * by * x[i]
+
+    total = 0.0
+    for u in scaled(x, 2):
+        for v in (w for w in x if w > u):
+            total = total / 2 + v
+    for v in (a + b for a in squares(3) for b in above(x, i)):
+        total = total / 2 + v
+    return total
+
+
+def pipelines(i, x):
+    total = 0.0
+    for v in filter(lambda v: v > 2, map(lambda a, b: a + b, above(x, i), squares(6))):
+        total = total * 2 + v
+    total += sum(filter(None, map(lambda a: a - 1, above(x, i))))
+    for n, (a, b) in enumerate(pairs_of(iter(x))):
+        total = total / 2 + n * a * b
+    for _, v in zip(range(i), fibonacci()):  # noqa: B905
+        total += v
+    return total
+
+
+def filtered_tuples(i, x):
+    total = 0.0
+    for v in filter(lambda v: v > 2, (x[i], 7, i)):
+        total = total * 2 + v
+    for v in (u * 2 for u in (x[0], i, 7.5) if u > 1):
+        total = total * 2 + v
+    return total
+
+
+def mixed_tuples(i, x):
+    total = 0.0
+    for f in (g for g in (abs, lambda v: v * 3)):
+        total = total * 2 + f(x[i])
+    for v in (u for u in (1, 2.5, (3, 4))):
+        total += v[1] if isinstance(v, tuple) else v
+    return total
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        loops,
+        loops_end,
+        delegates,
+        returns_and_whiles,
+        arguments,
+        reductions,
+        nested,
+        pipelines,
+        filtered_tuples,
+        mixed_tuples,
+    ],
+)
+def test_generators_are_pythons(stream, function):
+    check(stream, function, X, exact=False)
+
+
+# Iterators that variables keep
+
+
+def kept(i, x):
+    total = 0.0
+    m = map(lambda v: v + 1, x)
+    for v in m:
+        total = total * 2 + v
+        if v > i:
+            break
+    for v in m:
+        total = total * 2 - v
+    for _ in m:
+        total += 1000
+    z = zip(x, range(i))  # noqa: B905
+    return total + fold(a * b for a, b in z) + sum(1 for _ in z)
+
+
+def steps(i, x):
+    e = enumerate(x)
+    n, v = next(e)
+    total = n + v
+    for n, v in e:
+        total = total * 2 + n * v
+    it = iter(x)
+    total += next(it) * 3 + next(it)
+    total += sum(it)
+    return total + next(it, -1.0) + next(it, i)
+
+
+def steps_of_tuples(i, x):
+    it = iter((1, 2.5, (i, 3)))
+    total = next(it) + next(it) * 10
+    total += next(it)[1]
+    return total + next(it, i)
+
+
+def two_names(i, x):
+    a = iter(x)
+    b = a
+    total = next(a) + 2 * next(b) + 4 * next(a)
+    t = (b, iter(range(3)))
+    total = total * 2 + next(t[0]) + next(t[1])
+    return total + fold(t[1]) + next(a)
+
+
+def in_pairs(i, x):
+    it = iter(x)
+    total = 0.0
+    for a, b in zip(it, it):  # noqa: B905
+        total = total * 2 + a * 3 + b
+    return total
+
+
+def of_unequal_lengths(i, x):
+    longer, shorter = iter(x), iter(range(i))
+    total = fold(a * b for a, b in zip(longer, shorter))  # noqa: B905
+    return total + next(longer, -1.0)  # the zip has taken one more of it than of the other
+
+
+def take(iterator, n):
+    total = 0.0
+    for _ in range(n):
+        total = total * 2 + next(iterator)
+    return total
+
+
+def passed_on(i, x):
+    it = iter(x)
+    return take(it, 3) - take(it, i % 3) + 10 * sum(it)
+
+
+def made_in_a_loop(i, x):
+    total = 0.0
+    before = iter(x)
+    for _ in range(4):
+        it = iter(x)
+        total = total * 2 + next(it) + next(before)
+        before = it
+        total += next(it)
+    return total
+
+
+def on_two_ways(i, x):
+    total = 0.0
+    for a, b in zip(x, range(8)) if i % 2 else zip(x[1:], range(7)):  # noqa: B905
+        total = total * 2 + a * b
+    it = iter(x)
+    for n in range(8):
+        if n % 3 == i % 3:
+            total = total * 2 + next(it)
+    g = squares(9)
+    for n in range(8):
+        if n % 3 == i % 3:
+            total = total * 2 + next(g)
+    return total + next(it) + next(g)
+
+
+def captured(i, x):
+    it = iter(x)
+
+    def step():
+        return next(it)
+
+    total = step() + 2 * step()
+    total = total * 2 + next(it)
+    return total + sum(next(it) for _ in range(2)) + sum([next(it) for _ in range(2)])
+
+
+def partly_used(i, x):
+    it = iter(x)
+    total = 1.0 if 3.5 in it else 0.0
+    total += next(it)
+    g = above(x, i)
+    total = total * 2 + any(v > 5 for v in g)
+    return total * 2 + sum(g) + sum(g)
+
+
+def with_a_walrus(i, x):
+    it = iter(x)
+    total = 0.0
+    while (v := next(it, -1.0)) >= 0 and v < i + 2:
+        total = total * 2 + v
+    return total
+
+
+def backwards(i, x):
+    r = reversed((1, 2, i))
+    total = next(r)
+    total = total * 2 + fold(r) + fold(reversed(x))
+    r = reversed(range(i + 1))
+    return total + next(r) * 3 + sum(r)
+
+
+def late(i, x):
+    factor = 0.0
+    for v in x[: i + 1]:
+        factor += v
+    total = sum(v * factor for v in (1, 2, 3)) + sum(map(lambda v: v * factor, x))
+    return total
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        kept,
+        steps,
+        steps_of_tuples,
+        two_names,
+        in_pairs,
+        of_unequal_lengths,
+        passed_on,
+        made_in_a_loop,
+        on_two_ways,
+        captured,
+        partly_used,
+        with_a_walrus,
+        backwards,
+        late,
+    ],
+)
+def test_iterators_are_used_up_once(stream, function):
+    check(stream, function, X, exact=False)
+
+
+# Methods, barriers
+
+
+@device.struct
+class Span:
+    low: float64
+    high: float64
+
+    def __iter__(self):
+        v = self.low
+        while v < self.high:
+            yield v
+            v += 1
+
+
+def test_iter_of_a_struct_may_be_a_generator(stream):
+    check(stream, lambda i, x: sum(Span(float64(i), 9.5)) + fold(Span(0.5, x[i])), X, exact=False)
+
+
+def rounds(tile, i):
+    """The sums of a scan, one step at a time: all threads wait at each."""
+    step = 1
+    while step < 64:
+        mine = tile[i - step] if i >= step else 0
+        device.syncthreads()
+        tile[i] += mine
+        device.syncthreads()
+        yield step
+        step *= 2
+
+
+def test_threads_may_wait_in_a_generator(stream):
+    @device.kernel
+    def scan(x, steps):
+        tile = device.shared_array(64, device.int32)
+        i = device.tid(1)
+        tile[i] = x[i]
+        device.syncthreads()
+        for step in rounds(tile, i):
+            steps[i] += step
+        x[i] = tile[i]
+
+    given = np.arange(64, dtype=np.int32) % 7
+    x, steps = stream.array(given), stream.array(np.zeros(64, np.int32))
+    stream.launch(scan, x, steps, grid=1, block=64)
+    np.testing.assert_array_equal(stream.numpy(x), np.cumsum(given))
+    np.testing.assert_array_equal(stream.numpy(steps), [63] * 64)
+
+
+# What is refused, and reports
+
+
+def runs_through_itself(n):
+    if n > 0:
+        yield from runs_through_itself(n - 1)
+        yield n
+
+
+def gives_a_value():
+    yield 1
+    return 5
+
+
+def of_two_kinds(n):
+    yield n
+    yield (n, n)
+
+
+def keeps_two(n):
+    a, b = iter((n, 1)), iter((n, 2))
+    c = a if n > 0 else b
+    return next(c) + next(a)
+
+
+def reads_later(n):
+    factor = 2
+    lazy = (v * factor for v in range(n))
+    total = next(lazy)
+    factor = 3
+    return total + next(lazy)
+
+
+def loops_over_two_kinds(n):
+    total = 0
+    for v in of_two_kinds(n):
+        total += v
+    return total
+
+
+@pytest.mark.parametrize(
+    ("function", "match"),
+    [
+        (reads_later, "captured 'factor', which is assigned more than once"),
+        (loops_over_two_kinds, "int . tuple<int, int> is not defined"),
+        (lambda n: sum(runs_through_itself(n)), "runs through itself"),
+        (lambda n: sum(gives_a_value()), "a generator that returns a value"),
+        (lambda n: [v for v in numbers_from(n)], "is not known while compiling|must be known|on one way"),  # noqa: C416
+        (lambda n: next((n, 1)), "next takes an iterator, not tuple"),
+        (lambda n: next([n, 1]), "next takes an iterator, not a list"),
+        (keeps_two, "on one way here"),
+    ],
+)
+def test_what_is_refused(function, match):
+    refused(function, int, match=match)
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda i, x: next(iter(x[:i])), "StopIteration"),
+        (lambda i, x: min(v for v in x[:i]), r"ValueError: min\(\)"),
+        (lambda i, x: max(above(x, 20 - 20 * i)), r"ValueError: max\(\)"),
+    ],
+)
+def test_what_has_no_values_is_reported_where_it_is_asked_for(stream, function, message):
+    if stream.kind == "gpu":
+        pytest.skip("an error ends the use of a GPU")
+    with pytest.raises(device.KernelError, match=message) as caught:
+        check(stream, function, X)
+    assert "test_generators.py" in str(caught.value)
