@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from cuda_device.bytecode.cfg import Span
 from cuda_device.bytecode.instructions import Instruction, Opcode
-from cuda_device.device.expressions import parameter_names
+from cuda_device.device.parameters import parameter_names
 from cuda_device.ir import ops
 from cuda_device.ir.builder import Builder
 from cuda_device.ir.model import Block, Edge, Op, Value

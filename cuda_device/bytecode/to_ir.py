@@ -26,7 +26,7 @@ from cuda_device.bytecode.reductions import REDUCTIONS, RESULT, SOME
 from cuda_device.bytecode.rewritten import original
 from cuda_device.bytecode.scopes import GENERATOR, ITERATOR, OF_KNOWN_LENGTH, Scopes, scopes
 from cuda_device.bytecode.suspension import OUTERMOST, STEP, STEP_UNROLLED, STEPS, Stop, dispatch, yielding_loops
-from cuda_device.device.expressions import parameter_names
+from cuda_device.device.parameters import parameter_names
 from cuda_device.errors import CompileError, CompilerBug, Location
 from cuda_device.ir import ops
 from cuda_device.ir.builder import Builder

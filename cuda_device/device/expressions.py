@@ -5,8 +5,7 @@ def scale(x, factor: device.ConstExpr[int]): …
 
 from __future__ import annotations
 
-import inspect
-from types import CodeType, FunctionType
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -39,31 +38,6 @@ class ConstExpr:
 
     def __class_getitem__(cls, type: Any) -> Any:
         return _ConstExprOf(type)
-
-
-def parameter_names(code: CodeType) -> tuple[str, ...]:
-    """The names of a function's parameters: keyword-only ones behind the others, those of `*args` and `**kwargs` last."""
-    return code.co_varnames[
-        : code.co_argcount + code.co_kwonlyargcount + takes_any_number(code) + takes_any_keyword(code)
-    ]
-
-
-def takes_any_number(code: CodeType) -> bool:
-    """Whether a function has a parameter `*args`."""
-    return bool(code.co_flags & inspect.CO_VARARGS)
-
-
-def takes_any_keyword(code: CodeType) -> bool:
-    """Whether a function has a parameter `**kwargs`."""
-    return bool(code.co_flags & inspect.CO_VARKEYWORDS)
-
-
-def defaults_of(function: FunctionType) -> dict[str, object]:
-    """The default value of each parameter that has one."""
-    code = function.__code__
-    names = code.co_varnames[: code.co_argcount]
-    defaults = function.__defaults__ or ()
-    return dict(zip(names[len(names) - len(defaults) :], defaults, strict=True)) | (function.__kwdefaults__ or {})
 
 
 def const_parameters(function: FunctionType) -> dict[str, Any]:

@@ -17,8 +17,8 @@ from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import Any, overload
 
-from cuda_device.device.expressions import parameter_names
 from cuda_device.device.functions import links_of, reduced
+from cuda_device.device.parameters import parameter_names
 from cuda_device.errors import DeviceOnlyError
 from cuda_device.types.boundary import exchanged, representation
 from cuda_device.types.layout import machine

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import FunctionType
 
-from cuda_device.device.expressions import parameter_names
+from cuda_device.device.parameters import parameter_names
 from cuda_device.device.extern import Extern, fixed
+from cuda_device.device.parameters import parameter_names
 from cuda_device.errors import CompileError, Location
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op, Prototype, Value

@@ -12,7 +12,7 @@ from types import CodeType, FunctionType
 
 from cuda_device.bytecode.suspension import DONE, START, STEP, STEP_UNROLLED, mark
 from cuda_device.bytecode.to_ir import slots
-from cuda_device.device.expressions import parameter_names
+from cuda_device.device.parameters import parameter_names
 from cuda_device.errors import CompileError
 from cuda_device.passes import closures
 from cuda_device.passes.frame import Cell, Frame

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from types import CodeType, FunctionType
 from typing import Any
 
-from cuda_device.device.expressions import const_parameters, constant_as, defaults_of, parameter_names
+from cuda_device.device.expressions import const_parameters, constant_as
+from cuda_device.device.parameters import defaults_of, parameter_names
 from cuda_device.errors import LaunchError
 from cuda_device.runtime.arguments import Argument, read
 from cuda_device.runtime.streams import Stream

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cuda_device.codegen.architectures import Architecture, parse
-from cuda_device.device.expressions import constant_as, defaults_of
+from cuda_device.device.expressions import constant_as
 from cuda_device.device.functions import Func, Kernel, links_of
 from cuda_device.device.options import with_options
+from cuda_device.device.parameters import defaults_of
 from cuda_device.errors import CompileError
 from cuda_device.runtime.arguments import read
 from cuda_device.runtime.binding import parameters_of

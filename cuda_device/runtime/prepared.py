@@ -17,8 +17,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from cuda_device.device.expressions import defaults_of
 from cuda_device.device.functions import Kernel
+from cuda_device.device.parameters import defaults_of
 from cuda_device.errors import Error, LaunchError
 from cuda_device.runtime import driver
 from cuda_device.runtime.arguments import Argument

@@ -180,6 +180,8 @@ class Known:
             return describe(self.value)
         if isinstance(self.type, NoneType):
             return "None"
+        if isinstance(self.type, RangeIterator | TupleIterator):
+            return f"an iterator of a {'range' if isinstance(self.type, RangeIterator) else 'tuple'}"
         if isinstance(self.type, Ref) and isinstance(self.type.pointee, Struct):
             return f"a reference to {self.type.pointee.name} in {self.type.space.value} memory"
         if isinstance(self.type, Ref) and isinstance(self.type.pointee, Atomic):
