@@ -32,8 +32,8 @@ Statements: all but those below. Control flow of any nesting, functions, closure
 unpacking, `assert` and `raise` are there; types are found by inference, constants are folded, branches on constants pruned.
 Lists, dicts and strings exist while compiling: lengths, keys and texts are known then, and never change; what is in lists and
 dicts may be of run time.
-Iterators (`iter`, `zip`, `map`, generators with `yield` and `yield from`) may be kept, passed on and stepped by `next`, and are used
-up once, as in Python; they have as many values as there are at run time.
+Iterators (`iter`, `zip`, `map`, generators with `yield` and `yield from`) may be kept, passed on and stepped by `next`, and are
+used up once, as in Python; they have as many values as there are at run time.
 Import statements are done while compiling: of modules of Python, of this package, or that the program has imported.
 """
 
