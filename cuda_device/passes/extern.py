@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import FunctionType
 
-from cuda_device.device.parameters import parameter_names
 from cuda_device.device.extern import Extern, fixed
 from cuda_device.device.parameters import parameter_names
 from cuda_device.errors import CompileError, Location
