@@ -1,7 +1,7 @@
 """Decoding: what instructions mean (by executing them), that every version gives the same, and that none is missing.
 
-This file needs nothing but the standard library, pytest's hook aside: `decoding/cpython314.py` runs it where there is
-no pytest. A test's parameter is filled from the list of that name in `PARAMETERS`.
+This file needs nothing but the standard library and pytest: `decoding/cpython314.py` runs it where there is no more. A test's
+parameter is filled from the list of that name in `PARAMETERS`.
 """
 
 import dis

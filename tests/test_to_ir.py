@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import subprocess
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -324,3 +325,19 @@ def test_functions_that_cannot_be_read(source: str, reason: str) -> None:
         read(define(source).__code__)
     assert caught.value.location.line == 1
     assert caught.value.location.function == "k"
+
+
+@pytest.mark.skipif(sys.platform == "emscripten", reason="no processes")
+def test_bytecode_is_read_without_numpy() -> None:
+    program = """
+import sys
+sys.modules["numpy"] = None
+from cuda_device.bytecode.to_ir import read
+from cuda_device.ir.model import Module
+from cuda_device.ir.text import show
+from cuda_device.ir.verify import verify
+verify(Module([read((lambda x: x[0] + 1).__code__)]))
+print(show(read((lambda x: x[0] + 1).__code__)))
+"""
+    result = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert "py.binary" in result.stdout
