@@ -852,8 +852,9 @@ statement("misspelt_method_of_int", "x[0] = n.bitcount()")
 statement("attribute_of_range", "x[0] = range(n).begin")
 statement("attribute_of_vector", "v = device.float32x2(1, 2)\nx[0] = v.length")
 statement("range_index_of_float", "x[0] = range(n)[1.5]")
-statement("itertools_product", "for a, b in itertools.product((1, 2), (3, 4)):\n    x[0] = a * b")
-statement("itertools_chain", "for a in itertools.chain((1, 2), (n,)):\n    x[0] = a")
+statement("itertools_permutations", "for a, b in itertools.permutations((1, n)):\n    x[0] = a * b")
+statement("itertools_cycle", "for a in itertools.cycle((1, n)):\n    x[0] = a")
+statement("itertools_product_of_iterators", "for a, b in itertools.product((1, 2), iter((3, n))):\n    x[0] = a * b")
 
 # Enumerations and named tuples
 

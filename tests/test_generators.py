@@ -5,6 +5,8 @@ Each function folds what it gets in order (`total * 2 + v`), so that a value tha
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from against_python import check, refused
@@ -385,6 +387,51 @@ def test_iterators_are_used_up_once(stream, function):
     check(stream, function, X, exact=False)
 
 
+# itertools
+
+
+def chained(i, x):
+    total = fold(itertools.chain((1, 2.5), x, range(i)))
+    total += fold(itertools.chain.from_iterable((x, x[:2]))) + fold(itertools.chain.from_iterable((range(i), (3,))))
+    a, b, c = itertools.chain((1, 2), (x[2],))
+    return total + a + 2 * b + 4 * c + len([*itertools.chain((1, i), (3,))]) + fold(itertools.chain())
+
+
+def products(i, x):
+    total = 0.0
+    for a, b in itertools.product((1, 2), (3, i)):
+        total = total * 2 + a * b
+    for a, b in itertools.product(x[:2], range(3)):
+        total = total * 2 + a * b
+    for a, b, c in itertools.product(range(2), repeat=3):
+        total = total / 2 + a * 4 + b * 2 + c
+    return total + sum(1 for _ in itertools.product())
+
+
+def slices(i, x):
+    it = iter(x)
+    total = fold(itertools.islice(it, 3)) + next(it)
+    total += fold(itertools.islice(itertools.count(3), 1, 9, 3)) + fold(itertools.islice(x, 2, None))
+    return total + fold(itertools.islice(it, i, 9)) + next(it, -1.0)
+
+
+def accumulated(i, x):
+    total = fold(itertools.accumulate(x)) + fold(itertools.accumulate((1, 2, i), lambda a, b: a * b, initial=2))
+    return total + fold(itertools.accumulate(x, max)) + fold(a * b for a, b in itertools.pairwise(x))
+
+
+def selected(i, x):
+    total = fold(itertools.takewhile(lambda v: v < i, x)) + fold(itertools.dropwhile(lambda v: v < i, x))
+    total += fold(itertools.filterfalse(lambda v: v > i, x)) + fold(itertools.compress(x, (1, 0, i)))
+    total += fold(map(lambda a, b: a - b, x, (1, i)))  # noqa: B905
+    return total + fold(itertools.repeat(i, 3)) + fold(v * n for v, n in zip(x, itertools.repeat(2)))  # noqa: B905
+
+
+@pytest.mark.parametrize("function", [chained, products, slices, accumulated, selected])
+def test_itertools(stream, function):
+    check(stream, function, X, exact=False)
+
+
 # Methods, barriers
 
 
@@ -485,6 +532,8 @@ def loops_over_two_kinds(n):
         (lambda n: next((n, 1)), "next takes an iterator, not tuple"),
         (lambda n: next([n, 1]), "next takes an iterator, not a list"),
         (keeps_two, "on one way here"),
+        (lambda n: sum(a for a, _ in itertools.product(range(n), iter((1, 2)))), "len"),
+        (lambda n: sum(itertools.permutations((1, n))), "permutations cannot be called"),
     ],
 )
 def test_what_is_refused(function, match):

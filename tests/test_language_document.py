@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import builtins
 import cmath
+import itertools
 import math
 import operator
 import sys
@@ -18,7 +19,7 @@ import pytest
 
 import cuda_device as device
 from cuda_device.bytecode.versions import UNSUPPORTED
-from cuda_device.device import standard
+from cuda_device.device import iterators, standard
 from cuda_device.device.table import ALL
 from cuda_device.passes import functionals, host_calls, operators, remedies, scalars, specials, ufuncs, views
 
@@ -55,6 +56,7 @@ def entities() -> list[object]:
     return [
         *own,
         *standard.REPLACEMENTS,
+        *iterators.REPLACEMENTS,
         *standard.ONE_ARGUMENT,
         *specials._SPECIAL,
         *functionals.RULES,
@@ -72,6 +74,7 @@ def document() -> str:
         "`math`": of_module(math, "math.", everything),
         "`cmath`": of_module(cmath, "cmath.", everything),
         "`operator`": of_module(operator, "operator.", everything),
+        "`itertools`": of_module(itertools, "itertools.", everything),
         "NumPy, of numbers": of_module(np, "np.", everything),
         "`cuda_device`": of_module(device_names(), "", [e for e in everything if any(e is p for p in public)]),
         "Methods of arrays": listed(views.METHODS),

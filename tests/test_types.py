@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 import cuda_device as device
 from cuda_device.types import host, layout, promote
-from cuda_device.types.known import Conflict, Known, State, Undefined, between, constant, join, of_type, tuple_of
+from cuda_device.types.joins import join
+from cuda_device.types.known import Conflict, Known, State, Undefined, between, constant, of_type, tuple_of
 from cuda_device.types.model import (
     BOOL,
     BUILTIN_NUMBERS,

@@ -120,28 +120,11 @@ PY_CELLS = Opcode(
     ("names", "changing"),
 )
 PY_ITER = Opcode(
-    "py.iter",
-    _PT,
-    1,
-    1,
-    "`iter(x)`; `unroll` asks for a loop with an iteration for each position, `indexed` for one without, also over a tuple.",
-    optional=("unroll", "indexed"),
+    "py.iter", _PT, 1, 1, "`iter(x)`, for a loop that is `unroll`ed, or not.", optional=("unroll", "indexed")
 )
-PY_AT = Opcode(
-    "py.at",
-    P,
-    2,
-    1,
-    "Whether a generator stands at a `position`: where it stands, and a mark that has a value if it may stand there.",
-    ("position",),
-)
+PY_AT = Opcode("py.at", P, 2, 1, "Whether a generator stands at `position`: where, a mark if it may.", ("position",))
 PY_STEP = Opcode(
-    "py.step",
-    P,
-    MANY,
-    1,
-    "What a generator gives when it is asked for a value: is there one, the value, where it stands, what it keeps (some of "
-    "which may have no value).",
+    "py.step", P, MANY, 1, "What a generator gives: is there a value, the value, where it stands, what it keeps."
 )
 PY_NEXT = Opcode(
     "py.next",

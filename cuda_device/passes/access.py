@@ -26,7 +26,8 @@ from cuda_device.passes.meanings import Keywords, Named, Thing, means
 from cuda_device.passes.remedies import NAMES_ELSEWHERE, ON_THE_HOST
 from cuda_device.types.dtypes import dtype_of_type
 from cuda_device.types.host import host_type_of
-from cuda_device.types.known import Known, State, Undefined, constant, describe, join, of_type
+from cuda_device.types.joins import join
+from cuda_device.types.known import Known, State, Undefined, constant, describe, of_type
 from cuda_device.types.layout import has_identity, size_of
 from cuda_device.types.model import (
     BOOL,

@@ -9,8 +9,8 @@ all types are certain, and converts what flows along their edges.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterator, Sequence
 from collections.abc import Generator as Coroutine
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from types import FunctionType
 
@@ -20,7 +20,7 @@ from cuda_device.errors import NOWHERE, CompileError, Location
 from cuda_device.ir import ops
 from cuda_device.ir.model import Block, Edge, Function, Op, Value
 from cuda_device.ir.ops import Effect, Level
-from cuda_device.passes import closures, definite, references
+from cuda_device.passes import closures, definite, objects, references
 from cuda_device.passes.frame import (
     Cell,
     Follows,
@@ -32,29 +32,24 @@ from cuda_device.passes.frame import (
     is_static,
     settle,
 )
-from cuda_device.passes.meanings import Code, Generator, Resumed, Returned
+from cuda_device.passes.meanings import Code, Resumed
 from cuda_device.passes.proofs import proofs
 from cuda_device.passes.remedies import of_two_types
 from cuda_device.passes.rules import RULES
 from cuda_device.passes.simplify import simplify
+from cuda_device.types.joins import join, join_all
 from cuda_device.types.known import (
     FAILED,
-    UNSET,
     Identity,
     Known,
     State,
     Undefined,
-    bundle_of,
     constant,
     identities,
-    join,
-    join_all,
-    part,
-    renamed,
     state_of,
 )
 from cuda_device.types.layout import leaves
-from cuda_device.types.model import NONE, Bundle, Number, Ref, Space, Static, TupleIterator
+from cuda_device.types.model import NONE, Number, Ref, Space, Static
 from cuda_device.types.ranges import widened
 from cuda_device.types.structs import is_struct
 from cuda_device.types.vectors import VectorValue
@@ -76,8 +71,6 @@ _READING = frozenset(
 _OF_OWNERS = frozenset((ops.PY_GETATTR, ops.PY_SETATTR, ops.PY_SETITEM))
 # Beyond so many instances a function is refused rather than compiled for ever.
 _INSTANCES = 20_000
-# The position of a generator that may stand at more than one `yield`; DONE is -1.
-_ANYWHERE = -2
 # After so many changes what is known of a block only becomes less.
 _PATIENCE = 8
 
@@ -196,7 +189,7 @@ class Body:
     def reach(self, source: Block, cells: Sequence[Cell | Pending], way: Way) -> Instance:
         """The instance of `source` that `cells` lead to on `way`; it is visited again if they tell something new."""
         states = [state_of(cell.known) if isinstance(cell, Cell) else cell.state for cell in cells]
-        positions = [position for state in states if isinstance(state, Known) for position in _positions(state)]
+        positions = [position for state in states if isinstance(state, Known) for position in objects.positions(state)]
         key = (self.rank[id(source)], *positions)
         instance = self.instances.get(key)
         if instance is None:
@@ -222,7 +215,7 @@ class Body:
         if not arrivals:
             return
         if len(arrivals) > 1:
-            arrivals = _as_one(arrivals, instance.key, len(instance.source.params))
+            arrivals = objects.as_one(arrivals, instance.key, len(instance.source.params))
         states = arrivals[0] if len(arrivals) == 1 else [join_all(column) for column in zip(*arrivals, strict=True)]
         if instance.changes:
             states = [widened(old, new) for old, new in zip(instance.states, states, strict=True)]
@@ -243,15 +236,12 @@ class Body:
         cells: dict[Value, Cell | Pending] = {}
         count = len(instance.source.params)
         for param, state in zip(instance.source.params, instance.states[:count], strict=True):
-            cells[param] = self.parameter(instance.block, param, _aged(state, instance.key))
+            cells[param] = self.parameter(instance.block, param, objects.aged(state, instance.key))
         if instance.source is self.python.blocks[0]:
             instance.block.params += [cell.value for cell in self.captured.values() if cell.value is not None]
-            given = [*cells.values(), *self.captured.values()]
-            for each in self.objects:
-                frame.latest[each] = next(found for cell in given if (found := _find(frame, cell, each)) is not None)
+            objects.find_all(frame, self.objects, [*cells.values(), *self.captured.values()])
         for each, state in zip(self.objects, instance.states[count:], strict=False):
-            cell = self.parameter(instance.block, Value(), state)
-            frame.latest[each] = cell if isinstance(cell, Cell) else Cell(part(cell.state))
+            frame.latest[each] = objects.as_cell(self.parameter(instance.block, Value(), state))
         todo = iter(instance.source.ops)
         for op in todo:
             frame.build.location = (op.code is ops.PY_RAISE and self.where) or op.location
@@ -292,7 +282,7 @@ class Body:
         if op.code is ops.PY_CELLS:
             names = op.attributes["names"]
             assert isinstance(names, tuple)
-            frame.cells = dict(zip(names, (_now(frame, cells[value]) for value in op.operands), strict=True))
+            frame.cells = dict(zip(names, (objects.now(frame, cells[value]) for value in op.operands), strict=True))
             frame.changing = frozenset(str(op.attributes["changing"]).split())
             return
         if ops.Effect.TERMINATES in op.code.effects:
@@ -301,16 +291,14 @@ class Body:
         if op.code is ops.PY_AT:
             position, mark = (cells[value] for value in op.operands)
             cells[op.result] = (
-                _stands(frame, op, settle(position, "")) if isinstance(mark, Cell) else Cell(constant(False))
+                objects.stands(frame, op, settle(position, "")) if isinstance(mark, Cell) else Cell(constant(False))
             )
             return
         if op.code is ops.PY_STEP:
-            parts = (_now(frame, cells[value]) for value in op.operands)
-            cells[op.result] = frame.bundle(
-                Resumed(), [p if isinstance(p, Cell) else Cell(part(p.state)) for p in parts]
-            )
+            parts = [objects.as_cell(objects.now(frame, cells[value])) for value in op.operands]
+            cells[op.result] = frame.bundle(Resumed(), parts)
             return
-        operands = [_as_value(frame, settle(_now(frame, cells[value]), value.hint)) for value in op.operands]
+        operands = [_as_value(frame, settle(objects.now(frame, cells[value]), value.hint)) for value in op.operands]
         if "back" in op.attributes and op.operands[-1] not in instance.changed:
             return
         owners = 1 if op.code in _OF_OWNERS else 0
@@ -336,12 +324,12 @@ class Body:
     def terminate(self, instance: Instance, frame: Frame, op: Op, cells: dict[Value, Cell | Pending]) -> None:
         """Ends the block: a branch on a constant has one way."""
         edges = op.successors
-        operands = [settle(_now(frame, cells[value]), value.hint) for value in op.operands]
+        operands = [settle(objects.now(frame, cells[value]), value.hint) for value in op.operands]
         instance.end = Op(op.code, location=op.location)
         if op.code is ops.RETURN:
             returned = closures.close(frame, references.value_of(frame, operands[0]))
             references.check_result(self.source.__qualname__, returned.known.type)
-            instance.returned = self.with_objects(frame, returned) if self.objects else returned
+            instance.returned = objects.returning(frame, returned, self.objects)
         elif op.code is ops.BRANCH:
             condition = operands[0]
             if edges[0].block is edges[1].block and edges[0].arguments == edges[1].arguments:
@@ -357,28 +345,15 @@ class Body:
             number = op.successors.index(edge)
             if number and op.operands[0] in frame.exits:
                 frame.latest = {**frame.latest, **frame.exits[op.operands[0]]}
-            arguments = [_now(frame, _proved(cells[value], known.get(value))) for value in edge.arguments]
+            arguments = [objects.now(frame, _proved(cells[value], known.get(value))) for value in edge.arguments]
             arguments += [frame.now(frame.latest[each]) for each in self.objects]
             way = (instance.key, number)
             instance.ways.append((self.reach(edge.block, arguments, way), way, arguments))
 
-    def with_objects(self, frame: Frame, returned: Cell) -> Cell:
-        """What is returned, with what has become of the objects among the arguments.
-
-        A step of a generator has two places for each: one where there was a value, and one where there was none.
-        """
-        objects = [frame.now(frame.latest[each]) for each in self.objects]
-        if isinstance(returned.known.value, Resumed):
-            nothing = [Cell(UNSET)] * len(objects)
-            objects = [*objects, *nothing] if returned.known.items[0].value else [*nothing, *objects]
-        return frame.bundle(Returned(), [returned, *objects])
-
     def result(self, ordered: list[Instance]) -> State:
         """What all returns have in common."""
         ends = [instance for instance in ordered if instance.returned is not None]
-        states = [self.returned(instance) for instance in ends]
-        if len(ends) > 1:
-            states = _as_one(states, (), 1)
+        states = objects.returned([i.returned.known for i in ends if i.returned is not None], bool(self.objects))
         result: State = Undefined()
         for instance, (known, *_) in zip(ends, states, strict=True):
             self.check_kernel(instance)
@@ -391,16 +366,7 @@ class Body:
                     of_two_types(result, known, "return one type on every way"),
                 )
             result = joined
-        if not self.objects or not isinstance(result, Known):
-            return result
-        objects = [part(join_all(column)) for column in zip(*(state[1:] for state in states), strict=True)]
-        return bundle_of(Returned(), (result, *objects))
-
-    def returned(self, instance: Instance) -> list[State]:
-        """What is returned, and what has become of the objects among the arguments."""
-        assert instance.returned is not None
-        known = instance.returned.known
-        return [known.items[0], *map(state_of, known.items[1:])] if self.objects else [known]
+        return objects.with_what_became(result, states) if self.objects else result
 
     def check_result(self, ordered: list[Instance], result: State) -> None:
         """A function's own memory ends with it."""
@@ -494,84 +460,3 @@ def _parameter(known: Known, name: str) -> Cell:
 def _proved(cell: Cell | Pending, known: Known | None) -> Cell | Pending:
     """The cell where more is known of it."""
     return cell if known is None or not isinstance(cell, Cell) else Cell(known, cell.value, cell.place)
-
-
-def _stands(frame: Frame, op: Op, position: Cell) -> Cell:
-    """Whether a generator stands at a position where it may."""
-    wanted = Cell(constant(op.attributes["position"]))
-    (here,) = RULES[ops.PY_COMPARE](frame, Op(ops.PY_COMPARE, attributes={"op": "=="}), [position, wanted])
-    return here
-
-
-def _now(frame: Frame, cell: Cell | Pending) -> Cell | Pending:
-    """A variable's value as it is now."""
-    if isinstance(cell, Cell):
-        cell = frame.now(cell)
-        state = state_of(cell.known)
-        return cell if isinstance(state, Known) else Pending(state)
-    return cell
-
-
-def _aged(state: State, site: tuple[int, ...]) -> State:
-    """What arrives at a block that makes objects: those that it made before are others."""
-    if not isinstance(state, Known):
-        return state
-    older = {each: replace(each, age=each.age + 1) for each in identities(state) if each.site[:-1] == site}
-    return renamed(state, older)
-
-
-def _find(frame: Frame, cell: Cell | Pending, object: Identity) -> Cell | None:
-    """The part of a value that is an object."""
-    if not isinstance(cell, Cell) or object not in identities(cell.known):
-        return None
-    if cell.known.identity == object:
-        return cell
-    return next(found for part in frame.fields(cell) if (found := _find(frame, part, object)) is not None)
-
-
-def _as_one(arrivals: list[list[State]], key: tuple[int, ...], count: int) -> list[list[State]]:
-    """Different objects that come to one place, a variable or a part of one, are one from here on, if they are nowhere else.
-
-    The first `count` states are of variables, the others of objects that came as arguments, whose names are lost then.
-    """
-    met: dict[tuple[int, ...], set[Identity]] = {}
-    places: dict[Identity, set[tuple[int, ...]]] = {}
-    for arrival in arrivals:
-        for column, state in enumerate(arrival[:count]):
-            for place, each in _places(state, (column,)) if isinstance(state, Known) else ():
-                met.setdefault(place, set()).add(each)
-                places.setdefault(each, set()).add(place)
-    names: dict[Identity, Identity] = {}
-    for place, objects in met.items():
-        if len(objects) > 1 and all(len(places[each]) == 1 for each in objects):
-            names |= dict.fromkeys(objects, Identity((*key, "met", *place, 0)))
-    if not names:
-        return arrivals
-    one = [[renamed(s, names) if isinstance(s, Known) else s for s in a[:count]] for a in arrivals]
-    return [[*a, *(_lost(state, names) for state in b[count:])] for a, b in zip(one, arrivals, strict=True)]
-
-
-def _lost(state: State, names: Collection[Identity]) -> State:
-    if isinstance(state, Known) and any(each in names for each in identities(state)):
-        return Undefined(why=f"what has become of {state} is not known, as a variable held it or another")
-    return state
-
-
-def _places(known: Known, place: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], Identity]]:
-    """Where in a value there are objects that change."""
-    if known.identity is not None:
-        yield place, known.identity
-    for number, item in enumerate(known.items):
-        yield from _places(item, (*place, number))
-
-
-def _positions(known: Known) -> Iterator[int]:
-    """Where the iterators in a value stand that unroll their loops, and where generators do."""
-    if isinstance(known.type, TupleIterator):
-        yield known.type.position
-    elif isinstance(known.type, Bundle):
-        if isinstance(known.value, Generator):
-            position = known.items[1]
-            yield int(str(position.value)) if position.constant else _ANYWHERE
-        for item in known.items:
-            yield from _positions(item)

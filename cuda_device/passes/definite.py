@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from types import FunctionType
 
-from cuda_device.device import prelude, standard
+from cuda_device.device import iterators, prelude, standard
 from cuda_device.ir import ops
 from cuda_device.ir.model import Block, Edge, Function, Op, Value
 
 # Our own Python uses a variable only where it has a value, or does not care.
-_OWN = (prelude.__name__, standard.__name__)
+_OWN = (prelude.__name__, standard.__name__, iterators.__name__)
 # What takes a variable as it is, with a value or without.
 _NO_USE = (ops.PY_CELLS, ops.PY_STEP, ops.PY_AT)
 

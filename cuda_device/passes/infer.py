@@ -29,7 +29,7 @@ from cuda_device.bytecode.instructions import Opcode
 from cuda_device.bytecode.reductions import REDUCTIONS
 from cuda_device.bytecode.suspension import POSITION, STEPS
 from cuda_device.bytecode.to_ir import slots
-from cuda_device.device import complex_functions, complex_numbers, functions, numbers, prelude, standard
+from cuda_device.device import complex_functions, complex_numbers, functions, iterators, numbers, prelude, standard
 from cuda_device.device import extern as declarations
 from cuda_device.device.expressions import const_parameters
 from cuda_device.device.extern import Extern
@@ -39,7 +39,7 @@ from cuda_device.device.target import SMSelector, sm90
 from cuda_device.errors import Call, CompileError, Location
 from cuda_device.ir import ops
 from cuda_device.ir.model import Function, Module, Op, Value
-from cuda_device.passes import closures, extern, generators, naming
+from cuda_device.passes import extern, generators, naming, objects
 from cuda_device.passes.body import PLAIN, Body, Variant
 from cuda_device.passes.calls import as_constant, bind, defaults_in
 from cuda_device.passes.dependencies import Dependency
@@ -55,7 +55,6 @@ from cuda_device.types.known import (
     describe,
     identities,
     literal,
-    part,
     renamed,
     state_of,
 )
@@ -237,22 +236,22 @@ class Inference:
     def _call(self, frame: Frame, source: FunctionType, cells: Sequence[Cell], variant: Variant) -> Cell:
         names = _names(source, variant)
         cells = self._converted(frame, source, variant, cells)
-        objects = list(dict.fromkeys(each for cell in cells for each in identities(cell.known)))
-        inside = {each: Identity(("argument", number)) for number, each in enumerate(objects)}
+        given = list(dict.fromkeys(each for cell in cells for each in identities(cell.known)))
+        inside = {each: Identity(("argument", number)) for number, each in enumerate(given)}
         constants = {*const_parameters(source), *([POSITION] if variant.reading in STEPS else [])}
         known = self._generalise(source, names, [renamed(cell.known, inside) for cell in cells], constants)
         cells = [_weaken(frame, cell, k) for cell, k in zip(cells, known, strict=True)]
         spec = self.specialise(source, known, variant)
         cell = self._result(frame, spec, cells)
-        if not objects:
-            return _as_new(frame, cell, {})
+        if not given:
+            return objects.as_new(frame, cell, {})
         outside = {name: each for each, name in inside.items()}
-        result, *now = (_as_new(frame, each, outside) for each in frame.fields(cell))
-        changed = [(number, each) for number, each in enumerate(objects) if inside[each] in spec.changed]
+        result, *now = (objects.as_new(frame, each, outside) for each in frame.fields(cell))
+        changed = [(number, each) for number, each in enumerate(given) if inside[each] in spec.changed]
         for number, each in changed:
-            frame.change(each, _usable(frame, now[number]))
+            frame.change(each, objects.usable(frame, now[number]))
         if variant.reading in STEPS:
-            frame.left = {each: _usable(frame, now[number + len(objects)]) for number, each in changed}
+            frame.left = {each: objects.usable(frame, now[number + len(given)]) for number, each in changed}
         return result
 
     def _result(self, frame: Frame, spec: Specialisation, cells: Sequence[Cell]) -> Cell:
@@ -369,7 +368,7 @@ class Inference:
             self._begin(spec)
 
 
-_OWN = tuple(module.__name__ for module in (numbers, prelude, standard, complex_numbers, complex_functions))
+_OWN = tuple(module.__name__ for module in (numbers, prelude, standard, iterators, complex_numbers, complex_functions))
 
 
 @lru_cache(maxsize=256)
@@ -398,13 +397,13 @@ def _names(source: FunctionType, variant: Variant) -> tuple[str, ...]:
     return parameter_names(source.__code__) + result + captured
 
 
-REPLACEMENTS = prelude.REPLACEMENTS | standard.REPLACEMENTS
+REPLACEMENTS = prelude.REPLACEMENTS | standard.REPLACEMENTS | iterators.REPLACEMENTS
 
 
 def _callable(function: object) -> FunctionType:
     if isinstance(function, Func):
         return function.underlying
-    if isinstance(function, (BuiltinFunctionType, FunctionType)) and function in REPLACEMENTS:
+    if isinstance(function, (BuiltinFunctionType, FunctionType, type)) and function in REPLACEMENTS:
         function = REPLACEMENTS[function]
     if isinstance(function, FunctionType):
         if _is_for_the_host(function):
@@ -431,25 +430,6 @@ def _is_for_the_host(function: FunctionType) -> bool:
 
 
 _HOST = (functions.__name__, declarations.__name__)
-
-
-def _usable(frame: Frame, cell: Cell) -> Cell:
-    """What a call has made of an object, if all in it still holds."""
-    try:
-        closures.check_result(frame, cell.known)
-    except CompileError as error:
-        return Cell(part(Undefined(why=error.reason)))
-    return cell
-
-
-def _as_new(frame: Frame, cell: Cell, names: Mapping[Identity, Identity]) -> Cell:
-    """What a call gave: objects that it was given have `names` here, and those that it made are new ones."""
-    names = {**names}
-    for each in identities(cell.known):
-        if each not in names:
-            frame.made += 1
-            names[each] = Identity((*frame.site, frame.made))
-    return Cell(renamed(cell.known, names), cell.value)
 
 
 def _weaken(frame: Frame, cell: Cell, known: Known) -> Cell:

@@ -21,6 +21,7 @@ from cuda_device.passes.frame import Cell, Frame, is_static
 from cuda_device.passes.meanings import Generator, Thing
 from cuda_device.passes.operators import binary
 from cuda_device.passes.sequences import as_iterable
+from cuda_device.types.joins import join_all
 from cuda_device.types.known import (
     Conflict,
     Identity,
@@ -29,7 +30,6 @@ from cuda_device.types.known import (
     constant,
     is_narrow,
     iterator_of,
-    join_all,
     of_type,
     state_of,
     tuple_of,

@@ -53,7 +53,7 @@ _RANDOM = "compute random numbers from a seed and the thread's position, or pass
 _MODULES = {
     "cuda_device.runtime.device_array": "use local_array or shared_array, which have a constant shape",
     "cuda_device": "call it on the host, and pass what it gives to the kernel",
-    "itertools": "write the loops, one in the other or one after the other",
+    "itertools": "write the loops, one in the other or one after the other; product, chain, islice and such are there",
     "random": _RANDOM,
     "numpy.random": _RANDOM,
     "time": "measure time on the host, around a launch and synchronize()",

@@ -12,9 +12,8 @@ Constants are exact Python values until they meet a typed value.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import reduce
 
 import numpy as np
 
@@ -43,7 +42,6 @@ from cuda_device.types.model import (
     Type,
     Vector,
 )
-from cuda_device.types.promote import join_numbers
 
 
 class _Unknown:
@@ -392,113 +390,3 @@ def small(known: Known) -> Known:
     if isinstance(known.type, Tuple):
         return replace(tuple_of(tuple(map(small, known.items))), where=known.where)
     return known
-
-
-def join(a: State, b: State) -> State:
-    """What holds of a variable that is `a` on one way and `b` on another."""
-    if a is FAILED or b is FAILED:
-        return b if a is FAILED else a
-    match a, b:
-        case (Undefined(why=why) as lost, _) | (_, Undefined(why=why) as lost) if why:
-            return lost
-        case (Undefined(), other) | (other, Undefined()):
-            return other
-        case (Conflict() as conflict, other) | (other, Conflict() as conflict):
-            return _settle(conflict, other)
-        case Known(), Known():
-            if a == b:
-                return a
-            joined = _join_known(a, b)
-            return Conflict(a, b) if joined is None else joined
-    raise AssertionError
-
-
-def join_all(states: Sequence[State]) -> State:
-    """What holds on many ways: numbers of a fixed format settle their type first, so that the order of the ways is no matter."""
-    joined = reduce(join, sorted(states, key=_is_builtin))
-    # People are told of a conflict in the order of their program.
-    told = reduce(join, states) if isinstance(joined, Conflict) else joined
-    return told if isinstance(told, Conflict) else joined
-
-
-def _is_builtin(state: State) -> bool:
-    return isinstance(state, Known) and isinstance(state.type, Number) and state.type.builtin
-
-
-def _settle(conflict: Conflict, other: State) -> State:
-    """A conflict and a third way, in whose light the first two may agree: int64 and uint64 do beside a float."""
-    if isinstance(other, Known):
-        for first, second in ((conflict.first, conflict.second), (conflict.second, conflict.first)):
-            joined = _join_known(first, other) if first != other else None
-            whole = joined and _join_known(joined, second)
-            if whole:
-                return whole
-    return conflict
-
-
-def _join_known(a: Known, b: Known) -> Known | None:
-    if a.identity != b.identity:
-        return None
-    joined = _join_same(a, b)
-    return joined if joined is None or joined.identity == a.identity else replace(joined, identity=a.identity)
-
-
-def _join_same(a: Known, b: Known) -> Known | None:
-    """The same, of one object if they are objects that change."""
-    if isinstance(a.type, Number) and isinstance(b.type, Number):
-        return _join_numbers(a, b, join_numbers(a.type, b.type))
-    if isinstance(a.type, Tuple) and isinstance(b.type, Tuple) and len(a.items) == len(b.items):
-        items = [_join_known(x, y) for x, y in zip(a.items, b.items, strict=True)]
-        known = tuple(item for item in items if item is not None)
-        return tuple_of(known) if len(known) == len(items) else None
-    if isinstance(a.type, TupleIterator) and isinstance(b.type, TupleIterator) and a.type.position == b.type.position:
-        joined = _join_known(tuple_of(a.items), tuple_of(b.items))
-        return joined and iterator_of(joined, a.type.position)
-    if isinstance(a.type, Bundle) and isinstance(b.type, Bundle):
-        return _join_bundles(a, b)
-    if isinstance(a.type, (Range, RangeIterator)) and type(a.type) is type(b.type):
-        parts = [_join_known(x, y) for x, y in zip(a.items, b.items, strict=True)]
-        number = join_numbers(a.type.item, b.type.item)
-        if number is None or None in parts:
-            return None
-        joined_type = a.type if a.type == b.type else type(a.type)(number)
-        return Known(joined_type, items=tuple(part for part in parts if part is not None))
-    if a.type == b.type and (not isinstance(a.type, Static) or a.value is b.value):
-        return a if a.high == b.high else replace(a, low=None, high=None)
-    for reference, value in ((a.type, b), (b.type, a)):
-        if isinstance(reference, Ref) and isinstance(value.type, Struct) and reference.pointee == value.type:
-            return value  # what is referred to is read
-    return None
-
-
-def _join_numbers(a: Known, b: Known, number: Number | None) -> Known | None:
-    """What holds of two numbers where they have become `number`."""
-    if number is None or not (_fits(a, number) and _fits(b, number)):
-        return None
-    if a.value is not UNKNOWN and a.constant_identity() == b.constant_identity():
-        return Known(number, a.value, where=a.where)
-    first, second = known_as(a, number), known_as(b, number)
-    if not number.is_integer:
-        return Known(number, low=0 if first.low == second.low == 0 else None, where=a.where)
-    (low, high), (other_low, other_high) = first.bounds, second.bounds
-    return between(number, min(low, other_low), max(high, other_high), a.where)
-
-
-def _join_bundles(a: Known, b: Known) -> Known | None:
-    if a.value != b.value or len(a.items) != len(b.items):
-        return None
-    strict = a.value.strict if isinstance(a.value, Gaps) else len(a.items)
-    items: list[Known] = []
-    for position, (x, y) in enumerate(zip(a.items, b.items, strict=True)):
-        joined = _join_known(x, y) if position < strict else part(join(state_of(x), state_of(y)))
-        if joined is None:
-            return None
-        items.append(joined)
-    return replace(a, type=Bundle(tuple(item.type for item in items)), items=tuple(items))
-
-
-def _fits(known: Known, number: Number) -> bool:
-    """Whether a constant integer has a place in the type that it joins."""
-    if known.value is UNKNOWN or not number.is_integer or not isinstance(known.value, int):
-        return True
-    return number.low <= known.value <= number.high or number.builtin

@@ -1,0 +1,196 @@
+"""Objects that change, iterators first of all: which one a value is, in blocks, where ways join, and after calls.
+
+A value holds what an object was when the value was made; `Frame.latest` has what became of the object in the block at hand. A
+block's end brings all values up to date. A function that is given objects returns what became of them.
+
+    a = iter(x)              a is the object 1
+    b = a                    so is b
+    next(a)                  latest[1] is the iterator behind its first item
+    next(b)                  which b is read as
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from cuda_device.errors import CompileError
+from cuda_device.ir import ops
+from cuda_device.ir.model import Op
+from cuda_device.passes import closures, comparisons
+from cuda_device.passes.frame import Cell, Frame, Pending
+from cuda_device.passes.meanings import Generator, Resumed, Returned
+from cuda_device.types.joins import join_all
+from cuda_device.types.known import (
+    UNSET,
+    Identity,
+    Known,
+    State,
+    Undefined,
+    bundle_of,
+    constant,
+    identities,
+    part,
+    renamed,
+    state_of,
+)
+from cuda_device.types.model import Bundle, TupleIterator
+
+
+def stands(frame: Frame, op: Op, position: Cell) -> Cell:
+    """Whether a generator stands at a position where it may."""
+    wanted = Cell(constant(op.attributes["position"]))
+    (here,) = comparisons.compare(frame, Op(ops.PY_COMPARE, attributes={"op": "=="}), [position, wanted])
+    return here
+
+
+def now(frame: Frame, cell: Cell | Pending) -> Cell | Pending:
+    """A variable's value as it is now."""
+    if isinstance(cell, Cell):
+        cell = frame.now(cell)
+        state = state_of(cell.known)
+        return cell if isinstance(state, Known) else Pending(state)
+    return cell
+
+
+def aged(state: State, site: tuple[int, ...]) -> State:
+    """What arrives at a block that makes objects: those that it made before are others."""
+    if not isinstance(state, Known):
+        return state
+    older = {each: replace(each, age=each.age + 1) for each in identities(state) if each.site[:-1] == site}
+    return renamed(state, older)
+
+
+def find(frame: Frame, cell: Cell | Pending, object: Identity) -> Cell | None:
+    """The part of a value that is an object."""
+    if not isinstance(cell, Cell) or object not in identities(cell.known):
+        return None
+    if cell.known.identity == object:
+        return cell
+    return next(found for part in frame.fields(cell) if (found := find(frame, part, object)) is not None)
+
+
+def as_one(arrivals: list[list[State]], key: tuple[int, ...], count: int) -> list[list[State]]:
+    """Different objects that come to one place, a variable or a part of one, are one from here on, if they are nowhere else.
+
+    The first `count` states are of variables, the others of objects that came as arguments, whose names are lost then.
+    """
+    met: dict[tuple[int, ...], set[Identity]] = {}
+    places: dict[Identity, set[tuple[int, ...]]] = {}
+    owners: dict[tuple[int, ...], set[Identity]] = {}
+    for arrival in arrivals:
+        for column, state in enumerate(arrival[:count]):
+            for place, each, owner in _places(state, (column,)) if isinstance(state, Known) else ():
+                met.setdefault(place, set()).add(each)
+                places.setdefault(each, set()).add(place)
+                owners.setdefault(place, set()).update(owner)
+    names: dict[Identity, Identity] = {}
+    for place, objects in met.items():
+        if len(objects) > 1 and all(len(places[each]) == 1 for each in objects):
+            names |= dict.fromkeys(objects, Identity((*key, "met", *place, 0)))
+    if not names:
+        return arrivals
+    inside = {each: owners[place] for each in names for place in places[each]}
+    return [
+        [_met(state, names) if column < count else _of_argument(state, names, inside) for column, state in enumerate(a)]
+        for a in arrivals
+    ]
+
+
+def _met(state: State, names: Mapping[Identity, Identity]) -> State:
+    return renamed(state, names) if isinstance(state, Known) else state
+
+
+def _of_argument(state: State, names: Mapping[Identity, Identity], inside: Mapping[Identity, set[Identity]]) -> State:
+    """An object that came as an argument: what is in it may be one with others where it is itself, not elsewhere."""
+    if not isinstance(state, Known):
+        return state
+    gone = [each for each in identities(state) if each in names and state.identity not in inside[each]]
+    if gone:
+        return Undefined(why=f"what has become of {state} is not known, as a variable held it or another")
+    return renamed(state, names)
+
+
+def _places(
+    known: Known, place: tuple[int, ...], owners: tuple[Identity, ...] = ()
+) -> Iterator[tuple[tuple[int, ...], Identity, tuple[Identity, ...]]]:
+    """Where in a value there are objects that change, and the objects that they are parts of."""
+    if known.identity is not None:
+        yield place, known.identity, owners
+        owners = (*owners, known.identity)
+    for number, item in enumerate(known.items):
+        yield from _places(item, (*place, number), owners)
+
+
+def usable(frame: Frame, cell: Cell) -> Cell:
+    """What a call has made of an object, if all in it still holds."""
+    try:
+        closures.check_result(frame, cell.known)
+    except CompileError as error:
+        return Cell(part(Undefined(why=error.reason)))
+    return cell
+
+
+def as_new(frame: Frame, cell: Cell, names: Mapping[Identity, Identity]) -> Cell:
+    """What a call gave: objects that it was given have `names` here, and those that it made are new ones."""
+    names = {**names}
+    for each in identities(cell.known):
+        if each not in names:
+            frame.made += 1
+            names[each] = Identity((*frame.site, frame.made))
+    return Cell(renamed(cell.known, names), cell.value)
+
+
+def find_all(frame: Frame, objects: Sequence[Identity], cells: Sequence[Cell | Pending]) -> None:
+    """Finds the objects among the arguments of a function."""
+    for each in objects:
+        frame.latest[each] = next(found for cell in cells if (found := find(frame, cell, each)) is not None)
+
+
+def as_cell(cell: Cell | Pending) -> Cell:
+    """A variable as a part of a bundle."""
+    return cell if isinstance(cell, Cell) else Cell(part(cell.state))
+
+
+def returning(frame: Frame, cell: Cell, objects: Sequence[Identity]) -> Cell:
+    """What is returned, with what has become of the objects among the arguments.
+
+    A step of a generator has two places for each: one where there was a value, and one where there was none.
+    """
+    if not objects:
+        return cell
+    now = [frame.now(frame.latest[each]) for each in objects]
+    if isinstance(cell.known.value, Resumed):
+        nothing = [Cell(UNSET)] * len(now)
+        now = [*now, *nothing] if cell.known.items[0].value else [*nothing, *now]
+    return frame.bundle(Returned(), [cell, *now])
+
+
+def returned(known: Sequence[Known], has_objects: bool) -> list[list[State]]:
+    """What each return gives: the value, and what has become of the objects."""
+    states: list[list[State]] = [[k.items[0], *map(state_of, k.items[1:])] if has_objects else [k] for k in known]
+    return as_one(states, (), 1) if len(states) > 1 else states
+
+
+def with_what_became(result: State, states: Sequence[Sequence[State]]) -> State:
+    """The result of all returns together, with what has become of the objects."""
+    if not isinstance(result, Known):
+        return result
+    became = (part(join_all(column)) for column in zip(*(state[1:] for state in states), strict=True))
+    return bundle_of(Returned(), (result, *became))
+
+
+# The position of a generator that may stand at more than one `yield`; DONE is -1.
+_ANYWHERE = -2
+
+
+def positions(known: Known) -> Iterator[int]:
+    """Where the iterators in a value stand that unroll their loops, and where generators do."""
+    if isinstance(known.type, TupleIterator):
+        yield known.type.position
+    elif isinstance(known.type, Bundle):
+        if isinstance(known.value, Generator):
+            position = known.items[1]
+            yield int(str(position.value)) if position.constant else _ANYWHERE
+        for item in known.items:
+            yield from positions(item)
