@@ -115,8 +115,8 @@ def _comparable(frame: Frame, sign: str, x: Number, y: Number, a: Cell, b: Cell)
             x = y = type
     if INDEX in (x, y) and is_narrow(a.known) and is_narrow(b.known):
         x = y = INT  # a GPU compares 32 bits
-    if x.is_float != y.is_float and (type := promote(x, y)) is not None:
-        x = y = type
+    if (x.is_float or y.is_float) and (type := promote(x, y)) is not None:
+        x = y = type  # so a builtin float is rounded to what it stands beside, as a constant is
     return frame.materialise(a, INT if x == BOOL else x), frame.materialise(b, INT if y == BOOL else y)
 
 
