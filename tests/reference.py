@@ -1,8 +1,8 @@
 """What arithmetic in device code gives: the rules in plain Python, one number at a time, from the tables of the Array API.
 
-A type is its name: `"bool"`, `"int"`, `"index"`, `"float"` are builtin numbers, `"int8"` to `"float64"` fixed-format ones.
-A value is a Python bool, int or float; a Python float holds every float16, float32 and float64 exactly. So
-`binary("+", "uint8", 255, "int", 1)` is 0. Nothing here uses the compiler's own tables.
+A type is its name: `"bool"`, `"int"`, `"index"`, `"float"`, `"complex"` are builtin numbers, `"int8"` to `"complex128"`
+fixed-format ones. A value is a Python bool, int, float or complex; a Python float holds every float of at most 64 bits exactly.
+So `binary("+", "uint8", 255, "int", 1)` is 0. Nothing here uses the compiler's own tables, or another's formats of 8 and 16 bits.
 """
 
 import functools
@@ -10,6 +10,7 @@ import math
 import struct
 from fractions import Fraction
 
+import ml_dtypes
 import numpy as np
 
 SIGNED = ("int8", "int16", "int32", "int64")
@@ -19,6 +20,12 @@ FIXED = (*SIGNED, *UNSIGNED, *FLOATS)
 BUILTIN = ("bool", "int", "index", "float")
 NUMBERS = (*BUILTIN, *FIXED)
 INTEGERS = ("bool", "int", "index", *SIGNED, *UNSIGNED)
+NARROW = ("bfloat16", "float8e4m3", "float8e5m2")
+"""The floats that NumPy has not."""
+REALS = (*NUMBERS, *NARROW)
+COMPLEXES = ("complex", "complex64", "complex128")
+EVERY = (*REALS, *COMPLEXES)
+EVERY_FIXED = (*FIXED, *NARROW, "complex64", "complex128")
 
 ARITHMETIC = ("+", "-", "*", "/", "//", "%", "**")
 BITWISE = ("&", "|", "^")
@@ -47,19 +54,46 @@ UNSPECIFIED = _Unspecified()
 # Formats
 
 
+# A float's digits, the exponent of its least bit, its greatest value, and what is greater than that.
+_FORMATS = {
+    "float8e4m3": (4, -9, 448.0, math.nan),
+    "float8e5m2": (3, -16, 57344.0, math.inf),
+    "float16": (11, -24, 65504.0, math.inf),
+    "bfloat16": (8, -133, 255 * 2.0**120, math.inf),
+    "float32": (24, -149, (2**24 - 1) * 2.0**104, math.inf),
+    "float64": (53, -1074, (2**53 - 1) * 2.0**971, math.inf),
+}
+_STORED = {"bool": "bool", "int": "int32", "index": "int64", "float": "float32", "complex": "complex64"}
+_BITS = {"bool": 8, "int": 32, "index": 64, "float": 32, "complex": 64, "float8e4m3": 8, "float8e5m2": 8, "bfloat16": 16}
+
+
 def bits(name):
     """The width of a number."""
-    return {"bool": 8, "int": 32, "index": 64, "float": 32}.get(name) or int(name.lstrip("uintfloa"))
+    return _BITS.get(name) or int(name.lstrip("uintfloacmpex"))
 
 
 def storage(name):
-    """The NumPy dtype that holds every value of a type."""
-    return np.dtype({"bool": "bool", "int": "int32", "index": "int64", "float": "float32"}.get(name, name))
+    """The NumPy dtype that holds every value of a type; those of narrow floats are ml_dtypes'."""
+    name = _STORED.get(name, name)
+    return np.dtype(getattr(ml_dtypes, "float8_e4m3fn" if name == "float8e4m3" else name.replace("8e", "8_e"))
+                    if name in NARROW else name)  # fmt: skip
 
 
+@functools.lru_cache(maxsize=None)
 def is_float(name):
     """Whether a type is a floating point number."""
-    return name.startswith("float")
+    return name.startswith(("float", "bfloat"))
+
+
+@functools.lru_cache(maxsize=None)
+def is_complex(name):
+    """Whether a type is a complex number."""
+    return name.startswith("complex")
+
+
+def part(name):
+    """The type of a complex number's real and imaginary part."""
+    return {"complex": "float", "complex64": "float32", "complex128": "float64"}[name]
 
 
 def limits(name):
@@ -77,20 +111,36 @@ def _format(name):
 
 
 def round_to(name, exact):
-    """An exact int or float, rounded once, to nearest even, to a float type."""
-    if isinstance(exact, int) and abs(exact) > 1 << 53:
-        return _round_integer(name, exact)
+    """An exact int, float or Fraction, rounded once, to nearest even, to a float type."""
+    if isinstance(exact, Fraction) or (isinstance(exact, int) and abs(exact) > 1 << 53):
+        return _round_fraction(name, Fraction(exact))
+    if name in NARROW:
+        return _round_narrow(name, float(exact))
     with np.errstate(all="ignore"):
         return float(_format(name)(exact))
 
 
-def _round_integer(name, exact):
-    digits = {16: 11, 32: 24, 64: 53}[bits(name)]
-    surplus = max(0, abs(exact).bit_length() - digits)
-    unit = 1 << surplus
-    rounded = float(round(Fraction(abs(exact), unit)) * unit)  # half to even
-    rounded = math.inf if rounded > float(np.finfo(_format(name)).max) else rounded
-    return rounded if exact > 0 else -rounded
+def _round_narrow(name, exact):
+    digits, least, most, beyond = _FORMATS[name]
+    if exact == 0 or math.isnan(exact):
+        return exact
+    if math.isinf(exact):
+        return math.copysign(beyond, exact)
+    unit = max(math.frexp(exact)[1] - digits, least)
+    rounded = math.ldexp(round(math.ldexp(exact, -unit)), unit)  # both scalings are exact, and half goes to even
+    return math.copysign(beyond if abs(rounded) > most else rounded, exact)
+
+
+def _round_fraction(name, exact):
+    digits, least, most, beyond = _FORMATS[_STORED.get(name, name)]
+    if exact == 0:
+        return 0.0
+    size = abs(exact)
+    top = size.numerator.bit_length() - size.denominator.bit_length()
+    top += size >= Fraction(2) ** top  # 2 ** (top - 1) <= size < 2 ** top
+    unit = Fraction(2) ** max(top - digits, least)
+    rounded = round(size / unit) * unit  # half to even
+    return math.copysign(beyond if rounded > Fraction(most) else float(rounded), exact)
 
 
 def convert(name, value):
@@ -99,6 +149,9 @@ def convert(name, value):
         return bool(value)
     if is_float(name):
         return round_to(name, value if isinstance(value, float) else int(value))
+    if is_complex(name):
+        real, imaginary = (value.real, value.imag) if isinstance(value, complex) else (value, 0.0)
+        return complex(convert(part(name), real), convert(part(name), imaginary))
     low, high = limits(name)
     if isinstance(value, float):
         if math.isnan(value):
@@ -116,6 +169,8 @@ def convert(name, value):
 def promote(a, b):
     """The type of `a + b`; None where there is none."""
     a, b = ("int" if t == "bool" else t for t in (a, b))
+    if is_complex(a) or is_complex(b):
+        return _promote_complex(a, b)
     if a in BUILTIN and b in BUILTIN:
         return "float" if "float" in (a, b) else "index" if "index" in (a, b) else "int"
     if a in BUILTIN or b in BUILTIN:
@@ -128,13 +183,28 @@ def promote(a, b):
     for kind in (SIGNED, UNSIGNED, FLOATS):
         if a in kind and b in kind:
             return kind[max(kind.index(a), kind.index(b))]
+    if is_float(a) and is_float(b):
+        narrow, wide = sorted((a, b), key=bits)
+        return a if a == b else "float32" if bits(wide) <= 16 else wide
     if is_float(a) or is_float(b):
         return a if is_float(a) else b
     return _MIXED.get((a, b) if a in SIGNED else (b, a))
 
 
+def _promote_complex(a, b):
+    """An integer of fixed format has a say beside a builtin complex number only."""
+    builtin = (*BUILTIN, "complex")
+    if a in builtin and b in builtin:
+        return "complex"
+    fixed = [t for t in (a, b) if t not in builtin]
+    double = {"complex128", "float64", *(("int64", "uint64") if len(fixed) == 1 else ())}
+    return "complex128" if double & set(fixed) else "complex64"
+
+
 def result_type(op, a, b):
     """The type of `a op b`; None where that is an error."""
+    if is_complex(a) or is_complex(b):
+        return "bool" if op in COMPARISONS[:2] else promote(a, b) if op in ("+", "-", "*", "/", "**") else None
     if op in COMPARISONS:
         return "bool"
     if op in SHIFTS:
@@ -157,7 +227,7 @@ def unary_type(op, a):
     """The type of `op a`; None where that is an error."""
     if op == "not":
         return "bool"
-    if op == "~" and is_float(a):
+    if op == "~" and (is_float(a) or is_complex(a)):
         return None
     return "int" if a == "bool" else a
 
@@ -171,6 +241,8 @@ def binary(op, a, x, b, y):
     assert type is not None, (op, a, b)
     if op in COMPARISONS:
         return compare(op, a, x, b, y)
+    if is_complex(type):
+        return _complex(op, type, x, y)
     if op == "**" and not is_float(type) and not 0 <= y <= limits(type)[1]:
         return UNSPECIFIED
     if op in SHIFTS:
@@ -181,6 +253,33 @@ def binary(op, a, x, b, y):
     if type == "bool":
         return bool({"&": x & y, "|": x | y, "^": x ^ y}[op])
     return _integer(op, type, x, y)
+
+
+def _complex(op, type, x, y):
+    """A real operand stays real, as in C's Annex G; products are the textbook formula. Quotients and powers are left open."""
+    of = part(type)
+    (a, b), (c, d) = _parts(of, x), _parts(of, y)
+    round = functools.partial(round_to, of)
+    negative = op == "-"
+    if op in ("+", "-"):
+        real = round(a - c if negative else a + c)
+        if b is None or d is None:
+            return complex(real, b if d is None else -d if negative else d)
+        return complex(real, round(b - d if negative else b + d))
+    if op == "*" and b is not None and d is not None:
+        return complex(round(round(a * c) - round(b * d)), round(round(a * d) + round(b * c)))
+    if op == "*":
+        return complex(round(a * c), round(a * d if b is None else b * c))
+    if op == "/" and d is None:
+        return complex(_float("/", of, a, c), _float("/", of, b, c))
+    return UNSPECIFIED
+
+
+def _parts(of, value):
+    """The real and the imaginary part in the precision of `of`; None for that of a real number."""
+    if isinstance(value, complex):
+        return convert(of, value.real), convert(of, value.imag)
+    return convert(of, value), None
 
 
 def _integer(op, type, x, y):
@@ -252,7 +351,7 @@ def _float_floor(type, x, y):
     if math.isinf(y):
         return -1.0 if x and sign < 0 else math.copysign(0.0, sign)
     # CPython's algorithm, which is not always the floor of the exact quotient; float16 computes in float32, as in NumPy.
-    wide = "float32" if type == "float16" else type
+    wide = "float32" if type != "float" and bits(type) < 32 else type
     remainder = math.fmod(x, y)  # exact
     quotient = round_to(wide, round_to(wide, x - remainder) / y)
     if remainder and (remainder < 0) != (y < 0):
@@ -271,15 +370,19 @@ def unary(op, a, x):
     assert type is not None, (op, a)
     if is_float(type):
         return -x if op == "-" else x
+    if is_complex(type):
+        return complex(-x.real, -x.imag) if op == "-" else x
     x = int(x)
     return _wrapped(type, {"-": -x, "+": x, "~": ~x if type not in UNSIGNED else ~x & limits(type)[1]}[op])
 
 
 def compare(op, a, x, b, y):
     """Integers compare exactly whatever their types; a float compares in the promoted type."""
-    if is_float(a) or is_float(b):
+    if is_float(a) or is_float(b) or is_complex(a) or is_complex(b):
         type = promote(a, b)
         x, y = convert(type, x), convert(type, y)
+        if is_complex(type):
+            return (x == y) is (op == "==")
     return {"==": x == y, "!=": x != y, "<": x < y, "<=": x <= y, ">": x > y, ">=": x >= y}[op]
 
 
@@ -290,15 +393,18 @@ def edges(name):
     """Values at which mistakes show: 0, ±1, small ones, the limits, and for floats also NaN, infinities, subnormals, -0."""
     if name == "bool":
         return [False, True]
+    if is_complex(name):
+        most = _FORMATS[_STORED.get(part(name), part(name))][2]
+        parts = [0.0, -0.0, 1.0, -1.5, 2.5, round_to(part(name), Fraction(1, 3)), most, math.inf, math.nan]
+        return [complex(a, b) for a, b in zip(parts, parts[3:] + parts[:3], strict=True)] + [
+            complex(a, b) for a in parts[:5] for b in parts[:5]
+        ]
     if is_float(name):
-        tiny, normal, most = {
-            16: (2.0**-24, 2.0**-14, 65504.0),
-            32: (2.0**-149, 2.0**-126, float(np.finfo(np.float32).max)),
-            64: (5e-324, 2.0**-1022, float(np.finfo(np.float64).max)),
-        }[bits(name)]
+        digits, least, most, _ = _FORMATS[_STORED.get(name, name)]
+        tiny, normal = math.ldexp(1.0, least), math.ldexp(1.0, least + digits - 1)
         third = round_to(name, Fraction(1, 3))
         positive = [0.0, 0.5, third, 1.0, 1.5, 2.0, 2.5, 3.0, 7.0, 250.0, tiny, 3 * tiny, normal, most, math.inf]
-        return [s * v for v in positive for s in (1, -1)] + [math.nan]
+        return [s * round_to(name, v) for v in positive for s in (1, -1)] + [math.nan]
     low, high = limits(name)
     values = [0, 1, 2, 3, 5, 7, 8, 31, 63, 64, 100, high, high - 1, high // 2, high // 3, low, low + 1, low // 2]
     values += [-v for v in (1, 2, 3, 7, 100) if low < 0]
@@ -322,6 +428,10 @@ def _ordinal(name, value):
 
 def same(name, got, expected):
     """Whether two values of a type are the same: NaN is NaN, and 0.0 is not -0.0."""
+    if is_complex(name):
+        return same("float", got.real, expected.real) and same("float", got.imag, expected.imag)
     if is_float(name):
-        return ulps(name, float(got), float(expected)) == 0
+        if math.isnan(got) or math.isnan(expected):
+            return math.isnan(got) and math.isnan(expected)
+        return got == expected and math.copysign(1, got) == math.copysign(1, expected)
     return got == expected
