@@ -1118,6 +1118,30 @@ def test_types_of_many_ways_do_not_depend_on_their_order(stream):
     assert stream.numpy(out).tolist() == [[2**31 - 1, 2**32 - 1, 0.5], [0.5, 2**32 - 1, 2**31 - 1]]
 
 
+@pytest.mark.parametrize("order", ["nwf", "nfw", "wnf", "wfn", "fnw", "fwn"])
+def test_builtin_numbers_of_many_ways_meet_before_the_others(stream, order):
+    """An int8, a length and a float are a float32 in every order; a quotient by an int64 says that it is no builtin float."""
+
+    @device.kernel
+    def kernel(out, n, x):
+        i = device.tid(1)
+        w, f = len(out), float(x)
+        n = n[0]
+        ways = {"n": n, "w": w, "f": f}
+        if i == 0:
+            value = ways[order[0]]
+        elif i == 1:
+            value = ways[order[1]]
+        else:
+            value = ways[order[2]]
+        out[i] = value / device.int64(5)
+
+    out = stream.empty(3, np.float64)
+    stream.launch(kernel, out, stream.array(np.array([16], np.int8)), np.float32(16), grid=1, block=3)
+    expected = {"n": 16, "w": 3, "f": 16}
+    assert stream.numpy(out).tolist() == [float(np.float32(expected[each] / 5)) for each in order]
+
+
 def test_a_first_look_at_a_loop_that_fails_is_not_the_last(stream):
     """`-count` is -1 at first, which a uint16 has no room for; but it is no constant."""
 

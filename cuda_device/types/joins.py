@@ -59,8 +59,12 @@ def join(a: State, b: State) -> State:
 
 
 def join_all(states: Sequence[State]) -> State:
-    """What holds on many ways: numbers of a fixed format settle their type first, so that the order of the ways is no matter."""
-    joined = reduce(join, sorted(states, key=_is_builtin))
+    """What holds on many ways: numbers of a fixed format join, those of Python join, and then both meet.
+
+    So the order of the ways is no matter: int8, a length and a float are a float32, whichever comes first.
+    """
+    kinds = ([state for state in states if _is_builtin(state) is builtin] for builtin in (False, True))
+    joined = reduce(join, (reduce(join, kind) for kind in kinds if kind))
     # People are told of a conflict in the order of their program.
     told = reduce(join, states) if isinstance(joined, Conflict) else joined
     return told if isinstance(told, Conflict) else joined
