@@ -196,6 +196,18 @@ def accumulates_in_a_loop(i, x, b):
     return total
 
 
+def generators_read_what_changes(i, x, b):
+    limit = b
+    limit += i
+    found = sum(v for v in x if v < limit) + 100 * all(limit > v for v in (1, 2))
+    for k in range(3):
+        if any(limit <= v for v in (5, 6, 9)):
+            break
+        limit = limit + k
+        found += sum(max(limit, v) for v in (1, b))
+    return found + tuple(limit * v for v in (1, 2))[1]
+
+
 @pytest.mark.parametrize(
     "function",
     [
@@ -222,6 +234,7 @@ def accumulates_in_a_loop(i, x, b):
         filters,
         gives_a_generator,
         accumulates_in_a_loop,
+        generators_read_what_changes,
     ],
 )
 def test_iteration_is_pythons(stream, function):
