@@ -37,7 +37,7 @@ from cuda_device.types.known import (
     of_type,
     tuple_of,
 )
-from cuda_device.types.layout import leaves
+from cuda_device.types.layout import has_leaves
 from cuda_device.types.model import (
     BOOL,
     INDEX,
@@ -115,7 +115,7 @@ def _forgets(known: Known, less: Known) -> bool:
 
 def is_static(known: Known) -> bool:
     """Whether nothing is left for run time: a constant, a function, None, an empty tuple."""
-    return known.constant or not leaves(known.type)
+    return known.constant or not has_leaves(known.type)
 
 
 class Program(Protocol):
@@ -363,7 +363,7 @@ class Frame:
                 assert cell.value.type == type, (str(cell.value.type), str(type))
                 return cell.value
             case _:
-                assert not leaves(type) or known.value is None, str(known)
+                assert not has_leaves(type) or known.value is None, str(known)
                 return self.build.const(type, None)
 
     def _range_parts(self, cell: Cell, item: Number) -> list[Value]:

@@ -30,17 +30,19 @@ def of(function: Function) -> dict[Value, Roots]:
     roots: dict[Value, Roots] = {
         param: frozenset((i,)) for i, param in enumerate(function.params) if isinstance(param.type, Ref)
     }
+    ways = [(result, op.operands) for op in function.ops() for result in op.results if _holds_address(result)]
+    for block in function.blocks:
+        for edge in block.successors:
+            pairs = zip(edge.block.params, edge.arguments, strict=True)
+            ways += [(param, [argument]) for param, argument in pairs if _holds_address(param)]
     changed = True
     while changed:
         changed = False
-        for block in function.blocks:
-            for op in block.ops:
-                found = _union(roots, op.operands)
-                for result in op.results:
-                    changed |= _add(roots, result, found)
-            for edge in block.successors:
-                for param, argument in zip(edge.block.params, edge.arguments, strict=True):
-                    changed |= _add(roots, param, _union(roots, [argument]))
+        for value, sources in ways:
+            old, found = roots.get(value, _NONE), _union(roots, sources)
+            if not found <= old:
+                roots[value] = old | found
+                changed = True
     return roots
 
 
@@ -69,28 +71,28 @@ def _through(given: list[Roots], roots: Roots) -> Roots:
     return _NONE.union(*(given[i] for i in roots))
 
 
+def _holds_address(value: Value) -> bool:
+    return value.type is not None and any(isinstance(leaf, Ref) for leaf in leaves(value.type))
+
+
 def _union(roots: dict[Value, Roots], values: list[Value]) -> Roots:
     return _NONE.union(*(roots.get(value, _NONE) for value in values))
-
-
-def _add(roots: dict[Value, Roots], value: Value, found: Roots) -> bool:
-    old = roots.get(value, _NONE)
-    if found <= old or value.type is None or not any(isinstance(leaf, Ref) for leaf in leaves(value.type)):
-        return False
-    roots[value] = old | found
-    return True
 
 
 def _writes(module: Module) -> dict[str, Roots]:
     """The parameters through which each function may write, itself or in what it calls."""
     writes = dict.fromkeys((function.name for function in module.functions), _NONE)
     roots = {function.name: of(function) for function in module.functions}
+    writers = {
+        function.name: [op for op in function.ops() if op.code is ops.CALL or Effect.WRITES in op.code.effects]
+        for function in module.functions
+    }
     changed = True
     while changed:
         changed = False
         for function in module.functions:
             found = writes[function.name].union(
-                *(_written_by(op, roots[function.name], writes) for op in function.ops())
+                *(_written_by(op, roots[function.name], writes) for op in writers[function.name])
             )
             changed |= found != writes[function.name]
             writes[function.name] = found
@@ -101,4 +103,4 @@ def _written_by(op: Op, roots: dict[Value, Roots], writes: dict[str, Roots]) -> 
     if op.code is ops.CALL:
         callee = writes[str(op.attributes["callee"])]
         return _union(roots, [operand for i, operand in enumerate(op.operands) if i in callee])
-    return _union(roots, op.operands) if Effect.WRITES in op.code.effects else _NONE
+    return _union(roots, op.operands)

@@ -95,6 +95,18 @@ def leaves(type: Type) -> tuple[Type, ...]:
             return ()
 
 
+def has_leaves(type: Type) -> bool:
+    """Whether there are any: it looks no further than the first."""
+    match type:
+        case Tuple(elements) | TupleIterator(Tuple(elements)) | Bundle(elements):
+            return any(map(has_leaves, elements))
+        case Struct(_, fields):
+            return any(has_leaves(field.type) for field in fields)
+        case Number() | Ref() | Array():
+            return True
+    return bool(leaves(type))
+
+
 @dataclass(frozen=True, slots=True)
 class Placement:
     """How a type lies in memory: bytes, alignment, and where each of its parts (fields, elements) begins."""
