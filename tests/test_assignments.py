@@ -215,9 +215,35 @@ def test_functions_get_copies(stream):
     assert stream.numpy(out).tolist() == [1, 5]
 
 
+@device.kernel
+def indices_with_ways(out, k):
+    v = float32x4(1, 2, 3, 4)
+    w = v
+    v[2 if k else 1] = 9
+    v[k and 3] += 0.5
+    for i in range(3):
+        v[i if i < 1 else 3], w[1 if i else 0] = i * 10, v[i] + 1
+    for i in range(4):
+        out[i], out[4 + i] = v[i], w[i]
+    v[0 if k else 1] = 5
+
+
+def test_an_index_may_have_ways(stream):
+    for k in (0, 2):
+        out = stream.empty(8, np.float32)
+        stream.launch(indices_with_ways, out, k, grid=1, block=1)
+        v, w = [1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 4.0]
+        v[2 if k else 1] = 9
+        v[k and 3] += 0.5
+        for i in range(3):
+            v[i if i < 1 else 3], w[1 if i else 0] = i * 10, v[i] + 1
+        assert stream.numpy(out).tolist() == v + w
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [
+        ("v[(v := float32x2(1, 2)).x > 1 if s.n else 1] = 3", "no variable holds"),
         ("float32x2(1, 2).x = 3", "no variable holds"),
         ("[s.inner][0].a = 3", "no variable holds"),
         ("s.twice.a = 3", "no member 'twice'"),

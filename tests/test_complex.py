@@ -80,6 +80,21 @@ def test_the_types_of_results_in_device_code(stream):
     assert stream.numpy(out).tolist() == [True] * 11
 
 
+def test_numbers_compare_in_the_precision_that_they_promote_to(stream):
+    @device.kernel
+    def kernel(out, half, c, wide, z):
+        out[0] = half == c
+        out[1] = half != complex(c.real)
+        out[2] = wide == z
+        out[3] = z != wide
+        out[4] = z == 1 + 2**-30
+
+    out = stream.array(np.zeros(5, bool))
+    small, long = device.float16(0), device.float64(1 + 2**-30)
+    stream.launch(kernel, out, small, 1e-20 + 0j, long, complex64(1), grid=1, block=1)
+    assert stream.numpy(out).tolist() == [False, True, False, True, True]
+
+
 def test_layout_is_that_of_cuda_cpp():
     assert [device.sizeof(T) for T in (complex, complex64, complex128)] == [8, 8, 16]
     assert [device.alignof(T) for T in (complex, complex64, complex128)] == [8, 8, 16]

@@ -19,7 +19,7 @@ from cuda_device.passes.frame import Cell, Frame
 from cuda_device.passes.remedies import ON_THE_HOST
 from cuda_device.types.known import constant, describe, is_narrow, of_type
 from cuda_device.types.model import BOOL, INDEX, INT, NONE, Number, Range, Static, Struct, Subarray, Tuple, Type, Vector
-from cuda_device.types.promote import promote
+from cuda_device.types.promote import promote, to_complex
 
 
 def compare(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
@@ -50,7 +50,7 @@ def compare(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
         if sign not in ("==", "!="):
             a, b = (cell.known for cell in cells)
             raise CompileError(f"{a} {sign} {b}: complex numbers have no order", help="compare their abs(…), or .real")
-        pairs = zip(*(complexes.parts(frame, cell) for cell in cells), strict=True)
+        pairs = zip(*(complexes.parts_as(frame, cell, to_complex(promote(x, y) or x)) for cell in cells), strict=True)
         return [_all_equal(frame, sign, list(pairs))]
     operands = _comparable(frame, sign, x, y, *cells)
     if isinstance(operands, Cell):

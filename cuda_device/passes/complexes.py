@@ -45,6 +45,12 @@ def parts(frame: Frame, cell: Cell) -> tuple[Cell, Cell]:
     return cell, Cell(constant(0))
 
 
+def parts_as(frame: Frame, cell: Cell, type: Number) -> tuple[Cell, Cell]:
+    """The real and the imaginary part in the precision of a complex type."""
+    real, imaginary = (Cell(of_type(type.part), frame.materialise(each, type.part)) for each in parts(frame, cell))
+    return real, imaginary
+
+
 def _operands(frame: Frame, cell: Cell, part: Number) -> list[Value]:
     """The parts of an operand as floats of one type: one of a real operand, two of a complex one."""
     cells = parts(frame, cell) if is_complex(cell) else (cell,)
