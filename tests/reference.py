@@ -64,7 +64,16 @@ _FORMATS = {
     "float64": (53, -1074, (2**53 - 1) * 2.0**971, math.inf),
 }
 _STORED = {"bool": "bool", "int": "int32", "index": "int64", "float": "float32", "complex": "complex64"}
-_BITS = {"bool": 8, "int": 32, "index": 64, "float": 32, "complex": 64, "float8e4m3": 8, "float8e5m2": 8, "bfloat16": 16}
+_BITS = {
+    "bool": 8,
+    "int": 32,
+    "index": 64,
+    "float": 32,
+    "complex": 64,
+    "float8e4m3": 8,
+    "float8e5m2": 8,
+    "bfloat16": 16,
+}
 
 
 def bits(name):
@@ -184,7 +193,7 @@ def promote(a, b):
         if a in kind and b in kind:
             return kind[max(kind.index(a), kind.index(b))]
     if is_float(a) and is_float(b):
-        narrow, wide = sorted((a, b), key=bits)
+        wide = max(a, b, key=bits)
         return a if a == b else "float32" if bits(wide) <= 16 else wide
     if is_float(a) or is_float(b):
         return a if is_float(a) else b

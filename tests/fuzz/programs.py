@@ -1,14 +1,15 @@
-"""What programs are made of: expressions and statements, each with its text and with what it does to the reference's variables.
+"""What programs are made of: types, expressions and statements, each with its text and with what it does to variables.
 
     Expression("int8", "{} + {}", (x, y), lambda a, b: …)      text with holes for its operands; values of Python
-    Assign("v3", x)                                            v3 = …
+    Assign((x,), names=("v3",), types=("int8",))               v3 = …
 
-A type is a name, as in `reference`; a tuple type is a tuple of types. Values are Python's. A value that the rules leave open
-raises `Open`: such a program is not made.
+A type is a number's name, as in `reference`, a tuple of types, a `Vector` or a `Struct`. Values are Python's; those of vectors
+and structs are tuples. What the rules leave open raises `Open`: such a program is not made.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,6 +18,8 @@ from reference import UNSPECIFIED, convert
 
 Type = Any
 Variables = dict[str, Any]
+THREADS = 8
+"""How many threads run a program."""
 
 
 class Open(Exception):
@@ -31,18 +34,66 @@ class Stop(Exception):
         self.kind, self.value = kind, value
 
 
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """`float32x3`."""
+
+    element: str
+    size: int
+
+    def __str__(self) -> str:
+        return f"{self.element}x{self.size}"
+
+
+@dataclass(frozen=True, slots=True)
+class Struct:
+    """The struct with the members `x` and `y` of these types; see `structs`."""
+
+    first: str
+    second: str
+
+    def __str__(self) -> str:
+        return f"S_{self.first}_{self.second}"
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """An array of a program's own: of numbers, vectors or structs."""
+
+    dtype: Type
+    shape: tuple[int, ...]
+
+
+def spelled(type: Type) -> str:
+    """A type as a program writes it."""
+    if isinstance(type, Struct) or type in ("int", "float", "complex", "bool"):
+        return str(type)
+    return f"device.{type}"
+
+
+def parts(type: Type) -> tuple[Type, ...]:
+    """The types of what a tuple, vector or struct consists of; none of a number."""
+    if isinstance(type, Vector):
+        return (type.element,) * type.size
+    if isinstance(type, Struct):
+        return type.first, type.second
+    return type if isinstance(type, tuple) else ()
+
+
 def cast(type: Type, value: Any) -> Any:
     """A value as a variable of `type` holds it after control flow has met."""
-    if isinstance(type, tuple):
-        return tuple(map(cast, type, value))
-    return convert(type, value) if isinstance(value, (bool, int, float)) else value
+    if isinstance(value, tuple):
+        return tuple(map(cast, parts(type), value))
+    return convert(type, value) if isinstance(value, (bool, int, float, complex)) else value
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class Expression:
     """`text` has a hole for each operand; `compute` gets their values. A `literal` is a constant of Python.
 
-    `lazy` operands are not evaluated first: `compute` gets functions for all of them.
+    `lazy` operands are not evaluated first: `compute` gets functions for all of them. With `binds` the last operand is what a
+    lambda or comprehension computes: `compute` gets first a function of the values of these variables. `tolerance` is how far
+    a result may be off, relatively: such an expression is only ever stored. `kind` is what it is counted as.
     """
 
     type: Type
@@ -53,6 +104,9 @@ class Expression:
     lazy: bool = False
     name: str = ""
     row: tuple[str, ...] = ()
+    binds: tuple[tuple[str, Type], ...] = ()
+    tolerance: float = 0.0
+    kind: str = ""
 
     def __str__(self) -> str:
         return self.text.format(*self.operands)
@@ -63,11 +117,17 @@ class Expression:
             return variables[self.name]
         if self.lazy:
             result = self.compute(*((lambda e=operand: e.value(variables)) for operand in self.operands))
+        elif self.binds:
+            result = self.compute(self._inside(variables), *[x.value(variables) for x in self.operands[:-1]])
         else:
             result = self.compute(*[operand.value(variables) for operand in self.operands])
         if result is UNSPECIFIED:
             raise Open
         return result
+
+    def _inside(self, variables: Variables) -> Callable[..., Any]:
+        body, names = self.operands[-1], [name for name, _ in self.binds]
+        return lambda *values: body.value({**variables, **dict(zip(names, values, strict=True))})
 
     def all(self) -> Iterator[Expression]:
         """This one and all in it."""
@@ -80,7 +140,7 @@ class Expression:
         for part in self.all():
             if part is not self and part.type == self.type and not part.literal:
                 yield part
-        for i, operand in enumerate(self.operands):
+        for i, operand in enumerate(self.operands[:1] if self.kind == "closure" else self.operands):
             for less in operand.smaller():
                 yield replace(self, operands=(*self.operands[:i], less, *self.operands[i + 1 :]))
 
@@ -90,9 +150,19 @@ def variable(name: str, type: Type) -> Expression:
     return Expression(type, name, name=name)
 
 
-@dataclass(frozen=True, eq=False)
+def uses(expression: Expression, types: dict[str, Type]) -> bool:
+    """Whether all variables in an expression are of the types that it takes them for."""
+    if expression.name:
+        return bool(types.get(expression.name) == expression.type)
+    if expression.binds:
+        *given, body = expression.operands
+        return all(uses(each, types) for each in given) and uses(body, types | dict(expression.binds))
+    return all(uses(each, types) for each in expression.operands)
+
+
+@dataclass(eq=False)
 class Statement:
-    """`lines` with holes for the expressions, and for each body where it stands alone on its line as `{0}`."""
+    """`expressions` and `bodies` are the parts. `needs` and `gives` are the types of variables before and after it."""
 
     expressions: tuple[Expression, ...] = ()
     bodies: tuple[tuple[Statement, ...], ...] = ()
@@ -102,8 +172,28 @@ class Statement:
         raise NotImplementedError
 
     def run(self, variables: Variables) -> None:
-        """What it does."""
+        """What it does for one thread."""
         raise NotImplementedError
+
+    def run_block(self, threads: Sequence[Variables]) -> None:
+        """What it does for all threads of the block."""
+        for variables in threads:
+            self.run(variables)
+
+    def needs(self) -> dict[str, Type]:
+        """Variables that it uses beside those of its expressions."""
+        return {}
+
+    def gives(self) -> dict[str, Type]:
+        """Variables that have a type after it that they may not have had before."""
+        return {}
+
+    def holds(self, types: dict[str, Type]) -> bool:
+        """Whether all variables are still what it takes them for; `types` are those before it, and then those after it."""
+        sound = all(uses(x, types) for x in self.expressions) and self.needs().items() <= types.items()
+        sound = sound and all(holds(body, dict(types)) for body in self.bodies)
+        types |= self.gives()
+        return sound
 
     def smaller(self) -> Iterator[Statement]:
         """The same with less in it."""
@@ -113,6 +203,20 @@ class Statement:
         for i, expression in enumerate(self.expressions):
             for part in expression.smaller():
                 yield replace(self, expressions=(*self.expressions[:i], part, *self.expressions[i + 1 :]))
+
+    def count(self, into: Counter[str]) -> None:
+        """Counts the constructs in it."""
+        into[getattr(self, "kind", "") or type(self).__name__.lower()] += 1
+        for expression in self.expressions:
+            into.update(each.kind for each in expression.all() if each.kind)
+        for body in self.bodies:
+            for statement in body:
+                statement.count(into)
+
+
+def holds(body: Sequence[Statement], types: dict[str, Type]) -> bool:
+    """Whether all statements hold, one after the other."""
+    return all(statement.holds(types) for statement in body)
 
 
 def smaller_bodies(body: tuple[Statement, ...]) -> Iterator[tuple[Statement, ...]]:
@@ -136,7 +240,7 @@ def run_all(body: Sequence[Statement], variables: Variables) -> None:
         statement.run(variables)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Assign(Statement):
     """`a = x`, or `a, b = x`; `types` are what the variables hold from here on."""
 
@@ -156,158 +260,15 @@ class Assign(Statement):
         for name, type, each in zip(self.names, self.types, values, strict=True):
             variables[name] = cast(type, each)
 
+    def gives(self) -> dict[str, Type]:
+        return dict(zip(self.names, self.types, strict=True))
 
-@dataclass(frozen=True, eq=False)
-class Store(Statement):
-    """`m[i] = x` of a local array `m` of `dtype`: expressions are the index and the value."""
-
-    array: str = ""
-    dtype: str = ""
-
-    def lines(self) -> list[str]:
-        return [f"{self.array}[{self.expressions[0]}] = {self.expressions[1]}"]
-
-    def run(self, variables: Variables) -> None:
-        index, value = (expression.value(variables) for expression in self.expressions)
-        changed = list(variables[self.array])
-        changed[index] = convert(self.dtype, value)
-        variables[self.array] = changed
+    def holds(self, types: dict[str, Type]) -> bool:
+        result = self.expressions[0].type
+        return super().holds(types) and (result == self.types[0] or parts(result) == self.types)
 
 
-@dataclass(frozen=True, eq=False)
-class Local(Statement):
-    """A local array with its elements set; expressions are the elements."""
-
-    array: str = ""
-    dtype: str = ""
-
-    def lines(self) -> list[str]:
-        sets = [f"{self.array}[{i}] = {x}" for i, x in enumerate(self.expressions)]
-        return [f"{self.array} = device.local_array({len(self.expressions)}, device.{self.dtype})", *sets]
-
-    def run(self, variables: Variables) -> None:
-        variables[self.array] = [convert(self.dtype, x.value(variables)) for x in self.expressions]
-
-    def smaller(self) -> Iterator[Statement]:
-        for i, expression in enumerate(self.expressions):
-            for part in expression.smaller():
-                yield replace(self, expressions=(*self.expressions[:i], part, *self.expressions[i + 1 :]))
-
-
-@dataclass(frozen=True, eq=False)
-class If(Statement):
-    """`if` with as many conditions as expressions; the last body is `else`. `joined` are variables and what they are after it."""
-
-    joined: tuple[tuple[str, Type], ...] = ()
-
-    def lines(self) -> list[str]:
-        lines = []
-        for word, condition, body in zip(
-            ["if", *["elif"] * len(self.expressions)], self.expressions, self.bodies, strict=False
-        ):
-            lines += [f"{word} {condition}:", *indented(body)]
-        return [*lines, "else:", *indented(self.bodies[-1])] if self.bodies[-1] else lines
-
-    def run(self, variables: Variables) -> None:
-        chosen = next((i for i, x in enumerate(self.expressions) if x.value(variables)), -1)
-        run_all(self.bodies[chosen], variables)
-        for name, type in self.joined:
-            if name in variables:
-                variables[name] = cast(type, variables[name])
-
-
-@dataclass(frozen=True, eq=False)
-class Match(If):
-    """`match` on constants: `values` are the cases; expressions are what is matched."""
-
-    values: tuple[int, ...] = ()
-
-    def lines(self) -> list[str]:
-        cases = [f"    case {' | '.join(map(str, case))}:" for case in self.values]
-        lines = [f"match {self.expressions[0]}:"]
-        for case, body in zip([*cases, "    case _:"], self.bodies, strict=True):
-            lines += [case, *("    " + line for line in indented(body))]
-        return lines
-
-    def run(self, variables: Variables) -> None:
-        value = self.expressions[0].value(variables)
-        chosen = next((i for i, case in enumerate(self.values) if value in case), -1)
-        run_all(self.bodies[chosen], variables)
-        for name, type in self.joined:
-            if name in variables:
-                variables[name] = cast(type, variables[name])
-
-
-@dataclass(frozen=True, eq=False)
-class Loop(Statement):
-    """A `for` over a range (expressions are its arguments), over a tuple (the one expression), or a `while` that counts.
-
-    `carried` are the variables that the body changes, with what they are in the loop and after it.
-    """
-
-    kind: str = "range"
-    counter: str = ""
-    type: Type = "int"
-    carried: tuple[tuple[str, Type], ...] = ()
-
-    def lines(self) -> list[str]:
-        listed = ", ".join(map(str, self.expressions))
-        if self.kind == "while":
-            head = [f"{self.counter} = 0", f"while {self.counter} < {listed}:", f"    {self.counter} += 1"]
-        else:
-            head = [f"for {self.counter} in {listed if self.kind == 'tuple' else f'range({listed})'}:"]
-        lines = [*head, *indented(self.bodies[0])]
-        return [*lines, "else:", *indented(self.bodies[1])] if len(self.bodies) > 1 else lines
-
-    def run(self, variables: Variables) -> None:
-        # A range's arguments are asked for once, before the ways of the loop meet; a condition is asked behind that.
-        items = self.items(variables) if self.kind != "while" else ()
-        for name, type in self.carried:
-            variables[name] = cast(type, variables[name])
-        for item in items if self.kind != "while" else self.items(variables):
-            variables[self.counter] = cast(self.type, item) if self.kind != "tuple" else item
-            try:
-                run_all(self.bodies[0], variables)
-            except Stop as stop:
-                if stop.kind == "break":
-                    break
-                if stop.kind == "return":
-                    raise
-            finally:
-                for name, type in self.carried:
-                    variables[name] = cast(type, variables[name])
-        else:
-            for body in self.bodies[1:]:
-                run_all(body, variables)
-
-    def items(self, variables: Variables) -> Sequence[Any]:
-        """What the loop runs over."""
-        values = [x.value(variables) for x in self.expressions]
-        if self.kind == "tuple":
-            return values[0]
-        if len(values) == 3 and values[2] == 0:
-            raise Open
-        found = range(1, int(values[0]) + 1) if self.kind == "while" else range(*values)
-        if max(found.start, found.stop, key=abs) > 1000 or len(found) > 40:
-            raise Open
-        return found
-
-
-@dataclass(frozen=True, eq=False)
-class Leave(Statement):
-    """`if x: break` or `if x: continue`."""
-
-    kind: str = "break"
-
-    def lines(self) -> list[str]:
-        return [f"if {self.expressions[0]}:", f"    {self.kind}"]
-
-    def run(self, variables: Variables) -> None:
-        if self.expressions[0].value(variables):
-            raise Stop(self.kind)
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Return(Statement):
     """`return x`, perhaps on a condition, which is the first of two expressions."""
 
@@ -323,21 +284,26 @@ class Return(Statement):
             raise Stop("return", cast(self.type, result.value(variables)))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Function:
-    """A function that a program calls."""
+    """A function that a program calls. `defaults` are constants for the last parameters."""
 
     name: str
     parameters: tuple[tuple[str, Type], ...]
     body: tuple[Statement, ...]
     type: Type
+    defaults: tuple[int, ...] = ()
 
     def lines(self) -> list[str]:
         """Its text."""
-        return [f"def {self.name}({', '.join(name for name, _ in self.parameters)}):", *indented(self.body), "", ""]
+        names = [name for name, _ in self.parameters]
+        required = len(names) - len(self.defaults)
+        names[required:] = [f"{n}={x}" for n, x in zip(names[required:], self.defaults, strict=True)]
+        return [f"def {self.name}({', '.join(names)}):", *indented(self.body), "", ""]
 
     def call(self, *values: Any) -> Any:
         """What it returns."""
+        values = (*values, *self.defaults[len(values) - len(self.parameters) + len(self.defaults) :])
         names = [name for name, _ in self.parameters]
         try:
             run_all(self.body, dict(zip(names, values, strict=True)))
@@ -346,21 +312,37 @@ class Function:
         raise Open
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Program:
     """A function of a thread: what it stores, in the order of the output's slots, and the functions that it calls."""
 
     number: int
     body: tuple[Statement, ...]
     stores: tuple[Expression, ...]
-    functions: tuple[Function, ...] = ()
-    rows: frozenset[tuple[str, ...]] = field(default=frozenset())
+    functions: tuple[Any, ...] = ()
+    rows: frozenset[tuple[Any, ...]] = field(default=frozenset())
 
-    def expected(self, variables: Variables) -> list[Any]:
-        """The values of a thread's slots."""
-        scope = dict(variables)
-        run_all(self.body, scope)
-        return [store.value(scope) for store in self.stores]
+    def expected(self) -> list[list[Any]]:
+        """The values of each thread's slots."""
+        threads: list[Variables] = [{"i": i} for i in range(THREADS)]
+        for statement in self.body:
+            statement.run_block(threads)
+        return [[store.value(scope) for store in self.stores] for scope in threads]
+
+    def constructs(self) -> Counter[str]:
+        """How often there is what in it."""
+        found: Counter[str] = Counter()
+        for statement in self.body:
+            statement.count(found)
+        for store in self.stores:
+            found.update(each.kind for each in store.all() if each.kind)
+        found["function"] += len(self.functions)
+        return found
+
+    def is_consistent(self) -> bool:
+        """Whether every variable is still what its uses say: without a statement it may be of another type."""
+        types: dict[str, Type] = {"i": "int32"}
+        return holds(self.body, types) and all(uses(store, types) for store in self.stores)
 
     def smaller(self) -> Iterator[Program]:
         """Programs with less in them."""

@@ -1,0 +1,364 @@
+"""Expressions of numbers: operators, functions, choices, comparisons. Each makes one of a type, or None.
+
+binary(maker, "+", a, b)        a + b, kept clear of what the rules leave open where that is easy
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import reference
+from reference import INTEGERS, REALS, convert, is_complex, is_float, part, promote, result_type, unary_type
+
+from fuzz.calls import CALLS, LEAST, NEAR, NEAR_COMPLEX, tolerance
+from fuzz.control import joined
+from fuzz.maker import COMMON, COMMON_REALS, Maker
+from fuzz.programs import THREADS, Expression, Type, cast
+
+BINARY = ("+", "-", "*", "/", "//", "%", "**", "&", "|", "^", "<<", ">>", "==", "!=", "<", "<=", ">", ">=")
+UNARY = ("-", "+", "~", "not")
+NAMES = {
+    "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "&": "and_", "|": "or_", "^": "xor",
+    "<<": "lshift", ">>": "rshift", "==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge",
+}  # fmt: skip
+"""The operators' names in `operator`."""
+
+
+def settled(op: str, a: Type, b: Type) -> bool:
+    """Whether the rules settle the result of an operator to the last bit."""
+    type = result_type(op, a, b)
+    if type is None or (op == "**" and (is_float(type) or is_complex(type))):
+        return False
+    return not (op == "/" and is_complex(b))
+
+
+def binary(make: Maker, op: str, a: Expression, b: Expression) -> Expression | None:
+    """`a op b`."""
+    x, y = a.type, b.type
+    if not settled(op, x, y) or (a.literal and b.literal):
+        return None
+    type, row = result_type(op, x, y), (op, x, y)
+    if op in ("//", "%", "/") and type in INTEGERS and not b.literal and y != "bool":
+        b = make.masked("|", b, 1)
+    if op == "/" and x in INTEGERS and y in INTEGERS and not b.literal and y != "bool":
+        b = make.masked("|", b, 1)
+    if op in ("//", "%", "/") and y == "bool" and x in INTEGERS and not b.literal:
+        b = Expression("bool", "({} or True)", (b,), lambda v: True)
+    if op == "**" and not b.literal and y != "bool":
+        b = make.masked("&", b, 3)
+    if op in ("<<", ">>") and not b.literal and y != "bool":
+        b = make.masked("&", b, make.pick([7, 7, 127]))
+    if op == "<<" and x in reference.BUILTIN and not a.literal and x != "bool":
+        a = make.masked("&", a, 1023)
+    if op in ("*", "**") and type in ("int", "index") and not a.literal and x in INTEGERS and x != "bool":
+        a = make.masked("&", a, 127)
+    make.rows.add(row)
+    text = f"({{}} {op} {{}})"
+    if op in NAMES and not a.literal and not b.literal and make.chance(0.04):
+        text = f"operator.{NAMES[op]}({{}}, {{}})"
+    elif op == "**" and make.chance(0.3):
+        text = "pow({}, {})"
+    return Expression(type, text, (a, b), lambda v, w: reference.binary(op, x, v, y, w), row=row, kind=op)
+
+
+def some_binary(make: Maker, type: Type, depth: int) -> Expression | None:
+    """Two operands whose types give this one."""
+    if type not in reference.EVERY:
+        return None
+    op = make.pick(BINARY[-6:] if type == "bool" else BINARY)
+    a, b = make.pick(COMMON), make.pick(COMMON)
+    if type != "bool" and make.chance(0.8):
+        a, b = type, make.pick([type, type, b])
+    if result_type(op, a, b) != type:
+        return None
+    left, right = make.expression(a, depth - 1), make.expression(b, depth - 1)
+    if make.chance(0.2):
+        right = make.literal(a)
+    elif make.chance(0.1):
+        left = make.literal(b)
+    return binary(make, op, left, right)
+
+
+def unary(make: Maker, op: str, a: Expression) -> Expression | None:
+    """`op a`."""
+    type, x = unary_type(op, a.type), a.type
+    if type is None or (op == "not" and a.literal):
+        return None
+    make.rows.add((op, x))
+    return Expression(type, f"({op} {{}})", (a,), lambda v: reference.unary(op, x, v), kind=f"{op}x")
+
+
+def some_unary(make: Maker, type: Type, depth: int) -> Expression | None:
+    """An operand of this type, or for `not` of any."""
+    if type not in reference.EVERY:
+        return None
+    return unary(make, make.pick(UNARY), make.expression(type if type != "bool" else make.pick(COMMON), depth - 1))
+
+
+def converted(make: Maker, type: Type, depth: int) -> Expression | None:
+    """A constructor's call."""
+    return make.made_of(type, depth)
+
+
+def call(make: Maker, name: str, operands: Sequence[Expression]) -> Expression | None:
+    """A row of `CALLS`."""
+    row, types = CALLS[name], [operand.type for operand in operands]
+    if len(operands) != row.arity or not row.takes(*types) or row.result(*types) is None:
+        return None
+    make.rows.add((name, *types))
+    return Expression(
+        row.result(*types),
+        make.pick(row.texts),
+        tuple(operands),
+        lambda *values: row.compute(*types, *values),
+        kind=name,
+    )
+
+
+def some_call(make: Maker, type: Type, depth: int) -> Expression | None:
+    """A function with a result of this type."""
+    name = make.pick([*CALLS])
+    row = CALLS[name]
+    sources = [make.pick([type, type, *COMMON]) for _ in range(row.arity)]
+    if not all(each in reference.EVERY for each in sources) or not row.takes(*sources) or row.result(*sources) != type:
+        return None
+    return call(make, name, [make.expression(each, depth - 1) for each in sources])
+
+
+def extreme(make: Maker, name: str, operands: Sequence[Expression]) -> Expression | None:
+    """`min(a, b, …)` or `max`."""
+    type: Type = operands[0].type
+    for operand in operands[1:]:
+        type = type and promote(type, operand.type)
+    if type is None or is_complex(type):
+        return None
+    if all(operand.type == "bool" for operand in operands):
+        type = "bool"
+    if len(operands) == 2:
+        make.rows.add((name, operands[0].type, operands[1].type))
+    better = (lambda v, w: w < v) if name == "min" else (lambda v, w: w > v)
+
+    def compute(*values: Any) -> Any:
+        best, *rest = (convert(type, value) for value in values)
+        for other in rest:
+            best = other if better(best, other) else best
+        return best
+
+    return Expression(type, f"{name}({', '.join('{}' for _ in operands)})", tuple(operands), compute, kind=name)
+
+
+def some_extreme(make: Maker, type: Type, depth: int) -> Expression | None:
+    """The least or greatest of some."""
+    if type not in REALS:
+        return None
+    others = [make.pick([type, type, *COMMON_REALS]) for _ in range(make.random.randint(1, 2))]
+    return extreme(make, make.pick(["min", "max"]), [make.expression(each, depth - 1) for each in (type, *others)])
+
+
+def is_choice(x: Expression) -> bool:
+    """Whether CPython may jump over what an expression gives to what follows from it: its ways then never meet."""
+    while x.kind == "notx":
+        x = x.operands[0]
+    return x.kind in ("if else", "and", "or", "chained")
+
+
+def choice(make: Maker, type: Type, depth: int) -> Expression | None:
+    """`a if c else b`, `a and b`, `a or b`."""
+    other = make.pick([type, type, *COMMON])
+    if joined(type, other) != type or (isinstance(type, tuple) and make.inside):
+        return None
+    a, b = make.expression(type, depth - 1), make.expression(other, depth - 1)
+    if is_choice(a) or is_choice(b):
+        return None
+    make.rows.add(("join", type, other))
+    form = make.random.randrange(3) if type in reference.EVERY else 0
+    if form == 0:
+        return Expression(
+            type,
+            "({} if {} else {})",
+            (a, condition(make, depth - 1), b),
+            lambda x, c, y: cast(type, x() if c() else y()),
+            lazy=True,
+            kind="if else",
+        )
+    if form == 1:
+        return Expression(type, "({} and {})", (a, b), lambda x, y: cast(type, x() and y()), lazy=True, kind="and")
+    return Expression(type, "({} or {})", (a, b), lambda x, y: cast(type, x() or y()), lazy=True, kind="or")
+
+
+def condition(make: Maker, depth: int, types: Sequence[Type] = ("bool", "bool", "bool", *COMMON)) -> Expression:
+    """What `if` and its like ask for."""
+    for _ in range(3):
+        found = make.expression(make.pick(types), depth)
+        if not is_choice(found):
+            return found
+    return Expression("bool", "bool({})", (found,), lambda v: bool(v), kind="conversion")
+
+
+def chained(make: Maker, type: Type, depth: int) -> Expression | None:
+    """`a < b <= c`."""
+    if type != "bool":
+        return None
+    types = [make.pick(COMMON_REALS) for _ in range(3)]
+    first, second = make.pick(BINARY[-6:]), make.pick(BINARY[-6:])
+    if not (promote(types[0], types[1]) and promote(types[1], types[2])):
+        return None
+
+    def compute(x: Any, y: Any, z: Any) -> Any:
+        middle = y()
+        if not reference.compare(first, types[0], x(), types[1], middle):
+            return False
+        return reference.compare(second, types[1], middle, types[2], z())
+
+    operands = tuple(make.expression(each, depth - 1) for each in types)
+    return Expression("bool", f"({{}} {first} {{}} {second} {{}})", operands, compute, lazy=True, kind="chained")
+
+
+def complex_of(make: Maker, type: Type, depth: int) -> Expression | None:
+    """`complex(x, y)`, or a part times 1j."""
+    if type != "complex":
+        return None
+    x, y = (make.expression(make.pick(["float", "float", "int"]), depth - 1) for _ in range(2))
+    return Expression(
+        "complex",
+        "complex({}, {})",
+        (x, y),
+        lambda a, b: complex(convert("float", a), convert("float", b)),
+        kind="complex",
+    )
+
+
+REGISTERS: dict[str, tuple[tuple[str, Any], ...]] = {
+    "int32": (
+        ("device.tid(1)", lambda i: i),
+        ("device.tid(3)[0]", lambda i: i),
+        ("device.grid_size(1)", lambda i: THREADS),
+        ("device.lane_id", lambda i: i),
+        ("device.warp_size", lambda i: 32),
+        ("device.int32(device.lanemask_lt())", lambda i: (1 << i) - 1),
+    ),
+    "uint32": (
+        ("device.thread_idx.x", lambda i: i),
+        ("device.block_dim.x", lambda i: THREADS),
+        ("device.block_idx.y", lambda i: 0),
+        ("device.grid_dim.z", lambda i: 1),
+        ("device.thread_idx[0]", lambda i: i),
+    ),
+}
+
+
+def position(make: Maker, type: Type, depth: int) -> Expression | None:
+    """Where the thread is."""
+    if type not in REGISTERS or make.inside:
+        return None
+    return register(make, type, make.random.randrange(len(REGISTERS[type])))
+
+
+def register(make: Maker, type: Type, number: int) -> Expression:
+    """One of `REGISTERS`."""
+    text, compute = REGISTERS[type][number]
+    make.rows.add(("position", type, number))
+    return Expression(type, text.replace("{", "{{"), (variable_i(),), compute)
+
+
+TABLES: dict[str, Any] = {
+    f"TABLE_{type}": np.array([v for v in reference.edges(type) if v == v][:8], reference.storage(type))
+    for type in reference.EVERY_FIXED
+}
+"""Arrays of the host that programs read as constants."""
+
+
+def of_table(make: Maker, type: Type, depth: int) -> Expression | None:
+    """An element of an array of the host."""
+    name = f"TABLE_{type}"
+    if make.inside or name not in TABLES:
+        return None
+    values = [v for v in reference.edges(type) if v == v][:8]
+    index = make.index(len(values), depth)
+    make.rows.add(("table", type))
+    return Expression(type, f"{name}[{{}}]", (index,), lambda i: values[i], kind="constant array")
+
+
+def variable_i() -> Expression:
+    """The thread's number."""
+    return Expression("int32", "i", name="i")
+
+
+def view(make: Maker, a: Type, b: Type, operand: Expression) -> Expression:
+    """`x.view(T)`: the bits of a number as another one of the same size. Which NaN a NaN is, is left open."""
+    make.rows.add(("view", a, b))
+
+    def compute(x: Any) -> Any:
+        if x != x:
+            return reference.UNSPECIFIED
+        (found,) = np.array([x], reference.storage(a)).view(reference.storage(b)).tolist()
+        found = found if is_complex(b) else float(found) if is_float(b) else int(found)
+        return reference.UNSPECIFIED if found != found else found
+
+    return Expression(b, f"{{}}.view({'device.' + b})", (operand,), compute, kind="view")
+
+
+def viewable(a: Type, b: Type) -> bool:
+    """Whether numbers can be seen as one another: both of fixed format, neither bool, of one size."""
+    both = (a, b)
+    return all(t in reference.EVERY_FIXED and not is_complex(t) for t in both) and reference.bits(a) == reference.bits(
+        b
+    )
+
+
+def some_view(make: Maker, type: Type, depth: int) -> Expression | None:
+    """The bits of another number."""
+    source = make.pick(reference.EVERY_FIXED)
+    if type not in reference.EVERY or not viewable(source, type):
+        return None
+    return view(make, source, type, make.expression(source, depth - 1))
+
+
+def in_domain(make: Maker, name: str, type: Type) -> Expression:
+    """An argument for a function of `NEAR`: one of eight numbers from where its domain begins."""
+    least = LEAST.get(name, 0.0625)
+    step = 0.0625 if least < 1 else 0.25
+    eighth = make.masked("&", make.expression(make.pick(("int16", "uint8", "int")), 1), 7)
+
+    def compute(k: int) -> float:
+        scaled = reference.binary("*", type, convert(type, k), "float", step)
+        return float(reference.binary("+", type, scaled, "float", least))
+
+    text = f"({{}} * {step} + {least})"
+    return Expression(type, text, (make.convert_to(type, eighth),), compute)
+
+
+def near(make: Maker, name: str, operands: Sequence[Expression]) -> Expression | None:
+    """A function whose result is only nearly settled, in the float of its operands."""
+    compute, arity = NEAR[name]
+    type = operands[0].type
+    if not is_float(type) or len(operands) != arity or any(each.type != type for each in operands):
+        return None
+    make.rows.add((name, type, "near"))
+    text = (
+        f"({{}} {name} {{}})" if arity == 2 and not name.startswith("math") else f"{name}({', '.join(['{}'] * arity)})"
+    )
+    return Expression(
+        type, text, tuple(operands), lambda *v: compute(type, *v), tolerance=tolerance(type), kind=f"near {name}"
+    )
+
+
+def near_complex(make: Maker, name: str, operands: Sequence[Expression]) -> Expression | None:
+    """The same of complex numbers."""
+    function, arity = NEAR_COMPLEX[name]
+    type = operands[0].type
+    if not is_complex(type) or len(operands) != arity:
+        return None
+    make.rows.add((name, type, "near"))
+    text = {"/": "({} / {})", "**": "({} ** {})"}.get(name, f"{name}({{}})")
+    result = part(type) if name == "abs" else type
+
+    def compute(*values: complex) -> Any:
+        given = [convert(type, value) for value in values]
+        if not all(0.1 < abs(z) < 8 and abs(z.real) > 0.1 and abs(z.imag) > 0.1 for z in given):
+            return reference.UNSPECIFIED
+        return convert(result, function(*given))
+
+    return Expression(result, text, tuple(operands), compute, tolerance=16 * tolerance(part(type)), kind=f"near {name}")
