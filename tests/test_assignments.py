@@ -243,7 +243,6 @@ def test_an_index_may_have_ways(stream):
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ("v[(v := float32x2(1, 2)).x > 1 if s.n else 1] = 3", "no variable holds"),
         ("float32x2(1, 2).x = 3", "no variable holds"),
         ("[s.inner][0].a = 3", "no variable holds"),
         ("s.twice.a = 3", "no member 'twice'"),
