@@ -1,4 +1,4 @@
-"""python -m tests.fuzz --programs 200000 --seed 1 [--first N] [--jobs 4] [--stream gpu] [--state FILE]
+"""python -m tests.fuzz --programs 200000 --seed 1 [--first N] [--jobs 4] [--stream machine] [--state FILE]
 
 Runs programs `seed * 10**9 + first` and on, in several processes if asked. With `--state` it writes how far it has come to a file
 (one for each process), and goes on from there when it is started again; a batch that ended the process counts as a failure.
@@ -9,6 +9,7 @@ if there was a failure.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gc
 import json
 import os
@@ -24,6 +25,7 @@ os.environ.setdefault("CUDA_DEVICE_CACHE", "0")
 os.environ.setdefault("CUDA_DEVICE_VERIFY", "0")
 
 import llvmlite.binding  # noqa: E402
+from ptx_machine.gpu import installed  # noqa: E402
 
 import cuda_device as device  # noqa: E402
 from cuda_device.runtime import driver  # noqa: E402
@@ -58,7 +60,12 @@ def options() -> argparse.Namespace:
     parser.add_argument("--first", type=int, default=0, help="the first program, counted from the seed's")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--batch", type=int, default=12, help="programs in one kernel")
-    parser.add_argument("--stream", choices=("cpu", "gpu", "all"), default="all", help="all: those that there are")
+    parser.add_argument(
+        "--stream",
+        choices=("cpu", "gpu", "all", "machine"),
+        default="all",
+        help="all: those that there are; machine: the one of tests/ptx_machine, which executes PTX",
+    )
     parser.add_argument("--state", type=Path, default=None, help="a file that remembers how far the run has come")
     parser.add_argument("--reduce", type=float, default=60, help="seconds for making a failure small")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after so much time")
@@ -67,8 +74,8 @@ def options() -> argparse.Namespace:
 
 def streams(which: str) -> list[device.Stream]:
     """The streams to run on."""
-    found = [] if which == "gpu" else [device.cpu_stream()]
-    if which == "gpu" or (which == "all" and driver.available()):
+    found = [] if which in ("gpu", "machine") else [device.cpu_stream()]
+    if which in ("gpu", "machine") or (which == "all" and driver.available()):
         found.append(device.default_stream())
     return found
 
@@ -166,7 +173,8 @@ def main() -> int:
     if given.stream == "gpu" and not driver.available():
         print("there is no GPU")
         return 2
-    state = run_all(given) if given.jobs > 1 else run(given)
+    with installed() if given.stream == "machine" and given.jobs == 1 else contextlib.nullcontext():
+        state = run_all(given) if given.jobs > 1 else run(given)
     counted = sorted(state.constructs.items(), key=lambda item: -item[1])
     print(", ".join(f"{name} {count}" for name, count in counted))
     llvm = ".".join(map(str, llvmlite.binding.llvm_version_info))
