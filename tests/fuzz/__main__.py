@@ -13,6 +13,7 @@ import contextlib
 import gc
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -105,7 +106,12 @@ def run(given: argparse.Namespace) -> State:
     while state.done < given.programs and time.monotonic() - start < given.seconds:
         state.begun = state.done
         save(given.state, state)
-        _batch(given, state, used)
+        try:
+            _batch(given, state, used)
+        except (KeyboardInterrupt, SystemExit):  # somebody stopped the run
+            state.begun = -1
+            save(given.state, state)
+            raise
         state.seconds += time.monotonic() - last
         if int(last - start) // 60 != int(time.monotonic() - start) // 60:
             rate = (state.done - before) / (time.monotonic() - start)
@@ -170,6 +176,7 @@ def run_all(given: argparse.Namespace) -> State:
 def main() -> int:
     """Runs, and returns the exit status."""
     given = options()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     if given.stream == "gpu" and not driver.available():
         print("there is no GPU")
         return 2
