@@ -872,3 +872,24 @@ def test_decorators_refuse_what_they_do_not_know():
         assert decorator(function).underlying is function
         assert decorator()(function).underlying is function
         assert decorator(interop=False)(function).underlying is function
+
+
+@pytest.mark.parametrize("level", range(4))
+@pytest.mark.parametrize("name", ["bfloat16", "float16", "float8e4m3", "float8e5m2", "float32"])
+def test_a_result_of_every_float_is_used_in_another_block(stream, name, level):
+    def element(x, i):
+        return x[i]
+
+    @device.kernel(level=level)
+    def kernel(x, ways, out):
+        i = device.tid(1)
+        value = element(x, i)
+        if ways[i]:
+            out[i] = value
+        else:
+            out[i] = device.float32(value) + 1
+
+    ways = np.array([0, 1, 0, 1, 1, 0, 0, 1], np.int16)
+    x, out = stream.array(np.full(8, 5, device.numpy_dtype(getattr(device, name)))), stream.empty(8)
+    stream.launch(kernel, x, stream.array(ways), out, grid=1, block=8)
+    assert stream.numpy(out).tolist() == [5 if way else 6 for way in ways]

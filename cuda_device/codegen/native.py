@@ -74,6 +74,8 @@ def _machine(level: int) -> Any:
     llvm.initialize_native_asmprinter()
     name, features = host()
     target = llvm.Target.from_default_triple()
+    # Level 0 would take LLVM's fast selection of instructions, which loses how a bfloat came out of a call (LLVM 22).
+    level = max(level, 1)
     return target.create_target_machine(
         cpu=name, features=features, opt=level, reloc="pic", codemodel="small", jit=True
     )
