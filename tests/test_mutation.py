@@ -1,39 +1,120 @@
-"""The changes that `python -m tests.mutation` makes: each is Python, is what it says, and leaves docstrings alone."""
+"""The changes that `python -m tests.mutation` makes: each is Python, is what it says, and leaves texts for people alone."""
 
 import ast
+import itertools
 from pathlib import Path
 
 import pytest
-from mutation.mutants import mutants
+from mutation.mutants import places
+from mutation.plan import Reach, function_of
+from mutation.sample import Mutant, all_places, drawn
 
+PACKAGE = Path(__file__).parent.parent / "cuda_device"
 SOURCE = '''
 """A docstring with 1 < 2."""
+TABLE = {"x": f, "y": g, "z": f}
+SHAPE: "3 < 4" = (Kind.INT, Kind.FLOAT, 2.5)
 def f(a: int, b=True) -> "x < y":
     """Not a < b."""
     if a < b and not b:
         a += 1
         g(a)
         raise ValueError(f"{a + 1}")
-    return (a * 2, b) if a is None else [a, b]
+    while isinstance(a, (A, B, C)) or a is None:
+        return (a * 2, b)
+    return g(a, help="1 and 2")
 '''
 
 
-def test_the_changes_of_a_function():
-    found = {(mutant.kind, mutant.before.strip(), mutant.after.strip()) for mutant in mutants(SOURCE)}
-    assert found == {
-        ("comparison", "<", "<="), ("and/or", "and", "or"), ("not", "not b", "(b)"), ("constant", "True", "False"),
-        ("condition", "a < b and not b", "(not (a < b and not b))"), ("constant", "1", "2"), ("statement", "a += 1", "pass"),
-        ("statement", "g(a)", "pass"), ("operator", "*", "+"), ("constant", "2", "3"), ("order", "a * 2, b", "b, a * 2"),
-        ("comparison", "is", "is not"), ("order", "a, b", "b, a"), ("condition", "a is None", "(not (a is None))"),
-        ("result", "(a * 2, b) if a is None else [a, b]", "None"),
+def changes(source, texts_are_code=False):
+    return {
+        (change.kind, change.before.strip(), change.after.strip())
+        for place in places(source, texts_are_code)
+        for change in place
+    }
+
+
+def test_the_changes_of_a_source():
+    assert changes(SOURCE) == {
+        ("operator", "<", "<="), ("operator", "<", ">"), ("operator", "and", "or"), ("operator", "not b", "(b)"),
+        ("operator", "+=", "-="), ("operator", "*", "+"), ("operator", "or", "and"), ("operator", "is", "is not"),
+        ("constant", "True", "False"), ("constant", "1", "2"), ("constant", "1", "0"), ("constant", "2", "3"),
+        ("constant", "2", "1"), ("constant", "2.5", "3.5"), ("constant", "2.5", "5.0"), ("constant", '"x"', "'y'"),
+        ("constant", '"y"', "'z'"), ("constant", '"z"', "'x'"), ("constant", "Kind.INT", "Kind.FLOAT"),
+        ("constant", "Kind.FLOAT", "Kind.INT"),
+        ("table", 'f, "y": g', 'g, "y": f'), ("table", 'g, "z": f', 'f, "z": g'), ("table", '"x": f,', ""),
+        ("table", '"y": g,', ""), ("table", "Kind.INT, Kind.FLOAT", "Kind.FLOAT, Kind.INT"), ("table", "Kind.INT,", ""),
+        ("table", "Kind.FLOAT,", ""), ("table", "A,", ""), ("table", "B,", ""),
+        ("edge", "a < b and not b", "(not (a < b and not b))"), ("edge", "a < b and not b", "((a < b and not b) and False)"),
+        ("edge", "a < b and not b", "((a < b and not b) or True)"), ("edge", "a += 1", "pass"), ("edge", "g(a)", "pass"),
+        ("edge", "isinstance(a, (A, B, C)) or a is None", "(not (isinstance(a, (A, B, C)) or a is None))"),
+        ("edge", "isinstance(a, (A, B, C)) or a is None", "((isinstance(a, (A, B, C)) or a is None) and False)"),
+    }  # fmt: skip
+
+
+def test_texts_that_are_code():
+    source = 'v = f("  %v = icmp slt i32 %a, 1, align 4, add")\n'
+    assert changes(source) == set()
+    assert changes(source, texts_are_code=True) == {
+        ("constant", "slt", "sle"), ("constant", "1", "2"), ("constant", "4", "5"), ("constant", "add", "sub"),
     }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["passes/lower.py", "device/rows.py", "codegen/emitters.py", "bytecode/rows.py"])
-def test_every_change_is_python(name):
-    source = (Path(__file__).parent.parent / "cuda_device" / name).read_text()
-    found = list(mutants(source))
-    assert len(found) > 20
-    for mutant in found[:: len(found) // 20]:
-        assert mutant.text != source
-        assert ast.get_docstring(ast.parse(mutant.text)) == ast.get_docstring(ast.parse(source))
+def test_nearly_every_change_is_another_program(name):
+    source = (PACKAGE / name).read_text()
+    made = [change for place in places(source, name.startswith("codegen")) for change in place]
+    assert len(made) > 50
+    tree, tried, wrong = ast.dump(ast.parse(source)), made[:: len(made) // 40], 0
+    for change in tried:
+        try:
+            changed = ast.parse(change.applied(source))
+        except SyntaxError:
+            wrong += 1
+            continue
+        wrong += ast.dump(changed) == tree
+        assert ast.get_docstring(changed) == ast.get_docstring(ast.parse(source))
+    assert wrong <= len(tried) // 20
+
+
+def test_the_same_bugs_are_drawn_for_a_seed():
+    first, again, others = (list(map(str, itertools.islice(drawn(seed, "device/r"), 9))) for seed in (1, 1, 2))
+    assert first == again
+    assert first != others
+
+
+def test_bugs_are_planted_in_every_part_and_of_every_kind():
+    found = all_places()
+    assert {name.split("/")[0] for name, _ in found} == {"bytecode", "ir", "passes", "device", "codegen", "types"}
+    assert {place[0].kind for _, place in found} == {"operator", "constant", "table", "edge"}
+    assert not any(name.startswith("runtime") for name, _ in found)
+
+
+def bug(file, before):
+    """The first bug in a file that changes some text."""
+    return next(Mutant(name, change) for name, place in all_places(file) for change in place if before in change.before)
+
+
+def test_only_tests_that_come_to_a_bug_are_run_the_quickest_first():
+    mutant = bug("device/numbers.py", "result, other")
+    body = function_of(mutant)
+    assert body is not None
+    assert mutant.change.line in body
+    line, other = mutant.change.line, min(body)
+    tests = {
+        "tests/test_math.py::slow": {"outcome": "passed", "seconds": 2.0, "lines": {"device/numbers.py": [line]}},
+        "tests/test_math.py::quick": {"outcome": "passed", "seconds": 1.0, "lines": {"device/numbers.py": [line]}},
+        "tests/test_math.py::near": {"outcome": "passed", "seconds": 0.1, "lines": {"device/numbers.py": [other]}},
+        "tests/test_arrays.py::far": {"outcome": "passed", "seconds": 0.1, "lines": {"device/numbers.py": [1]}},
+    }
+    plan = Reach(tests).plan(mutant)
+    assert plan.files[0] == ("tests/test_math.py",)
+    assert list(plan.order) == [f"tests/test_math.py::{name}" for name in ("quick", "slow", "near")]
+    assert not Reach(tests).fuzzer_comes_to(mutant)
+    assert Reach(tests, {"device/numbers.py": [line]}).fuzzer_comes_to(mutant)
+
+
+def test_a_bug_in_a_table_is_for_every_test():
+    mutant = bug("codegen/emitters.py", '"assert"')
+    assert function_of(mutant) is None
+    assert Reach().fuzzer_comes_to(mutant)

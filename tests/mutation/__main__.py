@@ -1,111 +1,105 @@
-"""Plants bugs in a copy of the compiler and runs the fuzzer and the tests on it.
+"""Plants bugs in a copy of the compiler, one at a time, and runs the fuzzer and the tests on it: `tests/mutation/README.md`.
 
-    python -m tests.mutation --count 100 --seed 1           samples from every file of the compiler, the same for a seed
-    python -m tests.mutation --count 20 --only passes/lower
+    python -m tests.mutation lines                       which lines each test runs: once, before all else
+    python -m tests.mutation run --who tests             plants the bugs; goes on where it was stopped
+    python -m tests.mutation run --who fuzzer
+    python -m tests.mutation table                       the results, as a table
 
-For each bug it prints who noticed: `fuzzer`, `tests`, or nobody. A bug that makes no difference (another order of things that do
-not depend on each other, a limit that is one higher) is for the reader to explain.
+All is in one folder, `--folder`. Each result is a line of its `results.jsonl`, added when it is there.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-import random
-import shutil
-import subprocess
+import itertools
+import json
 import sys
-import tempfile
-import time
-from collections import Counter
 from pathlib import Path
 
-from tests.mutation.mutants import Mutant, mutants
-
-ROOT = Path(__file__).parents[2]
-FOLDERS = ("bytecode", "ir", "passes", "device", "codegen", "types")
+from tests.mutation.noticing import Result, fuzzer, measure, tests
+from tests.mutation.plan import Reach
+from tests.mutation.sample import Mutant, all_places, drawn
+from tests.mutation.workshop import Workshop
 
 
 def main() -> int:
-    """Returns 0 if every bug was noticed."""
-    arguments = _arguments()
-    rng = random.Random(arguments.seed)
-    files = [
-        file
-        for folder in FOLDERS
-        for file in sorted((ROOT / "cuda_device" / folder).rglob("*.py"))
-        if arguments.only in str(file)
-    ]
-    every = [(file, mutant) for file in files for mutant in mutants(file.read_text())]
-    chosen = rng.sample(every, min(arguments.count, len(every)))
-    print(
-        f"{len(every)} bugs can be planted in {len(files)} files; {len(chosen)} are, seed {arguments.seed}", flush=True
-    )
-    outcomes: Counter[str] = Counter()
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder)
-        for name in ("cuda_device", "cuda", "tests", "examples", "benchmarks", "docs"):
-            shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
-        for name in ("README.md", "pyproject.toml"):
-            shutil.copy(ROOT / name, copy)
-        for number, (file, mutant) in enumerate(chosen, 1):
-            start = time.monotonic()
-            who = _notice(copy, file, mutant, arguments)
-            outcomes[who] += 1
-            where = file.relative_to(ROOT)
-            print(f"{number:4} {who:8} {time.monotonic() - start:4.0f} s  {where}: {mutant}", flush=True)
-    print(", ".join(f"{who}: {count}" for who, count in sorted(outcomes.items())))
-    return int(outcomes["nobody"] > 0)
+    """Does what the first argument says."""
+    given = _arguments()
+    given.folder.mkdir(parents=True, exist_ok=True)
+    mutants = list(itertools.islice(drawn(given.seed, given.only), given.count))
+    {"lines": _lines, "run": _run, "table": _table, "list": _list}[given.what](given, mutants)
+    return 0
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("what", choices=("lines", "list", "run", "table"))
+    parser.add_argument("--folder", type=Path, default=Path("/tmp/cuda_device_mutation"))
     parser.add_argument("--count", type=int, default=100, help="how many bugs")
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=4)
     parser.add_argument("--only", default="", help="part of the names of the files")
-    parser.add_argument("--programs", type=int, default=300, help="how many programs of the fuzzer")
+    parser.add_argument("--who", choices=("tests", "fuzzer"), default="tests")
+    parser.add_argument("--programs", type=int, default=2016, help="of the fuzzer")
     parser.add_argument(
-        "--limit", type=int, default=900, help="seconds for the tests; a run that is longer has noticed"
+        "--again", type=int, nargs="*", default=[], help="numbers of bugs to run though there is a result"
     )
-    parser.add_argument("--processes", default="auto", help="of pytest")
     return parser.parse_args()
 
 
-def _notice(copy: Path, file: Path, mutant: Mutant, arguments: argparse.Namespace) -> str:
-    """Who notices a bug."""
-    target = copy / file.relative_to(ROOT)
-    target.write_text(mutant.text)
-    try:
-        fuzzer = [sys.executable, "-m", "tests.fuzz", "--programs", str(arguments.programs), "--seed", "1"]
-        if arguments.programs and not _passes(copy, fuzzer, arguments.limit):
-            return "fuzzer"
-        # pytest imports the package of the copy: it is first on the path.
-        tests = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-x",
-            "-n",
-            arguments.processes,
-            "-p",
-            "no:cacheprovider",
-            "tests",
-        ]
-        return "nobody" if _passes(copy, tests, arguments.limit) else "tests"
-    finally:
-        target.write_text(file.read_text())
+def _lines(given: argparse.Namespace, _: list[Mutant]) -> None:
+    measure(Workshop(given.folder / "lines_copy"), given.folder / "lines", given.programs)
 
 
-def _passes(folder: Path, command: list[str], limit: int) -> bool:
-    environment = os.environ | {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1", "CUDA_DEVICE_CACHE": "0"}
-    try:
-        done = subprocess.run(
-            command, cwd=folder, env=environment, timeout=limit, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-    except subprocess.TimeoutExpired:
-        return False
-    return done.returncode == 0
+def _list(given: argparse.Namespace, mutants: list[Mutant]) -> None:
+    print(f"{len(all_places(given.only))} places, seed {given.seed}")
+    for number, mutant in enumerate(mutants, 1):
+        print(f"{number:4} {mutant}")
+
+
+def _run(given: argparse.Namespace, mutants: list[Mutant]) -> None:
+    reach, file = Reach.read(given.folder / "lines"), given.folder / "results.jsonl"
+    known = _results(file)
+    workshop = Workshop(given.folder / f"copy_{given.who}")
+    for number, mutant in enumerate(mutants, 1):
+        if (number, given.who) in known and number not in given.again:
+            continue
+        with workshop.mutated(mutant):
+            if given.who == "fuzzer":
+                result = fuzzer(workshop, mutant, reach, given.programs)
+            else:
+                result = tests(workshop, mutant, reach)
+        record = {"number": number, "who": given.who, "mutant": str(mutant), **result.record()}
+        with file.open("a") as out:
+            out.write(json.dumps(record) + "\n")
+        print(f"{number:4} {given.who:7}{result} {mutant}", flush=True)
+
+
+def _results(file: Path) -> dict[tuple[int, str], Result]:
+    """The last result of each bug and each way to notice it."""
+    records = map(json.loads, file.read_text().splitlines()) if file.exists() else ()
+    return {
+        (record["number"], record["who"]): Result(record["noticed"], record["how"], record["seconds"])
+        for record in records
+    }
+
+
+def _table(given: argparse.Namespace, mutants: list[Mutant]) -> None:
+    known = _results(given.folder / "results.jsonl")
+    print("| | File | Change | Fuzzer | Tests |\n| --: | --- | --- | --- | --- |")
+    for number, mutant in enumerate(mutants, 1):
+        change = mutant.change
+        what = f"line {change.line}: `{_cell(change.before)}` → `{_cell(change.after)}`"
+        who = [known.get((number, each), Result(False, "not run", 0)) for each in ("fuzzer", "tests")]
+        cells = [f"**no**: {_cell(each.how)}" if not each.noticed else _cell(each.how) for each in who]
+        print(f"| {number} | {mutant.file} | {what} | {cells[0]} | {cells[1]} |")
+    for each in ("fuzzer", "tests"):
+        results = [known[number, each] for number in range(1, len(mutants) + 1) if (number, each) in known]
+        print(f"{each}: {sum(result.noticed for result in results)} of {len(results)}")
+
+
+def _cell(text: str) -> str:
+    text = " ".join(text.split()).replace("|", "\\|")
+    return text if len(text) <= 80 else f"{text[:77]}…"
 
 
 if __name__ == "__main__":

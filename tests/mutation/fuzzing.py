@@ -1,0 +1,48 @@
+"""The fuzzer, up to the first program that is wrong: `python -m tests.mutation.fuzzing --programs 2016`.
+
+The programs are those of `tests/test_fuzz.py`. A batch that takes more than two minutes of processor time is killed: a compiler
+that does not end is wrong, too. `--lines FILE` runs them all and writes which lines of the compiler ran, as JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+from pathlib import Path
+
+import tests.fuzz  # noqa: F401 - it puts its folder on the path
+
+BATCH = 24
+SECONDS = 120
+
+
+def main() -> int:
+    """Returns 1 if a program is wrong, after it has printed the program's number and what was wrong in one line."""
+    options = argparse.ArgumentParser(prog="python -m tests.mutation.fuzzing")
+    options.add_argument("--programs", type=int, default=2016)
+    options.add_argument("--lines", type=Path)
+    given = options.parse_args()
+    if given.lines:
+        from tests.mutation import lines
+    from fuzz.generate import inputs, program
+    from fuzz.run import check
+
+    import cuda_device as device
+
+    for begin in range(0, given.programs, BATCH):
+        signal.setitimer(signal.ITIMER_PROF, SECONDS)  # nobody handles its signal, which ends the process
+        values = inputs(begin)
+        batch = [program(begin + k, values) for k in range(min(BATCH, given.programs - begin))]
+        wrong = next(check(batch, values, [device.cpu_stream()]), None)
+        if wrong is not None:
+            print(f"program {wrong.program.number}: {str(wrong).splitlines()[0]}"[:300], flush=True)
+            return 1
+    if given.lines:
+        given.lines.write_text(json.dumps(lines.taken()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

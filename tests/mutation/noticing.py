@@ -1,0 +1,117 @@
+"""Who notices a bug, and by what: the fuzzer by a program, the tests by a test that fails twice with it and passes without."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.mutation.plan import Reach
+from tests.mutation.sample import Mutant
+from tests.mutation.workshop import Done, Workshop
+
+PYTEST = ("-m", "pytest", "-q", "-x", "--no-header", "-p", "no:cacheprovider", "-p", "no:xdist")
+MOST_UNRELIABLE = 5
+# The fuzzer counts for itself; the tool is not the compiler.
+NOT_RUN = ("test_fuzz.py", "test_mutation.py")
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Whether a bug was noticed, and by which program or test."""
+
+    noticed: bool
+    how: str
+    seconds: float
+
+    def record(self) -> dict[str, object]:
+        """For a file."""
+        return {"noticed": self.noticed, "how": self.how, "seconds": round(self.seconds)}
+
+    def __str__(self) -> str:
+        return f"{'noticed' if self.noticed else 'MISSED '} {self.seconds:4.0f} s  {self.how}: "
+
+
+def fuzzer(workshop: Workshop, mutant: Mutant, reach: Reach, programs: int) -> Result:
+    """Runs the fuzzer, if it comes to the bug's function at all."""
+    if not reach.fuzzer_comes_to(mutant):
+        return Result(False, "comes never there", 0)
+    start = time.monotonic()
+    done = workshop.python("-m", "tests.mutation.fuzzing", "--programs", str(programs))
+    how = f"{programs} programs" if done.status == 0 else _why(done)
+    return Result(done.status != 0, how, time.monotonic() - start)
+
+
+def tests(workshop: Workshop, mutant: Mutant, reach: Reach) -> Result:
+    """Runs the tests that can notice the bug, up to the first that does."""
+    start = time.monotonic()
+    plan = reach.plan(mutant)
+    without = list(reach.broken)
+    for files in filter(None, plan.files):
+        while True:
+            order = {"order": plan.order, "seconds": reach.seconds, "without": without}
+            done = _run(workshop, files, order)
+            if done.status in (0, 5):
+                break
+            failed = _failed(workshop, done)
+            if failed is None:
+                return Result(True, f"importing: {_why(done)}", time.monotonic() - start)
+            if _run(workshop, [failed], order).status != 0 and _passes_without(workshop, mutant, failed, order):
+                return Result(True, failed.removeprefix("tests/"), time.monotonic() - start)
+            without.append(failed)
+            if len(without) - len(reach.broken) > MOST_UNRELIABLE:
+                return Result(False, f"unreliable: {without[-MOST_UNRELIABLE:]}", time.monotonic() - start)
+    files_run = sum(map(len, plan.files))
+    return Result(False, f"{len(plan.order)} tests of {files_run} files", time.monotonic() - start)
+
+
+def _run(workshop: Workshop, which: list[str] | tuple[str, ...], order: dict[str, object]) -> Done:
+    plan, running = workshop.folder / "order.json", workshop.folder / "running.txt"
+    plan.write_text(json.dumps(order))
+    running.write_text("")
+    options = ("--order", str(plan), "--running", str(running), "--basetemp", str(workshop.folder / "temporary"))
+    return workshop.python(*PYTEST, "-p", "tests.mutation.order", *options, *which)
+
+
+def _failed(workshop: Workshop, done: Done) -> str | None:
+    """The test that failed, or that was running when the process died; None if there was none yet."""
+    running = (workshop.folder / "running.txt").read_text()
+    return running or None
+
+
+def _passes_without(workshop: Workshop, mutant: Mutant, test: str, order: dict[str, object]) -> bool:
+    target = workshop.folder / "cuda_device" / mutant.file
+    changed = target.read_text()
+    target.write_text((Path(__file__).parents[2] / "cuda_device" / mutant.file).read_text())
+    try:
+        return _run(workshop, [test], order).status == 0
+    finally:
+        target.write_text(changed)
+
+
+def _why(done: Done) -> str:
+    if done.stuck:
+        return "stuck"
+    if done.status < 0:
+        return f"signal {-done.status}"
+    lines = [line.strip() for line in done.output.splitlines() if line.strip()]
+    telling = [line for line in lines if re.match(r"(E\s+)?(program \d+:|\w[\w.]*(Error|Bug|Exception)\b)", line)]
+    return (telling or lines or ["?"])[-1][:160]
+
+
+def measure(workshop: Workshop, folder: Path, programs: int) -> None:
+    """Writes which lines each test file and the fuzzer come to, and which tests fail without a bug."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = sorted((workshop.folder / "tests").glob("test_*.py"), key=lambda path: -path.stat().st_size)
+    wanted = [path for path in files if path.name not in NOT_RUN and not (folder / f"{path.stem}.json").exists()]
+    for path in wanted:
+        target = folder / f"{path.stem}.json"
+        workshop.python(
+            *PYTEST[:3], "-p", "no:cacheprovider", "-p", "tests.mutation.lines", "--lines", str(target), str(path)
+        )
+    if not (folder / "fuzzer.json").exists():
+        workshop.python(
+            "-m", "tests.mutation.fuzzing", "--programs", str(programs), "--lines", str(folder / "fuzzer.json")
+        )
