@@ -43,6 +43,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--again", type=int, nargs="*", default=[], help="numbers of bugs to run though there is a result"
     )
+    parser.add_argument("--without", type=int, nargs="*", default=[], help="numbers of bugs to leave for later")
     return parser.parse_args()
 
 
@@ -61,7 +62,7 @@ def _run(given: argparse.Namespace, mutants: list[Mutant]) -> None:
     known = _results(file)
     workshop = Workshop(given.folder / f"copy_{given.who}")
     for number, mutant in enumerate(mutants, 1):
-        if (number, given.who) in known and number not in given.again:
+        if number in given.without or ((number, given.who) in known and number not in given.again):
             continue
         with workshop.mutated(mutant):
             if given.who == "fuzzer":

@@ -77,5 +77,6 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Writes the file."""
+    sys.monitoring.free_tool_id(TOOL)
     if file := session.config.getoption("--lines"):
         Path(file).write_text(json.dumps({"imported": _imported, "tests": _tests}))

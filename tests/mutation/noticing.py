@@ -35,7 +35,7 @@ class Result:
 
 
 def fuzzer(workshop: Workshop, mutant: Mutant, reach: Reach, programs: int) -> Result:
-    """Runs the fuzzer, if it comes to the bug's function at all."""
+    """Runs the fuzzer, if it comes to the bug's statement at all."""
     if not reach.fuzzer_comes_to(mutant):
         return Result(False, "comes never there", 0)
     start = time.monotonic()

@@ -1,7 +1,8 @@
 """Which tests may notice a bug, the likeliest and quickest first, from the lines that each test runs (`tests.mutation.lines`).
 
-Only a test that comes to the function of a bug can notice it; where a bug is outside of functions, in a table, each can.
-Tests that start other processes may come there unseen: they are the last ones.
+Only a test that comes to the statement of a bug can notice it. Each test can where the statement is outside of functions, in
+a table, and where it is in `device/`, much of which is not run but compiled. Tests that start other processes may come there
+unseen: they are the last ones.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,9 +31,10 @@ class Plan:
 
 @dataclass(slots=True)
 class Reach:
-    """What each test, and the fuzzer, comes to."""
+    """What each test, importing each test file, and the fuzzer come to."""
 
     tests: dict[str, dict[str, Any]] = field(default_factory=dict)
+    imported: dict[str, dict[str, list[int]]] = field(default_factory=dict)
     fuzzer: dict[str, list[int]] = field(default_factory=dict)
 
     @classmethod
@@ -39,7 +42,9 @@ class Reach:
         """From a folder of one file for each test file, and `fuzzer.json`."""
         reach = cls()
         for path in sorted(folder.glob("test_*.json")):
-            reach.tests |= json.loads(path.read_text())["tests"]
+            found = json.loads(path.read_text())
+            reach.tests |= found["tests"]
+            reach.imported[f"tests/{path.stem}.py"] = found["imported"]
         if (folder / "fuzzer.json").exists():
             reach.fuzzer = json.loads((folder / "fuzzer.json").read_text())
         return reach
@@ -55,50 +60,71 @@ class Reach:
         return [name for name, record in self.tests.items() if record["outcome"] == "failed"]
 
     def fuzzer_comes_to(self, mutant: Mutant) -> bool:
-        """Whether the fuzzer runs the function of a bug."""
-        lines = function_of(mutant)
-        return lines is None or not lines.isdisjoint(self.fuzzer.get(mutant.file, ()))
+        """Whether the fuzzer runs the statement of a bug, or may compile it."""
+        lines = statement_of(mutant)
+        return lines is None or _is_compiled(mutant) or not lines.isdisjoint(self.fuzzer.get(mutant.file, ()))
 
     def plan(self, mutant: Mutant) -> Plan:
         """The tests to run, in their order."""
-        body, line = function_of(mutant), mutant.change.line
-        ranks: dict[str, tuple[int, float]] = {}
-        weights: dict[str, list[int]] = {}
-        for name, record in self.tests.items():
-            if record["outcome"] == "skipped":
-                continue
-            lines = record["lines"].get(mutant.file, ())
-            comes = body is None or not body.isdisjoint(lines)
-            weights.setdefault(name.split("::")[0], []).append(comes)
-            if comes:
-                ranks[name] = (int(line not in lines), record["seconds"])
-        named = {file: _names(file, mutant.file) for file in weights}
-        files = [file for file, comes in weights.items() if any(comes)]
-        files.sort(key=lambda file: (-named[file], -sum(weights[file]) / len(weights[file])))
+        statement = statement_of(mutant)
+        ranks: dict[str, tuple[bool, float]] = {}
+        comers: Counter[str] = Counter()
+        tests = {name: record for name, record in self.tests.items() if record["outcome"] != "skipped"}
+        for name, record in tests.items():
+            file = name.split("::")[0]
+            lines = (*record["lines"].get(mutant.file, ()), *self.imported.get(file, {}).get(mutant.file, ()))
+            comes = statement is None or not statement.isdisjoint(lines)
+            comers[file] += comes
+            if comes or _is_compiled(mutant):
+                ranks[name] = (not comes, record["seconds"])
+        sizes = Counter(name.split("::")[0] for name in tests)
+        likeness = _likeness(mutant, list(sizes))
+        files = list(dict.fromkeys(name.split("::")[0] for name in ranks))
+        files.sort(key=lambda file: -(likeness[file] + comers[file] / sizes[file]))
         others = [file for file in _with_processes() if file not in files]
         order = {name: rank for rank, name in enumerate(sorted(ranks, key=ranks.__getitem__))}
         return Plan((tuple(files[:FIRST]), (*files[FIRST:], *others)), order)
 
 
-def function_of(mutant: Mutant) -> set[int] | None:
-    """The lines of the innermost function around a bug; None if it is outside of all."""
-    line, found = mutant.change.line, None
-    for node in ast.walk(ast.parse((PACKAGE / mutant.file).read_text())):
-        if isinstance(node, ast.FunctionDef) and node.body[0].lineno <= line <= (node.end_lineno or 0):
-            found = set(range(node.body[0].lineno, (node.end_lineno or 0) + 1))  # outer ones come first
+def _is_compiled(mutant: Mutant) -> bool:
+    return mutant.file.startswith("device/")
+
+
+def statement_of(mutant: Mutant) -> set[int] | None:
+    """The lines of the statement that a bug is in, without those of the statements in it; None outside of functions."""
+    line, inside, found = mutant.change.line, False, set()
+    for node in ast.walk(ast.parse((PACKAGE / mutant.file).read_text())):  # outer ones come first
+        if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or 0):
+            if inside:
+                found = _own_lines(node)
+            inside = inside or (isinstance(node, ast.FunctionDef) and line >= node.body[0].lineno)
+    return found if inside else None
+
+
+def _own_lines(statement: ast.stmt) -> set[int]:
+    lines = set(range(statement.lineno, (statement.end_lineno or 0) + 1))
+    for child in ast.walk(statement):
+        if isinstance(child, ast.stmt) and child is not statement:
+            lines -= set(range(child.lineno, (child.end_lineno or 0) + 1))
+    return lines
+
+
+def _likeness(mutant: Mutant, test_files: Sequence[str]) -> dict[str, float]:
+    """How much each test file is about a bug: it is named for the bug's file, or has rare words of the bug's statement."""
+    source = (PACKAGE / mutant.file).read_text()
+    lines = statement_of(mutant) or {mutant.change.line}
+    near = "\n".join(line for number, line in enumerate(source.splitlines(), 1) if number in lines)
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef) and not lines.isdisjoint(range(node.lineno, (node.end_lineno or 0) + 1)):
+            near += f" {node.name} {' '.join(re.findall(r'`(.*?)`', ast.get_docstring(node) or ''))}"
+    texts = {file: set(re.findall(r"\w{3,}", (ROOT / file).read_text())) for file in test_files}
+    common = Counter(word for words in texts.values() for word in words)
+    stem = Path(mutant.file).stem
+    found = {}
+    for file, words in texts.items():
+        rare = sum(1 / common[word] for word in set(re.findall(r"\w{3,}", near)) & words)
+        found[file] = 2.0 * bool(re.search(rf"test_{stem}s?\.py", file)) + (stem in words) / 2 + min(2.0, 3 * rare)
     return found
-
-
-def _names(test_file: str, file: str) -> int:
-    """Whether a test file is named for a file of the compiler, or at least imports it."""
-    stem = Path(file).stem
-    if re.search(rf"test_{stem}s?\.py", test_file):
-        return 2
-    return int(re.search(rf"\b{stem}\b", "\n".join(_imports(ROOT / test_file))) is not None)
-
-
-def _imports(path: Path) -> Iterator[str]:
-    return (line for line in path.read_text().splitlines() if re.match(r"\s*(from|import) ", line))
 
 
 def _with_processes() -> list[str]:
