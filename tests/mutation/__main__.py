@@ -21,6 +21,8 @@ from tests.mutation.plan import Reach
 from tests.mutation.sample import Mutant, all_places, drawn
 from tests.mutation.workshop import Workshop
 
+PARTS = {"all": slice(None), "first": slice(1), "rest": slice(1, None)}
+
 
 def main() -> int:
     """Does what the first argument says."""
@@ -68,7 +70,7 @@ def _run(given: argparse.Namespace, mutants: list[Mutant]) -> None:
             if given.who == "fuzzer":
                 result = fuzzer(workshop, mutant, reach, given.programs)
             else:
-                result = tests(workshop, mutant, reach)
+                result = tests(workshop, mutant, reach, PARTS[given.part])
         record = {"number": number, "who": given.who, "mutant": str(mutant), **result.record()}
         with file.open("a") as out:
             out.write(json.dumps(record) + "\n")

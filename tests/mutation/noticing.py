@@ -44,12 +44,12 @@ def fuzzer(workshop: Workshop, mutant: Mutant, reach: Reach, programs: int) -> R
     return Result(done.status != 0, how, time.monotonic() - start)
 
 
-def tests(workshop: Workshop, mutant: Mutant, reach: Reach) -> Result:
-    """Runs the tests that can notice the bug, up to the first that does."""
+def tests(workshop: Workshop, mutant: Mutant, reach: Reach, parts: slice) -> Result:
+    """Runs the tests that can notice the bug, or those of some parts of the plan, up to the first that does."""
     start = time.monotonic()
     plan = reach.plan(mutant)
     without = list(reach.broken)
-    for files in filter(None, plan.files):
+    for files in filter(None, plan.files[parts]):
         while True:
             order = {"order": plan.order, "seconds": reach.seconds, "without": without}
             done = _run(workshop, files, order)
@@ -63,8 +63,8 @@ def tests(workshop: Workshop, mutant: Mutant, reach: Reach) -> Result:
             without.append(failed)
             if len(without) - len(reach.broken) > MOST_UNRELIABLE:
                 return Result(False, f"unreliable: {without[-MOST_UNRELIABLE:]}", time.monotonic() - start)
-    files_run = sum(map(len, plan.files))
-    return Result(False, f"{len(plan.order)} tests of {files_run} files", time.monotonic() - start)
+    count = sum(map(len, plan.files[parts]))
+    return Result(False, f"{count} of {sum(map(len, plan.files))} files", time.monotonic() - start)
 
 
 def _run(workshop: Workshop, which: list[str] | tuple[str, ...], order: dict[str, object]) -> Done:
