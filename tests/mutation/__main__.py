@@ -45,6 +45,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--again", type=int, nargs="*", default=[], help="numbers of bugs to run though there is a result"
     )
+    parser.add_argument("--part", choices=PARTS, default="all", help="of the tests: the likeliest ones, or the others")
     parser.add_argument("--without", type=int, nargs="*", default=[], help="numbers of bugs to leave for later")
     return parser.parse_args()
 
