@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import math
 import sys
 from pathlib import Path
 
@@ -46,6 +47,10 @@ def _arguments() -> argparse.Namespace:
         "--again", type=int, nargs="*", default=[], help="numbers of bugs to run though there is a result"
     )
     parser.add_argument("--part", choices=PARTS, default="all", help="of the tests: the likeliest ones, or the others")
+    parser.add_argument(
+        "--limit", type=float, default=math.inf, help="seconds of processor time for each part of the tests"
+    )
+    parser.add_argument("--share", type=int, nargs=2, default=(0, 1), help="K N: of every N bugs the one after K")
     parser.add_argument("--without", type=int, nargs="*", default=[], help="numbers of bugs to leave for later")
     return parser.parse_args()
 
@@ -63,15 +68,19 @@ def _list(given: argparse.Namespace, mutants: list[Mutant]) -> None:
 def _run(given: argparse.Namespace, mutants: list[Mutant]) -> None:
     reach, file = Reach.read(given.folder / "lines"), given.folder / "results.jsonl"
     known = _results(file)
-    workshop = Workshop(given.folder / f"copy_{given.who}")
+    workshop = Workshop(given.folder / f"copy_{given.who}_{given.share[0]}")
     for number, mutant in enumerate(mutants, 1):
-        if number in given.without or ((number, given.who) in known and number not in given.again):
+        if (
+            number % given.share[1] != given.share[0]
+            or number in given.without
+            or ((number, given.who) in known and number not in given.again)
+        ):
             continue
         with workshop.mutated(mutant):
             if given.who == "fuzzer":
                 result = fuzzer(workshop, mutant, reach, given.programs)
             else:
-                result = tests(workshop, mutant, reach, PARTS[given.part])
+                result = tests(workshop, mutant, reach, PARTS[given.part], given.limit)
         record = {"number": number, "who": given.who, "mutant": str(mutant), **result.record()}
         with file.open("a") as out:
             out.write(json.dumps(record) + "\n")

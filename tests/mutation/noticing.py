@@ -8,12 +8,14 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.mutation.order import LIMIT
 from tests.mutation.plan import Reach
 from tests.mutation.sample import Mutant
 from tests.mutation.workshop import Done, Workshop
 
 PYTEST = ("-m", "pytest", "-q", "-x", "--no-header", "-p", "no:cacheprovider", "-p", "no:xdist")
 MOST_UNRELIABLE = 5
+PASSED = (0, 5, LIMIT)  # also where there was no test, or no more time
 # The fuzzer counts for itself; the tool is not the compiler.
 NOT_RUN = ("test_fuzz.py", "test_mutation.py")
 
@@ -44,27 +46,30 @@ def fuzzer(workshop: Workshop, mutant: Mutant, reach: Reach, programs: int) -> R
     return Result(done.status != 0, how, time.monotonic() - start)
 
 
-def tests(workshop: Workshop, mutant: Mutant, reach: Reach, parts: slice) -> Result:
+def tests(workshop: Workshop, mutant: Mutant, reach: Reach, parts: slice, limit: float) -> Result:
     """Runs the tests that can notice the bug, or those of some parts of the plan, up to the first that does."""
-    start = time.monotonic()
+    start, done = time.monotonic(), Done(0, "")
     plan = reach.plan(mutant)
     without = list(reach.broken)
     for files in filter(None, plan.files[parts]):
         while True:
-            order = {"order": plan.order, "seconds": reach.seconds, "without": without}
+            order = {"order": plan.order, "seconds": reach.seconds, "without": without, "limit": limit}
             done = _run(workshop, files, order)
-            if done.status in (0, 5):
+            if done.status in PASSED:
                 break
             failed = _failed(workshop, done)
             if failed is None:
                 return Result(True, f"importing: {_why(done)}", time.monotonic() - start)
-            if _run(workshop, [failed], order).status != 0 and _passes_without(workshop, mutant, failed, order):
+            if _run(workshop, [failed], order).status not in PASSED and _passes_without(
+                workshop, mutant, failed, order
+            ):
                 return Result(True, failed.removeprefix("tests/"), time.monotonic() - start)
             without.append(failed)
             if len(without) - len(reach.broken) > MOST_UNRELIABLE:
                 return Result(False, f"unreliable: {without[-MOST_UNRELIABLE:]}", time.monotonic() - start)
     count = sum(map(len, plan.files[parts]))
-    return Result(False, f"{count} of {sum(map(len, plan.files))} files", time.monotonic() - start)
+    how = f"{count} of {sum(map(len, plan.files))} files{', as far as time allowed' * (done.status == LIMIT)}"
+    return Result(False, how, time.monotonic() - start)
 
 
 def _run(workshop: Workshop, which: list[str] | tuple[str, ...], order: dict[str, object]) -> Done:

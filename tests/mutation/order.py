@@ -2,8 +2,9 @@
 
     python -m pytest -x -p tests.mutation.order --order order.json --running running.txt
 
-`order.json` is {"order": {id: rank}, "seconds": {id: usual seconds}, "without": [id, …]}. Tests that it does not name come last.
-A test may take 60 seconds of processor time, or 20 times its usual ones; then the process is killed.
+`order.json` is {"order": {id: rank}, "seconds": {id: usual seconds}, "without": [id, …], "limit": seconds}. Tests that it does
+not name come last. After so many seconds of processor time no more tests begin. One test may take 60 seconds of it, or 20 times
+its usual ones; then the process is killed.
 """
 
 from __future__ import annotations
@@ -11,12 +12,15 @@ from __future__ import annotations
 import json
 import resource
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 SECONDS, TIMES, BYTES = 60, 20, 12 << 30
+LIMIT = 9
+"""The exit status where the time for all tests has passed."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -46,6 +50,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Any:
     """Names a test and starts its clock, whose signal nobody handles."""
+    if time.process_time() > item.config.stash[_PLAN]["limit"]:
+        pytest.exit("no time is left", LIMIT)
     seconds = item.config.stash[_PLAN]["seconds"].get(item.nodeid, 0)
     item.config.getoption("--running").write_text(item.nodeid)
     signal.setitimer(signal.ITIMER_PROF, max(SECONDS, TIMES * seconds))
