@@ -156,6 +156,31 @@ def test_a_name_has_to_be_a_symbol(name, decorator):
         decorator(interop=True)(lambda x: None)
 
 
+# Of the standard's tables [lex.key] and [lex.digraph], without what Python has as well.
+CPP_KEYWORDS = """
+    alignas alignof and_eq asm auto bitand bitor bool case catch char char8_t char16_t char32_t co_await co_return co_yield
+    compl concept const const_cast consteval constexpr constinit decltype default delete do double dynamic_cast enum explicit
+    export extern false float friend goto inline int long mutable namespace new noexcept not_eq nullptr operator or_eq private
+    protected public register reinterpret_cast requires short signed sizeof static static_assert static_cast struct switch
+    template this thread_local throw true typedef typeid typename union unsigned using virtual void volatile wchar_t xor xor_eq
+"""
+
+
+@pytest.mark.parametrize("word", CPP_KEYWORDS.split())
+def test_no_keyword_of_cpp_is_a_symbol(word):
+    scope = {}
+    exec(f"def {word}(x): pass", scope)
+    with pytest.raises(TypeError, match=f"'{word}' cannot be the name of an interoperable function"):
+        device.func(interop=True)(scope[word])
+
+
+def test_the_keywords_are_those_of_cuda_cpp():
+    assert cuda_cpp.compile_cpp("enum { name };", "ptx", "-std=c++20")
+    for word in (word for word in CPP_KEYWORDS.split() if not word.startswith("co_")):  # NVRTC has no coroutines
+        with pytest.raises(AssertionError, match="error"):
+            cuda_cpp.compile_cpp(f"enum {{ {word} }};", "ptx", "-std=c++20")
+
+
 def test_cpp_has_no_constant_parameters():
     @device.kernel(interop=True)
     def filled(x, n: device.ConstExpr[int]):
