@@ -107,6 +107,13 @@ def lambdas_in_comprehensions(i, x, b):
     return sum([f() for f in late]) * 100 + sum(f() for f in early)
 
 
+def captured_variables_of_one_name(i, x, b):
+    k = i
+    outer = lambda: k  # noqa: E731
+    inner = [k * 10 + (lambda: k)() for k in (1, 2, 3)]  # noqa: B023
+    return sum(inner) * 100 + outer() * 10 + k
+
+
 def comprehensions_capture(i, x, b):
     k = i * 2
     return sum([v * k + b for v in (1, 2)]) + sum(v * k for v in range(i))
@@ -222,6 +229,7 @@ def generators_read_what_changes(i, x, b):
         extremes,
         nested_generators,
         lambdas_in_comprehensions,
+        captured_variables_of_one_name,
         comprehensions_capture,
         comprehension_variables_are_their_own,
         dicts,
