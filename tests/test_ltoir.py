@@ -1,5 +1,7 @@
 """LTO-IR: libNVVM takes what we write in either of its languages, and what it makes links to cubins, with CUDA C++ too."""
 
+import re
+
 import cuda_cpp
 import exchange
 import llvmlite.binding as llvm
@@ -104,6 +106,29 @@ def test_every_signature_is_that_of_cuda_cpp(target):
         types = bool, type, device.int8
         ours = cuda_cpp.signatures(device.compile(kernel, *types, output="ptx").code)
         assert cuda_cpp.signatures(ptx_of(kernel, *types, target=target)) == ours, cpp
+
+
+# What threads do together, with the PTX that the specification names for it.
+TOGETHER = {
+    "shfl_sync(-1, v, 3)": "shfl.sync.idx.b32", "shfl_up_sync(-1, v, 3)": "shfl.sync.up.b32",
+    "shfl_down_sync(-1, v, 3)": "shfl.sync.down.b32", "shfl_xor_sync(-1, v, 3)": "shfl.sync.bfly.b32",
+    "all_sync(-1, lambda: v > 3)": "vote.sync.all.pred", "any_sync(-1, lambda: v > 3)": "vote.sync.any.pred",
+    "eq_sync(-1, lambda: v > 3)": "vote.sync.uni.pred", "ballot_sync(-1, lambda: v > 3)": "vote.sync.ballot.b32",
+    "match_any_sync(-1, v)": "match.any.sync.b32", "match_all_sync(-1, v)[0]": "match.all.sync.b32",
+    "syncthreads_or(lambda: v > 3)": "bar.red.or.pred", "syncthreads_and(lambda: v > 3)": "bar.red.and.pred",
+    "syncthreads_count(lambda: v > 3)": "bar.red.popc.u32", "activemask()": "activemask.b32",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("call", TOGETHER)
+def test_both_compilers_choose_the_instruction(call):
+    text = f"import cuda_device as device\ndef f(x):\n    v = x[0]\n    x[1] = device.int32(device.{call})"
+    function, array = exchange.abi.function_of("f", text, device.func), device.ArrayType(device.int32, 1)
+    for target in ("sm_80", "sm_100"):
+        ours = device.compile(function, array, output="ptx", target=target).code
+        for ptx in (ours, ptx_of(function, array, target=target)):
+            found = re.findall(r"\b(?:shfl|vote|bar|barrier|match|activemask)\.[\w.:]+", ptx)
+            assert found == [TOGETHER[call]], target
 
 
 def test_what_llvm_7_cannot_say_is_refused():
