@@ -66,9 +66,15 @@ class Workshop:
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                preexec_fn=_hear_interrupts,
             )
             stuck = _watch(process)
         return Done(process.returncode, output.read_text(errors="replace"), stuck)
+
+
+def _hear_interrupts() -> None:
+    """A shell lets what it starts in the background ignore them, and tests send some to themselves."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _watch(process: subprocess.Popen[bytes]) -> bool:
