@@ -1,5 +1,6 @@
 """PTX to cubin: every architecture, the choice of the assembler, and what its refusals become."""
 
+import ctypes
 import re
 import subprocess
 import tempfile
@@ -7,8 +8,11 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from cuda.bindings import driver as bindings
 
 from cuda_device.codegen import assemblers, cubin, nvptx
 from cuda_device.codegen.architectures import ARCHITECTURES, Architecture, parse
@@ -275,7 +279,65 @@ def test_nvjitlink_is_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     assert assemblers._nvjitlink.__wrapped__() is None
 
 
-# ---- the driver, where there is a GPU
+# ---- the driver, by a stand-in that is as strict as NVIDIA's bindings, and where there is a GPU
+
+
+class LinkingDriver(SimpleNamespace):
+    """The part of `cuda.bindings.driver` that links; `refuses` makes it write that to its log, and fail."""
+
+    def __init__(self, refuses: bytes = b"") -> None:
+        names = ("CUresult", "CUjit_option", "CUjitInputType")
+        super().__init__(**{name: getattr(bindings, name) for name in names}, refuses=refuses, living=0)
+        self.code = ctypes.create_string_buffer(ELF + b" made by a stand-in")
+
+    def cuLinkCreate(self, count: int, options: list[Any], values: list[Any]) -> tuple[Any, ...]:
+        assert count == len(options) == len(values)
+        self.options = dict(zip(options, values, strict=True))
+        self.living += 1
+        return self.CUresult.CUDA_SUCCESS, self
+
+    def cuLinkAddData(
+        self, state: Any, kind: Any, data: bytes, size: int, name: bytes, count: int, options: Any, values: Any
+    ) -> tuple[Any, ...]:
+        assert state is self and kind is self.CUjitInputType.CU_JIT_INPUT_PTX and size == len(data)
+        assert count == len(options) == len(values)
+        self.data = data
+        log = "ERROR" if self.refuses else "INFO"
+        text = self.refuses or b"ptxas info    : Used 8 registers"
+        self.options[getattr(self.CUjit_option, f"CU_JIT_{log}_LOG_BUFFER")][: len(text)] = text
+        return (self.CUresult.CUDA_ERROR_INVALID_PTX if self.refuses else self.CUresult.CUDA_SUCCESS,)
+
+    def cuLinkComplete(self, state: Any) -> tuple[Any, ...]:
+        assert state is self
+        return self.CUresult.CUDA_SUCCESS, ctypes.addressof(self.code), len(self.code) - 1
+
+    def cuLinkDestroy(self, state: Any) -> tuple[Any, ...]:
+        self.living -= 1
+        return (self.CUresult.CUDA_SUCCESS,)
+
+
+def test_the_driver_links_a_text_that_ends_in_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = LinkingDriver()
+    monkeypatch.setattr(assemblers, "_driver", lambda: driver)
+    (row,) = (row for row in ASSEMBLERS if row.name == "driver")
+    code, log = row.run(Request(ptx(), SM_90, Options(level=2, max_registers=40, line_info=True)))
+    assert code == ELF + b" made by a stand-in" and log == "ptxas info    : Used 8 registers"
+    assert driver.data == ptx().encode() + b"\n\0" and driver.living == 0
+    option = driver.CUjit_option
+    assert driver.options[option.CU_JIT_OPTIMIZATION_LEVEL] == 2 and driver.options[option.CU_JIT_MAX_REGISTERS] == 40
+    assert driver.options[option.CU_JIT_GENERATE_LINE_INFO] == 1 and driver.options[option.CU_JIT_LOG_VERBOSE] == 0
+    for log in ("INFO", "ERROR"):
+        buffer = driver.options[getattr(option, f"CU_JIT_{log}_LOG_BUFFER")]
+        assert len(buffer) == driver.options[getattr(option, f"CU_JIT_{log}_LOG_BUFFER_SIZE_BYTES")] > 1000
+
+
+def test_what_the_driver_refuses_is_in_its_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = LinkingDriver(refuses=b"ptxas fatal   : it is a stand-in")
+    monkeypatch.setattr(assemblers, "_driver", lambda: driver)
+    (row,) = (row for row in ASSEMBLERS if row.name == "driver")
+    with pytest.raises(Rejection, match=r"^ptxas fatal   : it is a stand-in$"):
+        row.run(Request(ptx(), SM_90, Options()))
+    assert driver.living == 0
 
 
 @pytest.fixture
