@@ -44,12 +44,17 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--who", choices=("tests", "fuzzer"), default="tests")
     parser.add_argument("--programs", type=int, default=2016, help="of the fuzzer")
     parser.add_argument(
-        "--again", type=int, nargs="*", default=[], help="numbers of bugs to run though there is a result"
+        "--again",
+        type=int,
+        nargs="*",
+        default=[],
+        help="numbers of bugs to run though there is a result, and no others",
     )
     parser.add_argument("--part", choices=PARTS, default="all", help="of the tests: the likeliest ones, or the others")
     parser.add_argument(
         "--limit", type=float, default=math.inf, help="seconds of processor time for each part of the tests"
     )
+    parser.add_argument("--files", nargs="*", default=[], help="test files, if not those of the plan")
     parser.add_argument("--share", type=int, nargs=2, default=(0, 1), help="K N: of every N bugs the one after K")
     parser.add_argument("--without", type=int, nargs="*", default=[], help="numbers of bugs to leave for later")
     return parser.parse_args()
@@ -68,19 +73,16 @@ def _list(given: argparse.Namespace, mutants: list[Mutant]) -> None:
 def _run(given: argparse.Namespace, mutants: list[Mutant]) -> None:
     reach, file = Reach.read(given.folder / "lines"), given.folder / "results.jsonl"
     known = _results(file)
-    workshop = Workshop(given.folder / f"copy_{given.who}_{given.share[0]}")
+    workshop = Workshop(given.folder / f"copy_{given.who}_{given.share[0]}_of_{given.share[1]}")
     for number, mutant in enumerate(mutants, 1):
-        if (
-            number % given.share[1] != given.share[0]
-            or number in given.without
-            or ((number, given.who) in known and number not in given.again)
-        ):
+        wanted = number in given.again or (number, given.who) not in known and not given.again
+        if not wanted or number in given.without or number % given.share[1] != given.share[0]:
             continue
         with workshop.mutated(mutant):
             if given.who == "fuzzer":
                 result = fuzzer(workshop, mutant, reach, given.programs)
             else:
-                result = tests(workshop, mutant, reach, PARTS[given.part], given.limit)
+                result = tests(workshop, mutant, reach, PARTS[given.part], given.limit, tuple(given.files))
         record = {"number": number, "who": given.who, "mutant": str(mutant), **result.record()}
         with file.open("a") as out:
             out.write(json.dumps(record) + "\n")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.mutation.order import LIMIT
-from tests.mutation.plan import Reach
+from tests.mutation.plan import Plan, Reach
 from tests.mutation.sample import Mutant
 from tests.mutation.workshop import Done, Workshop
 
@@ -46,10 +46,14 @@ def fuzzer(workshop: Workshop, mutant: Mutant, reach: Reach, programs: int) -> R
     return Result(done.status != 0, how, time.monotonic() - start)
 
 
-def tests(workshop: Workshop, mutant: Mutant, reach: Reach, parts: slice, limit: float) -> Result:
-    """Runs the tests that can notice the bug, or those of some parts of the plan, up to the first that does."""
+def tests(
+    workshop: Workshop, mutant: Mutant, reach: Reach, parts: slice, limit: float, given: tuple[str, ...]
+) -> Result:
+    """Runs the tests that can notice the bug, of some parts of the plan or of the `given` files, up to the first that does."""
     start, done = time.monotonic(), Done(0, "")
     plan = reach.plan(mutant)
+    if given:
+        plan = Plan((given, ()), plan.order)
     without = list(reach.broken)
     for files in filter(None, plan.files[parts]):
         while True:
