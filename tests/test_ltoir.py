@@ -218,6 +218,15 @@ def arithmetic():
         for name in ("fadd", "fsub", "fmul", "fdiv")
     )
     text += "define bfloat @round(float %a) {\nb0:\n  %r = fptrunc float %a to bfloat\n  ret bfloat %r\n}\n"
+    text += "define bfloat @negate(bfloat %a) {\nb0:\n  %r = fneg contract bfloat %a\n  ret bfloat %r\n}\n"
+    text += "".join(
+        f"define {wide} @to_{wide}(bfloat %a) {{\nb0:\n  %r = fpext bfloat %a to {wide}\n  ret {wide} %r\n}}\n"
+        for wide in ("float", "double")
+    )
+    text += "".join(
+        f"define i1 @{how}(bfloat %a, bfloat %b) {{\nb0:\n  %r = fcmp {how} bfloat %a, %b\n  ret i1 %r\n}}\n"
+        for how in ("oeq", "olt", "une")
+    )
     text = "\n".join(line for line in llvm7.translate(text).splitlines() if not line.startswith(("target", "!")))
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
@@ -251,3 +260,19 @@ def test_bfloat_as_an_integer_rounds_as_bfloat(arithmetic):
     f = call(arithmetic, "round", c_uint16, c_float)
     got = np.array([f(float(x)) for x in floats], np.uint16).view(ml_dtypes.bfloat16)
     assert np.array_equal(got.astype(np.float32), floats.astype(ml_dtypes.bfloat16).astype(np.float32), equal_nan=True)
+
+
+def test_bfloat_as_an_integer_converts_negates_and_compares_as_bfloat(arithmetic):
+    from ctypes import c_bool, c_double, c_float, c_uint16
+
+    edges = np.array([0, 0x8000, 1, 0x7F, 0x80, 0x3F80, 0xBF81, 0x7F7F, 0x7F80, 0xFF80, 0x7FC1], np.uint16)
+    values = edges.view(ml_dtypes.bfloat16).astype(np.float64)
+    for name, type in (("to_float", c_float), ("to_double", c_double)):
+        f = call(arithmetic, name, type, c_uint16)
+        np.testing.assert_array_equal([f(int(x)) for x in edges], values, name)
+    f = call(arithmetic, "negate", c_uint16, c_uint16)
+    assert [f(int(x)) for x in edges] == [int(x) ^ 0x8000 for x in edges]
+    for name, compare in (("oeq", np.equal), ("olt", np.less), ("une", np.not_equal)):
+        f = call(arithmetic, name, c_bool, c_uint16, c_uint16)
+        got = [[f(int(x), int(y)) for y in edges] for x in edges]
+        np.testing.assert_array_equal(got, compare.outer(values, values), name)

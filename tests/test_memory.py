@@ -334,6 +334,28 @@ def refusal(source, **names):
     return str(caught.value)
 
 
+def test_shared_arrays_may_take_48_kib_and_no_more(stream):
+    def all_of_it(elements):
+        @device.kernel
+        def k(out):
+            first = device.shared_array(1000, device.int64)
+            rest = device.shared_array(elements, device.int8)
+            first[999], rest[elements - 1] = 7, 8
+            out[0] = first[999] + rest[elements - 1]
+
+        return k
+
+    out = stream.empty(1, np.int32)
+    stream.launch(all_of_it(48 * 1024 - 8000), out, grid=1, block=1)
+    assert stream.numpy(out).tolist() == [15]
+    compiled(all_of_it(48 * 1024 - 8000), array(np.int32), output="cubin")
+    for output in ("llvm", "cubin"):
+        with pytest.raises(
+            device.CompileError, match="the kernel's shared arrays take 49153 bytes or more: 49152 is the most"
+        ):
+            compiled(all_of_it(48 * 1024 - 7999), array(np.int32), output=output)
+
+
 @pytest.mark.parametrize("entity", ["local_array", "shared_array"])
 @pytest.mark.parametrize(
     "arguments, message",

@@ -19,7 +19,6 @@ from cuda_device.types.model import (
     FLOAT16,
     FLOAT32,
     FLOAT64,
-    INDEX,
     INT,
     Format,
     Number,
@@ -76,7 +75,7 @@ def _fit_float(value: bool | float, type: Number) -> float:
 
 def room_for(value: int, type: Number) -> str:
     """The remedy for a constant that does not fit."""
-    if type in (INT, INDEX):
+    if type == INT:
         if 0 <= value < 1 << 32:
             return f"a Python int is 32 bits wide in device code: write uint32({value}) or int64({value})"
         wide = "int64" if -(1 << 63) <= value < 1 << 63 else "uint64" if 0 <= value < 1 << 64 else ""
