@@ -779,6 +779,28 @@ def test_kernels_and_funcs_of_a_module_can_be_pickled(stream):
         assert pickle.loads(pickle.dumps((module_kernel, helper_of_module)))[1](4) == 8
 
 
+def plain_kernel(x, out):
+    out[0] = WRAPPED_HELPER(x[0]) + GLOBAL
+
+
+def plain_helper(x):
+    return x * 3
+
+
+WRAPPED_KERNEL = device.kernel(max_threads=32)(plain_kernel)
+WRAPPED_HELPER = device.func(plain_helper)
+
+
+def test_what_decorates_a_plain_function_of_a_module_can_be_pickled(stream):
+    for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
+        kernel = pickle.loads(pickle.dumps(WRAPPED_KERNEL, protocol))
+        out = stream.empty(1, np.int32)
+        launch_once(stream, kernel, stream.array(np.array([4], np.int32)), out)
+        assert stream.numpy(out).tolist() == [19]
+        assert (kernel.underlying, kernel.options) == (plain_kernel, WRAPPED_KERNEL.options)
+        assert pickle.loads(pickle.dumps(WRAPPED_HELPER, protocol))(4) == 12
+
+
 def run_python(program, *, stdin=None):
     tests = Path(__file__).parent
     start = f"import sys; sys.path[:0] = [{str(tests.parent)!r}, {str(tests)!r}]\n"

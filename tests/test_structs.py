@@ -30,6 +30,14 @@ class Point:
         return Point(-self.x, -self.y)
 
 
+@device.struct
+class Other:
+    """As large as a point, and no point."""
+
+    x: float32
+    y: float32
+
+
 @device.struct(align=32)
 class Particle:
     kind: uint8
@@ -55,6 +63,7 @@ def test_a_struct_is_made_of_its_members():
     p = Point(1)
     assert (p.x, p.y) == (1, 2.5) and type(p.x) is np.float32
     assert repr(p) == "Point(x=1.0, y=2.5)" and p == Point(1, 2.5) and p != Point(1, 3) and hash(p) == hash(Point(1))
+    assert p != Other(1, 2.5) and not p == Other(1, 2.5) and p != (1, 2.5) and len({p, Other(1, 2.5)}) == 2  # noqa: SIM201
     assert Point(y=1, x=2) == Point(2, 1) and Point.underlying.__name__ == "Point"
     assert pickle.loads(pickle.dumps(p)) == p
     assert p.dot(Point(2, 2)) == 7 and p + p == Point(2, 5) and 2 * p == Point(2, 5)
