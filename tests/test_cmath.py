@@ -305,6 +305,13 @@ def test_small_arguments_are_not_cancelled(stream):
     np.testing.assert_allclose(apply(stream, np.log1p, z), np.log1p(z.astype("c16")), rtol=1e-6)
 
 
+@pytest.mark.parametrize(("dtype", "huge"), [("c8", 1e30), ("c16", 1e200)])
+def test_one_small_part_beside_a_huge_one_does_not_overflow(stream, dtype, huge):
+    z = np.array([0.25 + huge * 1j, huge + 0.25j, -0.25 - huge * 1j], dtype)
+    wide = np.log(np.abs(z).astype("f8")) + 1j * np.angle(z.astype("c16"))
+    np.testing.assert_allclose(apply(stream, np.log1p, z), wide, rtol=1e-6 if dtype == "c8" else 1e-15)
+
+
 @pytest.mark.parametrize("name", BOUNDS)
 def test_complex64_computes_in_float32(name):
     """A double costs a consumer's GPU 64 times as much."""
