@@ -38,6 +38,7 @@ os.environ["CUDA_DEVICE_CACHE"] = os.environ.get("CUDA_DEVICE_TEST_CACHE", "0")
 TESTS = Path(__file__).parent
 ASSEMBLED = os.environ.get("CUDA_DEVICE_TEST_CUBINS", "") == "1"
 """Whether every kernel that a test runs on the CPU is also compiled for a GPU, down to machine code."""
+HAS_GPU = driver.available()
 EMULATED = os.environ.get("CUDA_DEVICE_TEST_PTX", "1") != "0"
 """Whether what is compiled for GPUs runs where there is none: tests/ptx_machine executes the PTX."""
 POISON = 0xA5  # what every byte of memory holds that a kernel should write
@@ -49,7 +50,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 class StreamUnderTest:
-    """A stream, and arrays that can be launched on it. `kind` is "cpu" or "gpu"; `emulated`: the GPU is `ptx_machine`."""
+    """A stream, and arrays that can be launched on it. `kind` is "cpu" or "gpu"; a GPU may be `emulated`."""
 
     def __init__(self, kind: str, stream: device.Stream, emulated: bool = False) -> None:
         self.kind, self.stream, self.emulated = kind, stream, emulated
@@ -122,15 +123,14 @@ def stream(request: pytest.FixtureRequest) -> Iterator[StreamUnderTest]:
     if request.param == "cpu":
         yield StreamUnderTest("cpu", device.cpu_stream())
     else:
-        emulated = not driver.available()
         with a_gpu() as found:
-            yield StreamUnderTest("gpu", found, emulated)
+            yield StreamUnderTest("gpu", found, not HAS_GPU)
 
 
 @contextlib.contextmanager
 def a_gpu() -> Iterator[device.Stream]:
     """A GPU's stream; skips the test where there is none, and the emulated one is not wanted."""
-    if driver.available():
+    if HAS_GPU:
         yield device.default_stream()
     elif EMULATED:
         with installed():

@@ -184,13 +184,12 @@ class Machine:
         self.threads = x * y * z
         self.each = -(-self.threads // WARP) * WARP
         gx, gy, gz = self.grid
-        blocks = gx * gy * gz
-        room = max(1, RESIDENT // self.each)
+        count, room = gx * gy * gz, max(1, RESIDENT // self.each)
         self.chance = random.Random(self.seed)
         self.random = np.random.default_rng(self.seed)
         with np.errstate(all="ignore"):
-            for first in range(0, blocks, room):
-                self._wave(np.arange(first, min(first + room, blocks)))
+            for first in range(0, count, room):
+                self._wave(np.arange(first, min(first + room, count)))
 
     def _wave(self, blocks: Values) -> None:
         count = len(blocks) * self.each

@@ -78,6 +78,10 @@ class Arena:
         self.sizes[self.base + offset] = nbytes
         return self.base + offset
 
+    @property
+    def is_half_full(self) -> bool:
+        return 2 * self._next > len(self.memory)
+
     def free(self, address: int) -> None:
         """Raises `KeyError` for what is not allocated."""
         nbytes, offset = self.sizes.pop(address), address - self.base
