@@ -119,7 +119,7 @@ def take(array, i):
     return array[i]
 
 
-def put(array, i, value):
+def put_and_take(array, i, value):
     array[i] = value
     return array[i]
 
@@ -134,7 +134,7 @@ def by_functions(a, b, out):
 def one_function_for_both(a, b, out):
     i = device.tid(1)
     out[i] = take(a, i)
-    out[i] = put(b, i, take(out, i)) + take(a, i) + take(b, i)
+    out[i] = put_and_take(b, i, take(out, i)) + take(a, i) + take(b, i)
 
 
 def test_functions_know_whose_arrays_they_get():
