@@ -130,7 +130,7 @@ def check(stream, name, functions, got, arguments, seen):
         bound = {"float16": min(1, bounds[0]), "float32": bounds[0], "float64": bounds[1]}[name]
         if function in ("degrees", "radians", "log") and name == "float16" and bound:
             bound = bounds[0]
-        allowed = np.full(exact.shape, bound or 0.5)
+        allowed = np.full(exact.shape, float(bound) or 0.5)
         if bound and stream.kind == "gpu":
             allowed += 0.5  # CUDA's bounds are distances from the correctly rounded result
         if name == "float64":
@@ -252,7 +252,7 @@ def test_integers_compute_in_the_float_they_convert_to(stream, name):
         "sin": UNARY["sin"], "sqrt": UNARY["sqrt"], "atan2": (lambda v: np.arctan2(v, WIDE(3)), 3, 2),
         "log": (lambda v: np.log(v) / np.log(WIDE(2)), 3, 3), "hypot": (lambda v: np.hypot(v, v), 3, 2),
     }  # fmt: skip
-    wrong = check(real, functions, stream.numpy(out), [x.astype(real)], [])
+    wrong = check(stream, real, functions, stream.numpy(out), [x.astype(real)], [])
     assert not wrong, "\n".join(wrong)
 
 

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 import cuda_device as device
-from cuda_device import compiler
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op
 from cuda_device.passes import traces
@@ -115,7 +114,7 @@ def test_every_barrier_and_atomic_matters(name, monkeypatch):
     cases = [every[i] for i in CHOSEN[name]] if name in CHOSEN else few
     cases += [MORE[name]] if name in MORE else []
     change = Change()
-    monkeypatch.setattr(compiler.traces, "run", change.run)
+    monkeypatch.setattr(traces, "run", change.run)
     assert run(program, cases), "the program itself"
     own = sorted(where for where in change.seen if where[0] == program.__file__)
     waits = [where for where in own if change.seen[where][0] in WAITS]

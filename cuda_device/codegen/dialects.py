@@ -34,6 +34,8 @@ class Dialect(ABC):
 
     has_lines: ClassVar[bool] = False
     """Whether there can be a table of lines."""
+    hides_floats: ClassVar[bool] = False
+    """Whether pieces of floats have to be integers for certain: see `unaligned`."""
     has_texts: ClassVar[bool] = False
     """Whether texts are in the code; else the host knows them."""
     frame_alignment: ClassVar[int]
@@ -158,7 +160,7 @@ _APPROXIMATE = frozenset(("sin", "cos", "tan", "exp", "exp10", "log", "log2", "l
 class Nvptx(Dialect):
     """A GPU."""
 
-    has_lines = has_texts = True
+    has_lines = has_texts = hides_floats = True
     frame_alignment = 1 << 30
     # Where a call's argument is known on one way to it, LLVM's call site splitting copies the call into each way, and all
     # that stands before it in its block, barriers and shuffles too. It leaves convergent calls alone; that a callee is not

@@ -438,8 +438,7 @@ def unpack(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     count = len(op.results)
     type = cell.known.type
     if isinstance(type, Subarray):
-        cell = frame.tuple(subarrays.items(frame, cell, type))
-        type = cell.known.type
+        cell, type = (items := frame.tuple(subarrays.items(frame, cell, type))), items.known.type
     if isinstance(type, Array) and type.ndim:
         conditions.unpacked(frame, views.extents(frame, cell)[0], count)
         return [_array_item(frame, cell, type, Cell(constant(i))) for i in range(count)]

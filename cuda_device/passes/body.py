@@ -20,7 +20,7 @@ from cuda_device.errors import NOWHERE, CompileError, Location
 from cuda_device.ir import ops
 from cuda_device.ir.model import Block, Edge, Function, Op, Value
 from cuda_device.ir.ops import Effect, Level
-from cuda_device.passes import closures, definite, objects, references
+from cuda_device.passes import closures, definite, hosted, objects, references
 from cuda_device.passes.frame import (
     Cell,
     Follows,
@@ -36,7 +36,7 @@ from cuda_device.passes.meanings import Code, Resumed
 from cuda_device.passes.proofs import proofs
 from cuda_device.passes.remedies import of_two_types
 from cuda_device.passes.rules import RULES
-from cuda_device.passes.simplify import simplify
+from cuda_device.passes.simplify import drop_unused, simplify
 from cuda_device.types.joins import join, join_all
 from cuda_device.types.known import (
     FAILED,
@@ -49,10 +49,8 @@ from cuda_device.types.known import (
     state_of,
 )
 from cuda_device.types.layout import leaves
-from cuda_device.types.model import NONE, Number, Ref, Space, Static
+from cuda_device.types.model import NONE, Number, Ref, Space
 from cuda_device.types.ranges import widened
-from cuda_device.types.structs import is_struct
-from cuda_device.types.vectors import VectorValue
 
 # What they do to `self` in a method, they do to the struct that it refers to.
 _READING = frozenset(
@@ -182,7 +180,7 @@ class Body:
         typed.signature = tuple(k.type for k in self.arguments if not is_static(k))
         typed.effects = self.effects
         simplify(typed)
-        _drop(typed, {value for instance in ordered if instance.frame for value in instance.frame.passed_over})
+        drop_unused(typed, {value for instance in ordered if instance.frame for value in instance.frame.passed_over})
         changed = {each for instance in ordered if instance.frame for each in instance.frame.changed}
         return typed, result, frozenset(changed.intersection(self.objects))
 
@@ -298,7 +296,9 @@ class Body:
             parts = [objects.as_cell(objects.now(frame, cells[value])) for value in op.operands]
             cells[op.result] = frame.bundle(Resumed(), parts)
             return
-        operands = [_as_value(frame, settle(objects.now(frame, cells[value]), value.hint)) for value in op.operands]
+        operands = [
+            hosted.as_value(frame, settle(objects.now(frame, cells[value]), value.hint)) for value in op.operands
+        ]
         if "back" in op.attributes and op.operands[-1] not in instance.changed:
             return
         owners = 1 if op.code in _OF_OWNERS else 0
@@ -431,25 +431,8 @@ class Body:
         return frame.carry(cell, state)
 
 
-def _drop(function: Function, values: set[Value]) -> None:
-    """Drops the operations that make these values, where nothing uses them."""
-    if values:
-        for op in function.ops():
-            values = values - {*op.operands, *(argument for edge in op.successors for argument in edge.arguments)}
-    if values:
-        for block in function.blocks:
-            block.ops = [op for op in block.ops if not values.intersection(op.results)]
-
-
 def _row_effects(op: Op) -> Effect:
     return BY_NAME[str(op.attributes["name"])].effects
-
-
-def _as_value(frame: Frame, cell: Cell) -> Cell:
-    """A vector or struct of the host, which a parameter `ConstExpr` may hold, as a value of device code."""
-    value = cell.known.value
-    is_value = isinstance(cell.known.type, Static) and (isinstance(value, VectorValue) or is_struct(type(value)))
-    return frame.literal(value) if is_value else cell
 
 
 def _parameter(known: Known, name: str) -> Cell:

@@ -23,6 +23,8 @@ from cuda_device.passes.frame import Cell, Frame, Method
 from cuda_device.passes.meanings import Keywords
 from cuda_device.types.known import Known, constant, describe, shorten
 from cuda_device.types.model import Bundle, Number, Static, Tuple
+from cuda_device.types.structs import is_struct
+from cuda_device.types.vectors import VectorValue
 
 # More elements than that are no tuple: they would be written down one by one.
 _MOST_ITEMS = 1024
@@ -211,3 +213,10 @@ def mapping_attribute(frame: Frame, cell: Cell, name: str) -> Cell | None:
     if not isinstance(mapping.known.value, Keywords) or name not in MAPPING_METHODS:
         return None
     return frame.bundle(Method(name), [mapping])
+
+
+def as_value(frame: Frame, cell: Cell) -> Cell:
+    """A vector or struct of the host, which a parameter `ConstExpr` may hold, as a value of device code."""
+    value = cell.known.value
+    is_value = isinstance(cell.known.type, Static) and (isinstance(value, VectorValue) or is_struct(type(value)))
+    return frame.literal(value) if is_value else cell

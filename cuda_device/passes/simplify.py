@@ -119,3 +119,13 @@ def _merge_blocks(function: Function, entries: dict[Block, list[Edge]], same: di
             block.ops += edge.block.ops
             gone.add(edge.block)
     function.blocks = [block for block in function.blocks if block not in gone]
+
+
+def drop_unused(function: Function, values: set[Value]) -> None:
+    """Drops the operations that make these values, where nothing uses them."""
+    if values:
+        for op in function.ops():
+            values = values - {*op.operands, *(argument for edge in op.successors for argument in edge.arguments)}
+    if values:
+        for block in function.blocks:
+            block.ops = [op for op in block.ops if not values.intersection(op.results)]
