@@ -89,7 +89,7 @@ def load(path: Path | None) -> State:
 def save(path: Path | None, state: State) -> None:
     """Writes a state, whole or not at all."""
     if path:
-        new = path.with_suffix(".new")
+        new = path.with_name(f"{path.name}.new")
         new.write_text(json.dumps(asdict(state)))
         new.replace(path)
 
