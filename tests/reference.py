@@ -335,7 +335,7 @@ def _float(op, type, x, y):
             return round_to(type, float(a / b if op == "/" else a**b))
     if op == "%":
         return _float_modulo(type, x, y)
-    return _float_floor(type, x, y)
+    return round_to(type, _float_floor(type, x, y))  # of which float8e4m3 has no infinity
 
 
 def _float_modulo(type, x, y):

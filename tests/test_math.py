@@ -359,6 +359,20 @@ def test_functions_of_integers(stream, name):
             assert right is None or got == right, f"{what}({a}, {b})"
 
 
+@pytest.mark.parametrize("name", ref.SIGNED)
+def test_divisors_of_the_least_integer(stream, name):
+    @device.kernel
+    def kernel(x, out):
+        for k in range(len(x)):
+            out[k] = math.gcd(x[0], x[k])
+
+    low = ref.limits(name)[0]
+    values = [low, 1, -1, 16, -48, low + 1, 7]
+    out = stream.empty(len(values), name)
+    stream.launch(kernel, stream.array(np.array(values, name)), out, grid=1, block=1)
+    assert stream.numpy(out).tolist()[1:] == [math.gcd(low, value) for value in values[1:]]
+
+
 def test_functions_of_several_numbers(stream):
     @device.kernel
     def kernel(x, out):

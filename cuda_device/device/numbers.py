@@ -19,10 +19,10 @@ def greatest_common_divisor(*numbers: Any) -> Any:
     """`math.gcd`."""
     result = 0
     for number in numbers:
-        result, other = abs(number), result
+        result, other = number, result
         while other != 0:
             result, other = other, result % other
-    return result
+    return abs(result)  # not before: the least integer has no magnitude
 
 
 def least_common_multiple(*numbers: Any) -> Any:
