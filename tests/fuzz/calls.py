@@ -154,8 +154,9 @@ def _whole(function: Callable[[float], int]) -> Callable[[Type, Any], Any]:
     return lambda type, x: math.copysign(float(function(x)), x) if math.isfinite(x) else x
 
 
-def _gcd(type: Type, other: Type, x: int, y: int) -> Any:
-    return in_range(str(promote(type, other)), math.gcd(x, y))
+def _gcd(type: Type, _: Type, x: int, y: int) -> Any:
+    found = math.gcd(x, y)
+    return found if found <= reference.limits(type)[1] else UNSPECIFIED
 
 
 def _both(test: Callable[[Type], bool]) -> Callable[[Type, Type], bool]:
@@ -217,7 +218,7 @@ CALLS: dict[str, Call] = {
     "np.floor": Call(is_float, _same, _whole(math.floor), ("np.floor({})",)),
     "np.trunc": Call(is_float, _same, _whole(math.trunc), ("np.trunc({})",)),
     "np.rint": Call(is_float, _same, _whole(round), ("np.rint({})",)),
-    "gcd": Call(_both(is_integral), lambda a, b: promote(a, b), _gcd, ("math.gcd({}, {})",), 2),
+    "gcd": Call(lambda a, b: is_integral(a) and a == b, lambda a, b: a, _gcd, ("math.gcd({}, {})",), 2),
 }
 OF_ONE = {name: call for name, call in CALLS.items() if call.arity == 1}
 
