@@ -323,8 +323,8 @@ def _is_whole(place: Place) -> bool:
 
 
 def over_array(make: Maker, type: Type, depth: int) -> Expression | None:
-    """`sum`, `any`, `all`, `min` or `max` of a generator expression over an array, or over two."""
-    if make.inside:
+    """`sum`, `any`, `all`, `min` or `max` of a generator expression over an array of numbers."""
+    if make.inside or type not in reference.EVERY:
         return None
     names = [name for name in _arrays(make, [type]) if len(make.scope.arrays[name].type.shape) == 1]
     if type == "bool":
