@@ -138,7 +138,7 @@ def of_rows(
     makers: list[Any] = [lambda row=row: of_row(make, row) for row in alone]
     makers += [lambda row=row: together.of_row(make, row) for row in meeting]
     for each in makers:
-        if make.try_add(body, each):
+        if make.try_add(body, each, tries=60):
             swept.append(f"v{make.count}")
     for _ in range(make.random.randint(1, 5) if others else 0):
         make.try_add(body, lambda: make.statement(2))

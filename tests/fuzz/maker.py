@@ -239,9 +239,9 @@ class Maker:
 
     # Statements
 
-    def try_add(self, body: list[Statement], make: Callable[[], Statement | None]) -> bool:
+    def try_add(self, body: list[Statement], make: Callable[[], Statement | None], tries: int = 6) -> bool:
         """Adds a statement that every thread can run."""
-        for _ in range(6):
+        for _ in range(tries):
             scope, count, rows = self.scope.copy(), self.count, set(self.rows)
             try:
                 statement = make()
