@@ -23,7 +23,7 @@ from cuda_device.device.table import BY_NAME
 from cuda_device.ir import ops
 from cuda_device.runtime import driver
 
-BATCH, BATCHES, CHUNKS = 12, 8, 25
+BATCH, BATCHES, CHUNKS = 12, 8, 23
 PROGRAMS = BATCH * BATCHES * CHUNKS
 
 
