@@ -211,11 +211,6 @@ def step_of_a_slice(x, m, out, bug):
     out[0] = x[0 : 8 : 2 - 2 * bug][1]  # here
 
 
-@reports("max() of nothing", thread=0, block=1)
-def greatest_of_no_values(x, m, out, bug):
-    out[0] = max(v * v for v in x[3 : 4 - bug])  # here
-
-
 # Recursion
 
 

@@ -61,7 +61,7 @@ class FakeDriver:
     """Functions named and shaped as in the bindings; each call that changes something goes to `log`."""
 
     CUresult = Result
-    CUdevice_attribute = CUfunction_attribute = CUpointer_attribute = CUevent_flags = _Names()
+    CUdevice_attribute = CUfunction_attribute = CUpointer_attribute = CUevent_flags = CUstreamCaptureMode = _Names()
 
     def __init__(self, devices: int = 1) -> None:
         self.log: list[tuple[Any, ...]] = []
@@ -158,6 +158,9 @@ class FakeDriver:
 
     def cuCtxSynchronize(self):
         return self._answer("cuCtxSynchronize")
+
+    def cuThreadExchangeStreamCaptureMode(self, mode):
+        return 0, "CU_STREAM_CAPTURE_MODE_GLOBAL"
 
     def cuStreamIsCapturing(self, stream):
         return 0, int(stream in self.capturing)

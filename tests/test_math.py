@@ -136,6 +136,8 @@ def check(stream, name, functions, got, arguments, seen):
         if name == "float64":
             allowed += DOUBLE_REFERENCES.get(function, 0)
         errors = ulp_errors(name, values, exact)
+        if function == "copysign" and name == "float16" and stream.kind == "gpu":
+            errors[np.isnan(arguments[1])] = 0  # whose conversions give NaN no sign
         if function == "gamma":  # where it underflows it has no useful sign
             errors[(values == 0) & (exact.astype(name) == 0)] = 0
         if function == "lgamma":  # near its zeros only the absolute error has a bound

@@ -26,8 +26,7 @@ PER_THREAD_STREAM = 2
 _SUCCESS = 0
 _OUT_OF_MEMORY = 2
 _NOT_READY = 600
-# The version of the driver's functions that we call by their addresses.
-_CUDA_VERSION = 12000
+_CUDA_VERSION = 12000  # of the driver's functions that we call by their addresses
 _CAPTURE_IMPLICIT = 906
 
 # After these the driver answers every call in the process with the same error (CUDA driver API, CUresult).
@@ -317,7 +316,12 @@ def free(address: int, stream: int) -> None:
         return
     api = bindings()
     pooled = properties(current_ordinal()).memory_pools
-    check(api.cuMemFreeAsync(address, stream) if pooled else api.cuMemFree(address), "freeing GPU memory")
+    # An array that is dropped while this thread captures another stream must not spoil that.
+    mode = check(api.cuThreadExchangeStreamCaptureMode(api.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED))
+    try:
+        check(api.cuMemFreeAsync(address, stream) if pooled else api.cuMemFree(address), "freeing GPU memory")
+    finally:
+        api.cuThreadExchangeStreamCaptureMode(mode)
 
 
 def copy(target: int, source: int, nbytes: int, stream: int) -> None:

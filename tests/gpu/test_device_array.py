@@ -141,8 +141,9 @@ def test_kernel_attributes_and_large_shared_memory(kernels):
 
 
 def test_bad_code_and_names_are_errors(kernels):
-    with pytest.raises(LaunchError, match="while loading device code"):
-        driver.load_library(b"this is no PTX")
+    # Drivers that load lazily look at the code when they are asked for a kernel.
+    with pytest.raises(LaunchError, match="while loading device code|'kernel'"):
+        driver.get_kernel(driver.load_library(b"this is no PTX"), "kernel")
     with pytest.raises(LaunchError, match="'missing'"):
         driver.get_kernel(kernels.library, "missing")
     with pytest.raises(LaunchError, match="launching a grid"):
@@ -167,7 +168,7 @@ def test_every_error_number_has_words():
 def test_elements_come_back(stream, dtype):
     source = np.arange(3 * 1000).reshape(3, 10, 100).astype(dtype)
     made = array(source, stream=stream)
-    np.testing.assert_array_equal(made.numpy(), source)
+    assert made.numpy().tobytes() == source.tobytes()  # NaN, too
     assert view_of(made).data % 256 == 0
     assert driver.ordinal_of(view_of(made).data) == 0
 
@@ -273,7 +274,7 @@ def test_torch_tensors_arrive(torch):
     tensor = torch.arange(24, device="cuda", dtype=torch.float32).reshape(4, 6)[:, ::2]
     view = view_of(tensor, 1)
     assert (view.data, view.shape, view.strides) == (tensor.data_ptr(), (4, 3), (24, 8))
-    assert (view.device, view.ordinal, view.stream) == (Device.CUDA, 0, None)
+    assert (view.device, view.ordinal) == (Device.CUDA, 0) and view.stream in (None, 1)
     for target in (cpu_stream(), default_stream()):
         np.testing.assert_array_equal(array(tensor, stream=target).numpy(), tensor.cpu().numpy())
     pinned = torch.arange(6).pin_memory()
