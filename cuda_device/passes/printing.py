@@ -12,6 +12,7 @@ import enum
 import math
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import EllipsisType
 
 from cuda_device.device import prelude
@@ -201,6 +202,17 @@ class _Line:
 
     # Numbers
 
+    def integer(self, cell: Cell, type: Number, spec: Spec) -> None:
+        """An integer in decimals."""
+        if type != UINT64:
+            self.convert(spec.conversion("d"), cell, INT64)
+            return
+        if spec.sign and (not spec.width or set(spec.flags) & {"0", "-"}):
+            # In C only signed numbers have a sign. It stands before all else, unless blanks do.
+            self.literal(spec.sign)
+            spec = replace(spec, sign="", width=max(spec.width - 1, 0))
+        self.convert(spec.conversion("u"), cell, UINT64)
+
     def number(self, cell: Cell, type: Number, spec: Spec) -> None:
         """A number of run time."""
         if type == BOOL and spec.plain:
@@ -210,8 +222,7 @@ class _Line:
         elif type.is_float or spec.kind in _FLOAT_KINDS:
             self.float(cell, type, spec)
         elif spec.kind in ("", "d") and spec.precision is None:
-            unsigned = type == UINT64
-            self.convert(spec.conversion("u" if unsigned else "d"), cell, UINT64 if unsigned else INT64)
+            self.integer(cell, type, spec)
         elif spec.kind in _BITS and spec.precision is None:
             self.digits(cell, type, spec)
         else:
