@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 from assembly import Code, measure
-from cuda_cpp import compile_cubin
+from nvrtc import compile_cubin
 from suite import SUITE, Row
 
 import cuda_device as device

@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 import triton_kernels
-from cuda_cpp import compile_cubin
-from cuda_cpp import version as nvrtc_version
 from numba_kernels import NUMBA
+from nvrtc import compile_cubin
+from nvrtc import version as nvrtc_version
 from suite import SUITE, Problem, Row
 from triton_kernels import TRITON
 

@@ -31,8 +31,8 @@ import numpy as np
 import triton_kernels
 import warp_kernels
 from assembly import measure
-from cuda_cpp import compile_cubin
-from cuda_cpp import version as nvrtc_version
+from nvrtc import compile_cubin
+from nvrtc import version as nvrtc_version
 from suite import SUITE, Problem, Row
 
 import cuda_device as device

@@ -19,7 +19,7 @@ GOLDEN = ROOT / "tests" / "golden" / "test_code_quality.json"
 TARGET = "sm_90"
 SLACK = 0.05
 sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "examples")]
-suite, assembly, cuda_cpp = (importlib.import_module(name) for name in ("suite", "assembly", "cuda_cpp"))
+suite, assembly, nvrtc = (importlib.import_module(name) for name in ("suite", "assembly", "nvrtc"))
 ROWS = {row.name: row for row in suite.SUITE}
 
 
@@ -118,11 +118,11 @@ def test_the_peers_compile(name):
     pytest.importorskip("cuda.bindings.nvrtc")
     row = ROWS[name]
     try:
-        cuda_cpp.version()
+        nvrtc.version()
     except Exception as error:
         pytest.skip(f"NVRTC cannot be used: {error}")
     for flags in ((), ("-use_fast_math",)):
-        code = assembly.measure(cuda_cpp.compile_cubin(row.cuda_source(), TARGET, *flags), row.cuda_symbol)
+        code = assembly.measure(nvrtc.compile_cubin(row.cuda_source(), TARGET, *flags), row.cuda_symbol)
         assert code.instructions > 5
 
 

@@ -259,6 +259,6 @@ def test_the_plot_of_results(tmp_path):
 
 def test_every_benchmark_is_explained():
     told = (ROOT / "benchmarks" / "README.md").read_text()
-    helpers = {"assembly.py", "cuda_cpp.py", "numba_kernels.py", "triton_kernels.py", "warp_kernels.py"}
+    helpers = {"assembly.py", "numba_kernels.py", "nvrtc.py", "triton_kernels.py", "warp_kernels.py"}
     scripts = {path.name for path in (ROOT / "benchmarks").glob("*.py")} - helpers
     assert {name for name in scripts if f"`{name}`" not in told and f"[`{name}`]" not in told} == set()
