@@ -39,7 +39,7 @@ TESTS = Path(__file__).parent
 ASSEMBLED = os.environ.get("CUDA_DEVICE_TEST_CUBINS", "") == "1"
 """Whether every kernel that a test runs on the CPU is also compiled for a GPU, down to machine code."""
 HAS_GPU = driver.available()
-EMULATED = os.environ.get("CUDA_DEVICE_TEST_PTX", "1") != "0"
+EMULATED = os.environ.get("CUDA_DEVICE_TEST_PTX", "") == "1"
 """Whether what is compiled for GPUs runs where there is none: tests/ptx_machine executes the PTX."""
 POISON = 0xA5  # what every byte of memory holds that a kernel should write
 
@@ -136,7 +136,7 @@ def a_gpu() -> Iterator[device.Stream]:
         with installed():
             yield device.default_stream()
     else:
-        pytest.skip("no GPU, and CUDA_DEVICE_TEST_PTX is 0")
+        pytest.skip("no GPU; CUDA_DEVICE_TEST_PTX=1 emulates one")
 
 
 @pytest.fixture
