@@ -16,6 +16,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -154,7 +155,7 @@ def run_all(given: argparse.Namespace) -> State:
     parts, first = [], 0
     for job in range(given.jobs):
         count = min((share + (job < rest)) * RUN, given.programs - first)
-        path = Path(f"{given.state or f'/tmp/fuzz-{os.getpid()}'}.{job}")
+        path = Path(f"{given.state or Path(tempfile.gettempdir(), f'fuzz-{os.getpid()}')}.{job}")
         command = [sys.executable, "-m", "tests.fuzz", "--jobs", "1", "--state", str(path), "--programs", str(count)]
         command += ["--first", str(given.first + first)]
         for name in ("seed", "batch", "stream", "reduce", "seconds"):

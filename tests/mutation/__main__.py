@@ -15,6 +15,7 @@ import itertools
 import json
 import math
 import sys
+import tempfile
 from pathlib import Path
 
 from tests.mutation.noticing import Result, fuzzer, measure, tests
@@ -37,7 +38,7 @@ def main() -> int:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("what", choices=("lines", "list", "run", "table"))
-    parser.add_argument("--folder", type=Path, default=Path("/tmp/cuda_device_mutation"))
+    parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir(), "cuda_device_mutation"))
     parser.add_argument("--count", type=int, default=100, help="how many bugs")
     parser.add_argument("--seed", type=int, default=4)
     parser.add_argument("--only", default="", help="part of the names of the files")

@@ -11,7 +11,7 @@ from functools import cache, partial
 
 import numpy as np
 
-from ptx_machine.operands import TYPES, pairs
+from ptx_machine.operands import TYPES
 from ptx_machine.reader import Unsupported
 from ptx_machine.rounding import (
     flushed,
@@ -465,11 +465,6 @@ def _distance(name: str, parts: tuple[str, ...], kind: str) -> Rule:
     return _bare(parts, _integer(kind, 3, lambda a, b, c: c + np.where(a < b, b - a, a - b)))
 
 
-@_row("isspacep")
-def _never(name: str, parts: tuple[str, ...], kind: str) -> Rule:
-    raise Unsupported("isspacep")
-
-
 # ---- Choice
 
 
@@ -531,8 +526,3 @@ def _compared(name: str, parts: tuple[str, ...], kind: str) -> Rule:
     compute = comparison(parts[0], _is_float(kind))
     true = 1 if _is_float(result) else -1
     return Rule((kind, kind), result, lambda a, b: np.where(compute(a, b), true, 0).astype(TYPES[result]))
-
-
-def packed_rule(opcode: tuple[str, ...]) -> bool:
-    """Whether the numbers of an opcode are two in a register."""
-    return pairs(opcode[-1])
