@@ -66,6 +66,44 @@ def test_arguments_die_with_their_last_name():
         gc.enable()
 
 
+class Table(np.ndarray):
+    """An array that can be referred to weakly."""
+
+
+def test_kernels_die_with_their_last_name():
+    def make(number):
+        table = np.full(1000, number, np.float32).view(Table)
+
+        @device.func
+        def shifted(a):
+            return a + table[3]
+
+        @device.kernel
+        def shift(x):
+            x[device.tid(1)] = shifted(x[device.tid(1)])
+
+        return shift, table
+
+    gone = []
+    for number in range(3):
+        x = np.zeros(8, np.float32)
+        shift, table = make(number)
+        device.launch(shift, x, grid=1, block=8, stream=device.cpu_stream())
+        device.prepare(shift, x, grid=1, block=8, stream=device.cpu_stream())()
+        device.launch(shift, x=x, grid=1, block=8, stream=device.cpu_stream())
+        device.compile(shift, x, output="ptx")
+        assert list(x) == [3 * number] * 8
+        gone += [weakref.ref(shift), weakref.ref(shift.underlying), weakref.ref(table)]
+        with installed():
+            stream = GpuStream(0x77, 0, context=CONTEXT)
+            y = device.zeros(8, stream=stream)
+            for _ in range(20):
+                device.launch(shift, y, grid=1, block=8, stream=stream)
+    del shift, table
+    gc.collect()
+    assert [reference() for reference in gone] == [None] * 9
+
+
 def test_prepared_launches_do_not_pile_up():
     x, y = np.zeros(64, np.float32), np.zeros(64, np.float32)
     gone = []

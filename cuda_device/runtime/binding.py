@@ -5,10 +5,10 @@ arguments_of(saxpy.underlying, (2.0, x), {"y": y}, stream)      # three of `argu
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 from types import CodeType, FunctionType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from cuda_device.device.expressions import const_parameters, constant_as
 from cuda_device.device.parameters import defaults_of, parameter_names
@@ -16,15 +16,19 @@ from cuda_device.errors import LaunchError
 from cuda_device.runtime.arguments import Argument, read
 from cuda_device.runtime.streams import Stream
 
+Parameters = tuple[tuple[str, ...], int, dict[str, Any]]
+# By function, with the code that it had. Functions that nobody else knows any more are not kept alive, nor what they refer to.
+_parameters: WeakKeyDictionary[FunctionType, tuple[CodeType, Parameters]] = WeakKeyDictionary()
 
-def parameters_of(function: FunctionType) -> tuple[tuple[str, ...], int, dict[str, Any]]:
+
+def parameters_of(function: FunctionType) -> Parameters:
     """The names of a function's parameters, how many may be positional, and which are constant expressions."""
-    return _parameters_in(function, function.__code__)
-
-
-@functools.lru_cache(maxsize=4096)
-def _parameters_in(function: FunctionType, code: CodeType) -> tuple[tuple[str, ...], int, dict[str, Any]]:
-    return parameter_names(code), code.co_argcount, const_parameters(function)
+    code = function.__code__
+    known, found = _parameters.get(function, (None, None))
+    if found is None or known is not code:
+        found = parameter_names(code), code.co_argcount, const_parameters(function)
+        _parameters[function] = code, found
+    return found
 
 
 def arguments_of(

@@ -299,12 +299,18 @@ def launch(
 
 # Memory, in the current context
 
+WORD = 4
+
 
 def allocate(nbytes: int, stream: int) -> int:
-    """The address of `nbytes` new bytes of GPU memory, to be used from `stream` on; 0 for no bytes."""
+    """The address of `nbytes` new bytes of GPU memory, to be used from `stream` on; 0 for no bytes.
+
+    There are whole words of it: atomic operations on a single byte read and exchange the word that it is in.
+    """
     if nbytes == 0:
         return 0
     api = bindings()
+    nbytes = -(-nbytes // WORD) * WORD
     pooled = properties(current_ordinal()).memory_pools
     result = api.cuMemAllocAsync(nbytes, stream) if pooled else api.cuMemAlloc(nbytes)
     return int(check(result, f"allocating {nbytes} bytes of GPU memory"))

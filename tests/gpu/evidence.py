@@ -3,6 +3,7 @@
     python -m tests.gpu.evidence                 the pieces, and what the record says of each
     python -m tests.gpu.evidence programs litmus      runs these two
     python -m tests.gpu.evidence all             runs all that have not passed at this commit
+    python -m tests.gpu.evidence all --logs DIR  keeps what each of them prints, whole
 
 A piece takes less than eight minutes on an H200 with 16 processors; one that takes longer is stopped, and the record says so. The
 record is `evidence.json`, beside this file; docs/evidence.md is made from it (`pytest --update-golden tests/test_evidence.py`).
@@ -88,13 +89,16 @@ def read_record(path: Path = RECORD) -> Record:
     return json.loads(path.read_text()) if path.exists() else {}
 
 
-def run(piece: Piece, seconds: float = SECONDS) -> dict[str, Any]:
-    """Runs a piece; returns what there is to record of it."""
+def run(piece: Piece, seconds: float = SECONDS, logs: Path | None = None) -> dict[str, Any]:
+    """Runs a piece; returns what there is to record of it. All that it prints goes to a file in `logs`."""
     with tempfile.TemporaryDirectory() as folder:
         results = Path(folder) / "results.xml"
         words = [*piece.words, f"--junitxml={results}"] if piece.tests else list(piece.words)
         start = time.monotonic()
         status, output = _execute(words, seconds)
+        if logs is not None:
+            logs.mkdir(parents=True, exist_ok=True)
+            (logs / f"{piece.name}.txt").write_text(output)
         entry = {
             "status": "stopped" if status is None else "passed" if status == 0 else "failed",
             "seconds": round(time.monotonic() - start, 1),
@@ -164,20 +168,23 @@ def main(arguments: Sequence[str]) -> int:
     known = {piece.name: piece for piece in pieces()}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", choices=[*known, "all", []], metavar="name", help="a piece, or all")
-    names = parser.parse_args(arguments).names
+    parser.add_argument("--logs", type=Path, metavar="DIR", help="a folder for what the pieces print")
+    parser.add_argument("--commit", help="what the files are, where git cannot tell: a copy of a checkout")
+    options = parser.parse_args(arguments)
+    names = options.names
     record = read_record()
     if not names:
         for piece in known.values():
             entry = record.get(piece.name, {})
             print(f"{piece.name:<20}{entry.get('status', 'not run'):<10}{entry.get('gpu', ''):<40}{piece.what}")
         return 0
-    where = place()
+    where = place() | ({"commit": options.commit} if options.commit else {})
     if "all" in names:
         done = {name for name, e in record.items() if (e["status"], e["commit"]) == ("passed", where["commit"])}
         names = [name for name in known if name not in done]
     for name in names:
         print(f"{name}: {known[name].what}", flush=True)
-        record[name] = where | run(known[name])
+        record[name] = where | run(known[name], logs=options.logs)
         RECORD.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n")
         print(f"{name}: {record[name]['status']} in {record[name]['seconds']} s", *record[name]["end"], sep="\n  ")
     return 0 if all(record[name]["status"] == "passed" for name in names) else 1

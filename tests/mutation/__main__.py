@@ -18,10 +18,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.mutation.noticing import Result, fuzzer, measure, tests
-from tests.mutation.plan import Reach
-from tests.mutation.sample import Mutant, all_places, drawn
-from tests.mutation.workshop import Workshop
+from .noticing import Result, fuzzer, measure, tests
+from .plan import Reach
+from .sample import Mutant, all_places, drawn
+from .workshop import Workshop
 
 PARTS = {"all": slice(None), "first": slice(1), "rest": slice(1, None)}
 

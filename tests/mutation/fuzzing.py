@@ -25,7 +25,7 @@ def main() -> int:
     options.add_argument("--lines", type=Path)
     given = options.parse_args()
     if given.lines:
-        from tests.mutation import lines
+        from . import lines
     from fuzz.generate import inputs, program
     from fuzz.run import check
 

@@ -8,10 +8,10 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.mutation.order import LIMIT
-from tests.mutation.plan import Plan, Reach
-from tests.mutation.sample import Mutant
-from tests.mutation.workshop import Done, Workshop
+from .order import LIMIT
+from .plan import Plan, Reach
+from .sample import Mutant
+from .workshop import Done, Workshop
 
 PYTEST = ("-m", "pytest", "-q", "-x", "--no-header", "-p", "no:cacheprovider", "-p", "no:xdist")
 MOST_UNRELIABLE = 5

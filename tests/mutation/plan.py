@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.mutation.sample import PACKAGE, ROOT, Mutant
+from .sample import PACKAGE, ROOT, Mutant
 
 FIRST = 8  # files that are tried before the others are even imported
 

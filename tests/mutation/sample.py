@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.mutation.mutants import Change, places
+from .mutants import Change, places
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "cuda_device"

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.mutation.sample import ROOT, Mutant
+from .sample import ROOT, Mutant
 
 IDLE_SECONDS = 120  # without any processor time: nothing will ever come
 
