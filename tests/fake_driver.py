@@ -61,7 +61,9 @@ class FakeDriver:
     """Functions named and shaped as in the bindings; each call that changes something goes to `log`."""
 
     CUresult = Result
-    CUdevice_attribute = CUfunction_attribute = CUpointer_attribute = CUevent_flags = CUstreamCaptureMode = _Names()
+    CUdevice_attribute = CUfunction_attribute = CUpointer_attribute = CUevent_flags = CUstreamCaptureMode = CUlimit = (
+        _Names()
+    )
 
     def __init__(self, devices: int = 1) -> None:
         self.log: list[tuple[Any, ...]] = []
@@ -73,6 +75,9 @@ class FakeDriver:
         self.stream_contexts: dict[int, int] = {}
         self.done = True  # Whether events happen at once.
         self.happened: dict[int, bool] = {}
+        self.total_memory = 16 << 30
+        self.limits: dict[tuple[str, int], int] = {}
+        self.most_stack = 1 << 19
         self.failing: dict[str, Result] = {}
         self.attributes = dict.fromkeys(["MAX_THREADS_PER_BLOCK"], 1024) | ATTRIBUTES
         self._numbers = itertools.count(0x1000)
@@ -126,6 +131,18 @@ class FakeDriver:
 
     def cuDeviceGetName(self, length, ordinal):
         return 0, b"Fake GPU\0\0"
+
+    def cuDeviceTotalMem(self, ordinal):
+        return 0, self.total_memory
+
+    def cuCtxGetLimit(self, which):
+        return 0, self.limits.get((which, self.stack[-1]), 1024)
+
+    def cuCtxSetLimit(self, which, value):
+        if value > self.most_stack:
+            return (Result.CUDA_ERROR_OUT_OF_MEMORY,)
+        self.limits[which, self.stack[-1]] = value
+        return self._answer("cuCtxSetLimit", which, value)
 
     def cuMemAllocAsync(self, nbytes, stream):
         if nbytes > MOST_BYTES:

@@ -320,6 +320,7 @@ PROGRAM = Program.of(
         "k",
         frozenset({0, 2}),
         True,
+        True,
         {1: HERE},
         {2: Place(HERE, "{0} < \u20ac", "help\n", True)},
         {3: Print("%d %s", ("q", ("a", "b")))},
@@ -328,7 +329,7 @@ PROGRAM = Program.of(
     frozenset({"__nv_sinf"}),
     16,
 )
-NOTHING = Program.of(Outline("k", frozenset(), False, {}, {}, {}), "", frozenset(), 0)
+NOTHING = Program.of(Outline("k", frozenset(), False, False, {}, {}, {}), "", frozenset(), 0)
 
 
 def reads(**values: object) -> list[Dependency]:

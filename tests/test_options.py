@@ -67,6 +67,7 @@ WRONG = {
     "max_threads": [0, 1025, 2.0, True, "256", None],
     "min_blocks": [0, 33, 1.0, True, None],
     "max_registers": [8, 256, 32.0, True, None],
+    "stack_size": [0, -1, 512 * 1024 + 1, 4096.0, True, None],
     "level": [-1, 4, True, None, "3"],
     "contract": [1, None, "yes"],
     "checked": [1, "yes"],
@@ -77,6 +78,7 @@ WRONG_VALUES = [(name, value) for name, values in WRONG.items() for value in val
 RIGHT = {
     "max_threads": [1, 256, 1024],
     "max_registers": [16, 64, 255],
+    "stack_size": [1, 4096, 512 * 1024],
     "level": [0, 1, 2, 3],
     "contract": [True, False],
     "checked": [True, False, None],
@@ -108,7 +110,7 @@ def test_unknown_names_are_refused():
         device.compile(mixed, VECTOR, VECTOR, fast_math=True)
 
 
-@pytest.mark.parametrize("name", ["max_threads", "min_blocks", "max_registers"])
+@pytest.mark.parametrize("name", ["max_threads", "min_blocks", "max_registers", "stack_size"])
 def test_functions_have_no_options_of_launches(name):
     with pytest.raises(TypeError, match=f"@func has no keyword {name!r}"):
         device.func(**{name: 32})

@@ -1,10 +1,11 @@
 """What ELF files say: sections, and of a cubin its kernels.
 
     registers(cubin)["saxpy"]       16: how many registers a thread uses
+    stacks(cubin)["saxpy"]          0: how many bytes of stack a thread needs
     sections(object_code)[1]        Section(name=".text", …)
 
 The section `.nv.info` of a cubin is a list of attributes: a byte for the form, one for the kind, two for the size, then the
-value. The one that counts registers holds the number of the kernel's symbol and the count.
+value. Those that count something of a function hold the number of its symbol and the count.
 """
 
 from __future__ import annotations
@@ -16,7 +17,12 @@ from typing import NamedTuple
 _SYMBOL_TABLE = 2
 _SIZED = 4
 _REGISTERS = 0x2F
-_SYMBOL_BYTES = 24
+_LEAST_STACK = 0x12
+_SYMBOL = struct.Struct("<IBBHQQ")
+_FUNCTION, _GLOBAL = 2, 1
+
+UNBOUNDED = 2**32 - 1
+"""The stack of a kernel for which the linker found no bound."""
 
 
 class Section(NamedTuple):
@@ -32,21 +38,67 @@ class Section(NamedTuple):
     align: int
 
 
+class Symbol(NamedTuple):
+    """What a symbol says: its name, kind, and place: the number of its section, 0 if it is defined elsewhere, and the offset."""
+
+    name: str
+    kind: int
+    is_global: bool
+    section: int
+    value: int
+
+
 def registers(cubin: bytes) -> dict[str, int]:
     """How many registers a thread of each kernel uses; none for what is no cubin, or one that does not say."""
-    if cubin[:5] != b"\x7fELF\x02":
+    return _counts(cubin, _REGISTERS)
+
+
+def stacks(cubin: bytes) -> dict[str, int]:
+    """How many bytes of stack a thread of each kernel needs, or `UNBOUNDED`; as `registers`.
+
+    The linker knows where there is no bound. Without it, the assembler counts functions that call themselves as nothing.
+    """
+    return _counts(cubin, _LEAST_STACK)
+
+
+def functions(cubin: bytes) -> frozenset[str]:
+    """The functions that have code of their own, kernels too; none for what is no cubin."""
+    named = symbols(cubin) if _is_elf(cubin) else ()
+    return frozenset(symbol.name for symbol in named if symbol.kind == _FUNCTION and symbol.section)
+
+
+def _counts(cubin: bytes, wanted: int) -> dict[str, int]:
+    """The counts of one kind, by the names of functions."""
+    if not _is_elf(cubin):
         return {}
-    all_sections = sections(cubin)
-    symbols = next((section for section in all_sections if section.kind == _SYMBOL_TABLE), None)
-    if symbols is None:
-        return {}
+    named = list(symbols(cubin))
     found = {}
-    for section in all_sections:
-        if section.name == ".nv.info":
-            for symbol, count in _counts(cubin[section.offset : section.offset + section.size]):
-                name = struct.unpack_from("<I", cubin, symbols.offset + _SYMBOL_BYTES * symbol)[0]
-                found[text(cubin, all_sections[symbols.link].offset + name)] = count
+    for section in sections(cubin):
+        for kind, value in _attributes(content(cubin, section)) if section.name == ".nv.info" else ():
+            if kind == wanted:
+                number, count = struct.unpack_from("<II", value)
+                found[named[number].name] = count
     return found
+
+
+def _is_elf(file: bytes) -> bool:
+    """Whether a file is an ELF file of 64 bits."""
+    return file[:5] == b"\x7fELF\x02"
+
+
+def symbols(file: bytes) -> Iterator[Symbol]:
+    """The symbols of an ELF file of 64 bits."""
+    found = sections(file)
+    for table in found:
+        if table.kind == _SYMBOL_TABLE:
+            names = found[table.link].offset
+            for name, info, _, section, value, _ in _SYMBOL.iter_unpack(content(file, table)):
+                yield Symbol(text(file, names + name), info & 15, info >> 4 == _GLOBAL, section, value)
+
+
+def content(file: bytes, section: Section) -> bytes:
+    """The bytes of a section."""
+    return file[section.offset : section.offset + section.size]
 
 
 def sections(file: bytes) -> list[Section]:
@@ -63,13 +115,12 @@ def text(file: bytes, start: int) -> str:
     return file[start : file.index(b"\0", start)].decode()
 
 
-def _counts(attributes: bytes) -> Iterator[tuple[int, int]]:
-    """The numbers of symbols, and how many registers they use."""
+def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """The kind and the value of the attributes that have a size."""
     at = 0
-    while at + 4 <= len(attributes):
-        form, kind, size = struct.unpack_from("<BBH", attributes, at)
+    while at + 4 <= len(data):
+        form, kind, size = struct.unpack_from("<BBH", data, at)
         at += 4
         if form == _SIZED:
-            if kind == _REGISTERS:
-                yield struct.unpack_from("<II", attributes, at)
+            yield kind, data[at : at + size]
             at += size

@@ -15,18 +15,17 @@ import functools
 import mmap
 import platform
 import struct
-from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
 
-from cuda_device.codegen.elf import Section, sections, text
+from cuda_device.codegen.elf import Section, Symbol, content, sections, symbols
 
 _X86_64 = b"\x7fELF\2\1\1"
 _RELOCATABLE, _MACHINE = 1, 62
 # Kinds of sections, and what flags say of them.
-_BITS, _SYMBOLS, _RELOCATIONS, _ZEROS = 1, 2, 4, 8
+_BITS, _RELOCATIONS, _ZEROS = 1, 4, 8
 _WRITE, _ALLOCATE, _THREAD_LOCAL = 1, 2, 0x400
-_SYMBOL, _RELOCATION = struct.Struct("<IBBHQQ"), struct.Struct("<QIIq")
-_UNDEFINED, _RESERVED, _GLOBAL = 0, 0xFF00, 1
+_RELOCATION = struct.Struct("<QIIq")
+_UNDEFINED, _RESERVED, _FILE = 0, 0xFF00, 4
 # An address of 64 bits; a distance of 32; the same of a function that may be elsewhere.
 _ADDRESS, _DISTANCE, _CALL = 1, 2, 4
 # jmp *0(%rip), and behind it the address.
@@ -45,13 +44,6 @@ class Code:
         self._memory, self._start, self.addresses = memory, start, addresses
 
 
-class _Symbol(NamedTuple):
-    name: str
-    section: int
-    value: int
-    is_global: bool
-
-
 def load(object_code: bytes, find: Callable[[str], int | None]) -> Code:
     """Loads an object file; `find` knows the addresses of the functions that it calls. Raises `Unsupported`."""
     if platform.machine() != "x86_64" or not object_code.startswith(_X86_64):
@@ -59,8 +51,10 @@ def load(object_code: bytes, find: Callable[[str], int | None]) -> Code:
     if struct.unpack_from("<HH", object_code, 16) != (_RELOCATABLE, _MACHINE):
         raise Unsupported("the file")
     found = sections(object_code)
-    symbols = list(_symbols(object_code, found))
-    elsewhere = {symbol.name: find(symbol.name) for symbol in symbols if not symbol.section and symbol.name}
+    named = list(symbols(object_code))
+    if any(symbol.section >= _RESERVED and symbol.kind != _FILE for symbol in named):  # the file's name stands nowhere
+        raise Unsupported("a symbol")
+    elsewhere = {symbol.name: find(symbol.name) for symbol in named if not symbol.section and symbol.name}
     if None in elsewhere.values():
         raise Unsupported(f"a name: {elsewhere}")
     places, jumps, writable, size = _laid_out(found, len(elsewhere))
@@ -69,34 +63,20 @@ def load(object_code: bytes, find: Callable[[str], int | None]) -> Code:
     base = ctypes.addressof(start)
     for number, place in places.items():
         if found[number].kind == _BITS:
-            memory[place : place + found[number].size] = _content(object_code, found[number])
+            memory[place : place + found[number].size] = content(object_code, found[number])
     at = {name: base + jumps + _JUMP.size * i for i, name in enumerate(elsewhere)}
     for name, address in elsewhere.items():
         _JUMP.pack_into(memory, at[name] - base, _JUMP_THERE, address)
-    values = [base + places[s.section] + s.value if s.section in places else at.get(s.name) for s in symbols]
+    values = [base + places[s.section] + s.value if s.section in places else at.get(s.name) for s in named]
     for number, place in places.items():
         for section in found:
             if section.kind == _RELOCATIONS and section.info == number:
-                _relocate(memory, base, place, _content(object_code, section), values, symbols)
+                _relocate(memory, base, place, content(object_code, section), values, named)
     _protect(base, writable)
-    exported = zip(symbols, values, strict=True)
+    exported = zip(named, values, strict=True)
     return Code(
         memory, start, {s.name: value for s, value in exported if s.is_global and s.section and value is not None}
     )
-
-
-def _content(file: bytes, section: Section) -> bytes:
-    return file[section.offset : section.offset + section.size]
-
-
-def _symbols(file: bytes, found: list[Section]) -> Iterator[_Symbol]:
-    for section in found:
-        if section.kind == _SYMBOLS:
-            names = found[section.link].offset
-            for name, info, _, number, value, _ in _SYMBOL.iter_unpack(_content(file, section)):
-                if number >= _RESERVED and info & 15 != 4:  # the name of the source file stands nowhere
-                    raise Unsupported("a symbol")
-                yield _Symbol(text(file, names + name), number, value, info >> 4 == _GLOBAL)
 
 
 def _laid_out(found: list[Section], jumps: int) -> tuple[dict[int, int], int, int, int]:
@@ -123,12 +103,12 @@ def _aligned(place: int, align: int) -> int:
 
 
 def _relocate(
-    memory: mmap.mmap, base: int, place: int, relocations: bytes, values: list[int | None], symbols: list[_Symbol]
+    memory: mmap.mmap, base: int, place: int, relocations: bytes, values: list[int | None], named: list[Symbol]
 ) -> None:
     """Writes into a section how far other things are from it, or where they are."""
     for offset, kind, number, more in _RELOCATION.iter_unpack(relocations):
         value = values[number]
-        is_here = symbols[number].section != _UNDEFINED
+        is_here = named[number].section != _UNDEFINED
         if value is None or not (kind == _CALL or (is_here and kind in (_ADDRESS, _DISTANCE))):
             raise Unsupported(f"a reference of the kind {kind}")
         if kind == _ADDRESS:

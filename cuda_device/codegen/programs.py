@@ -153,12 +153,13 @@ def _packed(program: Program) -> bytes:
 
 def _unpacked(data: bytes) -> Program:
     outline, digest, library, shared_bytes = ast.literal_eval(data.decode())
-    symbol, written, may_run_long, waits, reports, prints = outline
+    symbol, written, may_run_long, recursive, waits, reports, prints = outline
     return Program(
         Outline(
             symbol,
             frozenset(written),
             may_run_long,
+            recursive,
             {number: Location(*place) for number, place in waits.items()},
             {number: Place(Location(*place), *rest) for number, (place, *rest) in reports.items()},
             {number: Print(*parts) for number, parts in prints.items()},

@@ -216,6 +216,7 @@ def kernel(
     max_threads: int = ...,
     min_blocks: int = ...,
     max_registers: int = ...,
+    stack_size: int = ...,
 ) -> Callable[[Callable[..., Any]], Kernel]: ...
 def kernel(function: Callable[..., Any] | None = None, /, **keywords: Any) -> Any:
     """Makes a function a kernel, which `launch` starts.
@@ -225,8 +226,9 @@ def kernel(function: Callable[..., Any] | None = None, /, **keywords: Any) -> An
     not all threads reach. `fastmath=True` does what `-use_fast_math` does in nvcc; a set names parts of it or of LLVM's flags:
     nnan, ninf, nsz, arcp, contract, afn (approximate division, square roots and functions), reassoc, ftz. A block has at most
     `max_threads` threads (a larger one is a `LaunchError`), `min_blocks` such blocks fit on a multiprocessor, and a thread uses
-    at most `max_registers`. `lineinfo=True` makes tables of lines for profilers, `level` is LLVM's optimisation level, and
-    `contract=False` fuses no products and sums.
+    at most `max_registers`. Kernels with recursion have 32 KiB of stack a thread on a GPU (less where all stacks would take more
+    than an eighth of its memory); `stack_size` asks for so many bytes, at least. `lineinfo=True` makes tables of lines for
+    profilers, `level` is LLVM's optimisation level, and `contract=False` fuses no products and sums.
 
     With `interop=True` it has the symbol and the parameters of a `__global__` function of its name in CUDA C++; `link` is what is
     linked to it, as in `extern`.

@@ -26,9 +26,9 @@ class Options:
     lines for profilers.
 
     Of a kernel: a block has at most `max_threads`, of which a multiprocessor can hold `min_blocks` blocks; a thread uses at
-    most `max_registers`; 0 leaves it to the assembler. `races` looks for races, on the CPU alone: the stream says so.
-    `launch_facts` counts on what launches check (`runtime/facts`): every array is small, and none that the kernel writes shares
-    memory with another.
+    most `max_registers`, and has `stack_size` bytes of stack at least; 0 leaves it to the assembler, and to `runtime/stack`.
+    `races` looks for races, on the CPU alone: the stream says so. `launch_facts` counts on what launches check
+    (`runtime/facts`): every array is small, and none that the kernel writes shares memory with another.
     """
 
     level: int = 3
@@ -39,6 +39,7 @@ class Options:
     max_threads: int = 0
     min_blocks: int = 0
     max_registers: int = 0
+    stack_size: int = 0
     races: bool = False
     launch_facts: bool = False
 
@@ -58,6 +59,9 @@ FASTMATH = (*LLVM_FLAGS, "ftz")
 _NVCC = ("afn", "ftz")
 """What `fastmath=True` stands for, as `-use_fast_math` of nvcc: products and sums fuse anyhow."""
 
+
+_MOST_STACK = 512 * 1024
+"""No GPU gives a thread more."""
 
 CHECKED_VARIABLE = "CUDA_DEVICE_CHECKED"
 
@@ -101,6 +105,7 @@ _KEYWORDS = {
     "max_threads": _Keyword(_is_int(1, 1024), "the most threads of a block, from 1 to 1024", for_kernels=True),
     "min_blocks": _Keyword(_is_int(1, 32), "a number of blocks from 1 to 32", for_kernels=True),
     "max_registers": _Keyword(_is_int(16, 255), "a number of registers from 16 to 255", for_kernels=True),
+    "stack_size": _Keyword(_is_int(1, _MOST_STACK), f"a number of bytes from 1 to {_MOST_STACK}", for_kernels=True),
 }
 
 

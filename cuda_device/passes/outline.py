@@ -39,12 +39,13 @@ class Outline:
     """What is known of a kernel: its symbol, and by their numbers in the machine code what it does at certain places.
 
     `written` are the numbers of the arrays that it may write; `may_run_long` is false if each thread is sure to end soon: there
-    are no loops, and no recursion. Threads may wait for each other at `waits`.
+    are no loops, and no recursion. In `recursive` kernels functions call themselves. Threads may wait for each other at `waits`.
     """
 
     symbol: str
     written: frozenset[int]
     may_run_long: bool
+    recursive: bool
     waits: Mapping[int, Location]
     reports: Mapping[int, Place]
     prints: Mapping[int, Print]
@@ -54,7 +55,7 @@ class Outline:
         """The outline of a module of the device level."""
         from cuda_device.ir import ops  # what is kept needs neither these nor the module
         from cuda_device.ir.ops import Effect
-        from cuda_device.passes import roots
+        from cuda_device.passes import fuel, roots
 
         found = [op for function in module.functions for op in function.ops()]
 
@@ -65,6 +66,7 @@ class Outline:
             symbol=module.main.name,
             written=roots.written(module),
             may_run_long=_has_loops(module) or any(op.code is ops.CALL for op in _of_callees(module)),
+            recursive=bool(fuel.in_recursion(module)),
             waits=numbered(
                 lambda op: Effect.SUSPENDS in op.code.effects and "place" in op.attributes, lambda op: op.location
             ),

@@ -23,7 +23,7 @@ from cuda_device.runtime import flight
 
 LEGACY_STREAM = 1
 PER_THREAD_STREAM = 2
-_SUCCESS = 0
+SUCCESS = 0
 _OUT_OF_MEMORY = 2
 _NOT_READY = 600
 _CUDA_VERSION = 12000  # of the driver's functions that we call by their addresses
@@ -85,7 +85,7 @@ def check(result: Any, doing: str = "") -> Any:
     has the driver's name of the error, its description, and what we were `doing`.
     """
     status, *values = result
-    if status != _SUCCESS:
+    if status != SUCCESS:
         raise error_of(int(status), doing)
     if not values:
         return None
@@ -190,12 +190,17 @@ def context_of(ordinal: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Properties:
-    """What a device can do; sizes in bytes, `max_block` and `max_grid` along x, y and z."""
+    """What a device can do; sizes in bytes, `max_block` and `max_grid` along x, y and z.
+
+    A multiprocessor holds `resident_threads` at once.
+    """
 
     ordinal: int
     name: str
     capability: tuple[int, int]
     multiprocessors: int
+    resident_threads: int
+    memory: int
     max_threads_per_block: int
     max_block: tuple[int, int, int]
     max_grid: tuple[int, int, int]
@@ -221,6 +226,8 @@ def properties(ordinal: int) -> Properties:
         name=check(api.cuDeviceGetName(256, ordinal), "asking for the device's name").decode().split("\0")[0],
         capability=(ask("COMPUTE_CAPABILITY_MAJOR"), ask("COMPUTE_CAPABILITY_MINOR")),
         multiprocessors=ask("MULTIPROCESSOR_COUNT"),
+        resident_threads=ask("MAX_THREADS_PER_MULTIPROCESSOR"),
+        memory=int(check(api.cuDeviceTotalMem(ordinal), "asking for the size of the device's memory")),
         max_threads_per_block=ask("MAX_THREADS_PER_BLOCK"),
         max_block=(ask("MAX_BLOCK_DIM_X"), ask("MAX_BLOCK_DIM_Y"), ask("MAX_BLOCK_DIM_Z")),
         max_grid=(ask("MAX_GRID_DIM_X"), ask("MAX_GRID_DIM_Y"), ask("MAX_GRID_DIM_Z")),
@@ -231,70 +238,18 @@ def properties(ordinal: int) -> Properties:
     )
 
 
-# Code
+class BesideCaptures:
+    """What is done in such a `with` block does not spoil the capture of a stream that this thread is making."""
 
+    __slots__ = ("_mode",)
 
-@dataclass(frozen=True, slots=True)
-class KernelAttributes:
-    """What the assembler says of a kernel: limits and what each thread (local) and block (shared) takes, in bytes."""
+    def __enter__(self) -> None:
+        api = bindings()
+        relaxed = api.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+        self._mode = check(api.cuThreadExchangeStreamCaptureMode(relaxed))
 
-    max_threads: int
-    registers: int
-    shared: int
-    local: int
-    max_dynamic_shared: int
-
-
-def load_library(code: bytes) -> int:
-    """Loads a cubin, fatbin or PTX (ending in a zero byte, added if missing) for all contexts; returns the library's handle."""
-    ensure_context()
-    if not code.startswith(b"\x7fELF") and not code.endswith(b"\0"):
-        code += b"\0"
-    return int(check(bindings().cuLibraryLoadData(code, None, None, 0, None, None, 0), "loading device code"))
-
-
-def unload_library(library: int) -> None:
-    """Unloads what `load_library` gave. No kernel of it may be running."""
-    check(bindings().cuLibraryUnload(library), "unloading device code")
-
-
-def get_kernel(library: int, symbol: str) -> int:
-    """The handle of the kernel `symbol`. `launch` takes it in every context."""
-    return int(check(bindings().cuLibraryGetKernel(library, symbol.encode()), f"looking for the kernel {symbol!r}"))
-
-
-def kernel_attributes(kernel: int, ordinal: int) -> KernelAttributes:
-    """The attributes of `kernel` on device `ordinal`."""
-    api = bindings()
-    attribute = api.CUfunction_attribute
-
-    def ask(name: str) -> int:
-        which = getattr(attribute, f"CU_FUNC_ATTRIBUTE_{name}")
-        return int(check(api.cuKernelGetAttribute(which, kernel, ordinal), f"asking a kernel for {name}"))
-
-    return KernelAttributes(
-        max_threads=ask("MAX_THREADS_PER_BLOCK"),
-        registers=ask("NUM_REGS"),
-        shared=ask("SHARED_SIZE_BYTES"),
-        local=ask("LOCAL_SIZE_BYTES"),
-        max_dynamic_shared=ask("MAX_DYNAMIC_SHARED_SIZE_BYTES"),
-    )
-
-
-def set_max_dynamic_shared(kernel: int, nbytes: int, ordinal: int) -> None:
-    """Allows `kernel` to be launched with up to `nbytes` of dynamic shared memory on device `ordinal` (beyond 48 KiB)."""
-    api = bindings()
-    which = api.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-    check(api.cuKernelSetAttribute(which, nbytes, kernel, ordinal), f"asking for {nbytes} bytes of shared memory")
-
-
-def launch(
-    kernel: int, grid: tuple[int, int, int], block: tuple[int, int, int], shared: int, stream: int, params: int
-) -> None:
-    """Starts `kernel` in the current context; `params` is the address of a C array of pointers to the arguments."""
-    (status,) = bindings().cuLaunchKernel(kernel, *grid, *block, shared, stream, params, 0)
-    if status != _SUCCESS:
-        raise error_of(int(status), f"launching a grid of {grid} blocks of {block} threads")
+    def __exit__(self, *_: object) -> None:
+        bindings().cuThreadExchangeStreamCaptureMode(self._mode)
 
 
 # Memory, in the current context
@@ -322,12 +277,8 @@ def free(address: int, stream: int) -> None:
         return
     api = bindings()
     pooled = properties(current_ordinal()).memory_pools
-    # An array that is dropped while this thread captures another stream must not spoil that.
-    mode = check(api.cuThreadExchangeStreamCaptureMode(api.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED))
-    try:
+    with BesideCaptures():
         check(api.cuMemFreeAsync(address, stream) if pooled else api.cuMemFree(address), "freeing GPU memory")
-    finally:
-        api.cuThreadExchangeStreamCaptureMode(mode)
 
 
 def copy(target: int, source: int, nbytes: int, stream: int) -> None:
@@ -351,14 +302,6 @@ def allocate_for_good(nbytes: int) -> int:
     return address
 
 
-def write_global(library: int, symbol: str, source: int, nbytes: int) -> None:
-    """Copies `nbytes` from the host address `source` into a variable of a library, in the current context."""
-    api = bindings()
-    address, size = check(api.cuLibraryGetGlobal(library, symbol.encode()), f"looking for the variable {symbol!r}")
-    assert size == nbytes, (symbol, size, nbytes)
-    check(api.cuMemcpyHtoD(address, source, nbytes), f"writing the variable {symbol!r}")
-
-
 def fill_zero(address: int, nbytes: int, stream: int) -> None:
     """Sets `nbytes` of GPU memory to 0, in the order of `stream`."""
     if nbytes:
@@ -370,7 +313,7 @@ def ordinal_of(address: int) -> int | None:
     ensure_context()
     api = bindings()
     status, value = api.cuPointerGetAttribute(api.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address)
-    return int(value) if status == _SUCCESS else None
+    return int(value) if status == SUCCESS else None
 
 
 # Streams and events
@@ -392,13 +335,13 @@ def is_capturing(stream: int) -> bool:
     """Whether launches on `stream` are being recorded into a graph instead of run, or would spoil such a recording."""
     status, state = bindings().cuStreamIsCapturing(stream)
     # The legacy stream answers so while a stream that waits for it captures: work on it would spoil that capture.
-    return bool(status == _CAPTURE_IMPLICIT or (status == _SUCCESS and int(state) != 0))
+    return bool(status == _CAPTURE_IMPLICIT or (status == SUCCESS and int(state) != 0))
 
 
 def takes_part_in_capture(stream: int) -> bool:
     """Whether launches on `stream` are being recorded into a graph."""
     status, state = bindings().cuStreamIsCapturing(stream)
-    return bool(status == _SUCCESS and int(state) != 0)
+    return bool(status == SUCCESS and int(state) != 0)
 
 
 def stream_context(stream: int) -> int:

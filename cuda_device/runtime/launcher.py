@@ -23,7 +23,7 @@ from cuda_device.device.options import checked_by_environment
 from cuda_device.errors import CompileError, Error, LaunchError
 from cuda_device.passes.dependencies import unchanged
 from cuda_device.passes.outline import Place, Print
-from cuda_device.runtime import driver, facts, flight, reports
+from cuda_device.runtime import driver, facts, flight, kernels, reports, stack
 from cuda_device.runtime.arguments import Argument, Packing, packing, runtime_types
 from cuda_device.runtime.array_view import ArrayView
 from cuda_device.runtime.binding import arguments_of, parameters_of
@@ -350,7 +350,7 @@ def start_on_gpu(variant: Variant, stream: GpuStream, shape: Shape, addresses: A
     foreign = _foreign_streams(stream, views)
     for producer in foreign:
         stream.wait_for(producer)
-    driver.launch(kernel.handle, shape.grid, shape.block, shape.dynamic, stream.handle, ctypes.addressof(addresses))
+    kernels.launch(kernel.handle, shape.grid, shape.block, shape.dynamic, stream.handle, ctypes.addressof(addresses))
     flight.launched(variant.work.job.name, shape.grid, shape.block, stream.context, stream.handle)
     for producer in foreign:
         stream.hold_back(producer)
@@ -381,8 +381,9 @@ def _load(variant: Variant, stream: GpuStream, shape: Shape) -> Loaded:
                 library = _load_library(variant)
                 if variant.reports:
                     reports.attach(library, variant.work.outline.symbol, variant.reports)
-                handle = driver.get_kernel(library, variant.work.outline.symbol)
-                most = driver.kernel_attributes(handle, stream.ordinal).max_threads
+                handle = kernels.get_kernel(library, variant.work.outline.symbol)
+                stack.provide(variant.work, stream.ordinal)
+                most = kernels.kernel_attributes(handle, stream.ordinal).max_threads
                 kernel = variant.loaded[stream.context] = Loaded(handle, most)
     x, y, z = shape.block
     if x * y * z > kernel.most_threads:
@@ -391,14 +392,14 @@ def _load(variant: Variant, stream: GpuStream, shape: Shape) -> Loaded:
             f"{kernel.most_threads} threads at most"
         )
     if shape.dynamic > kernel.dynamic_shared:
-        driver.set_max_dynamic_shared(kernel.handle, shape.dynamic, stream.ordinal)
+        kernels.set_max_dynamic_shared(kernel.handle, shape.dynamic, stream.ordinal)
         kernel.dynamic_shared = shape.dynamic
     return kernel
 
 
 def _load_library(variant: Variant) -> int:
     try:
-        return driver.load_library(variant.work["cubin"].code)
+        return kernels.load_library(variant.work["cubin"].code)
     except LaunchError:
         if not variant.work.cached:
             raise
@@ -406,7 +407,7 @@ def _load_library(variant: Variant) -> int:
         from cuda_device import compiler
 
         variant.work = compiler.run(variant.work.job, afresh=True)
-        return driver.load_library(variant.work["cubin"].code)
+        return kernels.load_library(variant.work["cubin"].code)
 
 
 def synchronize(stream: Any = None) -> None:

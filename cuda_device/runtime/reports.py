@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from cuda_device.codegen.nvptx_report import RECORD_BYTES, WORDS, Field, record
 from cuda_device.errors import NOWHERE
 from cuda_device.passes.outline import Place
-from cuda_device.runtime import driver
+from cuda_device.runtime import driver, kernels
 from cuda_device.runtime.report import thread_report
 
 _CLAIM_BYTES = 16
@@ -50,7 +50,7 @@ def attach(library: int, symbol: str, places: Mapping[int, Place]) -> None:
         number = next(_numbers)
         _places[number] = places
         words = (ctypes.c_uint64 * WORDS)(mailbox.claim, mailbox.record, number)
-        driver.write_global(library, record(symbol), ctypes.addressof(words), ctypes.sizeof(words))
+        kernels.write_global(library, record(symbol), ctypes.addressof(words), ctypes.sizeof(words))
 
 
 def _mailbox(context: int) -> _Mailbox:

@@ -13,6 +13,7 @@ import pytest
 
 from cuda_device.errors import LaunchError
 from cuda_device.runtime import driver
+from cuda_device.runtime import kernels as code
 from cuda_device.runtime.array_view import Device
 from cuda_device.runtime.device_array import array, empty, zeros
 from cuda_device.runtime.streams import GpuStream, as_stream, cpu_stream, default_stream
@@ -58,9 +59,9 @@ COUNT = 1 << 16
 
 class Kernels:
     def __init__(self):
-        self.library = driver.load_library(PTX)
-        self.late_fill = driver.get_kernel(self.library, "late_fill")
-        self.uses_shared = driver.get_kernel(self.library, "uses_shared")
+        self.library = code.load_library(PTX)
+        self.late_fill = code.get_kernel(self.library, "late_fill")
+        self.uses_shared = code.get_kernel(self.library, "uses_shared")
 
     def fill(self, address, value, handle, wait=WAIT, count=COUNT):
         values = (ctypes.c_uint64(address), ctypes.c_uint32(count), ctypes.c_uint32(value), ctypes.c_uint64(wait))
@@ -69,7 +70,7 @@ class Kernels:
 
 def launch(kernel, values, handle, grid=1, block=1, shared=0):
     pointers = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
-    driver.launch(kernel, (grid, 1, 1), (block, 1, 1), shared, handle, ctypes.addressof(pointers))
+    code.launch(kernel, (grid, 1, 1), (block, 1, 1), shared, handle, ctypes.addressof(pointers))
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +127,7 @@ def test_properties():
 
 
 def test_kernel_attributes_and_large_shared_memory(kernels):
-    attributes = driver.kernel_attributes(kernels.uses_shared, 0)
+    attributes = code.kernel_attributes(kernels.uses_shared, 0)
     assert attributes.max_threads == 1024
     assert attributes.registers > 0
     assert (attributes.shared, attributes.local) == (0, 0)
@@ -134,8 +135,8 @@ def test_kernel_attributes_and_large_shared_memory(kernels):
     values = (ctypes.c_uint64(view_of(target).data),)
     with pytest.raises(LaunchError, match="CUDA_ERROR_INVALID_VALUE"):
         launch(kernels.uses_shared, values, 1, shared=102400)
-    driver.set_max_dynamic_shared(kernels.uses_shared, 102400, 0)
-    assert driver.kernel_attributes(kernels.uses_shared, 0).max_dynamic_shared >= 102400
+    code.set_max_dynamic_shared(kernels.uses_shared, 102400, 0)
+    assert code.kernel_attributes(kernels.uses_shared, 0).max_dynamic_shared >= 102400
     launch(kernels.uses_shared, values, 1, shared=102400)
     assert target.numpy() == [7]
 
@@ -143,16 +144,16 @@ def test_kernel_attributes_and_large_shared_memory(kernels):
 def test_bad_code_and_names_are_errors(kernels):
     # Drivers that load lazily look at the code when they are asked for a kernel.
     with pytest.raises(LaunchError, match="while loading device code|'kernel'"):
-        driver.get_kernel(driver.load_library(b"this is no PTX"), "kernel")
+        code.get_kernel(code.load_library(b"this is no PTX"), "kernel")
     with pytest.raises(LaunchError, match="'missing'"):
-        driver.get_kernel(kernels.library, "missing")
+        code.get_kernel(kernels.library, "missing")
     with pytest.raises(LaunchError, match="launching a grid"):
         launch(kernels.uses_shared, (ctypes.c_uint64(0),), 1, block=2048)
     assert zeros(3).numpy().tolist() == [0, 0, 0]
 
 
 def test_libraries_are_unloaded():
-    driver.unload_library(driver.load_library(PTX))
+    code.unload_library(code.load_library(PTX))
 
 
 def test_every_error_number_has_words():
@@ -420,7 +421,7 @@ START = """
 import sys; sys.path.insert(0, sys.argv[1])
 import ctypes, numpy as np
 from cuda_device.errors import KernelError
-from cuda_device.runtime import driver
+from cuda_device.runtime import driver, kernels as code
 from cuda_device.runtime.device_array import array, zeros
 from cuda_device.runtime.streams import default_stream
 """
@@ -443,12 +444,12 @@ def test_the_interpreter_ends_without_noise(framework):
 def test_a_kernel_that_breaks_the_context_is_told_as_such():
     done = run(
         START + "import runpy\n"
-        "library = driver.load_library(sys.argv[2].encode())\n"
-        "kernel = driver.get_kernel(library, 'late_fill')\n"
+        "library = code.load_library(sys.argv[2].encode())\n"
+        "kernel = code.get_kernel(library, 'late_fill')\n"
         "values = (ctypes.c_uint64(16), ctypes.c_uint32(1), ctypes.c_uint32(1), ctypes.c_uint64(0))\n"
         "pointers = (ctypes.c_void_p * 4)(*map(ctypes.addressof, values))\n"
         "x = zeros(4); s = default_stream()\n"
-        "driver.launch(kernel, (1, 1, 1), (1, 1, 1), 0, 1, ctypes.addressof(pointers))\n"
+        "code.launch(kernel, (1, 1, 1), (1, 1, 1), 0, 1, ctypes.addressof(pointers))\n"
         "for wait in (s.synchronize, x.numpy, lambda: zeros(3), lambda: s.retain(x)):\n"
         "    try: wait()\n"
         "    except KernelError as error: print(str(error).split(':')[0])\n",
