@@ -14,7 +14,7 @@ import cuda_device as device
 from cuda_device.ir import ops
 from cuda_device.types.known import Known, between, constant, of_type
 from cuda_device.types.model import FLOAT32, INT, SMALL, Array, Kind, Number
-from cuda_device.types.ranges import combine, passed, widened
+from cuda_device.types.ranges import combine, has_room, passed, widened
 
 INT4, UINT4 = Number(Kind.INT, 4), Number(Kind.UINT, 4)
 OPERATORS = {
@@ -269,3 +269,17 @@ def test_what_is_compared_costs_nothing_more():
 
     arrays = [device.ArrayType(t, 1) for t in (device.float32, device.int32, device.float32)]
     assert "min.u32" not in str(device.compile(gather, *arrays, output="ptx", launch_facts=True))
+
+
+@pytest.mark.parametrize("number", [INT4, UINT4], ids=["signed", "unsigned"])
+def test_ranges_have_room(number):
+    """Held against the ranges themselves: none that has room leaves its type, and of constants all others do."""
+    every = range(number.low, number.high + 1)
+    for stop, step in itertools.product(every, every):
+        if step:
+            found = has_room(number, between(number, stop, stop), between(number, step, step))
+            past = (item + step for start in every for item in range(start, stop, step))
+            may_leave = any(not number.low <= item <= number.high for item in past)
+            assert not (found and may_leave)
+            if stop not in (number.low, number.high):  # those have ranges that are empty
+                assert found != may_leave

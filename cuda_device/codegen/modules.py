@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -49,12 +50,23 @@ def read_bitcode(data: bytes) -> Module:
 
 def run_passes(manager: Any, handle: Any, builder: Any) -> None:
     """Runs a pass manager over a module and frees it. It runs once: LLVM's inliner empties itself, and would end the process."""
+    _set_limits()
     try:
         manager.run(handle, builder)
     finally:
         # llvmlite 0.50 inherits the `_dispose` that does nothing: 130 KB would stay behind for each kernel.
         llvm.NewPassManager._dispose(manager)
         manager.detach()
+
+
+@cache
+def _set_limits() -> None:
+    """What loops LLVM unrolls, in the whole process: it has no other way to say these."""
+    # A loop whose number of passes takes a division or a maximum to compute is unrolled, too: one with a step, such as a
+    # block's way through an array. LLVM expects nothing of less than 4 instructions for that.
+    llvm.set_option("", "--scev-cheap-expansion-budget=16")
+    # So is one that is known to end after 3 to 7 passes, though not whether after fewer.
+    llvm.set_option("", "--unroll-max-upperbound=2")
 
 
 def _close(handle: Any, context: Any) -> None:

@@ -132,8 +132,8 @@ PY_NEXT = Opcode(
     1,
     3,
     "One step of a `for`: iterator → is there an item, the item, the iterator after it. `step` is the range's if it is known, "
-    "else `up` says whether it is positive for certain.",
-    optional=("step", "up"),
+    "else `up` says whether it is positive for certain; `roomy`: a step from its last item has room in its type.",
+    optional=("step", "up", "roomy"),
 )
 PY_RAISE = Opcode(
     "py.raise",

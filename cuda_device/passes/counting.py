@@ -36,8 +36,8 @@ def advance(lowerer: Lowerer, op: Op) -> None:
     """One step of a range.
 
     A step of 1 or -1 gives LLVM's canonical loop, and so does a step up of what has room for one step beyond any stop: an
-    index, and an unsigned counter of signed numbers. Any other might step over the end of the type: where too little is left
-    to step, the iterator goes to its stop instead.
+    index, and an unsigned counter of signed numbers, and any step whose bounds show that it is `roomy`. Any other might step
+    over the end of the type: where too little is left to step, the iterator goes to its stop instead.
     """
     build = lowerer.build
     iterator = lowerer.trees[op.operands[0]]
@@ -52,7 +52,7 @@ def advance(lowerer: Lowerer, op: Op) -> None:
     up = bool(op.attributes.get("up")) or (isinstance(known, int) and known > 0) or not number.signed
     direction = Direction.UP if up else Direction.DOWN if isinstance(known, int) else Direction.EITHER
     roomy = number == INDEX or (type.counter is not None and not number.signed)
-    exact = known == 1 or (known == -1 and number.signed) or (up and roomy)
+    exact = known == 1 or (known == -1 and number.signed) or (up and roomy) or bool(op.attributes.get("roomy"))
     after = build.sum(ops.ADD, item, step, exact=True) if exact else _step(build, item, stop, step, direction)
     item.nonneg |= op.results[1].nonneg
     more, found = _has_more(build, item, stop, step, direction), build.convert(item, type.item)

@@ -54,6 +54,7 @@ from cuda_device.types.model import (
     TupleIterator,
     Vector,
 )
+from cuda_device.types.ranges import has_room
 
 # Longer loops are not unrolled: the code would be too large.
 _MOST_UNROLLED = 1024
@@ -296,6 +297,8 @@ def _next_of_range(frame: Frame, op: Op, cell: Cell, _: dict[Identity, Cell]) ->
     after = Known(type, items=(_rest_of_range(type.item, start, stop, step), stop, step))
     results = [Value(BOOL), Value(type.item, nonneg=item.nonneg), Value(type)]
     attributes: dict[str, object] = {"step": step.value} if step.constant else {"up": step.nonneg}
+    if has_room(type.counts_in, stop, step):
+        attributes["roomy"] = True
     frame.build.append(Op(ops.PY_NEXT, [cell.value], results, attributes, [], op.location))
     return Step(Cell(of_type(BOOL), results[0]), Cell(item, results[1]), Cell(after, results[2]), cell)
 

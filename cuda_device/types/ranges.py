@@ -93,6 +93,12 @@ def passed(sign: str, a: Known, b: Known) -> Known:
     return between(a.type, low, high, a.where)
 
 
+def has_room(number: Number, stop: Known, step: Known) -> bool:
+    """Whether a range that counts in this type may make a step from its last item and stay in the type."""
+    (stop_low, stop_high), (step_low, step_high) = stop.bounds, step.bounds
+    return number.low <= stop_low + 1 + step_low and stop_high - 1 + step_high <= number.high
+
+
 def widened(old: State, new: State) -> State:
     """`new`, in a place where `old` held a moment ago: bounds that grow go as far as they can, since they may grow for ever."""
     if not (isinstance(old, Known) and isinstance(new, Known)) or old == new:

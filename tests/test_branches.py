@@ -1,0 +1,116 @@
+"""Loops end with the branch that goes back, and the assembler unrolls them; loops with steps are unrolled by LLVM."""
+
+import re
+
+import numpy as np
+import pytest
+
+import cuda_device as device
+from cuda_device.codegen.branches import straighten
+
+LOOP = """.visible .entry k(
+)
+{
+$L__BB0_1:
+	setp.SIGN 	%p1, %r1, %r2;
+	add.s32 	%r3, %r1, 1;
+	@%p1 bra 	$L__BB0_2;
+	bra.uni 	$L__BB0_1;
+$L__BB0_2:
+	ret;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("sign", "opposite"),
+    [("eq.b32", "ne.b32"), ("lt.s64", "ge.s64"), ("le.u32", "gt.u32"), ("gt.s16", "le.s16"), ("ne.b64", "eq.b64")],
+)
+def test_two_branches_become_one(sign, opposite):
+    expected = LOOP.replace("SIGN", opposite)
+    expected = expected.replace("bra \t$L__BB0_2;\n\tbra.uni \t$L__BB0_1", "bra \t$L__BB0_1")
+    assert straighten(LOOP.replace("SIGN", sign)) == expected
+
+
+def test_what_has_another_use_or_is_no_number_stays():
+    """Comparisons of floats have no such opposite: with a NaN neither `lt` nor `ge` holds."""
+    for text in (
+        LOOP.replace("SIGN", "lt.f32"),
+        LOOP.replace("SIGN", "lt.s32").replace("add.s32 \t%r3, %r1, 1", "selp.b32 \t%r3, 1, 2, %p1"),
+        LOOP.replace("SIGN", "lt.s32").replace("$L__BB0_2:", "$L__BB0_3:"),
+    ):
+        assert straighten(text) == text
+
+
+def test_each_function_has_its_own_predicates():
+    used = LOOP.replace("SIGN", "eq.b32").replace("add.s32 \t%r3, %r1, 1", "selp.b32 \t%r3, 1, 2, %p1")
+    free = LOOP.replace("SIGN", "eq.b32").replace("entry k", "func f")
+    assert straighten(used + free) == used + straighten(free) != used + free
+
+
+@device.kernel
+def multiply(a, b, c):
+    j, i = device.tid(2)
+    if i < c.shape[0] and j < c.shape[1]:
+        total = 0.0
+        for k in range(a.shape[1]):
+            total += a[i, k] * b[k, j]
+        c[i, j] = total
+
+
+@device.kernel
+def copy_rows(x, y, first):
+    for k in range(device.thread_idx.x, 32, 8):
+        if first + k < x.shape[0]:
+            y[k] = x[first + k]
+
+
+@device.kernel
+def add_strided(x, sums, start):
+    total = 0.0
+    for k in range(start, x.shape[0], 128):
+        total += x[k]
+    sums[0] = total
+
+
+def ptx_of(kernel, *arguments):
+    return device.compile(kernel, *arguments, target="sm_90", output="ptx", launch_facts=True).code
+
+
+def test_no_loop_goes_back_by_a_second_branch():
+    x = np.zeros((4, 4), np.float32)
+    ptx = ptx_of(multiply, x, x, x)
+    assert not re.search(r"@%p\d+ bra \t(\$\w+);\n\tbra\.uni \t\$\w+;\n\1:", ptx)
+    assert re.search(r"setp\.ne\.b32 \t(%p\d+), .*\n\t@\1 bra", ptx)
+
+
+def test_loops_with_steps_are_unrolled():
+    """The four passes at most of a block's way down a tile, and the many of its way through a row."""
+    x, many = np.zeros(64, np.float32), np.zeros(4096, np.float32)
+    assert ptx_of(copy_rows, x, x, 0).count("ld.global") >= 4
+    assert ptx_of(add_strided, many, x, 3).count("ld.global") >= 4
+
+
+@pytest.mark.parametrize("inner", [0, 1, 3, 4, 5, 16, 23, 70])
+def test_products_of_all_lengths(stream, inner):
+    """The turned loop, its unrolled copies and what is left of them."""
+    random = np.random.default_rng(inner)
+    a, b = random.integers(-9, 9, (3, inner)).astype(np.float32), random.integers(-9, 9, (inner, 5)).astype(np.float32)
+    c = stream.array(np.full((3, 5), 77, np.float32))
+    stream.launch(multiply, stream.array(a), stream.array(b), c, grid=1, block=(8, 4))
+    assert np.array_equal(stream.numpy(c), a @ b)
+
+
+@pytest.mark.parametrize("first", [0, 40, 57, 64])
+def test_rows_of_all_lengths(stream, first):
+    x, y = np.arange(64, dtype=np.float32), stream.array(np.full(32, -1, np.float32))
+    stream.launch(copy_rows, stream.array(x), y, first, grid=1, block=8)
+    count = min(32, 64 - first)
+    assert np.array_equal(stream.numpy(y), np.append(x[first : first + count], np.full(32 - count, -1)))
+
+
+@pytest.mark.parametrize("start", [0, 5, 127, 900, 1000, 5000])
+def test_steps_of_all_lengths(stream, start):
+    x, sums = np.arange(1000, dtype=np.float32), stream.array(np.full(1, -1, np.float32))
+    stream.launch(add_strided, stream.array(x), sums, start, grid=1, block=1)
+    assert stream.numpy(sums)[0] == x[start::128].sum()
