@@ -17,7 +17,7 @@ import cuda_device as device
 ROOT = Path(__file__).parent.parent
 GOLDEN = ROOT / "tests" / "golden" / "test_code_quality.json"
 TARGET = "sm_90"
-SLACK = 0.05
+SLACK = 0.07  # the bytecode of Python's releases differs, and what becomes of a loop with it
 sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "examples")]
 suite, assembly, nvrtc = (importlib.import_module(name) for name in ("suite", "assembly", "nvrtc"))
 ROWS = {row.name: row for row in suite.SUITE}
@@ -80,9 +80,9 @@ def test_the_code_is_as_good_as_recorded(nvjitlink, pytestconfig):
 
 def test_counts_that_differ_are_noticed():
     assert not differs("registers", 10, 11)
-    assert not differs("instructions", 105, 100)
-    assert "worse" in differs("instructions", 106, 100)
-    assert "better" in differs("instructions", 94, 100)
+    assert not differs("instructions", 107, 100)
+    assert "worse" in differs("instructions", 108, 100)
+    assert "better" in differs("instructions", 92, 100)
     assert "worse" in differs("spills", 2, 0)
 
 

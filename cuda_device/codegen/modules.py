@@ -64,7 +64,7 @@ def _set_limits() -> None:
     """What loops LLVM unrolls, in the whole process: it has no other way to say these."""
     # A loop whose number of passes takes a division or a maximum to compute is unrolled, too: one with a step, such as a
     # block's way through an array. LLVM expects nothing of less than 4 instructions for that.
-    llvm.set_option("", "--scev-cheap-expansion-budget=16")
+    llvm.set_option("", "--scev-cheap-expansion-budget=32")
     # So is one that is known to end after 3 to 7 passes, though not whether after fewer.
     llvm.set_option("", "--unroll-max-upperbound=2")
 
