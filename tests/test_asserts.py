@@ -164,6 +164,44 @@ def test_messages_have_integers_of_run_time(stream):
     assert device.compile(tells_numbers, *(device.ArrayType(device.float64, 1),) * 2).code
 
 
+SHOWN = [
+    ("raise ValueError(n)", "ValueError: 7"),
+    ("raise ValueError(x[0] / 3)", "ValueError: 0.5"),
+    ("raise ValueError('bad', n)", "ValueError: ('bad', 7)"),
+    ("raise ValueError('{0}', n)", "ValueError: ('{0}', 7)"),
+    ("raise ValueError(np.float32(x[0]) / np.float32(15))", "ValueError: 0.1"),
+    ("raise ValueError(np.float16(x[0]) / np.float16(15))", "ValueError: 0.1"),
+    ("raise ValueError(np.uint64(n) << np.uint64(63))", "ValueError: 9223372036854775808"),
+    ("raise ValueError(n > 2, n < 2)", "ValueError: (True, False)"),
+    ("raise ValueError(device.float32x2(n, -n))", "ValueError: float32x2(7.0, -7.0)"),
+    ("raise ValueError([n, 'a', 2.5])", "ValueError: [7, 'a', 2.5]"),
+    ("raise ValueError(f'{x[0]:.3f} of {n:>5}')", "ValueError: 1.500 of     7"),
+    ("raise ValueError(f'{x[0]:e} {n:_}')", "ValueError: 1.500000e+00 7"),
+    ("raise ValueError(x)", "ValueError: array<float64, 1, C, small>"),
+    ("raise ValueError(n, n, n)", "ValueError: (7, 7, int)"),
+    ("raise KeyError('k')", "KeyError: 'k'"),
+    ("raise KeyError(n)", "KeyError: 7"),
+    ("assert n < 0, n", "AssertionError: 7"),
+    ("assert n < 0, (n, x[0])", "AssertionError: (7, 1.5)"),
+]
+
+
+@pytest.mark.parametrize(("statement", "message"), SHOWN)
+def test_messages_are_those_of_python(stream, statement, message):
+    scope = {"np": np, "device": device}
+    exec(f"def f(x, n):\n    {statement}\n    return n", scope)
+    function = scope["f"]
+
+    @device.kernel
+    def fails(x, n):
+        x[0] = function(x, n)
+
+    x = stream.array(np.array([1.5]))
+    with pytest.raises(device.KernelError) as caught:
+        stream.launch(fails, x, 7, grid=1, block=1)
+    assert str(caught.value).splitlines()[0] == message
+
+
 def test_braces_of_a_message_stay(stream):
     with pytest.raises(device.KernelError, match=r"^ValueError: \{0\} \{curly\}\n"):
         run(stream, tells_braces, [1])

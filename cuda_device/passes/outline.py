@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place in a kernel that may report. Where `has_values`, `{0}` and `{1}` in `message` stand for a report's two integers."""
+    """A place in a kernel that may report.
+
+    Where `has_values`, `{0}` and `{1}` in `message` stand for a report's two numbers: integers, if nothing else is said (see
+    `runtime.report.Word`).
+    """
 
     location: Location
     message: str = ""

@@ -56,7 +56,7 @@ def print_(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) 
     if "file" in named and named["file"].known.value not in (None, sys.stdout):
         raise CompileError("print in device code writes to the standard output", help="leave file=… out")
     separator, end = _text(named, "sep", " "), _text(named, "end", "\n")
-    line = _Line(frame)
+    line = Line(frame)
     for i, cell in enumerate(positional):
         if i:
             line.literal(separator)
@@ -64,36 +64,6 @@ def print_(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) 
     line.literal(end)
     line.emit()
     return Cell(constant(None))
-
-
-def message_of(frame: Frame, cell: Cell) -> tuple[str, list[Cell]]:
-    """A message with integers of run time, two at most: `{0}` and `{1}` stand for them."""
-    text = cell.known.value
-    assert isinstance(text, Text)
-    template, parts = "", frame.fields(cell)
-    number = 0
-    for piece in text.pieces:
-        if isinstance(piece, str):
-            template += piece.replace("{", "{{").replace("}", "}}")
-            continue
-        type = parts[number].known.type
-        if number > 1 or not isinstance(type, Number) or not type.is_integer or type == UINT64 or not _fits(piece.spec):
-            raise CompileError(
-                "the message of an exception has two integers of run time at most, and else constants",
-                help="print the rest before: print(f'…')",
-            )
-        template += f"{{{number}:{piece.spec}}}"
-        number += 1
-    return template, parts
-
-
-def _fits(spec: str) -> bool:
-    """Whether Python formats integers so."""
-    try:
-        format(1, spec)
-    except ValueError:
-        return False
-    return "{" not in spec
 
 
 def _text(named: Mapping[str, Cell], name: str, default: str) -> str:
@@ -105,7 +75,7 @@ def _text(named: Mapping[str, Cell], name: str, default: str) -> str:
     return default if value is None else value
 
 
-class _Line:
+class Line:
     """One call of `print`: the format, the values, and for bools the two texts."""
 
     def __init__(self, frame: Frame) -> None:
@@ -192,15 +162,18 @@ class _Line:
                 self.literal(piece)
                 continue
             cell = next(rest)
-            spec = parse(piece.spec)
-            if spec.plain:
+            if not piece.spec:
                 self.show(cell, piece.is_repr)
             elif piece.is_repr or not isinstance(cell.known.type, Number):
                 raise CompileError(f"{cell.known} cannot be formatted by {piece.spec!r}", help="format its parts")
             else:
-                self.number(cell, cell.known.type, spec)
+                self.formatted(cell, cell.known.type, piece.spec)
 
     # Numbers
+
+    def formatted(self, cell: Cell, type: Number, spec: str) -> None:
+        """A number, in the format that an f-string gives it."""
+        self.number(cell, type, parse(spec))
 
     def integer(self, cell: Cell, type: Number, spec: Spec) -> None:
         """An integer in decimals."""

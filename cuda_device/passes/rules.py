@@ -29,8 +29,8 @@ from cuda_device.passes import (
 from cuda_device.passes.calls import call
 from cuda_device.passes.dependencies import MISSING
 from cuda_device.passes.frame import Cell, Frame, NeverReturns
-from cuda_device.passes.meanings import Keywords, Raised, Text, Thing, code_of, means
-from cuda_device.passes.printing import message_of
+from cuda_device.passes.meanings import Keywords, Raised, Thing, code_of, means
+from cuda_device.passes.messages import message_of
 from cuda_device.passes.remedies import CONSTRUCTS
 from cuda_device.types.known import Known, constant
 from cuda_device.types.model import INDEX, Bundle, Range, RangeIterator, Static, Struct, TupleIterator
@@ -161,16 +161,14 @@ def _unary(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 
 
 def _raise(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-    """An `assert` that does not hold, or a `raise`: the message is made of constants, and perhaps two integers."""
+    """An `assert` that does not hold, or a `raise`."""
     known = cells[0].known if cells else None
-    numbers: list[Cell] = []
+    numbers: Sequence[Cell] = ()
     if op.attributes["kind"] == "assert":
         message = "the assertion does not hold"
-        if known is not None and isinstance(known.value, Text):
-            text, numbers = message_of(frame, cells[0])
-            message = f"AssertionError: {text}"
-        elif known is not None:
-            message = f"AssertionError: {known.python if known.constant else known}"
+        if cells:
+            text, numbers = message_of(frame, cells)
+            message = f"AssertionError: {text}".removesuffix(": ")
     elif known is not None and isinstance(known.value, type) and issubclass(known.value, BaseException):
         message = known.value.__name__
     elif known is not None and isinstance(known.value, Raised):

@@ -29,6 +29,7 @@ from cuda_device.passes import (
     host_calls,
     hosted,
     loops,
+    messages,
     printing,
     sequences,
 )
@@ -36,7 +37,7 @@ from cuda_device.passes.calls import call, call_plain
 from cuda_device.passes.frame import Cell, Frame
 from cuda_device.passes.generators import check_count, no_keywords
 from cuda_device.passes.host_calls import Special
-from cuda_device.passes.meanings import Code, Named, Partial, Raised, Text, Thing, means
+from cuda_device.passes.meanings import Code, Named, Partial, Raised, Thing, means
 from cuda_device.passes.operators import truth_of
 from cuda_device.passes.ufuncs import NUMPY_FUNCTIONS, OF_COMPLEX, UFUNCS
 from cuda_device.types.host import host_type_of
@@ -257,14 +258,10 @@ def _len(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) ->
 
 
 def _exception(kind: type[BaseException], frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    """An exception that the program makes to raise it: its message is made of constants, and perhaps two integers."""
+    """An exception that the program makes to raise it."""
     no_keywords(kind.__name__, named)
-    if len(positional) == 1 and isinstance(positional[0].known.value, Text):
-        message, numbers = printing.message_of(frame, positional[0])
-        return frame.bundle(Raised(kind.__name__, message), numbers)
-    texts = [str(cell.known.python) if cell.known.constant else str(cell.known) for cell in positional]
-    message = texts[0] if len(texts) == 1 else f"({', '.join(texts)})" if texts else ""
-    return Cell(Known(Static(), Raised(kind.__name__, message)))
+    message, numbers = messages.message_of(frame, positional, shows_repr=issubclass(kind, KeyError))
+    return frame.bundle(Raised(kind.__name__, message), numbers)
 
 
 def _call_partial(

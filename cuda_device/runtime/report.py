@@ -8,8 +8,11 @@ Kernels number the places that may report; the compiler keeps the table from the
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+
+import numpy as np
 
 from cuda_device.errors import NOWHERE, Index, KernelError, Location
 from cuda_device.passes.outline import Place
@@ -35,11 +38,40 @@ class Waiting:
     threads: tuple[int, ...]
 
 
+class Word(int):
+    """A report's number, 64 bits. A message says what they mean if they are no integer: `{0.float32:.3f}`."""
+
+    @property
+    def float64(self) -> float:
+        """The bits of a float64."""
+        return float(struct.unpack("<d", struct.pack("<q", self))[0])
+
+    @property
+    def float32(self) -> np.float32:
+        """A float32, which is shown with fewer digits; it travels as a float64."""
+        return np.float32(self.float64)
+
+    @property
+    def float16(self) -> np.float16:
+        """A float16, likewise."""
+        return np.float16(self.float64)
+
+    @property
+    def uint64(self) -> int:
+        """An integer without a sign."""
+        return self & (1 << 64) - 1
+
+    @property
+    def bool(self) -> bool:
+        """True or False."""
+        return self != 0
+
+
 def thread_report(place: Place, block: Index, thread: Index, values: tuple[int, int]) -> KernelError:
     """The error for a report that one thread made: an assertion, an exception, a check."""
     message = place.message or "the kernel failed"
     if place.has_values:
-        message = message.format(*values)
+        message = message.format(*map(Word, values))
     lines = [f"{message}\n  at {place.location}, in thread {thread} of block {block}", place.location.excerpt()]
     lines += [f"  help: {place.help}"] if place.help else []
     return KernelError("\n".join(line for line in lines if line), block, thread, place.location)
