@@ -330,7 +330,7 @@ def test_a_kernel_that_prints_nothing_has_no_printf():
         ("print('a\\0b', n)", "the character 0"),
         ("assert n > 3, f'{a[0]} {n} {n}'", "the message of an exception has 2 numbers of run time at most"),
         ("assert n > 3, f'{a[0]:d}'", "the message of an exception has 2 numbers of run time at most"),
-        ("raise ValueError(f'{n} {n} {n}')", "the message of an exception has two integers of run time at most"),
+        ("raise ValueError(f'{n} {n} {n}')", "the message of an exception has 2 numbers of run time at most"),
     ],
 )
 def test_what_cannot_be_printed(body, match):
