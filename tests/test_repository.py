@@ -14,7 +14,7 @@ import pytest
 
 import cuda_device
 from cuda_device.codegen import emitters
-from cuda_device.device import atomic_loops, complex_numbers, memory, prelude, reinterpret, table
+from cuda_device.device import atomic_loops, complex_numbers, copying, memory, prelude, reinterpret, table
 from cuda_device.device import math as device_math
 from cuda_device.device.entities import DeviceValue
 from cuda_device.ir import ops
@@ -227,7 +227,7 @@ def test_each_device_entity_is_public_and_documented(row):
     python = [*vars(math).values(), *vars(builtins).values(), *np.sctypeDict.values(), *vars(prelude).values()]
     methods = [method for owner in ours if isinstance(owner, type) for method in vars(owner).values()]
     internal = [*vars(atomic_loops).values(), *vars(reinterpret).values(), *vars(complex_numbers).values()]
-    internal.append(memory.constant_array)
+    internal += [memory.constant_array, copying.distance]
     assert any(row.entity is entity for entity in (*ours, *python, *methods, *internal))
     assert inspect.getdoc(row.entity)
     if isinstance(row.entity, DeviceValue):

@@ -63,33 +63,6 @@ def _clamp(bound: Any, low: Any, high: Any, length: Any) -> Any:
     return min(max(distance, low), high)
 
 
-def set_elements(target: Any, value: Any) -> None:
-    """`target[...] = value`."""
-    if target.ndim == 0:
-        target[()] = value
-    elif target.ndim == 1:
-        for i in range(len(target)):
-            target[i] = value
-    else:
-        for i in range(len(target)):
-            set_elements(target[i], value)
-
-
-def copy_elements(target: Any, source: Any) -> None:
-    """`target[...] = source`, where axes of length 1, and those that the source lacks, are repeated."""
-    if source.ndim == 0:
-        set_elements(target, source[()])
-    elif source.ndim < target.ndim:
-        for i in range(len(target)):
-            copy_elements(target[i], source)
-    elif target.ndim == 1:
-        for i in range(len(target)):
-            target[i] = source[0 if len(source) == 1 else i]
-    else:
-        for i in range(len(target)):
-            copy_elements(target[i], source[0 if len(source) == 1 else i])
-
-
 def is_whole(x: Any, limit: Any) -> Any:
     """Whether a float below `limit` has no fractional part."""
     return float_floor(x) == x if abs(x) < limit else False

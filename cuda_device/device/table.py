@@ -8,6 +8,7 @@ from cuda_device.device import (
     atomics,
     builtins,
     complexes,
+    copying,
     math,
     memory,
     numeric,
@@ -35,6 +36,7 @@ ALL: tuple[Intrinsic, ...] = (
     *math.ROWS,
     *vectors.ROWS,
     *reinterpret.ROWS,
+    *copying.ROWS,
 )
 BY_NAME = {row.name: row for row in ALL}
 # By identity: some entities compare equal to others (np.float32 == np.dtype("float32")), some do not hash.

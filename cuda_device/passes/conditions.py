@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from cuda_device.device import prelude
+from cuda_device.device import copying, prelude
 from cuda_device.ir import ops
 from cuda_device.passes.frame import Cell, Frame
 from cuda_device.types.known import constant, of_type
@@ -114,6 +114,16 @@ def stays(frame: Frame, shape: Cell, steps: Cell, lengths: Cell) -> None:
     holds = _ask(frame, prelude.has_place, shape, steps, lengths)
     message = "the array cannot be reshaped without a copy: it is not contiguous"
     frame.check(holds, message, help="reshape an array that is contiguous", always=True)
+
+
+def movable(frame: Frame, target: Cell, source: Cell) -> None:
+    """An array that is assigned to another one, where both may lie in the same memory."""
+    if frame.program.checked:
+        frame.check(
+            _ask(frame, copying.has_order, target, source),
+            "the array is assigned to one that overlaps it in another order",
+            help="copy it to a local_array or shared_array first",
+        )
 
 
 def describable(frame: Frame, cell: Cell) -> None:

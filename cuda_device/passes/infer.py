@@ -29,7 +29,16 @@ from cuda_device.bytecode.instructions import Opcode
 from cuda_device.bytecode.reductions import REDUCTIONS
 from cuda_device.bytecode.suspension import POSITION, STEPS
 from cuda_device.bytecode.to_ir import slots
-from cuda_device.device import complex_functions, complex_numbers, functions, iterators, numbers, prelude, standard
+from cuda_device.device import (
+    complex_functions,
+    complex_numbers,
+    copying,
+    functions,
+    iterators,
+    numbers,
+    prelude,
+    standard,
+)
 from cuda_device.device import extern as declarations
 from cuda_device.device.expressions import const_parameters
 from cuda_device.device.extern import Extern
@@ -368,7 +377,9 @@ class Inference:
             self._begin(spec)
 
 
-_OWN = tuple(module.__name__ for module in (numbers, prelude, standard, iterators, complex_numbers, complex_functions))
+_OWN = tuple(
+    module.__name__ for module in (numbers, prelude, standard, copying, iterators, complex_numbers, complex_functions)
+)
 
 
 @lru_cache(maxsize=256)

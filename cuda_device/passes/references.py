@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cuda_device.device import prelude
+from cuda_device.device import copying
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Value
@@ -136,7 +136,7 @@ def _copy(frame: Frame, target: Cell, source: Cell) -> None:
             for i in range(len(fields)):
                 _copy(frame, member(frame, target, struct, i), member(frame, source, struct, i))
         case Subarray():
-            frame.program.call(frame, prelude.copy_elements, [view(frame, target), view(frame, source)], {})
+            frame.program.call(frame, copying.copy_elements, [view(frame, target), view(frame, source)], {})
         case _:
             store(frame, target, load(frame, source))
 

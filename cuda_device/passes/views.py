@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 
-from cuda_device.device import prelude
+from cuda_device.device import copying, prelude
 from cuda_device.device.rows import constant_of
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
@@ -279,7 +279,10 @@ def product(frame: Frame, cells: Sequence[Cell]) -> Cell:
 
 
 def assign(frame: Frame, target: Cell, value: Cell) -> None:
-    """`x[a:b] = v`: every element of a view is set, to a value or to the elements of an array that is broadcast."""
+    """`x[a:b] = v`: every element of a view is set, to a value or to the elements of an array that is broadcast.
+
+    Both may be the same memory (see `device/copying`).
+    """
     source = value.known.type
     array = target.known.type
     assert isinstance(array, Array)
@@ -293,6 +296,10 @@ def assign(frame: Frame, target: Cell, value: Cell) -> None:
             pairs = zip(extents(frame, value)[::-1], extents(frame, target)[::-1], strict=False)
             for theirs, ours in pairs:
                 conditions.broadcast(frame, theirs, ours)
-        frame.program.call(frame, prelude.copy_elements, [target, value], {})
+        meet = array.space is source.space or Space.GENERIC in (array.space, source.space)
+        if meet:
+            conditions.movable(frame, target, value)
+        copy = copying.move_elements if meet else copying.copy_elements
+        frame.program.call(frame, copy, [target, value], {})
     else:
-        frame.program.call(frame, prelude.set_elements, [target, value], {})
+        frame.program.call(frame, copying.set_elements, [target, value], {})
