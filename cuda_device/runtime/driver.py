@@ -28,6 +28,7 @@ _OUT_OF_MEMORY = 2
 _NOT_READY = 600
 _CUDA_VERSION = 12000  # of the driver's functions that we call by their addresses
 _CAPTURE_IMPLICIT = 906
+WORD = 4  # bytes: what atomic operations on a single byte read and exchange
 
 # After these the driver answers every call in the process with the same error (CUDA driver API, CUresult).
 STICKY = frozenset({214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721})
@@ -254,14 +255,9 @@ class BesideCaptures:
 
 # Memory, in the current context
 
-WORD = 4
-
 
 def allocate(nbytes: int, stream: int) -> int:
-    """The address of `nbytes` new bytes of GPU memory, to be used from `stream` on; 0 for no bytes.
-
-    There are whole words of it: atomic operations on a single byte read and exchange the word that it is in.
-    """
+    """The address of `nbytes` new bytes (and a whole word) of GPU memory, to be used from `stream` on; 0 for no bytes."""
     if nbytes == 0:
         return 0
     api = bindings()
