@@ -19,7 +19,6 @@ import hashlib
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
@@ -28,6 +27,7 @@ from cuda_device.codegen import artifacts, cache, programs
 from cuda_device.codegen.architectures import Architecture
 from cuda_device.device.options import DEFAULTS, Options
 from cuda_device.errors import CompileError, CompilerBug
+from cuda_device.lazy_dataclasses import dataclass, field
 from cuda_device.passes.dependencies import Dependency
 from cuda_device.passes.outline import Outline
 from cuda_device.types.known import Known, small

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import linecache
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from cuda_device.lazy_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ block parameters.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from cuda_device.bytecode.instructions import TERMINATORS, Instruction, Opcode
+from cuda_device.lazy_dataclasses import dataclass, field
 
 _CONDITIONAL = frozenset((Opcode.JUMP_IF_TRUE, Opcode.JUMP_IF_FALSE, Opcode.FOR_ITER))
 # A generator goes on behind its `yield`.

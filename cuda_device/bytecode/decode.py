@@ -21,13 +21,13 @@ from __future__ import annotations
 import dis
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from types import CodeType
 
 from cuda_device.bytecode.instructions import TERMINATORS, Instruction, Opcode
 from cuda_device.bytecode.raw import Place, Raw, Row, Slot, Step, Steps
 from cuda_device.bytecode.versions import ADDED_ROWS, FUSED, IGNORED, LOOP_END, UNSUPPORTED
 from cuda_device.errors import CompileError, CompilerBug, Location
+from cuda_device.lazy_dataclasses import replace
 
 VERSION = sys.version_info[:2]
 

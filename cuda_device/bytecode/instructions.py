@@ -22,10 +22,10 @@ For example,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, auto
 
 from cuda_device.errors import NOWHERE, Location
+from cuda_device.lazy_dataclasses import dataclass
 
 
 class Opcode(Enum):

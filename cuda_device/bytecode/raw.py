@@ -7,12 +7,12 @@ row of the table in `versions`: the instruction, its neighbours, and the stack, 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum, auto
 from types import CodeType
 
 from cuda_device.bytecode.instructions import Opcode
 from cuda_device.errors import CompilerBug, Location
+from cuda_device.lazy_dataclasses import dataclass
 
 
 @dataclass(slots=True)

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cuda_device.ir import ops
 from cuda_device.ir.model import Edge, Value
+from cuda_device.lazy_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from cuda_device.bytecode.to_ir import Reader

@@ -12,10 +12,10 @@ The length of what a comprehension makes has to be known, so its loops are unrol
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from types import CodeType
 
 from cuda_device.bytecode.instructions import Instruction, Opcode
+from cuda_device.lazy_dataclasses import dataclass, replace
 
 _NAMES_CELLS = frozenset((Opcode.LOAD_CELL, Opcode.STORE_CELL, Opcode.DELETE_CELL, Opcode.CLOSURE))
 GENERATOR = 0x20

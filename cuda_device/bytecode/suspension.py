@@ -16,7 +16,6 @@ Where the position is a constant, as in most loops, inference keeps one way and 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cuda_device.bytecode.cfg import Span
@@ -25,6 +24,7 @@ from cuda_device.device.parameters import parameter_names
 from cuda_device.ir import ops
 from cuda_device.ir.builder import Builder
 from cuda_device.ir.model import Block, Edge, Op, Value
+from cuda_device.lazy_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from cuda_device.bytecode.to_ir import Reader

@@ -9,7 +9,8 @@ that the generation has and the next may drop: `a` code runs on exactly that arc
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+
+from cuda_device.lazy_dataclasses import dataclass
 
 TRIPLE = "nvptx64-nvidia-cuda"
 DATA_LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"

@@ -8,12 +8,12 @@ kept.unpack(kept.pack(cubin, key)) == cubin
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from cuda_device.codegen import cache
 from cuda_device.codegen.architectures import Architecture
+from cuda_device.lazy_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from cuda_device.codegen.cpu_code import Native

@@ -11,7 +11,6 @@ import ctypes
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from typing import Any
 from cuda_device.codegen import installed
 from cuda_device.codegen.architectures import Architecture
 from cuda_device.codegen.linking import Input
+from cuda_device.lazy_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

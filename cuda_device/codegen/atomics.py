@@ -12,12 +12,12 @@ which LLVM has no instructions for there. On the CPU all are LLVM's; its scopes 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op, Value
 from cuda_device.ir.ordering import Order, Scope
+from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.model import BOOL, Number, Ref, Space, Vector
 
 if TYPE_CHECKING:

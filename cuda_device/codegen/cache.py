@@ -18,11 +18,11 @@ import hashlib
 import os
 import threading
 from collections.abc import Iterator, MutableMapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from cuda_device.codegen import identities
 from cuda_device.codegen.store import Store
+from cuda_device.lazy_dataclasses import dataclass
 
 VARIABLE = "CUDA_DEVICE_CACHE"
 _OFF = ("", "0")

@@ -9,8 +9,9 @@ rows, so that the two cannot disagree.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
+
+from cuda_device.lazy_dataclasses import dataclass
 
 # The hardware's limit, and so the length of the list of waiting threads in a report.
 MAXIMUM_THREADS = 1024

@@ -17,13 +17,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from cuda_device.codegen.architectures import Architecture
 from cuda_device.codegen.assemblers import ASSEMBLERS, Assembler, Options, Rejection, Request, Unusable
 from cuda_device.codegen.linking import Input, check
 from cuda_device.errors import CompileError, CompilerBug
+from cuda_device.lazy_dataclasses import dataclass, field
 
 __all__ = ["DEFAULTS", "VARIABLE", "Cubin", "Options", "Usage", "assemble", "identity", "read_usage"]
 

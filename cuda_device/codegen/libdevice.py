@@ -18,7 +18,6 @@ import hashlib
 import re
 import threading
 from collections.abc import Iterable, Mapping, MutableMapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +25,7 @@ from typing import TYPE_CHECKING
 from cuda_device.codegen import installed
 from cuda_device.codegen.cache import Pieces
 from cuda_device.errors import CompileError, CompilerBug
+from cuda_device.lazy_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from cuda_device.codegen.modules import Module

@@ -13,11 +13,11 @@ import os
 import re
 import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from cuda_device.errors import CompileError
+from cuda_device.lazy_dataclasses import dataclass
 
 _LTO_IR = b"\xedCN\x7f"
 _ELF = b"\x7fELF"

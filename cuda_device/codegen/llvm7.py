@@ -18,11 +18,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
 from cuda_device.codegen import llvm7_bfloat, llvm7_calls, llvm7_memory
 from cuda_device.codegen.llvm7_calls import alignments, in_memory
 from cuda_device.codegen.llvm7_scope import TYPE, Rule, Scope, pointers, split
+from cuda_device.lazy_dataclasses import dataclass, field
 
 _LAYOUT = (
     "e-p:64:64:64-i1:8:8-i8:8:8-i16:16:16-i32:32:32-i64:64:64-i128:128:128-f32:32:32-f64:64:64-"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+from cuda_device.lazy_dataclasses import dataclass, field
 
 TYPE = r"(?:ptr(?: addrspace\(\d+\))?|\{.*?\}|\[.*?\]|<[^>]*>|%[\w.]+|\w+)"
 SPACE = r"(?: addrspace\((\d+)\))?"

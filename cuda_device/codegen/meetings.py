@@ -8,11 +8,11 @@ Meeting("warp.vote", "any", place=4, label="v9", result="%v7", operands=("%v1", 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from cuda_device.codegen import cpu, cpu_warp, nvptx_warp
 from cuda_device.ir import ops
 from cuda_device.ir.ops import Opcode
+from cuda_device.lazy_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

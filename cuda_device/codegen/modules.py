@@ -11,11 +11,12 @@ such as a traceback's frames, in any order, and the process with them. A finalis
 from __future__ import annotations
 
 import weakref
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import llvmlite.binding as llvm
+
+from cuda_device.lazy_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)

@@ -22,7 +22,6 @@ import re
 import threading
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -38,6 +37,7 @@ from cuda_device.codegen.architectures import (
 )
 from cuda_device.codegen.modules import Module, read_assembly, run_passes
 from cuda_device.errors import CompilerBug
+from cuda_device.lazy_dataclasses import dataclass
 
 __all__ = [
     "DATA_LAYOUT",

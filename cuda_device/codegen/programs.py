@@ -18,15 +18,16 @@ from __future__ import annotations
 import ast
 import hashlib
 import sys
-from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from collections.abc import Mapping, Sequence
 from types import FunctionType, ModuleType
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 
 from cuda_device.codegen import cache
 from cuda_device.errors import Location
+from cuda_device.lazy_dataclasses import dataclass, fields_of
 from cuda_device.passes.dependencies import MISSING, Dependency, read
 from cuda_device.passes.fingerprints import Fingerprint
 from cuda_device.passes.libraries import name_of
@@ -146,9 +147,20 @@ def _key(kind: str, fingerprint: Fingerprint) -> bytes:
 
 
 def _packed(program: Program) -> bytes:
-    symbol, written, *rest = astuple(program.outline)
+    symbol, written, *rest = _plain(program.outline)
     plain = (symbol, sorted(written), *rest), program.digest, sorted(program.library), program.shared_bytes
     return repr(plain).encode()
+
+
+def _plain(value: Any) -> Any:
+    """The parts of an outline as a tuple, and so on."""
+    match value:
+        case Outline() | Place() | Print() | Location():
+            return tuple(_plain(getattr(value, name)) for name in fields_of(type(value)))
+        case Mapping():
+            return {number: _plain(part) for number, part in value.items()}
+        case _:
+            return value
 
 
 def _unpacked(data: bytes) -> Program:

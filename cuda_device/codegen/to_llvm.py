@@ -9,7 +9,6 @@ language has (ranges, `nneg`, scopes of atomics). What differs between machines 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from cuda_device.codegen import boundary, float8
 from cuda_device.codegen.account import distance_of
@@ -20,6 +19,7 @@ from cuda_device.codegen.metadata import Metadata
 from cuda_device.device.options import DEFAULTS, LLVM_FLAGS, Options
 from cuda_device.ir import ops
 from cuda_device.ir.model import Block, Edge, Function, Module, Op, Value
+from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.layout import size_of
 from cuda_device.types.model import BOOL, Format, NoneType, Number, Ref, Tuple, Type, Vector
 

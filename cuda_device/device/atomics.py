@@ -12,7 +12,6 @@ where machines have no instruction for it. Read-modify-writes return what was th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeVar
 
@@ -27,6 +26,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.model import Value
 from cuda_device.ir.ops import Effect
 from cuda_device.ir.ordering import OF_LOADS, OF_STORES, OF_UPDATES, Order, Scope
+from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types import model
 from cuda_device.types.dtypes import element_of
 from cuda_device.types.known import Known, constant, of_type

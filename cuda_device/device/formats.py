@@ -6,9 +6,9 @@ parse("08.3f")      Spec(flags="0", width=8, precision=3, kind="f")      of whic
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from cuda_device.errors import CompileError
+from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.model import Format, Number
 
 _SPEC = re.compile(

@@ -19,13 +19,13 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from types import FunctionType
 from typing import Any, NoReturn, overload
 
 from cuda_device.device.options import DEFAULTS, Options, with_options
 from cuda_device.device.symbols import check_symbol
 from cuda_device.errors import DeviceOnlyError
+from cuda_device.lazy_dataclasses import dataclass
 
 RESERVED = ("grid", "block", "stream", "shared")
 

@@ -8,13 +8,13 @@ only registers.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from cuda_device.device.addresses import address_of
 from cuda_device.device.sums import Sums
 from cuda_device.ir import ops
 from cuda_device.ir.builder import Builder
 from cuda_device.ir.model import Block, Edge, Op, Value
+from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.layout import Access, accesses, leaves, machine, size_of
 from cuda_device.types.model import (
     BOOL,

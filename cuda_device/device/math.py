@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from types import FunctionType
 
 from cuda_device.device import prelude
@@ -18,6 +17,7 @@ from cuda_device.device.rows import Intrinsic, Typed, number_of
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Value
+from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.known import Known, of_type
 from cuda_device.types.model import BOOL, FLOAT32, FLOAT64, INT, Number
 from cuda_device.types.promote import promote, to_float

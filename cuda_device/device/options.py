@@ -10,10 +10,10 @@ A kernel's options hold for all that it calls; those of a `@func` for `compile` 
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+
+from cuda_device.lazy_dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Options:
 
     def resolve(self) -> Options:
         """The same with the environment's answer where there is none."""
-        return self if self.checked is not None else dataclasses.replace(self, checked=checked_by_environment())
+        return self if self.checked is not None else replace(self, checked=checked_by_environment())
 
 
 DEFAULTS = Options()
@@ -125,7 +125,7 @@ def with_options(
             raise TypeError(f"{who}({name}=…) takes {_KEYWORDS[name].wanted}, not {value!r}")
         if name == "fastmath":
             changes[name] = _fastmath(value)
-    changed = dataclasses.replace(options, **changes)  # type: ignore[arg-type]
+    changed = replace(options, **changes)  # type: ignore[arg-type]
     if changed.min_blocks and not changed.max_threads:
         raise TypeError(f"{who}(min_blocks=…) says how many blocks of max_threads=… threads: give that, too")
     return changed

@@ -11,13 +11,13 @@ from __future__ import annotations
 import cmath
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import FunctionType
 from typing import TypeVar
 
 from cuda_device.device.lowering import Lowering, Tree
 from cuda_device.errors import CompileError
 from cuda_device.ir.ops import Effect
+from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.known import Known
 from cuda_device.types.model import Array, Bundle, Number, Struct, Tuple, Type, Vector
 

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from cuda_device.device.entities import CompileTime
 from cuda_device.device.lowering import Lowering, Tree
 from cuda_device.device.rows import Intrinsic, Typed, constant_of
 from cuda_device.errors import CompileError
+from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.known import Known, constant
 
 _HOST = "host"

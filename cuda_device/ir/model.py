@@ -14,10 +14,10 @@ block uses from another one arrives through its parameters; later levels may als
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 from cuda_device.errors import NOWHERE, Location
 from cuda_device.ir.ops import Effect, Level, Opcode
+from cuda_device.lazy_dataclasses import dataclass, field
 from cuda_device.types.model import NONE, Number, Type
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+
+from cuda_device.lazy_dataclasses import dataclass
 
 
 class Level(enum.Flag):

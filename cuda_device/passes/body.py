@@ -11,7 +11,6 @@ from __future__ import annotations
 import heapq
 from collections.abc import Generator as Coroutine
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from types import FunctionType
 
 from cuda_device.bytecode.to_ir import read
@@ -20,6 +19,7 @@ from cuda_device.errors import NOWHERE, CompileError, Location
 from cuda_device.ir import ops
 from cuda_device.ir.model import Block, Edge, Function, Op, Value
 from cuda_device.ir.ops import Effect, Level
+from cuda_device.lazy_dataclasses import dataclass, field, replace
 from cuda_device.passes import closures, definite, hosted, objects, references
 from cuda_device.passes.frame import (
     Cell,

@@ -16,11 +16,11 @@ Functions that capture each other are closed together: what one captured serves 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from types import CellType, CodeType, FunctionType
 
 from cuda_device.errors import CompileError
 from cuda_device.ir.model import Op
+from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.passes.frame import Cell, Frame, Pending, settle
 from cuda_device.passes.meanings import Code, code_of
 from cuda_device.types.known import Known, State, Undefined

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import cmath
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import reduce
 
 from cuda_device.device import complex_numbers
@@ -23,6 +22,7 @@ from cuda_device.device.rows import any_number_of, number_of
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Value
+from cuda_device.lazy_dataclasses import replace
 from cuda_device.passes.fitting import fit
 from cuda_device.passes.frame import Cell, Frame
 from cuda_device.types.known import Known, constant, nonneg_as, of_type

@@ -8,8 +8,9 @@ Each launch asks, so `unchanged` makes a quick answer of many dependencies.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from types import BuiltinMethodType, CellType, MethodType
+
+from cuda_device.lazy_dataclasses import dataclass
 
 MISSING = object()
 """Stands for the value of a name that is not there."""

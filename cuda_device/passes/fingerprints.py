@@ -29,6 +29,7 @@ import numpy as np
 from cuda_device.device.entities import DeviceValue
 from cuda_device.device.expressions import const_parameters
 from cuda_device.device.functions import Func
+from cuda_device.lazy_dataclasses import fields_of, is_frozen
 from cuda_device.passes.libraries import name_of
 from cuda_device.passes.numbered import Numbered, Unfit
 from cuda_device.types.known import UNKNOWN
@@ -270,7 +271,7 @@ def _record(into: Fingerprint, value: Any) -> None:
     """One of our frozen dataclasses: types, options, what is known of arguments."""
     cls = type(value)
     into.tag("record", cls.__module__, cls.__qualname__)
-    for name in cls.__dataclass_fields__:
+    for name in fields_of(cls):
         into.add(getattr(value, name))
 
 
@@ -315,8 +316,7 @@ def _other(into: Fingerprint, value: Any) -> None:
 
 
 def _is_record(cls: type) -> bool:
-    parameters = getattr(cls, "__dataclass_params__", None)
-    return parameters is not None and parameters.frozen and cls.__module__.startswith("cuda_device.")
+    return is_frozen(cls) and cls.__module__.startswith("cuda_device.")
 
 
 def _simple(kind: str) -> Callable[[Fingerprint, Any], None]:

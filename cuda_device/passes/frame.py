@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from types import FunctionType
 from typing import Protocol
 
@@ -18,6 +17,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.builder import Builder
 from cuda_device.ir.model import Block, Op, Value
 from cuda_device.ir.ops import Effect
+from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.passes.fitting import REAL_REMEDY, fit, no_room
 from cuda_device.passes.meanings import Code
 from cuda_device.passes.remedies import of_two_types

@@ -18,7 +18,6 @@ that the second look corrects.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from types import BuiltinFunctionType, CodeType, FunctionType
 
@@ -48,6 +47,7 @@ from cuda_device.device.target import SMSelector, sm90
 from cuda_device.errors import Call, CompileError, Location
 from cuda_device.ir import ops
 from cuda_device.ir.model import Function, Module, Op, Value
+from cuda_device.lazy_dataclasses import dataclass, field
 from cuda_device.passes import extern, generators, naming, objects
 from cuda_device.passes.body import PLAIN, Body, Variant
 from cuda_device.passes.calls import as_constant, bind, defaults_in

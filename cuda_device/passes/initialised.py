@@ -12,12 +12,12 @@ distance. A GPU has no room for them, so this is a pass of its own:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from cuda_device.ir import ops
 from cuda_device.ir.builder import Builder
 from cuda_device.ir.model import Block, Edge, Function, Module, Op, Value
+from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.passes import checks, fuel
 from cuda_device.types.layout import size_of
 from cuda_device.types.model import BOOL, INT64, Ref, Space, Vector

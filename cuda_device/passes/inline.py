@@ -8,12 +8,12 @@ The CPU stream makes a coroutine of the kernel alone: only in the kernel's own b
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import dataclass
 
 from cuda_device.errors import CompileError, Location
 from cuda_device.ir import ops
 from cuda_device.ir.model import Block, Edge, Function, Module, Op, Value
 from cuda_device.ir.ops import Effect
+from cuda_device.lazy_dataclasses import dataclass
 
 
 def run(module: Module) -> Module:

@@ -9,12 +9,12 @@ A `for` over a tuple has an iterator for each position, so its loop is unrolled;
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 
 from cuda_device.device import standard
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op, Value
+from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.passes import closures, composites, generators, hosted, references, sequences, subarrays
 from cuda_device.passes.calls import call
 from cuda_device.passes.frame import Cell, Frame, is_static

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 
 from cuda_device.device import math as device_math
 from cuda_device.device.lowering import ArrayTree, Lowering, Tree, flatten, grow
@@ -23,6 +22,7 @@ from cuda_device.errors import CompileError, CompilerBug
 from cuda_device.ir import ops
 from cuda_device.ir.model import Block, Edge, Function, Module, Op, Value
 from cuda_device.ir.ops import Effect, Level
+from cuda_device.lazy_dataclasses import replace
 from cuda_device.passes import boundary, checks, counting
 from cuda_device.passes.simplify import simplify
 from cuda_device.types.known import of_type

@@ -10,10 +10,10 @@ A meaning is the `value` of what is known of a bundle; it prints as error messag
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import Any
 
+from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.known import Gaps, Known
 from cuda_device.types.model import Bundle
 

@@ -12,11 +12,11 @@ block's end brings all values up to date. A function that is given objects retur
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op
+from cuda_device.lazy_dataclasses import replace
 from cuda_device.passes import closures, comparisons
 from cuda_device.passes.frame import Cell, Frame, Pending
 from cuda_device.passes.meanings import Generator, Resumed, Returned

@@ -7,10 +7,10 @@ Outline.of(module).reports[7]        Place(kernel.py:12, "index {0} is out of bo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cuda_device.errors import Location
+from cuda_device.lazy_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from cuda_device.ir.model import Module, Op

@@ -12,7 +12,6 @@ import enum
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from types import EllipsisType
 
 from cuda_device.device import prelude
@@ -20,6 +19,7 @@ from cuda_device.device.formats import Spec, digits_of, parse
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Value
+from cuda_device.lazy_dataclasses import replace
 from cuda_device.passes import references
 from cuda_device.passes.frame import Cell, Frame
 from cuda_device.passes.meanings import Named, Text, Thing, means

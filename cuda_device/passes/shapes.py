@@ -7,10 +7,10 @@ x[:, 1:].reshape(n, 2, m)     the steps of the new axes are found at run time; w
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from cuda_device.device import prelude
 from cuda_device.errors import CompileError
+from cuda_device.lazy_dataclasses import replace
 from cuda_device.passes import conditions
 from cuda_device.passes.frame import Cell, Frame
 from cuda_device.passes.views import arithmetic, extents, product, strides, transpose, window

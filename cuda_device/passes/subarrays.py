@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from cuda_device.device.memory import local_array
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op
+from cuda_device.lazy_dataclasses import replace
 from cuda_device.passes import conditions, views
 from cuda_device.passes.calls import call
 from cuda_device.passes.frame import Cell, Frame

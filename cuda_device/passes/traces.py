@@ -13,7 +13,6 @@ things happened.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import count
 
@@ -21,6 +20,7 @@ from cuda_device.errors import Location
 from cuda_device.ir import ops
 from cuda_device.ir.model import Module, Op, Value
 from cuda_device.ir.ordering import Order, Scope
+from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.layout import size_of
 from cuda_device.types.model import BOOL, UINT32, Number, Ref, Space
 

@@ -11,7 +11,6 @@ What can be computed is computed by Python's own rules, as if the user had writt
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import reduce
 
 from cuda_device.device import copying, prelude
@@ -19,6 +18,7 @@ from cuda_device.device.rows import constant_of
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op
+from cuda_device.lazy_dataclasses import replace
 from cuda_device.passes import conditions
 from cuda_device.passes.frame import Cell, Frame
 from cuda_device.passes.operators import binary

@@ -10,13 +10,13 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from cuda_device.errors import LaunchError
+from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.runtime.array_view import ArrayView
 from cuda_device.runtime.streams import GpuStream, Stream
 from cuda_device.runtime.views import view_of

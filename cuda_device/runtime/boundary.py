@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import lru_cache
 
 from cuda_device.errors import LaunchError
+from cuda_device.lazy_dataclasses import replace
 from cuda_device.runtime.arguments import Argument, Leaf, Packing, code_of, marks
 from cuda_device.runtime.array_view import ArrayView
 from cuda_device.types.boundary import representation

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from types import FunctionType, MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from cuda_device.device.functions import Func, Kernel, links_of
 from cuda_device.device.options import with_options
 from cuda_device.device.parameters import defaults_of
 from cuda_device.errors import CompileError
+from cuda_device.lazy_dataclasses import dataclass, field, replace
 from cuda_device.runtime.arguments import read
 from cuda_device.runtime.binding import parameters_of
 from cuda_device.runtime.launcher import users_traceback

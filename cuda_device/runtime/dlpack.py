@@ -11,12 +11,11 @@ predates version 1 gives the same tensor in a smaller frame.
 from __future__ import annotations
 
 import ctypes
-import dataclasses
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from cuda_device.errors import LaunchError
+from cuda_device.lazy_dataclasses import replace
 from cuda_device.runtime import driver
 from cuda_device.runtime.array_view import ArrayView, Device, c_strides, numpy_over
 from cuda_device.types.host import dlpack_of_element, element_of_dlpack
@@ -144,7 +143,7 @@ def read(obj: Any, stream: int | None = None) -> ArrayView | None:
         # Not every producer knows the per-thread stream (torch does not), and a consumer on the CPU has no stream at all: what
         # the producer has put before the legacy stream, the caller waits for.
         view = take(_request(obj, {"stream": driver.LEGACY_STREAM}))
-        return dataclasses.replace(view, stream=driver.LEGACY_STREAM)
+        return replace(view, stream=driver.LEGACY_STREAM)
     return take(_request(obj, {"stream": stream}))
 
 

@@ -15,10 +15,10 @@ from __future__ import annotations
 import functools
 import importlib
 import threading
-from dataclasses import dataclass
 from typing import Any
 
 from cuda_device.errors import KernelError, LaunchError
+from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.runtime import flight
 
 LEGACY_STREAM = 1

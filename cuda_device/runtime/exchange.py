@@ -10,10 +10,10 @@ tells the stream that the framework works on: where ours is another one, the lau
 from __future__ import annotations
 
 import ctypes
-from dataclasses import replace
 from typing import Any
 
 from cuda_device.errors import LaunchError
+from cuda_device.lazy_dataclasses import replace
 from cuda_device.runtime import dlpack, driver
 from cuda_device.runtime.array_view import ArrayView, Device
 

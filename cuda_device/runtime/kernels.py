@@ -8,8 +8,7 @@ Handles are plain integers, and every failure is one of our errors, as in `drive
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.runtime import driver
 
 

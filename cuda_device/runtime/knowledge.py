@@ -10,7 +10,8 @@ thread. A barrier makes one view for all threads of its block.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+
+from cuda_device.lazy_dataclasses import dataclass, field
 
 WARP = 32
 BLOCK = 1024

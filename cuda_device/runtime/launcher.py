@@ -7,12 +7,10 @@ variant read (globals, closures) are compared with what they are now, so a chang
 from __future__ import annotations
 
 import ctypes
-import dataclasses
 import functools
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -21,6 +19,7 @@ from cuda_device.codegen.elf import registers
 from cuda_device.device.functions import Func, Kernel
 from cuda_device.device.options import checked_by_environment
 from cuda_device.errors import CompileError, Error, LaunchError
+from cuda_device.lazy_dataclasses import dataclass, field, replace
 from cuda_device.passes.dependencies import unchanged
 from cuda_device.passes.outline import Place, Print
 from cuda_device.runtime import driver, facts, flight, kernels, reports, stack
@@ -235,7 +234,7 @@ def _compiled(kernel: Kernel, known: tuple[Known, ...], stream: Stream, checked:
 
             architecture = parse(where) if isinstance(where, str) else of_capability(*where)
             target = compiler.Target(architecture, isinstance(stream, CpuStream))
-            options = dataclasses.replace(kernel.options.build, checked=checked, races=races, launch_facts=launch_facts)
+            options = replace(kernel.options.build, checked=checked, races=races, launch_facts=launch_facts)
             interop = kernel.options.interop
             job = compiler.Job(function, known, True, target, options, interop, kernel.options.link)
             described = interop and not target.on_cpu

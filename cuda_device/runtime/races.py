@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ import numpy as np
 from cuda_device.codegen.cpu_records import EVENT
 from cuda_device.errors import Index, KernelError
 from cuda_device.ir.ordering import Order, Scope
+from cuda_device.lazy_dataclasses import dataclass, field
 from cuda_device.passes.traces import Event, Point
 from cuda_device.runtime.knowledge import BLOCK, Clocks, Stamp, Thread, View, joined, knows
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from cuda_device.errors import NOWHERE, Index, KernelError, Location
+from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.passes.outline import Place
 
 _MANY = 4

@@ -13,10 +13,10 @@ import ctypes
 import itertools
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from cuda_device.codegen.nvptx_report import RECORD_BYTES, WORDS, Field, record
 from cuda_device.errors import NOWHERE
+from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.passes.outline import Place
 from cuda_device.runtime import driver, kernels
 from cuda_device.runtime.report import thread_report

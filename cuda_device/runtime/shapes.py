@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import functools
 import operator
-from dataclasses import dataclass
 from typing import Any
 
 from cuda_device.errors import LaunchError
+from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.vectors import VectorValue
 
 Index = tuple[int, int, int]

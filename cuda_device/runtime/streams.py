@@ -17,12 +17,12 @@ import re
 import struct
 import threading
 from collections import deque
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from cuda_device.errors import LaunchError
+from cuda_device.lazy_dataclasses import dataclass, field
 from cuda_device.runtime import driver, reports
 
 _logger = logging.getLogger("cuda_device")

@@ -17,8 +17,8 @@ Kernels get all but values as copies. The tests hold this against what NVRTC doe
 from __future__ import annotations
 
 import enum
-from dataclasses import replace
 
+from cuda_device.lazy_dataclasses import replace
 from cuda_device.types.layout import leaves, machine, size_of
 from cuda_device.types.model import (
     BFLOAT16,

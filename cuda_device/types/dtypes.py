@@ -9,11 +9,11 @@ struct with the same fields at the same places, also where C++ would lay them ou
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from cuda_device.lazy_dataclasses import replace
 from cuda_device.types import host
 from cuda_device.types.layout import align_of, placement, size_of
 from cuda_device.types.model import Atomic, Field, NoneType, Number, Struct, Subarray, Tuple, Type, Vector

@@ -9,8 +9,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
+from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.model import Format, Number
 
 

@@ -14,12 +14,12 @@ that names the type in its owner's words.
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
+from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.model import (
     BFLOAT16,
     BOOL,

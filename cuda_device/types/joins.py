@@ -7,9 +7,9 @@ Known(STATIC, sin) ⊔ Known(STATIC, cos) = Conflict           an error if the v
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import reduce
 
+from cuda_device.lazy_dataclasses import replace
 from cuda_device.types.known import (
     FAILED,
     UNKNOWN,

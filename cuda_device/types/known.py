@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 
 import numpy as np
 
 from cuda_device.errors import NOWHERE, Location
+from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.types.host import number_of
 from cuda_device.types.model import (
     BOOL,

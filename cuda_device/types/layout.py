@@ -16,9 +16,9 @@ In memory, values lie as CUDA C++ lays them out:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
+from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.model import (
     BOOL,
     COMPLEX64,

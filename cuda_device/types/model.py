@@ -13,8 +13,9 @@ from __future__ import annotations
 import enum
 import math
 import re
-from dataclasses import dataclass, field
 from typing import Any
+
+from cuda_device.lazy_dataclasses import dataclass, field
 
 
 class Kind(enum.IntEnum):

@@ -9,8 +9,7 @@ nothing is known of it.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from cuda_device.lazy_dataclasses import replace
 from cuda_device.types.known import UNKNOWN, Known, State, between, of_type
 from cuda_device.types.model import Number
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from types import CellType, ModuleType
 from typing import Any
 
+from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.passes.dependencies import MISSING, PASSING, Dependency
 from cuda_device.runtime.native.layout import NAME, Owner, buffer, pack
 

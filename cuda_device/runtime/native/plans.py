@@ -19,12 +19,12 @@ import os
 import sys
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cuda_device.codegen import native
 from cuda_device.device.options import CHECKED_VARIABLE
 from cuda_device.device.parameters import defaults_of
+from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.runtime import driver, flight, reports
 from cuda_device.runtime.binding import bind, parameters_of
 from cuda_device.runtime.native import layout, names, process

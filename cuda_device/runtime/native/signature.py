@@ -18,12 +18,12 @@ import math
 import struct
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
 import numpy as np
 
+from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.runtime.arguments import Packing, code_of
 from cuda_device.runtime.device_array import DeviceArray
 from cuda_device.runtime.exchange import exchange_of

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from dataclasses import dataclass
 from typing import Any
 
 from cuda_device.codegen import native
+from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.runtime.native import entry, reading, where
 from cuda_device.runtime.native.functions import PYTHON, SHARED, declarations, symbol_of
 from cuda_device.runtime.native.layout import RECORDS, TABLE, Word

@@ -1,0 +1,221 @@
+"""`dataclass`, `field` and `replace` of the standard library, but that each method is written when it is first needed.
+
+    @dataclass(frozen=True, slots=True)
+    class Point:
+        x: int
+        y: int = 0
+
+The standard library writes and compiles up to six functions for a class when it is made, used or not. For our 130 classes that
+was half of the time from the import to the first launch. Here a method writes itself at its first access, and is then what the
+standard library would have made. A module with such classes has `from __future__ import annotations`: hints are not looked at.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+__all__ = ["dataclass", "field", "fields_of", "is_frozen", "replace"]
+
+_ABSENT: Any = object()
+
+
+class _Field:
+    """How a field differs from one that is only named."""
+
+    def __init__(
+        self, *, default: Any = _ABSENT, default_factory: Any = _ABSENT, init: bool = True, repr: bool = True
+    ) -> None:
+        self.default, self.default_factory, self.init, self.repr = default, default_factory, init, repr
+
+
+class _Later:
+    """A method of `owner` that is written at its first access, and takes this object's place."""
+
+    def __init__(self, owner: type, name: str, write: Callable[[type, str], Any]) -> None:
+        self.owner, self.name, self.write = owner, name, write
+
+    def __get__(self, obj: Any, kind: type | None = None) -> Any:
+        method = self.write(self.owner, self.name)
+        setattr(self.owner, self.name, method)
+        return method.__get__(obj, kind)
+
+
+class _StandardFields:
+    """What the functions of the standard library want to know of a data class."""
+
+    def __get__(self, obj: Any, kind: type) -> Any:
+        import dataclasses
+
+        body: dict[str, Any] = {"__annotations__": dict.fromkeys(fields_of(kind), object)}
+        for name, given in fields_of(kind).items():
+            settings = {key: value for key, value in vars(given).items() if value is not _ABSENT}
+            body[name] = dataclasses.field(**settings)
+        twin: Any = dataclasses.dataclass(kw_only=True)(type(kind.__name__, (), body))
+        return twin.__dataclass_fields__
+
+
+def fields_of(cls: type) -> Mapping[str, _Field]:
+    """The fields of a data class, those of its bases first."""
+    found: Mapping[str, _Field] = cls.__lazy_fields__  # type: ignore[attr-defined]
+    return found
+
+
+def is_frozen(cls: type) -> bool:
+    """Whether a class is a data class whose objects never change."""
+    return cls.__setattr__ is _refuse
+
+
+def _dataclass(cls: type | None = None, /, **options: bool) -> Any:
+    """Makes a data class of `cls`. Options: frozen, slots, eq, order, weakref_slot; else as in the standard library."""
+    return _made(cls, **options) if cls is not None else lambda cls: _made(cls, **options)
+
+
+def _made(
+    cls: type,
+    *,
+    frozen: bool = False,
+    slots: bool = False,
+    eq: bool = True,
+    order: bool = False,
+    weakref_slot: bool = False,
+) -> type:
+    own = {name: _own_field(cls, name) for name in vars(cls).get("__annotations__", ()) if _is_field(cls, name)}
+    inherited = [getattr(base, "__lazy_fields__", {}) for base in reversed(cls.__mro__[1:])]
+    fields = {name: given for found in (*inherited, own) for name, given in found.items()}
+    cls = _with_slots(cls, own, weakref_slot) if slots else _without_fields(cls, own)
+    writers = {"__init__": _frozen_init if frozen else _init, "__repr__": _repr}
+    writers |= dict.fromkeys([*["__eq__"] * eq, *(_ORDERS if order else ())], _compare)
+    writers |= {"__hash__": _hash} if eq and frozen else {}
+    methods: dict[str, Any] = {name: _Later(cls, name, write) for name, write in writers.items()}
+    methods |= {"__hash__": None} if eq and not frozen else {}
+    methods |= {"__setattr__": _refuse, "__delattr__": _refuse} if frozen else {}
+    methods |= {"__getstate__": _state, "__setstate__": _restore} if frozen and slots else {}
+    methods |= {"__lazy_fields__": fields, "__dataclass_fields__": _StandardFields(), "__replace__": _replace}
+    methods["__match_args__"] = tuple(name for name, described in fields.items() if described.init)
+    for name in methods:
+        if vars(cls).get(name) is None:  # a class that has an `__eq__` only has a `__hash__` of None
+            setattr(cls, name, methods[name])
+    return cls
+
+
+def _is_field(cls: type, name: str) -> bool:
+    return not str(vars(cls)["__annotations__"][name]).startswith("ClassVar")
+
+
+def _own_field(cls: type, name: str) -> _Field:
+    given = vars(cls).get(name, _ABSENT)
+    return given if isinstance(given, _Field) else _Field(default=given)
+
+
+def _without_fields(cls: type, own: Mapping[str, _Field]) -> type:
+    """The class, where a field that was described has its default, if it has one."""
+    for name, given in own.items():
+        if given.default is not _ABSENT:
+            setattr(cls, name, given.default)
+        elif name in vars(cls):
+            delattr(cls, name)
+    return cls
+
+
+def _with_slots(cls: type, own: Mapping[str, _Field], weakref_slot: bool) -> type:
+    """The class once more, with a slot for each field."""
+    dropped = {*own, "__dict__", "__weakref__"}
+    body = {name: value for name, value in vars(cls).items() if name not in dropped}
+    body["__slots__"] = (*own, *(["__weakref__"] * weakref_slot))
+    made = type(cls)(cls.__name__, cls.__bases__, body)
+    made.__qualname__ = cls.__qualname__
+    return made
+
+
+# Methods, as text
+
+
+def _function(cls: type, name: str, parameters: Iterable[str], body: Iterable[str], names: Mapping[str, Any]) -> Any:
+    namespace = dict(names)
+    exec(f"def {name}({', '.join(parameters)}):\n " + "\n ".join(body), namespace)
+    function = namespace[name]
+    function.__qualname__, function.__module__ = f"{cls.__qualname__}.{name}", cls.__module__
+    return function
+
+
+def _init(cls: type, name: str, assignment: str = "self.{0} = {1}") -> Any:
+    names: dict[str, Any] = {"_set": object.__setattr__, "_ABSENT": _ABSENT}
+    parameters, body = ["self"], []
+    for of, given in fields_of(cls).items():
+        value, default = of, f"_default_{of}"
+        if given.default_factory is not _ABSENT:
+            names[default] = given.default_factory
+            value = f"{default}() if {of} is _ABSENT else {of}" if given.init else f"{default}()"
+            parameters += [f"{of}=_ABSENT"] * given.init
+        elif given.default is not _ABSENT:
+            names[default] = given.default
+            value = of if given.init else default
+            parameters += [f"{of}={default}"] * given.init
+        else:
+            parameters.append(of)
+        body.append(assignment.format(of, value))
+    if hasattr(cls, "__post_init__"):
+        body.append("self.__post_init__()")
+    return _function(cls, name, parameters, body or ["pass"], names)
+
+
+def _frozen_init(cls: type, name: str) -> Any:
+    return _init(cls, name, "_set(self, '{0}', {1})")
+
+
+def _repr(cls: type, name: str) -> Any:
+    shown = ", ".join(f"{of}={{self.{of}!r}}" for of, given in fields_of(cls).items() if given.repr)
+    function = _function(cls, name, ["self"], [f"return f'{{type(self).__qualname__}}({shown})'"], {})
+    return reprlib.recursive_repr()(function)
+
+
+def _tuple(cls: type, of: str) -> str:
+    return f"({''.join(f'{of}.{name}, ' for name in fields_of(cls))})"
+
+
+def _compare(cls: type, name: str) -> Any:
+    sign = _ORDERS.get(name, "==")
+    values = f"{_tuple(cls, 'self')} {sign} {_tuple(cls, 'other')}"
+    body = [f"return {values} if other.__class__ is self.__class__ else NotImplemented"]
+    return _function(cls, name, ["self", "other"], body, {})
+
+
+def _hash(cls: type, name: str) -> Any:
+    return _function(cls, name, ["self"], [f"return hash({_tuple(cls, 'self')})"], {})
+
+
+_ORDERS = {"__lt__": "<", "__le__": "<=", "__gt__": ">", "__ge__": ">="}
+
+
+# Methods that all classes share
+
+
+def _refuse(self: Any, name: str, *value: Any) -> None:
+    from dataclasses import FrozenInstanceError
+
+    raise FrozenInstanceError(f"cannot {'assign to' if value else 'delete'} field {name!r}")
+
+
+def _state(self: Any) -> list[Any]:
+    return [getattr(self, name) for name in fields_of(type(self))]
+
+
+def _restore(self: Any, state: list[Any]) -> None:
+    for name, value in zip(fields_of(type(self)), state, strict=True):
+        object.__setattr__(self, name, value)
+
+
+def _replace(obj: Any, /, **changes: Any) -> Any:
+    """A new object, with some fields changed."""
+    kept = {
+        name: getattr(obj, name) for name, given in fields_of(type(obj)).items() if given.init and name not in changes
+    }
+    return type(obj)(**kept, **changes)
+
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass, field, replace
+else:
+    dataclass, field, replace = _dataclass, _Field, _replace
