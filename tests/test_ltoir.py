@@ -41,6 +41,16 @@ def everything(x, out, flags, n):
     out[i] = v + device.popc(device.activemask()) + device.ffs(device.match_any_sync(-1, i))
 
 
+@device.kernel
+def newest(out):
+    """What libNVVM of CUDA 13.0 has no intrinsics for, in either language."""
+    dynamic = device.dynamic_shared_array().view(device.int32)
+    counter = device.atomic_ref(out, 1)
+    counter.wait(3, "acquire", "device")
+    counter.notify_all()
+    out[0] = len(dynamic) + device.syncthreads_count(lambda: out[2] > 3) + int(device.activemask())
+
+
 @pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90", "sm_90a", "sm_100", "sm_120"])
 def test_ltoir_is_made_for_every_generation(target):
     arguments = FLOATS, FLOATS, device.ArrayType(device.int32, 1), int
@@ -48,6 +58,10 @@ def test_ltoir_is_made_for_every_generation(target):
     assert made.code.startswith(ltoir.MAGIC) and (made.symbol, made.output) == ("everything", "ltoir")
     assert made.code == device.compile(everything, *arguments, target=target, output="ltoir").code
     assert device.compile(scaled, device.float32, int, target=target, output="ltoir").code.startswith(ltoir.MAGIC)
+    made = device.compile(newest, arguments[2], target=target, output="ltoir")
+    nothing = f".version 8.7\n.target {target}\n.address_size 64\n"
+    linked = cubin.assemble(nothing, parse(target), inputs=linking.read([made]))
+    assert list(linking.Input("linked", linked.code).functions) == ["newest"]
 
 
 @pytest.mark.parametrize("target", ["sm_90", "sm_100"])

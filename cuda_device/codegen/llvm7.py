@@ -40,7 +40,7 @@ def marked(text: str) -> str:
     """A module in LLVM's present language, as libNVVM takes it for newer GPUs."""
     kernels = re.findall(r"^define .*\bptx_kernel .*?@([\w.]+)\(", text, re.M)
     text = re.sub(r'^target datalayout = ".*"$', f'target datalayout = "{_PRESENT_LAYOUT}"', text, flags=re.M)
-    return text + _kept("ptr", [f"ptr @{name}" for name in kernels]) + _VERSION
+    return llvm7_calls.without_newest(text) + _kept("ptr", [f"ptr @{name}" for name in kernels]) + _VERSION
 
 
 def _kept(pointer: str, functions: list[str]) -> str:

@@ -24,6 +24,17 @@ from cuda_device.types.layout import Placement, align_of, placement, size_of
 from cuda_device.types.model import NoneType, Struct, Subarray, Tuple, Type
 from cuda_device.types.structs import type_of_hint
 
+# NVRTC's `offsetof` is no constant expression, and before CUDA 13.1 at the least it has no `__builtin_offsetof`.
+_OFFSETOF = """\
+#ifndef CUDA_DEVICE_OFFSETOF
+#  ifdef __CUDACC_RTC__
+#    define CUDA_DEVICE_OFFSETOF(type, member) __INTADDR__(&((type*)0)->member)
+#  else
+#    define CUDA_DEVICE_OFFSETOF(type, member) __builtin_offsetof(type, member)
+#  endif
+#endif
+"""
+
 
 def get_include() -> str:
     """The folder to give to a C++ compiler (`-I`) for `#include <cuda_device/interop.h>`."""
@@ -100,7 +111,8 @@ class _Writer:
 
     def definitions(self) -> str:
         """Everything that was defined."""
-        return "\n".join(self.texts)
+        text = "\n".join(self.texts)
+        return _OFFSETOF + text if "CUDA_DEVICE_OFFSETOF" in text else text
 
     def define(self, type: Struct | Tuple) -> str:
         """Defines a struct or tuple, once; its name."""
@@ -128,9 +140,8 @@ class _Writer:
             # C++ refuses an alignment that is less than a type's own.
             natural = max((max(align, _alignment(each)) for _, each, align in members), default=1)
             align = f"alignas({place.align}) " if place.align > natural else ""
-        # The plain `offsetof` is no constant expression in NVRTC.
         offsets = [
-            f'static_assert(__builtin_offsetof({name}, {member}) == {offset}, "{name}.{member}");'
+            f'static_assert(CUDA_DEVICE_OFFSETOF({name}, {member}) == {offset}, "{name}.{member}");'
             for (member, _, _), offset in zip(members, place.offsets, strict=True)
         ]
         checks = [
