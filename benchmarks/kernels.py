@@ -1,10 +1,13 @@
-"""The kernels of the suite on a GPU, beside CUDA C++ (NVRTC, default and fast mathematics), numba-cuda, Warp and Triton.
+"""The kernels of the suite on a GPU, beside CUDA C++ (NVRTC), numba-cuda, Warp and Triton, with default and fast mathematics.
 
     python benchmarks/kernels.py [name …] [--scale 1] [--json results.json]
     python benchmarks/kernels.py --compile-only          without a GPU: everything is compiled, nothing runs
 
 Peers that are not installed are left out; those that can express a kernel have it in `numba_kernels`, `warp_kernels` and
 `triton_kernels`.
+
+Like is compared with like: ratios of ours, and of CUDA C++, with fast mathematics are to the best of those, all others to the
+best peer without.
 
 All run on the same buffers in one process. There are as many copies of each problem's buffers as it takes to exceed the L2
 cache three times, and launches take them in turn, so that no launch finds its data in the cache. Launches are queued behind a
@@ -30,7 +33,7 @@ import numba_kernels
 import numpy as np
 import triton_kernels
 import warp_kernels
-from assembly import measure
+from assembly import Code, measure
 from nvrtc import compile_cubin
 from nvrtc import version as nvrtc_version
 from suite import SUITE, Problem, Row
@@ -38,7 +41,9 @@ from suite import SUITE, Problem, Row
 import cuda_device as device
 
 ROUNDS, LAUNCHES = 15, 20
-PEERS = {"CUDA C++": (), "CUDA C++ fast": ("-use_fast_math",)}
+OURS, PEER, FAST = "cuda_device", "CUDA C++", " fast"
+OPTIONS: dict[str, dict[str, Any]] = {"": {}, FAST: {"fastmath": True}}
+FLAGS = {"": (), FAST: ("-use_fast_math",)}
 SYSTEMS: dict[str, tuple[dict[str, Any], Callable[[Any, Any, Any], Callable[[int], None]]]] = {
     "numba-cuda": (numba_kernels.NUMBA, numba_kernels.launcher),
     "Warp": (warp_kernels.WARP, warp_kernels.launcher),
@@ -104,13 +109,13 @@ class Buffers:
         }
 
 
-def our_launch(row: Row, buffers: Buffers, stream: Any) -> Callable[[int], None]:
+def our_launch(kernel: device.Kernel, buffers: Buffers, stream: Any) -> Callable[[int], None]:
     """Ours."""
     problem = buffers.problem
 
     def launch(n: int) -> None:
         shape = {"grid": problem.grid, "block": problem.block, "shared": problem.shared}
-        device.launch(row.kernel, *buffers.replaced(problem.ours, n), **shape, stream=stream)
+        device.launch(kernel, *buffers.replaced(problem.ours, n), **shape, stream=stream)
 
     return launch
 
@@ -138,15 +143,24 @@ def cuda_launch(cubin: bytes, symbol: str, buffers: Buffers, stream: Any) -> Cal
     return launch
 
 
+def ours(row: Row, problem: Problem, target: str, **options: Any) -> tuple[device.Kernel, Code]:
+    """Our kernel with these options, and its code."""
+    kernel = device.kernel(row.kernel.underlying, **options)
+    code = device.compile(kernel, *problem.ours, target=target, launch_facts=True).code
+    assert isinstance(code, bytes)
+    return kernel, measure(code, row.kernel.underlying.__name__)
+
+
 def contenders(row: Row, buffers: Buffers, stream: Any, target: str) -> list[Contender]:
     """Ours and the peers."""
-    code = device.compile(row.kernel, *buffers.problem.ours, target=target, launch_facts=True).code
-    assert isinstance(code, bytes)
-    found = [Contender("cuda_device", our_launch(row, buffers, stream), measure(code, row.kernel.underlying.__name__))]
-    for name, flags in PEERS.items():
+    found = []
+    for kind, options in OPTIONS.items():
+        kernel, code = ours(row, buffers.problem, target, **options)
+        found.append(Contender(OURS + kind, our_launch(kernel, buffers, stream), code))
+    for kind, flags in FLAGS.items():
         cubin = compile_cubin(row.cuda_source(), target, *flags)
         launch = cuda_launch(cubin, row.cuda_symbol, buffers, stream)
-        found.append(Contender(name, launch, measure(cubin, row.cuda_symbol)))
+        found.append(Contender(PEER + kind, launch, measure(cubin, row.cuda_symbol)))
     for name, (table, launcher) in SYSTEMS.items():
         if row.name in table:
             try:
@@ -189,6 +203,20 @@ def time_of(contender: Contender, stream: Any) -> float:
     return statistics.median(times)
 
 
+def least(results: Sequence[dict[str, Any]], contender: str) -> float:
+    """The time of the best peer with a contender's mathematics."""
+    fast = contender.endswith(FAST)
+    peers = {r["contender"]: float(r["seconds"]) for r in results if not r["contender"].startswith(OURS)}
+    return min(seconds for name, seconds in peers.items() if name.endswith(FAST) == fast)
+
+
+def mean_ratio(results: Sequence[dict[str, Any]], mine: str, peer: str) -> float:
+    """The geometric mean, over the kernels that both have, of the time of one contender over that of another."""
+    seconds = {(result["contender"], result["kernel"]): result["seconds"] for result in results}
+    kernels = {kernel for name, kernel in seconds if name == peer}
+    return statistics.geometric_mean(seconds[mine, kernel] / seconds[peer, kernel] for kernel in kernels)
+
+
 def run_row(row: Row, scale: float, stream: Any, target: str, cache: int) -> list[dict[str, Any]]:
     """Compares and times all contenders of a row, and prints a line for each."""
     problem = row.problem(scale)
@@ -205,9 +233,8 @@ def run_row(row: Row, scale: float, stream: Any, target: str, cache: int) -> lis
         results.append({"kernel": row.name, "contender": contender.name, "seconds": seconds, "right": right})
         if counts:
             results[-1] |= {"registers": counts.registers, "spills": counts.spills, "instructions": counts.instructions}
-    best = min(result["seconds"] for result in results[1:])
     for result in results:
-        result["ratio"] = result["seconds"] / best
+        result["ratio"] = result["seconds"] / least(results, result["contender"])
         print(
             f"{row.name:24}{result['contender']:16}{1e6 * result['seconds']:10.1f}"
             f"{problem.bytes / result['seconds'] / 1e9:9.0f}{problem.flops / result['seconds'] / 1e9:10.0f}"
@@ -222,11 +249,10 @@ def compile_only(rows: Sequence[Row], target: str) -> None:
     """What can be done without a GPU: the code of all contenders but numba."""
     print(f"{'':24}{'':16}{'instructions':>14}{'registers':>11}{'spills':>8}")
     for row in rows:
-        code = device.compile(row.kernel, *row.problem(0).ours, target=target, launch_facts=True).code
-        assert isinstance(code, bytes)
-        found = {"cuda_device": measure(code, row.kernel.underlying.__name__)}
-        for name, flags in PEERS.items():
-            found[name] = measure(compile_cubin(row.cuda_source(), target, *flags), row.cuda_symbol)
+        problem = row.problem(0)
+        found = {OURS + kind: ours(row, problem, target, **options)[1] for kind, options in OPTIONS.items()}
+        for kind, flags in FLAGS.items():
+            found[PEER + kind] = measure(compile_cubin(row.cuda_source(), target, *flags), row.cuda_symbol)
         for name, counts in found.items():
             print(f"{row.name:24}{name:16}{counts.instructions:14}{counts.registers:11}{counts.spills:8}", flush=True)
 
@@ -264,8 +290,14 @@ def main() -> int:
     with stream.using():
         for row in rows:
             results += run_row(row, options.scale, stream, f"sm_{major}{minor}", cache)
-    ours = [result["ratio"] for result in results if result["contender"] == "cuda_device"]
-    print(f"geometric mean of our time over the best peer's: {math.exp(np.mean(np.log(ours))):.3f}")
+    peers = dict.fromkeys(r["contender"] for r in results if not r["contender"].startswith(OURS))
+    pairs = [(OURS + FAST if peer.endswith(FAST) else OURS, peer) for peer in peers]
+    print("geometric means of our time over a peer's, and over that of the best:")
+    for mine, peer in pairs:
+        print(f"{mine:20} {peer:16}{mean_ratio(results, mine, peer):8.3f}")
+    for mine in dict.fromkeys(mine for mine, _ in pairs):
+        mean = statistics.geometric_mean(result["ratio"] for result in results if result["contender"] == mine)
+        print(f"{mine:20} {'best peer':16}{mean:8.3f}")
     if options.json:
         options.json.write_text(json.dumps({"machine": machine, "results": results}, indent=1) + "\n")
     return 0 if all(result["right"] for result in results) else 1

@@ -18,6 +18,9 @@ import numpy as np
 
 NUMBA: dict[str, Any] = {}
 
+if not hasattr(np, "row_stack"):
+    np.row_stack = np.vstack  # NumPy 2.5 has it no more, numba-cuda 0.30 cannot do without
+
 try:
     from numba import cuda, float32, float64, int32, uint32, uint64
 except Exception:  # not installed, or not for this NumPy

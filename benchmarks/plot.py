@@ -15,6 +15,7 @@ from typing import Any
 REFERENCE = "CUDA C++"
 MARKS = {
     "cuda_device": ("o", "#d62728"),
+    "cuda_device fast": ("x", "#d62728"),
     "CUDA C++ fast": ("|", "#7f7f7f"),
     "numba-cuda": ("s", "#1f77b4"),
     "Warp": ("^", "#2ca02c"),

@@ -42,13 +42,17 @@ class TritonKernel:
 
 
 TRITON: dict[str, TritonKernel] = {}
+LEGACY = 0, 1
+"""The handles of CUDA's default stream."""
 
 
 def launcher(row: TritonKernel, buffers: Any, stream: Any) -> Callable[[int], None]:
     """What launches a kernel on the n-th copy of the buffers."""
     import torch
 
-    problem, queue = buffers.problem, torch.cuda.ExternalStream(stream.handle)
+    problem, gpu = buffers.problem, torch.device("cuda", stream.ordinal)
+    # torch knows streams that others made by their addresses; the default one has none.
+    queue = torch.cuda.default_stream(gpu) if stream.handle in LEGACY else torch.cuda.ExternalStream(stream.handle, gpu)
     grid, ready = row.blocks(problem), []
     for n in range(len(buffers)):
         found = buffers.replaced(problem.cuda, n)
