@@ -161,7 +161,7 @@ def test_500_structs_lie_as_in_cuda_cpp(structs):
 def test_nvrtc_agrees_with_the_checks_in_a_generated_header(structs):
     _, made = structs
     header = device.cpp_header(*(type for _, type in made), tuple[device.float16x3, device.bfloat16x4, bool])
-    assert header.count("static_assert(CUDA_DEVICE_OFFSETOF") > 1000
+    assert header.count("static_assert(cuda_device_offsetof") > 1000
     cuda_cpp.compile_cpp(header)
     with pytest.raises(AssertionError, match="static assertion failed"):
         cuda_cpp.compile_cpp(header.replace("== 0,", "== 1,", 1))
@@ -297,7 +297,7 @@ def test_records_have_counterparts(name, aligned):
     if aligned:
         assert "packed" not in header
     for field in dtype.names:
-        assert re.search(rf"static_assert\(CUDA_DEVICE_OFFSETOF\(\w+, {field}\) == {dtype.fields[field][1]},", header)
+        assert re.search(rf"static_assert\(cuda_device_offsetof\(\w+, {field}\) == {dtype.fields[field][1]},", header)
 
 
 def test_records_whose_fields_overlap_have_none():

@@ -26,11 +26,11 @@ from cuda_device.types.structs import type_of_hint
 
 # NVRTC's `offsetof` is no constant expression, and before CUDA 13.1 at the least it has no `__builtin_offsetof`.
 _OFFSETOF = """\
-#ifndef CUDA_DEVICE_OFFSETOF
+#ifndef cuda_device_offsetof
 #  ifdef __CUDACC_RTC__
-#    define CUDA_DEVICE_OFFSETOF(type, member) __INTADDR__(&((type*)0)->member)
+#    define cuda_device_offsetof(type, member) __INTADDR__(&((type*)0)->member)
 #  else
-#    define CUDA_DEVICE_OFFSETOF(type, member) __builtin_offsetof(type, member)
+#    define cuda_device_offsetof(type, member) __builtin_offsetof(type, member)
 #  endif
 #endif
 """
@@ -112,7 +112,7 @@ class _Writer:
     def definitions(self) -> str:
         """Everything that was defined."""
         text = "\n".join(self.texts)
-        return _OFFSETOF + text if "CUDA_DEVICE_OFFSETOF" in text else text
+        return _OFFSETOF + text if "cuda_device_offsetof" in text else text
 
     def define(self, type: Struct | Tuple) -> str:
         """Defines a struct or tuple, once; its name."""
@@ -141,7 +141,7 @@ class _Writer:
             natural = max((max(align, _alignment(each)) for _, each, align in members), default=1)
             align = f"alignas({place.align}) " if place.align > natural else ""
         offsets = [
-            f'static_assert(CUDA_DEVICE_OFFSETOF({name}, {member}) == {offset}, "{name}.{member}");'
+            f'static_assert(cuda_device_offsetof({name}, {member}) == {offset}, "{name}.{member}");'
             for (member, _, _), offset in zip(members, place.offsets, strict=True)
         ]
         checks = [
