@@ -714,6 +714,33 @@ def test_device_ir_for_the_cpu(text: str) -> None:
     nvptx.parse(llvm)
 
 
+@pytest.mark.parametrize("type", ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"])
+def test_halves_become_integers_by_way_of_floats_on_the_cpu(type: str) -> None:
+    """With AVX512-FP16 LLVM 22 makes -32768 of NaN as an int16."""
+    text = f"""
+    func @f -> {type} device {{
+    ^0(%h: float16, %b: bfloat16):
+      %1: {type} = convert %b
+      %2: {type} = convert %h
+      return %2
+    }}
+    """
+    kernel = "func @k -> none kernel device {\n^0():\n  return\n}\n"
+    name = f"llvm.fpto{'u' if type[0] == 'u' else 's'}i.sat.i{type.lstrip('uint')}"
+    module = read(kernel + "\n".join(line.removeprefix("    ") for line in text.splitlines()) + "\n")
+    check(
+        to_llvm.run(module, Cpu(module)).text,
+        f"""
+        CHECK:      call {{{{.*}}}} @{name}.bf16(bfloat %v2)
+        CHECK:      [[WIDE:%v\\d+]] = fpext half %v1 to float
+        CHECK-NEXT: call {{{{.*}}}} @{name}.f32(float [[WIDE]])
+        """,
+        "CHECK",
+    )
+    module = read(text)
+    check(to_llvm.run(module, Nvptx(module, parse("sm_90"))).text, f"CHECK: @{name}.f16(half %v1)", "CHECK")
+
+
 def _dedented(text: str) -> list[str]:
     return [line.removeprefix("        ") for line in text.splitlines()]
 

@@ -42,6 +42,8 @@ class Dialect(ABC):
     """What the memory that functions have of their own can be aligned to."""
     has_float8 = False
     """Whether the machine has instructions that convert floats of 8 bits."""
+    truncates_halves: ClassVar[bool] = True
+    """Whether LLVM makes integers of float16 as it says it does."""
     called: ClassVar[str] = ""
     """What calls of functions are marked with, beside what their definitions are."""
 
@@ -329,6 +331,8 @@ class Cpu(Dialect):
 
     # The frame of a coroutine is memory of ours, at the boundary of a cache line.
     frame_alignment = 64
+    # With AVX512-FP16, LLVM 22 makes -32768 of NaN as an int16.
+    truncates_halves = False
 
     def __init__(self, module: Module) -> None:
         super().__init__(module)

@@ -21,7 +21,7 @@ from cuda_device.device.math import BY_NAME as MATH
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op, Value
 from cuda_device.types.layout import align_of, size_of
-from cuda_device.types.model import BOOL, Kind, Number, Ref, Space, Vector
+from cuda_device.types.model import BOOL, FLOAT16, FLOAT32, Kind, Number, Ref, Space, Vector
 
 if TYPE_CHECKING:
     from cuda_device.codegen.to_llvm import FunctionWriter
@@ -241,9 +241,12 @@ def _instruction(operand: Value, source: Number, target: Number) -> str:
 
 def _truncate(to: FunctionWriter, op: Op, source: Number, target: Number) -> None:
     """A float's integral part, the nearest integer there is where it has none of its own, 0 for NaN."""
+    value = to.typed(op.operands[0])
+    if source == FLOAT16 and not to.dialect.truncates_halves:
+        source, value = FLOAT32, f"float {to.temporary(f'fpext {value} to float')}"
     name = f"llvm.fpto{'s' if target.signed else 'u'}i.sat.i{target.bits}.{suffix(source)}"
     call = to.module.call(name, to.module.type(target), [to.module.type(source)])
-    to.result(op, f"{call}({to.typed(op.operands[0])})")
+    to.result(op, f"{call}({value})")
 
 
 # Memory
