@@ -3,6 +3,7 @@
 import itertools
 import math
 
+import ml_dtypes
 import numpy as np
 import pytest
 import reference as ref
@@ -388,3 +389,38 @@ def test_what_cannot_be_compared_is_refused(op):
     with pytest.raises(device.CompileError, match="array.*is not defined") as caught:
         device.compile(arrays, device.ArrayType(device.int32, 1), output="ir")
     assert "index the array" in caught.value.help
+
+
+HALF_BITS = np.array(
+    [0, 1, 0x8000, 0x8001, 0x3C00, 0x7C00, 0x7C01, 0x7F80, 0x7F81, 0xFC00, 0xFF80, 0xFFFF, 0x7E00, 17000], np.uint16
+)
+
+
+@pytest.mark.parametrize("level", [0, 3])
+@pytest.mark.parametrize("there, back", [(ml_dtypes.bfloat16, np.float16), (np.float16, ml_dtypes.bfloat16)])
+def test_bits_of_one_half_are_compared_as_the_other(stream, there, back, level):
+    """LLVM 22 ends the process where these bits are compared with zero, wherever it sees that they are the same."""
+
+    @device.kernel(level=level)
+    def kernel(x, y, n, out):
+        i = device.tid(1)
+        local = device.local_array(1, there)
+        local[0] = x[i] if n else there(n)
+        bits = x[i].view(back)
+        out[i, 0] = bits == 0
+        out[i, 1] = bits != 0
+        out[i, 2] = bool(bits)
+        out[i, 3] = local.view(back)[0] == 0
+        out[i, 4] = bits == y[i]
+        out[i, 5] = bits != y[i]
+        out[i, 6] = there(n).view(back) != 0
+        out[i, 7] = bits < y[i] or bits > y[i]
+
+    first, second = (each.reshape(-1) for each in np.meshgrid(HALF_BITS, HALF_BITS))
+    x, y, bits = first.view(there), second.view(back), first.view(back)
+    out = stream.empty((len(x), 8), np.bool_)
+    stream.launch(kernel, stream.array(x), stream.array(y), 3, out, grid=1, block=len(x))
+    zero, equal = bits.astype(np.float32) == 0, bits.astype(np.float32) == y.astype(np.float32)
+    differ = ~equal & ~np.isnan(bits.astype(np.float32)) & ~np.isnan(y.astype(np.float32))
+    expected = [zero, ~zero, ~zero, zero, equal, ~equal, np.ones_like(zero), differ]
+    assert (stream.numpy(out) == np.stack(expected, 1)).all()

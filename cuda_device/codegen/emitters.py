@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from cuda_device.codegen import account, atomics, boundary, constants, float8, printing, unaligned
+from cuda_device.codegen import account, atomics, boundary, constants, float8, floats, printing, unaligned
 from cuda_device.codegen.cpu_records import Status
 from cuda_device.codegen.literals import literal
 from cuda_device.codegen.meetings import Meeting
@@ -21,22 +21,12 @@ from cuda_device.device.math import BY_NAME as MATH
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op, Value
 from cuda_device.types.layout import align_of, size_of
-from cuda_device.types.model import BOOL, FLOAT16, FLOAT32, Kind, Number, Ref, Space, Vector
+from cuda_device.types.model import BOOL, Kind, Number, Ref, Space, Vector
 
 if TYPE_CHECKING:
     from cuda_device.codegen.to_llvm import FunctionWriter
 
 REPORTS = {"assert": Status.ASSERTION, "raise": Status.EXCEPTION, "check": Status.CHECK}
-
-
-def float_name(number: Number) -> str:
-    """A float as LLVM calls it."""
-    return "bfloat" if number.bfloat else {16: "half", 32: "float", 64: "double"}[number.bits]
-
-
-def suffix(number: Number) -> str:
-    """A float in the name of an intrinsic."""
-    return f"{'b' if number.bfloat else ''}f{number.bits}"
 
 
 Emitter = Callable[["FunctionWriter", Op], None]
@@ -172,13 +162,13 @@ def _negate(to: FunctionWriter, op: Op) -> None:
 
 _SIGNED = {"==": "eq", "!=": "ne", "<": "slt", "<=": "sle", ">": "sgt", ">=": "sge"}
 _UNSIGNED = {"==": "eq", "!=": "ne", "<": "ult", "<=": "ule", ">": "ugt", ">=": "uge"}
-_ORDERED = {"==": "oeq", "!=": "une", "<": "olt", "<=": "ole", ">": "ogt", ">=": "oge"}
 
 
 def _compare(to: FunctionWriter, op: Op) -> None:
     number, sign = _number(op.operands[0]), str(op.attributes["op"])
     if number.is_float:
-        to.result(op, f"fcmp{to.module.relaxed} {_ORDERED[sign]} {to.operands(op)}")
+        x, y = (to.names[operand] for operand in op.operands)
+        floats.compare(to, op, sign, number, x, y)
     else:
         to.result(op, f"icmp {(_SIGNED if number.signed else _UNSIGNED)[sign]} {to.operands(op)}")
 
@@ -193,7 +183,7 @@ def _math(to: FunctionWriter, op: Op) -> None:
     type = to.module.type(number)
     name, marks = to.dialect.math(row), ""
     if name.startswith("llvm."):
-        name = f"{name}.{suffix(number)}"
+        name = f"{name}.{floats.suffix(number)}"
     else:
         name, marks = to.dialect.library(name, number), to.dialect.called
         to.module.library.add(name)
@@ -212,10 +202,12 @@ def _convert(to: FunctionWriter, op: Op) -> None:
         to.result(op, f"call {call}({to.typed(operand)}){to.dialect.called}")
     elif target == BOOL:
         zero = literal(source, 0)
-        test = f"fcmp une {to.typed(operand)}, {zero}" if source.is_float else f"icmp ne {to.typed(operand)}, {zero}"
-        to.result(op, test)
+        if source.is_float:
+            floats.compare(to, op, "!=", source, to.names[operand], zero)
+        else:
+            to.result(op, f"icmp ne {to.typed(operand)}, {zero}")
     elif source.is_float and not target.is_float:
-        _truncate(to, op, source, target)
+        floats.truncate(to, op, source, target)
     else:
         instruction = _instruction(operand, source, target)
         if not instruction:
@@ -237,16 +229,6 @@ def _instruction(operand: Value, source: Number, target: Number) -> str:
     if target.bits < source_bits:
         return "trunc"
     return "sext" if signed else "zext nneg" if source.signed else "zext"
-
-
-def _truncate(to: FunctionWriter, op: Op, source: Number, target: Number) -> None:
-    """A float's integral part, the nearest integer there is where it has none of its own, 0 for NaN."""
-    value = to.typed(op.operands[0])
-    if source == FLOAT16 and not to.dialect.truncates_halves:
-        source, value = FLOAT32, f"float {to.temporary(f'fpext {value} to float')}"
-    name = f"llvm.fpto{'s' if target.signed else 'u'}i.sat.i{target.bits}.{suffix(source)}"
-    call = to.module.call(name, to.module.type(target), [to.module.type(source)])
-    to.result(op, f"{call}({value})")
 
 
 # Memory

@@ -9,12 +9,13 @@ language has (ranges, `nneg`, scopes of atomics). What differs between machines 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
-from cuda_device.codegen import boundary, float8
+from cuda_device.codegen import boundary, float8, floats
 from cuda_device.codegen.account import distance_of
 from cuda_device.codegen.aliasing import Aliasing
 from cuda_device.codegen.dialects import Cpu, Dialect, Nvptx
-from cuda_device.codegen.emitters import EMITTERS, float_name, local_size
+from cuda_device.codegen.emitters import EMITTERS, local_size
 from cuda_device.codegen.metadata import Metadata
 from cuda_device.device.options import DEFAULTS, LLVM_FLAGS, Options
 from cuda_device.ir import ops
@@ -64,13 +65,18 @@ class ModuleWriter:
         self.library: set[str] = set()
         self.conversions: set[tuple[Format, float8.Direction]] = set()
 
+    @cached_property
+    def has_both_halves(self) -> bool:
+        """Whether there are values of float16 and of bfloat16."""
+        return floats.has_both(self.dialect.module)
+
     def type(self, type: Type | None) -> str:
         """A type in a register."""
         match type:
             case Number() if type == BOOL:
                 return "i1"
             case Number():
-                return float_name(type) if type.is_float and not type.is_float8 else f"i{type.bits}"
+                return floats.name(type) if type.is_float and not type.is_float8 else f"i{type.bits}"
             case Ref(space):
                 return self.dialect.pointer(space)
             case Vector(dtype, size):
