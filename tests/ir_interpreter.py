@@ -80,7 +80,7 @@ def run_ir(python: Function, function: Any, *arguments: Any) -> Any:
         values: dict[Value, Any] = dict(zip(block.params, given, strict=True))
         for op in block.ops[:-1]:
             operands = [values[value] for value in op.operands]
-            if op.code not in (ops.PY_CELLS, ops.PY_AT, ops.PY_STEP):
+            if op.code not in (ops.PY_CELLS, ops.PY_AT, ops.PY_STEP, ops.PY_BOX, ops.PY_SET_BOX, ops.PY_SET_CELL):
                 operands = [_defined(value) for value in operands]
             results = ROWS[op.code](op, operands, scope, cells)
             values.update(zip(op.results, results, strict=True))
@@ -245,6 +245,10 @@ ROWS: dict[ops.Opcode, Callable[[Op, list[Any], dict[str, Any], dict[str, Any]],
     ops.PY_IMPORT: _import,
     ops.PY_MAP_ADD: lambda _, x, __, ___: [{**x[0], x[1]: x[2]}],
     ops.PY_CELL: _cell,
+    ops.PY_SET_CELL: _unsupported,
+    ops.PY_BOX: lambda _, x, __, ___: [[x[0]]],
+    ops.PY_UNBOX: lambda _, x, __, ___: [x[0][0]],
+    ops.PY_SET_BOX: lambda _, x, __, ___: [x[0].__setitem__(0, x[1])][:0],
     ops.PY_UNDEFINED: lambda _, __, ___, ____: [UNDEFINED],
     ops.PY_UNARY: lambda op, x, _, __: [UNARY[str(op.attributes["op"])](*x)],
     ops.PY_BINARY: lambda op, x, _, __: [BINARY[str(op.attributes["op"])](*x)],

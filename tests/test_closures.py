@@ -238,17 +238,6 @@ def test_a_nested_function_waits_for_the_block(stream):
     assert stream.numpy(out).tolist() == X[::-1].tolist()
 
 
-def assigns_outside(x):
-    total = 0
-
-    def add(v):
-        nonlocal total
-        total += v
-
-    add(x)
-    return total
-
-
 def differs_at_a_join(x):
     f = (lambda: 1) if x > 0 else (lambda: 2)
     return f()
@@ -275,7 +264,6 @@ def captures_nothing_yet(x):
 @pytest.mark.parametrize(
     ("function", "match"),
     [
-        (assigns_outside, "nonlocal"),
         (differs_at_a_join, "on one way"),
         (comes_back_old, "assigned more than once"),
         (captures_nothing_yet, "'y' of the enclosing function has no value yet"),

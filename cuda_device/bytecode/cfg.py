@@ -50,8 +50,13 @@ READS_CELLS = frozenset(
 )
 
 
-def spans(instructions: Sequence[Instruction], cells: frozenset[str] = frozenset()) -> dict[int, Span]:
-    """The spans that can be reached, by their start, in reverse postorder; `cells` are the function's own cell variables."""
+def spans(
+    instructions: Sequence[Instruction], cells: frozenset[str] = frozenset(), boxed: frozenset[str] = frozenset()
+) -> dict[int, Span]:
+    """The spans that can be reached, by their start, in reverse postorder.
+
+    `cells` are the function's own cell variables; to assign to one that is `boxed` takes its box.
+    """
     cut = _cut(instructions)
     order: list[int] = []
     seen = {0}
@@ -66,7 +71,7 @@ def spans(instructions: Sequence[Instruction], cells: frozenset[str] = frozenset
             seen.add(following)
             stack.append((following, iter(cut[following].successors)))
     reached = {start: cut[start] for start in reversed(order)}
-    _find_live(instructions, reached, cells)
+    _find_live(instructions, reached, cells, boxed)
     return reached
 
 
@@ -95,7 +100,9 @@ def _successors(last: Instruction, following: int) -> tuple[int, ...]:
     return () if last.opcode in TERMINATORS else (following,)
 
 
-def _find_live(instructions: Sequence[Instruction], reached: dict[int, Span], cells: frozenset[str]) -> None:
+def _find_live(
+    instructions: Sequence[Instruction], reached: dict[int, Span], cells: frozenset[str], boxed: frozenset[str]
+) -> None:
     """Backward data flow: live = loaded first, or live after and not stored."""
     loaded: dict[int, frozenset[str]] = {}
     stored: dict[int, frozenset[str]] = {}
@@ -103,7 +110,7 @@ def _find_live(instructions: Sequence[Instruction], reached: dict[int, Span], ce
         first: set[str] = set()
         written: set[str] = set()
         for instruction in instructions[start : span.stop]:
-            loads, stores = _variables(instruction, cells)
+            loads, stores = _variables(instruction, cells, boxed)
             first |= loads - written
             written |= stores
         loaded[start], stored[start] = frozenset(first), frozenset(written)
@@ -118,7 +125,7 @@ def _find_live(instructions: Sequence[Instruction], reached: dict[int, Span], ce
             span.live = live
 
 
-def _variables(instruction: Instruction, cells: frozenset[str]) -> tuple[set[str], set[str]]:
+def _variables(instruction: Instruction, cells: frozenset[str], boxed: frozenset[str]) -> tuple[set[str], set[str]]:
     """The variables that an instruction reads, and those that it writes."""
     code, name = instruction.opcode, instruction.argument
     loads, stores = set(), set()
@@ -126,9 +133,9 @@ def _variables(instruction: Instruction, cells: frozenset[str]) -> tuple[set[str
         loads.add(str(name))
     if code in (Opcode.STORE, Opcode.LOAD_AND_CLEAR, Opcode.DELETE):
         stores.add(str(name))
-    if code in _CELL_LOADS and name in cells:
+    if (code in _CELL_LOADS and name in cells) or (code in _CELL_STORES and name in boxed):
         loads.add(f"{CELL}{name}")
-    if code in _CELL_STORES and name in cells:
+    if code in _CELL_STORES and name in cells - boxed:
         stores.add(f"{CELL}{name}")
     if code in READS_CELLS:
         loads |= {f"{CELL}{cell}" for cell in cells}

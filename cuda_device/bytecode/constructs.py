@@ -44,7 +44,9 @@ def _store(reader: Reader, instruction: Instruction, _: Span) -> None:
 
 def _load_cell(reader: Reader, instruction: Instruction, _: Span) -> None:
     name = str(instruction.argument)
-    if name in reader.cells:
+    if name in reader.boxed:
+        reader.push(reader.build.op(ops.PY_UNBOX, None, reader.variable(f"{CELL}{name}")))
+    elif name in reader.cells:
         reader.push(reader.variable(f"{CELL}{name}"))
     else:
         reader.push(reader.build.op(ops.PY_CELL, None, name=name))
@@ -52,18 +54,26 @@ def _load_cell(reader: Reader, instruction: Instruction, _: Span) -> None:
 
 def _store_cell(reader: Reader, instruction: Instruction, span: Span) -> None:
     name = str(instruction.argument)
-    if name not in reader.cells:
-        reader.unsupported("nonlocal")
+    if name in reader.boxed or name not in reader.cells:
+        _assign(reader, name, reader.stack.pop())
     else:
         _store(reader, Instruction(Opcode.STORE, f"{CELL}{name}"), span)
 
 
 def _delete_cell(reader: Reader, instruction: Instruction, span: Span) -> None:
     name = str(instruction.argument)
-    if name not in reader.cells:
-        reader.unsupported("nonlocal")
+    if name in reader.boxed or name not in reader.cells:
+        _assign(reader, name, reader.build.op(ops.PY_UNDEFINED, None, name=name))
     else:
         _delete(reader, Instruction(Opcode.DELETE, f"{CELL}{name}"), span)
+
+
+def _assign(reader: Reader, name: str, value: Value) -> None:
+    """To a variable that nested functions assign to, or, in one of them, to the variable of an enclosing function."""
+    if name in reader.boxed:
+        reader.build.effect(ops.PY_SET_BOX, reader.variable(f"{CELL}{name}"), value)
+    else:
+        reader.build.effect(ops.PY_SET_CELL, value, name=name)
 
 
 def _closure(reader: Reader, instruction: Instruction, _: Span) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from types import CodeType
 
+from cuda_device.bytecode.decode import decode
 from cuda_device.bytecode.instructions import Instruction, Opcode
 from cuda_device.lazy_dataclasses import dataclass, replace
 
@@ -28,10 +29,14 @@ ITERATOR = ".0"
 
 @dataclass(frozen=True, slots=True)
 class Scopes:
-    """The instructions with a name for each cell variable, the function's own cells, and the ITERs to unroll."""
+    """The instructions with a name for each cell variable, the function's own cells, and the ITERs to unroll.
+
+    `boxed` are the cells that functions inside of this one assign to (`nonlocal`, `:=` in a generator expression).
+    """
 
     instructions: tuple[Instruction, ...]
     cells: frozenset[str]
+    boxed: frozenset[str]
     unrolled: frozenset[int]
 
 
@@ -54,7 +59,18 @@ def scopes(code: CodeType, instructions: Sequence[Instruction]) -> Scopes:
             result.append(replace(instruction, argument=renamed[name][-1]))
         else:
             result.append(instruction)
-    return Scopes(tuple(result), frozenset(own), _unrolled(code, instructions))
+    boxed = _assigned_inside(code).intersection(own) if own else frozenset[str]()
+    return Scopes(tuple(result), frozenset(own), boxed, _unrolled(code, instructions))
+
+
+def _assigned_inside(code: CodeType) -> frozenset[str]:
+    """The variables that functions inside of a function assign to, and that are not their own."""
+    found: set[str] = set()
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType) and inner.co_freevars:
+            assigned = {str(i.argument) for i in decode(inner) if i.opcode in (Opcode.STORE_CELL, Opcode.DELETE_CELL)}
+            found |= (assigned | _assigned_inside(inner)).intersection(inner.co_freevars)
+    return frozenset(found)
 
 
 def _unrolled(code: CodeType, instructions: Sequence[Instruction]) -> frozenset[int]:

@@ -93,7 +93,8 @@ class Reader:
         self.kept, self.wanted = kept, set[tuple[int, int]]()
         """The places in the stack where an assignment needs to know how a value was read: those that keep it, and all."""
         self.instructions, self.cells, self.unrolled = found.instructions, found.cells, found.unrolled
-        self.spans = spans(self.instructions, self.cells)
+        self.boxed = found.boxed
+        self.spans = spans(self.instructions, self.cells, self.boxed)
         self.indexed: frozenset[int] = frozenset()
         """The ITERs whose loops, also over tuples, are loops at run time."""
         if reading:
@@ -103,7 +104,7 @@ class Reader:
         self.ends: list[Block] = []
         stored = [str(i.argument) for i in self.instructions if i.opcode is Opcode.STORE_CELL]
         stored += [name for name in parameter_names(code) if name in self.cells]
-        self.changing = " ".join(sorted(name for name in self.cells if stored.count(name) > 1))
+        self.changing = " ".join(sorted(name for name in self.cells - self.boxed if stored.count(name) > 1))
         self.index = 0
         self.more: dict[int, list[Block]] = {}
         """By span: the blocks that it needs beside its own."""
@@ -154,6 +155,9 @@ class Reader:
         names = parameter_names(self.code) + self.given()
         self.variables = dict(zip(names, block.params, strict=True))
         self.variables |= {f"{CELL}{name}": self.variables[name] for name in names if name in self.cells}
+        for name in sorted(self.boxed):
+            content = self.variable(f"{CELL}{name}")
+            self.variables[f"{CELL}{name}"] = self.build.op(ops.PY_BOX, None, content, name=name)
         if self.reading in REDUCTIONS:
             self.variables[SOME] = self.build.op(ops.PY_CONST, None, value=False)
         if OUTERMOST in self.unrolled or self.code.co_name in OF_KNOWN_LENGTH:

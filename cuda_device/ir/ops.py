@@ -34,6 +34,10 @@ PY_IMPORT = Opcode(
     ("name", "names", "level"),
 )
 PY_CELL = Opcode("py.cell", P, 0, 1, "The content of a closure's cell.", ("name",))
+PY_SET_CELL = Opcode("py.set_cell", P, 1, 0, "An assignment to a variable of an enclosing function.", ("name",))
+PY_BOX = Opcode("py.box", P, 1, 1, "A place for a variable that nested functions assign to: its value.", ("name",))
+PY_UNBOX = Opcode("py.unbox", P, 1, 1, "The value of such a variable.")
+PY_SET_BOX = Opcode("py.set_box", P, 2, 0, "An assignment to such a variable.")
 PY_UNDEFINED = Opcode("py.undefined", P, 0, 1, "A local variable before its first assignment.", ("name",))
 PY_UNARY = Opcode("py.unary", _PT, 1, 1, "`-x`, `+x`, `~x` or `not x`.", ("op",))
 PY_BINARY = Opcode(

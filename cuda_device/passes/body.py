@@ -66,6 +66,8 @@ _READING = frozenset(
     )
 )
 """Operations that write nothing."""
+_OF_VARIABLES = frozenset((ops.PY_BOX, ops.PY_SET_BOX, ops.PY_SET_CELL))
+"""Operations that take a variable also if it has no value."""
 _OF_OWNERS = frozenset((ops.PY_GETATTR, ops.PY_SETATTR, ops.PY_SETITEM))
 # Beyond so many instances a function is refused rather than compiled for ever.
 _INSTANCES = 20_000
@@ -296,9 +298,12 @@ class Body:
             parts = [objects.as_cell(objects.now(frame, cells[value])) for value in op.operands]
             cells[op.result] = frame.bundle(Resumed(), parts)
             return
-        operands = [
-            hosted.as_value(frame, settle(objects.now(frame, cells[value]), value.hint)) for value in op.operands
-        ]
+        now = [objects.now(frame, cells[value]) for value in op.operands]
+        if op.code in _OF_VARIABLES:
+            operands = [objects.as_cell(cell) for cell in now]
+        else:
+            pairs = zip(now, op.operands, strict=True)
+            operands = [hosted.as_value(frame, settle(cell, value.hint)) for cell, value in pairs]
         if "back" in op.attributes and op.operands[-1] not in instance.changed:
             return
         owners = 1 if op.code in _OF_OWNERS else 0

@@ -28,6 +28,7 @@ from cuda_device.types.structs import Aligned, is_struct, model_of, replace
 
 def call(frame: Frame, function: Cell, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     """Calls whatever `function` is known to be."""
+    function = frame.now(function)
     known = function.known
     if isinstance(known.type, Bundle) and isinstance(known.value, Method):
         return call_method(frame, frame.field(function, 0), known.value.name, positional, named)

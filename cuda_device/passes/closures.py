@@ -22,7 +22,7 @@ from cuda_device.errors import CompileError
 from cuda_device.ir.model import Op
 from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.passes.frame import Cell, Frame, Pending, settle
-from cuda_device.passes.meanings import Code, code_of
+from cuda_device.passes.meanings import Box, Code, code_of
 from cuda_device.types.known import Known, State, Undefined
 from cuda_device.types.model import Bundle, Tuple, TupleIterator
 
@@ -176,9 +176,8 @@ def load(frame: Frame, name: str) -> Cell:
     if outer not in frame.captured:
         raise _no_value(name)
     # A function among the captured variables was captured with all others.
-    return _close(
-        frame, frame.captured[outer], _Environment(code.captured, code.origins, tuple(frame.captured.values()))
-    )
+    now = {each: frame.now(cell) for each, cell in frame.captured.items()}
+    return _close(frame, now[outer], _Environment(code.captured, code.origins, tuple(now.values())))
 
 
 def _no_value(name: str) -> CompileError:
@@ -195,6 +194,44 @@ def _load_of_host(frame: Frame, name: str) -> Cell:
         raise _no_value(name) from None
     frame.program.depend(cell, name, value)
     return frame.literal(value)
+
+
+# Variables that nested functions assign to
+
+
+def box(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """The place of such a variable, an object that its function and the nested ones share."""
+    return [frame.as_object(frame.bundle(Box(str(op.attributes["name"])), cells))]
+
+
+def unbox(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """What the variable holds now."""
+    return [frame.field(frame.now(cells[0]), 0)]
+
+
+def set_box(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """An assignment."""
+    place, value = cells
+    assert place.known.identity is not None
+    frame.change(place.known.identity, frame.bundle(place.known.value, [value]))
+    return []
+
+
+def get_cell(frame: Frame, op: Op, _: Sequence[Cell]) -> Sequence[Cell]:
+    """A variable of an enclosing function."""
+    found = load(frame, str(op.attributes["name"]))
+    return unbox(frame, op, [found]) if isinstance(found.known.value, Box) else [found]
+
+
+def set_cell(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """`nonlocal`: an assignment to such a variable."""
+    name = str(op.attributes["name"])
+    if frame.code is None:
+        raise CompileError(
+            f"device code cannot assign to {name!r}, a variable of a function of the host",
+            help="write to an array that the kernel takes as an argument",
+        )
+    return set_box(frame, op, [load(frame, name), *cells])
 
 
 # Calling

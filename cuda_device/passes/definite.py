@@ -19,7 +19,7 @@ from cuda_device.ir.model import Block, Edge, Function, Op, Value
 # Our own Python uses a variable only where it has a value, or does not care.
 _OWN = (prelude.__name__, standard.__name__, iterators.__name__)
 # What takes a variable as it is, with a value or without.
-_NO_USE = (ops.PY_CELLS, ops.PY_STEP, ops.PY_AT)
+_NO_USE = (ops.PY_CELLS, ops.PY_STEP, ops.PY_AT, ops.PY_BOX, ops.PY_SET_BOX, ops.PY_SET_CELL)
 
 
 def run(function: Function, source: FunctionType) -> Function:

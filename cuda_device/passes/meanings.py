@@ -40,6 +40,18 @@ class Code:
 
 
 @dataclass(frozen=True, slots=True)
+class Box(Gaps):
+    """A variable that nested functions assign to, an object that changes. Its part is the value, if it has one."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"the variable {self.name!r}"
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True, slots=True)
 class Generator(Gaps):
     """A generator. Parts: its function, the number of the `yield` where it stands, and what it keeps there.
 

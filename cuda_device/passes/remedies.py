@@ -14,7 +14,6 @@ CONSTRUCTS = {
     "a set": "use a tuple",
     "a dict whose keys are no constants": "use an array, or if and match",
     "a generator that returns a value": "yield the value last, or write it to an array",
-    "nonlocal": "return the value, or write it to an array: nested functions only read what they capture",
     "try": "there are no exceptions to catch in device code: test with if",
     "with": "device code has no context managers",
     "async": "device code has no coroutines",

@@ -61,10 +61,6 @@ def _global(frame: Frame, op: Op, _: Sequence[Cell]) -> Sequence[Cell]:
     )
 
 
-def _cell(frame: Frame, op: Op, _: Sequence[Cell]) -> Sequence[Cell]:
-    return [closures.load(frame, str(op.attributes["name"]))]
-
-
 def _unsupported(_: Frame, op: Op, __: Sequence[Cell]) -> Sequence[Cell]:
     what = str(op.attributes["what"])
     raise CompileError(f"{what} is not supported in device code", help=CONSTRUCTS.get(what, ""))
@@ -196,7 +192,11 @@ RULES: dict[ops.Opcode, Rule] = {
     ops.PY_CONST: _const,
     ops.PY_GLOBAL: _global,
     ops.PY_IMPORT: imports.import_,
-    ops.PY_CELL: _cell,
+    ops.PY_CELL: closures.get_cell,
+    ops.PY_SET_CELL: closures.set_cell,
+    ops.PY_BOX: closures.box,
+    ops.PY_UNBOX: closures.unbox,
+    ops.PY_SET_BOX: closures.set_box,
     ops.PY_UNARY: _unary,
     ops.PY_BINARY: operators.binary,
     ops.PY_COMPARE: _compare,
