@@ -34,6 +34,7 @@ SECONDS = 8 * 60
 SHARDS = 4
 # Those that put threads, memory and synchronisation to the test, and make no mistakes on purpose.
 SANITIZED = ("memory", "simt", "sync", "warp", "atomics", "atomic_values", "views", "wide_accesses")
+ALONE = {"test_litmus.py", "test_two_gpus.py"}  # which are pieces of their own
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
 
 Record = dict[str, dict[str, Any]]
@@ -41,18 +42,22 @@ Record = dict[str, dict[str, Any]]
 
 @dataclass(frozen=True)
 class Piece:
-    """One run: `what` is for people, `words` are the command's. `tests`: it is pytest, whose results are kept test by test."""
+    """One run: `what` is for people, `words` are the command's. `tests`: it is pytest, whose results are kept test by test.
+
+    `all` leaves out what needs more `gpus` than there are.
+    """
 
     name: str
     what: str
     words: tuple[str, ...]
     tests: bool = False
+    gpus: int = 1
 
 
 def test_files() -> list[str]:
     """The modules with tests that the `stream` fixture runs on a GPU, and those that are about GPUs only."""
     paths = [*sorted((ROOT / "tests").glob("test_*.py")), *sorted((ROOT / "tests" / "gpu").glob("test_*.py"))]
-    return [path.relative_to(ROOT).as_posix() for path in paths if path.name != "test_litmus.py"]
+    return [path.relative_to(ROOT).as_posix() for path in paths if path.name not in ALONE]
 
 
 def _pytest(files: Sequence[str], processes: int = 16) -> tuple[str, ...]:
@@ -75,12 +80,15 @@ def pieces() -> list[Piece]:
             for number, shard in enumerate(shards, 1)
         ),
         Piece("litmus", "the memory model and locks", _pytest(["tests/gpu/test_litmus.py"], processes=1), tests=True),
+        Piece("two-gpus", "two GPUs at once", _pytest(["tests/gpu/test_two_gpus.py"], processes=1), tests=True, gpus=2),
         Piece("programs", "examples/programs beside NumPy", programs),
         Piece("photo", "examples/photo.py", (sys.executable, "examples/photo.py")),
         *(Piece(f"{tool}-programs", f"the programs under {tool}", _sanitized(tool, *programs)) for tool in TOOLS),
         *(Piece(f"{tool}-tests", f"tests under {tool}", _sanitized(tool, *sanitized), tests=True) for tool in TOOLS),
         Piece("kernels", "the suite's kernels beside CUDA C++", (sys.executable, "benchmarks/kernels.py")),
         Piece("launch", "what a launch costs", (sys.executable, "benchmarks/launch.py")),
+        Piece("start", "what a start costs", (sys.executable, "benchmarks/start.py")),
+        Piece("lifetimes", "a million launches that drop their arguments", (sys.executable, "benchmarks/lifetimes.py")),
     ]
 
 
@@ -156,6 +164,7 @@ def place() -> dict[str, str]:
     )
     return {
         "gpu": query.stdout.splitlines()[0],
+        "gpus": str(driver.device_count()),
         "python": sys.version.split()[0],
         "commit": commit.stdout.strip(),
         "version": getattr(device, "__version__", ""),
@@ -181,7 +190,7 @@ def main(arguments: Sequence[str]) -> int:
     where = place() | ({"commit": options.commit} if options.commit else {})
     if "all" in names:
         done = {name for name, e in record.items() if (e["status"], e["commit"]) == ("passed", where["commit"])}
-        names = [name for name in known if name not in done]
+        names = [name for name, piece in known.items() if name not in done and piece.gpus <= int(where["gpus"])]
     for name in names:
         print(f"{name}: {known[name].what}", flush=True)
         record[name] = where | run(known[name], logs=options.logs)
