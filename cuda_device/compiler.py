@@ -23,7 +23,7 @@ from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from cuda_device.codegen import artifacts, cache, programs
+from cuda_device.codegen import ahead, artifacts, cache, programs
 from cuda_device.codegen.architectures import Architecture
 from cuda_device.device.options import DEFAULTS, Options
 from cuda_device.errors import CompileError, CompilerBug
@@ -313,6 +313,7 @@ def _recall(work: Work, last: str) -> bool:
 
 def _find(work: Work, last: str) -> bool:
     """Takes the last artifact from the cache, once it is known what the program is, which is kept for the next time."""
+    ahead.load_llvm()
     _make(work, KEY)
     start = time.perf_counter()
     program = _program(work)

@@ -1,8 +1,9 @@
 """The start of a program of ours: saxpy of float32, and then of float64.
 
-    python with_ours.py {gpu|fake|cpu} {cold|warm}
+    python with_ours.py {gpu|fake|cpu} {cold|apart|warm}
 
-`fake` is the tests' stand-in for the driver. A `cold` one tells apart, besides, what it takes to import the compiler.
+`fake` is the tests' stand-in for the driver. `apart` is a cold one that imports the compiler before it needs it, and so can tell
+what that takes apart from what its stages take.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ with contextlib.ExitStack() as stack:
             seconds["load"] = seconds.get("load", 0.0) + time.perf_counter() - begin
 
     kernels.load_library = load
-    if STATE == "cold":
+    if STATE == "apart":
         begin = time.perf_counter()
         for name in (*COMPILER, *LAST["cpu" if WHERE == "cpu" else "gpu"]):
             importlib.import_module(f"cuda_device.{name}")
