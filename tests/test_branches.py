@@ -68,9 +68,10 @@ def copy_rows(x, y, first):
 @device.kernel
 def add_strided(x, sums, start):
     total = 0.0
-    for k in range(start, x.shape[0], 128):
-        total += x[k]
-    sums[0] = total
+    if start >= 0:
+        for k in range(start, x.shape[0], 128):
+            total += x[k]
+        sums[0] = total
 
 
 def ptx_of(kernel, *arguments):

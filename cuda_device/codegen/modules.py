@@ -63,11 +63,13 @@ def run_passes(manager: Any, handle: Any, builder: Any) -> None:
 @cache
 def _set_limits() -> None:
     """What loops LLVM unrolls, in the whole process: it has no other way to say these."""
-    # A loop whose number of passes takes a division or a maximum to compute is unrolled, too: one with a step, such as a
-    # block's way through an array. LLVM expects nothing of less than 4 instructions for that.
-    llvm.set_option("", "--scev-cheap-expansion-budget=32")
-    # So is one that is known to end after 3 to 7 passes, though not whether after fewer.
+    # A loop is unrolled, too, whose number of passes takes a maximum and a shift to compute: one with a step that is known.
+    # LLVM allows 4 such instructions. A division, of a step that only run time knows, would cost more than it brings.
+    llvm.set_option("", "--scev-cheap-expansion-budget=8")
+    # So is a loop that is known to end after 3 to 7 passes, though not whether after fewer,
     llvm.set_option("", "--unroll-max-upperbound=2")
+    # and what is left of an unrolled loop.
+    llvm.set_option("", "--unroll-remainder")
 
 
 def _close(handle: Any, context: Any) -> None:

@@ -86,7 +86,7 @@ def _small_place(build: Lowering, index: Value, extent: Value) -> Value:
     """The same in 32 bits, which hold every index that there is in a small array."""
     if index.nonneg or not _is_signed(index):
         return build.length(index)
-    short = build.convert(index, INT32)
+    short = build.convert(index, INT32, exact=True)
     if index not in build.sums.opaque:
         return _wrap(build, short, extent)
     # As unsigned numbers the indices below zero are the largest, so the lesser of index and index + length is the place: one

@@ -160,8 +160,8 @@ class Lowering(Builder):
         real, *imaginary = (self.convert(part, type.part) for part in parts)
         return real, *(imaginary or [self.number(type.part, 0.0)])
 
-    def convert(self, value: Value, type: Number) -> Value:
-        """`value` as `type`'s constructor would convert it."""
+    def convert(self, value: Value, type: Number, exact: bool = False) -> Value:
+        """`value` as `type`'s constructor would convert it; `exact` promises that a narrower integer type has room for it."""
         target, source = machine(type), _number(value)
         if source == target:
             return value
@@ -172,7 +172,8 @@ class Lowering(Builder):
             value = self._exact(value)
             source = _number(value)
         keeps_sign = source.is_float or target.is_float or not target.signed or target.high >= source.high
-        result = self.op(ops.CONVERT, target, value, nonneg=value.nonneg and keeps_sign)
+        promise = {"exact": True} if exact and target.high < source.high else {}
+        result = self.op(ops.CONVERT, target, value, nonneg=value.nonneg and (keeps_sign or exact), **promise)
         self.sums.converted(result, value)
         return result
 
@@ -414,7 +415,7 @@ class Lowering(Builder):
 
     def length(self, value: Value) -> Value:
         """A number that is not negative and has room in 32 bits, as an int32."""
-        result = self.convert(value, INT32)
+        result = self.convert(value, INT32, exact=True)
         result.nonneg = True
         return result
 

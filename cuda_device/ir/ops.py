@@ -130,15 +130,11 @@ PY_AT = Opcode("py.at", P, 2, 1, "Whether a generator stands at `position`: wher
 PY_STEP = Opcode(
     "py.step", P, MANY, 1, "What a generator gives: is there a value, the value, where it stands, what it keeps."
 )
-PY_NEXT = Opcode(
-    "py.next",
-    _PT,
-    1,
-    3,
+_NEXT_DOC = (
     "One step of a `for`: iterator → is there an item, the item, the iterator after it. `step` is the range's if it is known, "
-    "else `up` says whether it is positive for certain; `roomy`: a step from its last item has room in its type.",
-    optional=("step", "up", "roomy"),
+    "else `up` says whether it is positive for certain; `roomy`: a step from its last item has room in its type."
 )
+PY_NEXT = Opcode("py.next", _PT, 1, 3, _NEXT_DOC, optional=("step", "up", "roomy"))
 PY_RAISE = Opcode(
     "py.raise",
     _PT,
@@ -177,7 +173,9 @@ _EXTERN_DOC = (
 )
 EXTERN = Opcode("extern", _TD, MANY, MANY, _EXTERN_DOC, ("symbol",), _FOREIGN, optional=("into",))
 CONST = Opcode("const", _TD, 0, 1, "A number, or None.", ("value",))
-CONVERT = Opcode("convert", _TD, 1, 1, "A number as another number, as the target type's constructor converts.")
+CONVERT = Opcode(
+    "convert", _TD, 1, 1, "A number as another; `exact`: a narrower integer has room.", optional=("exact",)
+)
 MAKE = Opcode("make", _TD, MANY, 1, "A tuple, vector or struct of its operands.")
 FIELD = Opcode("field", _TD, 1, 1, "One element of a tuple, vector or struct.", ("index",))
 EXTENT = Opcode("extent", T, 1, 1, "The length of one axis of an array, an index.", ("axis",))

@@ -28,7 +28,7 @@ def iterate(lowerer: Lowerer, op: Op) -> None:
         if not type.counter.signed and not stop.nonneg:
             zero = build.number(_number(stop), 0)
             stop = build.select(build.compare("<", stop, zero), zero, stop)
-        tree = tuple(build.convert(part, type.counter) for part in (start, stop, step))
+        tree = tuple(build.convert(part, type.counter, exact=True) for part in (start, stop, step))
     lowerer.define(op, tree)
 
 
@@ -55,7 +55,7 @@ def advance(lowerer: Lowerer, op: Op) -> None:
     exact = known == 1 or (known == -1 and number.signed) or (up and roomy) or bool(op.attributes.get("roomy"))
     after = build.sum(ops.ADD, item, step, exact=True) if exact else _step(build, item, stop, step, direction)
     item.nonneg |= op.results[1].nonneg
-    more, found = _has_more(build, item, stop, step, direction), build.convert(item, type.item)
+    more, found = _has_more(build, item, stop, step, direction), build.convert(item, type.item, exact=True)
     found.nonneg |= op.results[1].nonneg
     trees: tuple[Tree, ...] = (more, found, (after, stop, iterator[2]))
     lowerer.trees.update(zip(op.results, trees, strict=True))

@@ -31,6 +31,7 @@ from cuda_device.types.known import (
     Unset,
     bundle_of,
     constant,
+    has_bounds_within,
     identities,
     iterator_of,
     nonneg_as,
@@ -392,7 +393,8 @@ class Frame:
             return shorter
         if cell.value.type.is_complex and not type.is_complex:
             raise CompileError(f"{cell.known} has no place in {type}", help=REAL_REMEDY)
-        return self.build.op(ops.CONVERT, type, cell.value, nonneg=nonneg_as(cell.known, type))
+        exact = {"exact": True} if has_bounds_within(cell.known, type) else {}
+        return self.build.op(ops.CONVERT, type, cell.value, nonneg=nonneg_as(cell.known, type), **exact)
 
 
 def _type_of_part(type: Vector | Struct | Subarray, index: int) -> Type:

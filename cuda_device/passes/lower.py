@@ -23,7 +23,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.model import Block, Edge, Function, Module, Op, Value
 from cuda_device.ir.ops import Effect, Level
 from cuda_device.lazy_dataclasses import replace
-from cuda_device.passes import boundary, checks, counting
+from cuda_device.passes import boundary, checks, counting, inequalities
 from cuda_device.passes.simplify import simplify
 from cuda_device.types.known import of_type
 from cuda_device.types.layout import MOST_NUMBERS, known_alignment, leaves, pointee_of
@@ -104,6 +104,7 @@ class Lowerer:
         lowered.signature, lowered.shown, lowered.location = source.signature, source.shown, source.location
         lowered.effects, lowered.family = source.effects, source.family
         simplify(lowered)
+        inequalities.run(lowered)
         return lowered
 
     def parameter(self, block: Block, param: Value) -> Tree:
@@ -152,7 +153,12 @@ def _const(lowerer: Lowerer, op: Op) -> None:
 
 def _convert(lowerer: Lowerer, op: Op) -> None:
     assert isinstance(op.result.type, Number)
-    lowerer.define(op, lowerer.build.convert_tree(lowerer.trees[op.operands[0]], op.result.type))
+    tree, exact = lowerer.trees[op.operands[0]], bool(op.attributes.get("exact"))
+    if exact:
+        assert isinstance(tree, Value)
+        lowerer.define(op, lowerer.build.convert(tree, op.result.type, exact=True))
+    else:
+        lowerer.define(op, lowerer.build.convert_tree(tree, op.result.type))
 
 
 def _make(lowerer: Lowerer, op: Op) -> None:

@@ -333,6 +333,15 @@ def nonneg_as(known: Known, number: Number) -> bool:
     return known_as(known, number).nonneg
 
 
+def has_bounds_within(known: Known, number: Number) -> bool:
+    """Whether the bounds of an integer show that `number`, which has no room for all integers of its type, has room for it."""
+    source = known.type
+    if not (isinstance(source, Number) and source.is_integer and number.is_integer) or source.is_complex:
+        return False
+    low, high = known.bounds
+    return number.low <= low and high <= number.high < source.high
+
+
 def known_as(known: Known, number: Number) -> Known:
     """What is known of a value that is not a constant once it has become `number`, which may wrap."""
     source = known.type

@@ -1,0 +1,267 @@
+"""Indices that comparisons show not to be negative, once they are compared with one another.
+
+    for j in range(2 * r + 1):         j < 2 * r + 1
+        w[2 * r - j]                   so 2 * r - j is not negative, and does not count from the end
+
+Inference knows bounds that are numbers (`types/ranges`). This pass knows sums: where the index is read, each comparison that has
+led there says that a sum of values and a constant is not negative. If the index less one of them is plainly not negative, neither
+is the index, and what would count from the end goes:
+
+    %5: bool = compare {op="<"} %4 %zero
+    %6: int32 = add {exact=True} %4 %n
+    %7: int32 nonneg = select %5 %6 %4          →        %4 in place of %7
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from cuda_device.ir import ops
+from cuda_device.ir.model import Block, Function, Op, Value
+from cuda_device.passes.simplify import drop_unused
+from cuda_device.types.model import BOOL, Number
+
+_MOST_TERMS = 8
+_OPPOSITES = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """`constant` and each value so many times."""
+
+    constant: int
+    terms: tuple[tuple[Value, int], ...] = ()
+
+    def plus(self, other: Sum, times: int = 1) -> Sum:
+        """This sum and another one, `times` over."""
+        counts = Counter(dict(self.terms))
+        for value, count in other.terms:
+            counts[value] += times * count
+        return Sum(self.constant + times * other.constant, tuple((v, n) for v, n in counts.items() if n))
+
+    def minus(self, other: Sum) -> Sum:
+        """This sum less another one."""
+        return self.plus(other, -1)
+
+    @property
+    def plainly_nonneg(self) -> bool:
+        """Whether no part of it can be negative."""
+        return self.constant >= 0 and all(count > 0 and value.nonneg for value, count in self.terms)
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A way into a block: from which one, with what for its parameters, and on which condition, if that `holds` or not."""
+
+    before: Block
+    arguments: list[Value]
+    condition: Value | None
+    holds: bool
+
+
+def run(function: Function) -> None:
+    """Changes a function of the device level in place. Its blocks are in reverse postorder."""
+    makers = {op.result: op for op in function.ops() if len(op.results) == 1}
+    found = [(block, op) for block in function.blocks for op in block.ops if _counts_from_the_end(op, makers)]
+    if not found:
+        return
+    proofs = Proofs(function, makers)
+    same: dict[Value, Value] = {}
+    for block, op in found:
+        index = op.operands[2]
+        if proofs.holds(block, proofs.sum(index)):
+            same[op.result] = index
+            index.nonneg |= makers[index] in block.ops  # elsewhere it may be
+    for op in function.ops() if same else ():
+        op.operands = [same.get(value, value) for value in op.operands]
+        for edge in op.successors:
+            edge.arguments = [same.get(value, value) for value in edge.arguments]
+    drop_unused(function, set(same))
+    drop_unused(function, {value for result in same for value in makers[result].operands[:2]})
+
+
+def _counts_from_the_end(op: Op, makers: dict[Value, Op]) -> bool:
+    """Whether this selects a sum with an index where the index is negative, else the index."""
+    if op.code is not ops.SELECT:
+        return False
+    condition, moved, index = (makers.get(value) for value in op.operands)
+    if condition is None or moved is None or index is None:
+        return False
+    is_negative = condition.code is ops.COMPARE and condition.attributes["op"] == "<"
+    return (
+        is_negative
+        and condition.operands[0] is index.result
+        and _constant(makers, condition.operands[1]) == 0
+        and (moved.code is ops.ADD and moved.operands[0] is index.result)
+    )
+
+
+def _constant(makers: dict[Value, Op], value: Value) -> int | None:
+    maker = makers.get(value)
+    found = maker.attributes["value"] if maker is not None and maker.code is ops.CONST else None
+    return found if isinstance(found, int) else None
+
+
+def is_integer(value: Value) -> bool:
+    """Whether a value is an integer."""
+    return isinstance(value.type, Number) and value.type.is_integer
+
+
+class Proofs:
+    """What is known of a function's integers."""
+
+    def __init__(self, function: Function, makers: dict[Value, Op]) -> None:
+        self.makers = makers
+        self.ways: dict[Block, list[Way]] = {block: [] for block in function.blocks}
+        for block in function.blocks:
+            condition = block.terminator.operands[0] if block.terminator.code is ops.BRANCH else None
+            for number, edge in enumerate(block.successors):
+                self.ways[edge.block].append(Way(block, edge.arguments, condition, number == 0))
+        self.dominators = _dominators(function.blocks, self.ways)
+        self.sums: dict[Value, Sum] = {}
+        self.facts: dict[Block, tuple[Sum, ...]] = {}
+
+    def holds(self, block: Block, sum: Sum) -> bool:
+        """Whether a sum is never negative in a block."""
+        return self._follows(self.known(block), sum)
+
+    def _follows(self, facts: Sequence[Sum], sum: Sum) -> bool:
+        return sum.plainly_nonneg or any(sum.minus(fact).plainly_nonneg for fact in facts)
+
+    def known(self, block: Block) -> tuple[Sum, ...]:
+        """The sums that are not negative wherever the block is reached."""
+        chain = []
+        while block not in self.facts and block in self.dominators:
+            chain.append(block)
+            block = self.dominators[block]
+        facts = self.facts.get(block, ())
+        for each in reversed(chain):
+            for fact in self._entered(each, facts):
+                facts = (*facts, fact)
+            self.facts[each] = facts
+        return facts
+
+    def _entered(self, block: Block, facts: Sequence[Sum]) -> Iterator[Sum]:
+        """What the ways into a block say."""
+        match self.ways[block]:
+            case [Way(condition=Value() as condition, holds=holds)]:
+                yield from self._told(condition, holds, facts)
+            case [Way() as entry, Way() as back] if self.dominators[block] is entry.before:
+                for param, first, after in zip(block.params, entry.arguments, back.arguments, strict=True):
+                    step = self.sum(after).minus(Sum(0, ((param, 1),))) if is_integer(param) else None
+                    if step is not None and not step.terms:  # a counter stays on one side of where it began
+                        low, high = (first, param) if step.constant >= 0 else (param, first)
+                        yield from self._compared("<=", low, high, facts)
+
+    def _told(self, condition: Value, holds: bool, facts: Sequence[Sum]) -> Iterator[Sum]:
+        """What a condition says that holds, or does not."""
+        maker = self.makers.get(condition)
+        if maker is None:
+            return
+        if maker.code is (ops.AND if holds else ops.OR) and condition.type == BOOL:
+            for part in maker.operands:
+                yield from self._told(part, holds, facts)
+        elif maker.code is ops.COMPARE:
+            a, b = maker.operands
+            if is_integer(a):
+                sign = str(maker.attributes["op"])
+                yield from self._compared(sign if holds else _OPPOSITES[sign], a, b, facts)
+
+    def _compared(self, sign: str, a: Value, b: Value, facts: Sequence[Sum]) -> Iterator[Sum]:
+        """What `a sign b` says."""
+        match sign:
+            case "<" | "<=":
+                for low in self.bounds(a, ">"):
+                    for high in self.bounds(b, "<"):
+                        yield high.minus(low).plus(Sum(-(sign == "<")))
+            case ">" | ">=":
+                yield from self._compared("<" if sign == ">" else "<=", b, a, facts)
+            case "==":
+                yield from self._compared("<=", a, b, facts)
+                yield from self._compared("<=", b, a, facts)
+            case "!=":  # and if one is no less than the other, it is greater
+                for one, other in ((a, b), (b, a)):
+                    apart = self.sum(one).minus(self.sum(other))
+                    if self._follows(facts, apart):
+                        yield apart.plus(Sum(-1))
+
+    def bounds(self, value: Value, sign: str) -> list[Sum]:
+        """Sums that a value is not above (`<`) or not below (`>`): the value, and what it is the least or greatest of."""
+        found = [self.sum(value)]
+        maker = self.makers.get(self._origin(value))
+        if maker is not None and maker.code is ops.SELECT:
+            condition, first, second = maker.operands
+            choice = self.makers.get(condition)
+            if choice is not None and choice.operands == [first, second] and choice.attributes.get("op") == sign:
+                found += [*self.bounds(first, sign), *self.bounds(second, sign)]
+        return found
+
+    def sum(self, value: Value) -> Sum:
+        """What a value is a sum of."""
+        found = self.sums.get(value)
+        if found is None:
+            found = self._sum(value)
+            self.sums[value] = found = found if len(found.terms) <= _MOST_TERMS else Sum(0, ((value, 1),))
+        return found
+
+    def _sum(self, value: Value) -> Sum:
+        origin = self._origin(value)
+        maker = self.makers.get(origin)
+        constant = _constant(self.makers, origin)
+        if constant is not None:
+            return Sum(constant)
+        if maker is not None and maker.attributes.get("exact"):
+            a, b = map(self.sum, maker.operands)
+            if maker.code in (ops.ADD, ops.SUB):
+                return a.plus(b, 1 if maker.code is ops.ADD else -1)
+            if maker.code is ops.MUL and not (a.terms and b.terms):
+                return Sum(0).plus(a, b.constant) if a.terms else Sum(0).plus(b, a.constant)
+        return Sum(0, ((origin, 1),))
+
+    def _origin(self, value: Value) -> Value:
+        """The value before conversions that have not changed it."""
+        maker = self.makers.get(value)
+        while maker is not None and maker.code is ops.CONVERT and _keeps(maker):
+            (value,) = maker.operands
+            maker = self.makers.get(value)
+        return value
+
+
+def _keeps(conversion: Op) -> bool:
+    """Whether the result of a conversion of integers is the number that it was."""
+    ((operand,), result) = conversion.operands, conversion.result
+    source, target = operand.type, result.type
+    assert isinstance(source, Number) and isinstance(target, Number)
+    if not (source.is_integer and target.is_integer):
+        return False
+    has_room = (operand.nonneg or target.low <= source.low) and target.high >= source.high
+    return has_room or bool(conversion.attributes.get("exact"))
+
+
+def _dominators(blocks: Sequence[Block], ways: dict[Block, list[Way]]) -> dict[Block, Block]:
+    """For each block but the first, the last block before it through which all ways to it lead."""
+    places = {block: number for number, block in enumerate(blocks)}
+    found = {blocks[0]: blocks[0]}
+    changed = True
+    while changed:
+        changed = False
+        for block in blocks[1:]:
+            nearest: Block | None = None
+            for before in (way.before for way in ways[block]):
+                if before in found:
+                    nearest = before if nearest is None else _common(nearest, before, found, places)
+            if nearest is not None and found.get(block) is not nearest:
+                found[block] = nearest
+                changed = True
+    del found[blocks[0]]
+    return found
+
+
+def _common(a: Block, b: Block, found: dict[Block, Block], places: dict[Block, int]) -> Block:
+    while a is not b:
+        if places[a] < places[b]:
+            a, b = b, a
+        a = found[a]
+    return a

@@ -1,0 +1,92 @@
+"""Indices that comparisons with other values show not to be negative do not count from the end, and all others still do."""
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import cuda_device as device
+from cuda_device import compiler
+from cuda_device.ir import ops
+from cuda_device.runtime.compiling import job_of
+
+# Loops over `i`, what they read of `x`, and whether that cannot be negative. All are run with n from 0 to 5, m from 0 to 7.
+LOOPS = {
+    "for i in range(n + 1): use(n - i)": True,
+    "for i in range(n + 2): use(n - i)": False,
+    "for i in range(2 * n + 1): use(2 * n - i)": True,
+    "for i in range(2 * n + 1): use(n - i)": False,
+    "for i in range(2 * n, m): use(i - 2 * n)": True,
+    "for i in range(n, m): use(i - n - 1)": False,
+    "for i in range(min(n + 1, m)): use(n - i)": True,
+    "for i in range(max(n + 1, m)): use(n - i)": False,
+    "for i in range(max(n, 2), m): use(i - n)": True,
+    "for i in range(min(n, 2), m): use(i - n)": False,
+    "for i in range(m):\n        if i <= n: use(n - i)": True,
+    "for i in range(m):\n        if not i <= n: use(n - i)": False,
+    "for i in range(m):\n        if i > n: continue\n        use(n - i)": True,
+    "for i in range(m):\n        if i == n: use(i - n)": True,
+    "for i in range(n + 1):\n        if n - i != 0: use(n - i - 1)": True,
+    "for i in range(n + 1):\n        if i == n or i == 0: continue\n        use(n - i - 1)": True,
+    "for i in range(n + 1):\n        if i == n: use(n - i - 1)": False,
+    "for i in range(m):\n        if n - i != 0: use(n - i - 1)": False,
+    "for i in range(m):\n        if i <= n: pass\n        use(n - i)": False,
+    "i = n\n    while i <= m:\n        use(i - n)\n        i += 2": True,
+    "i = n + 1\n    while i > m:\n        i -= 1\n        use(i - m)": False,  # there are two comparisons
+    "i = n\n    while i > m:\n        i -= 2\n        use(i - m)": False,
+}
+
+
+def kernel_of(loop):
+    """A kernel that adds up the elements of `x` that a loop uses, each times one more than the one before; the length is 64."""
+    text = f"def kernel(x, sums, n, m):\n    count = total = 0\n    {loop}\n    sums[0] = total\n".replace("; ", "\n")
+    lines = []
+    for line in text.splitlines():
+        before, use, index = line.partition("use(")
+        if use:
+            pad = " " * (len(before) - len(before.lstrip()))
+            if before.strip():
+                lines.append(before)
+                pad += "    "
+            lines += [f"{pad}count += 1", f"{pad}total += count * x[{index[:-1]}]"]
+        else:
+            lines.append(line)
+    names = {}
+    exec("\n".join(lines), names)
+    return names["kernel"]
+
+
+def counts_from_the_end(kernel, *arguments):
+    """Whether a kernel reads an element whose index it may have to add the length to."""
+    job = job_of(kernel, arguments, "sm_90")
+    job = replace(job, options=replace(job.options, launch_facts=True))
+    main = compiler.run(job, "device")["device"].main
+    makers = {op.results[0]: op for op in main.ops() if op.results}
+    return any(
+        op.code is ops.SELECT
+        and makers[op.operands[1]].code is ops.ADD
+        and op.operands[2] in makers[op.operands[1]].operands
+        for op in main.ops()
+        if op.code is ops.SELECT and op.operands[1] in makers
+    )
+
+
+@pytest.mark.parametrize(("loop", "shown"), LOOPS.items())
+def test_what_is_shown(loop, shown):
+    kernel = device.kernel(kernel_of(loop))
+    assert counts_from_the_end(kernel, np.zeros(64, int), np.zeros(1, int), 3, 3) == (not shown)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_what_is_read(stream, loop):
+    """Held against Python, which counts from the end itself."""
+    python = kernel_of(loop)
+    kernel = device.kernel(python)
+    x = np.random.default_rng(1).integers(1, 1 << 20, 64)
+    cells = stream.array(x)
+    for n, m in itertools.product(range(6), range(8)):
+        expected, found = [0], stream.empty(1, np.int64)
+        python(x.tolist(), expected, n, m)
+        stream.launch(kernel, cells, found, n, m, grid=1, block=1)
+        assert stream.numpy(found)[0] == expected[0], (n, m)
