@@ -110,7 +110,7 @@ statement("matrix_product", "x[0] = x @ x")
 statement("match_mapping", 'match n:\n    case {"a": 1}:\n        x[0] = 1')
 statement("match_class_of_too_many", "match n:\n    case int(value, more):\n        x[0] = value")
 statement("match_class_that_is_no_type", "match n:\n    case math(value):\n        x[0] = value")
-statement("walrus_of_list_method", "(items := [1, 2]).append(n)\nx[0] = items[0]")
+statement("walrus_of_list_method", "(items := (1, 2)).append(n)\nx[0] = items[0]")
 statement("string_method_of_variable", 'x[0] = len("abc".center(n))')
 statement("string_method_that_raises", 'x[0] = "abc".index("d")')
 statement("bytes_constant", 'x[0] = b"abc"')
@@ -548,8 +548,8 @@ for name, body in [
 
 # Lists, slices, views
 
-statement("list_append", "items = [1, 2]\nitems.append(n)\nx[0] = items[0]")
-statement("list_item_assignment", "items = [1, 2]\nitems[0] = n\nx[0] = items[0]")
+statement("list_append", "items = [1, 2]\nitems.append(n, 1)\nx[0] = items[0]")
+statement("list_item_assignment", "items = [1, 2]\nitems[2] = n\nx[0] = items[0]")
 statement("list_of_unknown_length", "items = [i for i in range(n)]\nx[0] = items[0]")
 statement("list_into_array", "x[0] = [1, 2]")
 statement("slice_with_float", "y = x[0.5:2]\nx[0] = y[0]")

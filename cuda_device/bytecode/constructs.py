@@ -6,6 +6,7 @@ the instruction and its span, and does to the reader's stack and variables what 
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from types import CodeType
 from typing import TYPE_CHECKING
@@ -280,6 +281,11 @@ def _store_item(reader: Reader, _: Instruction, __: Span) -> None:
     reader.write_back(container)
 
 
+def _delete_item(reader: Reader, _: Instruction, __: Span) -> None:
+    function = reader.build.op(ops.PY_CONST, None, value=operator.delitem)
+    reader.build.op(ops.PY_CALL, None, function, *reader.pop(2))
+
+
 def _store_attribute(reader: Reader, instruction: Instruction, _: Span) -> None:
     value, owner = reader.pop(2)
     reader.build.effect(ops.PY_SETATTR, owner, value, name=instruction.argument, **reader.target(owner))
@@ -398,6 +404,7 @@ SPECIAL: dict[Opcode, Handler] = {
     Opcode.UNPACK: _unpack,
     Opcode.STORE_SUBSCR: _store_item,
     Opcode.STORE_ATTR: _store_attribute,
+    Opcode.DELETE_SUBSCR: _delete_item,
     Opcode.CALL: _call,
     Opcode.CALL_KW: _call_keywords,
     Opcode.FOR_ITER: _for_iter,
@@ -416,5 +423,4 @@ DESCRIPTIONS = {
     Opcode.MATCH_MAPPING: "a mapping pattern of match",
     Opcode.MATCH_KEYS: "a mapping pattern of match",
     Opcode.DELETE_ATTR: "del of an attribute",
-    Opcode.DELETE_SUBSCR: "del of an item",
 }

@@ -18,7 +18,19 @@ from cuda_device.device.table import interface_of
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op, Value
-from cuda_device.passes import composites, conditions, hosted, masks, members, references, scalars, subarrays, views
+from cuda_device.passes import (
+    composites,
+    conditions,
+    hosted,
+    lists,
+    masks,
+    members,
+    references,
+    scalars,
+    sequences,
+    subarrays,
+    views,
+)
 from cuda_device.passes.calls import call
 from cuda_device.passes.dependencies import MISSING
 from cuda_device.passes.frame import Cell, Frame, Method, Place
@@ -102,7 +114,7 @@ def _attributes_help(known: Known, name: str) -> str:
         case Bundle() if isinstance(known.value, Keywords):
             return f"dicts do not change in device code; there are {', '.join(hosted.MAPPING_METHODS)}"
         case Bundle() if means(known, Thing.LIST):
-            return "lists keep their length in device code: write [… for …], or use local_array"
+            names = [*standard.TUPLE_METHODS, *lists.METHODS]
         case _ if (interface := interface_of(known.type)) is not None:
             names = [method for method in dir(interface) if not method.startswith("_")]
         case _:
@@ -128,6 +140,8 @@ def _python_attribute(frame: Frame, cell: Cell, name: str) -> Cell | None:
             return frame.bundle(Method(name), [cell])
         case Bundle() if means(cell.known, Thing.LIST) and name in standard.TUPLE_METHODS:
             return frame.bundle(Method(name), [frame.tuple(frame.fields(cell))])
+        case Bundle() if means(cell.known, Thing.LIST) and name in lists.METHODS:
+            return frame.bundle(Method(name), [cell])
     return None
 
 
@@ -261,14 +275,15 @@ def _is_integer(type: Type) -> bool:
 def _tuple_item(frame: Frame, op: Op, owner: Cell, items: Tuple, index: Cell) -> Cell:
     if not index.known.constant and _is_integer(index.known.type):
         return _item(frame, owner, index)
-    place = position(index, len(items.elements))
+    place = sequences.position(index, len(items.elements))
     if owner.place is None or "part" not in op.attributes:
         return frame.field(owner, place)
     return references.read_item(frame, references.of_place(frame, owner.place), items, place)
 
 
 def _item(frame: Frame, owner: Cell, index: Cell) -> Cell:
-    """`t[i]` of a tuple with an index that only run time knows: its items must have one type."""
+    """`t[i]` of a tuple with an index that only run time knows: its items must have one type. Of lists it is a tuple."""
+    owner = frame.tuple(sequences.as_tuples(frame, frame.fields(owner)))
     joined: State = Undefined()
     for item in owner.known.items:
         joined = join(joined, item.forget())
@@ -325,7 +340,7 @@ def _static_item(frame: Frame, owner: type, index: object) -> Cell:
 def _element(frame: Frame, vector: Cell, index: Cell, size: int) -> Cell:
     """`v[i]` of a vector; an index that only run time knows selects."""
     if index.known.constant:
-        return frame.field(vector, position(index, size))
+        return frame.field(vector, sequences.position(index, size))
     if not isinstance(index.known.type, Number) or not index.known.type.is_integer:
         raise CompileError(f"an index is an integer, not {index.known}", help="convert it: int(…)")
     conditions.element(frame, index, size)
@@ -338,22 +353,6 @@ def _static_help(cell: Cell) -> str:
     if isinstance(cell.known.type, Number | NoneType):
         return "index an array, a tuple or a vector"
     return "pass it to the kernel as an argument" if isinstance(cell.known.type, Static) else ""
-
-
-def position(index: Cell, count: int) -> int:
-    """A constant index of `count` elements, counted from the beginning."""
-    if not index.known.constant or not isinstance(index.known.value, int):
-        raise CompileError(
-            "the index of a tuple must be a constant integer", help="loop over the tuple with for, or use an array"
-        )
-    position = int(index.known.value)
-    if not -count <= position < count:
-        elements = f"{count} element{'s' * (count != 1)}"
-        remedy = (
-            f"indices are from {-count} to {count - 1}" if count else "lists and tuples do not grow: use local_array"
-        )
-        raise CompileError(f"there is no index {position} in {elements}", help=remedy)
-    return position % count
 
 
 def _index_parts(frame: Frame, index: Cell) -> list[Cell]:

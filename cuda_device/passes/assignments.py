@@ -16,8 +16,9 @@ from cuda_device.device import prelude
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op
-from cuda_device.passes import access, composites, conditions, hosted, masks, references, subarrays
+from cuda_device.passes import access, composites, conditions, hosted, lists, masks, references, sequences, subarrays
 from cuda_device.passes.frame import Cell, Frame
+from cuda_device.passes.meanings import Thing, means
 from cuda_device.types.known import constant, of_type
 from cuda_device.types.layout import has_identity, placement
 from cuda_device.types.model import MASK, Array, NoneType, Number, Ref, Struct, Subarray, Tuple, Vector
@@ -26,6 +27,9 @@ from cuda_device.types.model import MASK, Array, NoneType, Number, Ref, Struct, 
 def setitem(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """`x[i] = v`."""
     owner, index, value = cells
+    if means(owner.known, Thing.LIST):
+        lists.setitem(frame, owner, index, value)
+        return []
     match owner.known.type:
         case Array():
             access.store(frame, owner, index, value)
@@ -42,7 +46,7 @@ def setitem(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
             return [subarrays.with_items(frame, owner, subarray, index, value)]
         case Tuple(elements) if "back" in op.attributes:
             parts = frame.fields(owner)
-            parts[access.position(index, len(elements))] = value
+            parts[sequences.position(index, len(elements))] = value
             return [frame.tuple(parts)]
     if isinstance(owner.known.type, Number | NoneType):
         raise CompileError(f"{owner.known} has no elements to assign to", help="pass an array to the kernel")
@@ -128,7 +132,7 @@ def _set_element(frame: Frame, op: Op, owner: Cell, vector: Vector, index: Cell,
 def _element(frame: Frame, reference: Cell, vector: Vector, index: Cell) -> Cell:
     """The reference to one element of a vector in memory."""
     if index.known.constant:
-        offset = placement(vector).offsets[access.position(index, vector.size)]
+        offset = placement(vector).offsets[sequences.position(index, vector.size)]
         return references.behind(frame, reference, vector.dtype, offset)
     if not isinstance(index.known.type, Number) or not index.known.type.is_integer:
         raise CompileError(f"an index is an integer, not {index.known}", help="convert it: int(…)")
@@ -142,7 +146,7 @@ def _with_element(frame: Frame, owner: Cell, vector: Vector, index: Cell, value:
     value = _as_element(frame, owner, vector, value)
     parts = [frame.field(owner, i) for i in range(vector.size)]
     if index.known.constant:
-        parts[access.position(index, vector.size)] = value
+        parts[sequences.position(index, vector.size)] = value
         return frame.composite(vector, parts)
     conditions.element(frame, index, vector.size)
     item = Cell(of_type(vector.dtype), frame.materialise(value, vector.dtype))

@@ -19,7 +19,7 @@ from cuda_device.device.table import find, interface_of
 from cuda_device.errors import CompileError
 from cuda_device.passes import closures, composites, conditions, generators, hosted, operators, views
 from cuda_device.passes.frame import Cell, Frame, Method
-from cuda_device.passes.meanings import Code, Keywords, Partial
+from cuda_device.passes.meanings import Code, Keywords, Partial, Thing, means
 from cuda_device.types.host import host_type_of
 from cuda_device.types.known import Known, of_type
 from cuda_device.types.model import Array, Bundle, Number, Ref, Static, Struct, Tuple
@@ -106,6 +106,10 @@ def call_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell]
     """Calls a method of an array, atomic, vector or mask, or of a struct: a function of its class, the object first."""
     if isinstance(owner.known.value, Keywords):
         return hosted.call_method(frame, owner, name, positional, named)
+    if means(owner.known, Thing.LIST):
+        from cuda_device.passes import lists  # they call back
+
+        return lists.call_method(frame, owner, name, positional, named)
     if isinstance(owner.known.type, Tuple):
         return frame.program.call(frame, standard.TUPLE_METHODS[name], [owner, *positional], named)
     if isinstance(owner.known.type, Number) and name in standard.NUMBER_METHODS:

@@ -19,7 +19,7 @@ from cuda_device.ir.model import Block, Op, Value
 from cuda_device.ir.ops import Effect
 from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.passes.fitting import REAL_REMEDY, fit, no_room
-from cuda_device.passes.meanings import Code
+from cuda_device.passes.meanings import Code, Thing
 from cuda_device.passes.remedies import of_two_types
 from cuda_device.types.known import (
     FAILED,
@@ -321,6 +321,10 @@ class Frame:
         """A thing of compile time, with cells as its parts of run time."""
         return self._make(replace(bundle_of(meaning, tuple(cell.known for cell in cells)), where=self.location), cells)
 
+    def new_list(self, cells: Sequence[Cell]) -> Cell:
+        """A list of cells, an object of its own."""
+        return self.as_object(self.bundle(Thing.LIST, cells))
+
     def fields(self, cell: Cell) -> list[Cell]:
         """Every part of a tuple or bundle."""
         return [self.field(cell, i) for i in range(len(cell.known.items))]
@@ -406,6 +410,13 @@ def _counts_in(type: Range | RangeIterator) -> Number:
     return type.item if isinstance(type, Range) else type.counts_in
 
 
+def _shown(known: Known) -> str:
+    """As messages show it, a list with its length."""
+    if known.value is not Thing.LIST or not isinstance(known.type, Bundle):
+        return str(known)
+    return f"a list of {len(known.items)} item{'s' * (len(known.items) != 1)}"
+
+
 def settle(pending: Pending | Cell, what: str) -> Cell:
     """A value that is about to be used: an error if it is undefined or in conflict."""
     if isinstance(pending, Cell):
@@ -426,7 +437,7 @@ def settle(pending: Pending | Cell, what: str) -> Cell:
             places = "".join(f"; it is {k} from line {k.where.line}" for k in (first, second) if k.where.line > 0)
             name = f"the variable {what!r}" if what else "the value"
             raise CompileError(
-                f"{name} is {first} on one way here and {second} on another{places}",
+                f"{name} is {_shown(first)} on one way here and {_shown(second)} on another{places}",
                 help=no_room(first, second)
                 or no_room(second, first)
                 or of_two_types(first, second, "give it one type on every way, or two names"),

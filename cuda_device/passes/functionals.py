@@ -7,13 +7,14 @@ map(f, x)               →   a bundle that `for` knows; f is called when the lo
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Mapping, Sequence
 
 from cuda_device.device import standard
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op
-from cuda_device.passes import generators, sequences
+from cuda_device.passes import generators, lists, sequences
 from cuda_device.passes.calls import call
 from cuda_device.passes.frame import Cell, Frame
 from cuda_device.passes.generators import check_count, no_keywords
@@ -106,7 +107,7 @@ def _map(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) ->
     return frame.as_object(frame.bundle(Thing.MAP, [function, both]))
 
 
-def _sorted(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+def sort(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     """`sorted(items, key=…, reverse=…)` of a few items: neighbours change places until all are in order."""
     check_count("sorted", positional, 1, 1)
     for word in named:
@@ -127,7 +128,7 @@ def _sorted(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell])
         for i in range(turn % 2, len(pairs) - 1, 2):
             both = frame.program.call(frame, standard.in_order, [pairs[i], pairs[i + 1], descending], {})
             pairs[i : i + 2] = frame.fields(both)
-    return frame.bundle(Thing.LIST, [frame.field(pair, 1) for pair in pairs])
+    return frame.new_list([frame.field(pair, 1) for pair in pairs])
 
 
 # The swaps grow with the square of it.
@@ -177,8 +178,9 @@ RULES: dict[object, Callable[[Frame, Sequence[Cell], Mapping[str, Cell]], Cell]]
     map: _map,
     filter: _filter,
     next: _next,
-    sorted: _sorted,
+    sorted: sort,
     iter: _iter,
     getattr: get_attribute,
     hasattr: _hasattr,
+    operator.delitem: lists.delete,
 }

@@ -19,7 +19,7 @@ from cuda_device.ir.model import Op
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.passes import closures, comparisons
 from cuda_device.passes.frame import Cell, Frame, Pending
-from cuda_device.passes.meanings import Generator, Resumed, Returned
+from cuda_device.passes.meanings import Generator, Resumed, Returned, Thing, means
 from cuda_device.types.joins import join_all
 from cuda_device.types.known import (
     UNSET,
@@ -73,21 +73,29 @@ def find(frame: Frame, cell: Cell | Pending, object: Identity) -> Cell | None:
 def as_one(arrivals: list[list[State]], key: tuple[int, ...], count: int) -> list[list[State]]:
     """Different objects that come to one place, a variable or a part of one, are one from here on, if they are nowhere else.
 
-    The first `count` states are of variables, the others of objects that came as arguments, whose names are lost then.
+    Lists that are somewhere else, too, are no objects from here on, but what they hold: nobody can change them any more. The
+    first `count` states are of variables, the others of objects that came as arguments, whose names are lost then.
     """
-    met: dict[tuple[int, ...], set[Identity]] = {}
+    met: dict[tuple[int, ...], set[Identity | None]] = {}
     places: dict[Identity, set[tuple[int, ...]]] = {}
     owners: dict[tuple[int, ...], set[Identity]] = {}
     for arrival in arrivals:
         for column, state in enumerate(arrival[:count]):
             for place, each, owner in _places(state, (column,)) if isinstance(state, Known) else ():
                 met.setdefault(place, set()).add(each)
-                places.setdefault(each, set()).add(place)
+                if each is not None:
+                    places.setdefault(each, set()).add(place)
                 owners.setdefault(place, set()).update(owner)
     names: dict[Identity, Identity] = {}
+    fixed: dict[Identity, None] = {}
     for place, objects in met.items():
-        if len(objects) > 1 and all(len(places[each]) == 1 for each in objects):
-            names |= dict.fromkeys(objects, Identity((*key, "met", *place, 0)))
+        several = [each for each in objects if each is not None]
+        if len(objects) == len(several) > 1 and all(len(places[each]) == 1 for each in several):
+            names |= dict.fromkeys(several, Identity((*key, "met", *place, 0)))
+        elif len(objects) > 1:
+            fixed |= dict.fromkeys(several)
+    if fixed:
+        arrivals = [[*(_met(state, fixed, Thing.LIST) for state in a[:count]), *a[count:]] for a in arrivals]
     if not names:
         return arrivals
     inside = {each: owners[place] for each in names for place in places[each]}
@@ -97,8 +105,8 @@ def as_one(arrivals: list[list[State]], key: tuple[int, ...], count: int) -> lis
     ]
 
 
-def _met(state: State, names: Mapping[Identity, Identity]) -> State:
-    return renamed(state, names) if isinstance(state, Known) else state
+def _met(state: State, names: Mapping[Identity, Identity | None], meaning: object = None) -> State:
+    return renamed(state, names, meaning) if isinstance(state, Known) else state
 
 
 def _of_argument(state: State, names: Mapping[Identity, Identity], inside: Mapping[Identity, set[Identity]]) -> State:
@@ -113,10 +121,11 @@ def _of_argument(state: State, names: Mapping[Identity, Identity], inside: Mappi
 
 def _places(
     known: Known, place: tuple[int, ...], owners: tuple[Identity, ...] = ()
-) -> Iterator[tuple[tuple[int, ...], Identity, tuple[Identity, ...]]]:
-    """Where in a value there are objects that change, and the objects that they are parts of."""
-    if known.identity is not None:
+) -> Iterator[tuple[tuple[int, ...], Identity | None, tuple[Identity, ...]]]:
+    """Where in a value there are objects that change, and the objects that they are parts of; None for a list that is none."""
+    if known.identity is not None or means(known, Thing.LIST):
         yield place, known.identity, owners
+    if known.identity is not None:
         owners = (*owners, known.identity)
     for number, item in enumerate(known.items):
         yield from _places(item, (*place, number), owners)
@@ -189,7 +198,7 @@ def positions(known: Known) -> Iterator[int]:
     if isinstance(known.type, TupleIterator):
         yield known.type.position
     elif isinstance(known.type, Bundle):
-        if isinstance(known.value, Generator):
+        if isinstance(known.value, Generator) or known.value is Thing.LIST_ITERATOR:
             position = known.items[1]
             yield int(str(position.value)) if position.constant else _ANYWHERE
         for item in known.items:

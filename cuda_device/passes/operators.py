@@ -174,13 +174,13 @@ def binary(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """`x + y` and the other binary operators of numbers, and `+` of tuples."""
     sign = str(op.attributes["op"])
     a, b = cells
-    joined = _join_tuples(frame, sign, a, b)
+    in_place = bool(op.attributes.get("inplace"))
+    joined = _join_in_place(frame, sign, a, b) if in_place else _join_tuples(frame, sign, a, b)
     if joined is not None:
         return [joined]
     folded = fold(frame, FOLDS[sign], cells) if sign in FOLDS else None
     if folded is not None:
         return [folded]
-    in_place = bool(op.attributes.get("inplace"))
     own = overloaded(frame, METHODS[sign], a, b, in_place=in_place)
     if own is not None:
         return [own]
@@ -238,10 +238,19 @@ def _short(*known: Known) -> Number:
 
 
 def _join_tuples(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell | None:
-    """`t + u` and `t * n` of tuples; None for anything else."""
+    """`t + u` and `t * n` of tuples or lists; None for anything else."""
     if sign == "+" and isinstance(a.known.type, Tuple) and isinstance(b.known.type, Tuple):
         return frame.tuple([*frame.fields(a), *frame.fields(b)])
+    if sign == "+" and means(a.known, Thing.LIST) and means(b.known, Thing.LIST):
+        return frame.new_list([*frame.fields(a), *frame.fields(b)])
     return (_repeat(frame, a, b) or _repeat(frame, b, a)) if sign == "*" else None
+
+
+def _join_in_place(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell | None:
+    """The same of `x += y` and `x *= y`, which change a list."""
+    from cuda_device.passes import lists  # they need operators, too
+
+    return lists.in_place(frame, sign, a, b) or _join_tuples(frame, sign, a, b)
 
 
 # More elements than that are no tuple.
@@ -265,7 +274,7 @@ def _repeat(frame: Frame, cell: Cell, count: Cell) -> Cell | None:
             help="use local_array",
         )
     repeated = parts * count.known.value
-    return frame.bundle(Thing.LIST, repeated) if is_list else frame.tuple(repeated)
+    return frame.new_list(repeated) if is_list else frame.tuple(repeated)
 
 
 METHODS = {

@@ -6,8 +6,9 @@ import enum
 
 import numpy as np
 
+from cuda_device.passes.meanings import Thing, means
 from cuda_device.types.known import Known
-from cuda_device.types.model import NONE
+from cuda_device.types.model import NONE, Static
 
 _SUPER = "a struct inherits from nothing: name the method's class"
 CONSTRUCTS = {
@@ -22,7 +23,6 @@ CONSTRUCTS = {
     "class": "define it outside of the kernel",
     "super()": _SUPER,
     "a call with **kwargs": "write the arguments one by one",
-    "del of an item": "arrays keep their size",
     "an assignment to an attribute": "only elements of arrays are assigned to",
     "raise without an exception": "write raise ValueError('why')",
     "a mapping pattern of match": "match numbers, strings and tuples",
@@ -96,8 +96,12 @@ def of_two_types(first: Known, second: Known, otherwise: str) -> str:
         return (
             "take a value that cannot occur, such as -1 or math.inf, or a bool beside it that says whether there is one"
         )
+    if means(first, Thing.LIST) and means(second, Thing.LIST):
+        return (
+            "how many items a list has must be known at each place: append in a loop over a tuple, or use local_array"
+        )
     if first.identity is not None or second.identity is not None:
         return "make tuples of them, or loops of their own: how far an iterator of a tuple is must be known while compiling"
-    if isinstance(first.value, enum.Enum) and isinstance(second.value, enum.Enum):
+    if all(isinstance(known.value, enum.Enum) and isinstance(known.type, Static) for known in (first, second)):
         return "make the class an enum.IntEnum: its members are numbers"
     return otherwise

@@ -25,6 +25,7 @@ from cuda_device.passes import (
     operators,
     patterns,
     sequences,
+    steps,
 )
 from cuda_device.passes.calls import call
 from cuda_device.passes.dependencies import MISSING
@@ -134,9 +135,11 @@ def _compare(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 
 
 def _is(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-    """Members of an enumeration are objects, also those that are numbers."""
+    """Lists are objects, and so are members of an enumeration, also those that are numbers."""
+    if all(means(cell.known, Thing.LIST) and cell.known.identity is not None for cell in cells):
+        return [Cell(constant((cells[0].known.identity == cells[1].known.identity) != op.attributes["inverted"]))]
     a, b = (cell.known.value for cell in cells)
-    if isinstance(a, Enum) and isinstance(b, Enum):
+    if isinstance(a, Enum) and isinstance(b, Enum) and not isinstance(cells[0].known.type, Bundle):
         return [Cell(constant((a is b) != op.attributes["inverted"]))]
     return comparisons.is_(frame, op, cells)
 
@@ -225,7 +228,7 @@ RULES: dict[ops.Opcode, Rule] = {
     ops.PY_CALL_STAR: _call_star,
     ops.PY_FUNCTION: closures.make,
     ops.PY_ITER: loops.iterate,
-    ops.PY_NEXT: loops.next_,
+    ops.PY_NEXT: steps.next_,
     ops.PY_RAISE: _raise,
     ops.PY_DEFINED: _defined,
     ops.PY_UNSUPPORTED: _unsupported,

@@ -1,6 +1,6 @@
 """Rules of type inference for lists, what is unpacked, `in`, f-strings and dicts of keywords.
 
-A list is a tuple that says it is a list: its length is known, and what would change it is not there.
+A list is an object that changes (see `lists`) and holds what a tuple holds: its length is known at every place.
 """
 
 from __future__ import annotations
@@ -76,24 +76,30 @@ def items_of(frame: Frame, cell: Cell, what: str) -> list[Cell]:
 
 def list_of(frame: Frame, cell: Cell) -> Cell:
     """A list of the items of something."""
-    return frame.bundle(Thing.LIST, items_of(frame, cell, "list"))
+    return frame.new_list(items_of(frame, cell, "list"))
 
 
 def make_list(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """`[x, y, …]`."""
-    return [frame.bundle(Thing.LIST, cells)]
+    return [frame.new_list(cells)]
+
+
+def changed(frame: Frame, cell: Cell, parts: Sequence[Cell]) -> Cell:
+    """What becomes of a list that gets these items."""
+    after = frame.bundle(Thing.LIST, parts)
+    return after if cell.known.identity is None else frame.change(cell.known.identity, after)
 
 
 def append(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """One more item in a comprehension."""
     so_far, item = cells
-    return [frame.bundle(Thing.LIST, [*frame.fields(so_far), item])]
+    return [changed(frame, so_far, [*frame.fields(so_far), item])]
 
 
 def extend(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """`[*x, *y]`."""
     so_far, more = cells
-    return [frame.bundle(Thing.LIST, [*frame.fields(so_far), *items_of(frame, more, "a * in a list or tuple")])]
+    return [changed(frame, so_far, [*frame.fields(so_far), *items_of(frame, more, "a * in a list or tuple")])]
 
 
 def tuple_of_list(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
@@ -129,19 +135,43 @@ def make_slice(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     return [frame.bundle(slice, [*cells, Cell(constant(None))][:3])]
 
 
-def slice_tuple(frame: Frame, owner: Cell, index: Cell) -> Cell | None:
-    """`t[1:]` of a tuple or list; None if that is not what is indexed."""
-    is_list = means(owner.known, Thing.LIST)
-    if not (is_list or isinstance(owner.known.type, Tuple)) or not means(index.known, slice):
+def constant_slice(frame: Frame, index: Cell) -> slice | None:
+    """`1:` as an index of a tuple or list; None if it is no slice."""
+    if not means(index.known, slice):
         return None
     bounds = [part.known.value for part in frame.fields(index)]
     known = [bound for bound in bounds if bound is None or isinstance(bound, int)]
     if not index.known.constant or len(known) < len(bounds):
         raise CompileError("a slice of a tuple has constant integers", help="index its elements in a loop")
-    if bounds[2] == 0:
+    if known[2:] == [0]:
         raise CompileError("the step of a slice cannot be 0", help="use a positive or a negative step")
-    parts = frame.fields(owner)[slice(*known)]
-    return frame.bundle(Thing.LIST, parts) if is_list else frame.tuple(parts)
+    return slice(*known)
+
+
+def slice_tuple(frame: Frame, owner: Cell, index: Cell) -> Cell | None:
+    """`t[1:]` of a tuple or list; None if that is not what is indexed."""
+    is_list = means(owner.known, Thing.LIST)
+    if not (is_list or isinstance(owner.known.type, Tuple)):
+        return None
+    bounds = constant_slice(frame, index)
+    if bounds is None:
+        return None
+    parts = frame.fields(owner)[bounds]
+    return frame.new_list(parts) if is_list else frame.tuple(parts)
+
+
+def position(index: Cell, count: int) -> int:
+    """A constant index of `count` elements, counted from the beginning."""
+    if not index.known.constant or not isinstance(index.known.value, int):
+        raise CompileError(
+            "the index of a tuple must be a constant integer", help="loop over the tuple with for, or use an array"
+        )
+    position = int(index.known.value)
+    if not -count <= position < count:
+        elements = f"{count} element{'s' * (count != 1)}"
+        remedy = f"indices are from {-count} to {count - 1}" if count else "append to a list, or use local_array"
+        raise CompileError(f"there is no index {position} in {elements}", help=remedy)
+    return position % count
 
 
 def unpack_star(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
@@ -151,7 +181,7 @@ def unpack_star(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     if len(items) < before + after:
         raise CompileError(f"{before + after} names or more for {len(items)} values", help="take away names")
     end = len(items) - after
-    return [*items[:before], frame.bundle(Thing.LIST, items[before:end]), *items[end:]]
+    return [*items[:before], frame.new_list(items[before:end]), *items[end:]]
 
 
 def contains(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:

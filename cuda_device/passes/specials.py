@@ -86,7 +86,7 @@ def _tuple(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) 
 def _list(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     no_keywords("list", named)
     check_count("list", positional, 0, 1)
-    return sequences.list_of(frame, positional[0]) if positional else frame.bundle(Thing.LIST, [])
+    return sequences.list_of(frame, positional[0]) if positional else frame.new_list([])
 
 
 def _enumerate(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:

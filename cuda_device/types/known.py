@@ -310,12 +310,13 @@ def identities(known: Known) -> Iterator[Identity]:
         yield from identities(item)
 
 
-def renamed(known: Known, names: Mapping[Identity, Identity]) -> Known:
-    """The same with other names for objects."""
+def renamed(known: Known, names: Mapping[Identity, Identity | None], meaning: object = None) -> Known:
+    """The same with other names for objects, or none; for all, or for bundles of one `meaning`."""
     if not names or not any(identity in names for identity in identities(known)):
         return known
-    identity = known.identity and names.get(known.identity, known.identity)
-    return replace(known, identity=identity, items=tuple(renamed(item, names) for item in known.items))
+    is_meant = known.identity is not None and (meaning is None or known.value is meaning)
+    identity = names.get(known.identity, known.identity) if known.identity and is_meant else known.identity
+    return replace(known, identity=identity, items=tuple(renamed(item, names, meaning) for item in known.items))
 
 
 def tuple_of(items: tuple[Known, ...]) -> Known:

@@ -1,0 +1,510 @@
+"""Lists that change: items, slices, lengths and methods, under all names that a list has."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from against_python import check, refused
+
+import cuda_device as device
+
+X = np.arange(8) * 1.5 - 3
+A = np.array([5, 3, -2, 7, 0, 11, -9, 4], np.int32)
+
+# Each is the body of a function of i (0 to 7), n (an integer), v (a float), x and a (arrays).
+BODIES = {
+    "swap_loop": """
+p, q = [1, 2], [3, n]
+for j in range(i):
+    p, q = q, p
+return p[0] * 1000 + p[1] * 100 + q[0]
+""",
+    "alias_then_rebind": """
+p = [1, 2]
+q = p
+if n > 3:
+    p = [3, 4]
+return p[0] * 10 + q[1]
+""",
+    "rebind_in_loop": """
+best = [0, 0]
+for j in range(8):
+    cand = [j, a[j]]
+    if cand[1] > best[1]:
+        best = cand
+return best[0] * 100 + best[1]
+""",
+    "bubble": """
+xs = [n, a[1], a[2], i]
+for p in range(3):
+    for q in range(3 - p):
+        if xs[q] > xs[q + 1]:
+            xs[q], xs[q + 1] = xs[q + 1], xs[q]
+return xs[0] + 10 * xs[1] + 100 * xs[2] + 1000 * xs[3]
+""",
+    "iter_change": """
+xs = [n, 2, 3]
+s = 0
+for j, q in enumerate(xs):
+    s = s * 10 + q
+    if j < 2:
+        xs[j + 1] = xs[j + 1] + q
+return s
+""",
+    "iter_append": """
+xs = [n, 2]
+s = 0
+for q in xs:
+    s = s * 10 + q
+    if len(xs) < 5:
+        xs.append(1)
+return s
+""",
+    "hist": """
+h = [0] * 5
+for q in a:
+    h[q % 5] += 1
+return h[0] + 10 * h[1] + 100 * h[2] + 1000 * h[3] + 10000 * h[4]
+""",
+    "matmul": """
+m = [[1, n], [0, 1]]
+r = [[1, 0], [0, 1]]
+for k in range(i):
+    t = [[0, 0], [0, 0]]
+    for p in (0, 1):
+        for q in (0, 1):
+            for w in (0, 1):
+                t[p][q] += r[p][w] * m[w][q]
+    r = t
+return r[0][0] + 10 * r[0][1] + 100 * r[1][0]
+""",
+    "alias_in_matrix": """
+row = [0, 0]
+m = [row, row]
+m[0][1] = n
+return m[1][1] + row[1]
+""",
+    "func_changes": """
+def push(xs, q):
+    xs.append(q)
+    return len(xs)
+xs = []
+push(xs, n); push(xs, 2)
+return push(xs, 3) * 100 + xs[0]
+""",
+    "func_sets_loop": """
+def bump(xs, k):
+    xs[k] += 1
+xs = [0, 0, 0]
+for j in range(8):
+    bump(xs, a[j] % 3)
+return xs[0] + xs[1] * 10 + xs[2] * 100
+""",
+    "returns_list": """
+def make(q): return [q, q + 1]
+p, q = make(n), make(2)
+p[0] = 7
+return p[0] * 100 + q[0] * 10 + p[1]
+""",
+    "returns_arg": """
+def same(q): return q
+p = [n, 2]
+q = same(p)
+q[0] = 5
+return p[0]
+""",
+    "closure_list": """
+xs = [0, 0]
+def add(k, q):
+    xs[k] += q
+add(0, n); add(1, 2); add(0, 1)
+return xs[0] * 10 + xs[1]
+""",
+    "closure_loop": """
+xs = [0, 0]
+def add(q):
+    xs[q & 1] += q
+for j in range(8): add(a[j])
+return xs[0] * 10 + xs[1]
+""",
+    "cond_change": """
+xs = [1, 2]
+if n > 3:
+    xs[0] = n
+else:
+    xs[1] = n
+return xs[0] * 10 + xs[1]
+""",
+    "float_into_int": """
+xs = [0, 0]
+xs[i % 2] = v
+return xs[0] + xs[1]
+""",
+    "lit_float_loop": """
+xs = [0] * 3
+for j in range(8):
+    xs[j % 3] += x[j]
+return xs[0] + xs[1] * 3 + xs[2] * 7
+""",
+    "neg": """
+xs = [1, 2, 3]
+xs[-1] = n
+xs[-1 - i % 2] += 4
+return xs[0] + xs[1] * 10 + xs[2] * 100
+""",
+    "tuple_items": """
+xs = [(1, 2), (3, 4)]
+xs[i % 2] = (n, 9)
+return xs[0][0] + xs[1][1] * 10
+""",
+    "in_list": """
+xs = [1, n]
+xs.append(4)
+return 1 if 4 in xs else 0
+""",
+    "concat": """
+xs = [1] + [n]
+xs[0] = 5
+return xs[0] + xs[1]
+""",
+    "slice_copy": """
+xs = [1, n, 3]
+ys = xs[:]
+ys[0] = 9
+return xs[0] + ys[0] * 10
+""",
+    "slice_grow": """
+xs = [1, n]
+xs[1:1] = [7, 8]
+return len(xs) * 100 + xs[3]
+""",
+    "slice_step": """
+xs = [1, 2, 3, 4]
+xs[::2] = (n, 9)
+return xs[0] * 100 + xs[2]
+""",
+    "iadd_alias": """
+xs = [1]
+ys = xs
+xs += (n,)
+return len(ys) * 100 + ys[1]
+""",
+    "imul": """
+xs = [1, n]
+xs *= 2
+return len(xs) * 10 + xs[3]
+""",
+    "tuple_of": """
+xs = [1, n]
+t = tuple(xs)
+xs[0] = 5
+return t[0] * 10 + xs[0]
+""",
+    "unpack_rest": """
+p, *q = (n, 2, 3)
+q[0] = 7
+return q[0] * 10 + q[1] + p
+""",
+    "in_tuple": """
+xs = [1, 2]
+t = (xs, n)
+t[0][1] = 9
+return xs[1]
+""",
+    "gen_from_list": """
+xs = [1, 2, 3]
+s = sum(q * n for q in xs)
+xs[0] = 5
+return s + sum(q for q in xs)
+""",
+    "gen_func_list": """
+def g(xs):
+    for q in xs:
+        yield q
+        xs[2] = 50
+s = 0
+for q in g([n, 2, 3]): s = s * 7 + q
+return s
+""",
+    "while_stack": """
+st = [0, 0, 0, 0]
+top = 0
+k = i
+while k > 0:
+    st[top] = k
+    top += 1
+    k >>= 1
+s = 0
+while top > 0:
+    top -= 1
+    s = s * 10 + st[top]
+return s
+""",
+    "sort": """
+xs = [n, i, 3]
+xs.sort(key=lambda q: -q)
+return xs[0] * 100 + xs[2]
+""",
+    "copy_method": """
+xs = [n, i]
+ys = xs.copy()
+ys[0] = 1
+return xs[0] * 10 + ys[0]
+""",
+    "comp_modify": """
+xs = [q * n for q in range(4)]
+xs[i % 4] = 100
+return sum(xs)
+""",
+    "nested_dyn": """
+m = [[1, 2], [3, 4]]
+return m[0][i % 2] * 10 + m[1][i % 2]
+""",
+    "nested_dyn_outer": """
+m = [[1, 2], [3, 4]]
+return m[i % 2][0]
+""",
+    "early_break": """
+xs = [0, 0]
+for j in range(8):
+    if a[j] < 0: break
+    xs[1] = a[j]
+return xs[1]
+""",
+    "is": """
+xs = [1]
+ys = xs
+zs = [1]
+return (1 if xs is ys else 0) + (10 if xs is zs else 0) + (100 if xs is not zs else 0)
+""",
+    "rec_list": """
+def fill(xs, k):
+    if k > 0:
+        xs[k] = k * n
+        fill(xs, k - 1)
+xs = [0, 0, 0, 0]
+fill(xs, 3)
+return sum(xs)
+""",
+    "index_after": """
+xs = [3, n]
+xs.append(9)
+return xs.index(9) * 10 + xs.count(3)
+""",
+    "enumerate_set": """
+xs = [1, n, 3]
+for j, q in enumerate(xs):
+    xs[j] = q * 2
+return sum(xs)
+""",
+    "zip_set": """
+xs = [1, n, 3]
+for p, q in zip(xs, a):
+    xs[0] += q
+return sum(xs)
+""",
+    "del_slice": """
+xs = [1, n, 3, 4]
+del xs[1:3]
+return xs[1] * 10 + len(xs)
+""",
+    "met_then_change": """
+if n > 3:
+    xs = [1, 2]
+else:
+    xs = [n, 4]
+xs[0] += 1
+return xs[0] * 10 + xs[1]
+""",
+    "ifexp": """
+xs = [1, n] if n > 3 else [2, 3]
+xs[1] += 5
+return xs[0] * 10 + xs[1]
+""",
+    "frozen_read": """
+p = [1, 2]
+q = [3, 4]
+r = p if n > 3 else q
+return r[0] + p[1] + q[1]
+""",
+    "set_const": """
+xs = [0, 0, 0]
+xs[1] = n
+return xs[0] + xs[1] * 10 + xs[2]
+""",
+    "set_dyn": """
+xs = [0, 0, 0]
+xs[i % 3] = n
+return xs[0] + xs[1] * 10 + xs[2]*100
+""",
+    "set_loop": """
+xs = [0, 0, 0, 0]
+for j in range(8):
+    xs[j % 4] += a[j]
+return xs[0] + xs[1] * 10 + xs[2]*100 + xs[3] * 1000
+""",
+    "mul": """
+xs = [0.0] * 4
+for j in range(4):
+    xs[j] = x[j]
+return sum(xs)
+""",
+    "alias": """
+xs = [1, 2]
+ys = xs
+ys[0] = n
+return xs[0]
+""",
+    "func": """
+def fill(t):
+    t[0] = n
+xs = [0, 0]
+fill(xs)
+return xs[0]
+""",
+    "append": """
+xs = []
+xs.append(n)
+xs.append(2)
+return xs[0] + xs[1] + len(xs)
+""",
+    "append_unrolled": """
+xs = []
+for k in (1, 2, 3):
+    xs.append(k * n)
+return sum(xs)
+""",
+    "extend": """
+xs = [n]
+xs.extend((2, 3))
+xs += [4]
+return sum(xs)
+""",
+    "pop": """
+xs = [n, 2, 3]
+y = xs.pop()
+return y * 10 + len(xs)
+""",
+    "insert": """
+xs = [n, 2]
+xs.insert(0, 7)
+return xs[0] + xs[1]*10
+""",
+    "reverse": """
+xs = [n, 2]
+xs.reverse()
+return xs[0] + xs[1]*10
+""",
+    "sort_too": """
+xs = [n, 2, i]
+xs.sort()
+return xs[0] + xs[1]*10+ xs[2]*100
+""",
+    "swap": """
+xs = [n, 2, i]
+xs[0], xs[2] = xs[2], xs[0]
+return xs[0] + xs[1]*10+ xs[2]*100
+""",
+    "nested": """
+m = [[1, 2], [3, 4]]
+m[1][0] = n
+return m[1][0] + m[0][1]
+""",
+    "comp_nested": """
+m = [[0] * 3 for _ in range(2)]
+m[1][i % 3] = n
+return m[1][0] + m[1][1]*10 + m[1][2] *100 + m[0][0]
+""",
+    "slice_set": """
+xs = [1, 2, 3, 4]
+xs[1:3] = [n, 9]
+return xs[0] + xs[1]*10+ xs[2]*100
+""",
+    "del": """
+xs = [1, 2, 3, 4]
+del xs[1]
+return xs[1] + len(xs)
+""",
+    "copy": """
+xs = [1, n]
+ys = xs.copy()
+return ys[1]
+""",
+    "clear": """
+xs = [1, n]
+xs.clear()
+return len(xs)
+""",
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_lists_change_as_in_python(stream, name):
+    lines = "".join(f"    {line}\n" for line in BODIES[name].strip().splitlines())
+    scope: dict = {}
+    exec(f"def body(i, n, v, x, a):\n{lines}", scope)
+    body = scope["body"]
+    check(stream, lambda i, x, a: body(i, a[i], x[i], x, a), X, A)
+
+
+@pytest.mark.parametrize(
+    ("body", "match"),
+    [
+        (
+            "xs = []\nwhile len(xs) < n:\n    xs.append(n)\nreturn 1",
+            "a list of 0 items on one way here and a list of 1 item",
+        ),
+        (
+            "xs = [1]\nif n > 3:\n    xs.append(2)\nreturn len(xs)",
+            "a list of 1 item on one way here and a list of 2 items",
+        ),
+        ("p, q = [1], [2]\nr = p if n > 3 else q\nr[0] = 9\nreturn p[0]", "which list this is depends on the way"),
+        ("xs = [0] * 65\nxs[n] = 1\nreturn xs[0]", "a list of 65 items is too long for an assignment by an index"),
+        (
+            "xs = [0, None]\nxs[n] = 1\nreturn 1",
+            "have no common type, and which one is assigned to only run time knows",
+        ),
+        ("xs = [1]\nxs[1] = n\nreturn 1", "there is no index 1 in 1 element"),
+        ("xs = [1]\nxs[0.5 * n] = n\nreturn 1", "an index is an integer, not float"),
+        ("xs = [1, 2, 3]\nxs[::2] = [1]\nreturn 1", "attempt to assign sequence of size 1 to extended slice of size 2"),
+        ("xs = [1]\nxs.insert(n, 2)\nreturn 1", "insert takes a constant index"),
+        ("xs = []\nreturn xs.pop()", "pop from an empty list"),
+        ("xs = [1]\nxs.push(2)\nreturn 1", "a list has no attribute 'push'"),
+        ("xs = [1]\nxs.append(1, 2)\nreturn 1", "append takes 1 argument, not 2"),
+        ("xs = [1]\nxs.pop(i=0)\nreturn 1", "pop takes no keyword arguments"),
+        ("xs = [1]\nxs *= n\nreturn 1", "the length of a list .* is not known while compiling"),
+        ("xs = [1]\nxs += n\nreturn 1", "cannot take int: it has no items"),
+        ("t = (1, 2)\ndel t[0]\nreturn 1", "an item of tuple<int, int> cannot be deleted"),
+        ("xs = [0]\nxs *= 2000\nreturn 1", "a list of 2000 items is too long"),
+    ],
+)
+def test_what_lists_cannot(body, match):
+    scope: dict = {}
+    exec("def f(n):\n" + "".join(f"    {line}\n" for line in body.splitlines()), scope)
+    refused(scope["f"], int, match=match)
+
+
+def test_an_index_out_of_bounds_is_reported(stream):
+    @device.kernel(checked=True)
+    def beyond(x, n):
+        few = [0, 0]
+        few[n] = 1
+        x[0] = few[0]
+
+    stream.launch(beyond, stream.array(X), -2, grid=1, block=1)
+    with pytest.raises(device.KernelError, match="index 2 is out of bounds for a list of size 2"):
+        stream.launch(beyond, stream.array(X), 2, grid=1, block=1)
+
+
+def test_a_short_list_stays_in_registers():
+    @device.kernel
+    def count(a, out):
+        bins = [0] * 4
+        for v in a:
+            bins[v & 3] += 1
+        for i, many in enumerate(bins):
+            out[i] = many
+
+    arrays = (device.ArrayType(device.int32, 1),) * 2
+    text = device.compile(count, *arrays, output="ptx").code
+    assert ".local" not in text
