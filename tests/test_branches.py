@@ -115,3 +115,37 @@ def test_steps_of_all_lengths(stream, start):
     x, sums = np.arange(1000, dtype=np.float32), stream.array(np.full(1, -1, np.float32))
     stream.launch(add_strided, stream.array(x), sums, start, grid=1, block=1)
     assert stream.numpy(sums)[0] == x[start::128].sum()
+
+
+@device.kernel
+def steps_to_leave(points, counts, most):
+    i = device.tid(1)
+    if i < points.shape[0]:
+        z, count = points[i], 0
+        while count < most and z.real * z.real + z.imag * z.imag <= 4:
+            z = z * z + points[i]
+            count += 1
+        counts[i] = count
+
+
+def test_a_comparison_behind_another_is_no_branch_of_its_own():
+    """The loop has the branch that goes back, the kernel one around what it does and one around the loop; one multiplication
+    of the square's three fuses with the sum."""
+    x = np.zeros(9, np.complex64)
+    ptx = ptx_of(steps_to_leave, x, np.zeros(9, np.int32), 5)
+    assert ptx.count("and.pred") >= 1
+    assert re.search(r"fma\.rn\.f32 \t%\w+, %\w+, 0f40000000, %\w+;", ptx)
+    assert len(re.findall(r"@%p\d+ bra", ptx)) <= 3
+
+
+def test_steps_to_leave(stream):
+    points = np.array([0, 0.5, -2, 1 + 1j, 3, 0.3 + 0.5j, -0.75 + 0.1j, 1j, 2.5j], np.complex64)
+    counts = stream.empty(9, np.int32)
+    stream.launch(steps_to_leave, stream.array(points), counts, 50, grid=1, block=32)
+    expected = []
+    for point in points.astype(complex):
+        z, count = point, 0
+        while count < 50 and abs(z) ** 2 <= 4:
+            z, count = z * z + point, count + 1
+        expected.append(count)
+    assert stream.numpy(counts).tolist() == expected

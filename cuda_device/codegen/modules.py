@@ -49,9 +49,14 @@ def read_bitcode(data: bytes) -> Module:
     return Module(llvm.parse_bitcode(data, context), context)
 
 
+def pass_builder(machine: Any, tuning: Any) -> Any:
+    """What makes LLVM's pipelines for a target machine. They are made with the limits that are set by then."""
+    _set_limits()
+    return llvm.create_pass_builder(machine, tuning)
+
+
 def run_passes(manager: Any, handle: Any, builder: Any) -> None:
     """Runs a pass manager over a module and frees it. It runs once: LLVM's inliner empties itself, and would end the process."""
-    _set_limits()
     try:
         manager.run(handle, builder)
     finally:
@@ -62,7 +67,7 @@ def run_passes(manager: Any, handle: Any, builder: Any) -> None:
 
 @cache
 def _set_limits() -> None:
-    """What loops LLVM unrolls, in the whole process: it has no other way to say these."""
+    """What loops LLVM unrolls, and which branches it joins, in the whole process: it has no other way to say these."""
     # A loop is unrolled, too, whose number of passes takes a maximum and a shift to compute: one with a step that is known.
     # LLVM allows 4 such instructions. A division, of a step that only run time knows, would cost more than it brings.
     llvm.set_option("", "--scev-cheap-expansion-budget=8")
@@ -70,6 +75,8 @@ def _set_limits() -> None:
     llvm.set_option("", "--unroll-max-upperbound=2")
     # and what is left of an unrolled loop.
     llvm.set_option("", "--unroll-remainder")
+    # `a and b` is one branch where b is a comparison and up to 4 instructions: branches that diverge cost more than those.
+    llvm.set_option("", "--bonus-inst-threshold=4")
 
 
 def _close(handle: Any, context: Any) -> None:

@@ -22,7 +22,7 @@ import llvmlite.binding as llvm
 from cuda_device.codegen import cpu_code, cpu_conversions, cpu_wide
 from cuda_device.codegen.cpu_code import LOCK, Linked, Native, host
 from cuda_device.codegen.cpu_runner import EXPORTS, RUN
-from cuda_device.codegen.modules import run_passes
+from cuda_device.codegen.modules import pass_builder, run_passes
 from cuda_device.errors import CompilerBug
 
 _NUMBERS = itertools.count()
@@ -114,7 +114,7 @@ def _optimise(module: Any, machine: Any, level: int) -> None:
     module.data_layout = str(machine.target_data)
     tuning = llvm.create_pipeline_tuning_options(speed_level=level)
     tuning.loop_vectorization = tuning.slp_vectorization = level >= 2
-    builder = llvm.create_pass_builder(machine, tuning)
+    builder = pass_builder(machine, tuning)
     # The pipeline simplifies callees before it inlines them: what must be inlined goes first, and is seen whole.
     first = llvm.create_new_module_pass_manager()
     first.add_always_inliner_pass()

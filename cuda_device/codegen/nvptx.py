@@ -35,7 +35,7 @@ from cuda_device.codegen.architectures import (
     TRIPLE,
     Architecture,
 )
-from cuda_device.codegen.modules import Module, read_assembly, run_passes
+from cuda_device.codegen.modules import Module, pass_builder, read_assembly, run_passes
 from cuda_device.errors import CompilerBug
 from cuda_device.lazy_dataclasses import dataclass
 
@@ -139,7 +139,7 @@ def optimise(module: Module, architecture: Architecture, level: int = 3) -> None
     tuning = llvm.create_pipeline_tuning_options(speed_level=level)
     # Pairs of 16-bit floats become one operation: a GPU has next to no other vectors.
     tuning.slp_vectorization = level >= 2
-    builder = llvm.create_pass_builder(_machine(architecture, level), tuning)
+    builder = pass_builder(_machine(architecture, level), tuning)
     run_passes(builder.getModulePassManager(), module.handle, builder)
 
 

@@ -124,6 +124,10 @@ def _product(frame: Frame, a: Cell, b: Cell, type: Number) -> Cell:
     match _operands(frame, a, type.part), _operands(frame, b, type.part):
         case [x, y], [u, v]:
             real = write("-", write("*", x, u), write("*", y, v))
+            if a.value is not None and a.value is b.value:
+                # The same number as the sum of two such products, and the product fuses with what is added to it.
+                two = frame.build.const(type.part, 2.0)
+                return _make(frame, type, real, write("*", write("*", x, v), two))
             return _make(frame, type, real, write("+", write("*", x, v), write("*", y, u)))
         case ([x, y], [u]) | ([u], [x, y]):
             return _make(frame, type, write("*", x, u), write("*", y, u))
