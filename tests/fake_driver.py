@@ -1,4 +1,4 @@
-"""A stand-in for `cuda.bindings.driver`: host memory plays the GPU's, and events happen when a test says so.
+"""A stand-in for the driver's library: host memory plays the GPU's, and events happen when a test says so.
 
 with installed() as gpu:                # cuda_device.runtime.driver now talks to it
     x = zeros(4, stream=GpuStream(7, 0))
@@ -60,9 +60,8 @@ ATTRIBUTES = {
 
 
 class FakeDriver:
-    """Functions named and shaped as in the bindings; each call that changes something goes to `log`."""
+    """Functions named and shaped as in `codegen/libcuda`; each call that changes something goes to `log`."""
 
-    CUresult = Result
     CUdevice_attribute = CUfunction_attribute = CUpointer_attribute = CUevent_flags = CUstreamCaptureMode = CUlimit = (
         _Names()
     )
@@ -106,7 +105,10 @@ class FakeDriver:
         return 0, self.devices
 
     def cuGetErrorString(self, code):
-        return Result.CUDA_SUCCESS, f"the words for {code.name}".encode()
+        return 0, f"the words for {Result(code).name}".encode()
+
+    def cuGetErrorName(self, code):
+        return 0, Result(code).name.encode()
 
     def cuCtxGetCurrent(self):
         return 0, self.stack[-1]

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from cuda_device.codegen import installed
+from cuda_device.codegen import installed, libcuda
 from cuda_device.codegen.architectures import Architecture
 from cuda_device.codegen.linking import Input
 from cuda_device.lazy_dataclasses import dataclass
@@ -191,24 +191,21 @@ def _identify_ptxas() -> str:
 
 @cache
 def _driver() -> Any:
-    """The bindings of the driver, or None if they or the driver are missing."""
+    """The driver's library, or None if it is missing."""
     try:
-        from cuda.bindings import driver
-
-        driver.cuDriverGetVersion()  # loads the library
-        return driver
-    except (ImportError, RuntimeError, OSError):
+        return libcuda.load()
+    except OSError:
         return None
 
 
 def _driver_fits(architecture: Architecture) -> bool:
     """Whether a context is current whose GPU is of exactly this architecture: the driver assembles for no other."""
-    # Without the driver's library in this process there is no context in it, and the bindings need not be imported.
+    # Without the driver's library in this process there is no context in it, and it need not be loaded.
     driver = _driver() if _is_loaded("libcuda.so.1") else None
     if driver is None:
         return False
     status, device = driver.cuCtxGetDevice()
-    return bool(status == driver.CUresult.CUDA_SUCCESS) and _capability(driver, device) == architecture.capability
+    return bool(status == 0) and _capability(driver, device) == architecture.capability
 
 
 def _is_loaded(library: str) -> bool:
@@ -233,11 +230,11 @@ def _capability(driver: Any, device: Any) -> tuple[int, int]:
 def _run_driver(request: Request) -> tuple[bytes, str]:
     driver, options = _driver(), request.options
     option = driver.CUjit_option
-    logs = {"info": bytearray(1 << 14), "error": bytearray(1 << 14)}
-    values: dict[Any, Any] = {
-        option.CU_JIT_INFO_LOG_BUFFER: logs["info"],
+    logs = {name: ctypes.create_string_buffer(1 << 14) for name in ("info", "error")}
+    values: dict[int, int] = {
+        option.CU_JIT_INFO_LOG_BUFFER: ctypes.addressof(logs["info"]),
         option.CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES: len(logs["info"]),
-        option.CU_JIT_ERROR_LOG_BUFFER: logs["error"],
+        option.CU_JIT_ERROR_LOG_BUFFER: ctypes.addressof(logs["error"]),
         option.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES: len(logs["error"]),
         option.CU_JIT_LOG_VERBOSE: int(options.report_usage),
         option.CU_JIT_OPTIMIZATION_LEVEL: options.level,
@@ -250,22 +247,21 @@ def _run_driver(request: Request) -> tuple[bytes, str]:
     data = f"{request.ptx}\n{comment}\0".encode()
 
     def check(answer: tuple[Any, ...]) -> tuple[Any, ...]:
-        if answer[0] != driver.CUresult.CUDA_SUCCESS:
-            raise Rejection(_until_zero(logs["error"]) or str(answer[0]))
+        if answer[0] != 0:
+            raise Rejection(logs["error"].value.decode(errors="replace") or f"the driver's error {answer[0]}")
         return answer[1:]
 
-    (state,) = check(driver.cuLinkCreate(len(values), list(values), list(values.values())))
+    # The driver reads numbers and addresses alike from pointers, when it is asked to link and when it has linked.
+    names = (ctypes.c_int * len(values))(*values)
+    pointers = (ctypes.c_void_p * len(values))(*values.values())
+    (state,) = check(driver.cuLinkCreate(len(values), ctypes.addressof(names), ctypes.addressof(pointers)))
     try:
         kind = driver.CUjitInputType.CU_JIT_INPUT_PTX
-        check(driver.cuLinkAddData(state, kind, data, len(data), b"kernel.ptx", 0, [], []))
+        check(driver.cuLinkAddData(state, kind, data, len(data), b"kernel.ptx", 0, None, None))
         address, size = check(driver.cuLinkComplete(state))
-        return ctypes.string_at(address, size), _until_zero(logs["info"])
+        return ctypes.string_at(address, size), logs["info"].value.decode(errors="replace")
     finally:
         driver.cuLinkDestroy(state)
-
-
-def _until_zero(text: bytearray) -> str:
-    return text.partition(b"\0")[0].decode(errors="replace")
 
 
 def _identify_driver() -> str:

@@ -1,4 +1,4 @@
-"""The CUDA driver, as far as we need it: a thin layer over `cuda.bindings.driver` that is loaded when first used.
+"""The CUDA driver, as far as we need it: a thin layer over its library, which is loaded when first used.
 
 Handles (streams, events, kernels, contexts) are plain integers here, and every failure is one of our errors. Nothing in this
 module is imported from CUDA, or starts the GPU, before `available()` or another function is called: a machine without a driver
@@ -13,10 +13,10 @@ can import it, and is told by `available()` that there is none.
 from __future__ import annotations
 
 import functools
-import importlib
 import threading
 from typing import Any
 
+from cuda_device.codegen import libcuda
 from cuda_device.errors import KernelError, LaunchError
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.runtime import flight
@@ -38,13 +38,9 @@ _primary_lock = threading.Lock()
 _reason = ""
 
 
-@functools.cache
 def bindings() -> Any:
-    """The module `cuda.bindings.driver`. Raises `ImportError` with the remedy where it is not installed."""
-    try:
-        return importlib.import_module("cuda.bindings.driver")
-    except ImportError as error:
-        raise ImportError(f"cuda-bindings cannot be imported ({error}): pip install cuda-python") from error
+    """The functions of the driver's library. Raises `OSError` where there is none."""
+    return libcuda.load()
 
 
 @functools.cache
@@ -113,9 +109,8 @@ def error_of(status: int, doing: str = "") -> LaunchError | KernelError:
 def _describe(status: int) -> tuple[str, str]:
     try:
         api = bindings()
-        code = api.CUresult(status)
-        _, text = api.cuGetErrorString(code)
-        return code.name, text.decode() if text else "no description"
+        (_, name), (_, text) = api.cuGetErrorName(status), api.cuGetErrorString(status)
+        return name.decode(), text.decode() if text else "no description"
     except Exception:
         return "CUDA error", "no description"
 

@@ -10,7 +10,6 @@ import contextlib
 import ctypes
 import gc
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from fake_driver import FakeDriver, Result
@@ -49,11 +48,11 @@ class Gpu(FakeDriver):
             return (self.fault.status, value)
         return (0,) if value is None else (0, value)
 
-    def CUresult(self, status: int) -> Any:
-        names = {value: name for name, value in Result.__members__.items()}
-        return _Error(names.get(status, f"CUDA_ERROR_{status}"), status)
+    def cuGetErrorName(self, status: int) -> tuple[int, bytes]:
+        names = {int(value): name for name, value in Result.__members__.items()}
+        return 0, names.get(status, f"CUDA_ERROR_{status}").encode()
 
-    def cuGetErrorString(self, code: Any) -> tuple[int, bytes]:
+    def cuGetErrorString(self, status: int) -> tuple[int, bytes]:
         return 0, str(self.fault or "an error").encode()
 
     # ---- Memory
@@ -132,14 +131,6 @@ class Gpu(FakeDriver):
         finally:
             self.arena.free(buffer)
         return (0,)
-
-
-@dataclass(frozen=True)
-class _Error:
-    """A member of the driver's enumeration."""
-
-    name: str
-    value: int
 
 
 def _as_it_is(request: assemblers.Request) -> tuple[bytes, str]:

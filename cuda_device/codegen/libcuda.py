@@ -1,0 +1,225 @@
+"""The CUDA driver's library, by ctypes: the functions that we call, one row each.
+
+    api = libcuda.load()                    # OSError where there is no driver
+    status, count = api.cuDeviceGetCount()
+    status, address = api.cuMemAlloc(1024)
+
+A function takes the inputs of the C function, as numbers and bytes, and returns the status and the outputs; enumerations are
+namespaces. So it is in `cuda.bindings.driver`, which is not used because to import it takes longer than to compile a kernel.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import sys
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+_LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
+_LONGEST_NAME = 256
+_TYPES: dict[str, Any] = {
+    "b": ctypes.c_uint8,
+    "i": ctypes.c_int,  # enumerations, too
+    "u": ctypes.c_uint,
+    "l": ctypes.c_uint64,
+    "z": ctypes.c_size_t,
+    "p": ctypes.c_void_p,  # handles and addresses
+    "s": ctypes.c_char_p,
+    "n": ctypes.c_char * _LONGEST_NAME,
+}
+
+# By symbol: the parameters. `>` marks outputs, `&` an input that is exchanged for an output.
+FUNCTIONS = {
+    "cuInit": "u",
+    "cuDriverGetVersion": ">i",
+    "cuGetErrorName": "i >s",
+    "cuGetErrorString": "i >s",
+    "cuGetProcAddress_v2": "s >p i l >i",
+    "cuDeviceGet": ">i i",
+    "cuDeviceGetAttribute": ">i i i",
+    "cuDeviceGetCount": ">i",
+    "cuDeviceGetName": ">n i i",
+    "cuDeviceTotalMem_v2": ">z i",
+    "cuDevicePrimaryCtxRelease_v2": "i",
+    "cuDevicePrimaryCtxRetain": ">p i",
+    "cuCtxGetCurrent": ">p",
+    "cuCtxGetDevice": ">i",
+    "cuCtxGetLimit": ">z i",
+    "cuCtxPopCurrent_v2": ">p",
+    "cuCtxPushCurrent_v2": "p",
+    "cuCtxSetCurrent": "p",
+    "cuCtxSetLimit": "i z",
+    "cuCtxSynchronize": "",
+    "cuLibraryGetGlobal": ">p >z p s",
+    "cuLibraryGetKernel": ">p p s",
+    "cuLibraryLoadData": ">p s p p u p p u",
+    "cuLibraryUnload": "p",
+    "cuKernelGetAttribute": ">i i p i",
+    "cuKernelSetAttribute": "i i p i",
+    "cuLaunchKernel": "p u u u u u u u p p p",
+    "cuLinkCreate_v2": "u p p >p",
+    "cuLinkAddData_v2": "p i s z s u p p",
+    "cuLinkComplete": "p >p >z",
+    "cuLinkDestroy": "p",
+    "cuMemAlloc_v2": ">p z",
+    "cuMemAllocAsync": ">p z p",
+    "cuMemFree_v2": "p",
+    "cuMemFreeAsync": "p p",
+    "cuMemGetInfo_v2": ">z >z",
+    "cuMemHostAlloc": ">p z u",
+    "cuMemHostGetDevicePointer_v2": ">p p u",
+    "cuMemcpyAsync": "p p z p",
+    "cuMemcpyHtoD_v2": "p p z",
+    "cuMemsetD8_v2": "p b z",
+    "cuMemsetD8Async": "p b z p",
+    "cuPointerGetAttribute": ">i i p",  # of those attributes that are an int
+    "cuStreamCreate": ">p u",
+    "cuStreamDestroy_v2": "p",
+    "cuStreamGetCtx": "p >p",
+    "cuStreamIsCapturing": "p >i",
+    "cuStreamSynchronize": "p",
+    "cuStreamWaitEvent": "p p u",
+    "cuThreadExchangeStreamCaptureMode": "&i",
+    "cuEventCreate": ">p u",
+    "cuEventDestroy_v2": "p",
+    "cuEventQuery": "p",
+    "cuEventRecord": "p p",
+    "cuEventSynchronize": "p",
+}
+
+# They answer at once: to let other threads run meanwhile could take much longer.
+QUICK = frozenset({
+    "cuCtxGetCurrent", "cuCtxGetDevice", "cuCtxPopCurrent_v2", "cuCtxPushCurrent_v2", "cuCtxSetCurrent", "cuDeviceGet",
+    "cuDeviceGetAttribute", "cuDeviceGetCount", "cuDeviceGetName", "cuDriverGetVersion", "cuGetErrorName", "cuGetErrorString",
+    "cuStreamGetCtx", "cuThreadExchangeStreamCaptureMode",
+})  # fmt: skip
+
+ENUMERATIONS = {
+    "CUdevice_attribute": {
+        "CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK": 1,
+        "CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X": 2,
+        "CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y": 3,
+        "CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z": 4,
+        "CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X": 5,
+        "CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y": 6,
+        "CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z": 7,
+        "CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK": 8,
+        "CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT": 16,
+        "CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR": 39,
+        "CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR": 75,
+        "CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR": 76,
+        "CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS": 88,
+        "CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN": 97,
+        "CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED": 115,
+    },
+    "CUfunction_attribute": {
+        "CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK": 0,
+        "CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES": 1,
+        "CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES": 3,
+        "CU_FUNC_ATTRIBUTE_NUM_REGS": 4,
+        "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES": 8,
+    },
+    "CUlimit": {"CU_LIMIT_STACK_SIZE": 0},
+    "CUpointer_attribute": {"CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL": 9},
+    "CUevent_flags": {"CU_EVENT_DISABLE_TIMING": 2},
+    "CUstream_flags": {"CU_STREAM_NON_BLOCKING": 1},
+    "CUstreamCaptureMode": {"CU_STREAM_CAPTURE_MODE_RELAXED": 2},
+    "CUjitInputType": {"CU_JIT_INPUT_PTX": 1},
+    "CUjit_option": {
+        "CU_JIT_MAX_REGISTERS": 0,
+        "CU_JIT_INFO_LOG_BUFFER": 3,
+        "CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES": 4,
+        "CU_JIT_ERROR_LOG_BUFFER": 5,
+        "CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES": 6,
+        "CU_JIT_OPTIMIZATION_LEVEL": 7,
+        "CU_JIT_LOG_VERBOSE": 12,
+        "CU_JIT_GENERATE_LINE_INFO": 13,
+    },
+}
+
+
+class Library:
+    """The driver's functions and enumerations, each made when it is first asked for."""
+
+    CU_MEMHOSTALLOC_PORTABLE = 1
+    CU_MEMHOSTALLOC_DEVICEMAP = 2
+
+    def __init__(self, name: str) -> None:
+        self._free, self._locked = ctypes.CDLL(name), ctypes.PyDLL(name)  # without and with Python's lock
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ENUMERATIONS:
+            found: Any = SimpleNamespace(**ENUMERATIONS[name])
+        elif symbol := _symbols().get(name):
+            library = self._locked if symbol in QUICK else self._free
+            found = _function(library[symbol], FUNCTIONS[symbol].split(), name)
+        else:
+            raise AttributeError(f"{name} is not among the driver's functions that we call")
+        setattr(self, name, found)
+        return found
+
+
+@functools.cache
+def load() -> Library:
+    """The driver's library. Raises `OSError` where there is none."""
+    return Library(_LIBRARY)
+
+
+@functools.cache
+def _symbols() -> dict[str, str]:
+    """The symbols, by the names of the functions: `cuMemAlloc` is `cuMemAlloc_v2`."""
+    return {symbol.partition("_v")[0]: symbol for symbol in FUNCTIONS}
+
+
+def _function(foreign: Any, parameters: list[str], name: str) -> Callable[..., tuple[Any, ...]]:
+    """A C function as one of Python."""
+    marks, types = [parameter[:-1] for parameter in parameters], [_TYPES[parameter[-1]] for parameter in parameters]
+    foreign.argtypes = [ctypes.POINTER(type) if mark else type for mark, type in zip(marks, types, strict=True)]
+    foreign.restype = ctypes.c_int
+    pointer = ctypes.byref
+    match [i for i, mark in enumerate(marks) if mark]:
+        case []:
+            return lambda *inputs: (foreign(*inputs),)
+        # Most that give something give one thing, in the first or in the last place: these are called at launches.
+        case [0] if marks[0] == ">":
+            make = types[0]
+
+            def gives_first(*inputs: Any) -> tuple[Any, ...]:
+                result = make()
+                return foreign(pointer(result), *inputs), result.value or 0
+
+            return gives_first
+        case [last] if last == len(marks) - 1 and marks[last] == ">":
+            make = types[last]
+
+            def gives_last(*inputs: Any) -> tuple[Any, ...]:
+                result = make()
+                return foreign(*inputs, pointer(result)), result.value or 0
+
+            return gives_last
+    return _with_results(foreign, list(zip(marks, types, strict=True)), name)
+
+
+def _with_results(foreign: Any, slots: list[tuple[str, Any]], name: str) -> Callable[..., tuple[Any, ...]]:
+    """A C function with outputs in any places."""
+    expected = sum(mark != ">" for mark, _ in slots)
+
+    def call(*inputs: Any) -> tuple[Any, ...]:
+        if len(inputs) != expected:
+            raise TypeError(f"{name} takes {expected} arguments, not {len(inputs)}")
+        given = iter(inputs)
+        values = [_value(type, mark, given) for mark, type in slots]
+        marked = [(mark, value) for (mark, _), value in zip(slots, values, strict=True)]
+        status = foreign(*(ctypes.byref(value) if mark else value for mark, value in marked))
+        return status, *(value.value or 0 for mark, value in marked if mark)
+
+    return call
+
+
+def _value(type: Any, mark: str, given: Iterator[Any]) -> Any:
+    """What is passed in a place, or a pointer to it."""
+    if mark == ">":
+        return type()
+    return type(next(given)) if mark == "&" else next(given)
