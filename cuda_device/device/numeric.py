@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 from typing import Any
 
 import ml_dtypes
@@ -123,6 +122,8 @@ def _fma(a: float, b: float, c: float, format: Any) -> float:
         return a * b + c
     if not math.isfinite(c) or a == 0 or b == 0:
         return math.copysign(0.0, a) * math.copysign(1.0, b) + c
+    from fractions import Fraction  # which is slow to import, and seldom needed
+
     exact = Fraction(a) * Fraction(b) + Fraction(c)
     if exact == 0:
         return 0.0

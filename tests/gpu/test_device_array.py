@@ -426,6 +426,33 @@ def test_a_kernel_that_breaks_the_context_is_told_as_such():
     assert done.stdout.split("\n")[:-1] == ["CUDA_ERROR_ILLEGAL_ADDRESS (700)"] * 4
 
 
+WILD = """
+import time, cuda_device as device
+@device.kernel
+def innocent(x):
+    x[device.tid(1)] += 1
+@device.kernel
+def wild(x, i):
+    x[i] = 1
+x, far = zeros(64), np.int64(1 << 44)
+innocent_step = device.prepare(innocent, x, grid=1, block=64)
+for _ in range(20):
+    device.launch(innocent, x, grid=1, block=64)
+device.synchronize()
+device.launch(wild, x, far, grid=1, block=1)
+calls = (device.synchronize, x.numpy, lambda: zeros(3), innocent_step, lambda: device.launch(innocent, x, grid=1, block=64))
+for call in calls:
+    try: call()
+    except KernelError as error: print('wild, a grid of (1, 1, 1)' in str(error), 'innocent' in str(error).split('in flight')[0])
+"""
+
+
+def test_after_a_wild_kernel_every_call_names_it_and_the_process_ends():
+    done = run(START + WILD)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == ["True False"] * 5
+
+
 def test_two_devices():
     if driver.check(driver.bindings().cuDeviceGetCount()) < 2:
         pytest.skip("one GPU")
