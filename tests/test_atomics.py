@@ -398,7 +398,7 @@ def test_fences_hand_data_on(stream):
 # PTX
 
 ACCESS = re.compile(
-    r"^\s*(fence\.\S+|atom\.\S+|membar\.\S+|(?:ld|st)\.(?:relaxed|acquire|release)\S*|nanosleep\S*)", re.M
+    r"^\s*(fence\.\S+|(?:atom|red)\.\S+|membar\.\S+|(?:ld|st)\.(?:relaxed|acquire|release)\S*|nanosleep\S*)", re.M
 )
 PTX_SCOPES = {"system": "sys", "device": "gpu", "block": "cta"}
 PTX_ORDERS = {
@@ -448,16 +448,17 @@ def calls(methods, scopes):
                 yield method, order, scope, f"a.{method}({operands}{order!r}, {scope!r})"
 
 
-def kernel_of(lines, space, name):
-    body = "\n".join(f"    {'' if '.store' in line or '.wait' in line else 'out[0] = '}{line}" for line in lines)
+def kernel_of(lines, space, name, wanted=True):
+    given = ("" if not wanted or ".store" in line or ".wait" in line else "out[0] = " for line in lines)
+    body = "\n".join(f"    {target}{line}" for target, line in zip(given, lines, strict=True))
     # Plain accesses before and after: LLVM drops what is only read, or only written.
     head = f"    x = {SPACES[space]}\n    x[1] = out[2]\n    a = device.atomic_ref(x, 1)\n"
     source = f"@device.kernel\ndef k(cells, out, v):\n{head}{body}\n    device.syncthreads()\n    out[1] = x[1]\n"
     return define(source, file=f"<ptx {space} {name}>")
 
 
-def ptx_of(lines, space, name, **options):
-    return compiled(kernel_of(lines, space, name), array(name), array(name), getattr(np, name), **options)
+def ptx_of(lines, space, name, wanted=True, **options):
+    return compiled(kernel_of(lines, space, name, wanted), array(name), array(name), getattr(np, name), **options)
 
 
 NATIVE = {name: [m for m in ("load", "store", "cas", *CHANGES) if name in TYPES[m]] for name in INTEGERS} | {
@@ -471,6 +472,21 @@ def test_ptx_of_every_order_and_scope(name, space):
     listed = [*calls(NATIVE[name], PTX_SCOPES)]
     right = [i for method, order, scope, _ in listed for i in instructions(method, name, order, scope, space)]
     assert accesses(ptx_of([line for *_, line in listed], space, name)) == right
+
+
+@pytest.mark.parametrize("space", [*SPACES])
+@pytest.mark.parametrize("name", NUMBERS)
+def test_ptx_of_updates_whose_result_nobody_wants(name, space):
+    """They do not wait for it, unless what follows waits for them; every assembler takes them."""
+    listed = [*calls([m for m in NATIVE[name] if m in CHANGES], PTX_SCOPES)]
+    right = []
+    for method, order, scope, _ in listed:
+        *fence, atom = instructions(method, name, order, scope, space)
+        waits = method == "exch" or order not in ("relaxed", "release")
+        right += [*fence, atom if waits else atom.replace("atom", "red")]
+    lines = [line for *_, line in listed]
+    assert accesses(ptx_of(lines, space, name, wanted=False)) == right
+    assert ptx_of(lines, space, name, wanted=False, output="cubin")
 
 
 @pytest.mark.parametrize("space", [*SPACES])
@@ -655,7 +671,7 @@ def test_orders_may_be_any_constant_expressions(stream):
     stream.launch(k, cells, grid=1, block=32)
     assert stream.numpy(cells).tolist() == [64]
     found = accesses(compiled(k, array("int32")))
-    assert found == ["atom.relaxed.cta.global.add.u32", "atom.acq_rel.gpu.global.add.u32"]
+    assert found == ["red.relaxed.cta.global.add.u32", "atom.acq_rel.gpu.global.add.u32"]
 
 
 @pytest.mark.parametrize(

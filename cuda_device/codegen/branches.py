@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable
 
 _OPPOSITES = {"eq": "ne", "lt": "ge", "le": "gt"}
 _OPPOSITES |= {b: a for a, b in _OPPOSITES.items()}
@@ -28,11 +29,16 @@ _PAIR = re.compile(r"\t@(%p\d+) bra \t(\$\w+);\n\tbra\.uni \t(\$\w+);\n(?=\2:)")
 
 def straighten(ptx: str) -> str:
     """The same program, where each such pair whose condition nothing else uses is one branch."""
-    return "".join(map(_straighten, _FUNCTION.split(ptx)))
+    return by_function(ptx, _straighten)
+
+
+def by_function(ptx: str, change: Callable[[str], str]) -> str:
+    """A module with each of its functions changed: registers are a function's own."""
+    return "".join(map(change, _FUNCTION.split(ptx)))
 
 
 def _straighten(body: str) -> str:
-    """One function: predicates are its own."""
+    """One function."""
     pairs = {pair[1]: pair for pair in _PAIR.finditer(body)}
     if not pairs:
         return body
