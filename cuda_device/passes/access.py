@@ -34,7 +34,7 @@ from cuda_device.passes import (
 from cuda_device.passes.calls import call
 from cuda_device.passes.dependencies import MISSING
 from cuda_device.passes.frame import Cell, Frame, Method, Place
-from cuda_device.passes.meanings import Keywords, Named, Thing, means
+from cuda_device.passes.meanings import Keywords, Named, Text, Thing, means
 from cuda_device.passes.remedies import NAMES_ELSEWHERE, ON_THE_HOST
 from cuda_device.types.dtypes import dtype_of_type
 from cuda_device.types.host import host_type_of
@@ -113,6 +113,8 @@ def _attributes_help(known: Known, name: str) -> str:
             names = [*_RANGE_PARTS]
         case Bundle() if isinstance(known.value, Keywords):
             return f"dicts do not change in device code; there are {', '.join(hosted.MAPPING_METHODS)}"
+        case Bundle() if isinstance(known.value, Text):
+            return "a text with values of run time can be joined with others, and printed"
         case Bundle() if means(known, Thing.LIST):
             names = [*standard.TUPLE_METHODS, *lists.METHODS]
         case _ if (interface := interface_of(known.type)) is not None:

@@ -17,6 +17,7 @@ import numpy as np
 from cuda_device.device import standard
 from cuda_device.device.rows import constant_of
 from cuda_device.errors import CompileError
+from cuda_device.passes import texts
 from cuda_device.passes.calls import call
 from cuda_device.passes.dependencies import MISSING, PASSING
 from cuda_device.passes.frame import Cell, Frame
@@ -39,8 +40,6 @@ PURE: tuple[Any, ...] = (
     issubclass,
     ord,
     chr,
-    repr,
-    str,
     hash,
     np.iinfo,
     np.finfo,
@@ -73,6 +72,13 @@ def while_compiling(function: Callable[..., Any]) -> Special:
             ) from None
 
     return rule
+
+
+def _shown(function: Callable[..., Any], frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """`str(x)`, `format(x, "8.3f")` and the like: a constant, or a text of run time."""
+    if named or all(texts.is_constant(cell.known) for cell in positional):
+        return while_compiling(function)(frame, positional, named)
+    return texts.FUNCTIONS[function](frame, *positional[:2])
 
 
 def _item_getter(entity: Any, frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
@@ -157,6 +163,12 @@ def _is_pure_method(entity: object) -> bool:
 
 def rule_for(entity: object) -> Special | None:
     """The rule for calls of an entity that exists while compiling, or None."""
+    if (
+        isinstance(entity, BuiltinFunctionType)
+        and isinstance(entity.__self__, str)
+        and entity.__name__ in texts.METHODS
+    ):
+        return functools.partial(texts.METHODS[entity.__name__], entity.__self__)
     if isinstance(entity, enum.EnumMeta) or _is_pure_method(entity):
         return while_compiling(entity)  # type: ignore[arg-type]
     if isinstance(entity, (operator.itemgetter, operator.attrgetter, operator.methodcaller)):
@@ -184,6 +196,7 @@ def _named_tuple(cls: Any, frame: Frame, positional: Sequence[Cell], named: Mapp
 
 RULES: dict[object, Special] = {
     **{function: while_compiling(function) for function in PURE},
+    **{function: functools.partial(_shown, function) for function in texts.FUNCTIONS},
     operator.itemgetter: while_compiling(operator.itemgetter),
     operator.attrgetter: while_compiling(operator.attrgetter),
     operator.methodcaller: _methodcaller,

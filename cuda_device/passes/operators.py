@@ -19,7 +19,7 @@ from cuda_device.device.entities import CompileTime
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op
-from cuda_device.passes import complexes, composites, conditions, masks
+from cuda_device.passes import complexes, composites, conditions, masks, texts
 from cuda_device.passes.frame import Cell, Frame
 from cuda_device.passes.meanings import Keywords, Text, Thing, means
 from cuda_device.types.known import Known, between, constant, known_as, of_type
@@ -147,7 +147,7 @@ def numbers_of(sign: str, a: Cell, b: Cell) -> tuple[Number, Number]:
     if not isinstance(x, Number) or not isinstance(y, Number):
         other = "test for None with `is`" if NONE in (x, y) else ""
         if sign in ("%", "+") and isinstance(a.known.value, str | Text):
-            other = "an f-string takes values of run time: f'{n} {x:.3f}'"
+            other = "make a text of it: str(x), or an f-string f'{n} {x:.3f}'"
         raise CompileError(
             f"{a.known} {sign} {b.known} is not defined",
             help=_remedy(a.known) or _remedy(b.known) or other or _own_remedy(sign, a.known, b.known),
@@ -156,6 +156,8 @@ def numbers_of(sign: str, a: Cell, b: Cell) -> tuple[Number, Number]:
 
 
 def _own_remedy(sign: str, *operands: Known) -> str:
+    if any(isinstance(operand.value, Text) for operand in operands):
+        return "texts with values of run time are for print: compare the values"
     for operand in operands:
         if isinstance(operand.type, Struct) and operand.type.host is not None and sign in METHODS:
             return f"give {operand.type.name} a method __{METHODS[sign]}__"
@@ -175,7 +177,9 @@ def binary(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     sign = str(op.attributes["op"])
     a, b = cells
     in_place = bool(op.attributes.get("inplace"))
-    joined = _join_in_place(frame, sign, a, b) if in_place else _join_tuples(frame, sign, a, b)
+    joined = texts.binary(frame, sign, a, b)
+    if joined is None:
+        joined = _join_in_place(frame, sign, a, b) if in_place else _join_tuples(frame, sign, a, b)
     if joined is not None:
         return [joined]
     folded = fold(frame, FOLDS[sign], cells) if sign in FOLDS else None

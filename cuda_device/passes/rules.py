@@ -26,6 +26,7 @@ from cuda_device.passes import (
     patterns,
     sequences,
     steps,
+    texts,
 )
 from cuda_device.passes.calls import call
 from cuda_device.passes.dependencies import MISSING
@@ -218,8 +219,8 @@ RULES: dict[ops.Opcode, Rule] = {
     ops.PY_MERGE: sequences.merge,
     ops.PY_MATCH_CLASS: patterns.match_class,
     ops.PY_SLICE: sequences.make_slice,
-    ops.PY_STRING: sequences.make_string,
-    ops.PY_FORMAT: sequences.format_part,
+    ops.PY_STRING: texts.make_string,
+    ops.PY_FORMAT: texts.format_part,
     ops.PY_CONTAINS: sequences.contains,
     ops.PY_IS_SEQUENCE: sequences.is_sequence,
     ops.PY_UNPACK: _unpack,

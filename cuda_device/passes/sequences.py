@@ -1,4 +1,4 @@
-"""Rules of type inference for lists, what is unpacked, `in`, f-strings and dicts of keywords.
+"""Rules of type inference for lists, what is unpacked, `in`, and dicts of keywords.
 
 A list is an object that changes (see `lists`) and holds what a tuple holds: its length is known at every place.
 """
@@ -6,7 +6,7 @@ A list is an object that changes (see `lists`) and holds what a tuple holds: its
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.model import Op
 from cuda_device.passes import comparisons, composites, generators, hosted, operators, subarrays
 from cuda_device.passes.frame import Cell, Frame
-from cuda_device.passes.meanings import Field, Keywords, Named, Text, Thing, means
+from cuda_device.passes.meanings import Keywords, Named, Thing, means
 from cuda_device.types.known import Known, constant, describe
 from cuda_device.types.model import (
     BOOL,
@@ -259,43 +259,3 @@ def is_sequence(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     known = as_tuple(frame, cells[0]).known
     is_host = isinstance(known.type, Static) and isinstance(known.value, (list, tuple, range))
     return [Cell(constant(is_host or isinstance(known.type, (Tuple, Range, Vector))))]
-
-
-_CONVERSIONS: dict[str, Callable[[object], object]] = {"": lambda value: value, "s": str, "r": repr, "a": ascii}
-
-
-def format_part(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-    """One part of an f-string: a constant, or a field of a string of run time."""
-    value = cells[0].known
-    if not all(cell.known.constant for cell in cells[1:]):
-        raise CompileError(
-            "a format in device code is made of constants", help="write the width and the precision as numbers"
-        )
-    conversion = str(op.attributes["conversion"])
-    if not value.constant:
-        field = Field(str(cells[1].known.value) if len(cells) > 1 else "", conversion in ("r", "a"))
-        return [frame.bundle(Text((field,)), [cells[0]])]
-    convert = _CONVERSIONS[conversion]
-    try:
-        text = format(convert(value.python), *(str(cell.known.value) for cell in cells[1:]))
-    except (TypeError, ValueError) as error:
-        raise CompileError(
-            f"the f-string cannot format {value}: {error}", help="use a format that Python has for this type"
-        ) from None
-    return [Cell(constant(text))]
-
-
-def make_string(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-    """An f-string."""
-    if all(cell.known.constant for cell in cells):
-        return [Cell(constant("".join(str(cell.known.value) for cell in cells)))]
-    pieces: list[str | Field] = []
-    parts: list[Cell] = []
-    for cell in cells:
-        text = cell.known.value
-        if isinstance(text, Text):
-            pieces += text.pieces
-            parts += frame.fields(cell)
-        else:
-            pieces.append(str(text))
-    return [frame.bundle(Text(tuple(pieces)), parts)]

@@ -37,7 +37,7 @@ from cuda_device.passes.calls import call, call_plain
 from cuda_device.passes.frame import Cell, Frame
 from cuda_device.passes.generators import check_count, no_keywords
 from cuda_device.passes.host_calls import Special
-from cuda_device.passes.meanings import Code, Named, Partial, Raised, Thing, means
+from cuda_device.passes.meanings import Code, Named, Partial, Raised, Text, Thing, means
 from cuda_device.passes.operators import truth_of
 from cuda_device.passes.ufuncs import NUMPY_FUNCTIONS, OF_COMPLEX, UFUNCS
 from cuda_device.types.host import host_type_of
@@ -245,6 +245,8 @@ def _round(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) 
 
 def _len(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     cells = list(positional)
+    if len(cells) == 1 and isinstance(cells[0].known.value, Text):
+        raise CompileError("how long a text with values of run time is, nobody knows", help="it can be printed")
     if len(cells) == 1 and isinstance(cells[0].known.type, Static):
         method = hosted.method_of(cells[0].known.value, "__len__")
         if method is not None:
