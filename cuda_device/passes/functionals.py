@@ -162,7 +162,7 @@ def _hasattr(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]
 
 
 def _attribute(frame: Frame, owner: Cell, name: Cell) -> Cell | CompileError:
-    from cuda_device.passes.access import getattr_
+    from cuda_device.passes.attributes import getattr_
 
     if not isinstance(name.known.value, str):
         raise CompileError(f"the name of an attribute is a string, not {name.known}", help="write it in quotes")

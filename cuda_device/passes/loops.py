@@ -103,7 +103,7 @@ def _counter(item: Number, start: Known, stop: Known, step: Known) -> Number | N
 
 
 def _attribute(frame: Frame, cell: Cell, name: str) -> Cell:
-    from cuda_device.passes.access import getattr_
+    from cuda_device.passes.attributes import getattr_
 
     (result,) = getattr_(frame, Op(ops.PY_GETATTR, attributes={"name": name}), [cell])
     return result

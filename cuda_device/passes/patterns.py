@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op
-from cuda_device.passes import access
+from cuda_device.passes import attributes
 from cuda_device.passes.frame import Cell, Frame
 from cuda_device.types.known import constant, describe
 from cuda_device.types.model import Static
@@ -51,5 +51,5 @@ def _is_of(value: Cell, kind: type) -> bool:
 
 
 def _attribute(frame: Frame, value: Cell, name: str) -> Cell:
-    (part,) = access.getattr_(frame, Op(ops.PY_GETATTR, attributes={"name": name}), [value])
+    (part,) = attributes.getattr_(frame, Op(ops.PY_GETATTR, attributes={"name": name}), [value])
     return part

@@ -2,7 +2,7 @@
 
 A rule gets the frame, the operation and its operands' cells, writes typed operations, and returns a cell for each
 result. It raises `CompileError` without a place: the caller knows where it stands. Rules for names and calls are here,
-those for operators in `operators`, for attributes, items and loops in `access`.
+those for operators in `operators`, for attributes in `attributes`, for items in `access`, for loops in `loops`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from cuda_device.ir.model import Op
 from cuda_device.passes import (
     access,
     assignments,
+    attributes,
     closures,
     comparisons,
     hosted,
@@ -149,7 +150,7 @@ def _getattr(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     member = cells[0].known.value
     if isinstance(member, IntEnum | IntFlag):
         return [frame.literal(getattr(member, str(op.attributes["name"]), None))]
-    return access.getattr_(frame, op, cells)
+    return attributes.getattr_(frame, op, cells)
 
 
 def _truth(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:

@@ -33,7 +33,7 @@ _MOST_SELECTED = 16
 
 def attribute(frame: Frame, cell: Cell, type: Subarray, name: str) -> Cell:
     """`x.name` of a subarray that is a value."""
-    from cuda_device.passes.access import host_class_of  # it needs subarrays, too
+    from cuda_device.passes.attributes import host_class_of  # it needs subarrays, too
 
     values = {
         "shape": type.shape, "ndim": len(type.shape), "size": type.count, "dtype": host_class_of(type.dtype),
