@@ -10,8 +10,7 @@
 
     device.launch(add, x, y, z, grid=4, block=256)
 
-The names are listed in `cuda_device.api`, which is imported when one of them is first used: a program that imports this
-package and does not use it pays nothing.
+A name is imported from its module when it is first used: a program pays for what it uses. Type checkers read `cuda_device.api`.
 """
 
 from __future__ import annotations
@@ -25,16 +24,67 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
+# The public names by their modules; `a=b`: what the module calls b.
+_MODULES = {
+    "ml_dtypes": "bfloat16 float8e4m3=float8_e4m3fn float8e5m2=float8_e5m2",
+    "numpy": "complex64 complex128 float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64",
+    "codegen.cache": "CacheInfo cache_info",
+    "device.atomic_types": "Atomic AtomicInterface",
+    "device.atomics": "atomic_ref threadfence",
+    "device.expressions": "ConstExpr",
+    "device.extern": "Extern extern",
+    "device.functions": "Func Kernel func kernel",
+    "device.memory": "dynamic_shared_array local_array shared_array",
+    "device.numeric": "brev cbrt clz ffs fma popc",
+    "device.positioning": "block_dim block_idx grid_dim grid_size thread_idx tid",
+    "device.sync": "syncthreads syncthreads_and syncthreads_count syncthreads_or",
+    "device.target": (
+        "SMSelector TargetDescription any_target is_device is_exactly is_host no_target provides sm50 sm52 "
+        "sm53 sm60 sm61 sm62 sm70 sm72 sm75 sm80 sm86 sm87 sm88 sm89 sm90 sm90a sm100 sm100a sm100f sm101 "
+        "sm101a sm101f sm103 sm103a sm103f sm110 sm110a sm110f sm120 sm120a sm120f sm121 sm121a sm121f target"
+    ),
+    "device.warp": (
+        "WarpMask activemask all_sync any_sync ballot_sync eq_sync lane_id lanemask_lt match_all_sync "
+        "match_any_sync shfl_down_sync shfl_sync shfl_up_sync shfl_xor_sync syncwarp warp_size"
+    ),
+    "errors": "CompileError DeviceOnlyError Error KernelError LaunchError",
+    "interop.declarations": "cpp_declaration cpp_header get_include",
+    "runtime.compiling": "Compiled compile",
+    "runtime.device_array": "DeviceArray array empty zeros",
+    "runtime.launcher": "launch synchronize",
+    "runtime.prepared": "PreparedLaunch prepare",
+    "runtime.streams": "CpuStream GpuStream Stream cpu_stream default_stream unordered",
+    "types.arraytype": "ArrayType",
+    "types.dtypes": "alignof machine_representation numpy_dtype sizeof",
+    "types.structs": "align replace struct",
+    "types.vectors": (
+        "Dim3 bfloat16x1 bfloat16x2 bfloat16x3 bfloat16x4 float8e4m3x1 float8e4m3x2 float8e4m3x3 float8e4m3x4 "
+        "float8e5m2x1 float8e5m2x2 float8e5m2x3 float8e5m2x4 float16x1 float16x2 float16x3 float16x4 "
+        "float32x1 float32x2 float32x3 float32x4 float64x1 float64x2 float64x3 float64x4 int8x1 int8x2 int8x3 "
+        "int8x4 int16x1 int16x2 int16x3 int16x4 int32x1 int32x2 int32x3 int32x4 int64x1 int64x2 int64x3 "
+        "int64x4 uint8x1 uint8x2 uint8x3 uint8x4 uint16x1 uint16x2 uint16x3 uint16x4 uint32x1 uint32x2 "
+        "uint32x3 uint32x4 uint64x1 uint64x2 uint64x3 uint64x4 Vector=VectorValue"
+    ),
+}
+_HOMES = {
+    name.partition("=")[0]: (module, name.rpartition("=")[2])
+    for module in _MODULES
+    for name in _MODULES[module].split()
+}
+_FOREIGN = ("ml_dtypes", "numpy")
+
 
 def __getattr__(name: str) -> object:
-    # Not `from cuda_device import api`, which would ask this function for it.
-    api = importlib.import_module("cuda_device.api")
-    if name != "__all__" and name not in api.__all__:
+    if name == "__all__":
+        return sorted(_HOMES)
+    if name not in _HOMES:
         message = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(message, name=name, obj=sys.modules[__name__])  # so that Python suggests another
-    globals().update({public: getattr(api, public) for public in api.__all__}, __all__=api.__all__)
-    return globals()[name]
+    module, there = _HOMES[name]
+    found = getattr(importlib.import_module(module if module in _FOREIGN else f"{__name__}.{module}"), there)
+    globals()[name] = found
+    return found
 
 
 def __dir__() -> list[str]:
-    return [*importlib.import_module("cuda_device.api").__all__, "__version__"]
+    return [*_HOMES, "__version__"]

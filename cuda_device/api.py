@@ -1,4 +1,4 @@
-"""Every public name, imported from where it is defined: `cuda_device` hands them on when one is first used."""
+"""Every public name, imported from where it is defined: what type checkers see of `cuda_device`, which imports them when used."""
 
 from ml_dtypes import bfloat16
 from ml_dtypes import float8_e4m3fn as float8e4m3

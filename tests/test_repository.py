@@ -138,6 +138,26 @@ def test_cuda_stays_a_namespace():
     assert sorted(path.name for path in (ROOT / "cuda").glob("*.py")) == ["device.py"]
 
 
+def test_names_are_where_the_package_looks_for_them():
+    """Type checkers see those of `api`."""
+    from cuda_device import api
+
+    imports = [node for node in ast.parse((PACKAGE / "api.py").read_text()).body if isinstance(node, ast.ImportFrom)]
+    there = {
+        alias.asname or alias.name: (node.module.removeprefix("cuda_device."), alias.name)
+        for node in imports
+        for alias in node.names
+    }
+    assert there == cuda_device._HOMES and sorted(api.__all__) == cuda_device.__all__
+
+
+@pytest.mark.parametrize("module", cuda_device._MODULES)
+def test_any_name_may_be_the_first(module):
+    names = [name for name, (home, _) in cuda_device._HOMES.items() if home == module]
+    script = "import cuda_device as d; " + "; ".join(f"d.{name}" for name in names)
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
 def test_the_name_cuda_device_is_the_package():
     script = "from cuda import device; import cuda.core, cuda.device, cuda_device; assert device is cuda_device is cuda.device"
     subprocess.run([sys.executable, "-c", script], check=True, cwd=ROOT)

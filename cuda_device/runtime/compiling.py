@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cuda_device import compiler
 from cuda_device.codegen.architectures import Architecture, parse
 from cuda_device.device.expressions import constant_as
 from cuda_device.device.functions import Func, Kernel, links_of
@@ -30,7 +31,6 @@ from cuda_device.types.layout import has_identity
 from cuda_device.types.structs import Aligned, type_of_hint
 
 if TYPE_CHECKING:
-    from cuda_device.compiler import Job
     from cuda_device.ir.model import Prototype
 
 OUTPUTS = ("ir", "llvm", "ptx", "cubin", "ltoir")
@@ -74,8 +74,6 @@ def compile(
     and none that is written shares memory with another. Lengths are then parameters of 32 bits. That is not for interoperable
     functions, whose parameters are C++'s.
     """
-    from cuda_device import compiler
-
     if output not in OUTPUTS:
         raise ValueError(f"output={output!r}: there are {', '.join(OUTPUTS)}")
     job = job_of(f, args, target, options, links_of(link, "compile"))
@@ -91,8 +89,6 @@ def compile(
 
 def prototype(f: Kernel | Func, args: Sequence[Any]) -> Prototype:
     """What CUDA C++ sees of an interoperable function for arguments as `compile` takes them."""
-    from cuda_device import compiler
-
     found: Prototype = compiler.run(job_of(f, args), "typed")["typed"].main.prototype
     return found
 
@@ -103,10 +99,8 @@ def job_of(
     target: str = "sm_90",
     options: Mapping[str, Any] = MappingProxyType({}),
     link: tuple[object, ...] = (),
-) -> Job:
+) -> compiler.Job:
     """The job that `compile` means."""
-    from cuda_device import compiler
-
     other: object = f
     if not isinstance(other, (Kernel, Func)):
         plain = (

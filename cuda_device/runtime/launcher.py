@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from cuda_device import compiler
 from cuda_device.codegen.architectures import of_capability, parse
 from cuda_device.codegen.elf import registers
 from cuda_device.device.functions import Func, Kernel
@@ -33,7 +34,6 @@ from cuda_device.runtime.shapes import Shape, shape_of
 from cuda_device.runtime.streams import CpuStream, GpuStream, Stream, as_stream
 
 if TYPE_CHECKING:
-    from cuda_device.compiler import Work
     from cuda_device.runtime.races import RaceDetector
     from cuda_device.types.known import Known
 
@@ -59,7 +59,7 @@ class Loaded:
 class Variant:
     """A compiled kernel: the compiler's work, how to pack its arguments, and where it is loaded (by context)."""
 
-    work: Work
+    work: compiler.Work
     packing: Packing
     described: bool = False
     """Whether the arguments travel as those of a C++ kernel."""
@@ -227,8 +227,6 @@ def _compiled(kernel: Kernel, known: tuple[Known, ...], stream: Stream, checked:
     with _LOCK:
         variant = kernel.variants.get(key)
         if variant is None or not variant.current():
-            from cuda_device import compiler
-
             if variant is not None:
                 _warn_of_changes(kernel, variant)
 
@@ -314,7 +312,7 @@ def _start_on_cpu(variant: Variant, shape: Shape, buffer: Any, arguments: Sequen
         detector.finish()
 
 
-def _race_detector(work: Work, shape: Shape, arguments: Sequence[Argument]) -> RaceDetector | None:
+def _race_detector(work: compiler.Work, shape: Shape, arguments: Sequence[Argument]) -> RaceDetector | None:
     if not work.job.options.races:
         return None
     from cuda_device.runtime.races import RaceDetector, regions
@@ -403,8 +401,6 @@ def _load_library(variant: Variant) -> int:
         if not variant.work.cached:
             raise
         # Whatever is wrong with what the cache holds: no launch is lost by it.
-        from cuda_device import compiler
-
         variant.work = compiler.run(variant.work.job, afresh=True)
         return kernels.load_library(variant.work["cubin"].code)
 
