@@ -1,6 +1,6 @@
 """What a start costs: milliseconds from the import to the first result of saxpy, in new processes, cold and warm.
 
-    python benchmarks/start.py [--count 7] [--at-once 64]
+    python benchmarks/start.py [--count 5] [--at-once 64]
 
 Each program (`starts/`) begins with NumPy imported and a CUDA context, and ends its first launch with the result on the host; a
 second specialisation follows, of float64. Those of CuPy (RawKernel, by NVRTC), numba-cuda and Triton do the same beside
@@ -154,7 +154,7 @@ def at_once(count: int) -> None:
 def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description="What a start costs.")
-    parser.add_argument("--count", type=int, default=7, help="how many processes a row")
+    parser.add_argument("--count", type=int, default=5, help="how many processes a row")
     parser.add_argument("--at-once", type=int, default=64, help="how many processes start at once")
     options = parser.parse_args()
     from cuda_device.runtime import driver

@@ -130,7 +130,9 @@ def play(late, kernel, memory, arrays, theirs, ours, answered, wait=LATE):
     scratch = device.zeros(COUNT, np.int32)
     stream = as_stream(ours)
     ours = stream.handle
-    device.synchronize()
+    for address in (x, y):
+        late.fill(address, -99, theirs, wait=0)
+    driver.synchronize_context()
     for turn in range(TURNS):
         producer_is_late = turn % 2 == 0 or not answered
         late.fill(x, turn, theirs, wait=wait if producer_is_late else 0)
