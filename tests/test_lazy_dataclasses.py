@@ -8,12 +8,10 @@ import pickle
 import subprocess
 import sys
 import threading
-from pathlib import Path
 from typing import ClassVar
 
 import pytest
 
-import cuda_device
 from cuda_device import lazy_dataclasses as lazy
 
 BOTH = pytest.mark.parametrize("library", [dataclasses, lazy], ids=["standard", "lazy"])
@@ -196,15 +194,6 @@ def test_methods_are_written_when_they_are_needed():
     Point(1.0)
     assert vars(Point)["__init__"] is not later and vars(Point)["__init__"].__qualname__.endswith("Point.__init__")
     assert type(vars(Point)["__eq__"]) is type(later)
-
-
-def test_the_package_uses_these():
-    """The standard library's would be made anew at each start; and hints that are no text would be lost."""
-    for path in Path(cuda_device.__file__).parent.rglob("*.py"):
-        text = path.read_text()
-        if path.name != "lazy_dataclasses.py":
-            assert "from dataclasses" not in text and "import dataclasses" not in text, path
-        assert "lazy_dataclasses import" not in text or "from __future__ import annotations" in text, path
 
 
 def test_the_standard_librarys_are_not_imported():

@@ -130,6 +130,17 @@ def test_only_the_decoder_knows_versions_of_cpython(module):
                 pytest.fail(f"line {node.lineno} asks for the version of CPython")
 
 
+def test_data_classes_are_ours(module):
+    """The standard library's would be made anew at each start; and ours read no hints, which so have to be text."""
+    if name_of(module) == "lazy_dataclasses.py":
+        return
+    text = module.read_text()
+    assert "from dataclasses" not in text and "import dataclasses" not in text, (
+        "import from cuda_device.lazy_dataclasses"
+    )
+    assert "lazy_dataclasses import" not in text or "from __future__ import annotations" in text
+
+
 # Files
 
 

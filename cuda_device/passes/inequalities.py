@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from cuda_device.ir import ops
 from cuda_device.ir.model import Block, Function, Op, Value
+from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.passes.simplify import drop_unused
 from cuda_device.types.model import BOOL, Number
 
