@@ -184,6 +184,19 @@ def _vector_attribute(frame: Frame, cell: Cell, vector: Vector, name: str) -> Ce
     return frame.bundle(Method(name), [cell]) if name in VECTOR_METHODS else None
 
 
+_INSTEAD = {
+    "append": "arrays keep their size: write to an element that is free, and count",
+    "copy": "copy the elements to a local_array: own[:] = x",
+    "fill": "write x[:] = value",
+    "flatten": "write x.reshape(-1), which is a view",
+    "ravel": "write x.reshape(-1), which is a view",
+    "sort": "sort it with an algorithm of your own",
+    "tolist": "loop over the array",
+    "transpose": "write x.T",
+}
+"""Methods of NumPy's arrays that device code has not, and what to write."""
+
+
 def _array_attribute(frame: Frame, cell: Cell, array: Array, name: str) -> Cell:
     match name:
         case "ndim" | "ndims":
@@ -212,6 +225,7 @@ def _array_attribute(frame: Frame, cell: Cell, array: Array, name: str) -> Cell:
             return frame.bundle(Method(name), [cell])
     raise CompileError(
         f"arrays have no attribute {name!r} in device code",
-        help="there are shape, strides, size, ndim, dtype, itemsize, nbytes, T, real, imag (of complex numbers), view, reshape "
-        "and astype",
+        help=_INSTEAD.get(name)
+        or "there are shape, strides, size, ndim, dtype, itemsize, nbytes, T, real, imag (of complex numbers), "
+        + ", ".join(views.METHODS),
     )

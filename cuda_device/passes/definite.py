@@ -12,19 +12,17 @@ from __future__ import annotations
 
 from types import FunctionType
 
-from cuda_device.device import iterators, prelude, standard
+from cuda_device.device import written
 from cuda_device.ir import ops
 from cuda_device.ir.model import Block, Edge, Function, Op, Value
 
-# Our own Python uses a variable only where it has a value, or does not care.
-_OWN = (prelude.__name__, standard.__name__, iterators.__name__)
 # What takes a variable as it is, with a value or without.
 _NO_USE = (ops.PY_CELLS, ops.PY_STEP, ops.PY_AT, ops.PY_BOX, ops.PY_SET_BOX, ops.PY_SET_CELL)
 
 
 def run(function: Function, source: FunctionType) -> Function:
     """The python-level `function` of `source` with companions and checks; the same one where none are needed."""
-    if source.__module__ in _OWN:
+    if source.__module__ in written.NAMES:  # where a variable has a value, or none is needed
         return function
     names = _open_parameters(function)
     return _Copy(names).function(function) if names else function

@@ -113,7 +113,7 @@ def sort(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) ->
     for word in named:
         if word not in ("key", "reverse"):
             raise CompileError(f"sorted has no keyword parameter {word!r}", help="its keywords are key and reverse")
-    items = frame.fields(sequences.as_tuple(frame, sequences.list_of(frame, positional[0])))
+    items = frame.fields(sequences.as_tuple(frame, sequences.list_of(frame, positional[0], "sorted")))
     if len(items) > _MOST_SORTED:
         raise CompileError(
             f"sorted of {len(items)} items is too long for device code: {_MOST_SORTED} are the most",

@@ -112,6 +112,8 @@ def getitem(frame: Frame, owner: Cell, index: Cell) -> Cell | None:
     place: Any = _index_of(index.known)
     try:
         return frame.literal(frame.program.once(value, "[]", (place,), lambda: value[place]))
+    except CompileError:
+        raise
     except Exception as error:
         shape = f"its shape is {value.shape}" if isinstance(value, np.ndarray) else f"it has {len(value)} items"
         raise CompileError(

@@ -28,17 +28,8 @@ from cuda_device.bytecode.instructions import Opcode
 from cuda_device.bytecode.reductions import REDUCTIONS
 from cuda_device.bytecode.suspension import POSITION, STEPS
 from cuda_device.bytecode.to_ir import slots
-from cuda_device.device import (
-    complex_functions,
-    complex_numbers,
-    copying,
-    functions,
-    iterators,
-    numbers,
-    prelude,
-    standard,
-)
 from cuda_device.device import extern as declarations
+from cuda_device.device import functions, written
 from cuda_device.device.expressions import const_parameters
 from cuda_device.device.extern import Extern
 from cuda_device.device.functions import Func, Kernel
@@ -202,12 +193,14 @@ class Inference:
         if isinstance(function, Func):
             self.links += function.options.link
         source = _callable(function)
-        if source.__module__ not in _OWN:  # tools that reload modules exchange the code of functions
+        if source.__module__ not in written.NAMES:  # tools that reload modules exchange the code of functions
             self.depend(source, "__code__", source.__code__)
         cells = bind(frame, source, arguments, named, defaults_in(frame, source))
         if generators.is_generator_function(source):
             return generators.begin(frame, Cell(constant(source)), source, self._converted(frame, source, PLAIN, cells))
-        where = (frame.where or frame.location) if source.__module__ in _OWN and _raises(source.__code__) else None
+        where = (
+            (frame.where or frame.location) if source.__module__ in written.NAMES and _raises(source.__code__) else None
+        )
         return self._call(frame, source, cells, Variant(where=where))
 
     def link(self, function: Extern) -> None:
@@ -377,11 +370,6 @@ class Inference:
             self._begin(spec)
 
 
-_OWN = tuple(
-    module.__name__ for module in (numbers, prelude, standard, copying, iterators, complex_numbers, complex_functions)
-)
-
-
 @lru_cache(maxsize=256)
 def _raises(code: CodeType) -> bool:
     return any(instruction.opcode is Opcode.RAISE for instruction in decode(code))
@@ -389,7 +377,7 @@ def _raises(code: CodeType) -> bool:
 
 def _called(spec: Specialisation, error: CompileError, where: Location) -> CompileError:
     """The error of a callee, as seen from a call of it: one in our own Python stands where the user called it."""
-    if spec.source.__module__ in _OWN:
+    if spec.source.__module__ in written.NAMES:
         return type(error)(error.reason, where, error.help)
     names = parameter_names(spec.source.__code__)
     arguments = spec.arguments[1:] if spec.variant.reading in STEPS else spec.arguments
@@ -408,14 +396,11 @@ def _names(source: FunctionType, variant: Variant) -> tuple[str, ...]:
     return parameter_names(source.__code__) + result + captured
 
 
-REPLACEMENTS = prelude.REPLACEMENTS | standard.REPLACEMENTS | iterators.REPLACEMENTS
-
-
 def _callable(function: object) -> FunctionType:
     if isinstance(function, Func):
         return function.underlying
-    if isinstance(function, (BuiltinFunctionType, FunctionType, type)) and function in REPLACEMENTS:
-        function = REPLACEMENTS[function]
+    if isinstance(function, (BuiltinFunctionType, FunctionType, type)) and function in written.REPLACEMENTS:
+        function = written.REPLACEMENTS[function]
     if isinstance(function, FunctionType):
         if _is_for_the_host(function):
             ours = function.__module__.startswith("cuda_device.")

@@ -146,8 +146,14 @@ def numbers_of(sign: str, a: Cell, b: Cell) -> tuple[Number, Number]:
     x, y = a.known.type, b.known.type
     if not isinstance(x, Number) or not isinstance(y, Number):
         other = "test for None with `is`" if NONE in (x, y) else ""
-        if sign in ("%", "+") and isinstance(a.known.value, str | Text):
-            other = "make a text of it: str(x), or an f-string f'{n} {x:.3f}'"
+        if any(isinstance(cell.known.value, str | Text) for cell in (a, b)):
+            other = (
+                "make a text of a value: str(x), or an f-string f'{n} {x:.3f}'"
+                if sign in ("%", "+")
+                else "a number is made of text by int('12'), float('1.5') or ord('a')"
+            )
+        if any(isinstance(cell.known.value, bytes) for cell in (a, b)):
+            other = "its items are numbers: b'a'[0]"
         raise CompileError(
             f"{a.known} {sign} {b.known} is not defined",
             help=_remedy(a.known) or _remedy(b.known) or other or _own_remedy(sign, a.known, b.known),

@@ -6,9 +6,9 @@ import enum
 
 import numpy as np
 
-from cuda_device.passes.meanings import Thing, means
+from cuda_device.passes.meanings import Thing, code_of, means
 from cuda_device.types.known import Known
-from cuda_device.types.model import NONE, Static
+from cuda_device.types.model import NONE, Static, Tuple
 
 _SUPER = "a struct inherits from nothing: name the method's class"
 CONSTRUCTS = {
@@ -43,6 +43,10 @@ _CALLS: dict[object, str] = {
     np.array: "use a tuple, or make the array outside of the function",
     super: _SUPER,
     slice: "write the slice where it is used: x[a:b]",
+    np.errstate: "leave it out: arithmetic in device code raises nothing and warns of nothing",
+    eval: "write the expression itself",
+    exec: "write the statements themselves",
+    id: "number what is to be told apart",
     open: "read the file on the host",
     input: "pass the value to the kernel as an argument",
 }
@@ -100,6 +104,10 @@ def of_two_types(first: Known, second: Known, otherwise: str) -> str:
         return (
             "how many items a list has must be known at each place: append in a loop over a tuple, or use local_array"
         )
+    if isinstance(first.type, Tuple) and isinstance(second.type, Tuple) and len(first.items) != len(second.items):
+        return "how many items a tuple has must be known at each place: loop over a tuple, or use local_array"
+    if all(code_of(known) is not None or callable(known.value) for known in (first, second)):
+        return "call one function on each way: y = f(x) if c else g(x)"
     if first.identity is not None or second.identity is not None:
         return "make tuples of them, or loops of their own: how far an iterator of a tuple is must be known while compiling"
     if all(isinstance(known.value, enum.Enum) and isinstance(known.type, Static) for known in (first, second)):

@@ -74,9 +74,9 @@ def items_of(frame: Frame, cell: Cell, what: str) -> list[Cell]:
     raise CompileError(f"{what} cannot take {cell.known}: its length is not known while compiling", help="use a tuple")
 
 
-def list_of(frame: Frame, cell: Cell) -> Cell:
+def list_of(frame: Frame, cell: Cell, what: str = "list") -> Cell:
     """A list of the items of something."""
-    return frame.new_list(items_of(frame, cell, "list"))
+    return frame.new_list(items_of(frame, cell, what))
 
 
 def make_list(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:

@@ -287,6 +287,12 @@ def _func(_: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Ce
     return positional[0]
 
 
+def _cached(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """`@functools.cache` on a nested function: to keep its results changes none of them."""
+    is_decorator = len(positional) == 1 and not isinstance(positional[0].known.type, Number | NoneType)
+    return positional[0] if is_decorator else frame.literal(functools.cache)
+
+
 def _ufunc(function: Callable[..., Any], frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     if any(map(complexes.is_complex, positional)):
         function = OF_COMPLEX.get(function, function)
@@ -342,6 +348,8 @@ _SPECIAL: dict[object, Special] = {
     round: _round,
     len: _len,
     functools.partial: _partial,
+    functools.cache: _cached,
+    functools.lru_cache: _cached,
     math.hypot: _hypot,
     math.prod: _product,
     math.fsum: _float_sum,
@@ -375,6 +383,8 @@ def find(entity: object) -> Special | None:
         return hosted_rule
     if isinstance(entity, type) and issubclass(entity, BaseException):
         return functools.partial(_exception, entity)
+    if isinstance(entity, functools._lru_cache_wrapper):
+        return functools.partial(_call_partial, functools.partial(entity.__wrapped__))
     if isinstance(entity, functools.partial):
         return functools.partial(_call_partial, entity)
     if isinstance(entity, MethodType):

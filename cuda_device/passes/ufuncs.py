@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from cuda_device.device import complex_functions, numbers, prelude, standard
+from cuda_device.device import array_functions, complex_functions, numbers, prelude, standard
 
 _SAME_NAME = (
     "sqrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "sinh", "cosh", "tanh", "hypot",
@@ -95,19 +95,14 @@ NUMPY_FUNCTIONS: dict[object, Callable[..., Any]] = {
     np.round: numbers.rounded,
     np.around: numbers.rounded,
     np.isclose: numbers.are_close,
-    np.max: max,
-    np.amax: max,
-    np.min: min,
-    np.amin: min,
-    np.any: any,
-    np.all: all,
-    np.sum: sum,
-    np.prod: math.prod,
+    np.amax: array_functions.largest,
+    np.amin: array_functions.smallest,
     np.size: standard.size_of,
     np.ndim: standard.axes_of,
     np.shape: standard.shape_of,
+    **{getattr(np, name): function for name, function in array_functions.METHODS.items()},
 }
-"""By a function of NumPy that is not universal, but for numbers or arrays of one axis: what computes it in device code."""
+"""By a function of NumPy that is not universal: what computes it in device code."""
 OF_COMPLEX: dict[Callable[..., Any], Callable[..., Any]] = {
     **complex_functions.OF_MATH,
     numbers.sign: complex_functions.sign,

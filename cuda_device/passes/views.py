@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import reduce
 
-from cuda_device.device import copying, prelude
+from cuda_device.device import array_functions, copying, prelude
 from cuda_device.device.rows import constant_of
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
@@ -40,7 +40,7 @@ from cuda_device.types.model import (
     Vector,
 )
 
-METHODS = ("view", "reshape", "astype")
+METHODS = ("view", "reshape", "astype", *array_functions.METHODS)
 
 
 def arithmetic(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
@@ -209,9 +209,13 @@ def transpose(frame: Frame, owner: Cell, array: Array) -> Cell:
 
 
 def call_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    """`x.view(…)`, `x.reshape(…)` or `x.astype(…, copy=False)`."""
+    """`x.view(…)`, `x.reshape(…)`, `x.astype(…, copy=False)`, or `x.sum()` and the like."""
     array = owner.known.type
     assert isinstance(array, Array)
+    if name in array_functions.METHODS:
+        if positional or named:
+            raise CompileError(f"{name} of an array takes no arguments in device code", help="loop over the axis")
+        return frame.program.call(frame, array_functions.METHODS[name], [owner], {})
     if name == "reshape":
         from cuda_device.passes.shapes import reshape  # it needs views, too
 

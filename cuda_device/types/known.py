@@ -293,6 +293,8 @@ def literal(value: object, where: Location = NOWHERE) -> Known:
 
     Raises `TypeError` for those that device code does not have.
     """
+    if isinstance(value, np.str_):
+        return constant(str(value), where)
     if isinstance(value, np.generic):
         return Known(number_of(type(value)), value.item(), where=where)
     if isinstance(value, (enum.IntEnum, enum.IntFlag)):
