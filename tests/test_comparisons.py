@@ -399,7 +399,9 @@ HALF_BITS = np.array(
 @pytest.mark.parametrize("level", [0, 3])
 @pytest.mark.parametrize("there, back", [(ml_dtypes.bfloat16, np.float16), (np.float16, ml_dtypes.bfloat16)])
 def test_bits_of_one_half_are_compared_as_the_other(stream, there, back, level):
-    """LLVM 22 ends the process where these bits are compared with zero, wherever it sees that they are the same."""
+    """LLVM 22 ends the process where it sees that these bits, as a number of any width, are compared with zero."""
+    pair = {np.float16: device.float16x2, ml_dtypes.bfloat16: device.bfloat16x2}
+    there_pair, back_pair = pair[there], pair[back]
 
     @device.kernel(level=level)
     def kernel(x, y, n, out):
@@ -415,12 +417,24 @@ def test_bits_of_one_half_are_compared_as_the_other(stream, there, back, level):
         out[i, 5] = bits != y[i]
         out[i, 6] = there(n).view(back) != 0
         out[i, 7] = bits < y[i] or bits > y[i]
+        out[i, 8] = float(bits) == 0
+        out[i, 9] = bool(device.complex128(x[i].view(device.uint16).view(back)))
+        other = device.local_array(1, there)
+        other[0] = y[i]
+        other[0] = -x[i]
+        out[i, 10] = math.fabs(device.float64(other.view(back)[0])) == 0
+        shared = device.shared_array(len(HALF_BITS) ** 2, device.uint16)
+        shared.view(there)[i] = -x[i]
+        out[i, 11] = float(shared.view(back)[i]) != 0
+        pairs = device.local_array(1, there_pair)
+        pairs[0] = there_pair(y[i], -x[i])
+        out[i, 12] = float(pairs.view(back_pair)[0].y) == 0
 
     first, second = (each.reshape(-1) for each in np.meshgrid(HALF_BITS, HALF_BITS))
     x, y, bits = first.view(there), second.view(back), first.view(back)
-    out = stream.empty((len(x), 8), np.bool_)
+    out = stream.empty((len(x), 13), np.bool_)
     stream.launch(kernel, stream.array(x), stream.array(y), 3, out, grid=1, block=len(x))
     zero, equal = bits.astype(np.float32) == 0, bits.astype(np.float32) == y.astype(np.float32)
     differ = ~equal & ~np.isnan(bits.astype(np.float32)) & ~np.isnan(y.astype(np.float32))
-    expected = [zero, ~zero, ~zero, zero, equal, ~equal, np.ones_like(zero), differ]
+    expected = [zero, ~zero, ~zero, zero, equal, ~equal, np.ones_like(zero), differ, zero, ~zero, zero, ~zero, zero]
     assert (stream.numpy(out) == np.stack(expected, 1)).all()

@@ -42,6 +42,8 @@ class Dialect(ABC):
     """What the memory that functions have of their own can be aligned to."""
     has_float8 = False
     """Whether the machine has instructions that convert floats of 8 bits."""
+    same_bits: ClassVar[str]
+    """A text of the assembler's that gives the 16 bits that it is given."""
     truncates_halves: ClassVar[bool] = True
     """Whether LLVM makes integers of float16 as it says it does."""
     called: ClassVar[str] = ""
@@ -163,6 +165,7 @@ class Nvptx(Dialect):
     """A GPU."""
 
     has_lines = has_texts = hides_floats = True
+    same_bits = 'asm "mov.b16 $0, $1;", "=h,h"'
     frame_alignment = 1 << 30
     # Where a call's argument is known on one way to it, LLVM's call site splitting copies the call into each way, and all
     # that stands before it in its block, barriers and shuffles too. It leaves convergent calls alone; that a callee is not
@@ -333,6 +336,7 @@ class Cpu(Dialect):
     frame_alignment = 64
     # With AVX512-FP16, LLVM 22 makes -32768 of NaN as an int16.
     truncates_halves = False
+    same_bits = 'asm "", "=r,0"'
 
     def __init__(self, module: Module) -> None:
         super().__init__(module)

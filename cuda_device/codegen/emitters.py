@@ -162,13 +162,13 @@ def _negate(to: FunctionWriter, op: Op) -> None:
 
 _SIGNED = {"==": "eq", "!=": "ne", "<": "slt", "<=": "sle", ">": "sgt", ">=": "sge"}
 _UNSIGNED = {"==": "eq", "!=": "ne", "<": "ult", "<=": "ule", ">": "ugt", ">=": "uge"}
+_ORDERED = {"==": "oeq", "!=": "une", "<": "olt", "<=": "ole", ">": "ogt", ">=": "oge"}
 
 
 def _compare(to: FunctionWriter, op: Op) -> None:
     number, sign = _number(op.operands[0]), str(op.attributes["op"])
     if number.is_float:
-        x, y = (to.names[operand] for operand in op.operands)
-        floats.compare(to, op, sign, number, x, y)
+        to.result(op, f"fcmp{to.module.relaxed} {_ORDERED[sign]} {to.operands(op)}")
     else:
         to.result(op, f"icmp {(_SIGNED if number.signed else _UNSIGNED)[sign]} {to.operands(op)}")
 
@@ -202,10 +202,8 @@ def _convert(to: FunctionWriter, op: Op) -> None:
         to.result(op, f"call {call}({to.typed(operand)}){to.dialect.called}")
     elif target == BOOL:
         zero = literal(source, 0)
-        if source.is_float:
-            floats.compare(to, op, "!=", source, to.names[operand], zero)
-        else:
-            to.result(op, f"icmp ne {to.typed(operand)}, {zero}")
+        test = f"fcmp une {to.typed(operand)}, {zero}" if source.is_float else f"icmp ne {to.typed(operand)}, {zero}"
+        to.result(op, test)
     elif source.is_float and not target.is_float:
         floats.truncate(to, op, source, target)
     else:
@@ -257,7 +255,7 @@ def _load(to: FunctionWriter, op: Op) -> None:
     if pointee == BOOL:
         to.result(op, f"icmp ne i8 {to.temporary(load)}, 0")
     else:
-        to.result(op, load)
+        floats.taken(to, op, load)
 
 
 def _store(to: FunctionWriter, op: Op) -> None:
@@ -332,7 +330,7 @@ def _bits(to: FunctionWriter, op: Op) -> None:
     if source == target:
         to.names[op.result] = to.names[op.operands[0]]
     else:
-        to.result(op, f"bitcast {to.typed(op.operands[0])} to {target}")
+        floats.taken(to, op, f"bitcast {to.typed(op.operands[0])} to {target}")
 
 
 # Ends of blocks and threads

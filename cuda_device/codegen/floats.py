@@ -1,25 +1,25 @@
-"""Floats as LLVM calls them, and what it gets wrong for those of 16 bits: equality, and conversion to integers.
+"""Floats as LLVM calls them, and what it gets wrong for those of 16 bits: their bits, and conversion to integers.
 
-    compare {op="=="} %h %zero      and i16 …, 32767; icmp …      for float16 where there is bfloat16, too, and the reverse
-    convert %h: int16               fpext half … to float; …      for float16 on the CPU
+    bits %b: float16          bitcast bfloat … to half, by way of an integer, in a text that LLVM cannot see through
+    convert %h: int16         fpext half … to float; …      for float16 on the CPU
 
-Where the bits of a bfloat are taken for a half and compared with zero, LLVM's combiner of instructions wants to mask them, as if
-they were an integer, and ends the process. That they are the same bits may show through memory only. And with AVX512-FP16, NaN
-becomes -32768 as an int16.
+Where LLVM 22 sees that the bits of a bfloat are taken for a half, or the reverse, and that is compared with zero, as it is or as
+a wider float, its combiner of instructions wants to mask them as if they were an integer, and ends the process. And with
+AVX512-FP16, NaN becomes -32768 as an int16.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cuda_device.ir import ops
 from cuda_device.ir.model import Module, Op
-from cuda_device.types.model import BFLOAT16, FLOAT16, FLOAT32, Number, Type, Vector
+from cuda_device.types.model import BFLOAT16, FLOAT16, FLOAT32, Number, Ref, Type, Vector
 
 if TYPE_CHECKING:
     from cuda_device.codegen.to_llvm import FunctionWriter
 
-_ORDERED = {"==": "oeq", "!=": "une", "<": "olt", "<=": "ole", ">": "ogt", ">=": "oge"}
-_INFINITE = {FLOAT16: 0x7C00, BFLOAT16: 0x7F80}
+_HALVES = (FLOAT16, BFLOAT16)
 
 
 def name(number: Number) -> str:
@@ -32,24 +32,28 @@ def suffix(number: Number) -> str:
     return f"{'b' if number.bfloat else ''}f{number.bits}"
 
 
-def compare(to: FunctionWriter, op: Op, sign: str, number: Number, x: str, y: str) -> None:
-    """Writes a comparison of two floats."""
-    if number.bits == 16 and sign in ("==", "!=") and to.module.has_both_halves:
-        _compare_bits(to, op, sign, number, x, y)
+def taken(to: FunctionWriter, op: Op, text: str) -> None:
+    """Writes an instruction that takes bits, or what is in memory, for a number of the result's type."""
+    type = op.result.type
+    if _element(type) in _HALVES and (to.module.mixes_halves if op.code is ops.LOAD else to.module.has_both_halves):
+        assert type is not None
+        to.names[op.result] = _hidden(to, to.temporary(text), type)
     else:
-        to.result(op, f"fcmp{to.module.relaxed} {_ORDERED[sign]} {to.module.type(number)} {x}, {y}")
+        to.result(op, text)
 
 
-def _compare_bits(to: FunctionWriter, op: Op, sign: str, number: Number, x: str, y: str) -> None:
-    """Two floats are equal if both are zero, or have the same bits and are no NaN."""
-    type = to.module.type(number)
-    first, second = (to.temporary(f"bitcast {type} {each} to i16") for each in (x, y))
-    size, other = (to.temporary(f"and i16 {each}, 32767") for each in (first, second))
-    same = to.temporary(f"icmp eq i16 {first}, {second}")
-    real = to.temporary(f"icmp ule i16 {size}, {_INFINITE[number]}")
-    zero = to.temporary(f"icmp eq i16 {to.temporary(f'or i16 {size}, {other}')}, 0")
-    equal = f"or i1 {to.temporary(f'and i1 {same}, {real}')}, {zero}"
-    to.result(op, equal if sign == "==" else f"xor i1 {to.temporary(equal)}, true")
+def _hidden(to: FunctionWriter, value: str, type: Type) -> str:
+    """The same value, of which LLVM does not know where it is from."""
+    if not isinstance(type, Vector):
+        bits = to.temporary(f"bitcast {to.module.type(type)} {value} to i16")
+        return to.temporary(
+            f"bitcast i16 {to.temporary(f'call i16 {to.dialect.same_bits}(i16 {bits})')} to {to.module.type(type)}"
+        )
+    whole, element = to.module.type(type), to.module.type(type.dtype)
+    for i in range(type.size):
+        hidden = _hidden(to, to.temporary(f"extractelement {whole} {value}, i32 {i}"), type.dtype)
+        value = to.temporary(f"insertelement {whole} {value}, {element} {hidden}, i32 {i}")
+    return value
 
 
 def truncate(to: FunctionWriter, op: Op, source: Number, target: Number) -> None:
@@ -62,18 +66,27 @@ def truncate(to: FunctionWriter, op: Op, source: Number, target: Number) -> None
     to.result(op, f"{call}({value})")
 
 
-def has_both(module: Module) -> bool:
+def has_both_halves(module: Module) -> bool:
     """Whether there are values of float16 and of bfloat16."""
-    missing = {FLOAT16, BFLOAT16}
+    missing = {*_HALVES}
     for function in module.functions:
         for block in function.blocks:
-            missing -= {_number(value.type) for value in block.params}
+            missing -= {_element(value.type) for value in block.params}
             for op in block.ops:
-                missing -= {_number(value.type) for value in op.results}
+                missing -= {_element(value.type) for value in op.results}
         if not missing:
             return True
     return False
 
 
-def _number(type: Type | None) -> Type | None:
+def mixes_halves(module: Module) -> bool:
+    """Whether one may have been stored where the other is loaded: there are both, and views of memory, or structs in it."""
+    return has_both_halves(module) and any(
+        op.code is ops.BYTES and isinstance(op.result.type, Ref) and _element(op.result.type.pointee) in _HALVES
+        for function in module.functions
+        for op in function.ops()
+    )
+
+
+def _element(type: Type | None) -> Type | None:
     return type.dtype if isinstance(type, Vector) else type

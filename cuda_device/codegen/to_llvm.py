@@ -67,8 +67,13 @@ class ModuleWriter:
 
     @cached_property
     def has_both_halves(self) -> bool:
-        """Whether there are values of float16 and of bfloat16."""
-        return floats.has_both(self.dialect.module)
+        """See `floats`."""
+        return floats.has_both_halves(self.dialect.module)
+
+    @cached_property
+    def mixes_halves(self) -> bool:
+        """See `floats`."""
+        return floats.mixes_halves(self.dialect.module)
 
     def type(self, type: Type | None) -> str:
         """A type in a register."""
