@@ -165,7 +165,8 @@ def main() -> None:
         found = measure(programs + (peers(options.count) if where == "gpu" else []), options.count)
         assert all(run["found"] == [0, 0, 2] for run in programs[0].runs)
         assert all(run["found"] == [2, 2, 0] for run in programs[2].runs)
-        judge_ours(found)
+        if where != "cpu":
+            judge_ours(found)
     if options.at_once:
         at_once(options.at_once)
 
