@@ -27,7 +27,7 @@ except Exception:  # not installed, or not for this NumPy
     cuda = None
 
 ALL = 0xFFFFFFFF
-TILE, ROWS, PRODUCT_TILE = 32, 8, 16
+TILE, PADDED, ROWS, PRODUCT_TILE = 32, 33, 8, 16
 RATE, HALF, ONE, TWO, FOUR, SIX = map(np.float32, (0.1, 0.5, 1, 2, 4, 6))
 INTEREST, VOLATILITY, ROOT_HALF = map(np.float32, (0.02, 0.30, math.sqrt(0.5)))
 
@@ -132,7 +132,7 @@ def _define_grids() -> dict[str, Any]:
 
     @cuda.jit
     def transpose(x, y, height, width):
-        tile = cuda.shared.array((TILE, TILE + 1), float32)
+        tile = cuda.shared.array((TILE, PADDED), float32)
         column, row = cuda.threadIdx.x, cuda.threadIdx.y
         left, top = cuda.blockIdx.x * TILE, cuda.blockIdx.y * TILE
         for k in range(row, TILE, ROWS):

@@ -65,13 +65,15 @@ def special_register(name: str, result: str) -> str:
     """Text that makes `result` (a name, not a number: temporaries are `result.something`) the value of a register.
 
     Names: `thread_idx`, `block_idx`, `block_dim`, `grid_dim` with `.x`, `.y`, `.z`; `linear_thread` (the thread's
-    number in its block), `lane_id`, `lanemask_lt`, `dynamic_shared_bytes`: i32. `shared` and `dynamic_shared`: ptr,
-    aligned to 128.
+    number in its block), `lane_id`, `lanemask_lt`, `dynamic_shared_bytes`, `hidden_zero` (0): i32. `shared` and
+    `dynamic_shared`: ptr, aligned to 128.
     """
     group, _, axis = name.partition(".")
     metadata = f", !range !{{i32 {_RANGES[group]}}}" if group in _RANGES else ""
     if group == "thread_idx":
         return THREAD.load(result, "%thread", axis, metadata)
+    if name == "hidden_zero":
+        return f"  {result} = add i32 0, 0\n"
     if name == "linear_thread":
         return THREAD.load(result, "%thread", "linear", f", !range !{{i32 {_RANGES['thread_idx']}}}")
     if name == "lane_id":

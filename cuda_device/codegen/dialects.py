@@ -253,8 +253,8 @@ class Nvptx(Dialect):
 
     def register(self, name: str, result: str) -> str:
         """A call of the intrinsic, with the range that the hardware promises."""
-        if name == "dynamic_shared_bytes":
-            return f"  {result} = call i32 @llvm.nvvm.read.ptx.sreg.dynamic_smem_size()\n"
+        if name in nvptx_options.REGISTERS:
+            return f"  {result} = call i32 {nvptx_options.REGISTERS[name]}()\n"
         if name in self._LANE_REGISTERS:
             intrinsic, promise = self._LANE_REGISTERS[name]
             return f"  {result} = call {promise}i32 @llvm.nvvm.read.ptx.sreg.{intrinsic}()\n"

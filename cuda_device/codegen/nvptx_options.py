@@ -1,4 +1,4 @@
-"""What the options of a kernel become in LLVM IR for a GPU.
+"""What the options of a kernel become in LLVM IR for a GPU, and what reads its plain registers.
 
 attributes(Options(max_threads=256), kernel=True)        ' "nvvm.maxntid"="256"'
 """
@@ -9,6 +9,12 @@ from cuda_device.codegen.architectures import FLUSH_DENORMALS_ATTRIBUTE, FLUSH_D
 from cuda_device.device.options import Options
 from cuda_device.ir import ops
 from cuda_device.ir.model import Module
+
+REGISTERS = {
+    "dynamic_shared_bytes": "@llvm.nvvm.read.ptx.sreg.dynamic_smem_size",
+    "hidden_zero": 'asm "mov.b32 $0, 0;", "=r"',
+}
+"""Special registers of which nothing is promised, and what reads them."""
 
 
 def attributes(options: Options, kernel: bool) -> str:

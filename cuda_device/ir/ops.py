@@ -295,7 +295,7 @@ LOCAL = Opcode(
     optional=("account",),
 )
 GENERIC = Opcode("generic", D, 1, 1, "The same place as a reference that may be into any memory.")
-REGISTER = Opcode("register", D, 0, 1, "A special register: `thread_idx.x`, `block_dim.y`, …", ("name",))
+REGISTER = Opcode("register", D, 0, 1, "A special register: `thread_idx.x`, …; `hidden_zero` is 0.", ("name",))
 BARRIER = Opcode(
     "barrier",
     D,

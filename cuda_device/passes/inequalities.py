@@ -148,12 +148,18 @@ class Proofs:
         match self.ways[block]:
             case [Way(condition=Value() as condition, holds=holds)]:
                 yield from self._told(condition, holds, facts)
-            case [Way() as entry, Way() as back] if self.dominators[block] is entry.before:
-                for param, first, after in zip(block.params, entry.arguments, back.arguments, strict=True):
-                    step = self.sum(after).minus(Sum(0, ((param, 1),))) if is_integer(param) else None
-                    if step is not None and not step.terms:  # a counter stays on one side of where it began
-                        low, high = (first, param) if step.constant >= 0 else (param, first)
-                        yield from self._compared("<=", low, high, facts)
+            case [Way() as entry, *backs] if backs and self.dominators[block] is entry.before:
+                for place, (param, first) in enumerate(zip(block.params, entry.arguments, strict=True)):
+                    signs = {self._moved(param, way.arguments[place]) for way in backs if is_integer(param)}
+                    if signs == {1}:  # a counter stays on one side of where it began
+                        yield from self._compared("<=", first, param, facts)
+                    elif signs == {-1}:
+                        yield from self._compared("<=", param, first, facts)
+
+    def _moved(self, param: Value, after: Value) -> int:
+        """Whether a parameter has risen (1), or fallen (-1), by a constant; 0 if that cannot be told."""
+        step = self.sum(after).minus(Sum(0, ((param, 1),)))
+        return 0 if step.terms else 1 if step.constant >= 0 else -1
 
     def _told(self, condition: Value, holds: bool, facts: Sequence[Sum]) -> Iterator[Sum]:
         """What a condition says that holds, or does not."""
