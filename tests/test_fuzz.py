@@ -93,6 +93,7 @@ UNREACHED_ENTITIES = {
     "Dim3": "a vector of uint32 by another name",
     "bool": "a truth of Python, which is an operation",
     "complex_of": "it is for functions of ours",
+    "distance": "it is for functions of ours",
     "is_exactly": "it is decided while compiling",
     "pause": "it is for functions of ours",
     "provides": "it is decided while compiling",

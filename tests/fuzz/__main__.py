@@ -31,6 +31,7 @@ from ptx_machine.gpu import installed  # noqa: E402
 
 import cuda_device as device  # noqa: E402
 from cuda_device.runtime import driver  # noqa: E402
+from fuzz.care import BATCH  # noqa: E402
 from fuzz.generate import RUN, inputs, program  # noqa: E402
 from fuzz.reduce import reduce  # noqa: E402
 from fuzz.run import check  # noqa: E402
@@ -61,7 +62,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0, help="the first program, counted from the seed's")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
-    parser.add_argument("--batch", type=int, default=12, help="programs in one kernel")
+    parser.add_argument("--batch", type=int, default=BATCH, help="programs in one kernel")
     parser.add_argument(
         "--stream",
         choices=("cpu", "gpu", "all", "machine"),
@@ -120,7 +121,7 @@ def run(given: argparse.Namespace) -> State:
         if state.begun == 0:  # what is there for good need not be looked at again and again
             gc.collect()
             gc.freeze()
-            gc.set_threshold(100_000, 20, 100)
+            gc.set_threshold(1_000_000, 20, 100)
         last = time.monotonic()
     state.begun = -1
     save(given.state, state)

@@ -304,9 +304,9 @@ def some_view_of(make: Maker, name: str) -> tuple[str, Any] | None:
         form = make.random.randrange(4)
         if form == 0 and len(at) == 4 and _is_whole(place):
             return ".reshape((2, 2))", at.reshape(2, 2)
-        if form == 1:
-            return f"[{text}][::-1]", found[::-1] if len(found) else None
-        return (f"[{text}]", found) if len(found) else None
+        if not len(found):
+            return None
+        return (f"[{text}][::-1]", found[::-1]) if form == 1 else (f"[{text}]", found)
     row = make.random.randrange(at.shape[0])
     column = make.random.randrange(at.shape[1])
     options = [

@@ -19,7 +19,7 @@ from fuzz.programs import THREADS, Array, Expression, Open, Statement, Struct, T
 from fuzz.structs import SECONDS
 
 ARRAYS = ("bool", *EVERY_FIXED)
-"""The types of the arrays that programs read: `a[k]` is the one of `ARRAYS[k]`, `o[k]` the one that they write."""
+"""The types of the arrays that programs read: `a2` is the one of `ARRAYS[2]`, `o2` the one that they write."""
 LENGTH = 16
 WHOLE = tuple(t for t in INTEGERS if t not in ("bool", "index"))
 ELEMENTS = tuple(t for t in EVERY_FIXED if not reference.is_complex(t))
@@ -135,21 +135,20 @@ class Maker:
             return self.element(type)
         if type == "index":
             k = self.random.randrange(len(ARRAYS))
-            return Expression("index", f"len(a[{k}])", (), lambda: LENGTH)
+            return Expression("index", f"len(a{k})", (), lambda: LENGTH)
         sources = {"int": ["int8", "uint8", "int16"], "float": ["float16", "float32", "int8", "bfloat16"]}
         return self.convert_to(type, self.element(self.pick(sources.get(type, ["complex64", "float32"]))))
 
     def element(self, type: Type) -> Expression:
-        """`a[k][i]`, or another place in it."""
+        """`a2[i]`, or another place in it."""
         k, values = ARRAYS.index(type), self.given[type]
         if self.chance(0.5):
-            return Expression(type, f"a[{k}][i]", (variable("i", "int32"),), lambda i: values[i])
+            return Expression(type, f"a{k}[i]", (variable("i", "int32"),), lambda i: values[i])
+        if self.chance(0.8):
+            shift = self.random.randint(1, LENGTH - THREADS)
+            return Expression(type, f"a{k}[i + {shift}]", (variable("i", "int32"),), lambda i: values[i + shift])
         shift = self.random.randrange(1, LENGTH)
-        if self.chance(0.5):
-            return Expression(
-                type, f"a[{k}][i + {shift - 8}]", (variable("i", "int32"),), lambda i: values[i + shift - 8]
-            )
-        return Expression(type, f"a[{k}][i - {shift}]", (variable("i", "int32"),), lambda i: values[i - shift])
+        return Expression(type, f"a{k}[i - {shift}]", (variable("i", "int32"),), lambda i: values[i - shift])
 
     def of_parameters(self, type: Type) -> Expression:
         """A parameter, as it is or converted: functions see nothing else."""

@@ -13,6 +13,7 @@ import linecache
 import math
 import operator
 import os
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -25,6 +26,7 @@ from cuda_device.codegen.native import compile_native
 from cuda_device.compiler import Options, Work
 from cuda_device.device.functions import Kernel, KernelOptions
 from cuda_device.runtime.launcher import Variant
+from fuzz.care import care
 from fuzz.expressions import TABLES
 from fuzz.generate import ARRAYS, BUILTIN_STORED, SLOTS, THREADS
 from fuzz.programs import Expression, Program, indented
@@ -56,20 +58,22 @@ class Mismatch:
 
 
 def source(programs: Sequence[Program]) -> str:
-    """The text of a kernel `k` that runs them all."""
+    """The text of a kernel `k` that runs them all. A program gets the arrays that it uses."""
     lines: list[str] = []
-    for program in programs:
+    calls = ["def k(a, o):", "    i = device.tid(1)", f"    if i < {THREADS}:"]
+    for place, program in enumerate(programs):
         for function in program.functions:
             lines += function.lines()
-        lines += [f"def program{program.number}(i, a, o, at):", *indented(program.body)]
+        body = indented(program.body)
         for slot, store in enumerate(program.stores):
             k = ARRAYS.index(BUILTIN_STORED.get(store.type, store.type))
-            lines.append(f"    o[{k}][at + {slot * THREADS} + i] = {store}")
-        lines += ["", ""]
-    lines += ["def k(a, o):", "    i = device.tid(1)", f"    if i < {THREADS}:"]
-    for place, program in enumerate(programs):
-        lines.append(f"        program{program.number}(i, a, o, {place * SLOTS * THREADS})")
-    return "\n".join(lines) + "\n"
+            body.append(f"    o{k}[at + {slot * THREADS} + i] = {store}")
+        arrays = sorted(set(re.findall(r"\b([ao])(\d+)\b", "\n".join(body))))
+        names = "".join(f", {array}{k}" for array, k in arrays)
+        lines += [f"def program{program.number}(i, at{names}):", *body, "", ""]
+        given = "".join(f", {array}[{k}]" for array, k in arrays)
+        calls.append(f"        program{program.number}(i, {place * SLOTS * THREADS}{given})")
+    return "\n".join([*lines, *calls]) + "\n"
 
 
 def kernels(programs: Sequence[Program]) -> list[tuple[int, Kernel]]:
@@ -89,7 +93,7 @@ def share(first: Kernel, other: Kernel) -> None:
             continue
         job = dataclasses.replace(variant.work.job, options=other.options.build)
         artifacts = {name: artifact for name, artifact in variant.work.artifacts.items() if name != "native"}
-        work = Work(job, artifacts, {}, variant.work.dependencies)
+        work = Work(job, artifacts, {}, variant.work.dependencies, known=variant.work.outline)
         work.artifacts["native"] = compile_native(work["llvm"].text, level=min(job.options.level, 2))
         shared = other.variants[key] = Variant(work, variant.packing, variant.described)
         shared.__dict__["written"] = variant.written
@@ -104,13 +108,15 @@ def check(
     made = kernels(programs)
     for level, kernel in made:
         if level != LEVELS[0]:
-            share(made[0][1], kernel)
+            with care(programs[0].number):
+                share(made[0][1], kernel)
         for stream in streams:
             on_cpu = isinstance(stream, type(device.cpu_stream()))
             where = f"{'CPU' if on_cpu else 'GPU'} stream, level {level}"
             outputs = tuple(poisoned(len(programs) * SLOTS * THREADS, type) for type in ARRAYS)
             try:
-                found = launch(kernel, arrays, outputs, stream, on_cpu)
+                with care(programs[0].number):
+                    found = launch(kernel, arrays, outputs, stream, on_cpu)
             except Exception as error:
                 if len(programs) > 1:
                     for program in programs:
