@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import logging
 import os
 import re
 import stat
@@ -25,7 +24,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-_logger = logging.getLogger("cuda_device")
+from cuda_device import logs
 
 MOST_BYTES = 512 << 20
 """How large a folder grows, in bytes, before what was not used for longest is removed."""
@@ -59,7 +58,7 @@ class Store:
         except FileNotFoundError:
             return None
         except OSError as error:
-            self._complain(logging.INFO, f"cannot be read ({error.strerror})")
+            self._complain(logs.INFO, f"cannot be read ({error.strerror})")
             return None
 
     def put(self, key: bytes, data: bytes) -> bool:
@@ -77,7 +76,7 @@ class Store:
                 self._make_room(folder, len(content))
             return True
         except OSError as error:
-            self._complain(logging.INFO, f"cannot be written ({error.strerror})")
+            self._complain(logs.INFO, f"cannot be written ({error.strerror})")
             return False
 
     def remove(self, key: bytes) -> None:
@@ -102,7 +101,7 @@ class Store:
         try:
             private = _is_private(os.fstat(folder))
             if not private:
-                self._complain(logging.WARNING, "belongs to somebody else, or others may write it (chmod go-w)")
+                self._complain(logs.WARNING, "belongs to somebody else, or others may write it (chmod go-w)")
             yield folder if private else None
         finally:
             os.close(folder)
@@ -146,7 +145,7 @@ class Store:
         """Logs what is wrong with the folder, once."""
         if what not in self._complaints:
             self._complaints.add(what)
-            _logger.log(level, "the cache %s %s: compiled kernels are not kept there", self.folder, what)
+            logs.say(level, "the cache %s %s: compiled kernels are not kept there", self.folder, what)
 
 
 def _name(key: bytes) -> str:

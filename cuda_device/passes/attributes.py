@@ -5,7 +5,6 @@ py.getattr {name="shape"} (array<float32, 2, C>)   →   a tuple of two indices
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from types import ModuleType
 
@@ -19,6 +18,7 @@ from cuda_device.passes import (
     hosted,
     lists,
     members,
+    remedies,
     scalars,
     subarrays,
     views,
@@ -105,7 +105,7 @@ def _attributes_help(known: Known, name: str) -> str:
             names = [method for method in dir(interface) if not method.startswith("_")]
         case _:
             return ""
-    close = difflib.get_close_matches(name, names, 1)
+    close = remedies.nearest(name, names)
     return f"did you mean {close[0]}?" if close else f"there are {', '.join(names)}"
 
 
@@ -146,7 +146,7 @@ def _static_attribute(frame: Frame, owner: object, name: str) -> Cell:
         if can_change:  # `hasattr` goes on
             frame.program.depend(owner, name, MISSING)
         ours = [NAMES_ELSEWHERE[name]] if name in NAMES_ELSEWHERE and describe(owner) == "cuda_device" else []
-        close = ours or difflib.get_close_matches(name, dir(owner), 1, 0.65)
+        close = ours or remedies.nearest(name, dir(owner), 0.65)
         remedy = (
             f"did you mean {close[0]}?" if close else "correct the name, or define it before the kernel is launched"
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -70,6 +71,13 @@ _MODULES = {
 
 # Modules whose functions are not even looked at.
 OF_THE_HOST = frozenset(("logging", "os", "random", "time", "_sitebuiltins"))
+
+
+def nearest(name: str, names: Iterable[str], least: float = 0.6) -> list[str]:
+    """The one of these names that may be meant, if there is one."""
+    import difflib  # for mistakes only: it takes a while to import
+
+    return difflib.get_close_matches(name, list(names), 1, least)
 
 
 def of_call(function: object) -> str:

@@ -9,14 +9,13 @@ x[()], x.T, x.reshape(())         x
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 
 from cuda_device.device import standard
 from cuda_device.device.reinterpret import reinterpret
 from cuda_device.device.rows import constant_of
 from cuda_device.errors import CompileError
-from cuda_device.passes import complexes
+from cuda_device.passes import complexes, remedies
 from cuda_device.passes.calls import call
 from cuda_device.passes.frame import Cell, Frame, Method
 from cuda_device.types.dtypes import element_of
@@ -66,7 +65,7 @@ def _check_name(cell: Cell, number: Number, name: str) -> None:
             help=f"make it a fixed-format number first: {machine(number)}(…).{name}",
         )
     known = (*_NUMBERS_ALONE, *_of_python(number)) if is_python else everything
-    close = difflib.get_close_matches(name, known, 1)
+    close = remedies.nearest(name, known)
     raise CompileError(
         f"{cell.known} has no attribute {name!r} in device code",
         help=f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}",

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from cuda_device import compiler
+from cuda_device import compiler, logs
 from cuda_device.codegen.architectures import of_capability, parse
 from cuda_device.codegen.elf import registers
 from cuda_device.device.functions import Func, Kernel
@@ -43,7 +42,6 @@ _MOST_RECENT = 64
 _MANY_CHANGES = 16
 # So many launches by Python come first: machine code takes some milliseconds to make, and saves some microseconds at each launch.
 FIRST_LAUNCHER = 8
-_logger = logging.getLogger("cuda_device")
 
 
 @dataclass(slots=True)
@@ -247,7 +245,8 @@ def _warn_of_changes(kernel: Kernel, stale: Variant) -> None:
     kernel.changes += 1
     if kernel.changes == _MANY_CHANGES:
         names = sorted({dependency.name for dependency in stale.work.dependencies if not dependency.current()})
-        _logger.warning(
+        logs.say(
+            logs.WARNING,
             "%r has been compiled %d times because names that it reads stand for something else at each launch (%s): pass "
             "them as arguments",
             kernel,

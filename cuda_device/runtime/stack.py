@@ -9,9 +9,9 @@ needs more writes to memory that is not there, which ends the context. So such k
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
+from cuda_device import logs
 from cuda_device.codegen import elf
 from cuda_device.errors import LaunchError
 from cuda_device.runtime import driver, kernels
@@ -23,7 +23,6 @@ RECURSION = 32 * 1024
 """The bytes of stack of a thread that a kernel with recursion gets if it does not say what it needs."""
 _PART = 8
 """The GPU sets stack aside for all threads that it can hold at once; without being told so, for an eighth of its memory."""
-_logger = logging.getLogger("cuda_device")
 
 
 def provide(work: Work, ordinal: int) -> None:
@@ -67,4 +66,5 @@ def _provide_some(name: str, nbytes: int) -> None:
         except LaunchError:
             nbytes //= 2
     if nbytes < wanted:
-        _logger.warning("%s calls itself, and the GPU has memory for %d bytes of stack of a thread only", name, nbytes)
+        message = "%s calls itself, and the GPU has memory for %d bytes of stack of a thread only"
+        logs.say(logs.WARNING, message, name, nbytes)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import logging
 import re
 import struct
 import threading
@@ -21,11 +20,11 @@ from typing import Any
 
 import numpy as np
 
+from cuda_device import logs
 from cuda_device.errors import LaunchError
 from cuda_device.lazy_dataclasses import dataclass, field
 from cuda_device.runtime import driver, reports
 
-_logger = logging.getLogger("cuda_device")
 # The driver's own queue is no longer, so that to wait for the oldest of these costs nothing.
 MOST_RETAINED = 1024
 _MOST_SPARE_EVENTS = 64
@@ -285,7 +284,7 @@ def default_stream() -> Stream:
 
 @functools.cache
 def _log_once(message: str) -> None:
-    _logger.info(message)
+    logs.say(logs.INFO, message)
 
 
 def as_stream(obj: Any) -> Stream:

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import logging
 import os
 import sys
 import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from cuda_device import logs
 from cuda_device.codegen import native
 from cuda_device.device.options import CHECKED_VARIABLE
 from cuda_device.device.parameters import defaults_of
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from cuda_device.runtime.prepared import PreparedLaunch
 
 VARIABLE = "CUDA_DEVICE_NATIVE_LAUNCHER"
-_logger = logging.getLogger("cuda_device")
 _lock = threading.Lock()
 
 
@@ -102,9 +101,9 @@ class _Attempt:
         if self._possible:
             _lock.release()
         if isinstance(error, Unsupported):
-            _logger.debug("no %s: %s", self._what, error)
+            logs.say(logs.DEBUG, "no %s: %s", self._what, error)
         elif isinstance(error, Exception):
-            _logger.debug("no %s", self._what, exc_info=error)
+            logs.say(logs.DEBUG, "no %s", self._what, error=error)
         return isinstance(error, Exception)
 
 
