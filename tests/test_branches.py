@@ -149,3 +149,32 @@ def test_steps_to_leave(stream):
             z, count = z * z + point, count + 1
         expected.append(count)
     assert stream.numpy(counts).tolist() == expected
+
+
+@device.kernel
+def skip(x, y):
+    total = 0
+    for i in range(x.shape[0]):
+        if x[i] < 0:
+            continue
+        if x[i] % 2:
+            total += 1
+            continue
+        total += x[i]
+    y[0] = total
+
+
+def test_loops_have_one_way_back():
+    """Two of LLVM's ways lead to a loop: one into it, one back, whatever the bytecode does with a `continue`."""
+    text = str(device.compile(skip, np.zeros(9, int), np.zeros(1, int), target="sm_90", output="llvm").code)
+    phis = re.findall(r"= phi i\d+ (.*)", text)
+    heads = [phi for phi in phis if "[ 0," in phi.replace("[0", "[ 0")]
+    assert heads
+    assert all(phi.count("[") == 2 for phi in heads), phis
+
+
+def test_what_continues(stream):
+    x = np.array([3, -4, 8, 5, -1, 0, 12, 7])
+    y = stream.empty(1, np.int64)
+    stream.launch(skip, stream.array(x), y, grid=1, block=1)
+    assert stream.numpy(y)[0] == 23

@@ -24,7 +24,7 @@ from cuda_device.ir.model import Block, Edge, Function, Module, Op, Value
 from cuda_device.ir.ops import Effect, Level
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.passes import boundary, checks, countdown, counting, inequalities
-from cuda_device.passes.simplify import simplify
+from cuda_device.passes.simplify import join_ways_back, simplify
 from cuda_device.types.known import of_type
 from cuda_device.types.layout import MOST_NUMBERS, known_alignment, leaves, pointee_of
 from cuda_device.types.model import BOOL, INDEX, NONE, Array, Number, Ref, Tuple, Type
@@ -104,6 +104,7 @@ class Lowerer:
         lowered.signature, lowered.shown, lowered.location = source.signature, source.shown, source.location
         lowered.effects, lowered.family = source.effects, source.family
         simplify(lowered)
+        join_ways_back(lowered)
         inequalities.run(lowered)
         countdown.run(lowered)
         return lowered

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from cuda_device.ir.builder import Builder
 from cuda_device.ir.model import Block, Edge, Function, Value
 from cuda_device.ir.ops import Level
 
@@ -119,6 +120,33 @@ def _merge_blocks(function: Function, entries: dict[Block, list[Edge]], same: di
             block.ops += edge.block.ops
             gone.add(edge.block)
     function.blocks = [block for block in function.blocks if block not in gone]
+
+
+def join_ways_back(function: Function) -> None:
+    """Gives each loop one way back to its first block, as a `continue` with others has not. Blocks are in reverse postorder.
+
+    LLVM makes nested loops of several ways back: threads that take one of them would pass those that take another.
+    """
+    numbers = {block: number for number, block in enumerate(function.blocks)}
+    backs: dict[Block, list[Edge]] = {}
+    lasts: dict[Block, Block] = {}
+    for block in function.blocks:
+        for edge in block.successors:
+            if numbers[edge.block] <= numbers[block]:
+                backs.setdefault(edge.block, []).append(edge)
+                lasts[edge.block] = block
+    for head, edges in backs.items():
+        if len(edges) > 1:
+            joint, arguments = Block(), list(edges[0].arguments)  # those that all ways bring need no parameter
+            varied = [i for i, value in enumerate(arguments) if any(edge.arguments[i] is not value for edge in edges)]
+            for i in varied:
+                param = head.params[i]
+                arguments[i] = Value(param.type, param.hint, param.nonneg)
+                joint.params.append(arguments[i])
+            Builder(joint, head.terminator.location).jump(head, *arguments)
+            for edge in edges:
+                edge.block, edge.arguments = joint, [edge.arguments[i] for i in varied]
+            function.blocks.insert(function.blocks.index(lasts[head]) + 1, joint)
 
 
 def drop_unused(function: Function, values: set[Value]) -> None:
