@@ -18,6 +18,7 @@ from cuda_device.passes import (
     hosted,
     lists,
     members,
+    named_tuples,
     remedies,
     scalars,
     subarrays,
@@ -97,6 +98,8 @@ def _attributes_help(known: Known, name: str) -> str:
             names = [*_RANGE_PARTS]
         case Bundle() if isinstance(known.value, Keywords):
             return f"dicts do not change in device code; there are {', '.join(hosted.MAPPING_METHODS)}"
+        case Bundle() if isinstance(known.value, Named):
+            return f"its members are {', '.join(known.value.names)}"
         case Bundle() if isinstance(known.value, Text):
             return "a text with values of run time can be joined with others, and printed"
         case Bundle() if means(known, Thing.LIST):
@@ -114,8 +117,8 @@ def _python_attribute(frame: Frame, cell: Cell, name: str) -> Cell | None:
     match cell.known.type:
         case Static() | Bundle() if (method := hosted.mapping_attribute(frame, cell, name)) is not None:
             return method
-        case Bundle() if isinstance(cell.known.value, Named) and name in cell.known.value.names:
-            return frame.field(cell, cell.known.value.names.index(name))
+        case Bundle() if isinstance(cell.known.value, Named):
+            return named_tuples.attribute(frame, cell, cell.known.value, name)
         case Range() if name in _RANGE_PARTS:
             return frame.field(cell, _RANGE_PARTS.index(name))
         case Number() as number if name in standard.NUMBER_PROPERTIES and number.is_integer:

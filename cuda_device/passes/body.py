@@ -20,7 +20,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.model import Block, Edge, Function, Op, Value
 from cuda_device.ir.ops import Effect, Level
 from cuda_device.lazy_dataclasses import dataclass, field, replace
-from cuda_device.passes import closures, definite, hosted, objects, references
+from cuda_device.passes import closures, composites, definite, hosted, objects, references
 from cuda_device.passes.frame import (
     Cell,
     Follows,
@@ -238,6 +238,9 @@ class Body:
         for param, state in zip(instance.source.params, instance.states[:count], strict=True):
             cells[param] = self.parameter(instance.block, param, objects.aged(state, instance.key))
         if instance.source is self.python.blocks[0]:
+            cells.update(
+                (param, composites.named(frame, cell)) for param, cell in cells.items() if isinstance(cell, Cell)
+            )
             instance.block.params += [cell.value for cell in self.captured.values() if cell.value is not None]
             objects.find_all(frame, self.objects, [*cells.values(), *self.captured.values()])
         for each, state in zip(self.objects, instance.states[count:], strict=False):
@@ -408,7 +411,7 @@ class Body:
         instance.block.ops.append(end)
         for op in instance.block.ops:
             if op.code is ops.INTRINSIC:
-                self.effects |= _row_effects(op)
+                self.effects |= BY_NAME[str(op.attributes["name"])].effects
             elif op.code in (ops.PY_RAISE, ops.PY_CHECK):
                 self.effects |= Effect.EXITS
 
@@ -434,10 +437,6 @@ class Body:
             else:
                 return frame.build.const(state.type, None)
         return frame.carry(cell, state)
-
-
-def _row_effects(op: Op) -> Effect:
-    return BY_NAME[str(op.attributes["name"])].effects
 
 
 def _parameter(known: Known, name: str) -> Cell:

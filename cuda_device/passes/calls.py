@@ -19,7 +19,7 @@ from cuda_device.device.table import find, interface_of
 from cuda_device.errors import CompileError
 from cuda_device.passes import closures, composites, conditions, generators, hosted, operators, views
 from cuda_device.passes.frame import Cell, Frame, Method
-from cuda_device.passes.meanings import Code, Keywords, Partial, Thing, means
+from cuda_device.passes.meanings import Code, Keywords, Named, Partial, Thing, means
 from cuda_device.types.host import host_type_of
 from cuda_device.types.known import Known, of_type
 from cuda_device.types.model import Array, Bundle, Number, Ref, Static, Struct, Tuple
@@ -110,7 +110,11 @@ def call_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell]
         from cuda_device.passes import lists  # they call back
 
         return lists.call_method(frame, owner, name, positional, named)
-    if isinstance(owner.known.type, Tuple):
+    if isinstance(owner.known.value, Named) and name not in standard.TUPLE_METHODS:
+        from cuda_device.passes import named_tuples  # they call back
+
+        return named_tuples.call_method(frame, owner, owner.known.value, name, positional, named)
+    if isinstance(owner.known.type, Tuple) or isinstance(owner.known.value, Named):
         return frame.program.call(frame, standard.TUPLE_METHODS[name], [owner, *positional], named)
     if isinstance(owner.known.type, Number) and name in standard.NUMBER_METHODS:
         return frame.program.call(frame, standard.NUMBER_METHODS[name], [owner, *positional], named)

@@ -14,6 +14,7 @@ from cuda_device.ir import ops
 from cuda_device.passes import references
 from cuda_device.passes.dependencies import MISSING
 from cuda_device.passes.frame import Cell, Frame
+from cuda_device.passes.meanings import Named
 from cuda_device.types import structs
 from cuda_device.types.known import Known, of_type
 from cuda_device.types.layout import has_identity, machine
@@ -168,3 +169,15 @@ def replace(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell])
     if isinstance(type, Struct):
         cells = [member(frame, type, i, part) for i, part in enumerate(cells)]
     return frame.composite(type, cells)
+
+
+def named(frame: Frame, cell: Cell) -> Cell:
+    """An argument of a launch with the named tuples in it as such: until here they are tuples that say what they are."""
+    if not _has_names(cell.known):
+        return cell
+    parts = [named(frame, part) for part in frame.fields(cell)]
+    return frame.bundle(cell.known.value, parts) if isinstance(cell.known.value, Named) else frame.tuple(parts)
+
+
+def _has_names(known: Known) -> bool:
+    return isinstance(known.type, Tuple) and (isinstance(known.value, Named) or any(map(_has_names, known.items)))

@@ -9,7 +9,7 @@ import enum
 import functools
 import operator
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from types import BuiltinFunctionType
+from types import BuiltinFunctionType, MethodType
 from typing import Any
 
 import numpy as np
@@ -17,13 +17,12 @@ import numpy as np
 from cuda_device.device import standard
 from cuda_device.device.rows import constant_of
 from cuda_device.errors import CompileError
-from cuda_device.passes import texts
+from cuda_device.passes import named_tuples, texts
 from cuda_device.passes.calls import call
 from cuda_device.passes.dependencies import MISSING, PASSING
 from cuda_device.passes.frame import Cell, Frame
 from cuda_device.passes.functionals import get_attribute
 from cuda_device.passes.generators import check_count, no_keywords
-from cuda_device.passes.meanings import Named
 from cuda_device.types.dtypes import alignof, machine_representation, numpy_dtype, sizeof
 from cuda_device.types.known import constant
 from cuda_device.types.structs import align
@@ -174,24 +173,10 @@ def rule_for(entity: object) -> Special | None:
     if isinstance(entity, (operator.itemgetter, operator.attrgetter, operator.methodcaller)):
         return functools.partial(_item_getter, entity)
     if isinstance(entity, type) and issubclass(entity, tuple) and hasattr(entity, "_fields"):
-        return functools.partial(_named_tuple, entity)
+        return functools.partial(named_tuples.make, entity)
+    if isinstance(entity, MethodType) and entity.__name__ == "_make" and hasattr(entity.__self__, "_fields"):
+        return functools.partial(named_tuples.make_of, entity.__self__)
     return RULES.get(entity) if isinstance(entity, Hashable) and not isinstance(entity, np.dtype) else None
-
-
-def _named_tuple(cls: Any, frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    """Makes a named tuple: `Point(x, y=2)`."""
-    usage = f"its members are {', '.join(cls._fields)}"
-    given = dict(zip(cls._fields, positional, strict=False))
-    wrong = [name for name in named if name not in cls._fields or name in given]
-    if wrong or len(positional) > len(cls._fields):
-        what = f"cannot take {wrong[0]!r}" if wrong else f"has {len(cls._fields)} members, not {len(positional)}"
-        raise CompileError(f"{cls.__name__} {what}", help=usage)
-    given |= named
-    given |= {name: frame.literal(value) for name, value in cls._field_defaults.items() if name not in given}
-    missing = [name for name in cls._fields if name not in given]
-    if missing:
-        raise CompileError(f"{cls.__name__} lacks a value for {', '.join(map(repr, missing))}", help=usage)
-    return frame.bundle(Named(cls), [given[name] for name in cls._fields])
 
 
 RULES: dict[object, Special] = {

@@ -37,7 +37,7 @@ from cuda_device.passes.calls import call, call_plain
 from cuda_device.passes.frame import Cell, Frame
 from cuda_device.passes.generators import check_count, no_keywords
 from cuda_device.passes.host_calls import Special
-from cuda_device.passes.meanings import Code, Named, Partial, Raised, Text, Thing, means
+from cuda_device.passes.meanings import Code, Keywords, Named, Partial, Raised, Text, Thing, means
 from cuda_device.passes.operators import truth_of
 from cuda_device.passes.ufuncs import NUMPY_FUNCTIONS, OF_COMPLEX, UFUNCS
 from cuda_device.types.host import host_type_of
@@ -143,11 +143,18 @@ def type_of(known: Known) -> object:
             return pointee.host if isinstance(pointee, Struct) else interface_of(known.type)
         case Static():
             return type(known.value)
-        case Bundle() if means(known, Thing.LIST):
-            return list
-        case Bundle() if isinstance(known.value, Code):
-            return FunctionType
+        case Bundle():
+            return _type_of_meaning(known.value)
     return None
+
+
+def _type_of_meaning(meaning: object) -> object:
+    match meaning:
+        case Thing.LIST:
+            return list
+        case Named(cls):
+            return cls
+    return FunctionType if isinstance(meaning, Code) else dict if isinstance(meaning, Keywords) else None
 
 
 def _type(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from cuda_device.errors import LaunchError
-from cuda_device.lazy_dataclasses import dataclass
+from cuda_device.lazy_dataclasses import dataclass, replace
+from cuda_device.passes.meanings import Named
 from cuda_device.runtime.array_view import ArrayView
 from cuda_device.runtime.streams import GpuStream, Stream
 from cuda_device.runtime.views import view_of
@@ -72,8 +73,9 @@ def read(value: object, name: str, stream: Stream, *, is_constant: bool = False)
         return _struct(value, name, stream)
     if isinstance(value, tuple):
         parts = [read(item, f"{name}[{i}]", stream) for i, item in enumerate(value)]
+        known = tuple_of(tuple(part.known for part in parts))
         return Argument(
-            tuple_of(tuple(part.known for part in parts)),
+            replace(known, value=Named(type(value))) if hasattr(value, "_fields") else known,
             tuple(leaf for part in parts for leaf in part.leaves),
             tuple(view for part in parts for view in part.views),
         )

@@ -78,10 +78,10 @@ class Gaps:
 class Known:
     """A type, and what is known of a value of it.
 
-    `value` is the exact Python value of a constant; `items` describes the elements of a tuple, or start, stop and step of
-    a range; an integer (or each element of a vector) is never below `low` nor above `high`, where these say more than
-    its type does (of a float, a `low` of 0 says that it is never below zero). `where` tells people where the value comes from,
-    `identity` which object it is, if it is one that changes.
+    `value` is the exact Python value of a constant (of an argument that is a named tuple: its meaning); `items` describes the
+    elements of a tuple, or start, stop and step of a range; an integer (or each element of a vector) is never below `low` nor
+    above `high`, where these say more than its type does (of a float, a `low` of 0 says that it is never below zero). `where`
+    tells people where the value comes from, `identity` which object it is, if it is one that changes.
     """
 
     type: Type
@@ -109,7 +109,7 @@ class Known:
         nothing else, whatever their `__eq__` says.
         """
         value = self.value
-        if isinstance(self.type, Bundle) or isinstance(value, Unset):
+        if isinstance(self.type, (Bundle, Tuple)) or isinstance(value, Unset):
             return type(self.type), value
         if isinstance(value, float):
             return float, value.hex()
@@ -400,5 +400,5 @@ def small(known: Known) -> Known:
     if isinstance(known.type, Array):
         return replace(known, type=replace(known.type, small=True))
     if isinstance(known.type, Tuple):
-        return replace(tuple_of(tuple(map(small, known.items))), where=known.where)
+        return replace(tuple_of(tuple(map(small, known.items))), value=known.value, where=known.where)
     return known

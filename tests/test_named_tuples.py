@@ -1,0 +1,126 @@
+"""Named tuples: as arguments of launches, with their methods and properties, and as values."""
+
+from __future__ import annotations
+
+import collections
+import typing
+
+import numpy as np
+import pytest
+from against_python import check, refused
+
+import cuda_device as device
+
+
+class Point(typing.NamedTuple):
+    x: float
+    y: float = 1.5
+
+    scale = 3
+
+    def norm(self, factor=1):
+        return (self.x * self.x + self.y * self.y) * factor
+
+    @property
+    def double(self):
+        return Point(2 * self.x, 2 * self.y)
+
+    @classmethod
+    def diagonal(cls, x):
+        return cls(x, x)
+
+    @staticmethod
+    def half(x):
+        return x / 2
+
+    def __add__(self, other):
+        return Point(self.x + other.x, self.y + other.y)
+
+    def __neg__(self):
+        return Point(-self.x, -self.y)
+
+
+Pair = collections.namedtuple("Pair", "a b", defaults=(4,))  # noqa: PYI024
+Work = collections.namedtuple("Work", "data origin sizes")  # noqa: PYI024
+
+
+@device.kernel
+def move(work, out):
+    i = device.tid(1)
+    if i < len(work.data):
+        point = Point(work.data[i], work.origin.y)
+        out[i] = point.norm(work.sizes[1]) + work[1][0] + len(work) + work.origin.double.x
+
+
+@pytest.mark.parametrize("times", [1, 12])
+def test_arguments_keep_their_names(stream, times):
+    x = np.arange(8.0)
+    work = Work(stream.array(x), Point(2.0), (3, 4))
+    out = stream.empty(8, np.float64)
+    for _ in range(times):
+        stream.launch(move, work, out, grid=1, block=8)
+    np.testing.assert_allclose(stream.numpy(out), (x * x + 1.5**2) * 4 + 2 + 3 + 4)
+    stream.launch(move, Work(work.data, Point(0.0, 0.0), (1, 1)), out, grid=1, block=8)
+    np.testing.assert_allclose(stream.numpy(out), x * x + 3)
+
+
+def test_tuples_with_other_names_are_other_arguments(stream):
+    @device.kernel
+    def difference(p, out):
+        out[0] = p.a - p.b
+
+    out = stream.empty(1)
+    for names, expected in (("a b", 3), ("b a", -3), ("a b", 3)):
+        cls = collections.namedtuple("P", names)  # noqa: PYI024
+        stream.launch(difference, cls(5, 2), out, grid=1, block=1)
+        assert stream.numpy(out)[0] == expected
+    with pytest.raises(device.CompileError, match="has no attribute 'a'"):
+        stream.launch(difference, (5, 2), out, grid=1, block=1)
+
+
+FUNCTIONS = [
+    lambda i, x: Point(x[i]).norm() + Point(i, 2).norm(factor=3),
+    lambda i, x: Point(x[i]).double.y + Point.diagonal(i).x + Point.half(i) + Point(i).scale,
+    lambda i, x: (Point(i) + Point(x[i], 2.5)).x + (-Point(i)).y,
+    lambda i, x: Point(i)._replace(y=x[i]).y + len(Point(i)._asdict()) + Point(i)._asdict()["x"],
+    lambda i, x: Pair._make((i, 3)).b * 10 + Pair(i).b + Pair(b=i, a=2).a,
+    lambda i, x: sum(Pair(i, 3)) + Pair(i, 3).index(3) + Pair(i, i).count(i) + len(Pair._fields) + max(Pair(i, 3)),
+    lambda i, x: 1 if isinstance(Pair(i), Pair) and isinstance(Pair(i), tuple) and Pair(i) == (i, 4) else 2,
+]
+
+
+def matched(i, x):
+    match Pair(i, 3):
+        case Pair(a=2):
+            return 1
+        case Pair(k, b=3) if k > 4:
+            return k * 10
+        case Pair(k):
+            return k
+    return 7
+
+
+def unpacked(i, x):
+    a, b = Pair(i)
+    first, *rest = Pair(i, 3)
+    return a + b * 10 + first + rest[0]
+
+
+@pytest.mark.parametrize("function", [*FUNCTIONS, matched, unpacked])
+def test_values(stream, function):
+    check(stream, function, np.arange(8.0) - 2)
+
+
+@pytest.mark.parametrize(
+    ("expression", "match"),
+    [
+        ("Point(x).z", "a Point has no attribute 'z'"),
+        ("Point(x)._replace(z=1).x", "Point cannot take 'z'"),
+        ("Point._make((x,)).y + Point._make((x, 1, 2)).x", "Point has 2 members, not 3"),
+        ("Point(x)._asdict(1)", "_asdict takes 0 arguments"),
+    ],
+)
+def test_what_named_tuples_have_not(expression, match):
+    scope: dict = {"Point": Point}
+    exec(f"def f(x):\n    return {expression}", scope)
+    refused(scope["f"], float, match=match)
