@@ -31,11 +31,16 @@ _PROGRAM = re.compile(r"(define internal \S+ @device\.program\d+\(.*\) )(?=nounw
 _machine, _optimise, _parse = native._machine, native._optimise, native._parse
 
 
+def is_careful(number: int) -> bool:
+    """Whether the program of a number is compiled with care."""
+    return number // BATCH % ONE_IN == 0
+
+
 @contextlib.contextmanager
 def care(number: int) -> Iterator[None]:
     """Compiles the program of a number, and those of its batch, as carefully as is its due."""
     with contextlib.ExitStack() as stack:
-        if number // BATCH % ONE_IN == 0:
+        if is_careful(number):
             stack.enter_context(mock.patch.dict(os.environ, {"CUDA_DEVICE_VERIFY": "1"}))
         else:
             stack.enter_context(mock.patch.multiple(native, _machine=_simple, _optimise=_optimised, _parse=_parsed))

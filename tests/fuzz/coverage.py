@@ -15,7 +15,6 @@ import reference
 from cuda_device import compiler
 from cuda_device.codegen.architectures import parse
 from cuda_device.device.atomics import INTEGERS, NUMBERS
-from cuda_device.device.functions import Kernel
 from cuda_device.device.math import FUNCTIONS
 from cuda_device.ir import ops
 from cuda_device.ir.model import Module, Op, Value
@@ -24,7 +23,7 @@ from cuda_device.types.known import of_type
 from cuda_device.types.model import Array, Atomic, Layout, Number, Ref, Tuple
 from fuzz.generate import ARRAYS, inputs, of_rows
 from fuzz.programs import Program
-from fuzz.run import kernels
+from fuzz.run import PLAIN, kernels
 from fuzz.sweep import ALONE, STORED, TOGETHER, Row
 
 Reached = tuple[str, str, tuple[str, ...]]
@@ -54,8 +53,7 @@ def programs(batch: int = 24) -> Iterator[list[Program]]:
 
 def modules(batch: Sequence[Program]) -> tuple[Module, Module]:
     """The IR of a batch, with types and of the device level."""
-    ((_, kernel), *_) = kernels(batch)
-    assert isinstance(kernel, Kernel)
+    (kernel,) = kernels(batch, PLAIN[0])
     arrays = Tuple(tuple(Array(element_of(reference.storage(type)), 1, Layout.C) for type in ARRAYS))
     known = (of_type(arrays), of_type(arrays))
     job = compiler.Job(kernel.underlying, known, True, compiler.Target(parse("sm_90")), kernel.options.build.resolve())

@@ -5,6 +5,8 @@ binary(maker, "+", a, b)        a + b, kept clear of what the rules leave open w
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,10 +14,10 @@ import numpy as np
 import reference
 from reference import INTEGERS, REALS, convert, is_complex, is_float, part, promote, result_type, unary_type
 
-from fuzz.calls import CALLS, LEAST, NEAR, NEAR_COMPLEX, tolerance
+from fuzz.calls import CALLS, LEAST, NEAR, NEAR_COMPLEX, float_of, tolerance
 from fuzz.control import joined
 from fuzz.maker import COMMON, COMMON_REALS, Maker
-from fuzz.programs import THREADS, Expression, Type, cast
+from fuzz.programs import BLOCKS, THREADS, Expression, Type, cast
 
 BINARY = ("+", "-", "*", "/", "//", "%", "**", "&", "|", "^", "<<", ">>", "==", "!=", "<", "<=", ">", ">=")
 UNARY = ("-", "+", "~", "not")
@@ -24,6 +26,14 @@ NAMES = {
     "<<": "lshift", ">>": "rshift", "==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge",
 }  # fmt: skip
 """The operators' names in `operator`."""
+UFUNCS = {
+    "+": "add", "-": "subtract", "*": "multiply", "/": "divide", "//": "floor_divide", "%": "remainder",
+    "&": "bitwise_and", "|": "bitwise_or", "^": "bitwise_xor", "<<": "left_shift", ">>": "right_shift", "==": "equal",
+    "!=": "not_equal", "<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal",
+}  # fmt: skip
+"""And in NumPy."""
+UNARY_NAMES = {"-": ("operator.neg", "np.negative"), "+": ("operator.pos", "np.positive"), "~": ("operator.invert", "np.invert"),
+               "not": ("operator.not_", "np.logical_not")}  # fmt: skip
 
 
 def settled(op: str, a: Type, b: Type) -> bool:
@@ -56,8 +66,8 @@ def binary(make: Maker, op: str, a: Expression, b: Expression) -> Expression | N
         a = make.masked("&", a, 127)
     make.rows.add(row)
     text = f"({{}} {op} {{}})"
-    if op in NAMES and not a.literal and not b.literal and make.chance(0.04):
-        text = f"operator.{NAMES[op]}({{}}, {{}})"
+    if op in NAMES and not a.literal and not b.literal and make.chance(0.08):
+        text = f"{make.pick([f'operator.{NAMES[op]}', f'np.{UFUNCS[op]}'])}({{}}, {{}})"
     elif op == "**" and make.chance(0.3):
         text = "pow({}, {})"
     return Expression(type, text, (a, b), lambda v, w: reference.binary(op, x, v, y, w), row=row, kind=op)
@@ -87,7 +97,8 @@ def unary(make: Maker, op: str, a: Expression) -> Expression | None:
     if type is None or (op == "not" and a.literal):
         return None
     make.rows.add((op, x))
-    return Expression(type, f"({op} {{}})", (a,), lambda v: reference.unary(op, x, v), kind=f"{op}x")
+    text = f"{make.pick(UNARY_NAMES[op])}({{}})" if make.chance(0.1) and not a.literal else f"({op} {{}})"
+    return Expression(type, text, (a,), lambda v: reference.unary(op, x, v), kind=f"{op}x")
 
 
 def some_unary(make: Maker, type: Type, depth: int) -> Expression | None:
@@ -234,17 +245,22 @@ REGISTERS: dict[str, tuple[tuple[str, Any], ...]] = {
     "int32": (
         ("device.tid(1)", lambda i: i),
         ("device.tid(3)[0]", lambda i: i),
-        ("device.grid_size(1)", lambda i: THREADS),
+        ("device.tid(3)[1]", lambda i: 0),
+        ("device.tid(2)[1]", lambda i: 0),
+        ("device.grid_size(1)", lambda i: THREADS * BLOCKS[0]),
+        ("device.grid_size(2)[1]", lambda i: BLOCKS[1]),
+        ("device.grid_size(3)[2]", lambda i: BLOCKS[2]),
         ("device.lane_id", lambda i: i),
         ("device.warp_size", lambda i: 32),
         ("device.int32(device.lanemask_lt())", lambda i: (1 << i) - 1),
     ),
     "uint32": (
-        ("device.thread_idx.x", lambda i: i),
-        ("device.block_dim.x", lambda i: THREADS),
-        ("device.block_idx.y", lambda i: 0),
-        ("device.grid_dim.z", lambda i: 1),
+        *[(f"device.thread_idx.{axis}", (lambda i: i) if axis == "x" else (lambda i: 0)) for axis in "xyz"],
+        *[(f"device.block_dim.{axis}", lambda i, n=n: n) for axis, n in zip("xyz", (THREADS, 1, 1), strict=True)],
+        *[(f"device.block_idx.{axis}", lambda i: 0) for axis in "xyz"],
+        *[(f"device.grid_dim.{axis}", lambda i, n=n: n) for axis, n in zip("xyz", BLOCKS, strict=True)],
         ("device.thread_idx[0]", lambda i: i),
+        ("device.grid_dim[1]", lambda i: BLOCKS[1]),
     ),
 }
 
@@ -279,6 +295,68 @@ def of_table(make: Maker, type: Type, depth: int) -> Expression | None:
     index = make.index(len(values), depth)
     make.rows.add(("table", type))
     return Expression(type, f"{name}[{{}}]", (index,), lambda i: values[i], kind="constant array")
+
+
+LISTS: dict[str, Any] = {
+    "LIST_int": [7, -1, 0, 2**31 - 1, -(2**31), 12, 255, -256, 3, 1, -100, 65536, 42, -7, 9, 1000],
+    "LIST_float": (
+        0.5,
+        -0.0,
+        3.0,
+        1e10,
+        -2.25,
+        float("inf"),
+        0.1,
+        -7.0,
+        1e-30,
+        100.0,
+        -0.5,
+        2.0,
+        65504.0,
+        -1e-8,
+        6.5,
+        0.0,
+    ),
+}
+"""Sequences of the host that are indexed when the program runs."""
+
+
+def of_list(make: Maker, type: Type, depth: int) -> Expression | None:
+    """An element of a list or tuple of the host."""
+    name = f"LIST_{type}"
+    if make.inside or name not in LISTS:
+        return None
+    values = [convert(type, value) for value in LISTS[name]]
+    index = make.index(len(values), depth)
+    return Expression(type, f"{name}[{{}}]", (index,), lambda i: values[i], kind="constant list")
+
+
+def reduced(make: Maker, type: Type, depth: int) -> Expression | None:
+    """`functools.reduce` of some numbers of a type, with or without a first value."""
+    op = make.pick("+-&|^")
+    if type not in reference.EVERY_FIXED or result_type(op, type, type) != type:
+        return None
+    operands = [make.expression(type, depth - 1) for _ in range(make.random.randint(2, 4))]
+    holes = ["{}"] * len(operands)
+    given = make.chance(0.5)
+    first, rest = (f", {holes[0]}", holes[1:]) if given else ("", holes)
+    function = make.pick([f"operator.{NAMES[op]}", f"lambda p, q: p {op} q"])
+
+    def compute(*values: Any) -> Any:
+        return functools.reduce(lambda p, q: reference.binary(op, type, p, type, q), values)
+
+    if given:  # which stands last
+        operands = [*operands[1:], operands[0]]
+        return Expression(
+            type,
+            f"functools.reduce({function}, ({', '.join(rest)},){first})",
+            tuple(operands),
+            lambda *values: compute(values[-1], *values[:-1]),
+            kind="reduce",
+        )
+    return Expression(
+        type, f"functools.reduce({function}, ({', '.join(rest)},))", tuple(operands), compute, kind="reduce"
+    )
 
 
 def variable_i() -> Expression:
@@ -318,6 +396,10 @@ def some_view(make: Maker, type: Type, depth: int) -> Expression | None:
 
 def in_domain(make: Maker, name: str, type: Type) -> Expression:
     """An argument for a function of `NEAR`: one of eight numbers from where its domain begins."""
+    if not is_float(type):
+        seven = make.masked("&", make.expression(type, 1), 7)
+        least = math.ceil(LEAST.get(name, 0.0))
+        return make.masked("|", seven, least) if least else seven
     least = LEAST.get(name, 0.0625)
     step = 0.0625 if least < 1 else 0.25
     eighth = make.masked("&", make.expression(make.pick(("int16", "uint8", "int")), 1), 7)
@@ -334,12 +416,28 @@ def near(make: Maker, name: str, operands: Sequence[Expression]) -> Expression |
     """A function whose result is only nearly settled, in the float of its operands."""
     compute, arity = NEAR[name]
     type = operands[0].type
-    if not is_float(type) or len(operands) != arity or any(each.type != type for each in operands):
+    if is_complex(type) or len(operands) != arity or any(each.type != type for each in operands):
         return None
+    if not is_float(type):
+        return _near_of_integers(make, name, operands)
     make.rows.add((name, type, "near"))
     text = (
         f"({{}} {name} {{}})" if arity == 2 and not name.startswith("math") else f"{name}({', '.join(['{}'] * arity)})"
     )
+    return Expression(
+        type, text, tuple(operands), lambda *v: compute(type, *v), tolerance=tolerance(type), kind=f"near {name}"
+    )
+
+
+def _near_of_integers(make: Maker, name: str, operands: Sequence[Expression]) -> Expression | None:
+    """The same of integers, in the float that they become."""
+    compute, _ = NEAR[name]
+    of = operands[0].type
+    if not name.startswith("math") or of == "bool":
+        return None
+    type = float_of(of)
+    make.rows.add((name, of, "near"))
+    text = f"{name}({', '.join(['{}'] * len(operands))})"
     return Expression(
         type, text, tuple(operands), lambda *v: compute(type, *v), tolerance=tolerance(type), kind=f"near {name}"
     )

@@ -39,6 +39,8 @@ TABLES = Tables(
         expressions.position,
         expressions.some_view,
         expressions.of_table,
+        expressions.of_list,
+        expressions.reduced,
         aggregates.of_tuple,
         aggregates.compared,
         *[aggregates.concatenated] * 2,
@@ -70,6 +72,7 @@ TABLES = Tables(
         functions.nested,
     ),
     inner=(
+        statements.assertion,
         statements.assign,
         statements.augment,
         statements.unpack,

@@ -20,6 +20,8 @@ Type = Any
 Variables = dict[str, Any]
 THREADS = 8
 """How many threads run a program."""
+BLOCKS = (2, 3, 4)
+"""How many blocks there are, of which the first one runs programs."""
 
 
 class Open(Exception):

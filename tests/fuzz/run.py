@@ -26,10 +26,10 @@ from cuda_device.codegen.native import compile_native
 from cuda_device.compiler import Options, Work
 from cuda_device.device.functions import Kernel, KernelOptions
 from cuda_device.runtime.launcher import Variant
-from fuzz.care import care
-from fuzz.expressions import TABLES
+from fuzz.care import BATCH, care, is_careful
+from fuzz.expressions import LISTS, TABLES
 from fuzz.generate import ARRAYS, BUILTIN_STORED, SLOTS, THREADS
-from fuzz.programs import Expression, Program, indented
+from fuzz.programs import BLOCKS, Expression, Program, indented
 from fuzz.structs import STRUCTS
 
 LEVELS = (0, 3)
@@ -60,7 +60,11 @@ class Mismatch:
 def source(programs: Sequence[Program]) -> str:
     """The text of a kernel `k` that runs them all. A program gets the arrays that it uses."""
     lines: list[str] = []
-    calls = ["def k(a, o):", "    i = device.tid(1)", f"    if i < {THREADS}:"]
+    calls = [
+        "def k(a, o):",
+        "    i = device.tid(1)",
+        f"    if i < {THREADS} and device.block_idx.y + device.block_idx.z == 0:",
+    ]
     for place, program in enumerate(programs):
         for function in program.functions:
             lines += function.lines()
@@ -76,14 +80,48 @@ def source(programs: Sequence[Program]) -> str:
     return "\n".join([*lines, *calls]) + "\n"
 
 
-def kernels(programs: Sequence[Program]) -> list[tuple[int, Kernel]]:
-    """The kernel of some programs for each level."""
+@dataclasses.dataclass(frozen=True)
+class Leg:
+    """A way to run some programs, in words, too. `shares`: the IR is that of the first leg."""
+
+    where: str
+    kernel: Kernel
+    stream: device.Stream
+    shares: bool = False
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether it runs on the CPU."""
+        return isinstance(self.stream, type(device.cpu_stream()))
+
+
+def kernels(programs: Sequence[Program], *options: Options) -> list[Kernel]:
+    """The kernel of some programs, with each of these options."""
     text = source(programs)
     file = f"<programs {programs[0].number} to {programs[-1].number}>"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-    scope = {**MODULES, **STRUCTS, **TABLES}
+    scope = {**MODULES, **STRUCTS, **TABLES, **LISTS}
     exec(compile(text, file, "exec", dont_inherit=True), scope)
-    return [(level, Kernel(scope["k"], KernelOptions(build=Options(level=level, contract=False)))) for level in LEVELS]
+    return [Kernel(scope["k"], KernelOptions(build=each)) for each in options]
+
+
+PLAIN = tuple(Options(level=level, contract=False) for level in LEVELS)
+CHECKED = Options(contract=False, checked=True)
+
+
+def legs(programs: Sequence[Program], streams: Sequence[device.Stream]) -> Iterator[Leg]:
+    """Both levels on each stream; with care also, on the CPU, checked mode or the race detector, which must find nothing."""
+    *made, checked, watched = kernels(programs, *PLAIN, CHECKED, PLAIN[0])
+    for level, kernel in zip(LEVELS, made, strict=True):
+        for stream in streams:
+            leg = Leg(f"stream, level {level}", kernel, stream)
+            name = "CPU" if leg.on_cpu else "GPU"
+            yield dataclasses.replace(leg, where=f"{name} {leg.where}", shares=leg.on_cpu and level != LEVELS[0])
+    if is_careful(programs[0].number) and any(Leg("", checked, stream).on_cpu for stream in streams):
+        if programs[0].number // BATCH % 2:
+            yield Leg("CPU stream, checked", checked, device.cpu_stream())
+        else:
+            yield Leg("CPU stream, looking for races", watched, device.cpu_stream(races=True))
 
 
 def share(first: Kernel, other: Kernel) -> None:
@@ -105,38 +143,35 @@ def check(
     """What is wrong with some programs. One that cannot be compiled is found by trying them one by one."""
     expected = [program.expected() for program in programs]
     arrays = tuple(np.array(given[type], reference.storage(type)) for type in ARRAYS)
-    made = kernels(programs)
-    for level, kernel in made:
-        if level != LEVELS[0]:
+    first = None
+    for leg in legs(programs, streams):
+        first = first or leg.kernel
+        outputs = tuple(poisoned(len(programs) * SLOTS * THREADS, type) for type in ARRAYS)
+        try:
             with care(programs[0].number):
-                share(made[0][1], kernel)
-        for stream in streams:
-            on_cpu = isinstance(stream, type(device.cpu_stream()))
-            where = f"{'CPU' if on_cpu else 'GPU'} stream, level {level}"
-            outputs = tuple(poisoned(len(programs) * SLOTS * THREADS, type) for type in ARRAYS)
-            try:
-                with care(programs[0].number):
-                    found = launch(kernel, arrays, outputs, stream, on_cpu)
-            except Exception as error:
-                if len(programs) > 1:
-                    for program in programs:
-                        yield from check([program], given, streams)
-                    return
-                yield Mismatch(programs[0], f"{where}: {type(error).__name__}: {error}")
+                if leg.shares:
+                    share(first, leg.kernel)
+                found = launch(leg.kernel, arrays, outputs, leg.stream, leg.on_cpu)
+        except Exception as error:
+            if len(programs) > 1:
+                for program in programs:
+                    yield from check([program], given, streams)
                 return
-            yield from compare(programs, expected, found, where)
+            yield Mismatch(programs[0], f"{leg.where}: {type(error).__name__}: {error}")
+            return
+        yield from compare(programs, expected, found, leg.where)
 
 
 def launch(kernel: Kernel, arrays: Any, outputs: Any, stream: device.Stream, on_cpu: bool) -> Any:
     """Runs a kernel and returns what its output arrays hold."""
     if on_cpu:
-        device.launch(kernel, arrays, outputs, grid=1, block=THREADS, stream=stream, shared=16 * THREADS)
+        device.launch(kernel, arrays, outputs, grid=BLOCKS, block=THREADS, stream=stream, shared=16 * THREADS)
         if os.environ.get("CUDA_DEVICE_TEST_CUBINS") == "1":
             assemble(kernel)
         return outputs
     a = tuple(device.array(each, stream=stream) for each in arrays)
     o = tuple(device.array(each, stream=stream) for each in outputs)
-    device.launch(kernel, a, o, grid=1, block=THREADS, stream=stream, shared=16 * THREADS)
+    device.launch(kernel, a, o, grid=BLOCKS, block=THREADS, stream=stream, shared=16 * THREADS)
     device.synchronize(stream)
     return tuple(each.numpy() for each in o)
 

@@ -30,7 +30,7 @@ from fuzz.expressions import (
     view,
     viewable,
 )
-from fuzz.maker import ELEMENTS, Maker
+from fuzz.maker import ELEMENTS, WHOLE, Maker
 from fuzz.programs import Assign, Expression, Statement, Vector
 
 Row = tuple[Any, ...]
@@ -109,6 +109,8 @@ def stored_row(make: Maker, row: Row) -> Expression | None:
     """An expression with this row of `STORED`."""
     name, type, _ = row
     table = NEAR_COMPLEX if is_complex(type) else NEAR
+    if not is_complex(type) and name.startswith("math") and make.chance(0.15):
+        type = make.pick(WHOLE)
     if is_complex(type) or make.chance(0.3):
         operands = [make.expression(type, 1) for _ in range(table[name][1])]
     else:
