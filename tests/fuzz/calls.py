@@ -266,6 +266,11 @@ NEAR["device.cbrt"] = NEAR["math.cbrt"]
 NEAR["math.gamma"] = (_near(lambda x: math.gamma(x) if x > 0.5 else math.log(-1)), 1)
 NEAR["math.lgamma"] = (_near(lambda x: math.lgamma(x) if x > 2.5 else math.log(-1)), 1)
 
+NEAR_OF_INTEGERS = tuple(
+    name for name in NEAR if name.startswith("math") and name[5:] not in ("asin", "acos", "atanh", "erfc")
+)
+"""Those that are well conditioned at small integers from 1 on."""
+
 LEAST = {
     "math.acosh": 1.25, "math.log": 1.25, "math.log2": 1.25, "math.log10": 1.25, "math.gamma": 1.25, "math.lgamma": 3.0,
     "math.pow": 1.25, "**": 1.25, "math.radians": 3.0,

@@ -14,7 +14,7 @@ import numpy as np
 import reference
 from reference import INTEGERS, REALS, convert, is_complex, is_float, part, promote, result_type, unary_type
 
-from fuzz.calls import CALLS, LEAST, NEAR, NEAR_COMPLEX, float_of, tolerance
+from fuzz.calls import CALLS, LEAST, NEAR, NEAR_COMPLEX, NEAR_OF_INTEGERS, float_of, tolerance
 from fuzz.control import joined
 from fuzz.maker import COMMON, COMMON_REALS, Maker
 from fuzz.programs import BLOCKS, THREADS, Expression, Type, cast
@@ -397,9 +397,7 @@ def some_view(make: Maker, type: Type, depth: int) -> Expression | None:
 def in_domain(make: Maker, name: str, type: Type) -> Expression:
     """An argument for a function of `NEAR`: one of eight numbers from where its domain begins."""
     if not is_float(type):
-        seven = make.masked("&", make.expression(type, 1), 7)
-        least = math.ceil(LEAST.get(name, 0.0))
-        return make.masked("|", seven, least) if least else seven
+        return make.masked("|", make.masked("&", make.expression(type, 1), 7), math.ceil(LEAST.get(name, 1.0)))
     least = LEAST.get(name, 0.0625)
     step = 0.0625 if least < 1 else 0.25
     eighth = make.masked("&", make.expression(make.pick(("int16", "uint8", "int")), 1), 7)
@@ -433,7 +431,7 @@ def _near_of_integers(make: Maker, name: str, operands: Sequence[Expression]) ->
     """The same of integers, in the float that they become."""
     compute, _ = NEAR[name]
     of = operands[0].type
-    if not name.startswith("math") or of == "bool":
+    if name not in NEAR_OF_INTEGERS:
         return None
     type = float_of(of)
     make.rows.add((name, of, "near"))

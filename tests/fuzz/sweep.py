@@ -12,7 +12,7 @@ from reference import EVERY, EVERY_FIXED, REALS, is_complex, is_float, promote, 
 
 from fuzz import together
 from fuzz.aggregates import vector_binary
-from fuzz.calls import CALLS, NEAR, NEAR_COMPLEX
+from fuzz.calls import CALLS, NEAR, NEAR_COMPLEX, NEAR_OF_INTEGERS
 from fuzz.control import If, joined
 from fuzz.expressions import (
     BINARY,
@@ -30,7 +30,7 @@ from fuzz.expressions import (
     view,
     viewable,
 )
-from fuzz.maker import ELEMENTS, WHOLE, Maker
+from fuzz.maker import ELEMENTS, Maker
 from fuzz.programs import Assign, Expression, Statement, Vector
 
 Row = tuple[Any, ...]
@@ -64,6 +64,7 @@ def _alone() -> list[Row]:
 def _stored() -> list[Row]:
     """What is only ever stored: its last bits are not settled."""
     rows: list[Row] = [(name, a, "near") for name in NEAR for a in REALS if is_float(a)]
+    rows += [(name, a, "near") for name in NEAR_OF_INTEGERS for a in ("int", "uint8", "int32", "int64")]
     return rows + [(name, a, "near") for name in NEAR_COMPLEX for a in EVERY if is_complex(a)]
 
 
@@ -109,9 +110,7 @@ def stored_row(make: Maker, row: Row) -> Expression | None:
     """An expression with this row of `STORED`."""
     name, type, _ = row
     table = NEAR_COMPLEX if is_complex(type) else NEAR
-    if not is_complex(type) and name.startswith("math") and make.chance(0.15):
-        type = make.pick(WHOLE)
-    if is_complex(type) or make.chance(0.3):
+    if is_complex(type) or (is_float(type) and make.chance(0.3)):
         operands = [make.expression(type, 1) for _ in range(table[name][1])]
     else:
         operands = [in_domain(make, name, type) for _ in range(table[name][1])]
