@@ -15,6 +15,8 @@ from pathlib import Path
 import tests.fuzz  # noqa: F401 - it puts its folder on the path
 
 BATCH = 24
+BATCHES, STRIDE = 84, 29
+"""Of those that there are, in an order in which the first ones are of every sort."""
 SECONDS = 120
 
 
@@ -31,11 +33,12 @@ def main() -> int:
 
     import cuda_device as device
 
-    for begin in range(0, given.programs, BATCH):
+    for batch in range(-(-given.programs // BATCH)):
+        begin = BATCH * (batch * STRIDE % BATCHES)
         signal.setitimer(signal.ITIMER_PROF, SECONDS)  # nobody handles its signal, which ends the process
         values = inputs(begin)
-        batch = [program(begin + k, values) for k in range(min(BATCH, given.programs - begin))]
-        wrong = next(check(batch, values, [device.cpu_stream()]), None)
+        programs = [program(begin + k, values) for k in range(min(BATCH, given.programs - batch * BATCH))]
+        wrong = next(check(programs, values, [device.cpu_stream()]), None)
         if wrong is not None:
             print(f"program {wrong.program.number}: {str(wrong).splitlines()[0]}"[:300], flush=True)
             return 1
