@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import numpy as np
 import pytest
 from ptx_machine.gpu import installed
@@ -34,6 +35,10 @@ os.environ["CUDA_DEVICE_VERIFY"] = "1"  # for the processes that tests start, to
 # The compiler is what is tested, and nobody's files are touched. With a folder of their own, tests that run twice show that
 # what the cache knows of a program is what the compiler makes of it: that is what verifying means there.
 os.environ["CUDA_DEVICE_CACHE"] = os.environ.get("CUDA_DEVICE_TEST_CACHE", "0")
+
+# On a machine that does other things, too, an example may take any time.
+hypothesis.settings.register_profile("unhurried", deadline=None)
+hypothesis.settings.load_profile("unhurried")
 
 TESTS = Path(__file__).parent
 ASSEMBLED = os.environ.get("CUDA_DEVICE_TEST_CUBINS", "") == "1"
