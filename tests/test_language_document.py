@@ -21,7 +21,18 @@ import cuda_device as device
 from cuda_device.bytecode.versions import UNSUPPORTED
 from cuda_device.device import iterators, standard
 from cuda_device.device.table import ALL
-from cuda_device.passes import functionals, host_calls, lists, operators, remedies, scalars, specials, ufuncs, views
+from cuda_device.passes import (
+    dicts,
+    functionals,
+    host_calls,
+    lists,
+    operators,
+    remedies,
+    scalars,
+    specials,
+    ufuncs,
+    views,
+)
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "language.md"
 BEGINNING = """# What device code has of Python
@@ -32,9 +43,9 @@ What is not here is a `CompileError` that says so.
 Statements: all but those below. Control flow of any nesting, functions, closures, lambdas, recursion, comprehensions, `match`,
 unpacking, `assert` and `raise` are there; types are found by inference, constants are folded, branches on constants pruned.
 Lists, dicts and strings exist while compiling: lengths, keys and texts are known then, at each place of the program; what is in
-lists and dicts may be of run time. Lists change as in Python, under all of their names; an index of run time may assign to one
-of up to 64 items of one type. A text with values of run time (an f-string, `str(x)`, `"%d" % n`) can be joined with others,
-printed, and raised.
+lists and dicts may be of run time. They change as in Python, under all of their names; an index of run time may assign to one
+of up to 64 items of a list that have one type. A text with values of run time (an f-string, `str(x)`, `"%d" % n`) can be joined
+with others, printed, and raised.
 Iterators (`iter`, `zip`, `map`, generators with `yield` and `yield from`) may be kept, passed on and stepped by `next`, and are
 used up once, as in Python; they have as many values as there are at run time.
 Import statements are done while compiling: of modules of Python, of this package, or that the program has imported.
@@ -83,6 +94,7 @@ def document() -> str:
         "Methods of numbers": listed([*scalars.METHODS, *standard.NUMBER_METHODS]),
         "Methods of tuples and lists": listed(standard.TUPLE_METHODS),
         "Methods of lists": listed(lists.METHODS),
+        "Methods of dicts": listed(dicts.METHODS),
     }
     table = "\n".join(f"| {name} | {found} |" for name, found in rows.items())
     return f"{BEGINNING}\n| | |\n|---|---|\n{table}\n\n{missing()}"

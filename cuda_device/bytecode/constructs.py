@@ -15,6 +15,7 @@ from cuda_device.bytecode.cfg import CELL, Span
 from cuda_device.bytecode.instructions import Instruction, Opcode
 from cuda_device.bytecode.reductions import REDUCTIONS
 from cuda_device.bytecode.suspension import STEPS, finish, suspend
+from cuda_device.device import matching
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op, Value
 
@@ -247,6 +248,17 @@ def _get_length(reader: Reader, _: Instruction, __: Span) -> None:
     reader.push(reader.build.op(ops.PY_CALL, None, function, reader.stack[-1]))
 
 
+def _match_mapping(reader: Reader, _: Instruction, __: Span) -> None:
+    function, kind = (reader.build.op(ops.PY_CONST, None, value=value) for value in (isinstance, dict))
+    reader.push(reader.build.op(ops.PY_CALL, None, function, reader.stack[-1], kind))
+
+
+def _match_keys(reader: Reader, _: Instruction, __: Span) -> None:
+    """The values of the keys, or None if one of them is not there."""
+    function = reader.build.op(ops.PY_CONST, None, value=matching.values_of)
+    reader.push(reader.build.op(ops.PY_CALL, None, function, *reader.stack[-2:]))
+
+
 def _match_sequence(reader: Reader, _: Instruction, __: Span) -> None:
     reader.push(reader.build.op(ops.PY_IS_SEQUENCE, None, reader.stack[-1]))
 
@@ -389,6 +401,8 @@ SPECIAL: dict[Opcode, Handler] = {
     Opcode.FORMAT: _format,
     Opcode.GET_LEN: _get_length,
     Opcode.MATCH_SEQUENCE: _match_sequence,
+    Opcode.MATCH_MAPPING: _match_mapping,
+    Opcode.MATCH_KEYS: _match_keys,
     Opcode.UNPACK_EX: _unpack_star,
     Opcode.CALL_EX: _call_star,
     Opcode.RAISE: _raise,
@@ -420,7 +434,5 @@ DESCRIPTIONS = {
     Opcode.SET_ADD: "a comprehension",
     Opcode.MAP_ADD: "a comprehension",
     Opcode.SET_UPDATE: "a set",
-    Opcode.MATCH_MAPPING: "a mapping pattern of match",
-    Opcode.MATCH_KEYS: "a mapping pattern of match",
     Opcode.DELETE_ATTR: "del of an attribute",
 }

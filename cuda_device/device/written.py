@@ -8,12 +8,23 @@ from cuda_device.device import (
     complex_numbers,
     copying,
     iterators,
+    matching,
     numbers,
     prelude,
     standard,
 )
 
-_MODULES = (array_functions, complex_functions, complex_numbers, copying, iterators, numbers, prelude, standard)
+_MODULES = (
+    array_functions,
+    complex_functions,
+    complex_numbers,
+    copying,
+    iterators,
+    matching,
+    numbers,
+    prelude,
+    standard,
+)
 NAMES = frozenset(module.__name__ for module in _MODULES)
 """The names of these modules: in their functions, messages tell where the user called them."""
 REPLACEMENTS = prelude.REPLACEMENTS | standard.REPLACEMENTS | iterators.REPLACEMENTS

@@ -16,9 +16,20 @@ from cuda_device.device import prelude
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op
-from cuda_device.passes import access, composites, conditions, hosted, lists, masks, references, sequences, subarrays
+from cuda_device.passes import (
+    access,
+    composites,
+    conditions,
+    dicts,
+    hosted,
+    lists,
+    masks,
+    references,
+    sequences,
+    subarrays,
+)
 from cuda_device.passes.frame import Cell, Frame
-from cuda_device.passes.meanings import Thing, means
+from cuda_device.passes.meanings import Thing, is_container, means
 from cuda_device.types.known import constant, of_type
 from cuda_device.types.layout import has_identity, placement
 from cuda_device.types.model import MASK, Array, NoneType, Number, Ref, Struct, Subarray, Tuple, Vector
@@ -27,8 +38,8 @@ from cuda_device.types.model import MASK, Array, NoneType, Number, Ref, Struct, 
 def setitem(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """`x[i] = v`."""
     owner, index, value = cells
-    if means(owner.known, Thing.LIST):
-        lists.setitem(frame, owner, index, value)
+    if is_container(owner.known):
+        (lists if means(owner.known, Thing.LIST) else dicts).setitem(frame, owner, index, value)
         return []
     match owner.known.type:
         case Array():

@@ -15,6 +15,7 @@ from cuda_device.device.table import interface_of
 from cuda_device.errors import CompileError
 from cuda_device.ir.model import Op
 from cuda_device.passes import (
+    dicts,
     hosted,
     lists,
     members,
@@ -97,7 +98,7 @@ def _attributes_help(known: Known, name: str) -> str:
         case Range():
             names = [*_RANGE_PARTS]
         case Bundle() if isinstance(known.value, Keywords):
-            return f"dicts do not change in device code; there are {', '.join(hosted.MAPPING_METHODS)}"
+            names = [*dicts.METHODS]
         case Bundle() if isinstance(known.value, Named):
             return f"its members are {', '.join(known.value.names)}"
         case Bundle() if isinstance(known.value, Text):

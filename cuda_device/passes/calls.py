@@ -105,7 +105,9 @@ def _answer(frame: Frame, row: Intrinsic, name: str, predicate: Cell) -> Cell:
 def call_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     """Calls a method of an array, atomic, vector or mask, or of a struct: a function of its class, the object first."""
     if isinstance(owner.known.value, Keywords):
-        return hosted.call_method(frame, owner, name, positional, named)
+        from cuda_device.passes import dicts  # they call back
+
+        return dicts.call_method(frame, owner, name, positional, named)
     if means(owner.known, Thing.LIST):
         from cuda_device.passes import lists  # they call back
 
@@ -234,7 +236,7 @@ def bind(
     if takes_any_number(code):
         cells.append(frame.tuple(rest))
     if takes_any_keyword(code):
-        cells.append(frame.bundle(Keywords(tuple(more)), list(more.values())))
+        cells.append(frame.as_object(frame.bundle(Keywords(tuple(more)), list(more.values()))))
     return cells
 
 

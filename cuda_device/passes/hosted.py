@@ -11,7 +11,7 @@ Lists, tuples of the host and the members of an enumeration are tuples, dicts ar
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from types import FunctionType
 from typing import Any
 
@@ -20,7 +20,7 @@ import numpy as np
 from cuda_device.device.memory import CONSTANT_ARRAY
 from cuda_device.errors import CompileError
 from cuda_device.passes.frame import Cell, Frame, Method
-from cuda_device.passes.meanings import Keywords
+from cuda_device.passes.meanings import Keywords, View
 from cuda_device.types.known import Known, constant, describe, shorten
 from cuda_device.types.model import Bundle, Number, Static, Tuple
 from cuda_device.types.structs import is_struct
@@ -28,7 +28,6 @@ from cuda_device.types.vectors import VectorValue
 
 # More elements than that are no tuple: they would be written down one by one.
 _MOST_ITEMS = 1024
-MAPPING_METHODS = ("get", "items", "keys", "values")
 
 
 # Arrays
@@ -76,6 +75,8 @@ def as_items(frame: Frame, cell: Cell) -> Cell:
     known = cell.known
     if isinstance(known.type, Bundle) and isinstance(known.value, Keywords):
         return frame.tuple([frame.literal(key) for key in known.value.names])
+    if isinstance(known.type, Bundle) and isinstance(known.value, View):
+        return _viewed(frame, frame.field(cell, 0), known.value.name)
     if not isinstance(known.type, Static):
         return cell
     value = known.value
@@ -89,6 +90,17 @@ def as_items(frame: Frame, cell: Cell) -> Cell:
             help=f"make a NumPy array of it; {_MOST_ITEMS} are the most",
         )
     return frame.tuple([frame.literal(item) for item in items])
+
+
+def _viewed(frame: Frame, cell: Cell, name: str) -> Cell:
+    """The items of `d.items()`, `d.keys()` or `d.values()`."""
+    keys = cell.known.value
+    assert isinstance(keys, Keywords)
+    parts = frame.fields(cell)
+    shown = [frame.literal(key) for key in keys.names]
+    if name == "items":
+        return frame.tuple([frame.tuple(pair) for pair in zip(shown, parts, strict=True)])
+    return frame.tuple(shown if name == "keys" else parts)
 
 
 def getitem(frame: Frame, owner: Cell, index: Cell) -> Cell | None:
@@ -162,40 +174,20 @@ def merge(frame: Frame, cells: Sequence[Cell], unique: bool) -> Cell:
     return frame.bundle(Keywords(tuple(merged)), list(merged.values()))
 
 
-def call_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    """`d.get(key, default)`, `d.items()`, `d.keys()`, `d.values()`."""
-    keys = owner.known.value
-    assert isinstance(keys, Keywords)
-    parts = frame.fields(owner)
-    if named or len(positional) > 2 * (name == "get") or (name == "get" and not positional):
-        raise CompileError(
-            f"{name} of a dict takes {'a key, and a default' if name == 'get' else 'no arguments'}",
-            help=f"write d.{name}({'key, default' if name == 'get' else ''})",
-        )
-    if name == "get":
-        position = _position(keys, positional[0])
-        return parts[position] if position is not None else [*positional[1:], Cell(constant(None))][0]
-    if name == "values":
-        return frame.tuple(parts)
-    shown = [frame.literal(key) for key in keys.names]
-    if name == "keys":
-        return frame.tuple(shown)
-    return frame.tuple([frame.tuple(pair) for pair in zip(shown, parts, strict=True)])
-
-
 def has_key(keys: Keywords, key: Cell) -> bool:
     """`key in d`."""
-    return _position(keys, key) is not None
+    return position(keys, key) is not None
 
 
 def _member(frame: Frame, owner: Cell, keys: Keywords, key: Cell) -> Cell:
-    position = _position(keys, key)
-    if position is None:
+    place = position(keys, key)
+    if place is None:
         raise CompileError(f"the dict has no key {key.known}", help=_keys_help(keys.names))
-    return frame.field(owner, position)
+    return frame.field(owner, place)
 
 
-def _position(keys: Keywords, key: Cell) -> int | None:
+def position(keys: Keywords, key: Cell) -> int | None:
+    """Which of the keys of a dict it is, or None; an error if it is no constant."""
     if not key.known.constant:
         raise CompileError(
             "the key of a dict must be a constant expression",
@@ -211,8 +203,10 @@ def _keys_help(keys: tuple[object, ...]) -> str:
 
 def mapping_attribute(frame: Frame, cell: Cell, name: str) -> Cell | None:
     """A method of a dict, bound to it; None for any other attribute."""
+    from cuda_device.passes import dicts  # they need this
+
     mapping = as_mapping(frame, cell)
-    if not isinstance(mapping.known.value, Keywords) or name not in MAPPING_METHODS:
+    if not isinstance(mapping.known.value, Keywords) or name not in dicts.METHODS:
         return None
     return frame.bundle(Method(name), [mapping])
 

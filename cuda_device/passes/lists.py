@@ -17,7 +17,7 @@ from cuda_device.errors import CompileError
 from cuda_device.passes import conditions, sequences
 from cuda_device.passes.frame import Cell, Frame
 from cuda_device.passes.generators import check_count, no_keywords
-from cuda_device.passes.meanings import Thing, means
+from cuda_device.passes.meanings import Keywords, Thing, means
 from cuda_device.types.joins import join_all
 from cuda_device.types.known import Known, constant, identities
 from cuda_device.types.model import BOOL, Bundle, Number, Static
@@ -36,7 +36,7 @@ def setitem(frame: Frame, owner: Cell, index: Cell, value: Cell) -> None:
         parts[sequences.position(index, len(parts))] = value
     else:
         parts = _with_item(frame, parts, index, value)
-    _change(frame, owner, parts)
+    change(frame, owner, parts)
 
 
 def _assign_slice(parts: list[Cell], bounds: slice, items: list[Cell]) -> None:
@@ -72,35 +72,45 @@ def delete(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) 
     no_keywords("delitem", named)
     check_count("delitem", positional, 2, 2)
     owner, index = positional
+    if isinstance(owner.known.value, Keywords):
+        from cuda_device.passes import dicts  # they need lists
+
+        dicts.delete(frame, owner, index)
+        return Cell(constant(None))
     if not means(owner.known, Thing.LIST):
         raise CompileError(f"an item of {owner.known} cannot be deleted", help="arrays and tuples keep their size")
     parts = frame.fields(owner)
     bounds = sequences.constant_slice(frame, index)
     del parts[sequences.position(index, len(parts)) if bounds is None else bounds]
-    _change(frame, owner, parts)
+    change(frame, owner, parts)
     return Cell(constant(None))
 
 
 def in_place(frame: Frame, sign: str, owner: Cell, other: Cell) -> Cell | None:
-    """`xs += vs` and `xs *= n`, which change the list; None for anything else."""
+    """`xs += vs` and `xs *= n`, which change the list, and `d |= e`; None for anything else."""
+    if sign == "|" and isinstance(owner.known.value, Keywords):
+        from cuda_device.passes import dicts  # they need lists
+
+        return dicts.update(frame, owner, [other], {})
     if not means(owner.known, Thing.LIST) or sign not in ("+", "*"):
         return None
     if sign == "+":
-        return _change(frame, owner, [*frame.fields(owner), *sequences.items_of(frame, other, "+=")])
+        return change(frame, owner, [*frame.fields(owner), *sequences.items_of(frame, other, "+=")])
     if not isinstance(other.known.value, int):
         return None
-    return _change(frame, owner, frame.fields(owner) * other.known.value)
+    return change(frame, owner, frame.fields(owner) * other.known.value)
 
 
-def _change(frame: Frame, owner: Cell, parts: Sequence[Cell]) -> Cell:
+def change(frame: Frame, owner: Cell, parts: Sequence[Cell] | Mapping[object, Cell]) -> Cell:
+    """Gives a list or dict other items."""
     if owner.known.identity is None:
         raise CompileError(
-            "which list this is depends on the way that leads here: it cannot be changed",
-            help="give each list a name of its own, or make a copy: xs = list(xs)",
+            f"which {str(owner.known)[2:]} this is depends on the way that leads here: it cannot be changed",
+            help="give each one a name of its own, or make a copy",
         )
     if len(parts) > _MOST_ITEMS:
         raise CompileError(
-            f"a list of {len(parts)} items is too long for device code: {_MOST_ITEMS} are the most",
+            f"{owner.known} of {len(parts)} items is too long for device code: {_MOST_ITEMS} are the most",
             help="use local_array",
         )
     return sequences.changed(frame, owner, parts)
@@ -123,11 +133,11 @@ def call_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell]
 
 
 def _append(frame: Frame, owner: Cell, value: Cell) -> None:
-    _change(frame, owner, [*frame.fields(owner), value])
+    change(frame, owner, [*frame.fields(owner), value])
 
 
 def _extend(frame: Frame, owner: Cell, values: Cell) -> None:
-    _change(frame, owner, [*frame.fields(owner), *sequences.items_of(frame, values, "extend")])
+    change(frame, owner, [*frame.fields(owner), *sequences.items_of(frame, values, "extend")])
 
 
 def _insert(frame: Frame, owner: Cell, index: Cell, value: Cell) -> None:
@@ -135,7 +145,7 @@ def _insert(frame: Frame, owner: Cell, index: Cell, value: Cell) -> None:
     if not isinstance(index.known.value, int):
         raise CompileError(f"insert takes a constant index, not {index.known}", help="use local_array")
     parts.insert(index.known.value, value)
-    _change(frame, owner, parts)
+    change(frame, owner, parts)
 
 
 def _pop(frame: Frame, owner: Cell, index: Cell | None = None) -> Cell:
@@ -143,16 +153,16 @@ def _pop(frame: Frame, owner: Cell, index: Cell | None = None) -> Cell:
     if not parts:
         raise CompileError("pop from an empty list", help="append something before")
     item = parts.pop(-1 if index is None else sequences.position(index, len(parts)))
-    _change(frame, owner, parts)
+    change(frame, owner, parts)
     return item
 
 
 def _clear(frame: Frame, owner: Cell) -> None:
-    _change(frame, owner, [])
+    change(frame, owner, [])
 
 
 def _reverse(frame: Frame, owner: Cell) -> None:
-    _change(frame, owner, frame.fields(owner)[::-1])
+    change(frame, owner, frame.fields(owner)[::-1])
 
 
 def _copy(frame: Frame, owner: Cell) -> Cell:
@@ -162,7 +172,7 @@ def _copy(frame: Frame, owner: Cell) -> Cell:
 def _sort(frame: Frame, owner: Cell, named: Mapping[str, Cell]) -> Cell:
     from cuda_device.passes.functionals import sort  # it needs calls, too
 
-    _change(frame, owner, frame.fields(sort(frame, [owner], named)))
+    change(frame, owner, frame.fields(sort(frame, [owner], named)))
     return Cell(constant(None))
 
 

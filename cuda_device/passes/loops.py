@@ -17,12 +17,13 @@ from cuda_device.ir.model import Op
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.passes import composites, hosted, sequences, steps, subarrays
 from cuda_device.passes.frame import Cell, Frame, is_static
-from cuda_device.passes.meanings import Generator, Thing, means
+from cuda_device.passes.meanings import Generator, Thing, View, is_container
 from cuda_device.passes.sequences import as_iterable
 from cuda_device.types.joins import join_all
 from cuda_device.types.known import (
     Known,
     constant,
+    identities,
     is_narrow,
     iterator_of,
     of_type,
@@ -60,7 +61,7 @@ def iterate(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 
 def iterator_over(frame: Frame, cell: Cell) -> Cell:
     """The iterator of a range, tuple, vector, array, or what is made of them; an iterator is its own."""
-    if means(cell.known, Thing.LIST) and cell.known.identity is not None:
+    if any(identities(cell.known)) and (is_container(cell.known) or isinstance(cell.known.value, View)):
         return frame.bundle(Thing.LIST_ITERATOR, [cell, Cell(constant(0))])  # it sees what becomes of the list
     cell = hosted.as_array(frame, as_iterable(frame, cell))
     known = cell.known
@@ -199,7 +200,7 @@ def _as_indexed(frame: Frame, iterator: Cell) -> Cell:
                 return _counting(frame, Thing.TUPLE_ITERATOR, frame.tuple([*values]))
         case Bundle() if known.value is Thing.LIST_ITERATOR:
             owner, position = frame.fields(iterator)
-            return _indexed(frame, _iterator_over_tuple(frame, frame.tuple(frame.fields(owner)), position.known))
+            return _indexed(frame, _iterator_over_tuple(frame, as_iterable(frame, owner), position.known))
         case Bundle() if known.value in (Thing.ENUMERATE, Thing.MAP):
             first, rest = frame.fields(iterator)
             return frame.bundle(known.value, [first, _indexed(frame, rest)])

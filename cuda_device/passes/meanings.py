@@ -117,6 +117,18 @@ class Keywords:
 
 
 @dataclass(frozen=True, slots=True)
+class View:
+    """`d.items()` and its like. Part: the dict."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"the {self.name} of a dict"
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True, slots=True)
 class Named:
     """A named tuple. Parts: its items."""
 
@@ -187,6 +199,11 @@ class Thing(enum.Enum):
 def means(known: Known, meaning: object) -> bool:
     """Whether `known` is a bundle of that meaning."""
     return isinstance(known.type, Bundle) and known.value is meaning
+
+
+def is_container(known: Known) -> bool:
+    """Whether it is a list or a dict."""
+    return means(known, Thing.LIST) or (isinstance(known.type, Bundle) and isinstance(known.value, Keywords))
 
 
 def code_of(known: Known) -> Code | None:

@@ -11,7 +11,7 @@ block's end brings all values up to date. A function that is given objects retur
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
@@ -19,7 +19,7 @@ from cuda_device.ir.model import Op
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.passes import closures, comparisons
 from cuda_device.passes.frame import Cell, Frame, Pending
-from cuda_device.passes.meanings import Generator, Resumed, Returned, Thing, means
+from cuda_device.passes.meanings import Generator, Resumed, Returned, Thing, is_container
 from cuda_device.types.joins import join_all
 from cuda_device.types.known import (
     UNSET,
@@ -73,8 +73,8 @@ def find(frame: Frame, cell: Cell | Pending, object: Identity) -> Cell | None:
 def as_one(arrivals: list[list[State]], key: tuple[int, ...], count: int) -> list[list[State]]:
     """Different objects that come to one place, a variable or a part of one, are one from here on, if they are nowhere else.
 
-    Lists that are somewhere else, too, are no objects from here on, but what they hold: nobody can change them any more. The
-    first `count` states are of variables, the others of objects that came as arguments, whose names are lost then.
+    Lists and dicts that are somewhere else, too, are no objects from here on, but what they hold: nobody can change them any
+    more. The first `count` states are of variables, the others of objects that came as arguments, whose names are lost then.
     """
     met: dict[tuple[int, ...], set[Identity | None]] = {}
     places: dict[Identity, set[tuple[int, ...]]] = {}
@@ -95,7 +95,7 @@ def as_one(arrivals: list[list[State]], key: tuple[int, ...], count: int) -> lis
         elif len(objects) > 1:
             fixed |= dict.fromkeys(several)
     if fixed:
-        arrivals = [[*(_met(state, fixed, Thing.LIST) for state in a[:count]), *a[count:]] for a in arrivals]
+        arrivals = [[*(_met(state, fixed, is_container) for state in a[:count]), *a[count:]] for a in arrivals]
     if not names:
         return arrivals
     inside = {each: owners[place] for each in names for place in places[each]}
@@ -105,8 +105,10 @@ def as_one(arrivals: list[list[State]], key: tuple[int, ...], count: int) -> lis
     ]
 
 
-def _met(state: State, names: Mapping[Identity, Identity | None], meaning: object = None) -> State:
-    return renamed(state, names, meaning) if isinstance(state, Known) else state
+def _met(
+    state: State, names: Mapping[Identity, Identity | None], only: Callable[[Known], bool] = lambda _: True
+) -> State:
+    return renamed(state, names, only) if isinstance(state, Known) else state
 
 
 def _of_argument(state: State, names: Mapping[Identity, Identity], inside: Mapping[Identity, set[Identity]]) -> State:
@@ -122,8 +124,8 @@ def _of_argument(state: State, names: Mapping[Identity, Identity], inside: Mappi
 def _places(
     known: Known, place: tuple[int, ...], owners: tuple[Identity, ...] = ()
 ) -> Iterator[tuple[tuple[int, ...], Identity | None, tuple[Identity, ...]]]:
-    """Where in a value there are objects that change, and the objects that they are parts of; None for a list that is none."""
-    if known.identity is not None or means(known, Thing.LIST):
+    """Where in a value there are objects that change (None: a list or dict that is none), and what they are parts of."""
+    if known.identity is not None or is_container(known):
         yield place, known.identity, owners
     if known.identity is not None:
         owners = (*owners, known.identity)

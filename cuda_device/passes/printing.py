@@ -22,7 +22,7 @@ from cuda_device.ir.model import Value
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.passes import references
 from cuda_device.passes.frame import Cell, Frame
-from cuda_device.passes.meanings import Named, Text, Thing, means
+from cuda_device.passes.meanings import Keywords, Named, Text, Thing, means
 from cuda_device.types.known import Known, constant, of_type
 from cuda_device.types.model import (
     BOOL,
@@ -130,6 +130,9 @@ class Line:
             begin, end = "[]" if means(known, Thing.LIST) else "()"
             end = f",{end}" if begin == "(" and len(known.items) == 1 else end
             self.listed(begin, self.frame.fields(cell), end)
+        elif isinstance(known.value, Keywords):
+            names = [f"{name!r}: " for name in known.value.names]
+            self.listed("{", self.frame.fields(cell), "}", names)
         elif isinstance(known.value, Named):
             names = [f"{name}=" for name in known.value.names]
             self.listed(f"{known.value.cls.__name__}(", self.frame.fields(cell), ")", names)

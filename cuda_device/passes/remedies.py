@@ -26,7 +26,6 @@ CONSTRUCTS = {
     "a call with **kwargs": "write the arguments one by one",
     "an assignment to an attribute": "only elements of arrays are assigned to",
     "raise without an exception": "write raise ValueError('why')",
-    "a mapping pattern of match": "match numbers, strings and tuples",
     "a class pattern of match": "match numbers, strings and tuples",
 }
 

@@ -6,7 +6,7 @@ A list is an object that changes (see `lists`) and holds what a tuple holds: its
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -84,9 +84,12 @@ def make_list(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     return [frame.new_list(cells)]
 
 
-def changed(frame: Frame, cell: Cell, parts: Sequence[Cell]) -> Cell:
-    """What becomes of a list that gets these items."""
-    after = frame.bundle(Thing.LIST, parts)
+def changed(frame: Frame, cell: Cell, parts: Sequence[Cell] | Mapping[object, Cell]) -> Cell:
+    """What becomes of a list or dict that gets these items."""
+    if isinstance(parts, Mapping):
+        after = frame.bundle(Keywords(tuple(parts)), list(parts.values()))
+    else:
+        after = frame.bundle(Thing.LIST, parts)
     return after if cell.known.identity is None else frame.change(cell.known.identity, after)
 
 
@@ -111,7 +114,7 @@ def make_dict(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """Keywords and their values."""
     names = op.attributes["keys"]
     assert isinstance(names, tuple)
-    return [frame.bundle(Keywords(names), cells)]
+    return [frame.as_object(frame.bundle(Keywords(names), cells))]
 
 
 def map_add(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
@@ -122,12 +125,12 @@ def map_add(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     if not key.known.constant:
         raise CompileError(f"the keys of a dict are constants, not {key.known}", help="use an array, or if and match")
     parts = dict(zip(meaning.names, frame.fields(so_far), strict=True)) | {key.known.python: value}
-    return [frame.bundle(Keywords(tuple(parts)), list(parts.values()))]
+    return [changed(frame, so_far, parts)]
 
 
 def merge(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """`{**a, **b}`, or the keywords of a call with `**`."""
-    return [hosted.merge(frame, cells, bool(op.attributes["unique"]))]
+    return [frame.as_object(hosted.merge(frame, cells, bool(op.attributes["unique"])))]
 
 
 def make_slice(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:

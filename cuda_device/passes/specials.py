@@ -24,6 +24,7 @@ from cuda_device.errors import CompileError
 from cuda_device.passes import (
     complexes,
     composites,
+    dicts,
     functionals,
     generators,
     host_calls,
@@ -344,6 +345,7 @@ _SPECIAL: dict[object, Special] = {
     **{function: _reducing(function, function.__name__) for function in (sum, any, all, builtins.min, builtins.max)},
     tuple: _tuple,
     list: _list,
+    dict: dicts.make,
     enumerate: _enumerate,
     zip: _zip,
     reversed: _reversed,

@@ -16,6 +16,7 @@ from cuda_device.passes.calls import call
 from cuda_device.passes.frame import Cell, Frame, is_static
 from cuda_device.passes.meanings import Generator, Thing
 from cuda_device.passes.operators import binary
+from cuda_device.passes.sequences import as_iterable
 from cuda_device.types.known import (
     Conflict,
     Identity,
@@ -132,10 +133,11 @@ def _next_of_tuple(frame: Frame, _: Op, cell: Cell, __: dict[Identity, Cell]) ->
 def _next_of_list(frame: Frame, _: Op, cell: Cell, __: dict[Identity, Cell]) -> Step:
     owner, position = frame.fields(cell)
     place = int(str(position.known.value))
-    if place >= len(owner.known.items):
+    items = as_iterable(frame, owner)
+    if place >= len(items.known.items):
         return _end(cell)
     after = frame.bundle(Thing.LIST_ITERATOR, [owner, Cell(constant(place + 1))])
-    return Step(Cell(constant(True)), frame.field(owner, place), after, cell)
+    return Step(Cell(constant(True)), frame.field(items, place), after, cell)
 
 
 def _next_of_generator(frame: Frame, _: Op, cell: Cell, exits: dict[Identity, Cell]) -> Step:

@@ -12,7 +12,7 @@ Constants are exact Python values until they meet a typed value.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
@@ -312,13 +312,16 @@ def identities(known: Known) -> Iterator[Identity]:
         yield from identities(item)
 
 
-def renamed(known: Known, names: Mapping[Identity, Identity | None], meaning: object = None) -> Known:
-    """The same with other names for objects, or none; for all, or for bundles of one `meaning`."""
+def renamed(
+    known: Known, names: Mapping[Identity, Identity | None], only: Callable[[Known], bool] = lambda _: True
+) -> Known:
+    """The same with other names for objects, or none; for all, or `only` for some."""
     if not names or not any(identity in names for identity in identities(known)):
         return known
-    is_meant = known.identity is not None and (meaning is None or known.value is meaning)
-    identity = names.get(known.identity, known.identity) if known.identity and is_meant else known.identity
-    return replace(known, identity=identity, items=tuple(renamed(item, names, meaning) for item in known.items))
+    identity = known.identity
+    if identity is not None and only(known):
+        identity = names.get(identity, identity)
+    return replace(known, identity=identity, items=tuple(renamed(item, names, only) for item in known.items))
 
 
 def tuple_of(items: tuple[Known, ...]) -> Known:

@@ -1,0 +1,208 @@
+"""Dicts that change, `dict(…)`, and mapping patterns of `match`."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from against_python import check, refused
+from ir_helpers import define
+
+import cuda_device as device
+
+X = np.arange(8) * 1.5 - 3
+A = np.array([5, 3, -2, 7, 0, 11, -9, 4], np.int32)
+CONFIGURATION = {"width": 3, "height": 4, "name": "abc"}
+
+# Each is the body of a function of i (0 to 7), n (an integer), v (a float), x and a (arrays).
+BODIES = {
+    "item": """
+d = {'a': 1}
+d['b'] = n
+d['a'] += 4
+return d['a'] * 100 + d['b'] + len(d)
+""",
+    "alias": """
+d = {'a': 1}
+e = d
+e['a'] = n
+return d['a']
+""",
+    "loop": """
+d = {'a': 0, 'b': 0.5}
+for j in range(i):
+    d['a'] += j
+    d['b'] += x[j]
+return d['a'] + d['b']
+""",
+    "condition": """
+d = {1: 1, 2: 2}
+if n > 3:
+    d[1] = n
+else:
+    d[2] = n
+return d[1] * 10 + d[2]
+""",
+    "function": """
+def put(d, k):
+    d['a'] = k
+    d['n'] = 1
+d = {}
+put(d, n)
+return d['a'] + len(d)
+""",
+    "nested": """
+d = {'a': {'b': 1}, 'c': [1, 2]}
+d['a']['b'] = n
+d['c'][1] = i
+return d['a']['b'] * 10 + d['c'][1]
+""",
+    "closure": """
+d = {'a': 0}
+def add(k):
+    d['a'] += k
+for k in a:
+    add(k)
+return d['a']
+""",
+    "delete": """
+d = {'a': 1, 'b': n}
+del d['a']
+return len(d) * 100 + d['b']
+""",
+    "methods": """
+d = {'a': 1}
+d.update({'b': n}, c=3)
+d.update((('e', 5), ('a', 2)))
+p = d.pop('b') + d.pop('z', 7) + d.setdefault('a', 9) * 10 + d.setdefault('f', n)
+e = d.copy()
+e['a'] = 100
+d.clear()
+return p + len(d) + e['a'] + len(e) + e.get('c') + e.get('q', 1)
+""",
+    "or": """
+d = {'a': 1}
+e = d
+d |= {'b': n}
+return e['b'] + len(e)
+""",
+    "made": """
+d = dict(a=n, b=2)
+e = dict(zip(('a', 'c'), (3, i)))
+f = dict(d, a=7)
+return d['a'] + e['c'] * 10 + f['a'] + len(dict())
+""",
+    "comprehension": """
+d = {k: k * n for k in (1, 2, 3)}
+d[2] = 5
+return sum(d.values()) + sum(d)
+""",
+    "views": """
+d = {'a': 1, 'b': n}
+v = d.values()
+d['a'] = 9
+d['c'] = 2
+return sum(v) * 10 + len(d.items()) + (1 if 'c' in d.keys() else 0)
+""",
+    "changed_in_a_loop": """
+d = {'a': 1, 'b': n}
+s = 0
+for k, w in d.items():
+    s = s * 10 + w
+    d['b'] = 7
+return s
+""",
+    "every_item": """
+d = {'a': 1, 'b': n}
+for k in d:
+    d[k] = d[k] * 2
+for k, w in d.items():
+    d[k] = w + 1
+return sum(d.values())
+""",
+    "keywords": """
+def f(**options):
+    options['a'] = 5
+    return options['a'] + options['b']
+d = dict(a=1, b=n)
+return f(**d) * 10 + d['a']
+""",
+    "either": """
+d = {'a': 1} if n > 3 else {'a': 2}
+d['a'] += n
+return d['a']
+""",
+    "pattern": """
+match CONFIGURATION:
+    case {'depth': q}:
+        return q
+    case {'width': w, 'height': 4}:
+        return w + n
+return -1
+""",
+    "pattern_with_rest": """
+match CONFIGURATION:
+    case {'width': w, **rest}:
+        return w + len(rest) + rest['height']
+return -1
+""",
+    "pattern_of_values": """
+d = {'k': n, 'z': 2}
+match d:
+    case {'k': 3}:
+        return 1
+    case {'k': k, 'z': 2} if k > 4:
+        return k * 2
+    case {'q': _} | []:
+        return 7
+    case {}:
+        return 5
+""",
+    "no_mapping": """
+match n:
+    case {'k': _}:
+        return 1
+    case _:
+        return 2
+""",
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_dicts_change_as_in_python(stream, name):
+    lines = "".join(f"    {line}\n" for line in BODIES[name].strip().splitlines())
+    body = define(f"def body(i, n, v, x, a):\n{lines}", "body", CONFIGURATION=CONFIGURATION)
+    check(stream, lambda i, x, a: body(i, a[i], x[i], x, a), X, A)
+
+
+def test_a_dict_is_printed(stream, capfd):
+    @device.kernel
+    def shows(n):
+        d = {"a": n, 2: (n, 0.5)}
+        d["b"] = [1, n]
+        print(d, f"{d}")
+
+    capfd.readouterr()
+    stream.launch(shows, 7, grid=1, block=1)
+    shown = "{'a': 7, 2: (7, 0.5), 'b': [1, 7]}"
+    assert capfd.readouterr().out == f"{shown} {shown}\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "match"),
+    [
+        ("d = {}\nd[n] = 1\nreturn 1", "the key of a dict must be a constant expression"),
+        ("d = {}\nif n > 3:\n    d['a'] = 1\nreturn len(d)", "is a dict on one way here and a dict on another"),
+        ("d = {}\nreturn d.pop('a')", "the dict has no key 'a'"),
+        ("d = {}\ndel d['a']\nreturn 1", "the dict has no key 'a'"),
+        ("d = {}\nd.popitem()\nreturn 1", "a dict has no attribute 'popitem'"),
+        ("d = dict(((1, 2, 3),))\nreturn 1", "a dict is made of pairs"),
+        ("d = dict(((n, 2),))\nreturn 1", "the key of a dict must be a constant expression"),
+        (
+            "p, q = {1: 1}, {1: 2}\nr = p if n > 3 else q\nr[1] = 9\nreturn p[1]",
+            "which dict this is depends on the way",
+        ),
+    ],
+)
+def test_what_dicts_cannot(body, match):
+    function = define("def f(n):\n" + "".join(f"    {line}\n" for line in body.splitlines()), "f")
+    refused(function, int, match=match)
