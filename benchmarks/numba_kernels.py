@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 
 NUMBA: dict[str, Any] = {}
+BEYOND_THE_SIMULATOR = {"reduction", "SpMV", "xorshift", "Needleman-Wunsch"}
+"""It has no shuffles, and takes minutes for kernels of many steps."""
 
 if not hasattr(np, "row_stack"):
     np.row_stack = np.vstack  # NumPy 2.5 has it no more, numba-cuda 0.30 cannot do without
