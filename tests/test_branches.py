@@ -178,3 +178,28 @@ def test_what_continues(stream):
     y = stream.empty(1, np.int64)
     stream.launch(skip, stream.array(x), y, grid=1, block=1)
     assert stream.numpy(y)[0] == 23
+
+
+@device.kernel
+def convolve(x, weights, y):
+    radius = weights.shape[0] // 2
+    total = 0.0
+    for i in range(2 * radius + 1):
+        total += weights[2 * radius - i] * x[i]
+    y[0] = total
+
+
+def test_addresses_that_go_down_are_counted_along():
+    """Neighbours differ by a constant, which loads have room for, also where the index falls."""
+    x = np.zeros(9, np.float32)
+    offsets = re.findall(r"ld\.global\S* \t%\w+, \[%\w+\+(-?\d+)\];", ptx_of(convolve, x, x, x))
+    assert {"-4", "-8", "4", "8"} <= set(offsets)
+
+
+@pytest.mark.parametrize("size", [1, 3, 5, 9, 15])
+def test_what_goes_down(stream, size):
+    random = np.random.default_rng(size)
+    x, weights = (random.integers(-9, 9, size).astype(np.float32) for _ in range(2))
+    y = stream.empty(1)
+    stream.launch(convolve, stream.array(x), stream.array(weights), y, grid=1, block=1)
+    assert stream.numpy(y)[0] == (x * weights[::-1]).sum()

@@ -38,7 +38,7 @@ def saxpy(a, x, y, out):
     LLVM:       call range(i32 0, 1024) i32 @llvm.nvvm.read.ptx.sreg.tid.x()
     LLVM:       mul nuw nsw i32
     LLVM:       add nuw nsw i32
-    LLVM:       zext nneg i32 {{.*}} to i64
+    LLVM:       sext i32 {{.*}} to i64
     LLVM-NOT:   select
     LLVM:       getelementptr inbounds nuw float, ptr addrspace(1) %v2
     LLVM:       fmul contract float
@@ -574,7 +574,7 @@ IR = {
         """,
         """
         CHECK:      sext i32 %v1 to i64
-        CHECK-NEXT: zext nneg i32 %v2 to i64
+        CHECK-NEXT: sext i32 %v2 to i64
         CHECK-NEXT: zext i32 %v3 to i64
         CHECK-NEXT: trunc i64 {{.*}} to i8
         CHECK-NEXT: sitofp i32 %v1 to float

@@ -226,7 +226,9 @@ def _instruction(operand: Value, source: Number, target: Number) -> str:
         return ""
     if target.bits < source_bits:
         return "trunc"
-    return "sext" if signed else "zext nneg" if source.signed else "zext"
+    # Signed sums and differences promise that they keep their sign: LLVM follows an address through them with each pass of a
+    # loop. Where it knows of a number that it is not negative, it says so itself.
+    return "sext" if source.signed else "zext"
 
 
 # Memory
