@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -29,6 +30,7 @@ from cuda_device.device.options import DEFAULTS, Options
 from cuda_device.errors import CompileError, CompilerBug
 from cuda_device.lazy_dataclasses import dataclass, field
 from cuda_device.passes.dependencies import Dependency
+from cuda_device.passes.fingerprints import Fingerprint
 from cuda_device.passes.outline import Outline
 from cuda_device.types.known import Known, small
 
@@ -85,7 +87,10 @@ class Work:
     read: tuple[linking.Input, ...] | None = None
     program: programs.Program | None = None
     """What the cache on disk knows of it, or could keep."""
+    asked: Fingerprint | None = None
+    """The question about its program, as the cache on disk knows it."""
     known: Outline | None = None
+    keeping: list[threading.Thread] = field(default_factory=list)
 
     def __getitem__(self, stage: str) -> Any:
         """The artifact of a stage. One that was not needed for machine code from the cache is made now."""
@@ -277,6 +282,9 @@ def run(job: Job, until: str = "", *, afresh: bool = False) -> Work:
         _make(work, last)
         _slot(work, last).fill(work[last])
         cache.count(hits=-afresh, misses=1)
+    for thread in work.keeping:
+        thread.join()
+    work.asked, work.keeping = None, []  # a fingerprint holds all that it was made of
     return work
 
 
@@ -297,7 +305,8 @@ def _make(work: Work, until: str) -> None:
 def _recall(work: Work, last: str) -> bool:
     """Takes the last artifact from the cache, if it is known without compiling what the program is."""
     start = time.perf_counter()
-    found = None if work.job.link else programs.find(work.job.question)
+    work.asked = None if work.job.link else programs.ask(work.job.question)
+    found = programs.find(work.asked) if work.asked else None
     if found is None:
         return False
     work.program, work.dependencies = found
@@ -317,8 +326,10 @@ def _find(work: Work, last: str) -> bool:
     _make(work, KEY)
     start = time.perf_counter()
     program = _program(work)
-    if work.program != program and not (work.job.link or work["typed"].links):
-        programs.keep(work.job.question, work.dependencies, program)
+    if work.program != program and work.asked and not work["typed"].links:
+        # That is done while LLVM and the assembler work, which do not need Python's lock.
+        work.keeping.append(threading.Thread(target=programs.keep, args=(work.asked, work.dependencies, program)))
+        work.keeping[-1].start()
     work.program = program
     if not _take(work, last, start):
         return False

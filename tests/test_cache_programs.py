@@ -339,30 +339,34 @@ def reads(**values: object) -> list[Dependency]:
 
 def test_what_was_kept_comes_back(folder: Path) -> None:
     for program in (PROGRAM, NOTHING):
-        programs.keep((function, 1), reads(A=1, B=(2, "x")), program)
-        found = programs.find((function, 1))
+        programs.keep(programs.ask((function, 1)), reads(A=1, B=(2, "x")), program)
+        found = programs.find(programs.ask((function, 1)))
         assert found is not None
         assert found[0] == program
         assert list(found[1]) == reads(A=1, B=(2, "x"))
-    assert programs.find((function, 2)) is None
+    assert programs.find(programs.ask((function, 2))) is None
     reads(A=1.0)
-    assert programs.find((function, 1)) is None
+    assert programs.find(programs.ask((function, 1))) is None
     del globals()["A"]
-    assert programs.find((function, 1)) is None
+    assert programs.find(programs.ask((function, 1))) is None
     reads(A=1)
-    assert programs.find((function, 1)) is not None
+    assert programs.find(programs.ask((function, 1))) is not None
 
 
 def test_a_function_that_reads_other_names_in_other_worlds(folder: Path) -> None:
     kept = []
     for number in range(6):
         others = {f"C{number}": number}
-        programs.keep((function,), reads(A=number, **others), Program.of(PROGRAM.outline, str(number), frozenset(), 0))
+        programs.keep(
+            programs.ask((function,)),
+            reads(A=number, **others),
+            Program.of(PROGRAM.outline, str(number), frozenset(), 0),
+        )
         kept.append(number)
     found = []
     for number in kept:
         reads(A=number)
-        answer = programs.find((function,))
+        answer = programs.find(programs.ask((function,)))
         found.append(answer and answer[0].digest == Program.of(PROGRAM.outline, str(number), frozenset(), 0).digest)
     assert found == [None, None, True, True, True, True]
 
@@ -381,19 +385,20 @@ def test_what_has_no_fingerprint_is_not_kept(folder: Path) -> None:
         {(1, 2)},
         partial(function, Mine()),
     ):
-        programs.keep((function,), reads(A=value), PROGRAM)
-        assert programs.find((function,)) is None, value
-    programs.keep((function,), [Dependency({"A": 1}, "A", 1)], PROGRAM)  # whose namespace that is nobody knows
-    assert programs.find((function,)) is None
-    programs.keep((function,), [Dependency(PASSING, "hash", None)], PROGRAM)
-    assert programs.find((function,)) is None
+        programs.keep(programs.ask((function,)), reads(A=value), PROGRAM)
+        assert programs.find(programs.ask((function,))) is None, value
+    # Whose namespace that is nobody knows.
+    programs.keep(programs.ask((function,)), [Dependency({"A": 1}, "A", 1)], PROGRAM)
+    assert programs.find(programs.ask((function,))) is None
+    programs.keep(programs.ask((function,)), [Dependency(PASSING, "hash", None)], PROGRAM)
+    assert programs.find(programs.ask((function,))) is None
 
 
 def test_damage_is_noticed(folder: Path) -> None:
     question, dependencies = (function, "damage"), reads(A=1, B=2)
     chance = random.Random(11)
-    programs.keep(question, dependencies, PROGRAM)
-    programs.keep((function, "other"), reads(A=1), NOTHING)
+    programs.keep(programs.ask(question), dependencies, PROGRAM)
+    programs.keep(programs.ask((function, "other")), reads(A=1), NOTHING)
     whole = {path: path.read_bytes() for path in folder.iterdir()}
     lost = injected = 0
     while injected < 2000:
@@ -412,10 +417,10 @@ def test_damage_is_noticed(folder: Path) -> None:
             path.touch(0o600)
             path.write_bytes(damaged)
             injected += damaged != content
-        found = programs.find(question)
+        found = programs.find(programs.ask(question))
         lost += found is None
         assert found is None or (found[0] == PROGRAM and list(found[1]) == dependencies)
         if found is None:
-            programs.keep(question, dependencies, PROGRAM)
-            assert programs.find(question) == (PROGRAM, tuple(dependencies))
+            programs.keep(programs.ask(question), dependencies, PROGRAM)
+            assert programs.find(programs.ask(question)) == (PROGRAM, tuple(dependencies))
     assert lost > 200

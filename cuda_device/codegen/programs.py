@@ -1,7 +1,8 @@
 """Programs on disk: what a kernel's LLVM IR would be, without compiling the kernel.
 
-    programs.keep(question, dependencies, program)       after a kernel was compiled
-    programs.find(question)                              in another process: (program, dependencies), or None
+    asked = programs.ask(question)                       None for a question that has no fingerprint
+    programs.keep(asked, dependencies, program)          after a kernel was compiled
+    programs.find(asked)                                 in another process: (program, dependencies), or None
 
 The LLVM IR is the key to the machine code (`codegen/cache`), and takes longer to make than all else that a known kernel needs.
 It follows from the kernel's function, the `question` that was asked about it (types of arguments, target, options), our own
@@ -16,6 +17,7 @@ something that has no fingerprint, nothing is kept: the kernel's LLVM IR is made
 from __future__ import annotations
 
 import ast
+import contextlib
 import hashlib
 import sys
 from collections.abc import Mapping, Sequence
@@ -59,16 +61,24 @@ class Program:
         )
 
 
-def find(question: tuple[object, ...]) -> tuple[Program, tuple[Dependency, ...]] | None:
-    """The program that a question led to when all that it read was as it is now, and what it read."""
+def ask(question: tuple[object, ...]) -> Fingerprint | None:
+    """The fingerprint of a question, and of who is asked, if it has one."""
+    fingerprint = Fingerprint()
     try:
-        asked = _asked(question)
-        readings = cache.find(_key(_READINGS, asked))
-        for names in ast.literal_eval(readings.decode()) if readings else ():
+        fingerprint.tag("versions", sys.version, np.__version__, ml_dtypes.__version__, cache.package())
+        fingerprint.items("question", question)
+    except Unfit:
+        return None
+    return fingerprint
+
+
+def find(asked: Fingerprint) -> tuple[Program, tuple[Dependency, ...]] | None:
+    """The program that a question led to when all that it read was as it is now, and what it read."""
+    readings = cache.find(_key(_READINGS, asked))
+    for names in ast.literal_eval(readings.decode()) if readings else ():
+        with contextlib.suppress(Unfit):
             if found := _follow(asked.copy(), names):
                 return found
-    except Unfit:
-        pass
     return None
 
 
@@ -86,12 +96,10 @@ def _follow(fingerprint: Fingerprint, names: Sequence[Reading]) -> tuple[Program
     return (_unpacked(kept), tuple(dependencies)) if kept else None
 
 
-def keep(question: tuple[object, ...], dependencies: Sequence[Dependency], program: Program) -> None:
+def keep(asked: Fingerprint, dependencies: Sequence[Dependency], program: Program) -> None:
     """Keeps what a question led to, if all that it read has a fingerprint."""
+    key, fingerprint, names = _key(_READINGS, asked), asked.copy(), []
     try:
-        fingerprint = _asked(question)
-        key = _key(_READINGS, fingerprint)
-        names = []
         for dependency in dependencies:
             place = _place_of(fingerprint, dependency.owner)
             if place is not None:
@@ -129,14 +137,6 @@ def _place_of(fingerprint: Fingerprint, owner: object) -> tuple[str, int] | None
 
 
 _OURS = f"{__name__.partition('.')[0]}."
-
-
-def _asked(question: tuple[object, ...]) -> Fingerprint:
-    """The fingerprint of a question, and of who is asked."""
-    fingerprint = Fingerprint()
-    fingerprint.tag("versions", sys.version, np.__version__, ml_dtypes.__version__, cache.package())
-    fingerprint.items("question", question)
-    return fingerprint
 
 
 def _key(kind: str, fingerprint: Fingerprint) -> bytes:
