@@ -1,4 +1,4 @@
-"""Lists that change: items, slices, lengths and methods, under all names that a list has."""
+"""Lists that change: items, slices, lengths and methods, under all names that a list has, also beside `nonlocal`."""
 
 from __future__ import annotations
 
@@ -434,6 +434,253 @@ return ys[1]
 xs = [1, n]
 xs.clear()
 return len(xs)
+""",
+    "list_in_rec": """
+def walk(path, k):
+    if k == 0:
+        return path[0] + path[1]
+    path[k & 1] += k
+    return walk(path, k - 1)
+return walk([0, n], 5)
+""",
+    "list_in_gen_state": """
+def g():
+    xs = [0, 1]
+    for _ in range(6):
+        xs[0], xs[1] = xs[1], xs[0] + xs[1]
+        yield xs[0]
+s = 0
+for q in g(): s = s * 3 + q
+return s + n
+""",
+    "list_from_gen_changed_outside": """
+xs = [n, 1]
+def g():
+    for j in range(4):
+        yield xs[j & 1]
+s = 0
+for q in g():
+    s = s * 5 + q
+    xs[0] += 1
+return s
+""",
+    "nonlocal_list_rebind": """
+xs = [n, 1]
+def swap():
+    nonlocal xs
+    xs = [xs[1], xs[0]]
+for j in range(i): swap()
+return xs[0] * 10 + xs[1]
+""",
+    "list_of_lists_swap": """
+m = [[1, 2], [3, n]]
+m[0], m[1] = m[1], m[0]
+m[0][0] = 9
+return m[0][0] * 100 + m[0][1] + m[1][0]
+""",
+    "while_break_list": """
+xs = [0, 0, 0]
+j = 0
+while True:
+    xs[j % 3] += a[j]
+    j += 1
+    if j == 8 or xs[0] > 8: break
+return xs[0] * 100 + xs[1] * 10 + xs[2] + j
+""",
+    "early_return": """
+xs = [0, 0]
+for j in range(8):
+    xs[j & 1] += a[j]
+    if xs[1] > 9:
+        return xs[1]
+return xs[0]
+""",
+    "list_arg_default_branch": """
+def pick(xs, c):
+    if c:
+        return xs
+    return [7, 8]
+p = [n, 2]
+q = pick(p, i > 3)
+return q[0] + p[1]
+""",
+    "dict_of_lists": """
+d = {'a': [0, 0], 'b': [1, 1]}
+for k in ('a', 'b'):
+    for j in range(4):
+        d[k][j & 1] += a[j]
+return d['a'][0] * 1000 + d['a'][1] * 100 + d['b'][0] * 10 + d['b'][1]
+""",
+    "sort_loop": """
+xs = [a[0], a[1], a[2], a[3]]
+for p in range(4):
+    for q in range(3):
+        if xs[q] > xs[q + 1]:
+            t = xs[q]
+            xs[q] = xs[q + 1]
+            xs[q + 1] = t
+return xs[0] + 20 * xs[1] + 400 * xs[2]
+""",
+    "list_float_promo_loop": """
+acc = [0] * 4
+for j in range(8):
+    acc[j % 4] += x[j] * 0.5
+return max(acc) + sum(acc)
+""",
+    "two_funcs_share": """
+log = [0, 0, 0]
+top = 0
+def push(k):
+    nonlocal top
+    log[top] = k
+    top = min(top + 1, 2)
+def pop():
+    nonlocal top
+    top -= 1
+    return log[top]
+push(n); push(2)
+r = pop()
+push(5)
+return r * 100 + pop() * 10 + top
+""",
+    "lambda_captures_loop_list": """
+xs = [0, 1]
+get = lambda j: xs[j]
+s = 0
+for j in range(4):
+    xs[j & 1] += j
+    s = s * 3 + get(j & 1)
+return s
+""",
+    "comp_over_changed": """
+xs = [n, 2, 3]
+xs[1] = i
+ys = [q * 2 for q in xs]
+xs[1] = 100
+return sum(ys) + len(xs)
+""",
+    "zip_lists": """
+xs = [1, 2, n]; ys = [4, 5, 6]
+for j, (p, q) in enumerate(zip(xs, ys)):
+    xs[j] = p * q
+return sum(xs)
+""",
+    "list_min_max": """
+xs = [n, 2]
+xs.append(i)
+return max(xs) * 100 + min(xs) * 10 + sum(xs)
+""",
+    "unpack_list": """
+xs = [n, 2, 3]
+p, *q = xs
+q[0] = 50
+return p + q[0] + xs[1]
+""",
+    "return_tuple_of_lists": """
+def mk(k): return [k, 1], [2, k]
+p, q = mk(n)
+p[0] += 1; q[1] += 2
+return p[0] * 100 + q[1]
+""",
+    "list_is_truthy": """
+xs = []
+if xs: return 1
+xs.append(n)
+return 2 if xs else 3
+""",
+    "pass_same_twice": """
+def add(p, q):
+    p[0] += 1
+    q[0] += 10
+    return p[0]
+xs = [n]
+return add(xs, xs) * 100 + xs[0]
+""",
+    "pass_row": """
+def setr(r, k): r[0] = k
+m = [[1, 2], [3, 4]]
+for j, r in enumerate(m): setr(r, j + n)
+return m[0][0] * 100 + m[1][0]
+""",
+    "loop_rows": """
+m = [[1, 2], [3, 4]]
+for r in m:
+    r[0] += n
+return m[0][0] * 100 + m[1][0]
+""",
+    "nonlocal_in_method_call": """
+total = 0
+def see(q):
+    nonlocal total
+    total += q
+    return True
+r = all(see(q) for q in a)
+return total
+""",
+    "nonlocal_any_early": """
+count = 0
+def see(q):
+    nonlocal count
+    count += 1
+    return q > 6
+r = any(see(q) for q in a)
+return count * 10 + r
+""",
+    "nonlocal_map_zip": """
+c = 0
+def nxt():
+    nonlocal c
+    c += 1
+    return c
+return sum(q * nxt() for q in a)
+""",
+    "nonlocal_cond_exp": """
+c = 0
+def up(k):
+    nonlocal c
+    c += k
+    return c
+z = up(1) if n > 3 else up(10)
+w = n > 0 and up(100) > 50
+return z + c
+""",
+    "nonlocal_chain": """
+c = 0
+def one():
+    nonlocal c
+    c += 1
+def two():
+    one(); one()
+def three():
+    two(); one()
+for j in range(i): three()
+return c
+""",
+    "tuple_of_closures": """
+c = 0
+def inc():
+    nonlocal c
+    c += 1
+def dec():
+    nonlocal c
+    c -= 2
+ops = (inc, dec)
+for op in ops: op()
+for j in range(3): ops[0]()
+return c
+""",
+    "closure_returned_pair": """
+def account(start):
+    bal = start
+    def dep(k):
+        nonlocal bal
+        bal += k
+    def get():
+        return bal
+    return dep, get
+dep, get = account(n)
+dep(5); dep(i)
+return get()
 """,
 }
 
