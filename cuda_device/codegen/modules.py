@@ -75,6 +75,8 @@ def _set_limits() -> None:
     llvm.set_option("", "--unroll-max-upperbound=2")
     # and what is left of an unrolled loop.
     llvm.set_option("", "--unroll-remainder")
+    # Four passes may become 150 instructions, twice as many as LLVM allows here: as many as in a body of the n-body problem.
+    llvm.set_option("", "--unroll-partial-threshold=150")
     # More than 4 passes are left to the assembler, which unrolls only what is short.
     llvm.set_option("", "--unroll-max-count=4")
     # `a and b` is one branch where b is a comparison and up to 4 instructions: branches that diverge cost more than those.
