@@ -236,6 +236,7 @@ for name, value, use in [
     ("global_list_of_different_things", "[1, (2, 3)]", "table[n]"),
     ("global_list_too_long", "list(range(2000))", "sum(table)"),
     ("global_list_append", "[1]", "table.append(n)"),
+    ("global_list_changed", "[1]", "table[0] = n"),
     ("global_set_of_strings", '{"a", "b"}', "table[0]"),
     ("global_generator", "(i for i in range(3))", "sum(table)"),
     ("global_file", "open(__import__('os').devnull)", "table.read()"),

@@ -61,6 +61,11 @@ def setitem(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
             return [frame.tuple(parts)]
     if isinstance(owner.known.type, Number | NoneType):
         raise CompileError(f"{owner.known} has no elements to assign to", help="pass an array to the kernel")
+    if isinstance(owner.known.value, list | dict):
+        raise CompileError(
+            f"{owner.known} of the host cannot be changed in device code",
+            help="change a copy, made by list(…) or dict(…), or an array that the kernel takes as an argument",
+        )
     remedy = (
         "pass it to the kernel as an argument" if hosted.is_array(owner.known) else "make a new one, or use local_array"
     )
