@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import gc
+import os
 import resource
+import subprocess
+import sys
 import threading
 import weakref
 
@@ -164,3 +167,38 @@ def test_threads_launch_and_start_at_once():
     for thread in threads:
         thread.join()
     assert not errors
+
+
+# Modules lose their names when the process ends, the last one first: what an early one has outlives ours.
+LAST = """
+import sys, types
+early = sys.modules["early"] = types.ModuleType("early")
+from fake_driver import CONTEXT, installed
+import cuda_device as device
+from cuda_device.runtime.streams import GpuStream
+
+@device.kernel
+def add_one(x):
+    x[device.tid(1)] += 1
+
+installation = installed()
+installation.__enter__()
+stream = GpuStream(0x77, 0, context=CONTEXT)
+x = device.zeros(8, stream=stream)
+step = device.prepare(add_one, x, grid=1, block=8, stream=stream)
+step()
+early.kept = device.zeros(8, stream=stream), x, step, x.__dlpack__(), device.zeros(8, stream=device.cpu_stream()).__dlpack__()
+sys.last = installation, list(sys.modules.values())  # lest they go before their names do
+"""
+
+
+def test_what_outlives_the_modules_says_nothing():
+    paths = os.pathsep.join([*sys.path, os.path.dirname(__file__)])
+    done = subprocess.run(
+        [sys.executable, "-c", LAST],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"PYTHONPATH": paths},
+    )
+    assert (done.returncode, done.stderr) == (0, "")

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -60,9 +61,9 @@ class GpuMemory:
             if zero:
                 driver.fill_zero(self.address, nbytes, stream.handle)
 
-    def __del__(self) -> None:
-        # When the process ends, the driver frees everything, and may be gone already.
-        if self.address and not sys.is_finalizing():
+    def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        # When the process ends, the driver frees everything, and may be gone already; this module's own names are by then.
+        if self.address and not is_ending():
             _release(self.address, self._stream, self.used_elsewhere)
 
     def __reduce__(self) -> tuple[Any, ...]:

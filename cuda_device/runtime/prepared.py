@@ -171,9 +171,11 @@ class PreparedLaunch:
     def __repr__(self) -> str:
         return f"<prepared launch of {self.kernel.underlying.__qualname__}, grid={self.grid}, block={self.block}>"
 
-    def __del__(self) -> None:
-        # The GPU may still be running what was started last. To note that once is cheaper than at each start.
-        started = getattr(self, "_started", False)
-        if started and self._views and isinstance(self.stream, GpuStream) and not sys.is_finalizing():
+    def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        # The GPU may still be running what was started last. To note that once is cheaper than at each start. When the process
+        # ends, this module's names are gone.
+        if is_ending() or not getattr(self, "_started", False):
+            return
+        if self._views and isinstance(self.stream, GpuStream):
             with contextlib.suppress(Exception), self.stream.using():
                 keep(self.stream, self._views)

@@ -76,7 +76,7 @@ def pieces() -> list[Piece]:
     shards = [files[number::SHARDS] for number in range(SHARDS)]
     programs = (sys.executable, "examples/programs")
     # The tools look at each block: at two thousand million of them for minutes.
-    sanitized = _pytest([f"tests/test_{name}.py" for name in SANITIZED], "gpu and not largest_grids", processes=8)
+    sanitized = _pytest([f"tests/test_{name}.py" for name in SANITIZED], "gpu and not largest_grids", processes=4)
     return [
         *(
             Piece(f"tests-{number}", f"the tests on a GPU, part {number} of {SHARDS}", _pytest(shard), tests=True)
@@ -114,7 +114,7 @@ def run(piece: Piece, seconds: float = SECONDS, logs: Path | None = None) -> dic
             "status": "stopped" if status is None else "passed" if status == 0 else "failed",
             "seconds": round(time.monotonic() - start, 1),
             "command": " ".join("python" if word == sys.executable else word for word in piece.words),
-            "end": output.strip().splitlines()[-12:],
+            "end": output.replace(f"{ROOT}{os.sep}", "").strip().splitlines()[-12:],
         }
         if piece.tests:
             entry["tests"] = read_results(results.read_text()) if results.exists() else {}

@@ -434,7 +434,7 @@ def innocent(x):
 @device.kernel
 def wild(x, i):
     x[i] = 1
-x, far = zeros(64), np.int64(1 << 44)
+x, far = zeros(64), np.int32((1 << 31) - 1)  # 8 GiB behind it
 innocent_step = device.prepare(innocent, x, grid=1, block=64)
 for _ in range(20):
     device.launch(innocent, x, grid=1, block=64)
