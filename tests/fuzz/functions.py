@@ -71,12 +71,14 @@ class Recursive(Function):
 
     def lines(self) -> list[str]:
         (n, _), (x, _) = self.parameters
-        deeper = f"{self.name}({n} - 1, {self.step})"
+        deeper = f"{self.name}({n} - 1, after)"
         result = f"{deeper} + {self.name}({n} - 2, {x})" if self.twice else deeper
         return [
             f"def {self.name}({n}, {x}):",
             f"    if {n} <= 0:",
             f"        return {x}",
+            # A choice that is part of a `return` is two of them in some releases of Python, whose types do not meet.
+            f"    after = {self.step}",
             f"    return {result}",
             "",
             "",
