@@ -65,16 +65,11 @@ def _pair(frame: Frame, cell: Cell) -> tuple[object, Cell]:
 
 def call_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     """`d.get(key, default)`, `d.items()` and the like."""
-    if name == "update":
-        check_count(name, positional, 0, 1)
-        update(frame, owner, positional, named)
-        return Cell(constant(None))
     method, low, high = METHODS[name]
-    no_keywords(name, named)
+    if method is not _update:
+        no_keywords(name, named)
     check_count(name, positional, low, high)
-    if name in ("items", "keys", "values"):
-        return frame.bundle(View(name), [owner])
-    return method(frame, owner, *positional) or Cell(constant(None))
+    return method(frame, owner, *positional, **named) or Cell(constant(None))
 
 
 def _get(frame: Frame, owner: Cell, key: Cell, default: Cell | None = None) -> Cell | None:
@@ -110,19 +105,23 @@ def _copy(frame: Frame, owner: Cell) -> Cell:
     return make(frame, [owner], {})
 
 
-def _nothing(_: Frame, __: Cell) -> None:
-    raise AssertionError
+def _update(frame: Frame, owner: Cell, /, *positional: Cell, **named: Cell) -> None:
+    update(frame, owner, positional, named)
+
+
+def _view(name: str) -> Callable[[Frame, Cell], Cell]:
+    return lambda frame, owner: frame.bundle(View(name), [owner])
 
 
 METHODS: dict[str, tuple[Callable[..., Cell | None], int, int]] = {
     "clear": (_clear, 0, 0),
     "copy": (_copy, 0, 0),
     "get": (_get, 1, 2),
-    "items": (_nothing, 0, 0),
-    "keys": (_nothing, 0, 0),
+    "items": (_view("items"), 0, 0),
+    "keys": (_view("keys"), 0, 0),
     "pop": (_pop, 1, 2),
     "setdefault": (_setdefault, 1, 2),
-    "update": (_nothing, 0, 1),
-    "values": (_nothing, 0, 0),
+    "update": (_update, 0, 1),
+    "values": (_view("values"), 0, 0),
 }
 """What each method does, and how many arguments it takes at least and at most."""
