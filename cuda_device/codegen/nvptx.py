@@ -27,7 +27,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from cuda_device.codegen import branches, libdevice, unwanted
+from cuda_device.codegen import branches, libdevice, products, unwanted
 from cuda_device.codegen.architectures import (
     DATA_LAYOUT,
     FLUSH_DENORMALS_ATTRIBUTE,
@@ -152,7 +152,7 @@ def emit(module: Module, architecture: Architecture, level: int = 3) -> Ptx:
     if missing := set(_UNRESOLVED.findall(text)):
         raise CompilerBug(f"the PTX calls {', '.join(sorted(missing))}, which was not asked of libdevice")
     # LLVM numbers calls through the whole process, in comments: the same program has to give the same text.
-    return Ptx(unwanted.forget(branches.straighten(_CALL_NUMBER.sub("", text))), architecture)
+    return Ptx(products.widen(unwanted.forget(branches.straighten(_CALL_NUMBER.sub("", text)))), architecture)
 
 
 @cache
