@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from cuda_device.device.sums import FAR
 from cuda_device.ir import ops
 from cuda_device.ir.model import Value
 from cuda_device.types.model import INT32, INT64, UINT32, UINT64, Array, Layout, Number
@@ -25,7 +26,7 @@ def address_of(build: Lowering, tree: ArrayTree, type: Array, indices: Sequence[
         return tree.data
     # An index that 32 bits do not hold is out of bounds in a small array: checks have to see it whole.
     short = type.small and not build.checked
-    indices, beyond = _without_constant(build, type, indices)
+    indices, beyond = _without_constants(build, type, indices, short)
     extents = tree.extents if short else [build.convert(extent, INT64) for extent in tree.extents]
     place = _small_place if short else _place
     places = [place(build, i, extent) for i, extent in zip(indices, extents, strict=True)]
@@ -33,30 +34,61 @@ def address_of(build: Lowering, tree: ArrayTree, type: Array, indices: Sequence[
         _check_bounds(build, indices, places, extents)
     if type.layout is Layout.STRIDED:
         return _strided(build, tree, places)
-    order = range(type.ndim) if type.layout is Layout.C else range(type.ndim - 1, -1, -1)
+    order = _order(type)
     offset, *rest = (places[axis] for axis in order)
-    for axis, index in zip(list(order)[1:], rest, strict=True):
+    for axis, index in zip(order[1:], rest, strict=True):
         offset = build.sum(ops.ADD, build.sum(ops.MUL, offset, extents[axis], exact=True), index, exact=True)
-    offset = build.convert(offset, INT64)
-    if not beyond:
-        return build.op(ops.ELEMENT, tree.data.type, tree.data, offset)
-    near = build.op(ops.ELEMENT, tree.data.type, tree.data, offset, outside=True)
-    return build.op(ops.ELEMENT, tree.data.type, near, build.number(INT64, beyond), outside=True)
+    outside = {"outside": True} if any(beyond) else {}
+    element = build.op(ops.ELEMENT, tree.data.type, tree.data, build.convert(offset, INT64), **outside)
+    return _moved(build, element, [(beyond[axis], extents[axis]) for axis in order])
 
 
-def _without_constant(build: Lowering, type: Array, indices: Sequence[Value]) -> tuple[list[Value], int]:
-    """The indices without the constant that is added to the contiguous axis' one, and that constant.
+def _moved(build: Lowering, element: Value, axes: Sequence[tuple[int, Value]]) -> Value:
+    """The element that is so many places behind one along each axis, of which the length is given, too."""
+    jumps, step, size = list[Value](), None, None
+    slowest = next((number for number, (places, _) in enumerate(axes) if places), len(axes))
+    for places, extent in reversed(axes[slowest:]):
+        step = size if step is None or size is None else build.sum(ops.MUL, step, size, exact=True)
+        if places:
+            jumps.append(_times(build, step, places))
+        size = extent
+    for jump in reversed(jumps):  # loads have room for the last one if it is a constant
+        element = build.op(ops.ELEMENT, element.type, element, build.convert(jump, INT64), outside=True)
+    return element
 
-    Then the addresses of neighbours differ by a constant. What is left may be out of bounds.
+
+def _times(build: Lowering, step: Value | None, places: int) -> Value:
+    """So many steps; None is a step of one element."""
+    if step is None:
+        return build.number(INT64, places)
+    if places == -1:
+        return build.sum(ops.SUB, build.number(step.type or INT64, 0), step, exact=True)
+    return step if places == 1 else build.sum(ops.MUL, step, build.number(step.type or INT64, places), exact=True)
+
+
+def _order(type: Array) -> Sequence[int]:
+    """The axes of an array without strides, from that with the largest steps to that whose elements are neighbours."""
+    return range(type.ndim) if type.layout is Layout.C else range(type.ndim - 1, -1, -1)
+
+
+def _without_constants(
+    build: Lowering, type: Array, indices: Sequence[Value], short: bool
+) -> tuple[list[Value], list[int]]:
+    """The indices without the constants that are added to them, and those constants.
+
+    Then the addresses of neighbours, in a row or in different ones, differ by what all threads share. What is left may be out of
+    bounds; in 32 bits by one row at most, for which there is room.
     """
-    parts = list(indices)
+    parts, beyond = list(indices), [0] * len(indices)
     if build.checked or type.layout is Layout.STRIDED:
-        return parts, 0
-    axis = -1 if type.layout is Layout.C else 0
-    found = build.sums.split(parts[axis]) if parts[axis].nonneg else None
-    if found is None:
-        return parts, 0
-    parts[axis], beyond = found
+        return parts, beyond
+    *rows, last = _order(type)
+    room = 1 if short else FAR
+    for axis in (last, *rows):
+        found = build.sums.split(parts[axis]) if parts[axis].nonneg else None
+        if found is not None and (axis == last or -found[1] <= room):
+            parts[axis], beyond[axis] = found
+            room += 0 if axis == last else min(0, beyond[axis])
     return parts, beyond
 
 

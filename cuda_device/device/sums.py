@@ -12,7 +12,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.model import Value
 from cuda_device.types.model import Number
 
-_FAR = 1 << 12
+FAR = 1 << 12
 """What machines have room for in a load, in elements."""
 
 
@@ -58,4 +58,4 @@ class Sums:
         while value in self._sources:
             value = self._sources[value]
         found = self._parts.get(value)
-        return found if found is not None and 0 < abs(found[1]) <= _FAR else None
+        return found if found is not None and 0 < abs(found[1]) <= FAR else None

@@ -33,7 +33,7 @@ from cuda_device.passes.frame import (
     settle,
 )
 from cuda_device.passes.meanings import Code, Resumed
-from cuda_device.passes.proofs import proofs
+from cuda_device.passes.proofs import proofs, twins
 from cuda_device.passes.remedies import of_two_types
 from cuda_device.passes.rules import RULES
 from cuda_device.passes.simplify import drop_unused, simplify
@@ -145,6 +145,7 @@ class Body:
         self.captured = dict(zip(names, map(_parameter, arguments[behind:], names), strict=True))
         self.objects = tuple(dict.fromkeys(each for known in arguments for each in identities(known)))
         """The objects that change among the arguments: what becomes of them is returned, too."""
+        self.twins = twins(self.python)
         self.rank = {id(block): i for i, block in enumerate(self.python.blocks)}
         self.instances: dict[tuple[int, ...], Instance] = {}
         self.queue: list[tuple[int, ...]] = []
@@ -348,7 +349,7 @@ class Body:
             else:
                 assert condition.value is not None
                 instance.end.operands = [condition.value]
-        proved = proofs(instance.source, op.operands[0], cells) if len(edges) > 1 else ({},) * len(edges)
+        proved = proofs(instance.source, op.operands[0], cells, self.twins) if len(edges) > 1 else ({},) * len(edges)
         for edge, known in zip(edges, proved, strict=True):
             number = op.successors.index(edge)
             if number and op.operands[0] in frame.exits:
