@@ -41,6 +41,7 @@ INTEGERS = [0, 1, -1, 7, -8, 255, -255, 2**31 - 1, -(2**31)]
 INTEGER_SPECS = [
     "", "d", "5d", "<5d", ">5d", "05d", "+d", " d", "+05d", "12", "-3d", "x", "X", "o", "#x", "#o", "8x", "08x", "#010x", "<8x",
     "+x", "+#x", "#12x", "<#12x", " 6o", "0=7d", "e", ".2f", "9.1f", "g", "1x", "02X",
+    "b", "#b", "3b", "08b", "#010b", "70b", "<70b", "+b", " #b", "080b", "+#080b", "025b",
 ]  # fmt: skip
 FLOATS = [0.0, -0.0, 1.0, -1.5, 0.1, 2.5, 123456.789, 1e20, -3e-7, 99999.5, math.inf, -math.inf]
 FLOAT_SPECS = [
@@ -61,6 +62,8 @@ FLOAT_SPECS = [
     ".0f",
     ">8.1f",
     "-.1f",
+    "#.3",
+    "#12.4g",
 ]
 
 
@@ -82,6 +85,58 @@ def test_floats_are_formatted_as_in_python(stream, capfd, spec, dtype):
         numbers = numbers[np.isfinite(numbers)]  # CUDA's printf puts blanks before infinity
     body = "for i in range(len(a)):\n    print(f'[{a[i]:" + spec + "}]')"
     assert printed(stream, capfd, body, numbers) == "".join(f"[{float(n):{spec}}]\n" for n in numbers)
+
+
+WHOLE = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    2.5,
+    12.0,
+    -345.0,
+    9.99999,
+    99.996,
+    0.3,
+    0.04,
+    5e-4,
+    1e-6,
+    1e20,
+    -2e15,
+    math.inf,
+    -math.inf,
+]
+
+
+@pytest.mark.parametrize(
+    "spec", ["8", "<8", "08", "+8", "<+9", " 12", "2", "<2", "01", ".4", "9.4", "<9.4", "+09.4", "< 8.4"]
+)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_floats_that_look_whole_have_a_point(stream, capfd, spec, dtype):
+    numbers = np.array([n for n in WHOLE if dtype is np.float64 or abs(n) != 2e15], dtype)
+    if "." not in spec:
+        numbers = numbers[np.abs(numbers) != 2e15]  # Python shows one digit more before it uses an exponent
+    if spec.startswith(("0", "+0")) and stream.kind == "gpu" and not stream.emulated:
+        numbers = numbers[np.isfinite(numbers)]
+    body = "for i in range(len(a)):\n    print(f'[{a[i]:" + spec + "}]')"
+    assert printed(stream, capfd, body, numbers) == "".join(f"[{float(str(n)):{spec}}]\n" for n in numbers)
+
+
+def test_what_rounds_to_a_whole_number_has_a_point(stream, capfd):
+    """Seven digits of a float32 are shown; the last of these has a neighbour that looks whole."""
+    numbers = np.array([2.9999998, 5.9999995, 1048575.94, 2.000001, 0.5, 0.25], np.float32)
+    body = "for i in range(len(a)):\n    print(a[i])"
+    assert printed(stream, capfd, body, numbers) == "3.0\n6.0\n1048576.0\n2.000001\n0.5\n0.25\n"
+
+
+def test_binary_digits_of_numbers_of_run_time(stream, capfd):
+    numbers = np.array([0, 1, -6, 2**19 - 1, 2**19, -(2**38) - 1, 2**57, 2**62 + 5])
+    body = """\
+for i in range(len(a)):
+    print(bin(a[i]), f'{bin(a[i]):>66}|')
+    print(f'{a[i]:b}|{hex(a[i]):20}|{oct(a[i]):<25s}|')"""
+    expected = "".join(f"{bin(n)} {bin(n):>66}|\n{n:b}|{hex(n):20}|{oct(n):<25s}|\n" for n in map(int, numbers))
+    assert printed(stream, capfd, body, numbers) == expected
 
 
 @pytest.mark.parametrize("spec", ["%", ".1%", "+.2%"])
@@ -318,7 +373,7 @@ def test_a_kernel_that_prints_nothing_has_no_printf():
         ("print(f'{n:_x}')", "groups digits by '_'"),
         ("print(f'{a[0]:z.1f}')", "says z"),
         ("print(f'{n:*>5}')", "fills with something else"),
-        ("print(f'{n:b}')", "an integer cannot be printed by the format of kind 'b'"),
+        ("print(f'{n:c}')", "an integer cannot be printed by the format of kind 'c'"),
         ("print(f'{n:.3}')", "an integer cannot be printed by the format of kind ''"),
         ("print(f'{n:5000}')", "too wide"),
         ("print(f'{n:nonsense}')", "is no format"),

@@ -92,7 +92,6 @@ def test_exceptions_show_them(stream, statement, message):
         ("print('{x}'.format(n))", "there is no value 'x'"),
         ("print('{'.format(n))", "is no format"),
         ("print('{:{}}'.format(3, n))", "a format in device code is made of constants|there is no value"),
-        ("print(bin(n))", "bin of int has digits that C's printf cannot print"),
         ("print(','.join((n, 'a')))", "join takes texts, not int"),
         ("print(f'{n!s:d}')", "'d' is no format of texts"),
         ("print(f'{str(n) + str(n):5}')", "a string that is known at run time cannot be formatted"),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cuda_device.codegen.to_llvm import FunctionWriter
 
 # A conversion of an integer: C has to be told that it has 64 bits.
-_INTEGER = re.compile(r"(%%)|(%[-+ #0]*[\d*]*(?:\.\d+)?)([duxXo])")
+_INTEGER = re.compile(r"(%%)|(%[-+ #0]*[\d*]*(?:\.(?:\d+|\*))?)([duxXo])")
 
 
 def emit(to: FunctionWriter, op: Op) -> None:

@@ -176,9 +176,14 @@ def _infer_range(arguments: Sequence[Known]) -> Typed:
         raise CompileError("range has no common type for its arguments", help="convert one of them")
     if step.constant and step.value == 0:
         raise CompileError("the step of a range cannot be 0", help="use a positive or a negative step")
-    parts = tuple(part if part.constant else known_as(part, item) for part in (start, stop, step))
+    start, stop, step = (part if part.constant else known_as(part, item) for part in (start, stop, step))
+    settings: tuple[object, ...] = ()
+    if step.bounds[0] <= 0 <= step.bounds[1]:
+        # It may be 0, and the range then begins beyond any stop.
+        settings = (beyond := max(stop.bounds[1], 0),)
+        start = between(item, min(start.bounds[0], beyond), max(start.bounds[1], beyond))
     operands: tuple[tuple[int, Type], ...] = tuple((i, item) for i in range(len(arguments)))
-    return Typed(Known(Range(item), items=parts), operands)
+    return Typed(Known(Range(item), items=(start, stop, step)), operands, settings)
 
 
 def _range_parts(parts: Sequence[Known]) -> tuple[Known, Known, Known]:
@@ -201,10 +206,20 @@ def _lower_range(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tre
         case (start, stop):
             return start, stop, build.number(item, 1)
         case (start, stop, step):
-            if build.checked:
-                build.check(build.truth(_value(step)), "the step of a range cannot be 0")
-            return start, stop, step
+            return _with_step(build, item, (_value(start), stop, _value(step)), typed.settings)
     raise AssertionError(operands)
+
+
+def _with_step(build: Lowering, item: Number, parts: tuple[Value, Tree, Value], settings: Sequence[object]) -> Tree:
+    """A range with a step. One of 0 is reported in checked mode; else the range is empty, so that loops over it end."""
+    start, stop, step = parts
+    if settings and build.checked:
+        build.check(build.truth(step), "the step of a range cannot be 0")
+    elif settings:
+        moves = build.truth(step)
+        start = build.select(moves, start, build.number(item, settings[0]))
+        step = build.select(moves, step, build.number(item, 1))
+    return start, stop, step
 
 
 ROWS = (

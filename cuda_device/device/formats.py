@@ -17,7 +17,7 @@ _SPEC = re.compile(
     re.S,
 )
 # More columns than these nobody reads, and printf's buffer is small.
-_MOST = 200
+MOST_COLUMNS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +56,8 @@ def parse(text: str) -> Spec:
     if (found["fill"] not in (None, " ") and not zero) or (found["align"] == "=" and not zero):
         raise CompileError(f"the format {text!r} fills with something else than spaces", help="leave the filling out")
     width, precision = int(found["width"] or 0), int(found["precision"]) if found["precision"] else None
-    if width > _MOST or (precision or 0) > _MOST:
-        raise CompileError(f"the format {text!r} is too wide", help=f"{_MOST} columns and digits are the most")
+    if width > MOST_COLUMNS or (precision or 0) > MOST_COLUMNS:
+        raise CompileError(f"the format {text!r} is too wide", help=f"{MOST_COLUMNS} columns and digits are the most")
     flags = "-" if found["align"] == "<" else "0" if zero else ""
     sign = (found["sign"] or "").replace("-", "")
     return Spec(flags, sign, found["alternate"] is not None, width, precision, found["kind"] or "")

@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 
 def float_modulo(a: Any, b: Any) -> Any:
     """`a % b` of floats: the divisor's sign."""
@@ -63,9 +65,28 @@ def _clamp(bound: Any, low: Any, high: Any, length: Any) -> Any:
     return min(max(distance, low), high)
 
 
-def is_whole(x: Any, limit: Any) -> Any:
-    """Whether a float below `limit` has no fractional part."""
-    return float_floor(x) == x if abs(x) < limit else False
+def looks_whole(x: Any, powers: Any) -> Any:
+    """Whether a float looks like an integer where so many digits of it are shown as there are `powers` of ten, from ten up."""
+    size = abs(x)
+    nearest = float_floor(size + 0.5)
+    if size < 0.5 or not nearest < powers[-1]:
+        return size == 0
+    return not any(size * power < powers[-1] and abs(size - nearest) * power > 0.5 for power in powers)
+
+
+def before_point(width: Any, whole: Any, left: Any) -> Any:
+    """How many columns printf may fill with a float, if ".0" is put behind it where it looks whole, `left` or right of blanks."""
+    if not whole:
+        return width
+    return 0 if left else max(width - 2, 0)
+
+
+def behind_point(x: Any, width: Any, whole: Any, sign: Any) -> Any:
+    """How many blanks come then behind one on the left, of which the sign is always shown, or only that below zero."""
+    if not whole:
+        return 0
+    digits = digits_of(np.int64(float_floor(abs(x) + 0.5)), 10)
+    return max(width - 2 - digits - (sign or math.copysign(1.0, x) < 0), 0)
 
 
 def magnitude(number: Any) -> Any:
@@ -73,14 +94,32 @@ def magnitude(number: Any) -> Any:
     return -number if number < 0 else number
 
 
-def columns_left(number: Any, negative: Any, width: Any, bits: Any) -> Any:
-    """Of `width` columns, those that the digits of an unsigned number and perhaps a sign leave; a digit is `bits` bits."""
+def digits_of(number: Any, base: Any) -> Any:
+    """How many digits a number from 0 up has."""
     digits = 1
-    number >>= bits
+    number //= base
     while number != 0:
         digits += 1
-        number >>= bits
-    return max(without_sign(width, negative) - digits, 0)
+        number //= base
+    return digits
+
+
+def columns_left(number: Any, negative: Any, width: Any, base: Any) -> Any:
+    """Of `width` columns, those that the digits of a number from 0 up and perhaps a sign leave."""
+    return max(without_sign(width, negative) - digits_of(number, base), 0)
+
+
+def binary_digits(number: Any, columns: Any, first: Any, most: Any) -> Any:
+    """How many binary digits of a number, `columns` at least, there are from the `first` place up, and `most` at most."""
+    return min(max(max(digits_of(number, 2), columns) - first, 0), most)
+
+
+def as_decimals(number: Any, first: Any, count: Any) -> Any:
+    """The number whose decimal digits are `count` binary digits of an unsigned one, from the `first` place up."""
+    decimals = number & 0
+    for place in range(first + count - 1, first - 1, -1):
+        decimals = 10 * decimals + (number >> place & 1)
+    return decimals
 
 
 def without_sign(width: Any, negative: Any) -> Any:
@@ -167,6 +206,17 @@ def with_element(items: Any, index: Any, value: Any) -> Any:
     """A few values of one type with one of them changed, by an index that only run time knows."""
     count = len(items)
     return tuple(value if index == i or index == i - count else items[i] for i in range(count))
+
+
+def place_in_rows(row: Any, column: Any, rows: Any, columns: Any) -> Any:
+    """The place of an item in rows that lie one after the other."""
+    return place(row, rows) * columns + place(column, columns)
+
+
+def one_if_at(index: Any, place: Any, count: Any, one: Any, other: Any) -> Any:
+    """`one` for an index that is this place among `count`, else `other`: two tuples of one length."""
+    is_here = index == place or index == place - count
+    return tuple(one[i] if is_here else other[i] for i in range(len(one)))
 
 
 def element(items: Any, index: Any) -> Any:

@@ -12,6 +12,7 @@ from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op, Value
 from cuda_device.passes import (
+    choices,
     composites,
     conditions,
     hosted,
@@ -103,6 +104,10 @@ def _tuple_item(frame: Frame, op: Op, owner: Cell, items: Tuple, index: Cell) ->
 
 def _item(frame: Frame, owner: Cell, index: Cell) -> Cell:
     """`t[i]` of a tuple with an index that only run time knows: its items must have one type. Of lists it is a tuple."""
+    row = choices.choose(frame, frame.fields(owner), index)
+    if row is not None:
+        conditions.element(frame, index, len(owner.known.items), "list")
+        return row
     owner = frame.tuple(sequences.as_tuples(frame, frame.fields(owner)))
     joined: State = Undefined()
     for item in owner.known.items:

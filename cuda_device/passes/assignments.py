@@ -29,7 +29,7 @@ from cuda_device.passes import (
     subarrays,
 )
 from cuda_device.passes.frame import Cell, Frame
-from cuda_device.passes.meanings import Thing, is_container, means
+from cuda_device.passes.meanings import Keywords, is_container
 from cuda_device.types.known import constant, of_type
 from cuda_device.types.layout import has_identity, placement
 from cuda_device.types.model import MASK, Array, NoneType, Number, Ref, Struct, Subarray, Tuple, Vector
@@ -39,7 +39,7 @@ def setitem(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """`x[i] = v`."""
     owner, index, value = cells
     if is_container(owner.known):
-        (lists if means(owner.known, Thing.LIST) else dicts).setitem(frame, owner, index, value)
+        (dicts if isinstance(owner.known.value, Keywords) else lists).setitem(frame, owner, index, value)
         return []
     match owner.known.type:
         case Array():

@@ -15,6 +15,7 @@ from cuda_device.device.table import interface_of
 from cuda_device.errors import CompileError
 from cuda_device.ir.model import Op
 from cuda_device.passes import (
+    choices,
     dicts,
     hosted,
     lists,
@@ -27,7 +28,7 @@ from cuda_device.passes import (
 )
 from cuda_device.passes.dependencies import MISSING
 from cuda_device.passes.frame import Cell, Frame, Method
-from cuda_device.passes.meanings import Keywords, Named, Text, Thing, means
+from cuda_device.passes.meanings import Keywords, Named, Text, is_list
 from cuda_device.passes.remedies import NAMES_ELSEWHERE, ON_THE_HOST
 from cuda_device.types.dtypes import dtype_of_type
 from cuda_device.types.host import host_type_of
@@ -103,7 +104,7 @@ def _attributes_help(known: Known, name: str) -> str:
             return f"its members are {', '.join(known.value.names)}"
         case Bundle() if isinstance(known.value, Text):
             return "a text with values of run time can be joined with others, and printed"
-        case Bundle() if means(known, Thing.LIST):
+        case Bundle() if is_list(known):
             names = [*standard.TUPLE_METHODS, *lists.METHODS]
         case _ if (interface := interface_of(known.type)) is not None:
             names = [method for method in dir(interface) if not method.startswith("_")]
@@ -128,9 +129,9 @@ def _python_attribute(frame: Frame, cell: Cell, name: str) -> Cell | None:
             return frame.bundle(Method(name), [cell])
         case Tuple() if name in standard.TUPLE_METHODS:
             return frame.bundle(Method(name), [cell])
-        case Bundle() if means(cell.known, Thing.LIST) and name in standard.TUPLE_METHODS:
-            return frame.bundle(Method(name), [frame.tuple(frame.fields(cell))])
-        case Bundle() if means(cell.known, Thing.LIST) and name in lists.METHODS:
+        case Bundle() if is_list(cell.known) and name in standard.TUPLE_METHODS:
+            return frame.bundle(Method(name), [frame.tuple(choices.items(frame, cell))])
+        case Bundle() if is_list(cell.known) and name in lists.METHODS:
             return frame.bundle(Method(name), [cell])
     return None
 

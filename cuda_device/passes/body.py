@@ -20,7 +20,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.model import Block, Edge, Function, Op, Value
 from cuda_device.ir.ops import Effect, Level
 from cuda_device.lazy_dataclasses import dataclass, field, replace
-from cuda_device.passes import closures, composites, definite, hosted, objects, references
+from cuda_device.passes import choices, closures, composites, definite, hosted, objects, references
 from cuda_device.passes.frame import (
     Cell,
     Follows,
@@ -314,7 +314,7 @@ class Body:
         if op.code in (ops.PY_SETITEM, ops.PY_SETATTR) and op.operands[-1] not in instance.fresh:
             operands[-1] = replace(operands[-1], place=None)  # what lies there may have changed
         operands[owners:] = [references.value_of(frame, cell) for cell in operands[owners:]]
-        results = RULES[op.code](frame, op, operands)
+        results = RULES[op.code](frame, op, choices.operands_of(frame, op.code, operands))
         if op.code in _READING:
             instance.fresh.update(op.results)
         else:

@@ -19,7 +19,7 @@ from cuda_device.device.table import find, interface_of
 from cuda_device.errors import CompileError
 from cuda_device.passes import closures, composites, conditions, generators, hosted, operators, views
 from cuda_device.passes.frame import Cell, Frame, Method
-from cuda_device.passes.meanings import Code, Keywords, Named, Partial, Thing, means
+from cuda_device.passes.meanings import Code, Keywords, Named, Partial, is_list
 from cuda_device.types.host import host_type_of
 from cuda_device.types.known import Known, of_type
 from cuda_device.types.model import Array, Bundle, Number, Ref, Static, Struct, Tuple
@@ -108,7 +108,7 @@ def call_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell]
         from cuda_device.passes import dicts  # they call back
 
         return dicts.call_method(frame, owner, name, positional, named)
-    if means(owner.known, Thing.LIST):
+    if is_list(owner.known):
         from cuda_device.passes import lists  # they call back
 
         return lists.call_method(frame, owner, name, positional, named)

@@ -110,6 +110,8 @@ def _goes_through_a_grid(step: Value, makers: dict[Value, Op]) -> bool:
         return False
     if maker.code is ops.REGISTER:
         return str(maker.attributes["name"]).startswith("grid_dim")
+    if maker.code is ops.SELECT:  # of a step that may be 0
+        return _goes_through_a_grid(maker.operands[1], makers)
     return maker.code in (ops.CONVERT, ops.MUL) and any(_goes_through_a_grid(each, makers) for each in maker.operands)
 
 

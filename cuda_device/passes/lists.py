@@ -14,10 +14,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from cuda_device.device import prelude
 from cuda_device.errors import CompileError
-from cuda_device.passes import conditions, sequences
+from cuda_device.passes import choices, conditions, sequences
 from cuda_device.passes.frame import Cell, Frame
 from cuda_device.passes.generators import check_count, no_keywords
-from cuda_device.passes.meanings import Keywords, Thing, means
+from cuda_device.passes.meanings import Keywords, Thing, is_list, means
 from cuda_device.types.joins import join_all
 from cuda_device.types.known import Known, constant, identities
 from cuda_device.types.model import BOOL, Bundle, Number, Static
@@ -28,7 +28,7 @@ _MOST_SELECTED = 64
 
 def setitem(frame: Frame, owner: Cell, index: Cell, value: Cell) -> None:
     """`xs[i] = v` and `xs[a:b] = vs`."""
-    parts = frame.fields(owner)
+    parts = choices.items(frame, owner)
     bounds = sequences.constant_slice(frame, index)
     if bounds is not None:
         _assign_slice(parts, bounds, sequences.items_of(frame, value, "an assignment to a slice"))
@@ -59,7 +59,9 @@ def _with_item(frame: Frame, parts: Sequence[Cell], index: Cell, value: Cell) ->
     if not isinstance(joined, Known) or isinstance(joined.type, (Static, Bundle)) or any(identities(joined)):
         raise CompileError(
             f"{value.known} and the items of the list have no common type, and which one is assigned to only run time knows",
-            help="use a list of numbers of one type, or a constant index",
+            help="assign to its items: xs[i][:] = vs"
+            if is_list(value.known) and all(is_list(cell.known) for cell in parts)
+            else "use a list of numbers of one type, or a constant index",
         )
     conditions.element(frame, index, len(parts), "list")
     items = [Cell(joined, frame.materialise(cell, joined.type)) for cell in (*parts, value)]
@@ -77,9 +79,9 @@ def delete(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) 
 
         dicts.delete(frame, owner, index)
         return Cell(constant(None))
-    if not means(owner.known, Thing.LIST):
+    if not is_list(owner.known):
         raise CompileError(f"an item of {owner.known} cannot be deleted", help="arrays and tuples keep their size")
-    parts = frame.fields(owner)
+    parts = choices.items(frame, owner)
     bounds = sequences.constant_slice(frame, index)
     del parts[sequences.position(index, len(parts)) if bounds is None else bounds]
     change(frame, owner, parts)
@@ -92,17 +94,21 @@ def in_place(frame: Frame, sign: str, owner: Cell, other: Cell) -> Cell | None:
         from cuda_device.passes import dicts  # they need lists
 
         return dicts.update(frame, owner, [other], {})
-    if not means(owner.known, Thing.LIST) or sign not in ("+", "*"):
+    if not is_list(owner.known) or sign not in ("+", "*"):
         return None
     if sign == "+":
-        return change(frame, owner, [*frame.fields(owner), *sequences.items_of(frame, other, "+=")])
+        return change(frame, owner, [*choices.items(frame, owner), *sequences.items_of(frame, other, "+=")])
     if not isinstance(other.known.value, int):
         return None
-    return change(frame, owner, frame.fields(owner) * other.known.value)
+    return change(frame, owner, choices.items(frame, owner) * other.known.value)
 
 
 def change(frame: Frame, owner: Cell, parts: Sequence[Cell] | Mapping[object, Cell]) -> Cell:
     """Gives a list or dict other items."""
+    if means(owner.known, Thing.ONE_OF) and not isinstance(parts, Mapping):
+        for each, items in choices.changes(frame, owner, parts):
+            change(frame, each, items)
+        return owner
     if owner.known.identity is None:
         raise CompileError(
             f"which {str(owner.known)[2:]} this is depends on the way that leads here: it cannot be changed",
@@ -133,15 +139,15 @@ def call_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell]
 
 
 def _append(frame: Frame, owner: Cell, value: Cell) -> None:
-    change(frame, owner, [*frame.fields(owner), value])
+    change(frame, owner, [*choices.items(frame, owner), value])
 
 
 def _extend(frame: Frame, owner: Cell, values: Cell) -> None:
-    change(frame, owner, [*frame.fields(owner), *sequences.items_of(frame, values, "extend")])
+    change(frame, owner, [*choices.items(frame, owner), *sequences.items_of(frame, values, "extend")])
 
 
 def _insert(frame: Frame, owner: Cell, index: Cell, value: Cell) -> None:
-    parts = frame.fields(owner)
+    parts = choices.items(frame, owner)
     if not isinstance(index.known.value, int):
         raise CompileError(f"insert takes a constant index, not {index.known}", help="use local_array")
     parts.insert(index.known.value, value)
@@ -149,7 +155,7 @@ def _insert(frame: Frame, owner: Cell, index: Cell, value: Cell) -> None:
 
 
 def _pop(frame: Frame, owner: Cell, index: Cell | None = None) -> Cell:
-    parts = frame.fields(owner)
+    parts = choices.items(frame, owner)
     if not parts:
         raise CompileError("pop from an empty list", help="append something before")
     item = parts.pop(-1 if index is None else sequences.position(index, len(parts)))
@@ -162,17 +168,17 @@ def _clear(frame: Frame, owner: Cell) -> None:
 
 
 def _reverse(frame: Frame, owner: Cell) -> None:
-    change(frame, owner, frame.fields(owner)[::-1])
+    change(frame, owner, choices.items(frame, owner)[::-1])
 
 
 def _copy(frame: Frame, owner: Cell) -> Cell:
-    return frame.new_list(frame.fields(owner))
+    return frame.new_list(choices.items(frame, owner))
 
 
 def _sort(frame: Frame, owner: Cell, named: Mapping[str, Cell]) -> Cell:
     from cuda_device.passes.functionals import sort  # it needs calls, too
 
-    change(frame, owner, frame.fields(sort(frame, [owner], named)))
+    change(frame, owner, frame.fields(sort(frame, [choices.as_list(frame, owner)], named)))
     return Cell(constant(None))
 
 

@@ -239,5 +239,5 @@ def constants_of(known: Known, item: Number) -> Known:
 def _length_error() -> CompileError:
     return CompileError(
         "the length of a list or tuple must be known while compiling",
-        help="loop over a tuple, or a range with constant bounds; or write into an array",
+        help="loop over a tuple, or a range with constant bounds; or write to a local_array and count",
     )

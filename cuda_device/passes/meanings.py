@@ -182,6 +182,7 @@ class Thing(enum.Enum):
     """Meanings that say all by their names."""
 
     LIST = "a list"
+    ONE_OF = "one of several lists"
     ENUMERATE = "an enumerate"
     ZIP = "a zip"
     MAP = "a map"
@@ -201,9 +202,14 @@ def means(known: Known, meaning: object) -> bool:
     return isinstance(known.type, Bundle) and known.value is meaning
 
 
+def is_list(known: Known) -> bool:
+    """Whether it is a list, or one of several."""
+    return means(known, Thing.LIST) or means(known, Thing.ONE_OF)
+
+
 def is_container(known: Known) -> bool:
     """Whether it is a list or a dict."""
-    return means(known, Thing.LIST) or (isinstance(known.type, Bundle) and isinstance(known.value, Keywords))
+    return is_list(known) or (isinstance(known.type, Bundle) and isinstance(known.value, Keywords))
 
 
 def code_of(known: Known) -> Code | None:

@@ -11,11 +11,11 @@ from __future__ import annotations
 import enum
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import EllipsisType
 
 from cuda_device.device import prelude
-from cuda_device.device.formats import Spec, digits_of, parse
+from cuda_device.device.formats import MOST_COLUMNS, Spec, digits_of, parse
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Value
@@ -44,7 +44,9 @@ from cuda_device.types.vectors import host_vector
 
 # CUDA's printf takes no more.
 _MOST = 32
-_BITS = {"x": 4, "X": 4, "o": 3}
+_BASES = {"x": 16, "X": 16, "o": 8, "b": 2}
+# So many digits has every number of 64 bits.
+_DECIMALS = 19
 _FLOAT_KINDS = tuple("eEfFgG%")
 
 
@@ -199,12 +201,12 @@ class Line:
             self.float(cell, type, spec)
         elif spec.kind in ("", "d") and spec.precision is None:
             self.integer(cell, type, spec)
-        elif spec.kind in _BITS and spec.precision is None:
+        elif spec.kind in _BASES and spec.precision is None:
             self.digits(cell, type, spec)
         else:
             raise CompileError(
                 f"an integer cannot be printed by the format of kind {spec.kind!r}",
-                help="there are d, x, X, o and those of floats",
+                help="there are d, x, X, o, b and those of floats",
             )
 
     def complex(self, cell: Cell, type: Number, spec: Spec) -> None:
@@ -236,18 +238,32 @@ class Line:
                 spec.conversion("f", 6 if spec.precision is None else None), self.product(wide, hundred), FLOAT64
             )
             self.literal("%")
-        elif spec.kind:
-            kind = "f" if spec.kind == "F" else spec.kind
-            flags = Spec("#" * spec.alternate + spec.flags, spec.sign, False, spec.width, spec.precision)
-            self.convert(flags.conversion(kind), wide, FLOAT64)
-        elif spec.precision is not None or spec.width:
-            self.convert(spec.conversion("g", digits_of(type) if spec.precision is None else None), wide, FLOAT64)
+        elif spec.kind or spec.alternate:
+            digits = digits_of(type) if not spec.kind and spec.precision is None else spec.precision
+            flags = Spec("#" * spec.alternate + spec.flags, spec.sign, False, spec.width, digits)
+            self.convert(flags.conversion(spec.kind.replace("F", "f") or "g"), wide, FLOAT64)
         else:
-            digits = digits_of(type)
+            self.shortest(wide, max(digits_of(type) if spec.precision is None else spec.precision, 1), spec)
+
+    def shortest(self, wide: Cell, digits: int, spec: Spec) -> None:
+        """A float64 with the digits that say something, so many at most; one that looks whole gets a point."""
+        powers = self.frame.tuple([Cell(Known(FLOAT64, math.pow(10, i + 1))) for i in range(digits)])
+        whole = self.ask(prelude.looks_whole, wide, powers)
+        if not spec.width:
             self.convert(spec.conversion("g", digits), wide, FLOAT64)
-            limit = Cell(Known(FLOAT64, math.pow(10, digits)))
-            whole = self.frame.program.call(self.frame, prelude.is_whole, [wide, limit], {})
             self.choose(whole, (".0", ""))
+            return
+        width, left = Cell(constant(spec.width)), "-" in spec.flags
+        columns = self.ask(prelude.before_point, width, whole, Cell(constant(left)))
+        self.convert(f"%{spec.sign}{spec.flags}*.{digits}g", columns, INT64)
+        self.convert("", wide, FLOAT64)
+        self.choose(whole, (".0", ""))
+        if left:
+            self.blanks(self.ask(prelude.behind_point, wide, width, whole, Cell(constant(bool(spec.sign)))))
+
+    def ask(self, function: Callable[..., object], *cells: Cell) -> Cell:
+        """What a function of ours makes of values."""
+        return self.frame.program.call(self.frame, function, cells, {})
 
     def product(self, a: Cell, b: Cell) -> Cell:
         """a * b of float64."""
@@ -255,26 +271,37 @@ class Line:
         return self.frame.emit(ops.PY_BINARY, of_type(FLOAT64), *values, op="*")
 
     def digits(self, cell: Cell, type: Number, spec: Spec) -> None:
-        """Hexadecimal or octal digits, behind a sign. Of a mask they are those of its 32 bits."""
+        """Hexadecimal, octal or binary digits, behind a sign. Of a mask they are those of its 32 bits."""
         negative, magnitude = self.unsigned(cell, type)
         prefix = f"0{spec.kind}" if spec.alternate else ""
         is_signed = bool(spec.sign) or not (negative.known.constant and not negative.known.value)
         left, zero = "-" in spec.flags, "0" in spec.flags
-        width = max(spec.width - len(prefix) - bool(spec.sign), 0)
+        width = Cell(constant(max(spec.width - len(prefix) - bool(spec.sign), 0)))
         behind = Cell(constant(False)) if spec.sign else negative
-        if width and not (left or zero):
-            self.padding(magnitude, behind, width, _BITS[spec.kind])
+        blanks = (magnitude, behind, width, Cell(constant(_BASES[spec.kind])))
+        if spec.width and not (left or zero):
+            self.blanks(self.ask(prelude.columns_left, *blanks))
         if is_signed:
             self.choose(negative, ("-", spec.sign))
         self.literal(prefix)
-        if zero and width:
-            columns = self.frame.program.call(self.frame, prelude.without_sign, [Cell(constant(width)), behind], {})
+        columns = self.ask(prelude.without_sign, width, behind) if zero else Cell(constant(0))
+        if spec.kind == "b":
+            self.binary(magnitude, type.bits, columns)
+        elif columns.known.value == 0:
+            self.convert(f"%{spec.kind}", magnitude, UINT64)
+        else:
             self.convert(f"%0*{spec.kind}", columns, INT64)
             self.convert("", magnitude, UINT64)
-        else:
-            self.convert(f"%{spec.kind}", magnitude, UINT64)
-        if width and left:
-            self.padding(magnitude, behind, width, _BITS[spec.kind])
+        if spec.width and left:
+            self.blanks(self.ask(prelude.columns_left, *blanks))
+
+    def binary(self, magnitude: Cell, bits: int, columns: Cell) -> None:
+        """Binary digits, `columns` at least. For printf they are decimals, of which none is more than 1."""
+        for first in reversed(range(0, bits, _DECIMALS)):
+            place = Cell(constant(first))
+            most = Cell(constant(_DECIMALS if first + _DECIMALS < bits else MOST_COLUMNS))
+            self.convert("%.*u", self.ask(prelude.binary_digits, magnitude, columns, place, most), INT64)
+            self.convert("", self.ask(prelude.as_decimals, magnitude, place, Cell(constant(_DECIMALS))), UINT64)
 
     def unsigned(self, cell: Cell, type: Number) -> tuple[Cell, Cell]:
         """Whether an integer is negative, and its magnitude, a uint64."""
@@ -285,14 +312,12 @@ class Line:
         if not type.signed or cell.known.nonneg:
             return Cell(constant(False)), Cell(of_type(UINT64), frame.materialise(cell, UINT64))
         wide = Cell(of_type(INT64), frame.materialise(cell, INT64))
-        negative = frame.program.call(frame, prelude.is_negative, [wide], {})
-        magnitude = frame.program.call(frame, prelude.magnitude, [wide], {})
-        return negative, Cell(of_type(UINT64), frame.materialise(magnitude, UINT64))
+        magnitude = self.ask(prelude.magnitude, wide)
+        return self.ask(prelude.is_negative, wide), Cell(of_type(UINT64), frame.materialise(magnitude, UINT64))
 
-    def padding(self, magnitude: Cell, negative: Cell, width: int, bits: int) -> None:
-        """The spaces beside digits, which are `bits` bits each."""
-        arguments = [magnitude, negative, Cell(constant(width)), Cell(constant(bits))]
-        self.convert("%*s", self.frame.program.call(self.frame, prelude.columns_left, arguments, {}), INT64)
+    def blanks(self, columns: Cell) -> None:
+        """So many spaces."""
+        self.convert("%*s", columns, INT64)
         self.values.append(self.frame.build.const(BOOL, True))
         self.choices.append(("", ""))
 

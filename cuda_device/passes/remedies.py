@@ -108,11 +108,11 @@ def of_two_types(first: Known, second: Known, otherwise: str) -> str:
             "take a value that cannot occur, such as -1 or math.inf, or a bool beside it that says whether there is one"
         )
     if means(first, Thing.LIST) and means(second, Thing.LIST):
-        return (
-            "how many items a list has must be known at each place: append in a loop over a tuple, or use local_array"
-        )
+        return "how many items a list has must be known at each place: loop over a tuple, or write to a local_array and count"
+    if all(isinstance(known.value, str) and isinstance(known.type, Static) for known in (first, second)):
+        return "texts must be known at each place: print each part, or choose between numbers"
     if isinstance(first.type, Tuple) and isinstance(second.type, Tuple) and len(first.items) != len(second.items):
-        return "how many items a tuple has must be known at each place: loop over a tuple, or use local_array"
+        return "how many items a tuple has must be known at each place: loop over a tuple, or write to a local_array and count"
     if all(code_of(known) is not None or callable(known.value) for known in (first, second)):
         return "call one function on each way: y = f(x) if c else g(x)"
     if first.identity is not None or second.identity is not None:

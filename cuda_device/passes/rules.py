@@ -18,6 +18,7 @@ from cuda_device.passes import (
     access,
     assignments,
     attributes,
+    choices,
     closures,
     comparisons,
     hosted,
@@ -75,6 +76,7 @@ def _call(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     function, *arguments = (frame.now(cell) for cell in cells)
     if not _keeps(function.known):
         function, *arguments = (closures.close(frame, cell) for cell in (function, *arguments))
+    arguments = choices.arguments_of(frame, function.known, arguments)
     split = len(arguments) - len(names)
     result = call(frame, function, arguments[:split], dict(zip(names, arguments[split:], strict=True)))
     closures.check_result(frame, result.known)
@@ -104,6 +106,11 @@ def _call_star(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 
 def _getitem(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     owner, index = cells
+    if means(owner.known, Thing.ONE_OF):
+        inner = None if means(index.known, slice) else choices.item(frame, owner, index)
+        if inner is not None:
+            return [inner]
+        owner = choices.as_list(frame, owner)
     part = sequences.slice_tuple(frame, owner, index)
     if part is not None:
         return [part]

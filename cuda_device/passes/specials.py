@@ -254,7 +254,10 @@ def _round(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) 
 def _len(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     cells = list(positional)
     if len(cells) == 1 and isinstance(cells[0].known.value, Text):
-        raise CompileError("how long a text with values of run time is, nobody knows", help="it can be printed")
+        raise CompileError(
+            "how long a text with values of run time is, nobody knows",
+            help="it can be printed; of a number there are n.bit_length(), n.bit_count(), and digits by // and %",
+        )
     if len(cells) == 1 and isinstance(cells[0].known.type, Static):
         method = hosted.method_of(cells[0].known.value, "__len__")
         if method is not None:

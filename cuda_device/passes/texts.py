@@ -59,6 +59,8 @@ def field(frame: Frame, cell: Cell, spec: str = "", conversion: str = "") -> Cel
     if isinstance(value.value, Text):
         if spec and value.value.pieces == (Field(),):
             return field(frame, frame.field(cell, 0), spec, "s")
+        if spec and value.value.pieces in _DIGITS:
+            return field(frame, frame.field(cell, 0), _wide_digits(spec, value.value.pieces[0]))
         if spec or conversion in ("r", "a"):
             raise CompileError(f"{value} cannot be formatted", help="format what it is made of")
         return cell
@@ -72,6 +74,18 @@ def field(frame: Frame, cell: Cell, spec: str = "", conversion: str = "") -> Cel
             f"the f-string cannot format {value}: {error}", help="use a format that Python has for this type"
         ) from None
     return Cell(constant(text))
+
+
+_DIGITS = tuple((Field(f"#{kind}"),) for kind in "xob")
+"""What `hex`, `oct` and `bin` make."""
+
+
+def _wide_digits(spec: str, digits: object) -> str:
+    """The format of a number that shows these digits as that of a text says."""
+    assert isinstance(digits, Field)
+    width = re.search(r"\d*$", text := _as_text(spec))
+    assert width is not None
+    return f"{text[: width.start()]}#{width[0]}{digits.spec[1:]}"
 
 
 _OF_TEXTS = re.compile(r"(?:(?P<fill>.)?(?P<align>[<>^]))?(?P<width>\d+)?s?")
@@ -264,12 +278,6 @@ METHODS: dict[str, Callable[..., Cell]] = {"format": _format, "join": _join}
 """Methods of constant texts that take values of run time."""
 
 
-def _binary_digits(_: Frame, cell: Cell) -> Cell:
-    raise CompileError(
-        f"bin of {cell.known} has digits that C's printf cannot print", help="print hexadecimal ones: hex(n)"
-    )
-
-
 def _with_spec(frame: Frame, cell: Cell, spec: Cell | None = None) -> Cell:
     return field(frame, cell, "" if spec is None else _spec(spec))
 
@@ -281,6 +289,6 @@ FUNCTIONS: dict[Any, Callable[..., Cell]] = {
     format: _with_spec,
     hex: lambda frame, cell: field(frame, cell, "#x"),
     oct: lambda frame, cell: field(frame, cell, "#o"),
-    bin: _binary_digits,
+    bin: lambda frame, cell: field(frame, cell, "#b"),
 }
 """Builtins that make a text of a value of run time."""
