@@ -34,7 +34,12 @@ def straighten(ptx: str) -> str:
 
 def by_function(ptx: str, change: Callable[[str], str]) -> str:
     """A module with each of its functions changed: registers are a function's own."""
-    return "".join(map(change, _FUNCTION.split(ptx)))
+    return "".join(map(change, functions(ptx)))
+
+
+def functions(ptx: str) -> list[str]:
+    """The parts of a module: what stands before the functions, and each of these."""
+    return _FUNCTION.split(ptx)
 
 
 def _straighten(body: str) -> str:

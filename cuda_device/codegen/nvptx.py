@@ -27,7 +27,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from cuda_device.codegen import branches, libdevice, products, unwanted
+from cuda_device.codegen import branches, detours, libdevice, products, unwanted
 from cuda_device.codegen.architectures import (
     DATA_LAYOUT,
     FLUSH_DENORMALS_ATTRIBUTE,
@@ -67,6 +67,9 @@ _ERROR_LINE = re.compile(r":(\d+):\d+: error:")
 _CALL_NUMBER = re.compile(r"[ \t]*// callseq .*")
 _ENTRY = re.compile(r"\.entry\s+([\w$]+)")
 _UNRESOLVED = re.compile(r"^\.extern \.func .*?(__nv\w+)", re.M)
+
+# What is done with LLVM's text, in this order.
+_REWRITES = (branches.straighten, unwanted.forget, products.widen, detours.take)
 
 # Correct IR on which LLVM 22 stops with a failed assertion.
 _FATAL = (
@@ -152,7 +155,10 @@ def emit(module: Module, architecture: Architecture, level: int = 3) -> Ptx:
     if missing := set(_UNRESOLVED.findall(text)):
         raise CompilerBug(f"the PTX calls {', '.join(sorted(missing))}, which was not asked of libdevice")
     # LLVM numbers calls through the whole process, in comments: the same program has to give the same text.
-    return Ptx(products.widen(unwanted.forget(branches.straighten(_CALL_NUMBER.sub("", text)))), architecture)
+    text = _CALL_NUMBER.sub("", text)
+    for rewrite in _REWRITES:
+        text = rewrite(text)
+    return Ptx(text, architecture)
 
 
 @cache

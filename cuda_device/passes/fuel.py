@@ -10,7 +10,7 @@ Recursive functions, and what they call, are left as they are: they could not be
 
 from __future__ import annotations
 
-from cuda_device.ir import ops
+from cuda_device.ir import calls, ops
 from cuda_device.ir.model import Block, Function, Module, Op
 from cuda_device.ir.ops import Effect
 
@@ -46,21 +46,10 @@ def _closure(module: Module, names: set[str]) -> set[str]:
     return found
 
 
-def _reached(module: Module, name: str) -> set[str]:
-    """The functions that `name` calls, directly or not."""
-    found: set[str] = set()
-    todo = [name]
-    while todo:
-        fresh = _callees(module[todo.pop()]) - found
-        found |= fresh
-        todo += fresh
-    return found
-
-
 def in_recursion(module: Module) -> set[str]:
     """The functions that call themselves, and all that those call."""
-    reached = {function.name: _reached(module, function.name) for function in module.functions}
-    recursive = {name for name, called in reached.items() if name in called}
+    reached = calls.reached({function.name: _callees(function) for function in module.functions})
+    recursive = {name for name, found in reached.items() if name in found}
     return recursive.union(*(reached[name] for name in recursive))
 
 

@@ -1,0 +1,84 @@
+"""Ways round mistakes of NVIDIA's assemblers.
+
+- The least of three numbers (`VIMNMX3`) of which one is `-x` takes `x` for it: ptxas 12.9 to 13.3. So `~x + 1` is written.
+- `-x` and `abs(x)` of 16 bits, read as a wider number, are 32768 for the least `x`: 12.9 to 13.2. So `~x + 1` and
+  `(x ^ sign) - sign` are written.
+- Threads that come back from recursion one by one are taken to be together, and shuffles do not wait for the others: 12.9 to
+  13.5, the newest. So there is a branch around the call, at which threads might part for all that the assembler knows.
+
+Each was found by the fuzzer on a GPU. The texts that come out mean the same, cost an instruction more, and are there for every
+assembler: which one will read them is not known when they are written.
+
+    neg.s32 %r2, %r1;      →      not.b32 %r2, %r1;
+                                  add.s32 %r2, %r2, 1;
+"""
+
+from __future__ import annotations
+
+import re
+
+from cuda_device.codegen.branches import by_function, functions
+from cuda_device.ir.calls import recursive
+
+_SHORT = re.compile(r"\t(neg|abs)\.s16 \t(%\w+), (%\w+);\n")
+_NEGATION = re.compile(r"\tneg\.s32 \t(%\w+), (%\w+);\n")
+_LEAST = re.compile(r"\t(?:min|max)\.s32 ")
+_NAME = re.compile(r"\.(?:entry|func)\s+(?:\([^)]*\)\s*)?([\w$]+)")
+_CALLED = re.compile(r"\tcall(?:\.uni)? (?:\([\w, ]*\), )?([\w$]+),?")
+# From the brace that opens the room for the parameters of a call to the one that closes it.
+_CALL = re.compile(r"\t\{\n(?:(?!\t[{}]\n).*\n)*?(?=\tcall)(?:(?!\t\}\n).*\n)*\t\}\n")
+_TOGETHER = """\
+	{{
+	.reg .pred %apart;
+	.reg .b32 %here, %me;
+	activemask.b32 \t%here;
+	mov.b32 \t%me, %lanemask_eq;
+	and.b32 \t%here, %here, %me;
+	setp.eq.b32 \t%apart, %here, 0;
+	@%apart bra \t$L__together;
+{call}$L__together:
+	}}
+"""
+
+
+def take(ptx: str) -> str:
+    """The same program, as every assembler gets it right."""
+    return _meet(by_function(ptx, _negate))
+
+
+def _negate(body: str) -> str:
+    """A function without negations that go wrong."""
+    body = _SHORT.sub(lambda match: _short(*match.groups()), body)
+    if len(_LEAST.findall(body)) > 1:
+        body = _NEGATION.sub(lambda match: _complement(32, *match.groups()), body)
+    return body
+
+
+def _short(name: str, result: str, operand: str) -> str:
+    if name == "neg":
+        return _complement(16, result, operand)
+    return (
+        f"\t{{\n\t.reg .b16 %sign;\n\tshr.s16 \t%sign, {operand}, 15;\n\txor.b16 \t{result}, {operand}, %sign;\n"
+        f"\tsub.s16 \t{result}, {result}, %sign;\n\t}}\n"
+    )
+
+
+def _complement(bits: int, result: str, operand: str) -> str:
+    return f"\tnot.b{bits} \t{result}, {operand};\n\tadd.s{bits} \t{result}, {result}, 1;\n"
+
+
+def _meet(ptx: str) -> str:
+    """A module whose threads meet again after each call of a function that calls itself.
+
+    That a thread is among those that are here is always so, but the assembler cannot know, and lets them meet behind the branch.
+    """
+    calls = {name[1]: set(_CALLED.findall(body)) for body in functions(ptx) if (name := _NAME.search(body))}
+    apart = recursive(calls)
+    if not apart:
+        return ptx
+
+    def meet(call: re.Match[str]) -> str:
+        called = _CALLED.search(call[0])
+        return _TOGETHER.format(call=call[0]) if called and called[1] in apart else call[0]
+
+    return _CALL.sub(meet, ptx)

@@ -1,0 +1,163 @@
+"""What assemblers get wrong is written otherwise: the texts, and on each stream what a kernel then computes."""
+
+import numpy as np
+import pytest
+
+import cuda_device as device
+from cuda_device.codegen.detours import take
+
+LEAST = """.visible .entry k(
+)
+{
+	neg.s32 	%r2, %r1;
+	min.s32 	%r4, %r3, %r2;
+	min.s32 	%r5, %r6, %r4;
+	ret;
+}
+"""
+
+
+def test_negated_numbers_of_which_the_least_is_wanted():
+    assert "\tnot.b32 \t%r2, %r1;\n\tadd.s32 \t%r2, %r2, 1;\n\tmin.s32" in take(LEAST)
+    assert "neg" not in take(LEAST.replace("min", "max"))
+
+
+@pytest.mark.parametrize("harmless", ["min.u32", "min.s64", "add.s32"])
+def test_other_negations_stay(harmless):
+    for text in (LEAST.replace("min.s32", harmless), LEAST.replace("min.s32 \t%r5", "add.s32 \t%r5")):
+        assert take(text) == text
+
+
+def test_each_function_is_looked_at_alone():
+    other = LEAST.replace("entry k", "func f").replace("min.s32", "add.s32")
+    assert take(LEAST + other) == take(LEAST) + other
+
+
+CALL = """\
+	{
+	.param .b32 	param0;
+	st.param.b32 	[param0], %r1;
+	call.uni (retval0), NAME, (param0);
+	ld.param.b32 	%r2, [retval0];
+	}
+"""
+
+
+def module(**calls):
+    """Functions that call others."""
+    return "".join(
+        f".func  (.param .align 16 .b8 func_retval0[8]) {name}(\n\t.param .b32 x\n)\n{{\n"
+        + "".join(CALL.replace("NAME", called) for called in sorted(names))
+        + "\tret;\n}\n"
+        for name, names in calls.items()
+    )
+
+
+def test_calls_of_what_calls_itself():
+    """All of those, wherever they stand, and no others."""
+    text = module(
+        f={"f", "leaf"}, leaf=(), even={"odd"}, odd={"even"}, caller={"f", "odd", "leaf", "other"}, other={"leaf"}
+    )
+    assert take(module(leaf=(), other={"leaf"})) == module(leaf=(), other={"leaf"})
+    text = take(text)
+    assert text.count("\t@%apart") == 5  # f of itself, even and odd of each other, f and odd of `caller`
+    for name in ("leaf", "other"):
+        assert CALL.replace("NAME", name) in text
+        assert f"@%apart bra \t$L__together;\n{CALL.replace('NAME', name)}" not in text
+    for name in ("f", "odd", "even"):
+        assert f"@%apart bra \t$L__together;\n{CALL.replace('NAME', name)}$L__together:\n" in text
+
+
+NUMBERS = np.array([0, 1, -1, 5, -5, 100, 2**31 - 1, -(2**31), -(2**31) + 1], np.int32)
+
+
+@pytest.mark.parametrize("reduce", [min, max])
+def test_three_numbers_and_one_of_them_negated(stream, reduce):
+    @device.kernel
+    def k(a, b, c, out):
+        i = device.tid(1)
+        if i < len(out):
+            out[i] = reduce(a[i], reduce(b[i], -c[i]))
+
+    a, b, c = (each.ravel().copy() for each in np.meshgrid(NUMBERS, NUMBERS, NUMBERS))
+    out = stream.empty(a.size, np.int32)
+    stream.launch(k, stream.array(a), stream.array(b), stream.array(c), out, grid=-(-a.size // 128), block=128)
+    chosen = np.minimum if reduce is min else np.maximum
+    assert np.array_equal(stream.numpy(out), chosen(a, chosen(b, -c)))
+
+
+def test_every_short_number_negated_and_its_size(stream):
+    @device.kernel
+    def k(x, negated, size, below, least):
+        i = device.tid(1)
+        minus, absolute = -x[i], abs(x[i])
+        negated[i] = device.int32(minus)
+        size[i] = device.int64(absolute)
+        below[i] = minus < 0 or absolute < 0
+        least[i] = min(device.int32(minus), min(device.int32(absolute), 5))
+
+    x = np.arange(-(2**15), 2**15).astype(np.int16)
+    results = [stream.empty(x.size, dtype) for dtype in (np.int32, np.int64, np.bool_, np.int32)]
+    stream.launch(k, stream.array(x), *results, grid=x.size // 128, block=128)
+    negated, size, below, least = map(stream.numpy, results)
+    assert np.array_equal(negated, (-x).astype(np.int32))
+    assert np.array_equal(size, abs(x).astype(np.int64))
+    assert np.array_equal(below, (-x < 0) | (abs(x) < 0))
+    assert np.array_equal(least, np.minimum(np.minimum(-x, abs(x)), 5))
+
+
+def fibonacci(n, start):
+    if n < 2:
+        return start
+    before = fibonacci(n - 1, start + 1)
+    return (before + fibonacci(n - 2, before)) % 1000
+
+
+def even(n):
+    return True if n == 0 else odd(n - 1)
+
+
+def odd(n):
+    return False if n == 0 else even(n - 1)
+
+
+def last(n, x):
+    return x % 7 if n <= 0 else last(n - 1, x % 5 + n)
+
+
+def together(depths, shuffled, votes, sums, mixed):
+    lane = device.lane_id
+    i = device.tid(1)
+    found = device.uint32(fibonacci(depths[i], lane))
+    shuffled[i] = device.shfl_sync(0xFFFFFFFF, found, (lane * 7 + 3) & 31)
+    votes[i] = device.ballot_sync(0xFFFFFFFF, even(depths[i]))
+    total = 0
+    for k in range(depths[0], 5):
+        total += device.shfl_xor_sync(0xFFFFFFFF, fibonacci(depths[i] + k, lane), k)
+    sums[i] = total
+    mine = device.shared_array(128, np.int32)
+    mine[device.thread_idx.x] = last(depths[i], i)
+    device.syncthreads()
+    mixed[i] = mine[(device.thread_idx.x * 5 + 1) & 127]
+
+
+@pytest.mark.parametrize("level", [0, 3])
+def test_threads_are_together_after_recursion(stream, level):
+    """Each thread goes as deep as it likes; then they exchange what came out."""
+    depths = np.random.default_rng(3).integers(0, 9, 256).astype(np.int32)
+    depths[0] = 0
+    results = [stream.empty(depths.size, dtype) for dtype in (np.uint32, np.uint32, np.int64, np.int32)]
+    stream.launch(device.kernel(together, level=level), stream.array(depths), *results, grid=2, block=128)
+    shuffled, votes, sums, mixed = map(stream.numpy, results)
+    lanes, warps = np.arange(256) % 32, np.arange(256) // 32 * 32
+    found = np.array([fibonacci(int(n), lane) for n, lane in zip(depths, lanes.tolist(), strict=True)])
+    assert np.array_equal(shuffled, found[warps + (lanes * 7 + 3) % 32])
+    bits = (depths.reshape(8, 32) % 2 == 0) @ (1 << np.arange(32))
+    assert np.array_equal(votes, bits.repeat(32))
+    expected = sum(
+        np.array([fibonacci(int(depths[at]) + k, int(at) % 32) for at in warps + (lanes ^ k)]) for k in range(5)
+    )
+    assert np.array_equal(sums, expected)
+    ends = np.array([last(int(n), i) for i, n in enumerate(depths)])
+    blocks = np.arange(256) // 128 * 128
+    assert np.array_equal(mixed, ends[blocks + (np.arange(256) % 128 * 5 + 1) % 128])
