@@ -5,7 +5,9 @@
 A launch on a GPU only queues it. Each round queues fewer launches than the driver's queue holds, and what was queued is waited
 for after the clock has stopped. All are measured in one run, in turns, on one GPU and one stream; the kernels do nothing. The
 first row is a loop in machine code of the driver's `cuLaunchKernel`, and the ratios are to it. What is not installed is left
-out. On the CPU stream a launch includes running it, here over 32 numbers.
+out. The last rows are what the driver's answers take that a launch of ours may need: the current context where the stream is the
+default one, else whether the stream is being captured, and its context where it is not one of ours. On the CPU stream a launch
+includes running it, here over 32 numbers.
 """
 
 from __future__ import annotations
@@ -116,6 +118,36 @@ def bare(kernel: device.Kernel, stream: Any, arguments: int) -> Callable[[int], 
     return run
 
 
+_QUESTION = """
+define void @loop(i64 %count, ptr %ask, i64 %first, ptr %answer) {
+entry:
+  br label %turn
+turn:
+  %i = phi i64 [0, %entry], [%next, %turn]
+  %status = call i32 %ask(CALL)
+  %next = add i64 %i, 1
+  %more = icmp ult i64 %next, %count
+  br i1 %more, label %turn, label %end
+end:
+  ret void
+}
+"""
+
+
+def question(name: str, *about: int) -> Row:
+    """A loop in machine code of what the driver is asked before launches: the current context, or something about a stream."""
+    operands = ", ".join(["i64 %first"] * len(about) + ["ptr %answer"])
+    code = compile_native(_QUESTION.replace("CALL", operands), exports=("loop",), alone=True)
+    loop = ctypes.CFUNCTYPE(None, ctypes.c_int64, *[ctypes.c_void_p] * 3)(code.address("loop"))
+    ask, answer = driver.entry_point(name), ctypes.c_uint64()
+
+    def run(count: int) -> None:
+        assert code
+        loop(count, ask, about[0] if about else 0, ctypes.addressof(answer))
+
+    return Row(name, run)
+
+
 def ours(stream: Any, arrays: list[Any], name: str) -> list[Row]:
     """Launches of ours with three of these arrays and a number, in several ways."""
     x, y, z, *_ = arrays
@@ -134,9 +166,10 @@ def ours(stream: Any, arrays: list[Any], name: str) -> list[Row]:
     prepared = device.prepare(nothing, x, y, z, 5, grid=1, block=32, stream=stream)
     rows.append(Row(f"{name}, int, prepared", repeated(prepared)))
     if len(arrays) == 16:
+        a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p = arrays  # noqa: E741
 
         def launch_many() -> None:
-            device.launch(many, *arrays, grid=1, block=32, stream=stream)
+            device.launch(many, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, grid=1, block=32, stream=stream)
 
         rows.append(Row(f"16 of {name.removeprefix('3 ')}", repeated(launch_many)))
     return rows
@@ -297,7 +330,9 @@ def main() -> None:
     for row in rows:
         row.run(WARM)
     loops = [Row("bare loop", bare(nothing, stream, 7)), Row("bare loop, 16 arrays", bare(many, stream, 32))]
-    costs = measure([*loops, *rows, *others()], driver.synchronize_context)
+    side = driver.check(driver.bindings().cuStreamCreate(driver.bindings().CUstream_flags.CU_STREAM_NON_BLOCKING))
+    questions = [question("cuCtxGetCurrent"), question("cuStreamGetCtx", side), question("cuStreamIsCapturing", side)]
+    costs = measure([*loops, *rows, *others(), *questions], driver.synchronize_context)
     for name, cost in costs.items():
         base = costs["bare loop, 16 arrays" if name.startswith("16") else "bare loop"]
         print(f"{name:40} {cost:7.2f} us  {cost / base:6.2f}")

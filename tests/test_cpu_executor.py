@@ -10,6 +10,7 @@ import time
 
 import numpy as np
 import pytest
+from at_once import at_once
 from cpu_kernels import POISON, REVERSAL, module, places, registers, run_reversal
 
 from cuda_device.codegen import cpu
@@ -41,21 +42,11 @@ def test_each_block_runs_once_whatever_the_number_of_workers(reversal, workers):
 
 
 def test_concurrent_launches_of_one_kernel(reversal):
-    failures = []
-
     def many():
-        try:
-            for _ in range(20):
-                run_reversal(reversal, (11, 1, 1), (64, 1, 1), workers=2)
-        except BaseException as error:
-            failures.append(error)
+        for _ in range(20):
+            run_reversal(reversal, (11, 1, 1), (64, 1, 1), workers=2)
 
-    threads = [threading.Thread(target=many) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
+    at_once([many] * 8)
 
 
 @pytest.mark.parametrize("suspends", [False, True])

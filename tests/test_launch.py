@@ -8,11 +8,12 @@ import pickle
 import re
 import subprocess
 import sys
-import threading
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
+from at_once import at_once
 
 import cuda_device as device
 from cuda_device import compiler
@@ -387,24 +388,6 @@ def test_a_launch_after_an_error_works(stream):
 # Threads of the host
 
 
-def in_threads(count, work):
-    failures, ready = [], threading.Barrier(count)
-
-    def run(n):
-        try:
-            ready.wait()
-            work(n)
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=run, args=(n,)) for n in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures, failures[0]
-
-
 def test_many_threads_launch_one_kernel(stream):
     @device.kernel
     def kernel(x, n, out):
@@ -424,7 +407,7 @@ def test_many_threads_launch_one_kernel(stream):
             stream.launch(kernel, x, n * 100 + k, out, grid=3, block=64)
             assert stream.numpy(out).tolist() == [(63 - t) * (n * 100 + k) for t in range(64)] * 3
 
-    in_threads(8, work)
+    at_once(partial(work, number) for number in range(8))
 
 
 def test_many_threads_compile_at_once(stream):
@@ -441,7 +424,7 @@ def test_many_threads_compile_at_once(stream):
             launch_once(stream, kernel, x)
             assert stream.numpy(x).tolist() == [i * ((n + m) % 8) + i for i in range(5)]
 
-    in_threads(8, work)
+    at_once(partial(work, number) for number in range(8))
 
 
 def test_threads_may_fail_alone(stream):
@@ -459,7 +442,7 @@ def test_threads_may_fail_alone(stream):
                 launch_once(stream, kernel, x, k)
                 assert stream.numpy(x).tolist() == [k + 1]
 
-    in_threads(6, work)
+    at_once(partial(work, number) for number in range(6))
 
 
 # compile

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import gc
 import sys
-import threading
+from functools import partial
 
 import numpy as np
 import pytest
+from at_once import at_once
 from conftest import poison
 
 import cuda_device as device
@@ -257,22 +258,12 @@ def test_threads():
         if i < len(y):
             y[i] = x[i] + a
 
-    errors = []
-
     def work(number):
-        try:
-            for i in range(400):
-                x, y = np.full(64, number, np.float32), poison(64)
-                launch(add, x, y, i if number % 2 else float(i))
-                assert (y == number + i).all()
-                if i % 50 == number:
-                    add.native = None
-        except BaseException as error:
-            errors.append(error)
+        for i in range(400):
+            x, y = np.full(64, number, np.float32), poison(64)
+            launch(add, x, y, i if number % 2 else float(i))
+            assert (y == number + i).all()
+            if i % 50 == number:
+                add.native = None
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not errors
+    at_once(partial(work, number) for number in range(8))

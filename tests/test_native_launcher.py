@@ -7,14 +7,15 @@ import gc
 import struct
 import subprocess
 import sys
-import threading
 import weakref
+from functools import partial
 
 import ml_dtypes
 import numpy as np
 import pytest
+from at_once import at_once
 from fake_driver import CONTEXT, Result, installed
-from producers import Cupy, Torch
+from producers import Cupy, Torch, computed
 
 import cuda_device as device
 from cuda_device.errors import KernelError, LaunchError
@@ -75,6 +76,31 @@ def new(text="y[device.tid(1)] = x[device.tid(1)]", parameters="x, y", **scope):
 def tensors(count=2, step=0x1000, **fields):
     torch = fields.pop("torch", None) or Torch()
     return [torch.tensor(MEMORY + i * step, **fields) for i in range(count)]
+
+
+# What is taken to be known of this Python
+
+
+def test_slots_lie_where_they_are_found():
+    class Pair:
+        __slots__ = ("__dict__", "__weakref__", "first", "second")
+
+    pair, marks = Pair(), [object(), object()]
+    pair.first, pair.second = marks
+    for name, mark in zip(("first", "second"), marks, strict=True):
+        assert ctypes.c_uint64.from_address(id(pair) + layout.slot(Pair, name)).value == id(mark)
+    assert layout.slot(Pair, "first") != layout.slot(Pair, "second")
+
+
+def test_types_have_versions():
+    assert layout.knows_versions()
+    kind = type("Kind", (), {})
+    before = layout.version_of(kind)
+    kind.attribute = 1
+    assert layout.version_of(kind) != before
+    assert layout.getter_of(type(new), "__code__") is not None
+    assert layout.getter_of(kind, "attribute") is None
+    assert layout.getter_of(kind, "missing") is None
 
 
 # What the driver gets
@@ -444,6 +470,47 @@ def test_tensors_with_reservations(gpu, field, dtype):
         gpu.launch(kernel, x, y)
 
 
+def test_an_attribute_that_a_type_computes(gpu):
+    kernel, torch, seen = new(), Torch(), []
+
+    def requires_grad(tensor):
+        seen.append(tensor)
+        return vars(tensor).get("hidden", False)
+
+    alive = computed(torch.Tensor, "requires_grad", requires_grad)
+    x, y = tensors(torch=torch)
+    gpu.warm(kernel, x, y)
+    seen.clear()
+    assert gpu.by_machine_code(kernel, x, y)
+    assert seen == [x, y]
+    x.hidden = True
+    with pytest.raises(LaunchError):
+        gpu.launch(kernel, x, y)
+    x.hidden = False
+    assert gpu.by_machine_code(kernel, x, y)
+    torch.Tensor.requires_grad = property(lambda tensor: tensor is y)  # the type is another one now
+    with pytest.raises(LaunchError):
+        gpu.launch(kernel, x, y)
+    torch.Tensor.requires_grad = False
+    seen.clear()
+    assert gpu.by_machine_code(kernel, x, y)
+    assert not seen
+    assert alive
+
+
+def test_a_base_of_a_type_that_changes(gpu):
+    kernel, torch = new(), Torch()
+    alive = computed(torch.Tensor, "requires_grad", lambda tensor: False)
+    derived = type("Tensor", (torch.Tensor,), {"__module__": "torch"})
+    x, y = (derived(MEMORY + i * 4096, (8,), "f4", {}) for i in range(2))
+    gpu.warm(kernel, x, y)
+    assert gpu.by_machine_code(kernel, x, y)
+    torch.Tensor.requires_grad = True
+    with pytest.raises(LaunchError):
+        gpu.launch(kernel, x, y)
+    assert alive
+
+
 def test_a_producer_that_fails(gpu):
     kernel, torch = new(), Torch()
     x, y = tensors(torch=torch)
@@ -638,11 +705,16 @@ def test_another_context(gpu):
     kernel, torch = new(), Torch()
     x, y = tensors(torch=torch)
     gpu.warm(kernel, x, y)
+    torch.stream = 0
+    legacy = GpuStream(1, 0, context=CONTEXT)
     for current in (0, CONTEXT + 1):
         gpu.driver.stack[-1] = current
-        assert not gpu.by_machine_code(kernel, x, y)
+        torch.stream = STREAM
+        assert gpu.by_machine_code(kernel, x, y)  # the stream says where
+        torch.stream = 0
+        assert not gpu.by_machine_code(kernel, x, y, stream=legacy)
     gpu.driver.stack[-1] = CONTEXT
-    assert gpu.by_machine_code(kernel, x, y)
+    assert gpu.by_machine_code(kernel, x, y, stream=legacy)
 
 
 def test_a_captured_stream(gpu):
@@ -745,8 +817,23 @@ def test_prepared_launches(gpu):
     gpu.driver.capturing.clear()
     gpu.driver.stack[-1] = 0
     step()
-    assert step._starts == before + 2
+    assert step._starts == before + 1
+
+
+def test_a_prepared_launch_on_the_legacy_stream(gpu):
+    kernel, torch = new(), Torch(stream=0)
+    x, y = tensors(torch=torch)
+    step = device.prepare(kernel, x, y, grid=1, block=1, stream=GpuStream(1, 0, context=CONTEXT))
+    for _ in range(launcher.FIRST_LAUNCHER + 1):
+        step()
+    assert gpu.driver.by_address == 1
+    for current in (0, CONTEXT + 1):
+        gpu.driver.stack[-1] = current
+        step()
+    assert gpu.driver.by_address == 1
     gpu.driver.stack[-1] = CONTEXT
+    step()
+    assert gpu.driver.by_address == 2
 
 
 def test_a_prepared_launch_sees_names(gpu):
@@ -875,7 +962,7 @@ def test_a_kernel_has_few_launchers(gpu):
 def test_threads(gpu):
     """Threads launch with their own arguments, while another has launchers made and dropped, and a third changes a name."""
     kernel, torch = new("y[0] = a * x[0] * FACTOR", "x, y, a", FACTOR=2), Torch()
-    errors, rounds = [], 1500
+    rounds = 1500
     gpu.driver.log = Counter()
     gpu.driver.launched, gpu.driver.bytes, gpu.driver.words = Counter(), Counter(), Counter()
     arguments = [
@@ -887,24 +974,16 @@ def test_threads(gpu):
     ]
 
     def work(number):
-        try:
-            gpu.driver.stack[-1] = CONTEXT
-            x, y = (torch.tensor(MEMORY + (2 * number + k) * 4096) for k in range(2))
-            for i in range(rounds):
-                gpu.launch(kernel, x, y, arguments[(number + i // 100) % 5](i))
-        except BaseException as error:
-            errors.append(error)
+        gpu.driver.stack[-1] = CONTEXT
+        x, y = (torch.tensor(MEMORY + (2 * number + k) * 4096) for k in range(2))
+        for i in range(rounds):
+            gpu.launch(kernel, x, y, arguments[(number + i // 100) % 5](i))
 
     def drop():
         for _ in range(200):
             kernel.native = None
 
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(8)] + [threading.Thread(target=drop)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not errors
+    at_once([*(partial(work, number) for number in range(8)), drop])
     assert gpu.driver.launched.count == 8 * rounds
 
 

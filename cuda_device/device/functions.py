@@ -79,6 +79,9 @@ class Func:
 class Kernel:
     """A kernel function: device only, started by `launch`. `underlying` is the function that was decorated."""
 
+    # What machine code looks up at each launch has a place of its own.
+    __slots__ = ("__dict__", "__weakref__", "native")
+
     __name__: str
     __qualname__: str
 

@@ -66,6 +66,20 @@ class PreparedLaunch:
     another prepared launch in the same way.
     """
 
+    __slots__ = (
+        "__weakref__",
+        "_arguments",
+        "_ready",
+        "_shape",
+        "_started",
+        "_starts",
+        "_values",
+        "_views",
+        "kernel",
+        "native",
+        "stream",
+    )
+
     def __init__(
         self, kernel: Kernel, values: Sequence[Any], arguments: tuple[Argument, ...], stream: Stream, shape: Shape
     ) -> None:

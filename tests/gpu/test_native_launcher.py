@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import gc
-import threading
+from functools import partial
 
 import numpy as np
 import pytest
+from at_once import at_once
 
 import cuda_device as device
 from cuda_device.runtime import driver, launcher
 from cuda_device.runtime.native import layout
+from cuda_device.runtime.streams import GpuStream
 
 pytestmark = [
     pytest.mark.skipif(not driver.available(), reason="no GPU"),
@@ -132,26 +134,37 @@ def test_a_graph_of_captured_launches(torch):
 
 
 def test_threads(torch):
-    kernel, errors = new_kernel(), []
+    kernel = new_kernel()
 
     def work(number):
-        try:
-            stream = torch.cuda.Stream()
-            with torch.cuda.stream(stream):
-                x, y = torch.full((N,), float(number), device="cuda"), torch.zeros(N, device="cuda")
-                for _ in range(2000):
-                    launch(kernel, 1.0, x, y, N, stream=stream)
-                stream.synchronize()
-                assert torch.equal(y, 2000 * x)
-        except BaseException as error:
-            errors.append(error)
+        stream = torch.cuda.Stream()
+        with torch.cuda.stream(stream):
+            x, y = torch.full((N,), float(number), device="cuda"), torch.zeros(N, device="cuda")
+            for _ in range(2000):
+                launch(kernel, 1.0, x, y, N, stream=stream)
+            stream.synchronize()
+            assert torch.equal(y, 2000 * x)
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not errors
+    at_once(partial(work, number) for number in range(8))
+
+
+def test_a_thread_without_a_context():
+    """A stream of its own says where a launch goes; the legacy stream is that of the current context."""
+    kernel, home = new_kernel(), driver.ensure_context()
+    handle = driver.check(driver.bindings().cuStreamCreate(driver.bindings().CUstream_flags.CU_STREAM_NON_BLOCKING))
+    side = GpuStream(handle, driver.current_ordinal(), context=home)
+    x, y = device.array(np.ones(N, np.float32), stream=side), device.zeros(N, stream=side)
+    for _ in range(launcher.FIRST_LAUNCHER):
+        launch(kernel, 1.0, x, y, N, stream=side)
+
+    def work():
+        driver.check(driver.bindings().cuCtxSetCurrent(None))
+        for _ in range(100):
+            launch(kernel, 1.0, x, y, N, stream=side)
+        assert not driver.current_context()
+
+    at_once([work])
+    assert (y.numpy() == launcher.FIRST_LAUNCHER + 100).all()
 
 
 def test_prepared(torch):

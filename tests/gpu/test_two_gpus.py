@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import threading
+from functools import partial
 
 import numpy as np
 import pytest
+from at_once import at_once
 
 import cuda_device as device
 from cuda_device.errors import LaunchError
@@ -111,28 +112,19 @@ def test_what_a_kernel_reports_comes_from_where_it_ran(streams):
 
 def test_eight_threads(streams):
     """All with one kernel and arrays of their own. Four stay on a GPU, as a thread of a framework does; four go to and fro."""
-    kernel, errors, start = new_kernel(), [], threading.Barrier(8)
+    kernel = new_kernel()
 
     def work(number):
-        try:
-            places = [streams[number % 4]] if number < 4 else [streams[number % 4], streams[(number + 1) % 4]]
-            arrays = [arrays_on(stream, 1.0 + number) for stream in places]
-            start.wait()
-            with driver.using(places[0].context):
-                for _ in range(2000):
-                    for stream, (x, y) in zip(places, arrays, strict=True):
-                        launch(kernel, 1.0, x, y, stream=stream)
-            for _, y in arrays:
-                assert (y.numpy() == 2000 * (1 + number)).all()
-        except BaseException as error:
-            errors.append(error)
+        places = [streams[number % 4]] if number < 4 else [streams[number % 4], streams[(number + 1) % 4]]
+        arrays = [arrays_on(stream, 1.0 + number) for stream in places]
+        with driver.using(places[0].context):
+            for _ in range(2000):
+                for stream, (x, y) in zip(places, arrays, strict=True):
+                    launch(kernel, 1.0, x, y, stream=stream)
+        for _, y in arrays:
+            assert (y.numpy() == 2000 * (1 + number)).all()
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not errors
+    at_once(partial(work, number) for number in range(8))
 
 
 def test_tensors(streams):

@@ -21,9 +21,10 @@ A function owns nothing where it makes a requirement: what Python gives is given
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 
 from cuda_device.codegen.cpu_records import Record
+from cuda_device.runtime.native import layout
 from cuda_device.runtime.native.functions import CALLED, PYTHON, symbol_of
 from cuda_device.runtime.native.layout import TABLE, Word
 
@@ -196,9 +197,29 @@ class Code:
 
     # Python's objects
 
+    # (`layout` has made sure that they lie so.)
+
     def type_of(self, obj: str) -> str:
-        """The type of a Python object, borrowed. `layout` has made sure that it is there."""
-        return self.load("ptr", obj, 8)
+        """The type of a Python object, borrowed."""
+        return self.load("ptr", obj, layout.TYPE)
+
+    def size_of(self, obj: str) -> str:
+        """How many items a tuple has, or how many bytes a bytes object."""
+        return self.load("i64", obj, layout.SIZE)
+
+    def item(self, obj: str, index: Operand) -> str:
+        """An item of a tuple that has so many, borrowed."""
+        return self.load("ptr", self.at(self.at(obj, layout.ITEMS), index, 8))
+
+    def octets(self, obj: str) -> str:
+        """Where a bytes object has its bytes."""
+        return self.at(obj, layout.OCTETS)
+
+    def slot(self, obj: str, kind: Hashable, name: str) -> str:
+        """What an object, exactly of a class of ours, has in a slot, borrowed; it gives up where that is not set."""
+        found = self.load("ptr", obj, layout.slot(kind, name))
+        self.require(self.compare("ne", "ptr", found, "null"))
+        return found
 
     def release(self, obj: str) -> None:
         """Gives a reference back."""

@@ -3,7 +3,7 @@
     launch(f, x, y, grid=1, block=32)    →   try_launch   f's record, found by an attribute of f
                                              bind         one object for each parameter
                                              read_launch  sizes and stream
-                                             is_quiet     the stream's context is current, and nothing is being captured
+                                             is_quiet     nothing is being captured
                                              a launcher of f's for these objects: it ends with `fits` and `start`
 
 All answer whether the launch was made. If it was not, nothing has happened, and Python's way is taken.
@@ -12,6 +12,7 @@ All answer whether the launch was made. If it was not, nothing has happened, and
 from __future__ import annotations
 
 from cuda_device.codegen.cpu_records import Record
+from cuda_device.device.functions import Kernel
 from cuda_device.runtime import flight
 from cuda_device.runtime.native.code import Code
 from cuda_device.runtime.native.layout import (
@@ -27,6 +28,7 @@ from cuda_device.runtime.native.layout import (
 )
 from cuda_device.runtime.native.reading import EQ
 from cuda_device.runtime.native.where import KEYWORDS
+from cuda_device.runtime.prepared import PreparedLaunch
 
 _POINTER = 8
 # Python sets the highest bit of a count where it lends the place before the first argument.
@@ -69,9 +71,9 @@ def bind() -> Code:
     number = code.memory(8)
     code.store("i64", 0, number)
     with code.when(code.compare("ne", "ptr", "%names", "null")):
-        code.store("i64", code.call("PyTuple_Size", "%names"), number)
+        code.store("i64", code.size_of("%names"), number)
     with code.repeat(code.load("i64", number)) as i:
-        name = code.call("PyTuple_GetItem", "%names", i)
+        name = code.item("%names", i)
         value = code.load("ptr", code.at("%args", code.value(f"add i64 %count, {i}"), _POINTER))
         place = code.memory(8)
         code.store("i64", -1, place)
@@ -232,6 +234,7 @@ def try_start() -> Code:
     """The start of the prepared launch whose record `%prepared` is."""
     code = Code("try_start", "i1", "ptr %prepared")
     launch, start = code.get(PREPARED, "%prepared", "launch"), code.get(PREPARED, "%prepared", "start")
+    code.require(code.call("is_here", launch))
     code.require(code.call("is_quiet", launch))
     code.require(code.call("fits", launch, start))
     code.require(code.call("start", launch, start, code.get(PREPARED, "%prepared", "parameters")))
@@ -245,11 +248,11 @@ def record_of() -> Code:
     """
     code = Code("record_of", "ptr", "ptr %native", "i64 %nbytes")
     code.leave_when(code.opposite(code.has_type("%native", Word.TUPLE)), "null")
-    record = code.call("PyTuple_GetItem", "%native", 0)
-    code.leave_when(code.equal("ptr", record, "null"), "null")
+    code.leave_when(code.equal("i64", code.size_of("%native"), 0), "null")
+    record = code.item("%native", 0)
     code.leave_when(code.opposite(code.has_type(record, Word.BYTES)), "null")
-    code.leave_when(code.compare("ne", "i64", code.call("PyBytes_Size", record), "%nbytes"), "null")
-    code.finish(code.call("PyBytes_AsString", record))
+    code.leave_when(code.compare("ne", "i64", code.size_of(record), "%nbytes"), "null")
+    code.finish(code.octets(record))
     return code
 
 
@@ -260,7 +263,7 @@ def try_launch() -> Code:
     kernel = code.load("ptr", "%args")
     code.require(code.has_type(kernel, Word.KERNEL))
     rest, fewer = code.at("%args", _POINTER), code.value("sub i64 %count, 1")
-    _try(code, kernel, CALL, "try_plans", rest, fewer, "%names")
+    _try(code, code.slot(kernel, Kernel, "native"), CALL, "try_plans", rest, fewer, "%names")
     return code
 
 
@@ -271,14 +274,13 @@ def try_prepared() -> Code:
     prepared = code.load("ptr", "%args")
     code.require(code.has_type(prepared, Word.PREPARED))
     with code.when(code.compare("ne", "ptr", "%names", "null")):
-        code.require(code.equal("i64", code.call("PyTuple_Size", "%names"), 0))
-    _try(code, prepared, PREPARED, "try_start")
+        code.require(code.equal("i64", code.size_of("%names"), 0))
+    _try(code, code.slot(prepared, PreparedLaunch, "native"), PREPARED, "try_start")
     return code
 
 
-def _try(code: Code, owner: str, record_type: Record, function: str, *arguments: str) -> None:
-    native = code.call("PyObject_GetAttr", owner, code.word(Word.NATIVE))
-    code.require(code.compare("ne", "ptr", native, "null"))
+def _try(code: Code, native: str, record_type: Record, function: str, *arguments: str) -> None:
+    code.call("Py_IncRef", native)
     record = code.call("record_of", native, 8 * len(record_type.fields))
     done = code.memory(1)
     code.store("i1", "false", done)

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 PYTHON = {
     "PyBytes_FromStringAndSize": ("ptr", "ptr", "i64"),  # new
-    "PyBytes_AsString": ("ptr", "ptr"),
-    "PyBytes_Size": ("i64", "ptr"),
     "PyBuffer_Release": ("void", "ptr"),
     "PyCell_Get": ("ptr", "ptr"),  # new
     "PyComplex_ImagAsDouble": ("double", "ptr"),
@@ -31,8 +29,6 @@ PYTHON = {
     "PyObject_VectorcallMethod": ("ptr", "ptr", "ptr", "i64", "ptr"),  # new
     "PyTuple_New": ("ptr", "i64"),  # new
     "PyTuple_SetItem": ("i32", "ptr", "i64", "ptr"),  # takes the reference
-    "PyTuple_GetItem": ("ptr", "ptr", "i64"),
-    "PyTuple_Size": ("i64", "ptr"),
     "Py_DecRef": ("void", "ptr"),
     "Py_IncRef": ("void", "ptr"),
 }
@@ -61,7 +57,6 @@ WITHIN = {
     "integer_attribute": ("i1", "ptr", "ptr", "ptr"),
     "int_attribute": ("i1", "ptr", "ptr", "ptr"),
     "integers_attribute": ("i1", "ptr", "ptr", "i64", "ptr"),
-    "octets_attribute": ("i1", "ptr", "ptr", "i64", "ptr"),
     "cupy_memory": ("i1", "ptr", "i64", "ptr"),
     "unchanged": ("i1", "ptr", "i64"),
     "place_of": ("i64", "ptr", "i64", "ptr"),
@@ -76,6 +71,8 @@ WITHIN = {
     "numbered_stream": ("i1", "i64", "ptr"),
     "device_of": ("i1", "ptr", "ptr"),
     "read_launch": ("i1", "ptr", "ptr"),
+    "current_context": ("i1", "ptr"),
+    "is_here": ("i1", "ptr"),
     "is_quiet": ("i1", "ptr"),
     "record_of": ("ptr", "ptr", "i64"),
     "try_plans": ("i1", "ptr", "ptr", "i64", "ptr"),

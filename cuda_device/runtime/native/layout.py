@@ -10,7 +10,10 @@ import ctypes
 import functools
 import struct
 import sysconfig
+from collections.abc import Hashable
 from enum import IntEnum
+from types import GetSetDescriptorType
+from typing import Any
 
 import numpy as np
 
@@ -30,45 +33,40 @@ class Word(IntEnum):
     STR = 5
     TUPLE = 6
     BYTES = 7
-    CELL = 8
-    DICT = 9
-    KERNEL = 10
-    PREPARED = 11
-    GPU_STREAM = 12
-    OWN_ARRAY = 13
+    KERNEL = 8
+    PREPARED = 9
+    GPU_STREAM = 10
     # Names
-    NATIVE = 14
-    WORDS = 15
-    GRID = 16
-    BLOCK = 17
-    STREAM = 18
-    SHARED = 19
-    CUDA_STREAM = 20
-    DEVICE_INDEX = 21
-    DEVICE_ID = 22
-    DTYPE = 23
-    DATA = 24
-    PTR = 25
-    SHAPE = 26
-    STRIDES = 27
+    GRID = 11
+    BLOCK = 12
+    STREAM = 13
+    SHARED = 14
+    CUDA_STREAM = 15
+    DEVICE_INDEX = 16
+    DEVICE_ID = 17
+    DTYPE = 18
+    DATA = 19
+    PTR = 20
+    SHAPE = 21
+    STRIDES = 22
     # Functions of the driver
-    LAUNCH_KERNEL = 28
-    GET_CONTEXT = 29
-    IS_CAPTURING = 30
-    CONTEXT_OF_STREAM = 31
+    LAUNCH_KERNEL = 23
+    GET_CONTEXT = 24
+    IS_CAPTURING = 25
+    CONTEXT_OF_STREAM = 26
     # The rest
-    RING = 32
-    LAUNCH = 33
-    START = 34
-    TORCH_STREAM = 35
-    CUDA_STREAM_OF_TORCH = 36
-    SEVERAL_DEVICES = 37
+    RING = 27
+    LAUNCH = 28
+    START = 29
+    TORCH_STREAM = 30
+    CUDA_STREAM_OF_TORCH = 31
+    SEVERAL_DEVICES = 32
     # For streams on the CPU
-    CPU_STREAM = 38
-    TARGET = 39
-    RACES = 40
-    DEFAULT_TARGET = 41
-    NO_GPU = 42
+    CPU_STREAM = 33
+    TARGET = 34
+    RACES = 35
+    DEFAULT_TARGET = 36
+    NO_GPU = 37
 
 
 TABLE = "known"
@@ -175,6 +173,54 @@ def buffer(data: bytes) -> ctypes.Array[ctypes.c_char]:
     return ctypes.create_string_buffer(data, max(len(data), 1))
 
 
+class Getter(ctypes.Structure):
+    """PyGetSetDef: an attribute that a C function computes."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("get", ctypes.c_void_p),
+        ("set", ctypes.c_void_p),
+        ("doc", ctypes.c_char_p),
+        ("closure", ctypes.c_void_p),
+    )
+
+
+_GETTER = 40  # where such a descriptor has the address of its definition
+VERSION = 384
+"""Where a type has its version: 32 bits that are others as soon as an attribute of it, or of its bases, is another."""
+
+
+def version_of(kind: type[Any]) -> int:
+    """The version of a type, or 0 if it has none."""
+    kind.__hash__  # noqa: B018 (a type gets its version when somebody looks for an attribute of its objects)
+    return ctypes.c_uint32.from_address(id(kind) + VERSION).value
+
+
+@functools.cache
+def knows_versions() -> bool:
+    """Whether types have versions where machine code takes them to be."""
+    base = type("Base", (), {"attribute": 1})
+    kind = type("Derived", (base,), {})
+    versions = [version_of(kind) for _ in range(2)]
+    base.attribute = 2  # type: ignore[attr-defined]
+    return 0 < versions[0] == versions[1] != version_of(kind) > 0
+
+
+def getter_of(kind: type[Any], name: str) -> tuple[int, int] | None:
+    """The C function that computes an attribute for a type of this version, and its second argument; None if none does so."""
+    is_plain = _attribute_of(kind, "__getattribute__") is _attribute_of(object, "__getattribute__")
+    found = _attribute_of(kind, name)
+    if not is_plain or type(found) is not GetSetDescriptorType or not knows_versions() or not version_of(kind):
+        return None
+    definition = Getter.from_address(_word(id(found) + _GETTER))
+    return (definition.get, definition.closure or 0) if definition.get else None
+
+
+def _attribute_of(kind: type[Any], name: str) -> object:
+    """What a class or its bases have under a name, as it stands there."""
+    return next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), None)
+
+
 class NumpyArray(ctypes.Structure):
     """An array of NumPy, as its C interface shows it to extension modules."""
 
@@ -209,11 +255,46 @@ def knows_numpy() -> bool:
     )
 
 
+TYPE, SIZE = 8, 16
+"""Where in an object its type is, and in a tuple or a bytes object how many items or bytes it has."""
+
+ITEMS, OCTETS = 24, 32
+"""Where a tuple has its items, and a bytes object its bytes."""
+
+
 def is_usable() -> bool:
-    """Whether this Python's objects lie as machine code takes them to: a type at the second word, and a global lock."""
+    """Whether this Python's objects lie as machine code takes them to, and there is a global lock."""
     if sysconfig.get_config_var("Py_GIL_DISABLED"):
         return False
     if ctypes.sizeof(ctypes.c_void_p) != 8:
         return False
-    samples = (0, "text", b"", (), None, int, object())
-    return all(ctypes.c_uint64.from_address(id(sample) + 8).value == id(type(sample)) for sample in samples)
+    samples = (0, "text", b"some bytes", (1, "two", None), None, int, object())
+    return all(_lies_right(sample) for sample in samples)
+
+
+def _lies_right(sample: object) -> bool:
+    here = id(sample)
+    right = _word(here + TYPE) == id(type(sample))
+    if right and isinstance(sample, (tuple, bytes)):
+        right = _word(here + SIZE) == len(sample)
+    if right and isinstance(sample, tuple):
+        right = [_word(here + ITEMS + 8 * i) for i in range(len(sample))] == [id(item) for item in sample]
+    if right and isinstance(sample, bytes):
+        right = ctypes.string_at(here + OCTETS, len(sample)) == sample
+    return right
+
+
+def _word(address: int) -> int:
+    return ctypes.c_uint64.from_address(address).value
+
+
+@functools.cache
+def slot(kind: Hashable, name: str) -> int:
+    """Where objects of a class of ours keep what they have in `__slots__` under `name`; null where that is not set."""
+    # A class of its own, so that nothing is finalised that was never made.
+    assert isinstance(kind, type)
+    sample: object = object.__new__(type("Sample", (kind,), {"__slots__": (), "__del__": lambda _: None}))
+    mark = object()
+    getattr(kind, name).__set__(sample, mark)
+    (place,) = (at for at in range(0, kind.__basicsize__, 8) if _word(id(sample) + at) == id(mark))
+    return place

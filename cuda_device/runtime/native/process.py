@@ -28,8 +28,6 @@ _OBJECTS = {
     Word.BYTES: bytes,
     Word.KERNEL: Kernel,
     Word.GPU_STREAM: GpuStream,
-    Word.NATIVE: "native",
-    Word.WORDS: "_words",
     Word.GRID: "grid",
     Word.BLOCK: "block",
     Word.STREAM: "stream",

@@ -6,6 +6,7 @@ whose type it has not compared, or which Python's own functions do not check.
 
 from __future__ import annotations
 
+from cuda_device.runtime.device_array import DeviceArray
 from cuda_device.runtime.native.code import Code, Operand
 from cuda_device.runtime.native.layout import LAUNCH, NUMPY_WRITEABLE, OWN_ARRAY, NumpyArray, Word
 
@@ -93,9 +94,9 @@ def integers() -> Code:
     """A tuple of so many ints of 64 bits."""
     code = Code("integers", "i1", "ptr %object", "i64 %count", "ptr %out")
     code.require(code.has_type("%object", Word.TUPLE))
-    code.require(code.equal("i64", code.call("PyTuple_Size", "%object"), "%count"))
+    code.require(code.equal("i64", code.size_of("%object"), "%count"))
     with code.repeat("%count") as i:
-        item = code.call("PyTuple_GetItem", "%object", i)
+        item = code.item("%object", i)
         code.require(code.call("int_of", item, -(1 << 63), (1 << 63) - 1, code.at("%out", i, 8)))
     return code
 
@@ -104,8 +105,8 @@ def octets() -> Code:
     """A bytes object of so many bytes."""
     code = Code("octets", "i1", "ptr %object", "i64 %count", "ptr %out")
     code.require(code.has_type("%object", Word.BYTES))
-    code.require(code.equal("i64", code.call("PyBytes_Size", "%object"), "%count"))
-    code.copy("%out", code.call("PyBytes_AsString", "%object"), "%count")
+    code.require(code.equal("i64", code.size_of("%object"), "%count"))
+    code.copy("%out", code.octets("%object"), "%count")
     return code
 
 
@@ -127,13 +128,6 @@ def integers_attribute() -> Code:
     """An attribute that is a tuple of so many ints of 64 bits."""
     code = Code("integers_attribute", "i1", "ptr %object", "ptr %name", "i64 %count", "ptr %out")
     _read_attribute(code, "integers", "%count", "%out")
-    return code
-
-
-def octets_attribute() -> Code:
-    """An attribute that is a bytes object of so many bytes."""
-    code = Code("octets_attribute", "i1", "ptr %object", "ptr %name", "i64 %count", "ptr %out")
-    _read_attribute(code, "octets", "%count", "%out")
     return code
 
 
@@ -170,7 +164,7 @@ def own_array() -> Code:
         "own_array", "i1", "ptr %object", "ptr %element", "i64 %count", "ptr %launch", "ptr %out", exported=True
     )
     nbytes = code.value(f"add i64 {code.value('mul i64 %count, 8')}, {8 * len(OWN_ARRAY)}")
-    code.require(code.call("octets_attribute", "%object", code.word(Word.WORDS), nbytes, "%out"))
+    code.require(code.call("octets", code.slot("%object", DeviceArray, "_words"), nbytes, "%out"))
     for name in ("stream", "context"):
         value = code.load("i64", "%out", 8 * OWN_ARRAY.index(name))
         code.require(code.equal("i64", value, code.get(LAUNCH, "%launch", name)))
@@ -247,7 +241,6 @@ ALL = (
     integer_attribute,
     int_attribute,
     integers_attribute,
-    octets_attribute,
     works_on,
     own_array,
     numpy_array,

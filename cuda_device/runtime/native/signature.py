@@ -146,9 +146,9 @@ class _Writer:
 
     def items(self, known: Known, value: tuple[Any, ...], operand: str) -> None:
         self.require_type(operand, tuple)
-        self.code.require(self.code.equal("i64", self.code.call("PyTuple_Size", operand), len(value)))
+        self.code.require(self.code.equal("i64", self.code.size_of(operand), len(value)))
         for i, (item, sample) in enumerate(zip(known.items, value, strict=True)):
-            self.argument(item, sample, self.code.call("PyTuple_GetItem", operand, i))
+            self.argument(item, sample, self.code.item(operand, i))
 
     def constant(self, value: Any, operand: str) -> None:
         expected = self.address(value)
@@ -252,7 +252,7 @@ class _Writer:
             raise Unsupported(f"an array of type {kind}")
         code, ndim = self.code, type_.ndim
         if hasattr(value, "requires_grad"):
-            code.require(code.call("same_attribute", operand, self.address("requires_grad"), self.address(False)))
+            self.require_attribute(operand, kind, "requires_grad", False)
         tensor = code.memory(_TENSOR_BYTES)
         lend = pointer(exchange.lend)
         code.require(code.equal("i32", code.call_pointer("i32", lend, ("ptr", operand), ("ptr", tensor)), 0))
@@ -272,6 +272,25 @@ class _Writer:
             self.asked.add(exchange.address)
             code.require(code.call("works_on", pointer(exchange.tell), self.signature.device, "%launch"))
         return _Axes(data, lengths, strides, size_of(type_.dtype))
+
+    def require_attribute(self, operand: str, kind: type[Any], name: str, expected: object) -> None:
+        """That an attribute is this very object. While its type stays as it is, the function that computes it is called."""
+        code, address = self.code, self.address(expected)
+        getter = layout.getter_of(kind, name)
+        if getter is None:
+            code.require(code.call("same_attribute", operand, self.address(name), address))
+            return
+        function, closure = map(pointer, getter)
+        same, version = code.memory(1), layout.version_of(kind)
+        known = code.equal("i32", code.load("i32", self.address(kind), layout.VERSION), version)
+        with code.when(known):
+            found = code.call_pointer("ptr", function, ("ptr", operand), ("ptr", closure))
+            code.store("i1", code.equal("ptr", found, address), same)
+            with code.when(code.compare("ne", "ptr", found, "null")):
+                code.release(found)
+        with code.when(code.opposite(known)):
+            code.store("i1", code.call("same_attribute", operand, self.address(name), address), same)
+        code.require(code.load("i1", same))
 
     def check_reservations(self, type_: Array, value: Any, operand: str, data: str) -> None:
         """Numbers that are to be negated or conjugated when read: whoever says so is asked once for each object and address."""

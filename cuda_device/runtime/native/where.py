@@ -1,7 +1,8 @@
 """Where and how large a launch is: machine code for what users write as `grid`, `block`, `stream` and `shared`.
 
 read_launch      all four, into a record of the launch
-is_quiet         whether the stream's context is current, and the stream is not being captured into a graph
+is_here          whether the stream's context is the one in which the driver will launch
+is_quiet         whether the stream is not being captured into a graph
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from cuda_device.runtime.driver import LEGACY_STREAM, PER_THREAD_STREAM
 from cuda_device.runtime.native.code import Code
 from cuda_device.runtime.native.layout import LAUNCH, STREAM, Word
 from cuda_device.runtime.shapes import MOST_BLOCKS, MOST_IN_BLOCK, MOST_THREADS
+from cuda_device.runtime.streams import GpuStream
 
 KEYWORDS = (Word.GRID, Word.BLOCK, Word.STREAM, Word.SHARED)
 """The keywords of `launch`, in the order in which their objects come."""
@@ -37,11 +39,11 @@ def sizes() -> Code:
     with code.when(code.opposite(many)):
         code.require(code.call("size", "%object", "%x", "%out"))
     with code.when(many):
-        count = code.call("PyTuple_Size", "%object")
+        count = code.size_of("%object")
         code.require(code.between(count, 1, 3))
         for axis, most in enumerate(("%x", "%y", "%z")):
             with code.when(code.compare("sgt", "i64", count, axis)):
-                item = code.call("PyTuple_GetItem", "%object", axis)
+                item = code.item("%object", axis)
                 code.require(code.call("size", item, most, code.at("%out", 4 * axis)))
     return code
 
@@ -59,11 +61,12 @@ def find_stream() -> Code:
         code.leave_when("true", "false")
     with code.when(code.has_type("%object", Word.GPU_STREAM)):
         words = code.memory(16)
-        code.require(code.call("octets_attribute", "%object", code.word(Word.WORDS), 16, words))
+        code.require(code.call("octets", code.slot("%object", GpuStream, "_words"), 16, words))
         for name, field in (("stream", "handle"), ("context", "context")):
             code.set(LAUNCH, "%launch", name, code.get(STREAM, words, field))
         handle = code.get(STREAM, words, "handle")
         code.require(code.compare("ne", "i64", handle, PER_THREAD_STREAM))
+        code.require(code.call("is_here", "%launch"))
         code.leave_when("true", "true")
     with code.when(code.has_type("%object", Word.CPU_STREAM)):
         code.require(code.call("cpu_stream", "%object", "%launch"))
@@ -97,14 +100,13 @@ def numbered_stream() -> Code:
     """A stream by its handle, and its context: that of the legacy stream is the current one."""
     code = Code("numbered_stream", "i1", "i64 %handle", "ptr %launch")
     code.require(code.compare("ne", "i64", "%handle", PER_THREAD_STREAM))
-    code.require(code.compare("ne", "ptr", code.word(Word.GET_CONTEXT), "null"))
+    code.require(code.compare("ne", "ptr", code.word(Word.CONTEXT_OF_STREAM), "null"))
     context = code.memory(8)
     code.store("i64", 0, context)
     legacy = code.compare("ule", "i64", "%handle", LEGACY_STREAM)
     code.set(LAUNCH, "%launch", "stream", code.value(f"select i1 {legacy}, i64 {LEGACY_STREAM}, i64 %handle"))
     with code.when(legacy):
-        status = code.call_pointer("i32", code.word(Word.GET_CONTEXT), ("ptr", context))
-        code.require(code.equal("i32", status, 0))
+        code.require(code.call("current_context", context))
     with code.when(code.opposite(legacy)):
         asked = ("i64", "%handle"), ("ptr", context)
         status = code.call_pointer("i32", code.word(Word.CONTEXT_OF_STREAM), *asked)
@@ -177,17 +179,35 @@ def read_launch() -> Code:
     return code
 
 
+def current_context() -> Code:
+    """The current context, where there is a driver to ask."""
+    code = Code("current_context", "i1", "ptr %out")
+    code.require(code.compare("ne", "ptr", code.word(Word.GET_CONTEXT), "null"))
+    code.require(code.equal("i32", code.call_pointer("i32", code.word(Word.GET_CONTEXT), ("ptr", "%out")), 0))
+    return code
+
+
+def is_here() -> Code:
+    """Whether the driver will launch in the stream's context: a stream names it, the legacy stream stands for the current one."""
+    code = Code("is_here", "i1", "ptr %launch")
+    legacy = code.equal("i64", code.get(LAUNCH, "%launch", "stream"), LEGACY_STREAM)
+    code.leave_when(code.opposite(legacy), "true")
+    context = code.memory(8)
+    code.require(code.call("current_context", context))
+    code.require(code.equal("i64", code.load("i64", context), code.get(LAUNCH, "%launch", "context")))
+    return code
+
+
 def is_quiet() -> Code:
-    """Whether the stream's context is current, and the stream is not being captured into a graph."""
+    """Whether the stream is not being captured into a graph. The legacy stream never is: the driver refuses such launches."""
     code = Code("is_quiet", "i1", "ptr %launch")
     stream = code.get(LAUNCH, "%launch", "stream")
-    code.leave_when(code.equal("i64", stream, 0), "true")  # on the CPU there is nothing to ask
-    code.require(code.compare("ne", "ptr", code.word(Word.GET_CONTEXT), "null"))
-    context, capturing = code.memory(8), code.memory(4)
-    code.store("i64", 0, context)
+    code.leave_when(
+        code.compare("ule", "i64", stream, LEGACY_STREAM), "true"
+    )  # on the CPU, too, there is nothing to ask
+    code.require(code.compare("ne", "ptr", code.word(Word.IS_CAPTURING), "null"))
+    capturing = code.memory(4)
     code.store("i32", 0, capturing)
-    code.require(code.equal("i32", code.call_pointer("i32", code.word(Word.GET_CONTEXT), ("ptr", context)), 0))
-    code.require(code.equal("i64", code.load("i64", context), code.get(LAUNCH, "%launch", "context")))
     status = code.call_pointer("i32", code.word(Word.IS_CAPTURING), ("i64", stream), ("ptr", capturing))
     code.require(code.equal("i32", status, 0))
     code.require(code.equal("i32", code.load("i32", capturing), 0))
@@ -204,5 +224,7 @@ ALL = (
     stream_pair,
     device_of,
     read_launch,
+    current_context,
+    is_here,
     is_quiet,
 )
