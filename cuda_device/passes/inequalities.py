@@ -229,13 +229,13 @@ class Proofs:
     def _origin(self, value: Value) -> Value:
         """The value before conversions that have not changed it."""
         maker = self.makers.get(value)
-        while maker is not None and maker.code is ops.CONVERT and _keeps(maker):
+        while maker is not None and maker.code is ops.CONVERT and keeps(maker):
             (value,) = maker.operands
             maker = self.makers.get(value)
         return value
 
 
-def _keeps(conversion: Op) -> bool:
+def keeps(conversion: Op) -> bool:
     """Whether the result of a conversion of integers is the number that it was."""
     ((operand,), result) = conversion.operands, conversion.result
     source, target = operand.type, result.type

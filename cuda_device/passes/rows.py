@@ -1,0 +1,154 @@
+"""In loops, places in memory are counted along rows: what a loop leaves alone becomes a part of the address before it.
+
+    for i in range(…):                              row = the address of x[k, 0]
+        … x[k, i] …                        →        for i in range(…):
+                                                        … row[i] …
+
+    %4: int32 = add {exact=True} %3 %i              %7 = element {outside=True} %x %3
+    %6 = element %x %4                     →        %6 = element {outside=True} %7 %i
+
+LLVM makes pointers that go along with a loop of places in 64 bits. A sum of 32 bits might wrap: that it does not, LLVM believes
+of what each pass computes, but seldom of what stands behind a branch. There it would compute each address anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cuda_device.device.lowering import Lowering
+from cuda_device.ir import ops
+from cuda_device.ir.model import Block, Function, Op, Value
+from cuda_device.lazy_dataclasses import dataclass, field
+from cuda_device.passes.inequalities import keeps
+from cuda_device.types.model import INT64, Ref, Space
+
+Term = tuple[Value, int]
+"""A part of a sum, and 1 or -1."""
+
+
+@dataclass(slots=True, eq=False)
+class Loop:
+    """The blocks of a loop, with its first one and those that lead back to that; `still` tells which values it leaves alone."""
+
+    head: Block
+    ends: list[Block]
+    blocks: set[Block]
+    still: dict[Value, bool] = field(default_factory=dict)
+
+    def always_runs(self, block: Block) -> bool:
+        """Whether every pass comes through a block."""
+        seen, todo = {block}, [self.head]
+        while todo:
+            each = todo.pop()
+            if each not in seen:
+                seen.add(each)
+                todo += [edge.block for edge in each.successors if edge.block in self.blocks]
+        return block is self.head or not any(end in seen for end in self.ends if end is not block)
+
+
+def run(function: Function) -> None:
+    """Changes a function of the device level in place. Its blocks are in reverse postorder."""
+    loops = innermost_loops(function)
+    if loops:
+        makers = {op.result: op for op in function.ops() if len(op.results) == 1}
+        homes = {value: block for block in function.blocks for value in _defined(block)}
+        for block, loop in loops.items():
+            _run(block, loop, makers, homes)
+
+
+def innermost_loops(function: Function) -> dict[Block, Loop]:
+    """For each block of a loop, the smallest loop that it is in."""
+    numbers = {block: number for number, block in enumerate(function.blocks)}
+    before: dict[Block, list[Block]] = {block: [] for block in function.blocks}
+    ends: dict[Block, list[Block]] = {}
+    for block in function.blocks:
+        for edge in block.successors:
+            before[edge.block].append(block)
+            if numbers[edge.block] <= numbers[block]:
+                ends.setdefault(edge.block, []).append(block)
+    found: dict[Block, Loop] = {}
+    for head, back in ends.items():
+        blocks, todo = {head}, list(back)
+        while todo:
+            block = todo.pop()
+            if block not in blocks:
+                blocks.add(block)
+                todo += before[block]
+        loop = Loop(head, back, blocks)
+        for block in blocks:
+            if block not in found or len(blocks) < len(found[block].blocks):
+                found[block] = loop
+    return found
+
+
+def _defined(block: Block) -> Iterator[Value]:
+    yield from block.params
+    for op in block.ops:
+        yield from op.results
+
+
+def _run(block: Block, loop: Loop, makers: dict[Value, Op], homes: dict[Value, Block]) -> None:
+    """Splits the addresses of one block."""
+    always = loop.always_runs(block)
+    for op in [op for op in block.ops if op.code is ops.ELEMENT]:
+        reference = op.operands[0].type
+        assert isinstance(reference, Ref)
+        if always and reference.space is Space.SHARED:
+            continue  # whose addresses have 32 bits themselves
+        still, moving = list[Term](), list[Term]()
+        for term in _terms(op.operands[1], 1, makers):
+            (still if _stands_still(term[0], loop, makers, homes) else moving).append(term)
+        if len(moving) == 1 and any(value not in makers or makers[value].code is not ops.CONST for value, _ in still):
+            _split(block, op, still, moving)
+
+
+def _terms(value: Value, sign: int, makers: dict[Value, Op]) -> Iterator[Term]:
+    """What a number is the exact sum of."""
+    maker = makers.get(value)
+    if maker is not None and maker.code is ops.CONVERT and keeps(maker):
+        yield from _terms(maker.operands[0], sign, makers)
+    elif maker is not None and maker.code in (ops.ADD, ops.SUB) and maker.attributes.get("exact"):
+        a, b = maker.operands
+        yield from _terms(a, sign, makers)
+        yield from _terms(b, sign if maker.code is ops.ADD else -sign, makers)
+    else:
+        yield value, sign
+
+
+def _stands_still(value: Value, loop: Loop, makers: dict[Value, Op], homes: dict[Value, Block]) -> bool:
+    """Whether a value is the same in each pass: it is made before the loop, or of such values alone."""
+    if homes[value] not in loop.blocks:
+        return True
+    if value not in loop.still:
+        maker = makers.get(value)
+        loop.still[value] = (
+            maker is not None
+            and maker.code.effects is ops.Effect.PURE
+            and all(_stands_still(operand, loop, makers, homes) for operand in maker.operands)
+        )
+    return loop.still[value]
+
+
+def _split(block: Block, op: Op, still: list[Term], moving: list[Term]) -> None:
+    """Makes an address of one that a loop leaves alone and of what goes along with it."""
+    build, reference = Lowering(Block()), op.operands[0]
+    build.location = op.location
+    near = build.op(ops.ELEMENT, reference.type, reference, _sum(build, still), outside=True)
+    op.operands = [near, _sum(build, moving)]
+    op.attributes["outside"] = True
+    place = block.ops.index(op)
+    block.ops[place:place] = build.block.ops
+
+
+def _sum(build: Lowering, terms: list[Term]) -> Value:
+    """A sum in 64 bits, where it is what it is in any order."""
+    total: Value | None = None
+    for value, sign in terms:
+        wide = build.convert(value, INT64)
+        total = (
+            wide
+            if total is None and sign > 0
+            else build.sum(ops.ADD if sign > 0 else ops.SUB, total or build.number(INT64, 0), wide)
+        )
+    assert total is not None
+    return total

@@ -1,0 +1,117 @@
+"""What a loop leaves alone of an address is added before it, and pointers go along with the loop, also behind branches."""
+
+import re
+
+import numpy as np
+import pytest
+from ir_helpers import read
+
+import cuda_device as device
+from cuda_device.passes.rows import innermost_loops
+
+
+@device.kernel
+def along(a, b, table, row, y):
+    """Behind a branch, up one sequence and down the other."""
+    t = device.thread_idx.x
+    total = 0
+    for i in range(int(t), len(a), int(device.block_dim.x)):
+        j = len(a) - i
+        if i % 3 == 0 or j == 1:
+            total += a[i] * b[j - 1] + table[row, i]
+    y[t] = total
+
+
+@device.kernel
+def nested(x, y, keep):
+    """Rows of rows; what the inner loop leaves alone the outer one changes."""
+    j = int(device.thread_idx.x)
+    for k in range(x.shape[0]):
+        for i in range(x.shape[1] - 1, -1, -1):
+            if keep[i, k]:
+                y[k, j, i] = x[k, i, j] + 10 * x[x.shape[0] - 1 - k, i, j]
+
+
+@device.kernel
+def turning(x, order, y):
+    """A place that memory gives, in a row that the loop leaves alone; and one that changes in the loop in another way."""
+    row, total = int(device.block_idx.x), 0
+    place = 1
+    while place < x.shape[1]:
+        if x[row, place] >= 0:
+            total += x[row, order[place]]
+        place = 2 * place + 1
+    y[row] = total
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 40, 65])
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_up_and_down(stream, size, dtype):
+    random = np.random.default_rng(size)
+    a, b = random.integers(-9, 9, (2, size)).astype(dtype)
+    table = random.integers(-9, 9, (3, size)).astype(dtype)
+    y = stream.array(np.full(8, -12345, dtype))
+    stream.launch(along, *map(stream.array, (a, b, table)), 2, y, grid=1, block=8)
+    taken = [[i for i in range(t, size, 8) if i % 3 == 0 or size - i == 1] for t in range(8)]
+    assert stream.numpy(y).tolist() == [sum(a[i] * b[size - i - 1] + table[2, i] for i in some) for some in taken]
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_loops_in_loops(stream, order):
+    random = np.random.default_rng(5)
+    x = np.asarray(random.integers(-99, 99, (3, 5, 4)).astype(np.int32), order=order)
+    keep = random.random((5, 3)) < 0.6
+    y = stream.array(np.full((3, 4, 5), -12345, np.int32))
+    stream.launch(nested, stream.array(x), y, stream.array(keep), grid=1, block=4)
+    expected = np.where(keep.T[:, None, :], (x + 10 * x[::-1]).transpose(0, 2, 1), -12345)
+    assert np.array_equal(stream.numpy(y), expected)
+
+
+def test_other_ways_through_a_row(stream):
+    random = np.random.default_rng(6)
+    x, order = random.integers(-5, 9, (4, 33)).astype(np.int32), random.permutation(33).astype(np.int32)
+    y = stream.array(np.full(4, -12345, np.int32))
+    stream.launch(turning, stream.array(x), stream.array(order), y, grid=4, block=1)
+    assert stream.numpy(y).tolist() == [
+        sum(row[order[place]] for place in (1, 3, 7, 15, 31) if row[place] >= 0) for row in x
+    ]
+
+
+def test_pointers_go_along():
+    """Behind the branch nothing is multiplied: there are loads, and a sum for each pointer at most."""
+    x = np.zeros(9, np.int32)
+    arguments = x, x, np.zeros((3, 9), np.int32), 2, np.zeros(8, np.int32)
+    ptx = device.compile(along, *arguments, target="sm_90", output="ptx", launch_facts=True).code
+    loads = [part for part in re.split(r"^\$\w+:", ptx, flags=re.M) if part.count("ld.global") >= 3]
+    assert loads
+    assert all("mul.wide" not in part and "cvt.s64" not in part for part in loads), loads
+
+
+LOOPS = """
+func @f -> none kernel device {
+^0(%0: int32, %1: bool):
+  jump ^1(%0)
+^1(%2: int32):
+  branch %1 ^2() ^5()
+^2():
+  branch %1 ^3() ^4()
+^3():
+  jump ^2()
+^4():
+  jump ^1(%2)
+^5():
+  return
+}
+"""
+
+
+def test_each_block_has_its_innermost_loop():
+    function = read(LOOPS).main
+    blocks, loops = function.blocks, innermost_loops(function)
+    assert {number for number, block in enumerate(blocks) if block in loops} == {1, 2, 3, 4}
+    assert loops[blocks[1]].blocks == loops[blocks[4]].blocks == {*blocks[1:5]}
+    assert loops[blocks[2]].blocks == loops[blocks[3]].blocks == {*blocks[2:4]}
+    runs = [loops[blocks[number]].always_runs(blocks[number]) for number in (1, 2, 3, 4)]
+    assert runs == [True, True, True, True]
+    assert not loops[blocks[1]].always_runs(blocks[3])
+    assert loops[blocks[1]].always_runs(blocks[2])
