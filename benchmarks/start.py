@@ -6,9 +6,10 @@ Each program (`starts/`) begins with NumPy imported and a CUDA context, and ends
 second specialisation follows, of float64. Those of CuPy (RawKernel, by NVRTC), numba-cuda and Triton do the same beside
 ours where there is a GPU. They take turns, and each row is the median of its processes. `cold` is with an empty cache on disk,
 NVIDIA's own switched off; `warm` is with one that holds both. Where there is no GPU, the tests' stand-in for the driver takes
-part in all but running the kernel. The parts of the first launch stand behind: the compiler's stages with the modules that they
-import (`cubin` is the assembler's), loading, and what is left for the launch itself; `apart` has the imports of the compiler in
-a part of their own. At last so many processes start at once on an empty cache.
+part in all but running the kernel. The parts of the first launch and of
+the next one stand behind: the compiler's stages with the modules that they import (`cubin` is the assembler's), loading, and what
+is left for the launch itself; `apart` has the imports of the compiler in a part of their own. At last so many processes start at
+once on an empty cache.
 """
 
 from __future__ import annotations
@@ -60,17 +61,24 @@ class Program:
     def show(self) -> dict[str, float]:
         """Prints the medians, and gives them. All times but those of the next one are on the way to the first result."""
         found = {
-            part: 1000 * statistics.median(run[kind].get(part, 0.0) for run in self.runs)
-            for kind in ("parts", "stages")
-            for part in self.runs[0][kind]
+            part: 1000 * statistics.median(run["parts"][part] for run in self.runs) for part in self.runs[0]["parts"]
         }
         found["result"] = 1000 * statistics.median(
             sum(run["parts"].values()) - run["parts"]["next"] for run in self.runs
         )
         name = f"{self.runs[0]['version']}, {' '.join(self.words[:1])} {self.state}"
         print(f"{name:<34}" + "".join(f"{found[part]:8.1f}" for part in COLUMNS), end="   ")
-        print(" ".join(f"{part} {found[part]:.1f}" for part in self.runs[0]["stages"] if found[part] >= 0.1))
+        print(self.parts("stages"))
+        if self.runs[0].get("next_stages"):
+            print(f"{'':<{34 + 8 * len(COLUMNS)}}   of the next: {self.parts('next_stages')}")
         return found
+
+    def parts(self, kind: str) -> str:
+        """The medians of the parts of a launch that take a while."""
+        found = {
+            part: 1000 * statistics.median(run[kind].get(part, 0.0) for run in self.runs) for part in self.runs[0][kind]
+        }
+        return " ".join(f"{part} {time:.1f}" for part, time in found.items() if time >= 0.1)
 
 
 def once(script: str, *words: str, cache: str, cold: bool = False) -> Run:

@@ -73,5 +73,9 @@ with contextlib.ExitStack() as stack:
     assert WHERE == "fake" or ((first == 3).all() and (following == 3).all())
 
 stages["launch"] = start.parts["first"] - sum(stages.values())
+next_stages = saxpy.timings()
+next_stages["launch"] = start.parts["next"] - sum(next_stages.values())
 info = device.cache_info()
-start.report(f"ours {device.__version__}", stages=stages, found=[info.hits, info.direct, info.misses])
+start.report(
+    f"ours {device.__version__}", stages=stages, next_stages=next_stages, found=[info.hits, info.direct, info.misses]
+)
