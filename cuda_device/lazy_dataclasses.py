@@ -12,8 +12,10 @@ standard library would have made. A module with such classes has `from __future_
 
 from __future__ import annotations
 
+import functools
 import reprlib
 from collections.abc import Callable, Iterable, Mapping
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 __all__ = ["dataclass", "field", "fields_of", "is_frozen", "replace"]
@@ -31,10 +33,13 @@ class _Field:
 
 
 class _Later:
-    """A method of `owner` that is written at its first access, and takes this object's place."""
+    """A method that is written at its first access, and takes this object's place."""
 
-    def __init__(self, owner: type, name: str, write: Callable[[type, str], Any]) -> None:
-        self.owner, self.name, self.write = owner, name, write
+    def __init__(self, write: Callable[[type, str], Any]) -> None:
+        self.write = write
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.owner, self.name = owner, name
 
     def __get__(self, obj: Any, kind: type | None = None) -> Any:
         method = self.write(self.owner, self.name)
@@ -84,20 +89,18 @@ def _made(
     own = {name: _own_field(cls, name) for name in vars(cls).get("__annotations__", ()) if _is_field(cls, name)}
     inherited = [getattr(base, "__lazy_fields__", {}) for base in reversed(cls.__mro__[1:])]
     fields = {name: given for found in (*inherited, own) for name, given in found.items()}
-    cls = _with_slots(cls, own, weakref_slot) if slots else _without_fields(cls, own)
     writers = {"__init__": _frozen_init if frozen else _init, "__repr__": _repr}
     writers |= dict.fromkeys([*["__eq__"] * eq, *(_ORDERS if order else ())], _compare)
     writers |= {"__hash__": _hash} if eq and frozen else {}
-    methods: dict[str, Any] = {name: _Later(cls, name, write) for name, write in writers.items()}
+    methods: dict[str, Any] = {name: _Later(write) for name, write in writers.items()}
     methods |= {"__hash__": None} if eq and not frozen else {}
     methods |= {"__setattr__": _refuse, "__delattr__": _refuse} if frozen else {}
     methods |= {"__getstate__": _state, "__setstate__": _restore} if frozen and slots else {}
     methods |= {"__lazy_fields__": fields, "__dataclass_fields__": _StandardFields(), "__replace__": _replace}
     methods["__match_args__"] = tuple(name for name, described in fields.items() if described.init)
-    for name in methods:
-        if vars(cls).get(name) is None:  # a class that has an `__eq__` only has a `__hash__` of None
-            setattr(cls, name, methods[name])
-    return cls
+    # A class that has an `__eq__` only has a `__hash__` of None.
+    more = {name: method for name, method in methods.items() if vars(cls).get(name) is None}
+    return _with_slots(cls, own, weakref_slot, more) if slots else _completed(cls, own, more)
 
 
 def _is_field(cls: type, name: str) -> bool:
@@ -109,56 +112,77 @@ def _own_field(cls: type, name: str) -> _Field:
     return given if isinstance(given, _Field) else _Field(default=given)
 
 
-def _without_fields(cls: type, own: Mapping[str, _Field]) -> type:
-    """The class, where a field that was described has its default, if it has one."""
+def _completed(cls: type, own: Mapping[str, _Field], more: Mapping[str, Any]) -> type:
+    """The class with methods, where a field that was described has its default, if it has one."""
     for name, given in own.items():
         if given.default is not _ABSENT:
             setattr(cls, name, given.default)
         elif name in vars(cls):
             delattr(cls, name)
+    for name, method in more.items():
+        setattr(cls, name, method)
+        if isinstance(method, _Later):
+            method.__set_name__(cls, name)
     return cls
 
 
-def _with_slots(cls: type, own: Mapping[str, _Field], weakref_slot: bool) -> type:
-    """The class once more, with a slot for each field."""
+def _with_slots(cls: type, own: Mapping[str, _Field], weakref_slot: bool, more: Mapping[str, Any]) -> type:
+    """The class once more, with a slot for each field, and with methods."""
     dropped = {*own, "__dict__", "__weakref__"}
-    body = {name: value for name, value in vars(cls).items() if name not in dropped}
+    body = {name: value for name, value in vars(cls).items() if name not in dropped} | dict(more)
     body["__slots__"] = (*own, *(["__weakref__"] * weakref_slot))
     made = type(cls)(cls.__name__, cls.__bases__, body)
     made.__qualname__ = cls.__qualname__
     return made
 
 
-# Methods, as text
+# Methods, as text. Most differ in the names of fields only: with `_0`, `_1`, … for these, a text is compiled once.
 
 
 def _function(cls: type, name: str, parameters: Iterable[str], body: Iterable[str], names: Mapping[str, Any]) -> Any:
-    namespace = dict(names)
-    exec(f"def {name}({', '.join(parameters)}):\n " + "\n ".join(body), namespace)
-    function = namespace[name]
-    function.__qualname__, function.__module__ = f"{cls.__qualname__}.{name}", cls.__module__
+    """A method; `names` are the objects that it uses beside Python's own."""
+    code = _compiled(f"def {name}({', '.join(parameters)}):\n " + "\n ".join(body))
+    fields = {f"_{number}": field for number, field in enumerate(fields_of(cls))}
+    code = code.replace(
+        co_varnames=tuple([fields.get(name, name) for name in code.co_varnames]),
+        co_names=tuple([fields.get(name, name) for name in code.co_names]),
+        co_consts=tuple([fields.get(each, each) if type(each) is str else each for each in code.co_consts]),
+        co_qualname=f"{cls.__qualname__}.{name}",
+    )
+    function = FunctionType(code, dict(names), name)
+    function.__module__ = cls.__module__
     return function
+
+
+@functools.cache
+def _compiled(text: str) -> CodeType:
+    """The code of the function in a text."""
+    (code,) = (part for part in compile(text, "<data class>", "exec").co_consts if isinstance(part, CodeType))
+    return code
 
 
 def _init(cls: type, name: str, assignment: str = "self.{0} = {1}") -> Any:
     names: dict[str, Any] = {"_set": object.__setattr__, "_ABSENT": _ABSENT}
-    parameters, body = ["self"], []
-    for of, given in fields_of(cls).items():
-        value, default = of, f"_default_{of}"
+    parameters, body, defaults = ["self"], [], []
+    for number, given in enumerate(fields_of(cls).values()):
+        field, value, default = f"_{number}", f"_{number}", f"_default_{number}"
         if given.default_factory is not _ABSENT:
             names[default] = given.default_factory
-            value = f"{default}() if {of} is _ABSENT else {of}" if given.init else f"{default}()"
-            parameters += [f"{of}=_ABSENT"] * given.init
+            value = f"{default}() if {field} is _ABSENT else {field}" if given.init else f"{default}()"
+            defaults += [_ABSENT] * given.init
         elif given.default is not _ABSENT:
             names[default] = given.default
-            value = of if given.init else default
-            parameters += [f"{of}={default}"] * given.init
-        else:
-            parameters.append(of)
-        body.append(assignment.format(of, value))
+            value = field if given.init else default
+            defaults += [given.default] * given.init
+        elif defaults:
+            raise TypeError(f"a field without a default follows one that has one, in {cls.__qualname__}")
+        parameters += [field] * (given.init or value == field)
+        body.append(assignment.format(field, value))
     if hasattr(cls, "__post_init__"):
         body.append("self.__post_init__()")
-    return _function(cls, name, parameters, body or ["pass"], names)
+    function = _function(cls, name, parameters, body or ["pass"], names)
+    function.__defaults__ = tuple(defaults) or None
+    return function
 
 
 def _frozen_init(cls: type, name: str) -> Any:
@@ -166,13 +190,16 @@ def _frozen_init(cls: type, name: str) -> Any:
 
 
 def _repr(cls: type, name: str) -> Any:
-    shown = ", ".join(f"{of}={{self.{of}!r}}" for of, given in fields_of(cls).items() if given.repr)
+    parts = [
+        f"{field}={{self._{number}!r}}" for number, (field, given) in enumerate(fields_of(cls).items()) if given.repr
+    ]
+    shown = ", ".join(parts)
     function = _function(cls, name, ["self"], [f"return f'{{type(self).__qualname__}}({shown})'"], {})
     return reprlib.recursive_repr()(function)
 
 
 def _tuple(cls: type, of: str) -> str:
-    return f"({''.join(f'{of}.{name}, ' for name in fields_of(cls))})"
+    return f"({''.join(f'{of}._{number}, ' for number in range(len(fields_of(cls))))})"
 
 
 def _compare(cls: type, name: str) -> Any:
