@@ -3,6 +3,7 @@
 import contextlib
 import inspect
 import itertools
+import linecache
 import math
 import time
 
@@ -1182,3 +1183,61 @@ def test_a_first_look_at_a_loop_that_fails_is_not_the_last(stream):
     out = stream.empty(1, np.int32)
     stream.launch(kernel, out, stream.array(np.array([2], np.uint16)), 3, grid=1, block=1)
     assert stream.numpy(out)[0] == 2**16 - 4
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "pass",
+        "for _ in range(2): total = total * one",
+        "for _ in range(n): seen = seen * one",
+        "for _ in range(n):\n        for _ in range(2): seen = seen * one",
+        "for _ in range(n):\n        for _ in reversed((a[1] and a[0], 2.0)): pass\n        one = one + seen * 0",
+        "while n > 0:\n        n -= 1\n        if n == 1: continue\n        seen, total = total, seen",
+    ],
+)
+@pytest.mark.parametrize(
+    ("name", "type"), [("uint64", "device.uint64"), ("float16", "device.float16"), ("int8", "int")]
+)
+def test_what_a_variable_seemed_to_be_leaves_no_trace(stream, loop, name, type):
+    """`number` is an int32 at first sight, and an index when its loop has been seen: no conflict with a uint64, no float32."""
+    text = f"""
+def kernel(a, b, out, n):
+    number = a[0]
+    for _ in range(n):
+        number = number + len(a)
+    one = b[1]
+    seen = b[0] if a[1] else number
+    total = seen
+    {loop}
+    out[0] = seen
+    out[1] = total
+    out[2] = isinstance(seen, {type}) and isinstance(total, {type})
+"""
+    scope = {"device": device}
+    linecache.cache["<loop>"] = (len(text), None, text.splitlines(keepends=True), "<loop>")
+    exec(compile(text, "<loop>", "exec"), scope)
+    out = stream.empty(3, np.float64)
+    a, b = np.array([3, 0], np.int32), np.array([9, 1], name)
+    stream.launch(device.kernel(scope["kernel"]), stream.array(a), stream.array(b), out, 2, grid=1, block=1)
+    assert stream.numpy(out).tolist() == [7, 7, 1]
+
+
+@pytest.mark.parametrize(
+    "change", ["seen = b", "if a[0]:\n            seen = b", "if a[1]:\n            continue\n        seen = b"]
+)
+def test_conflicts_in_loops_stay(change):
+    text = f"""
+def kernel(a, b, out):
+    seen = a[0]
+    for _ in range(len(a)):
+        {change}
+    out[0] = seen
+"""
+    scope = {}
+    exec(text, scope)
+    a = np.zeros(2, np.int32)
+    with pytest.raises(device.CompileError, match="int32 on one way here and array<int32, 1, C> on another"):
+        device.launch(
+            device.kernel(scope["kernel"]), a, a.copy(), a.copy(), grid=1, block=1, stream=device.cpu_stream()
+        )

@@ -15,11 +15,11 @@ from types import FunctionType
 
 from cuda_device.bytecode.to_ir import read
 from cuda_device.device.table import BY_NAME
-from cuda_device.errors import NOWHERE, CompileError, Location
+from cuda_device.errors import NOWHERE, CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Block, Edge, Function, Op, Value
 from cuda_device.ir.ops import Effect, Level
-from cuda_device.lazy_dataclasses import dataclass, field, replace
+from cuda_device.lazy_dataclasses import replace
 from cuda_device.passes import choices, closures, composites, definite, hosted, objects, references
 from cuda_device.passes.frame import (
     Cell,
@@ -32,7 +32,8 @@ from cuda_device.passes.frame import (
     is_static,
     settle,
 )
-from cuda_device.passes.meanings import Code, Resumed
+from cuda_device.passes.instances import PATIENCE, Instance, Variant, Way
+from cuda_device.passes.meanings import Resumed
 from cuda_device.passes.proofs import proofs, twins
 from cuda_device.passes.remedies import of_two_types
 from cuda_device.passes.rules import RULES
@@ -71,53 +72,6 @@ _OF_VARIABLES = frozenset((ops.PY_BOX, ops.PY_SET_BOX, ops.PY_SET_CELL))
 _OF_OWNERS = frozenset((ops.PY_GETATTR, ops.PY_SETATTR, ops.PY_SETITEM))
 # Beyond so many instances a function is refused rather than compiled for ever.
 _INSTANCES = 20_000
-# After so many changes what is known of a block only becomes less.
-_PATIENCE = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Variant:
-    """What else a specialisation depends on.
-
-    Of a nested function, its meaning; of a generator, how its code is read; of a function of ours that raises, where the user
-    called it.
-    """
-
-    code: Code | None = None
-    reading: str = ""
-    where: Location | None = None
-
-
-PLAIN = Variant()
-
-# An edge: the key of the instance that it leaves, and which of the terminator's successors it is.
-Way = tuple[tuple[int, ...], int]
-
-
-@dataclass(slots=True, eq=False)
-class Instance:
-    """A block for given positions of the tuple loops that it stands in.
-
-    `states` tell what is known of its parameters: the join of `arrivals`, of what each way brought last. `ways` are those
-    out of it.
-    """
-
-    source: Block
-    key: tuple[int, ...]
-    states: list[State] = field(default_factory=list)
-    arrivals: dict[Way, list[State]] = field(default_factory=dict)
-    changes: int = 0
-    block: Block = field(default_factory=Block)
-    end: Op | None = None
-    ways: list[tuple[Instance, Way, list[Cell | Pending]]] = field(default_factory=list, repr=False)
-    returned: Cell | None = None
-    frame: Frame | None = None
-    error: CompileError | None = None
-    follows: CompileError | None = None
-    changed: set[Value] = field(default_factory=set)
-    """What an assignment to a part of it has given a new value."""
-    fresh: set[Value] = field(default_factory=set)
-    """What was computed since memory may have changed."""
 
 
 class Body:
@@ -149,6 +103,8 @@ class Body:
         self.rank = {id(block): i for i, block in enumerate(self.python.blocks)}
         self.instances: dict[tuple[int, ...], Instance] = {}
         self.queue: list[tuple[int, ...]] = []
+        self.again: list[tuple[int, ...]] = []
+        """What is visited once more when nothing else is left to visit."""
         self.effects = Effect.PURE
 
     def run(self) -> Coroutine[None, None, tuple[Function, State, frozenset[Identity]]]:
@@ -158,7 +114,10 @@ class Body:
         """
         entry = self.python.blocks[0]
         self.reach(entry, [Pending(state_of(known)) for known in self.parameters], ((), 0))
-        while self.queue:
+        while self.queue or self.again:
+            if not self.queue:
+                self.queue, self.again = sorted(key for key in self.again if self.instances[key].arrivals), []
+                continue
             key = heapq.heappop(self.queue)
             while self.queue and self.queue[0] == key:
                 heapq.heappop(self.queue)
@@ -201,7 +160,7 @@ class Body:
                     "loop over range(…), or over an array",
                 )
             instance = self.instances[key] = Instance(source, key)
-        instance.arrivals[way] = states
+        self.again += instance.bring(way, states)
         self.update(instance)
         return instance
 
@@ -211,7 +170,7 @@ class Body:
         An earlier look that was wrong leaves no trace, but after many changes the old state is joined in, too: so this ends.
         """
         arrivals = [*instance.arrivals.values()]
-        if instance.changes > _PATIENCE:
+        if instance.changes > PATIENCE:
             arrivals.append(instance.states)
         if not arrivals:
             return

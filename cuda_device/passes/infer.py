@@ -40,10 +40,11 @@ from cuda_device.ir import ops
 from cuda_device.ir.model import Function, Module, Op, Value
 from cuda_device.lazy_dataclasses import dataclass, field
 from cuda_device.passes import extern, generators, naming, objects
-from cuda_device.passes.body import PLAIN, Body, Variant
+from cuda_device.passes.body import Body
 from cuda_device.passes.calls import as_constant, bind, defaults_in
 from cuda_device.passes.dependencies import Dependency
 from cuda_device.passes.frame import Cell, Frame, NeverReturns, Waits, is_static
+from cuda_device.passes.instances import PLAIN, Variant
 from cuda_device.passes.meanings import Code
 from cuda_device.passes.remedies import OF_THE_HOST, of_call
 from cuda_device.types.known import (

@@ -116,7 +116,8 @@ def _remainder(a: Type, b: Type, x: Any, y: Any) -> Any:
 
 def _copysign(a: Type, b: Type, x: Any, y: Any) -> Any:
     type = _common(a, b)
-    return math.copysign(convert(type, x), convert(type, y)) if not math.isnan(y) else UNSPECIFIED
+    x, y = convert(type, x), convert(type, y)  # to a NaN, where a format has no infinity
+    return math.copysign(x, y) if not math.isnan(y) else UNSPECIFIED
 
 
 def _fma(a: Type, b: Type, c: Type, x: Any, y: Any, z: Any) -> Any:
@@ -135,9 +136,11 @@ def _fma(a: Type, b: Type, c: Type, x: Any, y: Any, z: Any) -> Any:
 
 def _endless(x: float, y: float, z: float) -> float:
     """x * y + z where one of them is infinite or NaN, and neither x nor y is 0."""
+    if math.isnan(x) or math.isnan(y):
+        return math.nan
     if math.isfinite(x) and math.isfinite(y):
         return z
-    return math.copysign(1.0, x) * y + z if math.isinf(y) or math.isnan(y) else x * math.copysign(1.0, y) + z
+    return math.copysign(1.0, x) * y + z if math.isinf(y) else x * math.copysign(1.0, y) + z
 
 
 def _fma_takes(*types: Type) -> bool:

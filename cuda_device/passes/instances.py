@@ -1,0 +1,83 @@
+"""The instances of a body's blocks, what is known of their parameters, and from where.
+
+before the loop: int32, conflict        what is taken back on one way: the variable is an index after all
+way back:        int32, conflict   →    index, uint64; the way back would bring the conflict for ever: it is asked again
+"""
+
+from __future__ import annotations
+
+from cuda_device.errors import CompileError, Location
+from cuda_device.ir.model import Block, Op, Value
+from cuda_device.lazy_dataclasses import dataclass, field
+from cuda_device.passes.frame import Cell, Frame, Pending
+from cuda_device.passes.meanings import Code
+from cuda_device.types.joins import join
+from cuda_device.types.known import FAILED, Known, State
+
+PATIENCE = 8
+"""After so many changes what is known of a block only becomes less."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """What else a specialisation depends on.
+
+    Of a nested function, its meaning; of a generator, how its code is read; of a function of ours that raises, where the user
+    called it.
+    """
+
+    code: Code | None = None
+    reading: str = ""
+    where: Location | None = None
+
+
+PLAIN = Variant()
+
+# An edge: the key of the instance that it leaves, and which of the terminator's successors it is.
+Way = tuple[tuple[int, ...], int]
+
+
+@dataclass(slots=True, eq=False)
+class Instance:
+    """A block for given positions of the tuple loops that it stands in.
+
+    `states` tell what is known of its parameters: the join of `arrivals`, of what each way brought last. `ways` are those
+    out of it.
+    """
+
+    source: Block
+    key: tuple[int, ...]
+    states: list[State] = field(default_factory=list)
+    arrivals: dict[Way, list[State]] = field(default_factory=dict)
+    changes: int = 0
+    block: Block = field(default_factory=Block)
+    end: Op | None = None
+    ways: list[tuple[Instance, Way, list[Cell | Pending]]] = field(default_factory=list, repr=False)
+    returned: Cell | None = None
+    frame: Frame | None = None
+    error: CompileError | None = None
+    follows: CompileError | None = None
+    changed: set[Value] = field(default_factory=set)
+    """What an assignment to a part of it has given a new value."""
+    fresh: set[Value] = field(default_factory=set)
+    """What was computed since memory may have changed."""
+
+    def bring(self, way: Way, states: list[State]) -> list[tuple[int, ...]]:
+        """Notes what a way brings. Returns the instances behind this one that have to be visited again: see above."""
+        before, self.arrivals[way] = self.arrivals.get(way), states
+        if before is None or self.changes > PATIENCE:
+            return []
+        columns = [i for i, (old, new) in enumerate(zip(before, states, strict=True)) if _is_taken_back(old, new)]
+        behind = [other for other in self.arrivals if columns and other != way and other[0] >= self.key]
+        for other in behind:
+            for column in columns:
+                self.arrivals[other][column] = FAILED
+        return [key for key, _ in behind]
+
+
+def _is_taken_back(old: State, new: State) -> bool:
+    """Whether a state is no longer at least what it was. Types alone count: what else is known may be less at any time."""
+    if not isinstance(new, Known):
+        return False
+    joined = join(old, new)
+    return not isinstance(joined, Known) or joined.type != new.type
