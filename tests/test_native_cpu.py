@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
+import subprocess
 import sys
 from functools import partial
 
@@ -267,3 +269,39 @@ def test_threads():
                 add.native = None
 
     at_once(partial(work, number) for number in range(8))
+
+
+IN_TWO_PROCESSES = """
+import sys
+import numpy as np
+import cuda_device as device
+
+@device.kernel
+def double(x, y):
+    y[device.tid(1)] = 2 * x[device.tid(1)]
+
+@device.kernel
+def triple(x, y):
+    y[device.tid(1)] = 3 * x[device.tid(1)]
+
+for kernel, factor in ((double, 2), (triple, 3)):
+    for number in range(20):
+        x, y = np.full(32, number, np.float32), np.zeros(32, np.float32)
+        device.launch(kernel, x, y, grid=1, block=32, stream=device.cpu_stream())
+        assert (y == factor * number).all()
+    assert kernel.native is not None
+from cuda_device.runtime.native import plans
+print(plans._machine_code.cache_info().misses, "llvmlite.binding" in sys.modules)
+"""
+
+
+def test_launchers_come_from_the_cache(tmp_path):
+    """Two kernels with the same parameters have one launcher, and the next process makes none."""
+    script = tmp_path / "script.py"
+    script.write_text(IN_TWO_PROCESSES)
+    more = {"CUDA_DEVICE_CACHE": str(tmp_path / "cache"), "CUDA_DEVICE_VERIFY": "", "PYTHONPATH": os.getcwd()}
+    environment = {**os.environ, **more}
+    for expected in ("1 True", "1 False"):
+        command = [sys.executable, str(script)]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+        assert done.stdout.strip() == expected

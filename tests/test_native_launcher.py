@@ -1028,13 +1028,14 @@ def test_the_switch(value, expected):
     assert done.stdout.strip() == expected
 
 
-@pytest.mark.parametrize("broken", ["compile_native", "shared"])
+@pytest.mark.parametrize("broken", ["piece", "shared"])
 def test_launches_go_on_where_machine_code_cannot_be_made(gpu, monkeypatch, broken, caplog):
     def fail(*_, **__):
         raise RuntimeError("no machine code here")
 
-    monkeypatch.setattr(plans.native, broken, fail)
+    monkeypatch.setattr(plans.cpu_code, broken, fail)
     plans.support.cache_clear()
+    plans._machine_code.cache_clear()
     try:
         kernel, torch = new(), Torch()
         x, y = tensors(torch=torch)

@@ -111,17 +111,14 @@ def _helpers(piece: Any) -> Mapping[str, int]:
     return shared(piece.__name__, piece.text, piece.EXPORTS)
 
 
-_KEPT: list[Linked] = []
-
-
-def shared(
+def piece(
     name: str,
     text: Callable[[], str],
     exports: Sequence[str],
     symbols: Mapping[str, int] | None = None,
     level: int = 0,
-) -> dict[str, int]:
-    """The addresses of functions that stay in the process for good; `symbols` and `level` as in `native.compile_native`.
+) -> Linked:
+    """Functions that kernels and launches share; `symbols` and `level` as in `native.compile_native`.
 
     The name says all that their text depends on, but for our code generator.
     """
@@ -132,8 +129,22 @@ def shared(
             from cuda_device.codegen import native
 
             pieces[whole] = object_code = native.compile_piece(text(), level)
-        _KEPT.append(link(object_code, symbols or {}, exports, alone=True))
-        return {name: _KEPT[-1].addresses[name] for name in exports}
+        return link(object_code, symbols or {}, exports, alone=True)
+
+
+_KEPT: list[Linked] = []
+
+
+def shared(
+    name: str,
+    text: Callable[[], str],
+    exports: Sequence[str],
+    symbols: Mapping[str, int] | None = None,
+    level: int = 0,
+) -> dict[str, int]:
+    """The addresses of functions that stay in the process for good; the parameters are those of `piece`."""
+    _KEPT.append(piece(name, text, exports, symbols, level))
+    return {name: _KEPT[-1].addresses[name] for name in exports}
 
 
 # The processor

@@ -130,11 +130,6 @@ def compile_piece(ir: str, level: int) -> bytes:
         return bytes(_machine(1).emit_object(module))
 
 
-def shared(ir: str, exports: Sequence[str], symbols: Mapping[str, int] | None = None, level: int = 0) -> dict[str, int]:
-    """The addresses of functions that stay in the process for good; `symbols` and `level` as in `compile_native`."""
-    return cpu_code.shared(ir, lambda: ir, exports, symbols, level)
-
-
 def text_of(bitcode: bytes) -> str:
     """The LLVM IR in bitcode."""
     with LOCK:

@@ -32,11 +32,6 @@ Operand = str | int
 """An LLVM value: the name of one, or a number."""
 
 
-def pointer(address: int) -> str:
-    """A constant address."""
-    return f"inttoptr (i64 {address} to ptr)" if address else "null"
-
-
 class Code:
     """The text of one function, which grows by a line a call. `result` is `i1`, or what a `finish` of the caller's gives."""
 

@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cuda_device import logs
-from cuda_device.codegen import native
+from cuda_device.codegen import cpu_code
 from cuda_device.device.options import CHECKED_VARIABLE
 from cuda_device.device.parameters import defaults_of
 from cuda_device.lazy_dataclasses import dataclass
@@ -126,14 +126,18 @@ def _plan(kernel: Kernel, variant: Variant, stream: Stream, args: Sequence[Any],
         start=ctypes.addressof(start.record),
     )
     made = launcher(signature)
-    symbols = {symbol_of(name): support().address(name) for name in SHARED}
-    code = native.compile_native(
-        made.text, symbols | python_functions(), level=1, exports=(symbol_of(NAME),), alone=True
-    )
-    state = (ctypes.c_uint64 * max(1, made.words))()
+    code = _machine_code(made.text)
+    state = (ctypes.c_uint64 * max(1, len(made.words)))(*made.words)
     where = stream.context if isinstance(stream, GpuStream) else stream.target
     key = variant, where, _types_of(values)
-    return Plan(variant, key, code.address(symbol_of(NAME)), state, (code, made.keep, start))
+    return Plan(variant, key, code.addresses[symbol_of(NAME)], state, (code, made.keep, start))
+
+
+@functools.lru_cache(maxsize=256)
+def _machine_code(text: str) -> cpu_code.Linked:
+    """The machine code of a launcher, which may serve several kernels."""
+    symbols = {symbol_of(name): support().address(name) for name in SHARED}
+    return cpu_code.piece(text, lambda: text, [symbol_of(NAME)], symbols | python_functions(), level=1)
 
 
 def _types_of(value: Any) -> object:

@@ -28,7 +28,7 @@ from cuda_device.runtime.arguments import Packing, code_of
 from cuda_device.runtime.device_array import DeviceArray
 from cuda_device.runtime.exchange import exchange_of
 from cuda_device.runtime.native import layout
-from cuda_device.runtime.native.code import Code, pointer
+from cuda_device.runtime.native.code import Code
 from cuda_device.runtime.native.functions import declarations, shared_declarations
 from cuda_device.runtime.native.layout import OWN_ARRAY, RECORD_BYTES, RECORDS
 from cuda_device.types.host import dlpack_of_element
@@ -67,10 +67,13 @@ class Signature:
 
 @dataclass(frozen=True)
 class Launcher:
-    """The text of a launcher, the words of memory that it keeps between launches, and the objects whose addresses are in it."""
+    """The text of a launcher, and its memory: words that it is given, and words that it keeps between launches.
+
+    The text has nothing of this process: addresses of objects and functions are in the memory. `keep` are those objects.
+    """
 
     text: str
-    words: int
+    words: tuple[int, ...]
     keep: tuple[object, ...]
 
 
@@ -100,14 +103,15 @@ class _Writer:
         self.facts: list[str] = []
         self.asked: set[object] = set()
         self.keep: list[object] = []
-        self.words = 0
+        self.words: list[int] = []
+        self.given: dict[int, int] = {}
 
     def write(self) -> Launcher:
         code, signature = self.code, self.signature
         for i, (known, value) in enumerate(zip(signature.known, signature.values, strict=True)):
             self.argument(known, value, code.load("ptr", "%values", 8 * i))
         self.check_facts()
-        start = pointer(signature.start)
+        start = self.word(signature.start)
         code.require(code.call("fits", "%launch", start))
         if signature.device is not None:
             code.require(code.call("start", "%launch", start, self.parameters()))
@@ -116,12 +120,19 @@ class _Writer:
             code.require(code.call("run", start, "%values", count, *self.record_and_parameters()))
         types = "".join(record.declaration() for record in RECORDS)
         text = types + declarations() + shared_declarations() + code.text()
-        return Launcher(text, self.words, tuple(self.keep))
+        return Launcher(text, tuple(self.words), tuple(self.keep))
+
+    def word(self, value: int, type_: str = "ptr") -> str:
+        """A number that only this process knows, such as an address: it is in the launcher's memory."""
+        place = self.given.setdefault(value, len(self.words))
+        if place == len(self.words):
+            self.words.append(value)
+        return self.code.load(type_, "%state", 8 * place)
 
     def address(self, obj: object) -> str:
         """The address of an object, which lives as long as the launcher."""
         self.keep.append(obj)
-        return pointer(id(obj))
+        return self.word(id(obj))
 
     # Arguments
 
@@ -254,7 +265,7 @@ class _Writer:
         if hasattr(value, "requires_grad"):
             self.require_attribute(operand, kind, "requires_grad", False)
         tensor = code.memory(_TENSOR_BYTES)
-        lend = pointer(exchange.lend)
+        lend = self.word(exchange.lend)
         code.require(code.equal("i32", code.call_pointer("i32", lend, ("ptr", operand), ("ptr", tensor)), 0))
         element, bits = dlpack_of_element(type_.dtype)
         what = int.from_bytes(struct.pack("=iBBH", ndim, element, bits, 1), sys.byteorder)
@@ -270,7 +281,7 @@ class _Writer:
         self.check_reservations(type_, value, operand, data)
         if self.signature.device is not None and exchange.address not in self.asked:
             self.asked.add(exchange.address)
-            code.require(code.call("works_on", pointer(exchange.tell), self.signature.device, "%launch"))
+            code.require(code.call("works_on", self.word(exchange.tell), self.signature.device, "%launch"))
         return _Axes(data, lengths, strides, size_of(type_.dtype))
 
     def require_attribute(self, operand: str, kind: type[Any], name: str, expected: object) -> None:
@@ -280,8 +291,8 @@ class _Writer:
         if getter is None:
             code.require(code.call("same_attribute", operand, self.address(name), address))
             return
-        function, closure = map(pointer, getter)
-        same, version = code.memory(1), layout.version_of(kind)
+        function, closure = map(self.word, getter)
+        same, version = code.memory(1), self.word(layout.version_of(kind), "i32")
         known = code.equal("i32", code.load("i32", self.address(kind), layout.VERSION), version)
         with code.when(known):
             found = code.call_pointer("ptr", function, ("ptr", operand), ("ptr", closure))
@@ -300,8 +311,8 @@ class _Writer:
         names = [name for name, asked in questions.items() if asked and hasattr(value, name)]
         if not names:
             return
-        code, offset = self.code, 8 * self.words
-        self.words += _SEEN_WORDS
+        code, offset = self.code, 8 * len(self.words)
+        self.words += [0] * _SEEN_WORDS
         same = code.equal("ptr", code.load("ptr", "%state", offset), operand)
         seen = code.both(same, code.equal("i64", code.load("i64", "%state", offset + 8), data))
         with code.when(code.opposite(seen)):

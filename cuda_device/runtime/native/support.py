@@ -9,7 +9,7 @@ import ctypes
 import functools
 from typing import Any
 
-from cuda_device.codegen import native
+from cuda_device.codegen import cpu_code
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.runtime.native import entry, reading, where
 from cuda_device.runtime.native.functions import PYTHON, SHARED, declarations, symbol_of
@@ -45,7 +45,8 @@ class Support:
 def support() -> Support:
     """The shared code, compiled or from the cache. The words are zero as yet."""
     exports = [symbol_of(name) for name in (*SHARED, *WAYS_IN, _TABLE)]
-    addresses = native.shared(text(), exports, python_functions(), level=2)
+    written = text()
+    addresses = cpu_code.shared(written, lambda: written, exports, python_functions(), level=2)
     table: Any = ctypes.CFUNCTYPE(ctypes.c_void_p)(addresses[symbol_of(_TABLE)])()
     return Support(addresses, (ctypes.c_uint64 * len(Word)).from_address(table))
 
