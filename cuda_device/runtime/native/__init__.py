@@ -11,6 +11,7 @@ none of that: at the first surprise it gives up, having done nothing, and Python
 
     plans       when a launcher is made, and what of it lives how long
     signature   the launcher of one signature: checks, leaves, facts, parameters
+    packing     parameters, packed
     running     kernels on the CPU: their arguments are read in the same way, and a function of Python runs them
     entry       the way from a call of `launch`, or of a prepared launch, to a launcher and to the driver
     where       grid, block, shared memory and streams

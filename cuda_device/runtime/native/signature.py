@@ -30,7 +30,8 @@ from cuda_device.runtime.exchange import exchange_of
 from cuda_device.runtime.native import layout
 from cuda_device.runtime.native.code import Code
 from cuda_device.runtime.native.functions import declarations, shared_declarations
-from cuda_device.runtime.native.layout import OWN_ARRAY, RECORD_BYTES, RECORDS
+from cuda_device.runtime.native.layout import OWN_ARRAY, RECORDS
+from cuda_device.runtime.native.packing import Leaf, parameters, record_and_parameters
 from cuda_device.types.host import dlpack_of_element
 from cuda_device.types.known import Known
 from cuda_device.types.layout import WIDEST_ACCESS, leaves, size_of, usual_alignment
@@ -98,7 +99,7 @@ class _Writer:
     def __init__(self, signature: Signature) -> None:
         self.signature = signature
         self.code = Code(NAME, "i1", "ptr %state", "ptr %values", "ptr %launch", exported=True)
-        self.leaves: list[tuple[str, str]] = []
+        self.leaves: list[Leaf] = []
         self.spans: list[tuple[str, str]] = []
         self.facts: list[str] = []
         self.asked: set[object] = set()
@@ -114,10 +115,10 @@ class _Writer:
         start = self.word(signature.start)
         code.require(code.call("fits", "%launch", start))
         if signature.device is not None:
-            code.require(code.call("start", "%launch", start, self.parameters()))
+            code.require(code.call("start", "%launch", start, parameters(code, signature.packing, self.leaves)))
         else:
-            count = len(signature.values)
-            code.require(code.call("run", start, "%values", count, *self.record_and_parameters()))
+            packed = record_and_parameters(code, signature.packing, self.leaves)
+            code.require(code.call("run", start, "%values", len(signature.values), *packed))
         types = "".join(record.declaration() for record in RECORDS)
         text = types + declarations() + shared_declarations() + code.text()
         return Launcher(text, tuple(self.words), tuple(self.keep))
@@ -420,33 +421,3 @@ class _Writer:
             self.facts.append(apart)
         all_hold = reduce(code.both, self.facts, "true")
         code.require(all_hold if self.signature.facts else code.opposite(all_hold))
-
-    # Parameters
-
-    def record_and_parameters(self) -> tuple[str, int]:
-        """Memory with the record of the launch, and the packed leaves behind it; and how many bytes that is."""
-        code, nbytes = self.code, RECORD_BYTES + self.signature.packing.structure.size
-        memory = code.memory(nbytes)
-        code.copy(memory, "%launch", RECORD_BYTES)
-        self.pack(code.at(memory, RECORD_BYTES))
-        return memory, nbytes
-
-    def pack(self, buffer: str) -> None:
-        """Writes the leaves."""
-        code, packing = self.code, self.signature.packing
-        for (kind, value), place, letter in zip(self.leaves, packing.places, packing.codes, strict=True):
-            bits = 8 * struct.calcsize(letter)
-            if kind == "i64" and bits < 64:
-                code.store(f"i{bits}", code.value(f"trunc i64 {value} to i{bits}"), buffer, place)
-            else:
-                code.store(kind, value, buffer, place)
-
-    def parameters(self) -> str:
-        """The addresses of the packed leaves, as the driver wants them."""
-        code, packing = self.code, self.signature.packing
-        buffer = code.memory(packing.structure.size)
-        self.pack(buffer)
-        addresses = code.memory(8 * max(1, len(packing.offsets)))
-        for i, offset in enumerate(packing.offsets):
-            code.store("ptr", code.at(buffer, offset), addresses, 8 * i)
-        return addresses
