@@ -7,8 +7,9 @@
 There is no memory for a copy, so the order of the elements has to do. Element `i` is written where element `j` of the source
 lies if i * step + ahead == j * other (in bytes: the steps of both, and how far the target begins behind the source), and must
 wait until `j` is read. Both are equally far from the place where i == j, or `j` is always farther by the same factor; so an
-order by this distance is right. With several axes that works where the steps of both are the same; other arrays that overlap,
-such as in `m[:] = m.T`, are a mistake that checked mode reports.
+order by this distance is right. With several axes that works where the steps of both are the same. In other arrays of one shape,
+such as in `m[:] = m.T`, it takes a walk to find an order: from each element to the one that it is read from, and so on. Where an
+element is read more than once and written in between, checked mode reports a mistake.
 """
 
 from __future__ import annotations
@@ -80,6 +81,8 @@ def move_elements(target: Any, source: Any) -> None:
         copy_elements(target, source)
     elif target.ndim == 1:
         _move_row(target, source)
+    elif _has_chains(target, source) and source.strides != target.strides and not _are_apart(target, source):
+        _move_chains(target, source)
     elif abs(target.strides[0]) < abs(target.strides[-1]):
         _move_rows(target.T, source.T)
     else:
@@ -139,6 +142,61 @@ def _move_nearest_first(target: Any, source: Any, gap: Any, ahead: Any) -> None:
             last -= 1
 
 
+def _has_chains(target: Any, source: Any) -> Any:
+    """Whether each element is read once."""
+    return source.shape == target.shape and 0 not in target.strides and 0 not in source.strides
+
+
+def _move_chains(target: Any, source: Any) -> None:
+    """From each element that nobody waits for to the one that it is read from, and on; then rings, from their first elements."""
+    for first in range(target.size):
+        in_ring = _place_of(_offset(first, target) + distance(target, source), source) >= 0
+        kept, place = target[_indices(first, target)], first
+        for writes in range(0 if in_ring else 1, 2):
+            goes_on = True
+            while goes_on:
+                origin = _place_of(_offset(place, source) - distance(target, source), target)
+                if writes:
+                    target[_indices(place, target)] = kept if origin == first else source[_indices(place, source)]
+                goes_on = origin != first and origin > (-1 if writes else first)
+                place = origin
+            if place != first:
+                break
+
+
+def _indices(place: Any, items: Any) -> Any:
+    """The indices of the element that has so many before it."""
+    indices: Any = ()
+    for length in items.shape[::-1]:
+        indices = (place % length, *indices)
+        place //= length
+    return indices
+
+
+def _offset(place: Any, items: Any) -> Any:
+    """How many bytes it lies behind the first."""
+    offset = 0 * place
+    for index, step in zip(_indices(place, items), items.strides, strict=True):
+        offset += index * step
+    return offset
+
+
+def _place_of(offset: Any, items: Any) -> Any:
+    """Which element lies so many bytes behind the first; -1 if none does."""
+    low, _ = _span(items)
+    rest = offset - low
+    place, found = 0 * offset, 0 * offset
+    for length, step in zip(items.shape, items.strides, strict=True):
+        longer = rest + 1  # of all longer steps the shortest
+        for other_length, other in zip(items.shape, items.strides, strict=True):
+            if other_length > 1 and abs(step) < abs(other) < longer:
+                longer = abs(other)
+        index = min(rest % longer // abs(step), length - 1) if length > 1 else 0
+        found += index * abs(step)
+        place = place * length + (index if step > 0 else length - 1 - index)
+    return place if rest >= 0 and found == rest else -1
+
+
 def _are_apart(target: Any, source: Any) -> Any:
     """Whether no byte can be of both."""
     begin = distance(target, source)
@@ -157,12 +215,13 @@ def _span(items: Any) -> Any:
 
 
 def has_order(target: Any, source: Any) -> Any:
-    """Whether `move_elements` is right: arrays of one axis, of the same steps, or that do not overlap."""
+    """Whether `move_elements` is right: arrays of one axis, of the same steps or shape, or that do not overlap."""
     if source.ndim == 0 or target.size == 0:
         return True
     if source.itemsize != target.itemsize or source.ndim < target.ndim:
         return _are_apart(target, source) or _is_row(target, source)
-    return target.ndim == 1 or source.strides == target.strides or _are_apart(target, source)
+    known = target.ndim == 1 or source.strides == target.strides or _has_chains(target, source)
+    return known or _are_apart(target, source)
 
 
 def _is_row(target: Any, source: Any) -> Any:
