@@ -51,6 +51,32 @@ def test_tuples_lists_and_rows(stream, name):
     check(stream, scope["f"], np.arange(32.0).reshape(8, 4) - 5, exact=False)
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "bool"])
+def test_sums_of_integers_have_the_room_that_numpy_gives_them(stream, dtype):
+    @device.kernel
+    def sums(x, of, means):
+        of[0], of[1], of[2], of[3] = np.sum(x), x.sum(), np.prod(x), x[0].prod()
+        of[4], of[5] = x.sum(dtype=np.int16), np.sum(x, dtype=np.uint8)
+        of[6] = sum(x[0])
+        means[0], means[1], means[2] = x.mean(), np.mean(x[1]), np.mean(x, dtype=np.float32)
+
+    info = None if dtype == "bool" else np.iinfo(dtype)
+    x = np.array([[1, 1, 0]] if info is None else [[info.max, info.max, 2], [3, info.max, info.min]], dtype)
+    x = np.concatenate([x, x[:, ::-1]])
+    of, means = stream.empty(7, np.uint64), stream.empty(3, np.float64)
+    stream.launch(sums, stream.array(x), of, means, grid=1, block=1)
+    with np.errstate(over="ignore"):
+        first = int(
+            np.add.reduce(x[0], dtype=dtype if info else np.int64)
+        )  # the builtin adds in the type of the elements
+        right = [x.sum(), x.sum(), x.prod(), x[0].prod(), x.sum(dtype=np.int16), x.sum(dtype=np.uint8), first]
+    assert stream.numpy(of).tolist() == [int(n) % 2**64 for n in right]
+    if dtype not in ("int64", "uint64"):
+        right = [x.mean(), x[1].mean(), x.mean(dtype=np.float32)]
+        np.testing.assert_allclose(stream.numpy(means)[:2], right[:2], rtol=1e-12)
+        np.testing.assert_allclose(stream.numpy(means)[2], right[2], rtol=1e-5)
+
+
 def test_nothing_has_a_sum_and_no_maximum(stream):
     @device.kernel
     def of_nothing(x, out):
@@ -77,6 +103,8 @@ def test_nothing_has_a_sum_and_no_maximum(stream):
     ("expression", "match", "remedy"),
     [
         ("x.sum(0)", "sum of an array takes no arguments", "loop over the axis"),
+        ("x.sum(axis=0)", "sum of an array takes no arguments", "loop over the axis"),
+        ("x.max(dtype=int)", "max of an array takes no arguments", "loop over the axis"),
         ("x.copy()", "arrays have no attribute 'copy'", "local_array"),
         ("x.flatten()", "arrays have no attribute 'flatten'", "x.reshape(-1)"),
         ("x.sort()", "arrays have no attribute 'sort'", "an algorithm of your own"),

@@ -36,6 +36,24 @@ def test_facts(stream: StreamUnderTest, scalar: Any) -> None:
 
 
 @device.kernel
+def with_axes(x: Any, out: Any) -> None:
+    row, cube = x[None], x[np.newaxis, ..., None, None]
+    out[0], out[1] = row[0], cube[0, -1, 0]
+    for v in row:
+        out[2] = v
+    if row.shape == (1,) and cube.shape == (1, 1, 1) and cube.ndim == 3 and len(row) == 1 and row.dtype == x.dtype:
+        out[3] = x
+    out[4:] = row
+
+
+@each_scalar
+def test_new_axes(stream: StreamUnderTest, scalar: Any) -> None:
+    out = stream.empty(6, scalar.dtype)
+    stream.launch(with_axes, scalar, out, grid=1, block=1)
+    assert stream.numpy(out).tolist() == [scalar] * 6
+
+
+@device.kernel
 def itself(x: Any, out: Any) -> None:
     out[0] = x.T
     out[1] = x.real

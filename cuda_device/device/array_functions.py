@@ -2,13 +2,16 @@
 
     np.max(x), x.max()      the largest element of an array of any number of axes; NaN wins
 
-Tuples and lists are taken as arrays of one axis. The results are of the types that the operators of device code give.
+Tuples and lists are taken as arrays of one axis. Sums and products of integers of a fixed format have 64 bits, or are of the
+`dtype` that is asked for; other results are of the types that the operators of device code give.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from cuda_device.device import numbers
 
@@ -18,25 +21,34 @@ def has_rows(items: Any) -> Any:
     return hasattr(items, "ndim") and items.ndim > 1
 
 
-def sum_of(items: Any, /) -> Any:
+def as_part(item: Any, dtype: Any) -> Any:
+    """What is added up: 64 bits of an integer, which has fewer, if no type is asked for."""
+    if dtype is not None:
+        return dtype(item)
+    if isinstance(item, (np.int8, np.int16, np.int32)):
+        return np.int64(item)
+    return np.uint64(item) if isinstance(item, (np.uint8, np.uint16, np.uint32)) else item
+
+
+def sum_of(items: Any, /, *, dtype: Any = None) -> Any:
     """`np.sum(items)`."""
     total = 0
     for item in items:
-        total = total + (sum_of(item) if has_rows(items) else item)
+        total = total + (sum_of(item, dtype=dtype) if has_rows(items) else as_part(item, dtype))
     return total
 
 
-def product_of(items: Any, /) -> Any:
+def product_of(items: Any, /, *, dtype: Any = None) -> Any:
     """`np.prod(items)`."""
     total = 1
     for item in items:
-        total = total * (product_of(item) if has_rows(items) else item)
+        total = total * (product_of(item, dtype=dtype) if has_rows(items) else as_part(item, dtype))
     return total
 
 
-def mean_of(items: Any, /) -> Any:
+def mean_of(items: Any, /, *, dtype: Any = None) -> Any:
     """`np.mean(items)`."""
-    return sum_of(items) / (items.size if hasattr(items, "size") else len(items))
+    return sum_of(items, dtype=dtype) / (items.size if hasattr(items, "size") else len(items))
 
 
 def largest(items: Any, /) -> Any:
@@ -89,3 +101,6 @@ METHODS: dict[str, Callable[..., Any]] = {
     "sum": sum_of,
 }
 """By the method of arrays, which is a function of NumPy, too."""
+
+KEYWORDS = dict.fromkeys(("mean", "prod", "sum"), ("dtype",))
+"""What some of them take."""

@@ -70,8 +70,8 @@ def getitem(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
             return [_element(frame, owner, index, size)]
         case Number() if owner.known.type == MASK:
             return [masks.item(frame, owner, index)]
-        case Number() as number if scalars.is_whole(number, index):
-            return [owner]
+        case Number() as number if (found := scalars.item(frame, owner, number, index)) is not None:
+            return [found]
         case Subarray() as subarray:
             return [subarrays.item(frame, owner, subarray, _index_parts(frame, index))]
         case (Struct() as struct) | Ref(_, Struct() as struct) if member := members.item(

@@ -16,7 +16,7 @@ from cuda_device.device.formats import Spec
 from cuda_device.errors import CompileError
 from cuda_device.passes import scalars
 from cuda_device.passes.frame import Cell, Frame
-from cuda_device.passes.meanings import Text
+from cuda_device.passes.meanings import Raised, Text
 from cuda_device.passes.printing import Line
 from cuda_device.types.known import of_type
 from cuda_device.types.model import BOOL, FLOAT64, INDEX, UINT64, Number
@@ -49,13 +49,22 @@ class _Message(Line):
         """An argument of the exception; if its value cannot be told, what it is."""
         before, count = self.format, len(self.numbers)
         try:
-            self.show(cell, is_repr)
+            if isinstance(cell.known.value, Raised) and not is_repr:
+                self.exception(cell, cell.known.value)
+            else:
+                self.show(cell, is_repr)
         except CompileError:
             if isinstance(cell.known.value, Text):
                 raise
             self.format = before
             del self.numbers[count:]
             self.literal(str(cell.known))
+
+    def exception(self, cell: Cell, raised: Raised) -> None:
+        """The message of an exception, which is the only argument: its numbers of run time keep their places."""
+        numbers = self.frame.fields(cell)
+        self.format += raised.message if numbers else raised.message.replace("{", "{{").replace("}", "}}")
+        self.numbers += numbers
 
     def literal(self, text: str) -> None:
         """A text."""

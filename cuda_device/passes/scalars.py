@@ -5,6 +5,7 @@ x.astype(T, copy=False)           T(x)
 x.view(uint32)                    the bits of x as a uint32
 x.item()                          a builtin number
 x[()], x.T, x.reshape(())         x
+x[None]                           an array of it
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from cuda_device.types.dtypes import element_of
 from cuda_device.types.host import host_type_of
 from cuda_device.types.known import known_as, of_type
 from cuda_device.types.layout import machine, size_of
-from cuda_device.types.model import BOOL, COMPLEX, FLOAT, INDEX, INT, Number, Tuple
+from cuda_device.types.model import BOOL, COMPLEX, FLOAT, INDEX, INT, NONE, Number, Subarray, Tuple
 
 _SAME = ("T", "real")
 _NUMBERS_ALONE = ("real", "imag", "conjugate", "dtype")
@@ -82,10 +83,14 @@ def call_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell]
     return METHODS[name](frame, owner, positional, named)
 
 
-def is_whole(number: Number, index: Cell) -> bool:
-    """Whether `x[index]` of a number is `x[()]` or `x[...]`, the number itself."""
-    whole = isinstance(index.known.type, Tuple) and not index.known.items
-    return (not number.builtin or number == BOOL) and (whole or index.known.value is Ellipsis)
+def item(frame: Frame, owner: Cell, number: Number, index: Cell) -> Cell | None:
+    """`x[()]` and `x[...]`, the number itself, and `x[None]`, an array of it with so many axes; None for another index."""
+    parts = index.known.items if isinstance(index.known.type, Tuple) else (index.known,)
+    axes = [part for part in parts if part.type == NONE]
+    others = [part for part in parts if part.type != NONE]
+    if (number.builtin and number != BOOL) or len(others) > 1 or any(part.value is not Ellipsis for part in others):
+        return None
+    return frame.composite(Subarray(number, (1,) * len(axes)), [owner]) if axes else owner
 
 
 def _dtype(name: str, positional: Sequence[Cell], named: Mapping[str, Cell], others: Sequence[str] = ()) -> Cell:

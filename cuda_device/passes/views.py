@@ -213,9 +213,9 @@ def call_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell]
     array = owner.known.type
     assert isinstance(array, Array)
     if name in array_functions.METHODS:
-        if positional or named:
+        if positional or any(key not in array_functions.KEYWORDS.get(name, ()) for key in named):
             raise CompileError(f"{name} of an array takes no arguments in device code", help="loop over the axis")
-        return frame.program.call(frame, array_functions.METHODS[name], [owner], {})
+        return frame.program.call(frame, array_functions.METHODS[name], [owner], named)
     if name == "reshape":
         from cuda_device.passes.shapes import reshape  # it needs views, too
 
