@@ -18,6 +18,7 @@ from ir_programs import IDS, PROGRAMS
 from cuda_device.bytecode.cfg import spans
 from cuda_device.bytecode.decode import decode
 from cuda_device.bytecode.suspension import STEP, STEP_UNROLLED
+from cuda_device.bytecode.tails import merge
 from cuda_device.bytecode.to_ir import read
 from cuda_device.device.parameters import parameter_names
 from cuda_device.errors import NOWHERE, CompileError
@@ -251,7 +252,7 @@ def test_blocks_are_those_that_can_be_reached(function: Any) -> None:
 def test_blocks_take_what_lives(function: Any) -> None:
     """A block's parameters are the stack and the live variables, no more."""
     python = read(function.__code__)
-    found = list(spans(decode(function.__code__)).values())
+    found = list(spans(merge(decode(function.__code__))).values())
     known = set(function.__code__.co_varnames)
     assert len(python.blocks) == len(found) + 1
     for block, span in zip(python.blocks[1:], found, strict=True):

@@ -26,6 +26,7 @@ from cuda_device.bytecode.reductions import REDUCTIONS, RESULT, SOME
 from cuda_device.bytecode.rewritten import original
 from cuda_device.bytecode.scopes import GENERATOR, ITERATOR, OF_KNOWN_LENGTH, Scopes, scopes
 from cuda_device.bytecode.suspension import OUTERMOST, STEP, STEP_UNROLLED, STEPS, Stop, dispatch, yielding_loops
+from cuda_device.bytecode.tails import merge
 from cuda_device.device.parameters import parameter_names
 from cuda_device.errors import CompileError, CompilerBug, Location
 from cuda_device.ir import ops
@@ -58,7 +59,7 @@ def slots(code: CodeType) -> tuple[str, ...]:
 @lru_cache(maxsize=256)
 def _read(code: CodeType, reading: str, _file: str, _name: str) -> Function:
     _refuse(code, reading)
-    found = scopes(code, decode(code))
+    found = scopes(code, merge(decode(code)))
     kept: frozenset[tuple[int, int]] = frozenset()
     while True:
         reader = Reader(code, found, reading, kept)

@@ -25,7 +25,7 @@ def as_part(item: Any, dtype: Any) -> Any:
     """What is added up: 64 bits of an integer or bool that has fewer, if no type is asked for."""
     if dtype is not None:
         return dtype(item)
-    if isinstance(item, (np.bool_, np.int8, np.int16, np.int32)):
+    if isinstance(item, (bool, np.int8, np.int16, np.int32)):
         return np.int64(item)
     return np.uint64(item) if isinstance(item, (np.uint8, np.uint16, np.uint32)) else item
 
