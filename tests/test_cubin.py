@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from cuda_device.codegen import assemblers, cubin, libcuda, nvptx
+from cuda_device.codegen import assemblers, cubin, libcuda, nvptx, occupancy
 from cuda_device.codegen.architectures import ARCHITECTURES, Architecture, parse
 from cuda_device.codegen.assemblers import ASSEMBLERS, Options, Rejection, Request
 from cuda_device.codegen.cubin import Usage, assemble, identity, read_usage
@@ -208,6 +208,152 @@ def test_too_old_leaves_it_to_the_next(monkeypatch: pytest.MonkeyPatch, log: str
         with pytest.raises(CompileError, match="a cannot be used") as error:
             assemble(ptx(), SM_90)
         assert log in str(error.value)
+
+
+DIVISION = "mov.b32 %r1, 2; \n\tdiv.rn.f32 \t%r2, %r1, %r1; st.global.b32 [%rd1], %r2;"
+
+
+@pytest.mark.parametrize(
+    ("body", "options", "first"),
+    [
+        ("\n\tadd.f32 \t%r2, %r1, %r1;", Options(), "a"),
+        ("\n\tdiv.full.f32 \t%r2, %r1, %r1;", Options(), "a"),
+        ("\n\tdiv.s32 \t%r2, %r1, %r1;", Options(), "a"),
+        (DIVISION, Options(), "c"),
+        (DIVISION, Options(relocatable=True), "a"),
+        ("\n\tsqrt.rn.f64 \t%rd2, %rd1;", Options(), "c"),
+        ("\n\trcp.rn.ftz.f32 \t%r2, %r1;", Options(), "c"),
+        ("\n\trem.u64 \t%rd2, %rd1, %rd1;", Options(), "c"),
+        ("\n\tcall.uni \tf;", Options(), "c"),
+    ],
+)
+def test_what_calls_is_assembled_as_a_whole(
+    monkeypatch: pytest.MonkeyPatch, body: str, options: Options, first: str
+) -> None:
+    """What stands last in the table knows the whole program; the driver, which is first, takes it for a part."""
+    ran = stand_in(monkeypatch, a=True, b=True, c=True)
+    assert assemble(ptx(body=body), SM_90, options).assembler == first and ran == [first]
+
+
+def test_code_that_the_driver_does_not_take_is_made_by_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = stand_in(monkeypatch, driver=True, b=True, c=True)
+    monkeypatch.setattr(cubin, "loads", lambda code, architecture: len(ran) > 1 and architecture == SM_90)
+    assert assemble(ptx(body=DIVISION), SM_90).assembler == "b" and ran == ["c", "b"]
+    monkeypatch.setattr(cubin, "loads", lambda code, architecture: False)
+    assert assemble(ptx(body=DIVISION), SM_90).assembler == "driver" and ran == ["c", "b", "b", "driver"]
+    assert assemble(ptx(), SM_90).assembler == "driver"
+
+
+def test_loading_for_no_gpu() -> None:
+    """Where no GPU of the architecture is at hand, nothing is tried."""
+    assert assemblers.loads(b"no code at all", parse("sm_75" if SM_90.number != 75 else "sm_80"))
+
+
+def test_nvjitlink_that_cannot_copy_functions(monkeypatch: pytest.MonkeyPatch) -> None:
+    if "nvJitLink" not in HERE:
+        pytest.skip("no nvJitLink on this machine")
+    asked = []
+    genuine = assemblers._link
+
+    def link(request: Request, *more: str) -> tuple[bytes, str]:
+        asked.append(more)
+        return genuine(request, *(option.replace("func-clone", "no-such") for option in more))
+
+    monkeypatch.setattr(assemblers, "_link", link)
+    monkeypatch.setattr(assemblers, "_KNOWS_COPIES", [True])
+    monkeypatch.setenv(cubin.VARIABLE, "nvJitLink")
+    for _ in range(2):
+        assert assemble(ptx(body=DIVISION), SM_90).code[:4] == ELF
+    assert [len(more) for more in asked] == [1, 0, 0], "it is asked but once"
+    with pytest.raises(CompilerBug):
+        assemble(ptx(body="st.global.b33 [%rd1], 3;"), SM_90)
+
+
+# ---- registers
+
+
+def test_warps_of_a_multiprocessor() -> None:
+    """CUDA's occupancy table of an H100: registers of a thread, and warps."""
+    table = {
+        16: 64,
+        32: 64,
+        33: 48,
+        40: 48,
+        48: 40,
+        56: 36,
+        64: 32,
+        65: 28,
+        72: 28,
+        80: 24,
+        96: 20,
+        97: 16,
+        128: 16,
+        168: 12,
+        255: 8,
+    }
+    assert {registers: occupancy.warps(registers) for registers in table} == table
+
+
+def test_a_register_or_two() -> None:
+    wanted = {
+        97: 96,
+        98: 96,
+        99: None,
+        96: None,
+        33: 32,
+        34: 32,
+        35: None,
+        32: None,
+        25: None,
+        129: 128,
+        130: 128,
+        105: None,
+    }
+    assert {registers: occupancy.fewer(registers) for registers in wanted} == wanted
+
+
+def spilling(count: int) -> str:
+    """A kernel that needs a register or two for each of so many numbers."""
+    loads = "".join(f"ld.volatile.global.b32 %r{i}, [%rd1+{4 * i}];\n" for i in range(1, count))
+    stores = "".join(f"st.volatile.global.b32 [%rd1+{4 * i}], %r{i};\n" for i in range(1, count))
+    return ptx(body=loads + stores)
+
+
+@needs_an_assembler
+def test_code_with_spills_is_not_as_good() -> None:
+    free, few = (assemble(spilling(60), SM_90, Options(max_registers=most)).code for most in (0, 32))
+    assert occupancy.is_as_good(free, free, "k") and occupancy.is_as_good(free, few, "k")
+    assert not occupancy.is_as_good(few, free, "k")
+
+
+@pytest.mark.parametrize(
+    ("registers", "spills", "expected"), [(97, 0, [0, 96]), (97, 9, [0, 96]), (96, 0, [0]), (100, 0, [0])]
+)
+def test_a_register_less_where_more_warps_run(
+    monkeypatch: pytest.MonkeyPatch, registers: int, spills: int, expected: list[int]
+) -> None:
+    asked = []
+
+    def run(request: Request) -> tuple[bytes, str]:
+        asked.append(most := request.options.max_registers)
+        return b"%d" % (most or registers), ""
+
+    monkeypatch.setattr(cubin, "ASSEMBLERS", (assemblers.Assembler("a", lambda _: True, run, str, ""),))
+    monkeypatch.setattr(cubin.elf, "registers", lambda code: {"k": int(code)})
+    monkeypatch.setattr(occupancy, "_operations", lambda code, _: [1] * 99 + [0x387] * (spills * (code == b"96")))
+    assert assemble(ptx(), SM_90).code == (b"96" if registers == 97 and not spills else b"%d" % registers)
+    assert asked == expected
+    asked.clear()
+    for body, options in (
+        ("\n.maxntid 128\n", Options()),
+        (".maxnreg 97", Options()),
+        ("", Options(max_registers=97)),
+        ("", Options(level=0)),
+        ("", Options(relocatable=True)),
+    ):
+        assemble(ptx(body=body), SM_90, options)
+        assert len(asked) == 1
+        asked.clear()
 
 
 def test_none_is_there(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,6 +46,11 @@ class Request:
     inputs: tuple[Input, ...] = ()
     """What is linked to it: nvJitLink alone can."""
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is the whole program, of which nothing is linked to anything else."""
+        return not (self.inputs or self.options.relocatable)
+
 
 class Rejection(Exception):
     """An assembler said no; the message is its log."""
@@ -94,12 +99,30 @@ def _nvjitlink() -> Any:
         return None
 
 
+_KNOWS_COPIES = [True]
+"""Whether nvJitLink can copy functions to where they are called, which versions before 13.1 or so cannot."""
+_COPIES = "-enable-func-clone-sc=true"
+
+
 def _run_nvjitlink(request: Request) -> tuple[bytes, str]:
+    """It takes every program for a part of one, and calls what divides as a function of another file, unless it copies that."""
+    if request.is_whole and _KNOWS_COPIES[0]:
+        try:
+            return _link(request, f"-Xptxas={_COPIES}")
+        except Rejection as rejection:
+            if "Unknown option" not in str(rejection):
+                raise
+            _KNOWS_COPIES[0] = False
+    return _link(request)
+
+
+def _link(request: Request, *more: str) -> tuple[bytes, str]:
     library, data = _nvjitlink(), request.ptx.encode()
     # It knows the levels 0 and 3 only.
     level = "-O3" if request.options.level else "-O0"
     options = [f"-arch={request.architecture}", level, *_flags(request.options, "-maxrregcount=", "-Xptxas=-v")]
-    options += ["-r"] * request.options.relocatable + ["-lto"] * any(item.is_lto for item in request.inputs)
+    options += [*more, *["-r"] * request.options.relocatable]
+    options += ["-lto"] * any(item.is_lto for item in request.inputs)
     if request.options.report_usage:
         options.append("-no-cache")  # what comes out of NVIDIA's cache comes without a log
     try:
@@ -225,6 +248,16 @@ def _capability(driver: Any, device: Any) -> tuple[int, int]:
     major = attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
     minor = attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR
     return driver.cuDeviceGetAttribute(major, device)[1], driver.cuDeviceGetAttribute(minor, device)[1]
+
+
+def loads(code: bytes, architecture: Architecture) -> bool:
+    """Whether the GPU of the current context takes machine code for it; True where there is none of this architecture."""
+    if not _driver_fits(architecture):
+        return True
+    status, library = _driver().cuLibraryLoadData(code, None, None, 0, None, None, 0)
+    if status == 0:
+        _driver().cuLibraryUnload(library)
+    return bool(status == 0)
 
 
 def _run_driver(request: Request) -> tuple[bytes, str]:

@@ -9,6 +9,9 @@ leaves the work to the next:
     ptxas       a program of the toolkit
     nvJitLink   a library, in the toolkit or from pip
 
+The driver takes every program for a part of one, in which a division calls a function of another file. Where a program has
+calls of that sort, the others are asked first.
+
 The environment variable CUDA_DEVICE_ASSEMBLER names one of them, to use no other.
 """
 
@@ -19,11 +22,12 @@ import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from cuda_device.codegen import elf, occupancy
 from cuda_device.codegen.architectures import Architecture
-from cuda_device.codegen.assemblers import ASSEMBLERS, Assembler, Options, Rejection, Request, Unusable
+from cuda_device.codegen.assemblers import ASSEMBLERS, Assembler, Options, Rejection, Request, Unusable, loads
 from cuda_device.codegen.linking import Input, check
 from cuda_device.errors import CompileError, CompilerBug
-from cuda_device.lazy_dataclasses import dataclass, field
+from cuda_device.lazy_dataclasses import dataclass, field, replace
 
 __all__ = ["DEFAULTS", "VARIABLE", "Cubin", "Options", "Usage", "assemble", "identity", "read_usage"]
 
@@ -36,6 +40,11 @@ DEFAULTS = Options()
 _TOO_OLD = r"Unsupported \.version|is not defined for option 'gpu-name'|ERROR_UNRECOGNIZED_ARCH"
 _VERSION = r"(?m)^\.version (\S+)"
 _unusable: dict[tuple[Assembler, Architecture, str], str] = {}
+
+# What becomes a call of a function that the assembler adds, and calls.
+_CALLS = r"\t(?:(?:div|rcp|sqrt)\.r[nzmp]\.|(?:div|rem)\.[us]64|call\b)"
+# What somebody has said of registers, or of blocks that share them.
+_BOUNDS = r"\.(?:maxnreg|minnctapersm|maxntid|reqntid)\b"
 
 # What a kernel can want too much of: the user's business, not ours.
 _TOO_MUCH = (
@@ -101,7 +110,7 @@ def assemble(
         key = (assembler, architecture, version[1] if version else "")
         if key not in _unusable and assembler.available(architecture):
             try:
-                code, log = assembler.run(request)
+                code, log = _run(assembler, request)
                 usage = read_usage(log) if options.report_usage else {}
                 return Cubin(code, assembler.name, log, MappingProxyType(usage))
             except Rejection as rejection:
@@ -111,6 +120,27 @@ def assemble(
                 _unusable[key] = f"{assembler.name} cannot be used ({text.splitlines()[0]})"
         reasons += [_unusable[key]] if key in _unusable else []
     raise _none_left(architecture, reasons, request)
+
+
+def _run(assembler: Assembler, request: Request) -> tuple[bytes, str]:
+    """The code and the log, once more with a few registers less where more threads run for that."""
+    code, log = assembler.run(request)
+    if assembler.name != "driver" and _has_calls(request) and not loads(code, request.architecture):
+        raise Unusable("the driver of this GPU does not take its code")
+    found = elf.registers(code) if request.is_whole and request.options.level else {}
+    if len(found) == 1 and not request.options.max_registers and not re.search(_BOUNDS, request.ptx):
+        ((kernel, registers),) = found.items()
+        if most := occupancy.fewer(registers):
+            tight = replace(request, options=replace(request.options, max_registers=most))
+            other, said = assembler.run(tight)
+            if elf.registers(other).get(kernel, registers) <= most and occupancy.is_as_good(other, code, kernel):
+                return other, said
+    return code, log
+
+
+def _has_calls(request: Request) -> bool:
+    """Whether it matters that the assembler takes a program for the whole of it."""
+    return request.is_whole and re.search(_CALLS, request.ptx) is not None
 
 
 def identity(architecture: Architecture) -> str:
@@ -137,6 +167,8 @@ def read_usage(log: str) -> dict[str, Usage]:
 def _candidates(request: Request | None = None) -> tuple[Assembler, ...]:
     """All assemblers that can do what is asked for, or the one that the environment variable names, unless it cannot."""
     able = tuple(assembler for assembler in ASSEMBLERS if request is None or assembler.can(request))
+    if request is not None and _has_calls(request):
+        able = able[::-1]
     forced = os.environ.get(VARIABLE, "")
     if not forced:
         return able
