@@ -304,6 +304,19 @@ def test_memory_is_allocated_and_freed_in_stream_order(gpu):
     assert "cuCtxSynchronize" not in gpu.names()
 
 
+@pytest.mark.parametrize("nbytes", [1, 2, 3, 4, 5, 7, 8, 403])
+def test_what_fills_the_last_word_is_zero(gpu, nbytes):
+    """Atomic operations on a byte read the word that it is in."""
+    made = empty(nbytes, np.uint8, stream=GpuStream(HANDLE, 0))
+    whole = bytes(gpu.memory[view_of(made).data])
+    rest = -nbytes % 4
+    assert len(whole) == nbytes + rest and whole[nbytes:] == bytes(rest)
+    assert whole[:nbytes] == b"\xaa" * nbytes
+    assert [entry for entry in gpu.log if entry[0] == "cuMemsetD8Async"] == [("cuMemsetD8Async", rest, HANDLE)] * bool(
+        rest
+    )
+
+
 def test_no_elements_take_no_memory(gpu):
     made = zeros((0, 3), stream=GpuStream(HANDLE, 0))
     made.numpy()

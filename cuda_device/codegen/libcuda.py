@@ -199,6 +199,14 @@ def _function(foreign: Any, parameters: list[str], name: str) -> Callable[..., t
                 return foreign(*inputs, pointer(result)), result.value or 0
 
             return gives_last
+        case [0] if marks == ["&"]:
+            make = types[0]
+
+            def exchanges(value: Any) -> tuple[Any, ...]:
+                exchanged = make(value)
+                return foreign(pointer(exchanged)), exchanged.value
+
+            return exchanges
     return _with_results(foreign, list(zip(marks, types, strict=True)), name)
 
 

@@ -51,28 +51,28 @@ def mean_of(items: Any, /, *, dtype: Any = None) -> Any:
     return sum_of(items, dtype=dtype) / (items.size if hasattr(items, "size") else len(items))
 
 
-def largest(items: Any, /) -> Any:
-    """`np.max(items)`: NaN wins."""
+def outermost(items: Any, of_two: Any, complaint: Any, /) -> Any:
+    """The one of all elements that `of_two` prefers to each other."""
     some = False
     for item in items:
-        value = largest(item) if has_rows(items) else item
-        best = numbers.maximum(best, value) if some else value  # type: ignore[has-type]  # noqa: F821
+        value = outermost(item, of_two, complaint) if has_rows(items) else item
+        best = of_two(best, value) if some else value  # type: ignore[has-type]  # noqa: F821
         some = True
     if not some:
-        raise ValueError("zero-size array to reduction operation maximum which has no identity")
+        raise ValueError(complaint)
     return best
+
+
+def largest(items: Any, /) -> Any:
+    """`np.max(items)`: NaN wins."""
+    complaint = "zero-size array to reduction operation maximum which has no identity"
+    return outermost(items, numbers.maximum, complaint)
 
 
 def smallest(items: Any, /) -> Any:
     """`np.min(items)`: NaN wins."""
-    some = False
-    for item in items:
-        value = smallest(item) if has_rows(items) else item
-        best = numbers.minimum(best, value) if some else value  # type: ignore[has-type]  # noqa: F821
-        some = True
-    if not some:
-        raise ValueError("zero-size array to reduction operation minimum which has no identity")
-    return best
+    complaint = "zero-size array to reduction operation minimum which has no identity"
+    return outermost(items, numbers.minimum, complaint)
 
 
 def is_any(items: Any, /) -> Any:

@@ -6,8 +6,8 @@ can import it, and is told by `available()` that there is none.
 
     if driver.available():
         with driver.using(driver.ensure_context()):
-            address = driver.allocate(1024, stream=1)
-            driver.free(address, stream=1)
+            address = driver.allocate(1024, stream=1, ordinal=0)
+            driver.free(address, stream=1, ordinal=0)
 """
 
 from __future__ import annotations
@@ -251,23 +251,27 @@ class BesideCaptures:
 # Memory, in the current context
 
 
-def allocate(nbytes: int, stream: int) -> int:
-    """The address of `nbytes` new bytes (and a whole word) of GPU memory, to be used from `stream` on; 0 for no bytes."""
+def allocate(nbytes: int, stream: int, ordinal: int) -> int:
+    """The address of `nbytes` new bytes of the current device's memory, to be used from `stream` on; 0 for no bytes.
+
+    They are whole words: what fills the last one is zero.
+    """
     if nbytes == 0:
         return 0
-    api = bindings()
-    nbytes = -(-nbytes // WORD) * WORD
-    pooled = properties(current_ordinal()).memory_pools
-    result = api.cuMemAllocAsync(nbytes, stream) if pooled else api.cuMemAlloc(nbytes)
-    return int(check(result, f"allocating {nbytes} bytes of GPU memory"))
+    api, rest = bindings(), -nbytes % WORD
+    pooled = properties(ordinal).memory_pools
+    result = api.cuMemAllocAsync(nbytes + rest, stream) if pooled else api.cuMemAlloc(nbytes + rest)
+    address = int(check(result, f"allocating {nbytes + rest} bytes of GPU memory"))
+    fill_zero(address + nbytes, rest, stream)
+    return address
 
 
-def free(address: int, stream: int) -> None:
+def free(address: int, stream: int, ordinal: int) -> None:
     """Frees what `allocate` gave, after the work that `stream` has so far."""
     if address == 0:
         return
     api = bindings()
-    pooled = properties(current_ordinal()).memory_pools
+    pooled = properties(ordinal).memory_pools
     with BesideCaptures():
         check(api.cuMemFreeAsync(address, stream) if pooled else api.cuMemFree(address), "freeing GPU memory")
 

@@ -93,13 +93,13 @@ def allocate(nbytes: int, stream: Stream, *, zero: bool) -> HostMemory | GpuMemo
 def _allocate(nbytes: int, stream: GpuStream) -> int:
     _free_the_unfreed()
     try:
-        return driver.allocate(nbytes, stream.handle)
+        return driver.allocate(nbytes, stream.handle, stream.ordinal)
     except driver.OutOfMemory:
         # Arrays that launches still hold, or that wait to be freed, may be all that is in the way.
         driver.synchronize_context()
         release_finished_everywhere(stream.context)
         driver.synchronize_context()
-        return driver.allocate(nbytes, stream.handle)
+        return driver.allocate(nbytes, stream.handle, stream.ordinal)
 
 
 def _release(address: int, stream: GpuStream, used_elsewhere: bool) -> None:
@@ -109,7 +109,7 @@ def _release(address: int, stream: GpuStream, used_elsewhere: bool) -> None:
         if not driver.is_capturing(stream.handle):
             if used_elsewhere:
                 driver.synchronize_context()
-            driver.free(address, stream.handle)
+            driver.free(address, stream.handle, stream.ordinal)
             return
     _unfreed.append((address, stream, used_elsewhere))
 
