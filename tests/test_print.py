@@ -402,3 +402,21 @@ def test_a_text_may_be_an_argument_of_no_kernel():
     kernel = define("@device.kernel\ndef k(a, n):\n    text = f'{n}'\n    a[0] = len(text)\n")
     with pytest.raises(device.CompileError, match="how long a text with values of run time is, nobody knows"):
         device.compile(kernel, device.ArrayType(device.float32, 1), int)
+
+
+def test_texts_in_lists_are_quoted(stream, capfd):
+    body = """\
+text = "it's" + str(a)
+print([text, 'x'], (text,), {'k': text}, text, [f"'{a}" + '"'])"""
+    expected = """["it's7", 'x'] ("it's7",) {'k': "it's7"} it's7 ['\\'7"']\n"""
+    assert printed(stream, capfd, body, 7) == expected
+
+
+def test_bools_as_texts_are_padded(stream, capfd):
+    expected = "   True|False |  True\n"
+    assert printed(stream, capfd, "print(f'{a!s:>7}|{b!s:<6}|{a!r:>6}')", True, False) == expected
+
+
+def test_lists_in_tuples_that_functions_return(stream, capfd):
+    body = "def f(x):\n    return a, x\nprint(f([1, {2: 'x'}]), f((1, [])), (1, (), [None]))"
+    assert printed(stream, capfd, body, 3) == "(3, [1, {2: 'x'}]) (3, (1, [])) (1, (), [None])\n"

@@ -60,7 +60,7 @@ def test_texts_are_those_of_python(stream, capfd, statement):
         ("raise ValueError('n = ' + str(n))", "ValueError: n = 7"),
         ("raise ValueError('%d of %5.2f' % (n, v))", "ValueError: 7 of  2.50"),
         ("raise ValueError('{} {}'.format(n, 'x'))", "ValueError: 7 x"),
-        ("raise ValueError(hex(n), 'a')", "ValueError: (0x7, 'a')"),
+        ("raise ValueError(hex(n), 'a')", "ValueError: ('0x7', 'a')"),
     ],
 )
 def test_exceptions_show_them(stream, statement, message):

@@ -147,10 +147,11 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A number in a string of run time: how an f-string formats it."""
+    """A number in a string of run time: how an f-string formats it, or with `is_text` what `str` makes of it."""
 
     spec: str = ""
     is_repr: bool = False
+    is_text: bool = False
 
 
 @dataclass(frozen=True, slots=True)

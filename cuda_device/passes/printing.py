@@ -9,6 +9,7 @@ digits that are about as good as the number (4 for float16, 7 for float32, 15 fo
 from __future__ import annotations
 
 import enum
+import itertools
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +23,7 @@ from cuda_device.ir.model import Value
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.passes import references
 from cuda_device.passes.frame import Cell, Frame
-from cuda_device.passes.meanings import Keywords, Named, Text, Thing, means
+from cuda_device.passes.meanings import Field, Keywords, Named, Text, Thing, means
 from cuda_device.types.known import Known, constant, of_type
 from cuda_device.types.model import (
     BOOL,
@@ -123,8 +124,8 @@ class Line:
         cell = references.value_of(self.frame, cell)
         known, field = cell.known, self.frame.field
         if isinstance(known.value, Text):
-            self.pieces(known.value, self.frame.fields(cell))
-        elif known.constant and not isinstance(known.type, Bundle):
+            self.pieces(_quoted(known.value) if is_repr else known.value, self.frame.fields(cell))
+        elif known.constant and not isinstance(known.type, Bundle | Tuple):
             self.literal(_constant(known, is_repr))
         elif isinstance(known.type, Number):
             self.number(cell, known.type, Spec())
@@ -169,6 +170,8 @@ class Line:
             cell = next(rest)
             if not piece.spec:
                 self.show(cell, piece.is_repr)
+            elif piece.is_text and cell.known.type == BOOL:
+                self.choose(cell, (format("True", piece.spec), format("False", piece.spec)))
             elif piece.is_repr or not isinstance(cell.known.type, Number):
                 raise CompileError(f"{cell.known} cannot be formatted by {piece.spec!r}", help="format its parts")
             else:
@@ -320,6 +323,15 @@ class Line:
         self.convert("%*s", columns, INT64)
         self.values.append(self.frame.build.const(BOOL, True))
         self.choices.append(("", ""))
+
+
+def _quoted(text: Text) -> Text:
+    """What `repr` makes of a text: the pieces between quotes that are none of theirs, or escaped."""
+    known = "".join(piece for piece in text.pieces if isinstance(piece, str))
+    mark = next(filter(str.isprintable, (chr(k) for k in itertools.count(0xA1) if chr(k) not in known)))
+    shown = repr("".join(piece if isinstance(piece, str) else mark for piece in text.pieces)).split(mark)
+    fields = [piece for piece in text.pieces if isinstance(piece, Field)]
+    return Text(tuple(piece for pair in zip(shown, [*fields, ""], strict=True) for piece in pair))
 
 
 def _name(vector: Vector) -> str:

@@ -65,7 +65,8 @@ def field(frame: Frame, cell: Cell, spec: str = "", conversion: str = "") -> Cel
             raise CompileError(f"{value} cannot be formatted", help="format what it is made of")
         return cell
     if not is_constant(value):
-        shown = Field(_as_text(spec) if conversion else spec, conversion in ("r", "a") and not spec)
+        is_repr = conversion in ("r", "a") and not spec
+        shown = Field(_as_text(spec) if conversion else spec, is_repr, is_text=bool(conversion))
         return frame.bundle(Text((shown,)), [cell])
     try:
         text = format(_CONVERSIONS[conversion](value.python), spec)

@@ -2,7 +2,8 @@
 
     program(7, inputs(7))       the same program whenever it is asked for
 
-The tables say what there is, and how often each is tried. Every fourth hundred of programs is of threads that work together.
+The tables say what there is, and how often each is tried. Of five hundreds of programs one is of threads that work together, and
+two are of `cases`, of which something else is expected than numbers.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import reference
 from reference import EVERY, convert
 
 from fuzz import aggregates, expressions, functions, statements, together
+from fuzz.cases import Case
+from fuzz.kinds import case
 from fuzz.maker import ARRAYS, LENGTH, Maker, Tables
 from fuzz.programs import THREADS, Expression, Open, Program, Statement, parts, variable
 from fuzz.sweep import ALONE, STORED, TOGETHER, Row, of_row, stored_row
@@ -24,7 +27,8 @@ PER_PROGRAM = 5
 """How many rows of the sweep a program begins with."""
 BUILTIN_STORED = {"int": "int32", "index": "int64", "float": "float32", "complex": "complex64"}
 RUN = 96
-"""So many programs one after the other are of one sort: alone, alone, alone, together."""
+"""So many programs one after the other are of one sort."""
+SORTS = ("alone", "cases", "together", "cases", "alone")
 
 TABLES = Tables(
     expressions=(
@@ -100,22 +104,24 @@ def inputs(seed: int) -> dict[str, list[Any]]:
     return found
 
 
-def of_threads_together(number: int) -> bool:
-    """Whether the threads of a program meet."""
-    return number // RUN % 4 == 3
+def sort(number: int) -> str:
+    """Whether the threads of a program are `alone` or meet, or it is one of the `cases`."""
+    return SORTS[number % 10**9 // RUN % len(SORTS)]
 
 
 def ordinal(number: int) -> int:
     """How many programs of its sort come before a program, from the start of its seed."""
-    number %= 10**9
-    groups, rest = divmod(number, RUN)
-    alike = groups // 4 if of_threads_together(number) else groups - groups // 4
-    return alike * RUN + rest
+    groups, rest = divmod(number % 10**9, RUN)
+    turns, place = divmod(groups, len(SORTS))
+    mine = SORTS[place]
+    return (turns * SORTS.count(mine) + SORTS[:place].count(mine)) * RUN + rest
 
 
-def program(number: int, given: dict[str, list[Any]]) -> Program:
+def program(number: int, given: dict[str, list[Any]]) -> Program | Case:
     """The program of a number."""
-    at, meets = ordinal(number), of_threads_together(number)
+    at, meets = ordinal(number), sort(number) == "together"
+    if sort(number) == "cases":
+        return case(number - number % 10**9 + at)
     alone = [ALONE[(at * PER_PROGRAM + k) % len(ALONE)] for k in range(2 if meets else PER_PROGRAM)]
     together = [TOGETHER[(at * 3 + k) % len(TOGETHER)] for k in range(3)] if meets else []
     return of_rows(number, given, alone, together, [STORED[at % len(STORED)]])

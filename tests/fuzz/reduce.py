@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from typing import Any
 
+from fuzz.cases import Case
 from fuzz.programs import Open, Program
-from fuzz.run import Mismatch, check
+from fuzz.run import Mismatch, check, tried
 
 
 def reduce(failed: Mismatch, given: dict[str, list[Any]], streams: Any, seconds: float = 60) -> Mismatch:
@@ -15,7 +17,9 @@ def reduce(failed: Mismatch, given: dict[str, list[Any]], streams: Any, seconds:
     end = time.monotonic() + seconds
     kind = kind_of(failed)
 
-    def fails(program: Program) -> Mismatch | None:
+    def fails(program: Program | Case) -> Mismatch | None:
+        if isinstance(program, Case):
+            return next((each for each in tried(program, streams) if kind_of(each) == kind), None)
         if not program.is_consistent():
             return None
         try:
@@ -27,7 +31,7 @@ def reduce(failed: Mismatch, given: dict[str, list[Any]], streams: Any, seconds:
     return smallest(failed, fails, end)
 
 
-def smallest(failed: Mismatch, fails: Callable[[Program], Mismatch | None], end: float) -> Mismatch:
+def smallest(failed: Mismatch, fails: Callable[[Any], Mismatch | None], end: float) -> Mismatch:
     """Goes from failure to smaller failure until none is left, or the time is over."""
     going = True
     while going:
@@ -44,4 +48,5 @@ def smallest(failed: Mismatch, fails: Callable[[Program], Mismatch | None], end:
 
 def kind_of(mismatch: Mismatch) -> str:
     """A wrong value, or the name of an error."""
-    return "value" if mismatch.slot >= 0 else mismatch.where.split(": ")[1]
+    error = re.search(r"\w+(Error|Bug)(?=:)", mismatch.where)
+    return error[0] if error and mismatch.slot < 0 else "value"

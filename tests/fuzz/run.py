@@ -27,6 +27,7 @@ from cuda_device.compiler import Options, Work
 from cuda_device.device.functions import Kernel, KernelOptions
 from cuda_device.runtime.launcher import Variant
 from fuzz.care import BATCH, care, is_careful
+from fuzz.cases import Case
 from fuzz.expressions import LISTS, TABLES
 from fuzz.generate import ARRAYS, BUILTIN_STORED, SLOTS, THREADS
 from fuzz.programs import BLOCKS, Expression, Program, indented
@@ -42,7 +43,7 @@ MODULES: dict[str, Any] = {
 class Mismatch:
     """A program that is wrong: where, and what it gave."""
 
-    program: Program
+    program: Program | Case
     where: str
     slot: int = -1
     thread: int = -1
@@ -51,6 +52,8 @@ class Mismatch:
 
     def __str__(self) -> str:
         shown = f"program {self.program.number}, {self.where}"
+        if isinstance(self.program, Case):
+            return f"{shown}\n{self.program.source()}"
         if self.slot >= 0:
             what = self.program.stores[self.slot]
             shown += f": thread {self.thread}: {what} ({what.type}) is {self.found!r}, not {self.expected!r}"
@@ -138,9 +141,35 @@ def share(first: Kernel, other: Kernel) -> None:
 
 
 def check(
+    programs: Sequence[Program | Case], given: dict[str, list[Any]], streams: Sequence[device.Stream]
+) -> Iterator[Mismatch]:
+    """What is wrong with some programs."""
+    for each in programs:
+        if isinstance(each, Case):
+            yield from tried(each, streams)
+    others = [each for each in programs if isinstance(each, Program)]
+    if others:
+        yield from checked(others, given, streams)
+
+
+def tried(case: Case, streams: Sequence[device.Stream]) -> Iterator[Mismatch]:
+    """What is wrong with a case."""
+    for stream in streams:
+        on_cpu = isinstance(stream, type(device.cpu_stream()))
+        if not (on_cpu or case.everywhere):
+            continue
+        try:
+            wrong = case.attempt(stream)
+        except Exception as error:
+            wrong = f"{type(error).__name__}: {error}"
+        if wrong is not None:
+            yield Mismatch(case, f"{'CPU' if on_cpu else 'GPU'} stream, {case.kind}: {wrong}")
+
+
+def checked(
     programs: Sequence[Program], given: dict[str, list[Any]], streams: Sequence[device.Stream]
 ) -> Iterator[Mismatch]:
-    """What is wrong with some programs. One that cannot be compiled is found by trying them one by one."""
+    """What is wrong with programs of one kernel. One that cannot be compiled is found by trying them one by one."""
     expected = [program.expected() for program in programs]
     arrays = tuple(np.array(given[type], reference.storage(type)) for type in ARRAYS)
     first = None
@@ -155,7 +184,7 @@ def check(
         except Exception as error:
             if len(programs) > 1:
                 for program in programs:
-                    yield from check([program], given, streams)
+                    yield from checked([program], given, streams)
                 return
             yield Mismatch(programs[0], f"{leg.where}: {type(error).__name__}: {error}")
             return

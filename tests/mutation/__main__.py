@@ -2,10 +2,11 @@
 
     python -m tests.mutation lines                       which lines each test runs: once, before all else
     python -m tests.mutation run --who tests             plants the bugs; goes on where it was stopped
-    python -m tests.mutation run --who fuzzer
+    python -m tests.mutation run --who fuzzer --jobs 16  several at a time, each in a copy of its own
     python -m tests.mutation table                       the results, as a table
 
-All is in one folder, `--folder`. Each result is a line of its `results.jsonl`, added when it is there.
+All is in one folder, `--folder`. Each result is a line of its `results.jsonl`, added when it is there; so a run that was stopped
+(`--seconds` stops it) goes on with those that have none. For the fuzzer `lines --who fuzzer` is enough, and may be left out.
 """
 
 from __future__ import annotations
@@ -14,8 +15,11 @@ import argparse
 import itertools
 import json
 import math
+import queue
 import sys
 import tempfile
+import threading
+import time
 from pathlib import Path
 
 from .noticing import Result, fuzzer, measure, tests
@@ -57,12 +61,14 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--files", nargs="*", default=[], help="test files, if not those of the plan")
     parser.add_argument("--share", type=int, nargs=2, default=(0, 1), help="K N: of every N bugs the one after K")
+    parser.add_argument("--jobs", type=int, default=1, help="so many bugs at a time")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="no bug is begun after so much time")
     parser.add_argument("--without", type=int, nargs="*", default=[], help="numbers of bugs to leave for later")
     return parser.parse_args()
 
 
 def _lines(given: argparse.Namespace, _: list[Mutant]) -> None:
-    measure(Workshop(given.folder / "lines_copy"), given.folder / "lines", given.programs)
+    measure(Workshop(given.folder / "lines_copy"), given.folder / "lines", given.programs, given.who == "tests")
 
 
 def _list(given: argparse.Namespace, mutants: list[Mutant]) -> None:
@@ -72,29 +78,48 @@ def _list(given: argparse.Namespace, mutants: list[Mutant]) -> None:
 
 
 def _run(given: argparse.Namespace, mutants: list[Mutant]) -> None:
-    reach, file = Reach.read(given.folder / "lines"), given.folder / "results.jsonl"
-    known = _results(file)
-    workshop = Workshop(given.folder / f"copy_{given.who}_{given.share[0]}_of_{given.share[1]}")
+    known, end = _results(given.folder / "results.jsonl"), time.monotonic() + given.seconds
+    todo: queue.SimpleQueue[tuple[int, Mutant]] = queue.SimpleQueue()
     for number, mutant in enumerate(mutants, 1):
-        wanted = number in given.again or (number, given.who) not in known and not given.again
-        if not wanted or number in given.without or number % given.share[1] != given.share[0]:
-            continue
+        wanted = number in given.again or ((given.seed, number, given.who) not in known and not given.again)
+        if wanted and number not in given.without and number % given.share[1] == given.share[0]:
+            todo.put((number, mutant))
+    name = f"copy_{given.who}_{given.share[0]}_of_{given.share[1]}"
+    jobs = [threading.Thread(target=_job, args=(given, todo, f"{name}_{job}", end)) for job in range(given.jobs)]
+    for job in jobs:
+        job.start()
+    for job in jobs:
+        job.join()
+    _counts(given, mutants)
+
+
+def _job(given: argparse.Namespace, todo: queue.SimpleQueue[tuple[int, Mutant]], name: str, end: float) -> None:
+    """Takes one bug after the other, until there is none, or no time."""
+    reach, workshop = Reach.read(given.folder / "lines"), Workshop(given.folder / name)
+    while time.monotonic() < end:
+        try:
+            number, mutant = todo.get_nowait()
+        except queue.Empty:
+            return
         with workshop.mutated(mutant):
             if given.who == "fuzzer":
                 result = fuzzer(workshop, mutant, reach, given.programs)
             else:
                 result = tests(workshop, mutant, reach, PARTS[given.part], given.limit, tuple(given.files))
-        record = {"number": number, "who": given.who, "mutant": str(mutant), **result.record()}
-        with file.open("a") as out:
+        record = {"seed": given.seed, "number": number, "who": given.who, "mutant": str(mutant), **result.record()}
+        with _WRITING, (given.folder / "results.jsonl").open("a") as out:
             out.write(json.dumps(record) + "\n")
-        print(f"{number:4} {given.who:7}{result} {mutant}", flush=True)
+            print(f"{number:4} {given.who:7}{result} {mutant}", flush=True)
 
 
-def _results(file: Path) -> dict[tuple[int, str], Result]:
+_WRITING = threading.Lock()
+
+
+def _results(file: Path) -> dict[tuple[int, int, str], Result]:
     """The last result of each bug and each way to notice it."""
     records = map(json.loads, file.read_text().splitlines()) if file.exists() else ()
     return {
-        (record["number"], record["who"]): Result(record["noticed"], record["how"], record["seconds"])
+        (record["seed"], record["number"], record["who"]): Result(record["noticed"], record["how"], record["seconds"])
         for record in records
     }
 
@@ -105,12 +130,17 @@ def _table(given: argparse.Namespace, mutants: list[Mutant]) -> None:
     for number, mutant in enumerate(mutants, 1):
         change = mutant.change
         what = f"line {change.line}: `{_cell(change.before)}` → `{_cell(change.after)}`"
-        who = [known.get((number, each), Result(False, "not run", 0)) for each in ("fuzzer", "tests")]
+        who = [known.get((given.seed, number, each), Result(False, "not run", 0)) for each in ("fuzzer", "tests")]
         cells = [f"**no**: {_cell(each.how)}" if not each.noticed else _cell(each.how) for each in who]
         print(f"| {number} | {mutant.file} | {what} | {cells[0]} | {cells[1]} |")
-    for each in ("fuzzer", "tests"):
-        results = [known[number, each] for number in range(1, len(mutants) + 1) if (number, each) in known]
-        print(f"{each}: {sum(result.noticed for result in results)} of {len(results)}")
+    _counts(given, mutants)
+
+
+def _counts(given: argparse.Namespace, mutants: list[Mutant]) -> None:
+    known = _results(given.folder / "results.jsonl")
+    for who in ("fuzzer", "tests"):
+        results = [known[key] for n in range(1, len(mutants) + 1) if (key := (given.seed, n, who)) in known]
+        print(f"{who}: {sum(result.noticed for result in results)} of {len(results)}")
 
 
 def _cell(text: str) -> str:

@@ -1,13 +1,14 @@
 """The fuzzer, up to the first program that is wrong: `python -m tests.mutation.fuzzing --programs 2016`.
 
-The programs are those of `tests/test_fuzz.py`. A batch that takes more than two minutes of processor time is killed: a compiler
-that does not end is wrong, too. `--lines FILE` runs them all and writes which lines of the compiler ran, as JSON.
+The programs are those of `tests/test_fuzz.py`. A batch that takes more than a minute of processor time is killed: a compiler
+that does not end is wrong, too, and so is one that takes all of the memory. `--lines FILE` runs them all and writes which lines of the compiler ran, as JSON.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import resource
 import signal
 import sys
 from pathlib import Path
@@ -15,9 +16,9 @@ from pathlib import Path
 import tests.fuzz  # noqa: F401 - it puts its folder on the path
 
 BATCH = 24
-BATCHES, STRIDE = 84, 29
-"""Of those that there are, in an order in which the first ones are of every sort."""
-SECONDS = 120
+BATCHES, STRIDE = 60, 13
+"""Of so many batches, and then of so many others, those first that are of every sort."""
+SECONDS, BYTES = 60, 6 << 30
 
 
 def main() -> int:
@@ -33,8 +34,10 @@ def main() -> int:
 
     import cuda_device as device
 
+    resource.setrlimit(resource.RLIMIT_DATA, (BYTES, BYTES))
     for batch in range(-(-given.programs // BATCH)):
-        begin = BATCH * (batch * STRIDE % BATCHES)
+        turns, place = divmod(batch, BATCHES)
+        begin = BATCH * (turns * BATCHES + place * STRIDE % BATCHES)
         signal.setitimer(signal.ITIMER_PROF, SECONDS)  # nobody handles its signal, which ends the process
         values = inputs(begin)
         programs = [program(begin + k, values) for k in range(min(BATCH, given.programs - batch * BATCH))]

@@ -110,12 +110,12 @@ def _why(done: Done) -> str:
     return (telling or lines or ["?"])[-1][:160]
 
 
-def measure(workshop: Workshop, folder: Path, programs: int) -> None:
+def measure(workshop: Workshop, folder: Path, programs: int, with_tests: bool) -> None:
     """Writes which lines each test file and the fuzzer come to, and which tests fail without a bug."""
     folder.mkdir(parents=True, exist_ok=True)
     files = sorted((workshop.folder / "tests").glob("test_*.py"), key=lambda path: -path.stat().st_size)
     wanted = [path for path in files if path.name not in NOT_RUN and not (folder / f"{path.stem}.json").exists()]
-    for path in wanted:
+    for path in wanted if with_tests else ():
         target = folder / f"{path.stem}.json"
         workshop.python(
             *PYTEST[:3], "-p", "no:cacheprovider", "-p", "tests.mutation.lines", "--lines", str(target), str(path)

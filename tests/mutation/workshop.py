@@ -59,7 +59,7 @@ class Workshop:
     def python(self, *arguments: str) -> Done:
         """Runs Python on the copy, with the lowest priority."""
         settings = {
-            "PYTHONPATH": str(self.folder), "PYTHONDONTWRITEBYTECODE": "1", "CUDA_DEVICE_CACHE": "0",
+            "PYTHONPATH": os.pathsep.join([str(self.folder), *_others()]), "PYTHONDONTWRITEBYTECODE": "1", "CUDA_DEVICE_CACHE": "0",
             "HOME": str(self.folder),
         }  # fmt: skip
         output = self.folder / "output.txt"
@@ -75,6 +75,12 @@ class Workshop:
             )
             stuck = _watch(process)
         return Done(process.returncode, output.read_text(errors="replace"), stuck)
+
+
+def _others() -> list[str]:
+    """Where Python finds what is not ours, if it is not installed."""
+    found = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    return [path for path in found if path and Path(path).resolve() != ROOT]
 
 
 def _hear_interrupts() -> None:

@@ -1,0 +1,201 @@
+"""Programs of plain Python that print, in device code and in CPython: both print the same, or end in the same way.
+
+    def k(n, m, k, x, y, p, q):           the parameters are numbers of run time
+        v1 = [n, 2, m]
+        print(v1[::-1], f"{x:8.3f}")
+        print(m // (n - 3))               in checked mode: what CPython raises here, device code reports here
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+import itertools
+import math
+import operator
+import random
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+import cuda_device as device
+from fuzz.cases import Case, defined, first_difference, printed
+from fuzz.grammar import Grammar
+from fuzz.pythonic import EXPRESSIONS, FAULTS, PARTS, STATEMENTS
+
+NAMES: dict[str, Any] = {
+    "device": device, "math": math, "functools": functools, "itertools": itertools, "operator": operator, "np": np,
+    "TABLE": (4, 7, -2, 0, 9), "WORDS": ("a", "bc", ""), "PAIRS": {"one": 1, "two": (2, 3)},
+}  # fmt: skip
+PARAMETERS = ("n", "m", "k", "x", "y", "p", "q")
+_NOT_ALIKE = re.compile(r"\d{7}|\d\.\d{6}|e-\d\d|nan|inf")
+"""Numbers that have more digits than float32, and that fewer would show otherwise."""
+
+Statement = tuple[str, ...]
+
+
+class _Numpy:
+    """NumPy whose numbers are Python's, as they are in device code."""
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *given: getattr(np, name)(*given).item()
+
+
+def statement(grammar: Grammar, row: str) -> Statement:
+    """The lines of a statement. What it leaves behind is a leaf of the grammar from here on."""
+    body, _, given = row.partition(";=")
+    new: dict[str, str] = {}
+
+    def named(found: re.Match[str]) -> str:
+        return new.setdefault(found[1], grammar.fresh())
+
+    def edited(found: re.Match[str]) -> str:
+        row = grammar.random.choice(PARTS[found[1]])
+        return re.sub(r"(?<!{){}", new["a"], row).replace("{{", "{").replace("}}", "}")
+
+    body = re.sub(r"<(edit|change) a>", edited, re.sub(r"<new (\w)>", named, body))
+    text = grammar.fill(body, 2)
+    if given:
+        symbol, _, leaf = re.sub(r"<new (\w)>", named, given).partition(" ")
+        grammar.add(symbol, grammar.fill(leaf, 0))
+    return tuple(text.splitlines())
+
+
+class Printing(Case):
+    """A program that prints."""
+
+    kind: ClassVar[str] = "printing"
+    everywhere = True
+
+    def __init__(self, number: int, statements: Sequence[Statement] = (), given: tuple[Any, ...] = ()) -> None:
+        super().__init__(number)
+        self.random = random.Random(f"{self.kind} {number}")
+        self.statements, self.given, self.raised = tuple(statements), given, ""
+        self.expected = self._expected() if statements else None
+        while self.expected is None and not statements:
+            self.given, self.statements = self._numbers(), self._statements()
+            self.expected = self._expected()
+
+    def _numbers(self) -> tuple[Any, ...]:
+        choose = self.random
+        n, m, k = choose.randint(-9, 12), choose.randint(-9, 12), choose.randint(1, 5)
+        x, y = (choose.randint(-12, 12) / 4 for _ in range(2))
+        return n, m, k, x, y, choose.random() < 0.5, choose.random() < 0.5
+
+    def _statements(self) -> tuple[Statement, ...]:
+        grammar = Grammar(EXPRESSIONS | PARTS, self.random)
+        return tuple(statement(grammar, self.random.choice(STATEMENTS)) for _ in range(self.random.randint(3, 6)))
+
+    def source(self) -> str:
+        """A function of the parameters."""
+        lines = [f"    {line}" for each in self.statements for line in each]
+        return "\n".join([f"def k({', '.join(PARAMETERS)}):", *lines]) + "\n"
+
+    def _run(self, out: io.StringIO) -> None:
+        """Runs it in CPython."""
+        with warnings.catch_warnings(), contextlib.redirect_stdout(out):
+            warnings.simplefilter("ignore")
+            defined(self.source(), "k", NAMES | {"np": _Numpy()}, self.file)(*self.given)
+
+    def _expected(self) -> str | None:
+        """What CPython prints; None if the program raises, or has numbers that are not the same in device code."""
+        out = io.StringIO()
+        try:
+            self._run(out)
+        except Exception:
+            return None
+        text = out.getvalue()
+        return None if _NOT_ALIKE.search(text) or len(text) > 4000 else text
+
+    @property
+    def file(self) -> str:
+        """What errors call it."""
+        return f"<{self.kind} {self.number}>"
+
+    def launch(self, stream: device.Stream, **options: Any) -> None:
+        """Runs it in one thread."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            kernel = device.kernel(**options)(defined(self.source(), "k", NAMES, self.file))
+        device.launch(kernel, *self.given, grid=1, block=1, stream=stream)
+        device.synchronize(stream)
+
+    def attempt(self, stream: device.Stream) -> str | None:
+        level = self.number % 4 if self.number % 4 in (0, 3) else 2
+        assert self.expected is not None
+        return first_difference(printed(lambda: self.launch(stream, level=level)), self.expected)
+
+    def smaller(self) -> Iterator[Case]:
+        """Without one of the statements."""
+        for i in range(len(self.statements)):
+            less = type(self)(self.number, (*self.statements[:i], *self.statements[i + 1 :]), self.given)
+            if less.expected is not None:
+                yield less
+
+
+class Failing(Printing):
+    """A program that ends in the middle: in checked mode what CPython raises is reported, of the same line."""
+
+    kind = "failing"
+    everywhere = False
+
+    def _statements(self) -> tuple[Statement, ...]:
+        grammar = Grammar(EXPRESSIONS | PARTS, self.random)
+        rows = [self.random.choice(STATEMENTS) for _ in range(self.random.randint(1, 3))]
+        return tuple(statement(grammar, row) for row in (*rows, self.random.choice(FAULTS), "print('behind')"))
+
+    def _expected(self) -> str | None:
+        out = io.StringIO()
+        try:
+            self._run(out)
+        except (AssertionError, ValueError, ZeroDivisionError, IndexError) as error:
+            self.raised = _reported(error)
+            place = error.__traceback__
+            while place is not None:
+                if place.tb_frame.f_code.co_filename == self.file:
+                    self.line = place.tb_lineno
+                place = place.tb_next
+            text = out.getvalue()
+            return None if _NOT_ALIKE.search(text) or not self.raised else text
+        except Exception:
+            return None
+        return None
+
+    def attempt(self, stream: device.Stream) -> str | None:
+        errors: list[device.KernelError] = []
+
+        def run() -> None:
+            try:
+                self.launch(stream, checked=True, level=self.number % 4)
+            except device.KernelError as error:
+                errors.append(error)
+
+        text = printed(run)
+        assert self.expected is not None
+        if not errors:
+            return "nothing is reported"
+        (error,) = errors
+        if not re.search(self.raised, str(error)):
+            return f"{str(error).splitlines()[0]!r} is reported, not {self.raised!r}"
+        if (error.location.file, error.location.line) != (self.file, self.line):
+            return f"it is reported at {error.location}, not in line {self.line}"
+        if (error.thread, error.block) != ((0, 0, 0),) * 2:
+            return f"it is reported of thread {error.thread} of block {error.block}"
+        return first_difference(text, self.expected)
+
+
+def _reported(error: Exception) -> str:
+    """The pattern of what checked device code says where CPython raises this."""
+    text = re.escape(str(error))
+    match error:
+        case ZeroDivisionError():
+            return "division by zero|has no power"
+        case IndexError():
+            return r"index -?\d+ is out of bounds"
+        case AssertionError():
+            return f"AssertionError: {text}$|assertion failed: {text}|{text}" if text else "assert"
+    return f"^ValueError: {text}" if text else "ValueError"
