@@ -435,3 +435,40 @@ def test_nextafter_of_float16_is_right_or_refused(stream):
         assert "nextafter" in error.reason and error.help
     else:
         assert stream.numpy(out).tolist() == np.nextafter(x, x[0]).tolist()
+
+
+HARD = np.array([0.0, -0.0, 0.5, -3.0, np.inf, -np.inf, np.nan, 1e-30, -1e30, 23.0])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_functions_of_numpy_at_hard_arguments(stream, dtype):
+    """Those that are written in Python: infinities, zeros with a sign, results that are tiny beside what is added."""
+
+    @device.kernel
+    def kernel(out, x):
+        i = device.tid(1)
+        out[0, i] = math.ldexp(x[i], 3)
+        out[1, i] = np.sign(x[i])
+        out[2, i] = np.spacing(x[i])
+        out[3, i] = np.logaddexp2(dtype(1e-38), -abs(x[i]))
+
+    out, x = stream.empty((4, len(HARD)), dtype), HARD.astype(dtype)
+    stream.launch(kernel, out, stream.array(x), grid=1, block=len(HARD))
+    found = stream.numpy(out)
+    with np.errstate(all="ignore"):
+        exact = [np.ldexp(x, 3), np.sign(x), np.spacing(x)]
+        assert np.array_equal(found[:3], exact, equal_nan=True)
+        numbers = ~np.isnan(exact)
+        assert np.array_equal(np.signbit(found[:3])[numbers], np.signbit(exact)[numbers])
+        np.testing.assert_allclose(found[3], np.logaddexp2(dtype(1e-38), -abs(x)), rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint64, np.int16])
+def test_the_sign_of_integers(stream, dtype):
+    @device.kernel
+    def kernel(out, x):
+        out[device.tid(1)] = np.sign(x[device.tid(1)])
+
+    out, x = stream.empty(3, dtype), np.array([0, 7, np.iinfo(dtype).min], dtype)
+    stream.launch(kernel, out, stream.array(x), grid=1, block=3)
+    assert np.array_equal(stream.numpy(out), np.sign(x))

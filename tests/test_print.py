@@ -420,3 +420,8 @@ def test_bools_as_texts_are_padded(stream, capfd):
 def test_lists_in_tuples_that_functions_return(stream, capfd):
     body = "def f(x):\n    return a, x\nprint(f([1, {2: 'x'}]), f((1, [])), (1, (), [None]))"
     assert printed(stream, capfd, body, 3) == "(3, [1, {2: 'x'}]) (3, (1, [])) (1, (), [None])\n"
+
+
+def test_constants_keep_the_sign_of_zero(stream, capfd):
+    body = "print(np.trunc(-0.75), np.rint(-0.25), np.floor(-0.0), np.ceil(-0.5), np.trunc(1.5))"
+    assert printed(stream, capfd, body, np=np) == "-0.0 -0.0 -0.0 -0.0 1.0\n"

@@ -146,6 +146,8 @@ def times_power(x: Any, exponent: Any, /) -> Any:
 
 def _scaled(x: Any, exponent: Any, most: Any, digits: Any) -> Any:
     """Exact steps while the exponent is too large for one; those down leave room for all digits, so that only the last rounds."""
+    if not math.isfinite(x):
+        return x
     for _ in range(2):
         if exponent > most:
             x *= 2.0**most
@@ -237,7 +239,16 @@ def add_powers(a: Any, b: Any) -> Any:
     """`np.logaddexp2`: log2(2**a + 2**b)."""
     if a == b:
         return a + 1.0
-    return max(a, b) + math.log2(1.0 + math.exp2(-abs(a - b)))
+    return max(a, b) + math.log1p(math.exp2(-abs(a - b))) * _LOG2_OF_E
+
+
+_LOG2_OF_E = math.log2(math.e)
+
+
+def spacing(x: Any) -> Any:
+    """`np.spacing`: the distance to the next float away from zero, as negative as x is; none of infinity."""
+    away = math.nextafter(x, -math.inf if x < 0 else math.inf)
+    return away - x
 
 
 def clip(x: Any, low: Any, high: Any) -> Any:
@@ -286,12 +297,7 @@ def maximum_number(a: Any, b: Any) -> Any:
 
 def sign(x: Any) -> Any:
     """`np.sign`: -1, 0 or 1 of x's type; NaN stays."""
-    result = x
-    if x > 0:
-        result = 1
-    elif x < 0:
-        result = -1
-    return result
+    return x if x != x else type(x)(x > 0) - type(x)(x < 0)
 
 
 def square(x: Any) -> Any:

@@ -38,7 +38,7 @@ def float_floor_divide(a: Any, b: Any) -> Any:
 
 def float_floor(x: Any) -> Any:
     """The floor of a float, as a float (`math.floor` is an int). In device code a row of the device table."""
-    return float(math.floor(x)) if math.isfinite(x) else x
+    return math.copysign(float(math.floor(x)), x) if math.isfinite(x) else x
 
 
 def place(index: Any, length: Any) -> Any:
@@ -243,12 +243,12 @@ def lane_of_mask(mask: Any, i: Any) -> Any:
 
 def float_trunc(x: Any) -> Any:
     """The integral part of a float, as a float. In device code a row of the device table."""
-    return float(math.trunc(x)) if math.isfinite(x) else x
+    return math.copysign(float(math.trunc(x)), x) if math.isfinite(x) else x
 
 
 def float_round(x: Any) -> Any:
     """A float's nearest integer, halves to even, as a float. In device code a row of the device table."""
-    return float(round(x)) if math.isfinite(x) else x
+    return math.copysign(float(round(x)), x) if math.isfinite(x) else x
 
 
 def divide_and_modulo(a: Any, b: Any) -> Any:

@@ -331,7 +331,10 @@ def _quoted(text: Text) -> Text:
     mark = next(filter(str.isprintable, (chr(k) for k in itertools.count(0xA1) if chr(k) not in known)))
     shown = repr("".join(piece if isinstance(piece, str) else mark for piece in text.pieces)).split(mark)
     fields = [piece for piece in text.pieces if isinstance(piece, Field)]
-    return Text(tuple(piece for pair in zip(shown, [*fields, ""], strict=True) for piece in pair))
+    pieces: list[str | Field] = [shown[0]]
+    for field, behind in zip(fields, shown[1:], strict=True):
+        pieces += [field, behind]
+    return Text(tuple(pieces))
 
 
 def _name(vector: Vector) -> str:

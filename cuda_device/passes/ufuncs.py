@@ -50,7 +50,7 @@ _NAMES: dict[str, Callable[..., Any]] = {
     "modf": math.modf,
     "frexp": math.frexp,
     "ldexp": math.ldexp,
-    "spacing": math.ulp,
+    "spacing": numbers.spacing,
     "signbit": numbers.sign_bit,
     "logical_xor": numbers.logical_xor,
     "heaviside": numbers.heaviside,

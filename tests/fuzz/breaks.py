@@ -69,7 +69,11 @@ BREAKS = (
     ("print(<int> < 'a')", "^int( -?\\d+)? < 'a' is not defined$", "."),
     ("print(complex(x, y) < 2j)", "complex numbers have no order$", "abs"),
     ("print(complex(x, y) // 2)", "^the operator // takes real numbers", "divide with /"),
-    ("print(device.ballot_sync(-1, p, 2))", "^ballot_sync: too many positional arguments$", "ballot_sync\\(mask, pred\\)"),
+    (
+        "print(device.ballot_sync(-1, p, 2))",
+        "^ballot_sync: too many positional arguments$",
+        "ballot_sync\\(mask, pred\\)",
+    ),
     ("print(next((n,)))", "^next takes an iterator, not tuple<int>$", "iter"),
     ("print(min(3))", "^min of one argument takes", "min\\(a, b"),
     ("print(hash([n]))", "^each argument of hash cannot be a list$", "tuple"),

@@ -15,6 +15,16 @@ from collections.abc import Mapping, Sequence
 _HOLE = re.compile(r"<(?P<symbol>#\d+|[a-z]+)(?: (?P<name>\w+))?>")
 
 
+def rows(text: str) -> list[str]:
+    """The rows in a text, with two blanks or the end of a line between them."""
+    return [row.replace("\\n", "\n") for row in re.split(r"\s*\n\s*|\s{2,}", text.strip())]
+
+
+def statements(text: str) -> tuple[str, ...]:
+    """The statements in a text, with an empty line between them."""
+    return tuple(text.strip("\n").split("\n\n"))
+
+
 class Grammar:
     """Makes texts."""
 

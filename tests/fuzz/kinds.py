@@ -1,15 +1,17 @@
 """All kinds of cases, and which one a number is of.
 
-    case(7)         the same case whenever it is asked for
+case(7)         the same case whenever it is asked for
 """
 
 from __future__ import annotations
 
+from fuzz.arrays import Arrays
 from fuzz.cases import Case
+from fuzz.hard import Hard
 from fuzz.printing import Failing, Printing
 from fuzz.refusals import Broken, Refused
 
-KINDS: tuple[type[Case], ...] = (Printing, Refused, Failing, Broken, Printing)
+KINDS: tuple[type[Case], ...] = (Printing, Refused, Hard, Arrays, Broken, Failing)
 
 
 def case(number: int) -> Case:

@@ -1,9 +1,9 @@
 """Programs of plain Python that print, in device code and in CPython: both print the same, or end in the same way.
 
-    def k(n, m, k, x, y, p, q):           the parameters are numbers of run time
-        v1 = [n, 2, m]
-        print(v1[::-1], f"{x:8.3f}")
-        print(m // (n - 3))               in checked mode: what CPython raises here, device code reports here
+def k(n, m, k, x, y, p, q):           the parameters are numbers of run time
+    v1 = [n, 2, m]
+    print(v1[::-1], f"{x:8.3f}")
+    print(m // (n - 3))               in checked mode: what CPython raises here, device code reports here
 """
 
 from __future__ import annotations
@@ -41,8 +41,14 @@ Statement = tuple[str, ...]
 class _Numpy:
     """NumPy whose numbers are Python's, as they are in device code."""
 
+    newaxis = None
+
     def __getattr__(self, name: str) -> Any:
-        return lambda *given: getattr(np, name)(*given).item()
+        def call(*given: Any) -> Any:
+            found = getattr(np, name)(*given)
+            return found.item() if isinstance(found, np.generic) else found
+
+        return call
 
 
 def statement(grammar: Grammar, row: str) -> Statement:
@@ -93,13 +99,29 @@ class Printing(Case):
     def source(self) -> str:
         """A function of the parameters."""
         lines = [f"    {line}" for each in self.statements for line in each]
-        return "\n".join([f"def k({', '.join(PARAMETERS)}):", *lines]) + "\n"
+        return "\n".join([f"def k({', '.join(self.parameters())}):", *lines]) + "\n"
+
+    def parameters(self) -> tuple[str, ...]:
+        """The names of its parameters."""
+        return PARAMETERS
+
+    def arguments(self) -> tuple[Any, ...]:
+        """What they are, made anew."""
+        return self.given
+
+    def launched(self, stream: device.Stream) -> tuple[Any, ...]:
+        """The same, where a kernel on a stream can use them."""
+        return self.arguments()
 
     def _run(self, out: io.StringIO) -> None:
         """Runs it in CPython."""
+        self.run_in_cpython(out, self.arguments())
+
+    def run_in_cpython(self, out: io.StringIO, arguments: Sequence[Any]) -> None:
+        """Calls it."""
         with warnings.catch_warnings(), contextlib.redirect_stdout(out):
             warnings.simplefilter("ignore")
-            defined(self.source(), "k", NAMES | {"np": _Numpy()}, self.file)(*self.given)
+            defined(self.source(), "k", NAMES | {"np": _Numpy()}, self.file)(*arguments)
 
     def _expected(self) -> str | None:
         """What CPython prints; None if the program raises, or has numbers that are not the same in device code."""
@@ -121,7 +143,7 @@ class Printing(Case):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             kernel = device.kernel(**options)(defined(self.source(), "k", NAMES, self.file))
-        device.launch(kernel, *self.given, grid=1, block=1, stream=stream)
+        device.launch(kernel, *self.launched(stream), grid=1, block=1, stream=stream)
         device.synchronize(stream)
 
     def attempt(self, stream: device.Stream) -> str | None:

@@ -1,7 +1,7 @@
 """Programs that must be refused: what is wrong is said, of the very place, with a remedy, and never is it a bug of ours.
 
-Of two sorts: `Refused` are the programs of `bad_programs`, somewhere else in a file and with other names, whose messages must be those
-of the golden texts, but for these; `Broken` are programs of `printing` with one statement that device code has not.
+Of two sorts: `Refused` are the programs of `bad_programs`, somewhere else in a file and with other names, whose messages must be
+those of the golden texts, but for these; `Broken` are programs of `printing` with one statement that device code has not.
 """
 
 from __future__ import annotations
@@ -55,6 +55,10 @@ def refusal(function: Any, arguments: tuple[Known, ...], target: compiler.Target
     return None
 
 
+AROUND = ("{}", "{}", "if p:\n{}", "for w in range(k):\n{}", "def inner(a):\n{}\n    return a\ninner(n)")
+"""Where a statement may be."""
+
+
 class Refused(Case):
     """One of the bad programs."""
 
@@ -79,7 +83,9 @@ class Refused(Case):
         if error is None:
             return f"{self.name} is not refused"
         expected = (GOLDEN / f"{self.name}.txt").read_text(encoding="utf-8").rstrip("\n")
-        found = re.sub(r"(\.py:|from line )(\d+)", self._earlier, re.sub(r"(?m)^( *)(\d+)(?= \| )", self._gutter, str(error)))
+        found = re.sub(
+            r"(\.py:|from line )(\d+)", self._earlier, re.sub(r"(?m)^( *)(\d+)(?= \| )", self._gutter, str(error))
+        )
         if sys.version_info[:2] != (3, 12):
             found, expected = _without_columns(found), _without_columns(expected)
         difference = first_difference(found, expected)
@@ -111,10 +117,14 @@ class Broken(Printing):
         made = [statement(grammar, row) for row in rows]
         self.good = len(made)
         lines = statement(grammar, self.break_row[0])
-        around = self.random.choice(["{}", "{}", "if p:\n{}", "for w in range(k):\n{}", "def inner(a):\n{}\n    return a\ninner(n)"])
+        around = self.random.choice(
+            ["{}", "{}", "if p:\n{}", "for w in range(k):\n{}", "def inner(a):\n{}\n    return a\ninner(n)"]
+        )
         indent = "    " * (around != "{}")
         broken = around.format("\n".join(indent + line for line in lines)).splitlines()
-        self.line = 2 + sum(map(len, made)) + next(i for i, line in enumerate(broken) if line.strip() == lines[-1].strip())
+        self.line = (
+            2 + sum(map(len, made)) + next(i for i, line in enumerate(broken) if line.strip() == lines[-1].strip())
+        )
         return (*made, tuple(broken))
 
     def _expected(self) -> str | None:
@@ -146,4 +156,3 @@ class Broken(Printing):
 
     def smaller(self) -> Iterator[Case]:
         return iter(())
-

@@ -7,6 +7,7 @@ those of mathematical functions, which must be near).
 from __future__ import annotations
 
 import cmath
+import contextlib
 import dataclasses
 import functools
 import linecache
@@ -14,7 +15,7 @@ import math
 import operator
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from fuzz.care import BATCH, care, is_careful
 from fuzz.cases import Case
 from fuzz.expressions import LISTS, TABLES
 from fuzz.generate import ARRAYS, BUILTIN_STORED, SLOTS, THREADS
+from fuzz.machines import by_libnvvm, has_libnvvm, is_emulated
 from fuzz.programs import BLOCKS, Expression, Program, indented
 from fuzz.structs import STRUCTS
 
@@ -91,6 +93,8 @@ class Leg:
     kernel: Kernel
     stream: device.Stream
     shares: bool = False
+    made: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
+    """Who makes the machine code."""
 
     @property
     def on_cpu(self) -> bool:
@@ -113,13 +117,19 @@ CHECKED = Options(contract=False, checked=True)
 
 
 def legs(programs: Sequence[Program], streams: Sequence[device.Stream]) -> Iterator[Leg]:
-    """Both levels on each stream; with care also, on the CPU, checked mode or the race detector, which must find nothing."""
-    *made, checked, watched = kernels(programs, *PLAIN, CHECKED, PLAIN[0])
+    """Both levels on each stream, and what NVIDIA's compiler makes where PTX is emulated.
+
+    With care also, on the CPU, checked mode or the race detector, which must find nothing.
+    """
+    *made, checked, watched, linked = kernels(programs, *PLAIN, CHECKED, PLAIN[0], PLAIN[0])
     for level, kernel in zip(LEVELS, made, strict=True):
         for stream in streams:
             leg = Leg(f"stream, level {level}", kernel, stream)
             name = "CPU" if leg.on_cpu else "GPU"
             yield dataclasses.replace(leg, where=f"{name} {leg.where}", shares=leg.on_cpu and level != LEVELS[0])
+    for stream in streams:
+        if is_emulated() and not Leg("", linked, stream).on_cpu and has_libnvvm():
+            yield Leg("GPU stream, by libNVVM", linked, stream, made=by_libnvvm)
     if is_careful(programs[0].number) and any(Leg("", checked, stream).on_cpu for stream in streams):
         if programs[0].number // BATCH % 2:
             yield Leg("CPU stream, checked", checked, device.cpu_stream())
@@ -180,8 +190,11 @@ def checked(
             with care(programs[0].number):
                 if leg.shares:
                     share(first, leg.kernel)
-                found = launch(leg.kernel, arrays, outputs, leg.stream, leg.on_cpu)
+                with leg.made():
+                    found = launch(leg.kernel, arrays, outputs, leg.stream, leg.on_cpu)
         except Exception as error:
+            if len(programs) == 1 and leg.made is by_libnvvm and "LTO-IR for GPUs below" in str(error):
+                return  # which has no words for all that there is
             if len(programs) > 1:
                 for program in programs:
                     yield from checked([program], given, streams)

@@ -1,7 +1,8 @@
 """The fuzzer, up to the first program that is wrong: `python -m tests.mutation.fuzzing --programs 2016`.
 
-The programs are those of `tests/test_fuzz.py`. A batch that takes more than a minute of processor time is killed: a compiler
-that does not end is wrong, too, and so is one that takes all of the memory. `--lines FILE` runs them all and writes which lines of the compiler ran, as JSON.
+Every other batch runs on the CPU, the others on the machine that executes PTX. A batch that takes more than a minute of
+processor time is killed: a compiler that does not end is wrong, too, and so is one that takes all of the memory. `--lines FILE`
+runs them all and writes which lines of the compiler ran, as JSON.
 """
 
 from __future__ import annotations
@@ -31,20 +32,23 @@ def main() -> int:
         from . import lines
     from fuzz.generate import inputs, program
     from fuzz.run import check
+    from ptx_machine.gpu import installed
 
     import cuda_device as device
 
     resource.setrlimit(resource.RLIMIT_DATA, (BYTES, BYTES))
-    for batch in range(-(-given.programs // BATCH)):
-        turns, place = divmod(batch, BATCHES)
-        begin = BATCH * (turns * BATCHES + place * STRIDE % BATCHES)
-        signal.setitimer(signal.ITIMER_PROF, SECONDS)  # nobody handles its signal, which ends the process
-        values = inputs(begin)
-        programs = [program(begin + k, values) for k in range(min(BATCH, given.programs - batch * BATCH))]
-        wrong = next(check(programs, values, [device.cpu_stream()]), None)
-        if wrong is not None:
-            print(f"program {wrong.program.number}: {str(wrong).splitlines()[0]}"[:300], flush=True)
-            return 1
+    with installed():
+        streams = [device.cpu_stream()], [device.default_stream()]
+        for batch in range(-(-given.programs // BATCH)):
+            turns, place = divmod(batch, BATCHES)
+            begin = BATCH * (turns * BATCHES + place * STRIDE % BATCHES)
+            signal.setitimer(signal.ITIMER_PROF, SECONDS)  # nobody handles its signal, which ends the process
+            values = inputs(begin)
+            programs = [program(begin + k, values) for k in range(min(BATCH, given.programs - batch * BATCH))]
+            wrong = next(check(programs, values, streams[batch % 2]), None)
+            if wrong is not None:
+                print(f"program {wrong.program.number}: {str(wrong).splitlines()[0]}"[:300], flush=True)
+                return 1
     if given.lines:
         given.lines.write_text(json.dumps(lines.taken()))
     return 0

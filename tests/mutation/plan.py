@@ -62,7 +62,12 @@ class Reach:
     def fuzzer_comes_to(self, mutant: Mutant) -> bool:
         """Whether the fuzzer runs the statement of a bug, or may compile it; true where nothing is known of the fuzzer."""
         lines = statement_of(mutant)
-        return not self.fuzzer or lines is None or _is_compiled(mutant) or not lines.isdisjoint(self.fuzzer.get(mutant.file, ()))
+        return (
+            not self.fuzzer
+            or lines is None
+            or _is_compiled(mutant)
+            or not lines.isdisjoint(self.fuzzer.get(mutant.file, ()))
+        )
 
     def plan(self, mutant: Mutant) -> Plan:
         """The tests to run, in their order."""

@@ -59,8 +59,8 @@ class Workshop:
     def python(self, *arguments: str) -> Done:
         """Runs Python on the copy, with the lowest priority."""
         settings = {
-            "PYTHONPATH": os.pathsep.join([str(self.folder), *_others()]), "PYTHONDONTWRITEBYTECODE": "1", "CUDA_DEVICE_CACHE": "0",
-            "HOME": str(self.folder),
+            "PYTHONPATH": os.pathsep.join([str(self.folder), *_others()]), "HOME": str(self.folder),
+            "PYTHONDONTWRITEBYTECODE": "1", "CUDA_DEVICE_CACHE": "0",
         }  # fmt: skip
         output = self.folder / "output.txt"
         with output.open("w") as out:

@@ -1,0 +1,67 @@
+"""Other ways from LLVM IR to what the machine of `tests/ptx_machine` executes.
+
+with by_libnvvm():
+    device.launch(kernel, …)        LTO-IR of libNVVM, which nvJitLink made PTX of
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Iterator
+from typing import Any
+from unittest import mock
+
+from ptx_machine import gpu
+
+from cuda_device import compiler
+from cuda_device.codegen import cubin, ltoir
+from cuda_device.compiler import Stage, Work
+
+
+def is_emulated() -> bool:
+    """Whether what runs on a GPU's stream is executed by the machine."""
+    return cubin.ASSEMBLERS == (gpu.ASSEMBLER,)
+
+
+@functools.cache
+def has_libnvvm() -> bool:
+    """Whether libNVVM and nvJitLink are here."""
+    try:
+        from cuda.bindings import nvjitlink, nvvm
+
+        return bool(nvvm.version() and nvjitlink.version())
+    except (ImportError, RuntimeError, OSError):
+        return False
+
+
+@contextlib.contextmanager
+def by_libnvvm() -> Iterator[None]:
+    """Kernels are made by NVIDIA's compiler meanwhile."""
+    stages = (*compiler.GPU[: len(compiler.FRONT) + 1], Stage("cubin", _linked, "cubin", lambda made: made.code))
+    with mock.patch.dict(compiler.STAGES, {False: stages}):
+        yield
+
+
+def _linked(work: Work) -> cubin.Cubin:
+    """PTX of the kernel's LTO-IR."""
+    architecture, options = work.job.target.architecture, work.job.options
+    return cubin.Cubin(
+        ptx_of(ltoir.make(work["llvm"], architecture, options), architecture.name).encode(), "nvJitLink", ""
+    )
+
+
+def ptx_of(code: bytes, architecture: str) -> str:
+    """What nvJitLink makes of LTO-IR before it assembles it."""
+    from cuda.bindings import nvjitlink
+
+    options = [f"-arch={architecture}", "-lto", "-ptx", "-O3"]
+    handle: Any = nvjitlink.create(len(options), options)
+    try:
+        nvjitlink.add_data(handle, nvjitlink.InputType.LTOIR, code, len(code), "kernel.ltoir")
+        nvjitlink.complete(handle)
+        text = bytearray(nvjitlink.get_linked_ptx_size(handle))
+        nvjitlink.get_linked_ptx(handle, text)
+        return text.rstrip(b"\0").decode()
+    finally:
+        nvjitlink.destroy(handle)
