@@ -24,7 +24,7 @@ from cuda_device.device.table import BY_NAME
 from cuda_device.ir import ops
 from cuda_device.runtime import driver
 
-BATCH, BATCHES, CHUNKS = 12, 8, 44
+BATCH, BATCHES, CHUNKS = 12, 8, 31
 PROGRAMS = BATCH * BATCHES * CHUNKS
 
 

@@ -290,3 +290,16 @@ def test_bfloat_as_an_integer_converts_negates_and_compares_as_bfloat(arithmetic
         f = call(arithmetic, name, c_bool, c_uint16, c_uint16)
         got = [[f(int(x), int(y)) for y in edges] for x in edges]
         np.testing.assert_array_equal(got, compare.outer(values, values), name)
+
+
+@pytest.mark.parametrize("target", ["sm_75", "sm_90", "sm_100"])
+def test_line_information_is_no_obstacle(target):
+    """The language of LLVM 7 gets none."""
+
+    @device.kernel(lineinfo=True)
+    def kernel(out, n):
+        out[0] = n
+        print("n is", n)
+
+    made = device.compile(kernel, device.ArrayType(device.int32, 1), int, target=target, output="ltoir")
+    assert made.code.startswith(ltoir.MAGIC)

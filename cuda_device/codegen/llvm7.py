@@ -200,6 +200,7 @@ def _facts(kernel: bool, attributes: str) -> list[tuple[str, int]]:
 
 _NEWER = (
     (re.compile(r", ![\w.]+ ![\w{}]+.*$"), ""),  # metadata of instructions
+    (re.compile(r"^(define .*) !dbg !\d+ \{"), r"\1 {"),
     (re.compile(r"\bpoison\b"), "undef"),
     (re.compile(r"\b(zext|uitofp) nneg "), r"\1 "),
     (re.compile(r"\b(or) disjoint "), r"\1 "),

@@ -44,7 +44,9 @@ def make_function(make: Maker) -> None:
     types.append(make.pick(COMMON))
     if joined(*types) is None:
         types[1] = types[0]
-    other.scope = Scope(dict(parameters))
+    other.scope = Scope(
+        dict(parameters), kept=frozenset(["q"] * bool(defaults))
+    )  # a constant is what no other variable is
     body = [*other.body(1)]
     result = joined(*types)
     body.append(Return((condition(other, 2, ("bool",)), _returned(other, types[0])), (), result))

@@ -22,8 +22,8 @@ from fuzz.maker import ARRAYS, LENGTH, Maker, Tables
 from fuzz.programs import THREADS, Expression, Open, Program, Statement, parts, variable
 from fuzz.sweep import ALONE, STORED, TOGETHER, Row, of_row, stored_row
 
-SLOTS = 7
-PER_PROGRAM = 5
+SLOTS = 9
+PER_PROGRAM = 7
 """How many rows of the sweep a program begins with."""
 BUILTIN_STORED = {"int": "int32", "index": "int64", "float": "float32", "complex": "complex64"}
 RUN = 96

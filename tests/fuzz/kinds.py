@@ -8,10 +8,16 @@ from __future__ import annotations
 from fuzz.arrays import Arrays
 from fuzz.cases import Case
 from fuzz.hard import Hard
+from fuzz.mistakes import Checked, Racing
 from fuzz.printing import Failing, Printing
 from fuzz.refusals import Broken, Refused
+from fuzz.remembered import Remembered
+from fuzz.ways import Ways
 
-KINDS: tuple[type[Case], ...] = (Printing, Refused, Hard, Arrays, Broken, Failing)
+KINDS: tuple[type[Case], ...] = (
+    *(Printing, Refused, Hard, Arrays, Broken, Failing, Checked, Remembered),
+    *(Printing, Refused, Hard, Ways, Broken, Arrays, Racing, Refused),
+)
 
 
 def case(number: int) -> Case:

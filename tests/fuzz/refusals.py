@@ -68,7 +68,7 @@ class Refused(Case):
         super().__init__(number)
         self.random = random.Random(f"refused {number}")
         names = [name for name in bad_programs.PROGRAMS if sys.version_info >= (3, 12) or name not in _OTHERWISE_ON_311]
-        self.name = names[number * 7 % len(names)]  # neighbours are of different subjects
+        self.name = names[self.random.randrange(len(names))]
         self.types, self.text = bad_programs.PROGRAMS[self.name]
         self.above = self.random.randint(0, 30)
         self.on_cpu, self.target = self.random.random() < 0.3, self.random.choice(TARGETS)

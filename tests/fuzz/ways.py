@@ -1,0 +1,129 @@
+"""Other ways to make and keep a program: whatever way it goes, it stays the same program.
+
+the IR of each stage, printed and read again       the same text
+from the cache on disk                             what was printed before, without compiling
+for any GPU, with any options                      an assembler of NVIDIA's takes the PTX, and its linker the LTO-IR
+checked, while races are looked for                nothing is found, and the same is printed
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+from unittest import mock
+
+import cuda_device as device
+from cuda_device import compiler
+from cuda_device.codegen import assemblers, cubin
+from cuda_device.codegen.architectures import parse
+from cuda_device.ir import text
+from cuda_device.ir.verify import verify
+from cuda_device.types.known import Known, of_type
+from cuda_device.types.parse import parse as parse_type
+from fuzz.cases import first_difference, printed
+from fuzz.machines import has_libnvvm, ptx_of
+from fuzz.printing import NAMES, Printing, defined
+from fuzz.remembered import cached
+
+TYPES = ("int", "int", "int", "float", "float", "bool", "bool")
+TARGETS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_103", "sm_120")
+
+
+class Ways(Printing):
+    """A program that prints, made in one of these ways."""
+
+    kind = "other ways"
+    everywhere = False
+
+    def attempt(self, stream: device.Stream) -> str | None:
+        way = (self.read_again, self.taken_from_the_cache, self.assembled, self.watched)[self.number // 16 % 4]
+        return way()
+
+    def _kernel(self, **options: Any) -> Any:
+        return device.kernel(**options)(defined(self.source(), "k", NAMES, self.file))
+
+    def _job(self, on_cpu: bool, **options: Any) -> compiler.Job:
+        known: tuple[Known, ...] = tuple(of_type(parse_type(each)) for each in TYPES)
+        target = compiler.Target(parse(self.random.choice(TARGETS)), on_cpu)
+        return compiler.Job(self._kernel().underlying, known, True, target, compiler.Options(**options))
+
+    def read_again(self) -> str | None:
+        """The IR of each stage is what its text says."""
+        on_cpu = self.random.random() < 0.5
+        with mock.patch.dict(os.environ, {"CUDA_DEVICE_VERIFY": "1"}):
+            work = compiler.run(self._job(on_cpu, checked=self.random.random() < 0.5), "llvm")
+        for stage in ("python", "typed", "device", *(["inlined"] if on_cpu else [])):
+            for function in work[stage].functions:
+                objects: list[object] = []
+                shown = text.show(function, objects)
+                copy = text.parse(shown, objects)
+                again = text.show(copy)
+                if again != shown:
+                    return (
+                        f"the IR of the stage {stage} is another one when it is read: {first_difference(again, shown)}"
+                    )
+            if stage != "python":
+                verify(work[stage])
+        return None
+
+    def taken_from_the_cache(self) -> str | None:
+        """A second process would not compile it."""
+        assert self.expected is not None
+        stream = device.cpu_stream()
+        with cached():
+            for _ in range(3):
+                before = device.cache_info()
+                wrong = first_difference(printed(lambda: self.launch(stream)), self.expected)
+                if wrong is not None:
+                    return wrong
+            after = device.cache_info()
+        return None if (after.hits - before.hits, after.misses - before.misses) == (1, 0) else "it is not in the cache"
+
+    def assembled(self) -> str | None:
+        """PTX is taken by the assembler, and LTO-IR by the linker."""
+        choose = self.random
+        options = {
+            "lineinfo": choose.random() < 0.5, "checked": choose.random() < 0.3, "level": choose.choice((0, 1, 2, 3)),
+            "contract": choose.random() < 0.5, "max_registers": choose.choice((None, 64)),
+            "max_threads": choose.choice((None, 128)),
+            "fastmath": choose.choice((frozenset(), frozenset({"ftz", "afn"}))),
+        }  # fmt: skip
+        job = self._job(False, **options)
+        ptx = compiler.run(job, "ptx")["ptx"].text
+        if wrong := facts(ptx, job, options, self.file):
+            return wrong
+        if any(each.available(job.target.architecture) for each in assemblers.ASSEMBLERS):
+            with mock.patch.object(cubin, "ASSEMBLERS", assemblers.ASSEMBLERS):  # and not the one of the machine
+                code = compiler.run(job, "cubin")["cubin"].code
+            if not code.startswith(b"\x7fELF"):
+                return "the cubin is none"
+        if has_libnvvm() and not options["checked"]:
+            made = compiler.run(job, "ltoir")["ltoir"]
+            if ".entry k" not in ptx_of(made, job.target.architecture.name):
+                return "the LTO-IR has no kernel"
+        return None
+
+    def watched(self) -> str | None:
+        """Neither checks nor the race detector find anything."""
+        assert self.expected is not None
+        watching = self.random.random() < 0.5
+        stream = device.cpu_stream(races=True) if watching else device.cpu_stream()
+        return first_difference(printed(lambda: self.launch(stream, checked=not watching, level=1)), self.expected)
+
+
+def facts(ptx: str, job: compiler.Job, options: dict[str, Any], file: str) -> str | None:
+    """What the options have to show in the PTX."""
+    wanted = {
+        rf"(?m)^\.target {job.target.architecture.name}\b": True,
+        r"(?m)^\.visible \.entry k\(": True,
+        r"(?m)^\s*\.loc\s": options["lineinfo"],
+        rf'(?m)^\s*\.file\s+\d+ ".*{re.escape(file)}"': options["lineinfo"],
+        r"(?m)^\.maxntid 128": bool(options["max_threads"]),
+        r"cuda_device_record": False if not options["checked"] else None,
+        r"(?m)^\.version \d+\.\d+": True,
+    }
+    for pattern, there in wanted.items():
+        if there is not None and bool(re.search(pattern, ptx)) != there:
+            return f"the PTX has {'no ' if there else ''}{pattern!r} with {options}"
+    return None
