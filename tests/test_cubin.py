@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from cuda_device.codegen import assemblers, cubin, libcuda, nvptx, occupancy
+from cuda_device.codegen import assemblers, cubin, installed, libcuda, nvptx, occupancy
 from cuda_device.codegen.architectures import ARCHITECTURES, Architecture, parse
 from cuda_device.codegen.assemblers import ASSEMBLERS, Options, Rejection, Request
 from cuda_device.codegen.cubin import Usage, assemble, identity, read_usage
@@ -357,7 +357,7 @@ def test_a_register_less_where_more_warps_run(
 
 
 def test_none_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("_nvjitlink", "_nvjitlink_file", "_ptxas", "_driver"):
+    for name in ("_nvjitlink", "_nvjitlink_file", "_ptxas", "_ptxas_file", "_driver"):
         monkeypatch.setattr(assemblers, name, lambda: None)
     for attempt in (lambda: assemble(ptx(), SM_90), lambda: identity(SM_90)):
         with pytest.raises(CompileError, match="no assembler for sm_90") as error:
@@ -401,7 +401,7 @@ def test_ptxas_from_cuda_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     monkeypatch.setenv("PATH", "")
     monkeypatch.setenv("CUDA_HOME", str(tmp_path))
     monkeypatch.delenv("CUDA_PATH", raising=False)
-    assert assemblers._ptxas.__wrapped__() == program
+    assert assemblers._ptxas_file.__wrapped__() == program
 
 
 def test_ptxas_is_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -410,8 +410,21 @@ def test_ptxas_is_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     for name in ("CUDA_HOME", "CUDA_PATH"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(assemblers, "_ptxas_file", assemblers._ptxas_file.__wrapped__)
+    monkeypatch.setattr(installed, "find", lambda *_: None)
     monkeypatch.setattr(cuda.pathfinder, "find_nvidia_binary_utility", lambda name: None)
     assert assemblers._ptxas.__wrapped__() is None
+
+
+def test_identity_names_all_that_may_be_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Programs that divide are for another one than the others: when that changes, what it has made is made anew."""
+    program = tmp_path / "ptxas"
+    program.write_text("1")
+    monkeypatch.setattr(assemblers, "_ptxas_file", lambda: program)
+    monkeypatch.setattr(assemblers, "_ptxas", lambda: program)
+    before = identity(SM_90)
+    program.write_text("22")
+    assert "ptxas" in before and identity(SM_90) != before
 
 
 def test_nvjitlink_is_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -168,11 +168,8 @@ def _nvjitlink_file() -> Path | None:
 
 @cache
 def _ptxas() -> Path | None:
-    """The program, from the PATH, the toolkit that CUDA_HOME or CUDA_PATH names, or a wheel."""
-    folders = os.pathsep.join(str(Path(home, "bin")) for home in installed.cuda_homes())
-    import shutil
-
-    path = shutil.which("ptxas") or shutil.which("ptxas", path=folders)
+    """The program, or None if there is none."""
+    path = _ptxas_file()
     if path is None:
         try:
             from cuda.pathfinder import find_nvidia_binary_utility
@@ -181,6 +178,16 @@ def _ptxas() -> Path | None:
         except (ImportError, RuntimeError, OSError):
             return None
     return Path(path) if path else None
+
+
+@cache
+def _ptxas_file() -> Path | None:
+    """The program, if it is easy to find: on the PATH, in the toolkit that CUDA_HOME or CUDA_PATH names, or in a wheel."""
+    import shutil
+
+    folders = os.pathsep.join(str(Path(home, "bin")) for home in installed.cuda_homes())
+    path = shutil.which("ptxas") or shutil.which("ptxas", path=folders)
+    return Path(path) if path else installed.find("nvidia/cu13/bin/ptxas*", "bin/ptxas*")
 
 
 def _run_ptxas(request: Request) -> tuple[bytes, str]:
@@ -351,5 +358,6 @@ ASSEMBLERS: tuple[Assembler, ...] = (
         _run_ptxas,
         _identify_ptxas,
         "pip install nvidia-cuda-nvcc, or install a CUDA toolkit and set CUDA_HOME",
+        lambda: _ptxas_file() is not None,
     ),
 )

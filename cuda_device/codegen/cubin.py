@@ -144,14 +144,16 @@ def _has_calls(request: Request) -> bool:
 
 
 def identity(architecture: Architecture) -> str:
-    """The name of the assembler that `assemble` tries first, and its version, for cache keys. Loads none if it can.
+    """The assemblers that `assemble` may try, and their versions, for cache keys. Loads none if it can.
 
     Raises `CompileError` if there is none.
     """
-    for assembler in _candidates():
-        if assembler.installed() or assembler.available(architecture):
-            return assembler.identity()
-    raise _none_left(architecture, [])
+    able = _candidates()
+    found = [assembler for assembler in able if assembler.installed()]
+    first = next((each for each in able if each in found or each.available(architecture)), None)
+    if first is None:
+        raise _none_left(architecture, [])
+    return ", ".join(each.identity() for each in able if each is first or each in found)
 
 
 def read_usage(log: str) -> dict[str, Usage]:
