@@ -283,7 +283,10 @@ def run(job: Job, until: str = "", *, afresh: bool = False) -> Work:
         _slot(work, last).fill(work[last])
         cache.count(hits=-afresh, misses=1)
     for thread in work.keeping:
-        thread.join()
+        if thread.ident is None:  # what follows was in the cache
+            thread.run()
+        else:
+            thread.join()
     work.asked, work.keeping = None, []  # a fingerprint holds all that it was made of
     return work
 
@@ -296,6 +299,10 @@ def _stages(job: Job, until: str) -> tuple[Stage, ...]:
 def _make(work: Work, until: str) -> None:
     """Runs the stages up to one of them, but for those that have run."""
     for number, stage in enumerate(_stages(work.job, until)):
+        # The last stage runs for long without Python's lock; others give it away all the time, and would have to wait for it.
+        if stage.name == until:
+            for thread in work.keeping:
+                thread.start()
         if stage.name not in work.artifacts:
             _run(work, number, stage)
         if stage.name == until:
@@ -327,9 +334,8 @@ def _find(work: Work, last: str) -> bool:
     start = time.perf_counter()
     program = _program(work)
     if work.program != program and work.asked and not work["typed"].links:
-        # That is done while LLVM and the assembler work, which do not need Python's lock.
+        # That is done while the assembler works, which does not need Python's lock.
         work.keeping.append(threading.Thread(target=programs.keep, args=(work.asked, work.dependencies, program)))
-        work.keeping[-1].start()
     work.program = program
     if not _take(work, last, start):
         return False
