@@ -9,6 +9,7 @@ import subprocess
 import sys
 import weakref
 from functools import partial
+from types import SimpleNamespace
 
 import ml_dtypes
 import numpy as np
@@ -20,7 +21,7 @@ from producers import Cupy, Torch, computed
 import cuda_device as device
 from cuda_device.errors import KernelError, LaunchError
 from cuda_device.runtime import flight, launcher, reports
-from cuda_device.runtime.native import layout, plans
+from cuda_device.runtime.native import layout, plans, process
 from cuda_device.runtime.streams import GpuStream
 
 STREAM = 0x77
@@ -663,21 +664,33 @@ def test_streams(gpu, monkeypatch, producer, stream, handle, current):
         assert gpu.driver.names() == ["cuLaunchKernel"]
 
 
-def test_streams_of_torch_are_asked_by_their_attribute(gpu, monkeypatch):
+@pytest.mark.parametrize("is_computed", [False, True])
+def test_streams_of_torch(gpu, monkeypatch, is_computed):
     class Stream:
         cuda_stream = STREAM
 
+    alive = computed(Stream, "cuda_stream", lambda stream: STREAM) if is_computed else None
     kernel, torch = new(), Torch()
     x, y = tensors(torch=torch)
     gpu.warm(kernel, x, y)
     words = plans.support().words
-    before, words[layout.Word.TORCH_STREAM] = words[layout.Word.TORCH_STREAM], id(Stream)
+    before = list(words)
+    words[layout.Word.TORCH_STREAM] = 0
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=SimpleNamespace(Stream=Stream)))
     try:
+        process.learn_torch(plans.support())
+        assert (words[layout.Word.STREAM_FUNCTION] != 0) == is_computed
         assert gpu.by_machine_code(kernel, x, y, stream=Stream())
         monkeypatch.setattr(Stream, "cuda_stream", 0x99)
         assert not gpu.by_machine_code(kernel, x, y, stream=Stream())
+        monkeypatch.setattr(Stream, "cuda_stream", STREAM)
+        assert gpu.by_machine_code(kernel, x, y, stream=Stream())
+        del Stream.cuda_stream
+        with pytest.raises(LaunchError):
+            gpu.launch(kernel, x, y, stream=Stream())
     finally:
-        words[layout.Word.TORCH_STREAM] = before
+        words[:] = before
+    assert alive or not is_computed
 
 
 @pytest.mark.parametrize("stream", [2, Foreign((0, 2)), Foreign((1, STREAM)), Foreign([0, STREAM]), Foreign((0, "x"))])

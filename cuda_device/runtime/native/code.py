@@ -216,13 +216,23 @@ class Code:
         self.require(self.compare("ne", "ptr", found, "null"))
         return found
 
+    def computed(self, obj: str, name: str, function: str, closure: str, version: str) -> str:
+        """An attribute, or null: a new reference. As long as the type has this version, a known function computes it."""
+        found = self.memory(8)
+        known = self.equal("i32", self.load("i32", self.type_of(obj), layout.VERSION), version)
+        with self.when(known):
+            self.store("ptr", self.call_pointer("ptr", function, ("ptr", obj), ("ptr", closure)), found)
+        with self.when(self.opposite(known)):
+            self.store("ptr", self.call("PyObject_GetAttr", obj, name), found)
+        return self.load("ptr", found)
+
     def release(self, obj: str) -> None:
         """Gives a reference back."""
         self.call("Py_DecRef", obj)
 
-    def word(self, word: Word) -> str:
+    def word(self, word: Word, type: str = "ptr") -> str:
         """What the process has put in the table of words."""
-        return self.load("ptr", f"@{symbol_of(TABLE)}", 8 * word)
+        return self.load(type, f"@{symbol_of(TABLE)}", 8 * word)
 
     def is_word(self, value: str, word: Word) -> str:
         """Whether an address is that of a word."""

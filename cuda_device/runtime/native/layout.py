@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from cuda_device.codegen.cpu_records import Record
+from cuda_device.lazy_dataclasses import dataclass
 
 
 class Word(IntEnum):
@@ -58,15 +59,18 @@ class Word(IntEnum):
     RING = 27
     LAUNCH = 28
     START = 29
-    TORCH_STREAM = 30
-    CUDA_STREAM_OF_TORCH = 31
-    SEVERAL_DEVICES = 32
+    STREAM_FUNCTION = 30
+    STREAM_CLOSURE = 31
+    STREAM_VERSION = 32
+    TORCH_STREAM = 33
+    CUDA_STREAM_OF_TORCH = 34
+    SEVERAL_DEVICES = 35
     # For streams on the CPU
-    CPU_STREAM = 33
-    TARGET = 34
-    RACES = 35
-    DEFAULT_TARGET = 36
-    NO_GPU = 37
+    CPU_STREAM = 36
+    TARGET = 37
+    RACES = 38
+    DEFAULT_TARGET = 39
+    NO_GPU = 40
 
 
 TABLE = "known"
@@ -173,7 +177,7 @@ def buffer(data: bytes) -> ctypes.Array[ctypes.c_char]:
     return ctypes.create_string_buffer(data, max(len(data), 1))
 
 
-class Getter(ctypes.Structure):
+class _Definition(ctypes.Structure):
     """PyGetSetDef: an attribute that a C function computes."""
 
     _fields_ = (
@@ -185,7 +189,7 @@ class Getter(ctypes.Structure):
     )
 
 
-_GETTER = 40  # where such a descriptor has the address of its definition
+_DEFINITION = 40  # where such a descriptor has the address of its definition
 VERSION = 384
 """Where a type has its version: 32 bits that are others as soon as an attribute of it, or of its bases, is another."""
 
@@ -206,14 +210,24 @@ def knows_versions() -> bool:
     return 0 < versions[0] == versions[1] != version_of(kind) > 0
 
 
-def getter_of(kind: type[Any], name: str) -> tuple[int, int] | None:
-    """The C function that computes an attribute for a type of this version, and its second argument; None if none does so."""
+@dataclass(frozen=True, slots=True)
+class Getter:
+    """What computes an attribute of a type of this version: a C function, and its second argument."""
+
+    function: int
+    closure: int
+    version: int
+
+
+def getter_of(kind: type[Any], name: str) -> Getter | None:
+    """What computes an attribute, or None if no C function does."""
     is_plain = _attribute_of(kind, "__getattribute__") is _attribute_of(object, "__getattribute__")
     found = _attribute_of(kind, name)
-    if not is_plain or type(found) is not GetSetDescriptorType or not knows_versions() or not version_of(kind):
+    version = version_of(kind) if knows_versions() else 0
+    if not is_plain or type(found) is not GetSetDescriptorType or not version:
         return None
-    definition = Getter.from_address(_word(id(found) + _GETTER))
-    return (definition.get, definition.closure or 0) if definition.get else None
+    definition = _Definition.from_address(_word(id(found) + _DEFINITION))
+    return Getter(definition.get, definition.closure or 0, version) if definition.get else None
 
 
 def _attribute_of(kind: type[Any], name: str) -> object:

@@ -13,10 +13,11 @@ from typing import Any
 
 from cuda_device.device.functions import Kernel
 from cuda_device.runtime import driver, flight
-from cuda_device.runtime.native.layout import Word
+from cuda_device.runtime.native.layout import Word, getter_of
 from cuda_device.runtime.native.support import Support
 from cuda_device.runtime.streams import CpuStream, GpuStream, cpu_stream
 
+_CUDA_STREAM = "cuda_stream"
 _OBJECTS = {
     Word.NONE: None,
     Word.TRUE: True,
@@ -40,7 +41,7 @@ _OBJECTS = {
     Word.PTR: "ptr",
     Word.SHAPE: "shape",
     Word.STRIDES: "strides",
-    Word.CUDA_STREAM_OF_TORCH: "cuda_stream",
+    Word.CUDA_STREAM_OF_TORCH: _CUDA_STREAM,
     Word.CPU_STREAM: CpuStream,
     Word.TARGET: "target",
     Word.RACES: "races",
@@ -80,10 +81,15 @@ def learn_torch(support: Support) -> None:
     # A type that was compiled into an address must not die.
     if isinstance(kind, type) and not support.words[Word.TORCH_STREAM]:
         _kept.append(kind)
+        getter = getter_of(kind, _CUDA_STREAM)
+        support.words[Word.STREAM_FUNCTION] = getter.function if getter else 0
+        support.words[Word.STREAM_CLOSURE] = getter.closure if getter else 0
+        support.words[Word.STREAM_VERSION] = getter.version if getter else _NO_VERSION
         support.words[Word.TORCH_STREAM] = id(kind)
 
 
 _kept: list[object] = []
+_NO_VERSION = 0xFFFFFFFF  # that no type has
 
 
 def clear_driver(support: Support) -> None:

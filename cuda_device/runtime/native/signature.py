@@ -292,17 +292,13 @@ class _Writer:
         if getter is None:
             code.require(code.call("same_attribute", operand, self.address(name), address))
             return
-        function, closure = map(self.word, getter)
-        same, version = code.memory(1), self.word(layout.version_of(kind), "i32")
-        known = code.equal("i32", code.load("i32", self.address(kind), layout.VERSION), version)
-        with code.when(known):
-            found = code.call_pointer("ptr", function, ("ptr", operand), ("ptr", closure))
-            code.store("i1", code.equal("ptr", found, address), same)
-            with code.when(code.compare("ne", "ptr", found, "null")):
-                code.release(found)
-        with code.when(code.opposite(known)):
-            code.store("i1", code.call("same_attribute", operand, self.address(name), address), same)
-        code.require(code.load("i1", same))
+        version = self.word(getter.version, "i32")
+        found = code.computed(
+            operand, self.address(name), self.word(getter.function), self.word(getter.closure), version
+        )
+        code.require(code.compare("ne", "ptr", found, "null"))
+        code.release(found)  # its address only is compared
+        code.require(code.equal("ptr", found, address))
 
     def check_reservations(self, type_: Array, value: Any, operand: str, data: str) -> None:
         """Numbers that are to be negated or conjugated when read: whoever says so is asked once for each object and address."""

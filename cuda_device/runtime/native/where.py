@@ -123,8 +123,13 @@ def foreign_stream() -> Code:
     pair = code.memory(16)
     torch = code.has_type("%object", Word.TORCH_STREAM)
     with code.when(torch):
-        name = code.word(Word.CUDA_STREAM_OF_TORCH)
-        code.require(code.call("integer_attribute", "%object", name, code.at(pair, 8)))
+        function, closure = code.word(Word.STREAM_FUNCTION), code.word(Word.STREAM_CLOSURE)
+        version = code.value(f"trunc i64 {code.word(Word.STREAM_VERSION, 'i64')} to i32")
+        found = code.computed("%object", code.word(Word.CUDA_STREAM_OF_TORCH), function, closure, version)
+        code.require(code.compare("ne", "ptr", found, "null"))
+        right = code.call("integer", found, code.at(pair, 8))
+        code.release(found)
+        code.require(right)
     with code.when(code.opposite(torch)):
         code.require(code.call("stream_pair", "%object", pair))
     handle = code.load("i64", pair, 8)
