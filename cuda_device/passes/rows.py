@@ -7,8 +7,9 @@
     %4: int32 = add {exact=True} %3 %i              %7 = element {outside=True} %x %3
     %6 = element %x %4                     →        %6 = element {outside=True} %7 %i
 
-LLVM makes pointers that go along with a loop of places in 64 bits. A sum of 32 bits might wrap: that it does not, LLVM believes
-of what each pass computes, but seldom of what stands behind a branch. There it would compute each address anew.
+That is done behind branches alone. LLVM makes pointers that go along with a loop of places in 64 bits; that a sum of 32 bits does
+not wrap it believes of what each pass computes, but seldom of what stands behind a branch, and computes each such address anew.
+Elsewhere places in 32 bits are better: pointers take two registers each, which loads that wait for memory together need.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.model import Block, Function, Op, Value
 from cuda_device.lazy_dataclasses import dataclass, field
 from cuda_device.passes.inequalities import keeps
-from cuda_device.types.model import INT64, Ref, Space
+from cuda_device.types.model import INT64
 
 Term = tuple[Value, int]
 """A part of a sum, and 1 or -1."""
@@ -89,12 +90,9 @@ def _defined(block: Block) -> Iterator[Value]:
 
 def _run(block: Block, loop: Loop, makers: dict[Value, Op], homes: dict[Value, Block]) -> None:
     """Splits the addresses of one block."""
-    always = loop.always_runs(block)
+    if loop.always_runs(block):
+        return
     for op in [op for op in block.ops if op.code is ops.ELEMENT]:
-        reference = op.operands[0].type
-        assert isinstance(reference, Ref)
-        if always and reference.space is Space.SHARED:
-            continue  # whose addresses have 32 bits themselves
         still, moving = list[Term](), list[Term]()
         for term in _terms(op.operands[1], 1, makers):
             (still if _stands_still(term[0], loop, makers, homes) else moving).append(term)
