@@ -1,13 +1,13 @@
 """The kernels of the suite on a GPU, beside CUDA C++ (NVRTC), numba-cuda, Warp and Triton, with default and fast mathematics.
 
-    python benchmarks/kernels.py [name …] [--scale 1] [--json results.json]
+    python benchmarks/kernels.py [--only name …] [--scale 1] [--json results.json] [--within 480]
     python benchmarks/kernels.py --compile-only          without a GPU: everything is compiled, nothing runs
 
 Peers that are not installed are left out; those that can express a kernel have it in `numba_kernels`, `warp_kernels` and
 `triton_kernels`.
 
-Like is compared with like: ratios of ours, and of CUDA C++, with fast mathematics are to the best of those, all others to the
-best peer without.
+Prints for each its time, rates, share of the bandwidth of a copy on the device, registers, spills, and the ratio to the best
+peer (`summary`). A peer that fails is left out, and so is a kernel that fails, which makes the exit status 1.
 
 All run on the same buffers in one process. There are as many copies of each problem's buffers as it takes to exceed the L2
 cache three times, and launches take them in turn, so that no launch finds its data in the cache. Launches are queued behind a
@@ -23,9 +23,11 @@ import json
 import math
 import statistics
 import sys
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,11 +39,15 @@ from assembly import Code, measure
 from nvrtc import compile_cubin
 from nvrtc import version as nvrtc_version
 from suite import SUITE, Problem, Row
+from summary import FAST, HEAD, OURS, PEER, line, rate, summary
 
 import cuda_device as device
 
 ROUNDS, LAUNCHES = 15, 20
-OURS, PEER, FAST = "cuda_device", "CUDA C++", " fast"
+LONGEST = 0.03
+"""Seconds of a round, at most, as long as that leaves a launch."""
+COPIED = 1 << 30
+"""Bytes of the copy whose bandwidth is the measure of others."""
 OPTIONS: dict[str, dict[str, Any]] = {"": {}, FAST: {"fastmath": True}}
 FLAGS = {"": (), FAST: ("-use_fast_math", "-ftz=true", "-prec-div=false", "-prec-sqrt=false")}
 LOOSE = 2e-3
@@ -158,26 +164,40 @@ def ours(row: Row, problem: Problem, target: str, **options: Any) -> tuple[devic
     return kernel, measure(code, row.kernel.underlying.__name__)
 
 
-def contenders(row: Row, buffers: Buffers, stream: Any, target: str) -> list[Contender]:
-    """Ours and the peers."""
-    found = []
+def contenders(row: Row, buffers: Buffers, stream: Any, target: str) -> Iterator[Contender]:
+    """Ours, and the peers that can be compiled."""
     for kind, options in OPTIONS.items():
         kernel, code = ours(row, buffers.problem, target, **options)
-        found.append(Contender(OURS + kind, our_launch(kernel, buffers, stream), code))
-    for kind, flags in FLAGS.items():
-        # The comment makes another text of it: whatever caches programs by their texts cannot mistake one for the other.
-        cubin = compile_cubin(f"// {' '.join(flags)}\n{row.cuda_source()}", target, *flags)
-        launch = cuda_launch(cubin, row.cuda_symbol, buffers, stream)
-        found.append(Contender(PEER + kind, launch, measure(cubin, row.cuda_symbol)))
+        yield Contender(OURS + kind, our_launch(kernel, buffers, stream), code)
+    makers: dict[str, Callable[[], Contender]] = {
+        PEER + kind: partial(_cuda, row, buffers, stream, target, kind) for kind in FLAGS
+    }
     for name, (table, launcher) in SYSTEMS.items():
         if row.name in table:
-            try:
-                contender = Contender(name, launcher(table[row.name], buffers, stream))
-                contender.launch(0)
-                found.append(contender)
-            except Exception as error:  # of any kind: a peer that does not run here is no reason to stop
-                print(f"{row.name:24}{name:16}  cannot run: {type(error).__name__}: {error}", flush=True)
-    return found
+            makers[name] = partial(_peer, name, table[row.name], launcher, buffers, stream)
+    for name, make in makers.items():
+        try:
+            contender = make()
+        except Exception as error:  # of any kind: a peer that does not run here is no reason to stop
+            _left_out(row.name, name, error)
+        else:
+            yield contender
+
+
+def _cuda(row: Row, buffers: Buffers, stream: Any, target: str, kind: str) -> Contender:
+    # The comment makes another text of it: whatever caches programs by their texts cannot mistake one for the other.
+    cubin = compile_cubin(f"// {' '.join(FLAGS[kind])}\n{row.cuda_source()}", target, *FLAGS[kind])
+    launch = cuda_launch(cubin, row.cuda_symbol, buffers, stream)
+    return Contender(PEER + kind, launch, measure(cubin, row.cuda_symbol))
+
+
+def _peer(
+    name: str, kernel: Any, launcher: Callable[..., Callable[[int], None]], buffers: Buffers, stream: Any
+) -> Contender:
+    contender = Contender(name, launcher(kernel, buffers, stream))
+    contender.launch(0)
+    device.synchronize(stream)
+    return contender
 
 
 def agree(problem: Problem, contender: str, mine: list[Any], others: list[Any]) -> bool:
@@ -187,70 +207,76 @@ def agree(problem: Problem, contender: str, mine: list[Any], others: list[Any]) 
     same, tolerance = True, max(problem.tolerance, LOOSE if contender.endswith(FAST) else 0)
     for a, b in zip(mine, others, strict=True):
         names = a.dtype.names
-        parts = [(a[name], b[name]) for name in names] if names else [(a, b)]
-        same &= all(np.allclose(x, y, tolerance, tolerance, equal_nan=True) for x, y in parts)
+        for x, y in [(a[name], b[name]) for name in names] if names else [(a, b)]:
+            differ = x != y  # few do, and to compare those with a tolerance takes ten times as long
+            same &= np.allclose(x[differ], y[differ], tolerance, tolerance, equal_nan=True)
     return same
 
 
-def time_of(contender: Contender, stream: Any) -> float:
+def time_of(launch: Callable[[int], object], stream: Any) -> float:
     """The median time of a launch, in seconds."""
     from cuda.bindings import driver
 
     handle = driver.CUstream(stream.handle)
     begin, end = (check(driver.cuEventCreate(0)) for _ in range(2))
     times: list[float] = []
-    contender.launch(0)
-    for round in range(ROUNDS):
+    launches = 1
+    for round in range(ROUNDS + 1):
         device.launch(hold, 200, grid=1, block=1, stream=stream)
         check(driver.cuEventRecord(begin, handle))
-        for n in range(LAUNCHES):
-            contender.launch(round * LAUNCHES + n)
+        for n in range(launches):
+            launch(round * LAUNCHES + n)
         check(driver.cuEventRecord(end, handle))
         device.synchronize(stream)
-        times.append(check(driver.cuEventElapsedTime(begin, end)) / LAUNCHES / 1e3)
-    return statistics.median(times)
+        times.append(check(driver.cuEventElapsedTime(begin, end)) / launches / 1e3)
+        launches = max(1, min(LAUNCHES, int(LONGEST / times[0])))
+    return statistics.median(times[1:])
 
 
-def least(results: Sequence[dict[str, Any]], contender: str) -> float:
-    """The time of the best peer with a contender's mathematics."""
-    fast = contender.endswith(FAST)
-    peers = {r["contender"]: float(r["seconds"]) for r in results if not r["contender"].startswith(OURS)}
-    return min(seconds for name, seconds in peers.items() if name.endswith(FAST) == fast)
+def copy_rate(stream: Any) -> float:
+    """The bytes a second that a copy on the device reads and writes."""
+    from cuda.bindings import driver
+
+    arrays = [device.empty(COPIED, np.uint8, stream=stream) for _ in range(2)]
+    source, target = map(address_of, arrays)
+    handle = driver.CUstream(stream.handle)
+    seconds = time_of(lambda _: check(driver.cuMemcpyDtoDAsync(target, source, COPIED, handle)), stream)
+    return 2 * COPIED / seconds
 
 
-def mean_ratio(results: Sequence[dict[str, Any]], mine: str, peer: str) -> float:
-    """The geometric mean, over the kernels that both have, of the time of one contender over that of another."""
-    seconds = {(result["contender"], result["kernel"]): result["seconds"] for result in results}
-    kernels = {kernel for name, kernel in seconds if name == peer}
-    return statistics.geometric_mean(seconds[mine, kernel] / seconds[peer, kernel] for kernel in kernels)
-
-
-def run_row(row: Row, scale: float, stream: Any, target: str, cache: int) -> list[dict[str, Any]]:
+def run_row(row: Row, scale: float, stream: Any, target: str, cache: int, copy: float) -> list[dict[str, Any]]:
     """Compares and times all contenders of a row, and prints a line for each."""
     problem = row.problem(scale)
     buffers = Buffers(problem, stream, cache)
-    results, reference = [], None
+    results: list[dict[str, Any]] = []
+    reference: list[Any] | None = None
     for contender in contenders(row, buffers, stream, target):
-        buffers.reset()
-        contender.launch(0)
-        written = buffers.outputs()
+        try:
+            buffers.reset()
+            contender.launch(0)
+            written = buffers.outputs()
+            seconds = time_of(contender.launch, stream)
+        except Exception as error:  # of any kind: one that fails here is no reason to stop
+            _left_out(row.name, contender.name, error)
+            if contender.name == OURS:
+                raise
+            continue
         reference = reference or written
         right = agree(problem, contender.name, reference, written)
-        seconds = time_of(contender, stream)
+        result = {"kernel": row.name, "contender": contender.name, "seconds": seconds, "right": right}
         counts = contender.code
-        results.append({"kernel": row.name, "contender": contender.name, "seconds": seconds, "right": right})
         if counts:
-            results[-1] |= {"registers": counts.registers, "spills": counts.spills, "instructions": counts.instructions}
+            result |= {"registers": counts.registers, "spills": counts.spills, "instructions": counts.instructions}
+        results.append(result | {"bytes": problem.bytes, "flops": problem.flops})
+    rate(results, copy)
     for result in results:
-        result["ratio"] = result["seconds"] / least(results, result["contender"])
-        print(
-            f"{row.name:24}{result['contender']:16}{1e6 * result['seconds']:10.1f}"
-            f"{problem.bytes / result['seconds'] / 1e9:9.0f}{problem.flops / result['seconds'] / 1e9:10.0f}"
-            f"{result.get('registers', '-'):>6}{result.get('spills', '-'):>7}{result['ratio']:8.3f}"
-            f"{'' if result['right'] else '  WRONG'}",
-            flush=True,
-        )
+        print(line(result), flush=True)
     return results
+
+
+def _left_out(kernel: str, contender: str, error: Exception) -> None:
+    said = str(error).strip().splitlines()
+    print(f"{kernel:24}{contender:17}  cannot run: {type(error).__name__}: {said[0] if said else ''}", flush=True)
 
 
 def compile_only(rows: Sequence[Row], target: str) -> None:
@@ -269,12 +295,15 @@ def main() -> int:
     """Runs the benchmark; returns the exit status: 1 where a result is wrong."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="name", help="parts of kernels' names; none: all")
+    parser.add_argument("--only", nargs="+", default=[], metavar="name", help="the same")
+    parser.add_argument("--within", type=float, default=math.inf, help="seconds after which no other kernel is begun")
     parser.add_argument("--scale", type=float, default=1.0, help="how large the problems are")
     parser.add_argument("--json", type=Path, help="a file for the results")
     parser.add_argument("--compile-only", action="store_true", help="compile everything, run nothing")
     parser.add_argument("--target", default="sm_90", help="the architecture for --compile-only")
-    options = parser.parse_args()
-    rows = [row for row in SUITE if not options.names or any(name in row.name for name in options.names)]
+    options, start = parser.parse_args(), time.monotonic()
+    names = [*options.names, *options.only]
+    rows = [row for row in SUITE if not names or any(name in row.name for name in names)]
     if options.compile_only:
         compile_only(rows, options.target)
         return 0
@@ -293,22 +322,27 @@ def main() -> int:
     )
     machine += f", scale {options.scale}"
     print(machine)
-    print(f"{'':24}{'':16}{'us':>10}{'GB/s':>9}{'GFLOP/s':>10}{'regs':>6}{'spills':>7}{'ratio':>8}")
-    results = []
+    results: list[dict[str, Any]] = []
+    missing = []
     with stream.using():
+        copy = copy_rate(stream)
+        print(f"a copy on the device: {copy / 1e9:.0f} GB/s")
+        print(HEAD)
         for row in rows:
-            results += run_row(row, options.scale, stream, f"sm_{major}{minor}", cache)
-    peers = dict.fromkeys(r["contender"] for r in results if not r["contender"].startswith(OURS))
-    pairs = [(OURS + FAST if peer.endswith(FAST) else OURS, peer) for peer in peers]
-    print("geometric means of our time over a peer's, and over that of the best:")
-    for mine, peer in pairs:
-        print(f"{mine:20} {peer:16}{mean_ratio(results, mine, peer):8.3f}")
-    for mine in dict.fromkeys(mine for mine, _ in pairs):
-        mean = statistics.geometric_mean(result["ratio"] for result in results if result["contender"] == mine)
-        print(f"{mine:20} {'best peer':16}{mean:8.3f}")
-    if options.json:
-        options.json.write_text(json.dumps({"machine": machine, "results": results}, indent=1) + "\n")
-    return 0 if all(result["right"] for result in results) else 1
+            if time.monotonic() - start > options.within:
+                missing.append(row.name)
+                continue
+            try:
+                results += run_row(row, options.scale, stream, f"sm_{major}{minor}", cache, copy)
+            except Exception as error:  # of any kind: the other kernels are measured
+                _left_out(row.name, OURS, error)
+                missing.append(row.name)
+            if options.json:  # after each, so that what ends the run leaves the results so far
+                found = {"machine": machine, "copy": copy, "results": results}
+                options.json.write_text(json.dumps(found, indent=1) + "\n")
+    print("\n".join(summary(results)))
+    print(f"{time.monotonic() - start:.0f} s; not measured: {', '.join(missing) or 'none'}")
+    return 0 if results and not missing and all(result["right"] for result in results) else 1
 
 
 if __name__ == "__main__":

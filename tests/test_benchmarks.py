@@ -33,3 +33,87 @@ def test_starts(where, tmp_path):
 @pytest.mark.skipif(driver.available(), reason="takes long on a GPU")
 def test_lifetimes():
     assert "2000 launches: all right" in run("lifetimes.py", "--launches", "2000")
+
+
+def result(kernel, contender, seconds, size=0, right=True):
+    return {"kernel": kernel, "contender": contender, "seconds": seconds, "bytes": size, "flops": 0, "right": right}
+
+
+RESULTS = [
+    [
+        result("copy", "cuda_device", 2.0, 190), result("copy", "cuda_device fast", 2.0, 190),
+        result("copy", "CUDA C++", 1.9, 190), result("copy", "CUDA C++ fast", 1.0, 190),
+        result("copy", "numba-cuda", 0.1, 190, right=False), result("copy", "Warp", 4.0, 190),
+    ],
+    [result("sum", "cuda_device", 3.0), result("sum", "CUDA C++", 6.0), result("sum", "Triton", 2.0)],
+    [result("alone", "cuda_device", 3.0)],
+]  # fmt: skip
+
+
+def test_summary(monkeypatch):
+    """Like is rated with like, wrong peers are no measure, and what lacks a peer has no ratio."""
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    from summary import line, rate, summary
+
+    for row in RESULTS:
+        rate(row, copy=100.0)
+    everything = [each for row in RESULTS for each in row]
+    assert [each["ratio"] for each in everything] == pytest.approx(
+        [2 / 1.9, 2, 1, 1, 0.1 / 1.9, 4 / 1.9, 1.5, 3, 1, None]
+    )
+    assert [each["share"] for each in RESULTS[0][:3]] == pytest.approx([0.95, 0.95, 1])
+    assert RESULTS[1][0]["share"] is None
+    said = "\n".join(summary(everything))
+    for mine, peer, mean, count in (
+        ("cuda_device", "CUDA C++", (2 / 1.9 * 0.5) ** 0.5, 2),
+        ("cuda_device", "Triton", 1.5, 1),
+        ("cuda_device", "Warp", 0.5, 1),
+        ("cuda_device fast", "CUDA C++ fast", 2, 1),
+        ("cuda_device", "best peer", (2 / 1.9 * 1.5) ** 0.5, 2),
+    ):
+        assert f"{mine:20} {peer:16}{mean:8.3f}   of {count}" in said
+    assert "numba" not in said
+    assert "above 1.05: copy 1.05, sum 1.50" in said
+    assert "in CUDA C++: copy" in said and "below that: copy 95%" not in said
+    RESULTS[0][0]["share"] = 0.9
+    assert "below that: copy 90%" in "\n".join(summary(everything))
+    assert "WRONG" in line(RESULTS[0][4]) and "WRONG" not in line(RESULTS[0][0]) and "1.500" in line(RESULTS[1][0])
+
+
+def test_results_agree(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    from types import SimpleNamespace
+
+    import numpy as np
+    from kernels import agree
+
+    problem, a = SimpleNamespace(tolerance=1e-5), np.array([1.0, np.nan, 3.0])
+    assert agree(problem, "Warp", [a], [a.copy()])
+    assert agree(problem, "Warp", [a], [a * (1 + 1e-7)])
+    assert not agree(problem, "Warp", [a], [a * (1 + 1e-3)])
+    assert agree(problem, "CUDA C++ fast", [a], [a * (1 + 1e-3)])
+    assert not agree(problem, "Warp", [a], [np.array([1.0, 2.0, 3.0])])
+    structs = np.zeros(2, [("x", float), ("y", int)])
+    other = structs.copy()
+    assert agree(problem, "Warp", [structs], [other])
+    other["y"][1] = 1
+    assert not agree(problem, "Warp", [structs], [other])
+
+
+def test_plot(tmp_path):
+    pytest.importorskip("matplotlib")
+    everything = [each for row in RESULTS for each in row]
+    (tmp_path / "results.json").write_text(json.dumps({"machine": "a GPU", "copy": 100.0, "results": everything}))
+    run("plot.py", str(tmp_path / "results.json"), "--output", str(tmp_path / "plot.svg"))
+    assert "</svg>" in (tmp_path / "plot.svg").read_text()
+
+
+def test_kernels_are_compiled_without_a_gpu():
+    pytest.importorskip("cuda.bindings.nvrtc")
+    try:
+        said = run("kernels.py", "--compile-only", "--only", "stream copy", "strided")
+    except subprocess.CalledProcessError as error:
+        if "nvrtc" in error.stderr.lower() or "no assembler" in error.stderr:
+            pytest.skip(error.stderr[-200:])
+        raise AssertionError(error.stderr) from None
+    assert said.count("stream copy") == said.count("copy, strided") == 4
