@@ -329,7 +329,7 @@ def _recall(work: Work, last: str) -> bool:
 
 def _find(work: Work, last: str) -> bool:
     """Takes the last artifact from the cache, once it is known what the program is, which is kept for the next time."""
-    ahead.load_llvm()
+    ahead.load()
     _make(work, KEY)
     start = time.perf_counter()
     program = _program(work)

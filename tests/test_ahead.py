@@ -14,8 +14,8 @@ def threads():
 def libraries():
     return [line.split()[-1] for line in open("/proc/self/maps") if "llvmlite" in line]
 
-ahead.load_llvm()
-ahead.load_llvm()
+ahead.load()
+ahead.load()
 assert len(threads()) <= 1
 for thread in threads():
     thread.join()

@@ -1,9 +1,10 @@
-"""LLVM's library is loaded while Python imports the compiler: what the first kernel of a process would wait for otherwise.
+"""Libraries are loaded while Python imports the compiler: what the first kernel of a process would wait for otherwise.
 
-    ahead.load_llvm()       # returns at once
-    import llvmlite.binding # later: finds the library loaded, or waits for it
+    ahead.load()            # returns at once
+    import llvmlite.binding # later: finds LLVM's library loaded, or waits for it
 
-To load it takes 7 ms, and none of that Python's lock. So a thread of its own does nothing else: no module is imported there.
+LLVM's takes 7 ms, and none of that Python's lock. Where the driver is in use, the one follows with which it assembles PTX. So a
+thread of its own does nothing else: no module is imported there.
 """
 
 from __future__ import annotations
@@ -16,20 +17,28 @@ import sys
 import threading
 from pathlib import Path
 
+from cuda_device.codegen import libcuda
+
 _NAMES = {"win32": "llvmlite.dll", "darwin": "libllvmlite.dylib"}
 
 
+_OF_THE_DRIVER = "libnvidia-ptxjitcompiler.so.1"
+
+
 @functools.cache
-def load_llvm() -> None:
-    """Begins to load it, once in a process."""
+def load() -> None:
+    """Begins to load them, once in a process."""
     found = importlib.util.find_spec("llvmlite")
     if "llvmlite.binding" in sys.modules or found is None or not found.submodule_search_locations:
         return
     folder = Path(found.submodule_search_locations[0], "binding")
-    library = str(folder / _NAMES.get(sys.platform, "libllvmlite.so"))
-    threading.Thread(target=_load, args=(library,), name="load LLVM", daemon=True).start()
+    libraries = [str(folder / _NAMES.get(sys.platform, "libllvmlite.so"))]
+    if libcuda.load.cache_info().currsize:
+        libraries.append(_OF_THE_DRIVER)
+    threading.Thread(target=_load, args=libraries, name="load LLVM", daemon=True).start()
 
 
-def _load(library: str) -> None:
-    with contextlib.suppress(OSError):  # whoever needs it says what is wrong
-        ctypes.CDLL(library)
+def _load(*libraries: str) -> None:
+    for library in libraries:
+        with contextlib.suppress(OSError):  # whoever needs it says what is wrong
+            ctypes.CDLL(library)

@@ -272,8 +272,8 @@ def knows_numpy() -> bool:
 TYPE, SIZE = 8, 16
 """Where in an object its type is, and in a tuple or a bytes object how many items or bytes it has."""
 
-ITEMS, OCTETS = 24, 32
-"""Where a tuple has its items, and a bytes object its bytes."""
+ITEMS, OCTETS = tuple.__basicsize__, bytes.__basicsize__ - 1
+"""Where a tuple has its items, and a bytes object its bytes, behind which there is room for one more."""
 
 
 def is_usable() -> bool:
