@@ -1,0 +1,74 @@
+"""Loops that LLVM has unrolled and that write are left as they are by the assembler; those that read alone are not."""
+
+import re
+
+import numpy as np
+import pytest
+
+import cuda_device as device
+from cuda_device.codegen.writing_loops import keep
+
+STORE = "\tst.global.b32 \t[%rd1], %r1;\n"
+LOOP = """$L__BB0_1:
+	ld.global.b32 	%r1, [%rd2];
+BODY	add.s32 	%r2, %r2, -1;
+	setp.ne.b32 	%p1, %r2, 0;
+	@%p1 bra 	$L__BB0_1;
+	ret;
+"""
+PRAGMA = '\t.pragma "nounroll";\n'
+
+
+def test_loops_that_write():
+    text = LOOP.replace("BODY", 4 * STORE)
+    assert keep(text) == text.replace("$L__BB0_1:\n", "$L__BB0_1:\n" + PRAGMA)
+    assert keep(keep(text)) == keep(text)
+    two = text + text.replace("BB0_1", "BB0_2")
+    assert keep(two).count(PRAGMA) == 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        LOOP.replace("BODY", 3 * STORE),
+        LOOP.replace("BODY", 4 * STORE.replace("global", "shared")),
+        LOOP.replace("BODY", 4 * STORE.replace("st.global.b32", "ld.global.b32")),
+        LOOP.replace("BODY", 4 * STORE).replace("bra \t$L__BB0_1", "bra \t$L__BB0_7"),
+        4 * STORE + LOOP.replace("BODY", "") + 4 * STORE,
+    ],
+)
+def test_others(text):
+    assert keep(text) == text
+
+
+@device.kernel
+def scaled(x, y, factor):
+    for i in range(int(device.thread_idx.x), x.shape[0], 128):
+        y[i] = x[i] * factor
+
+
+@device.kernel
+def added(x, y):
+    total = 0.0
+    for i in range(int(device.thread_idx.x), x.shape[0], 128):
+        total += x[i]
+    y[0] = total
+
+
+def ptx_of(kernel, *arguments):
+    return device.compile(kernel, *arguments, target="sm_90", output="ptx", launch_facts=True).code
+
+
+def test_a_row_that_is_written():
+    x = np.zeros(4096, np.float32)
+    ptx = ptx_of(scaled, x, x, 2.0)
+    assert re.search(r'^(\$\w+):\n\t\.pragma "nounroll";\n(?:\t.*\n)*?\t@%p\d+ bra \t\1;', ptx, re.M)
+    assert ".pragma" not in ptx_of(added, x, x)
+    device.compile(scaled, x, x, 2.0, target="sm_90", launch_facts=True)  # the assembler takes it
+
+
+@pytest.mark.parametrize("size", [0, 1, 129, 511, 512, 513, 4000])
+def test_rows_of_all_lengths(stream, size):
+    x, y = np.arange(size, dtype=np.float32), stream.array(np.full(size + 1, -1, np.float32))
+    stream.launch(scaled, stream.array(x), y, 2.0, grid=1, block=128)
+    assert np.array_equal(stream.numpy(y), np.append(2 * x, -1))
