@@ -13,6 +13,7 @@ from cuda.bindings import nvvm
 import cuda_device as device
 from cuda_device.codegen import cubin, linking, llvm7, ltoir
 from cuda_device.codegen.architectures import parse
+from cuda_device.device.options import FASTMATH
 
 FLOATS = device.ArrayType(device.float32, 1)
 
@@ -303,3 +304,18 @@ def test_line_information_is_no_obstacle(target):
 
     made = device.compile(kernel, device.ArrayType(device.int32, 1), int, target=target, output="ltoir")
     assert made.code.startswith(ltoir.MAGIC)
+
+
+@pytest.mark.parametrize("flag", [*FASTMATH, "fast"])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_every_flag_of_fast_mathematics_is_taken(flag, dtype):
+    """In front of functions, sums, quotients, negations and comparisons."""
+
+    @device.kernel(fastmath=[flag])
+    def k(x, out):
+        i = device.tid(1)
+        v = np.floor(x[i]) + np.rint(x[i]) * device.fma(x[i], x[i], -x[i])
+        out[i] = -np.sqrt(abs(v)) / x[i] if v < x[i] else np.exp(v) - np.copysign(v, x[i])
+
+    x = np.ones(4, dtype)
+    assert device.compile(k, x, x, target="sm_80", output="ltoir").code.startswith(ltoir.MAGIC)

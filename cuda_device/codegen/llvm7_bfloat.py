@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from cuda_device.codegen.llvm7_scope import NAME, Rule, Scope
+from cuda_device.codegen.llvm7_scope import FLAGS, NAME, Rule, Scope
 from cuda_device.errors import CompileError
 
 
@@ -100,14 +100,13 @@ def _refuse(_: Scope, match: re.Match[str]) -> list[str]:
     )
 
 
-_FLAGS = r"(?:(?:nnan|ninf|nsz|arcp|contract|afn|reassoc|fast) )*"
 RULES: tuple[tuple[re.Pattern[str], Rule], ...] = (
     (re.compile(rf"  ({NAME}) = fpext bfloat (\S+) to (float|double)"), _extend),
     (re.compile(rf"  ({NAME}) = fptrunc float (\S+) to bfloat"), _truncate),
-    (re.compile(rf"  ({NAME}) = (fadd|fsub|fmul|fdiv) {_FLAGS}bfloat (\S+), (\S+)"), _arithmetic),
-    (re.compile(rf"  ({NAME}) = (fadd|fsub|fmul|fdiv) {_FLAGS}<(\d) x bfloat> (\S+), (\S+)"), _packed),
-    (re.compile(rf"  ({NAME}) = fcmp {_FLAGS}(\w+) bfloat (\S+), (\S+)"), _compare),
-    (re.compile(rf"  ({NAME}) = fneg {_FLAGS}bfloat (\S+)"), _negate),
+    (re.compile(rf"  ({NAME}) = (fadd|fsub|fmul|fdiv) {FLAGS}bfloat (\S+), (\S+)"), _arithmetic),
+    (re.compile(rf"  ({NAME}) = (fadd|fsub|fmul|fdiv) {FLAGS}<(\d) x bfloat> (\S+), (\S+)"), _packed),
+    (re.compile(rf"  ({NAME}) = fcmp {FLAGS}(\w+) bfloat (\S+), (\S+)"), _compare),
+    (re.compile(rf"  ({NAME}) = fneg {FLAGS}bfloat (\S+)"), _negate),
     (re.compile(r"  .* = (?:call bfloat @llvm\.)?(\w+to\w+|f\w+|[\w.]+bf16)\b.*\bbfloat\b.*"), _refuse),
 )
 """What says more of a bfloat than where its bits go."""

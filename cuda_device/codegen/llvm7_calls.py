@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 from cuda_device.codegen.llvm7_memory import pointer_to
-from cuda_device.codegen.llvm7_scope import NAME, TYPE, Rule, Scope, pointers, split
+from cuda_device.codegen.llvm7_scope import FLAGS, NAME, TYPE, Rule, Scope, pointers, split
 
 
 def _call(to: Scope, match: re.Match[str]) -> list[str]:
@@ -17,7 +17,8 @@ def _call(to: Scope, match: re.Match[str]) -> list[str]:
     types = ", ".join(operand.rsplit(" ", 1)[0] for operand in operands)
     old = _OLD_NAMES.get(name, name)
     to.declare(f"{pointers(type)} @{old}({pointers(types)}){match['rest']}")
-    return [f"  {f'{result} = ' if result else ''}call {type} @{old}({', '.join(operands)}){match['rest']}"]
+    call = f"call {match['flags']}{type} @{old}({', '.join(operands)}){match['rest']}"
+    return [f"  {f'{result} = ' if result else ''}{call}"]
 
 
 def _asm(to: str, type: str, code: str, constraints: str, *operands: str, convergent: bool = False) -> str:
@@ -177,11 +178,12 @@ def _negate(_: Scope, match: re.Match[str]) -> list[str]:
         count, element = type[1:-1].split(" x ")
         each = f"{element} {'0xH8000' if element == 'half' else '-0.0'}"
         zero = f"<{', '.join([each] * int(count))}>"
-    return [f"  {result} = fsub {flags or ''}{type} {zero}, {value}"]
+    return [f"  {result} = fsub {flags}{type} {zero}, {value}"]
 
 
 _INTRINSIC = re.compile(
-    rf"  (?:(?P<result>{NAME}) = )?call (?P<type>{TYPE}) @(?P<name>llvm\.[\w.]+)\((?P<operands>.*)\)(?P<rest>[\w ]*)"
+    rf"  (?:(?P<result>{NAME}) = )?call (?P<flags>{FLAGS})(?P<type>{TYPE}) "
+    r"@(?P<name>llvm\.[\w.]+)\((?P<operands>.*)\)(?P<rest>[\w ]*)"
 )
 # Those that libNVVM of CUDA 13.0 does not know in LLVM's present language either.
 _NEWEST = re.compile(r"llvm\.nvvm\.(?:activemask|nanosleep|barrier\.cta\..*|read\.ptx\.sreg\.dynamic_smem_size)")
@@ -199,6 +201,6 @@ def without_newest(text: str) -> str:
 RULES: tuple[tuple[re.Pattern[str], Rule], ...] = (
     (_INTRINSIC, _call),
     (re.compile(rf"  ({NAME} = )?call ((?:alignstack\(\d+\) )?{TYPE}) @([\w.]+)\((.*)\)([\w ]*)"), _function),
-    (re.compile(rf"  ({NAME}) = fneg (contract |fast )?({TYPE}) (\S+)"), _negate),
+    (re.compile(rf"  ({NAME}) = fneg ({FLAGS})({TYPE}) (\S+)"), _negate),
 )
 """What calls, and an operation that once was another one, look like in LLVM's present language."""

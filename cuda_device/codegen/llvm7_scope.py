@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from cuda_device.lazy_dataclasses import dataclass, field
 
+FLAGS = r"(?:(?:nnan|ninf|nsz|arcp|contract|afn|reassoc|fast) )*"
 TYPE = r"(?:ptr(?: addrspace\(\d+\))?|\{.*?\}|\[.*?\]|<[^>]*>|%[\w.]+|\w+)"
 SPACE = r"(?: addrspace\((\d+)\))?"
 _POINTER = re.compile(r"\bptr( addrspace\(\d+\))?(?![\w.])")
