@@ -143,6 +143,11 @@ def _compare(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     return comparisons.compare(frame, op, sequences.as_tuples(frame, cells))
 
 
+def _contains(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """A generator is asked by a function of ours for one value after the other."""
+    return sequences.contains(frame, op, [closures.close(frame, cell) for cell in cells])
+
+
 def _is(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """Lists are objects, and so are members of an enumeration, also those that are numbers."""
     if all(means(cell.known, Thing.LIST) and cell.known.identity is not None for cell in cells):
@@ -229,7 +234,7 @@ RULES: dict[ops.Opcode, Rule] = {
     ops.PY_SLICE: sequences.make_slice,
     ops.PY_STRING: texts.make_string,
     ops.PY_FORMAT: texts.format_part,
-    ops.PY_CONTAINS: sequences.contains,
+    ops.PY_CONTAINS: _contains,
     ops.PY_IS_SEQUENCE: sequences.is_sequence,
     ops.PY_UNPACK: _unpack,
     ops.PY_UNPACK_STAR: sequences.unpack_star,
