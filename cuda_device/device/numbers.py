@@ -156,7 +156,8 @@ def _scaled(x: Any, exponent: Any, most: Any, digits: Any) -> Any:
             x *= 2.0 ** (1 - most + digits)
             exponent += most - 1 - digits
     exponent = max(1 - most, min(most, exponent))
-    factor, power = 2.0 if exponent >= 0 else 0.5, x * 0 + 1
+    kind = type(x)
+    factor, power = kind(2.0 if exponent >= 0 else 0.5), kind(1.0)
     count = abs(exponent)
     while count > 0:
         if count & 1:
@@ -298,6 +299,16 @@ def maximum_number(a: Any, b: Any) -> Any:
 def sign(x: Any) -> Any:
     """`np.sign`: -1, 0 or 1 of x's type; NaN stays."""
     return x if x != x else type(x)(x > 0) - type(x)(x < 0)
+
+
+def float_power(a: Any, b: Any) -> Any:
+    """`np.float_power`: in float64 at least."""
+    return math.pow(np.float64(a), np.float64(b))
+
+
+def inverted(x: Any) -> Any:
+    """`np.invert`: of a bool it is the other one."""
+    return not x if isinstance(x, (bool, np.bool_)) else ~x
 
 
 def square(x: Any) -> Any:

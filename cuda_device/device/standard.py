@@ -218,7 +218,7 @@ def sum_of_floats(so_far: Any) -> Any:
 
 def distance(p: Any, q: Any, /) -> Any:
     """`math.dist(p, q)` of two tuples."""
-    return math.sqrt(sum((a - b) * (a - b) for a, b in zip(p, q)))  # noqa: B905
+    return math.hypot(*(a - b for a, b in zip(p, q)))  # noqa: B905
 
 
 def sum_of_products(p: Any, q: Any, /) -> Any:
@@ -348,25 +348,6 @@ REPLACEMENTS: dict[object, Callable[..., Any]] = {
     operator.concat: lambda a, b: a + b,
     operator.countOf: count_of,
     operator.indexOf: index_of,
-}
-# The functions of augmented assignment compute what their plain ones do.
-REPLACEMENTS |= {
-    getattr(operator, f"i{name.rstrip('_')}"): REPLACEMENTS[getattr(operator, name)]
-    for name in [
-        "add",
-        "sub",
-        "mul",
-        "truediv",
-        "floordiv",
-        "mod",
-        "pow",
-        "lshift",
-        "rshift",
-        "and_",
-        "or_",
-        "xor",
-        "concat",
-    ]
 }
 if hasattr(operator, "call"):
     REPLACEMENTS[operator.call] = lambda function, /, *args, **kwargs: function(*args, **kwargs)

@@ -14,13 +14,13 @@ from cuda_device.device import standard
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op
-from cuda_device.passes import generators, lists, sequences
+from cuda_device.passes import generators, lists, operators, sequences
 from cuda_device.passes.calls import call
 from cuda_device.passes.frame import Cell, Frame
 from cuda_device.passes.generators import check_count, no_keywords
 from cuda_device.passes.meanings import Thing, means
 from cuda_device.types.known import constant
-from cuda_device.types.model import Number, Tuple
+from cuda_device.types.model import Array, Bundle, Number, Tuple
 
 
 def extreme(frame: Frame, function: object, name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
@@ -173,6 +173,33 @@ def _attribute(frame: Frame, owner: Cell, name: Cell) -> Cell | CompileError:
     return cell
 
 
+def _setitem(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """`operator.setitem(x, i, v)`, of what lies in memory or is an object: a value would be changed nowhere."""
+    from cuda_device.passes.assignments import setitem  # it needs these
+
+    no_keywords("setitem", named)
+    check_count("setitem", positional, 3, 3)
+    owner, index, value = positional
+    if not isinstance(owner.known.type, Array | Bundle):
+        raise CompileError(f"{owner.known} is a value: setitem would change nothing", help="write x[i] = v")
+    setitem(frame, Op(ops.PY_SETITEM), [owner, index, value])
+    return Cell(constant(None))
+
+
+def _augmented(sign: str, frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """`operator.iadd(x, y)`: what `x += y` makes of x, which it changes if it is a list."""
+    no_keywords("augmented assignment", named)
+    check_count("augmented assignment", positional, 2, 2)
+    op = Op(ops.PY_BINARY, attributes={"op": sign, "inplace": True}, location=frame.location)
+    (result,) = operators.binary(frame, op, positional)
+    return result
+
+
+_AUGMENTED = {
+    "+": operator.iadd, "-": operator.isub, "*": operator.imul, "/": operator.itruediv, "//": operator.ifloordiv,
+    "%": operator.imod, "**": operator.ipow, "<<": operator.ilshift, ">>": operator.irshift, "&": operator.iand,
+    "|": operator.ior, "^": operator.ixor,
+}  # fmt: skip
 RULES: dict[object, Callable[[Frame, Sequence[Cell], Mapping[str, Cell]], Cell]] = {
     functools.reduce: _reduce,
     map: _map,
@@ -183,4 +210,7 @@ RULES: dict[object, Callable[[Frame, Sequence[Cell], Mapping[str, Cell]], Cell]]
     getattr: get_attribute,
     hasattr: _hasattr,
     operator.delitem: lists.delete,
+    operator.setitem: _setitem,
+    **{function: functools.partial(_augmented, sign) for sign, function in _AUGMENTED.items()},
+    operator.iconcat: functools.partial(_augmented, "+"),
 }

@@ -1,0 +1,286 @@
+"""Every row of the tables of functions: NumPy's universal functions, `math`, `operator`, at the edges of their types.
+
+What is expected comes from NumPy and Python themselves, and so do the names; what has no row fails.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import operator
+import sys
+
+import numpy as np
+import pytest
+from ir_helpers import define
+
+import cuda_device as device
+from cuda_device.passes import ufuncs
+
+EDGES = [
+    0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, -1.5, 2.5, 3.5, -7.0, 7.0, 0.1, -0.3, 0.9999, 11.25, 1e-5, 1e10, -1e10, math.inf,
+    -math.inf, math.nan,
+]  # fmt: skip
+EXTREMES = {
+    "float64": [
+        5e-324, -5e-324, 1e-310, 2.2250738585072014e-308, 1.7976931348623157e308, -1.7e308, 2.0**53 + 2, 4503599627370497.5,
+    ],
+    "float32": [1e-45, -1e-45, 1e-40, 1.1754944e-38, 3.4028235e38, -3.4e38, 16777218.0, 8388609.5],
+}  # fmt: skip
+INTEGERS = {
+    "int32": [0, 1, -1, 2, -2, 3, 7, -7, 10, 31, 100, 46340, 46341, -46341, 2**31 - 1, -(2**31), 12345678],
+    "uint8": [0, 1, 2, 3, 7, 15, 16, 100, 127, 128, 200, 254, 255],
+    "bool": [False, True],
+}
+BITWISE = ["bitwise_and", "bitwise_or", "bitwise_xor", "invert"]
+COMPARED = ["equal", "not_equal", "less", "less_equal", "greater", "greater_equal"]
+LOGICAL = ["logical_and", "logical_or", "logical_xor", "logical_not"]
+ARITHMETIC = [
+    "add",
+    "subtract",
+    "multiply",
+    "floor_divide",
+    "remainder",
+    "divmod",
+    "negative",
+    "positive",
+    "square",
+    "absolute",
+]
+OF_INTEGERS = [*BITWISE, *COMPARED, *LOGICAL, *ARITHMETIC, "minimum", "maximum", "fmin", "fmax", "sign", "left_shift",
+               "right_shift", "power", "gcd", "lcm", "bitwise_count"]  # fmt: skip
+OF_INTEGERS_ALONE = [*BITWISE, "left_shift", "right_shift", "gcd", "lcm", "bitwise_count"]
+OF_BOOLS = [*BITWISE, *COMPARED, *LOGICAL]
+EXACT = {
+    *OF_INTEGERS, "copysign", "fabs", "floor", "ceil", "trunc", "rint", "fmod", "nextafter", "spacing", "ldexp", "frexp", "modf",
+    "sqrt", "divide", "signbit", "isnan", "isinf", "isfinite", "heaviside", "conjugate", "reciprocal",
+} - {"power"}  # fmt: skip
+OF_ANY_ZERO = {
+    "floor_divide",
+    "remainder",
+    "divmod",
+    "frexp",
+    "minimum",
+    "maximum",
+    "fmin",
+    "fmax",
+    "sign",
+    "heaviside",
+}
+"""Functions of which NumPy itself does not say what sign a zero has."""
+NAMES = [function.__name__ for function in ufuncs.UFUNCS]
+
+
+def columns(name: str, dtype: str) -> list[np.ndarray]:
+    """All pairs of edges, or all edges, that a function is tried with."""
+    function = getattr(np, name)
+    edges = INTEGERS[dtype] if dtype in INTEGERS else EDGES + EXTREMES[dtype]
+    cases = list(itertools.product(edges, repeat=function.nin))
+    if name in ("left_shift", "right_shift"):
+        cases = [(a, b) for a, b in cases if 0 <= b <= 100]
+    if name == "ldexp":
+        cases = list(
+            itertools.product(edges, [0, 1, -1, 5, -30, 52, -52, 149, -150, 1023, -1074, 1100, -1100, 2200, -2200])
+        )
+    if dtype in INTEGERS and name in ("floor_divide", "remainder", "divmod"):
+        cases = [(a, b) for a, b in cases if b]
+    if dtype in INTEGERS and name == "power":
+        cases = [(a, b) for a, b in cases if 0 <= b <= 100]
+    if name in ("gcd", "lcm"):
+        cases = [case for case in cases if all(abs(n) <= 12345678 for n in case) and abs(case[0] * case[1]) < 2**31]
+    if dtype == "float32" and name in ("sin", "cos", "tan"):
+        cases = [case for case in cases if not abs(case[0]) > 1e5]
+    types = [dtype, np.int32] if name == "ldexp" else [dtype] * function.nin
+    return [np.array(column, type) for column, type in zip(zip(*cases, strict=True), types, strict=True)]
+
+
+def computed(stream, name: str, given: list[np.ndarray], expected: list[np.ndarray]) -> list[np.ndarray]:
+    names = "abc"[: len(given)]
+    outs = "pqr"[: len(expected)]
+    kernel = define(
+        f"""
+        @device.kernel
+        def k({", ".join((*names, *outs))}):
+            for i in range(len(a)):
+                {", ".join(f"{o}[i]" for o in outs)} = np.{name}({", ".join(f"{n}[i]" for n in names)})
+        """
+    )
+    found = [stream.empty(each.shape, each.dtype) for each in expected]
+    stream.launch(kernel, *map(stream.array, given), *found, grid=1, block=1)
+    return [stream.numpy(each) for each in found]
+
+
+def compare(name: str, dtype: str, given, found, expected) -> None:
+    for got, right in zip(found, expected, strict=True):
+        if name in EXACT or right.dtype.kind in "biu":
+            same = (got == right) | ((got != got) & (right != right))
+            if right.dtype.kind == "f" and name not in OF_ANY_ZERO:
+                same &= (np.signbit(got) == np.signbit(right)) | (right != right)
+        else:
+            close = {"float32": 4e-6, "float64": 1e-13}[dtype]
+            same = np.isclose(got, right, rtol=close, atol=float(np.finfo(dtype).tiny) * 8, equal_nan=True)
+        wrong = [(*(column[i] for column in given), got[i], right[i]) for i in np.flatnonzero(~same)[:5]]
+        assert not wrong, f"{name} of {dtype}: (arguments, ours, NumPy's) {wrong}"
+
+
+def check(stream, name: str, dtype: str) -> None:
+    given = columns(name, dtype)
+    with np.errstate(all="ignore"):
+        right = getattr(np, name)(*given)
+    expected = list(right) if isinstance(right, tuple) else [right]
+    compare(name, dtype, given, computed(stream, name, given, expected), expected)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in OF_INTEGERS_ALONE])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_universal_functions_of_floats(stream, name, dtype):
+    check(stream, name, dtype)
+
+
+@pytest.mark.parametrize("name", [name for name in OF_INTEGERS if name in NAMES])
+@pytest.mark.parametrize("dtype", ["int32", "uint8"])
+def test_universal_functions_of_integers(stream, name, dtype):
+    check(stream, name, dtype)
+
+
+@pytest.mark.parametrize("name", OF_BOOLS)
+def test_universal_functions_of_bools(stream, name):
+    check(stream, name, "bool")
+
+
+def test_the_tables_are_whole():
+    known = {name for name in dir(np) if isinstance(getattr(np, name), np.ufunc)}
+    assert set(NAMES) <= known
+    assert set(NAMES) >= {name for name in OF_INTEGERS if name in known}
+
+
+# math
+
+
+MATH = {
+    "ldexp": [
+        (x, n) for x in EDGES + EXTREMES["float64"] for n in (0, 1, -1, 52, -52, 1023, -1074, 1100, -1100, 2200, -2200)
+    ],
+    "frexp": [(x,) for x in EDGES + EXTREMES["float64"]],
+    "modf": [(x,) for x in EDGES + EXTREMES["float64"]],
+    "ulp": [(x,) for x in EDGES + EXTREMES["float64"]],
+    "nextafter": list(itertools.product(EDGES + EXTREMES["float64"], repeat=2)),
+    "copysign": list(itertools.product(EDGES, repeat=2)),
+    "fmod": list(itertools.product(EDGES + EXTREMES["float64"], repeat=2)),
+    "remainder": list(itertools.product(EDGES + EXTREMES["float64"], repeat=2)),
+    "fabs": [(x,) for x in EDGES],
+    "isclose": list(itertools.product([*EDGES, 1 + 1e-9, 1 + 1.1e-9, 1e10 + 9, 1e10 + 11], repeat=2)),
+    "sqrt": [(x,) for x in EDGES + EXTREMES["float64"]],
+    "fsum": [((a, b, c),) for a, b, c in itertools.product([1e16, 1.0, -1e16, 1e-5, 0.1, -0.0, 3.5e15], repeat=3)],
+    "dist": [((a, b), (c, 1.5)) for a, b, c in itertools.product([0.0, -3.0, 1e200, 1e-200, math.inf], repeat=3)],
+    "hypot": list(itertools.product([0.0, -3.0, 4.0, 1e200, 1e-200, math.inf, math.nan], repeat=3)),
+}
+OF_INTEGERS_IN_MATH = {
+    "gcd": list(itertools.product([0, 1, -4, 6, 35, -12345], repeat=3)),
+    "lcm": list(itertools.product([0, 1, -4, 6, 35, -123], repeat=3)),
+    "comb": list(itertools.product(range(12), range(12))),
+    "perm": list(itertools.product(range(9), range(9))),
+    "factorial": [(n,) for n in range(13)],
+    "isqrt": [(n,) for n in (*range(30), 15129, 15128, 2**31 - 1, 46340**2, 46340**2 - 1)],
+}
+
+
+@pytest.mark.parametrize("name", [*MATH, *OF_INTEGERS_IN_MATH])
+def test_math(stream, name):
+    function = getattr(math, name)
+    cases, right = [], []
+    for case in (MATH | OF_INTEGERS_IN_MATH)[name]:
+        try:
+            right.append(function(*case))
+        except (ValueError, OverflowError):  # device code has inf and nan
+            continue
+        cases.append(case)
+    flat = [list(itertools.chain.from_iterable(a if isinstance(a, tuple) else (a,) for a in case)) for case in cases]
+    dtype = np.int32 if name in OF_INTEGERS_IN_MATH else np.float64
+    table = np.array(flat, dtype)
+    places = iter(range(table.shape[1]))
+
+    def argument(a, k):
+        if isinstance(a, tuple):
+            return f"({', '.join(argument(x, 0) for x in a)},)"
+        at = f"x[i, {next(places)}]"
+        return f"int({at})" if isinstance(a, int) else at
+
+    call = ", ".join(argument(a, k) for k, a in enumerate(cases[0]))
+    count = len(right[0]) if isinstance(right[0], tuple) else 1
+    outs = ", ".join(f"out[i, {k}]" for k in range(count))
+    kernel = define(
+        f"@device.kernel\ndef k(x, out):\n    for i in range(len(x)):\n        {outs} = math.{name}({call})\n",
+        file="<math>",
+    )
+    out = stream.empty((len(cases), count), np.float64)
+    stream.launch(kernel, stream.array(table), out, grid=1, block=1)
+    expected = np.array(right, np.float64).reshape(len(cases), count)
+    found = stream.numpy(out)
+    tolerance = 4e-16 if name in ("hypot", "dist") else 0.0
+    same = np.isclose(found, expected, rtol=tolerance, atol=0, equal_nan=True)
+    same &= (np.signbit(found) == np.signbit(expected)) | np.isnan(expected)
+    wrong = [(cases[i], found[i], expected[i]) for i in np.flatnonzero(~same.all(axis=1))[:5]]
+    assert not wrong, wrong
+
+
+# operator
+
+X, Y = -7, 3
+BINARY = ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and_", "or_", "xor", "lshift", "rshift"]
+COMPARISONS = ["lt", "le", "eq", "ne", "ge", "gt"]
+EXPRESSIONS = {
+    **{name: f"operator.{name}(n, 3)" for name in (*BINARY, *COMPARISONS)},
+    **{f"i{name.rstrip('_')}": f"operator.i{name.rstrip('_')}(n, 3)" for name in BINARY},
+    "iadd": "operator.iadd(n, 3) + changed(operator.iadd, [n, 1], (2, 3))",
+    "imul": "operator.imul(n, 3) + changed(operator.imul, [n, 1], 3)",
+    "is_": "operator.is_(n, None) + 2 * operator.is_(None, None)",
+    "is_not": "operator.is_not(n, None) + 2 * operator.is_not(None, None)",
+    **{name: f"operator.{name}(n)" for name in ("neg", "pos", "abs", "inv", "invert", "not_", "truth", "index")},
+    "call": "operator.call(max, n, 3)",
+    "concat": "operator.concat((n, 1), (2, 3))[2] + operator.concat([n], [5])[1]",
+    "iconcat": "operator.iconcat([n, 1], (2, 3))[3] + changed(operator.iconcat, [n], [2])",
+    "contains": "operator.contains((1, n), -7) + 2 * operator.contains((1, 2), n)",
+    "countOf": "operator.countOf((n, 1, -7), n)",
+    "indexOf": "operator.indexOf((1, 5, -7), n)",
+    "getitem": "operator.getitem((4, n), 1)",
+    "setitem": "(operator.setitem(x, 0, n), x[0])[1]",
+    "delitem": "len((xs := [n, 1, 2], operator.delitem(xs, 0), xs)[2])",
+    "itemgetter": "operator.itemgetter(1)((4, n)) + operator.itemgetter(0, 2)((n, 1, 9))[1]",
+    "attrgetter": "operator.attrgetter('real')(n) + operator.attrgetter('imag', 'real')(n)[0]",
+    "methodcaller": "operator.methodcaller('bit_length')(n)",
+}
+
+
+@pytest.mark.parametrize("name", [name for name in EXPRESSIONS if hasattr(operator, name)])
+def test_operator(stream, name):
+    function = define(
+        f"""
+        import operator
+
+        def changed(function, xs, other):
+            same = function(xs, other)
+            same[0] = 5
+            return len(xs) * 10 + xs[0]
+
+        def f(n, x):
+            return {EXPRESSIONS[name]}
+        """,
+        "f",
+    )
+
+    @device.kernel
+    def kernel(n, x, out):
+        out[0] = function(n, x)
+
+    out = stream.empty(1, np.float64)
+    stream.launch(kernel, X, stream.array(np.zeros(2)), out, grid=1, block=1)
+    right = function(X, np.zeros(2))
+    assert stream.numpy(out)[0] == (np.float32(right) if isinstance(right, float) else right)
+
+
+def test_each_function_of_operator_is_tried():
+    others = {"length_hint", "matmul", "imatmul", "is_none", "is_not_none"}
+    public = {name for name in operator.__all__} - others
+    assert public <= set(EXPRESSIONS), public - set(EXPRESSIONS)
+    assert sys.version_info >= (3, 11)
