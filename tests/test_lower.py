@@ -463,3 +463,30 @@ def test_facts_of_the_typed_level_stay() -> None:
     assert [value.nonneg for value in x] == [False, True, False]
     (load,) = operations("positions", ops.ELEMENT)
     assert load.operands[1].nonneg
+
+
+WIDENED = """
+func @f -> int32 typed {
+^0(%i: int32, %j: int32 nonneg):
+  %1: int64 = convert %i
+  %2: int32 = convert {exact=True} %1
+  %3: int64 nonneg = convert %j
+  %4: int32 nonneg = convert {exact=True} %3
+  %5: int32 = py.binary {op="+"} %2 %4
+  return %5
+}
+"""
+
+
+def test_what_was_made_wider_is_itself_when_it_is_narrow_again():
+    """A counter that is an index between two uses needs no second register."""
+    function = lower.run(read(WIDENED)).main
+    (total,) = (op for op in function.ops() if op.code is ops.ADD)
+    assert total.operands == function.blocks[0].params
+
+
+def test_what_was_made_narrow_is_another_number():
+    text = WIDENED.replace("int32 = convert {exact=True} %1", "int32 = convert %1").replace("%i: int32", "%i: int8")
+    function = lower.run(read(text.replace("int64 = convert %i", "uint8 = convert %i"))).main
+    (total,) = (op for op in function.ops() if op.code is ops.ADD)
+    assert total.operands[0] not in function.blocks[0].params

@@ -162,7 +162,8 @@ class Lowering(Builder):
 
     def convert(self, value: Value, type: Number, exact: bool = False) -> Value:
         """`value` as `type`'s constructor would convert it; `exact` promises that a narrower integer type has room for it."""
-        target, source = machine(type), _number(value)
+        value, target = self.sums.before(value, machine(type)), machine(type)
+        source = _number(value)
         if source == target:
             return value
         if source.is_float8 or target.is_float8:

@@ -53,6 +53,13 @@ class Sums:
         if source.is_integer and target.is_integer and has_room:
             self._sources[result] = value
 
+    def before(self, value: Value, type: Number) -> Value:
+        """The value that was made wider to get this one, if it is of the type, and as much is known of it; else this one."""
+        source: Value | None = value
+        while source is not None and source.type != type:
+            source = self._sources.get(source)
+        return source if source is not None and source.nonneg >= value.nonneg else value
+
     def split(self, value: Value) -> tuple[Value, int] | None:
         """A number that is not negative and a constant, of which `value` is the sum; None if it is no such sum."""
         while value in self._sources:
