@@ -93,6 +93,14 @@ def test_slots_lie_where_they_are_found():
     assert layout.slot(Pair, "first") != layout.slot(Pair, "second")
 
 
+def test_functions_have_code_and_defaults_where_they_are_found():
+    def function(x, y=5):
+        return x + y
+
+    for name, offset in layout.function_words().items():
+        assert ctypes.c_uint64.from_address(id(function) + offset).value == id(getattr(function, f"__{name}__"))
+
+
 def test_types_have_versions():
     assert layout.knows_versions()
     kind = type("Kind", (), {})
@@ -1041,21 +1049,17 @@ def test_the_switch(value, expected):
     assert done.stdout.strip() == expected
 
 
-@pytest.mark.parametrize("broken", ["piece", "shared"])
+@pytest.mark.parametrize("broken", ["support", "_machine_code"])
 def test_launches_go_on_where_machine_code_cannot_be_made(gpu, monkeypatch, broken, caplog):
     def fail(*_, **__):
         raise RuntimeError("no machine code here")
 
-    monkeypatch.setattr(plans.cpu_code, broken, fail)
-    plans.support.cache_clear()
-    plans._machine_code.cache_clear()
-    try:
-        kernel, torch = new(), Torch()
-        x, y = tensors(torch=torch)
-        with caplog.at_level("DEBUG", "cuda_device"):
-            for _ in range(4 * launcher.FIRST_LAUNCHER):
-                assert not gpu.by_machine_code(kernel, x, y)
-        assert kernel.native is None
-        assert "no machine code here" in caplog.text
-    finally:
-        monkeypatch.undo()
+    monkeypatch.setattr(plans, broken, fail)
+    kernel, torch = new(), Torch()
+    x, y = tensors(torch=torch)
+    with caplog.at_level("DEBUG", "cuda_device"):
+        for _ in range(4 * launcher.FIRST_LAUNCHER):
+            assert not gpu.by_machine_code(kernel, x, y)
+    assert kernel.native is None
+    assert "no machine code here" in caplog.text
+    monkeypatch.undo()

@@ -25,6 +25,7 @@ from cuda_device.runtime.native.layout import (
     START,
     Owner,
     Word,
+    function_words,
 )
 from cuda_device.runtime.native.reading import EQ
 from cuda_device.runtime.native.where import KEYWORDS
@@ -56,16 +57,17 @@ def _is_equal(code: Code, here: str) -> str:
 
 
 def bind() -> Code:
-    """An object for each parameter in `%values`, and those of the keywords of `launch` in `%sizes`, or null."""
+    """An object for each parameter in `%values`, if not all are `%args`; those of `launch`'s keywords in `%sizes`, or null."""
     code = Code("bind", "i1", "ptr %call", "ptr %args", "i64 %count", "ptr %names", "ptr %values", "ptr %sizes")
     parameters = code.get(CALL, "%call", "parameters")
     function = code.get(CALL, "%call", "function")
-    code.require(code.equal("ptr", code.call("PyFunction_GetCode", function), code.get(CALL, "%call", "code")))
-    defaults = code.call("PyFunction_GetDefaults", function)
-    code.require(code.equal("ptr", defaults, code.get(CALL, "%call", "defaults")))
+    for name, offset in function_words().items():
+        code.require(code.equal("ptr", code.load("ptr", function, offset), code.get(CALL, "%call", name)))
     code.require(code.compare("ule", "i64", "%count", code.get(CALL, "%call", "positional")))
-    code.copy("%values", code.get(CALL, "%call", "values"), code.value(f"mul i64 {parameters}, {_POINTER}"))
-    code.copy("%values", "%args", code.value(f"mul i64 %count, {_POINTER}"))
+    missing = code.compare("ult", "i64", "%count", parameters)
+    with code.when(missing):
+        code.copy("%values", code.get(CALL, "%call", "values"), code.value(f"mul i64 {parameters}, {_POINTER}"))
+        code.copy("%values", "%args", code.value(f"mul i64 %count, {_POINTER}"))
     for k in range(len(KEYWORDS)):
         code.store("ptr", "null", "%sizes", _POINTER * k)
     number = code.memory(8)
@@ -87,7 +89,7 @@ def bind() -> Code:
             at = code.call("place_of", code.get(CALL, "%call", "names"), parameters, name)
             code.require(code.compare("sge", "i64", at, "%count"))  # known, and not given by position
             code.store("ptr", value, code.at("%values", at, _POINTER))
-    with code.repeat(parameters) as i:
+    with code.when(missing), code.repeat(parameters) as i:
         code.require(code.compare("ne", "ptr", code.load("ptr", code.at("%values", i, _POINTER)), "null"))
     return code
 
@@ -219,6 +221,8 @@ def try_plans() -> Code:
     sizes = code.memory(_POINTER * len(KEYWORDS))
     launch = code.memory(8 * len(LAUNCH.fields))
     code.require(code.call("bind", "%call", "%args", "%count", "%names", values, sizes))
+    all_there = code.equal("i64", "%count", code.get(CALL, "%call", "parameters"))
+    values = code.value(f"select i1 {all_there}, ptr %args, ptr {values}")
     code.require(code.call("read_launch", sizes, launch))
     code.require(code.call("is_quiet", launch))
     with code.repeat(code.get(CALL, "%call", "plans")) as i:
@@ -297,8 +301,7 @@ def _in_place_of(name: str, function: str, otherwise: Word) -> Code:
     done = code.call(function, "%args", count, "%names")
     with code.when(done):
         code.leave_when(code.compare("ne", "ptr", code.call("PyErr_Occurred"), "null"), "null")
-        code.call("Py_IncRef", code.word(Word.NONE))
-        code.leave_when("true", code.word(Word.NONE))
+        code.leave_when("true", code.word(Word.NONE))  # which no Python that has this counts references of
     code.call("PyErr_Clear")
     arguments = ("ptr", "%callable"), ("ptr", "%args"), ("i64", "%flags"), ("ptr", "%names")
     code.finish(code.call_pointer("ptr", code.word(otherwise), *arguments))

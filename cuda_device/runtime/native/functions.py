@@ -17,8 +17,6 @@ PYTHON = {
     "PyEval_RestoreThread": ("void", "ptr"),
     "PyEval_SaveThread": ("ptr",),
     "PyFloat_AsDouble": ("double", "ptr"),
-    "PyFunction_GetCode": ("ptr", "ptr"),
-    "PyFunction_GetDefaults": ("ptr", "ptr"),
     "PyLong_AsLongLongAndOverflow": ("i64", "ptr", "ptr"),
     "PyLong_AsUnsignedLongLong": ("i64", "ptr"),
     "PyObject_CallOneArg": ("ptr", "ptr", "ptr"),  # new

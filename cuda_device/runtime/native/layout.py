@@ -302,6 +302,24 @@ def _word(address: int) -> int:
     return ctypes.c_uint64.from_address(address).value
 
 
+def _places(owner: object, value: object) -> list[int]:
+    """Where in an object another one's address is."""
+    return [at for at in range(0, type(owner).__basicsize__, 8) if _word(id(owner) + at) == id(value)]
+
+
+@functools.cache
+def function_words() -> dict[str, int]:
+    """Where a function has its code and its defaults, or null."""
+
+    def sample(parameter: int = 0) -> int:
+        return parameter
+
+    (code,), (defaults,) = _places(sample, sample.__code__), _places(sample, sample.__defaults__)
+    sample.__defaults__ = None
+    assert not _word(id(sample) + defaults)
+    return {"code": code, "defaults": defaults}
+
+
 @functools.cache
 def slot(kind: Hashable, name: str) -> int:
     """Where objects of a class of ours keep what they have in `__slots__` under `name`; null where that is not set."""
@@ -310,5 +328,5 @@ def slot(kind: Hashable, name: str) -> int:
     sample: object = object.__new__(type("Sample", (kind,), {"__slots__": (), "__del__": lambda _: None}))
     mark = object()
     getattr(kind, name).__set__(sample, mark)
-    (place,) = (at for at in range(0, kind.__basicsize__, 8) if _word(id(sample) + at) == id(mark))
+    (place,) = _places(sample, mark)
     return place
