@@ -403,6 +403,12 @@ def products(i, x):
         total = total * 2 + a * b
     for a, b in itertools.product(x[:2], range(3)):
         total = total * 2 + a * b
+    for a, b, c in itertools.product((1, 2), (3, i), (4, 5)):
+        total = (total * 3 + a * b + c) % 1009
+    for t in itertools.product((1, 2), (i,), (3, 4), (5, x[0])):
+        total = (total * 3 + sum(t)) % 1009
+    for t in itertools.product((1, 2), repeat=5):
+        total = (total * 3 + sum(t)) % 1009
     for a, b, c in itertools.product(range(2), repeat=3):
         total = total / 2 + a * 4 + b * 2 + c
     return total + sum(1 for _ in itertools.product())

@@ -112,17 +112,25 @@ def product(*iterables: Any, repeat: Any = 1) -> Any:
     return product_of(*(iterables * repeat))
 
 
-def product_of(*pools: Any) -> Any:
+def product_of(*pools: Any) -> Any:  # noqa: C901
     """All tuples of an item of each: what is in the last one changes first."""
-    if not pools:
-        yield ()
-    elif len(pools) == 1:
-        for item in pools[0]:
-            yield (item,)
+    if len(pools) <= 1:
+        for item in pools[0] if pools else ((),):
+            yield (item,) if pools else ()
+    elif len(pools) == 2:
+        for a in pools[0]:
+            for b in pools[1]:
+                yield a, b
+    elif len(pools) == 3:
+        for a in pools[0]:
+            for b in pools[1]:
+                for c in pools[2]:
+                    yield a, b, c
     else:
-        for item in pools[0]:
-            for others in product_of(*pools[1:]):
-                yield (item, *others)
+        for a in pools[0]:
+            for b in pools[1]:
+                for others in product_of(*pools[2:]):
+                    yield (a, b, *others)
 
 
 def repeat(object: Any, times: Any = None) -> Any:

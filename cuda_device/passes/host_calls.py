@@ -17,14 +17,16 @@ import numpy as np
 from cuda_device.device import standard
 from cuda_device.device.rows import constant_of
 from cuda_device.errors import CompileError
-from cuda_device.passes import named_tuples, texts
+from cuda_device.passes import composites, named_tuples, texts
 from cuda_device.passes.calls import call
 from cuda_device.passes.dependencies import MISSING, PASSING
-from cuda_device.passes.frame import Cell, Frame
+from cuda_device.passes.frame import Cell, Frame, Method
 from cuda_device.passes.functionals import get_attribute
 from cuda_device.passes.generators import check_count, no_keywords
+from cuda_device.passes.meanings import Code, Partial
 from cuda_device.types.dtypes import alignof, machine_representation, numpy_dtype, sizeof
 from cuda_device.types.known import constant
+from cuda_device.types.model import Struct
 from cuda_device.types.structs import align
 
 Special = Callable[[Frame, Sequence[Cell], Mapping[str, Cell]], Cell]
@@ -179,8 +181,18 @@ def rule_for(entity: object) -> Special | None:
     return RULES.get(entity) if isinstance(entity, Hashable) and not isinstance(entity, np.dtype) else None
 
 
+def _callable(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """`callable(x)`: the type of a value of run time tells."""
+    if len(positional) == 1 and not named and not positional[0].known.constant:
+        known = positional[0].known
+        has_method = isinstance(known.type, Struct) and composites.method_of(frame, known.type, "__call__") is not None
+        return Cell(constant(has_method or isinstance(known.value, (Code, Partial, Method))))
+    return while_compiling(callable)(frame, positional, named)
+
+
 RULES: dict[object, Special] = {
     **{function: while_compiling(function) for function in PURE},
+    callable: _callable,
     **{function: functools.partial(_shown, function) for function in texts.FUNCTIONS},
     operator.itemgetter: while_compiling(operator.itemgetter),
     operator.attrgetter: while_compiling(operator.attrgetter),

@@ -21,7 +21,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.model import Op
 from cuda_device.passes import complexes, composites, conditions, masks, texts
 from cuda_device.passes.frame import Cell, Frame
-from cuda_device.passes.meanings import Keywords, Named, Text, Thing, means
+from cuda_device.passes.meanings import Keywords, Named, Text, Thing, View, means
 from cuda_device.types.known import Known, between, constant, known_as, of_type
 from cuda_device.types.model import (
     BOOL,
@@ -389,6 +389,9 @@ def truth_of(frame: Frame, cell: Cell) -> Cell:
     cell = composites.scalar(frame, cell)
     known = cell.known
     match known.type:
+        case Bundle() if isinstance(known.value, Keywords | View):
+            names = known.items[0].value if isinstance(known.value, View) else known.value
+            return Cell(constant(bool(names.names) if isinstance(names, Keywords) else True))
         case _ if known.constant:
             try:
                 return Cell(constant(bool(known.python)))
@@ -396,8 +399,6 @@ def truth_of(frame: Frame, cell: Cell) -> Cell:
                 raise CompileError(str(error), help="compare it with something, or ask is None") from error
         case Tuple(elements):
             return Cell(constant(bool(elements)))
-        case Bundle() if isinstance(known.value, Keywords):
-            return Cell(constant(bool(known.value.names)))
         case Range():
             length = frame.program.call(frame, standard.length_of_range, [frame.field(cell, i) for i in range(3)], {})
             return truth_of(frame, length)
