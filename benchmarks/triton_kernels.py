@@ -17,6 +17,7 @@ from typing import Any
 try:
     import triton
     import triton.language as tl
+    from triton.language.extra import libdevice
 except Exception:  # not installed
     triton = None  # type: ignore[assignment]
 
@@ -201,6 +202,10 @@ def _define_reductions() -> dict[str, TritonKernel]:
 
 def _define_numbers() -> dict[str, TritonKernel]:
     @triton.jit
+    def normal(x):
+        return 0.5 * libdevice.erfc(-x * 0.70710678)
+
+    @triton.jit
     def black_scholes(price, strike, years, call, put, n, BLOCK: tl.constexpr):
         i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
         s, x = tl.load(price + i, mask=i < n, other=1.0), tl.load(strike + i, mask=i < n, other=1.0)
@@ -209,9 +214,8 @@ def _define_numbers() -> dict[str, TritonKernel]:
         d1 = (tl.log(s / x) + (0.02 + 0.5 * 0.30 * 0.30) * t) / (0.30 * root)
         d2 = d1 - 0.30 * root
         discounted = x * tl.exp(-0.02 * t)
-        first, second = 0.5 + 0.5 * tl.erf(d1 * 0.70710678), 0.5 + 0.5 * tl.erf(d2 * 0.70710678)
-        tl.store(call + i, s * first - discounted * second, mask=i < n)
-        tl.store(put + i, discounted * (1 - second) - s * (1 - first), mask=i < n)
+        tl.store(call + i, s * normal(d1) - discounted * normal(d2), mask=i < n)
+        tl.store(put + i, discounted * normal(-d2) - s * normal(-d1), mask=i < n)
 
     @triton.jit
     def move_arrays(x, y, vx, vy, time, n, BLOCK: tl.constexpr):
