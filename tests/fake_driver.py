@@ -65,6 +65,7 @@ class FakeDriver:
     CUdevice_attribute = CUfunction_attribute = CUpointer_attribute = CUevent_flags = CUstreamCaptureMode = CUlimit = (
         _Names()
     )
+    CUmemPool_attribute = _Names()
 
     def __init__(self, devices: int = 1) -> None:
         self.log: list[tuple[Any, ...]] = []
@@ -77,6 +78,7 @@ class FakeDriver:
         self.done = True  # Whether events happen at once.
         self.happened: dict[int, bool] = {}
         self.total_memory = 16 << 30
+        self.pools: dict[tuple[int, str], int] = {}
         self.limits: dict[tuple[str, int], int] = {}
         self.most_stack = 1 << 19
         self.failing: dict[str, Result] = {}
@@ -169,6 +171,16 @@ class FakeDriver:
     def cuMemsetD8Async(self, address, byte, nbytes, stream):
         ctypes.memset(address, byte, nbytes)
         return self._answer("cuMemsetD8Async", nbytes, stream)
+
+    def cuDeviceGetDefaultMemPool(self, ordinal):
+        return (self.failing.get("cuDeviceGetDefaultMemPool", 0), 0xB0 + ordinal)
+
+    def cuMemPoolGetAttribute(self, pool, which):
+        return 0, self.pools.get((pool, which), 0)
+
+    def cuMemPoolSetAttribute(self, pool, which, value):
+        self.pools[pool, which] = value
+        return 0, value
 
     def cuPointerGetAttribute(self, which, address):
         known = address in self.foreign_addresses or address in self.memory
@@ -283,6 +295,7 @@ def _forget() -> None:
         plans.forget()
     driver.available.cache_clear()
     driver.properties.cache_clear()
+    driver.has_pool.cache_clear()
     driver._primary.clear()
     flight.forget()
     streams._retained.clear()

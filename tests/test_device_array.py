@@ -13,7 +13,7 @@ from fake_driver import MOST_BYTES, Result, installed
 
 import cuda_device as device
 from cuda_device.errors import LaunchError
-from cuda_device.runtime import dlpack
+from cuda_device.runtime import dlpack, driver
 from cuda_device.runtime.array_view import ArrayView, Device, c_strides, layout_of
 from cuda_device.runtime.device_array import DeviceArray, array, empty, zeros
 from cuda_device.runtime.streams import GpuStream, cpu_stream
@@ -315,6 +315,21 @@ def test_what_fills_the_last_word_is_zero(gpu, nbytes):
     assert [entry for entry in gpu.log if entry[0] == "cuMemsetD8Async"] == [("cuMemsetD8Async", rest, HANDLE)] * bool(
         rest
     )
+
+
+@pytest.mark.parametrize("wanted", [0, 1, 2**64 - 1])
+def test_freed_memory_stays_if_nobody_wants_it_otherwise(gpu, wanted):
+    bound = 0xB0, "CU_MEMPOOL_ATTR_RELEASE_THRESHOLD"
+    gpu.pools[bound] = wanted
+    for _ in range(3):
+        zeros(4, stream=GpuStream(HANDLE, 0))
+    assert gpu.pools == {bound: wanted or driver.MOST_KEPT}
+
+
+def test_a_device_whose_pool_is_not_told(gpu):
+    gpu.failing["cuDeviceGetDefaultMemPool"] = Result.CUDA_ERROR_INVALID_VALUE
+    assert zeros(4, stream=GpuStream(HANDLE, 0)).numpy().tolist() == [0] * 4
+    assert not gpu.pools
 
 
 def test_no_elements_take_no_memory(gpu):

@@ -18,6 +18,8 @@ NUMBERS = {
 # What C calls void* holds an int, and what it calls the PTX's text is one; data come as bytes.
 READ_AS = {
     ("cuPointerGetAttribute", "data"): ">i",
+    ("cuMemPoolGetAttribute", "value"): ">l",
+    ("cuMemPoolSetAttribute", "value"): "&l",
     ("cuLibraryLoadData", "code"): "s",
     ("cuLinkAddData_v2", "data"): "s",
 }
@@ -49,7 +51,11 @@ def prototypes(header):
 def enumerations(header):
     found = {}
     for body, name in re.findall(r"typedef enum \w+\s*\{(.*?)\}\s*(\w+);", header, re.S):
-        found[name] = {member: int(value, 0) for member, value in re.findall(r"(\w+)\s*=\s*(0x\w+|\d+)", body)}
+        found[name], following = {}, 0
+        for member, value in re.findall(r"(\w+)\s*(?:=\s*(\w+))?\s*(?:,|$)", body.strip()):
+            # Some are names of other members; ours are not among them.
+            following = int(value, 0) if value[:1].isdigit() else following
+            found[name][member], following = following, following + 1
     return found
 
 

@@ -250,6 +250,26 @@ class BesideCaptures:
 
 # Memory, in the current context
 
+MOST_KEPT = 64 << 20
+"""So many bytes of freed memory stay with the process, for its next arrays."""
+
+
+@functools.cache
+def has_pool(ordinal: int) -> bool:
+    """Whether a device has a pool of memory, from which streams take and to which they give.
+
+    By itself it gives all that is free back to the system whenever somebody waits for the GPU: the next array would take a
+    hundred microseconds. If nobody has wanted that otherwise, some stays.
+    """
+    if not properties(ordinal).memory_pools:
+        return False
+    api = bindings()
+    bound = api.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
+    status, pool = api.cuDeviceGetDefaultMemPool(ordinal)
+    if status == SUCCESS and tuple(api.cuMemPoolGetAttribute(pool, bound)) == (SUCCESS, 0):
+        api.cuMemPoolSetAttribute(pool, bound, MOST_KEPT)
+    return True
+
 
 def allocate(nbytes: int, stream: int, ordinal: int) -> int:
     """The address of `nbytes` new bytes of the current device's memory, to be used from `stream` on; 0 for no bytes.
@@ -259,7 +279,7 @@ def allocate(nbytes: int, stream: int, ordinal: int) -> int:
     if nbytes == 0:
         return 0
     api, rest = bindings(), -nbytes % WORD
-    pooled = properties(ordinal).memory_pools
+    pooled = has_pool(ordinal)
     result = api.cuMemAllocAsync(nbytes + rest, stream) if pooled else api.cuMemAlloc(nbytes + rest)
     address = int(check(result, f"allocating {nbytes + rest} bytes of GPU memory"))
     fill_zero(address + nbytes, rest, stream)
@@ -271,7 +291,7 @@ def free(address: int, stream: int, ordinal: int) -> None:
     if address == 0:
         return
     api = bindings()
-    pooled = properties(ordinal).memory_pools
+    pooled = has_pool(ordinal)
     with BesideCaptures():
         check(api.cuMemFreeAsync(address, stream) if pooled else api.cuMemFree(address), "freeing GPU memory")
 
