@@ -55,8 +55,17 @@ def ptx_of(code: bytes, architecture: str) -> str:
     """What nvJitLink makes of LTO-IR before it assembles it."""
     from cuda.bindings import nvjitlink
 
-    options = [f"-arch={architecture}", "-lto", "-ptx", "-O3"]
-    handle: Any = nvjitlink.create(len(options), options)
+    try:
+        return _ptx_of(code, f"-arch={architecture}", "-lto", "-ptx", "-O3")
+    except nvjitlink.nvJitLinkError:
+        # Optimising, it ends with "unsupported operation" for some local arrays of float16 that are indexed at run time.
+        return _ptx_of(code, f"-arch={architecture}", "-lto", "-ptx", "-O0")
+
+
+def _ptx_of(code: bytes, *options: str) -> str:
+    from cuda.bindings import nvjitlink
+
+    handle: Any = nvjitlink.create(len(options), list(options))
     try:
         nvjitlink.add_data(handle, nvjitlink.InputType.LTOIR, code, len(code), "kernel.ltoir")
         nvjitlink.complete(handle)

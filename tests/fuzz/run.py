@@ -126,10 +126,10 @@ def legs(programs: Sequence[Program], streams: Sequence[device.Stream]) -> Itera
         for stream in streams:
             leg = Leg(f"stream, level {level}", kernel, stream)
             name = "CPU" if leg.on_cpu else "GPU"
-            yield dataclasses.replace(leg, where=f"{name} {leg.where}", shares=leg.on_cpu and level != LEVELS[0])
+            yield dataclasses.replace(leg, where=f"{name} {leg.where}", shares=level != LEVELS[0])
     for stream in streams:
         if is_emulated() and not Leg("", linked, stream).on_cpu and has_libnvvm():
-            yield Leg("GPU stream, by libNVVM", linked, stream, made=by_libnvvm)
+            yield Leg("GPU stream, by libNVVM", linked, stream, shares=True, made=by_libnvvm)
     if is_careful(programs[0].number) and any(Leg("", checked, stream).on_cpu for stream in streams):
         if programs[0].number // BATCH % 2:
             yield Leg("CPU stream, checked", checked, device.cpu_stream())
@@ -137,17 +137,21 @@ def legs(programs: Sequence[Program], streams: Sequence[device.Stream]) -> Itera
             yield Leg("CPU stream, looking for races", watched, device.cpu_stream(races=True))
 
 
-def share(first: Kernel, other: Kernel) -> None:
-    """Gives a kernel for the CPU the IR of the same one for another level: only LLVM's part is done again."""
+def share(first: Kernel, other: Kernel, on_cpu: bool) -> None:
+    """Gives a kernel the IR of the same one for another level: only LLVM's part, and what follows, is done again."""
     for key, variant in first.variants.items():
-        if not variant.work.job.target.on_cpu:
+        if variant.work.job.target.on_cpu != on_cpu:
             continue
         job = dataclasses.replace(variant.work.job, options=other.options.build)
-        artifacts = {name: artifact for name, artifact in variant.work.artifacts.items() if name != "native"}
+        artifacts = {name: made for name, made in variant.work.artifacts.items() if name not in OF_A_LEVEL}
         work = Work(job, artifacts, {}, variant.work.dependencies, known=variant.work.outline)
-        work.artifacts["native"] = compile_native(work["llvm"].text, level=min(job.options.level, 2))
+        if on_cpu:
+            work.artifacts["native"] = compile_native(work["llvm"].text, level=min(job.options.level, 2))
         shared = other.variants[key] = Variant(work, variant.packing, variant.described)
         shared.__dict__["written"] = variant.written
+
+
+OF_A_LEVEL = ("native", "optimised", "ptx", "cubin")
 
 
 def check(
@@ -164,10 +168,8 @@ def check(
 
 def tried(case: Case, streams: Sequence[device.Stream]) -> Iterator[Mismatch]:
     """What is wrong with a case."""
-    for stream in streams:
+    for stream in streams if case.everywhere else [device.cpu_stream()]:
         on_cpu = isinstance(stream, type(device.cpu_stream()))
-        if not (on_cpu or case.everywhere):
-            continue
         try:
             wrong = case.attempt(stream)
         except Exception as error:
@@ -189,7 +191,7 @@ def checked(
         try:
             with care(programs[0].number):
                 if leg.shares:
-                    share(first, leg.kernel)
+                    share(first, leg.kernel, leg.on_cpu)
                 with leg.made():
                     found = launch(leg.kernel, arrays, outputs, leg.stream, leg.on_cpu)
         except Exception as error:
