@@ -9,6 +9,7 @@ from fuzz.arrays import Arrays
 from fuzz.cases import Case
 from fuzz.hard import Hard
 from fuzz.mistakes import Checked, Racing
+from fuzz.ordered import Ordered
 from fuzz.printing import Failing, Printing
 from fuzz.refusals import Broken, Refused
 from fuzz.remembered import Remembered
@@ -16,7 +17,7 @@ from fuzz.ways import Ways
 
 KINDS: tuple[type[Case], ...] = (
     *(Printing, Refused, Hard, Arrays, Broken, Failing, Checked, Remembered),
-    *(Printing, Refused, Hard, Ways, Broken, Arrays, Racing, Refused),
+    *(Printing, Refused, Hard, Ways, Broken, Ordered, Racing, Refused),
 )
 
 

@@ -27,13 +27,38 @@ from fuzz.cases import Case, defined, first_difference, printed
 from fuzz.grammar import Grammar
 from fuzz.pythonic import EXPRESSIONS, FAULTS, PARTS, STATEMENTS
 
+
+@device.struct
+class Point:
+    """A struct with a method, an operator and a default."""
+
+    a: int
+    b: float = 0.25
+
+    @device.func
+    def total(self) -> float:
+        """Both."""
+        return self.a + self.b
+
+    @device.func
+    def moved(self, by: int) -> Point:
+        """Another one."""
+        return Point(self.a + by, self.b)
+
+    def __add__(self, other: Point) -> Point:
+        return Point(self.a + other.a, self.b - other.b)
+
+
 NAMES: dict[str, Any] = {
-    "device": device, "math": math, "functools": functools, "itertools": itertools, "operator": operator, "np": np,
+    "device": device, "Point": Point, "math": math, "functools": functools, "itertools": itertools,
+    "operator": operator, "np": np,
     "TABLE": (4, 7, -2, 0, 9), "WORDS": ("a", "bc", ""), "PAIRS": {"one": 1, "two": (2, 3)},
 }  # fmt: skip
 PARAMETERS = ("n", "m", "k", "x", "y", "p", "q")
 _NOT_ALIKE = re.compile(r"\d{7}|\d\.\d{6}|e-\d\d|nan|inf")
 """Numbers that have more digits than float32, and that fewer would show otherwise."""
+_WIDE = re.compile(r"W *\S+")
+"""Behind this letter there may be more."""
 
 Statement = tuple[str, ...]
 
@@ -131,7 +156,7 @@ class Printing(Case):
         except Exception:
             return None
         text = out.getvalue()
-        return None if _NOT_ALIKE.search(text) or len(text) > 4000 else text
+        return None if _NOT_ALIKE.search(_WIDE.sub("", text)) or len(text) > 4000 else text
 
     @property
     def file(self) -> str:
@@ -182,7 +207,7 @@ class Failing(Printing):
                     self.line = place.tb_lineno
                 place = place.tb_next
             text = out.getvalue()
-            return None if _NOT_ALIKE.search(text) or not self.raised else text
+            return None if _NOT_ALIKE.search(_WIDE.sub("", text)) or not self.raised else text
         except Exception:
             return None
         return None

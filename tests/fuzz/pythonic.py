@@ -36,6 +36,28 @@ EXPRESSIONS = {
     "own": rows(r"""
         n  m  k  3  (n - <own>)  len(TABLE)  (m if q else <own>)
     """),
+    "wide": rows(r"""
+        device.uint64(<positive>)  device.int64(<int>)  (device.int64(<int>) // -<positive>)  device.uint8(<positive>)
+        (device.int8(<small>) - 3)  device.uint32(<positive>)  device.uint16(<positive>)  device.int16(<small>)
+        (device.int64(<int>) % <positive>)  (device.uint64(<positive>) << 3)  abs(device.int16(<small>))
+        (device.uint64(<positive>) | 64)  max(device.int64(<int>), <int>)  device.popc(<positive>)  device.sizeof(device.int16x4)
+    """),
+    "real": rows(r"""
+        device.float64(<part>)  device.float32(<part>)  device.float16(<part>)  (device.float64(<part>) / 2)
+        (device.float64(<part>) // <half>)  abs(device.float64(<part>))  device.bfloat16(0.5)  <vector>.x  <point>.b
+    """),
+    "vector": rows(r"""
+        device.float32x2(x, y)  device.float32x2(<part>, <part>)  (<vector> + <vector>)  (<vector> - 0.5)  -device.float32x2(y, 1)
+        (device.float32x2(x, 2) * 2)  (device.float32x2(x, <part>) / 2)  (<vector> if <bool> else <vector>)
+    """),
+    "triple": rows(r"""
+        device.int32x3(n, m, k)  device.int32x3(<int>, 1, <int>)  (device.int32x3(n, m, k) + <int>)  -device.int32x3(1, n, m)
+        (device.int32x3(n, 2, m) % <positive>)  (device.int32x3(n, k, m) & 7)  (device.int32x3(n, k, m) // <positive>)
+    """),
+    "point": rows(r"""
+        Point(n, x)  Point(<int>, <part>)  (Point(n, x) + Point(<int>, y))  device.replace(Point(m, y), a=<int>)
+        (Point(1, x) if <bool> else Point(n, <part>))  Point(<int>, y).moved(<int>)  Point(b=x, a=m)  Point(n)
+    """),
     "small": rows(r"""
         n  m  k  2  3  -4  5  (<int> % 7)  (<int> & 15)
     """),
@@ -140,6 +162,37 @@ EXPRESSIONS["ispec"] += [" d", " 6o"]
 EXPRESSIONS["fspec"] += [" .3f"]
 
 STATEMENTS = statements(r"""
+print(<wide>, <real>, <vector>, <point>, <triple>)
+
+print(f'{<wide>:<ispec>}|{<real>:<fspec>}', <wide>, <point>.total(), <triple>.y)
+
+print(f'W{device.uint64(<positive>) * 3 + 2**63:<ispec>} W{device.int64(<int>) * 10**12:<ispec>}')
+
+print(f'W{device.float64(<part>) / 3:.9f} W{device.float64(<part>) * 10**9:.3e} W{device.float64(<part>) / 7:.3%}')
+
+<new a> = <triple>
+<new a>.y = <int>
+<new a>[<#3>] += <int>
+<new b>, <new c>, _ = <new a>
+print(<new a>, <new c>, sum(<new a>), max(<new a>), len(<new a>), <new a>[<int> % 3])
+
+<new a> = <point>
+<new a>.a = <int>
+<new a>.b *= 2
+print(<new a>, <new a>.total(), <new a> == <point>)
+
+match <point>:
+    case Point(a=<new a>, b=<new b>) if <new a> > <int>:
+        print('much', <new a>, <new b>)
+    case Point(b=<new b>):
+        print('little', <new b>)
+
+<new a>, <new b> = <point>, <vector>
+print(<new a>.a, <new b>.y, <new b> == <new b>, <new a>.moved(2).a);=int <new a>.a
+
+for <new a> in <triple>:
+    print(<new a>)
+
 print(<any>, <any>)
 
 print(<any>, <int>, <any>, sep='<letter>')
