@@ -87,7 +87,7 @@ class Ways(Printing):
             "lineinfo": choose.random() < 0.5, "checked": choose.random() < 0.3, "level": choose.choice((0, 1, 2, 3)),
             "contract": choose.random() < 0.5, "max_registers": choose.choice((None, 64)),
             "max_threads": choose.choice((None, 128)),
-            "fastmath": choose.choice((frozenset(), frozenset({"ftz", "afn"}))),
+            "fastmath": choose.choice(((), ("afn", "ftz"), ("nnan", "nsz"))),
         }  # fmt: skip
         job = self._job(False, **options)
         ptx = compiler.run(job, "ptx")["ptx"].text
