@@ -222,7 +222,7 @@ class Arrays(Printing):
 
     def _statements(self) -> tuple[Statement, ...]:
         grammar = Grammar(EXPRESSIONS | PARTS | ELEMENTS, self.random)
-        tables = [CHANGES if self.random.random() < 0.8 else STATEMENTS for _ in range(self.random.randint(4, 8))]
+        tables = [CHANGES if self.random.random() < 0.8 else STATEMENTS for _ in range(self.random.randint(3, 5))]
         return tuple(statement(grammar, self.random.choice(table)) for table in tables)
 
     def parameters(self) -> tuple[str, ...]:
