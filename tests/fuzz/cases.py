@@ -15,9 +15,10 @@ import linecache
 import os
 import sys
 import tempfile
+import warnings
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import cuda_device as device
@@ -29,6 +30,8 @@ class Case(ABC):
     kind: ClassVar[str]
     everywhere: ClassVar[bool] = False
     """Whether it is tried on each stream, and not on the CPU alone."""
+    at_once: ClassVar[int] = 1
+    """How many of them count as one, since they are quick."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -50,11 +53,33 @@ class Case(ABC):
         return Counter({self.kind: 1})
 
 
+class Several(Case):
+    """Some quick cases of one kind."""
+
+    def __init__(self, number: int, cases: Sequence[Case]) -> None:
+        super().__init__(number)
+        self.cases, self.kind, self.everywhere = tuple(cases), cases[0].kind, cases[0].everywhere  # type: ignore[misc]
+
+    def source(self) -> str:
+        return "\n".join(case.source() for case in self.cases)
+
+    def attempt(self, stream: device.Stream) -> str | None:
+        return next(filter(None, (case.attempt(stream) for case in self.cases)), None)
+
+    def smaller(self) -> Iterator[Case]:
+        return iter(self.cases)
+
+    def constructs(self) -> Counter[str]:
+        return Counter({self.kind: len(self.cases)})
+
+
 def defined(source: str, name: str, scope: Mapping[str, Any], file: str) -> Any:
     """A function of a source, whose lines errors can show."""
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     names = dict(scope)
-    exec(compile(source, file, "exec", dont_inherit=True), names)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # such as of `1 is None`
+        exec(compile(source, file, "exec", dont_inherit=True), names)
     return names[name]
 
 

@@ -20,7 +20,7 @@ import numpy as np
 import cuda_device as device
 from fuzz.cases import Case, defined
 
-COUNT, FUNCTIONS = 32, 6
+COUNT, FUNCTIONS = 32, 8
 NAMES = {"math": math, "cmath": cmath, "np": np, "device": device}
 inf, nan = math.inf, math.nan
 

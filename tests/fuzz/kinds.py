@@ -6,7 +6,7 @@ case(7)         the same case whenever it is asked for
 from __future__ import annotations
 
 from fuzz.arrays import Arrays
-from fuzz.cases import Case
+from fuzz.cases import Case, Several
 from fuzz.hard import Hard
 from fuzz.mistakes import Checked, Racing
 from fuzz.ordered import Ordered
@@ -22,5 +22,8 @@ KINDS: tuple[type[Case], ...] = (
 
 
 def case(number: int) -> Case:
-    """The case of a number."""
-    return KINDS[number % len(KINDS)](number)
+    """The case of a number, or several that are quick."""
+    kind = KINDS[number % len(KINDS)]
+    if kind.at_once == 1:
+        return kind(number)
+    return Several(number, [kind(number * kind.at_once + k) for k in range(kind.at_once)])

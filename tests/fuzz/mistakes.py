@@ -25,6 +25,7 @@ class Checked(Case):
     """A kernel that is right, or has one mistake."""
 
     kind = "checked"
+    at_once = 2
     everywhere = True
 
     def __init__(self, number: int) -> None:
@@ -121,6 +122,7 @@ class Racing(Case):
     """Threads of a block of two warps."""
 
     kind = "racing"
+    at_once = 2
 
     def __init__(self, number: int) -> None:
         super().__init__(number)

@@ -70,6 +70,7 @@ class Ordered(Case):
     """A kernel with some such statements, one after the other."""
 
     kind = "instructions"
+    at_once = 2
 
     def __init__(self, number: int) -> None:
         super().__init__(number)

@@ -16,7 +16,6 @@ import math
 import operator
 import random
 import re
-import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
@@ -144,8 +143,7 @@ class Printing(Case):
 
     def run_in_cpython(self, out: io.StringIO, arguments: Sequence[Any]) -> None:
         """Calls it."""
-        with warnings.catch_warnings(), contextlib.redirect_stdout(out):
-            warnings.simplefilter("ignore")
+        with contextlib.redirect_stdout(out):
             defined(self.source(), "k", NAMES | {"np": _Numpy()}, self.file)(*arguments)
 
     def _expected(self) -> str | None:
@@ -165,9 +163,7 @@ class Printing(Case):
 
     def launch(self, stream: device.Stream, **options: Any) -> None:
         """Runs it in one thread."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            kernel = device.kernel(**options)(defined(self.source(), "k", NAMES, self.file))
+        kernel = device.kernel(**options)(defined(self.source(), "k", NAMES, self.file))
         device.launch(kernel, *self.launched(stream), grid=1, block=1, stream=stream)
         device.synchronize(stream)
 

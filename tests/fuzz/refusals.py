@@ -63,6 +63,7 @@ class Refused(Case):
     """One of the bad programs."""
 
     kind = "refused"
+    at_once = 8
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -107,6 +108,7 @@ class Broken(Printing):
     """A good program with a statement that is none for a device: somewhere in it, perhaps in a branch or a function."""
 
     kind = "broken"
+    at_once = 3
     everywhere = False
     break_row: tuple[str, str, str] = ("", "", "")
 

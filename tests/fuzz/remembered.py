@@ -58,6 +58,7 @@ class Remembered(Case):
     """One change."""
 
     kind = "remembered"
+    at_once = 3
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
