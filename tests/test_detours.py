@@ -33,6 +33,12 @@ def test_each_function_is_looked_at_alone():
     assert take(LEAST + other) == take(LEAST) + other
 
 
+@pytest.mark.parametrize("place", ["[f_param_0]", "[retval0]", "[f_param_0+1]"])
+def test_signed_bytes(place):
+    text = f".func f(\n)\n{{\n\tld.param.s8 \t%rs2, {place};\n\tld.param.s8 \t%r2, {place};\n\tret;\n}}\n"
+    assert f"\tld.param.b8 \t%rs2, {place};\n\tcvt.s16.s8 \t%rs2, %rs2;\n\tld.param.s8 \t%r2, {place};" in take(text)
+
+
 CALL = """\
 	{
 	.param .b32 	param0;
@@ -104,6 +110,40 @@ def test_every_short_number_negated_and_its_size(stream):
     assert np.array_equal(size, abs(x).astype(np.int64))
     assert np.array_equal(below, (-x < 0) | (abs(x) < 0))
     assert np.array_equal(least, np.minimum(np.minimum(-x, abs(x)), 5))
+
+
+def compared(a, b):
+    return a == b, np.uint8(a) > np.uint8(b), np.uint16(a), a // b if b else a
+
+
+def as_it_is(a):
+    return a
+
+
+def test_signed_bytes_of_functions(stream):
+    """Functions are called at level 0: each pair of bytes goes in, and a byte comes out."""
+
+    @device.kernel(level=0)
+    def k(a, b, out):
+        i = device.tid(1)
+        for j in range(len(b)):
+            same, above, wide, quotient = compared(a[i], b[j])
+            returned = as_it_is(a[i])
+            out[i, j, 0] = same
+            out[i, j, 1] = above
+            out[i, j, 2] = wide
+            out[i, j, 3] = quotient
+            out[i, j, 4] = returned == b[j]
+            out[i, j, 5] = np.uint16(returned)
+
+    a = np.arange(-128, 128).astype(np.int8)
+    b = np.array([-128, -2, -1, 0, 1, 3, 127], np.int8)
+    out = stream.empty((256, b.size, 6), np.int32)
+    stream.launch(k, stream.array(a), stream.array(b), out, grid=2, block=128)
+    x, y = np.meshgrid(a.astype(np.int32), b.astype(np.int32), indexing="ij")
+    quotient = np.where(y == 0, x, x // np.where(y == 0, 1, y)).astype(np.int8)
+    expected = [x == y, x % 256 > y % 256, x % 65536, quotient, x == y, x % 65536]
+    assert np.array_equal(stream.numpy(out), np.stack(expected, axis=-1))
 
 
 def fibonacci(n, start):

@@ -3,6 +3,8 @@
 - The least of three numbers (`VIMNMX3`) of which one is `-x` takes `x` for it: ptxas 12.9 to 13.3. So `~x + 1` is written.
 - `-x` and `abs(x)` of 16 bits, read as a wider number, are 32768 for the least `x`: 12.9 to 13.2. So `~x + 1` and
   `(x ^ sign) - sign` are written.
+- A signed byte that a function gets or returns, in a register of 16 bits, is not equal to its number if that is below zero, and
+  larger than any as an unsigned one: 12.9 to 13.4. So it is loaded without a sign, which is copied then.
 - Threads that come back from recursion one by one are taken to be together, and shuffles do not wait for the others: 12.9 to
   13.5, the newest. So there is a branch around the call, at which threads might part for all that the assembler knows.
 
@@ -21,6 +23,7 @@ from cuda_device.codegen.branches import by_function, functions
 from cuda_device.ir.calls import recursive
 
 _SHORT = re.compile(r"\t(neg|abs)\.s16 \t(%\w+), (%\w+);\n")
+_BYTE = re.compile(r"\tld\.param\.s8 \t(%rs\d+), (.*);\n")
 _NEGATION = re.compile(r"\tneg\.s32 \t(%\w+), (%\w+);\n")
 _LEAST = re.compile(r"\t(?:min|max)\.s32 ")
 _NAME = re.compile(r"\.(?:entry|func)\s+(?:\([^)]*\)\s*)?([\w$]+)")
@@ -43,11 +46,12 @@ _TOGETHER = """\
 
 def take(ptx: str) -> str:
     """The same program, as every assembler gets it right."""
-    return _meet(by_function(ptx, _negate))
+    return _meet(by_function(ptx, _spell))
 
 
-def _negate(body: str) -> str:
-    """A function without negations that go wrong."""
+def _spell(body: str) -> str:
+    """A function without instructions that go wrong."""
+    body = _BYTE.sub(r"\tld.param.b8 \t\1, \2;\n\tcvt.s16.s8 \t\1, \1;\n", body)
     body = _SHORT.sub(lambda match: _short(*match.groups()), body)
     if len(_LEAST.findall(body)) > 1:
         body = _NEGATION.sub(lambda match: _complement(32, *match.groups()), body)
