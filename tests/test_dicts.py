@@ -21,6 +21,12 @@ d['b'] = n
 d['a'] += 4
 return d['a'] * 100 + d['b'] + len(d)
 """,
+    "choices": """
+d = {3: 10 if n > 3 else 32}
+d.update({3: v if n > 4 and v > 0 else -v, 'a': 5 if i else n, (1, 2): 1})
+e = {'b': n if n < 3 else i}
+return d[3] * 100 + d['a'] + e['b'] + len(d)
+""",
     "alias": """
 d = {'a': 1}
 e = d

@@ -164,10 +164,14 @@ def _build_display(reader: Reader, instruction: Instruction, _: Span) -> None:
 
 
 def _build_map(reader: Reader, parts: list[Value]) -> None:
-    if not all(key in reader.constants for key in parts[::2]):
-        reader.unsupported("a dict whose keys are no constants")
-    else:
-        _keyed(reader, tuple(reader.constants[key] for key in parts[::2]), parts[1::2])
+    keys, values = parts[::2], parts[1::2]
+    if all(key in reader.constants for key in keys):
+        _keyed(reader, tuple(reader.constants[key] for key in keys), values)
+        return
+    made = reader.build.op(ops.PY_DICT, None, keys=())
+    for key, value in zip(keys, values, strict=True):  # which may be constants that have come through a choice
+        made = reader.build.op(ops.PY_MAP_ADD, None, made, key, value)
+    reader.push(made)
 
 
 def _build_keyed(reader: Reader, instruction: Instruction, _: Span) -> None:

@@ -14,7 +14,6 @@ from cuda_device.types.model import NONE, Static, Tuple
 _SUPER = "a struct inherits from nothing: name the method's class"
 CONSTRUCTS = {
     "a set": "use a tuple",
-    "a dict whose keys are no constants": "use an array, or if and match",
     "a generator that returns a value": "yield the value last, or write it to an array",
     "try": "there are no exceptions to catch in device code: test with if",
     "with": "device code has no context managers",
