@@ -27,7 +27,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from cuda_device.codegen import branches, detours, libdevice, products, unwanted, writing_loops
+from cuda_device.codegen import branches, detours, products, unwanted, writing_loops
 from cuda_device.codegen.architectures import (
     DATA_LAYOUT,
     FLUSH_DENORMALS_ATTRIBUTE,
@@ -127,6 +127,8 @@ def link_libdevice(module: Module, functions: Iterable[str]) -> None:
     names = frozenset(functions)
     if not names:
         return
+    from cuda_device.codegen import libdevice
+
     extract = libdevice.extract(names)
     try:
         module.link(_HEADER + extract.text)

@@ -174,6 +174,15 @@ def test_other_threads_have_a_context():
     assert results.pop().numpy().tolist() == results.pop() == [1, 2, 3]
 
 
+def test_some_freed_memory_stays():
+    zeros(3)
+    api, ordinal = driver.bindings(), driver.current_ordinal()
+    if driver.has_pool(ordinal):
+        pool = driver.check(api.cuDeviceGetDefaultMemPool(ordinal))
+        bound = api.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
+        assert driver.check(api.cuMemPoolGetAttribute(pool, bound)) > 0
+
+
 def test_the_memory_comes_back():
     stream = default_stream()
     for _ in range(200):
