@@ -133,9 +133,11 @@ def test_binary_digits_of_numbers_of_run_time(stream, capfd):
     numbers = np.array([0, 1, -6, 2**19 - 1, 2**19, -(2**38) - 1, 2**57, 2**62 + 5])
     body = """\
 for i in range(len(a)):
-    print(bin(a[i]), f'{bin(a[i]):>66}|')
-    print(f'{a[i]:b}|{hex(a[i]):20}|{oct(a[i]):<25s}|')"""
-    expected = "".join(f"{bin(n)} {bin(n):>66}|\n{n:b}|{hex(n):20}|{oct(n):<25s}|\n" for n in map(int, numbers))
+    print(bin(a[i]))
+    print(f'{bin(a[i]):>66}|')
+    print(f'{a[i]:b}|{hex(a[i]):20}')
+    print(f'{oct(a[i]):<25s}|')"""
+    expected = "".join(f"{bin(n)}\n{bin(n):>66}|\n{n:b}|{hex(n):20}\n{oct(n):<25s}|\n" for n in map(int, numbers))
     assert printed(stream, capfd, body, numbers) == expected
 
 

@@ -110,16 +110,18 @@ def columns_left(number: Any, negative: Any, width: Any, base: Any) -> Any:
 
 
 def binary_digits(number: Any, columns: Any, first: Any, most: Any) -> Any:
-    """How many binary digits of a number, `columns` at least, there are from the `first` place up, and `most` at most."""
-    return min(max(max(digits_of(number, 2), columns) - first, 0), most)
+    """Which of all texts of up to `most` zeros and ones, short ones first, the digits of a number from the `first` place up are.
+
+    It is shown with `columns` digits at least.
+    """
+    count = min(max(max(digits_of(number, 2), columns) - first, 0), most)
+    ones = (1 << count) - 1
+    return ones + (number >> first & ones)
 
 
-def as_decimals(number: Any, first: Any, count: Any) -> Any:
-    """The number whose decimal digits are `count` binary digits of an unsigned one, from the `first` place up."""
-    decimals = number & 0
-    for place in range(first + count - 1, first - 1, -1):
-        decimals = 10 * decimals + (number >> place & 1)
-    return decimals
+def is_beyond(columns: Any, bits: Any) -> Any:
+    """Whether a number of so many bits leaves some of the columns for zeros."""
+    return columns > bits
 
 
 def without_sign(width: Any, negative: Any) -> Any:

@@ -403,7 +403,7 @@ PRINT = Opcode(
     MANY,
     0,
     "Prints the operands, as C's printf does with `format`: 64-bit integers, float64, and bools, for which a pair of texts of "
-    "`choices` stands. `place` numbers it in the text.",
+    "`choices` stands; an integer with more of them is the number of one. `place` numbers it in the text.",
     ("format", "choices"),
     Effect.WRITES,
     optional=("place",),

@@ -238,11 +238,11 @@ def _is_address(op: Op) -> bool:
 
 
 def _is_print(op: Op) -> bool:
-    """Numbers of 64 bits, and bools that choose between texts."""
+    """Numbers of 64 bits, and those that choose between texts: a bool of two, an integer of more."""
     choices = op.attributes["choices"]
     assert isinstance(choices, tuple)
     return len(choices) == len(op.operands) and all(
-        operand.type == BOOL if choice else operand.type in (INT64, UINT64, FLOAT64)
+        operand.type == (BOOL if len(choice) == 2 else INT64) if choice else operand.type in (INT64, UINT64, FLOAT64)
         for operand, choice in zip(op.operands, choices, strict=True)
     )
 

@@ -32,10 +32,13 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Print:
-    """A `print`: its format, and for each value of 64 bits a letter of `struct`, or the two texts that a bool chooses from."""
+    """A `print`: its format, and for each value of 64 bits a letter of `struct`, or the texts that it chooses from.
+
+    Of two, a bool chooses the first if it is true; of more, an integer is the number of one.
+    """
 
     format: str
-    values: tuple[str | tuple[str, str], ...]
+    values: tuple[str | tuple[str, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)

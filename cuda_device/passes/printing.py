@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import EllipsisType
 
 from cuda_device.device import prelude
-from cuda_device.device.formats import MOST_COLUMNS, Spec, digits_of, parse
+from cuda_device.device.formats import Spec, digits_of, parse
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Value
@@ -46,8 +46,9 @@ from cuda_device.types.vectors import host_vector
 # CUDA's printf takes no more.
 _MOST = 32
 _BASES = {"x": 16, "X": 16, "o": 8, "b": 2}
-# So many digits has every number of 64 bits.
-_DECIMALS = 19
+_TOGETHER = 4
+_TEXTS = ("", *(format(bits, f"0{count}b") for count in range(1, _TOGETHER + 1) for bits in range(1 << count)))
+"""All texts of up to four zeros and ones."""
 _FLOAT_KINDS = tuple("eEfFgG%")
 
 
@@ -85,7 +86,7 @@ class Line:
         self.frame = frame
         self.format = ""
         self.values: list[Value] = []
-        self.choices: list[tuple[str, str] | None] = []
+        self.choices: list[tuple[str, ...] | None] = []
 
     def emit(self) -> None:
         """Writes the operation."""
@@ -289,7 +290,8 @@ class Line:
         self.literal(prefix)
         columns = self.ask(prelude.without_sign, width, behind) if zero else Cell(constant(0))
         if spec.kind == "b":
-            self.binary(magnitude, type.bits, columns)
+            most = int(str(width.known.value)) if zero else 0
+            self.binary(magnitude, type.bits, columns, most)
         elif columns.known.value == 0:
             self.convert(f"%{spec.kind}", magnitude, UINT64)
         else:
@@ -298,13 +300,18 @@ class Line:
         if spec.width and left:
             self.blanks(self.ask(prelude.columns_left, *blanks))
 
-    def binary(self, magnitude: Cell, bits: int, columns: Cell) -> None:
-        """Binary digits, `columns` at least. For printf they are decimals, of which none is more than 1."""
-        for first in reversed(range(0, bits, _DECIMALS)):
-            place = Cell(constant(first))
-            most = Cell(constant(_DECIMALS if first + _DECIMALS < bits else MOST_COLUMNS))
-            self.convert("%.*u", self.ask(prelude.binary_digits, magnitude, columns, place, most), INT64)
-            self.convert("", self.ask(prelude.as_decimals, magnitude, place, Cell(constant(_DECIMALS))), UINT64)
+    def binary(self, magnitude: Cell, bits: int, columns: Cell, most: int) -> None:
+        """Binary digits, `columns` at least, which are `most` or, behind a sign, one less. Printf has none: they are texts."""
+        if most > bits:
+            self.literal("0" * (most - 1 - bits))
+            self.choose(self.ask(prelude.is_beyond, columns, Cell(constant(most - 1))), ("0", ""))
+        for first in reversed(range(0, bits, _TOGETHER)):
+            place, together = Cell(constant(first)), Cell(constant(_TOGETHER))
+            self.format += "%s"
+            self.values.append(
+                self.frame.materialise(self.ask(prelude.binary_digits, magnitude, columns, place, together), INT64)
+            )
+            self.choices.append(_TEXTS)
 
     def unsigned(self, cell: Cell, type: Number) -> tuple[Cell, Cell]:
         """Whether an integer is negative, and its magnitude, a uint64."""

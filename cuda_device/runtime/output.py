@@ -9,7 +9,6 @@ A call of `print` is one piece of text, which nothing comes between; the calls o
 from __future__ import annotations
 
 import ctypes
-import re
 import struct
 import sys
 import threading
@@ -58,35 +57,20 @@ class Output:
                 sys.stdout.write("".join(texts))
 
 
-_CONVERSION = re.compile(r"%(?:%|[^a-zA-Z%]*[a-zA-Z])")
-_DIGITS = "%.*u"
-
-
-def _empty_digits(format: str) -> list[int]:
-    """The numbers of the values that are shown by no digit at all where that is what is asked for. Python shows a zero then."""
-    found, value = [], 0
-    for conversion in _CONVERSION.findall(format):
-        if conversion == _DIGITS:
-            found.append(value)
-        value += (conversion != "%%") + conversion.count("*")
-    return found
-
-
 def _formatter(printed: Print) -> Callable[[int], str]:
     """Makes the text of a `print` of the values at an address."""
-    digits = _empty_digits(printed.format)
-    format = printed.format.replace(_DIGITS, "%s")
-    record = struct.Struct("<" + "".join(value if isinstance(value, str) else "?7x" for value in printed.values))
+    kinds = ["?7x" if len(value) == 2 else value if isinstance(value, str) else "q" for value in printed.values]
+    record = struct.Struct("<" + "".join(kinds))
 
     def text(address: int) -> str:
         values: tuple[Any, ...] = record.unpack(ctypes.string_at(address, record.size)) if printed.values else ()
-        chosen: list[Any] = [
-            value if isinstance(kind, str) else kind[0] if value else kind[1]
-            for value, kind in zip(values, printed.values, strict=True)
-        ]
-        for at in reversed(digits):
-            count, number = chosen[at : at + 2]
-            chosen[at : at + 2] = [f"{number:0{count}}" if count else ""]
-        return format % tuple(chosen)
+        return printed.format % tuple(map(_chosen, values, printed.values))
 
     return text
+
+
+def _chosen(value: Any, kind: str | tuple[str, ...]) -> Any:
+    """A number, or the text that it stands for: of two, true is the first; of more, it is the number of one."""
+    if isinstance(kind, str):
+        return value
+    return kind[not value] if len(kind) == 2 else kind[value]

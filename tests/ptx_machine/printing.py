@@ -67,8 +67,6 @@ def formatted(text: bytes, values: bytes, machine: Any) -> bytes:
             return (spec + b"d") % int.from_bytes(raw, "little", signed=True)
         if kind in b"ouxX":
             spec = spec.replace(b"+", b"").replace(b" ", b"")  # signs are for signed numbers
-            if precision == b"0" and not any(raw):
-                return b""
             return (spec + (b"d" if kind == b"u" else kind)) % int.from_bytes(raw, "little")
         if kind in b"eEfFgG":
             return (spec + kind) % float(np.frombuffer(raw, np.float64)[0])
