@@ -1,4 +1,4 @@
-"""Loops that LLVM has unrolled and that write are left as they are by the assembler; those that read alone are not."""
+"""Loops that LLVM has unrolled and that write, or read shared memory, are left as they are by the assembler; others are not."""
 
 import re
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import cuda_device as device
-from cuda_device.codegen.writing_loops import keep
+from cuda_device.codegen.unrolled import keep
 
 STORE = "\tst.global.b32 \t[%rd1], %r1;\n"
 LOOP = """$L__BB0_1:
@@ -19,8 +19,9 @@ BODY	add.s32 	%r2, %r2, -1;
 PRAGMA = '\t.pragma "nounroll";\n'
 
 
-def test_loops_that_write():
-    text = LOOP.replace("BODY", 4 * STORE)
+@pytest.mark.parametrize("access", [STORE, "\tld.shared.b32 \t%r1, [%rd1];\n"])
+def test_loops_that_stay(access):
+    text = LOOP.replace("BODY", 4 * access)
     assert keep(text) == text.replace("$L__BB0_1:\n", "$L__BB0_1:\n" + PRAGMA)
     assert keep(keep(text)) == keep(text)
     two = text + text.replace("BB0_1", "BB0_2")
@@ -48,6 +49,19 @@ def scaled(x, y, factor):
 
 
 @device.kernel
+def through_a_tile(x, y, size):
+    tile = device.shared_array(256, device.float32)
+    t = int(device.thread_idx.x)
+    tile[t] = x[t]
+    device.syncthreads()
+    total = 0.0
+    for i in range(size):
+        for j in range(size):
+            total += x[i] * tile[i + j]
+    y[t] = total + t
+
+
+@device.kernel
 def added(x, y):
     total = 0.0
     for i in range(int(device.thread_idx.x), x.shape[0], 128):
@@ -65,6 +79,21 @@ def test_a_row_that_is_written():
     assert re.search(r'^(\$\w+):\n\t\.pragma "nounroll";\n(?:\t.*\n)*?\t@%p\d+ bra \t\1;', ptx, re.M)
     assert ".pragma" not in ptx_of(added, x, x)
     device.compile(scaled, x, x, 2.0, target="sm_90", launch_facts=True)  # the assembler takes it
+
+
+def test_a_tile_that_is_read():
+    x = np.zeros(256, np.float32)
+    assert re.search(
+        r'^(\$\w+):\n\t\.pragma "nounroll";\n(?:\t.*\n)*?\t@%p\d+ bra \t\1;', ptx_of(through_a_tile, x, x, 7), re.M
+    )
+
+
+@pytest.mark.parametrize("size", [0, 1, 3, 4, 7, 16, 35])
+def test_tiles_of_all_sizes(stream, size):
+    x, y = np.arange(256, dtype=np.float32) % 7, stream.array(np.full(256, -1, np.float32))
+    stream.launch(through_a_tile, stream.array(x), y, size, grid=1, block=256)
+    total = sum(x[i] * x[i + j] for i in range(size) for j in range(size))
+    assert np.array_equal(stream.numpy(y), total + np.arange(256))
 
 
 @pytest.mark.parametrize("size", [0, 1, 129, 511, 512, 513, 4000])
