@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from fuzz.arrays import Arrays
 from fuzz.cases import Case, Several
+from fuzz.declared import Declared
 from fuzz.hard import Hard
 from fuzz.mistakes import Checked, Racing
 from fuzz.ordered import Ordered
@@ -16,7 +17,7 @@ from fuzz.remembered import Remembered
 from fuzz.ways import Ways
 
 KINDS: tuple[type[Case], ...] = (
-    *(Printing, Refused, Hard, Arrays, Broken, Failing, Checked, Remembered),
+    *(Printing, Refused, Hard, Arrays, Broken, Declared, Failing, Checked, Remembered),
     *(Printing, Refused, Hard, Ways, Broken, Ordered, Racing, Refused),
 )
 

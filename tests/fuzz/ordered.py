@@ -83,7 +83,9 @@ class Ordered(Case):
     def _row(self) -> tuple[str, list[str]]:
         """A statement, and patterns of its instructions."""
         choose = self.random
-        match choose.randrange(4):
+        match choose.randrange(5):
+            case 4:
+                return self._wide()
             case 0:
                 return choose.choice([(text, [pattern]) for text, pattern in OTHERS.items()])
             case 1:
@@ -93,28 +95,54 @@ class Ordered(Case):
                 return f"device.threadfence({order!r}, {scope!r})", wanted
         return self._atomic()
 
+    def _wide(self) -> tuple[str, list[str]]:
+        """An access of 16 bytes."""
+        choose = self.random
+        scope, loads = choose.choice([*SCOPES]), choose.random() < 0.5
+        order = choose.choice(LOADS if loads else STORES)
+        strong = "relaxed" if order == "relaxed" else "acquire" if loads else "release"
+        access = rf"{'ld' if loads else 'st'}\.{strong}\.{SCOPES[scope]}(\.global)?\.b128"
+        fence = [rf"fence\.sc\.{SCOPES[scope]}"] if order == "seq_cst" else []
+        settings = f"{order!r}, {scope!r}"
+        if loads:
+            return f"w[3] = device.atomic_ref(w, 1).load({settings})", [*fence, access]
+        return f"device.atomic_ref(w, 2).store(w[0], {settings})", [*fence, access]
+
     def _atomic(self) -> tuple[str, list[str]]:
         choose, bits = self.random, self.type[-2:]
         name, scope = choose.choice(("load", "store", *UPDATES)), choose.choice([*SCOPES])
         order = choose.choice({"load": LOADS, "store": STORES}.get(name, ORDERS))
+        settings = choose.choice(
+            (f"{order!r}, {scope!r}", f"{order!r}, {scope!r}", f"scope={scope!r}, memory={order!r}", "", repr(order))
+        )
+        if settings in ("", repr(order)):
+            order, scope = order if settings else "seq_cst", "system"
         where, fence = SCOPES[scope], [rf"fence\.sc\.{SCOPES[scope]}"] if order == "seq_cst" else []
-        settings = f"{order!r}, {scope!r}"
         if name in ("load", "store"):
             strong = "relaxed" if order == "relaxed" else {"load": "acquire", "store": "release"}[name]
             access = rf"{'ld' if name == 'load' else 'st'}\.{strong}\.{where}\.{self.space}\.b{bits}"
-            return (f"out[0] = a.load({settings})" if name == "load" else f"a.store(v, {settings})"), [*fence, access]
+            return (
+                f"out[0] = a.load({settings})"
+                if name == "load"
+                else f"a.store({', '.join(['v', settings][: 1 + bool(settings)])})"
+            ), [*fence, access]
         strong = {"consume": "acquire", "seq_cst": "acquire"}.get(order, order)
         sign = "" if UPDATES[name].endswith("b") else "s" if name in ("max", "min") and self.type[0] == "i" else "u"
-        operands = "v, v" if name == "cas" else "v"
+        operands = ", ".join(["v"] * (1 + (name == "cas")) + [settings] * bool(settings))
         pattern = rf"atom\.{strong}\.{where}\.{self.space}\.{UPDATES[name]}{sign}{bits}".replace("..", ".")
-        return f"out[0] = a.{name}({operands}, {settings})", [
+        return f"out[0] = a.{name}({operands})", [
             *fence,
             pattern.replace(".", r"\.").replace(r"\\.", r"\."),
         ]
 
     def source(self) -> str:
         array = "cells" if self.space == "global" else f"device.shared_array(4, device.{self.type})"
-        head = ["def k(cells, out, v, f):", f"    x = {array}", "    x[1] = out[2]", "    a = device.atomic_ref(x, 1)"]
+        head = [
+            "def k(cells, out, w, v, f):",
+            f"    x = {array}",
+            "    x[1] = out[2]",
+            "    a = device.atomic_ref(x, 1)",
+        ]
         tail = ["    device.syncthreads()", "    out[1] = x[1]"]
         return "\n".join([*head, *(f"    {text}" for text, _ in self.rows), *tail]) + "\n"
 
@@ -122,15 +150,9 @@ class Ordered(Case):
         kernel = device.kernel(
             defined(self.source(), "k", {"device": device, "math": math}, f"<ordered {self.number}>")
         )
-        array = device.ArrayType(self.type, 1)
+        array, results, wide = (device.ArrayType(each, 1) for each in (self.type, "float64", "complex128"))
         made = device.compile(
-            kernel,
-            array,
-            device.ArrayType("float64", 1),
-            getattr(np, self.type),
-            np.float32,
-            target=self.target,
-            output="ptx",
+            kernel, array, results, wide, getattr(np, self.type), np.float32, target=self.target, output="ptx"
         )
         text = str(made)
         if not re.search(rf"(?m)^\.version {re.escape(VERSIONS[self.target])}$", text):

@@ -56,6 +56,7 @@ NAMES: dict[str, Any] = {
 PARAMETERS = ("n", "m", "k", "x", "y", "p", "q")
 _NOT_ALIKE = re.compile(r"\d{7}|\d\.\d{6}|e-\d\d|nan|inf")
 """Numbers that have more digits than float32, and that fewer would show otherwise."""
+_OF_NUMPY = re.compile(r"np\.\w+\(([^()]*)\)")
 _WIDE = re.compile(r"W *\S+")
 """Behind this letter there may be more."""
 
@@ -129,6 +130,10 @@ class Printing(Case):
         """The names of its parameters."""
         return PARAMETERS
 
+    def names(self, on_host: bool) -> dict[str, Any]:
+        """What the program finds outside of its functions."""
+        return NAMES | {"np": _Numpy()} if on_host else NAMES
+
     def arguments(self) -> tuple[Any, ...]:
         """What they are, made anew."""
         return self.given
@@ -144,7 +149,7 @@ class Printing(Case):
     def run_in_cpython(self, out: io.StringIO, arguments: Sequence[Any]) -> None:
         """Calls it."""
         with contextlib.redirect_stdout(out):
-            defined(self.source(), "k", NAMES | {"np": _Numpy()}, self.file)(*arguments)
+            defined(self.source(), "k", self.names(on_host=True), self.file)(*arguments)
 
     def _expected(self) -> str | None:
         """What CPython prints; None if the program raises, or has numbers that are not the same in device code."""
@@ -153,7 +158,7 @@ class Printing(Case):
             self._run(out)
         except Exception:
             return None
-        text = out.getvalue()
+        text = _OF_NUMPY.sub(r"\1", out.getvalue())
         return None if _NOT_ALIKE.search(_WIDE.sub("", text)) or len(text) > 4000 else text
 
     @property
@@ -163,7 +168,7 @@ class Printing(Case):
 
     def launch(self, stream: device.Stream, **options: Any) -> None:
         """Runs it in one thread."""
-        kernel = device.kernel(**options)(defined(self.source(), "k", NAMES, self.file))
+        kernel = device.kernel(**options)(defined(self.source(), "k", self.names(on_host=False), self.file))
         device.launch(kernel, *self.launched(stream), grid=1, block=1, stream=stream)
         device.synchronize(stream)
 
