@@ -71,6 +71,14 @@ class Mode(enum.Enum):
     SLOW = "slow"
 
 
+class Part(enum.IntFlag):
+    """Flags that are numbers."""
+
+    X = 1
+    Y = 2
+    Z = 4
+
+
 SPACE = types.SimpleNamespace(inner=types.SimpleNamespace(k=3), k=4)
 SCOPE = {
     "np": np,
@@ -80,6 +88,7 @@ SCOPE = {
     "Bag": Bag,
     "Pair": Pair,
     "Mode": Mode,
+    "Part": Part,
     "SPACE": SPACE,
     "EVEN": {2, 4, -2, 0},
     "FROZEN": frozenset((3, 5)),
@@ -136,6 +145,8 @@ EXPRESSIONS = [
     "SPACE.inner.k + SPACE.k + getattr(SPACE, 'k') + getattr(SPACE, 'z', 7) + hasattr(SPACE.inner, 'k')",
     "RECORDS[1]['n'] + RECORDS['v'][0] + len(RECORDS) + RECORDS[0]['v'] + RECORDS.dtype.itemsize",
     "device.func(lambda k: k + 1)(n)",
+    "x[slice(1, 4)][0] + (n, 2, 3, 4)[slice(2)][0] + x[slice(None, None, 3)][1] + x.reshape(2, 4)[1, slice(i % 4, None)][0]",
+    "(Part.X in Part.X | Part.Y) + 2 * (Part.Z in Part.X | Part.Y) + 4 * (Part.Z not in Part(3)) + (Part.Y | abs(n))",
     (
         "x.nbytes + x.itemsize + x[1:].nbytes +"
         " x.reshape(2, 4).nbytes + len(x.reshape(2, 4).T) + x.reshape(2, 2, 2).shape[2]"

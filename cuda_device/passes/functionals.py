@@ -186,6 +186,15 @@ def _setitem(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]
     return Cell(constant(None))
 
 
+def _slice(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """`slice(stop)`, `slice(start, stop)`, `slice(start, stop, step)`."""
+    no_keywords("slice", named)
+    check_count("slice", positional, 1, 3)
+    nothing = Cell(constant(None))
+    parts = [nothing, *positional] if len(positional) == 1 else list(positional)
+    return frame.bundle(slice, [*parts, nothing][:3])
+
+
 def _augmented(sign: str, frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     """`operator.iadd(x, y)`: what `x += y` makes of x, which it changes if it is a list."""
     no_keywords("augmented assignment", named)
@@ -211,6 +220,7 @@ RULES: dict[object, Callable[[Frame, Sequence[Cell], Mapping[str, Cell]], Cell]]
     hasattr: _hasattr,
     operator.delitem: lists.delete,
     operator.setitem: _setitem,
+    slice: _slice,
     **{function: functools.partial(_augmented, sign) for sign, function in _AUGMENTED.items()},
     operator.iconcat: functools.partial(_augmented, "+"),
 }

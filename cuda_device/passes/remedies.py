@@ -41,7 +41,6 @@ _CALLS: dict[object, str] = {
     np.linspace: "compute each number from its index: start + i * step",
     np.array: "use a tuple, or make the array outside of the function",
     super: _SUPER,
-    slice: "write the slice where it is used: x[a:b]",
     np.errstate: "leave it out: arithmetic in device code raises nothing and warns of nothing",
     eval: "write the expression itself",
     exec: "write the statements themselves",

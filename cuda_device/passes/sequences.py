@@ -199,7 +199,7 @@ def _contains(frame: Frame, item: Cell, container: Cell) -> Cell:
     value = container.known.value
     if isinstance(value, Keywords):
         return Cell(constant(hosted.has_key(value, item)))
-    if isinstance(container.known.type, Static):
+    if isinstance(container.known.type, Static) or isinstance(value, enum.Flag):
         method = hosted.method_of(value, "__contains__")
         if method is not None:
             return operators.truth_of(frame, frame.program.call(frame, method, [container, item], {}))
