@@ -145,6 +145,7 @@ EXPRESSIONS = [
     "SPACE.inner.k + SPACE.k + getattr(SPACE, 'k') + getattr(SPACE, 'z', 7) + hasattr(SPACE.inner, 'k')",
     "RECORDS[1]['n'] + RECORDS['v'][0] + len(RECORDS) + RECORDS[0]['v'] + RECORDS.dtype.itemsize",
     "device.func(lambda k: k + 1)(n)",
+    "math.fsum(w for w in x if w > v) + math.fsum((v, n)) + math.fsum(w * 2 for w in (v, 1.5))",
     "x[slice(1, 4)][0] + (n, 2, 3, 4)[slice(2)][0] + x[slice(None, None, 3)][1] + x.reshape(2, 4)[1, slice(i % 4, None)][0]",
     "(Part.X in Part.X | Part.Y) + 2 * (Part.Z in Part.X | Part.Y) + 4 * (Part.Z not in Part(3)) + (Part.Y | abs(n))",
     (
@@ -332,3 +333,14 @@ def test_what_is_refused(expression, match, help):
     assert caught.value.help, str(caught.value)
     assert help in caught.value.help, caught.value.help
     assert caught.value.location.line == 3
+
+
+@pytest.mark.parametrize("decorator", [device.kernel, device.func], ids=["kernel", "func"])
+def test_decorators_name_themselves(decorator):
+    name = decorator.__name__
+    with pytest.raises(TypeError, match=f"^@{name} decorates a Python function, not 3$"):
+        decorator(3)
+    with pytest.raises(TypeError, match=f"^@{name} decorates a Python function, not <built-in function abs>$"):
+        decorator(level=1)(abs)
+    with pytest.raises(TypeError, match="is decorated already: a function is either a @func or a @kernel"):
+        decorator(device.func(lambda x: None))
