@@ -53,7 +53,7 @@ BREAKS = (
     ("print(range(0, 3, 0))", "^the step of a range cannot be 0$", "positive or a negative"),
     ("print(chr(n))", "^each argument of chr must be a constant expression$", "ConstExpr"),
     ("print('<word>'[n])", "cannot be indexed in device code$", "."),
-    ("print({n: 1})", "^a dict whose keys are no constants", "."),
+    ("print({n: 1})", "keys.* constants", "."),
     ("n.real = 3", "^the attribute 'real' of int cannot be assigned to$", "members of structs"),
     ("TABLE[0] = 1", "cannot be changed in device code$", "make a new one"),
     ("(1, n)[0] = 3", "^tuple<int, int> cannot be changed in device code$", "make a new one"),

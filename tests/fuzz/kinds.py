@@ -27,4 +27,5 @@ def case(number: int) -> Case:
     kind = KINDS[number % len(KINDS)]
     if kind.at_once == 1:
         return kind(number)
-    return Several(number, [kind(number * kind.at_once + k) for k in range(kind.at_once)])
+    first = number - number % 10**9 + number % 10**9 * kind.at_once
+    return Several(number, [kind(first + k) for k in range(kind.at_once)])

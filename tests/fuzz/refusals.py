@@ -110,10 +110,12 @@ class Broken(Printing):
     kind = "broken"
     at_once = 3
     everywhere = False
-    break_row: tuple[str, str, str] = ("", "", "")
+
+    def __init__(self, number: int, row: tuple[str, str, str] | None = None) -> None:
+        self.break_row = row or random.Random(f"break {number}").choice(BREAKS)
+        super().__init__(number)
 
     def _statements(self) -> tuple[Statement, ...]:
-        self.break_row = self.random.choice(BREAKS)
         grammar = Grammar(EXPRESSIONS | PARTS, self.random)
         rows = [self.random.choice(STATEMENTS) for _ in range(self.random.randint(0, 2))]
         made = [statement(grammar, row) for row in rows]
