@@ -88,6 +88,8 @@ def columns(name: str, dtype: str) -> list[np.ndarray]:
         cases = [(a, b) for a, b in cases if 0 <= b <= 100]
     if name in ("gcd", "lcm"):
         cases = [case for case in cases if all(abs(n) <= 12345678 for n in case) and abs(case[0] * case[1]) < 2**31]
+    if name == "hypot":  # a GPU's is right to two last places, and the greatest number has none after it
+        cases = [case for case in cases if not any(abs(np.array(x, dtype)) == np.finfo(dtype).max for x in case)]
     if dtype == "float32" and name in ("sin", "cos", "tan"):
         cases = [case for case in cases if not abs(case[0]) > 1e5]
     types = [dtype, np.int32] if name == "ldexp" else [dtype] * function.nin
