@@ -37,6 +37,7 @@ EXPRESSIONS = {
         n  m  k  3  (n - <own>)  len(TABLE)  (m if q else <own>)
     """),
     "wide": rows(r"""
+        (device.int64(2**40) - 2**40 + <int>)  (device.uint64(2**63) >> 60)
         device.uint64(<positive>)  device.int64(<int>)  (device.int64(<int>) // -<positive>)  device.uint8(<positive>)
         (device.int8(<small>) - 3)  device.uint32(<positive>)  device.uint16(<positive>)  device.int16(<small>)
         (device.int64(<int>) % <positive>)  (device.uint64(<positive>) << 3)  abs(device.int16(<small>))
