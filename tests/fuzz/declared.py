@@ -44,7 +44,10 @@ ACTIONS = (
     "{s} = device.replace({s}, {name}={value})\nprint({s}.{name})",
     "print({kind}({values}).total())",
     "print(device.sizeof({kind}), device.alignof({kind}))",
-    "few = Memory(3, {kind})\nfew[0], few[2] = {s}, {other}\nfew[1] = few[k * 0]\nprint(few[1])\nprint(few[2].{name}, few[0].total())",
+    (
+        "few = Memory(3, {kind})\nfew[0], few[2] = {s}, {other}\nfew[1] = few[k * 0]\nprint(few[1])"
+        "\nprint(few[2].{name}, few[0].total())"
+    ),
     "match {s}:\n    case {kind}({name}=found):\n        print(found)",
     "{s} = {s} if p else {other}\nprint({s})",
     "def f(s, by=2):\n    return s.total() * by, s\nprint(f({s}), f({other}, by=3)[1].{name})",
