@@ -1223,6 +1223,31 @@ def kernel(a, b, out, n):
     assert stream.numpy(out).tolist() == [7, 7, 1]
 
 
+def test_types_of_a_loop_begin_with_those_before_it(stream):
+    """`x` is a uint32 at first sight, and an int64 when the first loop has been seen: its quotients are float64."""
+
+    @device.kernel
+    def kernel(out, a, n):
+        x = device.uint32(5)
+        for _ in range(n):
+            x = x + a[0]
+        y = a[1]
+        for _ in range(n):
+            for _ in range(1):
+                x = x / a[1]
+                y = y / x
+        out[0] = x
+        out[1] = y
+
+    out = stream.empty(2, np.float64)
+    stream.launch(kernel, out, stream.array(np.array([1, 3], np.int8)), 2, grid=1, block=1)
+    x, y = 7.0, 3.0
+    for _ in range(2):
+        x = x / 3
+        y = y / x
+    assert stream.numpy(out).tolist() == [x, y]
+
+
 @pytest.mark.parametrize(
     "change", ["seen = b", "if a[0]:\n            seen = b", "if a[1]:\n            continue\n        seen = b"]
 )

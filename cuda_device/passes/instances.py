@@ -1,7 +1,8 @@
 """The instances of a body's blocks, what is known of their parameters, and from where.
 
-before the loop: int32, conflict        what is taken back on one way: the variable is an index after all
-way back:        int32, conflict   →    index, uint64; the way back would bring the conflict for ever: it is asked again
+before the loop   uint32, the way back   float32     a first look: `x` is uint32, so `x = x / y` makes it a float32
+before the loop   int64,  the way back   ?           another loop before this one has made it an int64: all is asked again
+before the loop   int64,  the way back   float64     and not what int64 and float32 have in common
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from cuda_device.ir.model import Block, Op, Value
 from cuda_device.lazy_dataclasses import dataclass, field
 from cuda_device.passes.frame import Cell, Frame, Pending
 from cuda_device.passes.meanings import Code
-from cuda_device.types.joins import join
 from cuda_device.types.known import FAILED, Known, State
 
 PATIENCE = 8
@@ -50,6 +50,7 @@ class Instance:
     states: list[State] = field(default_factory=list)
     arrivals: dict[Way, list[State]] = field(default_factory=dict)
     changes: int = 0
+    restarts: int = 0
     block: Block = field(default_factory=Block)
     end: Op | None = None
     ways: list[tuple[Instance, Way, list[Cell | Pending]]] = field(default_factory=list, repr=False)
@@ -65,19 +66,20 @@ class Instance:
     def bring(self, way: Way, states: list[State]) -> list[tuple[int, ...]]:
         """Notes what a way brings. Returns the instances behind this one that have to be visited again: see above."""
         before, self.arrivals[way] = self.arrivals.get(way), states
-        if before is None or self.changes > PATIENCE:
+        if (
+            before is None
+            or way[0] >= self.key
+            or self.restarts >= PATIENCE
+            or not any(map(_is_another, before, states))
+        ):
             return []
-        columns = [i for i, (old, new) in enumerate(zip(before, states, strict=True)) if _is_taken_back(old, new)]
-        behind = [other for other in self.arrivals if columns and other != way and other[0] >= self.key]
+        self.restarts += 1
+        behind = [other for other in self.arrivals if other != way and other[0] >= self.key]
         for other in behind:
-            for column in columns:
-                self.arrivals[other][column] = FAILED
+            self.arrivals[other] = [FAILED] * len(states)
         return [key for key, _ in behind]
 
 
-def _is_taken_back(old: State, new: State) -> bool:
-    """Whether a state is no longer at least what it was. Types alone count: what else is known may be less at any time."""
-    if not isinstance(new, Known):
-        return False
-    joined = join(old, new)
-    return not isinstance(joined, Known) or joined.type != new.type
+def _is_another(old: State, new: State) -> bool:
+    """Whether a state is of another type than before. What else is known may change at any time."""
+    return old is not FAILED and isinstance(new, Known) and not (isinstance(old, Known) and old.type == new.type)
