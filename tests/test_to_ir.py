@@ -300,7 +300,7 @@ def _single(function: Function, code: ops.Opcode) -> Any:
 
 @pytest.mark.parametrize(
     ("body", "what"),
-    [("{x}", "set"), ("{x: 1}", "dict")],
+    [("{x}", "set"), ("{x, *y}", "set")],
 )
 def test_what_device_code_has_not_ends_its_block(body: str, what: str) -> None:
     """It is refused only if it is reached, so IR says it, and what follows is not there."""

@@ -33,11 +33,9 @@ _CALL = re.compile(r"\t\{\n(?:(?!\t[{}]\n).*\n)*?(?=\tcall)(?:(?!\t\}\n).*\n)*\t
 _TOGETHER = """\
 	{{
 	.reg .pred %apart;
-	.reg .b32 %here, %me;
-	activemask.b32 \t%here;
+	.reg .b32 %me;
 	mov.b32 \t%me, %lanemask_eq;
-	and.b32 \t%here, %here, %me;
-	setp.eq.b32 \t%apart, %here, 0;
+	setp.eq.b32 \t%apart, %me, 0;
 	@%apart bra \t$L__together;
 {call}$L__together:
 	}}
@@ -74,7 +72,8 @@ def _complement(bits: int, result: str, operand: str) -> str:
 def _meet(ptx: str) -> str:
     """A module whose threads meet again after each call of a function that calls itself.
 
-    That a thread is among those that are here is always so, but the assembler cannot know, and lets them meet behind the branch.
+    That a thread has a lane is always so, but the assembler cannot know, and lets them meet behind the branch. (What it can take
+    for the same in all threads, such as the mask of those that are here, does not do: threads that are apart share it.)
     """
     calls = {name[1]: set(_CALLED.findall(body)) for body in functions(ptx) if (name := _NAME.search(body))}
     apart = recursive(calls)

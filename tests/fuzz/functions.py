@@ -38,15 +38,13 @@ def make_function(make: Maker) -> None:
     parameters: list[tuple[str, Type]] = [(f"p{i}", make.pick(options)) for i in range(make.random.randint(1, 3))]
     defaults: tuple[int, ...] = ()
     if make.chance(0.25):
-        parameters.append(("q", "int"))
+        parameters.append(("d", "int"))
         defaults = (make.random.randint(0, 9),)
     types: list[Type] = [make.pick(COMMON)]
     types.append(make.pick(COMMON))
     if joined(*types) is None:
         types[1] = types[0]
-    other.scope = Scope(
-        dict(parameters), kept=frozenset(["q"] * bool(defaults))
-    )  # a constant is what no other variable is
+    other.scope = Scope({"q" if name == "d" else name: type for name, type in parameters})
     body = [*other.body(1)]
     result = joined(*types)
     body.append(Return((condition(other, 2, ("bool",)), _returned(other, types[0])), (), result))

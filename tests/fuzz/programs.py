@@ -288,7 +288,10 @@ class Return(Statement):
 
 @dataclass(eq=False)
 class Function:
-    """A function that a program calls. `defaults` are constants for the last parameters."""
+    """A function that a program calls. `defaults` are constants for the last parameter, `d`, whose name in the body is `q`.
+
+    `q` is known at run time alone: what constants decide is compiled in another way, and its other half not at all.
+    """
 
     name: str
     parameters: tuple[tuple[str, Type], ...]
@@ -301,14 +304,15 @@ class Function:
         names = [name for name, _ in self.parameters]
         required = len(names) - len(self.defaults)
         names[required:] = [f"{n}={x}" for n, x in zip(names[required:], self.defaults, strict=True)]
-        return [f"def {self.name}({', '.join(names)}):", *indented(self.body), "", ""]
+        first = ["    q = d + int(device.thread_idx.y)"] * bool(self.defaults)
+        return [f"def {self.name}({', '.join(names)}):", *first, *indented(self.body), "", ""]
 
     def call(self, *values: Any) -> Any:
         """What it returns."""
         values = (*values, *self.defaults[len(values) - len(self.parameters) + len(self.defaults) :])
-        names = [name for name, _ in self.parameters]
+        variables = {name: value for (name, _), value in zip(self.parameters, values, strict=True)}
         try:
-            run_all(self.body, dict(zip(names, values, strict=True)))
+            run_all(self.body, {**variables, "q": variables.get("d")})
         except Stop as stop:
             return stop.value
         raise Open
