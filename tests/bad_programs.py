@@ -857,6 +857,7 @@ statement("range_index_of_float", "x[0] = range(n)[1.5]")
 statement("itertools_permutations", "for a, b in itertools.permutations((1, n)):\n    x[0] = a * b")
 statement("itertools_cycle", "for a in itertools.cycle((1, n)):\n    x[0] = a")
 statement("itertools_product_of_iterators", "for a, b in itertools.product((1, 2), iter((3, n))):\n    x[0] = a * b")
+statement("itertools_chain_of_lists", "for a in itertools.chain([1, n], [2]):\n    x[0] = a")
 
 # Enumerations and named tuples
 

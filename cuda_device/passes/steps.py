@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from cuda_device.device import standard
+from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op, Value
 from cuda_device.lazy_dataclasses import dataclass, replace
@@ -132,6 +133,11 @@ def _next_of_tuple(frame: Frame, _: Op, cell: Cell, __: dict[Identity, Cell]) ->
 
 def _next_of_list(frame: Frame, _: Op, cell: Cell, __: dict[Identity, Cell]) -> Step:
     owner, position = frame.fields(cell)
+    if not position.known.constant:
+        raise CompileError(
+            "how far a list has been gone through is known at run time alone, in a generator that calls itself",
+            help="make the list a tuple: tuple(…)",
+        )
     place = int(str(position.known.value))
     items = as_iterable(frame, owner)
     if place >= len(items.known.items):
