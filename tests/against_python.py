@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ir_helpers import define
 
 import cuda_device as device
 
@@ -31,6 +32,13 @@ def check(stream: Any, function: Callable[..., Any], *arguments: Any, exact: boo
     expected = np.array([function(i, *arguments) for i in range(THREADS)], np.float64)
     tolerance = 0 if exact else 1e-6
     np.testing.assert_allclose(stream.numpy(found), expected, rtol=tolerance, atol=tolerance)
+
+
+def check_body(stream: Any, text: str, x: np.ndarray[Any, Any], a: np.ndarray[Any, Any], **names: Any) -> None:
+    """The same of the body of a function of i, n (a number of `a`), v (one of `x`), x and a; `names` are its globals."""
+    lines = "".join(f"    {line}\n" for line in text.strip().splitlines())
+    body = define(f"def body(i, n, v, x, a):\n{lines}", "body", **names)
+    check(stream, lambda i, x, a: body(i, a[i], x[i], x, a), x, a)
 
 
 def refused(function: Callable[..., Any], *types: Any, match: str) -> device.CompileError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from against_python import check, refused
+from against_python import check_body, refused
 from ir_helpers import define
 
 import cuda_device as device
@@ -175,9 +175,7 @@ match n:
 
 @pytest.mark.parametrize("name", BODIES)
 def test_dicts_change_as_in_python(stream, name):
-    lines = "".join(f"    {line}\n" for line in BODIES[name].strip().splitlines())
-    body = define(f"def body(i, n, v, x, a):\n{lines}", "body", CONFIGURATION=CONFIGURATION)
-    check(stream, lambda i, x, a: body(i, a[i], x[i], x, a), X, A)
+    check_body(stream, BODIES[name], X, A, CONFIGURATION=CONFIGURATION)
 
 
 def test_a_dict_is_printed(stream, capfd):

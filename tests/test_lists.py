@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from against_python import check, refused
+from against_python import check_body, refused
 
 import cuda_device as device
 
@@ -687,11 +687,7 @@ return get()
 
 @pytest.mark.parametrize("name", BODIES)
 def test_lists_change_as_in_python(stream, name):
-    lines = "".join(f"    {line}\n" for line in BODIES[name].strip().splitlines())
-    scope: dict = {}
-    exec(f"def body(i, n, v, x, a):\n{lines}", scope)
-    body = scope["body"]
-    check(stream, lambda i, x, a: body(i, a[i], x[i], x, a), X, A)
+    check_body(stream, BODIES[name], X, A)
 
 
 @pytest.mark.parametrize(

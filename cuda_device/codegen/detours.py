@@ -8,8 +8,8 @@
 - Threads that come back from recursion one by one are taken to be together, and shuffles do not wait for the others: 12.9 to
   13.5, the newest. So there is a branch around the call, at which threads might part for all that the assembler knows.
 
-Each was found by the fuzzer on a GPU. The texts that come out mean the same, cost an instruction more, and are there for every
-assembler: which one will read them is not known when they are written.
+The fuzzer found all but the second on a GPU. The texts that come out mean the same, cost an instruction more, and are there for
+every assembler: which one will read them is not known when they are written.
 
     neg.s32 %r2, %r1;      →      not.b32 %r2, %r1;
                                   add.s32 %r2, %r2, 1;
