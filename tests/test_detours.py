@@ -39,39 +39,36 @@ def test_signed_bytes(place):
     assert f"\tld.param.b8 \t%rs2, {place};\n\tcvt.s16.s8 \t%rs2, %rs2;\n\tld.param.s8 \t%r2, {place};" in take(text)
 
 
-CALL = """\
-	{
-	.param .b32 	param0;
-	st.param.b32 	[param0], %r1;
-	call.uni (retval0), NAME, (param0);
-	ld.param.b32 	%r2, [retval0];
-	}
-"""
-
-
 def module(**calls):
-    """Functions that call others."""
+    """Functions that call others, and what threads do together in each."""
     return "".join(
         f".func  (.param .align 16 .b8 func_retval0[8]) {name}(\n\t.param .b32 x\n)\n{{\n"
-        + "".join(CALL.replace("NAME", called) for called in sorted(names))
-        + "\tret;\n}\n"
+        + "".join(f"\t{{\n\tcall.uni (retval0), {called}, (param0);\n\t}}\n" for called in sorted(names))
+        + f"{MEETING}\tret;\n}}\n"
         for name, names in calls.items()
     )
 
 
-def test_calls_of_what_calls_itself():
-    """All of those, wherever they stand, and no others."""
-    text = module(
-        f={"f", "leaf"}, leaf=(), even={"odd"}, odd={"even"}, caller={"f", "odd", "leaf", "other"}, other={"leaf"}
-    )
-    assert take(module(leaf=(), other={"leaf"})) == module(leaf=(), other={"leaf"})
-    text = take(text)
-    assert text.count("\t@%apart") == 5  # f of itself, even and odd of each other, f and odd of `caller`
-    for name in ("leaf", "other"):
-        assert CALL.replace("NAME", name) in text
-        assert f"@%apart bra \t$L__together;\n{CALL.replace('NAME', name)}" not in text
-    for name in ("f", "odd", "even"):
-        assert f"@%apart bra \t$L__together;\n{CALL.replace('NAME', name)}$L__together:\n" in text
+MEETING = """\
+	bar.warp.sync 	-1;
+	shfl.sync.idx.b32 	%r29, %r129, %r28, 31, -1;
+	vote.sync.ballot.b32 	%r30, %p2, -1;
+	match.any.sync.b32 	%r31, %r29, -1;
+	bar.sync 	0;
+	barrier.cta.red.popc.aligned.u32 	%r32, 0, %p1;
+	add.s32 	%r33, %r32, %r31;
+"""
+
+
+def test_meetings_in_programs_with_recursion():
+    """All of them, in each function: threads that were parted by one may meet in another."""
+    without = module(leaf=(), other={"leaf"})
+    assert take(without) == without
+    for calls in ({"f": {"f", "leaf"}}, {"even": {"odd"}, "odd": {"even", "leaf"}}):
+        text = take(module(leaf=(), caller={"leaf"}, **calls))
+        for line in MEETING.splitlines(keepends=True)[:-1]:
+            assert text.count(f"@%apart bra \t$L__behind;\n{line}$L__behind:\n") == 2 + len(calls)
+        assert text.count("@%apart") == 6 * (2 + len(calls))
 
 
 NUMBERS = np.array([0, 1, -1, 5, -5, 100, 2**31 - 1, -(2**31), -(2**31) + 1], np.int32)
@@ -201,3 +198,31 @@ def test_threads_are_together_after_recursion(stream, level):
     ends = np.array([last(int(n), i) for i, n in enumerate(depths)])
     blocks = np.arange(256) // 128 * 128
     assert np.array_equal(mixed, ends[blocks + (np.arange(256) % 128 * 5 + 1) % 128])
+
+
+def deep(n, x):
+    return x if n < 2 else deep(n - 1, deep(n - 2, x + 1)) % 1000
+
+
+@pytest.mark.parametrize("level", [0, 3])
+def test_shared_memory_after_recursion(stream, level):
+    """What others have found is read from shared memory, behind a barrier of the warp and one of the block."""
+
+    @device.kernel(level=level)
+    def k(depths, out):
+        i, me = device.tid(1), device.thread_idx.x
+        found = device.shared_array(128, np.int32)
+        found[me] = deep(depths[i], me)
+        device.syncwarp(0xFFFFFFFF)
+        neighbour = found[me ^ 1]
+        device.syncwarp(0xFFFFFFFF)
+        found[me] = deep((depths[i] + 1) % 9, neighbour)
+        device.syncthreads()
+        out[i] = found[127 - me]
+
+    depths = np.random.default_rng(5).integers(0, 9, 256).astype(np.int32)
+    out = stream.empty(depths.size, np.int32)
+    stream.launch(k, stream.array(depths), out, grid=2, block=128)
+    first = np.array([deep(n, i % 128) for i, n in enumerate(depths.tolist())])
+    second = np.array([deep((n + 1) % 9, first[i ^ 1]) for i, n in enumerate(depths.tolist())])
+    assert np.array_equal(stream.numpy(out), second.reshape(2, 128)[:, ::-1].ravel())

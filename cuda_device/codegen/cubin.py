@@ -6,11 +6,11 @@ They are tried in the order of `assemblers.ASSEMBLERS`; one that is missing, or 
 leaves the work to the next:
 
     driver      comes with every GPU, and assembles only for the GPU of the current context
-    ptxas       a program of the toolkit
     nvJitLink   a library, in the toolkit or from pip
+    ptxas       a program of the toolkit
 
 The driver takes every program for a part of one, in which a division calls a function of another file. Where a program has
-calls of that sort, the others are asked first.
+calls of that sort, they are asked in the other order.
 
 The environment variable CUDA_DEVICE_ASSEMBLER names one of them, to use no other.
 """

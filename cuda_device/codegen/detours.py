@@ -5,8 +5,10 @@
   `(x ^ sign) - sign` are written.
 - A signed byte that a function gets or returns, in a register of 16 bits, is not equal to its number if that is below zero, and
   larger than any as an unsigned one: 12.9 to 13.4. So it is loaded without a sign, which is copied then.
-- Threads that come back from recursion one by one are taken to be together, and shuffles do not wait for the others: 12.9 to
-  13.5, the newest. So there is a branch around the call, at which threads might part for all that the assembler knows.
+- A function that calls itself keeps its caller's barrier registers in its frame, and clears them: threads that wait at one go
+  on without the others. The assembler takes them to be together behind it, and shuffles, votes and barriers do not wait either:
+  12.9 to 13.5, the newest, where it has the whole program. So there is a branch around each of those, at which threads might
+  part for all that it knows; then it looks at run time who is there, and waits for the rest.
 
 The fuzzer found all but the second on a GPU. The texts that come out mean the same, cost an instruction more, and are there for
 every assembler: which one will read them is not known when they are written.
@@ -28,16 +30,16 @@ _NEGATION = re.compile(r"\tneg\.s32 \t(%\w+), (%\w+);\n")
 _LEAST = re.compile(r"\t(?:min|max)\.s32 ")
 _NAME = re.compile(r"\.(?:entry|func)\s+(?:\([^)]*\)\s*)?([\w$]+)")
 _CALLED = re.compile(r"\tcall(?:\.uni)? (?:\([\w, ]*\), )?([\w$]+),?")
-# From the brace that opens the room for the parameters of a call to the one that closes it.
-_CALL = re.compile(r"\t\{\n(?:(?!\t[{}]\n).*\n)*?(?=\tcall)(?:(?!\t\}\n).*\n)*\t\}\n")
-_TOGETHER = """\
+# What threads of a warp or a block do together.
+_MEETING = re.compile(r"\t(?:shfl|vote|match|redux|bar|barrier)\.[^;]*;\n")
+_MAY_PART = """\
 	{{
 	.reg .pred %apart;
 	.reg .b32 %me;
 	mov.b32 \t%me, %lanemask_eq;
 	setp.eq.b32 \t%apart, %me, 0;
-	@%apart bra \t$L__together;
-{call}$L__together:
+	@%apart bra \t$L__behind;
+{meeting}$L__behind:
 	}}
 """
 
@@ -70,18 +72,12 @@ def _complement(bits: int, result: str, operand: str) -> str:
 
 
 def _meet(ptx: str) -> str:
-    """A module whose threads meet again after each call of a function that calls itself.
+    """A module in whose recursive functions threads may part, and in which they meet wherever they have to.
 
-    That a thread has a lane is always so, but the assembler cannot know, and lets them meet behind the branch. (What it can take
-    for the same in all threads, such as the mask of those that are here, does not do: threads that are apart share it.)
+    That a thread has a lane is always so, but the assembler cannot know. (What it can take for the same in all threads, such as
+    the mask of those that are here, does not do: threads that are apart share it.)
     """
     calls = {name[1]: set(_CALLED.findall(body)) for body in functions(ptx) if (name := _NAME.search(body))}
-    apart = recursive(calls)
-    if not apart:
+    if not recursive(calls):
         return ptx
-
-    def meet(call: re.Match[str]) -> str:
-        called = _CALLED.search(call[0])
-        return _TOGETHER.format(call=call[0]) if called and called[1] in apart else call[0]
-
-    return _CALL.sub(meet, ptx)
+    return _MEETING.sub(lambda meeting: _MAY_PART.format(meeting=meeting[0]), ptx)
