@@ -20,8 +20,7 @@ NUMBA: dict[str, Any] = {}
 BEYOND_THE_SIMULATOR = {"reduction", "SpMV", "xorshift", "Needleman-Wunsch"}
 """It has no shuffles, and takes minutes for kernels of many steps."""
 
-if not hasattr(np, "row_stack"):
-    np.row_stack = np.vstack  # NumPy 2.5 has it no more, numba-cuda 0.30 cannot do without
+vars(np).setdefault("row_stack", np.vstack)  # NumPy 2.5 has it no more, numba-cuda 0.30 cannot do without
 
 try:
     from numba import cuda, float32, float64, int32, uint32, uint64

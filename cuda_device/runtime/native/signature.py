@@ -194,7 +194,8 @@ class _Writer:
         codes = [code_of(leaf) for leaf in leaves(type_)]
         nbytes = sum(map(struct.calcsize, codes))
         try:
-            whole = memoryview(value).nbytes  # type: ignore[arg-type]
+            buffer: Any = value  # which NumPy's annotations tell since 2.5 only
+            whole = memoryview(buffer).nbytes
         except (TypeError, BufferError) as error:
             raise Unsupported(f"an object of type {type(value)}") from error
         if whole != nbytes:
