@@ -827,6 +827,52 @@ statement("sum_of_tuples", "x[0] = sum(((1, 2), (3, n)))")
 statement("len_of_none", "x[0] = len(None)")
 statement("isinstance_of_a_value", "x[0] = isinstance(n, 3)")
 statement("isinstance_with_array", "x[0] = isinstance(n, x)")
+statement("divmod_of_one_number", "x[0] = divmod(n)[0]")
+statement("pow_of_one_number", "x[0] = pow(n)")
+statement("greatest_common_divisor_of_floats", "x[0] = math.gcd(x[0], n)")
+statement("factorial_of_a_float", "x[0] = math.factorial(2.0 * n)")
+statement("minus_none", "x[0] = -None")
+statement("minus_text", "x[0] = -'a'")
+statement("minus_list", "x[0] = -[n, 1]")
+statement("dict_and_number", "x[0] = {'a': n} | n")
+statement("product_of_functions", "for a, b in itertools.product(math.sin, (1, 2)):\n    x[0] = b")
+statement("combinations_of_a_generator", "for a, b in itertools.combinations((i for i in range(n)), 2):\n    x[0] = b")
+statement("too_many_permutations", "for p in itertools.permutations((1, 2, 3, 4, 5, 6, 7, n)):\n    x[0] += p[0]")
+statement("groups_of_itertools", "for k, g in itertools.groupby((1, 1, n)):\n    x[0] += k")
+program(
+    "object_of_a_plain_class",
+    "float32[1]; int",
+    """
+class Point:
+    def __init__(self, x, y):
+        self.x, self.y = x, y
+
+
+@device.kernel
+def k(x, n):
+    p = Point(x[0], n)
+    x[1] = p.x * p.y
+""",
+)
+program(
+    "object_of_a_dataclass",
+    "float32[1]; int",
+    """
+import dataclasses
+
+
+@dataclasses.dataclass
+class Point:
+    x: float
+    y: float
+
+
+@device.kernel
+def k(x, n):
+    p = Point(x[0], n)
+    x[1] = p.x * p.y
+""",
+)
 statement("divmod_of_tuple", "x[0] = divmod((1, 2), n)[0]")
 statement("pow_of_string", 'x[0] = pow("a", n)')
 statement("round_to_digits_of_variable", "x[0] = round(n, n)")
@@ -854,8 +900,6 @@ statement("misspelt_method_of_int", "x[0] = n.bitcount()")
 statement("attribute_of_range", "x[0] = range(n).begin")
 statement("attribute_of_vector", "v = device.float32x2(1, 2)\nx[0] = v.length")
 statement("range_index_of_float", "x[0] = range(n)[1.5]")
-statement("itertools_permutations", "for a, b in itertools.permutations((1, n)):\n    x[0] = a * b")
-statement("itertools_cycle", "for a in itertools.cycle((1, n)):\n    x[0] = a")
 statement("itertools_product_of_iterators", "for a, b in itertools.product((1, 2), iter((3, n))):\n    x[0] = a * b")
 statement("itertools_chain_of_lists", "for a in itertools.chain([1, n], [2]):\n    x[0] = a")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from against_python import check_body, refused
+from against_python import check, check_body, refused
 from ir_helpers import define
 
 import cuda_device as device
@@ -176,6 +176,21 @@ match n:
 @pytest.mark.parametrize("name", BODIES)
 def test_dicts_change_as_in_python(stream, name):
     check_body(stream, BODIES[name], X, A, CONFIGURATION=CONFIGURATION)
+
+
+WORLD = {"w": 4, "a": 5}
+
+
+def united(i, x):
+    d = {"a": i, "b": 2} | {"b": x[i], "c": 3}
+    e = d | WORLD
+    f = WORLD | d
+    d["b"] = 7
+    return d["b"] + e["b"] * 10 + e["a"] * 100 + f["a"] * 1000 + len(e) * 10000 + len({} | {})
+
+
+def test_dicts_are_united(stream):
+    check(stream, united, np.arange(8) * 0.5)
 
 
 def test_a_dict_is_printed(stream, capfd):

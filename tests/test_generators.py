@@ -433,7 +433,81 @@ def selected(i, x):
     return total + fold(itertools.repeat(i, 3)) + fold(v * n for v, n in zip(x, itertools.repeat(2)))  # noqa: B905
 
 
-@pytest.mark.parametrize("function", [chained, products, slices, accumulated, selected])
+def repeated(i, x):
+    a = list(itertools.repeat(x[i], 3))
+    b = tuple(itertools.repeat((i, 1), 2))
+    return sum(a) * 100 + len(a) + b[1][0] + fold(itertools.repeat(2, i))
+
+
+def combined(i, x):
+    total = 0.0
+    for a, b in itertools.combinations((1, 2.5, i, x[i]), 2):
+        total = total * 2 + a * b
+    for t in itertools.combinations([x[0], x[1], i], r=3):
+        total = total / 2 + t[0] * t[1] + t[2]
+    for a, b in itertools.combinations(x[:4], 2):
+        total = total / 2 + a * b
+    for a, b, c in itertools.combinations(range(i), 3):
+        total = total / 2 + a * b + c
+    for a, b, c, d in itertools.combinations(range(6), 4):
+        total = total / 2 + a * b + c - d
+    for a, b in itertools.combinations_with_replacement(range(3), 2):
+        total = total / 2 + a * b
+    for a, b in itertools.combinations_with_replacement((1, i), 2):
+        total = total / 2 + a * b
+    return total + len([*itertools.combinations((1, 2, 3), 2)]) + len([*itertools.combinations((1, 2), 0)])
+
+
+def permuted(i, x):
+    total = 0.0
+    for p in itertools.permutations((1, x[i], i)):
+        total = total / 2 + p[0] * 3 + p[1] + p[2] * 2
+    for a, b in itertools.permutations(x[:3], 2):
+        total = total / 2 + a * b
+    for a, b, c in itertools.permutations(range(4), 3):
+        total = total / 2 + a * b - c
+    return total + fold(p[0] for p in itertools.permutations((1, 2), 1))
+
+
+def longest(i, x):
+    total = 0.0
+    for a, b in itertools.zip_longest((1, 2, 3), (4, i), fillvalue=-1):
+        total = total * 2 + a * b
+    for a, b in itertools.zip_longest((1, 2, 3), (4, i)):
+        if b is not None:
+            total = total * 2 + a * b
+    for a, b in itertools.zip_longest(x, x[: i % 4], fillvalue=0.5):
+        total = total / 2 + a * b
+    return total
+
+
+def cycled(i, x):
+    total = 0.0
+    for _, v in zip(range(7), itertools.cycle((1, i, 3))):  # noqa: B905
+        total = total * 2 + v
+    for k, v in enumerate(itertools.cycle(x[:3])):
+        if k > i:
+            break
+        total = total / 2 + v
+    around = itertools.cycle((1, 2))
+    return total + next(around) + 10 * next(around) + 100 * next(around)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        chained,
+        products,
+        slices,
+        accumulated,
+        selected,
+        repeated,
+        combined,
+        permuted,
+        longest,
+        cycled,
+    ],
+)
 def test_itertools(stream, function):
     check(stream, function, X, exact=False)
 

@@ -106,7 +106,13 @@ def unpacked(i, x):
     return a + b * 10 + first + rest[0]
 
 
-@pytest.mark.parametrize("function", [*FUNCTIONS, matched, unpacked])
+def joined(i, x):
+    p, q = Pair(i, 3), Pair(2)
+    both = p + q + (i, 9) + (5,) * 2
+    return sum(a * 2**k for k, a in enumerate((*both, *p * 2, *p[::-1], *p[1:]))) + 7 * (p < q) + 9 * (p >= (2, 4))
+
+
+@pytest.mark.parametrize("function", [*FUNCTIONS, matched, unpacked, joined])
 def test_values(stream, function):
     check(stream, function, np.arange(8.0) - 2)
 

@@ -216,6 +216,9 @@ def of_parts(i):
         lambda i: ("abc".startswith("a") and "x".upper() == "X") + len("a b".split()) + ord("abc"[1]),
         lambda i: b"abc"[1] + b"abc"[i % 3] + int("abc" in "xabcx"),
         # Numbers
+        lambda i: (0.75).as_integer_ratio()[1] + int.from_bytes((1000 + 0).to_bytes(2, "big"), "little") * i,
+        lambda i: float.fromhex("0x1.8p3") + float.fromhex((0.625).hex()) + i,
+        lambda i: ((3).__class__ is int) + 2 * ((2.5).__class__ is float) + 4 * ((1, i).__class__ is tuple) + i,
         lambda i: i.bit_count() + (1000 - i).bit_count() + (-i).bit_length() + (1 << 20 + i).bit_length(),
         lambda i: (i * 0.5).is_integer() + (i + 0.0).is_integer() * 2 + i.numerator + i.denominator,
         lambda i: isinstance(i, numbers.Integral) + isinstance(2.5, (int, numbers.Real)) * 2 + (i == None) * 4,  # noqa: E711

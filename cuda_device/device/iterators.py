@@ -1,7 +1,7 @@
 """Functions of `itertools` that Python itself can express, as generators: compiled like a user's.
 
 `REPLACEMENTS` maps each to the generator function that device code runs instead. What they need is counted, so none of them keeps
-more than one item: what would (`cycle`, `tee`, `groupby`, `permutations`, …) is not here.
+more than one item: those that would go through what they are given once more (`AGAIN`), which is no iterator, therefore.
 """
 
 from __future__ import annotations
@@ -45,6 +45,33 @@ def each_of_each(iterables: Any) -> Any:
         yield from iterable
 
 
+def combinations(pool: Any, r: Any) -> Any:
+    """`itertools.combinations`."""
+    return combinations_of(pool, 0, 1, (None,) * r)
+
+
+def combinations_with_replacement(pool: Any, r: Any) -> Any:
+    """`itertools.combinations_with_replacement`."""
+    return combinations_of(pool, 0, 0, (None,) * r)
+
+
+def combinations_of(pool: Any, first: Any, distance: Any, marks: Any) -> Any:
+    """As many items as there are marks, from the `first` on, each at this distance behind the one before it at least."""
+    if not marks:
+        yield ()
+    elif len(marks) == 1:
+        for i in range(first, len(pool)):
+            yield (pool[i],)
+    elif len(marks) == 2:
+        for i in range(first, len(pool)):
+            for j in range(i + distance, len(pool)):
+                yield pool[i], pool[j]
+    else:
+        for i in range(first, len(pool)):
+            for others in combinations_of(pool, i + distance, distance, marks[1:]):
+                yield (pool[i], *others)
+
+
 def compress(data: Any, selectors: Any) -> Any:
     """`itertools.compress`."""
     for item, selected in zip(data, selectors):  # noqa: B905
@@ -57,6 +84,12 @@ def count(start: Any = 0, step: Any = 1) -> Any:
     while True:
         yield start
         start += step
+
+
+def cycle(pool: Any, /) -> Any:
+    """`itertools.cycle`."""
+    while len(pool) > 0:
+        yield from pool
 
 
 def dropwhile(predicate: Any, iterable: Any, /) -> Any:
@@ -105,10 +138,28 @@ def pairwise(iterable: Any, /) -> Any:
             before = item
 
 
+def permutations(pool: Any, r: Any = None) -> Any:
+    """`itertools.permutations`."""
+    return permutations_of(pool, (), (None,) * (len(pool) if r is None else r))
+
+
+def permutations_of(pool: Any, taken: Any, marks: Any) -> Any:
+    """As many items as there are marks, but those at the places that are taken."""
+    if len(marks) == 0:
+        yield ()
+    elif len(marks) == 1:
+        for i in range(len(pool)):
+            if i not in taken:
+                yield (pool[i],)
+    else:
+        for i in range(len(pool)):
+            if i not in taken:
+                for others in permutations_of(pool, (*taken, i), marks[1:]):
+                    yield (pool[i], *others)
+
+
 def product(*iterables: Any, repeat: Any = 1) -> Any:
     """`itertools.product`."""
-    for pool in iterables:
-        len(pool)  # an iterator could be run through only once
     return product_of(*(iterables * repeat))
 
 
@@ -135,10 +186,11 @@ def product_of(*pools: Any) -> Any:  # noqa: C901
 
 def repeat(object: Any, times: Any = None) -> Any:
     """`itertools.repeat`."""
-    number = 0
-    while times is None or number < times:
+    if times is None:
+        while True:
+            yield object
+    for _ in range(times):
         yield object
-        number += 1
 
 
 def starmap(function: Any, iterable: Any, /) -> Any:
@@ -155,18 +207,38 @@ def takewhile(predicate: Any, iterable: Any, /) -> Any:
         yield item
 
 
+def zip_longest(*pools: Any, fillvalue: Any = None) -> Any:
+    """`itertools.zip_longest`."""
+    for i in range(max(tuple(len(pool) for pool in pools))):
+        yield tuple(pool[i] if i < len(pool) else fillvalue for pool in pools)
+
+
 REPLACEMENTS: dict[object, Callable[..., Any]] = {
     itertools.accumulate: accumulate,
     itertools.chain: chain,
     itertools.chain.from_iterable: chain_from_iterable,
+    itertools.combinations: combinations,
+    itertools.combinations_with_replacement: combinations_with_replacement,
     itertools.compress: compress,
     itertools.count: count,
+    itertools.cycle: cycle,
     itertools.dropwhile: dropwhile,
     itertools.filterfalse: filterfalse,
     itertools.islice: islice,
     itertools.pairwise: pairwise,
+    itertools.permutations: permutations,
     itertools.product: product,
     itertools.repeat: repeat,
     itertools.starmap: starmap,
     itertools.takewhile: takewhile,
+    itertools.zip_longest: zip_longest,
 }
+AGAIN: dict[object, int | None] = {
+    itertools.combinations: 1,
+    itertools.combinations_with_replacement: 1,
+    itertools.cycle: 1,
+    itertools.permutations: 1,
+    itertools.product: None,
+    itertools.zip_longest: None,
+}
+"""Those that go through what they are given more than once, or index it, and how many of their arguments that are."""

@@ -26,6 +26,7 @@ from cuda_device.passes import (
     subarrays,
     views,
 )
+from cuda_device.passes.calls import call
 from cuda_device.passes.dependencies import MISSING
 from cuda_device.passes.frame import Cell, Frame, Method
 from cuda_device.passes.meanings import Keywords, Named, Text, is_list
@@ -114,8 +115,14 @@ def _attributes_help(known: Known, name: str) -> str:
     return f"did you mean {close[0]}?" if close else f"there are {', '.join(names)}"
 
 
+_OF_CONSTANTS = ("as_integer_ratio", "hex", "to_bytes")
+"""Methods of numbers that make texts, bytes and integers of any size: constants have them."""
+
+
 def _python_attribute(frame: Frame, cell: Cell, name: str) -> Cell | None:
-    """What Python's own numbers, tuples, ranges and dicts have."""
+    """What Python's own numbers, tuples, ranges and dicts have, and the class that everything has."""
+    if name == "__class__":
+        return call(frame, Cell(constant(type)), [cell], {})
     match cell.known.type:
         case Static() | Bundle() if (method := hosted.mapping_attribute(frame, cell, name)) is not None:
             return method
@@ -127,6 +134,10 @@ def _python_attribute(frame: Frame, cell: Cell, name: str) -> Cell | None:
             return frame.program.call(frame, standard.NUMBER_PROPERTIES[name], [cell], {})
         case Number() as number if name in standard.NUMBER_METHODS and (number.is_integer or name == "is_integer"):
             return frame.bundle(Method(name), [cell])
+        case Number() as number if name in _OF_CONSTANTS and number.builtin and cell.known.constant:
+            value = cell.known.value
+            if callable(getattr(value, name, None)):
+                return Cell(constant(frame.program.once(value, name, (value,), lambda: getattr(value, name))))
         case Tuple() if name in standard.TUPLE_METHODS:
             return frame.bundle(Method(name), [cell])
         case Bundle() if is_list(cell.known) and name in standard.TUPLE_METHODS:

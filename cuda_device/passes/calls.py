@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from cuda_device.device import standard
+from cuda_device.device import standard, written
 from cuda_device.device.expressions import constant_as
 from cuda_device.device.extern import Extern
 from cuda_device.device.functions import Func, Kernel
@@ -215,7 +215,7 @@ def bind(
         usable = names[code.co_posonlyargcount :]
         more = {name: cell for name, cell in named.items() if name not in usable}
         named = {name: cell for name, cell in named.items() if name in usable}
-    shown = function.__qualname__
+    shown = written.shown(function)
     usage = f"its parameters are {', '.join(names)}" if names else "it has no parameters"
     if len(positional) > code.co_argcount:
         raise CompileError(

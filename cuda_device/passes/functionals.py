@@ -7,20 +7,22 @@ map(f, x)               →   a bundle that `for` knows; f is called when the lo
 from __future__ import annotations
 
 import functools
+import itertools
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from cuda_device.device import standard
+from cuda_device.device import iterators, standard
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op
-from cuda_device.passes import generators, lists, operators, sequences
+from cuda_device.passes import generators, hosted, lists, operators, sequences
 from cuda_device.passes.calls import call
 from cuda_device.passes.frame import Cell, Frame
 from cuda_device.passes.generators import check_count, no_keywords
 from cuda_device.passes.meanings import Thing, means
 from cuda_device.types.known import constant
-from cuda_device.types.model import Array, Bundle, Number, Tuple
+from cuda_device.types.model import Array, Bundle, Number, Range, Subarray, Tuple, Vector
 
 
 def extreme(frame: Frame, function: object, name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
@@ -135,6 +137,68 @@ def sort(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) ->
 _MOST_SORTED = 32
 
 
+def _of_pools(function: Any, frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """`itertools.combinations(pool, r)` and its like, which go through what they are given more than once.
+
+    All that they give of tuples is known while compiling, as for `combinations((a, b, c), 2)`, which gives three pairs.
+    """
+    name = f"itertools.{function.__name__}"
+    end = iterators.AGAIN[function]
+    pools = [sequences.as_iterable(frame, cell) for cell in positional[:end]]
+    for cell in pools:
+        kept = isinstance(cell.known.type, (Tuple, Range, Array, Vector, Subarray)) or hosted.is_array(cell.known)
+        if not kept:
+            once = cell.known.identity is not None
+            raise CompileError(
+                f"{name} goes through what it is given more than once, and cannot through {cell.known}",
+                help="make a tuple of it: tuple(…)" if once else "give it tuples, ranges or arrays",
+            )
+    others = [
+        *([] if end is None else positional[end:]),
+        *(cell for word, cell in named.items() if word != "fillvalue"),
+    ]
+    if (
+        function in _KNOWN
+        and all(isinstance(each.known.type, Tuple) for each in pools)
+        and all(map(_is_constant, others))
+    ):
+        return _iter(frame, [frame.tuple(_all_of(function, frame, pools, positional[len(pools) :], named))], {})
+    return frame.program.call(frame, iterators.REPLACEMENTS[function], [*pools, *positional[len(pools) :]], named)
+
+
+def _is_constant(cell: Cell) -> bool:
+    return cell.known.constant
+
+
+def _all_of(
+    function: Any, frame: Frame, pools: Sequence[Cell], others: Sequence[Cell], named: Mapping[str, Cell]
+) -> list[Cell]:
+    """What a function of `itertools` gives of tuples, each a tuple itself."""
+    keywords = {word: cell if word == "fillvalue" else cell.known.python for word, cell in named.items()}
+    if function is itertools.zip_longest:
+        keywords.setdefault("fillvalue", Cell(constant(None)))
+    try:
+        found = function(*map(frame.fields, pools), *(cell.known.python for cell in others), **keywords)
+        some = list(itertools.islice(found, _MOST_KNOWN + 1))
+    except (TypeError, ValueError) as error:
+        raise CompileError(f"itertools.{function.__name__}: {error}", help="call it as in Python") from None
+    if len(some) > _MOST_KNOWN:
+        raise CompileError(
+            f"a loop over more than {_MOST_KNOWN} {function.__name__} is too long to be unrolled",
+            help="give it a range or an array, over which the loop is one of run time",
+        )
+    return [frame.tuple(each) for each in some]
+
+
+_KNOWN = (
+    itertools.combinations,
+    itertools.combinations_with_replacement,
+    itertools.permutations,
+    itertools.zip_longest,
+)
+_MOST_KNOWN = 1024
+
+
 def _iter(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     """`iter(x)`: an iterator, which is its own."""
     no_keywords("iter", named)
@@ -220,6 +284,7 @@ RULES: dict[object, Callable[[Frame, Sequence[Cell], Mapping[str, Cell]], Cell]]
     hasattr: _hasattr,
     operator.delitem: lists.delete,
     operator.setitem: _setitem,
+    **{function: functools.partial(_of_pools, function) for function in iterators.AGAIN},
     slice: _slice,
     **{function: functools.partial(_augmented, sign) for sign, function in _AUGMENTED.items()},
     operator.iconcat: functools.partial(_augmented, "+"),

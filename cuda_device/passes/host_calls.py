@@ -122,6 +122,7 @@ def _methodcaller(frame: Frame, positional: Sequence[Cell], named: Mapping[str, 
 
 # Whose methods depend on nothing but their arguments, and change nothing.
 _VALUES = (str, bytes, int, float, tuple, np.generic, np.dtype)
+_CLASSES = (str, bytes, int, float)  # int.from_bytes, float.fromhex
 _ARRAY_METHODS = frozenset(
     [
         "all",
@@ -159,6 +160,8 @@ def _is_pure_method(entity: object) -> bool:
     if not isinstance(entity, BuiltinFunctionType):
         return False
     owner = entity.__self__
+    if isinstance(owner, type):
+        return owner in _CLASSES
     return isinstance(owner, _VALUES) or (isinstance(owner, np.ndarray) and entity.__name__ in _ARRAY_METHODS)
 
 

@@ -19,9 +19,9 @@ from cuda_device.device.entities import CompileTime
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op
-from cuda_device.passes import complexes, composites, conditions, masks, texts
+from cuda_device.passes import complexes, composites, conditions, hosted, masks, texts
 from cuda_device.passes.frame import Cell, Frame
-from cuda_device.passes.meanings import Keywords, Named, Text, Thing, View, means
+from cuda_device.passes.meanings import Keywords, Named, Text, Thing, View, is_container, means
 from cuda_device.types.known import Known, between, constant, known_as, of_type
 from cuda_device.types.model import (
     BOOL,
@@ -116,12 +116,12 @@ def unary(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     folded = fold(frame, _UNARY[sign], cells)
     if folded is not None:
         return [folded]
-    own = overloaded(frame, {"-": "neg", "+": "pos", "~": "invert"}[sign], cell)
+    own = overloaded(frame, _UNARY_METHODS[sign], cell)
     if own is not None:
         return [own]
     if isinstance(cell.known.type, Vector):
         return [composites.elementwise(frame, lambda parts: unary(frame, op, parts)[0], cells)]
-    number = _number(cell, f"the operator {sign}")
+    number = _number(cell, f"the operator {sign}", f"__{_UNARY_METHODS[sign]}__")
     if number.is_complex:
         return [complexes.unary(frame, sign, cell)]
     type = INT if number == BOOL else number
@@ -135,9 +135,12 @@ def unary(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     return [frame.emit(ops.PY_UNARY, known, frame.materialise(cell, type), op=sign)]
 
 
-def _number(cell: Cell, what: str) -> Number:
+def _number(cell: Cell, what: str, method: str = "") -> Number:
     if not isinstance(cell.known.type, Number):
-        raise CompileError(f"{what} is not defined for {cell.known}", help=_remedy(cell.known))
+        raise CompileError(
+            f"{what} is not defined for {cell.known}",
+            help=_remedy(cell.known) or _remedy_by_kind("", cell.known) or _own_remedy(method, cell.known),
+        )
     return cell.known.type
 
 
@@ -145,29 +148,39 @@ def numbers_of(sign: str, a: Cell, b: Cell) -> tuple[Number, Number]:
     """The types of two operands that must be numbers."""
     x, y = a.known.type, b.known.type
     if not isinstance(x, Number) or not isinstance(y, Number):
-        other = "test for None with `is`" if NONE in (x, y) else ""
-        if any(isinstance(cell.known.value, str | Text) for cell in (a, b)):
-            other = (
-                "make a text of a value: str(x), or an f-string f'{n} {x:.3f}'"
-                if sign in ("%", "+")
-                else "a number is made of text by int('12'), float('1.5') or ord('a')"
-            )
-        if any(isinstance(cell.known.value, bytes) for cell in (a, b)):
-            other = "its items are numbers: b'a'[0]"
+        method = f"__{METHODS[sign]}__" if sign in METHODS else ""
         raise CompileError(
             f"{a.known} {sign} {b.known} is not defined",
-            help=_remedy(a.known) or _remedy(b.known) or other or _own_remedy(sign, a.known, b.known),
+            help=_remedy(a.known)
+            or _remedy(b.known)
+            or _remedy_by_kind(sign, a.known, b.known)
+            or _own_remedy(method, a.known, b.known),
         )
     return x, y
 
 
-def _own_remedy(sign: str, *operands: Known) -> str:
+def _remedy_by_kind(sign: str, *operands: Known) -> str:
+    """What to do where an operand of an operator is a text, bytes, or None."""
+    if any(isinstance(operand.value, bytes) for operand in operands):
+        return "its items are numbers: b'a'[0]"
+    if any(isinstance(operand.value, str | Text) for operand in operands):
+        if sign in ("%", "+"):
+            return "make a text of a value: str(x), or an f-string f'{n} {x:.3f}'"
+        return "a number is made of text by int('12'), float('1.5') or ord('a')"
+    return "test for None with `is`" if any(operand.type == NONE for operand in operands) else ""
+
+
+def _own_remedy(method: str, *operands: Known) -> str:
     if any(isinstance(operand.value, Text) for operand in operands):
         return "texts with values of run time are for print: compare the values"
     for operand in operands:
-        if isinstance(operand.type, Struct) and operand.type.host is not None and sign in METHODS:
-            return f"give {operand.type.name} a method __{METHODS[sign]}__"
-    return "write it for their elements" if any(isinstance(k.type, (Tuple, Vector)) for k in operands) else ""
+        if isinstance(operand.type, Struct) and operand.type.host is not None and method:
+            return f"give {operand.type.name} a method {method}"
+        if isinstance(operand.value, Named) and method:
+            return f"give {operand.value.cls.__name__} a method {method}, or write it for its items"
+    if any(isinstance(k.type, (Tuple, Vector)) or is_container(k) for k in operands):
+        return f"write it for {'its' if len(operands) == 1 else 'their'} elements"
+    return ""
 
 
 def _remedy(known: Known) -> str:
@@ -248,12 +261,25 @@ def _short(*known: Known) -> Number:
 
 
 def _join_tuples(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell | None:
-    """`t + u` and `t * n` of tuples or lists; None for anything else."""
-    if sign == "+" and isinstance(a.known.type, Tuple) and isinstance(b.known.type, Tuple):
+    """`t + u` and `t * n` of tuples or lists, and `d | e` of dicts; None for anything else."""
+    if sign == "|" and all(map(_is_dict, (a, b))):
+        return frame.as_object(hosted.merge(frame, (a, b), False))
+    if sign == "+" and all(_is_tuple(frame, each, method) for each, method in ((a, "add"), (b, "radd"))):
         return frame.tuple([*frame.fields(a), *frame.fields(b)])
     if sign == "+" and means(a.known, Thing.LIST) and means(b.known, Thing.LIST):
         return frame.new_list([*frame.fields(a), *frame.fields(b)])
     return (_repeat(frame, a, b) or _repeat(frame, b, a)) if sign == "*" else None
+
+
+def _is_tuple(frame: Frame, cell: Cell, method: str) -> bool:
+    """Whether it is a tuple; a named one may have a method of its own."""
+    is_named = isinstance(cell.known.value, Named) and _special_method(frame, cell, method) is None
+    return is_named or isinstance(cell.known.type, Tuple)
+
+
+def _is_dict(cell: Cell) -> bool:
+    """Whether it is a dict, of the program or of the host."""
+    return isinstance(cell.known.value, Keywords | dict)
 
 
 def _join_in_place(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell | None:
@@ -270,7 +296,7 @@ _MOST_REPEATED = 1024
 def _repeat(frame: Frame, cell: Cell, count: Cell) -> Cell | None:
     """`t * n` of a tuple or list; None if it is neither."""
     is_list = means(cell.known, Thing.LIST)
-    if not (is_list or isinstance(cell.known.type, Tuple)) or not isinstance(count.known.type, Number):
+    if not (is_list or _is_tuple(frame, cell, "mul")) or not isinstance(count.known.type, Number):
         return None
     if not count.known.constant or not isinstance(count.known.value, int):
         raise CompileError(
@@ -292,6 +318,7 @@ METHODS = {
     ">>": "rshift", "&": "and", "|": "or", "^": "xor", "==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge",
     "@": "matmul",
 }  # fmt: skip
+_UNARY_METHODS = {"-": "neg", "+": "pos", "~": "invert"}
 _REFLECTED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Iterable
+from types import FunctionType
 
 import numpy as np
 
@@ -40,6 +42,7 @@ _CALLS: dict[object, str] = {
     np.arange: "loop over range(…)",
     np.linspace: "compute each number from its index: start + i * step",
     np.array: "use a tuple, or make the array outside of the function",
+    **dict.fromkeys((set, frozenset), "use a tuple, in which `in` looks as well"),
     super: _SUPER,
     np.errstate: "leave it out: arithmetic in device code raises nothing and warns of nothing",
     eval: "write the expression itself",
@@ -66,6 +69,9 @@ _MODULES = {
     "_sitebuiltins": "return ends a thread",
 }
 
+# Py_TPFLAGS_IMMUTABLETYPE: of the classes that are written in C.
+_IMMUTABLE = 1 << 8
+
 # Modules whose functions are not even looked at.
 OF_THE_HOST = frozenset(("logging", "os", "random", "time", "_sitebuiltins"))
 
@@ -85,8 +91,8 @@ def of_call(function: object) -> str:
         known = None
     if known:
         return known
-    if isinstance(function, np.ufunc):
-        return f"use math.{function.__name__}, if there is one"
+    if isinstance(function, np.ufunc) and hasattr(math, function.__name__):
+        return f"use math.{function.__name__}"
     owner = getattr(function, "__self__", None)
     if isinstance(owner, (list, dict, set, bytearray)):
         return "what exists while compiling does not change: write to an array that the kernel takes as an argument"
@@ -94,6 +100,10 @@ def of_call(function: object) -> str:
     for name, remedy in _MODULES.items():
         if module == name or module.startswith(f"{name}."):
             return remedy
+    if isinstance(function, type) and isinstance(getattr(function, "__init__", None), FunctionType):
+        return f"decorate {function.__name__} with @struct: its members are those with type hints; or make the object on the host"
+    if isinstance(function, type) and not function.__flags__ & _IMMUTABLE:
+        return f"make the object on the host, or decorate {function.__name__} with @struct if it has members with type hints"
     if isinstance(function, type):
         return "device code makes numbers, vectors, tuples, and classes with @struct"
     return "write it as a Python function, or compute it on the host"

@@ -154,7 +154,7 @@ def constant_slice(frame: Frame, index: Cell) -> slice | None:
 def slice_tuple(frame: Frame, owner: Cell, index: Cell) -> Cell | None:
     """`t[1:]` of a tuple or list; None if that is not what is indexed."""
     is_list = means(owner.known, Thing.LIST)
-    if not (is_list or isinstance(owner.known.type, Tuple)):
+    if not (is_list or isinstance(owner.known.type, Tuple) or isinstance(owner.known.value, Named)):
         return None
     bounds = constant_slice(frame, index)
     if bounds is None:

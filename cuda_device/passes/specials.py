@@ -43,7 +43,7 @@ from cuda_device.passes.operators import truth_of
 from cuda_device.passes.ufuncs import NUMPY_FUNCTIONS, OF_COMPLEX, UFUNCS
 from cuda_device.types.host import host_type_of
 from cuda_device.types.known import Known, constant
-from cuda_device.types.model import Bundle, NoneType, Number, Range, Ref, Static, Struct, Tuple, Vector
+from cuda_device.types.model import BOOL, Bundle, NoneType, Number, Range, Ref, Static, Struct, Tuple, Vector
 from cuda_device.types.vectors import host_vector
 
 
@@ -59,7 +59,7 @@ def _reducing(function: object, name: str) -> Special:
                 check_count(name, positional, 1, 1)
                 return functionals.extreme_of_generator(frame, name, positional[0], named)
         if len(positional) == 1 or function not in standard.ONE_ARGUMENT:
-            positional = [sequences.as_iterable(frame, cell) for cell in positional]
+            positional = [*(sequences.as_iterable(frame, cell) for cell in positional[:1]), *positional[1:]]
         if function not in standard.ONE_ARGUMENT:
             return frame.program.call(frame, standard.REPLACEMENTS[function], positional, named)
         if len(positional) != 1 and not named and not any(map(_is_compared, positional)):
@@ -341,7 +341,20 @@ def _float_sum(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cel
     )
 
 
+def _of_integers(function: Any, frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """`math.gcd` and its like, which take nothing but integers."""
+    for cell in positional:
+        number = composites.scalar(frame, cell).known.type
+        if isinstance(number, Number) and not (number.is_integer or number == BOOL):
+            raise CompileError(
+                f"math.{function.__name__} takes integers, not {cell.known}", help="convert it: int(…), or round(…)"
+            )
+    return frame.program.call(frame, standard.REPLACEMENTS[function], positional, named)
+
+
+_OF_INTEGERS: tuple[Any, ...] = (math.gcd, math.lcm, math.comb, math.perm, math.factorial, math.isqrt)
 _SPECIAL: dict[object, Special] = {
+    **{function: functools.partial(_of_integers, function) for function in _OF_INTEGERS},
     **{function: functools.partial(complexes.call, function) for function in complex_functions.FUNCTIONS},
     **{function: functools.partial(_ufunc, of_numbers) for function, of_numbers in NUMPY_FUNCTIONS.items()},
     **functionals.RULES,
