@@ -901,7 +901,6 @@ statement("attribute_of_range", "x[0] = range(n).begin")
 statement("attribute_of_vector", "v = device.float32x2(1, 2)\nx[0] = v.length")
 statement("range_index_of_float", "x[0] = range(n)[1.5]")
 statement("itertools_product_of_iterators", "for a, b in itertools.product((1, 2), iter((3, n))):\n    x[0] = a * b")
-statement("itertools_chain_of_lists", "for a in itertools.chain([1, n], [2]):\n    x[0] = a")
 
 # Enumerations and named tuples
 

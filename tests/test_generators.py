@@ -493,10 +493,102 @@ def cycled(i, x):
     return total + next(around) + 10 * next(around) + 100 * next(around)
 
 
+def chained_lists(i, x):
+    a, b = [x[0], x[i]], [i]
+    c = list(itertools.chain(a, b, (1.5,)))
+    total = fold(itertools.chain(a, b)) + fold(itertools.chain.from_iterable([a, b, (1.0, 2.0)])) + sum(c) * 7 + len(c)
+    for v in itertools.chain(range(i), (3, 4), a, x, [x[i], 2], range(2), (i,), b):
+        a[1] = v + 1
+        total = total / 2 + v
+    for v, w in zip(itertools.chain(x, (1, i)), itertools.chain((1, 2), [3, i], x)):  # noqa: B905
+        total = total / 2 + v * w
+    for n, v in enumerate(itertools.chain(range(i), [1, 5])):
+        total = total / 2 + n * v
+    return total + a[1] + max(itertools.chain(a, b)) + fold(itertools.chain(range(i), [], (), b))
+
+
+def parts(a, b, c):
+    yield from a
+    for v in b:
+        yield v * 2
+    yield from c
+
+
+def in_parts(i, x):
+    """Each part begins where only run time knows."""
+    total = fold(parts(range(i), [i], range(2))) + fold(parts(range(i), (i, 5), (2,)))
+    total += fold(parts(x[: i % 3], [], (i, 2.5))) + fold(parts(parts(range(i), (1, 2), [i]), (3,), [4, x[i]]))
+    xs = [1, 2, i]
+    for v in parts(range(i), xs, (xs[0], 3)):
+        xs[2] = v
+        total = total / 2 + v + xs[1]
+    return total + xs[2]
+
+
+def by_place(xs, n):
+    for k in range(n):
+        yield k
+    yield from xs
+    for k in range(n):
+        yield xs[k % 3] + k
+    yield xs[1]
+
+
+def in_places(i, x):
+    xs = [1, 2, i]
+    total = 0.0
+    for v in itertools.chain(by_place(xs, i), iter(by_place(xs, 2))):
+        total = total / 2 + v
+        xs[1] = i * 3 + v
+    return total + xs[1]
+
+
+def advanced(i, x):
+    it = iter((1, 2, 3, i, 5))
+    total = next(it)
+    if i > 3:
+        total += next(it)
+    total += 10 * next(it)
+    xs = [1, 2, 3, i]
+    over = iter(xs)
+    if i > 4:
+        total += next(over)
+    xs[3] = 7
+    total += 100 * next(over)
+    for v in over:
+        total = total * 2 + v
+    return total + sum(it)
+
+
+def gone_on(it, n):
+    for v in it:
+        yield v
+        if v > n:
+            break
+    yield 0
+    yield 5
+
+
+def shared(i, x):
+    it, xs = iter(x), [1, 2, i]
+    total = 0.0
+    for v in gone_on(it, i):
+        total = total / 2 + v
+    for v in gone_on(xs, i):
+        total = total / 2 + v
+        xs[0] += 1
+    return total + next(it, -1.0) + xs[0]
+
+
 @pytest.mark.parametrize(
     "function",
     [
         chained,
+        chained_lists,
+        in_parts,
+        in_places,
+        advanced,
+        shared,
         products,
         slices,
         accumulated,

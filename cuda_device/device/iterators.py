@@ -26,12 +26,22 @@ def accumulate(iterable: Any, func: Any = operator.add, *, initial: Any = None) 
 
 
 def chain(*iterables: Any) -> Any:
-    """`itertools.chain`: in halves, as each part has a place of its own."""
-    if len(iterables) > 1:
-        yield from chain(*iterables[: len(iterables) // 2])
-        yield from chain(*iterables[len(iterables) // 2 :])
-    elif iterables:
+    """`itertools.chain`: each of the first parts has a place of its own, as they may be of different types."""
+    if len(iterables) > 0:
         yield from iterables[0]
+    if len(iterables) > 1:
+        yield from iterables[1]
+    if len(iterables) > 2:
+        yield from iterables[2]
+    if len(iterables) > 3:
+        yield from iterables[3]
+    if len(iterables) > 4:
+        yield from iterables[4]
+    if len(iterables) > 5:
+        yield from iterables[5]
+    if len(iterables) > 6:
+        yield from chain(*iterables[6 : 6 + len(iterables) // 2])
+        yield from chain(*iterables[6 + len(iterables) // 2 :])
 
 
 def chain_from_iterable(iterables: Any, /) -> Any:

@@ -309,12 +309,18 @@ class Body:
                 assert condition.value is not None
                 instance.end.operands = [condition.value]
         proved = proofs(instance.source, op.operands[0], cells, self.twins) if len(edges) > 1 else ({},) * len(edges)
+        resumes = any(each.code is ops.PY_AT for each in instance.source.ops)
         for edge, known in zip(edges, proved, strict=True):
             number = op.successors.index(edge)
             if number and op.operands[0] in frame.exits:
                 frame.latest = {**frame.latest, **frame.exits[op.operands[0]]}
-            arguments = [objects.now(frame, _proved(cells[value], known.get(value))) for value in edge.arguments]
-            arguments += [frame.now(frame.latest[each]) for each in self.objects]
+            arguments = [_proved(cells[value], known.get(value)) for value in edge.arguments]
+            if resumes:
+                kept = [] if number else arguments
+                arguments += [objects.kept(frame, each, kept, frame.latest[each]) for each in self.objects]
+            else:
+                arguments = [objects.now(frame, cell) for cell in arguments]
+                arguments += [frame.now(frame.latest[each]) for each in self.objects]
             way = (instance.key, number)
             instance.ways.append((self.reach(edge.block, arguments, way), way, arguments))
 

@@ -18,12 +18,15 @@ from cuda_device.ir.builder import Builder
 from cuda_device.ir.model import Block, Op, Value
 from cuda_device.ir.ops import Effect
 from cuda_device.lazy_dataclasses import dataclass, replace
+from cuda_device.passes import absent
 from cuda_device.passes.fitting import REAL_REMEDY, fit, no_room
 from cuda_device.passes.meanings import Code, Thing
-from cuda_device.passes.remedies import of_two_types
+from cuda_device.passes.remedies import of_two_types, with_length
 from cuda_device.types.known import (
     FAILED,
     Conflict,
+    Counting,
+    Gaps,
     Identity,
     Known,
     State,
@@ -334,18 +337,25 @@ class Frame:
             return Cell(known)
         return self.emit(ops.MAKE, known, *(self.carry(cell, cell.known) for cell in cells))
 
-    def carry(self, cell: Cell, known: Known) -> Value:
+    def carry(self, cell: Cell, known: Known, objects: Mapping[Identity, Cell] | None = None) -> Value:
         """The cell's value for a place where `known` is known of it: constants that are known there do not travel.
 
-        In their place in a tuple stands a zero: a constant may have no room in its type before it meets another one.
+        In their place in a tuple stands a zero: a constant may have no room in its type before it meets another one. A part
+        that has no value here is zero, but for the objects in it that are in another part: `objects`, by their names there.
         """
-        if is_static(known) or isinstance(cell.known.value, Unset):
+        if is_static(known):
             return self.build.const(known.type, 0 if isinstance(known.type, Number) else None)
+        if isinstance(cell.known.value, Unset):
+            return absent.value_of(self, known, objects or {})
+        if objects is None and isinstance(known.value, Gaps):
+            objects = absent.objects_in(self, cell, known)
         if not isinstance(known.type, (Tuple, TupleIterator, Bundle)):
             return self.materialise(cell, known.type)
         if cell.value is not None and cell.value.type == known.type and not _forgets(cell.known, known):
             return cell.value
-        parts = [self.carry(self.field(cell, i), item) for i, item in enumerate(known.items)]
+        if isinstance(known.value, Counting) and cell.known.value is not known.value:
+            cell = absent.counted(self, cell, known)
+        parts = [self.carry(self.field(cell, i), item, objects) for i, item in enumerate(known.items)]
         return self.build.op(ops.MAKE, known.type, *parts)
 
     def materialise(self, cell: Cell, type: Type) -> Value:
@@ -410,13 +420,6 @@ def _counts_in(type: Range | RangeIterator) -> Number:
     return type.item if isinstance(type, Range) else type.counts_in
 
 
-def _shown(known: Known) -> str:
-    """As messages show it, a list with its length."""
-    if known.value is not Thing.LIST or not isinstance(known.type, Bundle):
-        return str(known)
-    return f"a list of {len(known.items)} item{'s' * (len(known.items) != 1)}"
-
-
 def settle(pending: Pending | Cell, what: str) -> Cell:
     """A value that is about to be used: an error if it is undefined or in conflict."""
     if isinstance(pending, Cell):
@@ -437,7 +440,7 @@ def settle(pending: Pending | Cell, what: str) -> Cell:
             places = "".join(f"; it is {k} from line {k.where.line}" for k in (first, second) if k.where.line > 0)
             name = f"the variable {what!r}" if what else "the value"
             raise CompileError(
-                f"{name} is {_shown(first)} on one way here and {_shown(second)} on another{places}",
+                f"{name} is {with_length(first)} on one way here and {with_length(second)} on another{places}",
                 help=no_room(first, second)
                 or no_room(second, first)
                 or of_two_types(first, second, "give it one type on every way, or two names"),

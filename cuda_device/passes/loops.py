@@ -19,9 +19,10 @@ from cuda_device.passes import composites, hosted, sequences, steps, subarrays
 from cuda_device.passes.frame import Cell, Frame, is_static
 from cuda_device.passes.meanings import Generator, Thing, View, is_container
 from cuda_device.passes.sequences import as_iterable
-from cuda_device.types.joins import join_all
 from cuda_device.types.known import (
+    Counting,
     Known,
+    ListIterator,
     constant,
     identities,
     is_narrow,
@@ -62,7 +63,7 @@ def iterate(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 def iterator_over(frame: Frame, cell: Cell) -> Cell:
     """The iterator of a range, tuple, vector, array, or what is made of them; an iterator is its own."""
     if any(identities(cell.known)) and (is_container(cell.known) or isinstance(cell.known.value, View)):
-        return frame.bundle(Thing.LIST_ITERATOR, [cell, Cell(constant(0))])  # it sees what becomes of the list
+        return frame.bundle(ListIterator(0), [cell])  # it sees what becomes of the list
     cell = hosted.as_array(frame, as_iterable(frame, cell))
     known = cell.known
     match known.type:
@@ -110,15 +111,15 @@ def _attribute(frame: Frame, cell: Cell, name: str) -> Cell:
     return result
 
 
-def _iterator_over_tuple(frame: Frame, cell: Cell, position: Known | None = None) -> Cell:
-    known = iterator_of(cell.known, int(str(position.value)) if position else 0)
+def _iterator_over_tuple(frame: Frame, cell: Cell) -> Cell:
+    known = iterator_of(cell.known)
     if is_static(known):
         return Cell(known)
     parts = [frame.carry(frame.field(cell, i), item) for i, item in enumerate(cell.known.items)]
     return frame.emit(ops.MAKE, known, *parts)
 
 
-def _counting(frame: Frame, kind: Thing, items: Cell) -> Cell:
+def _counting(frame: Frame, kind: Thing | Counting, items: Cell) -> Cell:
     """An iterator that counts: of an array, forwards or backwards, or of a tuple whose items have one type."""
     length = frame.field(_attribute(frame, items, "shape"), 0) if isinstance(items.known.type, Array) else None
     is_small = not isinstance(items.known.type, Array) or items.known.type.small
@@ -160,7 +161,7 @@ def _as_unrolled(frame: Frame, iterator: Cell) -> Cell:
     match known.type:
         case TupleIterator():
             return iterator
-        case Bundle() if known.value is Thing.LIST_ITERATOR:
+        case Bundle() if isinstance(known.value, ListIterator):
             return iterator
         case RangeIterator(item):
             return Cell(iterator_of(constants_of(known, item)))
@@ -181,7 +182,8 @@ def _is_iterator(known: Known) -> bool:
 
 
 def _is_stepped(known: Known) -> bool:
-    return isinstance(known.type, Bundle) and (isinstance(known.value, Generator) or known.value in tuple(steps.STEPS))
+    is_one = isinstance(known.value, Generator | ListIterator) or known.value in tuple(steps.STEPS)
+    return isinstance(known.type, Bundle) and is_one
 
 
 def _indexed(frame: Frame, iterator: Cell) -> Cell:
@@ -194,13 +196,14 @@ def _as_indexed(frame: Frame, iterator: Cell) -> Cell:
     match known.type:
         case TupleIterator() as type:
             items = frame.fields(iterator)[type.position :]
-            joined = join_all([item.known.forget() for item in items])
-            if isinstance(joined, Known) and isinstance(joined.type, Number) and not joined.constant:
+            joined = steps.common_number([item.known for item in items])
+            if joined is not None:
                 values = (Cell(joined, frame.materialise(item, joined.type)) for item in items)
-                return _counting(frame, Thing.TUPLE_ITERATOR, frame.tuple([*values]))
-        case Bundle() if known.value is Thing.LIST_ITERATOR:
-            owner, position = frame.fields(iterator)
-            return _indexed(frame, _iterator_over_tuple(frame, as_iterable(frame, owner), position.known))
+                return _counting(frame, Counting.TUPLE, frame.tuple([*values]))
+        case Bundle() if isinstance(known.value, ListIterator):
+            if steps.common_number(as_iterable(frame, frame.field(iterator, 0)).known.items):
+                start = Cell(of_type(INT, nonneg=True), frame.build.const(INT, known.value.position))
+                return frame.bundle(Counting.LIST, [frame.field(iterator, 0), start])
         case Bundle() if known.value in (Thing.ENUMERATE, Thing.MAP):
             first, rest = frame.fields(iterator)
             return frame.bundle(known.value, [first, _indexed(frame, rest)])

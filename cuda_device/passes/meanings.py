@@ -187,9 +187,7 @@ class Thing(enum.Enum):
     ENUMERATE = "an enumerate"
     ZIP = "a zip"
     MAP = "a map"
-    LIST_ITERATOR = "an iterator of a list"
     ARRAY_ITERATOR = "an iterator of an array"
-    TUPLE_ITERATOR = "an iterator of a tuple"
     REVERSED_ITERATOR = "an iterator of a reversed array"
 
     def __str__(self) -> str:

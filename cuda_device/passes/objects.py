@@ -19,12 +19,13 @@ from cuda_device.ir.model import Op
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.passes import closures, comparisons
 from cuda_device.passes.frame import Cell, Frame, Pending
-from cuda_device.passes.meanings import Generator, Resumed, Returned, Thing, is_container
+from cuda_device.passes.meanings import Generator, Resumed, Returned, is_container
 from cuda_device.types.joins import join_all
 from cuda_device.types.known import (
     UNSET,
     Identity,
     Known,
+    ListIterator,
     State,
     Undefined,
     bundle_of,
@@ -158,6 +159,11 @@ def find_all(frame: Frame, objects: Sequence[Identity], cells: Sequence[Cell | P
         frame.latest[each] = next(found for cell in cells if (found := find(frame, cell, each)) is not None)
 
 
+def kept(frame: Frame, object: Identity, cells: Sequence[Cell | Pending], otherwise: Cell) -> Cell:
+    """What an object is where a generator goes on that has kept `cells` there: what it keeps for other places is nothing."""
+    return next((found for cell in cells if (found := find(frame, cell, object)) is not None), otherwise)
+
+
 def as_cell(cell: Cell | Pending) -> Cell:
     """A variable as a part of a bundle."""
     return cell if isinstance(cell, Cell) else Cell(part(cell.state))
@@ -200,7 +206,9 @@ def positions(known: Known) -> Iterator[int]:
     if isinstance(known.type, TupleIterator):
         yield known.type.position
     elif isinstance(known.type, Bundle):
-        if isinstance(known.value, Generator) or known.value is Thing.LIST_ITERATOR:
+        if isinstance(known.value, ListIterator):
+            yield known.value.position
+        if isinstance(known.value, Generator):
             position = known.items[1]
             yield int(str(position.value)) if position.constant else _ANYWHERE
         for item in known.items:

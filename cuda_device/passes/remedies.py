@@ -109,6 +109,13 @@ def of_call(function: object) -> str:
     return "write it as a Python function, or compute it on the host"
 
 
+def with_length(known: Known) -> str:
+    """As messages show it, a list with its length."""
+    if known.value is not Thing.LIST:
+        return str(known)
+    return f"a list of {len(known.items)} item{'s' * (len(known.items) != 1)}"
+
+
 def of_two_types(first: Known, second: Known, otherwise: str) -> str:
     """The remedy for what is one thing on one way and another thing on another."""
     if NONE in (first.type, second.type):

@@ -18,10 +18,13 @@ from cuda_device.passes.frame import Cell, Frame, is_static
 from cuda_device.passes.meanings import Generator, Thing
 from cuda_device.passes.operators import binary
 from cuda_device.passes.sequences import as_iterable
+from cuda_device.types.joins import join_all
 from cuda_device.types.known import (
     Conflict,
+    Counting,
     Identity,
     Known,
+    ListIterator,
     between,
     constant,
     iterator_of,
@@ -79,7 +82,9 @@ def _rule(known: Known) -> StepRule:
         return _next_of_range
     if isinstance(known.value, Generator):
         return _next_of_generator
-    assert isinstance(known.value, Thing), known
+    if isinstance(known.value, ListIterator):
+        return _next_of_list
+    assert isinstance(known.value, Thing | Counting), known
     return STEPS[known.value]
 
 
@@ -132,18 +137,36 @@ def _next_of_tuple(frame: Frame, _: Op, cell: Cell, __: dict[Identity, Cell]) ->
 
 
 def _next_of_list(frame: Frame, _: Op, cell: Cell, __: dict[Identity, Cell]) -> Step:
-    owner, position = frame.fields(cell)
-    if not position.known.constant:
-        raise CompileError(
-            "how far a list has been gone through is known at run time alone, in a generator that calls itself",
-            help="make the list a tuple: tuple(…)",
-        )
-    place = int(str(position.known.value))
+    assert isinstance(cell.known.value, ListIterator)
+    owner, place = frame.field(cell, 0), cell.known.value.position
     items = as_iterable(frame, owner)
     if place >= len(items.known.items):
         return _end(cell)
-    after = frame.bundle(Thing.LIST_ITERATOR, [owner, Cell(constant(place + 1))])
-    return Step(Cell(constant(True)), frame.field(items, place), after, cell)
+    return Step(Cell(constant(True)), frame.field(items, place), frame.bundle(ListIterator(place + 1), [owner]), cell)
+
+
+def _next_of_counted_list(frame: Frame, op: Op, cell: Cell, __: dict[Identity, Cell]) -> Step:
+    """A step of an iterator that run time counts: it sees what the items of the list are now."""
+    owner, index = frame.fields(cell)
+    items = frame.fields(as_iterable(frame, owner))
+    if not items:
+        return _end(cell)
+    joined = common_number([item.known for item in items])
+    if joined is None:
+        raise CompileError(
+            "how far a list has been gone through is known at run time alone, and its items are no numbers of one type",
+            help="loop over it in a function that is no generator, or make it a list of numbers",
+        )
+    values = frame.tuple([Cell(joined, frame.materialise(item, joined.type)) for item in items])
+    now = frame.bundle(Counting.TUPLE, [values, index, Cell(constant(len(items)))])
+    step = _next_of_array(frame, op, now, {})
+    return replace(step, after=frame.bundle(Counting.LIST, [owner, frame.field(step.after, 1)]), left=cell)
+
+
+def common_number(items: Sequence[Known]) -> Known | None:
+    """What holds of all items of a tuple or list if they are numbers of one type, to be told apart at run time; or None."""
+    joined = join_all([item.forget() for item in items]) if items else None
+    return joined if isinstance(joined, Known) and isinstance(joined.type, Number) and not joined.constant else None
 
 
 def _next_of_generator(frame: Frame, _: Op, cell: Cell, exits: dict[Identity, Cell]) -> Step:
@@ -212,7 +235,7 @@ def _is_unrolled(known: Known) -> bool:
 
 def _stands(known: Known) -> bool:
     """Whether it is an iterator of a tuple or list, which is known to stand at one of the items."""
-    return isinstance(known.type, TupleIterator) or known.value is Thing.LIST_ITERATOR
+    return isinstance(known.type, TupleIterator) or isinstance(known.value, ListIterator)
 
 
 def _next_of_map(frame: Frame, op: Op, cell: Cell, exits: dict[Identity, Cell]) -> Step:
@@ -239,7 +262,7 @@ def _next_of_array(frame: Frame, _: Op, cell: Cell, __: dict[Identity, Cell]) ->
     else:
         item = call(frame, frame.literal(standard.element_if), [array, at, more], {})
     after = frame.emit(ops.PY_BINARY, of_type(number, nonneg=True), index.value, frame.build.const(number, 1), op="+")
-    assert isinstance(cell.known.value, Thing)
+    assert isinstance(cell.known.value, Thing | Counting)
     return Step(more, item, frame.bundle(cell.known.value, [array, after, length]), cell)
 
 
@@ -249,9 +272,9 @@ STEPS: dict[object, StepRule] = {
     Thing.ENUMERATE: _next_of_enumerate,
     Thing.ZIP: _next_of_zip,
     Thing.MAP: _next_of_map,
-    Thing.LIST_ITERATOR: _next_of_list,
     Thing.ARRAY_ITERATOR: _next_of_array,
-    Thing.TUPLE_ITERATOR: _next_of_array,
+    Counting.TUPLE: _next_of_array,
+    Counting.LIST: _next_of_counted_list,
     Thing.REVERSED_ITERATOR: _next_of_array,
 }
 
