@@ -17,15 +17,17 @@ from __future__ import annotations
 
 import hashlib
 import os
-import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from cuda_device.codegen import ahead, artifacts, cache, programs
 from cuda_device.codegen.architectures import Architecture
+from cuda_device.codegen.artifacts import Slot
+from cuda_device.codegen.aside import Aside
 from cuda_device.device.options import DEFAULTS, Options
 from cuda_device.errors import CompileError, CompilerBug
 from cuda_device.lazy_dataclasses import dataclass, field
@@ -90,7 +92,9 @@ class Work:
     asked: Fingerprint | None = None
     """The question about its program, as the cache on disk knows it."""
     known: Outline | None = None
-    keeping: list[threading.Thread] = field(default_factory=list)
+    keeping: list[Aside] = field(default_factory=list)
+    slot: Slot | None = None
+    """Where the last artifact belongs in the cache."""
 
     def __getitem__(self, stage: str) -> Any:
         """The artifact of a stage. One that was not needed for machine code from the cache is made now."""
@@ -282,11 +286,8 @@ def run(job: Job, until: str = "", *, afresh: bool = False) -> Work:
         _make(work, last)
         _slot(work, last).fill(work[last])
         cache.count(hits=-afresh, misses=1)
-    for thread in work.keeping:
-        if thread.ident is None:  # what follows was in the cache
-            thread.run()
-        else:
-            thread.join()
+    for task in work.keeping:
+        task.finish()
     work.asked, work.keeping = None, []  # a fingerprint holds all that it was made of
     return work
 
@@ -301,8 +302,8 @@ def _make(work: Work, until: str) -> None:
     for number, stage in enumerate(_stages(work.job, until)):
         # The last stage runs for long without Python's lock; others give it away all the time, and would have to wait for it.
         if stage.name == until:
-            for thread in work.keeping:
-                thread.start()
+            for task in work.keeping:
+                task.start()
         if stage.name not in work.artifacts:
             _run(work, number, stage)
         if stage.name == until:
@@ -335,8 +336,9 @@ def _find(work: Work, last: str) -> bool:
     program = _program(work)
     if work.program != program and work.asked and not work["typed"].links:
         # That is done while the assembler works, which does not need Python's lock.
-        work.keeping.append(threading.Thread(target=programs.keep, args=(work.asked, work.dependencies, program)))
-    work.program = program
+        work.keeping.append(Aside(partial(programs.keep, work.asked, work.dependencies, program)))
+    if work.program != program:
+        work.program, work.slot = program, None
     if not _take(work, last, start):
         return False
     cache.count(hits=1)
@@ -348,13 +350,15 @@ def _program(work: Work) -> programs.Program:
     return programs.Program.of(work.outline, llvm.text, llvm.library, llvm.shared_bytes)
 
 
-def _slot(work: Work, last: str) -> artifacts.Slot:
+def _slot(work: Work, last: str) -> Slot:
     """Where the last artifact belongs in the cache."""
-    job, program = work.job, work.program or _program(work)
-    links = last == "cubin" and (job.link or "typed" in work.artifacts)  # a program that is known links nothing
-    linked = [item.digest for item in work.inputs] if links else []
-    options = " ".join((repr(job.options), f"kernel={job.kernel}", *linked))
-    return artifacts.slot(last, program, job.target.architecture, options)
+    if work.slot is None:
+        job, program = work.job, work.program or _program(work)
+        links = last == "cubin" and (job.link or "typed" in work.artifacts)  # a program that is known links nothing
+        linked = [item.digest for item in work.inputs] if links else []
+        options = " ".join((repr(job.options), f"kernel={job.kernel}", *linked))
+        work.slot = artifacts.slot(last, program, job.target.architecture, options)
+    return work.slot
 
 
 def _take(work: Work, last: str, start: float) -> bool:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from cuda_device.codegen import installed, libcuda
-from cuda_device.codegen.architectures import Architecture
+from cuda_device.codegen.architectures import Architecture, parse
 from cuda_device.codegen.linking import Input
 from cuda_device.lazy_dataclasses import dataclass
 
@@ -99,21 +99,24 @@ def _nvjitlink() -> Any:
         return None
 
 
-_KNOWS_COPIES = [True]
-"""Whether nvJitLink can copy functions to where they are called, which versions before 13.1 or so cannot."""
-_COPIES = "-enable-func-clone-sc=true"
+_COPIES = "enable-func-clone-sc"
+"""Functions are copied to where they are called, which versions of nvJitLink before 13.1 or so cannot do."""
+
+
+@cache
+def _knows(option: str) -> bool:
+    """Whether nvJitLink has an option of the assembler. It is asked with another one that none has: so nothing is assembled."""
+    try:
+        _link(Request(".version 8.0\n", parse("sm_90"), Options()), f"-Xptxas=-{option}=true", "-Xptxas=-none")
+    except Rejection as rejection:
+        return f"'{option}'" not in str(rejection)
+    return True
 
 
 def _run_nvjitlink(request: Request) -> tuple[bytes, str]:
     """It takes every program for a part of one, and calls what divides as a function of another file, unless it copies that."""
-    if request.is_whole and _KNOWS_COPIES[0]:
-        try:
-            return _link(request, f"-Xptxas={_COPIES}")
-        except Rejection as rejection:
-            if "Unknown option" not in str(rejection):
-                raise
-            _KNOWS_COPIES[0] = False
-    return _link(request)
+    copies = request.is_whole and _knows(_COPIES)
+    return _link(request, *[f"-Xptxas=-{_COPIES}=true"] * copies)
 
 
 def _link(request: Request, *more: str) -> tuple[bytes, str]:
@@ -157,6 +160,7 @@ def _identify_nvjitlink() -> str:
     return f"nvJitLink {_stamp(file) if file else '.'.join(map(str, _nvjitlink().version()))}"
 
 
+@cache
 def _nvjitlink_file() -> Path | None:
     on_windows = ("nvidia/cu13/bin/x86_64/nvJitLink*.dll", "bin/nvJitLink*.dll")
     elsewhere = ("nvidia/cu13/lib/libnvJitLink.so.*", "lib64/libnvJitLink.so.*")
@@ -304,6 +308,7 @@ def _run_driver(request: Request) -> tuple[bytes, str]:
         driver.cuLinkDestroy(state)
 
 
+@cache
 def _identify_driver() -> str:
     """CUDA's version of the driver, and on Linux the driver's own."""
     version = _driver().cuDriverGetVersion()[1]

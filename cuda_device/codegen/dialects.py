@@ -54,8 +54,8 @@ class Dialect(ABC):
         self.offsets, self.shared_bytes = shared_offsets(module)
 
     @abstractmethod
-    def preamble(self) -> str:
-        """What stands before the first function."""
+    def preamble(self, text: str) -> str:
+        """What stands before the first function, where `text` is all that follows."""
 
     def module_flags(self) -> tuple[str, ...]:
         """What the module says of itself: nodes of metadata."""
@@ -193,8 +193,8 @@ class Nvptx(Dialect):
         self.has_float8 = architecture.capability >= (8, 9)
         self.constants_fit = constants.fit(module)
 
-    def preamble(self) -> str:
-        """Triple, data layout, shared arrays, and the intrinsics that every kernel may use."""
+    def preamble(self, text: str) -> str:
+        """Triple, data layout, shared arrays, what reports, and the intrinsics that all of it calls."""
         lines = [f'target datalayout = "{DATA_LAYOUT}"', f'target triple = "{TRIPLE}"']
         for number, op in sorted(shared_arrays(self.module).items()):
             size, align = shared_size(op)
@@ -203,12 +203,6 @@ class Nvptx(Dialect):
         lines.append(printing.texts_on_gpu(self.module))
         if any(op.code is ops.DYNAMIC_SHARED for f in self.module.functions for op in f.ops()):
             lines.append("@dynamic_shared = external addrspace(3) global [0 x i8], align 128")
-        for name in self._REGISTERS.values():
-            lines += [f"declare i32 @llvm.nvvm.read.ptx.sreg.{name}.{axis}()" for axis in "xyz"]
-        lines.append("declare i32 @llvm.nvvm.read.ptx.sreg.dynamic_smem_size()")
-        lines.append("declare void @llvm.nvvm.nanosleep(i32)")
-        lines.append("declare void @llvm.nvvm.barrier.cta.sync.aligned.all(i32) convergent nounwind")
-        lines += ["declare void @llvm.trap() noreturn nounwind", "declare void @llvm.nvvm.exit() noreturn nounwind"]
         reports = [op for f in self.module.functions for op in f.ops() if op.code is ops.REPORT]
         places = nvptx_options.checked_barriers(self.options, self.module)
         if places or (reports and self.module.main.kernel):
@@ -216,6 +210,7 @@ class Nvptx(Dialect):
             lines.append(nvptx_report.definitions(self.module.main.name, has_values))
         if places:
             lines.append(nvptx_report.meeting(places))
+        lines += nvptx_options.declarations("".join((*lines, text)))
         return "\n".join(lines) + "\n"
 
     def module_flags(self) -> tuple[str, ...]:
@@ -342,7 +337,7 @@ class Cpu(Dialect):
         super().__init__(module)
         self.suspends = Effect.SUSPENDS in module.main.effects
 
-    def preamble(self) -> str:
+    def preamble(self, text: str) -> str:
         """The records that threads and the scheduler share."""
         traced = any(op.code is ops.TRACE for function in self.module.functions for op in function.ops())
         lines = "".join(f"{line}\n" for line in constants.definitions(self.module))

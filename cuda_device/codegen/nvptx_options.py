@@ -16,6 +16,21 @@ REGISTERS = {
 }
 """Special registers of which nothing is promised, and what reads them."""
 
+_INTRINSICS = (
+    *(f"i32 @llvm.nvvm.read.ptx.sreg.{name}.{axis}()" for name in ("tid", "ctaid", "ntid", "nctaid") for axis in "xyz"),
+    "i32 @llvm.nvvm.read.ptx.sreg.dynamic_smem_size()",
+    "void @llvm.nvvm.nanosleep(i32)",
+    "void @llvm.nvvm.barrier.cta.sync.aligned.all(i32) convergent nounwind",
+    "void @llvm.trap() noreturn nounwind",
+    "void @llvm.nvvm.exit() noreturn nounwind",
+)
+"""What functions may call without saying so to their module."""
+
+
+def declarations(text: str) -> list[str]:
+    """Those of the intrinsics that a text calls: to LLVM's passes each one that is declared is a function to look at."""
+    return [f"declare {line}" for line in _INTRINSICS if line[line.index("@") : line.index("(") + 1] in text]
+
 
 def attributes(options: Options, kernel: bool) -> str:
     """What the definition of a function says."""

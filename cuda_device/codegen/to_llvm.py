@@ -44,7 +44,8 @@ def run(module: Module, dialect: Dialect, options: Options = DEFAULTS) -> Llvm:
     helpers = [float8.definition(*conversion, dialect.has_float8) for conversion in sorted(writer.conversions)]
     writer.declared |= float8.declarations(writer.conversions) if dialect.has_float8 else set()
     declarations = "".join(f"declare {line}\n" for line in sorted(writer.declared))
-    text = "\n".join((dialect.preamble(), declarations, *helpers, *functions, tail + writer.metadata.text()))
+    text = "\n".join((declarations, *helpers, *functions, tail + writer.metadata.text()))
+    text = f"{dialect.preamble(text)}\n{text}"
     return Llvm(text, frozenset(writer.library), parameters, dialect.shared_bytes)
 
 

@@ -149,8 +149,7 @@ class Body:
     def reach(self, source: Block, cells: Sequence[Cell | Pending], way: Way) -> Instance:
         """The instance of `source` that `cells` lead to on `way`; it is visited again if they tell something new."""
         states = [state_of(cell.known) if isinstance(cell, Cell) else cell.state for cell in cells]
-        positions = [position for state in states if isinstance(state, Known) for position in objects.positions(state)]
-        key = (self.rank[id(source)], *positions)
+        key = (self.rank[id(source)], *objects.positions(states))
         instance = self.instances.get(key)
         if instance is None:
             if len(self.instances) >= _INSTANCES:
@@ -285,7 +284,7 @@ class Body:
             return
         for value, cell in zip(op.results, results, strict=True):
             here = (cell.known.where.file, cell.known.where.function) == (op.location.file, op.location.function)
-            placed = cell if here else Cell(replace(cell.known, where=op.location), cell.value, cell.place)
+            placed = cell if here else Cell(cell.known.at(op.location), cell.value, cell.place)
             state = state_of(cell.known)
             cells[value] = placed if isinstance(state, Known) else Pending(state)
 

@@ -275,6 +275,12 @@ def _record(into: Fingerprint, value: Any) -> None:
         into.add(getattr(value, name))
 
 
+def _own_member(into: Fingerprint, value: enum.Enum) -> None:
+    """A member of an enumeration of ours, of which a version says the rest."""
+    cls = type(value)
+    into.tag("own member", cls.__module__, cls.__qualname__, value.name)
+
+
 def _float(into: Fingerprint, value: float) -> None:
     into.data("float", struct.pack("<d", value))
 
@@ -291,6 +297,11 @@ def _module(into: Fingerprint, value: ModuleType) -> None:
 
 def _other(into: Fingerprint, value: Any) -> None:
     """What is known by its base class."""
+    own = _own_form(type(value))
+    if own is not None:
+        _FORMS[type(value)] = own  # not for classes of the user: these would never go
+        own(into, value)
+        return
     match value:
         case type():
             _class(into, value)
@@ -309,14 +320,17 @@ def _other(into: Fingerprint, value: Any) -> None:
         case _ if is_struct(type(value)):
             names = [field.name for field in model_of(type(value)).fields]
             into.items("struct", (type(value), *(getattr(value, name) for name in names)))
-        case _ if _is_record(type(value)):
-            _record(into, value)
         case _ if not _named(into, value):
             raise Unfit(f"an object of the class {type(value).__name__}")
 
 
-def _is_record(cls: type) -> bool:
-    return is_frozen(cls) and cls.__module__.startswith("cuda_device.")
+def _own_form(cls: type) -> Callable[[Fingerprint, Any], None] | None:
+    """How objects of our records and enumerations are added; None for any other class."""
+    if not cls.__module__.startswith("cuda_device.") or issubclass(cls, DeviceValue):
+        return None
+    if issubclass(cls, enum.Enum):
+        return _own_member
+    return _record if is_frozen(cls) else None
 
 
 def _simple(kind: str) -> Callable[[Fingerprint, Any], None]:

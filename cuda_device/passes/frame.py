@@ -24,6 +24,7 @@ from cuda_device.passes.meanings import Code, Thing
 from cuda_device.passes.remedies import of_two_types, with_length
 from cuda_device.types.known import (
     FAILED,
+    UNKNOWN,
     Conflict,
     Counting,
     Gaps,
@@ -119,6 +120,8 @@ def _forgets(known: Known, less: Known) -> bool:
 
 def is_static(known: Known) -> bool:
     """Whether nothing is left for run time: a constant, a function, None, an empty tuple."""
+    if isinstance(known.type, Number):
+        return known.value is not UNKNOWN
     return known.constant or not has_leaves(known.type)
 
 

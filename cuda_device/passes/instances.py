@@ -82,4 +82,9 @@ class Instance:
 
 def _is_another(old: State, new: State) -> bool:
     """Whether a state is of another type than before. What else is known may change at any time."""
-    return old is not FAILED and isinstance(new, Known) and not (isinstance(old, Known) and old.type == new.type)
+    return (
+        old is not new
+        and old is not FAILED
+        and isinstance(new, Known)
+        and not (isinstance(old, Known) and old.type == new.type)
+    )

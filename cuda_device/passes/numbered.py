@@ -50,8 +50,7 @@ class Numbered(ABC):
 
     def data(self, kind: str, *data: bytes) -> None:
         """Adds a word, and bytes that belong to it."""
-        sizes = ",".join(str(len(each)) for each in data)
-        self._parts += (f"{kind}({sizes})".encode(), *data)
+        self._parts += (f"{kind}({','.join([str(len(each)) for each in data])})".encode(), *data)
 
     def items(self, kind: str, values: Iterable[object]) -> None:
         """Adds several objects."""

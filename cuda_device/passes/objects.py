@@ -12,6 +12,7 @@ block's end brings all values up to date. A function that is given objects retur
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeGuard
 
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
@@ -35,7 +36,7 @@ from cuda_device.types.known import (
     renamed,
     state_of,
 )
-from cuda_device.types.model import Bundle, TupleIterator
+from cuda_device.types.model import Bundle, Number, TupleIterator
 
 
 def stands(frame: Frame, op: Op, position: Cell) -> Cell:
@@ -47,19 +48,19 @@ def stands(frame: Frame, op: Op, position: Cell) -> Cell:
 
 def now(frame: Frame, cell: Cell | Pending) -> Cell | Pending:
     """A variable's value as it is now."""
-    if isinstance(cell, Cell):
-        cell = frame.now(cell)
-        state = state_of(cell.known)
-        return cell if isinstance(state, Known) else Pending(state)
-    return cell
+    if isinstance(cell, Pending):
+        return cell
+    cell = frame.now(cell)
+    state = state_of(cell.known)
+    return cell if state is cell.known else Pending(state)
 
 
 def aged(state: State, site: tuple[int, ...]) -> State:
     """What arrives at a block that makes objects: those that it made before are others."""
-    if not isinstance(state, Known):
+    if not _may_hold(state):
         return state
     older = {each: replace(each, age=each.age + 1) for each in identities(state) if each.site[:-1] == site}
-    return renamed(state, older)
+    return renamed(state, older) if older else state
 
 
 def find(frame: Frame, cell: Cell | Pending, object: Identity) -> Cell | None:
@@ -82,7 +83,7 @@ def as_one(arrivals: list[list[State]], key: tuple[int, ...], count: int) -> lis
     owners: dict[tuple[int, ...], set[Identity]] = {}
     for arrival in arrivals:
         for column, state in enumerate(arrival[:count]):
-            for place, each, owner in _places(state, (column,)) if isinstance(state, Known) else ():
+            for place, each, owner in _places(state, (column,)) if _may_hold(state) else ():
                 met.setdefault(place, set()).add(each)
                 if each is not None:
                     places.setdefault(each, set()).add(place)
@@ -104,6 +105,11 @@ def as_one(arrivals: list[list[State]], key: tuple[int, ...], count: int) -> lis
         [_met(state, names) if column < count else _of_argument(state, names, inside) for column, state in enumerate(a)]
         for a in arrivals
     ]
+
+
+def _may_hold(state: State) -> TypeGuard[Known]:
+    """Whether there may be objects in a value that change. Most values are numbers."""
+    return isinstance(state, Known) and not isinstance(state.type, Number)
 
 
 def _met(
@@ -201,8 +207,12 @@ def with_what_became(result: State, states: Sequence[Sequence[State]]) -> State:
 _ANYWHERE = -2
 
 
-def positions(known: Known) -> Iterator[int]:
-    """Where the iterators in a value stand that unroll their loops, and where generators do."""
+def positions(states: Sequence[State]) -> list[int]:
+    """Where the iterators in variables stand that unroll their loops, and where generators do."""
+    return [position for state in states if _may_hold(state) for position in _positions(state)]
+
+
+def _positions(known: Known) -> Iterator[int]:
     if isinstance(known.type, TupleIterator):
         yield known.type.position
     elif isinstance(known.type, Bundle):
@@ -212,4 +222,4 @@ def positions(known: Known) -> Iterator[int]:
             position = known.items[1]
             yield int(str(position.value)) if position.constant else _ANYWHERE
         for item in known.items:
-            yield from positions(item)
+            yield from _positions(item)

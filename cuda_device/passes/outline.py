@@ -75,7 +75,7 @@ class Outline:
             may_run_long=_has_loops(module) or any(op.code is ops.CALL for op in _of_callees(module)),
             recursive=bool(fuel.in_recursion(module)),
             waits=numbered(
-                lambda op: Effect.SUSPENDS in op.code.effects and "place" in op.attributes, lambda op: op.location
+                lambda op: "place" in op.attributes and Effect.SUSPENDS in op.code.effects, lambda op: op.location
             ),
             reports=numbered(lambda op: op.code is ops.REPORT, _place),
             prints=numbered(lambda op: op.code is ops.PRINT, _print),

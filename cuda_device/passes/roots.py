@@ -12,7 +12,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.model import Function, Module, Op, Value
 from cuda_device.ir.ops import Effect
 from cuda_device.types.layout import leaves
-from cuda_device.types.model import Ref
+from cuda_device.types.model import Number, Ref
 
 Roots = frozenset[int]
 _NONE: Roots = frozenset()
@@ -72,7 +72,10 @@ def _through(given: list[Roots], roots: Roots) -> Roots:
 
 
 def _holds_address(value: Value) -> bool:
-    return value.type is not None and any(isinstance(leaf, Ref) for leaf in leaves(value.type))
+    type = value.type
+    if type is None or isinstance(type, Number):
+        return False
+    return isinstance(type, Ref) or any(isinstance(leaf, Ref) for leaf in leaves(type))
 
 
 def _union(roots: dict[Value, Roots], values: list[Value]) -> Roots:

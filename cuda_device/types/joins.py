@@ -48,6 +48,9 @@ def join(a: State, b: State) -> State:
     """What holds of a variable that is `a` on one way and `b` on another."""
     if a is FAILED or b is FAILED:
         return b if a is FAILED else a
+    if isinstance(a, Known) and isinstance(b, Known):
+        joined = a if a == b else _join_known(a, b)
+        return Conflict(a, b) if joined is None else joined
     match a, b:
         case (Undefined(why=why) as lost, _) | (_, Undefined(why=why) as lost) if why:
             return lost
@@ -55,11 +58,6 @@ def join(a: State, b: State) -> State:
             return other
         case (Conflict() as conflict, other) | (other, Conflict() as conflict):
             return _settle(conflict, other)
-        case Known(), Known():
-            if a == b:
-                return a
-            joined = _join_known(a, b)
-            return Conflict(a, b) if joined is None else joined
     raise AssertionError
 
 
@@ -68,6 +66,9 @@ def join_all(states: Sequence[State]) -> State:
 
     So the order of the ways is no matter: int8, a length and a float are a float32, whichever comes first.
     """
+    first = states[0]
+    if all(state is first for state in states):
+        return first
     kinds = ([state for state in states if _is_builtin(state) is builtin] for builtin in (False, True))
     joined = reduce(join, (reduce(join, kind) for kind in kinds if kind))
     # People are told of a conflict in the order of their program.

@@ -117,7 +117,18 @@ class Known:
     where: Location = NOWHERE
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, Known) and self._identity() == other._identity())
+        if self is other:
+            return True
+        # Inference compares what it knows all the time: what is cheap comes first.
+        return (
+            isinstance(other, Known)
+            and self.low == other.low
+            and self.high == other.high
+            and self.type == other.type
+            and self.items == other.items
+            and self.identity == other.identity
+            and (self.value is other.value or self.constant_identity() == other.constant_identity())
+        )
 
     def __hash__(self) -> int:
         # Every launch looks up what is known of its arguments, most of which are not constants.
@@ -144,7 +155,7 @@ class Known:
     @property
     def constant(self) -> bool:
         """Whether the whole value is known."""
-        if isinstance(self.type, (Tuple, TupleIterator, Bundle)):
+        if not isinstance(self.type, Number) and isinstance(self.type, (Tuple, TupleIterator, Bundle)):
             return all(item.constant for item in self.items)
         return self.value is not UNKNOWN
 
@@ -170,6 +181,10 @@ class Known:
         assert isinstance(self.type, Number)
         low = self.type.low if self.low is None else self.low
         return low, self.type.high if self.high is None else self.high
+
+    def at(self, where: Location) -> Known:
+        """The same, of a value that comes from another place."""
+        return Known(self.type, self.value, self.items, self.low, self.high, self.identity, where)
 
     def forget(self) -> Known:
         """The same type, with no more known than `settled` leaves; what is static stays."""

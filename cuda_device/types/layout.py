@@ -98,12 +98,12 @@ def leaves(type: Type) -> tuple[Type, ...]:
 def has_leaves(type: Type) -> bool:
     """Whether there are any: it looks no further than the first."""
     match type:
+        case Number() | Ref() | Array():
+            return True
         case Tuple(elements) | TupleIterator(Tuple(elements)) | Bundle(elements):
             return any(map(has_leaves, elements))
         case Struct(_, fields):
             return any(has_leaves(field.type) for field in fields)
-        case Number() | Ref() | Array():
-            return True
     return bool(leaves(type))
 
 

@@ -100,7 +100,7 @@ def has_room(number: Number, stop: Known, step: Known) -> bool:
 
 def widened(old: State, new: State) -> State:
     """`new`, in a place where `old` held a moment ago: bounds that grow go as far as they can, since they may grow for ever."""
-    if not (isinstance(old, Known) and isinstance(new, Known)) or old == new:
+    if old is new or not (isinstance(old, Known) and isinstance(new, Known)) or old == new:
         return new
     if new.value is not UNKNOWN and not new.items:
         return new
