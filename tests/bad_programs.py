@@ -913,6 +913,16 @@ class Colour(enum.Enum):
     BLUE = 2
 
 
+class Shade(enum.Enum):
+    DARK = 1
+    BRIGHT = (2, 3)
+
+
+class Shape(enum.Flag):
+    ROUND = 1
+    FLAT = 2
+
+
 class Pair(__import__("typing").NamedTuple):
     a: int
     b: float = 2.5
@@ -924,11 +934,17 @@ def k(x, n):
 for name, body in [
     ("enum_of_unknown_name", "x[0] = Colour.GREEN.value"),
     ("enum_of_unknown_value", "x[0] = Colour(7).value"),
-    ("enum_of_variable", "x[0] = Colour(n).value"),
+    ("enum_of_run_time_in_arithmetic", "x[0] = Colour(n) + 1"),
+    ("enum_of_run_time_into_array", "x[0] = Colour(n)"),
+    ("enum_of_run_time_as_index", "x[Colour(n)] = 1\n    x[0] = (1, 2)[Colour(n)]"),
+    ("enum_of_run_time_attribute", "x[0] = Colour(n).weight"),
+    ("enum_of_run_time_and_another", "x[0] = (Colour(n) if n > 0 else Pair(1)) is Colour.RED"),
+    ("enum_of_values_of_many_types", "s = Shade.DARK if n > 0 else Shade.BRIGHT\n    x[0] = s.value"),
+    ("enum_of_flags_of_either", "s = Shape.ROUND if n > 0 else Shape.FLAT\n    x[0] = s.value"),
     ("enum_in_arithmetic", "x[0] = Colour.RED + 1"),
     ("enum_into_array", "x[0] = Colour.RED"),
     ("enum_compared_by_size", "x[0] = Colour.RED < Colour.BLUE"),
-    ("enum_of_either", "c = Colour.RED if n > 0 else Colour.BLUE\n    x[0] = c.value"),
+    ("enum_of_either", "c = Colour.RED if n > 0 else Colour.BLUE\n    x[0] = c < Colour.BLUE"),
     ("enum_attribute", "x[0] = Colour.RED.values"),
     ("named_tuple_of_too_many", "x[0] = Pair(1, 2, 3).a"),
     ("named_tuple_of_too_few", "x[0] = Pair(b=n).b"),

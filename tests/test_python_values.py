@@ -256,7 +256,7 @@ def test_of_arrays_is_pythons(stream, function):
         (lambda i: {"a": 1}[i], "key of a dict must be a constant"),
         (lambda i: {"a": i}["b"], "no key 'b'"),
         (lambda i: TABLE["c"], "no key 'c'"),
-        (lambda i: Colour(i), "must be a constant"),
+        (lambda i: Flag(i), "must be a constant"),
         (lambda i: Pair(1, 2, 3), "has 2 members, not 3"),
         (lambda i: Pair(b=i), "lacks a value for 'a'"),
         (lambda i: Pair(1, c=i), "cannot take 'c'"),

@@ -221,6 +221,11 @@ def one_if_at(index: Any, place: Any, count: Any, one: Any, other: Any) -> Any:
     return tuple(one[i] if is_here else other[i] for i in range(len(one)))
 
 
+def is_one_of(number: Any, numbers: Any) -> Any:
+    """Whether a number is one of a few."""
+    return number in numbers
+
+
 def element(items: Any, index: Any) -> Any:
     """One of a few values of one type, by an index that only run time knows."""
     result = items[0]

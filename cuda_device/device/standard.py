@@ -290,6 +290,14 @@ def shape_of(items: Any) -> Any:
     return items.shape
 
 
+def member_of(cls: Any, value: Any) -> Any:
+    """`cls(value)` of an enumeration."""
+    for member in cls:
+        if value in (member.value,):  # noqa: FURB171 (where `==` of values of other kinds is an error)
+            return member
+    raise ValueError(f"{value} is not a valid {cls.__name__}")
+
+
 def unreachable(value: Any, /) -> Any:
     """`typing.assert_never(value)`."""
     raise AssertionError("Expected code to be unreachable")

@@ -3,6 +3,7 @@
     a generator at `yield` 1, where it keeps (xs, i)           →    at one of the two, of which each keeps what it needs
                               nothing for `yield` 2                 for `yield` 2 (xs,): the list that is kept for 1
     an iterator of a tuple behind its second item              →    an iterator of that tuple, whose position is 2
+    State.IDLE                                                 →    a member of State, the one with the number 0
 
 An object that changes is in each part that may hold it, whichever of them counts: whoever has one of them has it.
 """
@@ -14,8 +15,9 @@ from typing import TYPE_CHECKING
 
 from cuda_device.ir import ops
 from cuda_device.types.joins import join
-from cuda_device.types.known import Identity, Known, ListIterator, Unset, identities, renamed
-from cuda_device.types.model import Number, TupleIterator
+from cuda_device.types.known import Identity, Known, Unset, identities, renamed
+from cuda_device.types.model import Number, Static, TupleIterator
+from cuda_device.types.varying import Counting, ListIterator, Options, as_option
 
 if TYPE_CHECKING:
     from cuda_device.ir.model import Value
@@ -48,7 +50,18 @@ def _nameless(known: Known) -> Known:
     return renamed(known, dict.fromkeys(identities(known)))
 
 
-def counted(frame: Frame, cell: Cell, known: Known) -> Cell:
+def as_meant(frame: Frame, cell: Cell, known: Known) -> Cell:
+    """The same value as a bundle with the meaning that `known` has."""
+    if isinstance(known.value, Options) and isinstance(cell.known.type, Static):
+        member = as_option(cell.known)
+        assert member is not None
+        return frame.bundle(known.value, [frame.literal(member.items[0].value)])
+    if isinstance(known.value, Counting) and cell.known.value is not known.value:
+        return _counted(frame, cell, known)
+    return cell
+
+
+def _counted(frame: Frame, cell: Cell, known: Known) -> Cell:
     """An iterator of a tuple or list that is known to stand at a position, as one that counts."""
     if isinstance(cell.known.type, TupleIterator):
         items, position = frame.tuple(frame.fields(cell)), cell.known.type.position

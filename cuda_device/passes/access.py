@@ -18,6 +18,7 @@ from cuda_device.passes import (
     hosted,
     masks,
     members,
+    options,
     references,
     scalars,
     sequences,
@@ -50,6 +51,7 @@ from cuda_device.types.model import (
     Type,
     Vector,
 )
+from cuda_device.types.varying import as_option
 
 
 def getitem(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
@@ -112,7 +114,8 @@ def _item(frame: Frame, owner: Cell, index: Cell) -> Cell:
     joined: State = Undefined()
     for item in owner.known.items:
         joined = join(joined, item.forget())
-    if not isinstance(joined, Known) or isinstance(joined.type, (Static, Bundle)):
+    no_type = not isinstance(joined, Known) or isinstance(joined.type, (Static, Bundle))
+    if not isinstance(joined, Known) or (no_type and not options.is_option(joined)):
         raise CompileError(
             f"the index of {owner.known} must be a constant integer: its items have no common type",
             help="loop over the tuple with for",
@@ -224,9 +227,14 @@ def store(frame: Frame, owner: Cell, index: Cell, value: Cell) -> None:
         value.known.type, (Number, Vector, Struct, Tuple)
     ):
         loads = isinstance(value.known.type, Ref) and isinstance(value.known.type.pointee, Atomic)
+        is_member = as_option(value.known) is not None
         raise CompileError(
             f"an element of {array} cannot be set to {value.known}",
-            help="write x.load(), its value" if loads else f"write a {_kind_of(element)}",
+            help="write x.load(), its value"
+            if loads
+            else "write its .value"
+            if is_member
+            else f"write a {_kind_of(element)}",
         )
     indices = _indices(frame, parts)
     if references.is_copied_in_memory(value, element):

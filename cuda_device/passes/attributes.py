@@ -21,6 +21,7 @@ from cuda_device.passes import (
     lists,
     members,
     named_tuples,
+    options,
     remedies,
     scalars,
     subarrays,
@@ -50,6 +51,7 @@ from cuda_device.types.model import (
     Type,
     Vector,
 )
+from cuda_device.types.varying import Options
 from cuda_device.types.vectors import host_vector
 
 _RANGE_PARTS = ("start", "stop", "step")
@@ -126,8 +128,8 @@ def _python_attribute(frame: Frame, cell: Cell, name: str) -> Cell | None:
     match cell.known.type:
         case Static() | Bundle() if (method := hosted.mapping_attribute(frame, cell, name)) is not None:
             return method
-        case Bundle() if isinstance(cell.known.value, Named):
-            return named_tuples.attribute(frame, cell, cell.known.value, name)
+        case Bundle() if isinstance(cell.known.value, Named | Options):
+            return _class_attribute(frame, cell, cell.known.value, name)
         case Range() if name in _RANGE_PARTS:
             return frame.field(cell, _RANGE_PARTS.index(name))
         case Number() as number if name in standard.NUMBER_PROPERTIES and number.is_integer:
@@ -145,6 +147,13 @@ def _python_attribute(frame: Frame, cell: Cell, name: str) -> Cell | None:
         case Bundle() if is_list(cell.known) and name in lists.METHODS:
             return frame.bundle(Method(name), [cell])
     return None
+
+
+def _class_attribute(frame: Frame, cell: Cell, meaning: Named | Options, name: str) -> Cell | None:
+    """What a named tuple or a member of an enumeration has of its class."""
+    if isinstance(meaning, Options):
+        return options.attribute(frame, cell, name)
+    return named_tuples.attribute(frame, cell, meaning, name)
 
 
 _OF_DTYPES = ("itemsize", "kind", "name", "type")

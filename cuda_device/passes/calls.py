@@ -17,7 +17,7 @@ from cuda_device.device.parameters import defaults_of, parameter_names, takes_an
 from cuda_device.device.rows import Intrinsic, constant_of
 from cuda_device.device.table import find, interface_of
 from cuda_device.errors import CompileError
-from cuda_device.passes import closures, composites, conditions, generators, hosted, operators, views
+from cuda_device.passes import closures, composites, conditions, generators, hosted, operators, options, views
 from cuda_device.passes.frame import Cell, Frame, Method
 from cuda_device.passes.meanings import Code, Keywords, Named, Partial, is_list
 from cuda_device.types.host import host_type_of
@@ -112,6 +112,8 @@ def call_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell]
         from cuda_device.passes import lists  # they call back
 
         return lists.call_method(frame, owner, name, positional, named)
+    if options.is_option(owner.known):
+        return options.call_method(frame, owner, name, positional, named)
     if isinstance(owner.known.value, Named) and name not in standard.TUPLE_METHODS:
         from cuda_device.passes import named_tuples  # they call back
 

@@ -14,7 +14,7 @@ from cuda_device.device import standard
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op, Value
-from cuda_device.passes import complexes, composites, masks, operators
+from cuda_device.passes import complexes, composites, masks, operators, options
 from cuda_device.passes.frame import Cell, Frame
 from cuda_device.passes.remedies import ON_THE_HOST
 from cuda_device.types.known import constant, describe, is_narrow, of_type
@@ -26,7 +26,7 @@ def compare(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """`x < y` and the other comparisons: of numbers, exact; of tuples, `==` and `!=`."""
     sign = str(op.attributes["op"])
     cells = [composites.scalar(frame, cell) for cell in cells]
-    folded = operators.fold(frame, operators.FOLDS[sign], cells)
+    folded = operators.fold(frame, operators.FOLDS[sign], cells) or options.operator_of(frame, op, cells)
     if folded is not None:
         return [folded]
     if all(cell.known.type == Static() for cell in cells) and sign in ("==", "!="):
@@ -157,6 +157,9 @@ def is_(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """`x is y` and `x is not y`, of None, bools, and what exists while compiling."""
     a, b = (cell.known for cell in cells)
     inverted = bool(op.attributes["inverted"])
+    option = options.operator_of(frame, op, cells)
+    if option is not None:
+        return [option]
     if NONE in (a.type, b.type):
         return [Cell(constant((a.type == b.type) != inverted))]
     if isinstance(a.type, Static) and isinstance(b.type, Static):

@@ -26,7 +26,6 @@ from cuda_device.types.known import (
     FAILED,
     UNKNOWN,
     Conflict,
-    Counting,
     Gaps,
     Identity,
     Known,
@@ -356,8 +355,7 @@ class Frame:
             return self.materialise(cell, known.type)
         if cell.value is not None and cell.value.type == known.type and not _forgets(cell.known, known):
             return cell.value
-        if isinstance(known.value, Counting) and cell.known.value is not known.value:
-            cell = absent.counted(self, cell, known)
+        cell = absent.as_meant(self, cell, known)
         parts = [self.carry(self.field(cell, i), item, objects) for i, item in enumerate(known.items)]
         return self.build.op(ops.MAKE, known.type, *parts)
 

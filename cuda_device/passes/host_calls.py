@@ -17,7 +17,7 @@ import numpy as np
 from cuda_device.device import standard
 from cuda_device.device.rows import constant_of
 from cuda_device.errors import CompileError
-from cuda_device.passes import composites, named_tuples, texts
+from cuda_device.passes import composites, named_tuples, options, texts
 from cuda_device.passes.calls import call
 from cuda_device.passes.dependencies import MISSING, PASSING
 from cuda_device.passes.frame import Cell, Frame, Method
@@ -173,7 +173,9 @@ def rule_for(entity: object) -> Special | None:
         and entity.__name__ in texts.METHODS
     ):
         return functools.partial(texts.METHODS[entity.__name__], entity.__self__)
-    if isinstance(entity, enum.EnumMeta) or _is_pure_method(entity):
+    if isinstance(entity, enum.EnumMeta):
+        return functools.partial(_member, entity)
+    if _is_pure_method(entity):
         return while_compiling(entity)  # type: ignore[arg-type]
     if isinstance(entity, (operator.itemgetter, operator.attrgetter, operator.methodcaller)):
         return functools.partial(_item_getter, entity)
@@ -182,6 +184,14 @@ def rule_for(entity: object) -> Special | None:
     if isinstance(entity, MethodType) and entity.__name__ == "_make" and hasattr(entity.__self__, "_fields"):
         return functools.partial(named_tuples.make_of, entity.__self__)
     return RULES.get(entity) if isinstance(entity, Hashable) and not isinstance(entity, np.dtype) else None
+
+
+def _member(cls: Any, frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """`Color(2)`: a constant if the number is one."""
+    is_constant = all(cell.known.constant for cell in (*positional, *named.values()))
+    return (
+        while_compiling(cls) if is_constant or issubclass(cls, enum.Flag) else functools.partial(options.member, cls)
+    )(frame, positional, named)
 
 
 def _callable(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from cuda_device.device import prelude
 from cuda_device.errors import CompileError
-from cuda_device.passes import choices, conditions, sequences
+from cuda_device.passes import choices, conditions, options, sequences
 from cuda_device.passes.frame import Cell, Frame
 from cuda_device.passes.generators import check_count, no_keywords
 from cuda_device.passes.meanings import Keywords, Thing, is_list, means
@@ -56,7 +56,8 @@ def _with_item(frame: Frame, parts: Sequence[Cell], index: Cell, value: Cell) ->
             help="use local_array",
         )
     joined = join_all([cell.known.forget() for cell in (*parts, value)])
-    if not isinstance(joined, Known) or isinstance(joined.type, (Static, Bundle)) or any(identities(joined)):
+    no_type = not isinstance(joined, Known) or isinstance(joined.type, (Static, Bundle)) or any(identities(joined))
+    if not isinstance(joined, Known) or (no_type and not options.is_option(joined)):
         raise CompileError(
             f"{value.known} and the items of the list have no common type, and which one is assigned to only run time knows",
             help="assign to its items: xs[i][:] = vs"
@@ -64,7 +65,7 @@ def _with_item(frame: Frame, parts: Sequence[Cell], index: Cell, value: Cell) ->
             else "use a list of numbers of one type, or a constant index",
         )
     conditions.element(frame, index, len(parts), "list")
-    items = [Cell(joined, frame.materialise(cell, joined.type)) for cell in (*parts, value)]
+    items = [Cell(joined, frame.carry(cell, joined)) for cell in (*parts, value)]
     changed = frame.program.call(frame, prelude.with_element, [frame.tuple(items[:-1]), index, items[-1]], {})
     return frame.fields(changed)
 

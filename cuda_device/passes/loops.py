@@ -19,17 +19,7 @@ from cuda_device.passes import composites, hosted, sequences, steps, subarrays
 from cuda_device.passes.frame import Cell, Frame, is_static
 from cuda_device.passes.meanings import Generator, Thing, View, is_container
 from cuda_device.passes.sequences import as_iterable
-from cuda_device.types.known import (
-    Counting,
-    Known,
-    ListIterator,
-    constant,
-    identities,
-    is_narrow,
-    iterator_of,
-    of_type,
-    tuple_of,
-)
+from cuda_device.types.known import Known, constant, identities, is_narrow, iterator_of, of_type, tuple_of
 from cuda_device.types.model import (
     INDEX,
     INT,
@@ -47,6 +37,7 @@ from cuda_device.types.model import (
     TupleIterator,
     Vector,
 )
+from cuda_device.types.varying import Counting, ListIterator
 
 # Longer loops are not unrolled: the code would be too large.
 _MOST_UNROLLED = 1024

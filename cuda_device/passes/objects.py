@@ -26,7 +26,6 @@ from cuda_device.types.known import (
     UNSET,
     Identity,
     Known,
-    ListIterator,
     State,
     Undefined,
     bundle_of,
@@ -37,6 +36,7 @@ from cuda_device.types.known import (
     state_of,
 )
 from cuda_device.types.model import Bundle, Number, TupleIterator
+from cuda_device.types.varying import ListIterator
 
 
 def stands(frame: Frame, op: Op, position: Cell) -> Cell:

@@ -19,7 +19,7 @@ from cuda_device.device.entities import CompileTime
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op
-from cuda_device.passes import complexes, composites, conditions, hosted, masks, texts
+from cuda_device.passes import complexes, composites, conditions, hosted, masks, options, texts
 from cuda_device.passes.frame import Cell, Frame
 from cuda_device.passes.meanings import Keywords, Named, Text, Thing, View, is_container, means
 from cuda_device.types.known import Known, between, constant, known_as, of_type
@@ -43,6 +43,7 @@ from cuda_device.types.model import (
 )
 from cuda_device.types.promote import divide, promote
 from cuda_device.types.ranges import combine
+from cuda_device.types.varying import Options, as_option
 
 FOLDS: dict[str, Callable[..., object]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
@@ -178,6 +179,8 @@ def _own_remedy(method: str, *operands: Known) -> str:
             return f"give {operand.type.name} a method {method}"
         if isinstance(operand.value, Named) and method:
             return f"give {operand.value.cls.__name__} a method {method}, or write it for its items"
+    if any(as_option(operand) is not None for operand in operands):
+        return "take their .value, or make the class an enum.IntEnum, whose members are numbers"
     if any(isinstance(k.type, (Tuple, Vector)) or is_container(k) for k in operands):
         return f"write it for {'its' if len(operands) == 1 else 'their'} elements"
     return ""
@@ -419,6 +422,8 @@ def truth_of(frame: Frame, cell: Cell) -> Cell:
         case Bundle() if isinstance(known.value, Keywords | View):
             names = known.items[0].value if isinstance(known.value, View) else known.value
             return Cell(constant(bool(names.names) if isinstance(names, Keywords) else True))
+        case Bundle() if isinstance(known.value, Options):
+            return options.holds(frame, cell, bool)
         case _ if known.constant:
             try:
                 return Cell(constant(bool(known.python)))

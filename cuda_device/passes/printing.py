@@ -41,6 +41,7 @@ from cuda_device.types.model import (
     Tuple,
     Vector,
 )
+from cuda_device.types.varying import Options
 from cuda_device.types.vectors import host_vector
 
 # CUDA's printf takes no more.
@@ -118,6 +119,12 @@ class Line:
         self.values.append(self.frame.materialise(condition, BOOL))
         self.choices.append(texts)
 
+    def select(self, number: Cell, texts: Sequence[str]) -> None:
+        """One of several texts, by its number."""
+        self.format += "%s"
+        self.values.append(self.frame.materialise(number, INT64))
+        self.choices.append(tuple(texts))
+
     # What Python shows
 
     def show(self, cell: Cell, is_repr: bool = True) -> None:
@@ -137,6 +144,8 @@ class Line:
         elif isinstance(known.value, Keywords):
             names = [f"{name!r}: " for name in known.value.names]
             self.listed("{", self.frame.fields(cell), "}", names)
+        elif isinstance(known.value, Options):
+            self.select(field(cell, 0), [repr(each) if is_repr else str(each) for each in known.value.objects])
         elif isinstance(known.value, Named):
             names = [f"{name}=" for name in known.value.names]
             self.listed(f"{known.value.cls.__name__}(", self.frame.fields(cell), ")", names)
@@ -307,11 +316,7 @@ class Line:
             self.choose(self.ask(prelude.is_beyond, columns, Cell(constant(most - 1))), ("0", ""))
         for first in reversed(range(0, bits, _TOGETHER)):
             place, together = Cell(constant(first)), Cell(constant(_TOGETHER))
-            self.format += "%s"
-            self.values.append(
-                self.frame.materialise(self.ask(prelude.binary_digits, magnitude, columns, place, together), INT64)
-            )
-            self.choices.append(_TEXTS)
+            self.select(self.ask(prelude.binary_digits, magnitude, columns, place, together), _TEXTS)
 
     def unsigned(self, cell: Cell, type: Number) -> tuple[Cell, Cell]:
         """Whether an integer is negative, and its magnitude, a uint64."""

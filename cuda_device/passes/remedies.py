@@ -133,5 +133,6 @@ def of_two_types(first: Known, second: Known, otherwise: str) -> str:
     if first.identity is not None or second.identity is not None:
         return "make tuples of them, or loops of their own: how far an iterator of a tuple is must be known while compiling"
     if all(isinstance(known.value, enum.Enum) and isinstance(known.type, Static) for known in (first, second)):
-        return "make the class an enum.IntEnum: its members are numbers"
+        is_flag = isinstance(first.value, enum.Flag)
+        return f"make the class an enum.{'IntFlag' if is_flag else 'IntEnum'}: its members are numbers"
     return otherwise

@@ -33,6 +33,7 @@ from cuda_device.types.model import (
     TupleIterator,
     Vector,
 )
+from cuda_device.types.varying import as_option
 
 
 def as_tuple(frame: Frame, cell: Cell) -> Cell:
@@ -166,8 +167,12 @@ def slice_tuple(frame: Frame, owner: Cell, index: Cell) -> Cell | None:
 def position(index: Cell, count: int) -> int:
     """A constant index of `count` elements, counted from the beginning."""
     if not index.known.constant or not isinstance(index.known.value, int):
+        is_member = as_option(index.known) is not None
         raise CompileError(
-            "the index of a tuple must be a constant integer", help="loop over the tuple with for, or use an array"
+            f"an index is an integer, not {index.known}"
+            if is_member
+            else "the index of a tuple must be a constant integer",
+            help="take its .value" if is_member else "loop over the tuple with for, or use an array",
         )
     position = int(index.known.value)
     if not -count <= position < count:

@@ -44,6 +44,7 @@ from cuda_device.passes.ufuncs import NUMPY_FUNCTIONS, OF_COMPLEX, UFUNCS
 from cuda_device.types.host import host_type_of
 from cuda_device.types.known import Known, constant
 from cuda_device.types.model import BOOL, Bundle, NoneType, Number, Range, Ref, Static, Struct, Tuple, Vector
+from cuda_device.types.varying import Options
 from cuda_device.types.vectors import host_vector
 
 
@@ -153,6 +154,8 @@ def _type_of_meaning(meaning: object) -> object:
     match meaning:
         case Thing.LIST:
             return list
+        case Options() as one:
+            return str if one.attribute else one.owner
         case Named(cls):
             return cls
     return FunctionType if isinstance(meaning, Code) else dict if isinstance(meaning, Keywords) else None

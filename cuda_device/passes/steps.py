@@ -21,10 +21,8 @@ from cuda_device.passes.sequences import as_iterable
 from cuda_device.types.joins import join_all
 from cuda_device.types.known import (
     Conflict,
-    Counting,
     Identity,
     Known,
-    ListIterator,
     between,
     constant,
     iterator_of,
@@ -43,6 +41,7 @@ from cuda_device.types.model import (
     TupleIterator,
 )
 from cuda_device.types.ranges import has_room
+from cuda_device.types.varying import Counting, ListIterator
 
 
 @dataclass(frozen=True, slots=True)

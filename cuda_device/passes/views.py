@@ -39,6 +39,7 @@ from cuda_device.types.model import (
     Type,
     Vector,
 )
+from cuda_device.types.varying import as_option
 
 METHODS = ("view", "reshape", "astype", *array_functions.METHODS)
 
@@ -128,6 +129,8 @@ class _Full(Cell):
 
 def index_help(index: Known) -> str:
     """What to do with an index that is none."""
+    if as_option(index) is not None:
+        return "take its .value"
     match index.type:
         case Number():
             return "convert it: int(…)"

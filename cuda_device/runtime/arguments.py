@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import Enum
 from functools import lru_cache
 from typing import Any
 
@@ -190,6 +191,10 @@ def _remedy(value: int) -> str:
     return "no integer type of device code is that wide"
 
 
+_TAKEN = "pass numbers, tuples, None, or arrays with __dlpack__ or __cuda_array_interface__"
+_CONSTANT = "give the parameter the type hint ConstExpr, and the kernel is compiled for each value"
+
+
 def _array(value: object, name: str, stream: Stream) -> Argument:
     try:
         view = view_of(value, stream.consumer)
@@ -197,8 +202,8 @@ def _array(value: object, name: str, stream: Stream) -> Argument:
         raise LaunchError(f"the argument {name!r}: {error}") from None
     if view is None:
         raise LaunchError(
-            f"the argument {name!r} is of type {type(value).__name__}, which device code cannot take: pass numbers, tuples, "
-            "None, or arrays with __dlpack__ or __cuda_array_interface__"
+            f"the argument {name!r} is of type {type(value).__name__}, which device code cannot take: "
+            + (_CONSTANT if isinstance(value, str | Enum) else _TAKEN)
         )
     ordinal = stream.ordinal if isinstance(stream, GpuStream) else None
     if view.passed is not None and view.passed[0] == ordinal:

@@ -14,10 +14,8 @@ from cuda_device.types.known import (
     FAILED,
     UNKNOWN,
     Conflict,
-    Counting,
     Gaps,
     Known,
-    ListIterator,
     State,
     Undefined,
     between,
@@ -42,6 +40,7 @@ from cuda_device.types.model import (
     TupleIterator,
 )
 from cuda_device.types.promote import join_numbers
+from cuda_device.types.varying import Counting, ListIterator, as_option
 
 
 def join(a: State, b: State) -> State:
@@ -122,6 +121,9 @@ def _join_same(a: Known, b: Known) -> Known | None:
         return Known(joined_type, items=tuple(part for part in parts if part is not None))
     if a.type == b.type and (not isinstance(a.type, Static) or a.value is b.value):
         return a if a.high == b.high else replace(a, low=None, high=None)
+    option, other = as_option(a), as_option(b)
+    if option is not None and other is not None:
+        return _join_bundles(option, other)
     for reference, value in ((a.type, b), (b.type, a)):
         if isinstance(reference, Ref) and isinstance(value.type, Struct) and reference.pointee == value.type:
             return value  # what is referred to is read

@@ -74,30 +74,6 @@ class Gaps:
     strict = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ListIterator:
-    """An iterator of a list or dict that is known to stand at a position. Part: what it runs over."""
-
-    position: int
-
-    def __str__(self) -> str:
-        return str(Counting.LIST)
-
-    __repr__ = __str__
-
-
-class Counting(enum.Enum):
-    """Iterators of which only run time knows where they stand. Parts: what they run over, the position; of tuples, the length."""
-
-    TUPLE = "an iterator of a tuple"
-    LIST = "an iterator of a list"
-
-    def __str__(self) -> str:
-        return self.value
-
-    __repr__ = __str__
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Known:
     """A type, and what is known of a value of it.
