@@ -427,3 +427,9 @@ def test_lists_in_tuples_that_functions_return(stream, capfd):
 def test_constants_keep_the_sign_of_zero(stream, capfd):
     body = "print(np.trunc(-0.75), np.rint(-0.25), np.floor(-0.0), np.ceil(-0.5), np.trunc(1.5))"
     assert printed(stream, capfd, body, np=np) == "-0.0 -0.0 -0.0 -0.0 1.0\n"
+
+
+def test_constants_of_two_kinds_are_chosen_from_as_floats(stream, capfd):
+    body = "print(np.maximum(0.5, 3), np.minimum(1, 2.5), np.fmin(0.5, 0), np.fmax(2, 1.0), np.clip(3, 0.5, 9))"
+    assert printed(stream, capfd, body, np=np) == "3.0 1.0 0.0 2.0 3.0\n"
+    assert printed(stream, capfd, "print(np.where(1, 2, 0.5), np.where(0, 0.5, 3))", np=np) == "2.0 3.0\n"

@@ -196,6 +196,9 @@ def of_parts(i):
         lambda i: (range(i) == range(4)) + (range(0, i, 3) == range(0, 5, 3)) * 2 + (range(i) != range(-i)) * 4,
         range_of_either,
         every_range,
+        lambda i: (
+            (slice(1, 2) == slice(1, 3)) + (slice(1, i) == slice(1, 3)) * 2 + (slice(i) != slice(None, 4, None)) * 4
+        ),
         # Dicts
         lambda i: {"a": i, 2: 5}["a"] + {"a": i, 2: 5}[2] + TABLE["a"] + TABLE[2] + TABLE.get("b", i),
         lambda i: OPERATORS["-"](i, 5) + len(TABLE) + ("a" in TABLE) + sum(TABLE.values()) + len({**TABLE, "c": 1}),

@@ -259,7 +259,7 @@ def clip(x: Any, low: Any, high: Any) -> Any:
 
 def where(condition: Any, a: Any, b: Any) -> Any:
     """`np.where`: a if the condition holds, else b."""
-    return a if condition else b
+    return _as_both(a if condition else b, a, b)
 
 
 def rounded(x: Any, decimals: Any = 0) -> Any:
@@ -276,24 +276,29 @@ def are_close(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08) -> Any:
     return math.isfinite(a) and math.isfinite(b) and abs(a - b) <= atol + rtol * abs(b)
 
 
+def _as_both(chosen: Any, a: Any, b: Any) -> Any:
+    """One of a and b: a float if either is one, though it be chosen while compiling."""
+    return chosen * 1.0 if isinstance(a, float) != isinstance(b, float) else chosen
+
+
 def minimum(a: Any, b: Any) -> Any:
     """`np.minimum`: NaN wins."""
-    return b if a == a and (b < a or b != b) else a
+    return _as_both(b if a == a and (b < a or b != b) else a, a, b)
 
 
 def maximum(a: Any, b: Any) -> Any:
     """`np.maximum`: NaN wins."""
-    return b if a == a and (b > a or b != b) else a
+    return _as_both(b if a == a and (b > a or b != b) else a, a, b)
 
 
 def minimum_number(a: Any, b: Any) -> Any:
     """`np.fmin`: a number wins over NaN."""
-    return b if b < a or a != a else a
+    return _as_both(b if b < a or a != a else a, a, b)
 
 
 def maximum_number(a: Any, b: Any) -> Any:
     """`np.fmax`: a number wins over NaN."""
-    return b if b > a or a != a else a
+    return _as_both(b if b > a or a != a else a, a, b)
 
 
 def sign(x: Any) -> Any:

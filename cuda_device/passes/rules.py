@@ -137,7 +137,9 @@ def _unpack(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 
 
 def _compare(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-    """Lists compare as tuples do, with each other."""
+    """Lists compare as tuples do, with each other, and slices, too."""
+    if all(means(cell.known, slice) for cell in cells):
+        cells = [frame.tuple(frame.fields(cell)) for cell in cells]
     if len([cell for cell in cells if means(cell.known, Thing.LIST)]) == 1 and op.attributes["op"] in ("==", "!="):
         return [Cell(constant(op.attributes["op"] == "!="))]
     return comparisons.compare(frame, op, sequences.as_tuples(frame, cells))

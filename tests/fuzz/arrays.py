@@ -18,8 +18,9 @@ import numpy as np
 
 import cuda_device as device
 from fuzz.grammar import Grammar, rows, statements
+from fuzz.library import EXPRESSIONS
 from fuzz.printing import PARAMETERS, Printing, Statement, statement
-from fuzz.pythonic import EXPRESSIONS, PARTS, STATEMENTS
+from fuzz.pythonic_statements import PARTS, STATEMENTS
 
 SHAPES = {"s": (6,), "g": (3, 4), "h": (2, 3, 4)}
 DTYPES = ("int32", "int8", "uint8", "int16", "uint16", "uint32", "int64", "uint64", "float32", "float64", "float16")

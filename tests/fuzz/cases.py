@@ -19,9 +19,11 @@ import warnings
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import cuda_device as device
+
+T = TypeVar("T")
 
 
 class Case(ABC):
@@ -71,6 +73,17 @@ class Several(Case):
 
     def constructs(self) -> Counter[str]:
         return Counter({self.kind: len(self.cases)})
+
+
+def due(number: int, table: Sequence[T], count: int) -> list[T]:
+    """The rows of a table whose turn it is with a number: numbers that follow each other, also in steps, come to all of them.
+
+    Multiples of the golden ratio fill the interval from 0 to 1 as evenly as can be.
+    """
+    return [table[int((number * count + k) * _RATIO % 1 * len(table))] for k in range(count)]
+
+
+_RATIO = (5**0.5 - 1) / 2
 
 
 def defined(source: str, name: str, scope: Mapping[str, Any], file: str) -> Any:

@@ -15,7 +15,7 @@ from typing import Any
 import reference
 from reference import EVERY, convert
 
-from fuzz import aggregates, expressions, functions, statements, together
+from fuzz import aggregates, expressions, functions, statements, tables, together
 from fuzz.cases import Case
 from fuzz.kinds import case
 from fuzz.maker import ARRAYS, LENGTH, Maker, Tables
@@ -42,8 +42,8 @@ TABLES = Tables(
         expressions.complex_of,
         expressions.position,
         expressions.some_view,
-        expressions.of_table,
-        expressions.of_list,
+        tables.of_table,
+        tables.of_list,
         expressions.reduced,
         aggregates.of_tuple,
         aggregates.compared,

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import cuda_device as device
-from fuzz.cases import Case, defined
+from fuzz.cases import Case, defined, due
 
 COUNT, FUNCTIONS = 32, 8
 NAMES = {"math": math, "cmath": cmath, "np": np, "device": device}
@@ -273,16 +273,20 @@ WHOLE = (
 )
 
 
+EVERY = (*REAL, *COMPLEX, *WHOLE)
+
+
 class Hard(Case):
     """Some functions, each of values of its own."""
 
     kind = "hard arguments"
     everywhere = True
+    at_once = 2
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
         choose = random.Random(f"hard {number}")
-        rows = [choose.choice(choose.choice((REAL, COMPLEX, WHOLE))) for _ in range(FUNCTIONS)]
+        rows = due(number, EVERY, FUNCTIONS)
         self.rows = [(row, choose.choice(_types(row))) for row in rows]
         self.given = [[_values(choose, type, row) for _ in range(row.arity)] for row, type in self.rows]
         self.expected = [_expected(row, type, given) for (row, type), given in zip(self.rows, self.given, strict=True)]

@@ -15,10 +15,11 @@ from fuzz.printing import Failing, Printing
 from fuzz.refusals import Broken, Refused
 from fuzz.remembered import Remembered
 from fuzz.ways import Ways
+from fuzz.wrong_ir import WrongIr
 
 KINDS: tuple[type[Case], ...] = (
-    *(Printing, Refused, Hard, Arrays, Broken, Declared, Failing, Checked, Remembered),
-    *(Printing, Refused, Hard, Ways, Broken, Ordered, Racing, Refused),
+    *(Printing, Refused, Hard, Arrays, Broken, Declared, Failing, Checked, Remembered, WrongIr),
+    *(Printing, Refused, Hard, Ways, Arrays, Ordered, Racing, Refused),
 )
 
 

@@ -72,13 +72,13 @@ class Ordered(Case):
     kind = "instructions"
     at_once = 2
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, rows: int = 6) -> None:
         super().__init__(number)
         self.random = choose = random.Random(f"ordered {number}")
         self.type, self.space = choose.choice(INTEGERS), choose.choice(("global", "shared"))
         self.target = choose.choice(TARGETS)
-        rows = [self._row() for _ in range(6)]
-        self.rows = [(text.replace("out[0]", f"out[{3 + k}]"), patterns) for k, (text, patterns) in enumerate(rows)]
+        made = [self._row() for _ in range(rows)]
+        self.rows = [(text.replace("out[0]", f"out[{3 + k}]"), patterns) for k, (text, patterns) in enumerate(made)]
 
     def _row(self) -> tuple[str, list[str]]:
         """A statement, and patterns of its instructions."""

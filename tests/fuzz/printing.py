@@ -22,9 +22,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 import cuda_device as device
-from fuzz.cases import Case, defined, first_difference, printed
+from fuzz import library
+from fuzz.cases import Case, defined, due, first_difference, printed
 from fuzz.grammar import Grammar
-from fuzz.pythonic import EXPRESSIONS, FAULTS, PARTS, STATEMENTS
+from fuzz.library import EXPRESSIONS
+from fuzz.pythonic_statements import FAULTS, PARTS, STATEMENTS
 
 
 @device.struct
@@ -51,14 +53,17 @@ class Point:
 NAMES: dict[str, Any] = {
     "device": device, "Point": Point, "math": math, "functools": functools, "itertools": itertools,
     "operator": operator, "np": np,
-    "TABLE": (4, 7, -2, 0, 9), "WORDS": ("a", "bc", ""), "PAIRS": {"one": 1, "two": (2, 3)},
+    "TABLE": (4, 7, -2, 0, 9), "WORDS": ("a", "bc", ""), "PAIRS": {"one": 1, "two": (2, 3)}, **library.NAMES,
 }  # fmt: skip
 PARAMETERS = ("n", "m", "k", "x", "y", "p", "q")
-_NOT_ALIKE = re.compile(r"\d{7}|\d\.\d{6}|e-\d\d|nan|inf")
-"""Numbers that have more digits than float32, and that fewer would show otherwise."""
+_NOT_ALIKE = re.compile(r"\d{7}|\d\.\d{6}|e-\d\d|nan|inf|np\.|(?<![\d.][+-])(?<![\d.])\d[\d.]*j")
+"""Numbers that have more digits than float32, and that fewer would show otherwise; and complex ones without a real part."""
 _OF_NUMPY = re.compile(r"np\.\w+\(([^()]*)\)")
 _WIDE = re.compile(r"W *\S+")
 """Behind this letter there may be more."""
+
+SHOWN = library.shown(EXPRESSIONS | PARTS)
+"""Each row of each table, in a statement that shows what it is."""
 
 Statement = tuple[str, ...]
 
@@ -106,6 +111,7 @@ class Printing(Case):
         super().__init__(number)
         self.random = random.Random(f"{self.kind} {number}")
         self.statements, self.given, self.raised = tuple(statements), given, ""
+        self.tries = 0
         self.expected = self._expected() if statements else None
         while self.expected is None and not statements:
             self.given, self.statements = self._numbers(), self._statements()
@@ -118,8 +124,16 @@ class Printing(Case):
         return n, m, k, x, y, choose.random() < 0.5, choose.random() < 0.5
 
     def _statements(self) -> tuple[Statement, ...]:
+        """Some at random, and those whose turn it is; the latter not all, if no program can be made of them."""
+        self.tries += 1
         grammar = Grammar(EXPRESSIONS | PARTS, self.random)
-        return tuple(statement(grammar, self.random.choice(STATEMENTS)) for _ in range(self.random.randint(3, 6)))
+        rows = [self.random.choice(STATEMENTS) for _ in range(self.random.randint(1, 3))]
+        rows += [row for row in self.due() if self.random.random() < 8 / max(8, self.tries)]
+        return tuple(statement(grammar, row) for row in rows)
+
+    def due(self) -> list[str]:
+        """The rows of the grammar whose turn it is."""
+        return [*due(self.number, STATEMENTS, 3), *due(self.number, SHOWN, 8)]
 
     def source(self) -> str:
         """A function of the parameters."""

@@ -22,10 +22,11 @@ from cuda_device.codegen.architectures import parse
 from cuda_device.types.known import Known, constant, of_type
 from cuda_device.types.parse import parse as parse_type
 from fuzz.breaks import BREAKS
-from fuzz.cases import Case, defined, first_difference
+from fuzz.cases import Case, defined, due, first_difference
 from fuzz.grammar import Grammar
+from fuzz.library import EXPRESSIONS
 from fuzz.printing import NAMES, Printing, Statement, statement
-from fuzz.pythonic import EXPRESSIONS, PARTS, STATEMENTS
+from fuzz.pythonic_statements import PARTS, STATEMENTS
 
 GOLDEN = Path(bad_programs.__file__).parent / "golden" / "test_errors"
 TARGETS = ("sm_75", "sm_90", "sm_90a", "sm_100", "sm_120")
@@ -69,7 +70,7 @@ class Refused(Case):
         super().__init__(number)
         self.random = random.Random(f"refused {number}")
         names = [name for name in bad_programs.PROGRAMS if sys.version_info >= (3, 12) or name not in _OTHERWISE_ON_311]
-        self.name = names[self.random.randrange(len(names))]
+        (self.name,) = due(number, names, 1)
         self.types, self.text = bad_programs.PROGRAMS[self.name]
         self.above = self.random.randint(0, 30)
         self.on_cpu, self.target = self.random.random() < 0.3, self.random.choice(TARGETS)
@@ -108,11 +109,11 @@ class Broken(Printing):
     """A good program with a statement that is none for a device: somewhere in it, perhaps in a branch or a function."""
 
     kind = "broken"
-    at_once = 3
+    at_once = 6
     everywhere = False
 
     def __init__(self, number: int, row: tuple[str, str, str] | None = None) -> None:
-        self.break_row = row or random.Random(f"break {number}").choice(BREAKS)
+        self.break_row = row or due(number, BREAKS, 1)[0]
         super().__init__(number)
 
     def _statements(self) -> tuple[Statement, ...]:

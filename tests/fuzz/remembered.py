@@ -22,7 +22,7 @@ import numpy as np
 from changed_programs import HEAD, Change
 
 import cuda_device as device
-from fuzz.cases import Case
+from fuzz.cases import Case, due
 
 CHANGES = (*changed_programs.CHANGES, *changed_objects.CHANGES)
 POISON = -7.0
@@ -58,12 +58,12 @@ class Remembered(Case):
     """One change."""
 
     kind = "remembered"
-    at_once = 3
+    at_once = 5
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
         choose = random.Random(f"remembered {number}")
-        self.change: Change = choose.choice(CHANGES)
+        self.change: Change = due(number, CHANGES, 1)[0]
         first, second = choose.sample((False, True), 2)
         self.order = (first, first, second, second, choose.choice((first, second)))
 

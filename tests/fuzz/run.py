@@ -17,6 +17,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import reference
@@ -29,11 +30,11 @@ from cuda_device.device.functions import Kernel, KernelOptions
 from cuda_device.runtime.launcher import Variant
 from fuzz.care import BATCH, care, is_careful
 from fuzz.cases import Case
-from fuzz.expressions import LISTS, TABLES
 from fuzz.generate import ARRAYS, BUILTIN_STORED, SLOTS, THREADS
 from fuzz.machines import by_libnvvm, has_libnvvm, is_emulated
 from fuzz.programs import BLOCKS, Expression, Program, indented
 from fuzz.structs import STRUCTS
+from fuzz.tables import LISTS, TABLES
 
 LEVELS = (0, 3)
 MODULES: dict[str, Any] = {
@@ -171,7 +172,8 @@ def tried(case: Case, streams: Sequence[device.Stream]) -> Iterator[Mismatch]:
     for stream in streams if case.everywhere else [device.cpu_stream()]:
         on_cpu = isinstance(stream, type(device.cpu_stream()))
         try:
-            wrong = case.attempt(stream)
+            with mock.patch.dict(os.environ, {"CUDA_DEVICE_VERIFY": "1"}):
+                wrong = case.attempt(stream)
         except Exception as error:
             wrong = f"{type(error).__name__}: {error}"
         if wrong is not None:

@@ -8,17 +8,19 @@ runs them all and writes which lines of the compiler ran, as JSON.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import resource
 import signal
 import sys
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import tests.fuzz  # noqa: F401 - it puts its folder on the path
 
-BATCH = 24
-BATCHES, STRIDE = 60, 13
-"""Of so many batches, and then of so many others, those first that are of every sort."""
+SORTS = (("alone", 12), ("cases", 24), ("together", 12), ("cases", 24))
+"""Batches of each sort of programs, and of so many, take turns in this way: cases are quick, and find much."""
 SECONDS, BYTES = 60, 6 << 30
 
 
@@ -39,19 +41,31 @@ def main() -> int:
     resource.setrlimit(resource.RLIMIT_DATA, (BYTES, BYTES))
     with installed():
         streams = [device.cpu_stream()], [device.default_stream()]
-        for batch in range(-(-given.programs // BATCH)):
-            turns, place = divmod(batch, BATCHES)
-            begin = BATCH * (turns * BATCHES + place * STRIDE % BATCHES)
+        for turn, begin, size in begins(given.programs):
             signal.setitimer(signal.ITIMER_PROF, SECONDS)  # nobody handles its signal, which ends the process
             values = inputs(begin)
-            programs = [program(begin + k, values) for k in range(min(BATCH, given.programs - batch * BATCH))]
-            wrong = next(check(programs, values, streams[batch % 2]), None)
+            programs = [program(begin + k, values) for k in range(size)]
+            wrong = next(check(programs, values, streams[turn % 2]), None)
             if wrong is not None:
                 print(f"program {wrong.program.number}: {str(wrong).splitlines()[0]}"[:300], flush=True)
                 return 1
     if given.lines:
         given.lines.write_text(json.dumps(lines.taken()))
     return 0
+
+
+def begins(programs: int) -> Iterator[tuple[int, int, int]]:
+    """How many batches of its sort came before each, where it begins, and of how many programs it is."""
+    from fuzz.generate import sort
+
+    turns, ends = Counter[str](), Counter[str]()
+    for name, most in itertools.cycle(SORTS):
+        size = min(most, programs)
+        if not size:
+            return
+        at = next(at for at in itertools.count(ends[name], most) if sort(at) == name)
+        yield turns[name], at, size
+        turns[name], ends[name], programs = turns[name] + 1, at + most, programs - size
 
 
 if __name__ == "__main__":
