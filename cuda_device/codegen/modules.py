@@ -10,6 +10,7 @@ such as a traceback's frames, in any order, and the process with them. A finalis
 
 from __future__ import annotations
 
+import threading
 import weakref
 from functools import cache
 from typing import Any
@@ -63,6 +64,28 @@ def run_passes(manager: Any, handle: Any, builder: Any) -> None:
         # llvmlite 0.50 inherits the `_dispose` that does nothing: 130 KB would stay behind for each kernel.
         llvm.NewPassManager._dispose(manager)
         manager.detach()
+
+
+# Whoever writes code holds it: that LLVM reduces the strength of loops, or not, is said for the whole process.
+_WRITING = threading.Lock()
+
+
+def write_assembly(machine: Any, handle: Any, reduce: bool = True) -> str:
+    """A module as text for an assembler; `reduce` says whether LLVM reduces the strength of loops. It changes the module."""
+    with _WRITING:
+        if reduce:
+            return str(machine.emit_assembly(handle))
+        llvm.set_option("", "--disable-lsr=1")
+        try:
+            return str(machine.emit_assembly(handle))
+        finally:
+            llvm.set_option("", "--disable-lsr=0")
+
+
+def write_object(machine: Any, handle: Any) -> bytes:
+    """A module as an object file."""
+    with _WRITING:
+        return bytes(machine.emit_object(handle))
 
 
 @cache

@@ -22,7 +22,7 @@ import llvmlite.binding as llvm
 from cuda_device.codegen import cpu_code, cpu_conversions, cpu_wide
 from cuda_device.codegen.cpu_code import LOCK, Linked, Native, host
 from cuda_device.codegen.cpu_runner import EXPORTS, RUN
-from cuda_device.codegen.modules import pass_builder, run_passes
+from cuda_device.codegen.modules import pass_builder, run_passes, write_assembly, write_object
 from cuda_device.errors import CompilerBug
 
 _NUMBERS = itertools.count()
@@ -46,7 +46,7 @@ def compile_native(
         module = _parse(ir)
         _optimise(module, machine, level)
         bitcode = module.as_bitcode()
-        object_code = machine.emit_object(module)
+        object_code = write_object(machine, module)
         try:
             linked = cpu_code.link(object_code, symbols or {}, exports, alone)
             return Native(object_code, linked, bitcode, level)
@@ -127,7 +127,7 @@ def compile_piece(ir: str, level: int) -> bytes:
     with LOCK:
         module = _parse(ir)
         _optimise(module, _machine(1), level)
-        return bytes(_machine(1).emit_object(module))
+        return write_object(_machine(1), module)
 
 
 def text_of(bitcode: bytes) -> str:
@@ -139,7 +139,7 @@ def text_of(bitcode: bytes) -> str:
 def assembly_of(bitcode: bytes, level: int) -> str:
     """The machine code of bitcode, as text."""
     with LOCK:
-        return str(_machine(level).emit_assembly(llvm.parse_bitcode(bitcode)))
+        return write_assembly(_machine(level), llvm.parse_bitcode(bitcode))
 
 
 def link(object_code: bytes, known: Mapping[str, int], exports: Sequence[str]) -> Linked:

@@ -27,7 +27,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from cuda_device.codegen import branches, detours, products, unrolled, unwanted
+from cuda_device.codegen import branches, detours, nests, products, unrolled, unwanted
 from cuda_device.codegen.architectures import (
     DATA_LAYOUT,
     FLUSH_DENORMALS_ATTRIBUTE,
@@ -35,7 +35,14 @@ from cuda_device.codegen.architectures import (
     TRIPLE,
     Architecture,
 )
-from cuda_device.codegen.modules import Module, pass_builder, read_assembly, run_passes
+from cuda_device.codegen.modules import (
+    Module,
+    pass_builder,
+    read_assembly,
+    read_bitcode,
+    run_passes,
+    write_assembly,
+)
 from cuda_device.errors import CompilerBug
 from cuda_device.lazy_dataclasses import dataclass
 
@@ -150,17 +157,26 @@ def optimise(module: Module, architecture: Architecture, level: int = 3) -> None
 
 def emit(module: Module, architecture: Architecture, level: int = 3) -> Ptx:
     """Writes the module as PTX. Generating code changes the module: print it before."""
+    bitcode = module.handle.as_bitcode() if level else b""
+    text = _write(module, architecture, level)
+    if bitcode and nests.has_nests(text):
+        other = _write(read_bitcode(bitcode), architecture, level, reduce=False)
+        text = other if nests.is_shorter(other, text) else text
+    for rewrite in _REWRITES:
+        text = rewrite(text)
+    return Ptx(text, architecture)
+
+
+def _write(module: Module, architecture: Architecture, level: int, reduce: bool = True) -> str:
+    """What LLVM makes of a module."""
     try:
-        text = _machine(architecture, level).emit_assembly(module.handle)
+        text = write_assembly(_machine(architecture, level), module.handle, reduce)
     except RuntimeError as error:
         raise CompilerBug(f"LLVM cannot write PTX for {architecture}: {error}") from None
     if missing := set(_UNRESOLVED.findall(text)):
         raise CompilerBug(f"the PTX calls {', '.join(sorted(missing))}, which was not asked of libdevice")
     # LLVM numbers calls through the whole process, in comments: the same program has to give the same text.
-    text = _CALL_NUMBER.sub("", text)
-    for rewrite in _REWRITES:
-        text = rewrite(text)
-    return Ptx(text, architecture)
+    return _CALL_NUMBER.sub("", text)
 
 
 @cache

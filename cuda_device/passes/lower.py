@@ -23,7 +23,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.model import Block, Edge, Function, Module, Op, Value
 from cuda_device.ir.ops import Effect, Level
 from cuda_device.lazy_dataclasses import replace
-from cuda_device.passes import boundary, checks, countdown, counting, inequalities, rows
+from cuda_device.passes import boundary, checks, countdown, counting, inequalities, pointers, rows
 from cuda_device.passes.simplify import join_ways_back, simplify
 from cuda_device.types.known import of_type
 from cuda_device.types.layout import MOST_NUMBERS, known_alignment, leaves, pointee_of
@@ -106,6 +106,7 @@ class Lowerer:
         simplify(lowered)
         join_ways_back(lowered)
         inequalities.run(lowered)
+        pointers.run(lowered)
         rows.run(lowered)
         countdown.run(lowered)
         return lowered

@@ -14,7 +14,7 @@ Elsewhere places in 32 bits are better: pointers take two registers each, which 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from cuda_device.device.lowering import Lowering
 from cuda_device.ir import ops
@@ -29,9 +29,13 @@ Term = tuple[Value, int]
 
 @dataclass(slots=True, eq=False)
 class Loop:
-    """The blocks of a loop, with its first one and those that lead back to that; `still` tells which values it leaves alone."""
+    """The blocks of a loop, with its first one and those that lead to that, from `before` it and from its `ends`.
+
+    `still` tells which values it leaves alone.
+    """
 
     head: Block
+    before: list[Block]
     ends: list[Block]
     blocks: set[Block]
     still: dict[Value, bool] = field(default_factory=dict)
@@ -47,14 +51,65 @@ class Loop:
         return block is self.head or not any(end in seen for end in self.ends if end is not block)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Values:
+    """What makes the values of a function, and which blocks they are made in."""
+
+    makers: dict[Value, Op]
+    homes: dict[Value, Block]
+
+    def terms(self, value: Value, sign: int = 1) -> Iterator[Term]:
+        """What a number is the exact sum of."""
+        maker = self.makers.get(value)
+        if maker is not None and maker.code is ops.CONVERT and keeps(maker):
+            yield from self.terms(maker.operands[0], sign)
+        elif maker is not None and maker.code in (ops.ADD, ops.SUB) and maker.attributes.get("exact"):
+            a, b = maker.operands
+            yield from self.terms(a, sign)
+            yield from self.terms(b, sign if maker.code is ops.ADD else -sign)
+        else:
+            yield value, sign
+
+    def split(self, value: Value, loop: Loop) -> tuple[list[Term], list[Term]]:
+        """The parts of a sum that a loop leaves alone, and the others."""
+        still, moving = list[Term](), list[Term]()
+        for term in self.terms(value):
+            (still if self.stands_still(term[0], loop) else moving).append(term)
+        return still, moving
+
+    def stands_still(self, value: Value, loop: Loop) -> bool:
+        """Whether a value is the same in each pass: it is made before the loop, or of such values alone."""
+        if self.homes[value] not in loop.blocks:
+            return True
+        if value not in loop.still:
+            maker = self.makers.get(value)
+            loop.still[value] = (
+                maker is not None
+                and maker.code.effects is ops.Effect.PURE
+                and all(self.stands_still(operand, loop) for operand in maker.operands)
+            )
+        return loop.still[value]
+
+    def constant(self, value: Value) -> int | None:
+        """The integer that a value always is."""
+        maker = self.makers.get(value)
+        found = maker.attributes["value"] if maker is not None and maker.code is ops.CONST else None
+        return found if isinstance(found, int) else None
+
+
 def run(function: Function) -> None:
     """Changes a function of the device level in place. Its blocks are in reverse postorder."""
     loops = innermost_loops(function)
     if loops:
-        makers = {op.result: op for op in function.ops() if len(op.results) == 1}
-        homes = {value: block for block in function.blocks for value in _defined(block)}
+        values = values_of(function)
         for block, loop in loops.items():
-            _run(block, loop, makers, homes)
+            _run(block, loop, values)
+
+
+def values_of(function: Function) -> Values:
+    """The values of a function."""
+    makers = {op.result: op for op in function.ops() if len(op.results) == 1}
+    return Values(makers, {value: block for block in function.blocks for value in _defined(block)})
 
 
 def innermost_loops(function: Function) -> dict[Block, Loop]:
@@ -75,7 +130,7 @@ def innermost_loops(function: Function) -> dict[Block, Loop]:
             if block not in blocks:
                 blocks.add(block)
                 todo += before[block]
-        loop = Loop(head, back, blocks)
+        loop = Loop(head, [block for block in before[head] if block not in blocks], back, blocks)
         for block in blocks:
             if block not in found or len(blocks) < len(found[block].blocks):
                 found[block] = loop
@@ -88,65 +143,35 @@ def _defined(block: Block) -> Iterator[Value]:
         yield from op.results
 
 
-def _run(block: Block, loop: Loop, makers: dict[Value, Op], homes: dict[Value, Block]) -> None:
+def _run(block: Block, loop: Loop, values: Values) -> None:
     """Splits the addresses of one block."""
     if loop.always_runs(block):
         return
     for op in [op for op in block.ops if op.code is ops.ELEMENT]:
-        still, moving = list[Term](), list[Term]()
-        for term in _terms(op.operands[1], 1, makers):
-            (still if _stands_still(term[0], loop, makers, homes) else moving).append(term)
-        if len(moving) == 1 and any(value not in makers or makers[value].code is not ops.CONST for value, _ in still):
+        still, moving = values.split(op.operands[1], loop)
+        if len(moving) == 1 and any(values.constant(value) is None for value, _ in still):
             _split(block, op, still, moving)
-
-
-def _terms(value: Value, sign: int, makers: dict[Value, Op]) -> Iterator[Term]:
-    """What a number is the exact sum of."""
-    maker = makers.get(value)
-    if maker is not None and maker.code is ops.CONVERT and keeps(maker):
-        yield from _terms(maker.operands[0], sign, makers)
-    elif maker is not None and maker.code in (ops.ADD, ops.SUB) and maker.attributes.get("exact"):
-        a, b = maker.operands
-        yield from _terms(a, sign, makers)
-        yield from _terms(b, sign if maker.code is ops.ADD else -sign, makers)
-    else:
-        yield value, sign
-
-
-def _stands_still(value: Value, loop: Loop, makers: dict[Value, Op], homes: dict[Value, Block]) -> bool:
-    """Whether a value is the same in each pass: it is made before the loop, or of such values alone."""
-    if homes[value] not in loop.blocks:
-        return True
-    if value not in loop.still:
-        maker = makers.get(value)
-        loop.still[value] = (
-            maker is not None
-            and maker.code.effects is ops.Effect.PURE
-            and all(_stands_still(operand, loop, makers, homes) for operand in maker.operands)
-        )
-    return loop.still[value]
 
 
 def _split(block: Block, op: Op, still: list[Term], moving: list[Term]) -> None:
     """Makes an address of one that a loop leaves alone and of what goes along with it."""
     build, reference = Lowering(Block()), op.operands[0]
     build.location = op.location
-    near = build.op(ops.ELEMENT, reference.type, reference, _sum(build, still), outside=True)
-    op.operands = [near, _sum(build, moving)]
+    near = build.op(ops.ELEMENT, reference.type, reference, total(build, still), outside=True)
+    op.operands = [near, total(build, moving)]
     op.attributes["outside"] = True
     place = block.ops.index(op)
     block.ops[place:place] = build.block.ops
 
 
-def _sum(build: Lowering, terms: list[Term]) -> Value:
+def total(build: Lowering, terms: Sequence[Term]) -> Value:
     """A sum in 64 bits, where it is what it is in any order."""
-    total: Value | None = None
+    found: Value | None = None
     for value, sign in terms:
         wide = build.convert(value, INT64)
-        total = (
+        found = (
             wide
-            if total is None and sign > 0
-            else build.sum(ops.ADD if sign > 0 else ops.SUB, total or build.number(INT64, 0), wide)
+            if found is None and sign > 0
+            else build.sum(ops.ADD if sign > 0 else ops.SUB, found or build.number(INT64, 0), wide)
         )
-    assert total is not None
-    return total
+    return found or build.number(INT64, 0)
