@@ -199,6 +199,42 @@ def test_fast_functions_are_short():
     assert "call.uni" not in fast
 
 
+EXTREMES = """
+@device.kernel
+def k(x, y):
+    y[0] = max(x[0], x[1], x[2])
+    y[1] = min(x[0], x[1], x[2])
+"""
+
+
+def test_extremes_are_one_instruction():
+    """`max` and `min` are the hardware's, which do not care which argument comes first; not those of float64."""
+    names = [
+        name
+        for name in instructions(ptx(define(EXTREMES), VECTOR, VECTOR, fastmath=True))
+        if "max" in name or "min" in name
+    ]
+    assert sorted(names) == ["max.ftz.f32", "max.ftz.f32", "min.ftz.f32", "min.ftz.f32"]
+    for arrays, fastmath in (((VECTOR, VECTOR), False), ((VECTOR, VECTOR), {"ftz"}), ((WIDE, WIDE), True)):
+        found = " ".join(instructions(ptx(define(EXTREMES), *arrays, fastmath=fastmath)))
+        assert "max." not in found
+        assert "min." not in found
+
+
+@pytest.mark.parametrize("fastmath", [False, True])
+def test_extremes_of_numbers(stream, fastmath):
+    """Of numbers they are the same; of NaN fast math takes the number, if the other one is one, as CUDA C++ does."""
+    kernel = device.kernel(fastmath=fastmath)(define(EXTREMES).underlying)
+    for values in ((1, 2, 3), (3, -2, 1), (-np.inf, 5, np.inf), (2, 2, -2)):
+        x, y = stream.array(np.array(values, np.float32)), stream.array(np.zeros(2, np.float32))
+        stream.launch(kernel, x, y, grid=1, block=1)
+        assert stream.numpy(y).tolist() == [max(values), min(values)]
+    if not fastmath:
+        x, y = stream.array(np.array([np.nan, 1, 2], np.float32)), stream.array(np.zeros(2, np.float32))
+        stream.launch(kernel, x, y, grid=1, block=1)
+        assert np.isnan(stream.numpy(y)).all()
+
+
 def test_doubles_stay_exact():
     found = instructions(ptx(double_arithmetic, WIDE, WIDE, fastmath=True))
     assert "div.rn.f64" in found

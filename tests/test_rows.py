@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from ir_helpers import read
+from ir_helpers import define, read
 
 import cuda_device as device
 from cuda_device.passes.rows import innermost_loops
@@ -85,6 +85,42 @@ def test_pointers_go_along():
     loads = [part for part in re.split(r"^\$\w+:", ptx, flags=re.M) if part.count("ld.global") >= 3]
     assert loads
     assert all("mul.wide" not in part and "cvt.s64" not in part for part in loads), loads
+
+
+@pytest.mark.parametrize("operator", ["+", "*"])
+def test_long_chains(operator):
+    """As deep as Python's own functions cannot go."""
+    chain = "".join(f"        v = v {operator} {1 + j % 3}\n" for j in range(1500))
+    kernel = define(
+        f"@device.kernel\ndef k(x, y):\n    for i in range(len(y)):\n        v = i\n{chain}        y[i] = x[v % 8]\n"
+    )
+    x, y = np.arange(8, dtype=np.int32), np.full(9, -1, np.int32)
+    device.launch(kernel, x, y, grid=1, block=1, stream=device.cpu_stream())
+    assert y.tolist() == [wrapped(operator, i) % 8 for i in range(9)]
+
+
+def wrapped(operator: str, start: int) -> int:
+    for j in range(1500):
+        start = start + 1 + j % 3 if operator == "+" else start * (1 + j % 3)
+    return start
+
+
+def test_unrolled_passes_share_a_pointer():
+    """Four passes of a loop through a row are one, with a pointer for each array."""
+
+    @device.kernel
+    def scale(x, y):
+        row = device.block_idx.x
+        for i in range(int(device.thread_idx.x), x.shape[1], 128):
+            y[row, i] = 2 * x[row, i]
+
+    x = np.zeros((4, 512), np.float32)
+    ptx = device.compile(scale, x, x.copy(), target="sm_90", output="ptx", launch_facts=True).code
+    loops = re.findall(r"^(\$L\w+):\n((?:(?!\$L).*\n)*?\t@%p\d+ bra \t\1;)", ptx, re.M)
+    assert max(body.count("ld.global") for _, body in loops) == 4
+    for _, body in loops:
+        assert len(set(re.findall(r"\[(%rd\d+)", body))) == 2
+        assert len(re.findall(r"\tadd\.s64", body)) == 2
 
 
 LOOPS = """

@@ -21,7 +21,7 @@ from cuda_device.device.math import BY_NAME as MATH
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op, Value
 from cuda_device.types.layout import align_of, size_of
-from cuda_device.types.model import BOOL, Kind, Number, Ref, Space, Vector
+from cuda_device.types.model import BOOL, FLOAT32, Kind, Number, Ref, Space, Vector
 
 if TYPE_CHECKING:
     from cuda_device.codegen.to_llvm import FunctionWriter
@@ -174,6 +174,12 @@ def _compare(to: FunctionWriter, op: Op) -> None:
 
 
 def _select(to: FunctionWriter, op: Op) -> None:
+    type = op.result.type
+    if op.attributes.get("extreme") and type == FLOAT32 and to.module.has_extremes:
+        name = f"llvm.{op.attributes['extreme']}num.f32"
+        call = to.module.call(name, "float", ["float"] * 2).replace("call", f"call{to.module.relaxed}", 1)
+        to.result(op, f"{call}({', '.join(map(to.typed, op.operands[1:]))})")
+        return
     to.result(op, "select " + ", ".join(map(to.typed, op.operands)))
 
 

@@ -58,6 +58,8 @@ class ModuleWriter:
         self.relaxed = "".join(f" {flag}" for flag in flags)
         """What LLVM may do with operations on floats; `fuse` is the same for products and sums."""
         self.fuse = self.relaxed + (" contract" if options.contract and "contract" not in flags else "")
+        self.has_extremes = "afn" in flags and isinstance(dialect, Nvptx)
+        """Whether `min` and `max` of float32 are one instruction of a GPU, which takes a number rather than NaN, and any zero."""
         self.metadata = Metadata(options.lineinfo and dialect.has_lines, dialect.module_flags())
         self.aliasing = (
             Aliasing(dialect.module, self.metadata, isinstance(dialect, Nvptx)) if options.launch_facts else None

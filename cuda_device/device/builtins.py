@@ -117,7 +117,7 @@ def _extreme(entity: object, name: str, op: str) -> Intrinsic:
 
     def lower(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
         def better(best: Value, other: Value) -> Value:
-            return build.select(build.compare(op, other, best), other, best)
+            return build.select(build.compare(op, other, best), other, best, name)
 
         return reduce(better, map(_value, operands))
 

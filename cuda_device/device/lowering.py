@@ -256,9 +256,10 @@ class Lowering(Builder):
             a, b = self._widened(a, b)
         return self.op(ops.COMPARE, BOOL, a, b, op=op)
 
-    def select(self, condition: Value, a: Value, b: Value) -> Value:
-        """`a` if `condition` else `b`."""
-        return self.op(ops.SELECT, a.type, condition, a, b, nonneg=a.nonneg and b.nonneg)
+    def select(self, condition: Value, a: Value, b: Value, extreme: str = "") -> Value:
+        """`a` if `condition` else `b`. `extreme` says that this is the greater one, "max", or the lesser one, "min"."""
+        more = {"extreme": extreme} if extreme else {}
+        return self.op(ops.SELECT, a.type, condition, a, b, nonneg=a.nonneg and b.nonneg, **more)
 
     def truth(self, value: Value) -> Value:
         """Whether a number is not zero."""

@@ -122,7 +122,7 @@ class _Along:
                     continue
                 terms = [(edge.arguments[place], 1)]
                 if inside:
-                    terms = list(self.values.terms(*terms[0]))
+                    terms = self.values.terms(*terms[0])
                     if (value, 1) not in terms:
                         return None
                     terms.remove((value, 1))

@@ -7,9 +7,11 @@
     %4: int32 = add {exact=True} %3 %i              %7 = element {outside=True} %x %3
     %6 = element %x %4                     →        %6 = element {outside=True} %7 %i
 
-That is done behind branches alone. LLVM makes pointers that go along with a loop of places in 64 bits; that a sum of 32 bits does
-not wrap it believes of what each pass computes, but seldom of what stands behind a branch, and computes each such address anew.
-Elsewhere places in 32 bits are better: pointers take two registers each, which loads that wait for memory together need.
+LLVM makes pointers that go along with a loop of places in 64 bits. That a sum of 32 bits does not wrap it seldom believes of what
+stands behind a branch, and computes each such address anew. Of what each pass computes it does believe it, but not that the four
+passes that it makes one of go on where they began: there are two pointers for one row then. So that is done behind branches, and
+in global memory for what the loop itself counts. Other places are better in 32 bits: pointers take two registers each, which
+loads that wait for memory together need.
 """
 
 from __future__ import annotations
@@ -21,24 +23,26 @@ from cuda_device.ir import ops
 from cuda_device.ir.model import Block, Function, Op, Value
 from cuda_device.lazy_dataclasses import dataclass, field
 from cuda_device.passes.inequalities import keeps
-from cuda_device.types.model import INT64
+from cuda_device.types.model import INT64, Ref, Space
 
 Term = tuple[Value, int]
 """A part of a sum, and 1 or -1."""
+
+_MOST_TERMS = 16
 
 
 @dataclass(slots=True, eq=False)
 class Loop:
     """The blocks of a loop, with its first one and those that lead to that, from `before` it and from its `ends`.
 
-    `still` tells which values it leaves alone.
+    `still` are the values that are made in it of such alone as are not.
     """
 
     head: Block
     before: list[Block]
     ends: list[Block]
     blocks: set[Block]
-    still: dict[Value, bool] = field(default_factory=dict)
+    still: set[Value] = field(default_factory=set)
 
     def always_runs(self, block: Block) -> bool:
         """Whether every pass comes through a block."""
@@ -58,37 +62,32 @@ class Values:
     makers: dict[Value, Op]
     homes: dict[Value, Block]
 
-    def terms(self, value: Value, sign: int = 1) -> Iterator[Term]:
-        """What a number is the exact sum of."""
-        maker = self.makers.get(value)
-        if maker is not None and maker.code is ops.CONVERT and keeps(maker):
-            yield from self.terms(maker.operands[0], sign)
-        elif maker is not None and maker.code in (ops.ADD, ops.SUB) and maker.attributes.get("exact"):
-            a, b = maker.operands
-            yield from self.terms(a, sign)
-            yield from self.terms(b, sign if maker.code is ops.ADD else -sign)
-        else:
-            yield value, sign
+    def terms(self, value: Value, sign: int = 1) -> list[Term]:
+        """What a number is the exact sum of. Of a long sum some parts are sums."""
+        found, todo = list[Term](), [(value, sign)]
+        while todo:
+            value, sign = todo.pop()
+            maker = self.makers.get(value)
+            if maker is not None and maker.code is ops.CONVERT and keeps(maker):
+                todo.append((maker.operands[0], sign))
+            elif (
+                maker is not None
+                and maker.code in (ops.ADD, ops.SUB)
+                and maker.attributes.get("exact")
+                and len(found) + len(todo) < _MOST_TERMS
+            ):
+                a, b = maker.operands
+                todo += [(b, sign if maker.code is ops.ADD else -sign), (a, sign)]
+            else:
+                found.append((value, sign))
+        return found
 
     def split(self, value: Value, loop: Loop) -> tuple[list[Term], list[Term]]:
         """The parts of a sum that a loop leaves alone, and the others."""
         still, moving = list[Term](), list[Term]()
         for term in self.terms(value):
-            (still if self.stands_still(term[0], loop) else moving).append(term)
+            (still if self.homes[term[0]] not in loop.blocks or term[0] in loop.still else moving).append(term)
         return still, moving
-
-    def stands_still(self, value: Value, loop: Loop) -> bool:
-        """Whether a value is the same in each pass: it is made before the loop, or of such values alone."""
-        if self.homes[value] not in loop.blocks:
-            return True
-        if value not in loop.still:
-            maker = self.makers.get(value)
-            loop.still[value] = (
-                maker is not None
-                and maker.code.effects is ops.Effect.PURE
-                and all(self.stands_still(operand, loop) for operand in maker.operands)
-            )
-        return loop.still[value]
 
     def constant(self, value: Value) -> int | None:
         """The integer that a value always is."""
@@ -134,7 +133,22 @@ def innermost_loops(function: Function) -> dict[Block, Loop]:
         for block in blocks:
             if block not in found or len(blocks) < len(found[block].blocks):
                 found[block] = loop
+    for loop in set(found.values()):
+        loop.still = _still(sorted(loop.blocks, key=numbers.__getitem__))
     return found
+
+
+def _still(blocks: list[Block]) -> set[Value]:
+    """What operations of a loop make of what is made before it, alone. Its blocks are in reverse postorder."""
+    moving = {param for block in blocks for param in block.params}
+    still = set[Value]()
+    for block in blocks:
+        for op in block.ops:
+            if op.code.effects is ops.Effect.PURE and moving.isdisjoint(op.operands):
+                still.update(op.results)
+            else:
+                moving.update(op.results)
+    return still
 
 
 def _defined(block: Block) -> Iterator[Value]:
@@ -145,12 +159,17 @@ def _defined(block: Block) -> Iterator[Value]:
 
 def _run(block: Block, loop: Loop, values: Values) -> None:
     """Splits the addresses of one block."""
-    if loop.always_runs(block):
-        return
+    always = loop.always_runs(block)
     for op in [op for op in block.ops if op.code is ops.ELEMENT]:
         still, moving = values.split(op.operands[1], loop)
-        if len(moving) == 1 and any(values.constant(value) is None for value, _ in still):
+        if len(moving) != 1 or all(values.constant(value) is not None for value, _ in still):
+            continue
+        if not always or (_is_global(op) and moving[0][0] in loop.head.params):
             _split(block, op, still, moving)
+
+
+def _is_global(op: Op) -> bool:
+    return isinstance(op.result.type, Ref) and op.result.type.space is Space.GLOBAL
 
 
 def _split(block: Block, op: Op, still: list[Term], moving: list[Term]) -> None:
