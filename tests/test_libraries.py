@@ -19,6 +19,8 @@ from cuda_device.runtime.launcher import FIRST_LAUNCHER
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # or JAX takes most of a GPU's memory
 LAUNCHES = FIRST_LAUNCHER + 4
+# numba-cuda copies what is not contiguous by a kernel of its own, and finds that small.
+pytestmark = pytest.mark.filterwarnings("ignore:.*Grid size")
 
 PLAIN = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64 complex128".split()
 NARROW = {name: np.dtype(getattr(ml_dtypes, name)) for name in ("bfloat16", "float8_e4m3fn", "float8_e5m2")}
@@ -202,12 +204,14 @@ def test_every_layout(stream, name, layout):
             assert np.array_equal(library.read(array), expected)
 
 
-@pytest.mark.parametrize("name", [each.name for each in LIBRARIES.values() if not each.writeable])
-def test_what_cannot_be_written(stream, name):
-    library = installed(name, stream.kind == "gpu")
-    array = library.make(pytest.importorskip(name), values(np.dtype(np.float32)), stream.kind == "gpu")
+def test_what_cannot_be_written():
+    """JAX says of its arrays on the CPU that they cannot; of those on a GPU it does not."""
+    library = installed("jax", False)
+    array = library.make(pytest.importorskip("jax"), values(np.dtype(np.float32)), False)
     with pytest.raises(device.CompileError, match="the array is read-only"):
-        stream.launch(device.kernel(copy_2d), stream.array(np.ones((6, 8), np.float32)), array, grid=1, block=(8, 8))
+        device.launch(
+            device.kernel(copy_2d), np.ones((6, 8), np.float32), array, grid=1, block=(8, 8), stream=device.cpu_stream()
+        )
 
 
 @pytest.mark.parametrize("name", ["torch", "jax", "cupy"])
