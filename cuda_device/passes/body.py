@@ -177,7 +177,8 @@ class Body:
             arrivals = objects.as_one(arrivals, instance.key, len(instance.source.params))
         states = arrivals[0] if len(arrivals) == 1 else [join_all(column) for column in zip(*arrivals, strict=True)]
         if instance.changes:
-            states = [widened(old, new) for old, new in zip(instance.states, states, strict=True)]
+            pairs = zip(instance.states, states, strict=True)
+            states = [new if old is new else widened(old, new) for old, new in pairs]
         if states != instance.states or not instance.changes:
             instance.states = states
             instance.changes += 1

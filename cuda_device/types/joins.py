@@ -65,9 +65,8 @@ def join_all(states: Sequence[State]) -> State:
 
     So the order of the ways is no matter: int8, a length and a float are a float32, whichever comes first.
     """
-    first = states[0]
-    if all(state is first for state in states):
-        return first
+    if len(set(map(id, states))) == 1:
+        return states[0]
     kinds = ([state for state in states if _is_builtin(state) is builtin] for builtin in (False, True))
     joined = reduce(join, (reduce(join, kind) for kind in kinds if kind))
     # People are told of a conflict in the order of their program.
