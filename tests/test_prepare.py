@@ -281,3 +281,66 @@ def test_arguments_that_share_memory(stream):
         expected(plain_x, target)
     assert stream.numpy(y).tolist() == plain_y.tolist()
     assert stream.numpy(x).tolist() == plain_x.tolist()
+
+
+# On the CPU
+
+
+def test_a_start_on_the_cpu_is_no_more_than_to_run_it(monkeypatch):
+    """Sizes, output and what has to be waited for were looked at when it was prepared."""
+    x, y = np.ones(8, np.float32), np.zeros(8, np.float32)
+    step = device.prepare(add, x, y, grid=1, block=32, stream=device.cpu_stream())
+
+    def refuse(*_):
+        raise AssertionError("it was looked at again")
+
+    monkeypatch.setattr("cuda_device.runtime.prepared.start", refuse)
+    for _ in range(3):
+        step()
+    assert y.tolist() == [3.0] * 8
+    with pytest.raises(AssertionError, match="looked at again"):
+        step(a=2.0)
+
+
+LOUD = False
+
+
+@device.kernel
+def say(x):
+    if LOUD:
+        print("x is", x[0])
+    x[0] += 1
+
+
+def test_a_kernel_that_begins_to_print(capfd, monkeypatch):
+    x = np.zeros(1, np.int32)
+    step = device.prepare(say, x, grid=1, block=1, stream=device.cpu_stream())
+    for loud in (False, True, True, False):
+        monkeypatch.setitem(globals(), "LOUD", loud)
+        step()
+    assert x[0] == 4
+    assert capfd.readouterr().out == "x is 1\nx is 2\n"
+
+
+def test_races_are_looked_for_at_each_start():
+    @device.kernel
+    def meet(x):
+        x[0] = device.tid(1)
+
+    step = device.prepare(meet, np.zeros(1, np.int32), grid=1, block=2, stream=device.cpu_stream(races=True))
+    for _ in range(2):
+        with pytest.raises(device.KernelError, match="race"):
+            step()
+
+
+def test_arrays_live_as_long_as_what_runs_them():
+    x, y = np.ones(8, np.float32), np.zeros(8, np.float32)
+    kept = weakref.ref(x)
+    step = device.prepare(add, x, y, grid=1, block=32, stream=device.cpu_stream())
+    del x
+    gc.collect()
+    step()
+    assert kept() is not None and y.tolist() == [1.0] * 8
+    del step
+    gc.collect()
+    assert kept() is None

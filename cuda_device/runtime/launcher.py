@@ -283,32 +283,44 @@ def keep(stream: GpuStream, views: Sequence[ArrayView]) -> None:
 
 
 def _start_on_cpu(variant: Variant, shape: Shape, buffer: Any, arguments: Sequence[Argument]) -> None:
-    from cuda_device.runtime.cpu_executor import execute
     from cuda_device.runtime.output import Output
 
-    work = variant.work
-    _check_shared(work.shared_bytes, shape.dynamic, _DEFAULT_DYNAMIC_SHARED, 227 * 1024)
     for view in (view for argument in arguments for view in argument.views):
         if view.stream is not None:  # managed memory, which a GPU may be writing
             with driver.using(driver.context_of(view.ordinal)):
                 driver.synchronize_stream(view.stream)
-    detector = _race_detector(work, shape, arguments)
+    run = runner_on_cpu(variant, shape, buffer)
+    detector = _race_detector(variant.work, shape, arguments)
     with Output(variant.prints) as output:
-        execute(
-            work["native"],
-            shape.grid,
-            shape.block,
-            buffer,
-            dynamic_shared=shape.dynamic,
-            places=variant.places,
-            checked=bool(work.job.options.checked),
-            may_run_long=variant.may_run_long,
-            keep=(arguments, output),
-            log=detector.address if detector else None,
-            output=output.address,
-        )
+        log = detector.address if detector else None
+        run(keep=(arguments, output), log=log, output=output.address)
     if detector:
         detector.finish()
+
+
+def runner_on_cpu(variant: Variant, shape: Shape, buffer: Any) -> Callable[..., None]:
+    """`cpu_executor.execute` for a kernel with packed arguments. Raises `LaunchError`."""
+    from cuda_device.runtime.cpu_executor import execute
+
+    work = variant.work
+    _check_shared(work.shared_bytes, shape.dynamic, _DEFAULT_DYNAMIC_SHARED, 227 * 1024)
+    return functools.partial(
+        execute,
+        work["native"],
+        shape.grid,
+        shape.block,
+        buffer,
+        dynamic_shared=shape.dynamic,
+        places=variant.places,
+        checked=bool(work.job.options.checked),
+        may_run_long=variant.may_run_long,
+    )
+
+
+def is_plain_on_cpu(variant: Variant, arguments: Sequence[Argument]) -> bool:
+    """Whether nothing but to run it belongs to a start on the CPU: no output, no race detector, no GPU to wait for."""
+    views = (view for argument in arguments for view in argument.views)
+    return not (variant.prints or variant.work.job.options.races or any(view.stream is not None for view in views))
 
 
 def _race_detector(work: compiler.Work, shape: Shape, arguments: Sequence[Argument]) -> RaceDetector | None:

@@ -13,6 +13,7 @@ kernel read and that mean something else now, what kernels reported, and whether
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -28,7 +29,9 @@ from cuda_device.runtime.launcher import (
     Variant,
     addresses_of,
     check_kernel,
+    is_plain_on_cpu,
     keep,
+    runner_on_cpu,
     start,
     start_on_gpu,
     users_traceback,
@@ -108,10 +111,13 @@ class PreparedLaunch:
             raise error.with_traceback(None) from error.__cause__
 
     def _start(self) -> None:
-        variant, buffer, addresses = self._ready
+        variant, buffer, addresses, run = self._ready
         if not variant.current():
-            variant, buffer, addresses = self._ready = self._make_ready()
+            variant, buffer, addresses, run = self._ready = self._make_ready()
             self._starts, self.native = 0, None
+        if run is not None:
+            run()
+            return
         stream = self.stream
         if not isinstance(stream, GpuStream):
             start(variant, stream, self._shape, buffer, self._arguments)
@@ -132,11 +138,14 @@ class PreparedLaunch:
         here = getattr(self.stream, "handle", None)
         return all(view.stream in (None, here) for view in self._views)
 
-    def _make_ready(self) -> tuple[Variant, Any, Any]:
-        """The compiled kernel for the arguments, their buffer, and the addresses in it."""
+    def _make_ready(self) -> tuple[Variant, Any, Any, Callable[[], None] | None]:
+        """The compiled kernel for the arguments, their buffer, the addresses in it; on the CPU all of a start, if it is plain."""
         variant = variant_of(self.kernel, self._arguments, self.stream)
         buffer = variant.pack(self._arguments)
-        return variant, buffer, addresses_of(variant, buffer)
+        run = None
+        if not isinstance(self.stream, GpuStream) and is_plain_on_cpu(variant, self._arguments):
+            run = functools.partial(runner_on_cpu(variant, self._shape, buffer), keep=self._arguments)
+        return variant, buffer, addresses_of(variant, buffer), run
 
     def _start_exchanged(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         arguments = self._exchanged(self._exchange(args, kwargs))
