@@ -344,7 +344,7 @@ def test_sixteen_bytes_of_a_processor_without_an_instruction_for_them(monkeypatc
         pytest.skip("an old processor of this kind")
     target = llvm.Target.from_default_triple()
     old = target.create_target_machine(cpu="x86-64", features="-cx16", reloc="pic", codemodel="small", jit=True)
-    monkeypatch.setattr(native, "_machine", lambda level: old)
+    monkeypatch.setattr(native, "_machine", lambda *_: old)
     code = compile_native(WIDE, exports=("store", "load"))
     assert all(name.encode() in code.object_code for name in cpu_wide.EXPORTS)
     store = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64)(code.address("store"))
@@ -365,3 +365,30 @@ def test_sixteen_bytes_of_a_processor_without_an_instruction_for_them(monkeypatc
         torn += [low] * (high.value != 3 * low)
     writer.join()
     assert load(at, ctypes.addressof(high)) == 2999 and high.value == 8997 and torn == []
+
+
+def test_pieces_that_are_made_quickly_do_the_same():
+    ir = """
+declare i64 @llvm.smax.i64(i64, i64)
+define i64 @piece(i64 %a, i64 %b) {
+  %place = alloca i64
+  store i64 %a, ptr %place
+  %less = icmp slt i64 %a, %b
+  br i1 %less, label %then, label %end
+then:
+  %c = mul i64 %b, 1000003
+  store i64 %c, ptr %place
+  br label %end
+end:
+  %d = load i64, ptr %place
+  %e = call i64 @llvm.smax.i64(i64 %d, i64 -7)
+  ret i64 %e
+}
+"""
+    objects = [native.compile_piece(ir, 1, quick) for quick in (False, True)]
+    assert objects[0] != objects[1]
+    for code in objects:
+        linked = native.link(code, {}, ["piece"])
+        piece = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(linked.addresses["piece"])
+        for a, b in ((1, 2), (2, 1), (-9, -8), (-8, -9), (5, 5)):
+            assert piece(a, b) == max(b * 1000003 if a < b else a, -7)

@@ -16,7 +16,7 @@ from conftest import poison
 import cuda_device as device
 from cuda_device.errors import KernelError, LaunchError
 from cuda_device.runtime import launcher
-from cuda_device.runtime.native import layout
+from cuda_device.runtime.native import layout, plans
 
 pytestmark = pytest.mark.skipif(not layout.is_usable(), reason="no launchers for this Python")
 STREAM = device.cpu_stream()
@@ -305,3 +305,29 @@ def test_launchers_come_from_the_cache(tmp_path):
         command = [sys.executable, str(script)]
         done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
         assert done.stdout.strip() == expected
+
+
+def test_nobody_waits_long_for_a_launcher(monkeypatch):
+    """A launch pays for it, and what it would gain by more of LLVM is less than can be measured."""
+    from cuda_device.codegen import native
+
+    made = []
+    genuine = native.compile_piece
+
+    def compile_piece(ir, level, quick=False):
+        made.append(("launcher" in ir, quick))
+        return genuine(ir, level, quick)
+
+    monkeypatch.setattr(native, "compile_piece", compile_piece)
+    monkeypatch.setenv("CUDA_DEVICE_CACHE", "0")
+    plans._machine_code.cache_clear()
+
+    @device.kernel
+    def kernel(x, y, a, b):
+        y[0] = a * x[0] + b
+
+    x, y = np.full(1, 3, np.float32), np.zeros(1, np.float32)
+    for _ in range(launcher.FIRST_LAUNCHER + 1):
+        device.launch(kernel, x, y, 2.0, 1.0, grid=1, block=1, stream=device.cpu_stream())
+    assert y[0] == 7 and len(kernel.native) > 1
+    assert made == [(True, True)]

@@ -117,18 +117,19 @@ def piece(
     exports: Sequence[str],
     symbols: Mapping[str, int] | None = None,
     level: int = 0,
+    quick: bool = False,
 ) -> Linked:
     """Functions that kernels and launches share; `symbols` and `level` as in `native.compile_native`.
 
-    The name says all that their text depends on, but for our code generator.
+    The name says all that their text depends on, but for our code generator. `quick`: see `native.compile_piece`.
     """
-    pieces, whole = Pieces(), " ".join((name, str(level), *host()))
+    pieces, whole = Pieces(), " ".join((name, "quick" if quick else str(level), *host()))
     with LOCK:
         object_code = pieces.get(whole)
         if object_code is None:
             from cuda_device.codegen import native
 
-            pieces[whole] = object_code = native.compile_piece(text(), level)
+            pieces[whole] = object_code = native.compile_piece(text(), level, quick)
         return link(object_code, symbols or {}, exports, alone=True)
 
 

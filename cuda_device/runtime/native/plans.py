@@ -137,7 +137,7 @@ def _plan(kernel: Kernel, variant: Variant, stream: Stream, args: Sequence[Any],
 def _machine_code(text: str) -> cpu_code.Linked:
     """The machine code of a launcher, which may serve several kernels."""
     symbols = {symbol_of(name): support().address(name) for name in SHARED}
-    return cpu_code.piece(text, lambda: text, [symbol_of(NAME)], symbols | python_functions(), level=1)
+    return cpu_code.piece(text, lambda: text, [symbol_of(NAME)], symbols | python_functions(), quick=True)
 
 
 def _types_of(value: Any) -> object:
