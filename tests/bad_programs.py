@@ -95,8 +95,12 @@ statement("with_statement", "with x:\n    x[0] = 1")
 statement("import_statement", "import does_not_exist\nx[0] = does_not_exist.pi")
 statement("import_from", "from math import pie\nx[0] = pie")
 statement("dict_without_the_key", 'weights = {"a": 1, "b": 2}\nx[0] = weights["c"]')
-statement("dict_with_key_of_run_time", "weights = {1: 0.5, 2: 1.5}\nx[0] = weights[n]")
-statement("dict_item_assignment", 'weights = {"a": 1}\nweights[n] = 2\nx[0] = weights["b"]')
+statement("dict_with_key_of_run_time", "weights = {1: 0.5, 2: (1, 2)}\nx[0] = weights[n]")
+statement("dict_with_default_of_another_type", "weights = {1: 0.5, 2: 1.5}\nw = weights.get(n)\nx[0] = w")
+statement("dict_item_assignment", "weights = {}\nweights[n] = 2\nx[0] = weights['b']")
+statement("dict_of_too_many_keys", "squares = {i: i * i for i in range(0, 65)}\nx[0] = squares[n]")
+statement("dict_filled_in_a_loop", "count = {}\nfor i in range(4):\n    count[i] = 0\nx[0] = max(count.values())")
+statement("function_by_index_with_too_few_arguments", "x[0] = (math.sin, math.atan2)[n](x[0])")
 statement("dict_method", 'weights = {"a": 1}\nx[0] = weights.pop("b")')
 statement("dict_of_variables", "table = {n: 1}\nx[0] = table[n]")
 statement("set_display", "allowed = {1, n}\nx[0] = n in allowed")
@@ -231,7 +235,7 @@ for name, value, use in [
     ("method_that_changes_a_global_array", "np.ones(3)", "table.sort()"),
     ("method_of_a_global_array_of_variable", "np.ones(3)", "table.reshape(n)"),
     ("global_dict_without_the_key", "dict(a=1)", "table['b']"),
-    ("global_dict_with_key_of_run_time", "{1: 2}", "table[n]"),
+    ("global_dict_with_key_of_run_time", "{1: 2, 2: 'two'}", "table[n]"),
     ("global_list_index_out_of_range", "[1, 2]", "table[2]"),
     ("global_list_of_different_things", "[1, (2, 3)]", "table[n]"),
     ("global_list_too_long", "list(range(2000))", "sum(table)"),
@@ -964,7 +968,7 @@ for name, use, body in [
     ("keyword_given_twice", "0", 'more = {"by": 2}\n    x[0] = scale(n, by=1, **more)'),
     ("stars_of_number", "0", "x[0] = scale(1, **n)"),
     ("stars_of_numbered_dict", "0", "x[0] = scale(1, **{1: 2})"),
-    ("keyword_of_run_time", "rest[value]", "x[0] = scale(n, offset=2)"),
+    ("keyword_of_run_time", "rest[value]", "x[0] = scale(n)"),
     ("keywords_in_arithmetic", "rest", "x[0] = scale(n, offset=2)"),
     ("more_arguments_by_name", "more", "x[0] = scale(n, 1, 2)"),
 ]:

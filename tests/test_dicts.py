@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import operator
+
 import numpy as np
 import pytest
 from against_python import check, check_body, refused
@@ -179,6 +182,82 @@ def test_dicts_change_as_in_python(stream, name):
 
 
 WORLD = {"w": 4, "a": 5}
+COSTS = {3: 5, 1: 7.5, 4: 9}
+MIXED = {"a": 1, 2: 5, (1, 2): 7, 4.0: 9}
+OPERATIONS = {0: lambda a, b: a + b, 1: operator.mul, 2: max, 3: math.fmod}
+PAIRS = {(0, 1): 3, (1, 0): 4, (1, 1): 5}
+
+
+def looked_up(i, x):
+    cost = COSTS[i] if i in COSTS else -1
+    local = {k: x[k] * i for k in (0, 2, 5)}
+    total = cost + COSTS.get(i, -1) * 2 + MIXED.get(i, 0) * 100 + OPERATIONS[i % 4](x[i], 2.0) * 1000
+    total += local.get(i, 0.5) + (i in local) * 7 + (i not in COSTS) * 9 + (i not in MIXED) * 11
+    return (
+        total
+        + PAIRS.get((i % 2, i // 4), 0) * 13
+        + {0: (1, 2), 1: (3, 4.5)}[i % 2][1]
+        + {1: [i, 2], 0: [3, x[i]]}[i % 2][1]
+    )
+
+
+def counted(i, x):
+    counts = {k: 0 for k in (0, 1, 2)}  # noqa: C420
+    alias = counts
+    for v in x:
+        counts[int(v + i) % 3] += 1
+    counts[i % 3] *= 2
+    best = max(counts, key=lambda k: counts[k])
+    return sum(alias[k] * 10**k for k in counts) + 0.5 * best
+
+
+def switched(i, x):
+    """Functions by an index: lambdas with captures, entities, and with keywords."""
+    scale = x[i]
+    functions = [lambda v: v + scale, math.floor, lambda v: v * i]
+    chosen = functions[i % 3]
+    total = chosen(2.5) + (math.sqrt, abs)[i % 2](4.0)
+
+    def plus(a, b=1, *, c=0):
+        return a + b * 10 + c * 100
+
+    def minus(a, b=2, *, c=1):
+        return a - b * 10 - c * 100
+
+    return total + (plus, minus)[i % 2](i, c=2) + {"p": plus, "m": minus}["p"](1, 2)
+
+
+@pytest.mark.parametrize("function", [looked_up, counted, switched])
+def test_keys_of_run_time_are_pythons(stream, function):
+    check(stream, function, np.arange(8) * 0.5 - 1)
+
+
+def test_a_wrong_key_is_reported(stream):
+    @device.kernel
+    def reads(out, n):
+        out[0] = COSTS[n]
+
+    @device.kernel
+    def writes(out, n):
+        counts = {1: 0, 2: 0}
+        counts[n] += 1
+        counts[n + 1] = 7
+        out[0] = counts[2]
+
+    @device.kernel
+    def calls(out, n):
+        out[0] = (math.sqrt, abs)[n](4.0)
+
+    out = stream.array(np.zeros(1))
+    for kernel, good, value, bad, message in (
+        (reads, 3, 5, 2, "KeyError: 2"),
+        (writes, 1, 7, 2, "no new keys at run time: 3"),
+        (calls, -2, 2, 2, "tuple index out of range"),
+    ):
+        stream.launch(kernel, out, good, grid=1, block=1)
+        assert stream.numpy(out)[0] == value
+        with pytest.raises(device.KernelError, match=message):
+            stream.launch(kernel, out, bad, grid=1, block=1)
 
 
 def united(i, x):
@@ -209,7 +288,7 @@ def test_a_dict_is_printed(stream, capfd):
 @pytest.mark.parametrize(
     ("body", "match"),
     [
-        ("d = {}\nd[n] = 1\nreturn 1", "the key of a dict must be a constant expression"),
+        ("d = {}\nd[n] = 1\nreturn 1", "the dict is empty, and the key int is known at run time alone"),
         ("d = {}\nif n > 3:\n    d['a'] = 1\nreturn len(d)", "is a dict on one way here and a dict on another"),
         ("d = {}\nreturn d.pop('a')", "the dict has no key 'a'"),
         ("d = {}\ndel d['a']\nreturn 1", "the dict has no key 'a'"),

@@ -8,10 +8,30 @@ from against_python import check_body, refused
 
 import cuda_device as device
 
+STENCIL = [[1, 2, 1], [2, 4, 2], [1, 2, 1]]
+LARGE = [[p * q % 7 for p in range(9)] for q in range(12)]
+LARGE_TUPLES = tuple(map(tuple, LARGE))
+MIXED = [(1, 2.5), (2, 0.5), (3, 0.25)]
+ROWS = {"STENCIL": STENCIL, "LARGE": LARGE, "LARGE_TUPLES": LARGE_TUPLES, "MIXED": MIXED}
+"""Rows that are there before the kernel is."""
 X = np.arange(8) * 1.5 - 3
 A = np.array([5, 3, -2, 7, 0, 11, -9, 4], np.int32)
 
 # Each is the body of a function of i (0 to 7), n (an integer), v (a float), x and a (arrays).
+OF_CONSTANTS = {
+    "stencil": "return sum(STENCIL[r][c] * a[(i + r * c) % 8] for r in range(3) for c in range(3))",
+    "loops": """
+s = 0
+for r in range(3):
+    for c in range(3):
+        s += STENCIL[r][c] * a[(i + r * c) % 8] + STENCIL[r - 1][-c]
+return s
+""",
+    "rows": "row = STENCIL[n % 3]\nreturn sum(row) + len(row) * 100 + row[1:][1] * 1000 + max(STENCIL[i % 3])",
+    "ends": "return STENCIL[-1][n % 3] * 10 + STENCIL[n % 3][-1] + STENCIL[i % 3 - 3][i % 3 - 3] * 100",
+    "large": "return LARGE[i + n % 4][i] + 10 * LARGE_TUPLES[i][n % 9] + 100 * sum(LARGE[n % 12]) + 1e5 * len(LARGE[i])",
+    "mixed": "k, w = MIXED[n % 3]\nreturn k * w + MIXED[i % 3][1] * 10",
+}
 BODIES = {
     "item": "m = [[1, 2], [3, n]]\nm[i % 2][i // 4] = 9\nreturn m[0][0] + 10 * m[0][1] + 100 * m[1][0] + 1000 * m[1][1]",
     "added_to": """
@@ -169,3 +189,8 @@ def test_lists_of_unknown_length_are_refused_with_what_to_use(name):
     exec("def f(n):\n" + "".join(f"    {line}\n" for line in (GROWING[name] + "\nreturn len(xs)").splitlines()), scope)
     error = refused(scope["f"], int, match="items? on |length|tuple<> on one way|list")
     assert "local_array" in error.help, str(error)
+
+
+@pytest.mark.parametrize("text", OF_CONSTANTS.values(), ids=OF_CONSTANTS)
+def test_rows_of_constants_are_pythons(stream, text):
+    check_body(stream, text, X, A, **ROWS)

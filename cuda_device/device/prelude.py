@@ -221,6 +221,54 @@ def one_if_at(index: Any, place: Any, count: Any, one: Any, other: Any) -> Any:
     return tuple(one[i] if is_here else other[i] for i in range(len(one)))
 
 
+def place_of_key(keys: Any, key: Any) -> Any:
+    """Which of a few keys it is, or -1."""
+    found = -1
+    place = 0
+    for each in keys:
+        if key in (each,):  # noqa: FURB171 (where `==` of values of other kinds is an error)
+            found = place
+        place += 1  # noqa: SIM113
+    return found
+
+
+def place_of_known_key(keys: Any, key: Any) -> Any:
+    """Which of a few keys it is; the thread reports one that is not among them."""
+    found = place_of_key(keys, key)
+    if found < 0:
+        raise KeyError(key)
+    return found
+
+
+def place_of_new_value(keys: Any, key: Any) -> Any:
+    """Which of the keys of a dict an assignment is for: new ones are given while compiling."""
+    found = place_of_key(keys, key)
+    if found < 0:
+        raise KeyError(f"a dict gets no new keys at run time: {key}")
+    return found
+
+
+def element_or(items: Any, index: Any, default: Any) -> Any:
+    """One of a few values of one type, or for -1 the default."""
+    result = default
+    place = 0
+    for item in items:
+        if index == place:
+            result = item
+        place += 1  # noqa: SIM113
+    return result
+
+
+def call_one(functions: Any, index: Any, arguments: Any) -> Any:
+    """A call of one of a few functions, by an index that only run time knows."""
+    place = 0
+    for function in functions:
+        if index == place or index == place - len(functions):
+            return function(*arguments)
+        place += 1  # noqa: SIM113
+    raise IndexError("tuple index out of range")
+
+
 def is_one_of(number: Any, numbers: Any) -> Any:
     """Whether a number is one of a few."""
     return number in numbers

@@ -106,11 +106,18 @@ def _tuple_item(frame: Frame, op: Op, owner: Cell, items: Tuple, index: Cell) ->
 
 def _item(frame: Frame, owner: Cell, index: Cell) -> Cell:
     """`t[i]` of a tuple with an index that only run time knows: its items must have one type. Of lists it is a tuple."""
-    row = choices.choose(frame, frame.fields(owner), index)
+    parts = frame.fields(owner)
+    row = choices.choose(frame, parts, index)
     if row is not None:
-        conditions.element(frame, index, len(owner.known.items), "list")
+        conditions.element(frame, index, len(parts), "list")
         return row
-    owner = frame.tuple(sequences.as_tuples(frame, frame.fields(owner)))
+    row = choices.choose_function(frame, parts, index)
+    if row is not None:
+        return row
+    owner = frame.tuple([sequences.as_tuple(frame, sequences_of_host(frame, part)) for part in parts])
+    rows = hosted.table_of_rows(frame, owner)
+    if rows is not None and isinstance(rows.known.type, Array):
+        return _array_item(frame, rows, rows.known.type, index)
     joined: State = Undefined()
     for item in owner.known.items:
         joined = join(joined, item.forget())

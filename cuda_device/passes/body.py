@@ -127,9 +127,10 @@ class Body:
                 heapq.heappush(self.queue, key)
                 yield
         ordered = [self.instances[key] for key in sorted(self.instances) if self.instances[key].arrivals]
-        for error in [*(instance.error for instance in ordered), *(instance.follows for instance in ordered)]:
-            if error is not None:
-                raise error
+        for errors in ([each.error for each in ordered], [each.follows for each in ordered]):
+            found = [error for error in errors if error is not None]
+            if found:
+                raise min(found, key=_line)
         result = self.result(ordered)
         if self.interop and isinstance(result, Known):
             result = result.forget()  # to C++, a constant is a result like any other
@@ -403,6 +404,11 @@ class Body:
             else:
                 return frame.build.const(state.type, None)
         return frame.carry(cell, state)
+
+
+def _line(error: CompileError) -> int:
+    """The line of the function where an error is: of several, people are told of the first one."""
+    return error.chain[-1].location.line if error.chain else error.location.line
 
 
 def _parameter(known: Known, name: str) -> Cell:

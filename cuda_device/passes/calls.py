@@ -19,7 +19,7 @@ from cuda_device.device.table import find, interface_of
 from cuda_device.errors import CompileError
 from cuda_device.passes import closures, composites, conditions, generators, hosted, operators, options, views
 from cuda_device.passes.frame import Cell, Frame, Method
-from cuda_device.passes.meanings import Code, Keywords, Named, Partial, is_list
+from cuda_device.passes.meanings import Code, Keywords, Named, Partial, Thing, is_list, means
 from cuda_device.types.host import host_type_of
 from cuda_device.types.known import Known, of_type
 from cuda_device.types.model import Array, Bundle, Number, Ref, Static, Struct, Tuple
@@ -32,6 +32,10 @@ def call(frame: Frame, function: Cell, positional: Sequence[Cell], named: Mappin
     known = function.known
     if isinstance(known.type, Bundle) and isinstance(known.value, Method):
         return call_method(frame, frame.field(function, 0), known.value.name, positional, named)
+    if means(known, Thing.ONE_FUNCTION):
+        from cuda_device.passes import choices  # they call back
+
+        return choices.call_function(frame, function, positional, named)
     if isinstance(known.type, Bundle):
         return call_bundle(frame, function, positional, named)
     if isinstance(known.type, Struct) and (method := composites.method_of(frame, known.type, "__call__")) is not None:

@@ -8,14 +8,14 @@ row, to what it was but for the one that it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import FunctionType
 
 from cuda_device.device import prelude
 from cuda_device.device.functions import Func
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
-from cuda_device.passes import conditions, sequences
+from cuda_device.passes import closures, conditions, sequences
 from cuda_device.passes.frame import Cell, Frame, Method
 from cuda_device.passes.meanings import Code, Partial, Thing, means
 from cuda_device.types.joins import join_all
@@ -42,6 +42,28 @@ def choose(frame: Frame, lists: Sequence[Cell], index: Cell) -> Cell | None:
     if not all(means(each.known, Thing.LIST) and each.known.identity is not None for each in lists):
         return None
     return frame.bundle(Thing.ONE_OF, [index, *lists])
+
+
+def choose_function(frame: Frame, functions: Sequence[Cell], index: Cell) -> Cell | None:
+    """`functions[index]`; None if one of them is no function."""
+    if not functions or not all(map(_is_function, functions)):
+        return None
+    return frame.bundle(Thing.ONE_FUNCTION, [index, *functions])
+
+
+def _is_function(cell: Cell) -> bool:
+    known = cell.known
+    if isinstance(known.type, Bundle):
+        return isinstance(known.value, Code | Partial | Method)
+    return isinstance(known.type, Static) and callable(known.value)
+
+
+def call_function(frame: Frame, function: Cell, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """A call of one of several functions."""
+    index, *functions = frame.fields(closures.close(frame, function))
+    if named:
+        functions = [frame.bundle(Partial(tuple(named)), [each, *named.values()]) for each in functions]
+    return frame.program.call(frame, prelude.call_one, [frame.tuple(functions), index, frame.tuple(positional)], {})
 
 
 def item(frame: Frame, owner: Cell, index: Cell) -> Cell | None:

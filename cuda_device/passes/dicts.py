@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from cuda_device.errors import CompileError
-from cuda_device.passes import hosted, lists, sequences
+from cuda_device.passes import hosted, lists, lookups, sequences
 from cuda_device.passes.frame import Cell, Frame
 from cuda_device.passes.generators import check_count, no_keywords
 from cuda_device.passes.meanings import Keywords, View
@@ -31,8 +31,11 @@ def _parts(frame: Frame, cell: Cell) -> dict[object, Cell]:
 
 
 def setitem(frame: Frame, owner: Cell, index: Cell, value: Cell) -> None:
-    """`d[k] = v`."""
-    hosted.position(Keywords(()), index)  # the key is a constant
+    """`d[k] = v`; a key that only run time knows is one of those that there are."""
+    if not index.known.constant:
+        after = lookups.changed(frame, owner, index, value)
+        lists.change(frame, owner, dict(zip(_parts(frame, owner), after, strict=True)))
+        return
     lists.change(frame, owner, _parts(frame, owner) | {index.known.python: value})
 
 
@@ -73,6 +76,8 @@ def call_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell]
 
 
 def _get(frame: Frame, owner: Cell, key: Cell, default: Cell | None = None) -> Cell | None:
+    if not key.known.constant:
+        return lookups.item(frame, owner, key, default or Cell(constant(None)))
     return frame.field(owner, place) if (place := _place(owner, key)) is not None else default
 
 

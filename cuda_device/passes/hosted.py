@@ -47,9 +47,18 @@ def as_array(frame: Frame, cell: Cell) -> Cell:
 
 def table_of(frame: Frame, cell: Cell) -> Cell | None:
     """A long tuple of constant numbers of one type as an array of constants; None for any other."""
-    items = cell.known.items
+    return _table(frame, [cell.known.items], _FEW)
+
+
+def table_of_rows(frame: Frame, cell: Cell) -> Cell | None:
+    """Many tuples of constant numbers of one type, all of one length, as an array of constants with two axes; else None."""
+    return _table(frame, [row.items if isinstance(row.type, Tuple) else () for row in cell.known.items], _FEW * _FEW)
+
+
+def _table(frame: Frame, rows: Sequence[Sequence[Known]], few: int) -> Cell | None:
+    items = [item for row in rows for item in row]
     types = {item.type for item in items}
-    if len(items) <= _FEW or len(types) > 1 or not all(item.constant for item in items):
+    if len(items) <= few or len({*map(len, rows)}) > 1 or len(types) > 1 or not all(item.constant for item in items):
         return None
     (type,) = types
     if not isinstance(type, Number) or (type.builtin and type.bits == 64):
@@ -60,7 +69,7 @@ def table_of(frame: Frame, cell: Cell) -> Cell | None:
         elements = np.array([item.value for item in items], dtype_of_element(type))
     except OverflowError:
         return None
-    return as_array(frame, Cell(constant(elements)))
+    return as_array(frame, Cell(constant(elements if len(rows) == 1 else elements.reshape(len(rows), -1))))
 
 
 # So many elements of a tuple are selected from in registers.
@@ -174,12 +183,11 @@ def merge(frame: Frame, cells: Sequence[Cell], unique: bool) -> Cell:
     return frame.bundle(Keywords(tuple(merged)), list(merged.values()))
 
 
-def has_key(keys: Keywords, key: Cell) -> bool:
-    """`key in d`."""
-    return position(keys, key) is not None
-
-
 def _member(frame: Frame, owner: Cell, keys: Keywords, key: Cell) -> Cell:
+    if not key.known.constant:
+        from cuda_device.passes import lookups  # they need this
+
+        return lookups.item(frame, owner, key)
     place = position(keys, key)
     if place is None:
         raise CompileError(f"the dict has no key {key.known}", help=_keys_help(keys.names))

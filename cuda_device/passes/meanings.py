@@ -184,6 +184,7 @@ class Thing(enum.Enum):
 
     LIST = "a list"
     ONE_OF = "one of several lists"
+    ONE_FUNCTION = "one of several functions"
     ENUMERATE = "an enumerate"
     ZIP = "a zip"
     MAP = "a map"

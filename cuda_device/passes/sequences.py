@@ -203,7 +203,9 @@ def contains(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 def _contains(frame: Frame, item: Cell, container: Cell) -> Cell:
     value = container.known.value
     if isinstance(value, Keywords):
-        return Cell(constant(hosted.has_key(value, item)))
+        from cuda_device.passes import lookups  # they need tuples
+
+        return lookups.has_key(frame, container, item)
     if isinstance(container.known.type, Static) or isinstance(value, enum.Flag):
         method = hosted.method_of(value, "__contains__")
         if method is not None:
