@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 
 import cuda_device as device
+from fuzz import library
+from fuzz.cases import due
 from fuzz.grammar import Grammar, rows, statements
 from fuzz.library import EXPRESSIONS
 from fuzz.printing import PARAMETERS, Printing, Statement, statement
@@ -32,17 +34,21 @@ ELEMENTS = {
         h[:, <#3>, 1:][<#2>, <#3>]  h.T[<#4>, <#3>, <#2>]  h[<#2>].T[<#4>, <#3>]  h[..., 1][<#2>, <#3>]
         h[1, ..., <#4>][<#3>]  s[None][0, <#6>]  s[k:][0]  s[:k][-1]  s[-k:][0]  g[k % 2:, 1:][0, <#3>]
         s.reshape(2, 3)[<#2>, <#3>]  s.reshape(-1, 2)[<#3>, 1]  (<new a> := s[1:4])[<#3>]  max(s)  min(g[<#3>])
+        s[-1:][0]  s[5::-1][<#6>]  s[::-k][0]  g[<int> % 3][<#4>]  h[-1][-1][-1]
+        s.reshape((3, 2))[<#3>][1]  g[:, None][<#3>, 0, <#4>]  h.T[<#4>].T[<#2>, <#3>]
         s.max()  g.min()  h.max()  np.max(g)  g[<#3>].max()  s[::2].min()  h[<#2>].min()  g[:, <#4>].max()
         g[::2, np.newaxis, 1][<#2>, 0]  g[-k % 3, -<#4> - 1]
     """),
     "sum": rows(r"""
         s.sum()  g.sum()  g[<#3>].sum()  h.sum()  sum(s)  np.sum(g)  g[:, <#4>].sum()  s[:2].prod()
-        sum(w for w in s if w > 2)
+        sum(w for w in s if w > 2)  g.T.sum()  h[:, 1].sum()  s[k:].sum()
+        sum(g[:, 0])  sum(s[::-1])  sum(sum(w) for w in g)
     """),
     "count": rows(r"""
         len(s)  len(g[<#3>])  len(h)  s.size  h.size  g.ndim  h[0].ndim  s[k:].size  s[:-k].size  s[k:2].size
         s[::-2].size  g[1:, ::3].size  g.nbytes  s.itemsize  np.size(g)  np.ndim(h)  len(s[<#6>:<#6>])  len(s[k::2])
-        h[..., None].ndim  len(range(*s.shape))
+        h[..., None].ndim  len(range(*s.shape))  g.T.ndim  h[:, 1].size  s[n:].size  s[:n].size  s[n:m].size  s[n:m:-1].size
+        s[n::k].size  g[m:, :n].size  s.nbytes  g[0].itemsize  h.T.nbytes  s.strides == s.strides  len(h.T)  len(g[:, 0])
     """),
     "shape": rows(r"""
         s.shape  g.shape  h.shape  g.T.shape  h[1].shape  h[:, 1].shape  g[k % 3:, ::2].shape  h.T.shape
@@ -50,7 +56,8 @@ ELEMENTS = {
         h[0, ...].shape  s[:0].shape
     """),
     "flag": rows(r"""
-        s.any()  g.all()  any(s)  all(g[1])  (<item> in s)  (<item> < <item>)  (<item> == <item>)  np.any(s)
+        s.any()  g.all()  h.any()  h[0].all()  g[:, 1].any()  s[::2].all()  (s.dtype == s.dtype)
+        any(g[0])  all(w >= 0 for w in s)  any(s)  all(g[1])  (<item> in s)  (<item> < <item>)  (<item> == <item>)  np.any(s)
         bool(<item>)
     """),
 }
@@ -205,6 +212,35 @@ match s.shape:
 """)
 
 
+SHOWN = library.shown(ELEMENTS)
+
+
+def _overlapping() -> list[str]:
+    """Assignments of parts of arrays to other parts of the same ones, of any steps, some of them transposed."""
+    choose, found = random.Random(3), []
+    while len(found) < 240:
+        name, shape = choose.choice([*SHAPES.items()])
+        turned = len(shape) == 2 and choose.random() < 0.3
+        parts = []
+        for n in shape[::-1] if turned else shape:
+            start, stop = choose.choice((None, 0, 1, 2, -1, -2)), choose.choice((None, None, n, n - 1, -1, 0))
+            parts.append(slice(start, stop, choose.choice((None, None, 1, 2, -1, -1, -2))))
+        other = [slice(choose.choice((None, 0, 1, -1, -2)), None, choose.choice((None, 1, 2, -1, -2))) for _ in shape]
+        array = np.zeros(shape)
+        target, source = (array.T if turned else array)[tuple(parts)], array[tuple(other)]
+        if target.size > 1 and target.shape == source.shape and np.may_share_memory(target, source):
+            texts = [", ".join(map(_text, each)) for each in (parts, other)]
+            found.append(f"{name}{'.T' * turned}[{texts[0]}] = {name}[{texts[1]}]")
+    return found
+
+
+def _text(part: slice) -> str:
+    return ":".join("" if bound is None else str(bound) for bound in (part.start, part.stop, part.step))
+
+
+OVERLAPPING = _overlapping()
+
+
 class _Whole(np.ndarray):  # type: ignore[type-arg]
     """An array to which others are assigned as they were before: NumPy 2.5 forgets that for some that overlap."""
 
@@ -223,8 +259,17 @@ class Arrays(Printing):
 
     def _statements(self) -> tuple[Statement, ...]:
         grammar = Grammar(EXPRESSIONS | PARTS | ELEMENTS, self.random)
-        tables = [CHANGES if self.random.random() < 0.8 else STATEMENTS for _ in range(self.random.randint(3, 5))]
-        return tuple(statement(grammar, self.random.choice(table)) for table in tables)
+        self.tries += 1
+        rows = [self.random.choice((*STATEMENTS, *CHANGES))]
+        rows += [row for row in self.due() if self.random.random() < 8 / max(8, self.tries)]
+        return tuple(statement(grammar, row) for row in rows)
+
+    def due(self) -> list[str]:
+        return [
+            *due(self.number, CHANGES, 2),
+            *due(self.number, SHOWN, 4),
+            *due(self.number, OVERLAPPING, self.number % 2),
+        ]
 
     def parameters(self) -> tuple[str, ...]:
         return (*PARAMETERS, *SHAPES)

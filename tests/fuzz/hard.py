@@ -127,6 +127,19 @@ REAL = (
     Row("math.modf({})[1]", lambda x: np.modf(x)[1]),
     Row("math.ldexp({}, 3)", lambda x: np.ldexp(x, 3)),
     Row("np.ldexp({}, -5)", lambda x: np.ldexp(x, -5)),
+    *(
+        Row(f"{module}.ldexp({{}}, {k})", lambda x, k=k: np.ldexp(x, k))
+        for module, k in (
+            ("math", -3),
+            ("np", 60),
+            ("math", -90),
+            ("np", -140),
+            ("math", 127),
+            ("math", -1030),
+            ("np", 990),
+            ("math", 2500),
+        )
+    ),
     Row("math.copysign(1.0, {})", lambda x: np.copysign(1.0, x)),
     Row("math.remainder({}, {})", _each(math.remainder), 2),
     Row("math.isclose({}, {})", _each(math.isclose), 2),
@@ -203,6 +216,15 @@ COMPLEX = (
     Row("cmath.polar({})[1]", cmath.phase, 1, 8),
     Row("({} * {})", lambda a, b: a * b, 2, 8, largest=1e8),
     Row("({} / {})", lambda a, b: a / b, 2, 16, largest=1e8),
+    *(
+        Row(text, compute, arity, 16, types=("complex64",))
+        for text, compute, arity in (
+            ("({} / {})", lambda a, b: a / b, 2),
+            ("(1 / {})", lambda a: 1 / a, 1),
+            ("np.divide({}, {})", lambda a, b: a / b, 2),
+            ("np.reciprocal({})", lambda a: 1 / a, 1),
+        )
+    ),
     Row("({} + {})", lambda a, b: a + b, 2, 1, largest=1e30),
     Row("({} - {})", lambda a, b: a - b, 2, 1, largest=1e30),
     Row("({} ** {})", lambda a, b: a**b, 2, 200, largest=6),
@@ -265,6 +287,29 @@ WHOLE = (
     Row("divmod({}, {})[0]", np.floor_divide, 2, types=INTEGERS, signed=False),
     Row("divmod({}, {})[1]", np.mod, 2, types=INTEGERS, signed=False),
     Row("math.gcd({}, {})", np.gcd, 2, types=INTEGERS[:-1]),
+    *(
+        Row(text, _each(compute), arity, types=("int32", "int64", "uint32"))
+        for text, compute, arity in (
+            ("math.comb({} % 19, {} % 12)", lambda a, b: math.comb(a % 19, b % 12), 2),
+            ("math.perm({} % 10, {} % 12)", lambda a, b: math.perm(a % 10, b % 12), 2),
+            ("math.factorial({} % 13)", lambda a: math.factorial(a % 13), 1),
+            (
+                "pow({} % 60, {} % 7, 1 + {} % 45)",
+                lambda a, b, c: pow(a % 60, b % 7, 1 + c % 45),
+                3,
+            ),
+            ("math.gcd({} % 720, {} % 480, {} % 36)", lambda a, b, c: math.gcd(a % 720, b % 480, c % 36), 3),
+            ("({} % 1009).bit_length()", lambda a: (a % 1009).bit_length(), 1),
+            ("round({} % 100000, -2)", lambda a: round(a % 100000, -2), 1),
+            ("round({} % 1000 * 5, -1)", lambda a: round(a % 1000 * 5, -1), 1),
+            ("round({} % 100000, -4)", lambda a: round(a % 100000, -4), 1),
+            ("({} % 9) ** ({} % 9)", lambda a, b: (a % 9) ** (b % 9), 2),
+            ("sum(range({} % 50, {} % 90, 3))", lambda a, b: sum(range(a % 50, b % 90, 3)), 2),
+            ("len(range({} % 90, 3, 2))", lambda a: len(range(a % 90, 3, 2)), 1),
+            ("({} % 40 in range(3, {} % 90, 4))", lambda a, b: a % 40 in range(3, b % 90, 4), 2),
+            ("min({} % 50, {} % 40, {} % 30)", lambda a, b, c: min(a % 50, b % 40, c % 30), 3),
+        )
+    ),
     Row(
         "math.isqrt(abs({}))",
         lambda a: np.array([math.isqrt(abs(int(x))) if abs(int(x)) == int(abs(x)) else 0 for x in a]),
@@ -324,7 +369,9 @@ class Hard(Case):
 
 
 def _types(row: Row) -> tuple[str, ...]:
-    return ("complex64", "complex128") if row in COMPLEX else row.types
+    if row in COMPLEX:
+        return row.types if "complex64" in row.types else ("complex64", "complex128")
+    return row.types
 
 
 def _expected(row: Row, type: str, given: list[Any]) -> Any:
@@ -378,9 +425,13 @@ def _number(choose: random.Random, type: str, largest: float) -> float:
     edges = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, 3.0, float(info.eps), 1 - float(info.eps)]
     if largest == inf:
         edges += [inf, -inf, nan, float(info.max), float(info.tiny), float(info.smallest_subnormal), -float(info.max)]
-    match choose.randrange(3):
+    match choose.randrange(4 if largest == inf else 3):
         case 0:
             return choose.choice(edges)
+        case 3:
+            return choose.choice((1, -1)) * math.ldexp(
+                choose.uniform(1, 2), choose.randint(info.minexp - 20, info.maxexp - 1)
+            )
         case 1:
             return choose.uniform(-4, 4)
     return choose.choice((1, -1)) * min(math.exp(choose.uniform(-12, 12)), min(largest, float(info.max)))

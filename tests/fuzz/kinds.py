@@ -8,6 +8,7 @@ from __future__ import annotations
 from fuzz.arrays import Arrays
 from fuzz.cases import Case, Several
 from fuzz.declared import Declared
+from fuzz.foreign import Foreign
 from fuzz.hard import Hard
 from fuzz.mistakes import Checked, Racing
 from fuzz.ordered import Ordered
@@ -19,7 +20,7 @@ from fuzz.wrong_ir import WrongIr
 
 KINDS: tuple[type[Case], ...] = (
     *(Printing, Refused, Hard, Arrays, Broken, Declared, Failing, Checked, Remembered, WrongIr),
-    *(Printing, Refused, Hard, Ways, Arrays, Ordered, Racing, Refused),
+    *(Printing, Refused, Hard, Ways, Foreign, Ordered, Racing, Refused),
 )
 
 

@@ -153,7 +153,12 @@ LIBRARY = {
         list(map(str, (1, 2)))  list(filter(None, TABLE))  list(filter(lambda w: w % 2, TABLE))
         next(iter(<ints>), <int>)  next(iter(()), <int>)  list(itertools.chain.from_iterable([(1, <int>), <three>]))
         list(itertools.accumulate(<three>, max))  list(itertools.accumulate(<three>, initial=<int>))
-        list(itertools.pairwise(TABLE))  list(itertools.product('ab', repeat=2))
+        list(itertools.pairwise(TABLE))  list(itertools.combinations(<three>, 2))  list(itertools.permutations((1, <int>, 3), 2))
+        list(itertools.zip_longest(<three>, TABLE))  list(itertools.zip_longest(<three>, 'a', fillvalue=<int>))
+        list(itertools.combinations_with_replacement((1, <int>), 2))
+        list(itertools.permutations(<three>))  list(itertools.combinations(TABLE, <#6>))  <ints> is <ints>  <three> is None
+        list(itertools.repeat(<int>, 3))  list(itertools.islice(TABLE, <#4>, 5, 2))
+        list(itertools.product('ab', repeat=2))
         list(itertools.dropwhile(lambda w: w > 0, TABLE))  list(itertools.filterfalse(lambda w: w > 3, TABLE))
         list(itertools.compress(TABLE, [1, 0, <#2>, 1]))  list(itertools.starmap(pow, [(2, 3), (<small>, 2)]))
         functools.reduce(operator.add, TABLE)  functools.reduce(max, <three>, 5)  functools.partial(max, <int>)(<int>)
