@@ -297,6 +297,7 @@ def _forget() -> None:
     driver.properties.cache_clear()
     driver.has_pool.cache_clear()
     driver._primary.clear()
+    driver._spare_events.clear()
     flight.forget()
     streams._retained.clear()
     streams._defaults.clear()

@@ -7,6 +7,8 @@ import gc
 import struct
 import subprocess
 import sys
+import threading
+import time
 import weakref
 from functools import partial
 from types import SimpleNamespace
@@ -19,6 +21,7 @@ from fake_driver import CONTEXT, Result, installed
 from producers import Cupy, Torch, computed
 
 import cuda_device as device
+from cuda_device.codegen import native
 from cuda_device.errors import KernelError, LaunchError
 from cuda_device.runtime import flight, launcher, reports
 from cuda_device.runtime.native import layout, plans, process
@@ -1063,3 +1066,95 @@ def test_launches_go_on_where_machine_code_cannot_be_made(gpu, monkeypatch, brok
     assert kernel.native is None
     assert "no machine code here" in caplog.text
     monkeypatch.undo()
+
+
+# The driver is called without Python's lock: with a full queue it waits for the GPU, which may wait for a function of the host.
+
+WAITING = """
+declare i32 @usleep(i32)
+define i32 @launch(i64 %kernel, i32 %a, i32 %b, i32 %c, i32 %d, i32 %e, i32 %f, i32 %g, i64 %s, ptr %p, ptr %x) {{
+entry:
+  store volatile i32 1, ptr inttoptr (i64 {here} to ptr)
+  br label %turn
+turn:
+  %i = phi i32 [ 0, %entry ], [ %next, %wait ]
+  %word = load volatile i32, ptr inttoptr (i64 {there} to ptr)
+  %answered = icmp ne i32 %word, 0
+  br i1 %answered, label %end, label %wait
+wait:
+  call i32 @usleep(i32 1000)
+  %next = add i32 %i, 1
+  %long = icmp ugt i32 %next, 3000
+  br i1 %long, label %end, label %turn
+end:
+  %result = select i1 %answered, i32 2, i32 3
+  store volatile i32 %result, ptr inttoptr (i64 {here} to ptr)
+  ret i32 0
+}}
+"""
+
+
+@pytest.mark.parametrize("prepared", [False, True])
+def test_other_threads_run_while_the_driver_takes_its_time(gpu, prepared):
+    kernel, torch = new(), Torch()
+    x, y = tensors(torch=torch)
+    start = partial(gpu.launch, kernel, x, y)
+    if prepared:
+        start = device.prepare(kernel, x, y, grid=1, block=32, stream=gpu.stream)
+    for _ in range(launcher.FIRST_LAUNCHER):
+        start()
+    here, there = ctypes.c_int32(), ctypes.c_int32()
+    text = WAITING.format(here=ctypes.addressof(here), there=ctypes.addressof(there))
+    code = native.compile_native(text, exports=("launch",))
+    words = plans.support().words
+    genuine, words[layout.Word.LAUNCH_KERNEL] = words[layout.Word.LAUNCH_KERNEL], code.address("launch")
+
+    def answer():
+        while not here.value:
+            time.sleep(0.001)
+        there.value = 1
+
+    other = threading.Thread(target=answer)
+    other.start()
+    before = len(gpu.driver.launched)
+    try:
+        start()
+    finally:
+        words[layout.Word.LAUNCH_KERNEL] = genuine
+        other.join()
+    assert here.value == 2, "the other thread could not run while the driver waited for it"
+    assert len(gpu.driver.launched) == before, "Python launched, too"
+
+
+def test_a_python_without_a_lock_launches_by_itself(monkeypatch):
+    """Machine code reads objects that only the lock keeps from changing."""
+    assert layout.is_usable()
+    asked = []
+
+    def config(name):
+        asked.append(name)
+        return 1
+
+    monkeypatch.setattr(layout.sysconfig, "get_config_var", config)
+    assert not layout.is_usable() and asked == ["Py_GIL_DISABLED"]
+
+
+# What a launch asks of the driver once it has been made before: a capture would not stand more
+
+
+@pytest.mark.parametrize("by_machine", [False, True])
+def test_a_warm_launch_makes_nothing_and_waits_for_nothing(gpu, monkeypatch, by_machine):
+    if not by_machine:
+        monkeypatch.setattr(plans, "is_wanted", lambda: False)
+    kernel, torch = new(), Torch()
+    own = [device.zeros(8, stream=gpu.stream) for _ in range(2)]
+    elsewhere = device.zeros(8, stream=GpuStream(0x99, 0, context=CONTEXT))
+    order = {"cuEventRecord", "cuStreamWaitEvent", "push", "pop"}
+    for arguments, more in ((own, set()), (tensors(torch=torch), {"cuEventRecord"}), ((own[0], elsewhere), order)):
+        for _ in range(launcher.FIRST_LAUNCHER):
+            gpu.launch(kernel, *arguments)
+        gpu.driver.log.clear()
+        for _ in range(10):
+            gpu.launch(kernel, *arguments)
+        assert set(gpu.driver.names()) <= {"cuLaunchKernel", *more}
+        assert gpu.driver.names().count("cuLaunchKernel") == 10

@@ -368,7 +368,38 @@ def test_streams_are_ordered_by_an_event(gpu):
     records = [entry[2] for entry in gpu.log if entry[0] == "cuEventRecord"]
     waits = [entry[1] for entry in gpu.log if entry[0] == "cuStreamWaitEvent"]
     assert (records, waits) == ([9, 7], [7, 9])
-    assert gpu.names().count("cuEventDestroy") == 2
+    assert gpu.names().count("cuEventCreate") == 1
+
+
+def test_an_event_that_orders_streams_is_used_again_unless_a_graph_has_it(gpu):
+    stream, other = GpuStream(7, 0), GpuStream(7, 1)
+    gpu.log.clear()
+    for _ in range(5):
+        stream.wait_for(9)
+    assert gpu.names().count("cuEventCreate") == 1 and "cuEventDestroy" not in gpu.names()
+    events = {entry[1] for entry in gpu.log if entry[0] == "cuEventRecord"}
+    gpu.capturing.add(9)
+    stream.wait_for(9)
+    (captured,) = {entry[1] for entry in gpu.log if entry[0] == "cuEventRecord"} - events
+    assert ("cuEventDestroy", captured) in gpu.log
+    gpu.capturing.clear()
+    stream.wait_for(9)
+    assert [entry[1] for entry in gpu.log if entry[0] == "cuEventRecord"][-1] in events
+    other.wait_for(9)  # in another context
+    assert [entry[1] for entry in gpu.log if entry[0] == "cuEventRecord"][-1] not in events
+
+
+def test_an_event_that_failed_is_not_used_again(gpu):
+    stream = GpuStream(7, 0)
+    stream.wait_for(9)
+    gpu.log.clear()
+    gpu.failing["cuStreamWaitEvent"] = Result.CUDA_ERROR_INVALID_VALUE
+    with pytest.raises(LaunchError):
+        stream.wait_for(9)
+    gpu.failing.clear()
+    stream.wait_for(9)
+    first, second = (entry[1] for entry in gpu.log if entry[0] == "cuEventRecord")
+    assert first != second and ("cuEventDestroy", first) in gpu.log
 
 
 # The driver

@@ -35,6 +35,9 @@ STICKY = frozenset({214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 
 # Primary contexts that we retained, by device: given back to the driver by the end of the process, not before.
 _primary: dict[int, int] = {}
 _primary_lock = threading.Lock()
+_MOST_SPARE_EVENTS = 16
+_spare_events: dict[int, list[int]] = {}
+"""By context, events that have put streams in order, for the next time."""
 _reason = ""
 
 
@@ -406,9 +409,21 @@ def order(first: int, second: int) -> None:
     """Lets later work of the stream `second` start after the present work of the stream `first`; both in the current context."""
     if first == second:
         return
-    event = create_event()
+    # A stream that waits does so for what the event was when it was told to wait: the event can be used again at once. One that
+    # was recorded into a graph belongs to that.
+    reused = not is_capturing(first)
+    spare = _spare_events.setdefault(current_context(), []) if reused else []
+    try:
+        event = spare.pop()
+    except IndexError:
+        event = create_event()
     try:
         record_event(event, first)
         wait_event(second, event)
-    finally:
+    except BaseException:
+        destroy_event(event)
+        raise
+    if reused and len(spare) < _MOST_SPARE_EVENTS:
+        spare.append(event)
+    else:
         destroy_event(event)
