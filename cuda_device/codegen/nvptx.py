@@ -27,7 +27,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from cuda_device.codegen import branches, detours, nests, products, unrolled, unwanted
+from cuda_device.codegen import branches, detours, nests, past_l1, products, unrolled, unwanted
 from cuda_device.codegen.architectures import (
     DATA_LAYOUT,
     FLUSH_DENORMALS_ATTRIBUTE,
@@ -76,7 +76,7 @@ _ENTRY = re.compile(r"\.entry\s+([\w$]+)")
 _UNRESOLVED = re.compile(r"^\.extern \.func .*?(__nv\w+)", re.M)
 
 # What is done with LLVM's text, in this order.
-_REWRITES = (branches.straighten, unwanted.forget, products.widen, unrolled.keep, detours.take)
+_REWRITES = (branches.straighten, unwanted.forget, products.widen, unrolled.keep, past_l1.store, detours.take)
 
 # Correct IR on which LLVM 22 stops with a failed assertion.
 _FATAL = (
