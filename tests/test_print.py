@@ -433,3 +433,21 @@ def test_constants_of_two_kinds_are_chosen_from_as_floats(stream, capfd):
     body = "print(np.maximum(0.5, 3), np.minimum(1, 2.5), np.fmin(0.5, 0), np.fmax(2, 1.0), np.clip(3, 0.5, 9))"
     assert printed(stream, capfd, body, np=np) == "3.0 1.0 0.0 2.0 3.0\n"
     assert printed(stream, capfd, "print(np.where(1, 2, 0.5), np.where(0, 0.5, 3))", np=np) == "2.0 3.0\n"
+
+
+def test_a_complex_number_without_a_real_part_is_shown_without_it(stream, capfd):
+    def shows(a, b):
+        z, w = complex(a, b), complex(b, 1)
+        print(z, 2j, w, f"<{z}>", -z, sep="|", end="!\n")
+        print([z, 1], (z,), {"z": w}, f"{w} {z!r}", 0.123456789, 7 / 3)
+        print(z, w, z, w, f"{z}{w}", [w, z])
+
+    values = [(0.0, 1.5), (-0.0, 1.5), (2.0, 0.0), (0.0, 0.0), (0.0, -2.5), (0.5, math.inf)]
+    kernel = device.kernel(shows)
+    capfd.readouterr()
+    for a, b in values:
+        stream.launch(kernel, a, b, grid=1, block=1)
+    found = capfd.readouterr().out
+    for a, b in values:
+        shows(a, b)
+    assert found == capfd.readouterr().out

@@ -11,6 +11,7 @@ import math
 import operator
 import typing
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 from cuda_device.device import numbers, prelude
@@ -296,6 +297,25 @@ def member_of(cls: Any, value: Any) -> Any:
         if value in (member.value,):  # noqa: FURB171 (where `==` of values of other kinds is an error)
             return member
     raise ValueError(f"{value} is not a valid {cls.__name__}")
+
+
+def is_plus_zero(x: Any) -> Any:
+    """Whether a float is 0.0, and not -0.0."""
+    return x == 0 and math.copysign(1.0, x) > 0
+
+
+def print_one(first: Any, a: Any, b: Any, sep: Any, end: Any) -> None:
+    """Prints the values in `a` if `first` is true, and else those in `b`."""
+    if first:
+        print(*a, sep=sep, end=end)  # noqa: T201
+    else:
+        print(*b, sep=sep, end=end)  # noqa: T201
+
+
+PRINT_ONE = tuple(
+    FunctionType(print_one.__code__.replace(co_name=f"print_one_{depth}"), globals()) for depth in range(4)
+)
+"""The same for each number of choices that have been made before: a function that calls itself would forget constants."""
 
 
 def unreachable(value: Any, /) -> Any:

@@ -13,6 +13,7 @@ from collections.abc import Generator as Coroutine
 from collections.abc import Sequence
 from types import FunctionType
 
+from cuda_device.bytecode.suspension import STEPS
 from cuda_device.bytecode.to_ir import read
 from cuda_device.device.table import BY_NAME
 from cuda_device.errors import NOWHERE, CompileError
@@ -90,6 +91,7 @@ class Body:
         self.program, self.source, self.arguments, self.name, self.kernel = program, source, arguments, name, kernel
         self.interop = interop
         self.python = read(source.__code__, variant.reading)
+        self.goes_on = variant.reading in STEPS
         if program.checked:
             self.python = definite.run(self.python, source)
         self.code, self.where = variant.code, variant.where
@@ -341,7 +343,7 @@ class Body:
                     of_two_types(result, known, "return one type on every way"),
                 )
             result = joined
-        return objects.with_what_became(result, states) if self.objects else result
+        return objects.with_what_became(result, states, self.goes_on) if self.objects else result
 
     def check_result(self, ordered: list[Instance], result: State) -> None:
         """A function's own memory ends with it."""

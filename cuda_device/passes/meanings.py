@@ -185,6 +185,8 @@ class Thing(enum.Enum):
     LIST = "a list"
     ONE_OF = "one of several lists"
     ONE_FUNCTION = "one of several functions"
+    IMAGINARY = "a complex number without its real part"
+    CARTESIAN = "a complex number with both parts"
     ENUMERATE = "an enumerate"
     ZIP = "a zip"
     MAP = "a map"

@@ -24,6 +24,7 @@ from cuda_device.passes.meanings import Generator, Resumed, Returned, is_contain
 from cuda_device.types.joins import join_all
 from cuda_device.types.known import (
     UNSET,
+    Conflict,
     Identity,
     Known,
     State,
@@ -36,7 +37,7 @@ from cuda_device.types.known import (
     state_of,
 )
 from cuda_device.types.model import Bundle, Number, TupleIterator
-from cuda_device.types.varying import ListIterator
+from cuda_device.types.varying import Counting, ListIterator
 
 
 def stands(frame: Frame, op: Op, position: Cell) -> Cell:
@@ -195,12 +196,27 @@ def returned(known: Sequence[Known], has_objects: bool) -> list[list[State]]:
     return as_one(states, (), 1) if len(states) > 1 else states
 
 
-def with_what_became(result: State, states: Sequence[Sequence[State]]) -> State:
-    """The result of all returns together, with what has become of the objects."""
+def with_what_became(result: State, states: Sequence[Sequence[State]], goes_on: bool) -> State:
+    """The result of all returns together, with what has become of the objects: of a generator that `goes_on` with them, or not.
+
+    Where iterators stand that are used up in part, as by `any`, is known while compiling or not at all: few ask for it.
+    """
     if not isinstance(result, Known):
         return result
-    became = (part(join_all(column)) for column in zip(*(state[1:] for state in states), strict=True))
+    columns = zip(*(state[1:] for state in states), strict=True)
+    became = (part(_as_before(join_all(column), column, goes_on)) for column in columns)
     return bundle_of(Returned(), (result, *became))
+
+
+def _as_before(joined: State, column: Sequence[State], goes_on: bool) -> State:
+    if goes_on or not isinstance(joined, Known) or not _counts(joined):
+        return joined
+    states = [state for state in column if isinstance(state, Known)]
+    return joined if any(map(_counts, states)) else Conflict(states[0], states[-1])
+
+
+def _counts(known: Known) -> bool:
+    return isinstance(known.value, Counting) or any(map(_counts, known.items))
 
 
 # The position of a generator that may stand at more than one `yield`; DONE is -1.

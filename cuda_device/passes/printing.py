@@ -21,7 +21,7 @@ from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Value
 from cuda_device.lazy_dataclasses import replace
-from cuda_device.passes import references
+from cuda_device.passes import complexes, printed_complexes, references
 from cuda_device.passes.frame import Cell, Frame
 from cuda_device.passes.meanings import Field, Keywords, Named, Text, Thing, means
 from cuda_device.types.known import Known, constant, of_type
@@ -61,6 +61,8 @@ def print_(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) 
     if "file" in named and named["file"].known.value not in (None, sys.stdout):
         raise CompileError("print in device code writes to the standard output", help="leave file=… out")
     separator, end = _text(named, "sep", " "), _text(named, "end", "\n")
+    if printed_complexes.print_one_of(frame, positional, separator, end):
+        return Cell(constant(None))
     line = Line(frame)
     for i, cell in enumerate(positional):
         if i:
@@ -144,6 +146,8 @@ class Line:
         elif isinstance(known.value, Keywords):
             names = [f"{name!r}: " for name in known.value.names]
             self.listed("{", self.frame.fields(cell), "}", names)
+        elif printed_complexes.is_decided(known):
+            self.parts_of_complex(self.frame.fields(cell))
         elif isinstance(known.value, Options):
             self.select(field(cell, 0), [repr(each) if is_repr else str(each) for each in known.value.objects])
         elif isinstance(known.value, Named):
@@ -223,17 +227,22 @@ class Line:
             )
 
     def complex(self, cell: Cell, type: Number, spec: Spec) -> None:
-        """Both parts, as Python shows them if neither is zero."""
-        from cuda_device.passes.complexes import parts  # it calls back
-
+        """Both parts, as Python shows them unless the real one is zero."""
         if not spec.plain:
             raise CompileError("a complex number cannot be printed with a format", help="print .real and .imag")
-        digits = digits_of(type.part)
-        self.literal("(")
-        real, imaginary = parts(self.frame, cell)
-        self.convert(f"%.{digits}g", real, FLOAT64)
-        self.convert(f"%+.{digits}g", imaginary, FLOAT64)
-        self.literal("j)")
+        self.parts_of_complex(complexes.parts(self.frame, cell))
+
+    def parts_of_complex(self, parts: Sequence[Cell]) -> None:
+        """The real and the imaginary part between brackets, or the imaginary part alone."""
+        *real, imaginary = parts
+        number = imaginary.known.type
+        assert isinstance(number, Number)
+        digits = digits_of(number)
+        if real:
+            self.literal("(")
+            self.convert(f"%.{digits}g", real[0], FLOAT64)
+        self.convert(f"%{'+' if real else ''}.{digits}g", imaginary, FLOAT64)
+        self.literal("j)" if real else "j")
 
     def float(self, cell: Cell, type: Number, spec: Spec) -> None:
         """A float, or an integer as one."""
