@@ -69,11 +69,15 @@ def hold(rounds):
 
 @dataclass(frozen=True)
 class Contender:
-    """One implementation: its name, what launches it on the n-th copy of the buffers, and its code (None: not known)."""
+    """One implementation: its name, what launches it on the n-th copy of the buffers, and its code (None: not known).
+
+    One that is not `alike` has another algorithm: its time is shown, and no measure of ours.
+    """
 
     name: str
     launch: Callable[[int], None]
     code: Any = None
+    alike: bool = True
 
 
 def check(result: Any) -> Any:
@@ -194,7 +198,7 @@ def _cuda(row: Row, buffers: Buffers, stream: Any, target: str, kind: str) -> Co
 def _peer(
     name: str, kernel: Any, launcher: Callable[..., Callable[[int], None]], buffers: Buffers, stream: Any
 ) -> Contender:
-    contender = Contender(name, launcher(kernel, buffers, stream))
+    contender = Contender(name, launcher(kernel, buffers, stream), alike=getattr(kernel, "alike", True))
     contender.launch(0)
     device.synchronize(stream)
     return contender
@@ -264,6 +268,7 @@ def run_row(row: Row, scale: float, stream: Any, target: str, cache: int, copy: 
         reference = reference or written
         right = agree(problem, contender.name, reference, written)
         result = {"kernel": row.name, "contender": contender.name, "seconds": seconds, "right": right}
+        result["alike"] = contender.alike
         counts = contender.code
         if counts:
             result |= {"registers": counts.registers, "spills": counts.spills, "instructions": counts.instructions}

@@ -5,7 +5,7 @@
     summary(results)                  lines of text
 
 Like is compared with like: ratios of ours, and of CUDA C++, with fast mathematics are to the best of those, all others to the
-best peer without. Wrong results are nobody's best.
+best peer without. Wrong results are nobody's best, and neither is another algorithm.
 """
 
 from __future__ import annotations
@@ -32,8 +32,13 @@ def rate(results: Sequence[Result], copy: float) -> None:
 def _least(results: Sequence[Result], contender: str) -> float | None:
     """The time of the best peer with a contender's mathematics; None if there is no peer."""
     fast = contender.endswith(FAST)
-    peers = [r for r in results if not r["contender"].startswith(OURS) and r["right"]]
+    peers = [r for r in results if not r["contender"].startswith(OURS) and _counts(r)]
     return min((float(r["seconds"]) for r in peers if r["contender"].endswith(FAST) == fast), default=None)
+
+
+def _counts(result: Result) -> bool:
+    """Whether a peer's result is a measure of ours."""
+    return bool(result["right"]) and bool(result.get("alike", True))
 
 
 def line(result: Result) -> str:
@@ -43,7 +48,7 @@ def line(result: Result) -> str:
         f"{result['kernel']:24}{result['contender']:17}{1e6 * seconds:10.1f}"
         f"{result['bytes'] / seconds / 1e9:9.0f}{f'{share:.0%}' if share else '-':>7}{result['flops'] / seconds / 1e9:10.0f}"
         f"{result.get('registers', '-'):>6}{result.get('spills', '-'):>7}{f'{ratio:.3f}' if ratio else '-':>8}"
-        f"{'' if result['right'] else '  WRONG'}"
+        f"{'' if result['right'] else '  WRONG'}{'' if result.get('alike', True) else '  another algorithm'}"
     )
 
 
@@ -73,7 +78,7 @@ def summary(results: Sequence[Result]) -> Iterator[str]:
 
 
 def _ratios(results: Sequence[Result], mine: str, peer: str) -> dict[str, float]:
-    """By kernel that both have, and that the peer has right, the time of one contender over that of the other."""
-    seconds = {(r["contender"], r["kernel"]): r["seconds"] for r in results if r["right"] or r["contender"] == mine}
+    """By kernel that both have, and in which the peer counts, the time of one contender over that of the other."""
+    seconds = {(r["contender"], r["kernel"]): r["seconds"] for r in results if _counts(r) or r["contender"] == mine}
     kernels = [kernel for name, kernel in seconds if name == peer and (mine, kernel) in seconds]
     return {kernel: seconds[mine, kernel] / seconds[peer, kernel] for kernel in kernels}

@@ -24,7 +24,10 @@ except Exception:  # not installed
 
 @dataclass(frozen=True)
 class TritonKernel:
-    """A kernel, its constants, how many elements a block has, and which arguments count the elements along each axis."""
+    """A kernel, its constants, how many elements a block has, and which arguments count the elements along each axis.
+
+    `alike` tells whether its algorithm is that of the others, or the nearest that Triton can say.
+    """
 
     kernel: Any
     axes: tuple[int, ...] = (-1,)
@@ -32,6 +35,7 @@ class TritonKernel:
     warps: int = 8
     constants: dict[str, int] = field(default_factory=dict)
     grid: Callable[[Any], tuple[int, ...]] | None = None
+    alike: bool = True
 
     def blocks(self, problem: Any) -> tuple[int, ...]:
         """How many blocks there are along each axis."""
@@ -194,7 +198,7 @@ def _define_reductions() -> dict[str, TritonKernel]:
     block = {"constants": {"BLOCK": 256}}
     return {
         "reduction": TritonKernel(add_up, **block, grid=lambda problem: problem.grid),
-        "reduction of blocks": TritonKernel(sums_of_blocks, **block),
+        "reduction of blocks": TritonKernel(sums_of_blocks, **block, alike=False),  # no tree in shared memory
         "scan": TritonKernel(scan_shares, **block),
         "softmax": TritonKernel(softmax, warps=4, constants={"BLOCK": 128}, grid=lambda problem: problem.grid),
     }

@@ -35,8 +35,9 @@ def test_lifetimes():
     assert "2000 launches: all right" in run("lifetimes.py", "--launches", "2000")
 
 
-def result(kernel, contender, seconds, size=0, right=True):
-    return {"kernel": kernel, "contender": contender, "seconds": seconds, "bytes": size, "flops": 0, "right": right}
+def result(kernel, contender, seconds, size=0, right=True, alike=True):
+    about = {"bytes": size, "flops": 0, "right": right, "alike": alike}
+    return {"kernel": kernel, "contender": contender, "seconds": seconds} | about
 
 
 RESULTS = [
@@ -45,13 +46,16 @@ RESULTS = [
         result("copy", "CUDA C++", 1.9, 190), result("copy", "CUDA C++ fast", 1.0, 190),
         result("copy", "numba-cuda", 0.1, 190, right=False), result("copy", "Warp", 4.0, 190),
     ],
-    [result("sum", "cuda_device", 3.0), result("sum", "CUDA C++", 6.0), result("sum", "Triton", 2.0)],
+    [
+        result("sum", "cuda_device", 3.0), result("sum", "CUDA C++", 6.0), result("sum", "Triton", 2.0),
+        result("sum", "numba-cuda", 1.0, alike=False),
+    ],
     [result("alone", "cuda_device", 3.0)],
 ]  # fmt: skip
 
 
 def test_summary(monkeypatch):
-    """Like is rated with like, wrong peers are no measure, and what lacks a peer has no ratio."""
+    """Like is rated with like, wrong peers and other algorithms are no measure, and what lacks a peer has no ratio."""
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     from summary import line, rate, summary
 
@@ -59,7 +63,7 @@ def test_summary(monkeypatch):
         rate(row, copy=100.0)
     everything = [each for row in RESULTS for each in row]
     assert [each["ratio"] for each in everything] == pytest.approx(
-        [2 / 1.9, 2, 1, 1, 0.1 / 1.9, 4 / 1.9, 1.5, 3, 1, None]
+        [2 / 1.9, 2, 1, 1, 0.1 / 1.9, 4 / 1.9, 1.5, 3, 1, 0.5, None]
     )
     assert [each["share"] for each in RESULTS[0][:3]] == pytest.approx([0.95, 0.95, 1])
     assert RESULTS[1][0]["share"] is None
@@ -77,6 +81,7 @@ def test_summary(monkeypatch):
     assert "in CUDA C++: copy" in said and "below that: copy 95%" not in said
     RESULTS[0][0]["share"] = 0.9
     assert "below that: copy 90%" in "\n".join(summary(everything))
+    assert "another algorithm" in line(RESULTS[1][3]) and "another algorithm" not in line(RESULTS[1][2])
     assert "WRONG" in line(RESULTS[0][4]) and "WRONG" not in line(RESULTS[0][0]) and "1.500" in line(RESULTS[1][0])
 
 
