@@ -181,6 +181,21 @@ def test_dicts_change_as_in_python(stream, name):
     check_body(stream, BODIES[name], X, A, CONFIGURATION=CONFIGURATION)
 
 
+def few(i, x):
+    yield i
+    yield 2.5
+    yield from (x[i], 4)
+
+
+def enumerated(i, x):
+    d = {k: v * 2 for k, v in enumerate(few(i, x), 1)}
+    return d[1] + d[2] * 10 + d[4] * 100 + len(d) * 1000
+
+
+def test_values_of_a_generator_are_numbered(stream):
+    check(stream, enumerated, np.arange(8) * 0.5)
+
+
 WORLD = {"w": 4, "a": 5}
 COSTS = {3: 5, 1: 7.5, 4: 9}
 MIXED = {"a": 1, 2: 5, (1, 2): 7, 4.0: 9}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import typing
 
 import numpy as np
 import pytest
@@ -127,12 +128,36 @@ def kept(i, x):
     return sum(s.value * 4**k for k, s in enumerate((*states, second, third, chosen)))
 
 
+NEXT = {State.IDLE: State.RUN, State.RUN: State.STOP, State.STOP: State.IDLE}
+STEPS = {(State.IDLE, 0): State.IDLE, (State.IDLE, 1): State.RUN, (State.RUN, 0): State.RUN, (State.RUN, 1): State.IDLE}
+
+
+class Token(typing.NamedTuple):
+    state: State
+    value: float
+
+
+def in_tables(i, x):
+    """As keys and values of dicts, in named tuples, and by index."""
+    state, total = State.IDLE, 0.0
+    for k in range(i + 2):
+        state = NEXT[state] if (k + i) % 3 else state
+        total += {State.IDLE: 0.5, State.RUN: 2.0}.get(state, -1.0) * (k + 1)
+    other = State.IDLE
+    for k in range(i):
+        other = STEPS[other, k % 2]
+    tokens = [Token(state, x[i]), Token(State.STOP, 2.0), Token(other, 1.5)]
+    token = tokens[i % 3]
+    total += token.state.value * 10 + token.value + len(token.state.name) * 100
+    return total + 1000 * sum(t.value for t in tokens if t.state is State.STOP)
+
+
 def of_numbers(i, x):
     level = Level(3 + i % 2)
     return level * 10 + (level == Level.HIGH) + Level(level) + sum(s.value for s in State if s is not State(1 + i % 3))
 
 
-@pytest.mark.parametrize("function", [machine, stepped, compared, attributes, texts, kept, of_numbers])
+@pytest.mark.parametrize("function", [machine, stepped, compared, attributes, texts, kept, in_tables, of_numbers])
 def test_members_of_run_time_are_pythons(stream, function):
     check(stream, function, np.arange(8) * 1.5 - 4)
 

@@ -112,7 +112,15 @@ def joined(i, x):
     return sum(a * 2**k for k, a in enumerate((*both, *p * 2, *p[::-1], *p[1:]))) + 7 * (p < q) + 9 * (p >= (2, 4))
 
 
-@pytest.mark.parametrize("function", [*FUNCTIONS, matched, unpacked, joined])
+def chosen(i, x):
+    """An index that only run time knows."""
+    pairs = [Pair(i), Pair(2, 7), Pair(x[i], 3)]
+    pair = pairs[i % 3]
+    pairs[1] = Pair(9, i)
+    return pair.a + pair.b * 10 + (Pair(1), Pair(5, 2))[i % 2].b * 100 + pairs[(i + 1) % 3].a * 1000
+
+
+@pytest.mark.parametrize("function", [*FUNCTIONS, matched, unpacked, joined, chosen])
 def test_values(stream, function):
     check(stream, function, np.arange(8.0) - 2)
 

@@ -451,3 +451,9 @@ def test_a_complex_number_without_a_real_part_is_shown_without_it(stream, capfd)
     for a, b in values:
         shows(a, b)
     assert found == capfd.readouterr().out
+
+
+def test_lists_of_the_host_are_shown(stream, capfd):
+    body = "print(names, names[0], {'a': 1}, table, f'{table}', 'x,y'.split(','))"
+    expected = "['p', 2, (3.5, None)] p {'a': 1} {1: [2, 'z']} {1: [2, 'z']} ['x', 'y']\n"
+    assert printed(stream, capfd, body, 1, names=["p", 2, (3.5, None)], table={1: [2, "z"]}) == expected

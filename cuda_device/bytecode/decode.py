@@ -131,11 +131,14 @@ def _mark_protected(
         first = index_of[handler]
         if raws[first].name != "PUSH_EXC_INFO":
             continue
-        protection = "with" if raws[first + 1].name == "WITH_EXCEPT_START" else "try"
+        names = [raw.name for raw in raws[first:]]
+        handler_names = names[: names.index("RERAISE")] if "RERAISE" in names else names
+        catches = {"CHECK_EXC_MATCH", "CHECK_EG_MATCH", "POP_EXCEPT"}.intersection(handler_names)
+        protection = "with" if names[1] == "WITH_EXCEPT_START" else "try" if catches else "try with finally"
         for raw in raws:
             if start <= raw.location.offset < stop:
                 raw.protection = protection
-                if protection == "try" and start in tries:
+                if protection != "with" and start in tries:
                     raw.location = _word(tries[start], "try", raw.location.offset)
 
 

@@ -30,7 +30,7 @@ class Raw:
     effect: int
     """By how many slots the raw stack grows if it does not jump."""
     protection: str = ""
-    """The statement whose handler protects the instruction: "try", "with" or none."""
+    """The statement whose handler protects the instruction: "try", "try with finally", "with" or none."""
     target: int = -1
     """Where it jumps to: an index into the list of raw instructions."""
 

@@ -27,6 +27,7 @@ from cuda_device.passes import (
 )
 from cuda_device.passes.calls import call
 from cuda_device.passes.frame import Cell, Frame, Place
+from cuda_device.passes.meanings import Named
 from cuda_device.passes.remedies import ON_THE_HOST
 from cuda_device.types.host import host_type_of
 from cuda_device.types.joins import join
@@ -107,6 +108,10 @@ def _tuple_item(frame: Frame, op: Op, owner: Cell, items: Tuple, index: Cell) ->
 def _item(frame: Frame, owner: Cell, index: Cell) -> Cell:
     """`t[i]` of a tuple with an index that only run time knows: its items must have one type. Of lists it is a tuple."""
     parts = frame.fields(owner)
+    classes = {part.known.value if isinstance(part.known.value, Named) else None for part in parts}
+    if len(classes) == 1 and None not in classes:  # a named tuple stays one
+        plain = frame.tuple([frame.tuple(frame.fields(part)) for part in parts])
+        return frame.bundle(classes.pop(), frame.fields(_item(frame, plain, index)))
     row = choices.choose(frame, parts, index)
     if row is not None:
         conditions.element(frame, index, len(parts), "list")

@@ -97,6 +97,15 @@ def _selected(frame: Frame, cell: Cell, items: list[Cell], name: str) -> Cell:
     return frame.program.call(frame, prelude.element, [frame.tuple(items), frame.field(cell, 0)], {})
 
 
+def length(frame: Frame, cell: Cell) -> Cell:
+    """`len(state.name)`: of texts alone."""
+    meaning = cell.known.value
+    assert isinstance(meaning, Options)
+    if not all(isinstance(each, str) for each in meaning.objects):
+        raise CompileError(f"{meaning} has no length", help="len is of arrays, tuples, ranges and vectors")
+    return _selected(frame, cell, [frame.literal(len(each)) for each in meaning.objects], "length")
+
+
 def call_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     """Calls a method of the enumeration."""
     meaning = owner.known.value

@@ -367,6 +367,8 @@ def _name(vector: Vector) -> str:
 def _constant(known: Known, is_repr: bool) -> str:
     """A constant as Python shows it."""
     value = known.python
-    if isinstance(known.type, Static) and not isinstance(value, str | bytes | enum.Enum | type | EllipsisType):
+    shown = repr(value) if isinstance(value, list | dict) else ""  # of the host
+    is_plain = isinstance(value, str | bytes | enum.Enum | type | EllipsisType) or (shown and " at 0x" not in shown)
+    if isinstance(known.type, Static) and not is_plain:
         raise CompileError(f"{known} cannot be printed in device code", help="print numbers, and what is made of them")
     return repr(value) if is_repr else str(value)

@@ -31,6 +31,7 @@ from cuda_device.passes import (
     hosted,
     loops,
     messages,
+    options,
     printing,
     sequences,
 )
@@ -261,6 +262,8 @@ def _len(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) ->
             "how long a text with values of run time is, nobody knows",
             help="it can be printed; of a number there are n.bit_length(), n.bit_count(), and digits by // and %",
         )
+    if len(cells) == 1 and options.is_option(cells[0].known) and not named:
+        return options.length(frame, cells[0])
     if len(cells) == 1 and isinstance(cells[0].known.type, Static):
         method = hosted.method_of(cells[0].known.value, "__len__")
         if method is not None:

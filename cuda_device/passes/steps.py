@@ -234,6 +234,8 @@ def _is_unrolled(known: Known) -> bool:
 
 def _stands(known: Known) -> bool:
     """Whether it is an iterator of a tuple or list, which is known to stand at one of the items."""
+    if isinstance(known.value, Generator):
+        return known.value.unrolled
     return isinstance(known.type, TupleIterator) or isinstance(known.value, ListIterator)
 
 

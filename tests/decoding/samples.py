@@ -204,7 +204,7 @@ def assigns_somewhere(x):
 
 UNSUPPORTED = [
     (tries, "try"),
-    (tries_in_loop, "try"),
+    (tries_in_loop, "try with finally"),
     (tries_a_comprehension, "try"),
     (manages, "with"),
     (waits, "async"),
