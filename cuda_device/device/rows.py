@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import cmath
+import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
@@ -66,7 +67,7 @@ class Intrinsic:
         """The arguments in the order of the parameters; `literal` makes an argument of a default."""
         if isinstance(self.entity, FunctionType) or self.named:
             assert callable(self.entity)
-            signature = inspect.signature(self.entity)
+            signature = _signature(self.entity)
             try:
                 bound = signature.bind(*positional, **named).arguments
             except TypeError as error:
@@ -83,6 +84,11 @@ class Intrinsic:
             what = f"{count} argument{'s' * (count != '1')}"
             raise CompileError(f"{self.name} takes {what}, not {len(positional)}", help=f"pass {what}")
         return list(positional)
+
+
+@functools.cache
+def _signature(entity: Callable[..., object]) -> inspect.Signature:
+    return inspect.signature(entity)
 
 
 def number_of(known: Known, what: str) -> Number:

@@ -67,18 +67,21 @@ def _final(value: Value, same: dict[Value, Value]) -> Value:
 def _drop_parameters(function: Function, entries: dict[Block, list[Edge]]) -> dict[Value, Value]:
     """Drops each parameter that has one value on all ways; returns what it is now."""
     same: dict[Value, Value] = {}
-    users: dict[Value, list[tuple[Block, Value]]] = {}
-    todo = [(block, param) for block in function.blocks[1:] for param in block.params]
+    users: dict[Value, list[Value]] = {}
+    given: dict[Value, tuple[Value, ...]] = {}
     for block in function.blocks[1:]:
-        for edge in entries[block]:
-            for param, argument in zip(block.params, edge.arguments, strict=True):
-                users.setdefault(argument, []).append((block, param))
-    places = {param: i for block in function.blocks for i, param in enumerate(block.params)}
+        edges = entries[block]
+        columns = zip(*(edge.arguments for edge in edges), strict=True) if edges else ((),) * len(block.params)
+        given.update(zip(block.params, columns, strict=True))
+    for param, arguments in given.items():
+        for argument in arguments:
+            users.setdefault(argument, []).append(param)
+    todo = list(given)
     while todo:
-        block, param = todo.pop()
+        param = todo.pop()
         if param in same:
             continue
-        only = _only_value(param, (edge.arguments[places[param]] for edge in entries[block]), same)
+        only = _only_value(param, given[param], same)
         if only is not None and (only.nonneg or not param.nonneg or function.level is Level.DEVICE):
             same[param] = only
             waiting = users.pop(param, [])
@@ -96,7 +99,7 @@ def _only_value(param: Value, arguments: Iterable[Value], same: dict[Value, Valu
     """The one value that all ways give a parameter, beside itself; None if there are two."""
     only: Value | None = None
     for argument in arguments:
-        value = _final(argument, same)
+        value = _final(argument, same) if argument in same else argument
         if value is param or value is only:
             continue
         if only is not None:
