@@ -205,7 +205,8 @@ def _optimised(work: Work) -> nvptx.Module:
 def _ptx(work: Work) -> nvptx.Ptx:
     from cuda_device.codegen import nvptx
 
-    return nvptx.emit(work["optimised"], work.job.target.architecture, work.job.options.level)
+    options = work.job.options
+    return nvptx.emit(work["optimised"], work.job.target.architecture, options.level, work.outline.may_run_long)
 
 
 def _cubin(work: Work) -> cubin.Cubin:

@@ -155,9 +155,9 @@ def optimise(module: Module, architecture: Architecture, level: int = 3) -> None
     run_passes(builder.getModulePassManager(), module.handle, builder)
 
 
-def emit(module: Module, architecture: Architecture, level: int = 3) -> Ptx:
+def emit(module: Module, architecture: Architecture, level: int = 3, has_loops: bool = True) -> Ptx:
     """Writes the module as PTX. Generating code changes the module: print it before."""
-    bitcode = module.handle.as_bitcode() if level else b""
+    bitcode = module.handle.as_bitcode() if level and has_loops else b""
     text = _write(module, architecture, level)
     if bitcode and nests.has_nests(text):
         other = _write(read_bitcode(bitcode), architecture, level, reduce=False)
