@@ -162,6 +162,28 @@ def test_arrays_that_python_reads():
         launch(scale, x, frozen)
 
 
+def test_strides_are_aligned_as_elements_are():
+    """A field of packed records begins where a number may, and goes on where none may."""
+
+    @device.kernel
+    def copy(x, y):
+        i = device.tid(1)
+        if i < len(y):
+            y[i] = x[i]
+
+    source = np.arange(1, 9, dtype=np.float32)
+    wide, packed = (np.zeros(8, np.dtype([("value", "<f4"), ("rest", f"V{rest}")])) for rest in (4, 3))
+    for records in (wide, packed):
+        records["value"] = source
+        assert records["value"].ctypes.data % 4 == 0
+    y = poison(8)
+    warm(copy, wide["value"], y)
+    assert by_machine_code(copy, wide["value"], y)
+    y[...] = np.nan
+    assert not by_machine_code(copy, packed["value"], y)
+    assert (y == source).all()
+
+
 def test_other_streams(monkeypatch):
     @device.kernel
     def k(y):
