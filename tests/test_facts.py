@@ -375,6 +375,24 @@ def test_places_in_small_arrays_are_computed_in_32_bits():
     assert not re.search(r"(mul|mad)\.lo\.s64|setp\.\w+\.[su]64", text), text
 
 
+def test_a_bound_that_grows_in_a_loop_is_seen(stream):
+    """Nothing else that is known of the index changes from one pass to the next, and at last it needs more than 32 bits."""
+
+    @device.kernel
+    def grow(x, y, n):
+        i = len(x) & 7
+        k = 0
+        while k < n:
+            i += 1 << 30
+            k += 1
+        y[0] = i
+
+    x, y = stream.array(np.zeros(5)), stream.array(np.zeros(1, np.int64))
+    for n in (0, 1, 9):
+        stream.launch(grow, x, y, n, grid=1, block=1)
+        assert stream.numpy(y)[0] == 5 + n * 2**30
+
+
 def test_a_stride_loop_over_a_small_array_counts_in_32_bits():
     @device.kernel
     def kernel(x, y):
