@@ -859,6 +859,23 @@ def k(x, n):
 """,
 )
 program(
+    "singledispatch",
+    "float32[1]; int",
+    """
+import functools
+
+
+@functools.singledispatch
+def size(value):
+    return 0
+
+
+@device.kernel
+def k(x, n):
+    x[0] = size(n)
+""",
+)
+program(
     "object_of_a_dataclass",
     "float32[1]; int",
     """

@@ -112,6 +112,49 @@ def joined(i, x):
     return sum(a * 2**k for k, a in enumerate((*both, *p * 2, *p[::-1], *p[1:]))) + 7 * (p < q) + 9 * (p >= (2, 4))
 
 
+class Special(typing.NamedTuple):
+    """What its class says goes before what tuples do."""
+
+    a: float
+    b: float
+
+    def __lt__(self, other):
+        return self.b < other.b
+
+    def __eq__(self, other):
+        return self.a == other.a
+
+    def __ne__(self, other):
+        return self.a != other.a
+
+    def __bool__(self):
+        return bool(self.a > 0)
+
+    def __len__(self):
+        return 7
+
+    def __contains__(self, value):
+        return value == 99
+
+    def __getitem__(self, k):
+        return k * 10
+
+    def __abs__(self):
+        return abs(self.a)
+
+    def __call__(self, k):
+        return self.a * k
+
+    def __iter__(self):
+        return iter((1, 2, 3))
+
+
+def special(i, x):
+    p, q = Special(x[i], 1.0), Special(x[0], 2.0)
+    total = sum(v * 2 for v in p) + (1 if p else 2) * 10 + (1 if not q else 2) * 100 + len(p) * 1000 + p(3) + abs(q) * 7
+    return total + (p < q) + 2 * (q > p) + 4 * (p == q) + 8 * (p != q) + 16 * (99 in p) + 32 * (5 in q) + p[i] * 1e5
+
+
 def chosen(i, x):
     """An index that only run time knows."""
     pairs = [Pair(i), Pair(2, 7), Pair(x[i], 3)]
@@ -120,7 +163,7 @@ def chosen(i, x):
     return pair.a + pair.b * 10 + (Pair(1), Pair(5, 2))[i % 2].b * 100 + pairs[(i + 1) % 3].a * 1000
 
 
-@pytest.mark.parametrize("function", [*FUNCTIONS, matched, unpacked, joined, chosen])
+@pytest.mark.parametrize("function", [*FUNCTIONS, matched, unpacked, joined, special, chosen])
 def test_values(stream, function):
     check(stream, function, np.arange(8.0) - 2)
 

@@ -19,7 +19,7 @@ from cuda_device.device.table import find, interface_of
 from cuda_device.errors import CompileError
 from cuda_device.passes import closures, composites, conditions, generators, hosted, operators, options, views
 from cuda_device.passes.frame import Cell, Frame, Method
-from cuda_device.passes.meanings import Code, Keywords, Named, Partial, Thing, is_list, means
+from cuda_device.passes.meanings import Code, Keywords, Named, Partial, Thing, is_list, means, own_method
 from cuda_device.types.host import host_type_of
 from cuda_device.types.known import Known, of_type
 from cuda_device.types.model import Array, Bundle, Number, Ref, Static, Struct, Tuple
@@ -36,6 +36,9 @@ def call(frame: Frame, function: Cell, positional: Sequence[Cell], named: Mappin
         from cuda_device.passes import choices  # they call back
 
         return choices.call_function(frame, function, positional, named)
+    own = own_method(known, "__call__")
+    if own is not None:
+        return frame.program.call(frame, own, [function, *positional], named)
     if isinstance(known.type, Bundle):
         return call_bundle(frame, function, positional, named)
     if isinstance(known.type, Struct) and (method := composites.method_of(frame, known.type, "__call__")) is not None:

@@ -17,7 +17,7 @@ from cuda_device.ir.model import Op
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.passes import composites, hosted, sequences, steps, subarrays
 from cuda_device.passes.frame import Cell, Frame, is_static
-from cuda_device.passes.meanings import Generator, Thing, View, is_container
+from cuda_device.passes.meanings import Generator, Thing, View, is_container, own_method
 from cuda_device.passes.sequences import as_iterable
 from cuda_device.types.known import Known, constant, identities, is_narrow, iterator_of, of_type, tuple_of
 from cuda_device.types.model import (
@@ -55,6 +55,9 @@ def iterator_over(frame: Frame, cell: Cell) -> Cell:
     """The iterator of a range, tuple, vector, array, or what is made of them; an iterator is its own."""
     if any(identities(cell.known)) and (is_container(cell.known) or isinstance(cell.known.value, View)):
         return frame.bundle(ListIterator(0), [cell])  # it sees what becomes of the list
+    own = own_method(cell.known, "__iter__")
+    if own is not None:
+        return iterator_over(frame, frame.program.call(frame, own, [cell], {}))
     cell = hosted.as_array(frame, as_iterable(frame, cell))
     known = cell.known
     match known.type:

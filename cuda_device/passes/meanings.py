@@ -139,6 +139,11 @@ class Named:
         """The names of the items."""
         return tuple(self.cls._fields)
 
+    def method(self, name: str) -> FunctionType | None:
+        """A special method that the class defines itself."""
+        found = getattr(self.cls, name, None)
+        return found if isinstance(found, FunctionType) else None
+
     def __str__(self) -> str:
         return f"a {self.cls.__name__}"
 
@@ -212,6 +217,11 @@ def is_list(known: Known) -> bool:
 def is_container(known: Known) -> bool:
     """Whether it is a list or a dict."""
     return is_list(known) or (isinstance(known.type, Bundle) and isinstance(known.value, Keywords))
+
+
+def own_method(known: Known, name: str) -> FunctionType | None:
+    """A special method that the class of a named tuple defines; None for anything else."""
+    return known.value.method(name) if isinstance(known.value, Named) else None
 
 
 def code_of(known: Known) -> Code | None:

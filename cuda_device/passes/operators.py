@@ -21,7 +21,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.model import Op
 from cuda_device.passes import complexes, composites, conditions, hosted, masks, options, texts
 from cuda_device.passes.frame import Cell, Frame
-from cuda_device.passes.meanings import Keywords, Named, Text, Thing, View, is_container, means
+from cuda_device.passes.meanings import Keywords, Named, Text, Thing, View, is_container, means, own_method
 from cuda_device.types.known import Known, between, constant, known_as, of_type
 from cuda_device.types.model import (
     BOOL,
@@ -343,8 +343,7 @@ def overloaded(frame: Frame, method: str, a: Cell, *others: Cell, in_place: bool
 def _special_method(frame: Frame, cell: Cell, method: str) -> object:
     struct = cell.known.type
     if isinstance(cell.known.value, Named):
-        own = getattr(cell.known.value.cls, f"__{method}__", None)
-        return own if isinstance(own, FunctionType) else None
+        return own_method(cell.known, f"__{method}__")
     return composites.method_of(frame, struct, f"__{method}__") if isinstance(struct, Struct) else None
 
 

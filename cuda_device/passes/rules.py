@@ -33,7 +33,7 @@ from cuda_device.passes import (
 from cuda_device.passes.calls import call
 from cuda_device.passes.dependencies import MISSING
 from cuda_device.passes.frame import Cell, Frame, NeverReturns
-from cuda_device.passes.meanings import Keywords, Raised, Thing, code_of, means
+from cuda_device.passes.meanings import Keywords, Named, Raised, Thing, code_of, means, own_method
 from cuda_device.passes.messages import message_of
 from cuda_device.passes.remedies import CONSTRUCTS
 from cuda_device.types.known import Known, constant
@@ -106,6 +106,9 @@ def _call_star(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 
 def _getitem(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     owner, index = cells
+    own = own_method(owner.known, "__getitem__")
+    if own is not None:
+        return [frame.program.call(frame, own, cells, {})]
     if means(owner.known, Thing.ONE_OF):
         inner = None if means(index.known, slice) else choices.item(frame, owner, index)
         if inner is not None:
@@ -137,7 +140,17 @@ def _unpack(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 
 
 def _compare(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-    """Lists compare as tuples do, with each other, and slices, too."""
+    """Lists compare as tuples do, with each other, and slices, too; named tuples as their classes say."""
+    method = operators.METHODS[str(op.attributes["op"])]
+    own = own_method(
+        cells[0].known, f"__{method}__"
+    )  # without one, it has that of tuples, which no other operand changes
+    if own is not None:
+        return [frame.program.call(frame, own, cells, {})]
+    if isinstance(cells[1].known.value, Named) and not isinstance(cells[0].known.value, Named):
+        reflected = operators.overloaded(frame, method, *cells)
+        if reflected is not None:
+            return [reflected]
     if all(means(cell.known, slice) for cell in cells):
         cells = [frame.tuple(frame.fields(cell)) for cell in cells]
     if len([cell for cell in cells if means(cell.known, Thing.LIST)]) == 1 and op.attributes["op"] in ("==", "!="):
@@ -168,11 +181,18 @@ def _getattr(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 
 
 def _truth(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-    return operators.truth(frame, op, sequences.as_tuples(frame, cells))
+    return operators.truth(frame, op, [_to_ask(frame, cell) for cell in cells])
 
 
 def _unary(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-    return operators.unary(frame, op, sequences.as_tuples(frame, cells) if op.attributes["op"] == "not" else cells)
+    is_not = op.attributes["op"] == "not"
+    return operators.unary(frame, op, [_to_ask(frame, cell) for cell in cells] if is_not else cells)
+
+
+def _to_ask(frame: Frame, cell: Cell) -> Cell:
+    """What is asked whether it is true: of a list or named tuple, the tuple of its items, or what its class says."""
+    own = own_method(cell.known, "__bool__") or own_method(cell.known, "__len__")
+    return sequences.as_tuple(frame, cell) if own is None else frame.program.call(frame, own, [cell], {})
 
 
 def _raise(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:

@@ -16,7 +16,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.model import Op
 from cuda_device.passes import comparisons, composites, generators, hosted, operators, subarrays
 from cuda_device.passes.frame import Cell, Frame
-from cuda_device.passes.meanings import Keywords, Named, Thing, means
+from cuda_device.passes.meanings import Keywords, Named, Thing, means, own_method
 from cuda_device.types.known import Known, constant, describe
 from cuda_device.types.model import (
     BOOL,
@@ -196,7 +196,11 @@ def contains(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """`x in y`: of strings, tuples, vectors and ranges."""
     item, container = cells
     inverted = bool(op.attributes["inverted"])
-    found = _contains(frame, composites.scalar(frame, item), container)
+    own = own_method(container.known, "__contains__")
+    if own is not None:
+        found = operators.truth_of(frame, frame.program.call(frame, own, [container, item], {}))
+    else:
+        found = _contains(frame, composites.scalar(frame, item), container)
     return operators.unary(frame, Op(ops.PY_UNARY, attributes={"op": "not"}), [found]) if inverted else [found]
 
 

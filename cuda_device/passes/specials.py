@@ -39,7 +39,7 @@ from cuda_device.passes.calls import call, call_plain
 from cuda_device.passes.frame import Cell, Frame
 from cuda_device.passes.generators import check_count, no_keywords
 from cuda_device.passes.host_calls import Special
-from cuda_device.passes.meanings import Code, Keywords, Named, Partial, Raised, Text, Thing, means
+from cuda_device.passes.meanings import Code, Keywords, Named, Partial, Raised, Text, Thing, means, own_method
 from cuda_device.passes.operators import truth_of
 from cuda_device.passes.ufuncs import NUMPY_FUNCTIONS, OF_COMPLEX, UFUNCS
 from cuda_device.types.host import host_type_of
@@ -395,9 +395,10 @@ _DISPATCHING: tuple[Any, ...] = (abs, bool, complex, divmod, float, int, len, po
 def method_for(frame: Frame, entity: object, positional: Sequence[Cell]) -> FunctionType | None:
     """The special method of a struct that a builtin calls: `len(s)` is `s.__len__()`."""
     name = _SPECIAL_METHODS.get(entity) if isinstance(entity, Hashable) and not isinstance(entity, np.dtype) else None
-    if name is None or not positional or not isinstance(positional[0].known.type, Struct):
+    if name is None or not positional:
         return None
-    return composites.method_of(frame, positional[0].known.type, name)
+    known = positional[0].known
+    return composites.method_of(frame, known.type, name) if isinstance(known.type, Struct) else own_method(known, name)
 
 
 _SPECIAL_METHODS: dict[object, str] = {builtin: f"__{builtin.__name__}__" for builtin in _DISPATCHING} | {
@@ -407,8 +408,17 @@ _SPECIAL_METHODS: dict[object, str] = {builtin: f"__{builtin.__name__}__" for bu
 }
 
 
+def _dispatched(_: Frame, __: Sequence[Cell], ___: Mapping[str, Cell]) -> Cell:
+    raise CompileError(
+        "functools.singledispatch looks for a function while a program runs, as device code does not",
+        help="test with isinstance, or match the class: that is done while compiling",
+    )
+
+
 def find(entity: object) -> Special | None:
     """The rule for calls of an entity, or None."""
+    if isinstance(entity, FunctionType) and hasattr(entity, "registry") and hasattr(entity, "dispatch"):
+        return _dispatched
     hosted_rule = host_calls.rule_for(entity)
     if hosted_rule is not None:
         return hosted_rule
