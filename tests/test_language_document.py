@@ -44,8 +44,9 @@ Statements: all but those below. Control flow of any nesting, functions, closure
 unpacking, `assert` and `raise` are there; types are found by inference, constants are folded, branches on constants pruned.
 Lists, dicts and strings exist while compiling: lengths, keys and texts are known then, at each place of the program; what is in
 lists and dicts may be of run time. They change as in Python, under all of their names; an index of run time may assign to one
-of up to 64 items of a list that have one type. A text with values of run time (an f-string, `str(x)`, `"%d" % n`) can be joined
-with others, printed, and raised.
+of up to 64 items of a list that have one type, and a key of run time reads and changes one of up to 64 items of a dict. A text
+with values of run time (an f-string, `str(x)`, `"%d" % n`) can be joined with others, printed, and raised.
+Members of an enumeration may be of run time, and so may be which function of a tuple, list or dict is called.
 Iterators (`iter`, `zip`, `map`, generators with `yield` and `yield from`) may be kept, passed on and stepped by `next`, and are
 used up once, as in Python; they have as many values as there are at run time.
 Import statements are done while compiling: of modules of Python, of this package, or that the program has imported.
