@@ -1,6 +1,6 @@
 """What compiling each kernel of the suite costs, by stage, beside NVRTC, numba-cuda and Triton where they are installed; no GPU.
 
-    python benchmarks/compile_suite.py [name …] [--count 3] [--target sm_90]
+    python benchmarks/compile_suite.py [name …] [--count 3] [--target sm_90] [--json compile_suite.json]
 
 The least of several runs in one process that has compiled before, in milliseconds, with caches out of the way. Ours and NVRTC end
 with a cubin, Triton too; numba-cuda ends with PTX, which is what it makes without a driver. The front end is everything before
@@ -11,16 +11,20 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import math
 import os
 import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import triton_kernels
+from cpu import processor
 from numba_kernels import NUMBA
 from nvrtc import compile_cubin
 from nvrtc import version as nvrtc_version
@@ -76,12 +80,21 @@ def seconds_of(call: Callable[[], object], count: int) -> float:
 
 
 def peers(row: Row, problem: Problem, target: str, count: int) -> dict[str, float]:
-    """The seconds of each peer that has the kernel."""
-    found = {"NVRTC": seconds_of(lambda: nvrtc(row, target), count)}
+    """The seconds of each peer that has the kernel and compiles it here: numba-cuda wants a driver where functions are called."""
+    calls: dict[str, Callable[[], object]] = {"NVRTC": lambda: nvrtc(row, target)}
     if row.name in NUMBA:
-        found["numba-cuda"] = seconds_of(lambda: numba_ptx(NUMBA[row.name], problem, target), count)
+        calls["numba-cuda"] = lambda: numba_ptx(NUMBA[row.name], problem, target)
     if row.name in TRITON:
-        found["Triton"] = seconds_of(lambda: triton_cubin(TRITON[row.name], problem, target), count)
+        calls["Triton"] = lambda: triton_cubin(TRITON[row.name], problem, target)
+    found = {}
+    for name, call in calls.items():
+        try:
+            found[name] = seconds_of(call, count)
+        except Exception as error:  # of any kind: the others are measured
+            said = str(error).strip().splitlines()
+            print(
+                f"{row.name}: {name} cannot compile it: {type(error).__name__}: {said[0] if said else ''}", flush=True
+            )
     return found
 
 
@@ -91,11 +104,13 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="name", help="parts of kernels' names; none: all")
     parser.add_argument("--count", type=int, default=3, help="how often each is compiled")
     parser.add_argument("--target", default="sm_90")
+    parser.add_argument("--json", type=Path, help="a file for the results, of which plot.py makes a plot")
     options = parser.parse_args()
     rows = [row for row in SUITE if not options.names or any(name in row.name for name in options.names)]
     print(f"NVRTC {nvrtc_version()}; milliseconds, for {options.target}")
     print(f"{'':24}" + "".join(f"{title:>11}" for title in (*STAGES, "whole", *PEERS)))
     ratios: dict[str, list[float]] = {peer: [] for peer in PEERS}
+    results: list[dict[str, Any]] = []
     first = rows[0]
     ours(first, first.problem(0), options.target)  # loads LLVM, the assembler and libdevice
     peers(first, first.problem(0), options.target, 1)
@@ -109,8 +124,17 @@ def main() -> None:
         print(f"{row.name:24}" + "".join(f"{'-':>11}" if t is None else f"{1e3 * t:11.1f}" for t in shown), flush=True)
         for peer, seconds in others.items():
             ratios[peer].append(whole / seconds)
+        times = {"cuda_device": whole, **others}
+        results += [
+            {"kernel": row.name, "contender": name, "seconds": round(seconds, 5), "right": True}
+            for name, seconds in times.items()
+        ]
     means = (f"{peer} {math.exp(np.mean(np.log(some))):.2f}" for peer, some in ratios.items() if some)
     print(f"geometric mean of our time over a peer's: {', '.join(means)}")
+    if options.json:
+        machine = f"Compiling for {options.target}: NVRTC {nvrtc_version()}, {processor()}, no GPU, {datetime.now(UTC).date()}"
+        lines = ",\n".join(json.dumps(result) for result in results)
+        options.json.write_text(f'{{"machine": {json.dumps(machine)}, "results": [\n{lines}\n]}}\n')
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
 """What compiling a small kernel costs, by stage: from the Python function to a cubin, and to code for this CPU.
 
-    python benchmarks/compile_time.py [--count 30] [--target sm_90]
+    python benchmarks/compile_time.py [--count 30] [--target sm_90] [--largest 1600]
 
 Each kernel is a new function with code of its own, so that nothing is taken from a cache. The first one of a process also
-pays for loading LLVM, the assembler and libdevice.
+pays for loading LLVM, the assembler and libdevice. The last table is of kernels that are twice as long each time, up to the
+`--largest`: of statements, of loops, and of functions.
 """
 
 from __future__ import annotations
@@ -71,11 +72,60 @@ def measure(title: str, source: str, target: compiler.Target, count: int) -> Non
     print(f"goal: {goal:.0f} ms, {'met' if whole <= goal else 'MISSED'}")
 
 
+def statements(count: int) -> str:
+    """So many statements, each with the result of the one before."""
+    lines = (f"    v{i} = v{i - 1} * 1.5 + x[{i % 7}]\n" for i in range(1, count))
+    return f"def k_{{number}}(x, y, n):\n    v0 = x[n]\n{''.join(lines)}    y[n] = v{count - 1}\n"
+
+
+def loops(count: int) -> str:
+    """Loops of two statements, one after the other."""
+    lines = (f"    for i in range(n):\n        v = v * {i}.5 + x[i]\n" for i in range(count // 2))
+    return f"def k_{{number}}(x, y, n):\n    v = x[n]\n{''.join(lines)}    y[n] = v\n"
+
+
+def functions(count: int) -> str:
+    """Functions of two statements, which the kernel calls one after the other."""
+    made = (f"def f{i}(v):\n    w = v * {i}.5 + 1.0\n    return w * v\n" for i in range(count // 2))
+    calls = (f"    v = f{i}(v)\n" for i in range(count // 2))
+    return f"def k_{{number}}(x, y, n):\n    v = x[n]\n{''.join(calls)}    y[n] = v\n{''.join(made)}"
+
+
+def chain(count: int) -> str:
+    """Functions of two statements, each of which calls the next one."""
+    last = count // 2
+    made = (f"def f{i}(v):\n    w = v * {i}.5 + 1.0\n    return f{i + 1}(w)\n" for i in range(last))
+    return f"def k_{{number}}(x, y, n):\n    y[n] = f0(x[n])\n{''.join(made)}def f{last}(v):\n    return v\n"
+
+
+GROUPS = {"front end": ("python", "typed", "device", "llvm"), "LLVM": ("optimised", "ptx"), "assembler": ("cubin",)}
+SIZES = {
+    "statements": statements,
+    "statements of loops": loops,
+    "statements of functions": functions,
+    "of one function in another": chain,
+}
+
+
+def lengths(target: compiler.Target, largest: int) -> None:
+    """Prints how the times of longer and longer kernels go."""
+    print(f"\n{'milliseconds':<32}" + "".join(f"{name:>11}" for name in (*GROUPS, "whole")) + f"{'µs each':>11}")
+    for title, make in SIZES.items():
+        count = 100
+        while count <= largest:
+            best = min((compile_once(make(count), target) for _ in range(3)), key=lambda run: run["whole"])
+            parts = [sum(best[stage] for stage in stages) for stages in GROUPS.values()]
+            shown = "".join(f"{each:11.1f}" for each in (*parts, best["whole"], 1000 * best["whole"] / count))
+            print(f"{f'{count} {title}':<32}{shown}", flush=True)
+            count *= 2
+
+
 def main() -> None:
     """Prints all tables."""
     parser = argparse.ArgumentParser(description="What compiling a small kernel costs, by stage.")
     parser.add_argument("--count", type=int, default=30, help="how many kernels, after the first")
     parser.add_argument("--target", default="sm_90", help="the GPU to compile for")
+    parser.add_argument("--largest", type=int, default=1600, help="statements of the longest kernel")
     options = parser.parse_args()
     gpu = compiler.Target(parse(options.target))
     cpu = compiler.Target(parse(options.target), on_cpu=True)
@@ -83,6 +133,7 @@ def main() -> None:
     measure("CPU: y[i] = x[i] * a + y[i]", PLAIN, cpu, options.count)
     measure(f"{options.target}: y[i] = math.exp(x[i] * a) + y[i]", WITH_MATH, gpu, options.count)
     measure("CPU: y[i] = math.exp(x[i] * a) + y[i]", WITH_MATH, cpu, options.count)
+    lengths(gpu, options.largest)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""A plot of what `kernels.py --json` has measured: the time of each kernel in each system, over that of CUDA C++.
+"""A plot of what `kernels.py --json` or `compile_suite.py --json` has measured: each system's times over those of CUDA C++.
 
     python benchmarks/plot.py results.json --output results.svg
 
-Needs matplotlib (`pip install '.[examples]'`).
+The same results give the same file. Needs matplotlib (`pip install '.[examples]'`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-REFERENCE = "CUDA C++"
+REFERENCES = ("CUDA C++", "NVRTC")
+"""What others are compared with: the first of these that is there."""
 MARKS = {
     "cuda_device": ("o", "#d62728"),
     "cuda_device fast": ("x", "#d62728"),
@@ -23,15 +24,22 @@ MARKS = {
 }
 
 
+def reference_of(results: list[dict[str, Any]]) -> str:
+    """What the results are compared with."""
+    found = {result["contender"] for result in results}
+    return next((name for name in REFERENCES if name in found), REFERENCES[0])
+
+
 def ratios(results: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
     """For each contender, its time over the reference's, by kernel; wrong results are left out."""
     seconds = {(r["contender"], r["kernel"]): r["seconds"] for r in results if r["right"]}
+    reference = reference_of(results)
     kernels = list(dict.fromkeys(r["kernel"] for r in results))
     return {
         contender: {
-            kernel: seconds[contender, kernel] / seconds[REFERENCE, kernel]
+            kernel: seconds[contender, kernel] / seconds[reference, kernel]
             for kernel in kernels
-            if (contender, kernel) in seconds and (REFERENCE, kernel) in seconds
+            if (contender, kernel) in seconds and (reference, kernel) in seconds
         }
         for contender in MARKS
     }
@@ -42,6 +50,7 @@ def draw(measured: dict[str, Any], output: Path) -> None:
     import matplotlib as mpl
 
     mpl.use("Agg")
+    mpl.rcParams.update({"svg.hashsalt": "cuda_device", "svg.fonttype": "none"})
     from matplotlib import pyplot as plt
 
     found = ratios(measured["results"])
@@ -56,11 +65,11 @@ def draw(measured: dict[str, Any], output: Path) -> None:
     axes.axvline(1, color="black", linewidth=0.8)
     axes.set_xscale("log", base=2)
     axes.set_yticks([places[kernel] for kernel in kernels], kernels)
-    axes.set_xlabel(f"time over that of {REFERENCE} (less is faster)")
+    axes.set_xlabel(f"time over that of {reference_of(measured['results'])} (less is faster)")
     axes.set_title(measured["machine"], fontsize="small")
     axes.grid(axis="x", linewidth=0.3)
     axes.legend(fontsize="small")
-    figure.savefig(output)
+    figure.savefig(output, metadata={"Date": None} if output.suffix == ".svg" else None)
     plt.close(figure)
 
 
