@@ -177,3 +177,43 @@ def test_bounds_of_recursive_results_do_not_rise_for_ever(stream):
     out = stream.empty(1, np.int32)
     stream.launch(kernel, stream.array(left), stream.array(right), out, grid=1, block=1)
     assert stream.numpy(out)[0] == 3
+
+
+def one(x, items, k):
+    x[k] += 1
+    items.append(x[k] * 2)
+    return x[k]
+
+
+def two(x, items, k):
+    items[0] += 10
+    return one(x, items, k) + one(x, items, k + 1)
+
+
+def three(x, items, k):
+    return two(x, items, k) - len(items)
+
+
+@device.kernel
+def many_kinds(x, y):
+    """What stands between the calls in one block is done once, in order, however often inference looks at it."""
+    items = [5]
+    a = one(x, items, 0)
+    x[1] += a
+    items.append(x[1])
+    b = two(x, items, 1)
+    point = (a, b)
+    x[2] += point[1] + items[0]
+    c, items[1] = three(x, items, 2), 7
+    x[3] -= c
+    y[0], y[1], y[2], y[3] = a, b, c, len(items)
+    y[4] = sum(items)
+
+
+def test_what_stands_between_calls_is_done_once(stream):
+    x, y = np.arange(10, 16), np.zeros(5, np.int64)
+    there = stream.array(x.copy()), stream.array(y.copy())
+    stream.launch(many_kinds, *there, grid=1, block=1)
+    many_kinds.underlying(x, y)
+    assert stream.numpy(there[0]).tolist() == x.tolist()
+    assert stream.numpy(there[1]).tolist() == y.tolist()

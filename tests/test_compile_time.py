@@ -27,6 +27,13 @@ def chain(count: int) -> str:
     )
 
 
+def calls(count: int) -> str:
+    """So many functions, which the kernel calls one after the other."""
+    functions = [f"def f{i}(v):\n    return (v + {i}.0) * 2\n" for i in range(count)]
+    body = [f"    v = f{i}(v)" for i in range(count)]
+    return "\n".join([*functions, "@device.kernel", "def k(x):", "    v = x[1]", *body, "    x[0] = v", ""])
+
+
 def nest(depth: int) -> str:
     """Loops and ifs, one in the other."""
     lines = ["@device.kernel", "def k(x):", "    total = 0.0"]
@@ -60,7 +67,7 @@ def test_large_programs_compile_in_seconds(source: str) -> None:
     assert seconds(source) < 30
 
 
-@pytest.mark.parametrize("make", [statements, chain, choices], ids=["statements", "chain", "choices"])
+@pytest.mark.parametrize("make", [statements, chain, choices, calls], ids=["statements", "chain", "choices", "calls"])
 def test_twice_as_much_takes_about_twice_as_long(make: object) -> None:
     assert callable(make)
     seconds(make(50))

@@ -188,12 +188,54 @@ class Body:
             heapq.heappush(self.queue, instance.key)
 
     def visit(self, instance: Instance) -> None:
-        """Runs an instance's operations; an error is kept until it is certain."""
-        frame = Frame(self.program, self.source)
+        """Runs an instance's operations; an error is kept until it is certain.
+
+        Where one has to wait for a callee, the next visit goes on before the one that waited before that: a block of many calls
+        is not begun anew for each of them.
+        """
         before = {way: target for target, way, _ in instance.ways}
+        point, first = instance.point, 0
+        if point is not None and point.states is instance.states:
+            cells, first = point.restore(instance), point.place
+        else:
+            cells = self.begin(instance)
+        frame = instance.frame
+        assert frame is not None
+        for place in range(first, len(instance.source.ops)):
+            op = instance.source.ops[place]
+            if place == instance.waited:
+                instance.keep(place, cells)
+            frame.build.location = (op.code is ops.PY_RAISE and self.where) or op.location
+            try:
+                self.step(instance, frame, op, cells)
+            except Waits:
+                instance.waited = place
+                raise
+            except NeverReturns:
+                instance.end = Op(ops.UNREACHABLE, location=frame.location)
+                break
+            except CompileError as error:
+                if error.location is NOWHERE:
+                    error.location = frame.location
+                # The rest is looked at nevertheless: what it brings back to a loop may make this right.
+                if isinstance(error, Follows):
+                    instance.follows = instance.follows or error
+                else:
+                    instance.error = instance.error or error
+                cells.update((result, Pending(FAILED)) for result in op.results)
+        instance.waited, instance.point = -1, None
+        for way, target in before.items():
+            if all(target is not now for now, same, _ in instance.ways if same == way):
+                target.arrivals.pop(way, None)
+                self.update(target)
+
+    def begin(self, instance: Instance) -> dict[Value, Cell | Pending]:
+        """Gives an instance a new frame; returns the cells of its parameters."""
+        frame = Frame(self.program, self.source)
         instance.frame, instance.block = frame, frame.build.block
         instance.end, instance.ways, instance.returned, instance.error = None, [], None, None
         instance.follows, instance.changed, instance.fresh = None, set(), set()
+        instance.point = None
         frame.code, frame.captured = self.code, self.captured
         frame.site, frame.where = instance.key, self.where
         cells: dict[Value, Cell | Pending] = {}
@@ -208,27 +250,7 @@ class Body:
             objects.find_all(frame, self.objects, [*cells.values(), *self.captured.values()])
         for each, state in zip(self.objects, instance.states[count:], strict=False):
             frame.latest[each] = objects.as_cell(self.parameter(instance.block, Value(), state))
-        todo = iter(instance.source.ops)
-        for op in todo:
-            frame.build.location = (op.code is ops.PY_RAISE and self.where) or op.location
-            try:
-                self.step(instance, frame, op, cells)
-            except NeverReturns:
-                instance.end = Op(ops.UNREACHABLE, location=frame.location)
-                break
-            except CompileError as error:
-                if error.location is NOWHERE:
-                    error.location = frame.location
-                # The rest is looked at nevertheless: what it brings back to a loop may make this right.
-                if isinstance(error, Follows):
-                    instance.follows = instance.follows or error
-                else:
-                    instance.error = instance.error or error
-                cells.update((result, Pending(FAILED)) for result in op.results)
-        for way, target in before.items():
-            if all(target is not now for now, same, _ in instance.ways if same == way):
-                target.arrivals.pop(way, None)
-                self.update(target)
+        return cells
 
     def parameter(self, block: Block, param: Value, state: State) -> Cell | Pending:
         """The cell of a block's parameter; only what is left for run time becomes one of the typed block."""

@@ -37,6 +37,47 @@ PLAIN = Variant()
 Way = tuple[tuple[int, ...], int]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Point:
+    """Where the visit of an instance stood before an operation that had to wait: the next visit goes on from there.
+
+    `place` counts the operations before it, `states` are what was known of the parameters then.
+    """
+
+    place: int
+    states: list[State]
+    cells: dict[Value, Cell | Pending]
+    frame: dict[str, object]
+    ops: list[Op]
+    fresh: set[Value]
+    changed: set[Value]
+    error: CompileError | None
+    follows: CompileError | None
+
+    def restore(self, instance: Instance) -> dict[Value, Cell | Pending]:
+        """Everything as it was; returns the cells."""
+        assert instance.frame is not None
+        for name, value in _copied(self.frame).items():
+            setattr(instance.frame, name, value)
+        instance.block.ops[:] = self.ops
+        instance.end, instance.ways, instance.returned = None, [], None
+        instance.fresh, instance.changed = set(self.fresh), set(self.changed)
+        instance.error, instance.follows = self.error, self.follows
+        return dict(self.cells)
+
+
+_SHARED = frozenset(("program", "function", "globals", "closure", "build"))
+"""What a frame has from the beginning to the end."""
+
+
+def _copied(parts: dict[str, object]) -> dict[str, object]:
+    return {
+        name: value.copy() if isinstance(value, (dict, set)) else value
+        for name, value in parts.items()
+        if name not in _SHARED
+    }
+
+
 @dataclass(slots=True, eq=False)
 class Instance:
     """A block for given positions of the tuple loops that it stands in.
@@ -62,6 +103,17 @@ class Instance:
     """What an assignment to a part of it has given a new value."""
     fresh: set[Value] = field(default_factory=set)
     """What was computed since memory may have changed."""
+    waited: int = -1
+    """The number of the operation that the last visit waited for, and where a visit can go on."""
+    point: Point | None = None
+
+    def keep(self, place: int, cells: dict[Value, Cell | Pending]) -> None:
+        """Makes a point of where the visit stands."""
+        assert self.frame is not None
+        frame, states = _copied(vars(self.frame)), self.states
+        sets = set(self.fresh), set(self.changed)
+        ops, errors = list(self.block.ops), (self.error, self.follows)
+        self.point = Point(place, states, dict(cells), frame, ops, *sets, *errors)
 
     def bring(self, way: Way, states: list[State]) -> list[tuple[int, ...]]:
         """Notes what a way brings. Returns the instances behind this one that have to be visited again: see above."""
