@@ -8,6 +8,7 @@ from __future__ import annotations
 from fuzz.arrays import Arrays
 from fuzz.cases import Case, Several
 from fuzz.declared import Declared
+from fuzz.drivers import Drivers
 from fuzz.foreign import Foreign
 from fuzz.hard import Hard
 from fuzz.mistakes import Checked, Racing
@@ -19,7 +20,7 @@ from fuzz.ways import Ways
 from fuzz.wrong_ir import WrongIr
 
 KINDS: tuple[type[Case], ...] = (
-    *(Printing, Refused, Hard, Arrays, Broken, Declared, Failing, Checked, Remembered, WrongIr),
+    *(Printing, Refused, Hard, Arrays, Broken, Declared, Failing, Checked, Remembered, WrongIr, Drivers),
     *(Printing, Refused, Hard, Ways, Foreign, Ordered, Racing, Refused),
 )
 
