@@ -15,6 +15,7 @@ from fuzz import coverage
 from fuzz.breaks import BREAKS
 from fuzz.cases import Case
 from fuzz.generate import BUILTIN_STORED, inputs, program
+from fuzz.misuse import MISUSES
 from fuzz.programs import THREADS, Assign, Expression, Open, Program, Statement, variable
 from fuzz.reduce import smallest
 from fuzz.refusals import Broken
@@ -118,7 +119,7 @@ def test_the_programs_reach_every_operation_with_every_type() -> None:
     assert sorted(set(BY_NAME) - entities) == sorted(UNREACHED_ENTITIES)
 
 
-@pytest.mark.parametrize("row", BREAKS, ids=lambda row: row[0])
+@pytest.mark.parametrize("row", [*BREAKS, *MISUSES], ids=lambda row: row[0])
 def test_every_statement_that_is_none_for_a_device_is_refused_as_expected(row: tuple[str, str, str]) -> None:
     assert Broken(7, row).attempt(device.cpu_stream()) is None
 

@@ -27,7 +27,7 @@ from cuda_device.passes import (
 )
 from cuda_device.passes.calls import call
 from cuda_device.passes.frame import Cell, Frame, Place
-from cuda_device.passes.meanings import Named
+from cuda_device.passes.meanings import Named, Text
 from cuda_device.passes.remedies import ON_THE_HOST
 from cuda_device.types.host import host_type_of
 from cuda_device.types.joins import join
@@ -192,6 +192,10 @@ def _element(frame: Frame, vector: Cell, index: Cell, size: int) -> Cell:
 def _static_help(cell: Cell) -> str:
     if isinstance(cell.known.type, Number | NoneType):
         return "index an array, a tuple or a vector"
+    if isinstance(cell.known.type, Struct):
+        return "name one of its members"
+    if isinstance(cell.known.value, Text):
+        return "text with values of run time can be joined with other texts, printed, and raised"
     return "pass it to the kernel as an argument" if isinstance(cell.known.type, Static) else ""
 
 

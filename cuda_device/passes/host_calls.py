@@ -79,7 +79,8 @@ def _shown(function: Callable[..., Any], frame: Frame, positional: Sequence[Cell
     """`str(x)`, `format(x, "8.3f")` and the like: a constant, or a text of run time."""
     if named or all(texts.is_constant(cell.known) for cell in positional):
         return while_compiling(function)(frame, positional, named)
-    return texts.FUNCTIONS[function](frame, *positional[:2])
+    check_count(function.__name__, positional, 1, 2 if function is format else 1)
+    return texts.FUNCTIONS[function](frame, *positional)
 
 
 def _item_getter(entity: Any, frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:

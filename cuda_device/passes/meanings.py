@@ -145,7 +145,8 @@ class Named:
         return found if isinstance(found, FunctionType) else None
 
     def __str__(self) -> str:
-        return f"a {self.cls.__name__}"
+        name = self.cls.__name__
+        return f"a{'n' * (name[0] in 'AEIOUaeio')} {name}"
 
     __repr__ = __str__
 

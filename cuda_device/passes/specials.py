@@ -252,7 +252,7 @@ def _round(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) 
         if number.known.constant and digits.known.constant and number.known.type.builtin:  # type: ignore[union-attr]
             return frame.literal(round(number.known.value, digits.known.value))  # type: ignore[call-overload]
         return frame.program.call(frame, numbers.round_to, positional, named)
-    return call_plain(frame, constant(round), positional[:1], named)
+    return call_plain(frame, constant(round), positional if len(positional) != 2 else positional[:1], named)
 
 
 def _len(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:

@@ -135,4 +135,13 @@ BREAKS = (
     ("print(Point(n, x) * 2)", "\\* int 2 is not defined$", "give Point a method __mul__"),
     ("print(device.replace(Point(n, x), z=3))", "has no member 'z'$", "its members are a, b"),
     ("print(Point('a', x))", "^Point.a is of type int, not 'a'$", "int"),
+    ("print(round(n, m, k))", "^round takes 1 argument, not 3$", "pass 1"),
+    ("print(str(n, m))", "^str takes 1 argument, not 2$", "give str what"),
+    (
+        "print(str(n)[0])",
+        "^a string that is known at run time cannot be indexed",
+        "^text with values of run time can be",
+    ),
+    ("print(Point(n, x)[0])", "^struct<Point, a: int, b: float> cannot be indexed", "^name one of its members$"),
+    ("Entry(1).key = 3", "^the attribute 'key' of an Entry cannot be assigned to$", "members of structs"),
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import re
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from fuzz.breaks import BREAKS
 from fuzz.cases import Case, defined, due, first_difference
 from fuzz.grammar import Grammar
 from fuzz.library import EXPRESSIONS
+from fuzz.misuse import MISUSES
 from fuzz.printing import NAMES, Printing, Statement, statement
 from fuzz.pythonic_statements import PARTS, STATEMENTS
 
@@ -109,11 +111,11 @@ class Broken(Printing):
     """A good program with a statement that is none for a device: somewhere in it, perhaps in a branch or a function."""
 
     kind = "broken"
-    at_once = 6
+    at_once = 10
     everywhere = False
 
     def __init__(self, number: int, row: tuple[str, str, str] | None = None) -> None:
-        self.break_row = row or due(number, BREAKS, 1)[0]
+        self.break_row = row or due(number, (*BREAKS, *MISUSES), 1)[0]
         super().__init__(number)
 
     def _statements(self) -> tuple[Statement, ...]:
@@ -135,7 +137,9 @@ class Broken(Printing):
     def _expected(self) -> str | None:
         """The programs around it are good."""
         try:
-            compile(self.source(), self.file, "exec", dont_inherit=True)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # such as of `"abc"["a"]`
+                compile(self.source(), self.file, "exec", dont_inherit=True)
         except SyntaxError:
             return None
         whole, self.statements = self.statements, self.statements[: self.good]
