@@ -488,6 +488,17 @@ def test_quotients_of_infinities_and_zeros(stream, dtype):
 
 
 @DTYPES
+def test_signs_of_zeros_in_quotients(stream, dtype):
+    """As NumPy's, for zeros of either sign in every place."""
+    parts = [0.0, -0.0, 1.5, -2.0, 0.25]
+    a, b = (each.ravel() for each in np.meshgrid(*2 * [np.array([complex(x, y) for x in parts for y in parts], dtype)]))
+    a, b = a[b != 0], b[b != 0]
+    found, expected = apply(stream, operator.truediv, a, b), a / b
+    assert np.array_equal(np.signbit(found.real), np.signbit(expected.real))
+    assert np.array_equal(np.signbit(found.imag), np.signbit(expected.imag))
+
+
+@DTYPES
 def test_quotients_do_not_overflow_on_the_way(stream, dtype):
     limits = np.finfo(dtype)
     big, small, tiny = float(limits.max), float(limits.tiny), float(limits.smallest_subnormal)

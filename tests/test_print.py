@@ -414,6 +414,15 @@ print([text, 'x'], (text,), {'k': text}, text, [f"'{a}" + '"'])"""
     assert printed(stream, capfd, body, 7) == expected
 
 
+def test_what_repr_makes_of_lists_is_quoted_by_all_that_is_in_it(stream, capfd):
+    body = """\
+v = {'a': a}
+v['b'] = repr([a, 'x'])
+print(v, [repr([1, 'b%'])], (repr(['c', a]),), [repr([f'{a}"', "it's"])], [str([a])])"""
+    expected = {"a": 7, "b": "[7, 'x']"}, ["[1, 'b%']"], ("['c', 7]",), [repr(['7"', "it's"])], ["[7]"]
+    assert printed(stream, capfd, body, 7) == " ".join(map(str, expected)) + "\n"
+
+
 def test_bools_as_texts_are_padded(stream, capfd):
     expected = "   True|False |  True\n"
     assert printed(stream, capfd, "print(f'{a!s:>7}|{b!s:<6}|{a!r:>6}')", True, False) == expected

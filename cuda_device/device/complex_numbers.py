@@ -53,7 +53,7 @@ def quotient(numerator: Any, denominator: Any) -> Any:
         ratio = c / d
         bottom = d + c * ratio
         real = _part(b, a, d, c, ratio, bottom)
-        imaginary = -_part(a, -b, d, c, ratio, bottom)
+        imaginary = _part(-a, b, d, c, ratio, bottom)
     if real != real and imaginary != imaginary:
         return _special_quotient(a, b, c, d)
     return complex_of(real * scale, imaginary * scale)

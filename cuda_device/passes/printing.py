@@ -9,7 +9,6 @@ digits that are about as good as the number (4 for float16, 7 for float32, 15 fo
 from __future__ import annotations
 
 import enum
-import itertools
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +22,7 @@ from cuda_device.ir.model import Value
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.passes import complexes, printed_complexes, references
 from cuda_device.passes.frame import Cell, Frame
-from cuda_device.passes.meanings import Field, Keywords, Named, Text, Thing, means
+from cuda_device.passes.meanings import Keywords, Named, Text, Thing, means
 from cuda_device.types.known import Known, constant, of_type
 from cuda_device.types.model import (
     BOOL,
@@ -134,7 +133,7 @@ class Line:
         cell = references.value_of(self.frame, cell)
         known, field = cell.known, self.frame.field
         if isinstance(known.value, Text):
-            self.pieces(_quoted(known.value) if is_repr else known.value, self.frame.fields(cell))
+            (self.quoted if is_repr else self.pieces)(known.value, self.frame.fields(cell))
         elif known.constant and not isinstance(known.type, Bundle | Tuple):
             self.literal(_constant(known, is_repr))
         elif isinstance(known.type, Number):
@@ -190,6 +189,14 @@ class Line:
                 raise CompileError(f"{cell.known} cannot be formatted by {piece.spec!r}", help="format its parts")
             else:
                 self.formatted(cell, cell.known.type, piece.spec)
+
+    def quoted(self, text: Text, cells: Sequence[Cell]) -> None:
+        """A text as `repr` shows it: between quotes that are none of its own, or escaped."""
+        inside = Line(self.frame)
+        inside.pieces(text, cells)
+        self.format += repr(inside.format)
+        self.values += inside.values
+        self.choices += inside.choices
 
     # Numbers
 
@@ -344,18 +351,6 @@ class Line:
         self.convert("%*s", columns, INT64)
         self.values.append(self.frame.build.const(BOOL, True))
         self.choices.append(("", ""))
-
-
-def _quoted(text: Text) -> Text:
-    """What `repr` makes of a text: the pieces between quotes that are none of theirs, or escaped."""
-    known = "".join(piece for piece in text.pieces if isinstance(piece, str))
-    mark = next(filter(str.isprintable, (chr(k) for k in itertools.count(0xA1) if chr(k) not in known)))
-    shown = repr("".join(piece if isinstance(piece, str) else mark for piece in text.pieces)).split(mark)
-    fields = [piece for piece in text.pieces if isinstance(piece, Field)]
-    pieces: list[str | Field] = [shown[0]]
-    for field, behind in zip(fields, shown[1:], strict=True):
-        pieces += [field, behind]
-    return Text(tuple(pieces))
 
 
 def _name(vector: Vector) -> str:

@@ -56,7 +56,7 @@ def _simple_machine() -> Any:
     return target.create_target_machine(cpu=name, features=features, opt=0, reloc="pic", codemodel="small", jit=True)
 
 
-def _simple(_: int) -> Any:
+def _simple(*_: Any) -> Any:
     return _simple_machine()
 
 

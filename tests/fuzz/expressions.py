@@ -94,7 +94,8 @@ def unary(make: Maker, op: str, a: Expression) -> Expression | None:
     if type is None or (op == "not" and a.literal):
         return None
     make.rows.add((op, x))
-    text = f"{make.pick(UNARY_NAMES[op])}({{}})" if make.chance(0.1) and not a.literal else f"({op} {{}})"
+    names = UNARY_NAMES[op][: 1 if (op, x) == ("~", "bool") else None]  # NumPy's is `not` for bools
+    text = f"{make.pick(names)}({{}})" if make.chance(0.1) and not a.literal else f"({op} {{}})"
     return Expression(type, text, (a,), lambda v: reference.unary(op, x, v), kind=f"{op}x")
 
 

@@ -251,8 +251,8 @@ print(<float>, <float>, <int>)
 
 print(<bool>, <bool>, <int>)
 
-import math as <new a>, operator
-print(<new a>.gcd(<int>, <int>), operator.add(<int>, 2))
+import math as <new a>, operator as <new b>
+print(<new a>.gcd(<int>, <int>), <new b>.add(<int>, 2))
 
 from math import floor, ceil as <new a>
 from operator import sub

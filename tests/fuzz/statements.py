@@ -318,7 +318,8 @@ def _head(make: Maker, form: str) -> tuple[tuple[Expression, ...], Type]:
     """What a loop runs over, and the type of the items."""
     if form in ("tuple", "enumerate", "reversed"):
         type = make.pick(COMMON)
-        return (make.made_of((type,) * make.random.randint(1, 3), 2),), type
+        least = 2 if form == "enumerate" else 1  # the number of an item that is alone is a constant
+        return (make.made_of((type,) * make.random.randint(least, 3), 2),), type
     whole = make.pick([t for t in WHOLE if t not in UNSIZED])
     stop = make.masked("&", make.expression(whole, 1), 7)
     if form == "while":
