@@ -98,7 +98,7 @@ LIBRARIES = {
             lambda cuda, elements, on_gpu: cuda.to_device(elements),
             lambda array: array.copy_to_host(),
             tuple(PLAIN),
-            ("as it is", "transposed", "from within", "one"),
+            ("as it is", "from within", "one"),
             on_cpu=False,
         ),
     )

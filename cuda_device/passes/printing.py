@@ -192,11 +192,9 @@ class Line:
 
     def quoted(self, text: Text, cells: Sequence[Cell]) -> None:
         """A text as `repr` shows it: between quotes that are none of its own, or escaped."""
-        inside = Line(self.frame)
-        inside.pieces(text, cells)
-        self.format += repr(inside.format)
-        self.values += inside.values
-        self.choices += inside.choices
+        before, self.format = self.format, ""
+        self.pieces(text, cells)
+        self.format = before + repr(self.format)
 
     # Numbers
 
