@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 
 from cuda_device.errors import CompilerBug
 from cuda_device.ir import ops
+from cuda_device.ir.dominance import Tree
 from cuda_device.ir.model import Block, Function, Module, Op, Value
 from cuda_device.ir.ops import Effect, Level
 from cuda_device.ir.text import show
@@ -118,24 +119,21 @@ def _single_assignment(function: Function) -> Iterator[Complaint]:
 
 
 def _dominance(function: Function) -> Iterator[Complaint]:
-    """Forward data flow over blocks: what is defined on every way to a block's start."""
-    every = {value for block in function.blocks for value in _defined(block)}
-    available = {block: set(every) for block in function.blocks}
-    available[function.blocks[0]] = set()
-    changed = function.level is not Level.PYTHON
-    while changed:
-        changed = False
-        for block in function.blocks:
-            after = available[block] | set(_defined(block))
-            for edge in block.successors:
-                narrowed = available[edge.block] & after
-                changed |= len(narrowed) != len(available[edge.block])
-                available[edge.block] = narrowed
+    """What a block uses is defined before in it, or, where a level allows that, in one through which all ways to it lead."""
+    homes = {value: block for block in function.blocks for value in _defined(block)}
+    if function.level is Level.PYTHON:
+        homes.clear()
+    tree = Tree(function.blocks)
+
+    def is_defined(value: Value, block: Block) -> bool:
+        home = homes.get(value)
+        return home is not None and (not tree.reaches(block) or (home is not block and tree.contains(home, block)))
+
     for block in function.blocks:
-        known = (available[block] if function.level is not Level.PYTHON else set()) | set(block.params)
+        known = set(block.params)
         for op in block.ops:
             used = [*op.operands, *(value for edge in op.successors for value in edge.arguments)]
-            if any(value not in known for value in used):
+            if any(value not in known and not is_defined(value, block) for value in used):
                 yield op, "a value is used before it is defined"
             known.update(op.results)
 

@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from cuda_device.ir import ops
+from cuda_device.ir.dominance import dominators
 from cuda_device.ir.model import Block, Function, Op, Value
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.passes.simplify import drop_unused
@@ -119,7 +120,7 @@ class Proofs:
             condition = block.terminator.operands[0] if block.terminator.code is ops.BRANCH else None
             for number, edge in enumerate(block.successors):
                 self.ways[edge.block].append(Way(block, edge.arguments, condition, number == 0))
-        self.dominators = _dominators(function.blocks, self.ways)
+        self.dominators = dominators(function.blocks)
         self.sums: dict[Value, Sum] = {}
         self.facts: dict[Block, tuple[Sum, ...]] = {}
 
@@ -244,30 +245,3 @@ def keeps(conversion: Op) -> bool:
         return False
     has_room = (operand.nonneg or target.low <= source.low) and target.high >= source.high
     return has_room or bool(conversion.attributes.get("exact"))
-
-
-def _dominators(blocks: Sequence[Block], ways: dict[Block, list[Way]]) -> dict[Block, Block]:
-    """For each block but the first, the last block before it through which all ways to it lead."""
-    places = {block: number for number, block in enumerate(blocks)}
-    found = {blocks[0]: blocks[0]}
-    changed = True
-    while changed:
-        changed = False
-        for block in blocks[1:]:
-            nearest: Block | None = None
-            for before in (way.before for way in ways[block]):
-                if before in found:
-                    nearest = before if nearest is None else _common(nearest, before, found, places)
-            if nearest is not None and found.get(block) is not nearest:
-                found[block] = nearest
-                changed = True
-    del found[blocks[0]]
-    return found
-
-
-def _common(a: Block, b: Block, found: dict[Block, Block], places: dict[Block, int]) -> Block:
-    while a is not b:
-        if places[a] < places[b]:
-            a, b = b, a
-        a = found[a]
-    return a

@@ -1,0 +1,52 @@
+"""Which blocks all ways to another one lead through: against the definition, on graphs of every sort."""
+
+import random
+
+import pytest
+
+from cuda_device.ir import ops
+from cuda_device.ir.dominance import Tree, dominators
+from cuda_device.ir.model import Block, Edge, Op
+
+
+def graph(rng, count):
+    """Blocks with up to three ways out of each, none of them to the first; some may be out of reach."""
+    blocks = [Block() for _ in range(count)]
+    for block in blocks:
+        targets = rng.choices(blocks[1:], k=rng.randrange(4)) if count > 1 else []
+        block.ops.append(Op(ops.RETURN, successors=[Edge(target, []) for target in targets]))
+    return blocks
+
+
+def reached(first, without=None):
+    """The blocks to which there is a way that does not lead through one of them."""
+    found, todo = set(), [first] if first is not without else []
+    while todo:
+        block = todo.pop()
+        found.add(block)
+        todo += [e.block for e in block.successors if e.block not in found and e.block is not without]
+    return found
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_against_the_definition(seed):
+    rng = random.Random(seed)
+    blocks = graph(rng, rng.randrange(1, 12))
+    tree, nearest, every = Tree(blocks), dominators(blocks), reached(blocks[0])
+    assert nearest.keys() == every - {blocks[0]}
+    for block in blocks:
+        assert tree.reaches(block) == (block in every)
+    for block in every:
+        above = {each for each in every if each is block or block not in reached(blocks[0], each)}
+        assert above == {each for each in blocks if tree.contains(each, block)}
+        if block is not blocks[0]:
+            last = max(above - {block}, key=lambda each: sum(tree.contains(other, each) for other in above))
+            assert nearest[block] is last
+
+
+def test_a_long_chain_takes_no_time():
+    blocks = [Block() for _ in range(20000)]
+    for block, following in zip(blocks, [*blocks[1:], None], strict=True):
+        block.ops.append(Op(ops.RETURN, successors=[Edge(following, [])] if following else []))
+    tree = Tree(blocks)
+    assert tree.contains(blocks[0], blocks[-1]) and not tree.contains(blocks[-1], blocks[0])
