@@ -1,26 +1,43 @@
-"""Which blocks every way to a block leads through (Cooper, Harvey and Kennedy, 2001).
+"""Which blocks every way to a block leads through (Cooper, Harvey and Kennedy, 2001), and an order in which they come first.
 
-found = dominators(function.blocks)
-found[join] is branch                 the last such block before it
-Tree(function.blocks).contains(branch, join)
+    reverse_postorder(entry)                   [entry, branch, …, join]
+    dominators(entry)[join]                    branch, the last such block before it
+    Tree(entry).contains(branch, join)         True
+
+Blocks that cannot be reached are in none of these.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from cuda_device.ir.model import Block
 
 
-def dominators(blocks: Sequence[Block]) -> dict[Block, Block]:
+def reverse_postorder(entry: Block) -> list[Block]:
+    """The blocks that can be reached: each, but for loops, after those that lead to it, so after what dominates it."""
+    order: list[Block] = []
+    seen = {entry}
+    stack = [(entry, iter(entry.successors))]
+    while stack:
+        block, edges = stack[-1]
+        following = next((edge.block for edge in edges if edge.block not in seen), None)
+        if following is None:
+            order.append(block)
+            stack.pop()
+        else:
+            seen.add(following)
+            stack.append((following, iter(following.successors)))
+    return order[::-1]
+
+
+def dominators(entry: Block) -> dict[Block, Block]:
     """For each block that can be reached, but for the first, the last block before it through which all ways to it lead."""
-    order = _in_order(blocks[0])
+    order = reverse_postorder(entry)
     places = {block: number for number, block in enumerate(order)}
     before: dict[Block, list[Block]] = {block: [] for block in order}
     for block in order:
         for edge in block.successors:
             before[edge.block].append(block)
-    found = {blocks[0]: blocks[0]}
+    found = {entry: entry}
     changed = True
     while changed:
         changed = False
@@ -32,25 +49,8 @@ def dominators(blocks: Sequence[Block]) -> dict[Block, Block]:
             if nearest is not None and found.get(block) is not nearest:
                 found[block] = nearest
                 changed = True
-    del found[blocks[0]]
+    del found[entry]
     return found
-
-
-def _in_order(first: Block) -> list[Block]:
-    """The blocks that can be reached, each, but for loops, after those that lead to it."""
-    done: list[Block] = []
-    seen = {first}
-    todo = [(first, iter(first.successors))]
-    while todo:
-        block, edges = todo[-1]
-        following = next((edge.block for edge in edges if edge.block not in seen), None)
-        if following is None:
-            done.append(block)
-            todo.pop()
-        else:
-            seen.add(following)
-            todo.append((following, iter(following.successors)))
-    return done[::-1]
 
 
 def _common(a: Block, b: Block, found: dict[Block, Block], places: dict[Block, int]) -> Block:
@@ -64,13 +64,13 @@ def _common(a: Block, b: Block, found: dict[Block, Block], places: dict[Block, i
 class Tree:
     """The blocks below those through which all ways to them lead, numbered so that one question is one comparison."""
 
-    def __init__(self, blocks: Sequence[Block]) -> None:
+    def __init__(self, entry: Block) -> None:
         below: dict[Block, list[Block]] = {}
-        for block, above in dominators(blocks).items():
+        for block, above in dominators(entry).items():
             below.setdefault(above, []).append(block)
         self._begin: dict[Block, int] = {}
         self._end: dict[Block, int] = {}
-        todo = [(blocks[0], False)]
+        todo = [(entry, False)]
         while todo:
             block, is_done = todo.pop()
             if is_done:

@@ -123,7 +123,7 @@ def _dominance(function: Function) -> Iterator[Complaint]:
     homes = {value: block for block in function.blocks for value in _defined(block)}
     if function.level is Level.PYTHON:
         homes.clear()
-    tree = Tree(function.blocks)
+    tree = Tree(function.blocks[0])
 
     def is_defined(value: Value, block: Block) -> bool:
         home = homes.get(value)

@@ -94,12 +94,13 @@ def _counts_from_the_end(op: Op, makers: dict[Value, Op]) -> bool:
     return (
         is_negative
         and condition.operands[0] is index.result
-        and _constant(makers, condition.operands[1]) == 0
+        and integer_of(makers, condition.operands[1]) == 0
         and (moved.code is ops.ADD and moved.operands[0] is index.result)
     )
 
 
-def _constant(makers: dict[Value, Op], value: Value) -> int | None:
+def integer_of(makers: dict[Value, Op], value: Value) -> int | None:
+    """The integer that a value always is."""
     maker = makers.get(value)
     found = maker.attributes["value"] if maker is not None and maker.code is ops.CONST else None
     return found if isinstance(found, int) else None
@@ -120,7 +121,7 @@ class Proofs:
             condition = block.terminator.operands[0] if block.terminator.code is ops.BRANCH else None
             for number, edge in enumerate(block.successors):
                 self.ways[edge.block].append(Way(block, edge.arguments, condition, number == 0))
-        self.dominators = dominators(function.blocks)
+        self.dominators = dominators(function.blocks[0])
         self.sums: dict[Value, Sum] = {}
         self.facts: dict[Block, tuple[Sum, ...]] = {}
 
@@ -216,7 +217,7 @@ class Proofs:
     def _sum(self, value: Value) -> Sum:
         origin = self._origin(value)
         maker = self.makers.get(origin)
-        constant = _constant(self.makers, origin)
+        constant = integer_of(self.makers, origin)
         if constant is not None:
             return Sum(constant)
         if maker is not None and maker.attributes.get("exact"):

@@ -22,7 +22,7 @@ from cuda_device.device.lowering import Lowering
 from cuda_device.ir import ops
 from cuda_device.ir.model import Block, Function, Op, Value
 from cuda_device.lazy_dataclasses import dataclass, field
-from cuda_device.passes.inequalities import keeps
+from cuda_device.passes.inequalities import integer_of, keeps
 from cuda_device.types.model import INT64, Ref, Space
 
 Term = tuple[Value, int]
@@ -91,9 +91,7 @@ class Values:
 
     def constant(self, value: Value) -> int | None:
         """The integer that a value always is."""
-        maker = self.makers.get(value)
-        found = maker.attributes["value"] if maker is not None and maker.code is ops.CONST else None
-        return found if isinstance(found, int) else None
+        return integer_of(self.makers, value)
 
 
 def run(function: Function) -> None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cuda_device.ir.builder import Builder
+from cuda_device.ir.dominance import reverse_postorder
 from cuda_device.ir.model import Block, Edge, Function, Value
 from cuda_device.ir.ops import Level
 
@@ -34,23 +35,6 @@ def simplify(function: Function) -> None:
         op.operands = [_final(value, same) for value in op.operands]
         for edge in op.successors:
             edge.arguments = [_final(value, same) for value in edge.arguments]
-
-
-def reverse_postorder(entry: Block) -> list[Block]:
-    """The blocks that can be reached: each, but for loops, after those that lead to it, so after what dominates it."""
-    order: list[Block] = []
-    seen = {entry}
-    stack = [(entry, iter([edge.block for edge in entry.successors]))]
-    while stack:
-        block, successors = stack[-1]
-        following = next((b for b in successors if b not in seen), None)
-        if following is None:
-            order.append(block)
-            stack.pop()
-        else:
-            seen.add(following)
-            stack.append((following, iter([edge.block for edge in following.successors])))
-    return order[::-1]
 
 
 def _final(value: Value, same: dict[Value, Value]) -> Value:

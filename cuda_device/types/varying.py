@@ -1,8 +1,10 @@
 """What of things that exist while compiling only run time knows: where an iterator stands, which member of an enumeration it is.
 
-it = iter(t)                    an iterator of a tuple, at position 0, as its type says
-if x > 0: next(it)              Counting.TUPLE: its position is a number of run time
-s = State.A if x > 0 else b     Options(State): the number of the member
+    it = iter(t)                    an iterator of a tuple, at position 0, as its type says
+    if x > 0: next(it)              Counting.TUPLE: its position is a number of run time
+    s = State.A if x > 0 else b     Options(State): the number of the member
+
+Joins make them of constants.
 """
 
 from __future__ import annotations
