@@ -1,9 +1,11 @@
 """Dicts whose keys are constants, asked for a key that only run time knows: it is compared with all that there are.
 
-COST[op]             the value of the key that `op` is; the thread reports a KeyError if it is none
-COST.get(op, 0)      the same, or 0
-COST[op](x)          a call of the function of that key
-count[op] += 1       the items of `count`, of which the one for `op` is changed
+    COST[op]             the value of the key that `op` is; the thread reports a KeyError if it is none
+    COST.get(op, 0)      the same, or 0
+    COST[op](x)          a call of the function of that key
+    count[op] += 1       the items of `count`, of which the one for `op` is changed
+
+There are 64 of them at most.
 """
 
 from __future__ import annotations
@@ -15,10 +17,8 @@ from cuda_device.errors import CompileError
 from cuda_device.passes import choices, hosted
 from cuda_device.passes.frame import Cell, Frame
 from cuda_device.passes.meanings import Keywords, is_list
-from cuda_device.types.joins import join_all
+from cuda_device.types.joins import common
 from cuda_device.types.known import Known, constant
-from cuda_device.types.model import Bundle, Static
-from cuda_device.types.varying import Options
 
 
 def has_key(frame: Frame, mapping: Cell, key: Cell) -> Cell:
@@ -70,11 +70,8 @@ def item(frame: Frame, mapping: Cell, key: Cell, default: Cell | None = None) ->
 
 def common_type(cells: Sequence[Cell], what: str) -> Known:
     """What is known of one of a few values, of which only run time knows which one it is."""
-    joined = join_all([cell.known.forget() for cell in cells])
-    is_one = isinstance(joined, Known) and (
-        isinstance(joined.value, Options) or not isinstance(joined.type, Static | Bundle)
-    )
-    if not isinstance(joined, Known) or not is_one:
+    joined = common([cell.known for cell in cells])
+    if joined is None:
         raise CompileError(
             f"{what} have no common type, and which one is meant only run time knows",
             help="give them values of one type, or use a constant",

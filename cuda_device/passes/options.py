@@ -20,9 +20,9 @@ from cuda_device.ir import ops
 from cuda_device.ir.model import Op
 from cuda_device.passes.frame import Cell, Frame, Method
 from cuda_device.passes.generators import check_count, no_keywords
-from cuda_device.types.joins import join_all
+from cuda_device.types.joins import common
 from cuda_device.types.known import Known, constant, of_type
-from cuda_device.types.model import BOOL, INT, Bundle, Static
+from cuda_device.types.model import BOOL, INT, Bundle
 from cuda_device.types.varying import Options, as_option
 
 
@@ -88,8 +88,7 @@ def attribute(frame: Frame, cell: Cell, name: str) -> Cell:
 
 
 def _selected(frame: Frame, cell: Cell, items: list[Cell], name: str) -> Cell:
-    joined = join_all([item.known.forget() for item in items])
-    if not isinstance(joined, Known) or (isinstance(joined.type, Static | Bundle) and not is_option(joined)):
+    if common([item.known for item in items]) is None:
         raise CompileError(
             f"the members of {cell.known.value.owner.__name__} differ in the type of their {name}",  # type: ignore[attr-defined]
             help="match the member, and use what each has; or give them values of one type",

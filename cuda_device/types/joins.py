@@ -40,7 +40,7 @@ from cuda_device.types.model import (
     TupleIterator,
 )
 from cuda_device.types.promote import join_numbers
-from cuda_device.types.varying import Counting, ListIterator, as_option
+from cuda_device.types.varying import Counting, ListIterator, Options, as_option
 
 
 def join(a: State, b: State) -> State:
@@ -72,6 +72,14 @@ def join_all(states: Sequence[State]) -> State:
     # People are told of a conflict in the order of their program.
     told = reduce(join, states) if isinstance(joined, Conflict) else joined
     return told if isinstance(told, Conflict) else joined
+
+
+def common(items: Sequence[Known]) -> Known | None:
+    """What is known of a value that is one of these, which one only run time knows; None if it cannot be that."""
+    joined = join_all([known.forget() for known in items])
+    if not isinstance(joined, Known):
+        return None
+    return joined if isinstance(joined.value, Options) or not isinstance(joined.type, Static | Bundle) else None
 
 
 def _is_builtin(state: State) -> bool:
