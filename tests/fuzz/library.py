@@ -84,7 +84,7 @@ LIBRARY = {
         round(<part>)  round(<part>, <#2>)  round(<int>, -1)  round(<int>)  round(<int> * 10 + 5, -1)
         pow(<int>, <#3>)  pow(<int>, <#4>, 7)  pow(<positive>, <#5>, 1 + <positive>)  pow(3, -1, 7)
         divmod(<int>, -<positive>)  divmod(<part>, <half>)  abs(<cplx>) >= 0  complex(<part>, <int>) * 1j
-        complex('1+2j')  (<cplx> + <int>)  (<cplx> * <cplx>)  (<cplx> != <int>)  <cplx>.imag  <int>.real  <int>.imag
+        complex('1+2j')  (<cplx> - <int>)  (<cplx> * <cplx>)  (<cplx> != <int>)  <cplx>.imag  <int>.real  <int>.imag
         <int>.numerator  <int>.denominator  <int>.conjugate()  <part>.imag  <int>.bit_length()  int('<#9>', 16)
         int('0x1<#9>', 16)  int('-1<#9>')  float('-<#9>.25')  float('1e2')  int(True)  float(<bool>)  bool(<part>)
         hash(<#9>)  (<int>).is_integer()  int(<part> * 3)  max([<int>, 3], default=1)  max([], default=<int>)

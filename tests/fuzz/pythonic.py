@@ -27,7 +27,7 @@ EXPRESSIONS = {
         sum(w * w for w in (<small>, <small>))  sum(<three>, <int>)  functools.reduce(lambda a, b: a * 2 + b, <three>)
         functools.reduce(operator.sub, <three>, <int>)  <call>  (lambda a, b=<int>: a - b)(<int>)
         (lambda a, *b: a + len(b))(<int>, <int>, 2)  next(iter(<three>))  int('<#9><#9>')
-        (<new a> := <int>) - <new a>  operator.mul(<small>, <small>)  operator.itemgetter(1)(<three>)
+        ((<new a> := <int>) - <new a>)  operator.mul(<small>, <small>)  operator.itemgetter(1)(<three>)
         PAIRS['two'][<#2>]  sum(a - b for a, b in zip(<three>, <three>))  np.sign(<int>)  np.maximum(<int>, <int>)
         np.clip(<int>, -2, 3)  operator.floordiv(<int>, <positive>)  [<int>, <int>][<bool>]
         len(range(<int>, <int>, <positive>))  range(<int>, 90, 7)[<#4>]  (<int>, <int>)[<bool>]

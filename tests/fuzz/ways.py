@@ -91,7 +91,7 @@ class Ways(Printing):
         }  # fmt: skip
         job = self._job(False, **options)
         ptx = compiler.run(job, "ptx")["ptx"].text
-        if wrong := facts(ptx, job, options, self.file):
+        if wrong := facts(ptx, job, options, self.file, searches="ndex" in self.source()):
             return wrong
         if any(each.available(job.target.architecture) for each in assemblers.ASSEMBLERS):
             with mock.patch.object(cubin, "ASSEMBLERS", assemblers.ASSEMBLERS):  # and not the one of the machine
@@ -112,15 +112,15 @@ class Ways(Printing):
         return first_difference(printed(lambda: self.launch(stream, checked=not watching, level=1)), self.expected)
 
 
-def facts(ptx: str, job: compiler.Job, options: dict[str, Any], file: str) -> str | None:
-    """What the options have to show in the PTX."""
+def facts(ptx: str, job: compiler.Job, options: dict[str, Any], file: str, *, searches: bool) -> str | None:
+    """What the options have to show in the PTX. What `index` and `indexOf` do not find, a program always reports."""
     wanted = {
         rf"(?m)^\.target {job.target.architecture.name}\b": True,
         r"(?m)^\.visible \.entry k\(": True,
         r"(?m)^\s*\.loc\s": options["lineinfo"],
         rf'(?m)^\s*\.file\s+\d+ ".*{re.escape(file)}"': options["lineinfo"],
         r"(?m)^\.maxntid 128": bool(options["max_threads"]),
-        r"cuda_device_record": False if not options["checked"] else None,
+        r"cuda_device_record": None if options["checked"] or searches else False,
         r"(?m)^\.version \d+\.\d+": True,
     }
     for pattern, there in wanted.items():

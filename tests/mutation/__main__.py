@@ -12,6 +12,8 @@ All is in one folder, `--folder`. Each result is a line of its `results.jsonl`, 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import functools
 import itertools
 import json
 import math
@@ -20,13 +22,16 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
-from .noticing import Result, fuzzer, measure, tests
+from .noticing import Result, fuzzer, measure, measure_fuzzer, tests, without_lines
 from .plan import Reach
 from .sample import Mutant, all_places, drawn
 from .workshop import Workshop
 
+T = TypeVar("T")
 PARTS = {"all": slice(None), "first": slice(1), "rest": slice(1, None)}
 
 
@@ -68,7 +73,20 @@ def _arguments() -> argparse.Namespace:
 
 
 def _lines(given: argparse.Namespace, _: list[Mutant]) -> None:
-    measure(Workshop(given.folder / "lines_copy"), given.folder / "lines", given.programs, given.who == "tests")
+    folder = given.folder / "lines"
+    folder.mkdir(exist_ok=True)
+    todo: queue.SimpleQueue[str] = queue.SimpleQueue()
+    for file in without_lines(folder) if given.who == "tests" else ():
+        todo.put(file)
+
+    def job(name: str) -> None:
+        workshop = Workshop(given.folder / name)
+        for file in _until_empty(todo, math.inf):
+            measure(workshop, folder, file)
+
+    _at_once(given.jobs, job, "lines_copy")
+    if not (folder / "fuzzer.json").exists():
+        measure_fuzzer(Workshop(given.folder / "lines_copy_0"), folder, given.programs)
 
 
 def _list(given: argparse.Namespace, mutants: list[Mutant]) -> None:
@@ -84,23 +102,34 @@ def _run(given: argparse.Namespace, mutants: list[Mutant]) -> None:
         wanted = number in given.again or ((given.seed, number, given.who) not in known and not given.again)
         if wanted and number not in given.without and number % given.share[1] == given.share[0]:
             todo.put((number, mutant))
-    name = f"copy_{given.who}_{given.share[0]}_of_{given.share[1]}"
-    jobs = [threading.Thread(target=_job, args=(given, todo, f"{name}_{job}", end)) for job in range(given.jobs)]
-    for job in jobs:
-        job.start()
-    for job in jobs:
-        job.join()
+    _at_once(
+        given.jobs,
+        functools.partial(_job, given, todo, end),
+        f"copy_{given.who}_{given.share[0]}_of_{given.share[1]}",
+    )
     _counts(given, mutants)
 
 
-def _job(given: argparse.Namespace, todo: queue.SimpleQueue[tuple[int, Mutant]], name: str, end: float) -> None:
+def _at_once(count: int, job: Callable[[str], None], name: str) -> None:
+    """So many threads that each do a job, with a name of their own."""
+    jobs = [threading.Thread(target=job, args=(f"{name}_{number}",)) for number in range(count)]
+    for each in jobs:
+        each.start()
+    for each in jobs:
+        each.join()
+
+
+def _until_empty(todo: queue.SimpleQueue[T], end: float) -> Iterator[T]:
+    """What there is to do, up to a time of `time.monotonic`."""
+    with contextlib.suppress(queue.Empty):
+        while time.monotonic() < end:
+            yield todo.get_nowait()
+
+
+def _job(given: argparse.Namespace, todo: queue.SimpleQueue[tuple[int, Mutant]], end: float, name: str) -> None:
     """Takes one bug after the other, until there is none, or no time."""
     reach, workshop = Reach.read(given.folder / "lines"), Workshop(given.folder / name)
-    while time.monotonic() < end:
-        try:
-            number, mutant = todo.get_nowait()
-        except queue.Empty:
-            return
+    for number, mutant in _until_empty(todo, end):
         with workshop.mutated(mutant):
             if given.who == "fuzzer":
                 result = fuzzer(workshop, mutant, reach, given.programs)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from .order import LIMIT
 from .plan import Plan, Reach
-from .sample import Mutant
+from .sample import ROOT, Mutant
 from .workshop import Done, Workshop
 
 PYTEST = ("-m", "pytest", "-q", "-x", "--no-header", "-p", "no:cacheprovider", "-p", "no:xdist")
@@ -110,17 +110,29 @@ def _why(done: Done) -> str:
     return (telling or lines or ["?"])[-1][:160]
 
 
-def measure(workshop: Workshop, folder: Path, programs: int, with_tests: bool) -> None:
-    """Writes which lines each test file and the fuzzer come to, and which tests fail without a bug."""
-    folder.mkdir(parents=True, exist_ok=True)
-    files = sorted((workshop.folder / "tests").glob("test_*.py"), key=lambda path: -path.stat().st_size)
-    wanted = [path for path in files if path.name not in NOT_RUN and not (folder / f"{path.stem}.json").exists()]
-    for path in wanted if with_tests else ():
-        target = folder / f"{path.stem}.json"
-        workshop.python(
-            *PYTEST[:3], "-p", "no:cacheprovider", "-p", "tests.mutation.lines", "--lines", str(target), str(path)
-        )
-    if not (folder / "fuzzer.json").exists():
-        workshop.python(
-            "-m", "tests.mutation.fuzzing", "--programs", str(programs), "--lines", str(folder / "fuzzer.json")
-        )
+def measure(workshop: Workshop, folder: Path, which: str) -> None:
+    """Writes which lines a test file comes to, and which of its tests fail without a bug."""
+    options = (
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "tests.mutation.lines",
+        "--lines",
+        str(folder / f"{Path(which).stem}.json"),
+    )
+    workshop.python(*PYTEST[:3], *options, which)
+
+
+def measure_fuzzer(workshop: Workshop, folder: Path, programs: int) -> None:
+    """Writes which lines the fuzzer comes to."""
+    workshop.python("-m", "tests.mutation.fuzzing", "--programs", str(programs), "--lines", str(folder / "fuzzer.json"))
+
+
+def without_lines(folder: Path) -> list[str]:
+    """The test files of which it is not known to which lines they come, the largest first."""
+    files = sorted((ROOT / "tests").glob("test_*.py"), key=lambda path: -path.stat().st_size)
+    return [
+        f"tests/{path.name}"
+        for path in files
+        if path.name not in NOT_RUN and not (folder / f"{path.stem}.json").exists()
+    ]
