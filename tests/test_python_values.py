@@ -194,6 +194,12 @@ def of_parts(i):
         lambda i: range(1, i, 2).start + range(1, i, 2).stop * 10 + range(1, i, 2).step * 100,
         lambda i: sum(range(10)[2:8:2]) + sum(range(10)[i:]) + sum(range(10)[::-3]) + bool(range(i)),
         lambda i: (range(i) == range(4)) + (range(0, i, 3) == range(0, 5, 3)) * 2 + (range(i) != range(-i)) * 4,
+        lambda i: (
+            range(-9, 9).index(i)
+            + range(9, -9, -3).count(i) * 100
+            + range(0, 20, 4).index(8.0)
+            + range(i, 9).count(i + 1)
+        ),
         range_of_either,
         every_range,
         lambda i: (
@@ -256,6 +262,7 @@ def test_of_arrays_is_pythons(stream, function):
         (lambda i: (1, (2,))[i], "no common type"),
         (lambda i: (1, 2) * i, "not known while compiling"),
         (lambda i: (1, 2) * 10**6, "too long"),
+        (lambda i: range(9, 5)[0] + i, "no index 0 in 0 elements"),
         (lambda i: {1: 1, 2: "b"}[i], "values of the dict have no common type"),
         (lambda i: {"a": i}["b"], "no key 'b'"),
         (lambda i: TABLE["c"], "no key 'c'"),
@@ -283,6 +290,7 @@ def test_what_is_no_program_is_refused(function, match):
         (lambda i: max(range(i, 0), key=lambda v: -v), r"max\(\) iterable argument is empty"),
         (lambda i: functools.reduce(operator.add, range(i)), "empty iterable"),
         (lambda i: (1, i + 5).index(i + 2), "not in tuple"),
+        (lambda i: range(i, i + 9, 2).index(i + 5), r"\d+ is not in range"),
         (lambda i: pow(i + 2, -1, 4), "not invertible"),
         (lambda i: sum(a for a, _ in zip(range(i + 1), range(3), strict=True)), "different lengths"),
     ],

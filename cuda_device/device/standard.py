@@ -252,9 +252,21 @@ def range_contains(value: Any, start: Any, stop: Any, step: Any) -> Any:
     return inside and (value - start) % step == 0
 
 
-def range_item(index: Any, start: Any, stop: Any, step: Any) -> Any:
-    """`range(start, stop, step)[index]`."""
-    return start + prelude.place(index, length_of_range(start, stop, step)) * step
+def range_item(index: Any, start: Any, length: Any, step: Any) -> Any:
+    """An item of a range of so many numbers."""
+    return start + prelude.place(index, length) * step
+
+
+def index_in_range(numbers: Any, value: Any) -> Any:
+    """`numbers.index(value)` of a range."""
+    if value not in numbers:
+        raise ValueError(f"{value} is not in range")
+    return int(value - numbers.start) // numbers.step
+
+
+def count_in_range(numbers: Any, value: Any) -> Any:
+    """`numbers.count(value)` of a range."""
+    return int(value in numbers)
 
 
 def range_slice(first: Any, last: Any, stride: Any, start: Any, stop: Any, step: Any) -> Any:
@@ -394,3 +406,5 @@ NUMBER_PROPERTIES: dict[str, Callable[..., Any]] = {"numerator": numbers.numerat
 """Attributes of integers."""
 TUPLE_METHODS: dict[str, Callable[..., Any]] = {"index": index_of, "count": count_of}
 """Methods of tuples and lists."""
+RANGE_METHODS: dict[str, Callable[..., Any]] = {"index": index_in_range, "count": count_in_range}
+"""Methods of ranges."""

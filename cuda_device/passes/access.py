@@ -146,7 +146,11 @@ def _range_item(frame: Frame, owner: Cell, index: Cell) -> Cell:
     pieces = views.slice_parts(frame, index)
     if pieces is None:
         _indices(frame, [index])
-        return frame.program.call(frame, standard.range_item, [index, *parts], {})
+        length = frame.program.call(frame, standard.length_of_range, parts, {})
+        if index.known.constant and isinstance(length.known.value, int):
+            sequences.position(index, int(length.known.value))
+        conditions.in_range(frame, index, length)
+        return frame.program.call(frame, standard.range_item, [index, parts[0], length, parts[2]], {})
     pieces[2] = Cell(constant(1)) if pieces[2].known.value is None else pieces[2]
     return frame.program.call(frame, standard.range_slice, [*pieces, *parts], {})
 

@@ -100,7 +100,7 @@ def _attributes_help(known: Known, name: str) -> str:
         case Vector(_, size):
             names = [*"xyzw"[:size], "size", "dtype", *VECTOR_METHODS]
         case Range():
-            names = [*_RANGE_PARTS]
+            names = [*_RANGE_PARTS, *standard.RANGE_METHODS]
         case Bundle() if isinstance(known.value, Keywords):
             names = [*dicts.METHODS]
         case Bundle() if isinstance(known.value, Named):
@@ -130,8 +130,9 @@ def _python_attribute(frame: Frame, cell: Cell, name: str) -> Cell | None:
             return method
         case Bundle() if isinstance(cell.known.value, Named | Options):
             return _class_attribute(frame, cell, cell.known.value, name)
-        case Range() if name in _RANGE_PARTS:
-            return frame.field(cell, _RANGE_PARTS.index(name))
+        case Range() if name in (*_RANGE_PARTS, *standard.RANGE_METHODS):
+            is_part = name in _RANGE_PARTS
+            return frame.field(cell, _RANGE_PARTS.index(name)) if is_part else frame.bundle(Method(name), [cell])
         case Number() as number if name in standard.NUMBER_PROPERTIES and number.is_integer:
             return frame.program.call(frame, standard.NUMBER_PROPERTIES[name], [cell], {})
         case Number() as number if name in standard.NUMBER_METHODS and (number.is_integer or name == "is_integer"):

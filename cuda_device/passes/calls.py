@@ -22,7 +22,7 @@ from cuda_device.passes.frame import Cell, Frame, Method
 from cuda_device.passes.meanings import Code, Keywords, Named, Partial, Thing, is_list, means, own_method
 from cuda_device.types.host import host_type_of
 from cuda_device.types.known import Known, of_type
-from cuda_device.types.model import Array, Bundle, Number, Ref, Static, Struct, Tuple
+from cuda_device.types.model import Array, Bundle, Number, Range, Ref, Static, Struct, Tuple
 from cuda_device.types.structs import Aligned, is_struct, model_of, replace
 
 
@@ -127,6 +127,8 @@ def call_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell]
         return named_tuples.call_method(frame, owner, owner.known.value, name, positional, named)
     if isinstance(owner.known.type, Tuple) or isinstance(owner.known.value, Named):
         return frame.program.call(frame, standard.TUPLE_METHODS[name], [owner, *positional], named)
+    if isinstance(owner.known.type, Range):
+        return frame.program.call(frame, standard.RANGE_METHODS[name], [owner, *positional], named)
     if isinstance(owner.known.type, Number) and name in standard.NUMBER_METHODS:
         return frame.program.call(frame, standard.NUMBER_METHODS[name], [owner, *positional], named)
     if isinstance(owner.known.type, Array):
