@@ -13,6 +13,7 @@ from fuzz.foreign import Foreign
 from fuzz.hard import Hard
 from fuzz.mistakes import Checked, Racing
 from fuzz.ordered import Ordered
+from fuzz.own_cases import Own
 from fuzz.printing import Failing, Printing
 from fuzz.refusals import Broken, Refused
 from fuzz.remembered import Remembered
@@ -22,6 +23,7 @@ from fuzz.wrong_ir import WrongIr
 KINDS: tuple[type[Case], ...] = (
     *(Printing, Refused, Hard, Arrays, Broken, Declared, Failing, Checked, Remembered, WrongIr, Drivers),
     *(Printing, Refused, Hard, Ways, Foreign, Ordered, Racing, Refused),
+    Own,
 )
 
 
