@@ -282,3 +282,24 @@ def test_a_method_cannot_change_its_struct():
 
     with pytest.raises(device.CompileError, match="a method cannot change its struct"):
         device.compile(kernel, device.ArrayType(float32, 1), output="ir")
+
+
+@device.kernel
+def store_constants(narrow, bits, small):
+    narrow[0], narrow[1] = device.int64(300), device.int32(-1)
+    bits[0], bits[1] = device.uint32(0xFFFFFFFF), device.uint64(1 << 63)
+    small[0], small[1] = device.float64(1e300), device.float64(0.1)
+
+
+def test_constants_of_a_type_are_stored_as_values_of_run_time_are(stream):
+    """They wrap or round, as `uint8(int64(300))` does; constants without a type have to fit."""
+    narrow, bits, small = stream.empty(2, np.uint8), stream.empty(2, np.int32), stream.empty(2, np.float32)
+    stream.launch(store_constants, narrow, bits, small, grid=1, block=1)
+    assert stream.numpy(narrow).tolist() == [44, 255]
+    assert stream.numpy(bits).tolist() == [-1, 0]
+    assert stream.numpy(small).tolist() == [np.inf, np.float32(0.1)]
+    for text in ("narrow[0] = 300", "narrow[0] = -1", "bits[0] = 0xFFFFFFFF", "small[0] = 1e300"):
+        names = {"device": device}
+        exec(f"@device.kernel\ndef k(narrow, bits, small): {text}", names)
+        with pytest.raises(device.CompileError, match="has no room for the constant"):
+            device.compile(names["k"], *(device.ArrayType(t, 1) for t in (device.uint8, int32, float32)), output="ir")

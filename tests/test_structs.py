@@ -389,3 +389,93 @@ def test_operators_in_place_of_matrices_and_beside_vectors(stream):
     out = stream.empty(7, np.float32)
     stream.launch(special, out, grid=1, block=1)
     assert stream.numpy(out).tolist() == [5, 302, 25, 2005, 6, 8, 4]
+
+
+@device.struct
+class LastDigit:
+    """Numbers that are equal where their last digits are."""
+
+    n: int
+
+    def __eq__(self, other):
+        return self.n % 10 == other.n % 10
+
+    __hash__ = None
+
+
+def test_what_has_its_own_eq_differs_where_that_says_no(stream):
+    @device.kernel
+    def compare(out, a):
+        out[0], out[1], out[2] = a == LastDigit(15), a != LastDigit(15), a != LastDigit(16)
+        out[3], out[4] = (a, 1) != (LastDigit(25), 1), (a, 1) != (LastDigit(25), 2)
+
+    out = stream.array(np.full(5, 7, np.int32))
+    stream.launch(compare, out, LastDigit(5), grid=1, block=1)
+    assert stream.numpy(out).tolist() == [1, 0, 1, 0, 1]
+    assert LastDigit(5) == LastDigit(15) != LastDigit(16)
+
+
+WidePoint = device.align(Point, 32)
+
+
+@device.struct
+class OfWidePoint:
+    place: WidePoint
+    n: int
+
+
+def test_an_aligned_struct_is_as_good_as_the_struct(stream):
+    """They differ in layout only, so each goes where the other is wanted."""
+    p, wide = Point(1, 2), WidePoint(1, 2)
+    assert wide == p and hash(wide) == hash(p) and wide != Point(1, 3)
+    assert device.align(device.align(Point, 16), 32) is WidePoint is device.align(WidePoint, 8)
+    assert type(OfWidePoint(p, 3).place) is WidePoint is type(device.replace(OfWidePoint(wide, 3), place=p).place)
+    copied = pickle.loads(pickle.dumps(wide))
+    assert copied == wide and type(copied) is WidePoint
+
+    @device.kernel
+    def mix(out, places, p, wide):
+        out[0], out[1], out[2] = p == wide, wide != p, Point(1, 2) == WidePoint(1, 3)
+        places[0].place = p
+        places[1] = OfWidePoint(Point(5, 6), 2)
+        plain = device.local_array(2, Point)
+        plain[0] = places[0].place
+        s = places[1]
+        s.place = plain[0]
+        out[3], out[4] = plain[0].y, s.place.y
+
+    out, places = stream.array(np.full(5, 7, np.float32)), stream.array(np.zeros(2, device.numpy_dtype(OfWidePoint)))
+    stream.launch(mix, out, places, p, wide, grid=1, block=1)
+    assert stream.numpy(out).tolist() == [1, 0, 0, 2, 2]
+    assert stream.numpy(places).tolist() == [((1, 2), 0), ((5, 6), 2)]
+
+
+def test_numbers_in_tuples_are_printed_without_their_types():
+    @device.struct
+    class Nested:
+        pair: tuple[int, float64]
+        one: tuple[tuple[float32]]
+
+    assert repr(Nested((1, 2.5), ((0.5,),))) == "Nested(pair=(1, 2.5), one=((0.5,),))"
+
+
+def test_an_array_of_one_member_has_the_dtype_that_numpy_gives_it(stream):
+    """Members may be builtin numbers, arrays have fixed-format ones: so atomics and `view` work on them."""
+
+    @device.struct
+    class Counter:
+        name: device.int64
+        n: int
+        weight: float
+
+    @device.kernel
+    def count(counters, out):
+        out[0] = counters["n"].dtype == int32 and counters["weight"].dtype == "float32"
+        out[1] = type(counters["n"][0]) is int32 and type(counters[0].n) is int
+        device.atomic_ref(counters["n"], 1).add(5)
+        device.atomic_ref(counters["weight"], 1).max(2.5)
+
+    out, counters = stream.array(np.full(2, 7, np.int32)), stream.array(np.zeros(2, device.numpy_dtype(Counter)))
+    stream.launch(count, counters, out, grid=1, block=4)
+    assert stream.numpy(out).tolist() == [1, 1]
+    assert stream.numpy(counters).tolist() == [(0, 0, 0), (0, 20, 2.5)]

@@ -241,6 +241,7 @@ def store(frame: Frame, owner: Cell, index: Cell, value: Cell) -> None:
     value = composites.scalar(frame, value)
     if isinstance(element, Struct) and element.host is None:
         value = composites.as_record(frame, element, value)
+    value = composites.as_aligned(frame, element, value)
     if has_identity(element):
         raise references.refusal(element)
     if isinstance(value.known.type, Number) != isinstance(element, Number) or not isinstance(
@@ -273,8 +274,10 @@ def _kind_of(element: Type) -> str:
 
 
 def as_stored(frame: Frame, value: Cell, element: Number) -> Cell:
-    """A value on its way into memory converts as the element type's constructor would."""
-    if value.known.constant and isinstance(value.known.value, float) and not element.is_float:
+    """A value on its way into memory converts as the element type's constructor would: a constant of a type, too."""
+    known = value.known
+    typed = isinstance(known.type, Number) and not known.type.builtin and known.type != element
+    if known.constant and (typed or (isinstance(known.value, float) and not element.is_float)):
         return call(frame, frame.literal(host_type_of(element)), [value], {})
     return value
 

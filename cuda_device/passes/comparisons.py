@@ -16,10 +16,12 @@ from cuda_device.ir import ops
 from cuda_device.ir.model import Op, Value
 from cuda_device.passes import complexes, composites, masks, operators, options
 from cuda_device.passes.frame import Cell, Frame
+from cuda_device.passes.meanings import Named
 from cuda_device.passes.remedies import ON_THE_HOST
 from cuda_device.types.known import constant, describe, is_narrow, of_type
 from cuda_device.types.model import BOOL, INDEX, INT, NONE, Number, Range, Static, Struct, Subarray, Tuple, Type, Vector
 from cuda_device.types.promote import promote, to_complex
+from cuda_device.types.structs import alike
 
 
 def compare(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
@@ -31,14 +33,14 @@ def compare(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
         return [folded]
     if all(cell.known.type == Static() for cell in cells) and sign in ("==", "!="):
         return [Cell(constant(_equal(*(cell.known.value for cell in cells)) == (sign == "==")))]
-    overloaded = operators.overloaded(frame, operators.METHODS[sign], *cells)
+    overloaded = _overloaded(frame, sign, cells)
     if overloaded is not None:
-        return [overloaded]
+        return overloaded
     if sign in ("==", "!=") and (NONE in _kinds(cells)) != (_kinds(cells) == {NONE}):
         return [Cell(constant(sign == "!="))]
     if all(isinstance(cell.known.type, Range) for cell in cells) and sign in ("==", "!="):
         same = operators.truth_of(frame, frame.program.call(frame, standard.same_range, cells, {}))
-        return [same] if sign == "==" else operators.unary(frame, Op(ops.PY_UNARY, attributes={"op": "not"}), [same])
+        return [same] if sign == "==" else _negated(frame, same)
     if sign not in ("==", "!=") and all(isinstance(cell.known.type, Tuple) for cell in cells):
         return [_compare_in_order(frame, sign, *cells)]
     if sign in ("==", "!=") and all(isinstance(cell.known.type, (Tuple, Vector, Struct, Subarray)) for cell in cells):
@@ -56,6 +58,21 @@ def compare(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     if isinstance(operands, Cell):
         return [operands]
     return [frame.emit(ops.PY_COMPARE, of_type(BOOL), *operands, op=sign)]
+
+
+def _overloaded(frame: Frame, sign: str, cells: Sequence[Cell]) -> Sequence[Cell] | None:
+    """A struct's own comparison; what has no `__ne__` differs, as objects of Python do, where its `__eq__` says no."""
+    own = operators.overloaded(frame, operators.METHODS[sign], *cells)
+    if own is not None:
+        return [own]
+    if sign != "!=" or any(isinstance(cell.known.value, Named) for cell in cells):
+        return None
+    equal = operators.overloaded(frame, operators.METHODS["=="], *cells)
+    return None if equal is None else _negated(frame, equal)
+
+
+def _negated(frame: Frame, cell: Cell) -> Sequence[Cell]:
+    return operators.unary(frame, Op(ops.PY_UNARY, attributes={"op": "not"}), [cell])
 
 
 def _kinds(cells: Sequence[Cell]) -> set[Type]:
@@ -123,8 +140,9 @@ def _comparable(frame: Frame, sign: str, x: Number, y: Number, a: Cell, b: Cell)
 def _compare_composites(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
     """`==` of tuples, of vectors and of structs: all members equal."""
     sizes = {_length(cell.known.type) for cell in (a, b)}
-    kinds = {cell.known.type if isinstance(cell.known.type, Struct) else type(cell.known.type) for cell in (a, b)}
-    if len(sizes) == 2 or len(kinds) == 2:
+    x, y = (cell.known.type for cell in (a, b))
+    is_same = alike(x, y) if isinstance(x, Struct) and isinstance(y, Struct) else type(x) is type(y)
+    if len(sizes) == 2 or not is_same:
         return Cell(constant(sign == "!="))
     return _all_equal(frame, sign, [(frame.field(a, i), frame.field(b, i)) for i in range(sizes.pop())])
 

@@ -94,6 +94,7 @@ def member(frame: Frame, struct: Struct, index: int, cell: Cell) -> Cell:
         return subarrays.made_of(frame, field.type, cell)
     if struct.host is None and isinstance(field.type, Struct) and field.type.host is None:
         cell = as_record(frame, field.type, cell)
+    cell = as_aligned(frame, field.type, cell)
     check_member(cell.known, field.type, f"{struct.name}.{field.name}")
     return cell
 
@@ -118,6 +119,16 @@ def as_record(frame: Frame, struct: Struct, cell: Cell) -> Cell:
         case Struct(_, fields) as other if other != struct and len(fields) == len(struct.fields):
             return construct(frame, struct, [frame.field(cell, i) for i in range(len(fields))], {})
     return cell
+
+
+def as_aligned(frame: Frame, wanted: Type, cell: Cell) -> Cell:
+    """A struct of a class where one of `align(class, n)` is wanted, and the other way round: they differ in layout only."""
+    given = cell.known.type
+    if given == wanted or not (
+        isinstance(wanted, Struct) and isinstance(given, Struct) and structs.alike(given, wanted)
+    ):
+        return cell
+    return frame.composite(wanted, [frame.field(cell, i) for i in range(len(wanted.fields))])
 
 
 def check_member(known: Known, wanted: Type, what: str) -> None:

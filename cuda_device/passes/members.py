@@ -18,8 +18,8 @@ from cuda_device.passes import composites, references, views
 from cuda_device.passes.frame import Cell, Frame, Method
 from cuda_device.types.dtypes import element_of_dtype, members_of
 from cuda_device.types.known import constant
-from cuda_device.types.layout import common_alignment, known_alignment, placement, shortfall, size_of
-from cuda_device.types.model import Array, Layout, Ref, Struct, Subarray, Tuple, Type, Vector
+from cuda_device.types.layout import common_alignment, known_alignment, machine, placement, shortfall, size_of
+from cuda_device.types.model import Array, Layout, Number, Ref, Struct, Subarray, Tuple, Type, Vector
 
 
 def attribute(frame: Frame, cell: Cell, struct: Struct, name: str, part: bool) -> Cell:
@@ -92,6 +92,8 @@ def column(frame: Frame, owner: Cell, array: Array, member: Type, offset: int) -
     align = shortfall(member, common_alignment(known_alignment(array), offset))
     inner = member.shape if isinstance(member, Subarray) else ()
     dtype = member.dtype if isinstance(member, Subarray) else member
+    if isinstance(dtype, Number):
+        dtype = machine(dtype)  # an array of a dtype, which has no builtin numbers
     type = Array(dtype, array.ndim + len(inner), Layout.STRIDED, array.readonly, array.space, align)
     shape = [*views.extents(frame, owner), *(Cell(constant(length)) for length in inner)]
     steps = [size_of(dtype) * math.prod(inner[i + 1 :]) for i in range(len(inner))]

@@ -60,7 +60,7 @@ def align(t: Any, n: int) -> Any:
     check_alignment(n)
     model = type_of_hint(t)
     if isinstance(model, Struct) and model.host is not None:
-        return _aligned(t, n) if n > model.align else t
+        return _aligned(t._plain or t, n) if n > model.align else t
     if isinstance(t, Aligned):
         return Aligned(t.type, max(n, t.align))
     return Aligned(t, n)
@@ -69,7 +69,9 @@ def align(t: Any, n: int) -> Any:
 @cache
 def _aligned(host: Any, n: int) -> Any:
     """A struct of other alignment: one type, however often it is asked for."""
-    return _make(host.underlying, n, host.__annotations__)
+    made = _make(host.underlying, n, host.__annotations__)
+    made._plain = host
+    return made
 
 
 MOST_ALIGNED = 1 << 16
@@ -156,6 +158,7 @@ def _make(cls: Any, alignment: int, evaluated: Mapping[str, Any] | None = None) 
         "__reduce__": _reduce,
         "underlying": cls,
         "_defaults": {name: vars(cls)[name] for name in hints if name in vars(cls)},
+        "_plain": None,
     }
     if "__eq__" not in vars(cls):
         body |= {"__eq__": _equal, "__hash__": body.get("__hash__", _hash)}
@@ -177,7 +180,7 @@ def _check_class(cls: Any, hints: Mapping[str, Any]) -> None:
             raise TypeError(
                 f"{cls.__name__}: a struct has no {name} of its own: it is made of its members; write a static method"
             )
-    for name in ("underlying", "_defaults", MODEL):
+    for name in ("underlying", "_defaults", "_plain", MODEL):
         if name in hints:
             raise TypeError(f"{cls.__name__}: a member cannot be called {name}")
 
@@ -248,8 +251,9 @@ def convert(value: Any, wanted: Type, what: str) -> Any:
         return None
     if isinstance(wanted, Vector) and isinstance(value, VectorValue) and value.model == wanted:
         return value
-    if isinstance(wanted, Struct) and type(value).__dict__.get(MODEL) == wanted:
-        return value
+    given = type(value).__dict__.get(MODEL)
+    if isinstance(wanted, Struct) and isinstance(given, Struct) and alike(given, wanted):
+        return value if given == wanted else wanted.host(*_values(value))  # type: ignore[misc]
     raise TypeError(f"{what} is of type {wanted.name if isinstance(wanted, Struct) else wanted}, not {value!r}")
 
 
@@ -279,20 +283,41 @@ def _values(self: Any) -> tuple[Any, ...]:
 
 def _represent(self: Any) -> str:
     model = model_of(type(self))
-    members = (f"{field.name}={value}" for field, value in zip(model.fields, _values(self), strict=True))
+    members = (f"{field.name}={_text(value)}" for field, value in zip(model.fields, _values(self), strict=True))
     return f"{model.name}({', '.join(members)})"
 
 
+def _text(value: Any) -> str:
+    """A member as numbers are printed, without their types, in tuples, too."""
+    if not isinstance(value, tuple):
+        return str(value)
+    return f"({', '.join(map(_text, value))}{',' * (len(value) == 1)})"
+
+
+def alike(a: Struct, b: Struct) -> bool:
+    """Whether two types are of one class, or of one that `align` made of the other's."""
+    return a == b or (a.host is not None and b.host is not None and a.host.underlying is b.host.underlying)
+
+
 def _equal(self: Any, other: Any) -> Any:
-    return _values(self) == _values(other) if type(other) is type(self) else NotImplemented
+    is_alike = getattr(type(other), "underlying", None) is self.underlying
+    return _values(self) == _values(other) if is_alike else NotImplemented
 
 
 def _hash(self: Any) -> int:
-    return hash((type(self), _values(self)))
+    return hash((self.underlying, _values(self)))
 
 
 def _reduce(self: Any) -> tuple[Any, ...]:
-    return type(self), _values(self)
+    cls = type(self)
+    if cls._plain is None:
+        return cls, _values(self)
+    return _remake, (cls._plain, model_of(cls).align, _values(self))
+
+
+def _remake(cls: Any, n: int, values: tuple[Any, ...]) -> Any:
+    """A struct of a type that `align` made, which has no name to be found by."""
+    return align(cls, n)(*values)
 
 
 def is_struct(cls: type[Any]) -> bool:
