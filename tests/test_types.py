@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import cuda_device as device
 from cuda_device.types import host, layout, promote
-from cuda_device.types.joins import join
+from cuda_device.types.joins import join, join_all
 from cuda_device.types.known import Conflict, Known, State, Undefined, between, constant, of_type, tuple_of
 from cuda_device.types.model import (
     BOOL,
@@ -40,6 +40,7 @@ from cuda_device.types.model import (
     RangeIterator,
     Ref,
     Space,
+    Struct,
     Tuple,
     TupleIterator,
     Type,
@@ -86,6 +87,12 @@ def test_text_of_a_type_is_the_type(type: Type) -> None:
     assert str(parse(str(type).replace(" ", ""))) == str(type)
 
 
+def test_the_order_of_three_ways_is_no_matter() -> None:
+    ways = of_type(INT8), of_type(FLOAT), of_type(UINT64)
+    joined = [join_all(order) for order in itertools.permutations(ways)]
+    assert all(each == of_type(FLOAT64) for each in joined)
+
+
 @given(types, types)
 def test_different_types_have_different_texts(a: Type, b: Type) -> None:
     assert (str(a) == str(b)) == (a == b)
@@ -104,6 +111,7 @@ def test_different_types_have_different_texts(a: Type, b: Type) -> None:
         (Tuple((INT, Tuple((NONE,)))), "tuple<int, tuple<none>>"),
         (TupleIterator(Tuple((INT,)), 1), "tuple_iterator<tuple<int>, 1>"),
         (Ref(Space.GLOBAL, Vector(FLOAT64, 2)), "ref<global, vector<float64, 2>>"),
+        (Tuple((Struct("nothing", ()), Struct("few", (), 8))), "tuple<struct<nothing>, struct<few align 8>>"),
     ],
 )
 def test_text(type: Type, text: str) -> None:
@@ -120,6 +128,7 @@ def test_text(type: Type, text: str) -> None:
         "array<float32, -1, C>", "ref<float32>", "ref<nowhere, float32>", "ref<global, nothing>", "vector<float32>",
         "vector<float32, x>", "vector<none, 2>", "range<none>", "range<int, int>", "range_iterator<2>", "tuple_iterator<int, 0>",
         "tuple_iterator<tuple<int>>", "int<3>", "none<>",
+        "struct<s, ,: int>", "struct<s, >: int>", "struct<s,>",
     ],
 )  # fmt: skip
 def test_bad_text(text: str) -> None:

@@ -69,6 +69,12 @@ def test_elements_that_are_no_numbers_are_refused(bad):
             int32x2(1, bad)
 
 
+def test_texts_are_no_numbers():
+    for made in (device.bfloat16x2, device.float8e4m3x2, device.float32x2):
+        with pytest.raises(TypeError, match="not of texts"):
+            made(1, "2")
+
+
 def test_an_array_has_the_elements_of_its_vectors_and_tuples(stream):
     @device.kernel
     def k(v, t, out):

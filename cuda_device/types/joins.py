@@ -89,11 +89,12 @@ def _is_builtin(state: State) -> bool:
 def _settle(conflict: Conflict, other: State) -> State:
     """A conflict and a third way, in whose light the first two may agree: int64 and uint64 do beside a float."""
     if isinstance(other, Known):
-        for first, second in ((conflict.first, conflict.second), (conflict.second, conflict.first)):
-            joined = _join_known(first, other) if first != other else None
-            whole = joined and _join_known(joined, second)
-            if whole:
-                return whole
+        # Each with the third, and then both, so that the order of the two is no matter.
+        sides = [each if each == other else _join_known(each, other) for each in (conflict.first, conflict.second)]
+        known = [side for side in sides if side is not None]
+        whole = _join_known(*known) if len(known) == 2 else None
+        if whole is not None:
+            return whole
     return conflict
 
 

@@ -185,7 +185,7 @@ class Struct:
 
     def __str__(self) -> str:
         extra = (f" align {self.align}" if self.align else "") + (f" size {self.size}" if self.size else "")
-        return f"struct<{self.name}{extra}, {', '.join(map(str, self.fields))}>"
+        return f"struct<{', '.join((self.name + extra, *map(str, self.fields)))}>"
 
     def index(self, name: str) -> int | None:
         """The position of the member `name`, or None."""

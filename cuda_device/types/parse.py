@@ -76,7 +76,7 @@ def _parse_struct(words: list[str], at: int) -> tuple[Type, int]:
     size, at = _parse_mark(words, at, "size", 0)
     fields = []
     while words[at] != ">":
-        if words[at] != "," or words[at + 2] != ":":
+        if words[at] != "," or words[at + 2] != ":" or not re.match(r"\w|'|\"", words[at + 1]):
             raise ValueError(f"{' '.join(words[at : at + 3])!r} is no member of a struct")
         type, end = _parse(words, at + 3)
         boundary, end = _parse_mark(words, end, "align", 0)

@@ -36,6 +36,10 @@ class VectorValue:
     def __init__(self, *args: Any) -> None:
         if len(args) != self.model.size:
             raise TypeError(f"{type(self).__name__} has {self.model.size} elements, not {len(args)}")
+        if any(
+            isinstance(arg, (str, bytes)) for arg in args
+        ):  # which NumPy reads, and ml_dtypes 0.6 ends the process at
+            raise ArgumentError(f"{type(self).__name__} is made of numbers, not of texts")
         try:
             items = tuple(map(self.dtype, args))
         except (TypeError, ValueError) as error:

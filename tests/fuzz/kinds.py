@@ -12,6 +12,7 @@ from fuzz.drivers import Drivers
 from fuzz.foreign import Foreign
 from fuzz.hard import Hard
 from fuzz.mistakes import Checked, Racing
+from fuzz.modelled import Modelled
 from fuzz.ordered import Ordered
 from fuzz.own_cases import Own
 from fuzz.printing import Failing, Printing
@@ -23,7 +24,7 @@ from fuzz.wrong_ir import WrongIr
 KINDS: tuple[type[Case], ...] = (
     *(Printing, Refused, Hard, Arrays, Broken, Declared, Failing, Checked, Remembered, WrongIr, Drivers),
     *(Printing, Refused, Hard, Ways, Foreign, Ordered, Racing, Refused),
-    Own,
+    *(Own, Modelled),
 )
 
 
