@@ -1,4 +1,4 @@
-"""What the compiler knows of types and values, and what vectors and structs are on the host: `models`, `bounds`, `joined`, `host_values`."""
+"""What the compiler knows of types and values (`models`, `bounds`, `joined`), and values of the host (`host_values`)."""
 
 from __future__ import annotations
 

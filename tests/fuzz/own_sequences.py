@@ -205,7 +205,12 @@ def sequences(choose: random.Random) -> str | None:
         rows: tuple[tuple[str, Any, Any], ...] = (
             ("reversed", list(standard.reversed_range(*bounds)), list(reversed(whole))),
             ("in", standard.range_contains(value, *bounds), value in whole),
-            ("item", standard.range_item(index, *bounds) if whole else 0, whole[index] if whole else 0),
+            (
+                "item",
+                standard.range_item(index, bounds[0], len(whole), bounds[2]) if whole else 0,
+                whole[index] if whole else 0,
+            ),
+            ("index", result_of(standard.index_in_range, (whole, value), {}), result_of(whole.index, (value,), {})),
             ("slice", list(standard.range_slice(first, last, cut[2], *bounds)), list(whole[first : last : cut[2]])),
             ("equal", standard.same_range(whole, range(*cut)), whole == range(*cut)),
             (
