@@ -98,8 +98,8 @@ class CompileError(Error):
         super().__init__(reason)
 
     def __str__(self) -> str:
-        lines = [self.reason if self.location is NOWHERE else f"{self.reason}\n  at {self.location}"]
-        if self.location is not NOWHERE:
+        lines = [self.reason if self.location == NOWHERE else f"{self.reason}\n  at {self.location}"]
+        if self.location != NOWHERE:
             if self.location.function and self.location.line > 0:
                 lines[0] += f", in {self.location.function}"
             lines += [self.location.excerpt()]
@@ -147,6 +147,10 @@ def _repetitions(places: list[tuple[str, Location]], at: int, period: int) -> in
 
 class LaunchError(Error, ValueError):
     """A launch that cannot be made: its grid, block, shared memory, stream or arguments. Nothing was started."""
+
+
+class CallError(LaunchError, TypeError):
+    """A launch of what is no kernel, or with arguments that are not the kernel's: what Python's calls call a `TypeError`."""
 
 
 class UnalignedError(CompileError, LaunchError):

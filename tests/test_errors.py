@@ -186,6 +186,11 @@ def test_messages_can_be_sent_to_another_process(bad: tuple[str, CompileError]) 
     assert (copy.location, copy.help, copy.chain) == (error.location, error.help, error.chain)
 
 
+def test_errors_without_a_place_can_be_sent_too() -> None:
+    for kind in (device.Error, device.CompileError, device.LaunchError, device.KernelError, device.DeviceOnlyError):
+        assert str(pickle.loads(pickle.dumps(kind("what is wrong")))) == "what is wrong"
+
+
 NEEDS_NO_HELP = 0.35
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import pytest
@@ -451,6 +452,21 @@ def test_a_constant_parameter_of_another_type_is_refused(stream):
         return helper(x, 2.5)
 
     assert "'n'" in refusal(function, int).reason
+
+
+def test_a_constant_parameter_by_another_name(stream):
+    names = {"device": device, "Constant": device.ConstExpr, "Annotated": Annotated}
+    for hint in (
+        "Constant",
+        "Constant[int]",
+        "Annotated[Constant[int], 'a length']",
+        "'Constant'",
+        "'Annotated[Constant, 1]'",
+    ):
+        exec(f"@device.kernel\ndef kernel(out, n: {hint}): out[0] = device.local_array(n, device.int8).size", names)
+        out = stream.empty(1)
+        launch_once(stream, names["kernel"], out, 5)
+        assert stream.numpy(out).tolist() == [5], hint
 
 
 def test_a_constant_that_does_not_hash(stream):

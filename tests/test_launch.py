@@ -10,6 +10,7 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import pytest
@@ -66,7 +67,8 @@ def test_wrong_arguments_are_refused(stream, kernel, positional, named, reason):
     out = stream.empty(1, np.int32)
     with pytest.raises(device.LaunchError) as caught:
         launch_once(stream, kernel, out, *positional, **named)
-    assert reason in str(caught.value) and isinstance(caught.value, ValueError)
+    # As Python says of a call that does not fit.
+    assert reason in str(caught.value) and isinstance(caught.value, ValueError) and isinstance(caught.value, TypeError)
     assert stream.numpy(out).tolist() == [POISON]
 
 
@@ -210,6 +212,32 @@ def test_what_device_code_cannot_take_is_refused(stream, value):
         launch_once(stream, nothing, value)
 
 
+@device.kernel
+def of_hints(
+    x: device.ArrayType(device.float32, 1),
+    y: "device.ArrayType(np.int32, 2)" = None,
+    n: Annotated[int, "how many"] = 3,
+    z: Annotated[device.ArrayType(device.float32, 1), "more"] = None,
+):
+    x[0] = n
+
+
+def test_arrays_are_what_their_hints_say(stream):
+    line, table = stream.array(np.zeros(4, np.float32)), stream.array(np.zeros((2, 3), np.int32))
+    for arguments in ((line,), (line, table), (line, None, 2.5, line)):
+        launch_once(stream, of_hints, *arguments)
+    assert stream.numpy(line)[0] == 2.5
+    assert device.compile(of_hints, output="ir").code == device.compile(
+        of_hints, device.ArrayType(device.float32, 1), device.ArrayType(device.int32, 2), int,
+        device.ArrayType(device.float32, 1), output="ir"
+    ).code  # fmt: skip
+    for arguments, name in [
+        ((stream.array(np.zeros(4)),), "x"), ((table,), "x"), ((2,), "x"), ((line, line), "y"), ((line, table, 1, table), "z"),
+    ]:  # fmt: skip
+        with pytest.raises(device.LaunchError, match=f"'{name}' is of type .*the hint of the parameter says array<"):
+            launch_once(stream, of_hints, *arguments)
+
+
 # What may be launched, and where
 
 
@@ -219,8 +247,9 @@ def test_only_kernels_are_launched(stream):
         return x
 
     for f in (function, lambda x: None, 5, None, nothing.underlying):
-        with pytest.raises(device.LaunchError, match="kernel"):
+        with pytest.raises(device.LaunchError, match="kernel") as caught:
             device.launch(f, 1, grid=1, block=1, stream=stream.stream)
+        assert isinstance(caught.value, TypeError)
 
 
 @pytest.mark.parametrize("there", [object(), "stream", 1.5, [1], True])

@@ -237,6 +237,7 @@ def test_cbrt(stream, name):
         assert error.max() <= 4
     assert device.cbrt(-8.0) == -2
     assert type(device.cbrt(27.0)) is float
+    assert [device.cbrt(np.float32(n**3)) for n in range(100)] == [*range(100)]
 
 
 def test_types_of_fma():

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from cuda_device.types.host import PYTHON, number_of
-from cuda_device.types.structs import convert
+from cuda_device.types.structs import convert, unannotated
 
 
 class _ConstExprOf:
@@ -47,7 +47,7 @@ def const_parameters(function: FunctionType) -> dict[str, Any]:
     """
     found = {}
     for name, written in function.__annotations__.items():
-        hint = _evaluate(written, function) if isinstance(written, str) and "ConstExpr" in written else written
+        hint = unannotated(_evaluate(written, function) if isinstance(written, str) else written)
         if hint is ConstExpr or isinstance(hint, _ConstExprOf):
             found[name] = hint.type if isinstance(hint, _ConstExprOf) else None
     return found
@@ -77,4 +77,4 @@ def _evaluate(hint: str, function: FunctionType) -> object:
     try:
         return eval(hint, function.__globals__)
     except Exception:  # a hint that names local types still says ConstExpr
-        return ConstExpr
+        return ConstExpr if "ConstExpr" in hint else None

@@ -6,11 +6,8 @@ compile(saxpy, float, x, y, target="sm_90", output="ptx").code
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from types import FunctionType, MappingProxyType
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from cuda_device import compiler
 from cuda_device.codegen.architectures import Architecture, parse
@@ -21,14 +18,13 @@ from cuda_device.device.parameters import defaults_of
 from cuda_device.errors import CompileError
 from cuda_device.lazy_dataclasses import dataclass, field, replace
 from cuda_device.runtime.arguments import read
-from cuda_device.runtime.binding import parameters_of
+from cuda_device.runtime.binding import hints_of, parameters_of, type_named
 from cuda_device.runtime.launcher import users_traceback
 from cuda_device.runtime.streams import CpuStream
 from cuda_device.types import model
 from cuda_device.types.boundary import exchanged
 from cuda_device.types.known import Known, of_type
 from cuda_device.types.layout import has_identity
-from cuda_device.types.structs import Aligned, type_of_hint
 
 if TYPE_CHECKING:
     from cuda_device.ir.model import Prototype
@@ -112,7 +108,7 @@ def job_of(
     architecture = parse(target) if isinstance(target, str) else _not_a_target(target)
     settings = with_options(f.options.build, dict(options), "compile", kernel=isinstance(f, Kernel)).resolve()
     names, _, constants = parameters_of(f.underlying)
-    defaults = defaults_of(f.underlying) | _hints(f.underlying)
+    defaults = defaults_of(f.underlying) | hints_of(f.underlying)
     if len(args) > len(names) or any(name not in defaults for name in names[len(args) :]):
         count = f"{len(names)} argument{'s' * (len(names) != 1)}"
         raise TypeError(f"{f.underlying.__qualname__} takes {count}, not {len(args)}: {', '.join(names)}")
@@ -126,17 +122,6 @@ def job_of(
     is_kernel, interop = isinstance(f, Kernel), f.options.interop
     link = (*f.options.link, *link)
     return compiler.Job(f.underlying, known, is_kernel, compiler.Target(architecture), settings, interop, link)
-
-
-def _hints(function: FunctionType) -> dict[str, Any]:
-    """The type hints that say what a parameter is in device code."""
-    hints = {}
-    for name, written in function.__annotations__.items():
-        with suppress(Exception):  # text may name what is not there, and other hints are for people
-            hint = eval(written, function.__globals__) if isinstance(written, str) else written
-            if _type_of(hint) is not None:
-                hints[name] = hint
-    return hints
 
 
 def _from_others(known: Known, kernel: bool) -> Known:
@@ -159,7 +144,7 @@ def _constant(value: Any, name: str, type: Any) -> Any:
 def _example(value: Any, name: str, is_constant: bool) -> Known:
     """What is known of an argument from its type, or from an example of it."""
     if not is_constant:
-        found = _type_of(value)
+        found = type_named(value)
         if found is not None and has_identity(found):
             raise CompileError(
                 f"the parameter {name!r} cannot be of a type with atomic members, which lies in arrays only",
@@ -168,15 +153,6 @@ def _example(value: Any, name: str, is_constant: bool) -> Known:
         if found is not None:
             return of_type(found)
     return read(value, name, CpuStream(), is_constant=is_constant).known
-
-
-def _type_of(hint: Any) -> model.Type | None:
-    """The type that a hint names; None if it is no type."""
-    if isinstance(hint, model.Type):
-        return hint
-    if hint is None or isinstance(hint, (type, Aligned, np.dtype)) or getattr(hint, "__origin__", None) is tuple:
-        return type_of_hint(hint)
-    return None
 
 
 __all__ = ["Compiled", "compile"]

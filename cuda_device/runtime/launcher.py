@@ -18,14 +18,14 @@ from cuda_device.codegen.architectures import of_capability, parse
 from cuda_device.codegen.elf import registers
 from cuda_device.device.functions import Func, Kernel
 from cuda_device.device.options import checked_by_environment
-from cuda_device.errors import CompileError, Error, LaunchError
+from cuda_device.errors import CallError, CompileError, Error, LaunchError
 from cuda_device.lazy_dataclasses import dataclass, field, replace
 from cuda_device.passes.dependencies import unchanged
 from cuda_device.passes.outline import Place, Print
 from cuda_device.runtime import driver, facts, flight, kernels, reports, stack
 from cuda_device.runtime.arguments import Argument, Packing, packing, runtime_types
 from cuda_device.runtime.array_view import ArrayView
-from cuda_device.runtime.binding import arguments_of, parameters_of
+from cuda_device.runtime.binding import arguments_of, check_arrays, parameters_of
 from cuda_device.runtime.boundary import boundary_packing, describe
 from cuda_device.runtime.memory import is_freed_behind
 from cuda_device.runtime.report import barrier_place
@@ -171,12 +171,12 @@ def _count(kernel: Kernel, variant: Variant, stream: Stream, args: Sequence[Any]
 
 
 def check_kernel(f: object) -> None:
-    """Raises `LaunchError` for what is no kernel."""
+    """Raises `CallError` for what is no kernel."""
     if isinstance(f, (Func, FunctionType)):
-        raise LaunchError(f"launch starts a kernel, not the function {f.__qualname__}: decorate it with @kernel")
+        raise CallError(f"launch starts a kernel, not the function {f.__qualname__}: decorate it with @kernel")
     if not isinstance(f, Kernel):
         what = f"an object of type {type(f).__name__}"
-        raise LaunchError(f"launch starts a kernel, not {what}: write launch(kernel, …, grid=…, block=…)")
+        raise CallError(f"launch starts a kernel, not {what}: write launch(kernel, …, grid=…, block=…)")
 
 
 def variant_of(kernel: Kernel, arguments: Sequence[Argument], stream: Stream) -> Variant:
@@ -227,7 +227,7 @@ def _compiled(kernel: Kernel, known: tuple[Known, ...], stream: Stream, checked:
         if variant is None or not variant.current():
             if variant is not None:
                 _warn_of_changes(kernel, variant)
-
+            check_arrays(function, known)
             architecture = parse(where) if isinstance(where, str) else of_capability(*where)
             target = compiler.Target(architecture, isinstance(stream, CpuStream))
             options = replace(kernel.options.build, checked=checked, races=races, launch_facts=launch_facts)

@@ -84,8 +84,14 @@ def check_alignment(n: Any) -> None:
         raise ArgumentError(f"an alignment is a power of two up to {MOST_ALIGNED}, not {n!r}")
 
 
+def unannotated(hint: Any) -> Any:
+    """A type hint without what `Annotated[hint, …]` says to others."""
+    return hint.__origin__ if hasattr(hint, "__metadata__") else hint
+
+
 def alignment_of_hint(hint: Any) -> int:
     """The least alignment that a type hint asks for beside its type's own; 0 if none."""
+    hint = unannotated(hint)
     if not isinstance(hint, Aligned):
         return 0
     least = max(hint.align, alignment_of_hint(hint.type))
@@ -94,6 +100,7 @@ def alignment_of_hint(hint: Any) -> int:
 
 def type_of_hint(hint: Any) -> Type:
     """The model type that a type hint names. Raises `TypeError` for one that device code does not have."""
+    hint = unannotated(hint)
     if isinstance(hint, Aligned):
         return type_of_hint(hint.type)
     if isinstance(hint, Type):
