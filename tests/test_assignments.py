@@ -262,8 +262,9 @@ def test_an_index_may_have_ways(stream):
 def test_what_cannot_be_assigned_says_so(body, message):
     names = {"device": device, "float32x2": float32x2, "Outer": Outer, "Inner": Inner}
     exec(f"def k(x, s, v):\n    {body}\n    x[0] = v.x + s.n", names)
-    with pytest.raises(device.CompileError, match=message):
+    with pytest.raises(device.CompileError, match=message) as caught:
         device.compile(device.kernel(names["k"]), device.ArrayType(float32, 1), Outer, float32x2, output="ir")
+    assert caught.value.help
 
 
 def test_a_method_cannot_change_its_struct():

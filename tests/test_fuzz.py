@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fuzz import coverage
+from fuzz import collected, coverage
 from fuzz.breaks import BREAKS
 from fuzz.cases import Case
 from fuzz.generate import BUILTIN_STORED, inputs, program
@@ -122,6 +122,11 @@ def test_the_programs_reach_every_operation_with_every_type() -> None:
 @pytest.mark.parametrize("row", [*BREAKS, *MISUSES], ids=lambda row: row[0])
 def test_every_statement_that_is_none_for_a_device_is_refused_as_expected(row: tuple[str, str, str]) -> None:
     assert Broken(7, row).attempt(device.cpu_stream()) is None
+
+
+def test_what_the_tests_expect_is_collected() -> None:
+    """Else the kinds that draw from it have nothing to try."""
+    assert len(collected.compared()) > 400 and len(collected.refused()) > 450 and len(collected.failing()) > 40
 
 
 def test_a_program_is_the_same_for_its_number() -> None:

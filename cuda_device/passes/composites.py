@@ -153,8 +153,10 @@ def check_member(known: Known, wanted: Type, what: str) -> None:
             help="take both from one class: where the class was defined anew, make the array or the value again",
         )
     name = wanted.name if isinstance(wanted, Struct) else str(wanted)
+    is_class = isinstance(wanted, (Number, Struct))
     raise CompileError(
-        f"{what} is of type {name}, not {known}", help=f"write {name}(…)" if isinstance(wanted, Number) else ""
+        f"{what} is of type {name}, not {known}",
+        help=f"write {name}(…)" if is_class else f"give a value of type {name}",
     )
 
 

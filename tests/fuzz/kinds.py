@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from fuzz.arrays import Arrays
 from fuzz.cases import Case, Several
+from fuzz.corpus import Corpus
 from fuzz.declared import Declared
 from fuzz.drivers import Drivers
 from fuzz.foreign import Foreign
@@ -16,8 +17,10 @@ from fuzz.modelled import Modelled
 from fuzz.ordered import Ordered
 from fuzz.own_cases import Own
 from fuzz.printing import Failing, Printing
+from fuzz.reading import Reading
 from fuzz.refusals import Broken, Refused
 from fuzz.remembered import Remembered
+from fuzz.unwanted import FailingThere, RefusedThere
 from fuzz.ways import Ways
 from fuzz.wrong_ir import WrongIr
 
@@ -25,6 +28,7 @@ KINDS: tuple[type[Case], ...] = (
     *(Printing, Refused, Hard, Arrays, Broken, Declared, Failing, Checked, Remembered, WrongIr, Drivers),
     *(Printing, Refused, Hard, Ways, Foreign, Ordered, Racing, Refused),
     *(Own, Modelled),
+    *(Corpus, RefusedThere, Reading, FailingThere),
 )
 
 
