@@ -16,6 +16,7 @@ from cpu_kernels import POISON, REVERSAL, module, registers, run_reversal
 from cuda_device.codegen import cpu, cpu_conversions, cpu_wide, loading, native
 from cuda_device.codegen.cpu_code import load_native
 from cuda_device.codegen.cpu_records import RECORDS
+from cuda_device.codegen.modules import Machine
 from cuda_device.codegen.native import compile_native
 from cuda_device.errors import CompilerBug
 from cuda_device.runtime import cpu_executor
@@ -140,7 +141,7 @@ def test_the_records_are_the_same_in_both_languages():
     parsed = llvm.parse_assembly(text)
     from cuda_device.codegen.native import _machine
 
-    data = _machine(2).target_data
+    data = llvm.create_target_data(_machine(2).data_layout)
     for record in RECORDS:
         type = parsed.get_global_variable(record.name[1:]).global_value_type
         structure = cpu_executor._structure(record)
@@ -342,8 +343,8 @@ def test_sixteen_bytes_of_a_processor_without_an_instruction_for_them(monkeypatc
     """A lock guards them, so that a reader in another thread sees both halves of one value."""
     if platform.machine() != "x86_64":
         pytest.skip("an old processor of this kind")
-    target = llvm.Target.from_default_triple()
-    old = target.create_target_machine(cpu="x86-64", features="-cx16", reloc="pic", codemodel="small", jit=True)
+    native._machine(1)  # which makes LLVM ready
+    old = Machine(llvm.get_default_triple(), "x86-64", "-cx16", 2, jit=True)
     monkeypatch.setattr(native, "_machine", lambda *_: old)
     code = compile_native(WIDE, exports=("store", "load"))
     assert all(name.encode() in code.object_code for name in cpu_wide.EXPORTS)

@@ -313,7 +313,7 @@ for kernel, factor in ((double, 2), (triple, 3)):
         assert (y == factor * number).all()
     assert kernel.native is not None
 from cuda_device.runtime.native import plans
-print(plans._machine_code.cache_info().misses, "llvmlite.binding" in sys.modules)
+print(plans._machine_code.cache_info().misses, "cuda_device.codegen.llvm" in sys.modules)
 """
 
 

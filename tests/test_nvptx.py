@@ -104,7 +104,7 @@ def test_architectures_import_no_llvm() -> None:
     script = "import sys, cuda_device.codegen.architectures, cuda_device.codegen.cubin; print(*sys.modules)"
     modules = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
     assert not [
-        name for name in modules if name.startswith(("llvmlite", "cuda.bindings", "cuda.core", "cuda.pathfinder"))
+        name for name in modules if "llvm" in name or name.startswith(("cuda.bindings", "cuda.core", "cuda.pathfinder"))
     ]
 
 
@@ -292,7 +292,7 @@ def test_all_of_libdevice_can_be_extracted() -> None:
     library = libdevice.library()
     library._other_symbols()
     assert library._module is not None
-    names = {name for f in library._module.handle.functions if (name := f.name).startswith("__nv_")}
+    names = set(re.findall(r"^define .*@(__nv_\w+)\(", str(library._module), re.M))
     assert len(names) > 300
     extract = library.extract(names)
     assert names <= set(extract.functions)
@@ -423,17 +423,20 @@ def test_an_unresolved_function_is_a_bug() -> None:
 
 
 def test_a_module_dies_before_its_context() -> None:
-    """In a cycle Python's collector takes the context first as often as not; LLVM then ends the process."""
+    """In the other order, LLVM ends the process. Python's collector takes the members of a cycle in any."""
     script = """
 import gc
-from cuda_device.codegen import nvptx
+from cuda_device.codegen import llvm, nvptx
 gc.disable()
-for order in range(200):
-    module = nvptx.parse("define ptx_kernel void @k() { ret void }")
-    cycle = [module, module.handle, module.context] if order % 2 else [module.context, module.handle, module]
+api, dead = llvm.load(), []
+for name in ("DisposeModule", "ContextDispose"):
+    setattr(api, name, lambda it, end=getattr(api, name), name=name: (dead.append(name), end(it)))
+for _ in range(200):
+    cycle = [nvptx.parse("define ptx_kernel void @k() { ret void }")]
     cycle.append(cycle)
-    del module, cycle
+    del cycle
 gc.collect()
+assert dead == ["DisposeModule", "ContextDispose"] * 200, dead
 print("alive")
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)

@@ -485,7 +485,7 @@ def test_the_context_comes_back_after_an_error():
 def test_importing_the_runtime_loads_nothing_of_cuda():
     code = (
         "import sys, cuda_device.runtime.device_array, cuda_device.runtime.views\n"
-        "print([m for m in sys.modules if m.split('.')[0] in ('cuda', 'llvmlite', 'torch', 'cupy')])"
+        "print([m for m in sys.modules if m.split('.')[0] in ('cuda', 'torch', 'cupy') or 'llvm' in m])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

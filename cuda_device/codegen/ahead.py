@@ -1,7 +1,7 @@
 """Libraries are loaded while Python imports the compiler: what the first kernel of a process would wait for otherwise.
 
     ahead.load()            # returns at once
-    import llvmlite.binding # later: finds LLVM's library loaded, or waits for it
+    llvm.load()             # later: finds LLVM's library loaded, or waits for it
 
 LLVM's takes 7 ms, and none of that Python's lock. Where the driver is in use, the one follows with which it assembles PTX. So a
 thread of its own does nothing else: no module is imported there.
@@ -12,15 +12,9 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
-import importlib.util
-import sys
 import threading
-from pathlib import Path
 
 from cuda_device.codegen import libcuda
-
-_NAMES = {"win32": "llvmlite.dll", "darwin": "libllvmlite.dylib"}
-
 
 _OF_THE_DRIVER = "libnvidia-ptxjitcompiler.so.1"
 
@@ -28,11 +22,12 @@ _OF_THE_DRIVER = "libnvidia-ptxjitcompiler.so.1"
 @functools.cache
 def load() -> None:
     """Begins to load them, once in a process."""
-    found = importlib.util.find_spec("llvmlite")
-    if "llvmlite.binding" in sys.modules or found is None or not found.submodule_search_locations:
+    from cuda_device.codegen import llvm  # which a kernel whose machine code is known does not need
+
+    file = llvm.file()
+    if file is None:
         return
-    folder = Path(found.submodule_search_locations[0], "binding")
-    libraries = [str(folder / _NAMES.get(sys.platform, "libllvmlite.so"))]
+    libraries = [str(file)]
     if libcuda.load.cache_info().currsize:
         libraries.append(_OF_THE_DRIVER)
     threading.Thread(target=_load, args=libraries, name="load LLVM", daemon=True).start()

@@ -106,9 +106,9 @@ class Library:
     def _stored(self, symbol: str) -> str:
         if self.store is None:
             return self._print(symbol)
-        from llvmlite.binding import llvm_version_info  # a kernel whose machine code is known needs no LLVM
+        from cuda_device.codegen import llvm  # a kernel whose machine code is known needs no LLVM
 
-        version = ".".join(map(str, llvm_version_info))
+        version = ".".join(map(str, llvm.version(llvm.load())))
         key = f"libdevice-{_FORMAT}-llvm-{version}-{self.content_hash()}-{symbol}"
         data = self.store.get(key)
         if data is None:
@@ -124,19 +124,18 @@ class Library:
             return text
         assert self._module is not None
         try:
-            return self._clean(str(self._module.handle.get_function(symbol[1:])))
+            return self._clean(self._module.function(symbol[1:]))
         except NameError:
             raise CompilerBug(f"libdevice ({self.path}) has no {symbol}") from None
 
     def _other_symbols(self) -> dict[str, str]:
         """The global variables and types, which are few. Parses the library."""
-        from cuda_device.codegen.modules import read_bitcode
+        from cuda_device.codegen import modules
 
         if self._globals is None:
-            self._module = read_bitcode(self.path.read_bytes())
-            handle = self._module.handle
-            self._globals = {f"@{variable.name}": str(variable).strip() for variable in handle.global_variables}
-            self._globals |= {f"%{type.name}": str(type).strip() for type in handle.struct_types if type.name}
+            self._module = modules.read_bitcode(self.path.read_bytes())
+            self._globals = {f"@{name}": text.strip() for name, text in self._module.variables().items()}
+            self._globals |= {f"%{name}": text.strip() for name, text in self._module.structures().items()}
         return self._globals
 
     def _clean(self, text: str) -> str:

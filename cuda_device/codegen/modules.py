@@ -1,111 +1,255 @@
-"""A module in LLVM's memory that dies before its context, whoever collects it.
+"""Modules in LLVM's memory, the machines that they are compiled for, and what is done with them.
+
+    module = modules.read("define void @f() { ret void }")      # RuntimeError where LLVM cannot read it
+    modules.optimise(module, machine, level=3)
+    machine.assembly(module)
 
 Each module has a context of its own, which owns its types and constants: they go when it goes, and no name is changed
 because of an earlier kernel. LLVM wants the module destroyed first; Python's collector destroys the members of a cycle,
-such as a traceback's frames, in any order, and the process with them. A finaliser outside of the cycle keeps the order.
-
-    module = read_assembly("define void @f() { ret void }")      # RuntimeError where LLVM cannot read it
-    module.handle.get_function("f")
+such as a traceback's frames, in any order. So both are numbers, and one finaliser outside of the cycle destroys the two.
 """
 
 from __future__ import annotations
 
-import threading
+import contextlib
+import ctypes
+import functools
 import weakref
-from functools import cache
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
-import llvmlite.binding as llvm
+from cuda_device.codegen import llvm
 
-from cuda_device.lazy_dataclasses import dataclass
+_INTERNAL = 8  # of the kinds of linkage
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class Module:
-    """`handle` is llvmlite's reference to the module; it is dead when this object is. `str` gives the module's text."""
+    """A module; `str` gives its text."""
 
-    handle: Any
-    context: Any
+    __slots__ = ("__weakref__", "_context", "pointer")
 
-    def __post_init__(self) -> None:
-        weakref.finalize(self, _close, self.handle, self.context).atexit = False
+    def __init__(self, context: int, pointer: int) -> None:
+        self._context, self.pointer = context, pointer
+        weakref.finalize(self, _destroy, context, pointer).atexit = False
 
     def __str__(self) -> str:
-        return str(self.handle)
+        return str(llvm.load().PrintModuleToString(self.pointer).decode())
+
+    def verify(self) -> None:
+        """Raises `RuntimeError` for what LLVM does not take for a module."""
+        broken, complaint = llvm.load().VerifyModule(self.pointer)
+        if broken:
+            raise RuntimeError(complaint.decode())
+
+    def bitcode(self) -> bytes:
+        """The module as LLVM's bitcode."""
+        return bytes(llvm.load().WriteBitcodeToString(self.pointer))
 
     def link(self, text: str) -> None:
         """Adds what this IR text defines and this module wants. Raises `RuntimeError`."""
-        self.handle.link_in(llvm.parse_assembly(text, self.context))
+        failed, complaint = llvm.load().LinkModules(self.pointer, _parsed(text, self._context))
+        if failed:
+            raise RuntimeError(complaint.decode())
+
+    def hide(self, functions: Iterable[str]) -> None:
+        """Makes those of these functions that it has invisible outside of it."""
+        for name in functions:
+            if function := llvm.load().GetNamedFunction(self.pointer, name.encode()):
+                llvm.load().SetLinkage(function, _INTERNAL)
+
+    def fit(self, machine: Machine) -> None:
+        """Says which machine it is for."""
+        llvm.load().SetTarget(self.pointer, machine.triple.encode())
+        llvm.load().SetDataLayout(self.pointer, machine.data_layout.encode())
+
+    def function(self, name: str) -> str:
+        """The text of a function. Raises `NameError`."""
+        found = llvm.load().GetNamedFunction(self.pointer, name.encode())
+        if not found:
+            raise NameError(name)
+        return str(llvm.load().PrintValueToString(found).decode())
+
+    def declared(self) -> list[str]:
+        """The names of the functions that it calls and does not have."""
+        api = llvm.load()
+        return [api.GetValueName(each).decode() for each in self._each("Functions") if api.IsDeclaration(each)]
+
+    def variables(self) -> dict[str, str]:
+        """The texts of its global variables."""
+        api = llvm.load()
+        return {
+            api.GetValueName(each).decode(): api.PrintValueToString(each).decode() for each in self._each("Globals")
+        }
+
+    def structures(self) -> dict[str, str]:
+        """The texts of its structure types that have a name."""
+        api = llvm.load()
+        named = {api.GetTypeName(each).decode(): each for each in self._each("Types")}
+        return {name: api.PrintType(each).decode() for name, each in named.items() if name}
+
+    def _each(self, kind: str) -> Iterator[int]:
+        api = llvm.load()
+        iterator = getattr(api, f"Module{kind}Iter")(self.pointer)
+        try:
+            yield from iter(functools.partial(getattr(api, f"{kind}IterNext"), iterator), None)
+        finally:
+            getattr(api, f"Dispose{kind}Iter")(iterator)
 
 
-def read_assembly(text: str) -> Module:
+def _destroy(context: int, pointer: int) -> None:
+    llvm.load().DisposeModule(pointer)
+    llvm.load().ContextDispose(context)
+
+
+def read(text: str) -> Module:
     """The module of this IR text. Raises `RuntimeError`."""
-    context = llvm.create_context()
-    return Module(llvm.parse_assembly(text, context), context)
+    return _made(lambda context: _parsed(text, context))
 
 
 def read_bitcode(data: bytes) -> Module:
     """The module of this bitcode. Raises `RuntimeError`."""
-    context = llvm.create_context()
-    return Module(llvm.parse_bitcode(data, context), context)
+    return _made(lambda context: _checked(llvm.load().ParseBitcode(context, data, len(data))))
 
 
-def pass_builder(machine: Any, tuning: Any) -> Any:
-    """What makes LLVM's pipelines for a target machine. They are made with the limits that are set by then."""
+def _made(parse: Callable[[int], int]) -> Module:
+    context = llvm.load().ContextCreate()
+    try:
+        return Module(context, parse(context))
+    except RuntimeError:
+        llvm.load().ContextDispose(context)
+        raise
+
+
+def _parsed(text: str, context: int) -> int:
+    return _checked(llvm.load().ParseAssembly(context, text.encode()))
+
+
+def _checked(answer: tuple[int, bytes]) -> int:
+    pointer, complaint = answer
+    if complaint:
+        raise RuntimeError(complaint.decode())
+    return pointer
+
+
+# Machines
+
+
+class Machine:
+    """LLVM's target machine: a triple, a processor with features, and a level of optimisation, 0 to 3. It lives for good.
+
+    With `jit` it is for code that runs in this process, wherever that lies.
+    """
+
+    def __init__(self, triple: str, processor: str, features: str, level: int, *, jit: bool = False) -> None:
+        api = llvm.load()
+        target, complaint = api.GetTargetFromTriple(triple.encode())
+        if not target:
+            raise RuntimeError(complaint.decode())
+        relocation, model = (b"pic", b"small") if jit else (b"default", b"jitdefault")
+        names = triple.encode(), processor.encode(), features.encode()
+        self.pointer = api.CreateTargetMachine(target, *names, level, relocation, model, False, jit, b"")
+        if not self.pointer:
+            raise RuntimeError(f"LLVM has no machine {processor} of {triple}")
+
+    @property
+    def triple(self) -> str:
+        """Its triple, as LLVM spells it."""
+        return str(llvm.load().GetTargetMachineTriple(self.pointer).decode())
+
+    @property
+    def data_layout(self) -> str:
+        """How it lays out data."""
+        data = llvm.load().CreateTargetMachineData(self.pointer)
+        try:
+            return str(llvm.load().CopyStringRepOfTargetData(data).decode())
+        finally:
+            llvm.load().DisposeTargetData(data)
+
+    def assembly(self, module: Module, reduce: bool = True) -> str:
+        """A module as text for an assembler; `reduce` says whether LLVM reduces the strength of loops. It changes the module."""
+        with llvm.LOCK:
+            if reduce:
+                return self._written(module, False).decode()
+            _set("--disable-lsr=1")  # for the whole process
+            try:
+                return self._written(module, False).decode()
+            finally:
+                _set("--disable-lsr=0")
+
+    def object_code(self, module: Module) -> bytes:
+        """A module as an object file. It changes the module."""
+        return self._written(module, True)
+
+    def _written(self, module: Module, as_object: bool) -> bytes:
+        api = llvm.load()
+        buffer, complaint = api.TargetMachineEmitToMemory(self.pointer, module.pointer, as_object)
+        if not buffer:
+            raise RuntimeError(complaint.decode())
+        try:
+            return ctypes.string_at(api.GetBufferStart(buffer), api.GetBufferSize(buffer))
+        finally:
+            api.DisposeMemoryBuffer(buffer)
+
+
+# Passes
+
+
+def optimise(module: Module, machine: Machine, level: int, **tuning: bool) -> None:
+    """Runs LLVM's optimiser at a level, 0 to 3. `tuning` says which vectorisers run, or do not, whatever the level."""
+    with _builder(machine, tuning) as builder:
+        _run(llvm.load().buildPerModuleDefaultPipeline(builder, level), module, builder)
+
+
+def run_passes(module: Module, machine: Machine, *passes: str) -> None:
+    """Runs passes, by the names that LLVM's classes have."""
+    api = llvm.load()
+    with _builder(machine, {}) as builder:
+        manager = api.CreateNewModulePassManager()
+        for name in passes:
+            getattr(api, f"module_Add{name}")(manager)
+        _run(manager, module, builder)
+
+
+@contextlib.contextmanager
+def _builder(machine: Machine, tuning: Mapping[str, bool]) -> Iterator[int]:
+    """What makes LLVM's pipelines for a machine. They are made with the limits that are set by then."""
     _set_limits()
-    return llvm.create_pass_builder(machine, tuning)
+    api = llvm.load()
+    options = api.CreatePipelineTuningOptions()
+    for name, value in tuning.items():
+        getattr(api, f"PTOSet{name}")(options, value)
+    builder = api.CreatePassBuilder(machine.pointer, options)
+    try:
+        yield builder
+    finally:
+        api.DisposePassBuilder(builder)
+        api.DisposePipelineTuningOptions(options)
 
 
-def run_passes(manager: Any, handle: Any, builder: Any) -> None:
+def _run(manager: int, module: Module, builder: int) -> None:
     """Runs a pass manager over a module and frees it. It runs once: LLVM's inliner empties itself, and would end the process."""
     try:
-        manager.run(handle, builder)
+        llvm.load().RunNewModulePassManager(manager, module.pointer, builder)
     finally:
-        # llvmlite 0.50 inherits the `_dispose` that does nothing: 130 KB would stay behind for each kernel.
-        llvm.NewPassManager._dispose(manager)
-        manager.detach()
+        llvm.load().DisposeNewModulePassManger(manager)
 
 
-# Whoever writes code holds it: that LLVM reduces the strength of loops, or not, is said for the whole process.
-_WRITING = threading.Lock()
+def _set(option: str) -> None:
+    llvm.load().SetCommandLine(b"", option.encode())
 
 
-def write_assembly(machine: Any, handle: Any, reduce: bool = True) -> str:
-    """A module as text for an assembler; `reduce` says whether LLVM reduces the strength of loops. It changes the module."""
-    with _WRITING:
-        if reduce:
-            return str(machine.emit_assembly(handle))
-        llvm.set_option("", "--disable-lsr=1")
-        try:
-            return str(machine.emit_assembly(handle))
-        finally:
-            llvm.set_option("", "--disable-lsr=0")
-
-
-def write_object(machine: Any, handle: Any) -> bytes:
-    """A module as an object file."""
-    with _WRITING:
-        return bytes(machine.emit_object(handle))
-
-
-@cache
+@functools.cache
 def _set_limits() -> None:
     """What loops LLVM unrolls, and which branches it joins, in the whole process: it has no other way to say these."""
     # A loop is unrolled, too, whose number of passes takes a maximum and a shift to compute: one with a step that is known.
     # LLVM allows 4 such instructions. A division, of a step that only run time knows, would cost more than it brings.
-    llvm.set_option("", "--scev-cheap-expansion-budget=8")
+    _set("--scev-cheap-expansion-budget=8")
     # So is a loop that is known to end after 3 to 7 passes, though not whether after fewer,
-    llvm.set_option("", "--unroll-max-upperbound=2")
+    _set("--unroll-max-upperbound=2")
     # and what is left of an unrolled loop.
-    llvm.set_option("", "--unroll-remainder")
+    _set("--unroll-remainder")
     # Four passes may become 150 instructions, twice as many as LLVM allows here: as many as in a body of the n-body problem.
-    llvm.set_option("", "--unroll-partial-threshold=150")
+    _set("--unroll-partial-threshold=150")
     # More than 4 passes are left to the assembler, which unrolls only what is short.
-    llvm.set_option("", "--unroll-max-count=4")
+    _set("--unroll-max-count=4")
     # `a and b` is one branch where b is a comparison and up to 4 instructions: branches that diverge cost more than those.
-    llvm.set_option("", "--bonus-inst-threshold=4")
-
-
-def _close(handle: Any, context: Any) -> None:
-    handle.close()
-    context.close()
+    _set("--bonus-inst-threshold=4")

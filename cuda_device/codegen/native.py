@@ -17,12 +17,10 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import llvmlite.binding as llvm
-
-from cuda_device.codegen import cpu_code, cpu_conversions, cpu_wide
+from cuda_device.codegen import cpu_code, cpu_conversions, cpu_wide, llvm, modules
 from cuda_device.codegen.cpu_code import LOCK, Linked, Native, host
 from cuda_device.codegen.cpu_runner import EXPORTS, RUN
-from cuda_device.codegen.modules import pass_builder, run_passes, write_assembly, write_object
+from cuda_device.codegen.modules import Machine, Module
 from cuda_device.errors import CompilerBug
 
 _NUMBERS = itertools.count()
@@ -45,15 +43,15 @@ def compile_native(
         machine = _machine(level)
         module = _parse(ir)
         _optimise(module, machine, level)
-        bitcode = module.as_bitcode()
-        object_code = write_object(machine, module)
+        bitcode = module.bitcode()
+        object_code = machine.object_code(module)
         try:
             linked = cpu_code.link(object_code, symbols or {}, exports, alone)
             return Native(object_code, linked, bitcode, level)
         except RuntimeError as error:
             known = {*EXPORTS, *cpu_conversions.EXPORTS, *cpu_wide.EXPORTS, *(symbols or {})}
-            missing = [f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm.")]
-            missing = [name for name in missing if name not in known and not llvm.address_of_symbol(name)]
+            missing = [name for name in module.declared() if name not in known and not name.startswith("llvm.")]
+            missing = [name for name in missing if not llvm.load().SearchAddressOfSymbol(name.encode())]
             raise CompilerBug(f"cannot link machine code ({error}); unknown functions: {missing}") from error
 
 
@@ -63,35 +61,37 @@ _FLUSHING = ("avx512bf16", "avxneconvert")
 
 def processor() -> tuple[str, str]:
     """The processor's name and the features that are used, as LLVM spells them: `cpu_code.host` keeps the answer."""
-    features = llvm.get_host_cpu_features()
-    features.update({name: False for name in _FLUSHING if name in features})
-    return llvm.get_host_cpu_name(), features.flatten()
+    api = llvm.load()
+    _, said = api.GetHostCPUFeatures()
+    signs = {feature[1:]: feature[0] for feature in said.decode().split(",") if feature}
+    signs.update({name: "-" for name in _FLUSHING if name in signs})
+    return api.GetHostCPUName().decode(), ",".join(sign + name for name, sign in sorted(signs.items()))
 
 
 @functools.cache
-def _machine(level: int, quick: bool = False) -> Any:
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
+def _machine(level: int, quick: bool = False) -> Machine:
+    api = llvm.load()
+    api.InitializeNativeTarget()
+    api.InitializeNativeAsmPrinter()
     name, features = host()
-    target = llvm.Target.from_default_triple()
     # Level 0 would take LLVM's fast selection of instructions, which loses how a bfloat came out of a call (LLVM 22).
     level = 0 if quick else max(level, 1)
-    return target.create_target_machine(
-        cpu=name, features=features, opt=level, reloc="pic", codemodel="small", jit=True
-    )
+    return Machine(api.GetDefaultTargetTriple().decode(), name, features, level, jit=True)
 
 
 @functools.cache
 def _linker() -> Any:
+    from llvmlite import binding  # which is seldom needed
+
     # It takes a machine for itself. Its own complaints would go to stderr; ours are exceptions.
     _machine(0)
-    machine = llvm.Target.from_default_triple().create_target_machine(jit=True)
-    return llvm.create_lljit_compiler(machine, use_jit_link=True, suppress_errors=True)
+    machine = binding.Target.from_default_triple().create_target_machine(jit=True)
+    return binding.create_lljit_compiler(machine, use_jit_link=True, suppress_errors=True)
 
 
-def _parse(ir: str) -> Any:
+def _parse(ir: str) -> Module:
     try:
-        module = llvm.parse_assembly(ir)
+        module = modules.read(ir)
         module.verify()
     except RuntimeError as error:
         raise CompilerBug(f"LLVM refuses the module: {str(error).strip()}\n{_excerpt(ir, str(error))}") from error
@@ -109,31 +109,18 @@ def _excerpt(ir: str, complaint: str) -> str:
     return "\n".join(f"{i + 1:5} | {line}" for i, line in enumerate(lines[first : int(number) + 3], first))
 
 
-def _optimise(module: Any, machine: Any, level: int) -> None:
-    _say_target(module, machine)
-    tuning = llvm.create_pipeline_tuning_options(speed_level=level)
-    tuning.loop_vectorization = tuning.slp_vectorization = level >= 2
-    builder = pass_builder(machine, tuning)
+def _optimise(module: Module, machine: Machine, level: int) -> None:
+    module.fit(machine)
     # The pipeline simplifies callees before it inlines them: what must be inlined goes first, and is seen whole.
-    first = llvm.create_new_module_pass_manager()
-    first.add_always_inliner_pass()
-    run_passes(first, module, builder)
-    run_passes(builder.getModulePassManager(), module, builder)
+    modules.run_passes(module, machine, "AlwaysInlinerPass")
+    vectorise = level >= 2
+    modules.optimise(module, machine, level, LoopVectorization=vectorise, SLPVectorization=vectorise)
 
 
-def _say_target(module: Any, machine: Any) -> None:
-    module.triple = machine.triple
-    module.data_layout = str(machine.target_data)
-
-
-def _tidy(module: Any, machine: Any) -> None:
+def _tidy(module: Module, machine: Machine) -> None:
     """What optimising comes to where a function is straight: a third of the default pipeline's time."""
-    _say_target(module, machine)
-    passes = llvm.create_new_module_pass_manager()
-    passes.add_sroa_pass()
-    passes.add_instruction_combine_pass()
-    passes.add_simplify_cfg_pass()
-    run_passes(passes, module, pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=1)))
+    module.fit(machine)
+    modules.run_passes(module, machine, "SROAPass", "InstCombinePass", "SimplifyCFGPass")
 
 
 def compile_piece(ir: str, level: int, quick: bool = False) -> bytes:
@@ -148,25 +135,27 @@ def compile_piece(ir: str, level: int, quick: bool = False) -> bytes:
             _tidy(module, machine)
         else:
             _optimise(module, machine, level)
-        return write_object(machine, module)
+        return machine.object_code(module)
 
 
 def text_of(bitcode: bytes) -> str:
     """The LLVM IR in bitcode."""
     with LOCK:
-        return str(llvm.parse_bitcode(bitcode))
+        return str(modules.read_bitcode(bitcode))
 
 
 def assembly_of(bitcode: bytes, level: int) -> str:
     """The machine code of bitcode, as text."""
     with LOCK:
-        return write_assembly(_machine(level), llvm.parse_bitcode(bitcode))
+        return _machine(level).assembly(modules.read_bitcode(bitcode))
 
 
 def link(object_code: bytes, known: Mapping[str, int], exports: Sequence[str]) -> Linked:
     """Links an object file to functions of known addresses by LLVM's linker, which can do all."""
+    from llvmlite import binding
+
     with LOCK:
-        library = llvm.JITLibraryBuilder().add_object_img(object_code).add_current_process()
+        library = binding.JITLibraryBuilder().add_object_img(object_code).add_current_process()
         for name, address in known.items():
             library.import_symbol(name, address)
         for name in exports:

@@ -19,15 +19,10 @@ the writer of the IR who got it wrong. To ask no target for what it lacks is the
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Iterable
-from contextlib import suppress
 from functools import cache
-from typing import Any
 
-import llvmlite.binding as llvm
-
-from cuda_device.codegen import branches, detours, nests, past_l1, products, unrolled, unwanted
+from cuda_device.codegen import branches, detours, llvm, modules, nests, past_l1, products, unrolled, unwanted
 from cuda_device.codegen.architectures import (
     DATA_LAYOUT,
     FLUSH_DENORMALS_ATTRIBUTE,
@@ -35,14 +30,7 @@ from cuda_device.codegen.architectures import (
     TRIPLE,
     Architecture,
 )
-from cuda_device.codegen.modules import (
-    Module,
-    pass_builder,
-    read_assembly,
-    read_bitcode,
-    run_passes,
-    write_assembly,
-)
+from cuda_device.codegen.modules import Machine, Module
 from cuda_device.errors import CompilerBug
 from cuda_device.lazy_dataclasses import dataclass
 
@@ -59,10 +47,6 @@ __all__ = [
     "optimise",
     "parse",
 ]
-
-# Every call of llvmlite into LLVM takes a lock of its own, so that modules, each with its own context, can be made by
-# several threads. This one guards what the threads share: LLVM's targets, registered once, and the machines.
-_LOCK = threading.RLock()
 
 # Without a data layout the parser gives a load of 64 bits without `align` an alignment of 4. It is all on the first
 # line, so that the lines of LLVM's messages are those of the text that follows.
@@ -122,8 +106,8 @@ def parse(ir: str) -> Module:
         if found := form.search(ir):
             raise CompilerBug(f"LLVM cannot compile {name}:\n{_excerpt(ir, ir.count(chr(10), 0, found.end()) + 1)}")
     try:
-        module = read_assembly(_HEADER + ir)
-        module.handle.verify()
+        module = modules.read(_HEADER + ir)
+        module.verify()
     except RuntimeError as error:
         raise _refused(ir, str(error)) from None
     return module
@@ -141,26 +125,21 @@ def link_libdevice(module: Module, functions: Iterable[str]) -> None:
         module.link(_HEADER + extract.text)
     except RuntimeError as error:
         raise CompilerBug(f"linking {', '.join(sorted(names))} of libdevice failed: {error}") from None
-    for name in extract.functions:
-        with suppress(NameError):  # the linker took only what is called
-            module.handle.get_function(name).linkage = "internal"
+    module.hide(extract.functions)  # of which the linker took only what is called
 
 
 def optimise(module: Module, architecture: Architecture, level: int = 3) -> None:
     """Runs LLVM's optimiser at this level, 0 to 3, knowing the target."""
-    tuning = llvm.create_pipeline_tuning_options(speed_level=level)
     # Pairs of 16-bit floats become one operation: a GPU has next to no other vectors.
-    tuning.slp_vectorization = level >= 2
-    builder = pass_builder(_machine(architecture, level), tuning)
-    run_passes(builder.getModulePassManager(), module.handle, builder)
+    modules.optimise(module, _machine(architecture, level), level, SLPVectorization=level >= 2)
 
 
 def emit(module: Module, architecture: Architecture, level: int = 3, has_loops: bool = True) -> Ptx:
     """Writes the module as PTX. Generating code changes the module: print it before."""
-    bitcode = module.handle.as_bitcode() if level and has_loops else b""
+    bitcode = module.bitcode() if level and has_loops else b""
     text = _write(module, architecture, level)
     if bitcode and nests.has_nests(text):
-        other = _write(read_bitcode(bitcode), architecture, level, reduce=False)
+        other = _write(modules.read_bitcode(bitcode), architecture, level, reduce=False)
         text = other if nests.is_shorter(other, text) else text
     for rewrite in _REWRITES:
         text = rewrite(text)
@@ -170,7 +149,7 @@ def emit(module: Module, architecture: Architecture, level: int = 3, has_loops: 
 def _write(module: Module, architecture: Architecture, level: int, reduce: bool = True) -> str:
     """What LLVM makes of a module."""
     try:
-        text = write_assembly(_machine(architecture, level), module.handle, reduce)
+        text = _machine(architecture, level).assembly(module, reduce)
     except RuntimeError as error:
         raise CompilerBug(f"LLVM cannot write PTX for {architecture}: {error}") from None
     if missing := set(_UNRESOLVED.findall(text)):
@@ -180,18 +159,20 @@ def _write(module: Module, architecture: Architecture, level: int, reduce: bool 
 
 
 @cache
-def _machine(architecture: Architecture, level: int) -> Any:
+def _machine(architecture: Architecture, level: int) -> Machine:
     """LLVM's target machine, made once for all kernels."""
-    with _LOCK:
+    with llvm.LOCK:
         _initialise()
-        target = llvm.Target.from_triple(TRIPLE)
-        return target.create_target_machine(cpu=architecture.name, features=architecture.ptx.feature, opt=level)
+        return Machine(TRIPLE, architecture.name, architecture.ptx.feature, level)
 
 
 @cache
 def _initialise() -> None:
-    llvm.initialize_all_targets()
-    llvm.initialize_all_asmprinters()
+    api = llvm.load()
+    api.InitializeAllTargetInfos()
+    api.InitializeAllTargets()
+    api.InitializeAllTargetMCs()
+    api.InitializeAllAsmPrinters()
 
 
 def _refused(ir: str, message: str) -> CompilerBug:

@@ -19,10 +19,9 @@ from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
-import llvmlite.binding as llvm
-
-from cuda_device.codegen import native
+from cuda_device.codegen import llvm, native
 from cuda_device.codegen.cpu_code import host
+from cuda_device.codegen.modules import Machine
 
 BATCH = 12
 ONE_IN = 7
@@ -48,15 +47,13 @@ def care(number: int) -> Iterator[None]:
 
 
 @functools.cache
-def _simple_machine() -> Any:
+def _simple_machine() -> Machine:
     _machine(1)  # which makes LLVM ready
-    llvm.set_option("fuzz", "-fast-isel=false")
-    name, features = host()
-    target = llvm.Target.from_default_triple()
-    return target.create_target_machine(cpu=name, features=features, opt=0, reloc="pic", codemodel="small", jit=True)
+    llvm.load().SetCommandLine(b"fuzz", b"-fast-isel=false")
+    return Machine(llvm.load().GetDefaultTargetTriple().decode(), *host(), 0, jit=True)
 
 
-def _simple(*_: Any) -> Any:
+def _simple(*_: Any) -> Machine:
     return _simple_machine()
 
 
