@@ -619,3 +619,7 @@ def test_ptxas_that_crashes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(cubin.VARIABLE, "ptxas")
     with pytest.raises(CompilerBug, match="ended with status -11"):
         assemble(ptx(), SM_90)
+
+
+def test_of_few_registers_none_can_be_saved() -> None:
+    assert [occupancy.fewer(registers) for registers in (1, 2, 8)] == [None] * 3

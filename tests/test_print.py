@@ -466,3 +466,10 @@ def test_lists_of_the_host_are_shown(stream, capfd):
     body = "print(names, names[0], {'a': 1}, table, f'{table}', 'x,y'.split(','))"
     expected = "['p', 2, (3.5, None)] p {'a': 1} {1: [2, 'z']} {1: [2, 'z']} ['x', 'y']\n"
     assert printed(stream, capfd, body, 1, names=["p", 2, (3.5, None)], table={1: [2, "z"]}) == expected
+
+
+@pytest.mark.parametrize("spec", ["<06d", ">06d", "<08.2f"])
+def test_zeros_on_a_side_that_was_chosen_are_refused(spec):
+    kernel = device.kernel(define(f"def k(n):\n    print(f'{{n:{spec}}}')\n"))
+    with pytest.raises(device.CompileError, match="fills with something else than spaces"):
+        device.compile(kernel, int, target="sm_90", output="llvm")

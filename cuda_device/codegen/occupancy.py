@@ -31,7 +31,7 @@ def warps(registers: int) -> int:
 def fewer(registers: int) -> int | None:
     """A number of registers that is a little less, and with which more warps run; None if there is none."""
     least = (registers - 1) // _UNIT * _UNIT
-    return least if registers - least <= _SAVED and warps(least) > warps(registers) else None
+    return least if least and registers - least <= _SAVED and warps(least) > warps(registers) else None
 
 
 def is_as_good(code: bytes, other: bytes, kernel: str) -> bool:

@@ -53,7 +53,8 @@ def parse(text: str) -> Spec:
         what = f"groups digits by {found['group']!r}" if found["group"] else "centres" if not found["z"] else "says z"
         raise CompileError(f"the format {text!r} {what}, which C's printf cannot", help="format numbers on the host")
     zero = (found["zero"] is not None and found["align"] is None) or (found["fill"], found["align"]) == ("0", "=")
-    if (found["fill"] not in (None, " ") and not zero) or (found["align"] == "=" and not zero):
+    zeros = found["zero"] and found["width"] and found["fill"] is None  # which Python puts where others put spaces
+    if (found["fill"] not in (None, " ") or found["align"] == "=" or (zeros and found["align"])) and not zero:
         raise CompileError(f"the format {text!r} fills with something else than spaces", help="leave the filling out")
     width, precision = int(found["width"] or 0), int(found["precision"]) if found["precision"] else None
     if width > MOST_COLUMNS or (precision or 0) > MOST_COLUMNS:

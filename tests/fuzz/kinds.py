@@ -20,6 +20,7 @@ from fuzz.printing import Failing, Printing
 from fuzz.reading import Reading
 from fuzz.refusals import Broken, Refused
 from fuzz.remembered import Remembered
+from fuzz.surroundings import Surroundings
 from fuzz.unwanted import FailingThere, RefusedThere
 from fuzz.ways import Ways
 from fuzz.wrong_ir import WrongIr
@@ -27,8 +28,8 @@ from fuzz.wrong_ir import WrongIr
 KINDS: tuple[type[Case], ...] = (
     *(Printing, Refused, Hard, Arrays, Broken, Declared, Failing, Checked, Remembered, WrongIr, Drivers),
     *(Printing, Refused, Hard, Ways, Foreign, Ordered, Racing, Refused),
-    *(Own, Modelled),
     *(Corpus, RefusedThere, Reading, FailingThere),
+    *(Own, Modelled, Surroundings),
 )
 
 

@@ -1,0 +1,26 @@
+"""What is around the compiler: what users set (`settings`), files (`files`), NVIDIA's tools (`tools`, `asked`)."""
+
+from __future__ import annotations
+
+import random
+
+import cuda_device as device
+from fuzz import asked, files, settings, tools
+from fuzz.cases import Case
+
+TIMES = 6
+"""How often a check of settings, which are quick, is made for each of the others."""
+
+
+class Surroundings(Case):
+    """Each check, some times."""
+
+    kind = "surroundings"
+
+    def source(self) -> str:
+        return f"# surroundings, by the seed {self.number}\n"
+
+    def attempt(self, stream: device.Stream) -> str | None:
+        choose = random.Random(f"surroundings {self.number}")
+        checks = (*settings.CHECKS * TIMES, *files.CHECKS, *tools.CHECKS, *asked.CHECKS)
+        return next(filter(None, (check(choose) for check in checks)), None)
