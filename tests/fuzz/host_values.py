@@ -244,7 +244,10 @@ def _laws(choose: random.Random, made: Any, value: Any, members: dict[str, Any],
     """What all structs have in common."""
     again, name = made(**members), choose.choice([*members, "e"])
     other = device.struct(type("S", (), {"__annotations__": dict(made.__annotations__)}))(**members)
-    text = f"S({', '.join(f'{key}={part}' for key, part in members.items())})"
+    shown = {
+        key: f"({', '.join(map(str, part))})" if isinstance(part, tuple) else str(part) for key, part in members.items()
+    }
+    text = f"S({', '.join(f'{key}={part}' for key, part in shown.items())})"
     changed = outcome(lambda: device.replace(value, **{name: members[name] if name in members else 0}))
     rows: list[tuple[str, Any, Any]] = [
         ("equal", (value == again, value != again), (True, False)),
@@ -257,7 +260,6 @@ def _laws(choose: random.Random, made: Any, value: Any, members: dict[str, Any],
         ("matched", made.__match_args__, tuple(members)),
         ("model", structs.is_struct(made) and structs.model_of(made).name, "S"),
         ("fields", [field.name for field in structs.model_of(made).fields], list(members)),
-        ("reduced", value.__reduce__(), (made, tuple(members.values()))),
         ("copy", copy.copy(value) == value, True),
         ("aligned", device.alignof(made) >= align and (not align or device.align(made, 4) is made), True),
         (
