@@ -1,5 +1,6 @@
 """Kernels on the CPU below the compiler: LLVM text put through the real generators, linked and executed."""
 
+import _thread
 import math
 import os
 import re
@@ -265,8 +266,9 @@ def test_an_interrupt_stops_threads_that_meet_for_ever():
     code = compile_native(
         module("  br label %again\nagain:\n" + cpu.barrier(0, "after") + "  br label %again\n", suspends=True)
     )
-    assert interrupted(lambda: execute(code, (4, 1, 1), (32, 1, 1), b"")) < 1
-    assert cpu_executor._POOL.busy == 0
+    for how in (ctrl_c, _thread.interrupt_main):
+        assert interrupted(lambda: execute(code, (4, 1, 1), (32, 1, 1), b""), how) < 1
+        assert cpu_executor._POOL.busy == 0
 
 
 def test_a_report_stops_the_largest_grid():
@@ -276,13 +278,17 @@ def test_a_report_stops_the_largest_grid():
         execute(code, (2**31 - 1, 65535, 65535), (32, 1, 1), struct.pack("@iq", 0, 0))
 
 
-def interrupted(call, after=0.2):
-    """Runs `call` and sends this process Ctrl-C meanwhile; the time that KeyboardInterrupt took to arrive."""
+def ctrl_c():
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def interrupted(call, interrupt=ctrl_c, after=0.2):
+    """Runs `call` and interrupts it meanwhile, as Ctrl-C does; the time that KeyboardInterrupt took to arrive."""
     sent = []
 
     def send():
         sent.append(time.monotonic())
-        os.kill(os.getpid(), signal.SIGINT)
+        interrupt()
 
     timer = threading.Timer(after, send)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs in a shell's background ignores it

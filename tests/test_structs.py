@@ -102,6 +102,8 @@ def test_members_take_lower_kinds_of_builtin_numbers_only():
     for hint in (device.Vector, device.ArrayType(int, 1), tuple[int, ...], int | None):
         with pytest.raises(TypeError, match=r"Bad\.s: "):
             device.struct(type("Bad", (), {"__annotations__": {"s": hint}}))
+    with pytest.raises(TypeError, match=r"Bad\.s: an array is no member of a struct: pass .*NamedTuple"):
+        device.struct(type("Bad", (), {"__annotations__": {"s": device.ArrayType(int, 1)}}))
     with pytest.raises(TypeError, match="decorates a class"):
         device.struct(3)
     for error in (TypeError, ValueError):

@@ -43,6 +43,8 @@ _SMALL = 1 << 12
 _CHUNKS = 16
 # How long a launch that was interrupted waits for its workers.
 _PATIENCE = 0.2
+# How often a caller that waits looks for an interrupt that is no signal of the system, as `_thread.interrupt_main` makes.
+_LOOK = 0.1
 
 _HELP = {
     Status.DEADLOCK: "every thread of a block must reach the same syncthreads(): move it out of the branch",
@@ -180,7 +182,8 @@ class _Launch:
         """Returns when all workers have ended their shares. Interrupted, it stops them and does not wait long."""
         try:
             _POOL.start(self, count, limit)
-            self.ended.acquire()
+            while not self.ended.acquire(timeout=_LOOK):
+                pass
         except BaseException:
             self.control.stop = 1
             if not self.ended.acquire(timeout=_PATIENCE):

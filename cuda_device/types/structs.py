@@ -25,7 +25,7 @@ import numpy as np
 from cuda_device.errors import ArgumentError
 from cuda_device.types.host import number_of
 from cuda_device.types.layout import has_identity, machine, placement
-from cuda_device.types.model import NONE, Field, Kind, Number, Struct, Tuple, Type, Vector
+from cuda_device.types.model import NONE, Array, Field, Kind, Number, Struct, Tuple, Type, Vector
 from cuda_device.types.vectors import VectorValue
 
 C = TypeVar("C", bound=type)
@@ -212,6 +212,8 @@ def _hints(cls: Any) -> dict[str, Any]:
 def _field(cls: Any, name: str, hint: Any) -> Field:
     try:
         type = type_of_hint(hint)
+        if isinstance(type, Array):
+            raise TypeError("an array is no member of a struct: pass kernels a typing.NamedTuple of arrays and numbers")
         placement(type)
     except TypeError as error:
         raise TypeError(f"{cls.__name__}.{name}: {error}") from None
