@@ -50,6 +50,12 @@ def choices(count: int) -> str:
     return "\n".join(["@device.kernel", "def k(x):", *(f"    x[{i}] += {terms}" for i in range(count // 20)), ""])
 
 
+def table(count: int) -> str:
+    """A loop over so many pairs of the host, which has to be unrolled."""
+    pairs = f"PAIRS = {{str(i): i for i in range({count})}}"
+    return f"{pairs}\n@device.kernel\ndef k(x):\n    for name, i in PAIRS.items():\n        x[i] += len(name)\n"
+
+
 def seconds(source: str) -> float:
     """How long the front end takes. The garbage collector does not walk through what other tests have left meanwhile."""
     kernel = define(source)
@@ -67,7 +73,9 @@ def test_large_programs_compile_in_seconds(source: str) -> None:
     assert seconds(source) < 30
 
 
-@pytest.mark.parametrize("make", [statements, chain, choices, calls], ids=["statements", "chain", "choices", "calls"])
+@pytest.mark.parametrize(
+    "make", [statements, chain, choices, calls, table], ids=["statements", "chain", "choices", "calls", "table"]
+)
 def test_twice_as_much_takes_about_twice_as_long(make: object) -> None:
     assert callable(make)
     seconds(make(50))

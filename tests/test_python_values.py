@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import enum
 import functools
 import numbers
@@ -277,6 +278,8 @@ def test_of_arrays_is_pythons(stream, function):
         (lambda i: sorted((i,) * 100), "too long"),
         (lambda i: zip((i,), (1, 2), strict=True), "different lengths"),
         (lambda i: getattr(SETTINGS, "depth"), "no attribute 'depth'"),  # noqa: B009
+        (lambda i: (1, i).__eq__((1, i)), "no attribute '__eq__'"),
+        (lambda i: ctypes.memset(i, 0, 1), "cannot be called"),  # it has no hash
     ],
 )
 def test_what_is_no_program_is_refused(function, match):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import numpy as np
 
 from cuda_device.device import (
     atomics,
@@ -23,6 +26,7 @@ from cuda_device.device.atomic_types import AtomicInterface
 from cuda_device.device.rows import Intrinsic
 from cuda_device.types.model import Atomic, Ref, Type
 
+T = TypeVar("T")
 ALL: tuple[Intrinsic, ...] = (
     *target.ROWS,
     *positioning.ROWS,
@@ -55,3 +59,11 @@ def find(entity: object) -> Intrinsic | None:
     """The row of an entity, or None."""
     row = _BY_IDENTITY.get(id(entity))
     return row if row is not None and row.entity is entity else None
+
+
+def entry(entries: Mapping[Any, T], entity: object) -> T | None:
+    """What a mapping from entities has for one, or None: also for what has no hash, and for dtypes, which equal classes."""
+    try:
+        return None if isinstance(entity, np.dtype) else entries.get(entity)
+    except Exception:  # of a user's own `__hash__`
+        return None

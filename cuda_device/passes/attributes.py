@@ -85,7 +85,7 @@ def getattr_(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
             return [frame.bundle(Method(name), [cell])]
         case Number() as number:
             return [scalars.attribute(frame, cell, number, name)]
-        case type if callable(getattr(interface_of(type), name, None)):
+        case type if not name.startswith("_") and callable(getattr(interface_of(type), name, None)):
             return [frame.bundle(Method(name), [cell])]
     raise CompileError(
         f"{cell.known} has no attribute {name!r} in device code", help=_attributes_help(cell.known, name)

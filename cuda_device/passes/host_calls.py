@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 import functools
 import operator
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import BuiltinFunctionType, MethodType
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from cuda_device.device import standard
 from cuda_device.device.rows import constant_of
+from cuda_device.device.table import entry
 from cuda_device.errors import CompileError
 from cuda_device.passes import composites, named_tuples, options, texts
 from cuda_device.passes.calls import call
@@ -184,7 +185,7 @@ def rule_for(entity: object) -> Special | None:
         return functools.partial(named_tuples.make, entity)
     if isinstance(entity, MethodType) and entity.__name__ == "_make" and hasattr(entity.__self__, "_fields"):
         return functools.partial(named_tuples.make_of, entity.__self__)
-    return RULES.get(entity) if isinstance(entity, Hashable) and not isinstance(entity, np.dtype) else None
+    return entry(RULES, entity)
 
 
 def _member(cls: Any, frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:

@@ -11,14 +11,14 @@ import builtins
 import functools
 import math
 import operator
-from collections.abc import Callable, Hashable, Mapping, Sequence, Sized
+from collections.abc import Callable, Mapping, Sequence, Sized
 from types import FunctionType, MethodType
 from typing import Any
 
 import numpy as np
 
 from cuda_device.device import complex_functions, functions, numbers, standard
-from cuda_device.device.table import interface_of
+from cuda_device.device.table import entry, interface_of
 from cuda_device.device.warp import WarpMask
 from cuda_device.errors import CompileError
 from cuda_device.passes import (
@@ -394,7 +394,7 @@ _DISPATCHING: tuple[Any, ...] = (abs, bool, complex, divmod, float, int, len, po
 
 def method_for(frame: Frame, entity: object, positional: Sequence[Cell]) -> FunctionType | None:
     """The special method of a struct that a builtin calls: `len(s)` is `s.__len__()`."""
-    name = _SPECIAL_METHODS.get(entity) if isinstance(entity, Hashable) and not isinstance(entity, np.dtype) else None
+    name = entry(_SPECIAL_METHODS, entity)
     if name is None or not positional:
         return None
     known = positional[0].known
@@ -432,4 +432,4 @@ def find(entity: object) -> Special | None:
         return functools.partial(_call_method, entity)
     if isinstance(entity, np.ufunc) and entity in UFUNCS:
         return functools.partial(_ufunc, UFUNCS[entity])
-    return _SPECIAL.get(entity) if isinstance(entity, Hashable) and not isinstance(entity, np.dtype) else None
+    return entry(_SPECIAL, entity)

@@ -25,10 +25,8 @@ from cuda_device.types.known import (
     Known,
     between,
     constant,
-    iterator_of,
     of_type,
     state_of,
-    tuple_of,
 )
 from cuda_device.types.known import part as part_of
 from cuda_device.types.layout import has_identity
@@ -127,11 +125,11 @@ def _next_of_tuple(frame: Frame, _: Op, cell: Cell, __: dict[Identity, Cell]) ->
     assert isinstance(type, TupleIterator)
     if type.position == len(type.items.elements):
         return _end(cell)
-    after = iterator_of(tuple_of(cell.known.items), type.position + 1)
+    after = Known(TupleIterator(type.items, type.position + 1), items=cell.known.items)
+    if is_static(after):
+        return Step(Cell(constant(True)), frame.field(cell, type.position), Cell(after), cell)
     parts = frame.fields(cell)
-    value = None
-    if not is_static(after):
-        value = frame.build.op(ops.MAKE, after.type, *(frame.carry(part, part.known) for part in parts))
+    value = frame.build.op(ops.MAKE, after.type, *(frame.carry(part, part.known) for part in parts))
     return Step(Cell(constant(True)), parts[type.position], Cell(after, value), cell)
 
 

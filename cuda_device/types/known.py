@@ -132,7 +132,8 @@ class Known:
     def constant(self) -> bool:
         """Whether the whole value is known."""
         if not isinstance(self.type, Number) and isinstance(self.type, (Tuple, TupleIterator, Bundle)):
-            return all(item.constant for item in self.items)
+            # Of long tuples most items are numbers, of which this needs no call.
+            return not any((item.value is UNKNOWN or item.items) and not item.constant for item in self.items)
         return self.value is not UNKNOWN
 
     @property
@@ -324,7 +325,8 @@ def identities(known: Known) -> Iterator[Identity]:
     if known.identity is not None:
         yield known.identity
     for item in known.items:
-        yield from identities(item)
+        if item.items or item.identity is not None:
+            yield from identities(item)
 
 
 def renamed(
