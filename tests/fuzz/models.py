@@ -122,7 +122,7 @@ def texts(choose: random.Random) -> str | None:
 
 
 def _squeezed(text: str) -> str:
-    return re.sub(r"\s", "", text)
+    return re.sub(r"\s|\b0+(?=\d)", "", text)
 
 
 # Layout
