@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from fuzz.arrays import Arrays
 from fuzz.cases import Case, Several
+from fuzz.compilers import Compilers
 from fuzz.corpus import Corpus
 from fuzz.declared import Declared
 from fuzz.drivers import Drivers
@@ -29,7 +30,7 @@ KINDS: tuple[type[Case], ...] = (
     *(Printing, Refused, Hard, Arrays, Broken, Declared, Failing, Checked, Remembered, WrongIr, Drivers),
     *(Printing, Refused, Hard, Ways, Foreign, Ordered, Racing, Refused),
     *(Corpus, RefusedThere, Reading, FailingThere),
-    *(Own, Modelled, Surroundings),
+    *(Own, Modelled, Surroundings, Compilers),
 )
 
 
