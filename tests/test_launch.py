@@ -238,6 +238,24 @@ def test_arrays_are_what_their_hints_say(stream):
             launch_once(stream, of_hints, *arguments)
 
 
+def test_functions_and_types_are_constants(stream):
+    @device.func
+    def doubled(x):
+        return x * 2
+
+    for value in (doubled, lambda x: x, math.sin, np.float32):
+        with pytest.raises(device.LaunchError, match=r"'x' is of type .* give the parameter the type hint ConstExpr"):
+            launch_once(stream, nothing, value)
+
+    @device.kernel
+    def apply(out, f: device.ConstExpr, T: device.ConstExpr):
+        out[0] = T(f(out[1]))
+
+    out = stream.array(np.array([0, 3.75], np.float32))
+    launch_once(stream, apply, out, doubled, np.int32)
+    assert stream.numpy(out)[0] == 7
+
+
 # What may be launched, and where
 
 

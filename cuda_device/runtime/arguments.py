@@ -201,9 +201,10 @@ def _array(value: object, name: str, stream: Stream) -> Argument:
     except (TypeError, LaunchError) as error:
         raise LaunchError(f"the argument {name!r}: {error}") from None
     if view is None:
+        is_constant = isinstance(value, str | Enum) or callable(value)  # functions, types
         raise LaunchError(
             f"the argument {name!r} is of type {type(value).__name__}, which device code cannot take: "
-            + (_CONSTANT if isinstance(value, str | Enum) else _TAKEN)
+            + (_CONSTANT if is_constant else _TAKEN)
         )
     ordinal = stream.ordinal if isinstance(stream, GpuStream) else None
     if view.passed is not None and view.passed[0] == ordinal:
