@@ -327,6 +327,23 @@ def test_an_array_without_elements_has_no_address(data):
     assert (view.data, view.shape, view.size, view.extent) == (0, (0, 3), 0, (0, 0))
 
 
+@pytest.mark.parametrize("versioned", [True, False])
+@pytest.mark.parametrize(
+    ("fields", "what"),
+    [
+        ({"data": 0}, "at the address 0"),
+        ({"data": 0, "byte_offset": 16}, "at the address 0"),
+        ({"shape": (2, -3)}, "-3"),
+    ],
+    ids=["no address", "an offset from none", "a negative length"],
+)
+def test_what_cannot_be_memory_is_refused_and_given_back(versioned, fields, what):
+    producer = Producer(versioned, **fields)
+    with pytest.raises(LaunchError, match=what):
+        dlpack.read(producer)
+    assert producer.deleted == 1
+
+
 def test_read_only_flag():
     assert dlpack.read(Producer(flags=1)).readonly
     assert not dlpack.read(Producer(flags=2)).readonly

@@ -215,6 +215,8 @@ def _view(managed: Managed, owned: Owned) -> ArrayView:
     element = element_of_dlpack(tensor.code, tensor.bits, tensor.lanes)
     itemsize = tensor.bits // 8
     shape = tuple(tensor.shape[: tensor.ndim]) if tensor.ndim else ()
+    if any(length < 0 for length in shape) or not (tensor.data or 0 in shape):
+        raise LaunchError(f"the array says that it is of the shape {shape} at the address {tensor.data or 0}")
     if tensor.ndim and tensor.strides:
         # In 64 bits: CuPy divides negative strides as if they had no sign, and only so the bytes come out right.
         strides = tuple(ctypes.c_int64(stride * itemsize).value for stride in tensor.strides[: tensor.ndim])
