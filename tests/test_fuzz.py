@@ -127,6 +127,7 @@ def test_every_statement_that_is_none_for_a_device_is_refused_as_expected(row: t
 def test_what_the_tests_expect_is_collected() -> None:
     """Else the kinds that draw from it have nothing to try."""
     assert len(collected.compared()) > 400 and len(collected.refused()) > 450 and len(collected.failing()) > 40
+    assert len(collected.launched()) > 700
 
 
 def test_a_program_is_the_same_for_its_number() -> None:

@@ -3,6 +3,7 @@
     compared()      Row("test_match.test_match_is_pythons 0", constants, (2.5,))
     refused()       Refusal("test_closures.test_what_cannot_be_is_refused 1", function, (int,), "no common type", {})
     failing()       the same of kernels that end with a KernelError, with the arguments of their launch
+    launched()      Launch("test_views.test_slices 0", kernel, (array, 3), {"grid": 1, "block": 8})
 
 Each such test is called once, with each of its parameters, and what it would check is written down in place of being done: what
 tests are added is found here, too.
@@ -19,7 +20,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from unittest import mock
 
 import numpy as np
@@ -31,8 +32,14 @@ import cuda_device as device
 from cuda_device import compiler
 
 CHECKS = ("check", "check_body", "refused")
-_WANTED = re.compile(r"against_python import|raises\(device\.(Compile|Kernel)Error, match")
-_NOT_THESE = re.compile(r"test_(fuzz|mutation|gpu|ptx_machine|repository)")
+_WANTED = re.compile(
+    r"against_python import|raises\(device\.(Compile|Kernel)Error, match|(stream|device)\.(launch|compile)\("
+)
+_NOT_THESE = re.compile(
+    "test_(fuzz|mutation|gpu|ptx_machine|repository|cache|examples|programs|evidence|benchmarks|repl|lifetimes|linking|cubin|ltoir)"
+)
+_FEW = 12
+T = TypeVar("T")
 
 
 class Row(NamedTuple):
@@ -58,7 +65,16 @@ class Failure(Refusal):
     """The same of a kernel that fails when it runs."""
 
 
-Rows = list[Row | Refusal]
+class Launch(NamedTuple):
+    """A kernel that tests launch, or compile; then `options` are those of `device.compile`."""
+
+    name: str
+    function: Any
+    arguments: tuple[Any, ...]
+    options: dict[str, Any]
+
+
+Rows = list[Row | Refusal | Launch]
 
 
 @functools.cache
@@ -81,7 +97,13 @@ def failing() -> tuple[Failure, ...]:
 
 
 @functools.cache
-def _collected() -> tuple[Row | Refusal, ...]:
+def launched() -> tuple[Launch, ...]:
+    """What the tests launch or compile."""
+    return tuple(row for row in _collected() if isinstance(row, Launch))
+
+
+@functools.cache
+def _collected() -> tuple[Row | Refusal | Launch, ...]:
     paths = sorted(Path(__file__).parents[1].glob("test_*.py"))
     names = [path.stem for path in paths if _WANTED.search(path.read_text()) and not _NOT_THESE.match(path.stem)]
     return tuple(row for name in names for row in _rows(importlib.import_module(name)))
@@ -99,17 +121,24 @@ def _has_results(row: Row) -> bool:
 # Tests, and what they are called with
 
 
-def _rows(module: ModuleType) -> Iterator[Row | Refusal]:
+def _rows(module: ModuleType) -> Iterator[Row | Refusal | Launch]:
     """What the tests of a module would check."""
     for name, test in list(vars(module).items()):
         if name.startswith("test_") and isinstance(getattr(test, "__code__", None), CodeType):
             names = _names(test.__code__)
-            if names.isdisjoint(CHECKS) and not {"raises", "match"} <= names:
+            if "Thread" in names or names.isdisjoint({*CHECKS, "launch", "compile", "match"}):
                 continue
             found: Rows = []
-            for given in _parameters(test):
+            calls = list(_parameters(test))
+            for given in few(calls) if names.isdisjoint({*CHECKS, "match"}) else calls:
                 found += _of_a_call(module, f"{module.__name__}.{name} {len(found)}", test, given)
-            yield from found
+            yield from (row for row in found if not isinstance(row, Launch))
+            yield from few([row for row in found if isinstance(row, Launch) and "refused" not in name])
+
+
+def few(rows: list[T]) -> list[T]:
+    """A dozen of them at most."""
+    return rows[:: -(-len(rows) // _FEW) or 1]
 
 
 def _names(code: CodeType) -> set[str]:
@@ -202,6 +231,8 @@ class _Recorder:
             if options.get("output") == "ir":
                 del options["output"]
             self.rows.append(Refusal(f"{self.name} {len(self.rows)}", function, types, self.match, options))
+        elif self.error is None:
+            self.rows.append(Launch(f"{self.name} {len(self.rows)}", function, types, options))
         raise _Left
 
     def launch(self, kernel: Any, *arguments: Any, **options: Any) -> None:
@@ -211,7 +242,8 @@ class _Recorder:
         elif self.error is device.CompileError and self.match:
             self.rows.append(Refusal(f"{self.name} {len(self.rows)}", kernel, arguments, self.match, options))
         elif self.error is None:
-            return  # a launch that the test has before, to show that nothing else is wrong
+            self.rows.append(Launch(f"{self.name} {len(self.rows)}", kernel, arguments, options))
+            return
         raise _Left
 
 

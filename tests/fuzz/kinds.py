@@ -13,6 +13,7 @@ from fuzz.declared import Declared
 from fuzz.drivers import Drivers
 from fuzz.foreign import Foreign
 from fuzz.hard import Hard
+from fuzz.launched import Launched
 from fuzz.mistakes import Checked, Racing
 from fuzz.modelled import Modelled
 from fuzz.ordered import Ordered
@@ -29,7 +30,7 @@ from fuzz.wrong_ir import WrongIr
 KINDS: tuple[type[Case], ...] = (
     *(Printing, Refused, Hard, Arrays, Broken, Declared, Failing, Checked, Remembered, WrongIr, Drivers),
     *(Printing, Refused, Hard, Ways, Foreign, Ordered, Racing, Refused),
-    *(Corpus, RefusedThere, Reading, FailingThere),
+    *(Corpus, RefusedThere, Launched, Reading, FailingThere),
     *(Own, Modelled, Surroundings, Compilers),
 )
 
