@@ -248,8 +248,8 @@ def test_functions_and_types_are_constants(stream):
             launch_once(stream, nothing, value)
 
     @device.kernel
-    def apply(out, f: device.ConstExpr, T: device.ConstExpr):
-        out[0] = T(f(out[1]))
+    def apply(out, f: device.ConstExpr, kind: device.ConstExpr):
+        out[0] = kind(f(out[1]))
 
     out = stream.array(np.array([0, 3.75], np.float32))
     launch_once(stream, apply, out, doubled, np.int32)
