@@ -124,7 +124,8 @@ class Compilers(Case):
             place = next(
                 (i for i, (a, b) in enumerate(zip(mine, theirs, strict=False)) if a != b), min(len(mine), len(theirs))
             )
-            return f"for {self.target}, LLVM makes {mine[place : place + 3]}, libNVVM {theirs[place : place + 3]}, behind {mine[:place][-2:]}"
+            a, b = mine[place : place + 3], theirs[place : place + 3]
+            return f"for {self.target}, LLVM makes {a}, libNVVM {b}, behind {mine[:place][-2:]}"
         found, there = {*_SOMEWHERE.findall(text)}, {*_SOMEWHERE.findall(other)}
         if found != there:
             return f"for {self.target}, only LLVM makes {found - there}, only libNVVM {there - found}"
