@@ -16,6 +16,7 @@ from fuzz.hard import Hard
 from fuzz.launched import Launched
 from fuzz.mistakes import Checked, Racing
 from fuzz.modelled import Modelled
+from fuzz.optimised import Optimised
 from fuzz.ordered import Ordered
 from fuzz.own_cases import Own
 from fuzz.printing import Failing, Printing
@@ -31,7 +32,7 @@ KINDS: tuple[type[Case], ...] = (
     *(Printing, Refused, Hard, Arrays, Broken, Declared, Failing, Checked, Remembered, WrongIr, Drivers),
     *(Printing, Refused, Hard, Ways, Foreign, Ordered, Racing, Refused),
     *(Corpus, RefusedThere, Launched, Reading, FailingThere),
-    *(Own, Modelled, Surroundings, Compilers),
+    *(Own, Modelled, Surroundings, Compilers, Optimised),
 )
 
 
