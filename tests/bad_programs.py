@@ -30,6 +30,7 @@ statement("unknown_device_name", "x[device.thread_index.x] = 0")
 statement("name_of_numba", "x[device.grid(1)] = 0")
 statement("name_like_none", "device.printf(n)")
 statement("host_function_zeros", "scratch = device.zeros(4)\nx[0] = scratch[0]")
+statement("exit_of_the_interpreter", "if n > 3:\n    exit()\nx[0] = n")
 statement("host_function_launch", "device.launch(print, x, grid=1, block=1)")
 program(
     "logging_of_the_host",

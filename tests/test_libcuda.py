@@ -71,6 +71,26 @@ def test_c_gets_and_gives_what_python_says(stand_in, symbol):
     assert driver_header.call_differs(stand_in, symbol) is None
 
 
+def test_other_threads_run_while_the_driver_works(stand_in, monkeypatch):
+    """What takes long lets go of Python's lock; what answers at once keeps it, to let go could take longer."""
+    monkeypatch.setattr(libcuda, "_function", lambda foreign, *_: foreign)
+    library = libcuda.Library(stand_in[0]._free._name)
+
+    def keeps(name):
+        return type(getattr(library, name))._flags_ == ctypes.PyDLL._func_flags_
+
+    waits = (
+        "cuCtxSynchronize",
+        "cuStreamSynchronize",
+        "cuEventSynchronize",
+        "cuMemAlloc",
+        "cuLinkAddData",
+        "cuLibraryLoadData",
+    )
+    assert not any(map(keeps, waits))
+    assert all(map(keeps, ("cuCtxGetCurrent", "cuStreamGetCtx", "cuDeviceGetAttribute")))
+
+
 def test_wrong_names_and_counts(stand_in):
     api, _ = stand_in
     with pytest.raises(AttributeError, match="cuNothing is not among"):

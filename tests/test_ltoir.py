@@ -181,6 +181,7 @@ LINES = {
         "  %v1 = bitcast [8 x i8]* %old.1 to i8*",
     ],
     "  %v2 = zext nneg i32 %v1 to i64": ["  %v2 = zext i32 %v1 to i64"],
+    "  %v2 = uitofp nneg i32 %v1 to float": ["  %v2 = uitofp i32 %v1 to float"],
     "  %v2 = fneg contract float %v1": ["  %v2 = fsub contract float -0.0, %v1"],
     "  %v1 = phi ptr addrspace(1) [ %a, %b0 ], [ %b, %b1 ]": ["  %v1 = phi i8 addrspace(1)* [ %a, %b0 ], [ %b, %b1 ]"],
     "  %v1 = call range(i32 0, 1024) i32 @llvm.nvvm.read.ptx.sreg.tid.x()": [
@@ -194,6 +195,17 @@ LINES = {
     '  store atomic i64 %v2, ptr addrspace(3) %v1 syncscope("block") seq_cst, align 8': [
         '  call void asm sideeffect "fence.sc.cta;", "~{memory}"()',
         '  call void asm sideeffect "st.release.cta.shared.u64 [$0], $1;", "l,l,~{memory}"(i8 addrspace(3)* %v1, i64 %v2)',
+    ],
+    '  %v2 = load atomic i8, ptr addrspace(1) %v1 syncscope("device") monotonic, align 1': [
+        '  %old.1 = call i16 asm sideeffect "ld.relaxed.gpu.global.u8 $0, [$1];", "=h,l,~{memory}"(i8 addrspace(1)* %v1)',
+        "  %v2 = trunc i16 %old.1 to i8",
+    ],
+    "  %v2 = call <2 x half> @llvm.nvvm.e5m2x2.to.f16x2.rn(i16 %v1)": [
+        '  %old.1 = call i32 asm "cvt.rn.f16x2.e5m2x2 $0, $1;", "=r,h"(i16 %v1)',
+        "  %v2 = bitcast i32 %old.1 to <2 x half>",
+    ],
+    "  %v2 = call i16 @llvm.nvvm.ff.to.e4m3x2.rn(float %v0, float %v1)": [
+        '  %v2 = call i16 asm "cvt.rn.satfinite.e4m3x2.f32 $0, $1, $2;", "=h,f,f"(float %v0, float %v1)'
     ],
     "  %v2 = call i32 @llvm.nvvm.shfl.sync.bfly.i32(i32 -1, i32 %v1, i32 1, i32 31) convergent": [
         "  %old.1 = call { i32, i1 } @llvm.nvvm.shfl.sync.i32(i32 -1, i32 3, i32 %v1, i32 1, i32 31) convergent",

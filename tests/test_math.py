@@ -3,6 +3,7 @@
 import contextlib
 import math
 
+import ml_dtypes
 import numpy as np
 import pytest
 import reference as ref
@@ -373,6 +374,27 @@ def test_divisors_of_the_least_integer(stream, name):
     out = stream.empty(len(values), name)
     stream.launch(kernel, stream.array(np.array(values, name)), out, grid=1, block=1)
     assert stream.numpy(out).tolist()[1:] == [math.gcd(low, value) for value in values[1:]]
+
+
+@pytest.mark.parametrize(
+    "dtype", [np.float16, np.float32, np.float64, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2]
+)
+def test_frexp_of_every_exponent(stream, dtype):
+    @device.kernel
+    def kernel(x, mantissas, exponents):
+        i = device.tid(1)
+        if i < len(x):
+            mantissas[i], exponents[i] = math.frexp(x[i])
+
+    info = ml_dtypes.finfo(dtype)
+    powers = np.ldexp(1.25, np.arange(info.minexp - info.nmant, info.maxexp)).astype(dtype)
+    x = np.concatenate([powers, -powers])
+    mantissas, exponents = stream.empty(len(x), dtype), stream.empty(len(x), np.int32)
+    stream.launch(kernel, stream.array(x), mantissas, exponents, grid=-(-len(x) // 128), block=128)
+    expected = np.frexp(x.astype(np.float64))
+    assert np.array_equal(stream.numpy(mantissas).astype(np.float64), expected[0]) and np.array_equal(
+        stream.numpy(exponents), expected[1]
+    )
 
 
 def test_functions_of_several_numbers(stream):

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import StreamUnderTest
+from ir_helpers import define
 
 import cuda_device as device
 from cuda_device.types.dtypes import dtype_of_type, element_of_dtype
@@ -312,6 +313,22 @@ def test_elements_of_one_layout_become_those_of_another(stream: StreamUnderTest)
             there = stream.array(np.array(x.tolist(), dtype))
         stream.launch(copy, there, back, grid=1, block=4)
         assert stream.numpy(back).tolist() == x.tolist()
+
+
+LARGE = np.dtype([("n", "i4"), ("m", "f4", (600,))])
+HOLDS_LARGE = np.dtype([("inner", LARGE), ("k", "i4")])
+
+
+@pytest.mark.parametrize("target", ["x[1]", "y[0].inner"])
+def test_what_is_too_large_for_a_variable_is_copied_before_it_changes(target: str) -> None:
+    """It is copied in memory, from where it lies: once that may have changed there is nothing to copy."""
+    x, y = filled(LARGE, 2), np.zeros(1, HOLDS_LARGE)
+    copies = define(f"@device.kernel\ndef k(x, y):\n    {target} = x[0]\n")
+    device.launch(copies, x, y, grid=1, block=1, stream=device.cpu_stream())
+    assert (x[1] if target == "x[1]" else y[0]["inner"]) == x[0]
+    late = define(f"@device.kernel\ndef k(x, y):\n    big = x[0]\n    x[0].n = 5\n    {target} = big\n")
+    with pytest.raises(device.CompileError, match="a value of 601 numbers is too large"):
+        device.launch(late, x, y, grid=1, block=1, stream=device.cpu_stream())
 
 
 def test_tuples_become_elements(stream: StreamUnderTest) -> None:

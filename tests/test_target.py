@@ -240,6 +240,7 @@ def test_mistakes_in_device_code():
     assert "target takes a description of targets" in refusal(head + "device.target(device.sm90) else 2")
     assert "write is_exactly(sm90) or provides(sm90)" in refusal(head + "device.target(device.sm90) else 2")
     assert "desc must be a constant expression" in refusal(head + "device.target(out[1]) else 2")
+    assert "sm must be a constant expression" in refusal(head + "device.target(device.provides(out[1])) else 2")
     assert "provides takes an architecture such as sm90, not 90" in refusal(
         head + "device.target(device.provides(90)) else 2"
     )

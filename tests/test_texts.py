@@ -93,6 +93,7 @@ def test_exceptions_show_them(stream, statement, message):
         ("print('{'.format(n))", "is no format"),
         ("print('{:{}}'.format(3, n))", "a format in device code is made of constants|there is no value"),
         ("print(','.join((n, 'a')))", "join takes texts, not int"),
+        ("print(','.join((str(n), 'a'), 'b'))", "join takes 1 argument, not 2"),
         ("print(f'{n!s:d}')", "'d' is no format of texts"),
         ("print(f'{str(n) + str(n):5}')", "a string that is known at run time cannot be formatted"),
         ("'a' * 100_000", "a text of 100000 characters is too long"),

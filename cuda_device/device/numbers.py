@@ -114,6 +114,13 @@ def denominator(x: Any) -> Any:
 def mantissa_and_exponent(x: Any, /) -> Any:
     """`math.frexp`: (m, e) with x == m * 2**e and 0.5 <= abs(m) < 1."""
     x = as_float(x)
+    if isinstance(x, (float, np.float32, np.float64)):
+        return _mantissa_and_exponent(x)
+    mantissa, exponent = _mantissa_and_exponent(np.float32(x))  # narrower ones have no room for the powers
+    return type(x)(mantissa), exponent
+
+
+def _mantissa_and_exponent(x: Any) -> Any:
     exponent = 0
     if x == 0 or not math.isfinite(x):
         return x, exponent
