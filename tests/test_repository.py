@@ -27,6 +27,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 # From below: a layer imports from itself and from the layers before it.
 LAYERS = (
     "lazy_dataclasses",
+    "lazy_patterns",
     "logs",
     "errors",
     "types",

@@ -17,14 +17,16 @@ import re
 from collections import Counter
 from collections.abc import Callable
 
+from cuda_device.lazy_patterns import pattern
+
 _OPPOSITES = {"eq": "ne", "lt": "ge", "le": "gt"}
 _OPPOSITES |= {b: a for a, b in _OPPOSITES.items()}
 
-_FUNCTION = re.compile(r"^(?=.*\.(?:entry|func)\b)", re.M)
-_PREDICATE = re.compile(r"%p\d+")
+_FUNCTION = pattern(r"^(?=.*\.(?:entry|func)\b)", re.M)
+_PREDICATE = pattern(r"%p\d+")
 # Of integers alone: the opposite of a comparison of floats has another name, and no loop counts with them.
-_COMPARISON = re.compile(rf"\tsetp\.({'|'.join(_OPPOSITES)})\.([usb]\d+) \t(%p\d+),")
-_PAIR = re.compile(r"\t@(%p\d+) bra \t(\$\w+);\n\tbra\.uni \t(\$\w+);\n(?=\2:)")
+_COMPARISON = pattern(rf"\tsetp\.({'|'.join(_OPPOSITES)})\.([usb]\d+) \t(%p\d+),")
+_PAIR = pattern(r"\t@(%p\d+) bra \t(\$\w+);\n\tbra\.uni \t(\$\w+);\n(?=\2:)")
 
 
 def straighten(ptx: str) -> str:

@@ -16,10 +16,11 @@ from bisect import bisect_right
 from itertools import accumulate
 
 from cuda_device.codegen.branches import functions
+from cuda_device.lazy_patterns import pattern
 
-_LABEL = re.compile(r"^(\$\w+):", re.M)
-_BRANCH = re.compile(r"\tbra(?:\.uni)? \t(\$\w+);| bra \t(\$\w+);")
-_INSTRUCTION = re.compile(r"^\t(?:@!?%p\d+ )?([a-z][\w.:]*)", re.M)
+_LABEL = pattern(r"^(\$\w+):", re.M)
+_BRANCH = pattern(r"\tbra(?:\.uni)? \t(\$\w+);| bra \t(\$\w+);")
+_INSTRUCTION = pattern(r"^\t(?:@!?%p\d+ )?([a-z][\w.:]*)", re.M)
 _FREE = ("mov.", "cvt.u64.u32", "bra.uni", "ld.param")
 _WIDE = ("add.s64", "sub.s64", "mad.wide")
 _PASSES, _DEEPEST = 8, 4

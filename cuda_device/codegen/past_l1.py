@@ -10,11 +10,11 @@ write the result, is a twentieth faster so. That nothing is read which the kerne
 
 from __future__ import annotations
 
-import re
+from cuda_device.lazy_patterns import pattern
 
-_STORE = re.compile(r"(?<=[\t ])st\.global\.(?=[vbfsu])")
+_STORE = pattern(r"(?<=[\t ])st\.global\.(?=[vbfsu])")
 # What may read what a kernel has written: atomics, functions, and loads, but for those of constants and of shared and own memory.
-_READS = re.compile(r"[\t ](?:atom|red|call|ld(?!\.(?:global\.nc|param|shared|local|const)\.))\b")
+_READS = pattern(r"[\t ](?:atom|red|call|ld(?!\.(?:global\.nc|param|shared|local|const)\.))\b")
 
 
 def store(ptx: str) -> str:

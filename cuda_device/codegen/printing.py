@@ -6,20 +6,20 @@ print {format="x = %d\\n"} %x      on a GPU      store i64 %x, ptr %b; call i32 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from cuda_device.codegen.cpu_records import BLOCK, CONTROL, THREAD
 from cuda_device.ir import ops
 from cuda_device.ir.model import Module, Op
+from cuda_device.lazy_patterns import pattern
 from cuda_device.types.model import BOOL
 
 if TYPE_CHECKING:
     from cuda_device.codegen.to_llvm import FunctionWriter
 
 # A conversion of an integer: C has to be told that it has 64 bits.
-_INTEGER = re.compile(r"(%%)|(%[-+ #0]*[\d*]*(?:\.\d+)?)([duxXo])")
+_INTEGER = pattern(r"(%%)|(%[-+ #0]*[\d*]*(?:\.\d+)?)([duxXo])")
 
 
 def emit(to: FunctionWriter, op: Op) -> None:

@@ -15,27 +15,31 @@ import re
 from collections import Counter
 
 from cuda_device.codegen.branches import by_function
+from cuda_device.lazy_patterns import pattern
 
-_WIDE = re.compile(r"\tcvt\.(?:u64\.(u32)|s64\.(s32)) \t(%rd\d+), (%r\d+);")
-_SHIFT = re.compile(r"\tshl\.b64 \t(%rd\d+), (%rd\d+), (\d+);")
-_WRITTEN = re.compile(r"^[^@%\n]*?(?:@!?%\w+ [^%\n]*?)?(\{[^}\n]*\}|%\w+(?:\|%\w+)?)", re.M)
+_WIDE = pattern(r"\tcvt\.(?:u64\.(u32)|s64\.(s32)) \t(%rd\d+), (%r\d+);")
+_SHIFT = pattern(r"\tshl\.b64 \t(%rd\d+), (%rd\d+), (\d+);")
+_WRITTEN = pattern(r"^[^@%\n]*?(?:@!?%\w+ [^%\n]*?)?(\{[^}\n]*\}|%\w+(?:\|%\w+)?)", re.M)
 """What an instruction writes, or, of those that write nothing, perhaps what it reads."""
-_REGISTER = re.compile(r"%\w+")
+_REGISTER = pattern(r"%\w+")
 _ROOM = 30
 """The shift, at most: a factor is a number of 32 bits, perhaps with a sign."""
 
 
 def widen(ptx: str) -> str:
     """The same program with such products."""
-    return by_function(ptx, _widen) if _SHIFT.search(ptx) else ptx
+    return by_function(ptx, _widen) if "\tshl.b64 " in ptx else ptx
 
 
 def _widen(body: str) -> str:
+    made = _WIDE.findall(body)
+    if not made:
+        return body
     # A register that is written in one place is, wherever it is read, what it was made of, if that is written in one place, too.
     written = Counter(name for first in _WRITTEN.findall(body.replace(";", ";\n")) for name in _REGISTER.findall(first))
     sources = {
         wide: (unsigned or signed, narrow)
-        for unsigned, signed, wide, narrow in _WIDE.findall(body)
+        for unsigned, signed, wide, narrow in made
         if written[wide] == written[narrow] == 1
     }
 

@@ -16,7 +16,9 @@ from __future__ import annotations
 
 import re
 
-_LOOP = re.compile(r"^(\$\w+:\n)((?:\t.*\n)*?\t@!?%p\d+ bra \t(\$\w+);\n)", re.M)
+from cuda_device.lazy_patterns import pattern
+
+_LOOP = pattern(r"^(\$\w+:\n)((?:\t.*\n)*?\t@!?%p\d+ bra \t(\$\w+);\n)", re.M)
 _ACCESSES = ("\tst.global", "\tld.shared")
 _PASSES = 4
 """So many LLVM makes one of."""

@@ -9,20 +9,20 @@ before it is there.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 
 from cuda_device.codegen.branches import by_function
+from cuda_device.lazy_patterns import pattern
 
-_REGISTER = re.compile(r"%\w+")
-_UPDATE = re.compile(
+_REGISTER = pattern(r"%\w+")
+_UPDATE = pattern(
     r"\batom(\.(?:relaxed|release)\.\w+(?:\.global|\.shared)?\.(?:add|and|or|xor|min|max)(?:\.noftz)?\.\w+)\s+(%\w+), (?=\[)"
 )
 
 
 def forget(ptx: str) -> str:
     """The same program with reductions in place of such operations."""
-    return by_function(ptx, _forget) if _UPDATE.search(ptx) else ptx
+    return by_function(ptx, _forget) if "atom." in ptx and _UPDATE.search(ptx) else ptx
 
 
 def _forget(body: str) -> str:

@@ -9,9 +9,10 @@ import re
 
 from cuda_device.errors import CompileError
 from cuda_device.lazy_dataclasses import dataclass
+from cuda_device.lazy_patterns import pattern
 from cuda_device.types.model import Format, Number
 
-_SPEC = re.compile(
+_SPEC = pattern(
     r"(?:(?P<fill>.)?(?P<align>[<>=^]))?(?P<sign>[-+ ])?(?P<z>z)?(?P<alternate>#)?(?P<zero>0)?(?P<width>\d+)?"
     r"(?P<group>[,_])?(?:\.(?P<precision>\d+))?(?P<kind>[a-zA-Z%])?",
     re.S,

@@ -15,6 +15,7 @@ from typing import Any
 
 from cuda_device.errors import CompileError
 from cuda_device.ir.model import Op
+from cuda_device.lazy_patterns import pattern
 from cuda_device.passes.frame import Cell, Frame
 from cuda_device.passes.meanings import Field, Keywords, Text
 from cuda_device.types.known import Known, constant
@@ -89,7 +90,7 @@ def _wide_digits(spec: str, digits: object) -> str:
     return f"{text[: width.start()]}#{width[0]}{digits.spec[1:]}"
 
 
-_OF_TEXTS = re.compile(r"(?:(?P<fill>.)?(?P<align>[<>^]))?(?P<width>\d+)?s?")
+_OF_TEXTS = pattern(r"(?:(?P<fill>.)?(?P<align>[<>^]))?(?P<width>\d+)?s?")
 
 
 def _as_text(spec: str) -> str:
@@ -144,7 +145,7 @@ def _times(text: object, count: int) -> int:
     return max(count, 0)
 
 
-_PERCENT = re.compile(
+_PERCENT = pattern(
     r"%(?:\((?P<key>[^)]*)\))?(?P<flags>[-+ #0]*)(?P<width>\d+)?(?:\.(?P<precision>\d+))?[hlL]?(?P<kind>[diuxXoeEfFgGsrac%])"
 )
 _MOST_COLUMNS = 200

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import re
 import struct
 import threading
 from collections import deque
@@ -23,13 +22,14 @@ import numpy as np
 from cuda_device import logs
 from cuda_device.errors import LaunchError
 from cuda_device.lazy_dataclasses import dataclass, field
+from cuda_device.lazy_patterns import pattern
 from cuda_device.runtime import driver, reports
 
 # The driver's own queue is no longer, so that to wait for the oldest of these costs nothing.
 MOST_RETAINED = 1024
 _MOST_SPARE_EVENTS = 64
 _WORDS = struct.Struct("=QQ")
-_TARGET = re.compile(r"sm_\d{2,3}[af]?")
+_TARGET = pattern(r"sm_\d{2,3}[af]?")
 
 
 class Stream:
