@@ -75,19 +75,21 @@ def cache_info() -> CacheInfo:
 
 def current() -> Store | None:
     """The store in the folder that the environment names now; None if it is turned off."""
-    chosen = os.environ.get(VARIABLE)
+    folder = _folder(*map(os.environ.get, (VARIABLE, "XDG_CACHE_HOME", "HOME")))
+    return _store(folder.absolute()) if folder else None
+
+
+@functools.lru_cache(maxsize=16)
+def _folder(chosen: str | None, base: str | None, home: str | None) -> Path | None:
+    """The folder that is chosen, or `cuda_device` in the one that the XDG Base Directory Specification says."""
     if chosen in _OFF:
         return None
     try:
-        return _store(Path(chosen).expanduser().absolute() if chosen else _default())
+        if chosen:
+            return Path(chosen).expanduser()
+        return (Path(base) if base and Path(base).is_absolute() else Path.home() / ".cache") / "cuda_device"
     except RuntimeError:  # there is no home
         return None
-
-
-def _default() -> Path:
-    """The user's cache folder, as the XDG Base Directory Specification says."""
-    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    return (base if base.is_absolute() else Path.home() / ".cache") / "cuda_device"
 
 
 @functools.lru_cache(maxsize=16)
@@ -169,4 +171,4 @@ def llvm() -> str:
 @functools.cache
 def package() -> str:
     """Which sources of ours there are."""
-    return identities.package()
+    return hashlib.sha256(identities.package().encode("utf-8", "surrogatepass")).hexdigest()

@@ -10,6 +10,7 @@ value. Those that count something of a function hold the number of its symbol an
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -50,7 +51,7 @@ class Symbol(NamedTuple):
 
 def registers(cubin: bytes) -> dict[str, int]:
     """How many registers a thread of each kernel uses; none for what is no cubin, or one that does not say."""
-    return _counts(cubin, _REGISTERS)
+    return _counts(cubin).get(_REGISTERS, {})
 
 
 def stacks(cubin: bytes) -> dict[str, int]:
@@ -58,7 +59,7 @@ def stacks(cubin: bytes) -> dict[str, int]:
 
     The linker knows where there is no bound. Without it, the assembler counts functions that call themselves as nothing.
     """
-    return _counts(cubin, _LEAST_STACK)
+    return _counts(cubin).get(_LEAST_STACK, {})
 
 
 def functions(cubin: bytes) -> frozenset[str]:
@@ -67,17 +68,18 @@ def functions(cubin: bytes) -> frozenset[str]:
     return frozenset(symbol.name for symbol in named if symbol.kind == _FUNCTION and symbol.section)
 
 
-def _counts(cubin: bytes, wanted: int) -> dict[str, int]:
-    """The counts of one kind, by the names of functions."""
+@functools.lru_cache(maxsize=1)  # whoever assembled it asks, and then who launches it
+def _counts(cubin: bytes) -> dict[int, dict[str, int]]:
+    """The counts of each kind, by the names of functions."""
+    found: dict[int, dict[str, int]] = {}
     if not _is_elf(cubin):
-        return {}
+        return found
     named = list(symbols(cubin))
-    found = {}
     for section in sections(cubin):
         for kind, value in _attributes(content(cubin, section)) if section.name == ".nv.info" else ():
-            if kind == wanted:
+            if kind in (_REGISTERS, _LEAST_STACK):
                 number, count = struct.unpack_from("<II", value)
-                found[named[number].name] = count
+                found.setdefault(kind, {})[named[number].name] = count
     return found
 
 

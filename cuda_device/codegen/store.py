@@ -69,8 +69,7 @@ class Store:
         if len(content) > self.most_bytes:
             return False
         try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with self._opened() as folder:
+            with self._opened(make=True) as folder:
                 if folder is None:
                     return False
                 _write(folder, _name(key), content)
@@ -95,10 +94,17 @@ class Store:
         return 0, 0
 
     @contextlib.contextmanager
-    def _opened(self) -> Iterator[int | None]:
+    def _opened(self, make: bool = False) -> Iterator[int | None]:
         """The folder's descriptor, or None if it is not ours alone to write."""
         # All that follows goes by the descriptor: what was checked cannot be exchanged for something else.
-        folder = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+        try:
+            folder = os.open(self.folder, flags)
+        except FileNotFoundError:
+            if not make:
+                raise
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            folder = os.open(self.folder, flags)
         try:
             private = _is_private(os.fstat(folder))
             if not private:

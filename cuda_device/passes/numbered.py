@@ -46,11 +46,12 @@ class Numbered(ABC):
 
     def tag(self, kind: str, *texts: object) -> None:
         """Adds a word, and texts that belong to it."""
-        self.data(kind, *(str(text).encode("utf-8", "surrogatepass") for text in texts))
+        self.data(kind, *[str(text).encode("utf-8", "surrogatepass") for text in texts])
 
     def data(self, kind: str, *data: bytes) -> None:
         """Adds a word, and bytes that belong to it."""
-        self._parts += (f"{kind}({','.join([str(len(each)) for each in data])})".encode(), *data)
+        sizes = len(data[0]) if len(data) == 1 else ",".join([str(len(each)) for each in data])
+        self._parts += (f"{kind}({sizes})".encode(), *data)
 
     def items(self, kind: str, values: Iterable[object]) -> None:
         """Adds several objects."""

@@ -9,7 +9,6 @@ A text of constants is a constant. One with values of run time is a bundle: piec
 from __future__ import annotations
 
 import re
-import string
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -226,6 +225,8 @@ def _python_spec(found: re.Match[str]) -> str:
 
 def _format(template: str, frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     """`"{} {x:.3f}".format(n, x=v)`."""
+    import string  # which few programs need
+
     parts: list[Cell] = []
     count = 0
     try:
