@@ -24,6 +24,7 @@ from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
+from cuda_device import collector
 from cuda_device.codegen import ahead, artifacts, cache, programs
 from cuda_device.codegen.architectures import Architecture
 from cuda_device.codegen.artifacts import Slot
@@ -278,8 +279,12 @@ def run(job: Job, until: str = "", *, afresh: bool = False) -> Work:
 
     Machine code comes from the cache on disk if it is there; `afresh` makes it again, because what was found is of no use.
     """
-    work = Work(job)
-    names = [stage.name for stage in _stages(job, until)]
+    with collector.resting():
+        return _run_stages(Work(job), until, afresh)
+
+
+def _run_stages(work: Work, until: str, afresh: bool) -> Work:
+    names = [stage.name for stage in _stages(work.job, until)]
     last = until if until in names else names[-1]
     if last not in artifacts.KEPT or cache.current() is None or os.environ.get("CUDA_DEVICE_DUMP"):
         _make(work, last)

@@ -28,6 +28,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 LAYERS = (
     "lazy_dataclasses",
     "lazy_patterns",
+    "collector",
     "logs",
     "errors",
     "types",
