@@ -13,6 +13,7 @@ from fuzz.declared import Declared
 from fuzz.drivers import Drivers
 from fuzz.foreign import Foreign
 from fuzz.hard import Hard
+from fuzz.lanes import Lanes
 from fuzz.launched import Launched
 from fuzz.mistakes import Checked, Racing
 from fuzz.modelled import Modelled
@@ -32,7 +33,7 @@ KINDS: tuple[type[Case], ...] = (
     *(Printing, Refused, Hard, Arrays, Broken, Declared, Failing, Checked, Remembered, WrongIr, Drivers),
     *(Printing, Refused, Hard, Ways, Foreign, Ordered, Racing, Refused),
     *(Corpus, RefusedThere, Launched, Reading, FailingThere),
-    *(Own, Modelled, Surroundings, Compilers, Optimised),
+    *(Own, Modelled, Surroundings, Compilers, Optimised, Lanes),
 )
 
 
