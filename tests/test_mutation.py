@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 from mutation.mutants import places
+from mutation.noticing import fuzzer
 from mutation.plan import Reach, statement_of
 from mutation.sample import Mutant, all_places, drawn
+from mutation.workshop import Done
 
 PACKAGE = Path(__file__).parent.parent / "cuda_device"
 SOURCE = '''
@@ -117,3 +119,40 @@ def test_a_bug_in_a_table_is_for_every_test():
     mutant = bug("codegen/emitters.py", '"assert"')
     assert statement_of(mutant) is None
     assert Reach().fuzzer_comes_to(mutant)
+
+
+@pytest.mark.parametrize(
+    ("statuses", "noticed", "how"),
+    [
+        ([(1, "batch 0\nbatch 1\nprogram 7: it is 3, not 4"), (1, ""), (0, "")], True, "program 7: it is 3, not 4"),
+        ([(-11, "batch 4"), (-11, "batch 4"), (0, "batch 4")], True, "signal 11"),
+        ([(-11, "batch 4"), (0, "batch 4"), (0, "batch 5")], False, "9 programs, unreliable batches: [4]"),
+        ([(1, "batch 4"), (1, "batch 4"), (1, "batch 4"), (0, "")], False, "9 programs, unreliable batches: [4]"),
+        ([(1, "ImportError: x")], True, "importing: ImportError: x"),
+        ([(0, "batch 0")], False, "9 programs"),
+    ],
+)
+def test_the_fuzzer_notices_what_a_batch_shows_with_the_bug_alone(tmp_path, statuses, noticed, how):
+    mutant = bug("passes/exits.py", "op.code is ops.CALL")
+    changed, sources, starts = mutant.text(), [], []
+    target = tmp_path / "cuda_device" / mutant.file
+    target.parent.mkdir(parents=True)
+    target.write_text(changed)
+
+    class Copy:
+        folder = tmp_path
+
+        def python(self, *arguments):
+            sources.append(target.read_text() == changed)
+            starts.append(arguments[5:])
+            return Done(*statuses[len(sources) - 1])
+
+    result = fuzzer(Copy(), mutant, Reach(), 9)
+    assert (result.noticed, result.how) == (noticed, how)
+    assert len(sources) == len(statuses) and target.read_text() == changed
+    assert [i for i, is_there in enumerate(sources) if not is_there] == [2] * (
+        len(statuses) > 2 and statuses[1][0] != 0
+    )
+    if len(statuses) > 1:
+        place = statuses[0][1].split("\n")[-2 if noticed and statuses[0][0] == 1 else 0].removeprefix("batch ")
+        assert starts[:2] == [("0",), (place, "--last", place)]

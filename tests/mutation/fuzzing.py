@@ -2,7 +2,7 @@
 
 Every other batch runs on the CPU, the others on the machine that executes PTX. A batch that takes more than a minute of
 processor time is killed: a compiler that does not end is wrong, too, and so is one that takes all of the memory. `--lines FILE`
-runs them all and writes which lines of the compiler ran, as JSON.
+runs them all and writes which lines of the compiler ran, as JSON. `--first 7 --last 7` runs the batch of that place alone.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ import tests.fuzz  # noqa: F401 - it puts its folder on the path
 SORTS = (("alone", 12), ("cases", 24), ("together", 12), ("cases", 24))
 """Batches of each sort of programs, and of so many, take turns in this way: cases are quick, and find much."""
 SECONDS, BYTES = 60, 6 << 30
+BATCH = "batch "
+"""Before the place of a batch, on the line that is printed where it begins."""
 
 
 def main() -> int:
@@ -30,6 +32,8 @@ def main() -> int:
     options = argparse.ArgumentParser(prog="python -m tests.mutation.fuzzing")
     options.add_argument("--programs", type=int, default=2016)
     options.add_argument("--lines", type=Path)
+    options.add_argument("--first", type=int, default=0, help="the place of the first batch")
+    options.add_argument("--last", type=int, help="the place of the last batch")
     given = options.parse_args()
     if given.lines:
         from . import lines

@@ -1,13 +1,16 @@
-"""Who notices a bug, and by what: the fuzzer by a program, the tests by a test that fails twice with it and passes without."""
+"""Who notices a bug, and by what: a batch of the fuzzer's programs, or a test, that fails twice with it and passes without."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from .fuzzing import BATCH
 from .order import LIMIT
 from .plan import Plan, Reach
 from .sample import ROOT, Mutant
@@ -37,13 +40,39 @@ class Result:
 
 
 def fuzzer(workshop: Workshop, mutant: Mutant, reach: Reach, programs: int) -> Result:
-    """Runs the fuzzer, if it comes to the bug's statement at all."""
+    """Runs the fuzzer, if it comes to the bug's statement at all.
+
+    A batch fails by a program that is wrong, and no less by ending the process, or by never ending.
+    """
     if not reach.fuzzer_comes_to(mutant):
         return Result(False, "comes never there", 0)
-    start = time.monotonic()
-    done = workshop.python("-m", "tests.mutation.fuzzing", "--programs", str(programs))
-    how = f"{programs} programs" if done.status == 0 else _why(done)
-    return Result(done.status != 0, how, time.monotonic() - start)
+    start, first, unreliable = time.monotonic(), 0, list[int]()
+    while True:
+        done = _fuzz(workshop, programs, first)
+        if done.status == 0:
+            how = f"{programs} programs{f', unreliable batches: {unreliable}' * bool(unreliable)}"
+            return Result(False, how, time.monotonic() - start)
+        place = _last_batch(done)
+        if place is None:
+            return Result(True, f"importing: {_why(done)}", time.monotonic() - start)
+        if _fuzz(workshop, programs, place, place).status != 0:
+            with _without(workshop, mutant):
+                is_right = _fuzz(workshop, programs, place, place).status == 0
+            if is_right:
+                return Result(True, _why(done), time.monotonic() - start)
+        unreliable.append(place)
+        first = place + 1
+
+
+def _fuzz(workshop: Workshop, programs: int, first: int, last: int | None = None) -> Done:
+    given = ("--programs", str(programs), "--first", str(first))
+    return workshop.python("-m", "tests.mutation.fuzzing", *given, *(() if last is None else ("--last", str(last))))
+
+
+def _last_batch(done: Done) -> int | None:
+    """The place of the batch that was running at the end; None if there was none yet."""
+    places = [line.removeprefix(BATCH) for line in done.output.splitlines() if line.startswith(BATCH)]
+    return int(places[-1]) if places else None
 
 
 def tests(
@@ -91,11 +120,18 @@ def _failed(workshop: Workshop, done: Done) -> str | None:
 
 
 def _passes_without(workshop: Workshop, mutant: Mutant, test: str, order: dict[str, object]) -> bool:
+    with _without(workshop, mutant):
+        return _run(workshop, [test], order).status == 0
+
+
+@contextlib.contextmanager
+def _without(workshop: Workshop, mutant: Mutant) -> Iterator[None]:
+    """The bug is not there meanwhile."""
     target = workshop.folder / "cuda_device" / mutant.file
     changed = target.read_text()
-    target.write_text((Path(__file__).parents[2] / "cuda_device" / mutant.file).read_text())
+    target.write_text((ROOT / "cuda_device" / mutant.file).read_text())
     try:
-        return _run(workshop, [test], order).status == 0
+        yield
     finally:
         target.write_text(changed)
 
