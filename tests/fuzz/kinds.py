@@ -11,6 +11,7 @@ from fuzz.compilers import Compilers
 from fuzz.corpus import Corpus
 from fuzz.declared import Declared
 from fuzz.drivers import Drivers
+from fuzz.facts import Facts
 from fuzz.foreign import Foreign
 from fuzz.hard import Hard
 from fuzz.lanes import Lanes
@@ -33,7 +34,7 @@ KINDS: tuple[type[Case], ...] = (
     *(Printing, Refused, Hard, Arrays, Broken, Declared, Failing, Checked, Remembered, WrongIr, Drivers),
     *(Printing, Refused, Hard, Ways, Foreign, Ordered, Racing, Refused),
     *(Corpus, RefusedThere, Launched, Reading, FailingThere),
-    *(Own, Modelled, Surroundings, Compilers, Optimised, Lanes),
+    *(Own, Modelled, Surroundings, Compilers, Optimised, Lanes, Facts),
 )
 
 
