@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
+import math
 import pickle
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -67,6 +70,42 @@ def test_a_struct_is_made_of_its_members():
     assert Point(y=1, x=2) == Point(2, 1) and Point.underlying.__name__ == "Point"
     assert pickle.loads(pickle.dumps(p)) == p
     assert p.dot(Point(2, 2)) == 7 and p + p == Point(2, 5) and 2 * p == Point(2, 5)
+
+
+def test_a_struct_says_what_it_is_made_of():
+    signature = inspect.signature(Point)
+    assert str(signature) == "(x: numpy.float32, y: numpy.float32 = 2.5)"
+    assert Point.__replace__(Point(1, 2), y=3) == Point(1, 3)  # copy.replace
+    assert device.float32x2(1, 2).__replace__(x=5) == device.float32x2(5, 2)
+    nan = math.nan
+    assert Nan(nan, (nan,)) != Nan(nan, (nan,)) and Nan(1.0, (2.0,)) == Nan(1.0, (2.0,))
+    with pytest.raises(TypeError, match="what all vectors are"):
+        device.Vector(1, 2)
+
+
+@device.struct
+class Nan:
+    x: float
+    t: tuple[float]
+
+
+@device.struct
+class WithConstant:
+    self: int
+    scale: ClassVar[int] = 3
+    other: ClassVar = 4
+
+
+def test_class_variables_are_constants_of_the_class(stream):
+    assert WithConstant(self=5) == WithConstant(5) and device.sizeof(WithConstant) == 4
+
+    @device.kernel
+    def use(out, s):
+        out[0], out[1], out[2] = s.self, s.scale, WithConstant.other
+
+    out = stream.empty(3, np.int32)
+    stream.launch(use, out, WithConstant(5), grid=1, block=1)
+    assert stream.numpy(out).tolist() == [5, 3, 4]
 
 
 def test_structs_are_immutable_values():

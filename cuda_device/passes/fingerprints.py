@@ -164,7 +164,7 @@ def _descriptor(into: Fingerprint, value: Any) -> None:
 _NEITHER_HERE_NOR_THERE = frozenset(
     (
         "__dict__", "__weakref__", "__module__", "__qualname__", "__static_attributes__", "__firstlineno__", "__annotations__",
-        "__annotate__", "__annotate_func__", "__annotations_cache__", "__classdictcell__",
+        "__annotate__", "__annotate_func__", "__annotations_cache__", "__classdictcell__", "__signature__",
     )
 )  # fmt: skip
 """What classes have beside what their text says; hints of structs are in their model."""

@@ -18,7 +18,7 @@ import sys
 from collections.abc import Callable, Mapping
 from functools import cache
 from types import FrameType
-from typing import Any, TypeVar, dataclass_transform, overload
+from typing import Any, ClassVar, TypeVar, dataclass_transform, overload
 
 import numpy as np
 
@@ -163,6 +163,8 @@ def _make(cls: Any, alignment: int, evaluated: Mapping[str, Any] | None = None) 
         "__delattr__": _refuse,
         "__repr__": body.get("__repr__", _represent),
         "__reduce__": _reduce,
+        "__replace__": replace,
+        "__signature__": _Signature(),
         "underlying": cls,
         "_defaults": {name: vars(cls)[name] for name in hints if name in vars(cls)},
         "_plain": None,
@@ -204,8 +206,10 @@ def _hints(cls: Any) -> dict[str, Any]:
     around = frame.f_locals if frame is not None else {}
     namespace = {**vars(sys.modules.get(cls.__module__, sys)), **around, cls.__name__: cls}
     hints = {}
-    for name, hint in getattr(cls, "__annotations__", {}).items():
-        hints[name] = eval(hint, namespace) if isinstance(hint, str) else hint
+    for name, written in getattr(cls, "__annotations__", {}).items():
+        hint = eval(written, namespace) if isinstance(written, str) else written
+        if ClassVar not in (hint, getattr(hint, "__origin__", None)):  # a constant of the class
+            hints[name] = hint
     return hints
 
 
@@ -222,7 +226,7 @@ def _field(cls: Any, name: str, hint: Any) -> Field:
     return Field(name, type, alignment_of_hint(hint))
 
 
-def _initialise(self: Any, *args: Any, **kwargs: Any) -> None:
+def _initialise(self: Any, /, *args: Any, **kwargs: Any) -> None:
     model = model_of(type(self))
     if has_identity(model):
         raise TypeError(
@@ -282,6 +286,22 @@ def _convert_number(value: Any, wanted: Number, what: str) -> Any:
     return host(value)
 
 
+class _Signature:
+    """What `inspect.signature` and `help` say of a struct."""
+
+    def __get__(self, _: object, cls: Any) -> Any:
+        from inspect import Parameter, Signature
+
+        defaults, kind = cls._defaults, Parameter.POSITIONAL_OR_KEYWORD
+        members = cls.__annotations__.items()
+        return Signature(
+            [
+                Parameter(name, kind, default=defaults.get(name, Parameter.empty), annotation=hint)
+                for name, hint in members
+            ]
+        )
+
+
 def _refuse(self: Any, name: str, *_: Any) -> None:
     raise TypeError(f"structs are immutable: write replace(…, {name}=…), which gives a new {type(self).__name__}")
 
@@ -310,7 +330,14 @@ def alike(a: Struct, b: Struct) -> bool:
 
 def _equal(self: Any, other: Any) -> Any:
     is_alike = getattr(type(other), "underlying", None) is self.underlying
-    return _values(self) == _values(other) if is_alike else NotImplemented
+    return _same(_values(self), _values(other)) if is_alike else NotImplemented
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether two members are equal; tuples item by item, of which Python takes the same object to be equal, a NaN too."""
+    if not isinstance(a, tuple):
+        return bool(a == b)
+    return all(map(_same, a, b))
 
 
 def _hash(self: Any) -> int:

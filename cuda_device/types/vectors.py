@@ -34,6 +34,8 @@ class VectorValue:
     _items: tuple[Any, ...]
 
     def __init__(self, *args: Any) -> None:
+        if type(self) is VectorValue:
+            raise TypeError("Vector is what all vectors are: make one of a size and a dtype, as float32x4(…)")
         if len(args) != self.model.size:
             raise TypeError(f"{type(self).__name__} has {self.model.size} elements, not {len(args)}")
         if any(
@@ -93,6 +95,11 @@ class VectorValue:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(str(item) for item in self._items)})"
+
+    def __replace__(self, /, **changes: Any) -> Any:
+        from cuda_device.types.structs import replace  # which needs vectors, too
+
+        return replace(self, **changes)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), self._items
