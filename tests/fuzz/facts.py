@@ -21,15 +21,16 @@ ARGUMENTS = {
     "h": "uint16", "p": "bool", "t": "array<uint16, 1, strided>",
 }  # fmt: skip
 LEAVES = (
-    "len(x)", "len(u)", "m.shape[0]", "m.shape[1]", "x.size", "m.ndim", "b", "h", "w", "u[0]", "t[1]", "int(p)", "device.tid(1)", "3",
-    "device.tid(2)[1]", "device.lane_id", "device.grid_size(1)", "device.thread_idx.x", "device.block_idx.y", "device.block_dim.z",
-    "device.grid_dim.x", "device.warp_size", "device.popc(n)", "device.clz(n)", "device.syncthreads_count(p)", "(n & 7)", "(n & b)",
-    "round(abs(m[0, 0]))", "ord('a')", "len((1, 2))", "device.int32(b)", "device.int64(w)", "device.uint16(n)", "int(h)", "i", "len(m)",
+    "len(x)", "len(u)", "m.shape[0]", "m.shape[1]", "x.size", "m.ndim", "b", "h", "w", "u[0]", "t[1]", "int(p)", "3",
+    "device.tid(1)", "device.tid(2)[1]", "device.lane_id", "device.grid_size(1)", "device.thread_idx.x",
+    "device.block_idx.y", "device.block_dim.z", "device.grid_dim.x", "device.warp_size", "device.popc(n)",
+    "device.clz(n)", "device.syncthreads_count(p)", "(n & 7)", "(n & b)", "round(abs(m[0, 0]))", "ord('a')",
+    "len((1, 2))", "device.int32(b)", "device.int64(w)", "device.uint16(n)", "int(h)", "i", "len(m)",
     "device.block_dim.x", "t.shape[0]", "m.size",
 )  # fmt: skip
 SUMS = (
-    "({0} // 2)", "({0} % 5)", "({0} >> 1)", "({0} & 31)", "(b // 3 + {1})", "(b * 2 + {1})", "({1} + i)", "({1} * 3 + 1)", "({1} ^ 5)",
-    "({1} | 8)", "(h % 100 + {1})", "(i * 4 + {1})", "({1} // 2 + {1} % 3)",
+    "({0} // 2)", "({0} % 5)", "({0} >> 1)", "({0} & 31)", "(b // 3 + {1})", "(b * 2 + {1})", "({1} + i)",
+    "({1} * 3 + 1)", "({1} ^ 5)", "({1} | 8)", "(h % 100 + {1})", "(i * 4 + {1})", "({1} // 2 + {1} % 3)",
 )  # fmt: skip
 SMALL = ("b", "h", "i", "u[0]", "t[1]", "int(p)", "(n & 7)", "device.thread_idx.y", "m.ndim", "3")
 
