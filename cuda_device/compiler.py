@@ -20,7 +20,6 @@ import os
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -388,7 +387,7 @@ def _run(work: Work, number: int, stage: Stage) -> None:
         raise CompilerBug(f"{type(error).__name__} in the stage {stage.name!r} for {job.name}: {error}") from error
     work.seconds[stage.name] = time.perf_counter() - start
     if dump := os.environ.get("CUDA_DEVICE_DUMP", ""):
-        _dump(Path(dump), job, number, stage, artifact)
+        _dump(dump, job, number, stage, artifact)
     if stage.show is _show and _verifies():
         from cuda_device.ir.verify import verify
 
@@ -400,11 +399,13 @@ def _verifies() -> bool:
     return os.environ.get("CUDA_DEVICE_VERIFY", "") not in ("", "0")
 
 
-def _dump(folder: Path, job: Job, number: int, stage: Stage, artifact: Any) -> None:
+def _dump(folder: str, job: Job, number: int, stage: Stage, artifact: Any) -> None:
     """Writes an artifact to `folder`; the name tells the function, its arguments and target (hashed), and the stage."""
-    folder.mkdir(parents=True, exist_ok=True)
+    from pathlib import Path
+
+    Path(folder).mkdir(parents=True, exist_ok=True)
     identity = f"{job.function.__qualname__} {job.arguments} {job.target} {job.options}"
     digest = hashlib.sha256(identity.encode()).hexdigest()[:8]
     shown = stage.show(artifact)
-    path = folder / f"{job.name}-{digest}.{number}.{stage.name}.{stage.suffix}"
+    path = Path(folder, f"{job.name}-{digest}.{number}.{stage.name}.{stage.suffix}")
     path.write_bytes(shown if isinstance(shown, bytes) else shown.encode())

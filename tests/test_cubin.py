@@ -403,7 +403,7 @@ def test_ptxas_from_cuda_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     monkeypatch.setenv("PATH", "")
     monkeypatch.setenv("CUDA_HOME", str(tmp_path))
     monkeypatch.delenv("CUDA_PATH", raising=False)
-    assert assemblers._ptxas_file.__wrapped__() == program
+    assert assemblers._ptxas_file.__wrapped__() == str(program)
 
 
 def test_ptxas_is_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:

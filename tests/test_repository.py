@@ -214,6 +214,15 @@ def test_importing_loads_neither_the_compiler_nor_the_driver():
     ]
 
 
+def test_what_a_launch_names_loads_little_of_python():
+    names = "device.kernel, device.tid, device.array, device.launch, device.default_stream"
+    script = (
+        f"import sys, numpy; a = {{*sys.modules}}; import cuda_device as device; {names}; print(*{{*sys.modules}} - a)"
+    )
+    slow = {"pathlib", "shutil", "tempfile", "subprocess", "inspect", "dataclasses", "string", "logging"}
+    assert not slow & set(run(script).split())
+
+
 def test_importing_is_quick():
     # In processor time, and on a slow or busy machine with NumPy's own import as the yardstick.
     clock = "time.process_time()"

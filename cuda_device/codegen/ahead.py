@@ -27,7 +27,7 @@ def load() -> None:
     file = llvm.file()
     if file is None:
         return
-    libraries = [str(file)]
+    libraries = [file]
     if libcuda.load.cache_info().currsize:
         libraries.append(_OF_THE_DRIVER)
     threading.Thread(target=_load, args=libraries, name="load LLVM", daemon=True).start()

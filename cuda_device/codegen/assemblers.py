@@ -12,7 +12,6 @@ import os
 import time
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from cuda_device.codegen import installed, libcuda
@@ -161,7 +160,7 @@ def _identify_nvjitlink() -> str:
 
 
 @cache
-def _nvjitlink_file() -> Path | None:
+def _nvjitlink_file() -> str | None:
     on_windows = ("nvidia/cu13/bin/x86_64/nvJitLink*.dll", "bin/nvJitLink*.dll")
     elsewhere = ("nvidia/cu13/lib/libnvJitLink.so.*", "lib64/libnvJitLink.so.*")
     return installed.find(*(on_windows if os.name == "nt" else elsewhere))
@@ -171,7 +170,7 @@ def _nvjitlink_file() -> Path | None:
 
 
 @cache
-def _ptxas() -> Path | None:
+def _ptxas() -> str | None:
     """The program, or None if there is none."""
     path = _ptxas_file()
     if path is None:
@@ -181,22 +180,21 @@ def _ptxas() -> Path | None:
             path = find_nvidia_binary_utility("ptxas")
         except (ImportError, RuntimeError, OSError):
             return None
-    return Path(path) if path else None
+    return path or None
 
 
 @cache
-def _ptxas_file() -> Path | None:
+def _ptxas_file() -> str | None:
     """The program, if it is easy to find: on the PATH, in the toolkit that CUDA_HOME or CUDA_PATH names, or in a wheel."""
-    import shutil
-
-    folders = os.pathsep.join(str(Path(home, "bin")) for home in installed.cuda_homes())
-    path = shutil.which("ptxas") or shutil.which("ptxas", path=folders)
-    return Path(path) if path else installed.find("nvidia/cu13/bin/ptxas*", "bin/ptxas*")
+    homes = [os.path.join(home, "bin") for home in installed.cuda_homes()]
+    path = installed.program("ptxas", [*os.environ.get("PATH", os.defpath).split(os.pathsep), *homes])
+    return path or installed.find("nvidia/cu13/bin/ptxas*", "bin/ptxas*")
 
 
 def _run_ptxas(request: Request) -> tuple[bytes, str]:
     import subprocess
     import tempfile
+    from pathlib import Path
 
     flags = [f"-O{request.options.level}", *_flags(request.options, "-maxrregcount=", "-v")]
     flags += ["-c"] * request.options.relocatable
@@ -313,7 +311,7 @@ def _identify_driver() -> str:
     """CUDA's version of the driver, and on Linux the driver's own."""
     version = _driver().cuDriverGetVersion()[1]
     try:
-        return f"driver {version} {Path('/proc/driver/nvidia/version').read_text(errors='replace').strip()}"
+        return f"driver {version} {_text_of_file('/proc/driver/nvidia/version')}"
     except OSError:
         return f"driver {version}"
 
@@ -330,9 +328,14 @@ def _flags(options: Options, registers: str, verbose: str) -> list[str]:
     ]
 
 
-def _stamp(file: Path) -> str:
+def _text_of_file(file: str) -> str:
+    with open(file, encoding="utf-8", errors="replace") as opened:
+        return opened.read().strip()
+
+
+def _stamp(file: str) -> str:
     """A file's path, size and time: what differs between two versions of it."""
-    status = file.stat()
+    status = os.stat(file)
     return f"{file} {status.st_size} {status.st_mtime_ns}"
 
 

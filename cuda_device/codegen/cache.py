@@ -18,11 +18,14 @@ import hashlib
 import os
 import threading
 from collections.abc import Iterator, MutableMapping
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cuda_device.codegen import identities
 from cuda_device.codegen.store import Store
 from cuda_device.lazy_dataclasses import dataclass
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 VARIABLE = "CUDA_DEVICE_CACHE"
 _OFF = ("", "0")
@@ -68,32 +71,33 @@ def cache_info() -> CacheInfo:
 
     `CUDA_DEVICE_CACHE` names another folder for it; set to `0` it turns the cache off.
     """
+    from pathlib import Path  # which takes a while to import
+
     found = current()
     entries, nbytes = found.usage() if found else (0, 0)
-    return CacheInfo(found.folder if found else None, _counts.hits, _counts.misses, entries, nbytes, _counts.direct)
+    return CacheInfo(
+        Path(found.folder) if found else None, _counts.hits, _counts.misses, entries, nbytes, _counts.direct
+    )
 
 
 def current() -> Store | None:
     """The store in the folder that the environment names now; None if it is turned off."""
     folder = _folder(*map(os.environ.get, (VARIABLE, "XDG_CACHE_HOME", "HOME")))
-    return _store(folder.absolute()) if folder else None
+    return _store(os.path.abspath(folder)) if folder else None
 
 
 @functools.lru_cache(maxsize=16)
-def _folder(chosen: str | None, base: str | None, home: str | None) -> Path | None:
+def _folder(chosen: str | None, base: str | None, home: str | None) -> str | None:
     """The folder that is chosen, or `cuda_device` in the one that the XDG Base Directory Specification says."""
     if chosen in _OFF:
         return None
-    try:
-        if chosen:
-            return Path(chosen).expanduser()
-        return (Path(base) if base and Path(base).is_absolute() else Path.home() / ".cache") / "cuda_device"
-    except RuntimeError:  # there is no home
-        return None
+    default = base if base and os.path.isabs(base) else os.path.join("~", ".cache")
+    folder = os.path.expanduser(chosen or os.path.join(default, "cuda_device"))
+    return None if folder.startswith("~") else folder  # there is no home
 
 
 @functools.lru_cache(maxsize=16)
-def _store(folder: Path) -> Store:
+def _store(folder: str) -> Store:
     return Store(folder)
 
 

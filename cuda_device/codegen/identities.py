@@ -16,16 +16,14 @@ import hashlib
 import importlib.util
 import marshal
 import os
-import pkgutil
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 from cuda_device.codegen.store import MAGIC, Store
 
 File = tuple[str, str, os.stat_result]
 """The name that counts, the path, the status."""
-_PACKAGE = Path(__file__).parent.parent
+_PACKAGE = os.path.dirname(os.path.dirname(__file__))
 
 
 def _look(files: Iterable[File]) -> str:
@@ -34,13 +32,13 @@ def _look(files: Iterable[File]) -> str:
 
 def package() -> str:
     """How this package's sources look; in an archive, what they say."""
-    return _look(_files(_PACKAGE)) if _PACKAGE.is_dir() else _contents_of_archive(_PACKAGE)
+    return _look(_files(_PACKAGE)) if os.path.isdir(_PACKAGE) else _contents_of_archive(_PACKAGE)
 
 
 def generator(kept: Store | None) -> str:
     """A hash of our own sources, from LLVM IR on; `kept` if they looked so before."""
-    folder = _PACKAGE / "codegen"
-    if not folder.is_dir():
+    folder = os.path.join(_PACKAGE, "codegen")
+    if not os.path.isdir(folder):
         return _contents_of_archive(folder)
     files = _files(folder)
     key = hashlib.sha256(MAGIC + _look(files).encode("utf-8", "surrogatepass")).digest()
@@ -49,18 +47,19 @@ def generator(kept: Store | None) -> str:
         return known.decode()
     digest = hashlib.sha256(MAGIC)
     for name, path, _ in files:
-        content = Path(path).read_bytes()
+        with open(path, "rb") as file:
+            content = file.read()
         digest.update(f"{name}\n{len(content)}\n".encode("utf-8", "surrogatepass") + content)
     if kept:
         kept.put(key, digest.hexdigest().encode())
     return digest.hexdigest()
 
 
-def _files(folder: Path) -> list[File]:
-    return sorted(_sources(str(folder), ""), key=lambda file: file[0])
+def _files(folder: str) -> list[File]:
+    return sorted(_sources(folder, ""), key=lambda file: file[0])
 
 
-def _contents_of_archive(folder: Path) -> str:
+def _contents_of_archive(folder: str) -> str:
     digest = hashlib.sha256(MAGIC)
     for name, text in sorted(_modules(folder, f"{__name__.partition('.')[0]}.")):
         digest.update(f"{name}\n{text}\n".encode("utf-8", "surrogatepass"))
@@ -77,10 +76,12 @@ def _sources(folder: str, prefix: str) -> Iterator[File]:
                 yield from _sources(item.path, f"{prefix}{item.name}/")
 
 
-def _modules(folder: Path, prefix: str) -> Iterator[tuple[str, str]]:
-    for module in pkgutil.iter_modules([str(folder)], prefix):
+def _modules(folder: str, prefix: str) -> Iterator[tuple[str, str]]:
+    import pkgutil  # which is for archives alone
+
+    for module in pkgutil.iter_modules([folder], prefix):
         if module.ispkg:
-            yield from _modules(folder / module.name.rpartition(".")[2], f"{module.name}.")
+            yield from _modules(os.path.join(folder, module.name.rpartition(".")[2]), f"{module.name}.")
         loader: Any = module.module_finder.find_spec(module.name, None).loader  # type: ignore[union-attr]
         yield module.name, loader.get_source(module.name) or repr(marshal.dumps(loader.get_code(module.name)))
 
@@ -88,8 +89,17 @@ def _modules(folder: Path, prefix: str) -> Iterator[tuple[str, str]]:
 def llvm() -> str:
     """The version of llvmlite, and how its libraries look."""
     spec = importlib.util.find_spec("llvmlite")
-    folder = Path(spec.origin).parent if spec and spec.origin else Path()
-    binding, version = folder / "binding", folder / "_version.py"
-    libraries = sorted(path for path in binding.iterdir() if "llvmlite" in path.name) if binding.is_dir() else []
-    look = _look((path.name, str(path), path.stat()) for path in libraries)
-    return f"{version.read_text() if version.exists() else ''} {look}"
+    folder = os.path.dirname(spec.origin) if spec and spec.origin else ""
+    version = os.path.join(folder, "_version.py")
+    text = ""
+    if os.path.exists(version):
+        with open(version, encoding="utf-8") as file:
+            text = file.read()
+    return f"{text} {_look(_libraries(os.path.join(folder, 'binding')))}"
+
+
+def _libraries(folder: str) -> list[File]:
+    if not os.path.isdir(folder):
+        return []
+    with os.scandir(folder) as found:
+        return sorted((item.name, item.path, item.stat()) for item in found if "llvmlite" in item.name)

@@ -193,7 +193,7 @@ def file() -> Path:
     """Where libdevice is. Raises `CompileError` if it is not on this machine."""
     found = installed.find("nvidia/cu13/nvvm/libdevice/libdevice.10.bc", "nvvm/libdevice/libdevice.10.bc")
     if found:
-        return found
+        return Path(found)
     try:
         from cuda.pathfinder import find_bitcode_lib
 

@@ -13,7 +13,6 @@ import os
 import re
 import struct
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 from cuda_device.errors import CompileError
@@ -64,6 +63,8 @@ def read(sources: Iterable[Any]) -> tuple[Input, ...]:
 
 def _read(source: Any, number: int) -> Input:
     if isinstance(source, (str, os.PathLike)):
+        from pathlib import Path
+
         path = Path(source)
         try:
             return Input(path.name, _checked(path.read_bytes(), str(path)))

@@ -14,10 +14,10 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib.util
+import os
 import sys
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 MAJOR = 22
@@ -117,8 +117,8 @@ FUNCTIONS = {
 class Library:
     """LLVM's functions, each made when it is first asked for."""
 
-    def __init__(self, path: Path) -> None:
-        self._library = ctypes.CDLL(str(path))
+    def __init__(self, path: str) -> None:
+        self._library = ctypes.CDLL(path)
 
     def __getattr__(self, name: str) -> Any:
         if name not in FUNCTIONS:
@@ -174,12 +174,12 @@ def _locked(foreign: Any) -> Callable[..., Any]:
     return call
 
 
-def file() -> Path | None:
+def file() -> str | None:
     """Where the library is, if llvmlite is installed. It is not imported."""
     found = importlib.util.find_spec("llvmlite")
     if found is None or not found.submodule_search_locations:
         return None
-    return Path(found.submodule_search_locations[0], "binding", _NAMES.get(sys.platform, "libllvmlite.so"))
+    return os.path.join(found.submodule_search_locations[0], "binding", _NAMES.get(sys.platform, "libllvmlite.so"))
 
 
 @functools.cache

@@ -1,6 +1,6 @@
 """Files that outlive the process: bytes by key, in a folder that nobody else can write.
 
-    store = Store(Path("~/.cache/cuda_device").expanduser())
+    store = Store("/home/me/.cache/cuda_device")
     store.put(key, b"machine code")         # key: a SHA-256 digest of all that the bytes depend on
     store.get(key)                          # b"machine code", or None
 
@@ -22,7 +22,6 @@ import stat
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 from cuda_device import logs
 from cuda_device.lazy_patterns import pattern
@@ -45,7 +44,7 @@ _REMAINS = 0.75
 class Store:
     """Bytes in the files of `folder`, which is made when the first are put; `most_bytes` bounds their sum."""
 
-    def __init__(self, folder: Path, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, folder: str | os.PathLike[str], most_bytes: int = MOST_BYTES) -> None:
         self.folder, self.most_bytes = folder, most_bytes
         self._unseen: float = most_bytes
         self._lock = threading.Lock()
@@ -103,7 +102,7 @@ class Store:
         except FileNotFoundError:
             if not make:
                 raise
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.makedirs(self.folder, mode=0o700, exist_ok=True)
             folder = os.open(self.folder, flags)
         try:
             private = _is_private(os.fstat(folder))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from pathlib import Path
 from types import ModuleType
 
 import ml_dtypes
@@ -17,7 +16,7 @@ import numpy as np
 
 
 def _folder(module: ModuleType) -> str:
-    return str(Path(str(module.__file__)).parent) + os.sep
+    return os.path.dirname(str(module.__file__)) + os.sep
 
 
 _OWN = __name__.partition(".")[0]

@@ -68,7 +68,7 @@ def places(choose: random.Random) -> str | None:
         environment = {name: str(folder) for name, folder in homes.items()} | ({"CONDA_PREFIX": "/c"} if conda else {})
         with mock.patch.dict(os.environ, environment), mock.patch.object(sys, "path", [*map(str, folders), ""]):
             found = installed.find("nvidia/lib/libx.so.*", "lib64/libx.so.*")
-            if found != (expected[0] if expected else None):
+            if found != (str(expected[0]) if expected else None):
                 return f"{found} is found, not {expected[:1]}"
             if installed.cuda_homes() != [*map(str, homes.values())]:
                 return f"the toolkits are {installed.cuda_homes()}"
