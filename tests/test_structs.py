@@ -145,9 +145,12 @@ def test_members_take_lower_kinds_of_builtin_numbers_only():
         device.struct(type("Bad", (), {"__annotations__": {"s": device.ArrayType(int, 1)}}))
     with pytest.raises(TypeError, match="decorates a class"):
         device.struct(3)
-    for error in (TypeError, ValueError):
-        with pytest.raises(error, match="power of two"):
-            device.struct(align=3)
+    for wrong in (3, 0, -4, 1 << 17, 4.0, True, "4"):
+        for error in (TypeError, ValueError):
+            with pytest.raises(error, match="power of two"):
+                device.struct(align=wrong or 3)  # 0, the default, is as in alignas(0)
+            with pytest.raises(error, match="power of two"):
+                device.align(device.int32, wrong)
 
 
 @device.struct
