@@ -412,6 +412,13 @@ def test_two_structs_of_one_name_are_refused():
         device.cpp_header(point, other)
 
 
+def test_two_functions_of_one_name_are_refused():
+    """Their symbol is their name, which C++ cannot overload: the header would not compile."""
+    with pytest.raises(ValueError, match="diff is declared twice"):
+        device.cpp_header((diff, int, int), (diff, float, float))
+    assert device.cpp_header((diff, int, int), (diff, int, int)).count("diff(") == 1
+
+
 # Descriptors in C++
 
 MDSPANS = """

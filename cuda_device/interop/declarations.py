@@ -63,19 +63,21 @@ def cpp_header(*items: Any) -> str:
     translation unit. Errors are as in `cpp_declaration` and `compile`.
     """
     writer = _Writer()
-    lines = [_declare(writer, *item) if _is_function(item) else _define(writer, item) for item in items]
-    text = "\n".join([writer.definitions(), *filter(None, lines)]).lstrip("\n")
+    lines: dict[str, str] = {}
+    for item in items:
+        if not _is_function(item):
+            writer.name(type_of_hint(item))
+            continue
+        name, line = item[0].underlying.__name__, _declare(writer, *item)
+        if lines.setdefault(name, line) != line:
+            raise ValueError(f"{name} is declared twice, and its symbol is its name: give each function one of its own")
+    text = "\n".join([writer.definitions(), *lines.values()]).lstrip("\n")
     includes = "".join(f"#include <{header}>\n" for header in headers_for(text))
     return f"#pragma once\n{includes}\n{text}\n"
 
 
 def _is_function(item: Any) -> bool:
     return isinstance(item, tuple) and bool(item) and isinstance(item[0], (Func, Kernel))
-
-
-def _define(writer: _Writer, item: Any) -> str:
-    writer.name(type_of_hint(item))
-    return ""
 
 
 def _declare(writer: _Writer, function: Func | Kernel, *arguments: Any) -> str:
