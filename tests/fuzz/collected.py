@@ -15,11 +15,12 @@ import contextlib
 import copy
 import functools
 import importlib
+import io
 import itertools
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import CodeType, ModuleType, SimpleNamespace
 from typing import Any, NamedTuple, TypeVar
 from unittest import mock
 
@@ -38,7 +39,7 @@ _WANTED = re.compile(
 _NOT_THESE = re.compile(
     "test_(fuzz|mutation|gpu|ptx_machine|repository|cache|examples|programs|evidence|benchmarks|repl|lifetimes|linking|cubin|ltoir)"
 )
-_FEW = 12
+_FEW = 3
 T = TypeVar("T")
 
 
@@ -137,7 +138,7 @@ def _rows(module: ModuleType) -> Iterator[Row | Refusal | Launch]:
 
 
 def few(rows: list[T]) -> list[T]:
-    """A dozen of them at most."""
+    """A few of them, evenly."""
     return rows[:: -(-len(rows) // _FEW) or 1]
 
 
@@ -153,7 +154,7 @@ def _names(code: CodeType) -> set[str]:
 
 
 def _parameters(test: Any) -> Iterator[dict[str, Any]]:
-    """The arguments of each call that pytest would make; of none that needs other fixtures than `stream`."""
+    """The arguments of each call that pytest would make; of none that needs other fixtures than `_FIXTURES`."""
     axes = []
     for each in getattr(test, "pytestmark", ()):
         if each.name == "parametrize":
@@ -163,8 +164,7 @@ def _parameters(test: Any) -> Iterator[dict[str, Any]]:
     wanted = set(test.__code__.co_varnames[: test.__code__.co_argcount])
     for chosen in itertools.product(*axes):
         given = {name: value for part in chosen for name, value in part.items()}
-        if "stream" in wanted:
-            given["stream"] = _Stream()
+        given |= {name: fixture() for name, fixture in _FIXTURES.items() if name in wanted}
         if given.keys() == wanted:
             yield given
 
@@ -196,6 +196,16 @@ class _Stream:
 
     def launch(self, kernel: Any, *arguments: Any, **options: Any) -> None:
         device.launch(kernel, *arguments, **options)
+
+
+class _Printed:
+    """Stands for the fixture `capfd`: nothing is printed."""
+
+    def readouterr(self) -> Any:
+        return SimpleNamespace(out="", err="")
+
+
+_FIXTURES: dict[str, Callable[[], Any]] = {"stream": _Stream, "capfd": _Printed}
 
 
 class _Recorder:
@@ -256,6 +266,7 @@ def _of_a_call(module: ModuleType, name: str, test: Any, given: dict[str, Any]) 
         mock.patch.multiple(device, compile=recorder.compile, launch=recorder.launch),
         mock.patch.object(compiler, "run", side_effect=_Left),
         mock.patch.object(pytest, "raises", recorder.raises),
+        contextlib.redirect_stdout(io.StringIO()),
         contextlib.suppress(Exception, _Left, pytest.fail.Exception, pytest.skip.Exception),
     ):
         test(**given)

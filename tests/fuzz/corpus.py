@@ -26,7 +26,7 @@ from fuzz.cases import Case, defined, due
 from fuzz.collected import Row, compared
 from fuzz.grammar import statements
 
-AT_ONCE = 16
+AT_ONCE = 14
 """So many functions are called by one kernel."""
 POISON = -12345.5
 

@@ -11,10 +11,10 @@ import random
 
 import cuda_device as device
 from cuda_device import compiler
-from cuda_device.ir import text
 from cuda_device.runtime.compiling import job_of
-from fuzz.cases import Case, due, first_difference
+from fuzz.cases import Case, due
 from fuzz.collected import Launch, launched
+from fuzz.reading import reread
 
 TARGETS = ("sm_75", "sm_80", "sm_90", "sm_100", "sm_120")
 OPTIONS = ("checked", "fastmath", "level", "contract", "lineinfo")
@@ -24,7 +24,7 @@ class Launched(Case):
     """A kernel, and one of the ways."""
 
     kind = "launched"
-    at_once = 20
+    at_once = 16
 
     def __init__(self, number: int, row: Launch | None = None) -> None:
         super().__init__(number)
@@ -47,9 +47,6 @@ class Launched(Case):
         work = compiler.run(job, last)
         for stage in ("python", "typed", last):
             for function in work[stage].functions:
-                objects: list[object] = []
-                shown = text.show(function, objects)
-                again = text.show(text.parse(shown, objects))
-                if again != shown:
-                    return f"the IR of the stage {stage} is read as another: {first_difference(again, shown)}"
+                if wrong := reread(function):
+                    return wrong
         return None

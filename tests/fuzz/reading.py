@@ -183,8 +183,13 @@ def misplaced(code: CodeType, location: Any) -> str | None:
 
 
 def reread(function: Function) -> str | None:
-    """Whether the text of IR says something else."""
+    """Whether the text of IR is read as something else: as another text, or as other operations of the same names."""
     objects: list[object] = []
     shown = show(function, objects)
-    again = show(parse(shown, objects))
-    return None if again == shown else f"its text is read as another: {again!r}"
+    copy = parse(shown, objects)
+    if (again := show(copy)) != shown:
+        return f"the IR of the level {function.level.value} is read as another: {first_difference(again, shown)}"
+    for op, other in zip(function.ops(), copy.ops(), strict=True):
+        if op.code is not other.code or op.attributes.keys() != other.attributes.keys():
+            return f"{op.code.name} is read as another operation"
+    return None
