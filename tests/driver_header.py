@@ -31,7 +31,7 @@ def header():
     path = installed.find("nvidia/cu13/include/cuda.h", "include/cuda.h")
     if path is None:
         return None
-    return re.sub(r"/\*.*?\*/|//[^\n]*", "", path.read_text(errors="replace"), flags=re.S)
+    return re.sub(r"/\*.*?\*/|//[^\n]*", "", Path(path).read_text(errors="replace"), flags=re.S)
 
 
 @functools.cache
