@@ -48,6 +48,9 @@ statement("append_in_a_loop", "items = []\nfor i in range(3):\n    items.append(
 statement("assignment_to_an_element_of_a_number", "n[0] = 1")
 statement("float_format_of_integers", "print(f'{x[0]:d}')")
 statement("format_that_python_has_not", "print(f'{x[0]:q}')")
+statement("format_of_a_constant_that_python_has_not", "print(f'{3:q}', n)")
+statement("item_of_a_text_of_run_time", "print(f'{n}'[0])")
+statement("text_of_run_time_before_another", "x[0] = f'{n}' < 'b'")
 statement("percent_of_string", "print('%d %d' % n)")
 statement("method_format_of_string", "print('{} {}'.format(n))")
 statement("atomic_add_of_text", "device.atomic_ref(x, 0).add('1')")
@@ -95,6 +98,7 @@ statement("try_finally", "try:\n    x[0] = 1\nfinally:\n    x[1] = 1")
 statement("with_statement", "with x:\n    x[0] = 1")
 statement("import_statement", "import does_not_exist\nx[0] = does_not_exist.pi")
 statement("import_from", "from math import pie\nx[0] = pie")
+statement("import_of_a_module_of_a_package", "from xml import domino\nx[0] = domino.k")
 statement("dict_without_the_key", 'weights = {"a": 1, "b": 2}\nx[0] = weights["c"]')
 statement("dict_with_key_of_run_time", "weights = {1: 0.5, 2: (1, 2)}\nx[0] = weights[n]")
 statement("dict_with_default_of_another_type", "weights = {1: 0.5, 2: 1.5}\nw = weights.get(n)\nx[0] = w")
@@ -243,6 +247,12 @@ for name, value, use in [
     ("global_list_append", "[1]", "table.append(n)"),
     ("global_list_changed", "[1]", "table[0] = n"),
     ("global_set_of_strings", '{"a", "b"}', "table[0]"),
+    ("global_list_of_large_integers", "[2**31 + i for i in range(100)]", "table[n]"),
+    ("global_array_of_long_doubles", "np.ones(3, np.longdouble)", "table[0]"),
+    ("global_record_of_text", "np.array([(1, 'ab')], [('a', 'i4'), ('b', 'U2')])", "table[0]['a']"),
+    ("attribute_of_a_global_subarray", "np.zeros(3, [('m', 'f4', (3,))])", "table[0]['m'].sum()"),
+    ("index_out_of_a_global_subarray", "np.zeros(3, [('m', 'f4', (3,))])", "table[0]['m'][3]"),
+    ("float_index_of_a_global_subarray", "np.zeros(3, [('m', 'f4', (3,))])", "table[0]['m'][1.0]"),
     ("global_generator", "(i for i in range(3))", "sum(table)"),
     ("global_file", "__import__('sys').__stderr__", "table.read()"),
     ("global_class_instance_in_loop", "object()", "max(v for v in table)"),
@@ -348,6 +358,16 @@ statement("int_of_string", 'x[0] = int("three")')
 statement("sqrt_of_tuple", "x[0] = math.sqrt((4.0,))")
 statement("attribute_of_number", "x[0] = n.hex")
 statement("attribute_of_array_that_is_not_there", "x[0] = x.dtypes")
+statement("attribute_of_zip", "pairs = zip((1, 2), (n, 4))\nx[0] = pairs.count(1)")
+statement("attribute_of_slice", "part = slice(1, n)\nx[0] = part.stride")
+statement("item_of_dict_values", "table = {'a': n, 'b': 2}\nx[0] = table.values()[0]")
+statement("sum_of_iterators", "x[0] = iter([n, 2]) + iter([3])")
+statement("type_of_an_iterator", "x[0] = type(iter((n, 2))) is tuple")
+statement("function_without_its_call", "def twice():\n    return n * 2\n\nx[0] = twice + 1")
+statement("view_of_no_axis", "y = x.view(device.int8)", "array<float32, 0, C>; int")
+statement("view_of_columns", "y = x.view(device.int8)", "array<float32, 2, F>; int")
+statement("array_of_more_axes", "x[0:2] = n", "float32[1]; float32[2]")
+statement("number_as_a_vector", "x[0] = x[0].astype(device.float32x2)")
 statement("component_w_of_dim3", "x[0] = device.thread_idx.w")
 statement("component_3_of_dim3", "x[0] = device.thread_idx[3]")
 statement("dim3_into_array", "x[device.thread_idx] = 1")
@@ -382,9 +402,67 @@ statement("tuple_repeated_by_variable", "x[0] = ((1, 2) * n)[0]")
 statement("tuple_repeated_too_often", "x[0] = ((1, 2) * 100_000)[0]")
 statement("tuple_compared_with_number", "x[0] = (n, 1) < 3")
 statement("tuple_of_arrays_compared", "x[0] = (x, 1) < (x, 2)")
+program(
+    "difference_of_named_tuples",
+    "float32[1]",
+    """
+import collections
+
+Point = collections.namedtuple("Point", "x y")
+
+
+@device.kernel
+def k(x):
+    x[0] = (Point(x[1], 1) - Point(1, 2)).x
+""",
+)
+program(
+    "partial_function_without_its_call",
+    "float32[1]",
+    """
+import functools
+
+
+@device.kernel
+def k(x):
+    largest = functools.partial(max, x[0])
+    x[0] = largest + 1
+""",
+)
+for name, use in [
+    ("combinations_of_minus_one", "len([*itertools.combinations((n, 2), -1)])"),
+    ("zip_longest_with_another_word", "len([*itertools.zip_longest((n, 2), (3,), fill=0)])"),
+    ("setitem_of_a_tuple", "operator.setitem((n, 2), 0, 1)"),
+]:
+    program(
+        name,
+        "float32[1]; int",
+        f"import itertools\nimport operator\n\n\n@device.kernel\ndef k(x, n):\n    x[0] = {use}\n",
+    )
+for name, use in [
+    ("name_of_a_member_in_capitals", "len(color.name.upper())"),
+    ("length_of_a_member", "len(color)"),
+]:
+    program(
+        name,
+        "float32[1]; int",
+        f"""
+import enum
+
+Color = enum.Enum("Color", "RED GREEN")
+
+
+@device.kernel
+def k(x, n):
+    color = Color.RED if n > 0 else Color.GREEN
+    x[0] = {use}
+""",
+    )
 statement("tuple_method", "x[0] = (n, 1).sort()")
 statement("item_of_uint8", "x[0] = x[1][0]", "uint8[1]; int")
 statement("call_of_uint8", "x[0] = x[1](0)", "uint8[1]; int")
+statement("index_of_a_vector_in_memory", "x[0][x[1].x] = n", "array<vector<float32, 4>, 1, C>; int")
+statement("constant_index_of_a_vector_in_memory", "x[0][1.0] = n", "array<vector<float32, 4>, 1, C>; int")
 statement("item_of_number", "x[0] = n[0]")
 statement("item_of_float", "x[0] = x[0][1]")
 statement("assignment_to_tuple_item", "pair = (1, 2)\npair[0] = n\nx[0] = pair[0]")
@@ -409,6 +487,7 @@ statement("range_without_arguments", "for i in range():\n    pass")
 statement("unpacking_too_many", "a, b = 1, 2, n\nx[0] = a")
 statement("unpacking_too_few", "a, b, c = 1, n\nx[0] = a")
 statement("unpacking_a_number", "a, b = n\nx[0] = a")
+statement("unpacking_too_few_with_a_star", "a, b, *rest = (n,)\nx[0] = a")
 statement("unpacking_in_loop", "for i, value in (1, 2):\n    x[i] = value")
 statement(
     "unrolled_too_often",

@@ -108,6 +108,13 @@ def attributes(i, x):
     return planet.mass + planet.moons * 2 + planet.pull(2.0) * 4 + mass * 8 + moons * 16 + (planet.name == "FAR") * 64
 
 
+def unlike(i, x):
+    """Members of other enumerations and numbers are other objects; a member of a class is its own."""
+    state, planet = State(i % 3 + 1), Planet.NEAR if i % 2 else Planet.FAR
+    again = State(state)
+    return (state == planet) + 2 * (state != planet) + 4 * (state == i) + 8 * (state != x[i]) + 16 * again.value
+
+
 def texts(i, x):
     letter = Letter.A if x[i] > 0 else Letter.B
     return (letter == "a") + 2 * (letter == "c") + 4 * (letter is Letter.B) + 8 * (letter.value == "b")
@@ -157,7 +164,9 @@ def of_numbers(i, x):
     return level * 10 + (level == Level.HIGH) + Level(level) + sum(s.value for s in State if s is not State(1 + i % 3))
 
 
-@pytest.mark.parametrize("function", [machine, stepped, compared, attributes, texts, kept, in_tables, of_numbers])
+@pytest.mark.parametrize(
+    "function", [machine, stepped, compared, attributes, unlike, texts, kept, in_tables, of_numbers]
+)
 def test_members_of_run_time_are_pythons(stream, function):
     check(stream, function, np.arange(8) * 1.5 - 4)
 

@@ -155,6 +155,25 @@ def special(i, x):
     return total + (p < q) + 2 * (q > p) + 4 * (p == q) + 8 * (p != q) + 16 * (99 in p) + 32 * (5 in q) + p[i] * 1e5
 
 
+class Limit(typing.NamedTuple):
+    """What numbers are compared with, which know nothing of it."""
+
+    a: float
+
+    def __lt__(self, number):
+        return self.a < number
+
+    def __gt__(self, number):
+        return self.a > number
+
+    def __eq__(self, number):
+        return self.a + 1 == number
+
+
+def reflected(i, x):
+    return (float(x[i]) < Limit(2.0)) + 2 * (float(x[i]) > Limit(1.0)) + 4 * (i == Limit(2.0)) + 8 * (i > Limit(x[i]))
+
+
 def chosen(i, x):
     """An index that only run time knows."""
     pairs = [Pair(i), Pair(2, 7), Pair(x[i], 3)]
@@ -163,7 +182,7 @@ def chosen(i, x):
     return pair.a + pair.b * 10 + (Pair(1), Pair(5, 2))[i % 2].b * 100 + pairs[(i + 1) % 3].a * 1000
 
 
-@pytest.mark.parametrize("function", [*FUNCTIONS, matched, unpacked, joined, special, chosen])
+@pytest.mark.parametrize("function", [*FUNCTIONS, matched, unpacked, joined, special, reflected, chosen])
 def test_values(stream, function):
     check(stream, function, np.arange(8.0) - 2)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import math
 import re
 import sys
@@ -460,6 +461,19 @@ def test_a_complex_number_without_a_real_part_is_shown_without_it(stream, capfd)
     for a, b in values:
         shows(a, b)
     assert found == capfd.readouterr().out
+
+
+def test_many_complex_numbers_in_one_value(stream, capfd):
+    body = "z = complex(2, a)\nprint((z,) * 12, [[z, -z]] * 6)"
+    z = 2 + 3j
+    assert printed(stream, capfd, body, 3) == f"{(z,) * 12} {[[z, -z]] * 6}\n"
+
+
+def test_named_tuples_of_run_time_are_shown(stream, capfd):
+    pair = collections.namedtuple("Pair", "first second")  # noqa: PYI024
+    body = "print(Pair(a, 2.5), [Pair('x', a)], f'{Pair(a, Pair(a, 1))}')"
+    expected = f"{pair(3, 2.5)} {[pair('x', 3)]} {pair(3, pair(3, 1))}\n"
+    assert printed(stream, capfd, body, 3, Pair=pair) == expected
 
 
 def test_lists_of_the_host_are_shown(stream, capfd):

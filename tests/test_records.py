@@ -337,6 +337,24 @@ def test_tuples_become_elements(stream: StreamUnderTest) -> None:
     assert stream.numpy(x).tolist() == [(1, 2.5, 3, 4), (1, 2.5, 7, 4)]
 
 
+POINT = np.dtype([("x", "f4"), ("y", "i2")])
+
+
+def test_tuples_in_tuples_become_records_in_records(stream: StreamUnderTest) -> None:
+    wide = np.dtype([("x", "f8"), ("y", "i8")])
+    x, points = np.zeros(2, [("p", POINT), ("k", "u1")]), np.array([(1.5, -7), (2.5, 9)], wide)
+
+    def fill(x: Any, points: Any) -> None:
+        x[0] = ((3, -4), 5)
+        x[1] = (points[1], 6)
+
+    found = stream.array(x)
+    stream.launch(device.kernel(fill), found, stream.array(points), grid=1, block=1)
+    expected = x.copy()
+    expected[0], expected[1] = ((3, -4), 5), ((2.5, 9), 6)
+    assert stream.numpy(found).tolist() == expected.tolist()
+
+
 @device.kernel
 def argument(p: Any, t: Any, out: Any) -> None:
     out[0] = p.id + p.m[1] + p.t[1, 2]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import cmath
 import enum
 import functools
+import itertools
 import operator
 import types
 import typing
@@ -56,6 +58,23 @@ class Bag:
     def __float__(self):
         return float(self.many)
 
+    def more(self, by=1, times=1):
+        return self.few + by * times
+
+    @staticmethod
+    def twice(number):
+        return number * 2
+
+    @classmethod
+    def alike(cls, number):
+        return cls(number, number)
+
+    def grown(self, times):
+        while times > 0:
+            self = Bag(self.few * 2, self.many)
+            times -= 1
+        return self.few
+
 
 class Pair(typing.NamedTuple):
     """A named tuple in which there is another one."""
@@ -98,6 +117,10 @@ SCOPE = {
     "deep": operator.attrgetter("second.first", "first"),
     "counted": operator.methodcaller("count", 3),
     "bits": operator.methodcaller("bit_length"),
+    "more": operator.methodcaller("more", times=3),
+    "more_by": operator.methodcaller("more", 2, times=3),
+    "itertools": itertools,
+    "cmath": cmath,
     "given": functools.partial(max, 2),
     "RECORDS": np.array([(1, 2.5), (3, 4.5)], [("n", np.int32), ("v", np.float64)]),
 }
@@ -171,6 +194,14 @@ EXPRESSIONS = [
         "max(zip((1, 2), (n, 5)))[1] + max([1, n]) +"
         " min((), default=n) + max(abs(w) for w in (n, i)) + min((w for w in ()), default=5)"
     ),
+    "more(Bag(v)) + more_by(Bag(v)) + Bag(v).twice(n) + Bag(v).alike(n).many + Bag(v).grown(i % 3)",
+    "slice(1, n).start + slice(1, n).stop + slice(1, n, i).step + (slice(n).start is None) + (slice(n, 2).step is None)",
+    (
+        "isinstance(zip(x, a), zip) + 2 * isinstance(map(abs, x), map) + 4 * isinstance(slice(1, i), slice) +"
+        " 8 * isinstance(enumerate(x), enumerate) + 16 * isinstance(zip(x), map) + 32 * (type(zip(x)) is zip)"
+    ),
+    "sum(p * q for p, q in itertools.product((1, n), repeat=2)) + len([*itertools.product((1, n), repeat=0)])",
+    "cmath.phase(-1) + cmath.exp(1 + 2j).real + cmath.sqrt(-2).imag + cmath.log(1j).imag + cmath.sin(0.5).real",
     "next(iter((n, 1))) + next((w for w in (1, n) if w > 100), -1) + next(iter(()), n)",
     "int('12') + int(True) + float('1.5') + int(v) + int(-2.5) + float(n) + bool(v) + int(2**31 - 1 == 2147483647)",
     (

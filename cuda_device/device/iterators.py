@@ -170,6 +170,8 @@ def permutations_of(pool: Any, taken: Any, marks: Any) -> Any:
 
 def product(*iterables: Any, repeat: Any = 1) -> Any:
     """`itertools.product`."""
+    if repeat < 0:
+        raise ValueError("repeat argument cannot be negative")
     return product_of(*(iterables * repeat))
 
 

@@ -27,7 +27,7 @@ from cuda_device.passes import (
 )
 from cuda_device.passes.calls import call
 from cuda_device.passes.frame import Cell, Frame, Place
-from cuda_device.passes.meanings import Named, Text
+from cuda_device.passes.meanings import Named, Text, use_of
 from cuda_device.passes.remedies import ON_THE_HOST
 from cuda_device.types.host import host_type_of
 from cuda_device.types.joins import join
@@ -200,7 +200,7 @@ def _static_help(cell: Cell) -> str:
         return "name one of its members"
     if isinstance(cell.known.value, Text):
         return "text with values of run time can be joined with other texts, printed, and raised"
-    return "pass it to the kernel as an argument" if isinstance(cell.known.type, Static) else ""
+    return use_of(cell.known) or ("pass it to the kernel as an argument" if isinstance(cell.known.type, Static) else "")
 
 
 def _index_parts(frame: Frame, index: Cell) -> list[Cell]:

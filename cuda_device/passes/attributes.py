@@ -30,7 +30,7 @@ from cuda_device.passes import (
 from cuda_device.passes.calls import call
 from cuda_device.passes.dependencies import MISSING
 from cuda_device.passes.frame import Cell, Frame, Method
-from cuda_device.passes.meanings import Keywords, Named, Text, is_list
+from cuda_device.passes.meanings import Keywords, Named, Text, is_list, means, use_of
 from cuda_device.passes.remedies import NAMES_ELSEWHERE, ON_THE_HOST
 from cuda_device.types.dtypes import dtype_of_type
 from cuda_device.types.host import host_type_of
@@ -92,6 +92,13 @@ def getattr_(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     )
 
 
+def _names_of_range(known: Known) -> tuple[str, ...]:
+    """What ranges have, and slices; of anything else nothing."""
+    if isinstance(known.type, Range):
+        return (*_RANGE_PARTS, *standard.RANGE_METHODS)
+    return _RANGE_PARTS if means(known, slice) else ()
+
+
 def _attributes_help(known: Known, name: str) -> str:
     """What a value has instead."""
     match known.type:
@@ -99,8 +106,8 @@ def _attributes_help(known: Known, name: str) -> str:
             names = [*standard.TUPLE_METHODS]
         case Vector(_, size):
             names = [*"xyzw"[:size], "size", "dtype", *VECTOR_METHODS]
-        case Range():
-            names = [*_RANGE_PARTS, *standard.RANGE_METHODS]
+        case Range() | Bundle() if _names_of_range(known):
+            names = [*_names_of_range(known)]
         case Bundle() if isinstance(known.value, Keywords):
             names = [*dicts.METHODS]
         case Bundle() if isinstance(known.value, Named):
@@ -112,7 +119,7 @@ def _attributes_help(known: Known, name: str) -> str:
         case _ if (interface := interface_of(known.type)) is not None:
             names = [method for method in dir(interface) if not method.startswith("_")]
         case _:
-            return ""
+            return use_of(known)
     close = remedies.nearest(name, names)
     return f"did you mean {close[0]}?" if close else f"there are {', '.join(names)}"
 
@@ -130,7 +137,7 @@ def _python_attribute(frame: Frame, cell: Cell, name: str) -> Cell | None:
             return method
         case Bundle() if isinstance(cell.known.value, Named | Options):
             return _class_attribute(frame, cell, cell.known.value, name)
-        case Range() if name in (*_RANGE_PARTS, *standard.RANGE_METHODS):
+        case Range() | Bundle() if name in _names_of_range(cell.known):
             is_part = name in _RANGE_PARTS
             return frame.field(cell, _RANGE_PARTS.index(name)) if is_part else frame.bundle(Method(name), [cell])
         case Number() as number if name in standard.NUMBER_PROPERTIES and number.is_integer:

@@ -245,7 +245,8 @@ def _setitem(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]
     check_count("setitem", positional, 3, 3)
     owner, index, value = positional
     if not isinstance(owner.known.type, Array | Bundle):
-        raise CompileError(f"{owner.known} is a value: setitem would change nothing", help="write x[i] = v")
+        help = "make a list of it: [*x]" if isinstance(owner.known.type, Tuple) else "write x[i] = v"
+        raise CompileError(f"{owner.known} is a value: setitem would change nothing", help=help)
     setitem(frame, Op(ops.PY_SETITEM), [owner, index, value])
     return Cell(constant(None))
 

@@ -10,12 +10,13 @@ A meaning is the `value` of what is known of a bundle; it prints as error messag
 from __future__ import annotations
 
 import enum
-from types import CodeType, FunctionType
+from types import BuiltinFunctionType, CodeType, FunctionType
 from typing import Any
 
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.known import Gaps, Known
-from cuda_device.types.model import Bundle
+from cuda_device.types.model import Bundle, RangeIterator, TupleIterator
+from cuda_device.types.varying import Counting, ListIterator
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +204,20 @@ class Thing(enum.Enum):
         return self.value
 
     __repr__ = __str__
+
+
+_CONTAINERS = (Thing.LIST, Thing.ONE_OF, Thing.IMAGINARY, Thing.CARTESIAN)
+
+
+def use_of(known: Known) -> str:
+    """What is done with a function, or with what gives items one after the other; empty for anything else."""
+    value = known.value
+    if value is Thing.ONE_FUNCTION or isinstance(value, (Code, Partial, FunctionType, BuiltinFunctionType)):
+        return "call it"
+    gives = isinstance(value, (Thing, Generator, View, ListIterator, Counting)) and value not in _CONTAINERS
+    if gives or isinstance(known.type, (RangeIterator, TupleIterator)):
+        return "loop over it, or make a list of it: [*x]"
+    return ""
 
 
 def means(known: Known, meaning: object) -> bool:

@@ -21,7 +21,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.model import Op
 from cuda_device.passes import complexes, composites, conditions, hosted, masks, options, texts
 from cuda_device.passes.frame import Cell, Frame
-from cuda_device.passes.meanings import Keywords, Named, Text, Thing, View, is_container, means, own_method
+from cuda_device.passes.meanings import Keywords, Named, Text, Thing, View, is_container, means, own_method, use_of
 from cuda_device.types.known import Known, between, constant, known_as, of_type
 from cuda_device.types.model import (
     BOOL,
@@ -167,13 +167,13 @@ def _remedy_by_kind(sign: str, *operands: Known) -> str:
     if any(isinstance(operand.value, str | Text) for operand in operands):
         if sign in ("%", "+"):
             return "make a text of a value: str(x), or an f-string f'{n} {x:.3f}'"
+        if sign in ("<", "<=", ">", ">=", "==", "!=") and any(isinstance(operand.value, Text) for operand in operands):
+            return "texts with values of run time are for print: compare the values"
         return "a number is made of text by int('12'), float('1.5') or ord('a')"
     return "test for None with `is`" if any(operand.type == NONE for operand in operands) else ""
 
 
 def _own_remedy(method: str, *operands: Known) -> str:
-    if any(isinstance(operand.value, Text) for operand in operands):
-        return "texts with values of run time are for print: compare the values"
     for operand in operands:
         if isinstance(operand.type, Struct) and operand.type.host is not None and method:
             return f"give {operand.type.name} a method {method}"
@@ -183,7 +183,7 @@ def _own_remedy(method: str, *operands: Known) -> str:
         return "take their .value, or make the class an enum.IntEnum, whose members are numbers"
     if any(isinstance(k.type, (Tuple, Vector)) or is_container(k) for k in operands):
         return f"write it for {'its' if len(operands) == 1 else 'their'} elements"
-    return ""
+    return next(filter(None, map(use_of, operands)), "")
 
 
 def _remedy(known: Known) -> str:

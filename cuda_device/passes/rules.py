@@ -94,8 +94,7 @@ def _call_star(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     named: dict[str, Cell] = {}
     for mapping in (hosted.as_mapping(frame, cell) for cell in rest):
         keywords = mapping.known.value
-        if not isinstance(keywords, Keywords):
-            raise CompileError(f"** takes a dict, not {mapping.known}", help="write the arguments one by one")
+        assert isinstance(keywords, Keywords)
         if not all(isinstance(name, str) for name in keywords.names):
             raise CompileError("the keys of a dict after ** must be names", help="write the arguments one by one")
         named |= dict(zip(map(str, keywords.names), frame.fields(mapping), strict=True))

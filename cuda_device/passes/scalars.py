@@ -23,7 +23,8 @@ from cuda_device.types.dtypes import element_of
 from cuda_device.types.host import host_type_of
 from cuda_device.types.known import known_as, of_type
 from cuda_device.types.layout import machine, size_of
-from cuda_device.types.model import BOOL, COMPLEX, FLOAT, INDEX, INT, NONE, Number, Subarray, Tuple
+from cuda_device.types.model import BOOL, COMPLEX, FLOAT, INDEX, INT, NONE, Number, Subarray, Tuple, Vector
+from cuda_device.types.vectors import host_vector
 
 _SAME = ("T", "real")
 _NUMBERS_ALONE = ("real", "imag", "conjugate", "dtype")
@@ -106,7 +107,9 @@ def _astype(frame: Frame, owner: Cell, positional: Sequence[Cell], named: Mappin
     except TypeError as error:
         raise CompileError(f"dtype: {error}", help="name a type: float32, x.dtype, …") from None
     if not isinstance(target, Number):
-        raise CompileError(f"{owner.known} cannot become a {target}", help=f"make one: {target}(…)")
+        vector = host_vector(target) if isinstance(target, Vector) else None
+        name = vector.__name__ if vector else getattr(target, "name", str(target))
+        raise CompileError(f"{owner.known} cannot become a {name}", help=f"make one: {name}(…)")
     return call(frame, frame.literal(host_type_of(target)), [owner], {})
 
 

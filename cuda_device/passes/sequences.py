@@ -167,12 +167,12 @@ def slice_tuple(frame: Frame, owner: Cell, index: Cell) -> Cell | None:
 def position(index: Cell, count: int) -> int:
     """A constant index of `count` elements, counted from the beginning."""
     if not index.known.constant or not isinstance(index.known.value, int):
-        is_member = as_option(index.known) is not None
+        is_member, number = as_option(index.known) is not None, index.known.type
+        if is_member or not isinstance(number, Number) or not (number.is_integer or number == BOOL):
+            help = "take its .value" if is_member else "convert it: int(…)"
+            raise CompileError(f"an index is an integer, not {index.known}", help=help)
         raise CompileError(
-            f"an index is an integer, not {index.known}"
-            if is_member
-            else "the index of a tuple must be a constant integer",
-            help="take its .value" if is_member else "loop over the tuple with for, or use an array",
+            "the index of a tuple must be a constant integer", help="loop over the tuple with for, or use an array"
         )
     position = int(index.known.value)
     if not -count <= position < count:
@@ -187,7 +187,8 @@ def unpack_star(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     items = items_of(frame, cells[0], "unpacking")
     before, after = int(str(op.attributes["before"])), int(str(op.attributes["after"]))
     if len(items) < before + after:
-        raise CompileError(f"{before + after} names or more for {len(items)} values", help="take away names")
+        values = f"{len(items)} value{'s' * (len(items) != 1)}"
+        raise CompileError(f"{before + after} names or more for {values}", help="take away names")
     end = len(items) - after
     return [*items[:before], frame.new_list(items[before:end]), *items[end:]]
 

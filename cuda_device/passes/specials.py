@@ -151,14 +151,21 @@ def type_of(known: Known) -> object:
     return None
 
 
+_CLASSES: dict[Thing, type] = {
+    Thing.LIST: list, Thing.ONE_OF: list, Thing.ENUMERATE: enumerate, Thing.ZIP: zip, Thing.MAP: map
+}  # fmt: skip
+
+
 def _type_of_meaning(meaning: object) -> object:
     match meaning:
-        case Thing.LIST:
-            return list
+        case Thing() if meaning in _CLASSES:
+            return _CLASSES[meaning]
         case Options() as one:
             return str if one.attribute else one.owner
         case Named(cls):
             return cls
+    if meaning is slice:
+        return slice
     return FunctionType if isinstance(meaning, Code) else dict if isinstance(meaning, Keywords) else None
 
 
@@ -168,7 +175,8 @@ def _type(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -
     found = type_of(positional[0].known)
     if found is None:
         raise CompileError(
-            f"{positional[0].known} has no type that device code can name", help="ask for the type of a value"
+            f"{positional[0].known} has no type that device code can name",
+            help="ask for the type of what it gives: type(next(x))",
         )
     return frame.literal(found)
 

@@ -263,10 +263,12 @@ def _view(frame: Frame, owner: Cell, array: Array, dtype: Type) -> Cell:
     shape, steps = extents(frame, owner), strides(frame, owner)
     if old != new:
         if array.ndim == 0 or array.layout is Layout.F:
-            raise CompileError(
-                f"{array} cannot be viewed as {dtype}: its last axis is not contiguous",
-                help="make a view of an array whose last axis is contiguous, or of its .T",
+            why, instead = (
+                ("its last axis is not contiguous", "an array whose last axis is contiguous, or of its .T")
+                if array.ndim
+                else ("it has no axis, and their sizes differ", "x.reshape(1), which has one")
             )
+            raise CompileError(f"{array} cannot be viewed as {dtype}: {why}", help=f"make a view of {instead}")
         size = arithmetic(frame, "*", shape[-1], Cell(constant(old)))
         conditions.viewed(frame, size, new, steps[-1] if array.layout is Layout.STRIDED else None, old)
         length = arithmetic(frame, "//", size, Cell(constant(new)))

@@ -202,7 +202,7 @@ class Known:
             where = "" if self.type.space is Space.GLOBAL else f" in {self.type.space.value} memory"
             return f"an atomic of {shorten(str(self.type.pointee.dtype), 60)}{where}"
         if isinstance(self.type, Bundle):
-            return str(self.value)
+            return "a slice" if self.value is slice else str(self.value)
         if isinstance(self.type, Number) and self.value is not UNKNOWN:
             return f"{self.type} {show(self.value)}"
         return shorten(str(self.type), 60)
