@@ -213,7 +213,7 @@ def folders(choose: random.Random) -> str | None:
         )
         with mock.patch.dict(os.environ, environment):
             found = cache.current()
-            folder = found.folder if found else None
+            folder = Path(found.folder) if found else None
             wanted: Path | None = (
                 Path(base) / "cuda_device" if base and Path(base).is_absolute() else top / ".cache/cuda_device"
             )
