@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from cuda.bindings import nvvm
+from ir_helpers import define
 
 import cuda_device as device
 from cuda_device.codegen import cubin, linking, llvm7, ltoir
@@ -123,6 +124,19 @@ def test_every_signature_is_that_of_cuda_cpp(target):
         assert cuda_cpp.signatures(ptx_of(kernel, *types, target=target)) == ours, cpp
 
 
+def test_every_kind_of_value_passes_to_cuda_cpp_and_back():
+    """Calls of `extern` functions, where arguments and results are words of memory."""
+
+    def call(x): ...
+
+    for _, cpp, type in exchange.KINDS:
+        call.__annotations__ = {"x": type, "return": type}
+        called = device.extern(call)
+        kernel = device.kernel(define("def k(x):\n    called(called(x))\n", called=called))
+        ours = cuda_cpp.signatures(device.compile(kernel, type, output="ptx", target="sm_80").code)["call"]
+        assert cuda_cpp.signatures(ptx_of(kernel, type, target="sm_80"))["call"] == ours, cpp
+
+
 # What threads do together, with the PTX that the specification names for it.
 TOGETHER = {
     "shfl_sync(-1, v, 3)": "shfl.sync.idx.b32", "shfl_up_sync(-1, v, 3)": "shfl.sync.up.b32",
@@ -199,6 +213,17 @@ LINES = {
     '  %v2 = load atomic i8, ptr addrspace(1) %v1 syncscope("device") monotonic, align 1': [
         '  %old.1 = call i16 asm sideeffect "ld.relaxed.gpu.global.u8 $0, [$1];", "=h,l,~{memory}"(i8 addrspace(1)* %v1)',
         "  %v2 = trunc i16 %old.1 to i8",
+    ],
+    "  store [2 x i64] %v2, ptr %v1, align 8": [
+        "  %old.1 = bitcast i8* %v1 to [2 x i64]*",
+        "  store [2 x i64] %v2, [2 x i64]* %old.1, align 8",
+    ],
+    "  %v2 = call i8 @llvm.fptosi.sat.i8.f16(half %v1)": [
+        "  %old.1 = fpext half %v1 to float",
+        '  %old.2 = call i32 asm "cvt.rzi.s8.f32 $0, $1;", "=r,f"(float %old.1)',
+        "  %old.3 = trunc i32 %old.2 to i8",
+        "  %old.4 = fcmp uno float %old.1, %old.1",
+        "  %v2 = select i1 %old.4, i8 0, i8 %old.3",
     ],
     "  %v2 = call <2 x half> @llvm.nvvm.e5m2x2.to.f16x2.rn(i16 %v1)": [
         '  %old.1 = call i32 asm "cvt.rn.f16x2.e5m2x2 $0, $1;", "=r,h"(i16 %v1)',

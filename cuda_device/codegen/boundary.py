@@ -106,7 +106,7 @@ def extern(to: FunctionWriter, op: Op) -> None:
     call = f"call {kind} @{symbol}({', '.join(arguments)}) nobuiltin convergent"
     if into is not None:
         form = words(source)
-        to.line(f"store {form} {to.temporary(call)}, {to.typed(into)}")
+        to.line(f"store {form} {to.temporary(call)}, {to.typed(into)}, align {align_of(source)}")
     elif kind == "void":
         to.line(call)
     elif source == BOOL:
