@@ -196,6 +196,13 @@ def gives_a_generator(i, x, b):
     return mean((x[k] for k in range(i)), i + 1)
 
 
+def loops_in_comprehensions(i, x, b):
+    """Before CPython 3.12 each is a function of its own, whose inner loops are none of its first iterator."""
+    items = [v * i + k for v in (1, b) for k in range(3)]
+    chosen = {k: v for k in (1, 2) for v in (3, i) if v != 7}
+    return items[5] * 100 + len(items) + chosen[2] * 10 + len([v for v in (i, b) for _ in range(2)])
+
+
 def accumulates_in_a_loop(i, x, b):
     total = 0.0
     for k in range(3):
@@ -241,6 +248,7 @@ def generators_read_what_changes(i, x, b):
         firsts,
         filters,
         gives_a_generator,
+        loops_in_comprehensions,
         accumulates_in_a_loop,
         generators_read_what_changes,
     ],
