@@ -211,6 +211,20 @@ def k(x):
     x[0] = Point(3).x
 """,
 )
+statement("call_of_bytes", "x[0] = bytes(n)[0]")
+program(
+    "call_of_a_class_without_init",
+    "float32[1]",
+    """
+class Point:
+    x = 2
+
+
+@device.kernel
+def k(x):
+    x[0] = Point().x
+""",
+)
 program(
     "call_of_an_instance",
     "float32[1]",
@@ -245,6 +259,8 @@ for name, value, use in [
     ("global_list_of_different_things", "[1, (2, 3)]", "table[n]"),
     ("global_list_too_long", "list(range(2000))", "sum(table)"),
     ("global_list_append", "[1]", "table.append(n)"),
+    ("global_list_called", "[1]", "table(0)"),
+    ("global_array_of_strings_by_its_constant_index", 'np.array(["a", "b"])', "table[0]"),
     ("global_list_changed", "[1]", "table[0] = n"),
     ("global_set_of_strings", '{"a", "b"}', "table[0]"),
     ("global_list_of_large_integers", "[2**31 + i for i in range(100)]", "table[n]"),

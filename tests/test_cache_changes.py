@@ -30,7 +30,7 @@ CHANGES = (*changed_programs.CHANGES, *changed_objects.CHANGES)
 # What comes as an argument is not in the machine code.
 SAME_CODE = ("the kernel's default",)
 # What has no fingerprint is compiled as far as LLVM IR.
-INDIRECT = ("a property of an enum", "an object of a class", "an object's own item")
+INDIRECT = ("a property of an enum", "an object of a class", "an object's own item", "a class with a metaclass")
 ROOT = Path(__file__).parent.parent
 
 

@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from conftest import StreamUnderTest
+from ir_helpers import define
 
 import cuda_device as device
 
@@ -410,3 +411,11 @@ def test_instructions() -> None:
         assert ("cvt.rn.f16x2.e4m3x2" in widening) == there
         device.compile(convert, *types, target=target)
         device.compile(convert, *types[::-1], target=target)
+
+
+@pytest.mark.parametrize("name", ["float8e4m3", "float8e5m2", "bfloat16"])
+def test_a_constant_that_is_no_number(stream: StreamUnderTest, name: str) -> None:
+    fill = define(f"def k(x):\n    x[0] = device.{name}(math.nan)\n    x[1] = math.nan\n", device=device, math=math)
+    x = stream.empty(2, getattr(device, name))
+    stream.launch(device.kernel(fill), x, grid=1, block=1)
+    assert np.isnan(stream.numpy(x).astype(np.float32)).all()

@@ -488,3 +488,12 @@ def test_long_chains_of_calls_are_no_problem() -> None:
 def test_numpy_scalars_of_the_world_have_their_type() -> None:
     module = typed(define("def k(x): return x * SCALE", SCALE=np.float64(0.1)), INT)
     assert module.main.result == FLOAT64
+
+
+def test_calls_deeper_than_the_compiler_goes_are_refused():
+    names = {}
+    exec("def f0(x): return x\n" + "".join(f"def f{i}(x): return f{i - 1}(x)\n" for i in range(1, 2001)), names)
+    deeper = names["f2000"]
+    with pytest.raises(device.CompileError, match="f1 is more than 2000 calls deep") as caught:
+        device.compile(device.func(lambda x: deeper(x)), float, output="ir")
+    assert caught.value.help == "let fewer functions call each other"

@@ -325,6 +325,29 @@ def test_a_declaration_runs_its_body_on_the_host():
         declared(1)
 
 
+def test_a_declaration_without_a_body_is_not_for_the_cpu():
+    declared = device.extern(text_hint)
+    kernel = device.kernel(lambda x: declared(x[0]))
+    with pytest.raises(
+        device.CompileError, match="text_hint is a function of CUDA C.*, and its stub has no body"
+    ) as caught:
+        device.launch(kernel, np.zeros(1, np.float32), grid=1, block=1, stream=device.cpu_stream())
+    assert caught.value.help == "let the body do the same in Python"
+
+
+def test_members_of_packed_elements_are_not_aligned_as_cpp_has_it():
+    def scale(x): ...
+
+    scale.__annotations__ = {"x": device.ArrayType(device.float32, 1), "return": None}
+    declared = device.extern(scale)
+    kernel = device.kernel(lambda x: declared(x[0].m))
+    packed = [("tag", "u1"), ("m", "f4", (3,))]
+    device.compile(kernel, device.ArrayType(np.dtype(packed, align=True), 1), target="sm_90", output="ptx")
+    with pytest.raises(device.CompileError, match="the argument 'x' of scale: .* less aligned") as caught:
+        device.compile(kernel, device.ArrayType(np.dtype(packed), 1), target="sm_90", output="ptx")
+    assert "align=True" in caught.value.help
+
+
 # Calls, where the body takes the place of C++
 
 

@@ -337,6 +337,18 @@ def test_tuples_become_elements(stream: StreamUnderTest) -> None:
     assert stream.numpy(x).tolist() == [(1, 2.5, 3, 4), (1, 2.5, 7, 4)]
 
 
+def test_a_tuple_that_is_too_long_for_a_slice_is_reported() -> None:
+    def fill(x: Any, n: Any) -> None:
+        x[0].m[:n] = (1, 2, 3)
+
+    x, stream = np.zeros(1, BODY), device.cpu_stream()
+    kernel = device.kernel(fill, checked=True)
+    device.launch(kernel, x, 3, grid=1, block=1, stream=stream)
+    assert x["m"].tolist() == [[1, 2, 3]]
+    with pytest.raises(device.KernelError, match="an axis of length 3 cannot be assigned to one of length 2"):
+        device.launch(kernel, x, 2, grid=1, block=1, stream=stream)
+
+
 POINT = np.dtype([("x", "f4"), ("y", "i2")])
 
 

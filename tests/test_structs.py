@@ -123,13 +123,50 @@ def test_structs_are_immutable_values():
         ((), "lacks a value for 'x'"),
         ((1, 2, 3), "2 members, not 3"),
         (("a",), "Point.x is of type float32"),
+        ((1, 2, {"x": 3}), "got two values for 'x'"),
+        ((1, {"z": 3}), "has no member 'z'"),
         ((np.float64(1),), "float32"),
     ],
     ids=str,
 )
 def test_wrong_arguments_are_type_errors(arguments, message):
+    words = arguments[-1] if arguments and isinstance(arguments[-1], dict) else {}
     with pytest.raises(TypeError, match=message):
-        Point(*arguments)
+        Point(*arguments[: len(arguments) - bool(words)], **words)
+
+
+@device.struct
+class Parts:
+    pair: tuple[device.int32, device.float64]
+    point: Point
+    vector: device.float32x2
+
+
+PARTS = {"pair": (1, 2.5), "point": Point(3, 4), "vector": device.float32x2(5, 6)}
+
+
+@pytest.mark.parametrize(
+    ("member", "value", "message"),
+    [
+        ("pair", 3, "Parts.pair is a tuple of 2 elements, not 3"),
+        ("pair", (1, 2.5, 3), r"Parts.pair is a tuple of 2 elements, not \(1, 2.5, 3\)"),
+        ("pair", (1, "2"), r"Parts.pair\[1\] is of type float64"),
+        ("point", (3, 4), r"Parts.point is of type Point, not \(3, 4\)"),
+        ("vector", device.float64x2(5, 6), r"Parts.vector is of type float32x2, not float64x2\(5.0, 6.0\)"),
+    ],
+    ids=str,
+)
+def test_members_with_parts_have_their_type(member, value, message):
+    parts = Parts(**PARTS)
+    assert (parts.pair, parts.point, parts.vector) == tuple(PARTS.values())
+    with pytest.raises(TypeError, match=message):
+        Parts(**PARTS | {member: value})
+    with pytest.raises(TypeError, match="replace takes a struct or a vector, not 3"):
+        device.replace(3, **{member: value})
+
+
+def test_aligned_types_show_themselves():
+    assert repr(device.align(int32, 16)) == "align(int32, 16)"
 
 
 def test_members_take_lower_kinds_of_builtin_numbers_only():

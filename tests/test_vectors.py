@@ -47,6 +47,8 @@ def test_vectors_are_immutable_and_methods_give_new_ones():
         v[1] = 5
     with pytest.raises(TypeError, match="replace"):
         v.x = 5
+    with pytest.raises(TypeError, match="vectors are immutable"):
+        del v.x
     assert v.__setitem__(1, 5) == float32x3(1, 5, 3)
     assert device.replace(v, z=0) == float32x3(1, 2, 0) and v == float32x3(1, 2, 3)
     with pytest.raises(TypeError, match="no member 'w'"):
@@ -60,6 +62,9 @@ def test_arithmetic_is_elementwise():
     assert int32x2(7, -7) // 2 == int32x2(3, -4)
     with pytest.raises(TypeError):
         v + float32x3(1, 2, 3)
+    with pytest.raises(TypeError, match="there is no vector of complex64"):
+        v * 1j
+    assert v != 1 and v != (1, 2) and v != float32x3(1, 2, 3)
 
 
 @pytest.mark.parametrize("bad", ["a", None, [1, 2], object()])

@@ -94,7 +94,7 @@ def _check_array(frame: Frame, cell: Cell, given: Array, wanted: Array, what: st
     if given.align:
         raise CompileError(
             f"{what}: the memory of this array is less aligned than C++ takes for granted",
-            help="copy the array (.copy())",
+            help="copy the array on the host, or make its dtype with align=True",
         )
     conditions.describable(frame, cell)
 

@@ -335,8 +335,8 @@ class Inference:
     def _begin(self, spec: Specialisation) -> None:
         if len(self.active) >= _DEPTH:
             raise CompileError(
-                f"{spec.source.__qualname__} is more than {_DEPTH} calls deep, each with other arguments",
-                help="recursion must come back to arguments of the same types",
+                f"{spec.source.__qualname__} is more than {_DEPTH} calls deep",
+                help="let fewer functions call each other",
             )
         again = sum(active.source.__code__ is spec.source.__code__ for active in self.active)
         if again >= _RECURSION:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import math
 from collections.abc import Iterable
 from types import FunctionType
 
@@ -92,8 +91,6 @@ def of_call(function: object) -> str:
         known = None
     if known:
         return known
-    if isinstance(function, np.ufunc) and hasattr(math, function.__name__):
-        return f"use math.{function.__name__}"
     owner = getattr(function, "__self__", None)
     if isinstance(owner, (list, dict, set, bytearray)):
         return "what exists while compiling does not change: write to an array that the kernel takes as an argument"

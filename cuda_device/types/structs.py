@@ -258,7 +258,7 @@ def convert(value: Any, wanted: Type, what: str) -> Any:
         return _convert_number(value, wanted, what)
     if isinstance(wanted, Tuple):
         if not isinstance(value, tuple) or len(value) != len(wanted.elements):
-            raise TypeError(f"{what} is a tuple of {len(wanted.elements)}, not {value!r}")
+            raise TypeError(f"{what} is a tuple of {len(wanted.elements)} elements, not {value!r}")
         return tuple(convert(v, t, f"{what}[{i}]") for i, (v, t) in enumerate(zip(value, wanted.elements, strict=True)))
     if wanted == NONE and value is None:
         return None
@@ -267,7 +267,8 @@ def convert(value: Any, wanted: Type, what: str) -> Any:
     given = type(value).__dict__.get(MODEL)
     if isinstance(wanted, Struct) and isinstance(given, Struct) and alike(given, wanted):
         return value if given == wanted else wanted.host(*_values(value))  # type: ignore[misc]
-    raise TypeError(f"{what} is of type {wanted.name if isinstance(wanted, Struct) else wanted}, not {value!r}")
+    vector = f"{wanted.dtype}x{wanted.size}" if isinstance(wanted, Vector) else ""
+    raise TypeError(f"{what} is of type {vector or getattr(wanted, 'name', str(wanted))}, not {value!r}")
 
 
 def _convert_number(value: Any, wanted: Number, what: str) -> Any:
