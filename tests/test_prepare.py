@@ -9,6 +9,7 @@ import weakref
 import numpy as np
 import pytest
 from fake_driver import CONTEXT, installed
+from ir_helpers import define
 
 import cuda_device as device
 from cuda_device.runtime.streams import GpuStream
@@ -320,6 +321,18 @@ def test_a_kernel_that_begins_to_print(capfd, monkeypatch):
         step()
     assert x[0] == 4
     assert capfd.readouterr().out == "x is 1\nx is 2\n"
+
+
+def test_other_parameters_than_it_was_prepared_with():
+    kernel = define("@device.kernel\ndef k(x, n):\n    x[0] = n\n")
+    other = define("def k(x):\n    x[0] = 7\n")
+    x = np.zeros(1, np.int32)
+    step = device.prepare(kernel, x, 3, grid=1, block=1, stream=device.cpu_stream())
+    step()
+    kernel.underlying.__code__ = other.__code__
+    with pytest.raises(device.LaunchError, match="k has other parameters than when it was prepared: prepare it again"):
+        step(x)
+    assert x[0] == 3
 
 
 def test_races_are_looked_for_at_each_start():

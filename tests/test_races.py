@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from ir_helpers import define
 
 import cuda_device as device
 from cuda_device import ConstExpr, atomic_ref, int32, lane_id, thread_idx, tid
@@ -238,6 +239,29 @@ def writes_bytes(x, flag: ConstExpr[bool]):
 
 
 @device.kernel
+def writes_words_then_bytes(x, flag: ConstExpr[bool]):
+    """Each byte of a word was written with it; what has been ordered since goes for it alone."""
+    i = tid(1)
+    bytes = x.view(device.uint8)
+    x[i] = i
+    if flag:
+        device.syncthreads()
+    bytes[256 + (i ^ 1)] = bytes[4 * (i ^ 1) + 1]
+
+
+@device.kernel
+def writes_bytes_of_words(x, flag: ConstExpr[bool]):
+    """Where a word was read, its bytes are written one by one."""
+    i = tid(1)
+    bytes = x.view(device.uint8)
+    x[64 + i] = x[0]
+    if flag:
+        device.syncthreads()
+    if i < 4:
+        bytes[i] = i
+
+
+@device.kernel
 def reads_wide(x, flag: ConstExpr[bool]):
     i = tid(1)
     if i == 0:
@@ -309,6 +333,7 @@ PROGRAMS = [
     (a_warp_is_not_a_block, 1, 64), (adds, 2, 64), (adds_within_the_block, 2, 64), (sums_and_reads, 1, 64),
     (passes_a_message, 2, 1), (takes_a_message, 2, 1), (passes_a_message_near, 2, 1), (fences, 2, 1),
     (fences_near, 2, 1), (carries_a_release_on, 3, 1), (locks, 3, 33), (takes_a_ticket, 3, 8), (writes_bytes, 1, 64),
+    (writes_words_then_bytes, 1, 64), (writes_bytes_of_words, 1, 64),
     (reads_wide, 1, 64), (uses_dynamic_memory, 1, 64), (returns_early, 1, 64), (calls, 1, 64),
     (writes_before_reads, 1, 64), (reads_only, 1, 64),
 ]  # fmt: skip
@@ -319,6 +344,16 @@ def test_a_program_and_its_wrong_twin(kernel, grid, block):
     run(kernel, zeros(256), True, grid=grid, block=block, shared=256)
     with pytest.raises(device.KernelError, match="nothing orders these two accesses"):
         run(kernel, zeros(256), False, grid=grid, block=block, shared=256)
+
+
+def test_the_first_of_many_places_are_told():
+    lines = "".join(f"    x[{i}] = tid(1)\n" for i in range(12))
+    kernel = define(f"@device.kernel\ndef k(x):\n{lines}", tid=tid)
+    with pytest.raises(device.KernelError) as caught:
+        run(kernel, zeros(), grid=1, block=2)
+    message = str(caught.value)
+    assert [f"race on x[{i}]" in message for i in range(12)] == [True] * 8 + [False] * 4
+    assert "and races at 4 more places" in message
 
 
 def test_results_are_those_of_a_plain_launch():
