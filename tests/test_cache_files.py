@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+import cuda_device as device
+from cuda_device.codegen.cache import Pieces
 from cuda_device.codegen.store import MAGIC, Store
 
 KEY = hashlib.sha256(b"key").digest()
@@ -302,3 +304,22 @@ def test_the_form_of_a_file(store: Store) -> None:
     store.put(KEY, DATA)
     body = KEY + DATA
     assert file_of(store).read_bytes() == MAGIC + hashlib.sha256(body).digest() + body
+
+
+def test_pieces_are_a_mapping_that_does_not_know_its_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_DEVICE_CACHE", str(tmp_path / "cache"))
+    pieces = Pieces()
+    pieces["a"], pieces["b"] = b"first", b"second"
+    assert (pieces["a"], pieces.get("b"), pieces.get("c")) == (b"first", b"second", None)
+    entries = len(pieces)
+    del pieces["a"]
+    assert "a" not in pieces and pieces["b"] == b"second" and len(pieces) == entries - 1 > 0
+    with pytest.raises(KeyError):
+        pieces["a"]
+    with pytest.raises(TypeError, match="does not know its names"):
+        list(pieces)
+
+
+def test_a_folder_of_nobody_is_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_DEVICE_CACHE", "~nobody_of_this_name/cache")
+    assert device.cache_info().folder is None

@@ -325,6 +325,22 @@ def test_a_declaration_runs_its_body_on_the_host():
         declared(1)
 
 
+def test_code_for_another_architecture_cannot_be_linked():
+    def doubled(x):
+        return x * 2
+
+    doubled.__annotations__ = dict.fromkeys(("x", "return"), device.int32)
+    older = device.compile(device.func(doubled, interop=True), device.int32, target="sm_80", output="cubin")
+    declared = device.extern(link=[older])(doubled)
+
+    def kernel(x):
+        x[0] = declared(x[0])
+
+    with pytest.raises(device.CompileError, match="cannot link the kernel to doubled: .*bad input") as caught:
+        device.compile(device.kernel(kernel), device.ArrayType(device.int32, 1), target="sm_90", output="cubin")
+    assert caught.value.help == "give what was made for this architecture"
+
+
 def test_a_declaration_without_a_body_is_not_for_the_cpu():
     declared = device.extern(text_hint)
     kernel = device.kernel(lambda x: declared(x[0]))
