@@ -2,6 +2,8 @@
 
 import ast
 import itertools
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -156,3 +158,9 @@ def test_the_fuzzer_notices_what_a_batch_shows_with_the_bug_alone(tmp_path, stat
     if len(statuses) > 1:
         place = statuses[0][1].split("\n")[-2 if noticed and statuses[0][0] == 1 else 0].removeprefix("batch ")
         assert starts[:2] == [("0",), (place, "--last", place)]
+
+
+def test_a_batch_runs_alone():
+    arguments = ("-m", "tests.mutation.fuzzing", "--programs", "13", "--first", "1", "--last", "1")
+    done = subprocess.run([sys.executable, *arguments], cwd=PACKAGE.parent, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "batch 1\n"), done.stderr

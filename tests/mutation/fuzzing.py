@@ -41,7 +41,7 @@ def main() -> int:
 
     resource.setrlimit(resource.RLIMIT_DATA, (BYTES, BYTES))
     with installed():
-        wrong = _first_wrong(given.programs)
+        wrong = _first_wrong(given.programs, given.first, given.last)
         gc.collect()  # a real driver, if there is one, knows nothing of that machine's memory
     if wrong:
         print(wrong, flush=True)
@@ -51,15 +51,18 @@ def main() -> int:
     return 0
 
 
-def _first_wrong(count: int) -> str:
-    """The number of the first program that is wrong, and what is; an empty text if none is."""
+def _first_wrong(count: int, first: int, last: int | None) -> str:
+    """The number of the first program that is wrong in these batches, and what is; an empty text if none is."""
     from fuzz.generate import inputs, program
     from fuzz.run import check
 
     import cuda_device as device
 
     streams = [device.cpu_stream()], [device.default_stream()]
-    for turn, begin, size in begins(count):
+    for place, (turn, begin, size) in itertools.islice(
+        enumerate(begins(count)), first, None if last is None else last + 1
+    ):
+        print(f"{BATCH}{place}", flush=True)
         signal.setitimer(signal.ITIMER_PROF, SECONDS)  # nobody handles its signal, which ends the process
         values = inputs(begin)
         programs = [program(begin + k, values) for k in range(size)]
