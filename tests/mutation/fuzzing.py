@@ -20,11 +20,11 @@ from pathlib import Path
 
 import tests.fuzz  # noqa: F401 - it puts its folder on the path
 
+from .noticing import BATCH
+
 SORTS = (("alone", 12), ("cases", 24), ("together", 12), ("cases", 24))
 """Batches of each sort of programs, and of so many, take turns in this way: cases are quick, and find much."""
 SECONDS, BYTES = 60, 6 << 30
-BATCH = "batch "
-"""Before the place of a batch, on the line that is printed where it begins."""
 
 
 def main() -> int:

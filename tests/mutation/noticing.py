@@ -10,13 +10,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from .fuzzing import BATCH
 from .order import LIMIT
 from .plan import Plan, Reach
 from .sample import ROOT, Mutant
 from .workshop import Done, Workshop
 
 PYTEST = ("-m", "pytest", "-q", "-x", "--no-header", "-p", "no:cacheprovider", "-p", "no:xdist")
+BATCH = "batch "
+"""Before the place of a batch of the fuzzer, on the line that it prints where the batch begins."""
 MOST_UNRELIABLE = 5
 PASSED = (0, 5, LIMIT)  # also where there was no test, or no more time
 # The fuzzer counts for itself; the tool is not the compiler.
