@@ -168,7 +168,12 @@ def _cell(_: str) -> Any:
 
 
 def misplaced(code: CodeType, location: Any) -> str | None:
-    """Whether something does not stand where the bytecode says; what a handler protects stands at the word `try`."""
+    """Whether something does not stand where the bytecode says.
+
+    What a handler protects stands at the word `try`, and what pytest has made of an assertion where that was written.
+    """
+    if any(name.startswith("@py") for name in code.co_names + code.co_varnames):
+        return None
     if linecache.getline(code.co_filename, location.line)[location.column : location.end_column] == "try":
         return None
     line, end_line, column, end_column = list(code.co_positions())[location.offset // 2]
