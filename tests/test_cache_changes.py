@@ -206,6 +206,8 @@ def test_damage_costs_a_compilation_and_nothing_else(cache: Path, monkeypatch: p
         start = device.cache_info()
         for path in cache.iterdir():
             data = bytearray(path.read_bytes())
+            if not data:  # cut to nothing before, and not asked for since: a process looks at the sources once
+                continue
             data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
             path.write_bytes(data[: chance.choice((len(data), chance.randrange(len(data))))])
         assert results(program(text, monkeypatch)["k"]) == expected
