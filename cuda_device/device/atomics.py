@@ -47,6 +47,7 @@ from cuda_device.types.model import (
     Space,
     Tuple,
     Type,
+    is_index,
 )
 from cuda_device.types.parse import parse
 from cuda_device.types.structs import check_alignment
@@ -125,7 +126,7 @@ def _infer_ref(arguments: Sequence[Known]) -> Typed:
     _check_alignment(array, type.align, content)
     indices = [item.type for item in index.items] if isinstance(index.type, Tuple) else [index.type]
     for each in indices:
-        if not isinstance(each, Number) or not (each.is_integer or each == BOOL):
+        if not is_index(each):
             raise CompileError(
                 f"an index is an integer or a tuple of integers, not {index}",
                 help="write atomic_ref(x, i), or atomic_ref(x, (i, j))",

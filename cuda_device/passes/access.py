@@ -51,6 +51,7 @@ from cuda_device.types.model import (
     Tuple,
     Type,
     Vector,
+    is_index,
 )
 from cuda_device.types.varying import as_option
 
@@ -92,12 +93,8 @@ def sequences_of_host(frame: Frame, cell: Cell) -> Cell:
     return hosted.as_items(frame, cell) if is_sequence else cell
 
 
-def _is_integer(type: Type) -> bool:
-    return isinstance(type, Number) and (type.is_integer or type == BOOL)
-
-
 def _tuple_item(frame: Frame, op: Op, owner: Cell, items: Tuple, index: Cell) -> Cell:
-    if not index.known.constant and _is_integer(index.known.type):
+    if not index.known.constant and is_index(index.known.type):
         return _item(frame, owner, index)
     place = sequences.position(index, len(items.elements))
     if owner.place is None or "part" not in op.attributes:
@@ -149,7 +146,7 @@ def _range_item(frame: Frame, owner: Cell, index: Cell) -> Cell:
         length = frame.program.call(frame, standard.length_of_range, parts, {})
         if index.known.constant and isinstance(length.known.value, int):
             sequences.position(index, int(length.known.value))
-        conditions.in_range(frame, index, length)
+        conditions.place(frame, index, "a range", length)
         return frame.program.call(frame, standard.range_item, [index, parts[0], length, parts[2]], {})
     pieces[2] = Cell(constant(1)) if pieces[2].known.value is None else pieces[2]
     return frame.program.call(frame, standard.range_slice, [*pieces, *parts], {})
@@ -218,7 +215,7 @@ def _indices(frame: Frame, parts: Sequence[Cell]) -> list[Value]:
     values = []
     for part in parts:
         type = part.known.type
-        if not isinstance(type, Number) or not (type.is_integer or type == BOOL):
+        if not is_index(type):
             raise CompileError(f"an index is an integer, not {part.known}", help=views.index_help(part.known))
         roomy = INDEX if part.known.constant and type == INT else INT if type == BOOL else type
         values.append(frame.materialise(part, roomy))

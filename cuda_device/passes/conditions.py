@@ -56,18 +56,11 @@ def element(frame: Frame, index: Cell, size: int, what: str = "vector") -> None:
         frame.check(holds, f"index {{0}} is out of bounds for a {what} of size {size}", index)
 
 
-def in_range(frame: Frame, index: Cell, length: Cell) -> None:
-    """The index of a range."""
+def place(frame: Frame, index: Cell, what: str, length: Cell) -> None:
+    """An index of an axis, where an array with fewer axes is made, or of a range."""
     if frame.program.checked:
         holds = _ask(frame, prelude.is_within, index, length)
-        frame.check(holds, "index {0} is out of bounds for a range of size {1}", index, length)
-
-
-def place(frame: Frame, index: Cell, axis: int, length: Cell) -> None:
-    """An index of an axis, where an array with fewer axes is made."""
-    if frame.program.checked:
-        holds = _ask(frame, prelude.is_within, index, length)
-        frame.check(holds, f"index {{0}} is out of bounds for axis {axis} of size {{1}}", index, length)
+        frame.check(holds, f"index {{0}} is out of bounds for {what} of size {{1}}", index, length)
 
 
 def unpacked(frame: Frame, length: Cell, count: int) -> None:

@@ -20,7 +20,7 @@ from cuda_device.passes.generators import check_count, no_keywords
 from cuda_device.passes.meanings import Keywords, Thing, is_list, means
 from cuda_device.types.joins import join_all
 from cuda_device.types.known import Known, constant, identities
-from cuda_device.types.model import BOOL, Bundle, Number, Static
+from cuda_device.types.model import Bundle, Static, is_index
 
 # An index of run time selects among all items.
 _MOST_SELECTED = 64
@@ -48,7 +48,7 @@ def _assign_slice(parts: list[Cell], bounds: slice, items: list[Cell]) -> None:
 
 def _with_item(frame: Frame, parts: Sequence[Cell], index: Cell, value: Cell) -> list[Cell]:
     """The items where one of them is changed, by an index of run time."""
-    if not isinstance(index.known.type, Number) or not (index.known.type.is_integer or index.known.type == BOOL):
+    if not is_index(index.known.type):
         raise CompileError(f"an index is an integer, not {index.known}", help="convert it: int(…)")
     if len(parts) > _MOST_SELECTED:
         raise CompileError(

@@ -32,6 +32,7 @@ from cuda_device.types.model import (
     Tuple,
     TupleIterator,
     Vector,
+    is_index,
 )
 from cuda_device.types.varying import as_option
 
@@ -167,8 +168,8 @@ def slice_tuple(frame: Frame, owner: Cell, index: Cell) -> Cell | None:
 def position(index: Cell, count: int) -> int:
     """A constant index of `count` elements, counted from the beginning."""
     if not index.known.constant or not isinstance(index.known.value, int):
-        is_member, number = as_option(index.known) is not None, index.known.type
-        if is_member or not isinstance(number, Number) or not (number.is_integer or number == BOOL):
+        is_member = as_option(index.known) is not None
+        if is_member or not is_index(index.known.type):
             help = "take its .value" if is_member else "convert it: int(…)"
             raise CompileError(f"an index is an integer, not {index.known}", help=help)
         raise CompileError(

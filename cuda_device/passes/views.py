@@ -26,7 +26,6 @@ from cuda_device.types.dtypes import element_of
 from cuda_device.types.known import Known, constant, of_type
 from cuda_device.types.layout import shortfall, size_of
 from cuda_device.types.model import (
-    BOOL,
     INDEX,
     NONE,
     SMALL,
@@ -38,6 +37,7 @@ from cuda_device.types.model import (
     Static,
     Type,
     Vector,
+    is_index,
 )
 from cuda_device.types.varying import as_option
 
@@ -148,14 +148,14 @@ def _select_axis(frame: Frame, part: Cell, axis: int, length: Cell) -> tuple[Cel
     pieces = slice_parts(frame, part)
     if pieces is None:
         type = part.known.type
-        if not isinstance(type, Number) or not (type.is_integer or type == BOOL):
+        if not is_index(type):
             raise CompileError(f"an index is an integer or a slice, not {part.known}", help=index_help(part.known))
-        conditions.place(frame, part, axis, length)
+        conditions.place(frame, part, f"axis {axis}", length)
         place = frame.program.call(frame, prelude.place, [part, length], {})
         return place, None, Cell(constant(1))
     for piece in pieces:
         type = piece.known.type
-        if type != NONE and not (isinstance(type, Number) and (type.is_integer or type == BOOL)):
+        if type != NONE and not is_index(type):
             raise CompileError(
                 f"the bounds and the step of a slice are integers, not {piece.known}", help="convert them: int(…)"
             )

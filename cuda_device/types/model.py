@@ -13,7 +13,7 @@ from __future__ import annotations
 import enum
 import math
 import re
-from typing import Any
+from typing import Any, TypeGuard
 
 from cuda_device.lazy_dataclasses import dataclass, field
 
@@ -359,3 +359,8 @@ FIXED_NUMBERS = {
 }  # fmt: skip
 NUMBERS = BUILTIN_NUMBERS | FIXED_NUMBERS | {"warp_mask": MASK}
 _NAMES = {number: name for name, number in NUMBERS.items()}
+
+
+def is_index(type: Type) -> TypeGuard[Number]:
+    """Whether a value of a type can be an index: an integer or a bool."""
+    return isinstance(type, Number) and (type.is_integer or type == BOOL)
