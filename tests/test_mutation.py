@@ -14,6 +14,7 @@ from mutation.sample import Mutant, all_places, drawn
 from mutation.workshop import Done
 
 PACKAGE = Path(__file__).parent.parent / "cuda_device"
+COME = "2 of 4 batches of 9 programs come there, wrong without a bug: [3]"
 SOURCE = '''
 """A docstring with 1 < 2."""
 TABLE = {"x": f, "y": g, "z": f}
@@ -112,55 +113,107 @@ def test_only_tests_that_come_to_a_bug_are_run_the_quickest_first():
     plan = Reach(tests).plan(mutant)
     assert plan.files[0] == ("tests/test_math.py",)
     assert list(plan.order) == [f"tests/test_math.py::{name}" for name in ("quick", "slow")]
-    assert not Reach(tests, fuzzer={mutant.file: [line + 1]}).fuzzer_comes_to(mutant)
-    assert Reach(tests).fuzzer_comes_to(mutant), "where nothing is known it may come"
-    assert Reach(tests, fuzzer={mutant.file: [line]}).fuzzer_comes_to(mutant)
+
+
+def batches(*records, imported=()):
+    """What is known of the fuzzer's batches: the file, lines and seconds of each, and what is wrong with it."""
+    fields = [{"lines": {file: lines}, "seconds": seconds, "wrong": wrong} for file, lines, seconds, wrong in records]
+    return Reach(fuzzer={"imported": dict(imported), "batches": {str(at): each for at, each in enumerate(fields)}})
+
+
+def test_only_batches_that_come_to_a_bug_are_run_first_those_that_do_most_near_it():
+    mutant = bug("passes/exits.py", "op.code is ops.CALL")
+    file, line = mutant.file, mutant.change.line
+    records = [
+        (file, [line], 5.0, ""),
+        (file, [line], 1.0, ""),
+        (file, [line + 1], 1.0, ""),
+        (file, [line], 1.0, "program 7: it is 3, not 4"),
+        (file, [line - 1, line, line + 1], 1.0, ""),
+        ("passes/infer.py", [line], 1.0, ""),
+    ]
+    assert batches(*records).batches(mutant) == [4, 1, 0]
+    assert batches(*records).wrong_batches == [3]
+    imported = batches(*records, imported={file: [line]})
+    assert sorted(imported.batches(mutant)) == [0, 1, 2, 4, 5], "what importing runs is there for each"
 
 
 def test_a_bug_in_a_table_is_for_every_test():
     mutant = bug("codegen/emitters.py", '"assert"')
     assert statement_of(mutant) is None
-    assert Reach().fuzzer_comes_to(mutant)
+    source = (PACKAGE / mutant.file).read_text().splitlines()
+    (reader,) = [line for line, text in enumerate(source, 1) if "REPORTS[" in text]
+    records = [(mutant.file, [1], 1.0, ""), (mutant.file, [reader], 1.0, "")]
+    assert batches(*records).batches(mutant) == [1, 0]
 
 
 @pytest.mark.parametrize(
     ("statuses", "noticed", "how"),
     [
-        ([(1, "batch 0\nbatch 1\nprogram 7: it is 3, not 4"), (1, ""), (0, "")], True, "program 7: it is 3, not 4"),
-        ([(-11, "batch 4"), (-11, "batch 4"), (0, "batch 4")], True, "signal 11"),
-        ([(-11, "batch 4"), (0, "batch 4"), (0, "batch 5")], False, "9 programs, unreliable batches: [4]"),
-        ([(1, "batch 4"), (1, "batch 4"), (1, "batch 4"), (0, "")], False, "9 programs, unreliable batches: [4]"),
+        ([(1, "batch 2\nbatch 1\nprogram 7: it is 3, not 4"), (1, "")], True, "program 7: it is 3, not 4"),
+        ([(-11, "batch 2"), (-11, "batch 2")], True, "signal 11"),
+        ([(-11, "batch 2"), (0, "batch 2"), (0, "batch 1")], False, f"{COME}, unreliable: [2]"),
         ([(1, "ImportError: x")], True, "importing: ImportError: x"),
-        ([(0, "batch 0")], False, "9 programs"),
+        ([(0, "batch 2\nbatch 1")], False, COME),
     ],
 )
-def test_the_fuzzer_notices_what_a_batch_shows_with_the_bug_alone(tmp_path, statuses, noticed, how):
+def test_the_fuzzer_notices_what_a_batch_shows_twice(statuses, noticed, how):
     mutant = bug("passes/exits.py", "op.code is ops.CALL")
-    changed, sources, starts = mutant.text(), [], []
-    target = tmp_path / "cuda_device" / mutant.file
-    target.parent.mkdir(parents=True)
-    target.write_text(changed)
+    starts = []
 
     class Copy:
-        folder = tmp_path
-
         def python(self, *arguments):
-            sources.append(target.read_text() == changed)
             starts.append(arguments[5:])
-            return Done(*statuses[len(sources) - 1])
+            return Done(*statuses[len(starts) - 1])
 
-    result = fuzzer(Copy(), mutant, Reach(), 9)
+    line = [mutant.change.line]
+    records = [(mutant.file, [1], 1.0, ""), (mutant.file, line, 2.0, ""), (mutant.file, line, 1.0, "")]
+    result = fuzzer(Copy(), mutant, batches(*records, (mutant.file, line, 1.0, "it is wrong")), 9)
     assert (result.noticed, result.how) == (noticed, how)
-    assert len(sources) == len(statuses) and target.read_text() == changed
-    assert [i for i, is_there in enumerate(sources) if not is_there] == [2] * (
-        len(statuses) > 2 and statuses[1][0] != 0
-    )
-    if len(statuses) > 1:
-        place = statuses[0][1].split("\n")[-2 if noticed and statuses[0][0] == 1 else 0].removeprefix("batch ")
-        assert starts[:2] == [("0",), (place, "--last", place)]
+    place = "1" if "batch 1\nprogram" in statuses[0][1] else "2"
+    assert starts == [("2", "1"), (place,), ("1",)][: len(statuses)]
+
+
+def python(*arguments):
+    """What a process of its own prints."""
+    done = subprocess.run([sys.executable, *arguments], cwd=PACKAGE.parent, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+needs_monitoring = pytest.mark.skipif(sys.version_info < (3, 12), reason="lines are told by sys.monitoring")
 
 
 def test_a_batch_runs_alone():
-    arguments = ("-m", "tests.mutation.fuzzing", "--programs", "13", "--first", "1", "--last", "1")
-    done = subprocess.run([sys.executable, *arguments], cwd=PACKAGE.parent, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, "batch 1\n"), done.stderr
+    assert python("-m", "tests.mutation.fuzzing", "--programs", "13", "--places", "1") == "batch 1\n"
+
+
+@needs_monitoring
+def test_what_each_batch_comes_to_is_measured(tmp_path):
+    python("-m", "tests.mutation.fuzzing", "--programs", "14", "--jobs", "2", "--lines", str(tmp_path / "fuzzer.json"))
+    reach = Reach.read(tmp_path)
+    assert {place: record["wrong"] for place, record in reach.fuzzer["batches"].items()} == {"0": "", "1": ""}
+    assert sorted(reach.batches(bug("bytecode/to_ir.py", "reader.wanted <= kept"))) == [0, 1]
+    assert reach.batches(bug("bytecode/to_ir.py", "code.co_flags & (_COROUTINE | _ASYNC_GENERATOR)"))
+    assert reach.batches(bug("codegen/store.py", "self._complaints.add")) == []
+
+
+COMPILED = """
+import importlib
+importlib.import_module("tests.mutation.fuzzing")._listen()
+lines = importlib.import_module("tests.mutation.lines")
+import cuda_device as device
+@device.kernel
+def k(n, out): out[0] = n ** n
+lines.taken()
+device.compile(k, device.int32, device.ArrayType(device.int32, 1), output="ir")
+print(lines.taken())
+"""
+
+
+@needs_monitoring
+def test_functions_that_are_compiled_count_as_run():
+    noted = ast.literal_eval(python("-c", COMPILED))
+    power, slices = bug("device/prelude.py", "exponent > 0"), bug("device/prelude.py", "step > 0")
+    assert not statement_of(power).isdisjoint(noted[power.file])
+    assert statement_of(slices).isdisjoint(noted[slices.file])

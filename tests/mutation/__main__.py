@@ -6,7 +6,7 @@
     python -m tests.mutation table                       the results, as a table
 
 All is in one folder, `--folder`. Each result is a line of its `results.jsonl`, added when it is there; so a run that was stopped
-(`--seconds` stops it) goes on with those that have none. For the fuzzer `lines --who fuzzer` is enough, and may be left out.
+(`--seconds` stops it) goes on with those that have none. For the fuzzer `lines --who fuzzer` is enough; `run` makes it, too.
 """
 
 from __future__ import annotations
@@ -85,8 +85,7 @@ def _lines(given: argparse.Namespace, _: list[Mutant]) -> None:
             measure(workshop, folder, file)
 
     _at_once(given.jobs, job, "lines_copy")
-    if not (folder / "fuzzer.json").exists():
-        measure_fuzzer(Workshop(given.folder / "lines_copy_0"), folder, given.programs)
+    measure_fuzzer(Workshop(given.folder / "lines_copy_0"), folder, given.programs, given.jobs)
 
 
 def _list(given: argparse.Namespace, mutants: list[Mutant]) -> None:
@@ -96,6 +95,8 @@ def _list(given: argparse.Namespace, mutants: list[Mutant]) -> None:
 
 
 def _run(given: argparse.Namespace, mutants: list[Mutant]) -> None:
+    if given.who == "fuzzer":
+        _lines(given, mutants)
     known, end = _results(given.folder / "results.jsonl"), time.monotonic() + given.seconds
     todo: queue.SimpleQueue[tuple[int, Mutant]] = queue.SimpleQueue()
     for number, mutant in enumerate(mutants, 1):

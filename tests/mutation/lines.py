@@ -44,6 +44,12 @@ sys.monitoring.register_callback(TOOL, sys.monitoring.events.LINE, _line)
 sys.monitoring.set_events(TOOL, sys.monitoring.events.LINE)
 
 
+def compiled(code: CodeType) -> None:
+    """Notes the lines of a function that is compiled."""
+    if code.co_filename.startswith(ROOT):
+        _seen[code.co_filename[len(ROOT) :]].update(line for _, _, line in code.co_lines() if line)
+
+
 def taken() -> dict[str, list[int]]:
     """The lines of each file that ran since the last call."""
     taken = {file: sorted(lines) for file, lines in _seen.items()}

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,33 +42,33 @@ class Result:
 
 
 def fuzzer(workshop: Workshop, mutant: Mutant, reach: Reach, programs: int) -> Result:
-    """Runs the fuzzer, if it comes to the bug's statement at all.
+    """Runs the fuzzer's batches that come to the bug's statement, the most promising first.
 
-    A batch fails by a program that is wrong, and no less by ending the process, or by never ending.
+    A batch fails by a program that is wrong, and no less by ending the process, or by never ending. Without the bug it
+    passed, when its lines were measured.
     """
-    if not reach.fuzzer_comes_to(mutant):
-        return Result(False, "comes never there", 0)
-    start, first, unreliable = time.monotonic(), 0, list[int]()
-    while True:
-        done = _fuzz(workshop, programs, first)
+    places, unreliable = reach.batches(mutant), list[int]()
+    start, todo = time.monotonic(), places
+    while todo:
+        done = _fuzz(workshop, programs, todo)
         if done.status == 0:
-            how = f"{programs} programs{f', unreliable batches: {unreliable}' * bool(unreliable)}"
-            return Result(False, how, time.monotonic() - start)
+            break
         place = _last_batch(done)
         if place is None:
             return Result(True, f"importing: {_why(done)}", time.monotonic() - start)
-        if _fuzz(workshop, programs, place, place).status != 0:
-            with _without(workshop, mutant):
-                is_right = _fuzz(workshop, programs, place, place).status == 0
-            if is_right:
-                return Result(True, _why(done), time.monotonic() - start)
+        if _fuzz(workshop, programs, [place]).status != 0:
+            return Result(True, _why(done), time.monotonic() - start)
         unreliable.append(place)
-        first = place + 1
+        todo = todo[todo.index(place) + 1 :]
+    how = f"{len(places)} of {len(reach.fuzzer['batches'])} batches of {programs} programs come there"
+    for which, left_out in (("wrong without a bug", reach.wrong_batches), ("unreliable", unreliable)):
+        how += f", {which}: {left_out}" * bool(left_out)
+    return Result(False, how, time.monotonic() - start)
 
 
-def _fuzz(workshop: Workshop, programs: int, first: int, last: int | None = None) -> Done:
-    given = ("--programs", str(programs), "--first", str(first))
-    return workshop.python("-m", "tests.mutation.fuzzing", *given, *(() if last is None else ("--last", str(last))))
+def _fuzz(workshop: Workshop, programs: int, places: Sequence[int]) -> Done:
+    given = ("--programs", str(programs), "--places", *map(str, places))
+    return workshop.python("-m", "tests.mutation.fuzzing", *given)
 
 
 def _last_batch(done: Done) -> int | None:
@@ -160,9 +161,23 @@ def measure(workshop: Workshop, folder: Path, which: str) -> None:
     workshop.python(*PYTEST[:3], *options, which)
 
 
-def measure_fuzzer(workshop: Workshop, folder: Path, programs: int) -> None:
-    """Writes which lines the fuzzer comes to."""
-    workshop.python("-m", "tests.mutation.fuzzing", "--programs", str(programs), "--lines", str(folder / "fuzzer.json"))
+def measure_fuzzer(workshop: Workshop, folder: Path, programs: int, jobs: int) -> None:
+    """Writes which lines each batch of the fuzzer comes to, and which are wrong without a bug; if that is not known."""
+    file, sources = folder / "fuzzer.json", _sources()
+    known = json.loads(file.read_text()) if file.exists() else {}
+    if (known.get("programs"), known.get("sources")) != (programs, sources):
+        given = ("--programs", str(programs), "--lines", str(file), "--jobs", str(jobs))
+        done = workshop.python("-m", "tests.mutation.fuzzing", *given)
+        assert done.status == 0, done.output
+        file.write_text(json.dumps(json.loads(file.read_text()) | {"sources": sources}))
+
+
+def _sources() -> str:
+    """A hash of the compiler and of the fuzzer."""
+    digest = hashlib.sha256()
+    for path in sorted(path for folder in ("cuda_device", "tests") for path in (ROOT / folder).rglob("*.py")):
+        digest.update(f"{path.relative_to(ROOT)}\0".encode() + path.read_bytes())
+    return digest.hexdigest()
 
 
 def without_lines(folder: Path) -> list[str]:

@@ -1,8 +1,8 @@
-"""Which tests may notice a bug, the likeliest and quickest first, from the lines that each test runs (`tests.mutation.lines`).
+"""Which tests and which batches of the fuzzer may notice a bug, the likeliest and quickest first, from the lines that each runs.
 
-Only a test that comes to the statement of a bug can notice it. Each test can where the statement is outside of functions, in
-a table, and where it is in `device/`, much of which is not run but compiled. Tests that start other processes may come there
-unseen: they are the last ones.
+Only what comes to the statement of a bug can notice it (`tests.mutation.lines` writes down what does). Each test can where the
+statement is outside of functions, in a table, and where it is in `device/`, much of which is not run but compiled. Tests that
+start other processes may come there unseen: they are the last ones. Of the fuzzer's batches it is known what they compile.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,7 +35,7 @@ class Reach:
 
     tests: dict[str, dict[str, Any]] = field(default_factory=dict)
     imported: dict[str, dict[str, list[int]]] = field(default_factory=dict)
-    fuzzer: dict[str, list[int]] = field(default_factory=dict)
+    fuzzer: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def read(cls, folder: Path) -> Reach:
@@ -59,15 +59,27 @@ class Reach:
         """The tests that fail without a bug."""
         return [name for name, record in self.tests.items() if record["outcome"] == "failed"]
 
-    def fuzzer_comes_to(self, mutant: Mutant) -> bool:
-        """Whether the fuzzer runs the statement of a bug, or may compile it; true where nothing is known of the fuzzer."""
-        lines = statement_of(mutant)
-        return (
-            not self.fuzzer
-            or lines is None
-            or _is_compiled(mutant)
-            or not lines.isdisjoint(self.fuzzer.get(mutant.file, ()))
-        )
+    @property
+    def wrong_batches(self) -> list[int]:
+        """The batches of the fuzzer that are wrong without a bug."""
+        return [int(place) for place, record in self.fuzzer["batches"].items() if record["wrong"]]
+
+    def batches(self, mutant: Mutant) -> list[int]:
+        """The batches of the fuzzer that run, or compile, the statement of a bug, first those that do most near it in a second.
+
+        Each comes to what is outside of functions, and to what importing runs.
+        """
+        statement, ranks = statement_of(mutant), dict[int, float]()
+        if statement is not None and not statement.isdisjoint(self.fuzzer["imported"].get(mutant.file, ())):
+            statement = None
+        near = _near(mutant)
+        for place, record in self.fuzzer["batches"].items():
+            lines = {file: set(numbers) for file, numbers in record["lines"].items()}
+            comes = statement is None or not statement.isdisjoint(lines.get(mutant.file, ()))
+            if comes and not record["wrong"]:
+                shares = sum(_share(which, lines) for which in near)
+                ranks[int(place)] = (shares + 0.1) / (record["seconds"] + 0.5)
+        return sorted(ranks, key=lambda place: -ranks[place])
 
     def plan(self, mutant: Mutant) -> Plan:
         """The tests to run, in their order."""
@@ -104,6 +116,44 @@ def statement_of(mutant: Mutant) -> set[int] | None:
                 found = _own_lines(node)
             inside = inside or (isinstance(node, ast.FunctionDef) and line >= node.body[0].lineno)
     return found if inside else None
+
+
+Lines = dict[str, set[int]]
+
+
+def _near(mutant: Mutant) -> list[Lines]:
+    """What is near a bug: the functions that it is in; or, outside of functions, what the names of its table and its line are.
+
+    These are functions of the same file, or lines of any file that have the name.
+    """
+    source = (PACKAGE / mutant.file).read_text()
+    tree, line = ast.parse(source), mutant.change.line
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    around = [each for each in functions if each.body[0].lineno <= line <= (each.end_lineno or 0)]
+    if around:
+        return [{mutant.file: _body(each)} for each in around]
+    tables = [node for node in tree.body if node.lineno <= line <= (node.end_lineno or 0)]
+    lines = source.splitlines()
+    words = set(re.findall(r"[^\W\d]\w{2,}", " ".join(lines[each.lineno - 1].split("=")[0] for each in tables)))
+    words |= set(re.findall(r"[^\W\d]\w{2,}", lines[line - 1]))
+    defined = {each.name: {mutant.file: _body(each)} for each in functions if each.name in words}
+    used: dict[str, Lines] = {word: defaultdict(set) for word in sorted(words - defined.keys())}
+    for path in PACKAGE.rglob("*.py"):
+        for number, text in enumerate(path.read_text().splitlines(), 1):
+            for word in words.intersection(re.findall(r"\w+", text)) - defined.keys():
+                used[word][path.relative_to(PACKAGE).as_posix()].add(number)
+    return [*defined.values(), *used.values()]
+
+
+def _body(function: ast.FunctionDef) -> set[int]:
+    return set(range(function.body[0].lineno, (function.end_lineno or 0) + 1))
+
+
+def _share(which: Lines, lines: Lines) -> float:
+    """How much of some lines is among others."""
+    return sum(len(numbers & lines.get(file, set())) for file, numbers in which.items()) / max(
+        1, sum(map(len, which.values()))
+    )
 
 
 def _own_lines(statement: ast.stmt) -> set[int]:

@@ -60,7 +60,7 @@ class Workshop:
         """Runs Python on the copy, with the lowest priority."""
         settings = {
             "PYTHONPATH": os.pathsep.join([str(self.folder), *_others()]), "HOME": str(self.folder),
-            "PYTHONDONTWRITEBYTECODE": "1", "CUDA_DEVICE_CACHE": "0",
+            "PYTHONDONTWRITEBYTECODE": "1", "CUDA_DEVICE_CACHE": "0", "PYTHONHASHSEED": "0",
         }  # fmt: skip
         output = self.folder / "output.txt"
         with output.open("w") as out:
