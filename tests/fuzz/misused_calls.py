@@ -211,7 +211,6 @@ CALLS = (
     ("print(list(itertools.count(x)))", "the variable '.result' is a list of 0 item…", "how many items a list has"),
     ("print(list(itertools.dropwhile(abs)))", "itertools.dropwhile lacks an argument for '…", "its parameters are"),
     ("print(list(itertools.islice(TABLE, n)))", "the variable '.result' is a list o…", "how many items a list has"),
-    ("print(list(itertools.islice(TABLE, 1, 2, 0)))", "the variable '.result' is a …", "how many items a list has"),
     ("print(list(itertools.pairwise(n)))", "a for loop cannot run over int", "loop over range(…), a"),
     ("print(list(itertools.product(TABLE, repeat=n)))", "the length of tuple<tuple<…", "repeat a tuple a constant"),
     ("print(list(itertools.repeat(n)))", "the variable '.result' is a list of 0 ite…", "how many items a list has"),

@@ -176,7 +176,7 @@ def layouts(choose: random.Random) -> str | None:
             return f"the members of {type} are at {layout.placement(type).offsets}, not {offsets}"
     size, align = size_and_align(type)
     if isinstance(type, Struct | Tuple):
-        usual = max(align, size) if size in (1, 2, 4, 8, 16) else align
+        usual = max(align, next(power for power in (16, 8, 4, 2, 1) if size % power == 0))
         if layout.usual_alignment(type) != usual:
             return f"{type} is usually aligned to {layout.usual_alignment(type)}, not {usual}"
     given = choose.choice((1, 2, 4, 8, 16))

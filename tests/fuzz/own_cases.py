@@ -5,10 +5,13 @@ from __future__ import annotations
 import random
 
 import cuda_device as device
-from fuzz import own, own_atomics, own_sequences, own_table
+from fuzz import own, own_atomics, own_exact, own_sequences, own_table
 from fuzz.cases import Case, due
 
-CHECKS = (*map(own.complex_check, own.COMPLEX), *own_table.CHECKS, *own_sequences.CHECKS, *own_atomics.CHECKS)
+CHECKS = (
+    *(*map(own.complex_check, own.COMPLEX), *own_table.CHECKS, *own_sequences.CHECKS),
+    *(*own_atomics.CHECKS, *own_exact.CHECKS),
+)
 SHARE = 4
 """A case has one in so many of them."""
 

@@ -58,9 +58,16 @@ NAMES: dict[str, Any] = {
 PARAMETERS = ("n", "m", "k", "x", "y", "p", "q")
 _NOT_ALIKE = re.compile(r"\d{7}|\d\.\d{6}|e-\d\d|nan|inf|np\.|(?<![\d.][+-])(?<![\d.])\d[\d.]*j")
 """Numbers that have more digits than float32, and that fewer would show otherwise; and complex ones without a real part."""
-_OF_NUMPY = re.compile(r"np\.\w+\(([^()]*)\)")
+OF_NUMPY = re.compile(r"np\.(?:bool|u?int|float|complex|long|str)\w*\(([^(),]*)\)")
+"""How NumPy shows its numbers."""
 _WIDE = re.compile(r"W *\S+")
 """Behind this letter there may be more."""
+
+
+def is_alike(text: str) -> bool:
+    """Whether what CPython prints is what device code does."""
+    return not _NOT_ALIKE.search(_WIDE.sub("", text))
+
 
 SHOWN = library.shown(EXPRESSIONS | PARTS)
 """Each row of each table, in a statement that shows what it is."""
@@ -172,8 +179,8 @@ class Printing(Case):
             self._run(out)
         except Exception:
             return None
-        text = _OF_NUMPY.sub(r"\1", out.getvalue())
-        return None if _NOT_ALIKE.search(_WIDE.sub("", text)) or len(text) > 4000 else text
+        text = OF_NUMPY.sub(r"\1", out.getvalue())
+        return text if is_alike(text) and len(text) <= 4000 else None
 
     @property
     def file(self) -> str:
@@ -222,7 +229,7 @@ class Failing(Printing):
                     self.line = place.tb_lineno
                 place = place.tb_next
             text = out.getvalue()
-            return None if _NOT_ALIKE.search(_WIDE.sub("", text)) or not self.raised else text
+            return text if is_alike(text) and self.raised else None
         except Exception:
             return None
         return None

@@ -15,7 +15,6 @@ import inspect
 import io
 import linecache
 import random
-import re
 from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType
 from typing import Any
@@ -36,7 +35,7 @@ from cuda_device.ir.text import parse, show
 from cuda_device.ir.verify import verify
 from fuzz.cases import Case, due, first_difference
 from fuzz.collected import compared
-from fuzz.printing import Printing, defined
+from fuzz.printing import OF_NUMPY, Printing, defined
 
 MODULES = tuple(
     """
@@ -88,7 +87,7 @@ class Reading(Case):
         assert program.expected is not None
         with contextlib.redirect_stdout(out):
             reference.run(function, *program.arguments())
-        text = re.sub(r"np\.\w+\(([^()]*)\)", r"\1", out.getvalue())
+        text = OF_NUMPY.sub(r"\1", out.getvalue())
         return first_difference(text, program.expected)
 
     def run_by_ir(self) -> str | None:

@@ -181,30 +181,33 @@ def tried(case: Case, streams: Sequence[device.Stream]) -> Iterator[Mismatch]:
 
 
 def checked(
-    programs: Sequence[Program], given: dict[str, list[Any]], streams: Sequence[device.Stream]
+    programs: Sequence[Program], given: dict[str, list[Any]], streams: Sequence[device.Stream], linked: bool = False
 ) -> Iterator[Mismatch]:
-    """What is wrong with programs of one kernel. One that cannot be compiled is found by trying them one by one."""
+    """What is wrong with programs of one kernel, in every way or as libNVVM makes it; if it cannot be compiled, one by one."""
     expected = [program.expected() for program in programs]
     arrays = tuple(np.array(given[type], reference.storage(type)) for type in ARRAYS)
     first = None
     for leg in legs(programs, streams):
-        first = first or leg.kernel
+        if linked and leg.made is not by_libnvvm:
+            continue
         outputs = tuple(poisoned(len(programs) * SLOTS * THREADS, type) for type in ARRAYS)
         try:
             with care(programs[0].number):
-                if leg.shares:
+                if leg.shares and first is not None:
                     share(first, leg.kernel, leg.on_cpu)
                 with leg.made():
                     found = launch(leg.kernel, arrays, outputs, leg.stream, leg.on_cpu)
         except Exception as error:
-            if len(programs) == 1 and leg.made is by_libnvvm and "LTO-IR for GPUs below" in str(error):
-                return  # which has no words for all that there is
+            has_no_words = leg.made is by_libnvvm and "LTO-IR for GPUs below" in str(error)
             if len(programs) > 1:
                 for program in programs:
-                    yield from checked([program], given, streams)
-                return
-            yield Mismatch(programs[0], f"{leg.where}: {type(error).__name__}: {error}")
+                    yield from checked([program], given, streams, linked=has_no_words)
+            elif not has_no_words:
+                yield Mismatch(programs[0], f"{leg.where}: {type(error).__name__}: {error}")
+            if has_no_words:
+                continue
             return
+        first = first or leg.kernel
         yield from compare(programs, expected, found, leg.where)
 
 
