@@ -73,6 +73,11 @@ class Job:
         return tuple(map(small, self.arguments)) if self.options.launch_facts else self.arguments
 
     @property
+    def counts_on_alignment(self) -> bool:
+        """Whether it may count on what launches check of where the memory of arrays begins: CPUs do not care."""
+        return self.options.launch_facts and not self.target.on_cpu
+
+    @property
     def question(self) -> tuple[object, ...]:
         """What is asked about the function, for `codegen/programs`."""
         return self.function, self.arguments, self.kernel, self.target, self.options, self.interop
@@ -120,7 +125,8 @@ class Work:
     def outline(self) -> Outline:
         """What a launch has to know of it."""
         if self.known is None:
-            self.known = self.program.outline if self.program is not None else Outline.of(self["device"])
+            found = self.program.outline if self.program is not None else None
+            self.known = found or Outline.of(self["device"], self.job.counts_on_alignment)
         return self.known
 
     @property

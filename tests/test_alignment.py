@@ -8,6 +8,7 @@ from conftest import POISON, StreamUnderTest
 
 import cuda_device as device
 from cuda_device.types.model import FLOAT32, FLOAT64, Array
+from cuda_device.types.structs import model_of
 
 NUMBERS = [np.int16, np.uint32, np.int64, np.float16, np.float32, np.float64, device.bfloat16]
 
@@ -122,3 +123,62 @@ def test_accesses_in_ptx() -> None:
     accesses = [line.split()[0] for line in code.splitlines() if "ld.global" in line or "st.global" in line]
     assert accesses.count("ld.global.b8") == 4 and accesses.count("st.global.b32") == 2 and len(accesses) == 6
     device.compile(double, Array(FLOAT32, 1, align=1), Array(FLOAT64, 1, align=4))
+
+
+def struct_of(count: int) -> Any:
+    """A struct of so many float32."""
+    return device.struct(
+        type(f"Floats{count}", (), {"__annotations__": {f"m{i}": device.float32 for i in range(count)}})
+    )
+
+
+@device.kernel
+def exchange(x: Any, y: Any) -> None:
+    i = device.tid(1)
+    if i < len(x):
+        y[i] = x[i]
+
+
+def global_accesses(*types: Any) -> list[str]:
+    """The instructions by which `exchange` reads and writes an element."""
+    code = device.compile(exchange, *types, output="ptx").code
+    found = [line.split()[0].replace(".L1::no_allocate", "") for line in code.splitlines() if ".global." in line]
+    return [line for line in found if line.startswith(("ld", "st"))]
+
+
+@pytest.mark.parametrize(
+    ("count", "accesses"),
+    [(1, ["b32"]), (2, ["v2.b32"]), (3, ["b32"] * 3), (4, ["v4.b32"]), (6, ["v2.b32"] * 3), (12, ["v4.b32"] * 3)],
+)
+def test_structs_are_as_aligned_as_their_size_lets_them_be(count: int, accesses: list[str]) -> None:
+    kind = struct_of(count)
+    expected = [f"{way}.global.{access}" for way in ("ld", "st") for access in accesses]
+    assert global_accesses(device.ArrayType(kind, 1), device.ArrayType(kind, 1)) == expected
+    less = Array(model_of(kind), 1, align=4)
+    assert global_accesses(less, less) == [f"{way}.global.b32" for way in ("ld", "st") for _ in range(count)]
+
+
+@pytest.mark.parametrize("count", [2, 4, 6, 8, 12])
+@pytest.mark.parametrize("by", [0, 1, 4, 8, 16])
+def test_structs_at_any_address(count: int, by: int) -> None:
+    layout = device.numpy_dtype(struct_of(count))
+    numbers = np.arange(5 * count, dtype=np.float32)
+    x, y = moved(numbers.view(layout), by), moved(np.zeros(5, layout), 64 - by & 63)
+    device.launch(exchange, x, y, grid=1, block=32, stream=device.cpu_stream())
+    assert np.array_equal(y.copy().view(np.float32), numbers)
+
+
+@pytest.mark.parametrize("begin", range(4))
+def test_who_views_memory_as_structs_promises_no_more_than_in_cpp(stream: StreamUnderTest, begin: int) -> None:
+    kind = struct_of(4)
+
+    @device.kernel(checked=True)
+    def kernel(x: Any, y: Any) -> None:
+        i = device.tid(1)
+        of_memory = x[begin : begin + 4 * len(y)].view(kind)
+        y[i] = of_memory[i].m3 + of_memory[i].m0
+
+    x = np.arange(16, dtype=np.float32)
+    y = stream.empty(3, np.float32)
+    stream.launch(kernel, stream.array(x), y, grid=1, block=3)
+    assert stream.numpy(y).tolist() == [x[begin + 4 * i + 3] + x[begin + 4 * i] for i in range(3)]

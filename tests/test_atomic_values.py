@@ -404,3 +404,27 @@ def test_elements_have_to_be_aligned_to_their_size():
     items["pair"][1], bad[1] = (3, 4), (5, 6)
     device.launch(swap_plainly, items, bad, grid=1, block=1, stream=stream)
     assert items["pair"][0].tolist() == (5, 6) and bad[0].tolist() == (3, 4)
+
+
+def test_what_is_an_atomic(stream):
+    @device.struct
+    class Lock:
+        holder: device.Atomic(int32)
+
+    def bits(value):
+        found = isinstance(value, device.AtomicInterface) + 2 * isinstance(value, device.Atomic)
+        match value:
+            case device.Atomic():
+                found += 4
+        return found + 8 * (type(value) is device.Atomic)
+
+    @device.kernel
+    def k(locks, x, out):
+        lock = locks[0]
+        out[0], out[1] = bits(device.Atomic(int32)), bits(lock.holder)
+        out[2], out[3], out[4] = bits(device.atomic_ref(x, 0)), bits(x[0]), bits(lock)
+
+    locks, x = (stream.array(np.zeros(1, dtype)) for dtype in (device.numpy_dtype(Lock), np.int32))
+    out = stream.empty(5, np.int32)
+    stream.launch(k, locks, x, out, grid=1, block=1)
+    assert stream.numpy(out).tolist() == [15, 15, 15, 0, 0]

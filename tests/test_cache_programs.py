@@ -320,6 +320,7 @@ PROGRAM = Program.of(
     Outline(
         "k",
         frozenset({0, 2}),
+        frozenset({1}),
         True,
         True,
         {1: HERE},
@@ -330,7 +331,7 @@ PROGRAM = Program.of(
     frozenset({"__nv_sinf"}),
     16,
 )
-NOTHING = Program.of(Outline("k", frozenset(), False, False, {}, {}, {}), "", frozenset(), 0)
+NOTHING = Program.of(Outline("k", frozenset(), frozenset(), False, False, {}, {}, {}), "", frozenset(), 0)
 
 
 def reads(**values: object) -> list[Dependency]:

@@ -869,3 +869,18 @@ def test_no_complex_number_becomes_a_real_one():
 
 def test_math_names_the_function_of_cmath():
     assert "cmath.exp(" in refused(lambda z, x: math.exp(z[0]), Z, X, match="math.exp").help
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+@pytest.mark.parametrize("decimals", [0, 1, 3])
+def test_both_parts_are_rounded(stream, dtype, decimals):
+    @device.kernel
+    def kernel(x, out):
+        for i in range(len(x)):
+            out[i] = np.round(x[i], decimals)
+            out[i + len(x)] = np.around(x[i])
+
+    x = np.array([1.25 + 2.75j, -0.5 - 1.5j, 1e7 + 0.0625j], dtype)
+    out = stream.empty(6, dtype)
+    stream.launch(kernel, stream.array(x), out, grid=1, block=1)
+    assert stream.numpy(out).tolist() == [*np.round(x, decimals).tolist(), *np.around(x).tolist()]

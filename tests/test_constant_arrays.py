@@ -66,6 +66,16 @@ def test_is_numpys(stream, function):
     check(stream, function)
 
 
+def test_rows_are_unpacked(stream):
+    table = np.arange(6, dtype=np.int16).reshape(2, 3)
+
+    def rows(i):
+        first, second = table
+        return (lambda head, *others: head[i % 3] + others[0][1])(*table) + first[0] * second[2]
+
+    check(stream, rows)
+
+
 def test_properties_are_constants(stream):
     @device.kernel
     def kernel(out):

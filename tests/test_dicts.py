@@ -310,6 +310,9 @@ def test_a_dict_is_printed(stream, capfd):
         ("d = {}\nd.popitem()\nreturn 1", "a dict has no attribute 'popitem'"),
         ("d = dict(((1, 2, 3),))\nreturn 1", "a dict is made of pairs"),
         ("d = dict(((n, 2),))\nreturn 1", "the key of a dict must be a constant expression"),
+        ("return len({[]: 1})", "a list cannot be a key of a dict"),
+        ("d = {}\nd[{}] = 1\nreturn 1", "a dict cannot be a key of a dict"),
+        ("d = {}\nreturn d[(1, [2])]", "tuple<int, bundle<int>> cannot be a key of a dict"),
         (
             "p, q = {1: 1}, {1: 2}\nr = p if n > 3 else q\nr[1] = 9\nreturn p[1]",
             "which dict this is depends on the way",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import sys
 import typing
 
 import numpy as np
@@ -186,6 +187,22 @@ def test_members_are_shown(stream, capfd):
     for n in (1, -1):
         stream.launch(shows, n, grid=1, block=1)
     assert capfd.readouterr().out == expected
+
+
+def test_one_of_two_members_is_shown(stream, capfd):
+    class Side(enum.Enum):
+        LEFT = 3
+        RIGHT = 4
+
+    @device.kernel
+    def kernel(n):
+        print(Side(n), Side(n).name, [Side(n)])
+
+    capfd.readouterr()
+    for n in (3, 4):
+        stream.launch(kernel, n, grid=1, block=1)
+    sys.stdout.flush()
+    assert capfd.readouterr().out == "Side.LEFT LEFT [<Side.LEFT: 3>]\nSide.RIGHT RIGHT [<Side.RIGHT: 4>]\n"
 
 
 def test_a_number_that_no_member_has_is_reported(stream):

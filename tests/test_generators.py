@@ -712,12 +712,26 @@ def test_what_is_refused(function, match):
     refused(function, int, match=match)
 
 
+def an_islice_that_is_not_looped_over(i, x):
+    some = itertools.islice(x, 1, None, i)
+    return fold(some) if i else 1.0
+
+
 @pytest.mark.parametrize(
     ("function", "message"),
     [
         (lambda i, x: next(iter(x[:i])), "StopIteration"),
         (lambda i, x: min(v for v in x[:i]), r"ValueError: min\(\)"),
         (lambda i, x: max(above(x, 20 - 20 * i)), r"ValueError: max\(\)"),
+        (lambda i, x: fold(itertools.islice(x, i - 1)), r"ValueError: Stop argument for islice\(\)"),
+        (lambda i, x: fold(itertools.islice(range(9), i - 1, None)), r"ValueError: Indices for islice\(\)"),
+        (lambda i, x: fold(itertools.islice((1, 2, 3), 1, i - 1)), r"ValueError: Indices for islice\(\)"),
+        (lambda i, x: fold(itertools.islice(itertools.count(), 0, 9, i)), r"ValueError: Step for islice\(\)"),
+        (lambda i, x: fold(itertools.islice(x, -1)), r"ValueError: Stop argument for islice\(\)"),
+        (an_islice_that_is_not_looped_over, r"ValueError: Step for islice\(\)"),
+        (lambda i, x: sum(1 for _ in itertools.combinations(x[:4], -1)), "ValueError: r must be non-negative"),
+        (lambda i, x: sum(1 for _ in itertools.permutations(x[:4], -1)), "ValueError: r must be non-negative"),
+        (lambda i, x: len([*itertools.combinations_with_replacement(x[:4], -1)]), "ValueError: r must be"),
     ],
 )
 def test_what_has_no_values_is_reported_where_it_is_asked_for(stream, function, message):

@@ -2,6 +2,7 @@
 
 import copy
 import enum
+import inspect
 import math
 import os
 import pickle
@@ -224,9 +225,9 @@ def of_hints(
 
 def test_arrays_are_what_their_hints_say(stream):
     line, table = stream.array(np.zeros(4, np.float32)), stream.array(np.zeros((2, 3), np.int32))
-    for arguments in ((line,), (line, table), (line, None, 2.5, line)):
+    for arguments in ((line,), (line, table), (line, None, 2, line)):
         launch_once(stream, of_hints, *arguments)
-    assert stream.numpy(line)[0] == 2.5
+    assert stream.numpy(line)[0] == 2
     assert device.compile(of_hints, output="ir").code == device.compile(
         of_hints, device.ArrayType(device.float32, 1), device.ArrayType(device.int32, 2), int,
         device.ArrayType(device.float32, 1), output="ir"
@@ -236,6 +237,138 @@ def test_arrays_are_what_their_hints_say(stream):
     ]:  # fmt: skip
         with pytest.raises(device.LaunchError, match=f"'{name}' is of type .*the hint of the parameter says array<"):
             launch_once(stream, of_hints, *arguments)
+
+
+@device.kernel
+def of_numbers(
+    out,
+    a: int = 1,
+    b: device.int64 = 2,
+    c: "device.float64" = 3,
+    d: Annotated[np.uint8, "small"] = 4,
+    e: np.dtype("f2") = 5.5,
+    f: float = None,  # noqa: RUF013
+    g: complex = 6,
+):
+    out[0] = a + b + d
+    out[1] = c
+    out[2] = e + g.real
+
+
+OF_NUMBERS = "int, int64, float64, uint8, float16, None, complex"
+
+
+def test_numbers_become_what_their_hints_say(stream):
+    """Python's are of any width, so that none is lost on the way; all ways to launch agree, and so does `compile`."""
+    out = stream.array(np.zeros(3, np.float64))
+    for arguments, expected in [
+        ((), [7, 3, 11.5]),
+        ((True, 5_000_000_000, 0.1, 255, 2, None, 1.5), [5_000_000_256, 0.1, 3.5]),
+        ((np.int32(-7), np.int64(1 << 40), np.float64(1e300)), [(1 << 40) - 3, 1e300, 11.5]),
+    ]:
+        launch_once(stream, of_numbers, out, *arguments)
+        assert stream.numpy(out).tolist() == expected
+        stream.numpy(out)[...] = 0
+        step = device.prepare(of_numbers, out, *arguments, grid=1, block=1, stream=stream.stream)
+        step()
+        assert stream.numpy(out).tolist() == expected
+        step(c=7)
+        assert stream.numpy(out).tolist() == [expected[0], 7, expected[2]]
+    assert len(of_numbers.variants) == 1 and OF_NUMBERS in repr(of_numbers).replace("none", "None")
+    launch_once(stream, of_numbers, out, f=1e300)
+    assert len(of_numbers.variants) == 2
+
+
+def test_compile_takes_numbers_as_their_hints_say():
+    out = device.ArrayType(device.float64, 1)
+    by_types = device.compile(of_numbers, out, int, int, float, int, float, None, int, output="ir").code
+    by_values = device.compile(of_numbers, out, True, 5_000_000_000, 2, 255, 1, None, 1.5, output="ir").code
+    of_their_own = device.compile(
+        of_numbers, out, np.int32, np.int64, np.float64, np.uint8, np.float16, None, device.complex64, output="ir"
+    ).code
+    assert by_types == by_values == of_their_own
+
+
+@device.kernel
+def of_builtins(out, a: int, b: float, c: complex):
+    out[0] = a + 1
+    out[1] = b / 3
+    out[2] = c.real / 3
+
+
+def test_numbers_of_numpy_keep_their_type_where_a_hint_says_no_format(stream):
+    out = stream.array(np.zeros(3, np.float64))
+    for given, expected in [
+        ((np.int64(1 << 40), np.float64(1), np.complex128(1)), [(1 << 40) + 1, 1 / 3, 1 / 3]),
+        ((np.uint8(255), np.float32(1), np.float64(1)), [0, np.float32(1) / np.float32(3), 1 / 3]),
+        (
+            (np.bool_(True), np.int8(1), np.float16(1)),
+            [2, np.float32(1) / np.float32(3), np.float16(1) / np.float16(3)],
+        ),
+    ]:
+        for _ in range(20):  # at last by machine code
+            launch_once(stream, of_builtins, out, *given)
+            assert stream.numpy(out).tolist() == expected
+        types = device.compile(of_builtins, device.ArrayType(device.float64, 1), *map(type, given), output="ir").code
+        values = device.compile(of_builtins, device.ArrayType(device.float64, 1), *given, output="ir").code
+        assert types == values
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("a", 2.5, r"is 2.5, but the hint of the parameter says int: write int\(…\)"),
+        ("a", np.float32(3), r"is np.float32\(3.0\), but the hint of the parameter says int: write int"),
+        ("a", 1 << 31, "a Python int is 32 bits wide"),
+        ("b", np.int32(3), "the hint of the parameter says int64: write int64"),
+        ("b", 1 << 63, "the hint of the parameter says int64, which has no room for it"),
+        ("c", np.float32(3), "the hint of the parameter says float64"),
+        ("c", 1j, "the hint of the parameter says float64"),
+        ("d", -1, "the hint of the parameter says uint8, which has no room for it"),
+        ("e", np.str_("x"), "the hint of the parameter says float16"),
+        ("f", np.complex64(3), "the hint of the parameter says float: write float"),
+        ("f", (1.5,), "is of type tuple, but the hint of the parameter says float"),
+        ("f", np.zeros(3), "is of type .*, but the hint of the parameter says float"),
+        ("g", "x", "is of type str, but the hint of the parameter says complex"),
+    ],
+    ids=str,
+)
+def test_numbers_that_hints_do_not_say_are_refused(stream, name, value, message):
+    out = stream.array(np.zeros(3, np.float64))
+    if isinstance(value, np.ndarray):
+        value = stream.array(value)
+    else:
+        names = inspect.signature(of_numbers.underlying).parameters
+        given = [device.ArrayType(device.float64, 1), *([None] * (list(names).index(name) - 1)), value]
+        with pytest.raises(device.LaunchError, match=f"'{name}'.*{message}"):
+            device.compile(of_numbers, *given, output="ir")
+    for start in (
+        partial(launch_once, stream, of_numbers, out),
+        partial(device.prepare, of_numbers, out, grid=1, block=1, stream=stream.stream),
+        device.prepare(of_numbers, out, grid=1, block=1, stream=stream.stream),
+    ):
+        with pytest.raises(device.LaunchError, match=message):
+            start(**{name: value})
+    assert not stream.numpy(out).any()
+
+
+def test_arguments_that_hints_do_not_say_are_refused_by_compile():
+    with pytest.raises(TypeError, match="'a' is of type float64, but the hint of the parameter says int"):
+        device.compile(of_numbers, device.ArrayType(device.float64, 1), np.float64)
+    with pytest.raises(
+        TypeError, match="'x' is of type array<float64, 1, C>, but the hint of the parameter says array<"
+    ):
+        device.compile(of_hints, np.zeros(3))
+
+
+@pytest.mark.skipif(sys.version_info < (3, 14), reason="hints are read when they are asked for since CPython 3.14")
+def test_hints_may_name_what_only_type_checkers_know(stream):
+    names = {"device": device}
+    exec("def kernel(x: Matrix, n: device.ConstExpr[int], m: device.float64): x[0] = n + m", names)
+    x, kernel = stream.array(np.zeros(1)), device.kernel(names["kernel"])
+    launch_once(stream, kernel, x, 3, 0.1)
+    assert stream.numpy(x).tolist() == [3.1]
+    assert "float64" in repr(kernel)
 
 
 def test_functions_and_types_are_constants(stream):

@@ -1,5 +1,6 @@
 """LTO-IR: libNVVM takes what we write in either of its languages, and what it makes links to cubins, with CUDA C++ too."""
 
+import dataclasses
 import re
 
 import cuda_cpp
@@ -12,9 +13,11 @@ from cuda.bindings import nvvm
 from ir_helpers import define
 
 import cuda_device as device
+from cuda_device import compiler
 from cuda_device.codegen import cubin, linking, llvm7, ltoir
 from cuda_device.codegen.architectures import parse
 from cuda_device.device.options import FASTMATH
+from cuda_device.runtime.compiling import job_of
 
 FLOATS = device.ArrayType(device.float32, 1)
 
@@ -64,6 +67,37 @@ def test_ltoir_is_made_for_every_generation(target):
     nothing = f".version 8.7\n.target {target}\n.address_size 64\n"
     linked = cubin.assemble(nothing, parse(target), inputs=linking.read([made]))
     assert list(linking.Input("linked", linked.code).functions) == ["newest"]
+
+
+@pytest.mark.parametrize("level", [0, 3])
+def test_the_oldest_libnvvm_can_read_it(level):
+    """Also with lines of the source: no intrinsic that it has not, and no scope that it would forget."""
+
+    def kernel(out, words):
+        for i in range(len(words)):
+            out[i] = device.syncthreads_count(words[i] > 3)
+            words[i] = device.atomic_ref(words, i).cas(1, 2, "acquire", "block")
+            out[i] = device.atomic_ref(out, i).cas(1, 2)
+
+    types = device.ArrayType(device.int32, 1), device.ArrayType(device.uint64, 1)
+    with_lines = device.kernel(lineinfo=True, level=level)(kernel)
+    text = llvm7.marked(device.compile(with_lines, *types, output="llvm", target="sm_100").code)
+    assert re.findall(r"atom\.[\w.]+", text) == ["atom.acquire.cta.global.cas.b64", "atom.acquire.sys.global.cas.b32"]
+    assert re.search(r"call i32 @llvm\.nvvm\.barrier\.cta|cmpxchg", text) is None
+    assert "!dbg" in text
+
+
+@pytest.mark.parametrize("target", ["sm_90", "sm_100"])
+def test_what_launches_check_is_no_obstacle(target):
+    """Where arrays begin is said of parameters, and not in the types of functions."""
+
+    def kernel(x, out):
+        out[0] = x[0] + x[1]
+
+    job = job_of(device.kernel(kernel), (FLOATS, FLOATS), target, {"checked": False})
+    job = dataclasses.replace(job, options=dataclasses.replace(job.options, launch_facts=True))
+    work = compiler.run(job, "ltoir")
+    assert "addrspace(1) align 16 %" in work["llvm"].text and work["ltoir"].startswith(ltoir.MAGIC)
 
 
 @pytest.mark.parametrize("target", ["sm_90", "sm_100"])

@@ -105,6 +105,59 @@ def test_scalars(value):
         assert y[0] == y.dtype.type(value)
 
 
+@pytest.mark.parametrize(
+    ("hint", "values"),
+    [
+        ("i8", [-(1 << 63), (1 << 63) - 1]),
+        ("u8", [0, (1 << 64) - 1]),
+        ("u4", [0, (1 << 32) - 1]),
+        ("i1", [-128, 127]),
+        ("f4", [(1 << 53) - 1, -(1 << 53), 1]),
+        ("f8", [(1 << 53) - 1, -3]),
+        ("f8", [0.1, 1e300, -0.0]),
+        ("f4", [0.1, 1e300]),
+        ("c16", [0.1 + 1e300j]),
+    ],
+)
+def test_hints_of_numbers(hint, values):
+    """What Python's numbers become, they become here; what has no room is Python's to refuse."""
+
+    def store(y, a):
+        y[0] = a
+
+    store.__annotations__ = {"a": np.dtype(hint)}  # text would be read without this function's names
+    store = device.kernel(store)
+    y, outside = poison(1, hint), {"i8": 1 << 63, "u8": -1, "u4": 1 << 32, "i1": 128}
+    warm(store, y, type(values[0])(0))
+    for value in values:
+        y[...] = poison(1, hint)
+        assert by_machine_code(store, y, value)
+        with np.errstate(over="ignore"):
+            assert y.tobytes() == np.array([value], hint).tobytes()
+    if hint in outside:
+        with pytest.raises(LaunchError, match="no room"):
+            launch(store, y, outside[hint])
+    else:
+        assert not by_machine_code(store, y, True)
+        assert y[0] == 1
+    for wrong in (1j, np.int16(1)):
+        if hint != "c16" or wrong != 1j:
+            with pytest.raises(LaunchError, match="the hint of the parameter says"):
+                launch(store, y, wrong)
+
+
+def test_ints_that_are_no_doubles_become_floats_by_python():
+    @device.kernel
+    def store(y, a: device.float32):
+        y[0] = a
+
+    y = poison(1)
+    warm(store, y, 1)
+    assert not by_machine_code(store, y, (1 << 53) + 1)
+    assert y[0] == np.float32((1 << 53) + 1)
+    assert by_machine_code(store, y, 1 << 53)
+
+
 def test_tuples_constants_defaults_and_sizes():
     @device.kernel
     def k(t, n: device.ConstExpr[int], a=2.0):

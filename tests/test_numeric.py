@@ -240,6 +240,12 @@ def test_cbrt(stream, name):
     assert [device.cbrt(np.float32(n**3)) for n in range(100)] == [*range(100)]
 
 
+def test_fma_on_the_host_may_be_larger_than_any_number():
+    assert device.fma(1e200, 1e200, 0.0) == device.fma(np.float32(3e38), np.float32(2), np.float32(1)) == np.inf
+    assert device.fma(-1e300, 1e300, 1e300) == -np.inf
+    assert np.signbit(device.fma(-1e-300, 1e-300, 0.0)) and device.fma(1e-300, 1e-300, 0.0) == 0
+
+
 def test_types_of_fma():
     @device.func
     def f(x, y):

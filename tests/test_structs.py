@@ -560,3 +560,30 @@ def test_an_array_of_one_member_has_the_dtype_that_numpy_gives_it(stream):
     stream.launch(count, counters, out, grid=1, block=4)
     assert stream.numpy(out).tolist() == [1, 1]
     assert stream.numpy(counters).tolist() == [(0, 0, 0), (0, 20, 2.5)]
+
+
+def test_elements_of_tuples_are_aligned_as_their_types_are():
+    """C++ has no other ones: a hint that asks for more would be lost."""
+    wide = device.align(uint8, 8)
+    for use in (
+        lambda: device.sizeof(tuple[wide, uint8]),
+        lambda: device.numpy_dtype(tuple[uint8, tuple[wide]]),
+        lambda: device.struct(type("Holder", (), {"__annotations__": {"t": tuple[wide, uint8]}})),
+        lambda: device.compile(nothing, tuple[wide]),
+    ):
+        with pytest.raises(TypeError, match=r"align\(uint8, 8\): an element of a tuple is aligned as its type is"):
+            use()
+
+    @device.kernel
+    def k(out):
+        out[0] = device.local_array(2, tuple[device.align(uint8, 8), uint8]).size
+
+    with pytest.raises(device.CompileError, match="an element of a tuple is aligned as its type is"):
+        device.compile(k, device.ArrayType(int32, 1), output="ir")
+    assert device.sizeof(tuple[device.align(int32, 4), device.align(uint8, 1)]) == 8
+    assert device.alignof(tuple[device.align(Point, 32), uint8]) == 32
+
+
+@device.kernel
+def nothing(x):
+    pass

@@ -128,7 +128,7 @@ def test_text(type: Type, text: str) -> None:
         "array<float32, -1, C>", "ref<float32>", "ref<nowhere, float32>", "ref<global, nothing>", "vector<float32>",
         "vector<float32, x>", "vector<none, 2>", "range<none>", "range<int, int>", "range_iterator<2>", "tuple_iterator<int, 0>",
         "tuple_iterator<tuple<int>>", "int<3>", "none<>",
-        "struct<s, ,: int>", "struct<s, >: int>", "struct<s,>",
+        "struct<s, ,: int>", "struct<s, >: int>", "struct<s,>", "struct<s, ': int>",
     ],
 )  # fmt: skip
 def test_bad_text(text: str) -> None:

@@ -268,3 +268,53 @@ def test_slices_of_a_read_only_array_are_read_only():
     array = device.ArrayType(float32, 2, readonly=True)
     with pytest.raises(device.CompileError, match="read-only"):
         device.compile(kernel, array, device.ArrayType(float32, 1), device.ArrayType(device.int64, 1), 2, output="ir")
+
+
+@device.kernel
+def walk(x, out, n):
+    """A row, then columns and rows: arrays of another layout in the same variable."""
+    line = x[0]
+    for i in range(n):
+        out[i] = line[i]
+        line = x[:, i] if i % 2 else x[i]
+    matrix = x if n > 3 else x.T
+    out[n] = matrix[0, 1]
+    part = x[::2] if n > 3 else x
+    part[1, 2] = 100
+    out[n + 1] = part.shape[0] + part.strides[0]
+
+
+@pytest.mark.parametrize("n", [3, 4])
+def test_arrays_of_several_layouts_join(stream, n):
+    x = np.arange(16, dtype=np.float32).reshape(4, 4)
+    expected, changed = np.zeros(6, np.float32), x.copy()
+    walk.underlying(changed, expected, n)
+    given, out = stream.array(x), stream.array(np.zeros(6, np.float32))
+    stream.launch(walk, given, out, n, grid=1, block=1)
+    assert stream.numpy(out).tolist() == expected.tolist()
+    assert stream.numpy(given).tolist() == changed.tolist()
+
+
+@device.kernel
+def either(x, y, out):
+    chosen = x if out[0] else y
+    out[1] = chosen[1]
+
+
+@device.kernel
+def writes_either(x, y, out):
+    chosen = x if out[0] else y
+    chosen[1] = 3
+
+
+def test_arrays_join_though_one_is_read_only_or_less_aligned():
+    y = np.frombuffer(bytes(1) + np.arange(4, dtype=np.float32).tobytes(), np.float32, 3, 1)
+    x = np.full(5, 7, np.float32)
+    for chosen, expected in ((0, 1), (1, 7)):
+        out = np.array([chosen, -1], np.float32)
+        device.launch(either, x, y, out, grid=1, block=1, stream=device.cpu_stream())
+        assert out[1] == expected
+        with pytest.raises(device.CompileError, match="the array is read-only"):
+            device.launch(writes_either, x, y, out, grid=1, block=1, stream=device.cpu_stream())
+    with pytest.raises(device.CompileError, match="array<float64, 1, C> on one way here"):
+        device.launch(either, x, x.astype(np.float64), x, grid=1, block=1, stream=device.cpu_stream())

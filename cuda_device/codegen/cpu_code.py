@@ -144,8 +144,9 @@ def shared(
     level: int = 0,
 ) -> dict[str, int]:
     """The addresses of functions that stay in the process for good; the parameters are those of `piece`."""
-    _KEPT.append(piece(name, text, exports, symbols, level))
-    return {name: _KEPT[-1].addresses[name] for name in exports}
+    made = piece(name, text, exports, symbols, level)
+    _KEPT.append(made)
+    return {name: made.addresses[name] for name in exports}
 
 
 # The processor

@@ -40,7 +40,21 @@ def marked(text: str) -> str:
     """A module in LLVM's present language, as libNVVM takes it for newer GPUs."""
     kernels = re.findall(r"^define .*\bptx_kernel .*?@([\w.]+)\(", text, re.M)
     text = re.sub(r'^target datalayout = ".*"$', f'target datalayout = "{_PRESENT_LAYOUT}"', text, flags=re.M)
-    return llvm7_calls.without_newest(text) + _kept("ptr", [f"ptr @{name}" for name in kernels]) + _VERSION
+    scope = Scope()
+    lines = [changed for line in text.splitlines() for changed in _in_oldest(scope, line)]
+    return (
+        "\n".join([*lines, *sorted(scope.declarations), ""])
+        + _kept("ptr", [f"ptr @{name}" for name in kernels])
+        + _VERSION
+    )
+
+
+def _in_oldest(scope: Scope, line: str) -> list[str]:
+    """A line in LLVM's present language, so that CUDA 13.0 reads it, too: instructions of PTX, if need be."""
+    for pattern, rule in (llvm7_calls.NEWEST, llvm7_memory.SCOPED):
+        if match := pattern.fullmatch(line.partition(", !")[0]):  # without metadata, which was for another instruction
+            return rule(scope, match)
+    return [line]
 
 
 def _kept(pointer: str, functions: list[str]) -> str:
@@ -137,7 +151,8 @@ class _Module(Scope):
 
     def mark(self, result: str, types: Iterable[str], name: str, facts: Iterable[tuple[str, int]]) -> None:
         """Notes what metadata says of a function."""
-        signature = f"{result} ({', '.join(each.partition(' byval')[0] for each in types)})* @{name}"
+        plain = (re.sub(r" (byval|align) .*", "", each) for each in types)
+        signature = f"{result} ({', '.join(plain)})* @{name}"
         for key, value in facts:
             self.marks.append(f'!{{{signature}, !"{key}", i32 {value}}}')
             self.kernels += [signature] if key == "kernel" else []

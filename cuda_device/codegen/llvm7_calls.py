@@ -181,25 +181,21 @@ def _negate(_: Scope, match: re.Match[str]) -> list[str]:
     return [f"  {result} = fsub {flags}{type} {zero}, {value}"]
 
 
-_INTRINSIC = re.compile(
-    rf"  (?:(?P<result>{NAME}) = )?call (?P<flags>{FLAGS})(?P<type>{TYPE}) "
-    r"@(?P<name>llvm\.[\w.]+)\((?P<operands>.*)\)(?P<rest>[\w ]*)"
+def _intrinsic(name: str) -> re.Pattern[str]:
+    """What calls of intrinsics of such names look like."""
+    return re.compile(
+        rf"  (?:(?P<result>{NAME}) = )?call (?P<flags>{FLAGS})(?P<type>{TYPE}) "
+        rf"@(?P<name>llvm\.{name})\((?P<operands>.*)\)(?P<rest>[\w ]*)"
+    )
+
+
+NEWEST: tuple[re.Pattern[str], Rule] = (
+    _intrinsic(r"nvvm\.(?:activemask|nanosleep|barrier\.cta\.[\w.]+|read\.ptx\.sreg\.dynamic_smem_size)"),
+    _call,
 )
-# Those that libNVVM of CUDA 13.0 does not know in LLVM's present language either.
-_NEWEST = re.compile(r"llvm\.nvvm\.(?:activemask|nanosleep|barrier\.cta\..*|read\.ptx\.sreg\.dynamic_smem_size)")
-
-
-def without_newest(text: str) -> str:
-    """A module in LLVM's present language, in which instructions of PTX stand for the newest intrinsics."""
-    scope, lines = Scope(), []
-    for line in text.splitlines():
-        call = _INTRINSIC.fullmatch(line)
-        lines += _call(scope, call) if call and _NEWEST.fullmatch(call["name"]) else [line]
-    return "\n".join([*lines, *sorted(scope.declarations), ""])
-
-
+"""Those that libNVVM of CUDA 13.0 does not know in LLVM's present language either."""
 RULES: tuple[tuple[re.Pattern[str], Rule], ...] = (
-    (_INTRINSIC, _call),
+    (_intrinsic(r"[\w.]+"), _call),
     (re.compile(rf"  ({NAME} = )?call ((?:alignstack\(\d+\) )?{TYPE}) @([\w.]+)\((.*)\)([\w ]*)"), _function),
     (re.compile(rf"  ({NAME}) = fneg ({FLAGS})({TYPE}) (\S+)"), _negate),
 )

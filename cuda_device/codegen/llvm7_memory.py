@@ -159,10 +159,19 @@ def _out_of(to: Scope, type: str, value: str) -> tuple[list[str], str]:
 
 _SYNC = r'(?: syncscope\("(\w+)"\))?'
 _POINTER = r"ptr( addrspace\(\d+\))?"
+
+
+def _exchanged(type: str) -> re.Pattern[str]:
+    """What such an operation on integers looks like."""
+    return re.compile(rf"  ({NAME}) = cmpxchg {_POINTER} (\S+), ({type}) (\S+), \w+ (\S+){_SYNC} (\w+) \w+")
+
+
+SCOPED: tuple[re.Pattern[str], Rule] = (_exchanged("i(?:16|32|64)"), _exchange)
+"""Compare and exchange: libNVVM of CUDA 13.0 forgets its scope in LLVM's present language, too."""
 RULES: tuple[tuple[re.Pattern[str], Rule], ...] = (
     (re.compile(rf"  ({NAME}) = load atomic (\w+), {_POINTER} (\S+){_SYNC} (\w+), align \d+"), _atomic_load),
     (re.compile(rf"  store atomic (\w+) (\S+), {_POINTER} (\S+){_SYNC} (\w+), align \d+"), _atomic_store),
-    (re.compile(rf"  ({NAME}) = cmpxchg {_POINTER} (\S+), (\w+) (\S+), \w+ (\S+){_SYNC} (\w+) \w+"), _exchange),
+    (_exchanged(r"\w+"), _exchange),
     (re.compile(rf"  fence{_SYNC} (\w+)"), _fence),
     (re.compile(rf"  ({NAME}) = load (volatile )?({TYPE}), {_POINTER} (.+?)(, align \d+)"), _load),
     (re.compile(rf"  store (volatile )?({TYPE}) (.+), {_POINTER} (.+?)(, align \d+)"), _store),

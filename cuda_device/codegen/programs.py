@@ -147,8 +147,13 @@ def _key(kind: str, fingerprint: Fingerprint) -> bytes:
 
 
 def _packed(program: Program) -> bytes:
-    symbol, written, *rest = _plain(program.outline)
-    plain = (symbol, sorted(written), *rest), program.digest, sorted(program.library), program.shared_bytes
+    symbol, written, aligned, *rest = _plain(program.outline)
+    plain = (
+        (symbol, sorted(written), sorted(aligned), *rest),
+        program.digest,
+        sorted(program.library),
+        program.shared_bytes,
+    )
     return repr(plain).encode()
 
 
@@ -165,11 +170,12 @@ def _plain(value: Any) -> Any:
 
 def _unpacked(data: bytes) -> Program:
     outline, digest, library, shared_bytes = ast.literal_eval(data.decode())
-    symbol, written, may_run_long, recursive, waits, reports, prints = outline
+    symbol, written, aligned, may_run_long, recursive, waits, reports, prints = outline
     return Program(
         Outline(
             symbol,
             frozenset(written),
+            frozenset(aligned),
             may_run_long,
             recursive,
             {number: Location(*place) for number, place in waits.items()},

@@ -21,7 +21,8 @@ from cuda_device.device.options import DEFAULTS, LLVM_FLAGS, Options
 from cuda_device.ir import ops
 from cuda_device.ir.model import Block, Edge, Function, Module, Op, Value
 from cuda_device.lazy_dataclasses import dataclass
-from cuda_device.types.layout import size_of
+from cuda_device.passes import wide
+from cuda_device.types.layout import WIDEST_ACCESS, size_of
 from cuda_device.types.model import BOOL, Format, NoneType, Number, Ref, Tuple, Type, Vector
 
 
@@ -64,6 +65,9 @@ class ModuleWriter:
         self.aliasing = (
             Aliasing(dialect.module, self.metadata, isinstance(dialect, Nvptx)) if options.launch_facts else None
         )
+        counts = options.launch_facts and isinstance(dialect, Nvptx)
+        self.aligned = wide.references(dialect.module) if counts else []
+        """The parameters that point to multiples of 16 bytes: launches see to it."""
         self.declared: set[str] = set()
         self.library: set[str] = set()
         self.conversions: set[tuple[Format, float8.Direction]] = set()
@@ -109,13 +113,14 @@ class ModuleWriter:
         self.declared.add(f"{result} @{name}({', '.join(types)})")
         return f"call {result} @{name}"
 
-
-def _promise(value: Value) -> str:
-    """What a function's head says of a signed integer that is never below zero, such as the length of an array."""
-    number = value.type
-    if not (value.nonneg and isinstance(number, Number) and number.is_integer and number.signed):
-        return ""
-    return f"range(i{number.bits} 0, {number.low}) "
+    def promise(self, value: Value) -> str:
+        """What a function's head says of a parameter: that a signed integer, such as a length, is never below zero."""
+        if value in self.aligned:
+            return f"align {WIDEST_ACCESS} "
+        number = value.type
+        if not (value.nonneg and isinstance(number, Number) and number.is_integer and number.signed):
+            return ""
+        return f"range(i{number.bits} 0, {number.low}) "
 
 
 class FunctionWriter:
@@ -181,7 +186,7 @@ class FunctionWriter:
         # A bool crosses a kernel's boundary as the byte that it is in memory.
         if self.function.kernel and value.type == BOOL:
             return f"i8 {self.names[value]}.byte"
-        return f"{self.module.type(value.type)} {_promise(value)}{self.names[value]}"
+        return f"{self.module.type(value.type)} {self.module.promise(value)}{self.names[value]}"
 
     def allocas(self) -> str:
         """The lines that make the function's own memory; where more than a frame's alignment is asked for, with room for it."""

@@ -105,8 +105,8 @@ class Atomic(AtomicInterface, Aligned):
 
     Such a struct has identity: it lies in an array (`numpy_dtype(lock)` is the dtype of one on the host), is reached by
     reference (`locks[i].holder.add(1)`, `m = locks[i]`), and cannot be copied or returned. In device code `Atomic(dtype)` makes
-    an atomic for the thread alone, which is 0 at first. Raises `TypeError` for what no atomic can hold, `ValueError` for a bad
-    alignment. Specification: 'Atomics'.
+    an atomic for the thread alone, which is 0 at first; to `isinstance`, what `atomic_ref` gives is an `Atomic`, too.
+    Raises `TypeError` for what no atomic can hold, `ValueError` for a bad alignment. Specification: 'Atomics'.
     """
 
     def __init__(self, dtype: Any, align: int = 1) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from cuda_device.device.parameters import annotations_of
 from cuda_device.types.host import PYTHON, number_of
 from cuda_device.types.structs import convert, unannotated
 
@@ -46,7 +47,7 @@ def const_parameters(function: FunctionType) -> dict[str, Any]:
     The annotations may be text (`from __future__ import annotations`).
     """
     found = {}
-    for name, written in function.__annotations__.items():
+    for name, written in annotations_of(function).items():
         hint = unannotated(_evaluate(written, function) if isinstance(written, str) else written)
         if hint is ConstExpr or isinstance(hint, _ConstExprOf):
             found[name] = hint.type if isinstance(hint, _ConstExprOf) else None

@@ -113,12 +113,13 @@ class Kernel:
 
         Machine code that was in the cache on disk took the seconds under "cache", and no stage made it.
         """
-        newest = next(reversed(self.variants.values()), None)
-        return dict(newest.work.seconds) if newest is not None else {}
+        variants = list(self.variants.values())
+        return dict(variants[-1].work.seconds) if variants else {}
 
     def __repr__(self) -> str:
         """The kernel, and what has been compiled of it: arguments, target, registers and shared memory where they are known."""
-        compiled = "".join(f"; {variant}" for variant in self.variants.values()).removeprefix(";")
+        # Another thread may compile meanwhile: what is gone through is a copy.
+        compiled = "".join(f"; {variant}" for variant in list(self.variants.values())).removeprefix(";")
         return f"<kernel {self.underlying.__qualname__}{compiled and ':'}{compiled}>"
 
     def __reduce__(self) -> Any:

@@ -57,11 +57,15 @@ def each_of_each(iterables: Any) -> Any:
 
 def combinations(pool: Any, r: Any) -> Any:
     """`itertools.combinations`."""
+    if r < 0:
+        raise ValueError("r must be non-negative")
     return combinations_of(pool, 0, 1, (None,) * r)
 
 
 def combinations_with_replacement(pool: Any, r: Any) -> Any:
     """`itertools.combinations_with_replacement`."""
+    if r < 0:
+        raise ValueError("r must be non-negative")
     return combinations_of(pool, 0, 0, (None,) * r)
 
 
@@ -120,10 +124,21 @@ def filterfalse(function: Any, iterable: Any, /) -> Any:
 
 
 def islice(iterable: Any, first: Any, last: Any = ..., step: Any = 1, /) -> Any:
-    """`itertools.islice`: it takes no item behind the last one that it is asked for."""
+    """`itertools.islice`."""
     begin = 0 if last is ... or first is None else first
     end = first if last is ... else last
     stride = 1 if step is None else step
+    if last is ... and end is not None and end < 0:
+        raise ValueError("Stop argument for islice() must be None or an integer: 0 <= x <= sys.maxsize.")
+    if begin < 0 or (end is not None and end < 0):
+        raise ValueError("Indices for islice() must be None or an integer: 0 <= x <= sys.maxsize.")
+    if stride < 1:
+        raise ValueError("Step for islice() must be a positive integer or None.")
+    return every(iterable, begin, end, stride)
+
+
+def every(iterable: Any, begin: Any, end: Any, stride: Any) -> Any:
+    """The items from `begin` to before `end`, so far apart: it takes no item behind the last one that it is asked for."""
     items = iter(iterable)
     place = 0
     while end is None or place < end:
@@ -150,7 +165,10 @@ def pairwise(iterable: Any, /) -> Any:
 
 def permutations(pool: Any, r: Any = None) -> Any:
     """`itertools.permutations`."""
-    return permutations_of(pool, (), (None,) * (len(pool) if r is None else r))
+    count = len(pool) if r is None else r
+    if count < 0:
+        raise ValueError("r must be non-negative")
+    return permutations_of(pool, (), (None,) * count)
 
 
 def permutations_of(pool: Any, taken: Any, marks: Any) -> Any:

@@ -15,7 +15,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.builder import Builder
 from cuda_device.ir.model import Block, Edge, Op, Value
 from cuda_device.lazy_dataclasses import dataclass
-from cuda_device.types.layout import Access, accesses, leaves, machine, size_of
+from cuda_device.types.layout import Access, accesses, leaves, machine, size_of, usual_alignment
 from cuda_device.types.model import (
     BOOL,
     FLOAT32,
@@ -356,7 +356,7 @@ class Lowering(Builder):
 
         What is less aligned than its type is read in narrower accesses.
         """
-        align = _alignment(reference)
+        align = _alignment(reference, type)
         if isinstance(type, Number) and not type.is_complex:
             return self._load_number(reference, machine(type), align)
         return grow(type, iter([leaf for access in accesses(type, align) for leaf in self._read(reference, access)]))
@@ -383,7 +383,7 @@ class Lowering(Builder):
 
     def store(self, reference: Value, type: Type, tree: Tree) -> None:
         """Writes a value of `type`, as `load` reads it."""
-        align = _alignment(reference)
+        align = _alignment(reference, type)
         if isinstance(type, Number) and not type.is_complex:
             (value,) = flatten(tree)
             self.effect(ops.STORE, reference, value, **({"align": align} if align else {}))
@@ -422,10 +422,10 @@ class Lowering(Builder):
         return result
 
 
-def _alignment(reference: Value) -> int:
-    """What is said of a reference's alignment; 0 if nothing is."""
+def _alignment(reference: Value, type: Type) -> int:
+    """What is known of the address of a value of `type`; 0 if no more than its type says."""
     assert isinstance(reference.type, Ref)
-    return reference.type.align
+    return reference.type.align or (usual_alignment(type) if isinstance(type, (Struct, Tuple)) else 0)
 
 
 def _number(value: Value) -> Number:

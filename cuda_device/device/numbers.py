@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from cuda_device.device import numeric, prelude
+from cuda_device.device.complex_numbers import complex_of
 
 # Integers
 
@@ -270,7 +271,9 @@ def where(condition: Any, a: Any, b: Any) -> Any:
 
 
 def rounded(x: Any, decimals: Any = 0) -> Any:
-    """`np.round`: of a float a float."""
+    """`np.round`: of a float a float; of a complex number both parts."""
+    if isinstance(x, (complex, np.complexfloating)):
+        return complex_of(rounded(x.real, decimals), rounded(x.imag, decimals))
     if decimals == 0:
         return prelude.float_round(x) if isinstance(x, (float, np.floating)) else x
     return round(x, decimals)

@@ -135,7 +135,7 @@ def _fma(a: float, b: float, c: float, format: Any) -> float:
         rounded = math.ldexp(round(exact / Fraction(2) ** last), last)
     except OverflowError:
         rounded = math.inf
-    return math.copysign(rounded, exact)
+    return math.copysign(rounded, -1 if exact < 0 else 1)  # of a fraction, which may be larger than any double
 
 
 # In device code

@@ -5,8 +5,11 @@ def f(a, b=2, *rest, c, **more): …      parameter_names → a, b, c, rest, mor
 
 from __future__ import annotations
 
+import importlib
 import inspect
+from collections.abc import Mapping
 from types import CodeType, FunctionType
+from typing import Any
 
 
 def parameter_names(code: CodeType) -> tuple[str, ...]:
@@ -32,3 +35,16 @@ def defaults_of(function: FunctionType) -> dict[str, object]:
     names = code.co_varnames[: code.co_argcount]
     defaults = function.__defaults__ or ()
     return dict(zip(names[len(names) - len(defaults) :], defaults, strict=True)) | (function.__kwdefaults__ or {})
+
+
+def annotations_of(function: FunctionType) -> Mapping[str, Any]:
+    """The type hints of a function: objects, or text. New versions of CPython evaluate them only when they are asked for.
+
+    What a hint names may not be there even then: names that only type checkers import.
+    """
+    try:
+        return function.__annotations__
+    except Exception:  # whatever a user's expression raises
+        library = importlib.import_module("annotationlib")
+        found: Mapping[str, Any] = library.get_annotations(function, format=library.Format.FORWARDREF)
+        return found

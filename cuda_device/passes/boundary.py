@@ -25,7 +25,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.model import Block, Function, Module, Prototype, Value
 from cuda_device.ir.ops import Level
 from cuda_device.types.boundary import Passing, exchanged, passing, representation
-from cuda_device.types.layout import align_of, leaves, size_of
+from cuda_device.types.layout import leaves, reference_of_cpp, size_of, usual_alignment
 from cuda_device.types.model import (
     INT64,
     NONE,
@@ -78,7 +78,7 @@ def extern(build: Lowering, symbol: str, arguments: Sequence[tuple[Tree, Type]],
         return unpack(build, build.op(ops.EXTERN, form, *operands, symbol=symbol), type)
     place = local(build, form)
     if how is Passing.ADDRESS:
-        address = _generic(build, place, Ref(Space.GENERIC, form))
+        address = _generic(build, place, reference_of_cpp(Space.GENERIC, form))
         build.effect(ops.EXTERN, address, *operands, symbol=symbol)
     else:
         build.effect(ops.EXTERN, place, *operands, symbol=symbol, into=True)
@@ -94,7 +94,7 @@ def _pass(build: Lowering, tree: Tree, type: Type) -> Value:
     form = representation(exchanged(type))
     place = local(build, form)
     build.store(place, form, packed)
-    return _generic(build, place, Ref(Space.GENERIC, form)) if how is Passing.ADDRESS else place
+    return _generic(build, place, reference_of_cpp(Space.GENERIC, form)) if how is Passing.ADDRESS else place
 
 
 def _returned_type(returned: Sequence[Value]) -> Type:
@@ -107,7 +107,7 @@ def _result_place(build: Lowering, type: Type) -> Value | None:
     """The first parameter, if it is the address of where the result goes."""
     if type == NONE or passing(type, kernel=False) is not Passing.ADDRESS:
         return None
-    place = Value(Ref(Space.GENERIC, representation(type)), "result")
+    place = Value(reference_of_cpp(Space.GENERIC, representation(type)), "result")
     build.block.params.append(place)
     return place
 
@@ -117,7 +117,7 @@ def _take(build: Lowering, type: Type, kernel: bool) -> Tree:
     form = representation(type)
     how = passing(type, kernel)
     space = Space.GENERIC if how is Passing.ADDRESS else Space.LOCAL
-    parameter = Value(form if how is Passing.VALUE else Ref(space, form))
+    parameter = Value(form if how is Passing.VALUE else reference_of_cpp(space, form))
     build.block.params.append(parameter)
     tree: Tree = parameter if how is Passing.VALUE else build.load(parameter, form)
     return unpack(build, tree, type)
@@ -203,4 +203,4 @@ def _generic(build: Lowering, reference: Value, type: Type) -> Value:
 
 def local(build: Lowering, form: Type) -> Value:
     """Memory of the function's own for one value."""
-    return build.op(ops.LOCAL, Ref(Space.LOCAL, form), count=1, align=align_of(form))
+    return build.op(ops.LOCAL, Ref(Space.LOCAL, form), count=1, align=usual_alignment(form))

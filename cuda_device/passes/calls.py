@@ -7,6 +7,7 @@ from functools import partial
 from types import FunctionType
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from cuda_device.device import standard, written
@@ -164,6 +165,10 @@ def as_constant(frame: Frame, cell: Cell, what: str, type: Any) -> Cell:
     return cell if wanted is value else frame.literal(wanted)
 
 
+_ENDS_AT_TEXTS = (ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2)
+"""With a text that is no number, ml_dtypes 0.6 ends the process."""
+
+
 def _fold(frame: Frame, row: Intrinsic, cells: Sequence[Cell]) -> Cell | None:
     """The result of calling the entity itself on constant builtin numbers; `float("inf")` reads text."""
     for cell in cells:
@@ -171,9 +176,11 @@ def _fold(frame: Frame, row: Intrinsic, cells: Sequence[Cell]) -> Cell | None:
         is_text = isinstance(cell.known.value, str) and isinstance(row.entity, type)
         if not is_text and not (cell.known.constant and isinstance(number, Number) and number.builtin):
             return None
-    values = [cell.known.value for cell in cells]
+    values: list[Any] = [cell.known.value for cell in cells]
     assert callable(row.entity)
     try:
+        if row.entity in _ENDS_AT_TEXTS:
+            values = [float(value) if isinstance(value, str) else value for value in values]
         with np.errstate(all="ignore"):
             return frame.literal(row.entity(*values))
     except OverflowError:

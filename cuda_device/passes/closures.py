@@ -48,10 +48,12 @@ def make(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 def template(code: CodeType, namespace: dict[str, object]) -> FunctionType:
     """A plain function of the code: one for each place in the program, so that its specialisations are found again."""
     key = id(code), id(namespace)
-    if key not in _TEMPLATES:
+    found = _TEMPLATES.get(key)
+    if found is None:
         cells = tuple(CellType() for _ in code.co_freevars)
-        _TEMPLATES[key] = FunctionType(code, namespace, code.co_name, None, cells)
-    return _TEMPLATES[key]
+        # Of threads that are here at once, all get the same.
+        found = _TEMPLATES.setdefault(key, FunctionType(code, namespace, code.co_name, None, cells))
+    return found
 
 
 # Closing

@@ -36,7 +36,7 @@ def setitem(frame: Frame, owner: Cell, index: Cell, value: Cell) -> None:
         after = lookups.changed(frame, owner, index, value)
         lists.change(frame, owner, dict(zip(_parts(frame, owner), after, strict=True)))
         return
-    lists.change(frame, owner, _parts(frame, owner) | {index.known.python: value})
+    lists.change(frame, owner, _parts(frame, owner) | {hosted.key_of(index): value})
 
 
 def delete(frame: Frame, owner: Cell, index: Cell) -> None:
@@ -62,8 +62,7 @@ def _pair(frame: Frame, cell: Cell) -> tuple[object, Cell]:
     items = sequences.items_of(frame, cell, "dict")
     if len(items) != 2:
         raise CompileError(f"a dict is made of pairs, not of {cell.known}", help="write dict(((key, value), …))")
-    hosted.position(Keywords(()), items[0])
-    return items[0].known.python, items[1]
+    return hosted.key_of(items[0]), items[1]
 
 
 def call_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:

@@ -22,7 +22,7 @@ from cuda_device.passes.composites import check_member
 from cuda_device.passes.frame import Cell, Frame
 from cuda_device.types.boundary import representation
 from cuda_device.types.known import Known, constant, of_type
-from cuda_device.types.layout import leaves
+from cuda_device.types.layout import align_of, leaves
 from cuda_device.types.model import NONE, Array, NoneType, Tuple, Type
 
 
@@ -91,7 +91,7 @@ def _check_array(frame: Frame, cell: Cell, given: Array, wanted: Array, what: st
             f"{what} is an array that C++ may write to, and this one is read-only",
             help="write ArrayType(…, readonly=True) in the stub, where C++ has const elements",
         )
-    if given.align:
+    if given.align and given.align < align_of(given.dtype):
         raise CompileError(
             f"{what}: the memory of this array is less aligned than C++ takes for granted",
             help="copy the array on the host, or make its dtype with align=True",

@@ -45,6 +45,7 @@ from cuda_device.types.layout import has_leaves
 from cuda_device.types.model import (
     BOOL,
     INDEX,
+    Array,
     Bundle,
     Number,
     Range,
@@ -371,10 +372,14 @@ class Frame:
                 items = [self.materialise(self.field(cell, i), element) for i, element in enumerate(elements)]
                 return self.build.op(ops.MAKE, type, *items)
             case Range() | RangeIterator() if cell.value is not None and cell.value.type != type:
-                return self.build.op(ops.MAKE, type, *self._range_parts(cell, _counts_in(type)))
+                return self.build.op(ops.MAKE, type, *self._range_parts(cell, type.counts_in))
             case Struct() if cell.value is not None and isinstance(known.type, Ref):
                 # Where control flow joins, `self` may be a value on the other way.
                 return self.build.op(ops.LOAD, type, cell.value)
+            case Array() if cell.value is not None and cell.value.type != type:
+                from cuda_device.passes import views  # which needs frames
+
+                return views.as_type(self, cell, type)
             case _ if cell.value is not None:
                 assert cell.value.type == type, (str(cell.value.type), str(type))
                 return cell.value
@@ -385,7 +390,7 @@ class Frame:
     def _range_parts(self, cell: Cell, item: Number) -> list[Value]:
         """Start, stop and step of a range, or of what is left of one, as numbers of another type."""
         assert cell.value is not None and isinstance(cell.value.type, (Range, RangeIterator))
-        source = _counts_in(cell.value.type)
+        source = cell.value.type.counts_in
         known = (of_type(source, part.nonneg) for part in cell.known.items)
         parts = [self.emit(ops.FIELD, part, cell.value, index=i) for i, part in enumerate(known)]
         return [self.materialise(part, item) for part in parts]
@@ -415,10 +420,6 @@ class Frame:
 def _type_of_part(type: Vector | Struct | Subarray, index: int) -> Type:
     """The type of a part."""
     return type.fields[index].type if isinstance(type, Struct) else type.dtype
-
-
-def _counts_in(type: Range | RangeIterator) -> Number:
-    return type.item if isinstance(type, Range) else type.counts_in
 
 
 def settle(pending: Pending | Cell, what: str) -> Cell:

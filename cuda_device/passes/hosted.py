@@ -11,6 +11,7 @@ Lists, tuples of the host and the members of an enumeration are tuples, dicts ar
 from __future__ import annotations
 
 import enum
+import functools
 from collections.abc import Sequence
 from types import FunctionType
 from typing import Any
@@ -142,6 +143,12 @@ def getitem(frame: Frame, owner: Cell, index: Cell) -> Cell | None:
         ) from None
 
 
+def elements(frame: Frame, value: np.ndarray[Any, Any]) -> list[Cell]:
+    """The elements, or rows, of an array of the host: the same objects each time that they are asked for."""
+    found = (frame.program.once(value, "[]", (i,), functools.partial(value.__getitem__, i)) for i in range(len(value)))
+    return [frame.literal(each) for each in found]
+
+
 def _index_of(known: Known) -> object:
     """A constant index, which may hold slices."""
     if isinstance(known.type, Bundle) and known.value is slice:
@@ -196,13 +203,31 @@ def _member(frame: Frame, owner: Cell, keys: Keywords, key: Cell) -> Cell:
 
 def position(keys: Keywords, key: Cell) -> int | None:
     """Which of the keys of a dict it is, or None; an error if it is no constant."""
+    wanted = key_of(key)
+    return next((i for i, name in enumerate(keys.names) if name == wanted), None)
+
+
+def key_of(key: Cell) -> object:
+    """The key that a constant is; an error if it is none, or nothing that can be a key."""
     if not key.known.constant:
         raise CompileError(
             "the key of a dict must be a constant expression",
             help="dicts exist only while compiling: index an array or a tuple, or use if and match",
         )
-    wanted = key.known.python
-    return next((i for i, name in enumerate(keys.names) if name == wanted), None)
+    try:
+        hash(key.known.python)
+    except TypeError:
+        can_be = False
+    else:
+        can_be = not _has_bundle(key.known)
+    if not can_be:
+        raise CompileError(f"{key.known} cannot be a key of a dict", help="keys are numbers, texts, and tuples of them")
+    return key.known.python
+
+
+def _has_bundle(known: Known) -> bool:
+    """Whether it is, or has in it, what is no object of Python's own while compiling: a list, a named tuple, a lambda."""
+    return isinstance(known.type, Bundle) or any(map(_has_bundle, known.items))
 
 
 def _keys_help(keys: tuple[object, ...]) -> str:

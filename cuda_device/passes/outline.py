@@ -1,6 +1,7 @@
 """What a launch has to know of a kernel beside its machine code: an outline, which is small and can be kept.
 
 Outline.of(module).written           frozenset({1}): it may write the second of its arrays
+Outline.of(module, True).aligned     frozenset({0}): a launch has to see to it that the memory of its first array is aligned
 Outline.of(module).reports[7]        Place(kernel.py:12, "index {0} is out of bounds …")
 """
 
@@ -45,12 +46,14 @@ class Print:
 class Outline:
     """What is known of a kernel: its symbol, and by their numbers in the machine code what it does at certain places.
 
-    `written` are the numbers of the arrays that it may write; `may_run_long` is false if each thread is sure to end soon: there
-    are no loops, and no recursion. In `recursive` kernels functions call themselves. Threads may wait for each other at `waits`.
+    `written` are the numbers of the arrays that it may write, `aligned` of those whose memory begins at a multiple of 16 bytes;
+    `may_run_long` is false if each thread is sure to end soon: there are no loops, and no recursion. In `recursive` kernels
+    functions call themselves. Threads may wait for each other at `waits`.
     """
 
     symbol: str
     written: frozenset[int]
+    aligned: frozenset[int]
     may_run_long: bool
     recursive: bool
     waits: Mapping[int, Location]
@@ -58,11 +61,11 @@ class Outline:
     prints: Mapping[int, Print]
 
     @staticmethod
-    def of(module: Module) -> Outline:
+    def of(module: Module, counts_on_alignment: bool = False) -> Outline:
         """The outline of a module of the device level."""
         from cuda_device.ir import ops  # what is kept needs neither these nor the module
         from cuda_device.ir.ops import Effect
-        from cuda_device.passes import fuel, roots
+        from cuda_device.passes import fuel, roots, wide
 
         found = [op for function in module.functions for op in function.ops()]
 
@@ -72,6 +75,7 @@ class Outline:
         return Outline(
             symbol=module.main.name,
             written=roots.written(module),
+            aligned=wide.numbers(module) if counts_on_alignment else frozenset(),
             may_run_long=_has_loops(module) or any(op.code is ops.CALL for op in _of_callees(module)),
             recursive=bool(fuel.in_recursion(module)),
             waits=numbered(

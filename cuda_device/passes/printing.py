@@ -122,6 +122,9 @@ class Line:
 
     def select(self, number: Cell, texts: Sequence[str]) -> None:
         """One of several texts, by its number."""
+        if len(texts) == 2:  # of which a condition chooses
+            self.choose(self.ask(prelude.is_equal, number, Cell(constant(0))), (texts[0], texts[1]))
+            return
         self.format += "%s"
         self.values.append(self.frame.materialise(number, INT64))
         self.choices.append(tuple(texts))

@@ -61,8 +61,8 @@ def items_of(frame: Frame, cell: Cell, what: str) -> list[Cell]:
     match cell.known.type:
         case Tuple():
             return frame.fields(cell)
-        case Static() if isinstance(cell.known.value, np.ndarray) and cell.known.value.ndim:
-            return [frame.literal(item) for item in cell.known.value]
+        case Static() if isinstance(value := cell.known.value, np.ndarray) and value.ndim:
+            return hosted.elements(frame, value)
         case Vector(_, size):
             return [frame.field(cell, i) for i in range(size)]
         case Subarray() as type:
@@ -126,7 +126,7 @@ def map_add(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     assert isinstance(meaning, Keywords)
     if not key.known.constant:
         raise CompileError(f"the keys of a dict are constants, not {key.known}", help="use an array, or if and match")
-    parts = dict(zip(meaning.names, frame.fields(so_far), strict=True)) | {key.known.python: value}
+    parts = dict(zip(meaning.names, frame.fields(so_far), strict=True)) | {hosted.key_of(key): value}
     return [changed(frame, so_far, parts)]
 
 

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from cuda_device.device import complex_functions, functions, numbers, standard
+from cuda_device.device.atomic_types import Atomic
 from cuda_device.device.table import entry, interface_of
 from cuda_device.device.warp import WarpMask
 from cuda_device.errors import CompileError
@@ -143,7 +144,8 @@ def type_of(known: Known) -> object:
         case Struct() as struct:
             return struct.host
         case Ref(_, pointee):
-            return pointee.host if isinstance(pointee, Struct) else interface_of(known.type)
+            # A reference does not know whether the atomic that it refers to is one by itself, or an element of an array.
+            return pointee.host if isinstance(pointee, Struct) else Atomic if interface_of(known.type) else None
         case Static():
             return type(known.value)
         case Bundle():
@@ -248,7 +250,11 @@ def _partial(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]
 def _round(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     if len(positional) == 2 and not (positional[1].known.constant and positional[1].known.value is None):
         number, digits = positional
-        if isinstance(number.known.type, Number) and number.known.type.is_integer:
+        if not isinstance(number.known.type, Number) or number.known.type.is_complex:
+            return call_plain(frame, constant(round), positional[:1], named)
+        if not isinstance(digits.known.type, Number) or not (digits.known.type.is_integer or digits.known.type == BOOL):
+            raise CompileError(f"the digits of round are an integer, not {digits.known}", help="convert it: int(…)")
+        if number.known.type.is_integer:
             if not digits.known.constant or not isinstance(digits.known.value, int):
                 raise CompileError(
                     "round of an integer takes a constant number of digits in device code",
@@ -257,8 +263,9 @@ def _round(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) 
             if digits.known.value >= 0:
                 return number
             return frame.program.call(frame, numbers.round_integer, positional, named)
-        if number.known.constant and digits.known.constant and number.known.type.builtin:  # type: ignore[union-attr]
-            return frame.literal(round(number.known.value, digits.known.value))  # type: ignore[call-overload]
+        value, count = number.known.value, digits.known.value
+        if number.known.type.builtin and isinstance(value, float) and isinstance(count, int):
+            return frame.literal(round(value, count))
         return frame.program.call(frame, numbers.round_to, positional, named)
     return call_plain(frame, constant(round), positional if len(positional) != 2 else positional[:1], named)
 

@@ -17,14 +17,14 @@ from cuda_device.device import array_functions, copying, prelude
 from cuda_device.device.rows import constant_of
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
-from cuda_device.ir.model import Op
+from cuda_device.ir.model import Op, Value
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.passes import conditions
 from cuda_device.passes.frame import Cell, Frame
 from cuda_device.passes.operators import binary
 from cuda_device.types.dtypes import element_of
 from cuda_device.types.known import Known, constant, of_type
-from cuda_device.types.layout import shortfall, size_of
+from cuda_device.types.layout import align_of, known_alignment, shortfall, size_of
 from cuda_device.types.model import (
     INDEX,
     NONE,
@@ -68,6 +68,13 @@ def window(frame: Frame, cell: Cell, type: Array, offset: Cell, shape: Sequence[
     assert cell.value is not None
     parts = [offset, *shape, *(steps if type.layout is Layout.STRIDED else ())]
     return frame.emit(ops.WINDOW, of_type(type), cell.value, *(frame.materialise(part, INDEX) for part in parts))
+
+
+def as_type(frame: Frame, cell: Cell, type: Array) -> Value:
+    """An array as one of a type that says less of it."""
+    array = window(frame, cell, type, Cell(constant(0)), extents(frame, cell), strides(frame, cell))
+    assert array.value is not None
+    return array.value
 
 
 def is_partial(array: Array, parts: Sequence[Cell]) -> bool:
@@ -274,9 +281,11 @@ def _view(frame: Frame, owner: Cell, array: Array, dtype: Type) -> Cell:
         length = arithmetic(frame, "//", size, Cell(constant(new)))
         shape = [*shape[:-1], length]
         steps = [*steps[:-1], Cell(constant(new))]
+    # An array of less alignment than its own dtype's says so; of any other one, who views it knows where it begins, as in C++.
+    align = array.align or max(known_alignment(array), align_of(dtype))
     # Smaller elements are more of them.
     small = array.small and (new >= old or array.space is not Space.GLOBAL)
-    type = replace(array, dtype=dtype, small=small, align=shortfall(dtype, array.align) if array.align else 0)
+    type = replace(array, dtype=dtype, small=small, align=shortfall(dtype, align))
     return window(frame, owner, type, Cell(constant(0)), shape, steps)
 
 

@@ -18,7 +18,7 @@ from cuda_device.device.parameters import defaults_of
 from cuda_device.errors import CompileError
 from cuda_device.lazy_dataclasses import dataclass, field, replace
 from cuda_device.runtime.arguments import read
-from cuda_device.runtime.binding import hints_of, parameters_of, type_named
+from cuda_device.runtime.binding import check_arrays, hints_of, number_as, parameters_of, type_as, type_named
 from cuda_device.runtime.launcher import users_traceback
 from cuda_device.runtime.streams import CpuStream
 from cuda_device.types import model
@@ -67,8 +67,8 @@ def compile(
     `TypeError` for an unknown option.
 
     Options are those of `@kernel`. `launch_facts` counts on what `launch` checks: every array has 2**30 - 2**16 elements at most,
-    and none that is written shares memory with another. Lengths are then parameters of 32 bits. That is not for interoperable
-    functions, whose parameters are C++'s.
+    begins at a multiple of 16 bytes, and if it is written, shares memory with no other. Lengths are then parameters of 32 bits.
+    That is not for interoperable functions, whose parameters are C++'s.
     """
     if output not in OUTPUTS:
         raise ValueError(f"output={output!r}: there are {', '.join(OUTPUTS)}")
@@ -107,7 +107,7 @@ def job_of(
         raise TypeError(f"compile takes a @kernel or a @func, not {plain}")
     architecture = parse(target) if isinstance(target, str) else _not_a_target(target)
     settings = with_options(f.options.build, dict(options), "compile", kernel=isinstance(f, Kernel)).resolve()
-    names, _, constants = parameters_of(f.underlying)
+    names, _, constants, numbers = parameters_of(f.underlying)
     defaults = defaults_of(f.underlying) | hints_of(f.underlying)
     if len(args) > len(names) or any(name not in defaults for name in names[len(args) :]):
         count = f"{len(names)} argument{'s' * (len(names) != 1)}"
@@ -116,7 +116,10 @@ def job_of(
     for i, name in enumerate(names):
         if name in constants:
             values[i] = _constant(values[i], name, constants[name])
-    known = tuple(_example(v, n, n in constants) for n, v in zip(names, values, strict=True))
+    hinted = numbers if isinstance(f, Kernel) else {}
+    known = tuple(_example(v, n, n in constants, hinted.get(n)) for n, v in zip(names, values, strict=True))
+    if isinstance(f, Kernel):
+        check_arrays(f.underlying, known)
     if f.options.interop:
         known = tuple(_from_others(k, isinstance(f, Kernel)) for k in known)
     is_kernel, interop = isinstance(f, Kernel), f.options.interop
@@ -141,8 +144,8 @@ def _constant(value: Any, name: str, type: Any) -> Any:
         raise TypeError(f"the argument {name!r} is a constant {type.__name__}, not {value!r}") from None
 
 
-def _example(value: Any, name: str, is_constant: bool) -> Known:
-    """What is known of an argument from its type, or from an example of it."""
+def _example(value: Any, name: str, is_constant: bool, wanted: model.Number | None) -> Known:
+    """What is known of an argument from its type, or from an example of it; `wanted` is the number that its hint says."""
     if not is_constant:
         found = type_named(value)
         if found is not None and has_identity(found):
@@ -151,7 +154,9 @@ def _example(value: Any, name: str, is_constant: bool) -> Known:
                 help="pass an array: ArrayType(T, 1)",
             )
         if found is not None:
-            return of_type(found)
+            return of_type(found if wanted is None else type_as(found, wanted, name))
+    if wanted is not None:
+        value = number_as(value, wanted, name)
     return read(value, name, CpuStream(), is_constant=is_constant).known
 
 

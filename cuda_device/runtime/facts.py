@@ -2,6 +2,7 @@
 
     small      every array has 2**30 - 2**16 elements at most, and no axis is longer: places, and sums of two, have 32 bits
     disjoint   no array that the kernel writes shares memory with another one
+    aligned    arrays of numbers that it can access several at a time begin at a multiple of 16 bytes (see `passes/wide`)
 
 A kernel has two variants for a signature at most: one for arrays of which all of this holds, and one for any arrays.
 """
@@ -12,6 +13,7 @@ import math
 from collections.abc import Collection, Sequence
 
 from cuda_device.runtime.array_view import ArrayView
+from cuda_device.types.layout import WIDEST_ACCESS
 from cuda_device.types.model import SMALL
 
 
@@ -35,3 +37,8 @@ def disjoint(views: Sequence[ArrayView], written: Collection[int]) -> bool:
             if start < high and low < end and i != j and start < end and low < high:
                 return False
     return True
+
+
+def aligned(views: Sequence[ArrayView], numbers: Collection[int]) -> bool:
+    """Whether the memory of each array whose number is in `numbers` begins at a multiple of 16 bytes."""
+    return not any(views[i].data % WIDEST_ACCESS for i in numbers)

@@ -70,7 +70,7 @@ class Variant:
     def pack(self, arguments: Sequence[Argument]) -> Any:
         """A buffer with the leaves of the arguments. Raises `LaunchError` for arrays that an interoperable kernel cannot take."""
         if self.work.job.interop:  # which refuses on the CPU, too, what has no description
-            described = describe(arguments, parameters_of(self.work.job.function)[0])
+            described = describe(arguments, parameters_of(self.work.job.function).names)
             arguments = described if self.described else arguments
         return self.packing.pack([leaf for argument in arguments for leaf in argument.leaves])
 
@@ -91,6 +91,11 @@ class Variant:
     def written(self) -> frozenset[int]:
         """The numbers of the arrays that the kernel may write."""
         return self.work.outline.written
+
+    @functools.cached_property
+    def aligned(self) -> frozenset[int]:
+        """The numbers of the arrays whose memory has to begin at a multiple of 16 bytes."""
+        return self.work.outline.aligned
 
     @functools.cached_property
     def prints(self) -> Mapping[int, Print]:
@@ -141,10 +146,11 @@ def users_traceback(function: F) -> F:
 def launch(f: Kernel, /, *args: Any, grid: Any, block: Any, stream: Any = None, shared: int = 0, **kwargs: Any) -> None:
     """Runs `f(*args, **kwargs)` in each thread of `grid` blocks of `block` threads, asynchronously on a GPU stream.
 
-    `grid` and `block` are ints or tuples of one to three ints; `shared` is the dynamic shared memory of a block in bytes;
-    `stream` is ours, a `cuda.core`, torch or CuPy stream, anything with `__cuda_stream__`, a handle, or None for
-    `default_stream()`. Raises `LaunchError` for what cannot be launched, `CompileError` for what cannot be compiled, and, on
-    the CPU stream, `KernelError` for what the kernel reports. Specification: 'Kernel Functions'.
+    Numbers become what the hints of their parameters say. `grid` and `block` are ints or tuples of one to three ints; `shared`
+    is the dynamic shared memory of a block in bytes; `stream` is ours, a `cuda.core`, torch or CuPy stream, anything with
+    `__cuda_stream__`, a handle, or None for `default_stream()`. Raises `LaunchError` for what cannot be launched,
+    `CompileError` for what cannot be compiled, and, on the CPU stream, `KernelError` for what the kernel reports.
+    Specification: 'Kernel Functions'.
     """
     if machine_launch and machine_launch(f, *args, grid=grid, block=block, stream=stream, shared=shared, **kwargs):
         return
@@ -187,7 +193,7 @@ def variant_of(kernel: Kernel, arguments: Sequence[Argument], stream: Stream) ->
             variant = _recent(kernel, arguments, stream, True)
         except CompileError:
             return _recent(kernel, arguments, stream, False)  # which says it without the facts
-        if facts.disjoint(views, variant.written):
+        if facts.disjoint(views, variant.written) and facts.aligned(views, variant.aligned):
             return variant
     return _recent(kernel, arguments, stream, False)
 
@@ -328,7 +334,7 @@ def _race_detector(work: compiler.Work, shape: Shape, arguments: Sequence[Argume
         return None
     from cuda_device.runtime.races import RaceDetector, regions
 
-    named = zip(parameters_of(work.job.function)[0], arguments, strict=True)
+    named = zip(parameters_of(work.job.function).names, arguments, strict=True)
     found = [region for name, argument in named for region in regions(name, argument.views)]
     return RaceDetector(work.watched, shape.block, shape.grid, found)
 
@@ -400,8 +406,10 @@ def _load(variant: Variant, stream: GpuStream, shape: Shape) -> Loaded:
             f"{kernel.most_threads} threads at most"
         )
     if shape.dynamic > kernel.dynamic_shared:
-        kernels.set_max_dynamic_shared(kernel.handle, shape.dynamic, stream.ordinal)
-        kernel.dynamic_shared = shape.dynamic
+        with _LOCK:
+            if shape.dynamic > kernel.dynamic_shared:  # another thread may just have been allowed more
+                kernels.set_max_dynamic_shared(kernel.handle, shape.dynamic, stream.ordinal)
+                kernel.dynamic_shared = shape.dynamic
     return kernel
 
 

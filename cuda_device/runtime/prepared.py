@@ -176,7 +176,7 @@ class PreparedLaunch:
     def _exchange(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
         """The values of all parameters, the given ones instead of those that were prepared."""
         function = self.kernel.underlying
-        names, _, _ = parameters_of(function)
+        names = parameters_of(function).names
         if len(names) != len(self._values):
             raise LaunchError(
                 f"{function.__qualname__} has other parameters than when it was prepared: prepare it again"

@@ -16,6 +16,8 @@ def ArrayType(dtype: Any, ndim: int, layout: str = "C", readonly: bool = False) 
 
     `dtype` is a number type such as `float32`; `layout` is "C", "F" or "strided". Raises `TypeError` for a dtype that device code
     does not have, and an error that is both `TypeError` and `ValueError` for another layout or a negative `ndim`.
+
+    Elements are aligned as those of NumPy and CUDA C++ are, structs and tuples also to what divides their size, up to 16 bytes.
     """
     layouts = {each.value: each for each in Layout}
     if layout not in layouts:

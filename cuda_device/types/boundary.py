@@ -19,7 +19,7 @@ from __future__ import annotations
 import enum
 
 from cuda_device.lazy_dataclasses import replace
-from cuda_device.types.layout import leaves, machine, size_of
+from cuda_device.types.layout import align_of, leaves, machine, shortfall, size_of
 from cuda_device.types.model import (
     BFLOAT16,
     BOOL,
@@ -58,7 +58,7 @@ def exchanged(type: Type, space: Space = Space.GENERIC) -> Type:
     """A type as the other side may give it: arrays have any strides, and lie in `space`."""
     match type:
         case Array(dtype, ndim, _, readonly):
-            return Array(dtype, ndim, Layout.STRIDED, readonly, space)
+            return Array(dtype, ndim, Layout.STRIDED, readonly, space, shortfall(dtype, align_of(dtype)))
         case Tuple(elements):
             return Tuple(tuple(exchanged(element, space) for element in elements))
     return type

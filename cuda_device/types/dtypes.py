@@ -125,6 +125,8 @@ def element_of(spelling: Any) -> Type:
     try:
         type = type_of_hint(spelling) if spelling is not None else None
     except TypeError:
+        if getattr(spelling, "__origin__", None) is tuple:
+            raise
         type = None
     if isinstance(type, (Vector, Struct, Tuple, Atomic)):
         return type

@@ -27,9 +27,12 @@ from cuda_device.types.known import (
     state_of,
     tuple_of,
 )
+from cuda_device.types.layout import known_alignment, shortfall
 from cuda_device.types.model import (
     INT,
+    Array,
     Bundle,
+    Layout,
     Number,
     Range,
     RangeIterator,
@@ -129,6 +132,13 @@ def _join_same(a: Known, b: Known) -> Known | None:
         return Known(joined_type, items=tuple(part for part in parts if part is not None))
     if a.type == b.type and (not isinstance(a.type, Static) or a.value is b.value):
         return a if a.high == b.high else replace(a, low=None, high=None)
+    if isinstance(a.type, Array) and isinstance(b.type, Array):
+        return _join_arrays(a.type, b.type)
+    return _join_unlike(a, b)
+
+
+def _join_unlike(a: Known, b: Known) -> Known | None:
+    """What has another type on either way: functions of which run time chooses one, a value and a reference to one."""
     option, other = as_option(a), as_option(b)
     if option is not None and other is not None:
         return _join_bundles(option, other)
@@ -136,6 +146,15 @@ def _join_same(a: Known, b: Known) -> Known | None:
         if isinstance(reference, Ref) and isinstance(value.type, Struct) and reference.pointee == value.type:
             return value  # what is referred to is read
     return None
+
+
+def _join_arrays(a: Array, b: Array) -> Known | None:
+    """What both arrays are if less is said of them: of their layout, of their alignment, of whether they can be written."""
+    if (a.dtype, a.ndim, a.space) != (b.dtype, b.ndim, b.space):
+        return None
+    align = shortfall(a.dtype, min(known_alignment(a), known_alignment(b)))
+    layout = a.layout if a.layout is b.layout else Layout.STRIDED
+    return of_type(Array(a.dtype, a.ndim, layout, a.readonly or b.readonly, a.space, align, a.small and b.small))
 
 
 def _join_numbers(a: Known, b: Known, number: Number | None) -> Known | None:

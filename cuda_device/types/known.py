@@ -406,7 +406,7 @@ def of_type(type: Type, nonneg: bool = False, high: int | None = None) -> Known:
     if isinstance(type, TupleIterator):
         return Known(type, items=tuple(map(of_type, type.items.elements)))
     if isinstance(type, (Range, RangeIterator)):
-        return Known(type, items=(of_type(type.item if isinstance(type, Range) else type.counts_in),) * 3)
+        return Known(type, items=(of_type(type.counts_in),) * 3)
     if isinstance(type, NoneType):
         return Known(type, None)
     number = type.dtype if isinstance(type, Vector) else type

@@ -34,6 +34,7 @@ from cuda_device.types.model import (
     Range,
     RangeIterator,
     Ref,
+    Space,
     Struct,
     Subarray,
     Tuple,
@@ -80,9 +81,7 @@ def leaves(type: Type) -> tuple[Type, ...]:
             return leaves(dtype) * size
         case Subarray(dtype):
             return leaves(dtype) * type.count
-        case Range(item):
-            return leaves(item) * 3
-        case RangeIterator():
+        case Range() | RangeIterator():
             return leaves(type.counts_in) * 3
         case Array(dtype, ndim, layout, _, space, align, small):
             strides = ndim if layout is Layout.STRIDED else 0
@@ -187,15 +186,24 @@ def align_of(type: Type) -> int:
 
 
 def usual_alignment(type: Type) -> int:
-    """What a value in an array is aligned to unless more is known: to its size, if atomics can access so many bytes at once."""
-    if isinstance(type, (Struct, Tuple)) and not has_identity(type) and size_of(type) in (1, 2, 4, 8, WIDEST_ACCESS):
-        return max(align_of(type), size_of(type))
+    """What a value in an array is aligned to unless less is known.
+
+    Structs and tuples are as aligned as their size lets them be, up to the widest access, so that few accesses read one. C++
+    takes no more for granted than `align_of`.
+    """
+    if isinstance(type, (Struct, Tuple)) and not has_identity(type):
+        return max(align_of(type), min(size_of(type) & -size_of(type), WIDEST_ACCESS))
     return align_of(type)
 
 
 def known_alignment(type: Array | Ref) -> int:
     """What an array's elements, or what a reference refers to, is aligned to in bytes."""
     return type.align or usual_alignment(type.dtype if isinstance(type, Array) else type.pointee)
+
+
+def reference_of_cpp(space: Space, pointee: Type) -> Ref:
+    """A reference to a value where C++ has it."""
+    return Ref(space, pointee, align=shortfall(pointee, align_of(pointee)))
 
 
 def shortfall(type: Type, align: int) -> int:

@@ -261,6 +261,11 @@ class Range:
 
     item: Number
 
+    @property
+    def counts_in(self) -> Number:
+        """The type of its start, stop and step."""
+        return self.item
+
     def __str__(self) -> str:
         return f"range<{self.item}>"
 

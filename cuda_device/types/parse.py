@@ -36,7 +36,7 @@ def parse(text: str) -> Type:
     words = re.findall(r"\w+|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|\S", text)
     try:
         type, end = _parse(words, 0)
-    except IndexError:
+    except (IndexError, SyntaxError):  # the latter within a member's name
         raise ValueError(f"unfinished type {text!r}") from None
     if end != len(words):
         raise ValueError(f"{words[end]!r} after the type {type}")

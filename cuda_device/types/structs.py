@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from functools import cache
 from types import FrameType
 from typing import Any, ClassVar, TypeVar, dataclass_transform, overload
 
@@ -24,7 +23,7 @@ import numpy as np
 
 from cuda_device.errors import ArgumentError
 from cuda_device.types.host import number_of
-from cuda_device.types.layout import has_identity, machine, placement
+from cuda_device.types.layout import align_of, has_identity, machine, placement
 from cuda_device.types.model import NONE, Array, Field, Kind, Number, Struct, Tuple, Type, Vector
 from cuda_device.types.vectors import VectorValue
 
@@ -55,7 +54,8 @@ class Aligned:
 def align(t: Any, n: int) -> Any:
     """A type that is like `t` and aligned to at least `n` bytes, a power of two, as a member or argument.
 
-    Of a struct it also changes the size. Raises `TypeError` for what is no heterogeneous type, `ValueError` for a bad `n`.
+    Of a struct it also changes the size, and such a struct may be an element of a tuple, while a number in a tuple is aligned as
+    numbers are. Raises `TypeError` for what is no heterogeneous type, `ValueError` for a bad `n`.
     """
     check_alignment(n)
     model = type_of_hint(t)
@@ -66,12 +66,17 @@ def align(t: Any, n: int) -> Any:
     return Aligned(t, n)
 
 
-@cache
+_ALIGNED: dict[tuple[Any, int], Any] = {}
+
+
 def _aligned(host: Any, n: int) -> Any:
-    """A struct of other alignment: one type, however often it is asked for."""
-    made = _make(host.underlying, n, host.__annotations__)
-    made._plain = host
-    return made
+    """A struct of other alignment: one type, however often, and by however many threads, it is asked for."""
+    found = _ALIGNED.get((host, n))
+    if found is None:
+        made = _make(host.underlying, n, host.__annotations__)
+        made._plain = host
+        found = _ALIGNED.setdefault((host, n), made)
+    return found
 
 
 MOST_ALIGNED = 1 << 16
@@ -109,7 +114,7 @@ def type_of_hint(hint: Any) -> Type:
         return NONE
     if getattr(hint, "__origin__", None) is tuple:
         arguments = () if hint.__args__ == ((),) else hint.__args__
-        made = Tuple(tuple(map(type_of_hint, arguments)))
+        made = Tuple(tuple(map(_type_of_element, arguments)))
         if has_identity(made):
             raise TypeError("an atomic is a member of a struct, not of a tuple")
         return made
@@ -125,6 +130,13 @@ def type_of_hint(hint: Any) -> Type:
             return hint.model
         return number_of(hint)
     raise TypeError(f"{hint!r} is not a type of device code")
+
+
+def _type_of_element(hint: Any) -> Type:
+    found, least = type_of_hint(hint), alignment_of_hint(hint)
+    if not has_identity(found) and least > align_of(found):
+        raise TypeError(f"{hint!r}: an element of a tuple is aligned as its type is: make it a member of a struct")
+    return found
 
 
 @dataclass_transform()
@@ -281,10 +293,14 @@ def _convert_number(value: Any, wanted: Number, what: str) -> Any:
         return host(value)
     if isinstance(value, np.generic) or not isinstance(value, (bool, int, float, complex)):
         raise TypeError(f"{what} is of type {wanted}, not {value!r}: write {wanted}(…)")
-    kind = number_of(type(value)).kind
-    if kind > wanted.kind and not (kind is Kind.INT and wanted.kind is Kind.UINT):
+    if not becomes(number_of(type(value)), wanted):
         raise TypeError(f"{what} is of type {wanted}, not {value!r}: write {wanted}(…)")
     return host(value)
+
+
+def becomes(builtin: Number, wanted: Number) -> bool:
+    """Whether builtin numbers become another kind of number where that is wanted: one of their own kind, or of a higher one."""
+    return builtin.kind <= wanted.kind or (builtin.kind is Kind.INT and wanted.kind is Kind.UINT)
 
 
 class _Signature:

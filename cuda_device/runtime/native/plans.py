@@ -119,6 +119,7 @@ def _plan(kernel: Kernel, variant: Variant, stream: Stream, args: Sequence[Any],
         known=job.known,
         values=values,
         written=variant.written,
+        aligned=variant.aligned,
         facts=None if kernel.options.interop else job.options.launch_facts,
         packing=variant.packing,
         described=variant.described,
@@ -151,7 +152,7 @@ def _add(kernel: Kernel, plan: Plan) -> None:
     others = [other for other in old if other.key != plan.key and id(other.variant) in alive]
     plans = (plan, *others)[:MOST_PLANS]
     function = kernel.underlying
-    parameters, positional, _ = parameters_of(function)
+    parameters, positional, *_ = parameters_of(function)
     hidden = function.__code__.co_posonlyargcount
     known = [sys.intern(name) for name in parameters]
     defaults = function.__defaults__ or ()

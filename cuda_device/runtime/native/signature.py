@@ -35,12 +35,14 @@ from cuda_device.runtime.native.packing import Leaf, parameters, record_and_para
 from cuda_device.types.host import dlpack_of_element
 from cuda_device.types.known import Known
 from cuda_device.types.layout import WIDEST_ACCESS, leaves, size_of, usual_alignment
-from cuda_device.types.model import INT, Array, Kind, Layout, NoneType, Number, Tuple
+from cuda_device.types.model import BOOL, INT, Array, Kind, Layout, NoneType, Number, Tuple
 
 NAME = "launcher"
 _HOST, _CUDA = 1, 2  # DLPack's numbers for the host's memory, and for a CUDA GPU's
 _TENSOR_BYTES = 48
 _SEEN_WORDS = 2
+_EXACT = 1 << 53
+"""Up to here each int is a double."""
 
 
 class Unsupported(Exception):
@@ -55,6 +57,8 @@ class Signature:
     values: tuple[Any, ...]
     written: frozenset[int]
     """The numbers of the arrays that the kernel writes."""
+    aligned: frozenset[int]
+    """The numbers of those whose memory has to begin at a multiple of 16 bytes."""
     facts: bool | None
     """Whether the kernel counts on the facts of `runtime/facts`, or is for arrays without them, or (None) for all."""
     packing: Packing
@@ -170,24 +174,39 @@ class _Writer:
             self.code.require(self.code.equal("ptr", operand, expected))
 
     def number(self, type_: Number, value: Any, operand: str) -> None:
-        """A number whose type was compared."""
-        code = self.code
-        if type(value) is bool:
+        """A number whose type was compared. It becomes what the hint of its parameter says, as far as that is simple."""
+        code, kind = self.code, type(value)
+        if kind is bool and type_ == BOOL:
             true = code.equal("ptr", operand, self.address(True))
             self.leaves.append(("i8", code.value(f"zext i1 {true} to i8")))
-        elif type(value) is int:
-            found = code.memory(8)
-            code.require(code.call("int_of", operand, INT.low, INT.high, found))
-            self.leaves.append(("i64", code.load("i64", found)))
-        elif type(value) in (float, complex):
-            parts = ("Real", "Imag") if type(value) is complex else ()
-            functions = [f"PyComplex_{part}AsDouble" for part in parts] or ["PyFloat_AsDouble"]
-            for function in functions:
-                self.leaves.append(("float", code.value(f"fptrunc double {code.call(function, operand)} to float")))
+        elif kind is int and type_.kind in (Kind.INT, Kind.UINT):
+            self.leaves.append(("i64", self.integer(type_.low, type_.high, operand)))
+        elif kind is int and _is_real(type_):
+            number = self.integer(-_EXACT, _EXACT, operand)
+            self.real(type_, code.value(f"sitofp i64 {number} to double"))
+        elif kind is float and _is_real(type_):
+            self.real(type_, code.call("PyFloat_AsDouble", operand))
+        elif kind is complex and type_.is_complex:
+            for part in ("Real", "Imag"):
+                self.real(type_.part, code.call(f"PyComplex_{part}AsDouble", operand))
         elif isinstance(value, np.generic):
             self.scalar(type_, value, operand)
         else:
-            raise Unsupported(f"an object of type {type(value)}")
+            raise Unsupported(f"an object of type {kind} as {type_}")
+
+    def integer(self, low: int, high: int, operand: str) -> str:
+        """An int between two bounds."""
+        code, found = self.code, self.code.memory(8)
+        reads = ("integer", operand, found) if high >> 63 else ("int_of", operand, low, high, found)
+        code.require(code.call(*reads))
+        return code.load("i64", found)
+
+    def real(self, type_: Number, double: str) -> None:
+        """A float of 32 or 64 bits."""
+        wide = type_.bits == 64
+        self.leaves.append(
+            ("double", double) if wide else ("float", self.code.value(f"fptrunc double {double} to float"))
+        )
 
     def scalar(self, type_: Number, value: np.generic, operand: str) -> None:
         """A NumPy scalar travels as its bytes."""
@@ -223,6 +242,8 @@ class _Writer:
         if type_.layout is Layout.STRIDED and axes.unit < align:
             for stride in axes.strides:
                 self.code.require(self.code.equal("i64", self.code.value(f"and i64 {stride}, {align - 1}"), 0))
+        if len(self.spans) in self.signature.aligned:
+            self.facts.append(self.code.equal("i64", self.code.value(f"and i64 {axes.data}, {WIDEST_ACCESS - 1}"), 0))
         size = self.size(axes)
         self.spans.append(self.span(type_, axes, size))
         self.leaves += [("i64", axes.data), *(("i64", length) for length in axes.lengths)]
@@ -418,3 +439,8 @@ class _Writer:
             self.facts.append(apart)
         all_hold = reduce(code.both, self.facts, "true")
         code.require(all_hold if self.signature.facts else code.opposite(all_hold))
+
+
+def _is_real(type_: Number) -> bool:
+    """Whether a number is a float that a processor has."""
+    return type_.kind is Kind.FLOAT and type_.bits >= 32
