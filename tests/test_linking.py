@@ -1,6 +1,10 @@
 """Python and CUDA C++ linked to one: what each defines, the other calls. No GPU is needed to link; `tests/gpu` runs it."""
 
+import os
 import re
+import subprocess
+import sys
+import threading
 
 import cuda_cpp
 import exchange
@@ -16,6 +20,7 @@ from cuda_device.types.known import of_type
 
 FLOATS = device.ArrayType(device.float32, 1)
 SM_90 = parse("sm_90")
+EMPTY = ".version 8.8\n.target sm_90\n.address_size 64\n.visible .entry nothing() { ret; }\n"
 
 
 @device.struct
@@ -325,20 +330,93 @@ def test_a_declaration_runs_its_body_on_the_host():
         declared(1)
 
 
-def test_code_for_another_architecture_cannot_be_linked():
+def linked_to(made_for, target):
+    """A kernel for one architecture that calls a function which was compiled for another one."""
+
     def doubled(x):
         return x * 2
 
     doubled.__annotations__ = dict.fromkeys(("x", "return"), device.int32)
-    older = device.compile(device.func(doubled, interop=True), device.int32, target="sm_80", output="cubin")
-    declared = device.extern(link=[older])(doubled)
+    there = device.compile(device.func(doubled, interop=True), device.int32, target=made_for, output="cubin")
+    declared = device.extern(link=[there])(doubled)
 
     def kernel(x):
         x[0] = declared(x[0])
 
+    return device.compile(device.kernel(kernel), device.ArrayType(device.int32, 1), target=target, output="cubin")
+
+
+@pytest.mark.parametrize(
+    "pair", ["sm_80 sm_90", "sm_90 sm_80", "sm_89 sm_86", "sm_90 sm_100", "sm_103 sm_100", "sm_100 sm_120"]
+)
+def test_code_for_another_architecture_cannot_be_linked(pair):
+    made_for, target = pair.split()
+    with pytest.raises(
+        device.CompileError, match=f"^doubled was compiled for {made_for}, and cannot .* a kernel for {target}"
+    ) as caught:
+        linked_to(made_for, target)
+    assert caught.value.help == "give what was made for this architecture, or PTX"
+
+
+@pytest.mark.parametrize("pair", ["sm_80 sm_80", "sm_80 sm_89", "sm_86 sm_87", "sm_90 sm_90a", "sm_100 sm_103"])
+def test_code_for_an_older_architecture_of_a_generation_is_linked(pair):
+    assert linked_to(*pair.split()).code.startswith(b"\x7fELF")
+
+
+def test_what_tells_the_architecture_of_a_cubin():
+    def header(version, flags):
+        return b"\x7fELF\2\1\1A" + bytes([version]) + bytes(9) + b"\xbe\0" + bytes(28) + flags + bytes(12)
+
+    found = [linking.Input("x", header(7, b"\x5a\x05\x5a\0")), linking.Input("x", header(8, b"\4\x5a\0\6"))]
+    assert [each.architecture for each in found] == [90, 90]
+    others = header(9, b"\4\x5a\0\6"), header(8, b"\4\x5a\0\6")[:50], b".version 8.8", b""
+    assert [linking.Input("x", each).architecture for each in others] == [None] * 4
+
+
+def test_other_threads_link_after_one_that_cannot():
+    """Where nvJitLink finds a cubin of another architecture, it keeps a lock."""
     with pytest.raises(device.CompileError, match="cannot link the kernel to doubled: .*bad input") as caught:
-        device.compile(device.kernel(kernel), device.ArrayType(device.int32, 1), target="sm_90", output="cubin")
+        linked_to("sm_90a", "sm_90")
     assert caught.value.help == "give what was made for this architecture"
+    made = []
+    threads = [
+        threading.Thread(target=lambda: made.append(cubin.assemble(EMPTY, SM_90)), daemon=True),
+        threading.Thread(target=lambda: made.append(linked_to("sm_90", "sm_90")), daemon=True),
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert len(made) == 2
+
+
+FORKS = """
+import os, sys, threading
+from test_linking import *
+made = cubin.assemble(EMPTY, SM_90).assembler
+if "links" in sys.argv:
+    linked_to("sm_90", "sm_90")
+child = os.fork()
+if child == 0:
+    threading.Timer(60, os._exit, [2]).start()
+    try:
+        print(made, cubin.assemble(EMPTY, SM_90).assembler, linked_to("sm_80", "sm_80").code[1:4].decode(), flush=True)
+    except device.CompileError as error:
+        print(error, flush=True)
+    finally:
+        os._exit(0)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+@pytest.mark.parametrize(("argument", "said"), [("", "nvJitLink nvJitLink ELF"), ("links", "did not survive a fork")])
+def test_a_forked_child_waits_for_no_thread_of_its_parent(argument, said):
+    """Where the parent has linked, its child does without nvJitLink."""
+    environment = {**os.environ, "CUDA_DEVICE_ASSEMBLER": "nvJitLink", "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", FORKS, argument], env=environment, capture_output=True, text=True)
+    *lines, status = done.stdout.splitlines()
+    assert said in "\n".join(lines) and status == "0", done
 
 
 def test_a_declaration_without_a_body_is_not_for_the_cpu():

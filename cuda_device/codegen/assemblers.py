@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import ctypes
 import os
+import threading
 import time
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cuda_device.codegen import installed, libcuda
 from cuda_device.codegen.architectures import Architecture, parse
 from cuda_device.codegen.linking import Input
 from cuda_device.lazy_dataclasses import dataclass
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +122,39 @@ def _run_nvjitlink(request: Request) -> tuple[bytes, str]:
     return _link(request, *[f"-Xptxas=-{_COPIES}=true"] * copies)
 
 
+# One thread at a time is in nvJitLink. Where it finds a cubin for another architecture, it never gives back a lock of its own
+# (13.0 to 13.5), which belongs to the thread that called it: any other one would wait for good. So what others have compiled is
+# linked in a thread apart, and whatever comes after that.
+_lock = threading.RLock()
+_apart: Executor | None = None
+_is_lost = False
+"""Whether that thread did not survive a fork."""
+
+
 def _link(request: Request, *more: str) -> tuple[bytes, str]:
+    global _apart
+    if _is_lost:
+        raise Unusable(
+            "another thread may keep it locked, which did not survive a fork: link before, or start a process anew"
+        )
+    with _lock:
+        if request.inputs and _apart is None:
+            from concurrent.futures import ThreadPoolExecutor  # which takes a while to import
+
+            _apart = ThreadPoolExecutor(1, "cuda_device nvJitLink")
+        return _apart.submit(_linked, request, *more).result() if _apart else _linked(request, *more)
+
+
+def _after_fork() -> None:
+    global _lock, _is_lost
+    _lock, _is_lost = threading.RLock(), _apart is not None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def _linked(request: Request, *more: str) -> tuple[bytes, str]:
     library, data = _nvjitlink(), request.ptx.encode()
     # It knows the levels 0 and 3 only.
     level = "-O3" if request.options.level else "-O0"

@@ -103,7 +103,7 @@ def assemble(
     """
     request = Request(ptx, architecture, options, inputs)
     if inputs:
-        check(Input("the program", ptx.encode()), inputs)
+        check(Input("the program", ptx.encode()), inputs, architecture)
     version = re.search(_VERSION, ptx)
     reasons = []
     for assembler in _candidates(request):

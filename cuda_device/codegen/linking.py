@@ -15,12 +15,15 @@ import struct
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from cuda_device.codegen.architectures import Architecture
 from cuda_device.errors import CompileError
 from cuda_device.lazy_dataclasses import dataclass
 
 _LTO_IR = b"\xedCN\x7f"
 _ELF = b"\x7fELF"
 _RELOCATABLE, _EM_CUDA = 1, 190
+# Where the flags of an ELF file are, and by the version of CUDA's conventions (its ninth byte) where the architecture is in them.
+_FLAGS, _VERSION, _ARCHITECTURE = 48, 8, {7: 0, 8: 1}
 _PTX_DEFINITION = rb"(?m)^\s*\.visible \.(?:func|entry)\s*(?:\([^)]*\))?\s*([\w$]+)\s*(?:\([^)]*\))?[^;{]*\{"
 # ELF64: where the section headers are, a section header, a symbol; a table of symbols; global functions.
 _SECTIONS, _SECTION, _SYMBOL = struct.Struct("<40xQ10xHH"), struct.Struct("<IIQQQQIIQQ"), struct.Struct("<IBBHQQ")
@@ -45,6 +48,13 @@ class Input:
         if self.data.startswith(_ELF):
             return frozenset(_functions_of_elf(self.data))
         return frozenset(name.decode() for name in re.findall(_PTX_DEFINITION, self.data))
+
+    @property
+    def architecture(self) -> int | None:
+        """The number of the architecture that it is for (90 for sm_90a, too), if it is a cubin."""
+        if not _is_cubin(self.data) or self.data[_VERSION] not in _ARCHITECTURE:
+            return None
+        return self.data[_FLAGS + _ARCHITECTURE[self.data[_VERSION]]]
 
     @property
     def digest(self) -> str:
@@ -79,18 +89,32 @@ def _read(source: Any, number: int) -> Input:
 
 def _checked(data: bytes, name: str) -> bytes:
     """The data; a cubin that is not relocatable has no functions left to link."""
-    is_cubin = data.startswith(_ELF) and int.from_bytes(data[18:20], "little") == _EM_CUDA
-    if is_cubin and int.from_bytes(data[16:18], "little") != _RELOCATABLE:
+    if _is_cubin(data) and int.from_bytes(data[16:18], "little") != _RELOCATABLE:
         raise CompileError(
             f"{name} is a finished cubin, which cannot be linked", help="make it with -rdc=true, or give its PTX"
         )
     return data
 
 
-def check(main: Input, inputs: Iterable[Input]) -> None:
-    """Raises `CompileError` if two of them define the same function."""
+def _is_cubin(data: bytes) -> bool:
+    return len(data) > _FLAGS + 4 and data.startswith(_ELF) and int.from_bytes(data[18:20], "little") == _EM_CUDA
+
+
+def check(main: Input, inputs: Iterable[Input], architecture: Architecture) -> None:
+    """Raises `CompileError` if two of them define the same function, or if a cubin is for another architecture.
+
+    A cubin is for its architecture and the later ones of its generation: one for sm_80 for sm_86 and sm_89, too.
+    """
     owners: dict[str, str] = {}
     for item in (main, *inputs):
+        made_for = item.architecture
+        if made_for is not None and not (
+            made_for // 10 == architecture.number // 10 and made_for <= architecture.number
+        ):
+            raise CompileError(
+                f"{item.name} was compiled for sm_{made_for}, and cannot be linked to a kernel for {architecture}",
+                help="give what was made for this architecture, or PTX",
+            )
         for function in sorted(item.functions):
             if function in owners:
                 raise CompileError(
