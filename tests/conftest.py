@@ -16,9 +16,10 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import difflib
+import faulthandler
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -46,12 +47,39 @@ ASSEMBLED = os.environ.get("CUDA_DEVICE_TEST_CUBINS", "") == "1"
 HAS_GPU = driver.available()
 EMULATED = os.environ.get("CUDA_DEVICE_TEST_PTX", "") == "1"
 """Whether what is compiled for GPUs runs where there is none: tests/ptx_machine executes the PTX."""
+_STDERR = pytest.StashKey[int]()
 POISON = 0xA5  # what every byte of memory holds that a kernel should write
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds `--update-golden`."""
+    """Adds `--update-golden` and `--most-seconds`."""
     parser.addoption("--update-golden", action="store_true", help="write the golden texts instead of comparing them")
+    parser.addoption("--most-seconds", type=float, default=900, help="how long one test may take; 0 for ever")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Where the stacks of a test are written that does not end; pytest puts files in the place of what tests write to."""
+    config.stash[_STDERR] = os.dup(2)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Closes it."""
+    os.close(config.stash[_STDERR])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Ends the process, and shows all threads' stacks, when a test takes too long: one that hangs fails, and holds up no other.
+
+    What watches is a thread without Python's lock. With `-n`, other tests go on in a new process.
+    """
+    seconds = item.config.getoption("--most-seconds")
+    if seconds and not item.config.getoption("--pdb"):
+        faulthandler.dump_traceback_later(seconds, exit=True, file=item.config.stash[_STDERR])
+    try:
+        return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 class StreamUnderTest:
