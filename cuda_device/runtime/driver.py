@@ -34,7 +34,8 @@ WORD = 4  # bytes: what atomic operations on a single byte read and exchange
 STICKY = frozenset({214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721})
 # Primary contexts that we retained, by device: given back to the driver by the end of the process, not before.
 _primary: dict[int, int] = {}
-_primary_lock = threading.Lock()
+# Destructors may run at any point, and come here again.
+_primary_lock = threading.RLock()
 _MOST_SPARE_EVENTS = 16
 _spare_events: dict[int, list[int]] = {}
 """By context, events that have put streams in order, for the next time."""

@@ -169,7 +169,7 @@ def launch(f: Kernel, /, *args: Any, grid: Any, block: Any, stream: Any = None, 
 def _count(kernel: Kernel, variant: Variant, stream: Stream, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
     """Counts a launch that Python has made. After some of them, and ever more of them, the next ones are machine code's."""
     variant.launches += 1
-    if variant.launches == variant.next_launcher:
+    if variant.launches >= variant.next_launcher:
         variant.next_launcher *= 2
         from cuda_device.runtime.native import plans
 
