@@ -150,6 +150,28 @@ def room(choose: random.Random) -> str | None:
     return None
 
 
+def looks(choose: random.Random) -> str | None:
+    """Many entries: the folder never holds more than its bound and a sixteenth, and is not looked through at each of them."""
+    with _folder() as top:
+        most = choose.choice((4000, 8000))
+        store, written, looked = Store(top, most_bytes=most), 0, 0
+        listed = os.scandir
+        for k in range(choose.randint(20, 60)):
+            key, data = hashlib.sha256(bytes([k])).digest(), bytes(choose.randint(0, most // 60))
+            with mock.patch.object(os, "scandir", side_effect=listed) as scandir:
+                store.put(key, data)
+            looked += scandir.called
+            written += _file(store, key).stat().st_size
+            held = sum(each.stat().st_size for each in top.iterdir())
+            if held > most + most // 16 or store.usage()[1] != held:
+                return f"of at most {most} bytes it holds {held}, and says {store.usage()}"
+            if store.get(key) != data:
+                return "what was put last is gone"
+            if looked > 1 + written * 16 // most:
+                return f"after {written} bytes of {most} it has looked {looked} times"
+    return None
+
+
 # ELF files
 
 Symbols = list[tuple[str, int, int, int, int]]
@@ -319,6 +341,7 @@ def objects(choose: random.Random) -> str | None:
 @state = internal global i32 {start}, align {choose.choice((4, 64))}
 @zeros = internal global [{zeros} x i32] zeroinitializer, align 16
 @both = internal constant [2 x ptr] [ptr @one, ptr @other]
+@places = internal constant [4 x ptr] [ptr @one, ptr @table, ptr @state, ptr @zeros]
 declare i64 @labs(i64)
 declare i64 @llabs(i64)
 define internal i32 @one(i32 %x) noinline {{
@@ -352,10 +375,15 @@ define i32 @step(i32 %by) {{
   store i32 %y, ptr %last
   ret i32 %w
 }}
+define ptr @place(i32 %i) {{
+  %p = getelementptr ptr, ptr @places, i32 %i
+  %x = load ptr, ptr %p
+  ret ptr %x
+}}
 """
     code = _object(text)
     loaded = loading.load(code, loading.in_process)
-    if set(loaded.addresses) != {"read", "choose", "step"}:
+    if set(loaded.addresses) != {"read", "choose", "step", "place"}:
         return f"the functions are {[*loaded.addresses]}"
     integer = ctypes.c_int32
     read, by, step = (
@@ -367,7 +395,21 @@ define i32 @step(i32 %by) {{
     wanted = [numbers[i], x + start, abs(x), start + 3, start + 7 + start + 3]
     if found != wanted:
         return f"it gives {found}, not {wanted}"
+    place = ctypes.CFUNCTYPE(ctypes.c_void_p, integer)(loaded.addresses["place"])
+    kinds = [_rights(address) for address in (*loaded.addresses.values(), *map(place, range(4)))]
+    if kinds != ["r-x"] * (len(loaded.addresses) + 2) + ["rw-"] * 2:
+        return f"its functions, constants and variables are where the process may {kinds}"
     return _unsupported(choose, code)
+
+
+def _rights(address: int) -> str:
+    """What the process may do at an address, as Linux tells it."""
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        span, rights, *_ = line.split()
+        first, end = (int(each, 16) for each in span.split("-"))
+        if first <= address < end:
+            return rights[:3]
+    return "nothing"
 
 
 @functools.cache
@@ -400,4 +442,4 @@ def _unsupported(choose: random.Random, code: bytes) -> str | None:
     return None
 
 
-CHECKS = (faults, faults, room, cubins, cubins, cubins, objects)
+CHECKS = (faults, faults, room, looks, cubins, cubins, cubins, objects)
