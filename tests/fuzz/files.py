@@ -1,14 +1,12 @@
-"""Files that the compiler reads and writes: the cache under faults, ELF files that C's layout makes, object files of LLVM.
+"""Files that the compiler reads and writes: the cache under faults, ELF files that C's layout makes.
 
 store.get(key)              what was put there, or None where a bit, the end, the owner or the kind of the file is another
-load(object_code, find)     functions that give what LLVM's own linker makes them give
+symbols(file)               what was written there
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import functools
 import hashlib
 import os
 import random
@@ -19,10 +17,9 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import llvmlite.binding as llvm
-
 from cuda_device import logs
-from cuda_device.codegen import elf, linking, loading, native, occupancy
+from cuda_device.codegen import elf, linking, occupancy
+from cuda_device.codegen.architectures import ARCHITECTURES
 from cuda_device.codegen.store import Store
 from cuda_device.errors import CompileError
 
@@ -177,7 +174,14 @@ def looks(choose: random.Random) -> str | None:
 Symbols = list[tuple[str, int, int, int, int]]
 
 
-def made_elf(sections: list[dict[str, Any]], symbols: Symbols, kind: int = 1, machine: int = 190) -> bytes:
+def made_elf(
+    sections: list[dict[str, Any]],
+    symbols: Symbols,
+    kind: int = 1,
+    version: int = 0,
+    flags: int = 0,
+    machine: int = 190,
+) -> bytes:
     """A file with these sections (name, kind, flags, data, align, info), and symbols (name, kind, binding, section, value)."""
     names, strings, table = b"\0", b"\0", struct.pack("<IBBHQQ", 0, 0, 0, 0, 0, 0)
     for name, form, binding, section, value in symbols:
@@ -207,9 +211,10 @@ def made_elf(sections: list[dict[str, Any]], symbols: Symbols, kind: int = 1, ma
         body += data
     head = (
         b"\x7fELF\2\1\1"
-        + bytes(9)
+        + bytes([0, version])
+        + bytes(7)
         + struct.pack(
-            "<HHIQQQIHHHHHH", kind, machine, 1, 0, 0, 64 + len(body), 0, 64, 0, 0, 64, len(every), len(every) - 1
+            "<HHIQQQIHHHHHH", kind, machine, 1, 0, 0, 64 + len(body), flags, 64, 0, 0, 64, len(every), len(every) - 1
         )
     )
     return head + body + headers
@@ -229,8 +234,9 @@ def cubins(choose: random.Random) -> str | None:
     code = b"".join(struct.pack("<QQ", choose.choice((0x983, 0x387, 0x7918)), 0) for _ in range(choose.randint(0, 40)))
     sections: list[dict[str, Any]] = [{"name": ".nv.info", "kind": 0x70000000, "data": info, "align": 4}]
     sections += [{"name": f".text.{kernels[0]}", "kind": 1, "flags": 6, "data": code, "align": 128, "info": 3}]
-    kind = choose.choice((1, 2))
-    file = made_elf(sections, symbols, kind)
+    kind, version = choose.choice((1, 2)), choose.choice((7, 8))
+    made_for = choose.choice([*ARCHITECTURES.values()]).number
+    file = made_elf(sections, symbols, kind, version, made_for << 8 * (version == 8) | 5 << 16)
     found = [(each.name, each.kind, each.flags, each.size, each.align, each.info) for each in elf.sections(file)][1:3]
     wanted = [
         (each["name"], each["kind"], each.get("flags", 0), len(each["data"]), each["align"], each.get("info", 0))
@@ -255,6 +261,12 @@ def cubins(choose: random.Random) -> str | None:
         ),
         ("defined", linking.Input("x", file).functions, set(kernels)),
         ("lto", linking.Input("x", file).is_lto, False),
+        ("architecture", linking.Input("x", file).architecture, made_for),
+        (
+            "none",
+            [linking.Input("x", data).architecture for data in (file[:40], b"text", file[:18] + file[:60])],
+            [None] * 3,
+        ),
         ("as good", occupancy.is_as_good(file, file, kernels[0]), True),
     ]
     other = made_elf(
@@ -281,7 +293,19 @@ def cubins(choose: random.Random) -> str | None:
     for what, mine, theirs in rows:
         if mine != theirs:
             return f"{what} of {kernels} are {mine}, not {theirs}"
-    return _linked(choose, file, kernels, kind)
+    return _linked(choose, file, kernels, kind) or _fits(choose, file, made_for)
+
+
+def _fits(choose: random.Random, file: bytes, made_for: int) -> str | None:
+    """A cubin is for its architecture and the later ones of its generation."""
+    architecture = choose.choice([*ARCHITECTURES.values()])
+    fits = architecture.capability[0] == made_for // 10 and architecture.capability[1] >= made_for % 10
+    try:
+        linking.check(linking.Input("the text", b""), (linking.Input("file", file),), architecture)
+        return None if fits else f"what is for sm_{made_for} is linked for {architecture}"
+    except CompileError as error:
+        words = ("file", f"sm_{made_for}", str(architecture))
+        return f"of sm_{made_for} it says {error}" if fits or not all(each in str(error) for each in words) else None
 
 
 def _linked(choose: random.Random, file: bytes, kernels: list[str], kind: int) -> str | None:
@@ -297,10 +321,11 @@ def _linked(choose: random.Random, file: bytes, kernels: list[str], kind: int) -
     )
     defines = text.endswith(("}", "{")) and text.startswith(".visible") and name.isascii()
     ptx = linking.Input("the text", text.encode())
+    same = next(each for each in ARCHITECTURES.values() if each.number == linking.Input("file", file).architecture)
     if (name in ptx.functions) != defines:
         return f"{text!r} defines {set(ptx.functions)}"
     try:
-        linking.check(ptx, (linking.Input("file", file),))
+        linking.check(ptx, (linking.Input("file", file),), same)
         if defines:
             return f"{name} may be defined twice"
     except CompileError as error:
@@ -328,118 +353,4 @@ def _linked(choose: random.Random, file: bytes, kernels: list[str], kind: int) -
     return None
 
 
-# Object files of this machine
-
-
-def objects(choose: random.Random) -> str | None:
-    """Machine code is loaded as LLVM's linker loads it: constants, variables, addresses, calls of C's functions."""
-    numbers = [choose.randint(-99, 99) for _ in range(choose.randint(1, 40))]
-    align, start, zeros = choose.choice((4, 8, 64, 4096)), choose.randint(-9, 9), choose.choice((1, 5000))
-    count, few = len(numbers), ", ".join(f"i32 {n}" for n in numbers)
-    text = f"""
-@table = internal constant [{count} x i32] [{few}], align {align}
-@state = internal global i32 {start}, align {choose.choice((4, 64))}
-@zeros = internal global [{zeros} x i32] zeroinitializer, align 16
-@both = internal constant [2 x ptr] [ptr @one, ptr @other]
-@places = internal constant [4 x ptr] [ptr @one, ptr @table, ptr @state, ptr @zeros]
-declare i64 @labs(i64)
-declare i64 @llabs(i64)
-define internal i32 @one(i32 %x) noinline {{
-  %y = add i32 %x, {start}
-  ret i32 %y
-}}
-define internal i32 @other(i32 %x) noinline {{
-  %wide = sext i32 %x to i64
-  %size = call i64 @{choose.choice(("labs", "llabs"))}(i64 %wide)
-  %y = trunc i64 %size to i32
-  ret i32 %y
-}}
-define i32 @read(i32 %i) {{
-  %p = getelementptr i32, ptr @table, i32 %i
-  %x = load i32, ptr %p
-  ret i32 %x
-}}
-define i32 @choose(i32 %i, i32 %x) {{
-  %p = getelementptr ptr, ptr @both, i32 %i
-  %f = load ptr, ptr %p
-  %y = call i32 %f(i32 %x)
-  ret i32 %y
-}}
-define i32 @step(i32 %by) {{
-  %x = load i32, ptr @state
-  %y = add i32 %x, %by
-  store i32 %y, ptr @state
-  %last = getelementptr i32, ptr @zeros, i32 {zeros - 1}
-  %z = load i32, ptr %last
-  %w = add i32 %z, %y
-  store i32 %y, ptr %last
-  ret i32 %w
-}}
-define ptr @place(i32 %i) {{
-  %p = getelementptr ptr, ptr @places, i32 %i
-  %x = load ptr, ptr %p
-  ret ptr %x
-}}
-"""
-    code = _object(text)
-    loaded = loading.load(code, loading.in_process)
-    if set(loaded.addresses) != {"read", "choose", "step", "place"}:
-        return f"the functions are {[*loaded.addresses]}"
-    integer = ctypes.c_int32
-    read, by, step = (
-        ctypes.CFUNCTYPE(integer, *[integer] * n)(loaded.addresses[name])
-        for name, n in (("read", 1), ("choose", 2), ("step", 1))
-    )
-    i, x = choose.randrange(count), choose.randint(-99, 99)
-    found = [read(i), by(0, x), by(1, x), step(3), step(4)]
-    wanted = [numbers[i], x + start, abs(x), start + 3, start + 7 + start + 3]
-    if found != wanted:
-        return f"it gives {found}, not {wanted}"
-    place = ctypes.CFUNCTYPE(ctypes.c_void_p, integer)(loaded.addresses["place"])
-    kinds = [_rights(address) for address in (*loaded.addresses.values(), *map(place, range(4)))]
-    if kinds != ["r-x"] * (len(loaded.addresses) + 2) + ["rw-"] * 2:
-        return f"its functions, constants and variables are where the process may {kinds}"
-    return _unsupported(choose, code)
-
-
-def _rights(address: int) -> str:
-    """What the process may do at an address, as Linux tells it."""
-    for line in Path("/proc/self/maps").read_text().splitlines():
-        span, rights, *_ = line.split()
-        first, end = (int(each, 16) for each in span.split("-"))
-        if first <= address < end:
-            return rights[:3]
-    return "nothing"
-
-
-@functools.cache
-def _target() -> Any:
-    native._machine(1)  # which makes LLVM ready
-    return llvm.Target.from_default_triple().create_target_machine(opt=1, reloc="pic", codemodel="small", jit=True)
-
-
-def _object(text: str) -> bytes:
-    return bytes(_target().emit_object(llvm.parse_assembly(text)))
-
-
-def _unsupported(choose: random.Random, code: bytes) -> str | None:
-    """What the loader leaves to LLVM."""
-    other = bytearray(code)
-    other[choose.choice((4, 16, 18))] ^= 3
-    bad: dict[str, tuple[bytes, Any]] = {
-        "another file": (bytes(other), loading.in_process),
-        "no file": (b"", loading.in_process),
-        "a name that nobody knows": (code, lambda name: None),
-    }
-    for what, (data, find) in bad.items():
-        try:
-            loading.load(data, find)
-            return f"{what} is loaded"
-        except loading.Unsupported:
-            continue
-    if loading.in_process("no_such_function_of_anybody") is not None or not loading.in_process("labs"):
-        return "functions of the process are not found, or found where there are none"
-    return None
-
-
-CHECKS = (faults, faults, room, looks, cubins, cubins, cubins, objects)
+CHECKS = (faults, faults, room, looks, cubins, cubins, cubins)
