@@ -24,6 +24,7 @@ import numpy as np
 import cuda_device as device
 from fuzz import library
 from fuzz.cases import Case, defined, due, first_difference, printed
+from fuzz.chosen import CHOSEN
 from fuzz.grammar import Grammar
 from fuzz.library import EXPRESSIONS
 from fuzz.pythonic_statements import FAULTS, PARTS, STATEMENTS
@@ -140,7 +141,7 @@ class Printing(Case):
 
     def due(self) -> list[str]:
         """The rows of the grammar whose turn it is."""
-        return [*due(self.number, STATEMENTS, 3), *due(self.number, SHOWN, 8)]
+        return [*due(self.number, STATEMENTS, 3), *due(self.number, SHOWN, 8), *due(self.number, CHOSEN, 2)]
 
     def source(self) -> str:
         """A function of the parameters."""
