@@ -18,8 +18,16 @@ import cuda_device as device
 from fuzz.cases import Case, defined
 
 AXES = "xyz"
-AT_ONCE = 28
-TYPES = ("int32", "uint32", "float32", "int64", "float64", "uint64", "int8", "uint16", "float16")
+AT_ONCE = 22
+# Types of what lanes exchange, and factors: numbers whose upper or lower half alone tells lanes apart, or both.
+NARROW = {"int8": (1, -8), "uint16": (1, 4096), "float16": (1, 128)}
+WORDS = {"int32": (1, -1, 2**27), "uint32": (1, 2**28), "float32": (1, -(2**20))}
+WIDE: dict[str, tuple[int, ...]] = {
+    "int64": (1, 2**32, -(2**32) - 1),
+    "uint64": (2**32, 2**59),
+    "float64": (1, -(2**45)),
+}
+TYPES: dict[str, tuple[int, ...]] = {**NARROW, **WORDS, **WIDE}
 
 
 @dataclass(frozen=True)
@@ -106,39 +114,49 @@ def rows(choose: random.Random) -> list[Row]:
         f"shfl_sync({mask}, {{}}, (device.lane_id + {lane}) % 32)": lambda i: (i + lane) % 32,
         f"shfl_sync({mask}, {{}}, {lane % 8})": lambda i: lane % 8,
     }
+    found = choose.sample(found, AT_ONCE)
     for text, source in moves.items():
         number = choose.randrange(4)
-        kind = choose.choice(TYPES)
+        kind, factor = choose.choice([(kind, factor) for kind, factors in TYPES.items() for factor in factors])
         add(
-            f"device.{text.format(f'device.{kind}(v{number})')}",
-            lambda g, t, source=source, number=number: _from_lane(g, t, source, number),
+            f"device.{text.format(f'device.{kind}(v{number}) * {factor}')}",
+            lambda g, t, source=source, number=number, factor=factor: _from_lane(g, t, source, number, factor),
         )
-    number, kind = choose.randrange(4), choose.choice([each for each in TYPES if "8" not in each and "16" not in each])
-    add(
-        f"int(device.match_any_sync({mask}, device.{kind}(v{number})))",
-        lambda g, t: _signed(
-            sum(1 << i for i, u in enumerate(g.warp(t)) if g.values[number][u] == g.values[number][t])
-        ),
-    )
-    add(
-        f"device.match_all_sync({mask}, device.{kind}(v{number}))[1]",
-        lambda g, t: len({g.values[number][u] for u in g.warp(t)}) == 1,
-    )
-    return choose.sample(found, AT_ONCE)
+    for kinds in (WORDS, WIDE):
+        number, kind = choose.randrange(4), choose.choice([*kinds])
+        value = f"device.{kind}(v{number}) * {choose.choice(kinds[kind])}"
+        same = [f"match_any_sync({mask}, {value})", f"match_all_sync({mask}, {value})[0]"]
+        add(f"int(device.{same[0]})", lambda g, t, number=number: _signed(_alike(g, t, number)))
+        add(
+            f"int(device.{same[1]})",
+            lambda g, t, number=number: _signed(_alike(g, t, number)) if _agree(g, t, number) else 0,
+        )
+        add(f"device.{same[1].replace('[0]', '[1]')}", lambda g, t, number=number: _agree(g, t, number))
+    return choose.sample(found, len(found))
+
+
+def _alike(threads: Threads, t: int, number: int) -> int:
+    """The lanes with the value of a thread."""
+    values = threads.values[number]
+    return sum(1 << i for i, u in enumerate(threads.warp(t)) if values[u] == values[t])
+
+
+def _agree(threads: Threads, t: int, number: int) -> bool:
+    return len({threads.values[number][u] for u in threads.warp(t)}) == 1
 
 
 def _signed(mask: int) -> int:
     return mask - (1 << 32) if mask >> 31 else mask
 
 
-def _from_lane(threads: Threads, t: int, source: Callable[[int], int], number: int) -> int:
+def _from_lane(threads: Threads, t: int, source: Callable[[int], int], number: int, factor: int) -> int:
     """What a lane tells another; where there is none nothing is said, and nothing compared."""
     warp = threads.warp(t)
     lane = source(t % threads.size % 32)
-    return threads.values[number][warp[lane]] if lane < len(warp) else OPEN
+    return threads.values[number][warp[lane]] * factor if lane < len(warp) else OPEN
 
 
-OPEN = -(10**6)
+OPEN = -(10**18)
 
 
 class Lanes(Case):
@@ -168,7 +186,7 @@ class Lanes(Case):
         lines += [f"    t = int({outer}) * {self.threads.size} + int({linear})"]
         lines += [f"    v{i} = {name}[t]" for i, name in enumerate("abce")]
         for place, (text, _) in enumerate(self.rows):
-            lines.append(f"    o[t, {place}] = int({text})")
+            lines.append(f"    o[t, {place}] = device.int64({text})")
         lines += [
             f"    s = {d}.shared_array({self.threads.size}, {d}.int32)",
             f"    s[t % {self.threads.size}] = v0",
