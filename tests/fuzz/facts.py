@@ -2,6 +2,8 @@
 
 x[(w % 5 + len(y) // 2) & 31] = 1           IR for machines without `compare` and `select`
 for v in [n, 2, w]: …                       as many of them as `for v in (n, 2, w): …` has
+
+What a branch says of an index is for `shown`.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from cuda_device.codegen.architectures import parse
 from cuda_device.ir import text
 from cuda_device.types.known import of_type
 from cuda_device.types.parse import parse as parse_type
+from fuzz import shown
 from fuzz.cases import Case, defined, due
 from fuzz.grammar import statements
 
@@ -104,7 +107,7 @@ class Facts(Case):
         if self._compared(self.indices) != plain:
             costly = [each for each in self.indices if self._compared([each]) != plain]
             return f"an index that is never negative is compared: {costly}"
-        return next(filter(None, map(self._walked, self.walks)), None)
+        return next(filter(None, map(self._walked, self.walks)), None) or shown.wrong(self.number)
 
     def _walked(self, walk: str) -> str | None:
         one, other = walk.split(" ~ ")
