@@ -269,7 +269,7 @@ def distance(target: Any, source: Any) -> int:
 def overlapping(choose: random.Random) -> tuple[Any, Any]:
     """Two arrays of the same memory, the second of which can be assigned to the first."""
     memory = np.arange(64, dtype=np.int16)
-    match choose.randrange(5):
+    match choose.randrange(7):
         case 0:  # one axis
             count = choose.randint(0, 8)
             views = []
@@ -296,6 +296,31 @@ def overlapping(choose: random.Random) -> tuple[Any, Any]:
             order = choose.sample(range(3), 3)
             turned = cube.transpose(order)
             return cube, turned[:: choose.choice((1, -1)), :, :: choose.choice((1, -1))]
+        case 4:  # fewer axes, or axes of length 1, of the same memory
+            grid = memory.reshape(8, 8)
+            i, j = choose.choice((0, choose.randint(0, 7))), choose.randint(0, 7)
+            return grid, choose.choice(
+                (
+                    grid[i],
+                    grid[:, i],
+                    grid[i, ::-1],
+                    memory[i : i + 8],
+                    grid[i, j, ...],
+                    grid[i : i + 1],
+                    grid[:, j : j + 1],
+                )
+            )
+        case 5:  # numbers of other sizes, no numbers, repeated numbers
+            i, count = choose.randint(0, 20), choose.randint(0, 8)
+            k = max(2 * i + choose.randint(-6, 6), 0)
+            target, other = memory[i : i + count], memory.view(choose.choice((np.int8, np.uint8)))
+            grid, again = memory.reshape(8, 8), np.broadcast_to(memory[k : k + 1], (count,))
+            return choose.choice(
+                (
+                    *((target, other[k : k + count]), (target, other[k : k + count])),
+                    *((target, again), (target[:0], again[:1]), (grid[3:3], grid[:1, 1:2])),
+                )
+            )
     grid = memory.reshape(8, 8)  # other memory, and fewer axes
     row = np.arange(8, dtype=np.int16) * 3
     return choose.choice(((grid, row), (grid, row[:1]), (grid[2:5], grid[1:2]), (grid[1:4], grid[2]), (row, row[2:3])))
@@ -311,14 +336,17 @@ def moves(choose: random.Random) -> str | None:
             expected, again = overlapping(choose)
             if target.shape and source.shape != target.shape and source.shape != (1,) and source.ndim == target.ndim:
                 source, again = source[: len(target)], again[: len(target)]
-            if target.size == 0 or source.size == 0 or not copying.has_order(target, source):
-                continue
             before = repr((target, source))
+            order = bool(copying.has_order(target, source))
+            if not order and (target.size == 0 or source.ndim == 0 or not np.shares_memory(target, source)):
+                return f"it finds no order for {before}"
+            if target.size == 0 or source.size == 0 or (not order and source.itemsize != target.itemsize):
+                continue
             expected[...] = again.copy()
-            copying.move_elements(target, source)
+            (copying.move_elements if order else copying.copy_elements)(target, source)
             base = target if target.base is None else target.base
-            if not np.array_equal(base, expected if expected.base is None else expected.base):
-                return f"of {before} it makes {target!r}, not {expected!r}"
+            if np.array_equal(base, expected if expected.base is None else expected.base) != order:
+                return f"of {before} it makes {target!r}, not {expected!r}, with{'' if order else 'out'} an order"
     return None
 
 
@@ -334,7 +362,8 @@ def parts(choose: random.Random) -> str | None:
             offset = sum(i * step for i, step in zip(index, target.strides, strict=True))
             low, high = np.lib.array_utils.byte_bounds(target)
             begin = target.__array_interface__["data"][0]
-            plain = target.ndim == source.ndim == 1 or source.strides == target.strides
+            plain = source.itemsize == target.itemsize
+            plain = plain and (target.ndim == source.ndim == 1 or source.strides == target.strides)
             apart = not np.may_share_memory(target, source)
             rows: tuple[tuple[str, Any, Any], ...] = (
                 ("indices", copying._indices(place, target), index),
