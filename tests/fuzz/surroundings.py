@@ -1,11 +1,11 @@
-"""What is around the compiler: what users set (`settings`), files (`files`, `loaded`), NVIDIA's tools (`tools`, `asked`)."""
+"""What is around the compiler: what users set, files, LLVM and NVIDIA's tools, each in modules of its own."""
 
 from __future__ import annotations
 
 import random
 
 import cuda_device as device
-from fuzz import asked, files, loaded, settings, tools
+from fuzz import asked, files, loaded, released, settings, tools
 from fuzz.cases import Case
 
 TIMES = 6
@@ -22,5 +22,12 @@ class Surroundings(Case):
 
     def attempt(self, stream: device.Stream) -> str | None:
         choose = random.Random(f"surroundings {self.number}")
-        checks = (*settings.CHECKS * TIMES, *files.CHECKS, *loaded.CHECKS, *tools.CHECKS, *asked.CHECKS)
+        checks = (
+            *settings.CHECKS * TIMES,
+            *files.CHECKS,
+            *loaded.CHECKS,
+            *released.CHECKS,
+            *tools.CHECKS,
+            *asked.CHECKS,
+        )
         return next(filter(None, (check(choose) for check in checks)), None)
