@@ -63,6 +63,8 @@ OTHERS = {
     **{f"out[0] = device.grid_dim.{axis}": rf"mov\.u32\s+%r\d+, %nctaid\.{axis}" for axis in "xyz"},
 }  # fmt: skip
 """Statements, and the instruction that each of them is."""
+FUNCTIONS = ("sin", "cos", "tan", "lgamma", "gamma", "exp", "log", "erf", "sinh", "fabs")
+"""Those of libdevice's are nobody else's; some bring functions of their own."""
 _FENCES = ("relaxed", "acquire", "release", "acq_rel", "seq_cst")
 
 
@@ -77,6 +79,7 @@ class Ordered(Case):
         self.random = choose = random.Random(f"ordered {number}")
         self.type, self.space = choose.choice(INTEGERS), choose.choice(("global", "shared"))
         self.target = choose.choice(TARGETS)
+        self.function = choose.choice(FUNCTIONS)
         made = [self._row() for _ in range(rows)]
         self.rows = [(text.replace("out[0]", f"out[{3 + k}]"), patterns) for k, (text, patterns) in enumerate(made)]
 
@@ -143,7 +146,7 @@ class Ordered(Case):
             "    x[1] = out[2]",
             "    a = device.atomic_ref(x, 1)",
         ]
-        tail = ["    device.syncthreads()", "    out[1] = x[1]"]
+        tail = ["    device.syncthreads()", "    out[1] = x[1]", f"    out[2] = math.{self.function}(out[2])"]
         return "\n".join([*head, *(f"    {text}" for text, _ in self.rows), *tail]) + "\n"
 
     def attempt(self, stream: device.Stream) -> str | None:
@@ -157,6 +160,9 @@ class Ordered(Case):
         text = str(made)
         if not re.search(rf"(?m)^\.version {re.escape(VERSIONS[self.target])}$", text):
             return f"the version of PTX is not {VERSIONS[self.target]}"
+        seen = re.findall(r"(?m)^\s*(\.(?:visible|weak|common) .*)", text)
+        if len(seen) != 1 or ".visible .entry" not in seen[0]:
+            return f"others see {seen}"
         place = 0
         for statement, patterns in self.rows:
             for pattern in patterns:
