@@ -28,6 +28,7 @@ from fuzz.chosen import CHOSEN
 from fuzz.grammar import Grammar
 from fuzz.library import EXPRESSIONS
 from fuzz.pythonic_statements import FAULTS, PARTS, STATEMENTS
+from fuzz.shadowed import SHADOWED
 
 
 @device.struct
@@ -141,7 +142,8 @@ class Printing(Case):
 
     def due(self) -> list[str]:
         """The rows of the grammar whose turn it is."""
-        return [*due(self.number, STATEMENTS, 3), *due(self.number, SHOWN, 8), *due(self.number, CHOSEN, 2)]
+        few = (*due(self.number, CHOSEN, 2), *due(self.number, SHADOWED, 1))
+        return [*due(self.number, STATEMENTS, 3), *due(self.number, SHOWN, 8), *few]
 
     def source(self) -> str:
         """A function of the parameters."""
