@@ -80,6 +80,8 @@ device.float32x2|device.float32x2(1, 2)|device.float32x2(1, 3)|device.int32x2(1,
 device.thread_idx|device.block_idx|device.tid|device.ArrayType(device.float32, 1)|device.ArrayType(device.float32, 2)
 device.ArrayType(device.int8, 1)|of_type(INT)|of_type(INT8)|of_type(FLOAT32)|of_type(INT, True)|constant(3)|constant(4)
 constant(3.0)|constant('a')|INT|INT8|FLOAT32
+'0'|b'0'|'1'|b'1'|'0x0'|b'0x0'|'0x1'|b'0x1'|'-0x1'|'True'|b'True'|'False'|b'None'|'None'|b'1.0'|'1.0'|'0.0'|b'-0.0'|'0x1.0p+0'
+b'0x1.0p+0'|'1j'|'3'|b'3'|b'ab'|'()'|b'()'|'2'|b'2'|frozenset(('0',))|('0',)|(b'0',)|(0,)|frozenset((b'0',))|frozenset((0,))
 """
 """What is the same wherever it has the same value."""
 OBJECTS = """

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import cuda_device as device
-from fuzz import library
+from fuzz import library, viewed
 from fuzz.cases import due
 from fuzz.grammar import Grammar, rows, statements
 from fuzz.library import EXPRESSIONS
@@ -302,6 +302,8 @@ class Arrays(Printing):
             for name, array, left in zip(SHAPES, self.made, self.left, strict=True):
                 if (array if isinstance(array, np.ndarray) else array.numpy()).tolist() != left:
                     return f"{name} ({array.dtype}, strides {array.strides}) is {array}, not {left}"
+            if isinstance(stream, type(device.cpu_stream())):
+                wrong = viewed.views(self.number, stream)
         return wrong
 
 

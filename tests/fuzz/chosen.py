@@ -122,5 +122,14 @@ def <new g>(first, other):
 for <new a> in <new g>([n, <int>], <three>):
     print(<new a>, end=' ')
 print(sum(<new g>((m, 2), [k, n])))
+
+<new a>, <new b> = complex(x + 20, y), complex(m - 20, <part>)
+print(<new a>, <new b>, <new a> + 1, n, <new b> * 2, -<new a>, sep='<letter>')
+print([<new a>, <int>, <new b>], (<new a>, <new b>), {'a': <new b>}, [<new b> + w for w in range(4)], end=';\n')
+print(*[<new a> - w for w in (0, k, 1, 2)], f'{<new b>}', <new a>.imag)
+
+print((1 << 1<#9 a>7) >> 1<#9 a>0, (1 << 3<#9 b>07) >> 3<#9 b>00 | <int>, -(5 << 409<#6>) >> 4093, (1 << <#9><#9>0) % 1009)
+print(7 ** 1<#3>00 % 1001, 10 ** 6<#9> // 10 ** 60 % 997, 10 ** 9<#9>0 % (<#9> + 90), (-3) ** 4<#9>1 % 1013, 2 ** 20<#4>0 % 97)
+print((2 ** 2000 * 3 ** 900) % 10007, (1 << 3000) - (1 << 3000) + n, 0 ** 2000 + m, 1 ** 4000, (1 << 4000) > n, 3 << 4096 != 0)
 """)
-"""Of dicts, of lists and tuples, of generators."""
+"""Of dicts, of lists and tuples, of generators, of complex numbers, and of constants that are large."""

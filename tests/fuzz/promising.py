@@ -22,6 +22,7 @@ from fuzz import facts
 from fuzz.cases import Case, defined
 from fuzz.lanes import Lanes
 from fuzz.promises import Notes
+from fuzz.proved import borders
 
 SIZE = 24
 """The elements of an array."""
@@ -124,6 +125,7 @@ class Promising(Case):
     def attempt(self, stream: device.Stream) -> str | None:
         with checking() as notes:
             wrong = self.lanes.attempt(stream) if self.lanes else self._run(stream)
+            wrong = wrong or borders(self.number, stream)
         return wrong or (f"a promise is broken: {notes.broken}" if notes.broken else None)
 
     def _run(self, stream: device.Stream) -> None:
