@@ -3,7 +3,7 @@
 x[(w % 5 + len(y) // 2) & 31] = 1           IR for machines without `compare` and `select`
 for v in [n, 2, w]: …                       as many of them as `for v in (n, 2, w): …` has
 
-What a branch says of an index is for `shown`.
+What a branch says of an index is for `shown`, and which arrays a kernel changes for `touched`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cuda_device.codegen.architectures import parse
 from cuda_device.ir import text
 from cuda_device.types.known import of_type
 from cuda_device.types.parse import parse as parse_type
-from fuzz import shown
+from fuzz import shown, touched
 from fuzz.cases import Case, defined, due
 from fuzz.grammar import statements
 
@@ -107,7 +107,11 @@ class Facts(Case):
         if self._compared(self.indices) != plain:
             costly = [each for each in self.indices if self._compared([each]) != plain]
             return f"an index that is never negative is compared: {costly}"
-        return next(filter(None, map(self._walked, self.walks)), None) or shown.wrong(self.number)
+        return (
+            next(filter(None, map(self._walked, self.walks)), None)
+            or shown.wrong(self.number)
+            or touched.wrong(self.number)
+        )
 
     def _walked(self, walk: str) -> str | None:
         one, other = walk.split(" ~ ")

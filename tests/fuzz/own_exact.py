@@ -1,16 +1,21 @@
-"""The intrinsics of numbers that work on the host, too: `fma`, `cbrt`, and those of bits; against fractions and texts of bits."""
+"""The intrinsics of numbers that work on the host, too: `fma`, `cbrt`, and those of bits; against fractions and texts of bits.
+
+And how many arguments functions of Python and NumPy take.
+"""
 
 from __future__ import annotations
 
 import math
 import random
 from fractions import Fraction
+from types import FunctionType
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
 import cuda_device as device
+from cuda_device.device import table
 from fuzz.own import Check
 from fuzz.own_numbers import number
 
@@ -120,4 +125,34 @@ def _refused(run: Any, kind: type[Exception], word: str = "") -> str | None:
     return "what is none of its numbers is taken"
 
 
-CHECKS: tuple[Check, ...] = (fma, cbrt, bits)
+def arities(choose: random.Random) -> str | None:
+    """A function of Python's or NumPy's takes as many arguments as there; numbers and vectors need some."""
+    for row in table.ALL:
+        if isinstance(row.entity, FunctionType) or row.named or row.is_value or row.entity in (min, max):
+            continue
+        low, high = row.arity
+        taken = {count for count in range(high + 2) if _takes(row.entity, count)}
+        ours = set(range(low, high + 1))
+        if not ours <= taken or (taken - ours - {0} and row.entity not in _MORE):
+            return f"{row.name} takes {low} to {high} arguments, not {taken}"
+    return None
+
+
+_MORE = (int, round, math.hypot)
+"""These take more in Python: a base, digits, any number of them."""
+
+
+def _takes(entity: Any, count: int) -> bool:
+    """Whether it takes so many, of one of some kinds."""
+    for each in (1, (1,), 1.5, "a", int):
+        try:
+            entity(*[each] * count)
+        except TypeError:
+            continue
+        except Exception:
+            return True
+        return True
+    return False
+
+
+CHECKS: tuple[Check, ...] = (fma, cbrt, bits, arities)
