@@ -32,6 +32,11 @@ LOOPS = {
     "for i in range(n + 1):\n        if i == n: use(n - i - 1)": False,
     "for i in range(m):\n        if n - i != 0: use(n - i - 1)": False,
     "for i in range(m):\n        if i <= n: pass\n        use(n - i)": False,
+    "for i in range(n, -1, -1): use(n - i)": True,
+    "for i in range(n, m, -1): use(i - m - 1)": True,
+    "for i in range(n, m, -1): use(i - m - 2)": False,
+    "for i in range(n, -1, -1): pass\n    j = m - m - 1\n    use(j)": False,  # behind the last item there are other ones
+    "for i in range(n - 3, -1, -1): use(i)\n    use(min(n - 2, -1))": False,
     "i = n\n    while i <= m:\n        use(i - n)\n        i += 2": True,
     "i = n + 1\n    while i > m:\n        i -= 1\n        use(i - m)": False,  # there are two comparisons
     "i = n\n    while i > m:\n        i -= 2\n        use(i - m)": False,
@@ -90,3 +95,20 @@ def test_what_is_read(stream, loop):
         python(x.tolist(), expected, n, m)
         stream.launch(kernel, cells, found, n, m, grid=1, block=1)
         assert stream.numpy(found)[0] == expected[0], (n, m)
+
+
+@pytest.mark.parametrize("n", [-1, 0, 2])
+def test_the_last_element_behind_a_loop_that_goes_down(stream, n):
+    """Where the loop ends its counter is -1, which nothing may take for an index."""
+
+    @device.kernel
+    def kernel(x, out, n):
+        total = 0
+        for i in range(n, -1, -1):
+            total += x[i]
+        out[0] = total + x[-1]
+
+    x = np.array([1, 10, 100, 1000], np.int32)
+    around, out = stream.array(np.concatenate([x + 5, x, x + 7])), stream.empty(1, np.int32)
+    stream.launch(kernel, around[4:8], out, n, grid=1, block=1)
+    assert stream.numpy(out)[0] == sum(x[: n + 1]) + 1000

@@ -54,9 +54,12 @@ def advance(lowerer: Lowerer, op: Op) -> None:
     roomy = number == INDEX or (type.counter is not None and not number.signed)
     exact = known == 1 or (known == -1 and number.signed) or (up and roomy) or bool(op.attributes.get("roomy"))
     after = build.sum(ops.ADD, item, step, exact=True) if exact else _step(build, item, stop, step, direction)
-    item.nonneg |= op.results[1].nonneg
     more, found = _has_more(build, item, stop, step, direction), build.convert(item, type.item, exact=True)
-    found.nonneg |= op.results[1].nonneg
+    if op.results[1].nonneg:
+        # Behind the last item, and where there is none at all, what goes down may be negative.
+        if not up:
+            lowerer.falling |= {item, found}
+        item.nonneg = found.nonneg = True
     trees: tuple[Tree, ...] = (more, found, (after, stop, iterator[2]))
     lowerer.trees.update(zip(op.results, trees, strict=True))
 

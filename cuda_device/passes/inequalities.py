@@ -15,7 +15,7 @@ is the index, and what would count from the end goes:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 
 from cuda_device.ir import ops
 from cuda_device.ir.dominance import dominators
@@ -46,10 +46,11 @@ class Sum:
         """This sum less another one."""
         return self.plus(other, -1)
 
-    @property
-    def plainly_nonneg(self) -> bool:
-        """Whether no part of it can be negative."""
-        return self.constant >= 0 and all(count > 0 and value.nonneg for value, count in self.terms)
+    def plainly_nonneg(self, falling: Set[Value]) -> bool:
+        """Whether no part of it can be negative; what is said of `falling` values holds in some places only."""
+        return self.constant >= 0 and all(
+            count > 0 and value.nonneg and value not in falling for value, count in self.terms
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +63,16 @@ class Way:
     holds: bool
 
 
-def run(function: Function) -> None:
-    """Changes a function of the device level in place. Its blocks are in reverse postorder."""
+def run(function: Function, falling: Set[Value] = frozenset()) -> None:
+    """Changes a function of the device level in place. Its blocks are in reverse postorder.
+
+    Counters that are `falling` are `nonneg` in loops only, and not where these end, nor where they are left out.
+    """
     makers = {op.result: op for op in function.ops() if len(op.results) == 1}
     found = [(block, op) for block in function.blocks for op in block.ops if _counts_from_the_end(op, makers)]
     if not found:
         return
-    proofs = Proofs(function, makers)
+    proofs = Proofs(function, makers, falling)
     same: dict[Value, Value] = {}
     for block, op in found:
         index = op.operands[2]
@@ -114,8 +118,8 @@ def is_integer(value: Value) -> bool:
 class Proofs:
     """What is known of a function's integers."""
 
-    def __init__(self, function: Function, makers: dict[Value, Op]) -> None:
-        self.makers = makers
+    def __init__(self, function: Function, makers: dict[Value, Op], falling: Set[Value]) -> None:
+        self.makers, self.falling = makers, falling
         self.ways: dict[Block, list[Way]] = {block: [] for block in function.blocks}
         for block in function.blocks:
             condition = block.terminator.operands[0] if block.terminator.code is ops.BRANCH else None
@@ -130,7 +134,7 @@ class Proofs:
         return self._follows(self.known(block), sum)
 
     def _follows(self, facts: Sequence[Sum], sum: Sum) -> bool:
-        return sum.plainly_nonneg or any(sum.minus(fact).plainly_nonneg for fact in facts)
+        return any(each.plainly_nonneg(self.falling) for each in (sum, *map(sum.minus, facts)))
 
     def known(self, block: Block) -> tuple[Sum, ...]:
         """The sums that are not negative wherever the block is reached."""

@@ -76,6 +76,8 @@ class Lowerer:
         self.trees: dict[Value, Tree] = {}
         self.blocks = {id(block): Block() for block in source.blocks}
         self.constants: dict[Value, object] = {}
+        self.falling: set[Value] = set()
+        """Counters that go down: they are `nonneg` only where a range has an item."""
         self.sums = Sums()
         self.build = Lowering(Block(), checked, self.sums)
 
@@ -105,7 +107,7 @@ class Lowerer:
         lowered.effects, lowered.family = source.effects, source.family
         simplify(lowered)
         join_ways_back(lowered)
-        inequalities.run(lowered)
+        inequalities.run(lowered, self.falling)
         pointers.run(lowered)
         rows.run(lowered)
         countdown.run(lowered)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from fuzz.alike import Alike
 from fuzz.anywhere import Anywhere
 from fuzz.arrays import Arrays
+from fuzz.behind import Behind
 from fuzz.cases import Case, Several
 from fuzz.compilers import Compilers
 from fuzz.corpus import Corpus
@@ -43,7 +44,7 @@ KINDS: tuple[type[Case], ...] = (
     *(Corpus, RefusedThere, Launched, Reading, FailingThere),
     *(Own, Modelled, Surroundings, Compilers, Optimised, Lanes, Facts),
     *(Surface, Surface, Folded, Valued, Surface, Alike, Surface),
-    *(Promising, Saying, Anywhere),
+    *(Promising, Saying, Anywhere, Behind),
 )
 
 
