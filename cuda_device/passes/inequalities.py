@@ -15,7 +15,8 @@ is the index, and what would count from the end goes:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 
 from cuda_device.ir import ops
 from cuda_device.ir.dominance import dominators
@@ -46,7 +47,7 @@ class Sum:
         """This sum less another one."""
         return self.plus(other, -1)
 
-    def plainly_nonneg(self, falling: Set[Value]) -> bool:
+    def plainly_nonneg(self, falling: AbstractSet[Value]) -> bool:
         """Whether no part of it can be negative; what is said of `falling` values holds in some places only."""
         return self.constant >= 0 and all(
             count > 0 and value.nonneg and value not in falling for value, count in self.terms
@@ -63,7 +64,7 @@ class Way:
     holds: bool
 
 
-def run(function: Function, falling: Set[Value] = frozenset()) -> None:
+def run(function: Function, falling: AbstractSet[Value] = frozenset()) -> None:
     """Changes a function of the device level in place. Its blocks are in reverse postorder.
 
     Counters that are `falling` are `nonneg` in loops only, and not where these end, nor where they are left out.
@@ -118,7 +119,7 @@ def is_integer(value: Value) -> bool:
 class Proofs:
     """What is known of a function's integers."""
 
-    def __init__(self, function: Function, makers: dict[Value, Op], falling: Set[Value]) -> None:
+    def __init__(self, function: Function, makers: dict[Value, Op], falling: AbstractSet[Value]) -> None:
         self.makers, self.falling = makers, falling
         self.ways: dict[Block, list[Way]] = {block: [] for block in function.blocks}
         for block in function.blocks:
