@@ -166,6 +166,37 @@ def near_quotient(a: Any, b: Any) -> str | None:
     return None
 
 
+def apart_complex(choose: random.Random) -> tuple[Any, Any]:
+    """Two whose parts are far from each other; those of the second perhaps so far that the quotient of both is zero."""
+    type, bits = choose.choice(((np.complex64, 123), (np.complex128, 1019)))
+
+    def part(low: float, high: float) -> float:
+        return choose.choice((1, -1)) * math.ldexp(choose.uniform(1, 2), int(bits * choose.uniform(low, high)))
+
+    if choose.random() < 0.5:
+        parts = [choose.choice((part(-0.45, 0.45), part(-0.45, 0.45), 0.0)) for _ in range(3)]
+        return type(complex(*parts[:2])), type(complex(*choose.sample((parts[2], part(-0.45, 0.45)), 2)))
+    size = choose.uniform(0.3, 0.68)
+    pair = choose.sample((part(size, size), part(size - 1.3, size - 1.27)), 2)
+    return type(complex(*choose.sample((part(0.6, 1), choose.choice((0.0, part(-1, -0.5)))), 2))), type(complex(*pair))
+
+
+def near_parts(a: Any, b: Any) -> str | None:
+    """Whether each part of the quotient is near, of which nothing cancels, where nothing on the way to it leaves the numbers."""
+    info, found = np.finfo(type(a)), complex_numbers.quotient(a, b)
+    p, q, r, s = (Fraction(float(part)) for part in (a.real, a.imag, b.real, b.imag))
+    low, high = Fraction(float(info.tiny)) * 4, Fraction(float(info.max)) / 4
+    large, little = (r, s) if abs(r) > abs(s) else (s, r)
+    steps = [x for part in (p, q) for x in (part / large, part / large * little)]
+    if not all(low < abs(x) < high for x in (*steps, *_quotient(a, b)) if x):
+        return None
+    rows = ((found.real, _quotient(a, b)[0], p * r * q * s), (found.imag, _quotient(a, b)[1], -q * r * p * s))
+    for got, want, agreement in rows:
+        if agreement >= 0 and not abs(Fraction(float(got)) - want) <= abs(want) * 4 * Fraction(float(info.eps)):
+            return f"{a} / {b} is {found}, not {tuple(map(float, _quotient(a, b)))}"
+    return None
+
+
 def quotient_class(a: Any, b: Any) -> str | None:
     """What Annex G of C demands of quotients of what is infinite or zero."""
     found = complex_numbers.quotient(a, b)
@@ -216,7 +247,7 @@ def quotients(choose: random.Random) -> str | None:
         wrong = near_quotient(*two_complex(choose)) or quotient_class(*special_complex(choose))
         if wrong:
             return wrong
-    return None
+    return next(filter(None, (near_parts(*apart_complex(choose)) for _ in range(50))), None)
 
 
 def _same(found: Any, expected: Any, ulps: float) -> bool:

@@ -285,8 +285,8 @@ ROWS = (
         complex_functions.is_close,
         cmath.isclose,
         lambda c: (
-            z := complex(any_complex(c)),
-            c.choice((z, z * (1 + 5e-10), z * (1 + 2e-9), complex(any_complex(c)))),
+            z := np.complex128(any_complex(c)),
+            c.choice((z, z * (1 + 5e-10), z * (1 + 2e-9), np.complex128(any_complex(c)))),
         ),
     ),
     Row("cmath.isclose of what is special", complex_functions.is_close, cmath.isclose, special_complex),
