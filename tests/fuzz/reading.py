@@ -15,7 +15,7 @@ import inspect
 import io
 import linecache
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -27,6 +27,7 @@ from ir_helpers import underlying
 
 import cuda_device as device
 from cuda_device.bytecode.decode import decode
+from cuda_device.bytecode.instructions import Instruction
 from cuda_device.bytecode.suspension import STEP, STEP_UNROLLED
 from cuda_device.bytecode.to_ir import read
 from cuda_device.errors import CompileError
@@ -148,6 +149,8 @@ def whats_wrong(code: CodeType) -> str | None:
     for instruction in instructions:
         if wrong := misplaced(code, instruction.location):
             return f"{instruction}: {wrong}"
+    if wrong := confused(instructions):
+        return wrong
     try:
         python = read(code)
     except CompileError:
@@ -184,6 +187,16 @@ def misplaced(code: CodeType, location: Any) -> str | None:
     if ends != (end_line or 0, -1 if end_column is None else end_column):
         return f"it ends at {ends}, not {(end_line, end_column)}"
     return None if location.function == code.co_qualname else f"it stands in {location.function!r}"
+
+
+def confused(instructions: Sequence[Instruction]) -> str | None:
+    """Whether the text of an instruction is that of another one, or does not begin with what it does."""
+    shown: dict[str, tuple[object, ...]] = {}
+    for each in instructions:
+        parts = (each.opcode, repr(each.argument), each.target)
+        if shown.setdefault(str(each), parts) != parts or str(each).split()[0] != each.opcode.name:
+            return f"{parts} is shown as {each}"
+    return None
 
 
 def reread(function: Function) -> str | None:
