@@ -157,6 +157,15 @@ def _from_lane(threads: Threads, t: int, source: Callable[[int], int], number: i
 
 
 OPEN = -(10**18)
+_INNER = (
+    "int((device.thread_idx.z * device.block_dim.y + device.thread_idx.y) * device.block_dim.x + device.thread_idx.x)"
+)
+_OUTER = "int((device.block_idx.z * device.grid_dim.y + device.block_idx.y) * device.grid_dim.x + device.block_idx.x)"
+_LINEAR = f"{_OUTER} * int(device.block_dim.x * device.block_dim.y * device.block_dim.z) + {_INNER}"
+_MASKED = (
+    "device.any_sync({}, t > 0)", "device.ballot_sync({}, t > 0)", "device.shfl_sync({}, t, 0)", "device.match_any_sync({}, t)",
+    "device.shfl_xor_sync({}, device.float64(t), 1)", "device.match_all_sync({}, t)[1]", "device.eq_sync({}, t > 0)",
+)  # fmt: skip
 
 
 class Lanes(Case):
@@ -181,9 +190,7 @@ class Lanes(Case):
     def source(self) -> str:
         d = "device"
         lines = ["def k(o, a, b, c, e, total):"]
-        linear = f"({d}.thread_idx.z * {d}.block_dim.y + {d}.thread_idx.y) * {d}.block_dim.x + {d}.thread_idx.x"
-        outer = f"({d}.block_idx.z * {d}.grid_dim.y + {d}.block_idx.y) * {d}.grid_dim.x + {d}.block_idx.x"
-        lines += [f"    t = int({outer}) * {self.threads.size} + int({linear})"]
+        lines += [f"    t = {_LINEAR}"]
         lines += [f"    v{i} = {name}[t]" for i, name in enumerate("abce")]
         for place, (text, _) in enumerate(self.rows):
             lines.append(f"    o[t, {place}] = device.int64({text})")
@@ -224,4 +231,28 @@ class Lanes(Case):
         wanted = [sum(threads.values[1]), max(threads.values[2]), 0]
         for each in threads.values[3]:
             wanted[2] ^= each
-        return None if total.numpy().tolist() == wanted else f"all together make {total.numpy()}, not {wanted}"
+        if total.numpy().tolist() != wanted:
+            return f"all together make {total.numpy()}, not {wanted}"
+        return self._outside(stream) if isinstance(stream, type(device.cpu_stream())) else None
+
+    def _outside(self, stream: device.Stream) -> str | None:
+        """On the CPU a lane that passes a mask without itself is reported: the mask, the lane, the thread and its block."""
+        choose = random.Random(f"outside {self.number}")
+        threads, sizes = self.threads, self.threads.size
+        t = choose.randrange(sizes * threads.blocks)
+        warp = threads.warp(t)
+        lane = t - warp[0]
+        mask = choose.getrandbits(32) & ~(1 << lane)
+        text = f"def k(out, n):\n    t = {_LINEAR}\n    if t == n:\n        out[0] = int({choose.choice(_MASKED).format(mask)})\n"
+        kernel = device.kernel(checked=choose.random() < 0.3)(defined(text, "k", {"device": device}, f"<outside {t}>"))
+        try:
+            out = device.array(np.zeros(1, np.int32), stream=stream)
+            device.launch(kernel, out, t, grid=threads.grid, block=threads.block, stream=stream)
+            device.synchronize(stream)
+        except device.KernelError as error:
+            found = (str(error).splitlines()[0], error.thread, error.block, error.location and error.location.line)
+            places = (tuple(threads.place(t, level, axis) for axis in range(3)) for level in ("thread", "block"))
+            message = f"the mask {mask:#010x} does not name the lane {lane}, which passes it"
+            wanted = (found[0] if message in found[0] else message, *places, 4)
+            return None if found == wanted else f"{found} is reported of\n{text}, not {wanted}"
+        return f"nothing is reported of the thread {t} in\n{text}"
