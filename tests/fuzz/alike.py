@@ -30,7 +30,7 @@ from cuda_device.passes.dependencies import MISSING, Dependency
 from cuda_device.passes.fingerprints import Fingerprint
 from cuda_device.passes.numbered import Unfit
 from cuda_device.types.known import UNKNOWN, constant, of_type
-from cuda_device.types.model import FLOAT32, INT, INT8
+from cuda_device.types.model import FLOAT32, INT, INT8, Layout, Space
 from cuda_device.types.structs import is_struct
 from fuzz.cases import Case
 
@@ -60,7 +60,7 @@ SCOPE: dict[str, Any] = {
     "__name__": "of_user", "np": np, "math": math, "cmath": cmath, "operator": operator, "functools": functools,
     "device": device, "enum": enum, "collections": collections, "structure": structure, "function": function, "still": still,
     "types": types, "of_type": of_type, "constant": constant, "UNKNOWN": UNKNOWN, "INT": INT, "INT8": INT8, "FLOAT32": FLOAT32,
-    "NamedTuple": NamedTuple,
+    "NamedTuple": NamedTuple, "Space": Space, "Layout": Layout,
 }  # fmt: skip
 VALUES = """
 0|1|-1|True|False|0.0|-0.0|1.0|5e-324|1j|complex(0.0, -0.0)|complex(-0.0, 0.0)|complex(1, 0)|2**70|-2**70|'a'|'ab'|''|b'a'
@@ -82,6 +82,7 @@ device.ArrayType(device.int8, 1)|of_type(INT)|of_type(INT8)|of_type(FLOAT32)|of_
 constant(3.0)|constant('a')|INT|INT8|FLOAT32
 '0'|b'0'|'1'|b'1'|'0x0'|b'0x0'|'0x1'|b'0x1'|'-0x1'|'True'|b'True'|'False'|b'None'|'None'|b'1.0'|'1.0'|'0.0'|b'-0.0'|'0x1.0p+0'
 b'0x1.0p+0'|'1j'|'3'|b'3'|b'ab'|'()'|b'()'|'2'|b'2'|frozenset(('0',))|('0',)|(b'0',)|(0,)|frozenset((b'0',))|frozenset((0,))
+Space.GLOBAL|Space.SHARED|Space.LOCAL|Layout.C|Layout.F|(Space.GLOBAL,)|Space|Layout|'C'|'global'|device.sm90|device.sm90a
 """
 """What is the same wherever it has the same value."""
 OBJECTS = """

@@ -40,6 +40,20 @@ class Shade(enum.Enum):
     PALE = 2
     DIM = 2  # noqa: PIE796 - another name
 
+    @property
+    def is_dark(self) -> bool:
+        """Whether it is that."""
+        return self is Shade.DARK
+
+    @property
+    def rank(self) -> int:
+        """A number for each."""
+        return 3 if self is Shade.PALE else 8
+
+    def among(self, first: int, other: int) -> int:
+        """One of two numbers."""
+        return first if self is Shade.DARK else other
+
 
 class Settings:
     """Constants in a class."""
