@@ -303,7 +303,7 @@ class Arrays(Printing):
                 if (array if isinstance(array, np.ndarray) else array.numpy()).tolist() != left:
                     return f"{name} ({array.dtype}, strides {array.strides}) is {array}, not {left}"
             if isinstance(stream, type(device.cpu_stream())):
-                wrong = viewed.views(self.number, stream)
+                wrong = viewed.views(self.number, stream) or viewed.writes(self.number, stream)
         return wrong
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 import cuda_device as device
 from fuzz.cases import defined, due, first_difference, printed
-from fuzz.grammar import rows
+from fuzz.grammar import rows, statements
 from fuzz.printing import OF_NUMPY, is_alike
 
 RECORD = np.dtype([("a", "i4"), ("row", "f4", (3,)), ("v", "c8"), ("grid", "i2", (2, 2)), ("w", "f8")])
@@ -150,3 +150,93 @@ def compared(texts: list[str], arrays: dict[str, Any], n: int, stream: device.St
     expected = "".join(f"{_shown(text, {**arrays, 'n': n})}\n" for text in texts)
     wrong = first_difference(found, expected)
     return wrong and f"{wrong}, of\n{source}"
+
+
+VECTORS = {"q": ("float32x4", "f4"), "w": ("int16x2", "i2")}
+"""Arrays of three vectors, which NumPy has as rows."""
+WRITES = statements("""
+z.real[1] = {s}
+
+z.imag[n % 6] += {s}
+
+z.imag[::-1][:2] = {s}
+
+z.real[:] = z.imag
+
+z[1:3] = z[3:5].real
+
+c.T[1, 2] = c[0, n % 4] * 2
+
+c.imag[n % 3, ::2] = {s}
+
+c.real[:, 1] = c[:, 2].imag
+
+c[1] = c[2].real[::-1]
+
+r['a'][n % 4] -= {s}
+
+r['row'][n % 4, 1] = {s}
+
+r['row'][1] = {s}
+
+r['row'][:, n % 3] = {s}
+
+r['grid'][2, n % 2, 1] = {s}
+
+r['grid'][n % 4][1] = r['grid'][1][0]
+
+r[1]['grid'][n % 2, 0] = {s}
+
+r[n % 4]['row'][2] += {s}
+
+r['v'].imag[n % 4] = {s}
+
+r['v'][2] = r['v'][n % 4] * 2
+
+r['w'][::2] = r['w'][1::2]
+
+r[2] = r[n % 4]
+
+r[::-1]['a'][0] = {s}
+
+f.T[n % 3][1] = {s}
+
+u[n % 5:][0] = {s}
+
+q[1][n % 4] = {s}
+
+q[n % 3][3] += {s}
+
+q[n % 3][n % 4] -= {s}
+
+q[2] = q[n % 3]
+
+w[n % 3][n % 2] = {s}
+
+w[0][1] = w[n % 3][n % 2] + {s}
+
+w[n % 3][0], w[1][1] = {s}, w[2][n % 2]
+""")
+
+
+def writes(number: int, stream: device.Stream) -> str | None:
+    """What assignments to parts leave behind."""
+    choose = random.Random(f"writes {number}")
+    arrays, n = _made(choose), choose.randint(0, 11)
+    given = {name: array for name, array in arrays.items() if name not in CONSTANTS}
+    layouts = {name: np.dtype(device.numpy_dtype(getattr(device, type))) for name, (type, _) in VECTORS.items()}
+    for name, (_, dtype) in VECTORS.items():
+        size = layouts[name].itemsize // np.dtype(dtype).itemsize
+        given[name] = np.arange(3 * size).reshape(3, size).astype(dtype)
+    texts = [row.replace("{s}", str(choose.randint(1, 9))) for row in due(number, WRITES, 14)]
+    source = "\n".join([f"def k({', '.join(given)}, n):", *(f"    {text}" for text in texts)]) + "\n"
+    left = {name: array.copy() for name, array in given.items()}
+    defined(source, "k", {}, "<writes>")(*left.values(), n)
+    found = [array.view(layouts[name])[:, 0] if name in layouts else array for name, array in given.items()]
+    device.launch(
+        device.kernel(level=0)(defined(source, "k", {}, "<writes>")), *found, n, grid=1, block=1, stream=stream
+    )
+    for name, array in given.items():
+        if array.tobytes() != left[name].tobytes():
+            return f"{name} is {array.tolist()}, not {left[name].tolist()}, of n = {n} and\n{source}"
+    return None
