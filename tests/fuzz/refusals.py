@@ -58,7 +58,14 @@ def refusal(function: Any, arguments: tuple[Known, ...], target: compiler.Target
     return None
 
 
-AROUND = ("{}", "{}", "if p:\n{}", "for w in range(k):\n{}", "def inner(a):\n{}\n    return a\ninner(n)")
+AROUND = (
+    "{}",
+    "{}",
+    "if p:\n{}",
+    "for w in range(k):\n{}",
+    "def inner(a, b):\n{}\n    return a\ninner(n, x)",
+    "def inner(a, b):\n{}\n    yield a\nfor w in inner(n, x):\n    print(w)",
+)
 """Where a statement may be."""
 
 
@@ -124,9 +131,8 @@ class Broken(Printing):
         made = [statement(grammar, row) for row in rows]
         self.good = len(made)
         lines = statement(grammar, self.break_row[0])
-        around = self.random.choice(
-            ["{}", "{}", "if p:\n{}", "for w in range(k):\n{}", "def inner(a):\n{}\n    return a\ninner(n)"]
-        )
+        around = self.random.choice(AROUND)
+        self.called = "inner(" in around
         indent = "    " * (around != "{}")
         broken = around.format("\n".join(indent + line for line in lines)).splitlines()
         self.line = (
@@ -161,6 +167,9 @@ class Broken(Printing):
             return f"the help is {error.help!r}, not {remedy!r}"
         if (error.location.file, error.location.line) != (self.file, self.line):
             return f"it is refused at {error.location}, not in line {self.line}"
+        outer = [(call.function.rpartition(".")[2], call.arguments) for call in error.chain][-1:]
+        if self.called and outer != [("inner", "a: int, b: float")]:
+            return f"it is refused in {error.chain}"
         return None
 
     def smaller(self) -> Iterator[Case]:
