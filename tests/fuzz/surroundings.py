@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import cuda_device as device
-from fuzz import asked, files, loaded, released, rewritten, settings, tools
+from fuzz import approximate, asked, files, loaded, released, rewritten, settings, tools
 from fuzz.cases import Case
 
 TIMES = 6
@@ -23,6 +23,6 @@ class Surroundings(Case):
     def attempt(self, stream: device.Stream) -> str | None:
         choose = random.Random(f"surroundings {self.number}")
         checks = [*settings.CHECKS * TIMES]
-        for module in (files, loaded, released, rewritten, tools, asked):
+        for module in (approximate, files, loaded, released, rewritten, tools, asked):
             checks += module.CHECKS
         return next(filter(None, (check(choose) for check in checks)), None)

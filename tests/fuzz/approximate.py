@@ -1,0 +1,47 @@
+"""Fast mathematics takes the functions that 'Functions Affected by -use_fast_math' of CUDA's guide names, of float32 alone.
+
+math.sin(x)     __nv_sinf;  with fastmath=True __nv_fast_sinf;  of a float64 __nv_sin
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+
+import cuda_device as device
+from cuda_device import compiler
+from cuda_device.codegen.architectures import parse
+from cuda_device.types.known import of_type
+from cuda_device.types.parse import parse as parse_type
+from fuzz.cases import defined
+
+_AFFECTED = ("sin", "cos", "tan", "exp", "log", "log2", "log10")
+_OTHERS = ("sinh", "asin", "cbrt", "erf", "lgamma", "expm1", "log1p", "acosh")
+_AT_ONCE = 8
+_FLAGS = ("afn", "nnan", "ninf", "nsz", "arcp", "contract")
+
+
+def functions(choose: random.Random) -> str | None:
+    """Some functions in one kernel."""
+    type, fast = choose.choice(("float32", "float32", "float64")), choose.sample(_FLAGS, choose.randint(0, 4))
+    names = choose.sample(_AFFECTED, _AT_ONCE // 2 + 1) + choose.sample(_OTHERS, _AT_ONCE // 2)
+    lines = [f"    x[{i}] = math.{name}(x[{i}])\n" for i, name in enumerate(names)]
+    text = f"def k(x):\n{''.join(lines)}    x[20] = math.pow(x[18], x[19])\n"
+    function = defined(text, "k", {"math": math}, "<approximate>")
+    options, target = (
+        compiler.Options(fastmath=tuple(fast)),
+        compiler.Target(parse(choose.choice(("sm_80", "sm_90", "sm_120")))),
+    )
+    known = (of_type(parse_type(f"array<{type}, 1, C>")),)
+    job = compiler.Job(device.kernel(function).underlying, known, True, target, options)
+    called = re.findall(r"@__nv_(\w+)\(", compiler.run(job, "llvm")["llvm"].text)
+    letter = "f" if type == "float32" else ""
+    wanted = {
+        f"fast_{name}f" if "afn" in fast and letter and name in (*_AFFECTED, "pow") else name + letter
+        for name in (*names, "pow")
+    }
+    return None if set(called) == wanted else f"of {type} with {fast} it calls {sorted(called)}"
+
+
+CHECKS = (functions, functions)
