@@ -11,7 +11,8 @@ import re
 
 import cuda_device as device
 from cuda_device import compiler
-from cuda_device.codegen.architectures import parse
+from cuda_device.codegen import ltoir
+from cuda_device.codegen.architectures import ARCHITECTURES, parse
 from cuda_device.types.known import of_type
 from cuda_device.types.parse import parse as parse_type
 from fuzz.cases import defined
@@ -44,4 +45,19 @@ def functions(choose: random.Random) -> str | None:
     return None if set(called) == wanted else f"of {type} with {fast} it calls {sorted(called)}"
 
 
-CHECKS = (functions, functions, functions)
+def told(choose: random.Random) -> str | None:
+    """What libNVVM is told, as nvcc tells it: '-use_fast_math' is '-ftz=true -prec-div=false -prec-sqrt=false'."""
+    fast = [each for each in ("ftz", "afn", "nnan", "reassoc") if choose.random() < 0.5]
+    level, contract = choose.randint(0, 3), choose.random() < 0.5
+    architecture = choose.choice([*ARCHITECTURES.values()])
+    options = compiler.Options(fastmath=tuple(fast), level=level, contract=contract)
+    exact = int("afn" not in fast)
+    wanted = {
+        "-gen-lto", f"-arch=compute_{architecture.name[3:]}", f"-opt={3 * (level > 0)}", f"-fma={int(contract)}",
+        f"-ftz={int('ftz' in fast)}", f"-prec-div={exact}", f"-prec-sqrt={exact}",
+    }  # fmt: skip
+    found = ltoir._options(architecture, options)
+    return None if sorted(found) == sorted(wanted) else f"with {options} libNVVM is told {found}"
+
+
+CHECKS = (told, told, told, functions, functions, functions)
