@@ -1,4 +1,4 @@
-"""Fast mathematics takes the functions that 'Functions Affected by -use_fast_math' of CUDA's guide names, of float32 alone.
+"""Fast mathematics: the functions that 'Functions Affected by -use_fast_math' of CUDA's guide names, and what libNVVM is told.
 
 math.sin(x)     __nv_sinf;  with fastmath=True __nv_fast_sinf;  of a float64 __nv_sin
 """

@@ -153,8 +153,8 @@ def looks(choose: random.Random) -> str | None:
         most = choose.choice((4000, 8000))
         store, written, looked = Store(top, most_bytes=most), 0, 0
         listed = os.scandir
-        for k in range(choose.randint(20, 60)):
-            key, data = hashlib.sha256(bytes([k])).digest(), bytes(choose.randint(0, most // 60))
+        for k in range(choose.randint(15, 35)):
+            key, data = hashlib.sha256(bytes([k])).digest(), bytes(choose.randint(0, most // 20))
             with mock.patch.object(os, "scandir", side_effect=listed) as scandir:
                 store.put(key, data)
             looked += scandir.called

@@ -257,4 +257,4 @@ def _stayed(text: str, changed: str) -> str | None:
     )
 
 
-CHECKS = (same,) * 8
+CHECKS = (same,) * 5
