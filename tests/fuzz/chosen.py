@@ -196,19 +196,6 @@ for <new d> in <new c>:
     <new b>[1] -= 1
 print(<new a>, <new b>)
 
-def <new g>(items):
-    if n > m:
-        yield len(items)
-        items[0] = <int>
-    for w in range(k):
-        yield w + items[1]
-        items[1] -= w
-    yield sum(items)
-<new a> = [n, 1, <int>]
-for <new b> in <new g>(<new a>):
-    print(<new b>, <new a>)
-    <new a>[2] += 1
-
 <new a>, <new b> = complex(x + 20, y), complex(m - 20, <part>)
 print(<new a>, <new b>, <new a> + 1, n, <new b> * 2, -<new a>, sep='<letter>')
 print([<new a>, <int>, <new b>], (<new a>, <new b>), {'a': <new b>}, [<new b> + w for w in range(4)], end=';\n')
