@@ -91,7 +91,7 @@ class Ways(Printing):
         }  # fmt: skip
         job = self._job(False, **options)
         ptx = compiler.run(job, "ptx")["ptx"].text
-        if wrong := facts(ptx, job, options, self.file, searches="ndex" in self.source()):
+        if wrong := facts(ptx, job, options, self.file, searches=bool(_SEARCHES.search(self.source()))):
             return wrong
         if any(each.available(job.target.architecture) for each in assemblers.ASSEMBLERS):
             with mock.patch.object(cubin, "ASSEMBLERS", assemblers.ASSEMBLERS):  # and not the one of the machine
@@ -112,8 +112,12 @@ class Ways(Printing):
         return first_difference(printed(lambda: self.launch(stream, checked=not watching, level=1)), self.expected)
 
 
+_SEARCHES = re.compile(r"ndex|v\d+ = \{|\}\[")
+"""An index of an item, dicts that have a name, and dicts that are asked."""
+
+
 def facts(ptx: str, job: compiler.Job, options: dict[str, Any], file: str, *, searches: bool) -> str | None:
-    """What the options have to show in the PTX. What `index` and `indexOf` do not find, a program always reports."""
+    """What the options have to show in the PTX. What is not found by `index`, or as a key, a program always reports."""
     wanted = {
         rf"(?m)^\.target {job.target.architecture.name}\b": True,
         r"(?m)^\.visible \.entry k\(": True,
