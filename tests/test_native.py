@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from cpu_kernels import POISON, REVERSAL, module, registers, run_reversal
 
+import cuda_device as device
 from cuda_device.codegen import cpu, cpu_conversions, cpu_wide, loading, native
 from cuda_device.codegen.cpu_code import load_native
 from cuda_device.codegen.cpu_records import RECORDS
@@ -393,3 +394,20 @@ end:
         piece = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(linked.addresses["piece"])
         for a, b in ((1, 2), (2, 1), (-9, -8), (-8, -9), (5, 5)):
             assert piece(a, b) == max(b * 1000003 if a < b else a, -7)
+
+
+@pytest.mark.parametrize("level", [1, 2, 3])
+def test_a_division_in_a_branch_that_is_the_same_in_each_pass(level):
+    """LLVM's vectors of passes do it for the first pass alone."""
+
+    @device.kernel(level=level)
+    def kernel(x, out):
+        for i in range(out.shape[0]):
+            for j in range(out.shape[1]):
+                n, k = i - 6, j - 6
+                out[i, j] = x[abs(n) % len(x)] if abs(n) < k else 7
+
+    x, out = np.arange(31, 66, dtype=np.int32)[14:21], np.zeros((13, 40), np.int32)
+    device.launch(kernel, x, out, grid=1, block=1, stream=device.cpu_stream())
+    expected = [[int(x[abs(i) % 7]) if abs(i) < j else 7 for j in range(-6, 34)] for i in range(-6, 7)]
+    assert out.tolist() == expected

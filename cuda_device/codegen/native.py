@@ -22,6 +22,7 @@ from cuda_device.codegen.cpu_code import LOCK, Linked, Native, host
 from cuda_device.codegen.cpu_runner import EXPORTS, RUN
 from cuda_device.codegen.modules import Machine, Module
 from cuda_device.errors import CompilerBug
+from cuda_device.lazy_patterns import pattern
 
 _NUMBERS = itertools.count()
 
@@ -42,7 +43,7 @@ def compile_native(
     with LOCK:
         machine = _machine(level)
         module = _parse(ir)
-        _optimise(module, machine, level)
+        _optimise(module, machine, level, ir)
         bitcode = module.bitcode()
         object_code = machine.object_code(module)
         try:
@@ -109,12 +110,18 @@ def _excerpt(ir: str, complaint: str) -> str:
     return "\n".join(f"{i + 1:5} | {line}" for i, line in enumerate(lines[first : int(number) + 3], first))
 
 
-def _optimise(module: Module, machine: Machine, level: int) -> None:
+# LLVM 22 vectorises loops with divisions in branches wrongly: one that is the same in each pass is done only if the first of a
+# vector's passes comes to it, and the others take what is not there. Little is lost: no processor divides vectors of integers.
+_DIVISION = pattern(r" = [us](?:div|rem) .*, %")
+
+
+def _optimise(module: Module, machine: Machine, level: int, ir: str) -> None:
     module.fit(machine)
     # The pipeline simplifies callees before it inlines them: what must be inlined goes first, and is seen whole.
     modules.run_passes(module, machine, "AlwaysInlinerPass")
     vectorise = level >= 2
-    modules.optimise(module, machine, level, LoopVectorization=vectorise, SLPVectorization=vectorise)
+    loops = vectorise and not _DIVISION.search(ir)
+    modules.optimise(module, machine, level, LoopVectorization=loops, SLPVectorization=vectorise)
 
 
 def _tidy(module: Module, machine: Machine) -> None:
@@ -134,7 +141,7 @@ def compile_piece(ir: str, level: int, quick: bool = False) -> bytes:
         if quick:
             _tidy(module, machine)
         else:
-            _optimise(module, machine, level)
+            _optimise(module, machine, level, ir)
         return machine.object_code(module)
 
 
