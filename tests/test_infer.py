@@ -497,3 +497,26 @@ def test_calls_deeper_than_the_compiler_goes_are_refused():
     with pytest.raises(device.CompileError, match=r"f\d is more than 2000 calls deep") as caught:
         device.compile(device.func(lambda x: deeper(x)), float, output="ir")
     assert caught.value.help == "let fewer functions call each other"
+
+
+@pytest.mark.parametrize("text", ["2**5000", "1 << 5000", "2**4000 * 2**4000 * 2**4000", "3**3000 > n"])
+def test_constants_of_thousands_of_bits_are_refused(text: str) -> None:
+    """At run time they would be other numbers."""
+    with pytest.raises(device.CompileError, match="a constant of thousands of bits is not computed") as caught:
+        typed(eval(f"lambda n: {text}"), INT)
+    assert caught.value.help == "compute it outside of the kernel, and name what is needed of it"
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("2**4000 * 2**4000 >> 7999", 2),
+        ("(1 << 4000) >> 3999", 2),
+        ("1**10**9", 1),
+        ("0 << 10**9", 0),
+        ("2**-5000", 0.0),
+    ],
+)
+def test_constants_of_hundreds_of_bits_are_exact(text: str, value: object) -> None:
+    module = typed(eval(f"lambda n: n + ({text})"), INT)
+    assert [op.attributes["value"] for op in operations(module, ops.CONST)] == [value]

@@ -63,11 +63,14 @@ _LARGEST_BITS = 4096
 
 
 def fold(frame: Frame, function: Callable[..., object], operands: Sequence[Cell]) -> Cell | None:
-    """The exact result for constant builtin numbers, strings and None; None if there is none."""
+    """The exact result for constant builtin numbers, strings and None; None if there is none. Too large integers are errors."""
     values = [cell.known.python for cell in operands]
     if not all(cell.known.constant and _is_exact(cell.known) for cell in operands):
         return None
     if not _is_small(function, values):
+        if all(isinstance(value, (bool, int)) for value in values):
+            remedy = "compute it outside of the kernel, and name what is needed of it"
+            raise CompileError("a constant of thousands of bits is not computed in device code", help=remedy)
         return None
     try:
         result = function(*values)
@@ -86,9 +89,10 @@ def _is_small(function: Callable[..., object], values: Sequence[object]) -> bool
     if len(bits) < len(values):
         return True
     if function in (operator.pow, operator.lshift):
-        count = values[-1]
-        assert isinstance(count, int)
-        return (bits[0] if function is operator.pow else 1) * abs(count) <= _LARGEST_BITS
+        (value, count) = values
+        assert isinstance(value, int) and isinstance(count, int)
+        many = (abs(value) - 1).bit_length() * count if function is operator.pow else count + bits[0]
+        return count < 0 or value == 0 or many <= _LARGEST_BITS  # powers below zero are floats
     return sum(bits) <= 2 * _LARGEST_BITS
 
 
