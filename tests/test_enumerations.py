@@ -243,3 +243,13 @@ def test_a_member_is_a_constant_argument(stream):
         stream.launch(plain, x, State.RUN, grid=1, block=1)
     stream.launch(constant, x, State.RUN, grid=1, block=1)
     assert stream.numpy(x)[0] == 2
+
+
+def test_a_constant_member_differs_from_numbers_of_run_time(stream):
+    def kernel(x, out):
+        state = State.STOP
+        out[0] = (state == x[0]) + 2 * (state != x[0]) + 4 * (x[0] == state) + 8 * (x[0] != State.RUN)
+
+    out = stream.empty(1, np.int32)
+    stream.launch(device.kernel(kernel), stream.array(np.ones(1)), out, grid=1, block=1)
+    assert stream.numpy(out)[0] == 10

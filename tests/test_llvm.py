@@ -43,7 +43,7 @@ def test_all_that_the_package_calls_has_a_row_and_all_rows_are_called():
     text = "".join((folder / f"{name}.py").read_text() for name in ("llvm", "modules", "native", "nvptx"))
     called = set(re.findall(r"(?:api|load\(\)|library|self)\.([A-Z]\w+|buildPer\w+)", text))
     called |= {f"module_Add{name}" for name in re.findall(r'"([A-Z]\w+Pass)"', text)}
-    called |= {f"PTOSet{name}" for name in re.findall(r"(\w+)=(?:level|vectorise)\b", text) if name[0].isupper()}
+    called |= {f"PTOSet{name}" for name in re.findall(r"(\w+)=(?:level|vectorise|loops)\b", text) if name[0].isupper()}
     for items in ("Functions", "Globals", "Types"):
         called |= {f"Module{items}Iter", f"{items}IterNext", f"Dispose{items}Iter"}
     assert called == set(llvm.FUNCTIONS)

@@ -6,6 +6,7 @@ py.compare {op="<"} (int8, uint64)     →   py.compare {op="<"} %0 %1: bool    
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,7 +19,7 @@ from cuda_device.passes import complexes, composites, masks, operators, options
 from cuda_device.passes.frame import Cell, Frame
 from cuda_device.passes.meanings import Named
 from cuda_device.passes.remedies import ON_THE_HOST
-from cuda_device.types.known import constant, describe, is_narrow, of_type
+from cuda_device.types.known import Known, constant, describe, is_narrow, of_type
 from cuda_device.types.model import BOOL, INDEX, INT, NONE, Number, Range, Static, Struct, Subarray, Tuple, Type, Vector
 from cuda_device.types.promote import promote, to_complex
 from cuda_device.types.structs import alike
@@ -36,7 +37,7 @@ def compare(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     overloaded = _overloaded(frame, sign, cells)
     if overloaded is not None:
         return overloaded
-    if sign in ("==", "!=") and (NONE in _kinds(cells)) != (_kinds(cells) == {NONE}):
+    if sign in ("==", "!=") and _are_unlike(*(cell.known for cell in cells)):
         return [Cell(constant(sign == "!="))]
     if all(isinstance(cell.known.type, Range) for cell in cells) and sign in ("==", "!="):
         same = operators.truth_of(frame, frame.program.call(frame, standard.same_range, cells, {}))
@@ -60,6 +61,14 @@ def compare(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     return [frame.emit(ops.PY_COMPARE, of_type(BOOL), *operands, op=sign)]
 
 
+def _are_unlike(a: Known, b: Known) -> bool:
+    """Whether one is None and the other is not, or one a number and the other a member of an enumeration, which none equals."""
+    if NONE in (a.type, b.type):
+        return a.type != b.type
+    members = (x.value for x, y in ((a, b), (b, a)) if x.type == Static() and isinstance(y.type, Number))
+    return any(isinstance(member, enum.Enum) and type(member).__eq__ is object.__eq__ for member in members)
+
+
 def _overloaded(frame: Frame, sign: str, cells: Sequence[Cell]) -> Sequence[Cell] | None:
     """A struct's own comparison; what has no `__ne__` differs, as objects of Python do, where its `__eq__` says no."""
     own = operators.overloaded(frame, operators.METHODS[sign], *cells)
@@ -73,11 +82,6 @@ def _overloaded(frame: Frame, sign: str, cells: Sequence[Cell]) -> Sequence[Cell
 
 def _negated(frame: Frame, cell: Cell) -> Sequence[Cell]:
     return operators.unary(frame, Op(ops.PY_UNARY, attributes={"op": "not"}), [cell])
-
-
-def _kinds(cells: Sequence[Cell]) -> set[Type]:
-    """The types of cells."""
-    return {cell.known.type for cell in cells}
 
 
 def _compare_in_order(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:

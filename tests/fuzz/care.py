@@ -57,8 +57,8 @@ def _simple(*_: Any) -> Machine:
     return _simple_machine()
 
 
-def _optimised(module: Any, _: Any, level: int) -> None:
-    _optimise(module, _machine(level), level)
+def _optimised(module: Any, _: Any, level: int, ir: str) -> None:
+    _optimise(module, _machine(level), level, ir)
 
 
 def _parsed(text: str) -> Any:
