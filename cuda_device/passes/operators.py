@@ -91,7 +91,7 @@ def _is_small(function: Callable[..., object], values: Sequence[object]) -> bool
     if function in (operator.pow, operator.lshift):
         (value, count) = values
         assert isinstance(value, int) and isinstance(count, int)
-        many = (abs(value) - 1).bit_length() * count if function is operator.pow else count + bits[0]
+        many = (abs(value) - 1).bit_length() * count if function is operator.pow else count
         return count < 0 or value == 0 or many <= _LARGEST_BITS  # powers below zero are floats
     return sum(bits) <= 2 * _LARGEST_BITS
 
