@@ -89,7 +89,7 @@ def _loose(sign: str, a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]
     return None
 
 
-_COMPARED = {
+COMPARED = {
     "<": operator.lt,
     "<=": operator.le,
     ">": operator.gt,
@@ -101,13 +101,13 @@ _COMPARED = {
 
 def comparisons(choose: random.Random) -> str | None:
     """What holds of a number that has passed a comparison."""
-    number, sign = NUMBERS[choose.choice(INTEGERS)], choose.choice([*_COMPARED])
+    number, sign = NUMBERS[choose.choice(INTEGERS)], choose.choice([*COMPARED])
     a, b = some_bounds(choose, number), some_bounds(choose, number)
     if choose.random() < 0.5:
         b = b[0], b[0]
     if choose.random() < 0.5:
         a = number.low, number.high
-    holds = _COMPARED[sign]
+    holds = COMPARED[sign]
     found = ranges.passed(sign, between(number, *a), between(number, *b)).bounds
     near = sorted({x for end in (*a, *b) for x in range(end - 12, end + 13) if a[0] <= x <= a[1]})
     left = [

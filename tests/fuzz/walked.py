@@ -16,6 +16,7 @@ from ir_helpers import read
 from cuda_device.ir.model import Block, Function, Op
 from cuda_device.passes import countdown, pointers, rows
 from cuda_device.types.model import Number, Ref
+from fuzz.bounds import COMPARED
 
 MOST, LONG, FEW = 4, 128, 7
 """Pointers of a loop, operations of a loop that is long, and passes that are few."""
@@ -23,14 +24,6 @@ REGISTERS = {"thread_idx.x": 3, "block_dim.x": 5, "grid_dim.x": 4, "grid_dim.y":
 _BINARY: dict[str, Callable[[int, int], int]] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "or": operator.or_, "quotient": operator.floordiv,
 }  # fmt: skip
-_COMPARED = {
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "==": operator.eq,
-    "!=": operator.ne,
-}
 
 
 def trace(function: Function, arguments: tuple[Any, ...]) -> list[Any]:
@@ -64,7 +57,7 @@ def _done(op: Op, given: list[Any], found: list[Any]) -> Any:
         case "convert":
             return given[0]
         case "compare":
-            return _COMPARED[str(op.attributes["op"])](*given)
+            return COMPARED[str(op.attributes["op"])](*given)
         case "select":
             return given[1] if given[0] else given[2]
         case "element":
