@@ -58,8 +58,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Where the stacks of a test are written that does not end; pytest puts files in the place of what tests write to."""
+    """Where the stacks of a test are written that does not end; pytest puts files in the place of what tests write to.
+
+    With `-n`, processes get few tests at a time: in a row of thousands, those behind a slow one would wait for it to the end.
+    """
     config.stash[_STDERR] = os.dup(2)
+    if getattr(config.option, "maxschedchunk", 0) is None:
+        config.option.maxschedchunk = 50
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -163,6 +163,192 @@ def any_number_of_arguments(i, a, b):
     return f() + f(a) + f(a, b, i, k=2)
 
 
+def call_with(f, functions):
+    return f() + functions[1](2)
+
+
+def put_and_call(f, functions):
+    f(functions)
+    return functions[0](3)
+
+
+def makers(a):
+    inner = lambda w: w + a  # noqa: E731
+
+    def put(functions):
+        functions[0] = inner
+
+    def use(functions, other):
+        put(functions)
+        first = functions[0](0)
+        other(functions)
+        return functions[0](0) + 100 * first
+
+    return put, use
+
+
+def a_list_of_functions_is_captured(i, a, b):
+    m = i + 2
+    functions = [abs, lambda w: w * 2 - m]
+
+    def f():
+        return functions[1](3) + functions[0](-a)
+
+    return f()
+
+
+def a_dict_of_functions_is_captured(i, a, b):
+    m = b
+    table, named = {0: abs, 1: lambda w: w * m}, {"one": 1, "more": [lambda w: w + m]}
+
+    def f(j):
+        m = 100
+
+        def g():
+            return table[j](7) + m
+
+        return g() + table[j](-1) + named["more"][0](i)
+
+    return f(i % 2) + sum(table[w](3) for w in range(2))
+
+
+def functions_of_a_list_call_each_other(i, a, b):
+    functions = [lambda n: functions[1](n) * 3, lambda n: n + i]
+
+    def f():
+        return functions[0](4)
+
+    return f()
+
+
+def a_list_gets_functions_of_several(i, a, b):
+    m = 2 + i
+    functions = [abs, abs]
+
+    def outer():
+        return functions[0](1) + m
+
+    def f():
+        m = 5.5
+        functions[0] = lambda w: w * m
+        return outer() + m
+
+    return f()
+
+
+def variables_of_one_name_are_several(i, a, b):
+    m = i
+    functions = [abs, lambda w: w * m]
+
+    def f():
+        m = 100
+
+        def g():
+            return functions[1](7) + m
+
+        return g() + functions[1](a)
+
+    return f()
+
+
+def a_function_between_has_no_such_variable(i, a, b):
+    m = i
+    functions = [abs, lambda w: w * m]
+
+    def f():
+        def g():
+            functions[0] = lambda w: w + m
+            return functions[1](7)
+
+        return g() + functions[0](1)
+
+    return f() + functions[0](b)
+
+
+def a_list_of_functions_is_an_argument(i, a, b):
+    m = i + 1
+    functions = [abs, lambda w: w * m]
+
+    def f():
+        return functions[1](10)
+
+    return call_with(f, functions) + put_and_call(lambda g: f(), functions)
+
+
+def functions_are_put_into_a_list_elsewhere(i, a, b):
+    m, z = 2, i
+    functions = [abs, abs]
+
+    def f(those):
+        those[0] = lambda w: w * m + z
+
+    def g(_):
+        z = 9.5
+        functions[1] = lambda w: w - m + z
+
+    return put_and_call(f, functions) + put_and_call(g, functions) * 10 + functions[1](a) * 100 + functions[0](b)
+
+
+def calls_of_one_function_have_variables_of_their_own(i, a, b):
+    functions = [lambda w: w]
+    _, use = makers(a)
+    put, _ = makers(i)
+    return use(functions, put) + functions[0](b)
+
+
+def functions_in_tuples_and_lists_capture_each_other(i, a, b):
+    m = 1 + i
+
+    def down(n):
+        return m if n == 0 else up(n - 1) + m
+
+    def up(n):
+        return 2 if n == 0 else down(n - 1) * 2
+
+    pair, functions = (down, up), [up, down]
+
+    def f():
+        return pair[0](4) + functions[0](3)
+
+    return f() + pair[1](2) + functions[1](1)
+
+
+def functions_that_count_are_in_a_list(i, a, b):
+    n = 0
+
+    def more():
+        nonlocal n
+        n += 1 + i
+        return n
+
+    functions = [more, lambda: more() + 10]
+
+    def f(j):
+        return functions[j]() + functions[1 - j]() * 100
+
+    return f(0) + f(1) + n
+
+
+def a_map_waits_with_its_function(i, a, b):
+    m = i
+    results = map(lambda w: w * m, (1, 2, a))
+
+    def f():
+        m = 50
+        return next(results) + m
+
+    return f() + f() * 10 + next(results)
+
+
+def a_comprehension_hides_what_it_captured(i, a, b):
+    v = i
+
+    def f():
+        return sum([(lambda: v + 1)() for v in (1, v)]) * 100 + v
+
+    return f() + v
+
+
 @pytest.mark.parametrize(
     "function",
     [
@@ -183,6 +369,19 @@ def any_number_of_arguments(i, a, b):
         captured_functions_capture,
         functions_live_through_loops_and_branches,
         any_number_of_arguments,
+        a_list_of_functions_is_captured,
+        a_dict_of_functions_is_captured,
+        functions_of_a_list_call_each_other,
+        a_list_gets_functions_of_several,
+        variables_of_one_name_are_several,
+        a_function_between_has_no_such_variable,
+        a_list_of_functions_is_an_argument,
+        functions_are_put_into_a_list_elsewhere,
+        calls_of_one_function_have_variables_of_their_own,
+        functions_in_tuples_and_lists_capture_each_other,
+        functions_that_count_are_in_a_list,
+        a_map_waits_with_its_function,
+        a_comprehension_hides_what_it_captured,
     ],
 )
 def test_closures_are_pythons(stream, function):
@@ -261,9 +460,26 @@ def captures_nothing_yet(x):
     return result + y
 
 
+def a_list_holds_itself(x):
+    functions = [lambda n: functions[1](n) * 3, lambda n: n + x]
+    return apply(lambda f: f[0](2), functions) + apply(lambda f: f[0](2), [functions])
+
+
+def a_list_gets_a_function_that_captured_it(x):
+    functions = [abs, abs]
+
+    def put(f):
+        functions[0] = f
+
+    put(lambda n: functions[1](n))
+    return functions[0](x)
+
+
 @pytest.mark.parametrize(
     ("function", "match"),
     [
+        (a_list_holds_itself, "a list cannot hold itself, nor a function that captured it"),
+        (a_list_gets_a_function_that_captured_it, "a list cannot hold itself, nor a function that captured it"),
         (differs_at_a_join, "on one way"),
         (comes_back_old, "assigned more than once"),
         (captures_nothing_yet, "'y' of the enclosing function has no value yet"),

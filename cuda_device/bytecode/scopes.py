@@ -43,7 +43,7 @@ class Scopes:
 def scopes(code: CodeType, instructions: Sequence[Instruction]) -> Scopes:
     """Looks at all instructions of `code`."""
     renamed: dict[str, list[str]] = {}
-    own = set(code.co_cellvars)
+    own = set(code.co_cellvars).difference(code.co_freevars)  # a comprehension may hide what its function captured
     result = []
     for instruction in instructions:
         name = instruction.argument if isinstance(instruction.argument, str) else ""

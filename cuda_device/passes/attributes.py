@@ -29,8 +29,8 @@ from cuda_device.passes import (
 )
 from cuda_device.passes.calls import call
 from cuda_device.passes.dependencies import MISSING
-from cuda_device.passes.frame import Cell, Frame, Method
-from cuda_device.passes.meanings import Keywords, Named, Text, is_list, means, use_of
+from cuda_device.passes.frame import Cell, Frame
+from cuda_device.passes.meanings import Keywords, Method, Named, Text, is_list, means, use_of
 from cuda_device.passes.remedies import NAMES_ELSEWHERE, ON_THE_HOST
 from cuda_device.types.dtypes import dtype_of_type
 from cuda_device.types.host import host_type_of

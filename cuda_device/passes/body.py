@@ -98,7 +98,8 @@ class Body:
         names = self.code.captured if self.code is not None else ()
         behind = len(arguments) - len(names)
         self.parameters = arguments[:behind]
-        self.captured = dict(zip(names, map(_parameter, arguments[behind:], names), strict=True))
+        self.captured = {each: _parameter(k, each.name) for each, k in zip(names, arguments[behind:], strict=True)}
+        self.call = closures.number(source.__code__, names)
         self.objects = tuple(dict.fromkeys(each for known in arguments for each in identities(known)))
         """The objects that change among the arguments: what becomes of them is returned, too."""
         self.twins = twins(self.python)
@@ -236,7 +237,7 @@ class Body:
         instance.end, instance.ways, instance.returned, instance.error = None, [], None, None
         instance.follows, instance.changed, instance.fresh = None, set(), set()
         instance.point = None
-        frame.code, frame.captured = self.code, self.captured
+        frame.code, frame.captured, frame.call = self.code, self.captured, self.call
         frame.site, frame.where = instance.key, self.where
         cells: dict[Value, Cell | Pending] = {}
         count = len(instance.source.params)

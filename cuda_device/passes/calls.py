@@ -19,8 +19,8 @@ from cuda_device.device.rows import Intrinsic, constant_of
 from cuda_device.device.table import find, interface_of
 from cuda_device.errors import CompileError
 from cuda_device.passes import closures, composites, conditions, generators, hosted, operators, options, views
-from cuda_device.passes.frame import Cell, Frame, Method
-from cuda_device.passes.meanings import Code, Keywords, Named, Partial, Thing, is_list, means, own_method
+from cuda_device.passes.frame import Cell, Frame
+from cuda_device.passes.meanings import Code, Keywords, Method, Named, Partial, Thing, is_list, means, own_method
 from cuda_device.types.host import host_type_of
 from cuda_device.types.known import Known, of_type
 from cuda_device.types.model import Array, Bundle, Number, Range, Ref, Static, Struct, Tuple

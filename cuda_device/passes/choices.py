@@ -16,8 +16,8 @@ from cuda_device.device.functions import Func
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.passes import closures, conditions, sequences
-from cuda_device.passes.frame import Cell, Frame, Method
-from cuda_device.passes.meanings import Code, Partial, Thing, means
+from cuda_device.passes.frame import Cell, Frame
+from cuda_device.passes.meanings import Code, Method, Partial, Thing, means
 from cuda_device.types.joins import join_all
 from cuda_device.types.known import Known, constant
 from cuda_device.types.model import Bundle, Static

@@ -10,20 +10,21 @@ and its variables cannot change, so that to read them now is to read them then.
     limit = x[i]
     count(above, x)                   count gets the function with limit as it is here
 
-Functions that capture each other are closed together: what one captured serves all.
+Functions that capture each other are closed together: what one captured serves all. Among what a function captured they stay
+open, so that each of them finds there what the program has made of the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import CellType, CodeType, FunctionType
 
 from cuda_device.errors import CompileError
 from cuda_device.ir.model import Op
 from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.passes.frame import Cell, Frame, Pending, settle
-from cuda_device.passes.meanings import Box, Code, code_of
-from cuda_device.types.known import Known, State, Undefined
+from cuda_device.passes.meanings import Box, Code, Origin, check_apart, code_of
+from cuda_device.types.known import UNKNOWN, Known, Undefined
 from cuda_device.types.model import Bundle, Tuple, TupleIterator
 
 # The code objects are kept with their functions, so that no other gets their addresses.
@@ -41,7 +42,9 @@ def make(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
         count = len(given.known.items)
         defaults = code.co_varnames[code.co_argcount - count : code.co_argcount]
         values = [*frame.fields(given), *values]
-    meaning = Code(template(code, frame.globals), defaults + keywords, names)
+    meaning = Code(
+        template(code, frame.globals), defaults + keywords, tuple(_origin(frame, str(name)) for name in names)
+    )
     return [frame.bundle(meaning, values)]
 
 
@@ -60,19 +63,63 @@ def template(code: CodeType, namespace: dict[str, object]) -> FunctionType:
 
 
 def close(frame: Frame, cell: Cell) -> Cell:
-    """The same value, with every nested function in it closed over the frame's variables as they are now."""
-    if not _has_open(cell.known):
+    """The same value, with every nested function in it closed over the variables that it reads as they are now."""
+    return _closed(frame, cell, _Scope(frame)) if has_open(cell.known) else cell
+
+
+def close_own(frame: Frame, cell: Cell) -> Cell:
+    """The same of those functions alone that read variables of the function at hand, which ends."""
+    if not has_open(cell.known):
         return cell
-    names = _needed(frame, cell.known)
-    origins = tuple(_origin(frame, name) for name in names)
-    return _close(frame, cell, _Environment(names, origins, tuple(_now(frame, name) for name in names)))
+    scope = _Scope(frame, lambda code: any(_is_own(frame, each) for each in code.cells))
+    return _closed(frame, cell, scope)
 
 
-def _has_open(known: Known) -> bool:
-    code = code_of(known)
-    if code is not None and code.open:
-        return True
-    return any(map(_has_open, _visible(known)))
+def taken_back(frame: Frame, cell: Cell, code: Code | None, arguments: Sequence[Cell]) -> Cell:
+    """An object after a call of a nested function. Where that was closed elsewhere, nobody here has what it captured."""
+    if code is None or id(code) in frame.lent or not has_open(cell.known):
+        return cell
+    values = arguments[len(arguments) - len(code.captured) :]
+    return _closed(frame, cell, _Scope(frame, variables=dict(zip(code.captured, values, strict=True))))
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """Where functions find their variables: among those of a frame, or among `variables`. `chosen` functions are closed."""
+
+    frame: Frame
+    chosen: Callable[[Code], bool] = lambda _: True
+    variables: Mapping[Origin, Cell] | None = None
+
+    def find(self, origin: Origin) -> Cell | Pending:
+        """A variable as it is now."""
+        if self.variables is None:
+            return _variable(self.frame, origin)
+        return self.frame.now(self.variables[origin]) if origin in self.variables else Pending(Undefined(origin.name))
+
+    def needed(self, code: Code) -> dict[Origin, Cell]:
+        """The variables that a function reads, and those that the open functions in them read, and so on."""
+        found: dict[Origin, Cell | Pending] = {}
+        todo = [*code.cells]
+        while todo:
+            origin = todo.pop()
+            if origin not in found:
+                found[origin] = cell = self.find(origin)
+                state = cell.state if isinstance(cell, Pending) else cell.known
+                todo += (
+                    [each for inner in _functions(state) for each in inner.cells] if isinstance(state, Known) else []
+                )
+        there = {each: cell for each, cell in found.items() if not _is_undefined(cell)}
+        return {each: settle(there[each], each.name) for each in sorted(there, key=lambda each: each.name)}
+
+
+def _is_undefined(cell: Cell | Pending) -> bool:
+    return isinstance(cell, Pending) and isinstance(cell.state, Undefined)
+
+
+def has_open(known: Known) -> bool:
+    """Whether there are open functions in a value."""
+    return any(True for _ in _functions(known))
 
 
 def _visible(known: Known) -> tuple[Known, ...]:
@@ -89,65 +136,59 @@ def _functions(known: Known) -> Iterator[Code]:
     if code is not None and code.open:
         yield code
     for item in _visible(known):
-        yield from _functions(item)
+        if item.items or item.value is not UNKNOWN:
+            yield from _functions(item)
 
 
-def _needed(frame: Frame, known: Known) -> tuple[str, ...]:
-    """The variables that the open functions in a value read, and those that are open functions read, and so on."""
-    names: dict[str, None] = {}
-    todo = [known]
-    while todo:
-        for code in _functions(todo.pop()):
-            for name in code.cells:
-                if name not in names:
-                    names[name] = None
-                    state = _state(frame, name)
-                    if isinstance(state, Known):
-                        todo.append(state)
-    return tuple(sorted(name for name in names if not isinstance(_state(frame, name), Undefined)))
-
-
-def _state(frame: Frame, name: str) -> State:
-    found = frame.cells.get(name)
-    if isinstance(found, Pending):
-        return found.state
-    return (found or load(frame, name)).known
-
-
-def _now(frame: Frame, name: str) -> Cell:
-    return settle(frame.cells.get(name) or load(frame, name), name)
-
-
-@dataclass(frozen=True, slots=True)
-class _Environment:
-    """Variables: their names, whose they are, and what they hold."""
-
-    names: tuple[str, ...]
-    origins: tuple[object, ...]
-    cells: tuple[Cell, ...]
-
-
-def _close(frame: Frame, cell: Cell, environment: _Environment) -> Cell:
-    """Puts the values of `environment` into every open function; those that it holds stay open, and find each other there."""
+def _closed(frame: Frame, cell: Cell, scope: _Scope) -> Cell:
+    """Closes the open functions in a value. Those in what they captured stay open, and find their variables there."""
     known = cell.known
-    if not _has_open(known):
+    if not has_open(known):
         return cell
     code = code_of(known)
     seen = len(_visible(known))
     parts = frame.fields(cell)
-    parts = [*(_close(frame, part, environment) for part in parts[:seen]), *parts[seen:]]
-    if code is None or not code.open:
-        return frame.rebuilt(known, parts)
-    closed = replace(code, captured=environment.names, origins=environment.origins, open=False)
-    return frame.bundle(closed, [*parts, *environment.cells])
+    parts = [*(_closed(frame, part, scope) for part in parts[:seen]), *parts[seen:]]
+    if code is not None and code.open and scope.chosen(code):
+        variables = scope.needed(code)
+        closed = replace(code, captured=tuple(variables), open=False)
+        if scope.variables is None:
+            frame.lent[id(closed)] = closed
+        return frame.bundle(closed, [*parts, *variables.values()])
+    rebuilt = frame.rebuilt(known, parts)
+    if known.identity is not None:
+        check_apart(rebuilt.known, known.identity)
+    return rebuilt
 
 
-def _origin(frame: Frame, name: str) -> object:
-    """Whose variable it is that is captured: a function's code, and its name there."""
-    if name in frame.cells or frame.code is None:
-        return id(frame.function.__code__), name
-    outer = frame.code.cells[frame.code.function.__code__.co_freevars.index(name)]
-    return frame.code.origins[frame.code.captured.index(outer)]
+# Whose a variable is
+
+
+def number(code: CodeType, captured: Sequence[Origin]) -> int:
+    """A number for a call of a function, other than those of the calls of it whose variables it was given."""
+    taken = {each.call for each in captured if each.code == id(code)}
+    return next(each for each in range(len(taken) + 1) if each not in taken)
+
+
+def _origin(frame: Frame, name: str) -> Origin:
+    """The variable that has a name in the function at hand."""
+    code = frame.function.__code__
+    if frame.code is not None and name in code.co_freevars:
+        return frame.code.cells[code.co_freevars.index(name)]
+    return Origin(id(code), frame.call, name)
+
+
+def _is_own(frame: Frame, origin: Origin) -> bool:
+    return (origin.code, origin.call) == (id(frame.function.__code__), frame.call)
+
+
+def _variable(frame: Frame, origin: Origin) -> Cell | Pending:
+    """A variable of the function at hand or of one around it, as it is now."""
+    if origin in frame.captured:
+        return frame.now(frame.captured[origin])
+    if not _is_own(frame, origin):
+        return Pending(Undefined(origin.name))
+    return frame.cells.get(origin.name) or _load_of_host(frame, origin.name)
 
 
 def check_result(frame: Frame, known: Known) -> None:
@@ -156,10 +197,10 @@ def check_result(frame: Frame, known: Known) -> None:
         return
     code = code_of(known)
     if code is not None and not code.open:
-        for origin in code.origins:
-            if isinstance(origin, tuple) and origin[0] == id(frame.function.__code__) and origin[1] in frame.changing:
+        for origin in code.captured:
+            if _is_own(frame, origin) and origin.name in frame.changing:
                 raise CompileError(
-                    f"{code} captured {origin[1]!r}, which is assigned more than once, and came back from a call",
+                    f"{code} captured {origin.name!r}, which is assigned more than once, and came back from a call",
                     help="give the second value a name of its own",
                 )
     for item in known.items:
@@ -171,15 +212,12 @@ def check_result(frame: Frame, known: Known) -> None:
 
 def load(frame: Frame, name: str) -> Cell:
     """A variable of an enclosing function, which is device code that captured it, or of the host."""
-    code = frame.code
-    if code is None:
+    if frame.code is None:
         return _load_of_host(frame, name)
-    outer = code.cells[code.function.__code__.co_freevars.index(name)]
-    if outer not in frame.captured:
+    origin = _origin(frame, name)
+    if origin not in frame.captured:
         raise _no_value(name)
-    # A function among the captured variables was captured with all others.
-    now = {each: frame.now(cell) for each, cell in frame.captured.items()}
-    return _close(frame, now[outer], _Environment(code.captured, code.origins, tuple(now.values())))
+    return frame.now(frame.captured[origin])
 
 
 def _no_value(name: str) -> CompileError:
@@ -239,7 +277,7 @@ def set_cell(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 # Calling
 
 
-def captured(frame: Frame, cell: Cell) -> dict[str, Cell]:
+def captured(frame: Frame, cell: Cell) -> dict[Origin, Cell]:
     """What a closed function captured."""
     code = code_of(cell.known)
     assert code is not None

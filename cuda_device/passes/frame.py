@@ -20,7 +20,7 @@ from cuda_device.ir.ops import Effect
 from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.passes import absent
 from cuda_device.passes.fitting import REAL_REMEDY, fit, no_room
-from cuda_device.passes.meanings import Code, Thing
+from cuda_device.passes.meanings import Code, Origin, Thing, check_apart
 from cuda_device.passes.remedies import of_two_types, with_length
 from cuda_device.types.known import (
     FAILED,
@@ -89,16 +89,6 @@ class Pending:
     value: Value | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Method:
-    """What a bound method means; its only part is the value that it is bound to."""
-
-    name: str
-
-    def __str__(self) -> str:
-        return f"the method {self.name}"
-
-
 class Waits(Exception):
     """The block at hand calls a function that has to be inferred first; then the block is visited again."""
 
@@ -156,7 +146,7 @@ class Program(Protocol):
         frame: Frame,
         code: Code,
         cells: Sequence[Cell],
-        captured: Mapping[str, Cell],
+        captured: Mapping[Origin, Cell],
         reading: str = "",
     ) -> Cell:
         """Calls a nested function with a cell for each parameter, and what it captured.
@@ -175,10 +165,14 @@ class Frame:
         self.program, self.function = program, function
         self.globals = function.__globals__
         self.closure = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
-        self.captured: Mapping[str, Cell] = {}
+        self.captured: Mapping[Origin, Cell] = {}
         """What a nested function captured."""
         self.code: Code | None = None
-        """A nested function's meaning: the names that its captured variables have where it was made."""
+        """A nested function's meaning: which variables it reads."""
+        self.call = 0
+        """The number that tells this function's variables from those of another call of it (see `Origin`)."""
+        self.lent: dict[int, Code] = {}
+        """The nested functions, by their `id`, that were closed here: what they read are variables of this block."""
         self.cells: Mapping[str, Cell | Pending] = {}
         """The function's own variables that nested functions capture, as they are now."""
         self.changing: frozenset[str] = frozenset()
@@ -219,6 +213,7 @@ class Frame:
 
     def change(self, identity: Identity, cell: Cell) -> Cell:
         """Says what has become of an object."""
+        check_apart(cell.known, identity)
         self.changed.add(identity)
         self.latest[identity] = self.as_object(cell, identity)
         return self.latest[identity]

@@ -21,10 +21,10 @@ from cuda_device.errors import CompileError
 from cuda_device.passes import composites, named_tuples, options, texts
 from cuda_device.passes.calls import call
 from cuda_device.passes.dependencies import MISSING, PASSING
-from cuda_device.passes.frame import Cell, Frame, Method
+from cuda_device.passes.frame import Cell, Frame
 from cuda_device.passes.functionals import get_attribute
 from cuda_device.passes.generators import check_count, no_keywords
-from cuda_device.passes.meanings import Code, Partial
+from cuda_device.passes.meanings import Code, Method, Partial
 from cuda_device.types.dtypes import alignof, machine_representation, numpy_dtype, sizeof
 from cuda_device.types.known import constant
 from cuda_device.types.model import Struct

@@ -20,8 +20,8 @@ import numpy as np
 
 from cuda_device.device.memory import CONSTANT_ARRAY
 from cuda_device.errors import CompileError
-from cuda_device.passes.frame import Cell, Frame, Method
-from cuda_device.passes.meanings import Keywords, View
+from cuda_device.passes.frame import Cell, Frame
+from cuda_device.passes.meanings import Keywords, Method, View
 from cuda_device.types.known import Known, constant, describe, shorten
 from cuda_device.types.model import Bundle, Number, Static, Tuple
 from cuda_device.types.structs import is_struct

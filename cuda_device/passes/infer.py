@@ -39,13 +39,13 @@ from cuda_device.errors import Call, CompileError, Location
 from cuda_device.ir import ops
 from cuda_device.ir.model import Function, Module, Op, Value
 from cuda_device.lazy_dataclasses import dataclass, field
-from cuda_device.passes import extern, generators, naming, objects
+from cuda_device.passes import closures, extern, generators, naming, objects
 from cuda_device.passes.body import Body
 from cuda_device.passes.calls import as_constant, bind, defaults_in
 from cuda_device.passes.dependencies import Dependency
 from cuda_device.passes.frame import Cell, Frame, NeverReturns, Waits, is_static
 from cuda_device.passes.instances import PLAIN, Variant
-from cuda_device.passes.meanings import Code
+from cuda_device.passes.meanings import Code, Origin
 from cuda_device.passes.remedies import OF_THE_HOST, of_call
 from cuda_device.types.known import (
     Identity,
@@ -215,7 +215,7 @@ class Inference:
             )
 
     def enter(
-        self, frame: Frame, code: Code, cells: Sequence[Cell], captured: Mapping[str, Cell], reading: str = ""
+        self, frame: Frame, code: Code, cells: Sequence[Cell], captured: Mapping[Origin, Cell], reading: str = ""
     ) -> Cell:
         """Calls a nested function; what it captured goes behind its arguments."""
         variant = Variant(code, reading)
@@ -252,9 +252,10 @@ class Inference:
         result, *now = (objects.as_new(frame, each, outside) for each in frame.fields(cell))
         changed = [(number, each) for number, each in enumerate(given) if inside[each] in spec.changed]
         for number, each in changed:
-            frame.change(each, objects.usable(frame, now[number]))
+            frame.change(each, objects.usable(frame, closures.taken_back(frame, now[number], variant.code, cells)))
         if variant.reading in STEPS:
-            frame.left = {each: objects.usable(frame, now[number + len(given)]) for number, each in changed}
+            left = {each: closures.taken_back(frame, now[n + len(given)], variant.code, cells) for n, each in changed}
+            frame.left = {each: objects.usable(frame, cell) for each, cell in left.items()}
         return result
 
     def _result(self, frame: Frame, spec: Specialisation, cells: Sequence[Cell]) -> Cell:
@@ -390,7 +391,7 @@ def _called(spec: Specialisation, error: CompileError, where: Location) -> Compi
 
 def _names(source: FunctionType, variant: Variant) -> tuple[str, ...]:
     """The names of a specialisation's arguments: parameters, and what is captured."""
-    captured = variant.code.captured if variant.code is not None else ()
+    captured = tuple(f".{each.name} captured" for each in variant.code.captured) if variant.code is not None else ()
     if variant.reading in STEPS:
         return POSITION, *slots(source.__code__), *captured
     result = REDUCTIONS[variant.reading].parameters if variant.reading else ()

@@ -13,25 +13,37 @@ import enum
 from types import BuiltinFunctionType, CodeType, FunctionType
 from typing import Any
 
+from cuda_device.errors import CompileError
 from cuda_device.lazy_dataclasses import dataclass
-from cuda_device.types.known import Gaps, Known
+from cuda_device.types.known import Gaps, Identity, Known, identities
 from cuda_device.types.model import Bundle, RangeIterator, TupleIterator
 from cuda_device.types.varying import Counting, ListIterator
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Which variable a function captured: its name, and the code (by its `id`) whose variable it is.
+
+    `call` tells calls of that code apart where variables of several come together, as in recursion.
+    """
+
+    code: int
+    call: int
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Code:
     """A nested function. Parts: the values of `defaults`, then of `captured`.
 
-    `function` has its code and globals. While the function that made it runs, it is `open`: it has captured nothing yet, and
-    `cells` name the variables that it will read there. `origins` tell whose variables the captured ones are.
+    `function` has its code and globals, `cells` are the variables that it reads. While those can still change, it is `open`: it
+    has captured nothing yet.
     """
 
     function: FunctionType
     defaults: tuple[str, ...]
-    cells: tuple[str, ...]
-    captured: tuple[str, ...] = ()
-    origins: tuple[object, ...] = ()
+    cells: tuple[Origin, ...]
+    captured: tuple[Origin, ...] = ()
     open: bool = True
 
     def __str__(self) -> str:
@@ -91,6 +103,16 @@ class Returned(Gaps):
         return "a result"
 
     __repr__ = __str__
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """What a bound method means; its only part is the value that it is bound to."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"the method {self.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,3 +265,12 @@ def own_method(known: Known, name: str) -> FunctionType | None:
 def code_of(known: Known) -> Code | None:
     """The nested function that `known` is, or None."""
     return known.value if isinstance(known.type, Bundle) and isinstance(known.value, Code) else None
+
+
+def check_apart(known: Known, identity: Identity) -> None:
+    """Refuses an object that would be a part of itself."""
+    if any(each == identity for item in known.items for each in identities(item)):
+        raise CompileError(
+            f"{known} cannot hold itself, nor a function that captured it",
+            help="let the function take it as an argument; functions made with def may call each other by name",
+        )

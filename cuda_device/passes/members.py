@@ -15,7 +15,8 @@ import numpy as np
 from cuda_device.errors import CompileError
 from cuda_device.ir.model import Op
 from cuda_device.passes import composites, references, views
-from cuda_device.passes.frame import Cell, Frame, Method
+from cuda_device.passes.frame import Cell, Frame
+from cuda_device.passes.meanings import Method
 from cuda_device.types.dtypes import element_of_dtype, members_of
 from cuda_device.types.known import constant
 from cuda_device.types.layout import common_alignment, known_alignment, machine, placement, shortfall, size_of

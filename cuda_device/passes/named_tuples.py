@@ -15,9 +15,9 @@ from typing import Any
 from cuda_device.device import standard
 from cuda_device.errors import CompileError
 from cuda_device.passes import sequences
-from cuda_device.passes.frame import Cell, Frame, Method
+from cuda_device.passes.frame import Cell, Frame
 from cuda_device.passes.generators import check_count, no_keywords
-from cuda_device.passes.meanings import Keywords, Named
+from cuda_device.passes.meanings import Keywords, Method, Named
 
 
 def make(cls: Any, frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:

@@ -161,9 +161,10 @@ def as_new(frame: Frame, cell: Cell, names: Mapping[Identity, Identity]) -> Cell
 
 
 def find_all(frame: Frame, objects: Sequence[Identity], cells: Sequence[Cell | Pending]) -> None:
-    """Finds the objects among the arguments of a function."""
+    """Finds the objects among the arguments of a function: as they were given, rather than as functions captured them."""
     for each in objects:
-        frame.latest[each] = next(found for cell in cells if (found := find(frame, cell, each)) is not None)
+        found = [part for cell in cells if (part := find(frame, cell, each)) is not None]
+        frame.latest[each] = min(found, key=lambda cell: closures.has_open(cell.known))
 
 
 def kept(frame: Frame, object: Identity, cells: Sequence[Cell | Pending], otherwise: Cell) -> Cell:
@@ -183,7 +184,7 @@ def returning(frame: Frame, cell: Cell, objects: Sequence[Identity]) -> Cell:
     """
     if not objects:
         return cell
-    now = [frame.now(frame.latest[each]) for each in objects]
+    now = [closures.close_own(frame, frame.now(frame.latest[each])) for each in objects]
     if isinstance(cell.known.value, Resumed):
         nothing = [Cell(UNSET)] * len(now)
         now = [*now, *nothing] if cell.known.items[0].value else [*nothing, *now]

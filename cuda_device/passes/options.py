@@ -18,8 +18,9 @@ from cuda_device.device import prelude, standard
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op
-from cuda_device.passes.frame import Cell, Frame, Method
+from cuda_device.passes.frame import Cell, Frame
 from cuda_device.passes.generators import check_count, no_keywords
+from cuda_device.passes.meanings import Method
 from cuda_device.types.joins import common
 from cuda_device.types.known import Known, constant, of_type
 from cuda_device.types.model import BOOL, INT, Bundle

@@ -18,7 +18,8 @@ from cuda_device.device.rows import constant_of
 from cuda_device.errors import CompileError
 from cuda_device.passes import complexes, remedies
 from cuda_device.passes.calls import call
-from cuda_device.passes.frame import Cell, Frame, Method
+from cuda_device.passes.frame import Cell, Frame
+from cuda_device.passes.meanings import Method
 from cuda_device.types.dtypes import element_of
 from cuda_device.types.host import host_type_of
 from cuda_device.types.known import known_as, of_type
