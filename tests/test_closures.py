@@ -340,6 +340,83 @@ def a_map_waits_with_its_function(i, a, b):
     return f() + f() * 10 + next(results)
 
 
+def itself(f):
+    return f
+
+
+def what_comes_back_reads_later_values(i, a, b):
+    k = 1
+
+    def make():
+        return lambda: k + i
+
+    f, g = make(), itself(lambda: k * a)
+    total = f() + g()
+    k = 5
+    return total * 100 + f() + g()
+
+
+def loops_change_what_was_captured(i, a, b):
+    total = 0
+    for j in range(i):
+        if j == 0:
+            f = itself(lambda: j + a)  # noqa: B023
+        total = total * 2 + f()
+    g, k = itself(lambda: k), 0
+    while k < i:
+        k += 1
+        total += g() * 3
+    return total
+
+
+def functions_of_comprehensions_share_a_variable(i, a, b):
+    first = [itself(lambda: v + i) for v in (1, 2, 3)]  # noqa: B023
+    total = 0
+    for j in range(2):
+        again = {v: itself(lambda: v * j) for v in (1, 2)}  # noqa: B023
+        total = total * 10 + first[0]() + again[1]() * 100
+    functions = ()
+    for w in (1, a, 2):
+        functions = (*functions, itself(lambda: w))  # noqa: B023
+    return total * 10 + sum(f() for f in functions)
+
+
+def calls_have_variables_of_their_own(i, a, b):
+    k = 0
+
+    def count_from(start):
+        k = start
+
+        def f():
+            return k
+
+        k += 1
+        return f
+
+    first, second = count_from(i), count_from(a)
+    k = 100
+    return first() + second() * 2 + k
+
+
+def generators_change_what_was_captured(i, a, b):
+    functions = [abs]
+
+    def steps():
+        k = i
+        f = lambda: k  # noqa: E731
+        functions[0] = itself(lambda: k * a)
+        yield f()
+        k = 5
+        yield f()
+        for k in range(2):
+            yield f() + functions[0]()
+
+    total = 0
+    for v in steps():
+        total = total * 7 + v + functions[0]()
+    return total
+
+
 def a_comprehension_hides_what_it_captured(i, a, b):
     v = i
 
@@ -381,6 +458,11 @@ def a_comprehension_hides_what_it_captured(i, a, b):
         functions_in_tuples_and_lists_capture_each_other,
         functions_that_count_are_in_a_list,
         a_map_waits_with_its_function,
+        what_comes_back_reads_later_values,
+        loops_change_what_was_captured,
+        functions_of_comprehensions_share_a_variable,
+        calls_have_variables_of_their_own,
+        generators_change_what_was_captured,
         a_comprehension_hides_what_it_captured,
     ],
 )
@@ -442,17 +524,6 @@ def differs_at_a_join(x):
     return f()
 
 
-def comes_back_old(x):
-    k = 1
-
-    def f():
-        return lambda: k + x
-
-    h = f()
-    k = 5
-    return h()
-
-
 def captures_nothing_yet(x):
     f = lambda: y + x  # noqa: E731
     result = f()
@@ -481,7 +552,6 @@ def a_list_gets_a_function_that_captured_it(x):
         (a_list_holds_itself, "a list cannot hold itself, nor a function that captured it"),
         (a_list_gets_a_function_that_captured_it, "a list cannot hold itself, nor a function that captured it"),
         (differs_at_a_join, "on one way"),
-        (comes_back_old, "assigned more than once"),
         (captures_nothing_yet, "'y' of the enclosing function has no value yet"),
         (lambda x: (lambda a: a)(x, x), "takes 1 argument, not 2"),
         (lambda x: (lambda a, b: a)(x), "lacks an argument for 'b'"),

@@ -282,6 +282,95 @@ def of_unequal_lengths(i, x):
     return total + next(longer, -1.0)  # the zip has taken one more of it than of the other
 
 
+def changes_behind_a_value(first, i):
+    if i > 2:
+        yield 0
+        first[1] = 9
+    yield 2
+    yield 3
+
+
+def changes_two(first, second, i):
+    if i > 2:
+        yield 0
+        first[1] = 9
+    if i % 2:
+        yield 1
+        second[1] = first[1]
+    yield 2
+    second[1] -= 1
+    yield 3
+    first[0] += 1
+
+
+def each_of(those, i):
+    yield those[2]
+    if i % 2:
+        yield from changes_two(those, those, i)
+        yield those[0]
+
+
+def added(those, n):
+    for j in range(n):
+        those[0] += j + 1
+        yield those[0]
+    those[1] -= 1
+
+
+def a_list_changes_behind_a_value(i, x):
+    a, total = [i, 1], 0
+    for v in changes_behind_a_value(a, i):
+        total = total * 3 + v + a[0] + a[1] * 10
+    return total
+
+
+def the_caller_changes_it_too(i, x):
+    a, total = [i, 1], 0
+    steps = changes_behind_a_value(a, i)
+    total += next(steps) + a[0] * 10 + a[1]
+    if i % 2:
+        total += next(steps, -1) + a[1] * 100
+        a[1] = 100
+    for _ in range(3):
+        total = total * 2 + next(steps, -1) + a[0] * 10 + a[1]
+        a[0] += 1
+    return total
+
+
+def one_list_is_in_another(i, x):
+    a, total = [i, 1], 0
+    b = [a, 2]
+    for v in changes_two(a, b, i):
+        a[1] += 10
+        total = total * 3 + v + a[0] + b[0][1] + b[1]
+    return total + a[0]
+
+
+def generators_in_generators(i, x):
+    a, b, total = [i, 1, 2], [2, i, 3], 0
+    steps = each_of(a, i)
+    if i > 3:
+        total += next(steps, -1)
+    total += next(steps, -1) * 10 + a[1]
+    for v in steps:
+        total = total * 3 + v + a[0] + b[1]
+        b[1] += 1
+    return total
+
+
+def zips_leave_what_they_changed(i, x):
+    a, b, total = [i, 1, 2], {0: 1, 1: i, 2: 3}, 0
+    for v, w in zip(added(a, i), added(b, 3)):  # noqa: B905
+        total = total * 3 + v + w + a[0] * b[0]
+    total = total * 3 + a[0] + a[1] * 7 + b[0] * 3 + b[1]
+    for v, w in zip(each_of(a, i), range(2)):  # noqa: B905
+        total += v * w
+    first = added(a, i % 3)
+    for v, w, u in zip((1, i, 3), first, added(a, 2)):  # noqa: B905
+        total = total * 2 + v + w - u
+    return total + a[0] * 10 + a[1] + next(first, -5)
+
+
 def take(iterator, n):
     total = 0.0
     for _ in range(n):
@@ -373,6 +462,11 @@ def late(i, x):
         two_names,
         in_pairs,
         of_unequal_lengths,
+        a_list_changes_behind_a_value,
+        the_caller_changes_it_too,
+        one_list_is_in_another,
+        generators_in_generators,
+        zips_leave_what_they_changed,
         passed_on,
         made_in_a_loop,
         on_two_ways,
@@ -678,14 +772,6 @@ def keeps_two(n):
     return next(c) + next(a)
 
 
-def reads_later(n):
-    factor = 2
-    lazy = (v * factor for v in range(n))
-    total = next(lazy)
-    factor = 3
-    return total + next(lazy)
-
-
 def loops_over_two_kinds(n):
     total = 0
     for v in of_two_kinds(n):
@@ -696,7 +782,6 @@ def loops_over_two_kinds(n):
 @pytest.mark.parametrize(
     ("function", "match"),
     [
-        (reads_later, "captured 'factor', which is assigned more than once"),
         (loops_over_two_kinds, "int . tuple<int, int> is not defined"),
         (lambda n: sum(runs_through_itself(n)), "runs through itself"),
         (lambda n: sum(gives_a_value()), "a generator that returns a value"),

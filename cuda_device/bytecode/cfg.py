@@ -135,7 +135,7 @@ def _variables(instruction: Instruction, cells: frozenset[str], boxed: frozenset
         stores.add(str(name))
     if (code in _CELL_LOADS and name in cells) or (code in _CELL_STORES and name in boxed):
         loads.add(f"{CELL}{name}")
-    if code in _CELL_STORES and name in cells - boxed:
+    if (code in _CELL_STORES and name in cells - boxed) or code is Opcode.SAVE_CELL:
         stores.add(f"{CELL}{name}")
     if code in READS_CELLS:
         loads |= {f"{CELL}{cell}" for cell in cells}

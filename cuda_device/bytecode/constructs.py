@@ -44,6 +44,11 @@ def _store(reader: Reader, instruction: Instruction, _: Span) -> None:
     reader.variables[name] = value
 
 
+def _save_cell(reader: Reader, instruction: Instruction, _: Span) -> None:
+    reader.push(reader.build.op(ops.PY_CONST, None, value=None))
+    reader.begin_cell(str(instruction.argument))
+
+
 def _load_cell(reader: Reader, instruction: Instruction, _: Span) -> None:
     name = str(instruction.argument)
     if name in reader.boxed:
@@ -388,6 +393,7 @@ SPECIAL: dict[Opcode, Handler] = {
     Opcode.IMPORT_FROM: _import_from,
     Opcode.LOAD: _load,
     Opcode.LOAD_CELL: _load_cell,
+    Opcode.SAVE_CELL: _save_cell,
     Opcode.STORE_CELL: _store_cell,
     Opcode.DELETE_CELL: _delete_cell,
     Opcode.CLOSURE: _closure,

@@ -1,10 +1,10 @@
 """What a look at all instructions of a function tells before they are read: its cell variables, and its comprehensions.
 
 A comprehension that runs inside its function (3.12) may have a cell variable of its own that is called like one of the
-function's: SAVE_CELL and RESTORE_CELL enclose it. Here it gets a name of its own, and no cell has to be saved.
+function's: SAVE_CELL and RESTORE_CELL enclose it. Here it gets a name of its own, and what SAVE_CELL saves is nothing.
 
     [(lambda: x) for x in t]      SAVE_CELL 'x' … STORE_CELL 'x' … CLOSURE 'x' … RESTORE_CELL 'x'
-                              →   CONST None    … STORE_CELL 'x.1' … CLOSURE 'x.1' … POP
+                              →   SAVE_CELL 'x.1' … STORE_CELL 'x.1' … CLOSURE 'x.1' … POP
 
 The length of what a comprehension makes has to be known, so its loops are unrolled; `unrolled` finds their ITERs.
 """
@@ -16,6 +16,7 @@ from types import CodeType
 
 from cuda_device.bytecode.decode import decode
 from cuda_device.bytecode.instructions import Instruction, Opcode
+from cuda_device.device.parameters import parameter_names
 from cuda_device.lazy_dataclasses import dataclass, replace
 
 _NAMES_CELLS = frozenset((Opcode.LOAD_CELL, Opcode.STORE_CELL, Opcode.DELETE_CELL, Opcode.CLOSURE))
@@ -31,13 +32,19 @@ ITERATOR = ".0"
 class Scopes:
     """The instructions with a name for each cell variable, the function's own cells, and the ITERs to unroll.
 
-    `boxed` are the cells that functions inside of this one assign to (`nonlocal`, `:=` in a generator expression).
+    `boxed` are the cells that are more than one value, so that whoever captured them sees the latest: those that functions
+    inside of this one assign to (`nonlocal`, `:=` in a generator expression), that are assigned twice, or in a loop.
     """
 
     instructions: tuple[Instruction, ...]
     cells: frozenset[str]
     boxed: frozenset[str]
     unrolled: frozenset[int]
+
+
+def is_of_comprehension(name: str) -> bool:
+    """Whether a cell variable is a comprehension's: it begins with SAVE_CELL."""
+    return "." in name
 
 
 def scopes(code: CodeType, instructions: Sequence[Instruction]) -> Scopes:
@@ -51,7 +58,7 @@ def scopes(code: CodeType, instructions: Sequence[Instruction]) -> Scopes:
             fresh = f"{name}.{len(own)}"
             own.add(fresh)
             renamed.setdefault(name, []).append(fresh)
-            result.append(replace(instruction, opcode=Opcode.CONST, argument=None))
+            result.append(replace(instruction, argument=fresh))
         elif instruction.opcode is Opcode.RESTORE_CELL:
             renamed[name].pop()
             result.append(replace(instruction, opcode=Opcode.POP, argument=None))
@@ -59,7 +66,7 @@ def scopes(code: CodeType, instructions: Sequence[Instruction]) -> Scopes:
             result.append(replace(instruction, argument=renamed[name][-1]))
         else:
             result.append(instruction)
-    boxed = _assigned_inside(code).intersection(own) if own else frozenset[str]()
+    boxed = (_assigned_inside(code) | _changing(code, result)).intersection(own) if own else frozenset[str]()
     return Scopes(tuple(result), frozenset(own), boxed, _unrolled(code, instructions))
 
 
@@ -71,6 +78,20 @@ def _assigned_inside(code: CodeType) -> frozenset[str]:
             assigned = {str(i.argument) for i in decode(inner) if i.opcode in (Opcode.STORE_CELL, Opcode.DELETE_CELL)}
             found |= (assigned | _assigned_inside(inner)).intersection(inner.co_freevars)
     return frozenset(found)
+
+
+def _changing(code: CodeType, instructions: Sequence[Instruction]) -> set[str]:
+    """The cell variables that are assigned more than once, or in a loop."""
+    loops = [(i.target, index) for index, i in enumerate(instructions) if i.target is not None and i.target <= index]
+    stored = [name for name in parameter_names(code) if name in code.co_cellvars]
+    found = set()
+    for index, instruction in enumerate(instructions):
+        if instruction.opcode is Opcode.STORE_CELL:
+            name = str(instruction.argument)
+            if name in stored or any(start <= index <= end for start, end in loops):
+                found.add(name)
+            stored.append(name)
+    return found
 
 
 def _unrolled(code: CodeType, instructions: Sequence[Instruction]) -> frozenset[int]:

@@ -24,7 +24,7 @@ from cuda_device.bytecode.decode import decode
 from cuda_device.bytecode.instructions import Instruction, Opcode
 from cuda_device.bytecode.reductions import REDUCTIONS, RESULT, SOME
 from cuda_device.bytecode.rewritten import original
-from cuda_device.bytecode.scopes import GENERATOR, ITERATOR, OF_KNOWN_LENGTH, Scopes, scopes
+from cuda_device.bytecode.scopes import GENERATOR, ITERATOR, OF_KNOWN_LENGTH, Scopes, is_of_comprehension, scopes
 from cuda_device.bytecode.suspension import OUTERMOST, STEP, STEP_UNROLLED, STEPS, Stop, dispatch, yielding_loops
 from cuda_device.bytecode.tails import merge
 from cuda_device.device.parameters import parameter_names
@@ -103,9 +103,6 @@ class Reader:
         self.stops: list[Stop] = []
         """Where a generator that is read as steps waits, and the blocks where it ends."""
         self.ends: list[Block] = []
-        stored = [str(i.argument) for i in self.instructions if i.opcode is Opcode.STORE_CELL]
-        stored += [name for name in parameter_names(code) if name in self.cells]
-        self.changing = " ".join(sorted(name for name in self.cells - self.boxed if stored.count(name) > 1))
         self.index = 0
         self.more: dict[int, list[Block]] = {}
         """By span: the blocks that it needs beside its own."""
@@ -157,8 +154,8 @@ class Reader:
         self.variables = dict(zip(names, block.params, strict=True))
         self.variables |= {f"{CELL}{name}": self.variables[name] for name in names if name in self.cells}
         for name in sorted(self.boxed):
-            content = self.variable(f"{CELL}{name}")
-            self.variables[f"{CELL}{name}"] = self.build.op(ops.PY_BOX, None, content, name=name)
+            if not is_of_comprehension(name):
+                self.begin_cell(name)
         if self.reading in REDUCTIONS:
             self.variables[SOME] = self.build.op(ops.PY_CONST, None, value=False)
         if OUTERMOST in self.unrolled or self.code.co_name in OF_KNOWN_LENGTH:
@@ -166,6 +163,15 @@ class Reader:
         elif OUTERMOST in self.indexed:
             self.take_iterator(indexed=True)
         self.build.block.ops.append(Op(ops.JUMP, successors=[self.edge(0)], location=self.build.location))
+
+    def begin_cell(self, name: str) -> None:
+        """A new cell variable, which is a parameter, or has no value yet."""
+        if name not in self.boxed:
+            return
+        if is_of_comprehension(name):
+            self.variables.pop(f"{CELL}{name}", None)
+        content = self.variable(f"{CELL}{name}")
+        self.variables[f"{CELL}{name}"] = self.build.op(ops.PY_BOX, None, content, name=name)
 
     def take_iterator(self, **how: bool) -> None:
         """Says how the iterator that a comprehension or generator expression is given is run through."""
@@ -334,9 +340,7 @@ class Reader:
         """Reads one instruction."""
         if self.cells and instruction.opcode in READS_CELLS:
             names = tuple(sorted(self.cells))
-            self.build.effect(
-                ops.PY_CELLS, *(self.variable(f"{CELL}{name}") for name in names), names=names, changing=self.changing
-            )
+            self.build.effect(ops.PY_CELLS, *(self.variable(f"{CELL}{name}") for name in names), names=names)
         if instruction.opcode in SIMPLE:
             code, taken, attribute = SIMPLE[instruction.opcode]
             operands = self.pop(taken)

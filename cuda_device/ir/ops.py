@@ -120,8 +120,8 @@ PY_CELLS = Opcode(
     P,
     MANY,
     0,
-    "What captured variables hold now, for the call that follows; `changing` are assigned more than once.",
-    ("names", "changing"),
+    "What captured variables hold now, for the call that follows.",
+    ("names",),
 )
 PY_ITER = Opcode(
     "py.iter", _PT, 1, 1, "`iter(x)`, for a loop that is `unroll`ed, or not.", optional=("unroll", "indexed")

@@ -13,9 +13,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from cuda_device.errors import CompileError
 from cuda_device.ir import ops
+from cuda_device.passes.meanings import Resumed
 from cuda_device.types.joins import join
-from cuda_device.types.known import Identity, Known, Unset, identities, renamed
+from cuda_device.types.known import Gaps, Identity, Known, Unset, identities, renamed
 from cuda_device.types.model import Number, Static, TupleIterator
 from cuda_device.types.varying import Counting, ListIterator, Options, as_option
 
@@ -27,11 +29,24 @@ if TYPE_CHECKING:
 def value_of(frame: Frame, known: Known, objects: Mapping[Identity, Cell]) -> Value:
     """What travels to a part that has no value here: zeros, and the `objects` in it that are in other parts."""
     found = objects.get(known.identity) if known.identity is not None else None
-    if found is not None and join(_nameless(found.known), _nameless(known)) == _nameless(known):
+    if found is not None:
+        if join(nameless(found.known), nameless(known)) != nameless(known):
+            raise CompileError(
+                f"a generator keeps {known} behind one `yield` that it has changed behind another, which is too much to follow",
+                help="change it in the loop over the generator, or give the generator a copy: [*x]",
+            )
         return frame.carry(found, known, objects)
     if any(True for item in known.items for _ in identities(item)):
         return frame.build.op(ops.MAKE, known.type, *(value_of(frame, item, objects) for item in known.items))
     return frame.build.const(known.type, 0 if isinstance(known.type, Number) else None)
+
+
+def shared(known: Known, part: Cell, objects: Mapping[Identity, Cell] | None) -> Mapping[Identity, Cell] | None:
+    """Those of the objects that may be in a part of a value: what a call gives has parts that nobody reads."""
+    if not isinstance(known.value, Gaps) or not known.value.alone:
+        return objects
+    ended = isinstance(part.known.value, Resumed) and part.known.items[0].value is False
+    return None if ended or isinstance(part.known.value, Unset) else objects
 
 
 def objects_in(frame: Frame, cell: Cell, known: Known) -> dict[Identity, Cell]:
@@ -45,7 +60,7 @@ def objects_in(frame: Frame, cell: Cell, known: Known) -> dict[Identity, Cell]:
     return found
 
 
-def _nameless(known: Known) -> Known:
+def nameless(known: Known) -> Known:
     """What is known of a value, whichever objects are in it."""
     return renamed(known, dict.fromkeys(identities(known)))
 

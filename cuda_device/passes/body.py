@@ -39,7 +39,7 @@ from cuda_device.passes.proofs import proofs, twins
 from cuda_device.passes.remedies import of_two_types
 from cuda_device.passes.rules import RULES
 from cuda_device.passes.simplify import drop_unused, simplify
-from cuda_device.types.joins import join, join_all
+from cuda_device.types.joins import agreed, join, join_all
 from cuda_device.types.known import (
     FAILED,
     Identity,
@@ -183,6 +183,8 @@ class Body:
         if instance.changes:
             pairs = zip(instance.states, states, strict=True)
             states = [new if old is new else widened(old, new) for old, new in pairs]
+        if len(arrivals) > 1:
+            states = agreed(states)
         if states != instance.states or not instance.changes:
             instance.states = states
             instance.changes += 1
@@ -272,7 +274,6 @@ class Body:
             names = op.attributes["names"]
             assert isinstance(names, tuple)
             frame.cells = dict(zip(names, (objects.now(frame, cells[value]) for value in op.operands), strict=True))
-            frame.changing = frozenset(str(op.attributes["changing"]).split())
             return
         if ops.Effect.TERMINATES in op.code.effects:
             self.terminate(instance, frame, op, cells)
@@ -413,13 +414,15 @@ class Body:
             assert instance.returned is not None
             end.operands = [frame.carry(instance.returned, result)]
         for target, _, cells in instance.ways:
+            pairs = [*zip(cells, target.states, strict=True)]
+            found = objects.at_hand(frame, pairs)
             arguments = []
-            for cell, state in zip(cells, target.states, strict=True):
+            for cell, state in pairs:
                 if isinstance(state, Known) and not is_static(state):
-                    arguments.append(self.argument(frame, cell, state))
+                    arguments.append(self.argument(frame, cell, state, found))
             end.successors.append(Edge(target.block, arguments))
 
-    def argument(self, frame: Frame, cell: Cell | Pending, state: Known) -> Value:
+    def argument(self, frame: Frame, cell: Cell | Pending, state: Known, found: objects.Found) -> Value:
         """A block's argument, converted; a variable without a value yet passes zero, and so is the same everywhere."""
         if isinstance(cell, Pending):
             if isinstance(cell.state, Known):
@@ -428,7 +431,7 @@ class Body:
                 cell = Cell(constant(0))
             else:
                 return frame.build.const(state.type, None)
-        return frame.carry(cell, state)
+        return frame.carry(cell, state, found)
 
 
 def _line(error: CompileError) -> int:

@@ -1,9 +1,9 @@
 """Nested functions: how they come to be, and how they capture.
 
 Python's functions share their variables with the functions inside them, and read them when they are called. While the outer
-function runs, a nested function is therefore *open*: it knows the names of the variables that it will read. Whatever leaves
-the outer function (an argument of a call, a result) is closed first: until it comes back, the outer function stands still
-and its variables cannot change, so that to read them now is to read them then.
+function runs, a nested function is therefore *open*: it knows which variables it will read. Whatever leaves the outer function
+(an argument of a call, a result) is closed first: it takes along what they hold. Of those that are assigned once, that stays
+right; the others are objects (`Box`), of which everybody sees what they become.
 
     limit = 3.0
     above = lambda v: v > limit       above is open
@@ -191,22 +191,6 @@ def _variable(frame: Frame, origin: Origin) -> Cell | Pending:
     return frame.cells.get(origin.name) or _load_of_host(frame, origin.name)
 
 
-def check_result(frame: Frame, known: Known) -> None:
-    """Refuses a function that came back with an old value of a variable of this function that is assigned again."""
-    if not frame.changing:
-        return
-    code = code_of(known)
-    if code is not None and not code.open:
-        for origin in code.captured:
-            if _is_own(frame, origin) and origin.name in frame.changing:
-                raise CompileError(
-                    f"{code} captured {origin.name!r}, which is assigned more than once, and came back from a call",
-                    help="give the second value a name of its own",
-                )
-    for item in known.items:
-        check_result(frame, item)
-
-
 # Inside of the nested function
 
 
@@ -236,7 +220,7 @@ def _load_of_host(frame: Frame, name: str) -> Cell:
     return frame.literal(value)
 
 
-# Variables that nested functions assign to
+# Variables that are assigned more than once
 
 
 def box(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:

@@ -175,8 +175,6 @@ class Frame:
         """The nested functions, by their `id`, that were closed here: what they read are variables of this block."""
         self.cells: Mapping[str, Cell | Pending] = {}
         """The function's own variables that nested functions capture, as they are now."""
-        self.changing: frozenset[str] = frozenset()
-        """Those of them that are assigned more than once."""
         self.latest: dict[Identity, Cell] = {}
         """What has become of objects that changed in this block; names for them may still hold what they were."""
         self.changed: set[Identity] = set()
@@ -352,7 +350,8 @@ class Frame:
         if cell.value is not None and cell.value.type == known.type and not _forgets(cell.known, known):
             return cell.value
         cell = absent.as_meant(self, cell, known)
-        parts = [self.carry(self.field(cell, i), item, objects) for i, item in enumerate(known.items)]
+        pairs = zip(self.fields(cell), known.items, strict=True)
+        parts = [self.carry(part, item, absent.shared(known, part, objects)) for part, item in pairs]
         return self.build.op(ops.MAKE, known.type, *parts)
 
     def materialise(self, cell: Cell, type: Type) -> Value:

@@ -252,10 +252,10 @@ class Inference:
         result, *now = (objects.as_new(frame, each, outside) for each in frame.fields(cell))
         changed = [(number, each) for number, each in enumerate(given) if inside[each] in spec.changed]
         for number, each in changed:
-            frame.change(each, objects.usable(frame, closures.taken_back(frame, now[number], variant.code, cells)))
+            frame.change(each, closures.taken_back(frame, now[number], variant.code, cells))
         if variant.reading in STEPS:
-            left = {each: closures.taken_back(frame, now[n + len(given)], variant.code, cells) for n, each in changed}
-            frame.left = {each: objects.usable(frame, cell) for each, cell in left.items()}
+            left = {each: now[number + len(given)] for number, each in changed}
+            frame.left = {k: closures.taken_back(frame, cell, variant.code, cells) for k, cell in left.items()}
         return result
 
     def _result(self, frame: Frame, spec: Specialisation, cells: Sequence[Cell]) -> Cell:

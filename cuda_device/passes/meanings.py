@@ -98,6 +98,7 @@ class Returned(Gaps):
     """What a function returns that was given objects that change. Parts: its result, and what became of each of them."""
 
     strict = 1
+    alone = True
 
     def __str__(self) -> str:
         return "a result"

@@ -14,17 +14,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeGuard
 
-from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op
 from cuda_device.lazy_dataclasses import replace
-from cuda_device.passes import closures, comparisons
+from cuda_device.passes import absent, closures, comparisons
 from cuda_device.passes.frame import Cell, Frame, Pending
 from cuda_device.passes.meanings import Generator, Resumed, Returned, is_container
-from cuda_device.types.joins import join_all
+from cuda_device.types.joins import agreed, join_all
 from cuda_device.types.known import (
     UNSET,
     Conflict,
+    Gaps,
     Identity,
     Known,
     State,
@@ -38,6 +38,11 @@ from cuda_device.types.known import (
 )
 from cuda_device.types.model import Bundle, Number, TupleIterator
 from cuda_device.types.varying import Counting, ListIterator
+
+Found = dict[Identity, Cell] | None
+"""Objects by their names."""
+_Place = tuple[object, ...]
+"""A variable or an object, by its number or name, and the numbers of the parts that lead from there to an object."""
 
 
 def stands(frame: Frame, op: Op, position: Cell) -> Cell:
@@ -79,12 +84,14 @@ def as_one(arrivals: list[list[State]], key: tuple[int, ...], count: int) -> lis
     Lists and dicts that are somewhere else, too, are no objects from here on, but what they hold: nobody can change them any
     more. The first `count` states are of variables, the others of objects that came as arguments, whose names are lost then.
     """
-    met: dict[tuple[int, ...], set[Identity | None]] = {}
-    places: dict[Identity, set[tuple[int, ...]]] = {}
-    owners: dict[tuple[int, ...], set[Identity]] = {}
+    met: dict[_Place, set[Identity | None]] = {}
+    places: dict[Identity, set[_Place]] = {}
+    owners: dict[_Place, set[Identity]] = {}
     for arrival in arrivals:
-        for column, state in enumerate(arrival[:count]):
+        for column, state in enumerate(arrival):
             for place, each, owner in _places(state, (column,)) if _may_hold(state) else ():
+                if column >= count and place == (column,):
+                    continue
                 met.setdefault(place, set()).add(each)
                 if each is not None:
                     places.setdefault(each, set()).add(place)
@@ -102,10 +109,11 @@ def as_one(arrivals: list[list[State]], key: tuple[int, ...], count: int) -> lis
     if not names:
         return arrivals
     inside = {each: owners[place] for each in names for place in places[each]}
-    return [
+    arrivals = [
         [_met(state, names) if column < count else _of_argument(state, names, inside) for column, state in enumerate(a)]
         for a in arrivals
     ]
+    return as_one(arrivals, key, count)  # what is in those that are one now may become one, too
 
 
 def _may_hold(state: State) -> TypeGuard[Known]:
@@ -130,29 +138,19 @@ def _of_argument(state: State, names: Mapping[Identity, Identity], inside: Mappi
 
 
 def _places(
-    known: Known, place: tuple[int, ...], owners: tuple[Identity, ...] = ()
-) -> Iterator[tuple[tuple[int, ...], Identity | None, tuple[Identity, ...]]]:
+    known: Known, place: _Place, owners: tuple[Identity, ...] = ()
+) -> Iterator[tuple[_Place, Identity | None, tuple[Identity, ...]]]:
     """Where in a value there are objects that change (None: a list or dict that is none), and what they are parts of."""
     if known.identity is not None or is_container(known):
         yield place, known.identity, owners
     if known.identity is not None:
-        owners = (*owners, known.identity)
+        place, owners = (known.identity,), (*owners, known.identity)
     for number, item in enumerate(known.items):
         yield from _places(item, (*place, number), owners)
 
 
-def usable(frame: Frame, cell: Cell) -> Cell:
-    """What a call has made of an object, if all in it still holds."""
-    try:
-        closures.check_result(frame, cell.known)
-    except CompileError as error:
-        return Cell(part(Undefined(why=error.reason)))
-    return cell
-
-
-def as_new(frame: Frame, cell: Cell, names: Mapping[Identity, Identity]) -> Cell:
-    """What a call gave: objects that it was given have `names` here, and those that it made are new ones."""
-    names = {**names}
+def as_new(frame: Frame, cell: Cell, names: dict[Identity, Identity]) -> Cell:
+    """What a call gave: objects that it was given have `names` here, and those that it made get new ones."""
     for each in identities(cell.known):
         if each not in names:
             frame.made += 1
@@ -170,6 +168,21 @@ def find_all(frame: Frame, objects: Sequence[Identity], cells: Sequence[Cell | P
 def kept(frame: Frame, object: Identity, cells: Sequence[Cell | Pending], otherwise: Cell) -> Cell:
     """What an object is where a generator goes on that has kept `cells` there: what it keeps for other places is nothing."""
     return next((found for cell in cells if (found := find(frame, cell, object)) is not None), otherwise)
+
+
+def at_hand(frame: Frame, pairs: Sequence[tuple[Cell | Pending, State]]) -> Found:
+    """The objects that travel along an edge, by their names behind it, if a value there has gaps where they are needed."""
+    if not any(isinstance(state, Known) and _has_gaps(state) for _, state in pairs):
+        return None
+    found: dict[Identity, Cell] = {}
+    for cell, state in pairs:
+        if isinstance(cell, Cell) and isinstance(state, Known):
+            found |= absent.objects_in(frame, cell, state)
+    return found
+
+
+def _has_gaps(known: Known) -> bool:
+    return isinstance(known.value, Gaps) or any(_has_gaps(item) for item in known.items if item.items)
 
 
 def as_cell(cell: Cell | Pending) -> Cell:
@@ -205,8 +218,9 @@ def with_what_became(result: State, states: Sequence[Sequence[State]], goes_on: 
     if not isinstance(result, Known):
         return result
     columns = zip(*(state[1:] for state in states), strict=True)
-    became = (part(_as_before(join_all(column), column, goes_on)) for column in columns)
-    return bundle_of(Returned(), (result, *became))
+    became = [part(_as_before(join_all(column), column, goes_on)) for column in columns]
+    there = len(became) // 2 if goes_on else len(became)
+    return bundle_of(Returned(), (*agreed([result, *became[:there]]), *agreed(became[there:])))
 
 
 def _as_before(joined: State, column: Sequence[State], goes_on: bool) -> State:

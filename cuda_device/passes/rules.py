@@ -78,9 +78,7 @@ def _call(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
         function, *arguments = (closures.close(frame, cell) for cell in (function, *arguments))
     arguments = choices.arguments_of(frame, function.known, arguments)
     split = len(arguments) - len(names)
-    result = call(frame, function, arguments[:split], dict(zip(names, arguments[split:], strict=True)))
-    closures.check_result(frame, result.known)
-    return [result]
+    return [call(frame, function, arguments[:split], dict(zip(names, arguments[split:], strict=True)))]
 
 
 def _keeps(known: Known) -> bool:
@@ -98,9 +96,7 @@ def _call_star(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
         if not all(isinstance(name, str) for name in keywords.names):
             raise CompileError("the keys of a dict after ** must be names", help="write the arguments one by one")
         named |= dict(zip(map(str, keywords.names), frame.fields(mapping), strict=True))
-    result = call(frame, function, sequences.items_of(frame, iterable, "a call with *"), named)
-    closures.check_result(frame, result.known)
-    return [result]
+    return [call(frame, function, sequences.items_of(frame, iterable, "a call with *"), named)]
 
 
 def _getitem(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:

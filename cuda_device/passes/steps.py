@@ -5,7 +5,7 @@ for v in zip(x, t)     the steps of an iterator of an array and of one of a tupl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from cuda_device.device import standard
 from cuda_device.errors import CompileError
@@ -13,12 +13,13 @@ from cuda_device.ir import ops
 from cuda_device.ir.model import Op, Value
 from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.passes import closures, generators, references
+from cuda_device.passes.absent import nameless
 from cuda_device.passes.calls import call
 from cuda_device.passes.frame import Cell, Frame, is_static
 from cuda_device.passes.meanings import Generator, Thing
 from cuda_device.passes.operators import binary
 from cuda_device.passes.sequences import as_iterable
-from cuda_device.types.joins import join_all
+from cuda_device.types.joins import join, join_all
 from cuda_device.types.known import (
     Conflict,
     Identity,
@@ -192,37 +193,54 @@ def _next_of_zip(frame: Frame, op: Op, cell: Cell, exits: dict[Identity, Cell]) 
     more = Cell(constant(bool(parts)))
     items: list[Cell] = []
     for position, part in enumerate(parts):
+        asked, here = more, dict[Identity, Cell]()
         before = frame.now(part)
         identity = before.known.identity
-        if more.known.constant or identity is None or _is_unrolled(before.known):
-            step = _step(frame, op, before, exits)
+        if asked.known.constant or identity is None or _is_unrolled(before.known):
+            step = _step(frame, op, before, here)
             if step.more.known.constant and not step.more.known.value:
+                _add_exits(frame, asked, exits, here)
                 return _end(frame.now(cell))
-            if identity is not None and not more.known.constant:
+            if identity is not None and not asked.known.constant:
                 # Whether it was asked is not known while compiling, and how far it is must be.
-                exits[identity] = Cell(part_of(Conflict(before.known, step.after.known)))
-            both = [each for each in (more, step.more) if not each.known.constant]
-            more = _arithmetic(frame, "&", *both) if len(both) == 2 else (both or [more])[0]
+                here[identity] = Cell(part_of(Conflict(before.known, step.after.known)))
+            both = [each for each in (asked, step.more) if not each.known.constant]
+            more = _arithmetic(frame, "&", *both) if len(both) == 2 else (both or [asked])[0]
             items.append(step.item)
             parts[position] = step.after
         else:
-            one = frame.program.call(frame, standard.next_if, [before, more], {})
-            more, item, _ = generators.step(frame, one, exits)
+            one = frame.program.call(frame, standard.next_if, [before, asked], {})
+            more, item, _ = generators.step(frame, one, here)
             items.append(item)
-        if identity is not None and position + 1 < len(parts):
-            _keep_first(frame, more, identity, exits)
+        _add_exits(frame, asked, exits, here)
     after = frame.bundle(Thing.ZIP, [frame.now(part) for part in parts])
     return Step(more, frame.tuple(items), after, cell)
 
 
-def _keep_first(frame: Frame, more: Cell, identity: Identity, exits: dict[Identity, Cell]) -> None:
-    """Where a later part of a zip has no item, an earlier one has given its own."""
-    after, left = frame.latest[identity], exits.get(identity, frame.latest[identity])
-    if more.known.constant:
-        exits[identity] = after
-    elif not any(isinstance(state_of(cell.known), Conflict) for cell in (after, left)):
-        parts = [frame.bundle(None, [cell]) for cell in (after, left)]
-        exits[identity] = frame.field(frame.program.call(frame, standard.one_of, [more, *parts], {}), 0)
+def _add_exits(frame: Frame, asked: Cell, exits: dict[Identity, Cell], here: Mapping[Identity, Cell]) -> None:
+    """What objects are where a part of a zip has no item (`here`), or where one before had none, so that it was not `asked`."""
+    for identity, left in exits.items():
+        exits[identity] = _one_of(frame, asked, here.get(identity, frame.latest[identity]), left)
+    for identity, left in here.items():
+        exits.setdefault(identity, left)
+
+
+def _one_of(frame: Frame, first: Cell, cell: Cell, other: Cell) -> Cell:
+    """What an object is that has become two things."""
+    if first.known.constant:
+        return cell if first.known.value else other
+    joined = join(state_of(cell.known), state_of(other.known))
+    if not isinstance(joined, Known):
+        return Cell(part_of(joined))
+    parts = [frame.bundle(None, [Cell(nameless(each.known), each.value)]) for each in (cell, other)]
+    found = frame.field(frame.program.call(frame, standard.one_of, [first, *parts], {}), 0)
+    return Cell(_named_as(found.known, joined), found.value)
+
+
+def _named_as(known: Known, other: Known) -> Known:
+    """The same, in which the objects are those of another of that type."""
+    items = tuple(_named_as(*each) for each in zip(known.items, other.items, strict=True))
+    return replace(known, identity=other.identity, items=items)
 
 
 def _is_unrolled(known: Known) -> bool:

@@ -6,8 +6,9 @@ Known(STATIC, sin) ⊔ Known(STATIC, cos) = Conflict           an error if the v
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
+from typing import TypeVar
 
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.types.known import (
@@ -15,6 +16,7 @@ from cuda_device.types.known import (
     UNKNOWN,
     Conflict,
     Gaps,
+    Identity,
     Known,
     State,
     Undefined,
@@ -44,6 +46,8 @@ from cuda_device.types.model import (
 )
 from cuda_device.types.promote import join_numbers
 from cuda_device.types.varying import Counting, ListIterator, Options, as_option
+
+S = TypeVar("S", bound=State)
 
 
 def join(a: State, b: State) -> State:
@@ -83,6 +87,51 @@ def common(items: Sequence[Known]) -> Known | None:
     if not isinstance(joined, Known):
         return None
     return joined if isinstance(joined.value, Options) or not isinstance(joined.type, Static | Bundle) else None
+
+
+def agreed(states: Sequence[S]) -> list[S | Known]:
+    """The same states, in which all that is said of one object is said wherever it is."""
+    said: dict[Identity, Known] = {}
+    for state in states:
+        for known in _objects(state) if isinstance(state, Known) else ():
+            assert known.identity is not None
+            before = said.get(known.identity, known)
+            joined = _join_known(before, known)
+            loses = joined is None or _conflicts(joined) > max(_conflicts(before), _conflicts(known))
+            said[known.identity] = before if joined is None or loses else joined
+    return [_as_said(state, said) for state in states] if said else list(states)
+
+
+def _objects(known: Known) -> Iterator[Known]:
+    """The objects in a value that change."""
+    if known.identity is not None:
+        yield known
+    for item in known.items:
+        if item.items or item.identity is not None:
+            yield from _objects(item)
+
+
+def _as_said(state: S, said: Mapping[Identity, Known]) -> S | Known:
+    if not isinstance(state, Known) or not any(True for _ in _objects(state)):
+        return state
+    whole = said[state.identity] if state.identity is not None else state
+    if whole is not state and _join_known(whole, state) != whole:
+        whole = state  # it is of another type here
+    items = tuple(_as_said(item, said) for item in whole.items)
+    match whole.type:
+        case TupleIterator(position=position):
+            return replace(whole, type=iterator_of(tuple_of(items), position).type, items=items)
+        case Tuple():
+            return replace(whole, type=tuple_of(items).type, items=items)
+        case Bundle():
+            return replace(whole, type=bundle_of(whole.value, items).type, items=items)
+        case _:
+            return whole
+
+
+def _conflicts(known: Known) -> int:
+    """In how many parts of a value ways have met that have nothing in common."""
+    return isinstance(state_of(known), Conflict) + sum(map(_conflicts, known.items))
 
 
 def _is_builtin(state: State) -> bool:
@@ -204,6 +253,8 @@ def _join_bundles(a: Known, b: Known) -> Known | None:
         if joined is None:
             return None
         items.append(joined)
+    if isinstance(a.value, Gaps):
+        items = agreed(items)
     return replace(a, type=Bundle(tuple(item.type for item in items)), items=tuple(items))
 
 

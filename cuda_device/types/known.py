@@ -68,10 +68,11 @@ class Identity:
 class Gaps:
     """The meaning of a bundle of which some parts may have no value; where control flow joins, each is joined alone.
 
-    The first `strict` parts always have one.
+    The first `strict` parts always have one. If they stand `alone`, an object in one that has none is not the one in others.
     """
 
     strict = 0
+    alone = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
