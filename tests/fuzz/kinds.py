@@ -37,10 +37,11 @@ from fuzz.unwanted import FailingThere, RefusedThere
 from fuzz.valued import Valued
 from fuzz.ways import Ways
 from fuzz.wrong_ir import WrongIr
+from fuzz.yielding import Yielding
 
 KINDS: tuple[type[Case], ...] = (
     *(Printing, Refused, Hard, Arrays, Broken, Declared, Failing, Checked, Remembered, WrongIr, Drivers),
-    *(Printing, Refused, Hard, Ways, Foreign, Ordered, Racing, Refused),
+    *(Printing, Refused, Hard, Ways, Foreign, Ordered, Racing, Yielding),
     *(Corpus, RefusedThere, Launched, Reading, FailingThere),
     *(Own, Modelled, Surroundings, Compilers, Optimised, Lanes, Facts),
     *(Surface, Surface, Folded, Valued, Surface, Alike, Surface),
