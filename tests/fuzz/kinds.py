@@ -9,6 +9,7 @@ from fuzz.alike import Alike
 from fuzz.anywhere import Anywhere
 from fuzz.arrays import Arrays
 from fuzz.behind import Behind
+from fuzz.capturing import Capturing
 from fuzz.cases import Case, Several
 from fuzz.compilers import Compilers
 from fuzz.corpus import Corpus
@@ -44,7 +45,7 @@ KINDS: tuple[type[Case], ...] = (
     *(Printing, Refused, Hard, Ways, Foreign, Ordered, Racing, Yielding),
     *(Corpus, RefusedThere, Launched, Reading, FailingThere),
     *(Own, Modelled, Surroundings, Compilers, Optimised, Lanes, Facts),
-    *(Surface, Surface, Folded, Valued, Surface, Alike, Surface),
+    *(Surface, Surface, Folded, Valued, Surface, Alike, Capturing),
     *(Promising, Saying, Anywhere, Behind),
 )
 
