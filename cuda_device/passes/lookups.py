@@ -57,9 +57,10 @@ def item(frame: Frame, mapping: Cell, key: Cell, default: Cell | None = None) ->
     find = prelude.place_of_known_key if default is None else prelude.place_of_key
     values = frame.fields(mapping)
     place = frame.program.call(frame, find, [names, key], {})
-    function = choices.choose_function(frame, values, place) if default is None else None
-    if function is not None:
-        return function
+    if default is None:
+        chosen = choices.choose(frame, values, place) or choices.choose_function(frame, values, place)
+        if chosen is not None:
+            return chosen
     values = [frame.tuple(frame.fields(each)) if is_list(each.known) else each for each in values]
     given = values if default is None else [*values, default]
     common_type(given, "the values of the dict")

@@ -206,6 +206,9 @@ class Known:
             return "a slice" if self.value is slice else str(self.value)
         if isinstance(self.type, Number) and self.value is not UNKNOWN:
             return f"{self.type} {show(self.value)}"
+        if isinstance(self.type, Tuple) and any(isinstance(item.type, Bundle) for item in self.items):
+            parts = (str(item if isinstance(item.type, Bundle) else item.type) for item in self.items)
+            return shorten(f"tuple<{', '.join(parts)}>", 60)
         return shorten(str(self.type), 60)
 
 

@@ -5,6 +5,7 @@ case(7)         the same case whenever it is asked for
 
 from __future__ import annotations
 
+from fuzz.aliasing import Aliasing
 from fuzz.alike import Alike
 from fuzz.anywhere import Anywhere
 from fuzz.arrays import Arrays
@@ -45,7 +46,7 @@ KINDS: tuple[type[Case], ...] = (
     *(Printing, Refused, Hard, Ways, Foreign, Ordered, Racing, Yielding),
     *(Corpus, RefusedThere, Launched, Reading, FailingThere),
     *(Own, Modelled, Surroundings, Compilers, Optimised, Lanes, Facts),
-    *(Surface, Surface, Folded, Valued, Surface, Alike, Capturing),
+    *(Surface, Surface, Folded, Valued, Aliasing, Alike, Capturing),
     *(Promising, Saying, Anywhere, Behind),
 )
 
