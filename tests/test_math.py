@@ -3,10 +3,12 @@
 import contextlib
 import math
 
+import against_python
 import ml_dtypes
 import numpy as np
 import pytest
 import reference as ref
+from ir_helpers import define
 from scipy import special
 
 import cuda_device as device
@@ -494,3 +496,22 @@ def test_the_sign_of_integers(stream, dtype):
     out, x = stream.empty(3, dtype), np.array([0, 7, np.iinfo(dtype).min], dtype)
     stream.launch(kernel, out, stream.array(x), grid=1, block=3)
     assert np.array_equal(stream.numpy(out), np.sign(x))
+
+
+def of_constants(i, x):
+    total = math.factorial(300) // math.factorial(299) + math.comb(300, 150) % 7 + math.factorial(25) % 1000003
+    total += math.perm(40, 20) % 1009 + math.gcd(2**200, 6**100) % 1009 + math.comb(10**6, 999998) % 10007
+    return total + math.lcm(*range(1, 60)) % 1009 + math.isqrt(10**60) % 1009 + math.factorial(True) * i
+
+
+def test_functions_of_constant_integers_are_exact(stream):
+    against_python.check(stream, of_constants, np.arange(8.0))
+
+
+@pytest.mark.parametrize(
+    "text", ["math.factorial(10**9)", "math.perm(10**6)", "math.comb(10**6, 10**5)", "math.lcm(2**5000, 3)"]
+)
+def test_constants_of_thousands_of_bits_are_refused(text):
+    against_python.refused(
+        define(f"def f(n):\n    return {text} % 7 + n", "f", math=math), int, match="thousands of bits"
+    )

@@ -96,3 +96,15 @@ def no_room(constant: Known, other: Known) -> str:
     if type.low <= value <= type.high:
         return ""
     return f"{type} has no room for {show(value)}: convert the other one to a wider type, or {room_for(value, type)}"
+
+
+LARGEST_BITS = 4096
+"""About the size of the largest constant that is computed."""
+
+
+def too_large() -> CompileError:
+    """The error of a constant that is larger."""
+    return CompileError(
+        "a constant of thousands of bits is not computed in device code",
+        help="compute it outside of the kernel, and name what is needed of it",
+    )

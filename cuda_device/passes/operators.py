@@ -20,6 +20,7 @@ from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.model import Op
 from cuda_device.passes import complexes, composites, conditions, hosted, masks, options, texts
+from cuda_device.passes.fitting import LARGEST_BITS, too_large
 from cuda_device.passes.frame import Cell, Frame
 from cuda_device.passes.meanings import Keywords, Named, Text, Thing, View, is_container, means, own_method, use_of
 from cuda_device.types.known import Known, between, constant, known_as, of_type
@@ -58,8 +59,6 @@ _BITWISE = frozenset("&|^")
 _SHIFTS = frozenset(("<<", ">>"))
 # What folding may result in.
 _RESULTS = (bool, int, float, complex, str, CompileTime, enum.Enum)
-# About the largest constant that folding makes.
-_LARGEST_BITS = 4096
 
 
 def fold(frame: Frame, function: Callable[..., object], operands: Sequence[Cell]) -> Cell | None:
@@ -69,8 +68,7 @@ def fold(frame: Frame, function: Callable[..., object], operands: Sequence[Cell]
         return None
     if not _is_small(function, values):
         if all(isinstance(value, (bool, int)) for value in values):
-            remedy = "compute it outside of the kernel, and name what is needed of it"
-            raise CompileError("a constant of thousands of bits is not computed in device code", help=remedy)
+            raise too_large()
         return None
     try:
         result = function(*values)
@@ -92,8 +90,8 @@ def _is_small(function: Callable[..., object], values: Sequence[object]) -> bool
         (value, count) = values
         assert isinstance(value, int) and isinstance(count, int)
         many = (abs(value) - 1).bit_length() * count if function is operator.pow else count
-        return count < 0 or value == 0 or many <= _LARGEST_BITS  # powers below zero are floats
-    return sum(bits) <= 2 * _LARGEST_BITS
+        return count < 0 or value == 0 or many <= LARGEST_BITS  # powers below zero are floats
+    return sum(bits) <= 2 * LARGEST_BITS
 
 
 def _is_exact(known: Known) -> bool:

@@ -30,6 +30,7 @@ from cuda_device.passes import (
     generators,
     host_calls,
     hosted,
+    integers,
     loops,
     messages,
     options,
@@ -362,20 +363,8 @@ def _float_sum(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cel
     )
 
 
-def _of_integers(function: Any, frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    """`math.gcd` and its like, which take nothing but integers."""
-    for cell in positional:
-        number = composites.scalar(frame, cell).known.type
-        if isinstance(number, Number) and not (number.is_integer or number == BOOL):
-            raise CompileError(
-                f"math.{function.__name__} takes integers, not {cell.known}", help="convert it: int(…), or round(…)"
-            )
-    return frame.program.call(frame, standard.REPLACEMENTS[function], positional, named)
-
-
-_OF_INTEGERS: tuple[Any, ...] = (math.gcd, math.lcm, math.comb, math.perm, math.factorial, math.isqrt)
 _SPECIAL: dict[object, Special] = {
-    **{function: functools.partial(_of_integers, function) for function in _OF_INTEGERS},
+    **integers.RULES,
     **{function: functools.partial(complexes.call, function) for function in complex_functions.FUNCTIONS},
     **{function: functools.partial(_ufunc, of_numbers) for function, of_numbers in NUMPY_FUNCTIONS.items()},
     **functionals.RULES,
