@@ -82,24 +82,48 @@ def test_an_empty_array_is_aligned() -> None:
 
 
 class OnGpu:
-    """Bytes of a GPU's array, from `offset` on, as float32."""
+    """Bytes of a GPU's array, from `offset` on, as numbers of a type."""
 
-    def __init__(self, memory: Any, offset: int, count: int) -> None:
+    def __init__(self, memory: Any, offset: int, count: int, dtype: Any = np.float32) -> None:
         self.memory = memory
         interface = memory.__cuda_array_interface__
         address = (interface["data"][0] + offset, False)
-        self.__cuda_array_interface__ = interface | {"data": address, "shape": (count,), "typestr": "<f4"}
+        self.__cuda_array_interface__ = interface | {"data": address, "shape": (count,), "typestr": np.dtype(dtype).str}
 
 
-@pytest.mark.parametrize("by", [1, 2, 4])
-def test_numbers_at_any_address_of_a_gpu(stream: StreamUnderTest, by: int) -> None:
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.complex64, np.complex128, np.int64])
+@pytest.mark.parametrize("by", [1, 2, 4, 8, 12])
+def test_numbers_at_any_address_of_a_gpu(stream: StreamUnderTest, dtype: Any, by: int) -> None:
+    """Parts of a float are stored as they are, and not what they would be as integers."""
     if stream.kind == "cpu":
         pytest.skip("a test of GPUs")
-    numbers = np.arange(1, 33).astype(np.float32)
+    numbers = (np.arange(1, 33) * (1 if dtype is np.int64 else -0.25)).astype(dtype)
     x = stream.array(np.frombuffer(bytes(by) + numbers.tobytes(), np.uint8))
-    y = stream.empty(32 * 4 + by, np.uint8)
-    stream.launch(double, OnGpu(x, by, 32), OnGpu(y, by, 32), grid=1, block=32)
-    assert np.array_equal(stream.numpy(y)[by:].view(np.float32), numbers * 2)
+    y = stream.empty(numbers.nbytes + by, np.uint8)
+    stream.launch(double, OnGpu(x, by, 32, dtype), OnGpu(y, by, 32, dtype), grid=1, block=32)
+    assert np.array_equal(stream.numpy(y)[by:].view(dtype), numbers * 2)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_parts_of_a_float_are_its_bits(stream: StreamUnderTest, dtype: Any) -> None:
+    """Programs that look at the bits of a number that was computed."""
+
+    @device.kernel
+    def split(x: Any, bytes_: Any, pairs: Any) -> None:
+        i = device.tid(1)
+        own = device.local_array(1, x.dtype)
+        own[0] = x[i] + x[i]
+        shown, by_two = own.view(device.uint8), own.view(device.uint16)
+        for k in range(len(shown)):
+            bytes_[i, k] = shown[k]
+        for k in range(len(by_two)):
+            pairs[i, k] = by_two[k]
+
+    numbers = (np.arange(1, 33) * 1.25).astype(dtype)
+    size = numbers.itemsize
+    parts, pairs = stream.empty((32, size), np.uint8), stream.empty((32, size // 2), np.uint16)
+    stream.launch(split, stream.array(numbers), parts, pairs, grid=1, block=32)
+    assert stream.numpy(parts).tobytes() == stream.numpy(pairs).tobytes() == (numbers * 2).tobytes()
 
 
 @device.kernel

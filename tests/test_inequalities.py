@@ -102,13 +102,13 @@ def test_the_last_element_behind_a_loop_that_goes_down(stream, n):
     """Where the loop ends its counter is -1, which nothing may take for an index."""
 
     @device.kernel
-    def kernel(x, out, n):
-        total = 0
+    def kernel(around, out, n):
+        x, total = around[4:8], 0
         for i in range(n, -1, -1):
             total += x[i]
         out[0] = total + x[-1]
 
     x = np.array([1, 10, 100, 1000], np.int32)
     around, out = stream.array(np.concatenate([x + 5, x, x + 7])), stream.empty(1, np.int32)
-    stream.launch(kernel, around[4:8], out, n, grid=1, block=1)
+    stream.launch(kernel, around, out, n, grid=1, block=1)
     assert stream.numpy(out)[0] == sum(x[: n + 1]) + 1000

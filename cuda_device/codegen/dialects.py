@@ -34,8 +34,6 @@ class Dialect(ABC):
 
     has_lines: ClassVar[bool] = False
     """Whether there can be a table of lines."""
-    hides_floats: ClassVar[bool] = False
-    """Whether pieces of floats have to be integers for certain: see `unaligned`."""
     has_texts: ClassVar[bool] = False
     """Whether texts are in the code; else the host knows them."""
     frame_alignment: ClassVar[int]
@@ -164,7 +162,7 @@ _APPROXIMATE = frozenset(("sin", "cos", "tan", "exp", "exp10", "log", "log2", "l
 class Nvptx(Dialect):
     """A GPU."""
 
-    has_lines = has_texts = hides_floats = True
+    has_lines = has_texts = True
     same_bits = 'asm "mov.b16 $0, $1;", "=h,h"'
     frame_alignment = 1 << 30
     # Where a call's argument is known on one way to it, LLVM's call site splitting copies the call into each way, and all

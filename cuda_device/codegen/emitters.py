@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from cuda_device.codegen import account, atomics, boundary, constants, float8, floats, printing, unaligned
+from cuda_device.codegen import account, atomics, boundary, constants, float8, floats, printing
 from cuda_device.codegen.cpu_records import Status
 from cuda_device.codegen.literals import literal
 from cuda_device.codegen.meetings import Meeting
@@ -274,7 +274,7 @@ def _store(to: FunctionWriter, op: Op) -> None:
         stored = f"i8 {to.temporary(f'zext i1 {to.names[value]} to i8')}"
     align = op.attributes.get("align", align_of(reference.type.pointee))
     says = to.module.aliasing.store(reference) if to.module.aliasing else ""
-    unaligned.store(to, op, stored, int(str(align)), says)
+    to.line(f"store {stored}, {to.typed(reference)}, align {align}{says}")
 
 
 def _shared(to: FunctionWriter, op: Op) -> None:

@@ -22,7 +22,7 @@ import re
 from collections.abc import Iterable
 from functools import cache
 
-from cuda_device.codegen import branches, detours, llvm, modules, nests, past_l1, products, unrolled, unwanted
+from cuda_device.codegen import branches, detours, llvm, modules, narrow, nests, past_l1, products, unrolled, unwanted
 from cuda_device.codegen.architectures import (
     DATA_LAYOUT,
     FLUSH_DENORMALS_ATTRIBUTE,
@@ -64,7 +64,15 @@ _ENTRY = pattern(r"\.entry\s+([\w$]+)")
 _UNRESOLVED = pattern(r"^\.extern \.func .*?(__nv\w+)", re.M)
 
 # What is done with LLVM's text, in this order.
-_REWRITES = (branches.straighten, unwanted.forget, products.widen, unrolled.keep, past_l1.store, detours.take)
+_REWRITES = (
+    narrow.store,
+    branches.straighten,
+    unwanted.forget,
+    products.widen,
+    unrolled.keep,
+    past_l1.store,
+    detours.take,
+)
 
 # Correct IR on which LLVM 22 stops with a failed assertion: a word of it, its form, its name.
 _FATAL = (

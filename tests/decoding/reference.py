@@ -52,7 +52,7 @@ class Frame:
         self.globals = function.__globals__
         self.locals = dict(arguments)
         self.cells = cells
-        for name in self.code.co_cellvars:
+        for name in set(self.code.co_cellvars) - set(cells):  # a comprehension's is called like one that was captured
             self.cells[name] = types.CellType(arguments[name]) if name in arguments else types.CellType()
         self.stack = []
 
