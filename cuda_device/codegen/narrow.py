@@ -17,6 +17,8 @@ from cuda_device.codegen.branches import by_function
 from cuda_device.lazy_patterns import pattern
 
 _STORE = pattern(r"^(\s*)(st\.[\w.:]+\.b(8|16|32)\s+\[[^\]]*\], )(\{[^}]*\}|%r[sd]?\d+);$", re.M)
+# One of a wider register: most programs have none.
+_NARROW = pattern(r"\sst\.[\w.:]+\.b(?:32\s+\[[^\]]*\], [^;]*%rd|16\s+\[[^\]]*\], [^;]*%r(?!s)|8\s)")
 _REGISTER = pattern(r"%r[sd]?\d+")
 # An instruction whose first type is that of floats, and what it writes; and what copies registers.
 _FLOAT = pattern(
@@ -28,7 +30,7 @@ _BITS = {"%r": 32, "%rs": 16, "%rd": 64}
 
 def store(ptx: str) -> str:
     """The same program, with such stores of integers."""
-    return by_function(ptx, _in_function) if _STORE.search(ptx) else ptx
+    return by_function(ptx, _in_function) if _NARROW.search(ptx) else ptx
 
 
 def _in_function(body: str) -> str:
