@@ -7,6 +7,7 @@ import pytest
 from conftest import POISON, StreamUnderTest
 
 import cuda_device as device
+from cuda_device.codegen import narrow
 from cuda_device.types.model import FLOAT32, FLOAT64, Array
 from cuda_device.types.structs import model_of
 
@@ -206,3 +207,45 @@ def test_who_views_memory_as_structs_promises_no_more_than_in_cpp(stream: Stream
     y = stream.empty(3, np.float32)
     stream.launch(kernel, stream.array(x), y, grid=1, block=3)
     assert stream.numpy(y).tolist() == [x[begin + 4 * i + 3] + x[begin + 4 * i] for i in range(3)]
+
+
+NARROW = """\
+.func k()
+{
+	.reg .b64 	%rd<9>;
+
+	add.f64 	%rd3, %rd2, %rd2;
+	mov.b64 	%rd4, %rd3;
+	cvt.rzi.u64.f64 	%rd5, %rd3;
+	fma.rn.f32 	%r2, %r1, %r1, %r1;
+	st.global.b32 	[%rd1], %rd4;
+	st.global.b32 	[%rd1+4], %rd5;
+	st.global.b64 	[%rd1+8], %rd3;
+	st.shared.b8 	[%rd1+16], %r2;
+	st.global.v2.b16 	[%rd1+20], {%r2, %r1};
+	ret;
+
+}
+"""
+
+
+def test_what_is_stored_of_a_float_passes_an_integer() -> None:
+    """And nothing else does: integers, also those made of floats, and whole floats."""
+    lines = narrow.store(NARROW).splitlines()
+    changed = [line.strip().replace("\t", "") for line in lines if "narrow" in line]
+    assert changed == [
+        ".reg .b32 %narrow<3>;",
+        "cvt.u32.u64 %narrow0, %rd4;",
+        "st.global.b32 [%rd1], %narrow0;",
+        "and.b32 %narrow1, %r2, 255;",
+        "st.shared.b8 [%rd1+16], %narrow1;",
+        "and.b32 %narrow2, %r2, 65535;",
+        "st.global.v2.b16 [%rd1+20], {%narrow2, %r1};",
+    ]
+    assert [line for line in lines if "narrow" not in line] == [
+        line
+        for line in NARROW.splitlines()
+        if not any(line.endswith(end) for end in (" %rd4;", "], %r2;", "{%r2, %r1};"))
+    ]
+    integers = NARROW.replace("add.f64", "add.s64").replace("fma.rn.f32", "mad.lo.s32")
+    assert narrow.store(integers) == integers
