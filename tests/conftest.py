@@ -64,7 +64,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     config.stash[_STDERR] = os.dup(2)
     if getattr(config.option, "maxschedchunk", 0) is None:
-        config.option.maxschedchunk = 50
+        config.option.maxschedchunk = 8
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
