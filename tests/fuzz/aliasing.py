@@ -14,12 +14,11 @@ Numbers stay small, so that no type has too few bits for them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-import cuda_device as device
-from fuzz.printing import Printing, Statement
+from fuzz.composed import Composed
+from fuzz.printing import Statement
 
 _BY_RUN_TIME = re.compile(
     r"on one way here and .* on another|no common type|on the way that leads here|cannot hold itself|would depend on run time|"
@@ -42,10 +41,11 @@ class Scope:
         return Scope(self.numbers[:], self.rows[:], self.tables[:], self.functions[:])
 
 
-class Aliasing(Printing):
+class Aliasing(Composed):
     """A program of objects that have several names."""
 
     kind: ClassVar[str] = "aliasing"
+    by_run_time = _BY_RUN_TIME
 
     def _statements(self) -> tuple[Statement, ...]:
         self.count, self.left = 0, self.random.randint(10, 25)
@@ -54,10 +54,6 @@ class Aliasing(Printing):
         while self.left > 0:
             found.append(self._statement(scope, 2, True))
         return (*map(tuple, found), *((f"print({each})",) for each in [*scope.numbers[3:], *scope.rows, *scope.tables]))
-
-    def _name(self) -> str:
-        self.count += 1
-        return f"v{self.count}"
 
     # Expressions
 
@@ -195,20 +191,3 @@ class Aliasing(Printing):
             over = choose.choice(("range(2)", "range(k)", row, f"[w for w in {row}]"))
         body = [line for _ in range(choose.randint(1, 2)) for line in self._statement(inside, depth - 1, False)]
         return [f"for {name} in {over}:", *(f"    {line}" for line in body)]
-
-    def attempt(self, stream: device.Stream) -> str | None:
-        try:
-            return super().attempt(stream)
-        except device.CompileError as error:
-            if _BY_RUN_TIME.search(error.reason):
-                return None
-            raise
-
-    def smaller(self) -> Iterator[Printing]:
-        """Without one of the lines."""
-        for i, each in enumerate(self.statements):
-            for j in range(len(each)):
-                shorter = (*each[:j], *each[j + 1 :])
-                less = type(self)(self.number, (*self.statements[:i], shorter, *self.statements[i + 1 :]), self.given)
-                if less.expected is not None:
-                    yield less

@@ -15,12 +15,11 @@ Functions only call what was made before them, so that they end; numbers stay sm
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-import cuda_device as device
-from fuzz.printing import Printing, Statement
+from fuzz.composed import Composed
+from fuzz.printing import Statement
 
 _HEAD = """\
 def itself(f):
@@ -58,10 +57,11 @@ class Scope:
         return Scope([], outer, [*self.lists], [*self.functions], [*self.tables], [*self.makers])
 
 
-class Capturing(Printing):
+class Capturing(Composed):
     """A program of functions that share variables."""
 
     kind: ClassVar[str] = "capturing"
+    by_run_time = _BY_RUN_TIME
 
     def _statements(self) -> tuple[Statement, ...]:
         self.count, self.left = 0, self.random.randint(12, 30)
@@ -78,10 +78,6 @@ class Capturing(Printing):
             *(f"{t}[1](2)" for t in scope.tables),
         ]
         return (tuple(_HEAD.splitlines()), *found, (f"print({', '.join(shown)})",))
-
-    def _name(self) -> str:
-        self.count += 1
-        return f"v{self.count}"
 
     # Expressions
 
@@ -205,20 +201,3 @@ class Capturing(Printing):
             (f"range({choose.choice(('2', 'k', '3'))})", "(1, n, 3)", choose.choice(scope.lists or ["(2, m)"]))
         )
         return [f"for {name} in {over}:", *(f"    {line}" for line in body)]
-
-    def attempt(self, stream: device.Stream) -> str | None:
-        try:
-            return super().attempt(stream)
-        except device.CompileError as error:
-            if _BY_RUN_TIME.search(error.reason):
-                return None
-            raise
-
-    def smaller(self) -> Iterator[Printing]:
-        """Without one of the lines."""
-        for i, each in enumerate(self.statements):
-            for j in range(len(each)):
-                shorter = (*each[:j], *each[j + 1 :])
-                less = type(self)(self.number, (*self.statements[:i], shorter, *self.statements[i + 1 :]), self.given)
-                if less.expected is not None:
-                    yield less

@@ -14,16 +14,16 @@ Which `yield` a generator stands at, only run time knows; so is whether it has c
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import ClassVar
 
-from fuzz.printing import Printing, Statement
+from fuzz.composed import Composed
+from fuzz.printing import Statement
 
 _MOST = 9
 """So many statements a body has at most."""
 
 
-class Yielding(Printing):
+class Yielding(Composed):
     """A program of generators that change what they share."""
 
     kind: ClassVar[str] = "yielding"
@@ -37,10 +37,6 @@ class Yielding(Printing):
         uses = [self._use() for _ in range(self.random.randint(1, 3))]
         shown = ", ".join(name for name, _ in self.shared)
         return (*map(tuple, lines), tuple(made), *map(tuple, uses), (f"print({shown})",))
-
-    def _name(self) -> str:
-        self.count += 1
-        return f"v{self.count}"
 
     def _shared(self) -> tuple[str, str]:
         """An object, and how it is made: a list of numbers, or a dict."""
@@ -154,12 +150,3 @@ class Yielding(Printing):
                 else []
             )
         return [*steps, f"for {value}w in {value}:", f"    print({value}w, {shown})"]
-
-    def smaller(self) -> Iterator[Printing]:
-        """Without one of the lines."""
-        for i, each in enumerate(self.statements):
-            for j in range(len(each)):
-                shorter = (*each[:j], *each[j + 1 :])
-                less = type(self)(self.number, (*self.statements[:i], shorter, *self.statements[i + 1 :]), self.given)
-                if less.expected is not None:
-                    yield less
