@@ -6,7 +6,7 @@ Known(STATIC, sin) ⊔ Known(STATIC, cos) = Conflict           an error if the v
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import TypeVar
 
@@ -24,6 +24,7 @@ from cuda_device.types.known import (
     bundle_of,
     iterator_of,
     known_as,
+    objects,
     of_type,
     part,
     state_of,
@@ -93,7 +94,7 @@ def agreed(states: Sequence[S]) -> list[S | Known]:
     """The same states, in which all that is said of one object is said wherever it is."""
     said: dict[Identity, Known] = {}
     for state in states:
-        for known in _objects(state) if isinstance(state, Known) else ():
+        for known in objects(state) if isinstance(state, Known) else ():
             assert known.identity is not None
             before = said.get(known.identity, known)
             joined = _join_known(before, known)
@@ -102,17 +103,8 @@ def agreed(states: Sequence[S]) -> list[S | Known]:
     return [_as_said(state, said) for state in states] if said else list(states)
 
 
-def _objects(known: Known) -> Iterator[Known]:
-    """The objects in a value that change."""
-    if known.identity is not None:
-        yield known
-    for item in known.items:
-        if item.items or item.identity is not None:
-            yield from _objects(item)
-
-
 def _as_said(state: S, said: Mapping[Identity, Known]) -> S | Known:
-    if not isinstance(state, Known) or not any(True for _ in _objects(state)):
+    if not isinstance(state, Known) or not any(True for _ in objects(state)):
         return state
     whole = said[state.identity] if state.identity is not None else state
     if whole is not state and _join_known(whole, state) != whole:

@@ -324,13 +324,18 @@ def literal(value: object, where: Location = NOWHERE) -> Known:
     return constant(value, where)
 
 
-def identities(known: Known) -> Iterator[Identity]:
+def objects(known: Known) -> Iterator[Known]:
     """The objects in a value that change."""
     if known.identity is not None:
-        yield known.identity
+        yield known
     for item in known.items:
         if item.items or item.identity is not None:
-            yield from identities(item)
+            yield from objects(item)
+
+
+def identities(known: Known) -> Iterator[Identity]:
+    """Which they are."""
+    return (each.identity for each in objects(known) if each.identity is not None)
 
 
 def renamed(
