@@ -19,7 +19,7 @@ from types import FunctionType
 
 import cuda_device as device
 from cuda_device import compiler
-from cuda_device.codegen.architectures import parse
+from cuda_device.types.architectures import parse
 from cuda_device.types.known import Known, of_type
 from cuda_device.types.model import FLOAT32, INT, Array
 

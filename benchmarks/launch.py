@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 
 import cuda_device as device
-from cuda_device.codegen.native import compile_native
-from cuda_device.runtime import driver
+from cuda_device.codegen.cpu.native import compile_native
+from cuda_device.runtime.gpu import driver
 
 LAUNCHES = 400
 ROUNDS = 31

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 import cuda_device as device
-from cuda_device.runtime import driver
+from cuda_device.runtime.gpu import driver
 
 N = 1024
 MOST_GROWTH = 16 << 20

@@ -165,7 +165,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=5, help="how many processes a row")
     parser.add_argument("--at-once", type=int, default=64, help="how many processes start at once")
     options = parser.parse_args()
-    from cuda_device.runtime import driver
+    from cuda_device.runtime.gpu import driver
 
     print(f"{'milliseconds':<34}" + "".join(f"{part:>8}" for part in COLUMNS) + "   of the first: its parts")
     for where in ("cpu", "gpu" if driver.available() else "fake"):

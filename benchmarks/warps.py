@@ -11,50 +11,50 @@ import struct
 import time
 from collections.abc import Callable
 
-from cuda_device.codegen import cpu, cpu_warp
-from cuda_device.codegen.cpu_code import Native
-from cuda_device.codegen.cpu_records import Suspension
-from cuda_device.codegen.cpu_runner import runner
-from cuda_device.codegen.native import compile_native
-from cuda_device.runtime.cpu_executor import execute
+from cuda_device.codegen.cpu import kernel_text, warp_exchange
+from cuda_device.codegen.cpu.machine_code import Native
+from cuda_device.codegen.cpu.native import compile_native
+from cuda_device.codegen.cpu.records import Suspension
+from cuda_device.codegen.cpu.runner import runner
+from cuda_device.runtime.cpu.executor import execute
 
 TURNS = 1000
 GOAL = 40.0
 
 OPERATIONS = {
-    "barrier": cpu.barrier(1, "after"),
-    "barrier, count": cpu_warp.reduce(Suspension.COUNT, 1, "after", "%got", "%flag"),
-    "syncwarp": cpu_warp.sync(1, "after", "-1"),
-    "ballot": cpu_warp.vote(Suspension.BALLOT, 1, "after", "%got", "-1", "%flag"),
-    "shuffle, 32 bits": cpu_warp.shuffle(Suspension.XOR, 1, "after", "%got", "-1", "%old", "i32", "1"),
-    "shuffle, 64 bits": cpu_warp.shuffle(Suspension.XOR, 1, "after", "%got.wide", "-1", "%old.wide", "i64", "1"),
-    "match, all different": cpu_warp.match(Suspension.MATCH_ANY, 1, "after", "%got", "-1", "%lane_id", "i32"),
-    "match, all the same": cpu_warp.match(Suspension.MATCH_ANY, 1, "after", "%got", "-1", "7", "i32"),
-    "activemask": cpu_warp.active(1, "after", "%got"),
-    "yield, now": cpu.yield_now(1, "after"),
-    "yield, sometimes": cpu.yield_sometimes(1, "after"),
+    "barrier": kernel_text.barrier(1, "after"),
+    "barrier, count": warp_exchange.reduce(Suspension.COUNT, 1, "after", "%got", "%flag"),
+    "syncwarp": warp_exchange.sync(1, "after", "-1"),
+    "ballot": warp_exchange.vote(Suspension.BALLOT, 1, "after", "%got", "-1", "%flag"),
+    "shuffle, 32 bits": warp_exchange.shuffle(Suspension.XOR, 1, "after", "%got", "-1", "%old", "i32", "1"),
+    "shuffle, 64 bits": warp_exchange.shuffle(Suspension.XOR, 1, "after", "%got.wide", "-1", "%old.wide", "i64", "1"),
+    "match, all different": warp_exchange.match(Suspension.MATCH_ANY, 1, "after", "%got", "-1", "%lane_id", "i32"),
+    "match, all the same": warp_exchange.match(Suspension.MATCH_ANY, 1, "after", "%got", "-1", "7", "i32"),
+    "activemask": warp_exchange.active(1, "after", "%got"),
+    "yield, now": kernel_text.yield_now(1, "after"),
+    "yield, sometimes": kernel_text.yield_sometimes(1, "after"),
 }
 
 
 def module(operation: str) -> str:
     """The kernel, its coroutine and its runner."""
     body = (
-        cpu.special_register("lane_id", "%lane_id")
-        + cpu.special_register("linear_thread", "%thread.number")
-        + cpu.special_register("shared", "%shared")
+        kernel_text.special_register("lane_id", "%lane_id")
+        + kernel_text.special_register("linear_thread", "%thread.number")
+        + kernel_text.special_register("shared", "%shared")
         + "  %mine = getelementptr i32, ptr %shared, i32 %thread.number\n"
         + "  store i32 %lane_id, ptr %mine\n"
-        + f"  br label %ask\nask:\n  %some = icmp sgt i32 %turns, 0\n  br i1 %some, label %turn, label %{cpu.RETURNED}\n"
+        + f"  br label %ask\nask:\n  %some = icmp sgt i32 %turns, 0\n  br i1 %some, label %turn, label %{kernel_text.RETURNED}\n"
         + "turn:\n  %k = phi i32 [0, %ask], [%k.next, %after]\n"
         + "  %old = load i32, ptr %mine\n  %old.wide = zext i32 %old to i64\n  %flag = icmp sgt i32 %old, 7\n"
         + operation
         + ("  %got = trunc i64 %got.wide to i32\n" if "%got.wide =" in operation else "")
         + ("  store i32 %got, ptr %mine\n" if "%got =" in operation or "%got.wide =" in operation else "")
         + "  %k.next = add i32 %k, 1\n  %again = icmp slt i32 %k.next, %turns\n"
-        + f"  br i1 %again, label %turn, label %{cpu.RETURNED}\n"
+        + f"  br i1 %again, label %turn, label %{kernel_text.RETURNED}\n"
     )
-    head = cpu.declarations() + cpu.kernel_signature("kernel", "i32 %turns", suspends=True)
-    kernel = head + cpu.prologue() + body + cpu.epilogue() + "}\n"
+    head = kernel_text.declarations() + kernel_text.kernel_signature("kernel", "i32 %turns", suspends=True)
+    kernel = head + kernel_text.prologue() + body + kernel_text.epilogue() + "}\n"
     return kernel + runner("kernel", ["i32"], suspends=True, shared_bytes=4096)
 
 

@@ -19,7 +19,7 @@ from numpy import (
     uint64,
 )
 
-from cuda_device.codegen.cache import CacheInfo, cache_info
+from cuda_device.cache.disk import CacheInfo, cache_info
 from cuda_device.device.atomic_types import Atomic, AtomicInterface
 from cuda_device.device.atomics import atomic_ref, threadfence
 from cuda_device.device.expressions import ConstExpr
@@ -94,11 +94,11 @@ from cuda_device.device.warp import (
 )
 from cuda_device.errors import CompileError, DeviceOnlyError, Error, KernelError, LaunchError
 from cuda_device.interop.declarations import cpp_declaration, cpp_header, get_include
-from cuda_device.runtime.compiling import Compiled, compile
-from cuda_device.runtime.device_array import DeviceArray, array, empty, zeros
-from cuda_device.runtime.launcher import launch, synchronize
-from cuda_device.runtime.prepared import PreparedLaunch, prepare
-from cuda_device.runtime.streams import CpuStream, GpuStream, Stream, cpu_stream, default_stream, unordered
+from cuda_device.runtime.arrays.device_array import DeviceArray, array, empty, zeros
+from cuda_device.runtime.gpu.streams import CpuStream, GpuStream, Stream, cpu_stream, default_stream, unordered
+from cuda_device.runtime.launch.compiling import Compiled, compile
+from cuda_device.runtime.launch.launcher import launch, synchronize
+from cuda_device.runtime.launch.prepared import PreparedLaunch, prepare
 from cuda_device.types.arraytype import ArrayType
 from cuda_device.types.dtypes import alignof, machine_representation, numpy_dtype, sizeof
 from cuda_device.types.structs import align, replace, struct

@@ -9,8 +9,8 @@ Each stage is a function from the work so far to one more artifact, which has th
 `CUDA_DEVICE_VERIFY=1` verifies the IR after each stage that makes some.
 
 A job that was compiled before, by whatever process, takes its machine code from the cache on disk. Where all that it read is
-known to be as it was then, no stage runs (`codegen/programs`); else those up to LLVM IR, which is the key to the machine code
-(`codegen/cache`). So the modules that stages need are imported where they run. With `CUDA_DEVICE_DUMP` every stage runs.
+known to be as it was then, no stage runs (`cache/programs`); else those up to LLVM IR, which is the key to the machine code
+(`cache/disk`). So the modules that stages need are imported where they run. With `CUDA_DEVICE_DUMP` every stage runs.
 """
 
 from __future__ import annotations
@@ -24,22 +24,25 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from cuda_device import collector
-from cuda_device.codegen import ahead, artifacts, cache, programs
-from cuda_device.codegen.architectures import Architecture
-from cuda_device.codegen.artifacts import Slot
-from cuda_device.codegen.aside import Aside
+from cuda_device.cache import artifacts, disk, programs
+from cuda_device.cache.artifacts import Slot
+from cuda_device.cache.aside import Aside
+from cuda_device.cache.fingerprints import Fingerprint
+from cuda_device.codegen.gpu import ahead
 from cuda_device.device.options import DEFAULTS, Options
 from cuda_device.errors import CompileError, CompilerBug
+from cuda_device.infer.dependencies import Dependency
+from cuda_device.instrument.outline import Outline
 from cuda_device.lazy_dataclasses import dataclass, field
-from cuda_device.passes.dependencies import Dependency
-from cuda_device.passes.fingerprints import Fingerprint
-from cuda_device.passes.outline import Outline
+from cuda_device.types.architectures import Architecture
 from cuda_device.types.known import Known, small
 
 if TYPE_CHECKING:
-    from cuda_device.codegen import cpu_code, cubin, linking, nvptx, to_llvm
-    from cuda_device.ir.model import Module
-    from cuda_device.passes import traces
+    from cuda_device.codegen.cpu import machine_code
+    from cuda_device.codegen.emit import to_llvm
+    from cuda_device.codegen.gpu import cubin, linking, nvptx
+    from cuda_device.instrument import traces
+    from cuda_device.ir.nodes import Module
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +82,7 @@ class Job:
 
     @property
     def question(self) -> tuple[object, ...]:
-        """What is asked about the function, for `codegen/programs`."""
+        """What is asked about the function, for `cache/programs`."""
         return self.function, self.arguments, self.kernel, self.target, self.options, self.interop
 
 
@@ -115,7 +118,7 @@ class Work:
     @property
     def inputs(self) -> tuple[linking.Input, ...]:
         """What is linked to it: what the job says, and the functions of CUDA C++ that it calls."""
-        from cuda_device.codegen import linking
+        from cuda_device.codegen.gpu import linking
 
         if self.read is None:
             self.read = linking.read((*self.job.link, *self["typed"].links))
@@ -137,24 +140,24 @@ class Work:
     @property
     def watched(self) -> dict[int, traces.Point]:
         """The places that the race detector hears of, by their numbers."""
-        from cuda_device.passes import traces
+        from cuda_device.instrument import traces
 
         return traces.points(self["inlined"])
 
 
 def _python(work: Work) -> Module:
     from cuda_device.bytecode import to_ir
-    from cuda_device.ir.model import Module
+    from cuda_device.ir.nodes import Module
 
     return Module([to_ir.read(work.job.function.__code__)])
 
 
 def _typed(work: Work) -> Module:
     from cuda_device.device.target import selector
-    from cuda_device.passes import infer
+    from cuda_device.infer import engine
 
     job = work.job
-    module, work.dependencies = infer.run(
+    module, work.dependencies = engine.run(
         job.function,
         job.known,
         job.kernel,
@@ -167,14 +170,14 @@ def _typed(work: Work) -> Module:
 
 
 def _device(work: Work) -> Module:
-    from cuda_device.passes import lower
+    from cuda_device.lower import typed_to_device
 
     checked = bool(work.job.options.checked)
-    return lower.run(work["typed"], checked, export=not work.job.target.on_cpu)
+    return typed_to_device.run(work["typed"], checked, export=not work.job.target.on_cpu)
 
 
 def _inlined(work: Work) -> Module:
-    from cuda_device.passes import exits, fuel, initialised, inline, traces
+    from cuda_device.instrument import exits, fuel, initialised, inline, traces
 
     options, module = work.job.options, work["device"]
     if options.checked:
@@ -185,22 +188,22 @@ def _inlined(work: Work) -> Module:
 
 
 def _llvm_gpu(work: Work) -> to_llvm.Llvm:
-    from cuda_device.codegen import to_llvm
-    from cuda_device.codegen.dialects import Nvptx
+    from cuda_device.codegen.emit import to_llvm
+    from cuda_device.codegen.emit.dialects import Nvptx
 
     options = work.job.options
     return to_llvm.run(work["device"], Nvptx(work["device"], work.job.target.architecture, options), options)
 
 
 def _llvm_cpu(work: Work) -> to_llvm.Llvm:
-    from cuda_device.codegen import to_llvm
-    from cuda_device.codegen.dialects import Cpu
+    from cuda_device.codegen.emit import to_llvm
+    from cuda_device.codegen.emit.dialects import Cpu
 
     return to_llvm.run(work["inlined"], Cpu(work["inlined"]), work.job.options)
 
 
 def _optimised(work: Work) -> nvptx.Module:
-    from cuda_device.codegen import nvptx
+    from cuda_device.codegen.gpu import nvptx
 
     module = nvptx.parse(work["llvm"].text)
     nvptx.link_libdevice(module, work["llvm"].library)
@@ -209,14 +212,14 @@ def _optimised(work: Work) -> nvptx.Module:
 
 
 def _ptx(work: Work) -> nvptx.Ptx:
-    from cuda_device.codegen import nvptx
+    from cuda_device.codegen.gpu import nvptx
 
     options = work.job.options
     return nvptx.emit(work["optimised"], work.job.target.architecture, options.level, work.outline.may_run_long)
 
 
 def _cubin(work: Work) -> cubin.Cubin:
-    from cuda_device.codegen import cubin
+    from cuda_device.codegen.gpu import cubin
 
     # A function alone is of use to a linker only.
     options = cubin.Options(line_info=work.job.options.lineinfo, relocatable=not work.job.kernel)
@@ -224,13 +227,13 @@ def _cubin(work: Work) -> cubin.Cubin:
 
 
 def _ltoir(work: Work) -> bytes:
-    from cuda_device.codegen import ltoir
+    from cuda_device.codegen.nvvm import ltoir
 
     return ltoir.make(work["llvm"], work.job.target.architecture, work.job.options)
 
 
-def _native(work: Work) -> cpu_code.Native:
-    from cuda_device.codegen import native
+def _native(work: Work) -> machine_code.Native:
+    from cuda_device.codegen.cpu import native
 
     return native.compile_native(work["llvm"].text, level=min(work.job.options.level, 2))
 
@@ -291,12 +294,12 @@ def run(job: Job, until: str = "", *, afresh: bool = False) -> Work:
 def _run_stages(work: Work, until: str, afresh: bool) -> Work:
     names = [stage.name for stage in _stages(work.job, until)]
     last = until if until in names else names[-1]
-    if last not in artifacts.KEPT or cache.current() is None or os.environ.get("CUDA_DEVICE_DUMP"):
+    if last not in artifacts.KEPT or disk.current() is None or os.environ.get("CUDA_DEVICE_DUMP"):
         _make(work, last)
     elif afresh or not (_recall(work, last) or _find(work, last)):
         _make(work, last)
         _slot(work, last).fill(work[last])
-        cache.count(hits=-afresh, misses=1)
+        disk.count(hits=-afresh, misses=1)
     for task in work.keeping:
         task.finish()
     work.asked, work.keeping = None, []  # a fingerprint holds all that it was made of
@@ -335,7 +338,7 @@ def _recall(work: Work, last: str) -> bool:
             raise CompilerBug(f"what is known of {work.job.name} on disk is not what it is")
     if not _take(work, last, start):
         return False
-    cache.count(hits=1, direct=1)
+    disk.count(hits=1, direct=1)
     return True
 
 
@@ -352,7 +355,7 @@ def _find(work: Work, last: str) -> bool:
         work.program, work.slot = program, None
     if not _take(work, last, start):
         return False
-    cache.count(hits=1)
+    disk.count(hits=1)
     return True
 
 

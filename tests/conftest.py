@@ -30,7 +30,7 @@ from ptx_machine.gpu import installed
 
 import cuda_device as device
 from cuda_device import compiler
-from cuda_device.runtime import driver
+from cuda_device.runtime.gpu import driver
 
 os.environ["CUDA_DEVICE_VERIFY"] = "1"  # for the processes that tests start, too
 # The compiler is what is tested, and nobody's files are touched. With a folder of their own, tests that run twice show that

@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from cuda_device.codegen import installed, libcuda
+from cuda_device.codegen.gpu import installed, libcuda
 
 # How the parameters of our rows are spelt in C; all other types are enumerations, or handles, which are pointers.
 NUMBERS = {

@@ -11,8 +11,8 @@ import numpy as np
 import test_interop_abi as abi
 
 import cuda_device as device
-from cuda_device.codegen import cubin, linking
-from cuda_device.codegen.architectures import parse
+from cuda_device.codegen.gpu import cubin, linking
+from cuda_device.types.architectures import parse
 
 # None has no value to tell, and arrays have tests of their own.
 KINDS = [kind for kind in abi.kinds() if kind[2] is not None and "descriptor" not in kind[1]]

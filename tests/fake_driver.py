@@ -1,6 +1,6 @@
 """A stand-in for the driver's library: host memory plays the GPU's, and events happen when a test says so.
 
-with installed() as gpu:                # cuda_device.runtime.driver now talks to it
+with installed() as gpu:                # cuda_device.runtime.gpu.driver now talks to it
     x = zeros(4, stream=GpuStream(7, 0))
     gpu.log                             # [('cuMemAllocAsync', 16, 7), …]
 """
@@ -16,7 +16,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from cuda_device.runtime import driver, flight, memory, streams
+from cuda_device.runtime.arrays import buffers
+from cuda_device.runtime.gpu import driver, launch_log, streams
 
 GENUINE = driver.available()
 CONTEXT = 0xC0
@@ -60,7 +61,7 @@ ATTRIBUTES = {
 
 
 class FakeDriver:
-    """Functions named and shaped as in `codegen/libcuda`; each call that changes something goes to `log`."""
+    """Functions named and shaped as in `codegen/gpu/libcuda`; each call that changes something goes to `log`."""
 
     CUdevice_attribute = CUfunction_attribute = CUpointer_attribute = CUevent_flags = CUstreamCaptureMode = CUlimit = (
         _Names()
@@ -289,7 +290,7 @@ def no_gpu() -> Iterator[None]:
 
 def _forget() -> None:
     plans = sys.modules.get(
-        "cuda_device.runtime.native.plans"
+        "cuda_device.launchers.plans"
     )  # where there is no need for machine code, LLVM is not loaded
     if plans is not None:
         plans.forget()
@@ -298,8 +299,8 @@ def _forget() -> None:
     driver.has_pool.cache_clear()
     driver._primary.clear()
     driver._spare_events.clear()
-    flight.forget()
+    launch_log.forget()
     streams._retained.clear()
     streams._defaults.clear()
     streams._log_once.cache_clear()
-    memory._unfreed.clear()
+    buffers._unfreed.clear()

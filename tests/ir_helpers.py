@@ -25,7 +25,7 @@ import numpy as np
 
 import cuda_device as device
 from cuda_device.ir import ops
-from cuda_device.ir.model import Function, Module
+from cuda_device.ir.nodes import Function, Module
 from cuda_device.ir.ops import Effect
 from cuda_device.ir.text import parse, show
 from cuda_device.ir.verify import verify

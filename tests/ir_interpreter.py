@@ -18,7 +18,7 @@ from ir_helpers import underlying
 from cuda_device.bytecode.suspension import START, STEP, mark
 from cuda_device.bytecode.to_ir import read
 from cuda_device.ir import ops
-from cuda_device.ir.model import Block, Function, Op, Value
+from cuda_device.ir.nodes import Block, Function, Op, Value
 
 BINARY = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv, "%": operator.mod,

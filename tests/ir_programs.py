@@ -10,7 +10,7 @@ from typing import Any
 
 import cuda_device as device
 from cuda_device import ArrayType, compiler
-from cuda_device.codegen.architectures import parse
+from cuda_device.types.architectures import parse
 from cuda_device.types.known import of_type
 from cuda_device.types.model import (
     BOOL,

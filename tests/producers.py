@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cuda_device.runtime import dlpack
+from cuda_device.runtime.arrays import dlpack
 
 new_capsule = ctypes.pythonapi.PyCapsule_New
 new_capsule.restype, new_capsule.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]

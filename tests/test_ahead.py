@@ -6,7 +6,7 @@ import sys
 START = """
 import sys, threading
 import cuda_device as device
-from cuda_device.codegen import ahead
+from cuda_device.codegen.gpu import ahead
 
 def threads():
     return [thread for thread in threading.enumerate() if thread.name == "load LLVM"]

@@ -7,7 +7,7 @@ import pytest
 from conftest import POISON, StreamUnderTest
 
 import cuda_device as device
-from cuda_device.codegen import narrow
+from cuda_device.codegen.gpu import narrow
 from cuda_device.types.model import FLOAT32, FLOAT64, Array
 from cuda_device.types.structs import model_of
 

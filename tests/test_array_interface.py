@@ -6,9 +6,9 @@ from fake_driver import installed, no_gpu
 
 import cuda_device as device
 from cuda_device.errors import LaunchError
-from cuda_device.runtime import array_interface
-from cuda_device.runtime.array_view import ArrayView, Device
-from cuda_device.runtime.views import view_of
+from cuda_device.runtime.arrays import array_interface
+from cuda_device.runtime.arrays.array_view import ArrayView, Device
+from cuda_device.runtime.arrays.protocols import view_of
 from cuda_device.types.dtypes import element_of_dtype
 from cuda_device.types.host import ROWS
 from cuda_device.types.layout import placement

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from cuda_device.codegen.aside import Aside
+from cuda_device.cache.aside import Aside
 
 
 def test_it_is_done_in_another_thread():

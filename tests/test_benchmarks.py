@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cuda_device.runtime import driver
+from cuda_device.runtime.gpu import driver
 
 ROOT = Path(__file__).parent.parent
 

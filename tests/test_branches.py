@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import cuda_device as device
-from cuda_device.codegen.branches import straighten
+from cuda_device.codegen.gpu.branches import straighten
 
 LOOP = """.visible .entry k(
 )

@@ -18,12 +18,12 @@ import pytest
 from changed_programs import HEAD, Change, body
 
 import cuda_device as device
-from cuda_device.codegen import cpu_code
-from cuda_device.codegen.architectures import parse
-from cuda_device.codegen.artifacts import _cubin_key, _native_key
-from cuda_device.codegen.cache import key_of
-from cuda_device.codegen.programs import Program
-from cuda_device.passes.outline import Outline
+from cuda_device.cache.artifacts import _cubin_key, _native_key
+from cuda_device.cache.disk import key_of
+from cuda_device.cache.programs import Program
+from cuda_device.codegen.cpu import machine_code
+from cuda_device.instrument.outline import Outline
+from cuda_device.types.architectures import parse
 
 POISON = -7.0
 CHANGES = (*changed_programs.CHANGES, *changed_objects.CHANGES)
@@ -171,7 +171,7 @@ def k(a, x, y):
 import math
 F32 = device.ArrayType(device.float32, 1)
 code = device.compile(k, float, F32, F32).code
-print(hashlib.sha256(code).hexdigest(), device.cache_info().hits, "cuda_device.codegen.llvm" in sys.modules)
+print(hashlib.sha256(code).hexdigest(), device.cache_info().hits, "cuda_device.codegen.llvm.bindings" in sys.modules)
 """
 
 
@@ -219,18 +219,18 @@ def test_damage_costs_a_compilation_and_nothing_else(cache: Path, monkeypatch: p
 def test_code_that_cannot_be_linked_is_made_again(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = body("out[i] = i * 2 + 3")
     results(program(text, monkeypatch)["k"])
-    genuine, calls = cpu_code.load_native, []
+    genuine, calls = machine_code.load_native, []
 
     def refuse(*args: Any) -> Any:
         calls.append(args)
         raise RuntimeError("the linker says no")
 
     start = device.cache_info()
-    monkeypatch.setattr(cpu_code, "load_native", refuse)
+    monkeypatch.setattr(machine_code, "load_native", refuse)
     assert results(program(text, monkeypatch)["k"]) == [3, 5, 7, 9]
     assert len(calls) == 1
     assert hits(start) == (0, 1)
-    monkeypatch.setattr(cpu_code, "load_native", genuine)
+    monkeypatch.setattr(machine_code, "load_native", genuine)
     assert results(program(text, monkeypatch)["k"]) == [3, 5, 7, 9]
     assert hits(start) == (1, 1)
 
@@ -292,7 +292,7 @@ def test_other_tools_are_other_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     keys = [key_of("text")]
     for name in ("generator", "llvm"):
         with monkeypatch.context() as patch:
-            patch.setattr(f"cuda_device.codegen.cache.{name}", lambda: "another")
+            patch.setattr(f"cuda_device.cache.disk.{name}", lambda: "another")
             keys.append(key_of("text"))
     keys += [key_of("te", "xt"), key_of("text", ""), key_of()]
     assert len(set(keys)) == len(keys)
@@ -302,11 +302,11 @@ def test_other_tools_are_other_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     parts = [_cubin_key(llvm, sm90, "o"), _cubin_key(llvm, sm80, "o"), _cubin_key(llvm, sm90, "p")]
     parts.append(_cubin_key(Program.of(outline, "text more", frozenset(), 0), sm90, "o"))
     parts.append(_cubin_key(Program.of(outline, "text", frozenset(["__nv_sinf"]), 0), sm90, "o"))
-    monkeypatch.setattr("cuda_device.codegen.libdevice.content_hash", lambda: "another")
+    monkeypatch.setattr("cuda_device.codegen.gpu.libdevice.content_hash", lambda: "another")
     parts.append(_cubin_key(Program.of(outline, "text", frozenset(["__nv_sinf"]), 0), sm90, "o"))
-    monkeypatch.setattr("cuda_device.codegen.cubin.identity", lambda _: "another 2")
+    monkeypatch.setattr("cuda_device.codegen.gpu.cubin.identity", lambda _: "another 2")
     parts.append(_cubin_key(llvm, sm90, "o"))
     native_parts = _native_key(llvm, sm90, "o")
-    monkeypatch.setattr("cuda_device.codegen.cpu_code.host", lambda: ("another", "+avx"))
+    monkeypatch.setattr("cuda_device.codegen.cpu.machine_code.host", lambda: ("another", "+avx"))
     parts += [native_parts, _native_key(llvm, sm90, "o")]
     assert len(set(parts)) == len(parts)

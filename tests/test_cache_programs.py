@@ -18,12 +18,12 @@ import pytest
 from fake_driver import FakeDriver, Result, installed
 
 import cuda_device as device
-from cuda_device.codegen import cache, programs
-from cuda_device.codegen.programs import Program
+from cuda_device.cache import disk, programs
+from cuda_device.cache.programs import Program
 from cuda_device.errors import CompilerBug, Location
-from cuda_device.passes.dependencies import PASSING, Dependency
-from cuda_device.passes.outline import Outline, Place, Print
-from cuda_device.runtime.streams import GpuStream
+from cuda_device.infer.dependencies import PASSING, Dependency
+from cuda_device.instrument.outline import Outline, Place, Print
+from cuda_device.runtime.gpu.streams import GpuStream
 
 ROOT = Path(__file__).parent.parent
 POISON = -7.0
@@ -156,7 +156,8 @@ with installed() as gpu:
     x, y = (device.zeros(8, device.float32, stream=stream) for _ in range(2))
     device.launch(k, 2.0, x, y, grid=1, block=8, stream=stream)
     assert len(gpu.launched) == 1
-heavy = "cuda_device.codegen.llvm pathlib shutil cuda_device.passes.infer cuda_device.codegen.to_llvm cuda_device.bytecode.decode"
+heavy = '''cuda_device.codegen.llvm.bindings pathlib shutil cuda_device.infer.engine
+    cuda_device.codegen.emit.to_llvm cuda_device.bytecode.decode'''
 loaded = [name for name in heavy.split() if name in sys.modules]
 info = device.cache_info()
 print(info.hits, info.direct, info.misses, *loaded)
@@ -165,7 +166,7 @@ print(info.hits, info.direct, info.misses, *loaded)
 
 def test_a_kernel_that_is_found_needs_neither_the_compiler_nor_llvm(folder: Path) -> None:
     environment = {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"}
-    assert run(folder, LIGHT, **environment).startswith("0 0 1 cuda_device.codegen.llvm")
+    assert run(folder, LIGHT, **environment).startswith("0 0 1 cuda_device.codegen.llvm.bindings")
     assert run(folder, LIGHT, **environment) == "1 1 0"
 
 
@@ -192,7 +193,7 @@ out = np.ones(4)
 device.launch(k, out, grid=1, block=4, stream=device.cpu_stream())
 assert np.allclose(out, np.sin(1))
 info = device.cache_info()
-print(info.hits, info.direct, info.misses, "cuda_device.codegen.llvm" in sys.modules)
+print(info.hits, info.direct, info.misses, "cuda_device.codegen.llvm.bindings" in sys.modules)
 """
 
 
@@ -249,7 +250,7 @@ def test_other_versions_are_other_programs(what: str, folder: Path, monkeypatch:
 def test_other_sources_of_ours_are_other_programs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     launched(names(KERNEL)["k"])
     before = device.cache_info()
-    monkeypatch.setattr(cache, "package", lambda: "another")
+    monkeypatch.setattr(disk, "package", lambda: "another")
     launched(names(KERNEL)["k"])
     assert counted(before) == (1, 0, 0)
 

@@ -7,7 +7,7 @@ import pytest
 from against_python import check, refused
 
 import cuda_device as device
-from cuda_device.runtime import driver
+from cuda_device.runtime.gpu import driver
 
 WEIGHTS = np.array([1.5, 2.5, -3.5], np.float32)
 GRID = np.arange(6, dtype=np.int32).reshape(2, 3)

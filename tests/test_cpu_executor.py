@@ -14,14 +14,14 @@ import pytest
 from at_once import at_once
 from cpu_kernels import POISON, REVERSAL, module, places, registers, run_reversal
 
-from cuda_device.codegen import cpu
-from cuda_device.codegen.cpu_records import Status
-from cuda_device.codegen.native import compile_native
+from cuda_device.codegen.cpu import kernel_text
+from cuda_device.codegen.cpu.native import compile_native
+from cuda_device.codegen.cpu.records import Status
 from cuda_device.errors import KernelError, Location
-from cuda_device.passes.outline import Place
-from cuda_device.runtime import cpu_executor
-from cuda_device.runtime.cpu_executor import execute, worker_count
-from cuda_device.runtime.report import ranges
+from cuda_device.instrument.outline import Place
+from cuda_device.runtime.cpu import executor
+from cuda_device.runtime.cpu.executor import execute, worker_count
+from cuda_device.runtime.gpu.report_message import ranges
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def test_special_registers(suspends):
     names += ["linear_thread", "lane_id", "dynamic_shared_bytes"]
     body = registers(*names, "shared", "dynamic_shared")
     if suspends:
-        body += cpu.barrier(1, "after")
+        body += kernel_text.barrier(1, "after")
     body += "  %record = atomicrmw add ptr %counter, i32 1 monotonic\n"
     body += "  %low = ptrtoint ptr %shared to i64\n  %high = ptrtoint ptr %dynamic_shared to i64\n"
     body += "  %far = sub i64 %high, %low\n  %far.short = trunc i64 %far to i32\n"
@@ -87,7 +87,7 @@ work:
   %mine = getelementptr i32, ptr %shared, i32 %linear_thread
   store i32 %linear_thread, ptr %mine
 """
-    + cpu.barrier(1, "after")
+    + kernel_text.barrier(1, "after")
     + """\
   %last = sub i32 %n, 1
   %mirror = sub i32 %last, %linear_thread
@@ -124,9 +124,9 @@ SPLIT = (
   br i1 %low, label %one, label %two
 one:
 """
-    + cpu.barrier(1, "one.after")
+    + kernel_text.barrier(1, "one.after")
     + "  br label %join\ntwo:\n"
-    + cpu.barrier(2, "two.after")
+    + kernel_text.barrier(2, "two.after")
     + """\
   br label %join
 join:
@@ -218,7 +218,7 @@ REPORT = (
   br i1 %both, label %fail, label %fine
 fail:
 """
-    + cpu.report(Status.CHECK, 9, "-8", "%n")
+    + kernel_text.report(Status.CHECK, 9, "-8", "%n")
     + """\
   br label %coro.finish
 fine:
@@ -228,7 +228,7 @@ fine:
 
 @pytest.mark.parametrize("suspends", [False, True])
 def test_a_report_names_thread_block_place_and_values(suspends):
-    body = REPORT + (cpu.barrier(1, "after") if suspends else "") + "  br label %coro.finish\n"
+    body = REPORT + (kernel_text.barrier(1, "after") if suspends else "") + "  br label %coro.finish\n"
     code = compile_native(module(body, ["i32", "i64"], ["bad", "n"], suspends))
     table = {
         9: Place(Location("kernel.py", 21), "index {0} is out of bounds for {1} elements", "check the index", True)
@@ -246,7 +246,7 @@ def test_a_report_names_thread_block_place_and_values(suspends):
 
 @pytest.mark.parametrize("suspends", [False, True])
 def test_the_first_report_wins(suspends):
-    body = cpu.report(Status.ASSERTION, 2) + "  br label %coro.finish\n"
+    body = kernel_text.report(Status.ASSERTION, 2) + "  br label %coro.finish\n"
     code = compile_native(module(body, suspends=suspends))
     for _ in range(3):
         with pytest.raises(KernelError, match=r"thread \(0, 0, 0\) of block \(0, 0, 0\)"):
@@ -254,7 +254,7 @@ def test_the_first_report_wins(suspends):
 
 
 def test_a_report_stops_threads_that_wait_for_ever():
-    body = REPORT + "  br label %again\nagain:\n" + cpu.barrier(1, "after") + "  br label %again\n"
+    body = REPORT + "  br label %again\nagain:\n" + kernel_text.barrier(1, "after") + "  br label %again\n"
     code = compile_native(
         module(body.replace("i32 %thread_idx.x, 3", "i32 %thread_idx.x, 31"), ["i32", "i64"], ["bad", "n"], True)
     )
@@ -264,11 +264,11 @@ def test_a_report_stops_threads_that_wait_for_ever():
 
 def test_an_interrupt_stops_threads_that_meet_for_ever():
     code = compile_native(
-        module("  br label %again\nagain:\n" + cpu.barrier(0, "after") + "  br label %again\n", suspends=True)
+        module("  br label %again\nagain:\n" + kernel_text.barrier(0, "after") + "  br label %again\n", suspends=True)
     )
     for how in (ctrl_c, _thread.interrupt_main):
         assert interrupted(lambda: execute(code, (4, 1, 1), (32, 1, 1), b""), how) < 1
-        assert cpu_executor._POOL.busy == 0
+        assert executor._POOL.busy == 0
 
 
 def test_a_report_stops_the_largest_grid():
@@ -308,9 +308,9 @@ def test_an_interrupt_stops_a_launch(reversal, workers):
     # Every block writes its slot at a wrapped index: n = 0 keeps all of them within `out`.
     parameters = struct.pack("@Pi", out.ctypes.data, 0)
     grid = (1 << 30, 1, 1)
-    before = cpu_executor._POOL.busy
+    before = executor._POOL.busy
     assert interrupted(lambda: execute(reversal, grid, (1, 1, 1), parameters, workers=workers)) < 1
-    assert cpu_executor._POOL.busy == before
+    assert executor._POOL.busy == before
     run_reversal(reversal, (5, 1, 1), (32, 1, 1))
 
 
@@ -332,15 +332,15 @@ spin:
     finally:
         flag[:] = 1
     deadline = time.monotonic() + 5
-    while not cpu_executor._POOL.idle and time.monotonic() < deadline:
+    while not executor._POOL.idle and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert cpu_executor._POOL.busy == 0
+    assert executor._POOL.busy == 0
 
 
 def test_no_memory_for_frames_is_reported():
     allocas = f"  %local = alloca [{1 << 52} x i8]\n"
     body = registers("linear_thread") + "  %at = getelementptr i8, ptr %local, i32 %linear_thread\n"
-    body += "  store volatile i8 1, ptr %at\n" + cpu.barrier(1, "after") + "  %x = load volatile i8, ptr %at\n"
+    body += "  store volatile i8 1, ptr %at\n" + kernel_text.barrier(1, "after") + "  %x = load volatile i8, ptr %at\n"
     code = compile_native(module(body + "  br label %coro.finish\n", suspends=True, allocas=allocas))
     with pytest.raises(KernelError, match="no memory"):
         execute(code, (4, 1, 1), (64, 1, 1), b"")

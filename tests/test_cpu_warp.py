@@ -8,13 +8,13 @@ import pytest
 from cpu_kernels import POISON, module, places, registers
 from test_cpu_executor import interrupted
 
-from cuda_device.codegen import cpu, cpu_warp
-from cuda_device.codegen.cpu_crew import INTERLEAVED
-from cuda_device.codegen.cpu_records import FUEL, Suspension
-from cuda_device.codegen.native import compile_native
+from cuda_device.codegen.cpu import kernel_text, warp_exchange
+from cuda_device.codegen.cpu.crew import INTERLEAVED
+from cuda_device.codegen.cpu.native import compile_native
+from cuda_device.codegen.cpu.records import FUEL, Suspension
 from cuda_device.errors import KernelError
-from cuda_device.runtime import cpu_executor
-from cuda_device.runtime.cpu_executor import execute
+from cuda_device.runtime.cpu import executor
+from cuda_device.runtime.cpu.executor import execute
 
 
 def store(value, index="%index", array="%out"):
@@ -49,7 +49,7 @@ turn:
   %k = phi i32 [0, %coro.start], [%k.next, %after]
   %value = phi i32 [%index, %coro.start], [%got, %after]
 """
-    + cpu_warp.shuffle(Suspension.INDEX, 1, "after", "%got", "-1", "%value", "i32", "%next")
+    + warp_exchange.shuffle(Suspension.INDEX, 1, "after", "%got", "-1", "%value", "i32", "%next")
     + """\
   %k.next = add i32 %k, 1
   %again = icmp slt i32 %k.next, 10
@@ -71,7 +71,9 @@ def test_warps_of_many_blocks_exchange(workers):
 
 @pytest.mark.parametrize("lanes", [1, 2, 31])
 def test_a_source_that_does_not_exist_gives_the_own_value(lanes):
-    body = INDEX + cpu_warp.shuffle(Suspension.DOWN, 1, "after", "%got", "-1", "%index", "i32", "1") + store("%got")
+    body = (
+        INDEX + warp_exchange.shuffle(Suspension.DOWN, 1, "after", "%got", "-1", "%index", "i32", "1") + store("%got")
+    )
     code = compile_native(module(body + END, ["ptr"], ["out"], suspends=True))
     assert run(code, 1, lanes).tolist() == [*range(1, lanes), lanes - 1]
 
@@ -80,7 +82,7 @@ def test_wide_values_keep_all_their_bits():
     body = (
         INDEX
         + "  %wide = sext i32 %index to i64\n  %value = mul i64 %wide, 4294967311\n"
-        + cpu_warp.shuffle(Suspension.XOR, 1, "after", "%got", "-1", "%value", "i64", "3")
+        + warp_exchange.shuffle(Suspension.XOR, 1, "after", "%got", "-1", "%value", "i64", "3")
         + "  %slot = getelementptr i64, ptr %out, i32 %index\n  store i64 %got, ptr %slot\n"
     )
     code = compile_native(module(body + END, ["ptr"], ["out"], suspends=True))
@@ -102,7 +104,7 @@ turn:
   %k = phi i32 [0, %coro.start], [%k.next, %after]
   %value = phi i32 [%index, %coro.start], [%got, %after]
 """
-    + cpu_warp.shuffle(Suspension.INDEX, 1, "after", "%got", "%mask", "%value", "i32", "%next")
+    + warp_exchange.shuffle(Suspension.INDEX, 1, "after", "%got", "%mask", "%value", "i32", "%next")
     + """\
   %k.next = add i32 %k, 1
   %again = icmp slt i32 %k.next, %turns
@@ -124,9 +126,9 @@ def test_the_first_activemask_of_the_text_comes_first():
     body = (
         INDEX
         + "  %low = icmp slt i32 %lane_id, 8\n  br i1 %low, label %one, label %join\none:\n"
-        + cpu_warp.active(1, "one.after", "%early")
+        + warp_exchange.active(1, "one.after", "%early")
         + "  br label %join\njoin:\n  %seen = phi i32 [0, %coro.start], [%early, %one.after]\n"
-        + cpu_warp.active(2, "after", "%all")
+        + warp_exchange.active(2, "after", "%all")
         + "  %both = xor i32 %seen, %all\n"
         + store("%both")
         + END
@@ -136,7 +138,7 @@ def test_the_first_activemask_of_the_text_comes_first():
 
 
 def test_a_lane_outside_of_its_mask_is_reported():
-    body = INDEX + cpu_warp.sync(5, "after", "65535") + END
+    body = INDEX + warp_exchange.sync(5, "after", "65535") + END
     code = compile_native(module(body, ["ptr"], ["out"], suspends=True))
     assert run(code, 1, 16).tolist() == [POISON] * 16
     with pytest.raises(KernelError) as caught:
@@ -148,10 +150,10 @@ def test_a_lane_outside_of_its_mask_is_reported():
 
 
 def test_an_interrupt_stops_lanes_that_meet_for_ever():
-    body = "  br label %again\nagain:\n" + cpu_warp.sync(0, "after", "-1") + "  br label %again\n"
+    body = "  br label %again\nagain:\n" + warp_exchange.sync(0, "after", "-1") + "  br label %again\n"
     code = compile_native(module(body, suspends=True))
     assert interrupted(lambda: execute(code, (4, 1, 1), (32, 1, 1), b"")) < 1
-    assert cpu_executor._POOL.busy == 0
+    assert executor._POOL.busy == 0
 
 
 # Barriers with a predicate
@@ -159,7 +161,7 @@ def test_an_interrupt_stops_lanes_that_meet_for_ever():
 
 def reduction(kind):
     body = INDEX + "  %flag = icmp slt i32 %linear_thread, %limit\n"
-    body += cpu_warp.reduce(kind, 1, "after", "%got", "%flag")
+    body += warp_exchange.reduce(kind, 1, "after", "%got", "%flag")
     body += "" if kind is Suspension.COUNT else "  %wide = zext i1 %got to i32\n"
     return body + store("%got" if kind is Suspension.COUNT else "%wide") + END
 
@@ -180,7 +182,7 @@ def test_checked_mode_wants_all_threads_at_a_barrier_with_a_predicate():
     body = (
         INDEX
         + "  %gone = icmp slt i32 %linear_thread, %limit\n  br i1 %gone, label %coro.finish, label %stay\nstay:\n"
-        + cpu_warp.reduce(Suspension.COUNT, 1, "after", "%got", "true")
+        + warp_exchange.reduce(Suspension.COUNT, 1, "after", "%got", "true")
         + store("%got")
         + END
     )
@@ -194,7 +196,7 @@ def test_checked_mode_wants_all_threads_at_a_barrier_with_a_predicate():
 # Turns
 
 
-def spin(label, test, way=cpu.yield_sometimes):
+def spin(label, test, way=kernel_text.yield_sometimes):
     """Waits until the i32 at `%flag` passes `test`, a comparison without its first operand."""
     return f"""\
   br label %{label}
@@ -227,12 +229,12 @@ RELAY = (
 )
 
 
-@pytest.mark.parametrize("way", [cpu.yield_now, cpu.yield_sometimes])
+@pytest.mark.parametrize("way", [kernel_text.yield_now, kernel_text.yield_sometimes])
 @pytest.mark.parametrize(("grid", "block"), [(1, 2), (1, 33), (1, 300), (2, 40), (40, 1), (INTERLEAVED, 1)])
 @pytest.mark.parametrize("workers", [1, 2])
 def test_threads_and_blocks_wait_for_later_ones(way, grid, block, workers):
-    body = RELAY if way is cpu.yield_sometimes else RELAY.replace(*(
-        spin("spin", "eq i32 {}, %mine", each) for each in (cpu.yield_sometimes, cpu.yield_now)
+    body = RELAY if way is kernel_text.yield_sometimes else RELAY.replace(*(
+        spin("spin", "eq i32 {}, %mine", each) for each in (kernel_text.yield_sometimes, kernel_text.yield_now)
     ))  # fmt: skip
     code = compile_native(module(body, ["ptr", "ptr"], ["out", "flag"], suspends=True))
     flag = np.ones(1, np.int32)
@@ -257,7 +259,7 @@ arrive:
 """
     + spin("spin", "sge i32 {}, %goal")
     + "  br label %meet\nmeet:\n"
-    + cpu.barrier(1, "joined")
+    + kernel_text.barrier(1, "joined")
     + """\
   %k.next = add i32 %k, 1
   %again = icmp sle i32 %k.next, 3
@@ -294,7 +296,7 @@ def test_an_interrupt_stops_threads_that_spin_for_ever():
     flag = np.zeros(1, np.int32)
     parameters = struct.pack("@P", flag.ctypes.data)
     assert interrupted(lambda: execute(code, (1000, 1, 1), (40, 1, 1), parameters, keep=flag)) < 2
-    assert cpu_executor._POOL.busy == 0
+    assert executor._POOL.busy == 0
 
 
 def test_a_yield_costs_a_turn_only_once_in_a_while():
@@ -304,7 +306,7 @@ def test_a_yield_costs_a_turn_only_once_in_a_while():
         + "  %seen.at = getelementptr i32, ptr %out, i32 %index\n  store i32 %k, ptr %seen.at\n"
         # Thread 0 writes down how far thread 1 has come.
         + "  %other.at = getelementptr i32, ptr %out, i32 1\n  %other = load volatile i32, ptr %other.at\n"
-        + cpu.yield_sometimes(1, "after")
+        + kernel_text.yield_sometimes(1, "after")
         + f"  %k.next = add i32 %k, 1\n  %again = icmp slt i32 %k.next, {3 * FUEL}\n"
         + "  br i1 %again, label %turn, label %write\nwrite:\n"
         + store("%other")
@@ -322,9 +324,9 @@ def test_lanes_that_yield_do_not_hold_up_a_warp():
         + "  %odd = trunc i32 %lane_id to i1\n  br i1 %odd, label %wait, label %meet\nwait:\n"
         + spin("spin", "eq i32 {}, 1")
         + "  br label %join\nmeet:\n"
-        + cpu_warp.sync(1, "met", "1431655765")
+        + warp_exchange.sync(1, "met", "1431655765")
         + "  store atomic i32 1, ptr %flag release, align 4\n  br label %join\njoin:\n"
-        + cpu_warp.vote(Suspension.BALLOT, 2, "after", "%got", "-1", "%odd")
+        + warp_exchange.vote(Suspension.BALLOT, 2, "after", "%got", "-1", "%odd")
         + store("%got")
         + END
     )
@@ -337,10 +339,10 @@ def test_a_thread_that_spins_is_no_deadlock_but_a_block_without_one_is():
     body = (
         INDEX
         + "  %low = icmp slt i32 %lane_id, 5\n  br i1 %low, label %one, label %two\none:\n"
-        + cpu.barrier(1, "met")
+        + kernel_text.barrier(1, "met")
         + "  br label %coro.finish\ntwo:\n"
         + spin("spin", "eq i32 {}, 1")
-        + cpu_warp.sync(2, "after", "-1")
+        + warp_exchange.sync(2, "after", "-1")
         + END
     )
     code = compile_native(module(body, ["ptr", "ptr"], ["out", "flag"], suspends=True))
@@ -368,5 +370,5 @@ def test_blocks_put_aside_give_their_memory_back():
 
 def test_places_are_bounded():
     with pytest.raises(ValueError, match="a place is a number"):
-        cpu_warp.sync(1 << 24, "after", "-1")
+        warp_exchange.sync(1 << 24, "after", "-1")
     assert math.log2(FUEL) == int(math.log2(FUEL))

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from cuda_device.codegen import assemblers, cubin, installed, libcuda, nvptx, occupancy
-from cuda_device.codegen.architectures import ARCHITECTURES, Architecture, parse
-from cuda_device.codegen.assemblers import ASSEMBLERS, Options, Rejection, Request
-from cuda_device.codegen.cubin import Usage, assemble, identity, read_usage
+from cuda_device.codegen.gpu import assemblers, cubin, installed, libcuda, nvptx, occupancy
+from cuda_device.codegen.gpu.assemblers import ASSEMBLERS, Options, Rejection, Request
+from cuda_device.codegen.gpu.cubin import Usage, assemble, identity, read_usage
 from cuda_device.errors import CompileError, CompilerBug
+from cuda_device.types.architectures import ARCHITECTURES, Architecture, parse
 
 SM_90 = parse("sm_90")
 ELF = b"\x7fELF"

@@ -11,12 +11,12 @@ from ir_interpreter import NoValue, Unsupported, run_ir
 from test_to_ir import CALLS, RUNNABLE, outcome, programs
 
 from cuda_device.bytecode.to_ir import read
-from cuda_device.device import standard
 from cuda_device.errors import CompileError
+from cuda_device.infer import definite
 from cuda_device.ir import ops
-from cuda_device.ir.model import Module
+from cuda_device.ir.nodes import Module
 from cuda_device.ir.verify import verify
-from cuda_device.passes import definite
+from cuda_device.library import standard
 
 
 def changed(function: Any) -> Any:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import cuda_device as device
-from cuda_device.codegen.detours import take
+from cuda_device.codegen.gpu.detours import take
 
 LEAST = """.visible .entry k(
 )

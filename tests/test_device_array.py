@@ -13,11 +13,12 @@ from fake_driver import MOST_BYTES, Result, installed
 
 import cuda_device as device
 from cuda_device.errors import LaunchError
-from cuda_device.runtime import dlpack, driver
-from cuda_device.runtime.array_view import ArrayView, Device, c_strides, layout_of
-from cuda_device.runtime.device_array import DeviceArray, array, empty, zeros
-from cuda_device.runtime.streams import GpuStream, cpu_stream
-from cuda_device.runtime.views import view_of
+from cuda_device.runtime.arrays import dlpack
+from cuda_device.runtime.arrays.array_view import ArrayView, Device, c_strides, layout_of
+from cuda_device.runtime.arrays.device_array import DeviceArray, array, empty, zeros
+from cuda_device.runtime.arrays.protocols import view_of
+from cuda_device.runtime.gpu import driver
+from cuda_device.runtime.gpu.streams import GpuStream, cpu_stream
 from cuda_device.types.host import ROWS
 from cuda_device.types.model import FLOAT32, Layout
 
@@ -520,8 +521,8 @@ def test_cycles_and_the_end_of_the_interpreter():
 import sys
 sys.path.insert(0, sys.argv[1])
 from fake_driver import installed
-from cuda_device.runtime.device_array import zeros, array
-from cuda_device.runtime.streams import GpuStream, cpu_stream
+from cuda_device.runtime.arrays.device_array import zeros, array
+from cuda_device.runtime.gpu.streams import GpuStream, cpu_stream
 context = installed(); context.__enter__()
 class Cycle: pass
 for stream in (cpu_stream(), GpuStream(7, 0)):

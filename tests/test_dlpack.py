@@ -14,9 +14,9 @@ from fake_driver import no_gpu
 
 import cuda_device as device
 from cuda_device.errors import LaunchError
-from cuda_device.runtime import dlpack
-from cuda_device.runtime.array_view import ArrayView, Device, numpy_over
-from cuda_device.runtime.views import view_of
+from cuda_device.runtime.arrays import dlpack
+from cuda_device.runtime.arrays.array_view import ArrayView, Device, numpy_over
+from cuda_device.runtime.arrays.protocols import view_of
 from cuda_device.types import host
 from cuda_device.types.model import BFLOAT16, BOOL, FLOAT32, INT16, INT32, NUMBERS, Layout
 
@@ -574,8 +574,8 @@ def test_the_interpreter_ends_without_noise(ending):
     code = f"""
 import ctypes
 import numpy as np
-from cuda_device.runtime.views import view_of
-from cuda_device.runtime.dlpack import export, take, read
+from cuda_device.runtime.arrays.protocols import view_of
+from cuda_device.runtime.arrays.dlpack import export, take, read
 class P:
     def __init__(self, a): self.a = a
     def __dlpack_device__(self): return (1, 0)
@@ -648,8 +648,8 @@ def test_torch_takes_our_views(torch):
 def test_torch_drops_our_view_after_the_interpreter_has_ended(torch):
     code = """
 import numpy as np, torch, ctypes
-from cuda_device.runtime.views import view_of
-from cuda_device.runtime.dlpack import export
+from cuda_device.runtime.arrays.protocols import view_of
+from cuda_device.runtime.arrays.dlpack import export
 t = torch.utils.dlpack.from_dlpack(export(view_of(np.ones(3))))
 torch.kept_by_torch = [t]; ctypes.pythonapi.Py_IncRef(ctypes.py_object(t))
 """

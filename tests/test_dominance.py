@@ -6,7 +6,7 @@ import pytest
 
 from cuda_device.ir import ops
 from cuda_device.ir.dominance import Tree, dominators
-from cuda_device.ir.model import Block, Edge, Op
+from cuda_device.ir.nodes import Block, Edge, Op
 
 
 def graph(rng, count):

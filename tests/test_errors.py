@@ -29,9 +29,9 @@ from ir_helpers import define
 
 import cuda_device as device
 from cuda_device import ArrayType, compiler
-from cuda_device.codegen.architectures import parse
 from cuda_device.errors import NOWHERE, Call, CompileError, CompilerBug, Error, Location
 from cuda_device.types import model
+from cuda_device.types.architectures import parse
 from cuda_device.types.known import Known, constant, of_type
 from cuda_device.types.parse import parse as parse_type
 

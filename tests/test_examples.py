@@ -12,9 +12,9 @@ import pytest
 
 import cuda_device as device
 from cuda_device import compiler
-from cuda_device.codegen.architectures import parse
-from cuda_device.codegen.assemblers import ASSEMBLERS
+from cuda_device.codegen.gpu.assemblers import ASSEMBLERS
 from cuda_device.device import table
+from cuda_device.types.architectures import parse
 from cuda_device.types.known import of_type
 
 ROOT = pathlib.Path(__file__).parent.parent

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import cuda_device as device
-from cuda_device.runtime import facts
-from cuda_device.runtime.views import view_of
+from cuda_device.runtime.arrays.protocols import view_of
+from cuda_device.runtime.launch import facts
 
 
 def views(*arrays):

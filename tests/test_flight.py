@@ -12,8 +12,8 @@ from fake_driver import CONTEXT, Result, installed
 
 import cuda_device as device
 from cuda_device.errors import KernelError, LaunchError
-from cuda_device.runtime import driver, flight
-from cuda_device.runtime.streams import GpuStream
+from cuda_device.runtime.gpu import driver, launch_log
+from cuda_device.runtime.gpu.streams import GpuStream
 
 TESTS = Path(__file__).parent
 BROKEN = Result.CUDA_ERROR_ILLEGAL_ADDRESS
@@ -84,23 +84,23 @@ def test_every_call_after_the_error_names_the_launches(gpu):
 def test_what_was_waited_for_is_no_suspect(gpu):
     streams = [queue(handle) for handle in (5, 6, 2)]
     for stream in streams:
-        flight.launched(f"k{stream.handle}", (1, 1, 1), (1, 1, 1), CONTEXT, stream.handle)
+        launch_log.launched(f"k{stream.handle}", (1, 1, 1), (1, 1, 1), CONTEXT, stream.handle)
     streams[0].synchronize()
-    assert [name in flight.describe() for name in ("k5", "k6", "k2")] == [False, True, True]
+    assert [name in launch_log.describe() for name in ("k5", "k6", "k2")] == [False, True, True]
     streams[2].synchronize()
-    assert "k2" not in flight.describe()
+    assert "k2" not in launch_log.describe()
     with streams[0].using():
         driver.synchronize_context()
-    assert flight.describe() == ""
-    flight.launched("other", (1, 1, 1), (1, 1, 1), CONTEXT + 1, 5)
+    assert launch_log.describe() == ""
+    launch_log.launched("other", (1, 1, 1), (1, 1, 1), CONTEXT + 1, 5)
     streams[0].synchronize()
-    assert "other" in flight.describe()
+    assert "other" in launch_log.describe()
 
 
 def test_many_launches_are_counted_and_cut_short(gpu):
     for number in range(300):
-        flight.launched(f"k{number % 12}", (1, 1, 1), (1, 1, 1), CONTEXT, 5)
-    text = flight.describe()
+        launch_log.launched(f"k{number % 12}", (1, 1, 1), (1, 1, 1), CONTEXT, 5)
+    text = launch_log.describe()
     assert text.startswith("k11, a grid of (1, 1, 1) blocks of (1, 1, 1) threads (2")
     assert text.endswith("; and 4 more")
     assert len(text) < 1000
@@ -142,7 +142,7 @@ def test_what_the_driver_refuses_is_a_launch_error_and_the_next_launch_works(gpu
         launch(first, x, stream)
     del gpu.failing["cuLaunchKernel"]
     launch(first, x, stream)
-    assert "first" in flight.describe()
+    assert "first" in launch_log.describe()
 
 
 PROCESS = """
@@ -150,7 +150,7 @@ import sys; sys.path.insert(0, {tests!r})
 import numpy as np
 from fake_driver import CONTEXT, Result, installed
 import cuda_device as device
-from cuda_device.runtime.streams import GpuStream
+from cuda_device.runtime.gpu.streams import GpuStream
 
 @device.kernel
 def k(x):

@@ -2,11 +2,11 @@
 
 from ir_helpers import read, written
 
+from cuda_device.instrument import fuel, inline
 from cuda_device.ir import ops
 from cuda_device.ir.ops import Effect
 from cuda_device.ir.text import show
 from cuda_device.ir.verify import verify
-from cuda_device.passes import fuel, inline
 
 LOAD = 'atomic.load {memory="acquire", scope="device"}'
 

@@ -15,7 +15,7 @@ import pytest
 from ir_helpers import define
 
 import cuda_device as device
-from cuda_device.passes import ufuncs
+from cuda_device.infer import ufuncs
 
 EDGES = [
     0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, -1.5, 2.5, 3.5, -7.0, 7.0, 0.1, -0.3, 0.9999, 11.25, 1e-5, 1e10, -1e10, math.inf,

@@ -25,7 +25,7 @@ from fuzz.sweep import ALONE, STORED, TOGETHER
 import cuda_device as device
 from cuda_device.device.table import BY_NAME
 from cuda_device.ir import ops
-from cuda_device.runtime import driver
+from cuda_device.runtime.gpu import driver
 
 BATCH, BATCHES, CHUNKS = 12, 8, 31
 PROGRAMS = BATCH * BATCHES * CHUNKS

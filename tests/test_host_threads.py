@@ -19,11 +19,12 @@ from fake_driver import CONTEXT, installed
 
 import cuda_device as device
 from cuda_device import compiler
-from cuda_device.codegen import cpu_code
-from cuda_device.passes import closures
-from cuda_device.runtime import kernels, launcher
-from cuda_device.runtime.native import layout, plans
-from cuda_device.runtime.streams import GpuStream
+from cuda_device.codegen.cpu import machine_code
+from cuda_device.infer import closures
+from cuda_device.launchers import memory_layout, plans
+from cuda_device.runtime.gpu import loaded_kernels
+from cuda_device.runtime.gpu.streams import GpuStream
+from cuda_device.runtime.launch import launcher
 from cuda_device.types import structs
 
 THREADS = 8
@@ -33,7 +34,7 @@ THREADS = 8
 def without_a_lock(monkeypatch):
     """What a free-threaded Python says of itself."""
     say = sysconfig.get_config_var
-    monkeypatch.setattr(layout.sysconfig, "get_config_var", lambda name: name == "Py_GIL_DISABLED" or say(name))
+    monkeypatch.setattr(memory_layout.sysconfig, "get_config_var", lambda name: name == "Py_GIL_DISABLED" or say(name))
     plans.is_wanted.cache_clear()
     yield
     plans.is_wanted.cache_clear()
@@ -149,7 +150,7 @@ def test_two_threads_that_want_more_shared_memory(gpu, monkeypatch):
         x[0] = device.dynamic_shared_array()[0]
 
     stream = GpuStream(0x77, 0, context=CONTEXT)
-    x, allow = device.zeros(1, np.uint8, stream=stream), kernels.set_max_dynamic_shared
+    x, allow = device.zeros(1, np.uint8, stream=stream), loaded_kernels.set_max_dynamic_shared
     other = threading.Thread(target=lambda: device.launch(kernel, x, grid=1, block=1, shared=100 << 10, stream=stream))
 
     def slowly(handle, nbytes, ordinal):
@@ -159,7 +160,7 @@ def test_two_threads_that_want_more_shared_memory(gpu, monkeypatch):
         allow(handle, nbytes, ordinal)
 
     device.launch(kernel, x, grid=1, block=1, stream=stream)
-    monkeypatch.setattr(kernels, "set_max_dynamic_shared", slowly)
+    monkeypatch.setattr(loaded_kernels, "set_max_dynamic_shared", slowly)
     device.launch(kernel, x, grid=1, block=1, shared=60 << 10, stream=stream)
     other.join()
     told = [entry[2] for entry in gpu.log if entry[0] == "cuKernelSetAttribute"]
@@ -177,14 +178,14 @@ def test_two_threads_that_link_what_kernels_share(monkeypatch):
             both_have_linked.wait()
 
     def piece(name, text, exports, symbols, level):
-        return cpu_code.Linked(dict.fromkeys(exports, int(name)), None)
+        return machine_code.Linked(dict.fromkeys(exports, int(name)), None)
 
-    monkeypatch.setattr(cpu_code, "_KEPT", Kept())
-    monkeypatch.setattr(cpu_code, "piece", piece)
+    monkeypatch.setattr(machine_code, "_KEPT", Kept())
+    monkeypatch.setattr(machine_code, "piece", piece)
     found = {}
 
     def link(number):
-        found[number] = cpu_code.shared(str(number), str, [f"f{number}"])
+        found[number] = machine_code.shared(str(number), str, [f"f{number}"])
 
     at_once(partial(link, number) for number in range(2))
     assert found == {0: {"f0": 0}, 1: {"f1": 1}}

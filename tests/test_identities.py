@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from cuda_device.codegen import identities
-from cuda_device.codegen.store import Store
+from cuda_device.cache import identities
+from cuda_device.cache.store import Store
 
 PACKAGE = Path(identities.__file__).parent.parent
 
@@ -34,7 +34,7 @@ def exchange(path: Path) -> None:
     assert path.stat().st_mtime_ns == status.st_mtime_ns
 
 
-@pytest.mark.parametrize("name", ["passes/infer.py", "device/prelude.py", "types/model.py", "codegen/to_llvm.py"])
+@pytest.mark.parametrize("name", ["infer/engine.py", "library/prelude.py", "types/model.py", "codegen/emit/to_llvm.py"])
 def test_a_changed_source_is_another_package(package: Path, name: str) -> None:
     before = identities.package()
     assert identities.package() == before
@@ -44,9 +44,9 @@ def test_a_changed_source_is_another_package(package: Path, name: str) -> None:
 
 def test_a_source_more_or_less_is_another_package(package: Path) -> None:
     looks = [identities.package()]
-    (package / "passes" / "more.py").write_text("")
+    (package / "infer" / "more.py").write_text("")
     looks.append(identities.package())
-    (package / "passes" / "more.py").rename(package / "passes" / "most.py")
+    (package / "infer" / "more.py").rename(package / "infer" / "most.py")
     looks.append(identities.package())
     assert len(set(looks)) == 3
     (package / "__pycache__").mkdir()
@@ -60,9 +60,9 @@ def test_the_generator_is_known_by_its_contents(package: Path, tmp_path: Path) -
     assert identities.generator(kept) == identities.generator(None) == first
     for path in package.rglob("*.py"):
         path.touch()
-    (package / "passes" / "infer.py").write_text("")  # which makes LLVM IR, and no machine code of it
+    (package / "infer" / "engine.py").write_text("")  # which makes LLVM IR, and no machine code of it
     assert identities.generator(kept) == first
-    exchange(package / "codegen" / "native.py")
+    exchange(package / "codegen" / "cpu" / "native.py")
     assert identities.generator(kept) == identities.generator(None) != first
 
 
@@ -75,7 +75,7 @@ def test_sources_in_an_archive(package: Path, tmp_path: Path, monkeypatch: pytes
                 file.write(path, f"cuda_device/{path.relative_to(package)}")
         monkeypatch.setattr(identities, "_PACKAGE", archive / "cuda_device")
         found += [identities.package(), identities.generator(None)]
-        with (package / "codegen" / "to_llvm.py").open("a") as changed:
+        with (package / "codegen" / "emit" / "to_llvm.py").open("a") as changed:
             changed.write("# more\n")
     assert len(set(found)) == 4
 

@@ -9,7 +9,7 @@ import pytest
 import cuda_device as device
 from cuda_device import compiler
 from cuda_device.ir import ops
-from cuda_device.runtime.compiling import job_of
+from cuda_device.runtime.launch.compiling import job_of
 
 # Loops over `i`, what they read of `x`, and whether that cannot be negative. All are run with n from 0 to 5, m from 0 to 7.
 LOOPS = {

@@ -14,13 +14,13 @@ from ir_helpers import define, underlying
 import cuda_device as device
 from cuda_device import ArrayType
 from cuda_device.errors import CompileError
+from cuda_device.infer import engine
+from cuda_device.infer.dependencies import Dependency
 from cuda_device.ir import ops
-from cuda_device.ir.model import Module, Op
+from cuda_device.ir.nodes import Module, Op
 from cuda_device.ir.ops import Effect
 from cuda_device.ir.text import show_module
 from cuda_device.ir.verify import verify
-from cuda_device.passes import infer
-from cuda_device.passes.dependencies import Dependency
 from cuda_device.types.known import Known, constant, of_type
 from cuda_device.types.model import (
     BOOL,
@@ -48,7 +48,7 @@ SCALE = 3
 def typed(function: Any, *arguments: Type | Known) -> Module:
     """The typed module, verified. Arguments are types, or what is known."""
     known = [argument if isinstance(argument, Known) else of_type(argument) for argument in arguments]
-    module, _ = infer.run(underlying(function), known, isinstance(function, device.Kernel))
+    module, _ = engine.run(underlying(function), known, isinstance(function, device.Kernel))
     verify(module)
     return module
 
@@ -416,7 +416,7 @@ def test_only_functions_that_are_called_are_kept() -> None:
 
 
 def dependencies(function: Any, *arguments: Type) -> tuple[Dependency, ...]:
-    return infer.run(underlying(function), [of_type(argument) for argument in arguments], False)[1]
+    return engine.run(underlying(function), [of_type(argument) for argument in arguments], False)[1]
 
 
 def test_globals_attributes_and_cells_are_remembered() -> None:

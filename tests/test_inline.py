@@ -10,11 +10,11 @@ from ir_helpers import define, read, written
 
 import cuda_device as device
 from cuda_device.errors import CompileError
+from cuda_device.instrument import inline
 from cuda_device.ir import ops
 from cuda_device.ir.ops import Effect
 from cuda_device.ir.text import show_module
 from cuda_device.ir.verify import verify
-from cuda_device.passes import inline
 
 WAITS = """
 func @waits -> int32 device {

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import cuda_device as device
-from cuda_device.runtime.arguments import read
-from cuda_device.runtime.boundary import boundary_packing, describe
+from cuda_device.runtime.launch.arguments import read
+from cuda_device.runtime.launch.interop_arguments import boundary_packing, describe
 
 FLOATS = device.ArrayType(device.float32, 1)
 

@@ -14,7 +14,7 @@ from ir_programs import IDS, PROGRAMS, job
 
 from cuda_device import compiler
 from cuda_device.ir import ops
-from cuda_device.ir.model import Block, Edge, Function, Module, Op, Value
+from cuda_device.ir.nodes import Block, Edge, Function, Module, Op, Value
 from cuda_device.ir.ops import Level
 from cuda_device.ir.text import parse, show, show_module
 from cuda_device.ir.verify import verify

@@ -19,20 +19,10 @@ import pytest
 
 import cuda_device as device
 from cuda_device.bytecode.versions import UNSUPPORTED
-from cuda_device.device import iterators, standard
 from cuda_device.device.table import ALL
-from cuda_device.passes import (
-    dicts,
-    functionals,
-    host_calls,
-    lists,
-    operators,
-    remedies,
-    scalars,
-    specials,
-    ufuncs,
-    views,
-)
+from cuda_device.infer import builtin_calls, functionals, host_calls, operators, remedies, scalars, ufuncs
+from cuda_device.infer.kinds import dicts, lists, views
+from cuda_device.library import iterators, standard
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "language.md"
 BEGINNING = """# What device code has of Python
@@ -72,7 +62,7 @@ def entities() -> list[object]:
         *standard.REPLACEMENTS,
         *iterators.REPLACEMENTS,
         *standard.ONE_ARGUMENT,
-        *specials._SPECIAL,
+        *builtin_calls._SPECIAL,
         *functionals.RULES,
         *host_calls.RULES,
     ]

@@ -8,7 +8,7 @@ import driver_header
 import pytest
 from driver_header import enumerations, versions
 
-from cuda_device.codegen import libcuda
+from cuda_device.codegen.gpu import libcuda
 
 
 @pytest.fixture(scope="module")

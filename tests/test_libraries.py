@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import cuda_device as device
-from cuda_device.runtime.launcher import FIRST_LAUNCHER
+from cuda_device.runtime.launch.launcher import FIRST_LAUNCHER
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # or JAX takes most of a GPU's memory
 LAUNCHES = FIRST_LAUNCHER + 4

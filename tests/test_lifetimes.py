@@ -15,8 +15,8 @@ import pytest
 from fake_driver import CONTEXT, installed
 
 import cuda_device as device
-from cuda_device.runtime import streams
-from cuda_device.runtime.streams import MOST_RETAINED, GpuStream
+from cuda_device.runtime.gpu import streams
+from cuda_device.runtime.gpu.streams import MOST_RETAINED, GpuStream
 
 
 @device.kernel
@@ -175,7 +175,7 @@ import sys, types
 early = sys.modules["early"] = types.ModuleType("early")
 from fake_driver import CONTEXT, installed
 import cuda_device as device
-from cuda_device.runtime.streams import GpuStream
+from cuda_device.runtime.gpu.streams import GpuStream
 
 @device.kernel
 def add_one(x):

@@ -13,9 +13,9 @@ import pytest
 
 import cuda_device as device
 from cuda_device import compiler
-from cuda_device.codegen import cubin, linking
-from cuda_device.codegen.architectures import parse
-from cuda_device.passes import roots
+from cuda_device.codegen.gpu import cubin, linking
+from cuda_device.optimise import points_to
+from cuda_device.types.architectures import parse
 from cuda_device.types.known import of_type
 
 FLOATS = device.ArrayType(device.float32, 1)
@@ -561,4 +561,4 @@ def test_what_cpp_is_handed_counts_as_written():
         out[0] = x[0]
 
     job = compiler.Job(k.underlying, (of_type(FLOATS),) * 3, True, compiler.Target(SM_90))
-    assert roots.written(compiler.run(job, "device")["device"]) == {1, 2}
+    assert points_to.written(compiler.run(job, "device")["device"]) == {1, 2}

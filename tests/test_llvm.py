@@ -10,7 +10,7 @@ import llvmlite.binding as theirs
 import pytest
 from llvmlite.binding import ffi
 
-from cuda_device.codegen import llvm, modules
+from cuda_device.codegen.llvm import bindings, modules
 
 
 def kind(type):
@@ -24,52 +24,53 @@ def kind(type):
     return "pointer" if is_text else ("place", kind(pointed))
 
 
-@pytest.mark.parametrize("name", llvm.FUNCTIONS)
+@pytest.mark.parametrize("name", bindings.FUNCTIONS)
 def test_a_row_is_what_llvmlite_says(name):
-    ours, known = getattr(llvm.load(), name), getattr(ffi.lib, f"LLVMPY_{name}")
+    ours, known = getattr(bindings.load(), name), getattr(ffi.lib, f"LLVMPY_{name}")
     assert callable(ours)
-    result, *parameters = llvm.FUNCTIONS[name].split()
+    result, *parameters = bindings.FUNCTIONS[name].split()
     # What returns nothing, or takes nothing, llvmlite does not say.
     if known.restype is not ctypes.c_int or result != "-":
-        assert kind(llvm.TYPES[result]) == kind(known.restype)
+        assert kind(bindings.TYPES[result]) == kind(known.restype)
     if known.argtypes is not None:
-        assert [kind(llvm.TYPES[each]) for each in parameters] == [kind(type) for type in known.argtypes]
+        assert [kind(bindings.TYPES[each]) for each in parameters] == [kind(type) for type in known.argtypes]
     elif name not in ("DisposeString",):
         assert not parameters
 
 
 def test_all_that_the_package_calls_has_a_row_and_all_rows_are_called():
-    folder = Path(llvm.__file__).parent
-    text = "".join((folder / f"{name}.py").read_text() for name in ("llvm", "modules", "native", "nvptx"))
+    folder = Path(bindings.__file__).parent.parent
+    names = ("llvm/bindings", "llvm/modules", "cpu/native", "gpu/nvptx", "gpu/libdevice")
+    text = "".join((folder / f"{name}.py").read_text() for name in names)
     called = set(re.findall(r"(?:api|load\(\)|library|self)\.([A-Z]\w+|buildPer\w+)", text))
     called |= {f"module_Add{name}" for name in re.findall(r'"([A-Z]\w+Pass)"', text)}
     called |= {f"PTOSet{name}" for name in re.findall(r"(\w+)=(?:level|vectorise|loops)\b", text) if name[0].isupper()}
     for items in ("Functions", "Globals", "Types"):
         called |= {f"Module{items}Iter", f"{items}IterNext", f"Dispose{items}Iter"}
-    assert called == set(llvm.FUNCTIONS)
+    assert called == set(bindings.FUNCTIONS)
 
 
 def test_another_name_is_no_function_of_llvm():
     with pytest.raises(AttributeError, match="ParseNothing is not among LLVM's functions that we call"):
-        _ = llvm.load().ParseNothing
+        _ = bindings.load().ParseNothing
 
 
 def test_it_is_the_library_of_llvmlite():
-    assert llvm.version(llvm.load()) == theirs.llvm_version_info
-    assert llvm.version(llvm.load())[0] == llvm.MAJOR
+    assert bindings.version(bindings.load()) == theirs.llvm_version_info
+    assert bindings.version(bindings.load())[0] == bindings.MAJOR
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ("llvm.file = lambda: None", "needs llvmlite, which is not installed"),
-        ("llvm.file = lambda: '/does/not/exist.so'", "llvmlite's library cannot be loaded"),
-        ("llvm.MAJOR = 7", "needs LLVM 7, and this llvmlite has LLVM 22"),
+        ("bindings.file = lambda: None", "needs llvmlite, which is not installed"),
+        ("bindings.file = lambda: '/does/not/exist.so'", "llvmlite's library cannot be loaded"),
+        ("bindings.MAJOR = 7", "needs LLVM 7, and this llvmlite has LLVM 22"),
     ],
 )
 def test_what_is_wrong_with_the_library_is_said(change, message):
     script = f"""
-from cuda_device.codegen import llvm
+from cuda_device.codegen.llvm import bindings
 {change}
 try:
     llvm.load()

@@ -12,11 +12,11 @@ import pytest
 from ir_helpers import read
 
 from cuda_device.ir import ops
-from cuda_device.ir.model import Module
+from cuda_device.ir.nodes import Module
 from cuda_device.ir.ops import Level
 from cuda_device.ir.text import show_module
 from cuda_device.ir.verify import verify
-from cuda_device.passes import lower
+from cuda_device.lower import typed_to_device
 
 CASES = {
     # Arrays
@@ -383,7 +383,7 @@ CASES = {
 
 def lowered(text: str) -> Module:
     """The device module, verified."""
-    module = lower.run(read(text))
+    module = typed_to_device.run(read(text))
     verify(module)
     return module
 
@@ -480,13 +480,13 @@ func @f -> int32 typed {
 
 def test_what_was_made_wider_is_itself_when_it_is_narrow_again():
     """A counter that is an index between two uses needs no second register."""
-    function = lower.run(read(WIDENED)).main
+    function = typed_to_device.run(read(WIDENED)).main
     (total,) = (op for op in function.ops() if op.code is ops.ADD)
     assert total.operands == function.blocks[0].params
 
 
 def test_what_was_made_narrow_is_another_number():
     text = WIDENED.replace("int32 = convert {exact=True} %1", "int32 = convert %1").replace("%i: int32", "%i: int8")
-    function = lower.run(read(text.replace("int64 = convert %i", "uint8 = convert %i"))).main
+    function = typed_to_device.run(read(text.replace("int64 = convert %i", "uint8 = convert %i"))).main
     (total,) = (op for op in function.ops() if op.code is ops.ADD)
     assert total.operands[0] not in function.blocks[0].params

@@ -14,10 +14,11 @@ from ir_helpers import define
 
 import cuda_device as device
 from cuda_device import compiler
-from cuda_device.codegen import cubin, linking, llvm7, ltoir
-from cuda_device.codegen.architectures import parse
+from cuda_device.codegen.gpu import cubin, linking
+from cuda_device.codegen.nvvm import ltoir, translate_llvm7
 from cuda_device.device.options import FASTMATH
-from cuda_device.runtime.compiling import job_of
+from cuda_device.runtime.launch.compiling import job_of
+from cuda_device.types.architectures import parse
 
 FLOATS = device.ArrayType(device.float32, 1)
 
@@ -81,7 +82,7 @@ def test_the_oldest_libnvvm_can_read_it(level):
 
     types = device.ArrayType(device.int32, 1), device.ArrayType(device.uint64, 1)
     with_lines = device.kernel(lineinfo=True, level=level)(kernel)
-    text = llvm7.marked(device.compile(with_lines, *types, output="llvm", target="sm_100").code)
+    text = translate_llvm7.marked(device.compile(with_lines, *types, output="llvm", target="sm_100").code)
     assert re.findall(r"atom\.[\w.]+", text) == ["atom.acquire.cta.global.cas.b64", "atom.acquire.sys.global.cas.b32"]
     assert re.search(r"call i32 @llvm\.nvvm\.barrier\.cta|cmpxchg", text) is None
     assert "!dbg" in text
@@ -133,7 +134,7 @@ def test_every_kind_of_value_passes():
 def ptx_of(function, *types, target):
     """What libNVVM understands of a function: its own PTX."""
     text = device.compile(function, *types, output="llvm", target=target).code
-    data = (llvm7.marked(text) if target == "sm_100" else llvm7.translate(text)).encode()
+    data = (translate_llvm7.marked(text) if target == "sm_100" else translate_llvm7.translate(text)).encode()
     program = nvvm.create_program()
     try:
         nvvm.add_module_to_program(program, data, len(data), "module")
@@ -275,13 +276,13 @@ LINES = {
 
 @pytest.mark.parametrize("line", LINES)
 def test_a_line_in_the_language_of_llvm_7(line):
-    text = llvm7.translate(f"define void @f() {{\nb0:\n{line}\n  ret void\n}}\n")
+    text = translate_llvm7.translate(f"define void @f() {{\nb0:\n{line}\n  ret void\n}}\n")
     body = text[text.index("b0:\n") + 4 : text.index("  ret void")]
     assert body.splitlines() == LINES[line]
 
 
 def test_metadata_marks_kernels_and_alignments():
-    text = llvm7.translate(
+    text = translate_llvm7.translate(
         'define ptx_kernel void @k(ptr byval([8 x i8]) align 4 %v1, i32 %v2) nounwind "nvvm.maxntid"="128" {\n'
         "b0:\n  ret void\n}\n"
         "define alignstack(16) [2 x i64] @f([2 x i64] alignstack(16) %v1) nounwind {\nb0:\n  ret [2 x i64] %v1\n}\n"
@@ -313,7 +314,9 @@ def arithmetic():
         f"define i1 @{how}(bfloat %a, bfloat %b) {{\nb0:\n  %r = fcmp {how} bfloat %a, %b\n  ret i1 %r\n}}\n"
         for how in ("oeq", "olt", "une")
     )
-    text = "\n".join(line for line in llvm7.translate(text).splitlines() if not line.startswith(("target", "!")))
+    text = "\n".join(
+        line for line in translate_llvm7.translate(text).splitlines() if not line.startswith(("target", "!"))
+    )
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     machine = llvm.Target.from_default_triple().create_target_machine(jit=True)

@@ -10,7 +10,7 @@ import pytest
 from mutation.mutants import places
 from mutation.noticing import fuzzer
 from mutation.plan import Reach, statement_of
-from mutation.sample import Mutant, all_places, drawn
+from mutation.sample import FOLDERS, Mutant, all_places, drawn
 from mutation.workshop import Done
 
 PACKAGE = Path(__file__).parent.parent / "cuda_device"
@@ -65,7 +65,9 @@ def test_texts_that_are_code():
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["passes/lower.py", "device/rows.py", "codegen/emitters.py", "bytecode/rows.py"])
+@pytest.mark.parametrize(
+    "name", ["lower/typed_to_device.py", "device/rows.py", "codegen/emit/emitters.py", "bytecode/translate.py"]
+)
 def test_nearly_every_change_is_another_program(name):
     source = (PACKAGE / name).read_text()
     made = [change for place in places(source, name.startswith("codegen")) for change in place]
@@ -90,7 +92,7 @@ def test_the_same_bugs_are_drawn_for_a_seed():
 
 def test_bugs_are_planted_in_every_part_and_of_every_kind():
     found = all_places()
-    assert {name.split("/")[0] for name, _ in found} == {"bytecode", "ir", "passes", "device", "codegen", "types"}
+    assert {name.split("/")[0] for name, _ in found} <= {*FOLDERS}
     assert {place[0].kind for _, place in found} == {"operator", "constant", "table", "edge"}
     assert not any(name.startswith("runtime") for name, _ in found)
 
@@ -101,7 +103,7 @@ def bug(file, before):
 
 
 def test_only_tests_that_come_to_a_bug_are_run_the_quickest_first():
-    mutant = bug("passes/exits.py", "op.code is ops.CALL")
+    mutant = bug("instrument/exits.py", "op.code is ops.CALL")
     line = mutant.change.line
     assert statement_of(mutant) == {line}
     tests = {
@@ -122,7 +124,7 @@ def batches(*records, imported=()):
 
 
 def test_only_batches_that_come_to_a_bug_are_run_first_those_that_do_most_near_it():
-    mutant = bug("passes/exits.py", "op.code is ops.CALL")
+    mutant = bug("instrument/exits.py", "op.code is ops.CALL")
     file, line = mutant.file, mutant.change.line
     records = [
         (file, [line], 5.0, ""),
@@ -130,7 +132,7 @@ def test_only_batches_that_come_to_a_bug_are_run_first_those_that_do_most_near_i
         (file, [line + 1], 1.0, ""),
         (file, [line], 1.0, "program 7: it is 3, not 4"),
         (file, [line - 1, line, line + 1], 1.0, ""),
-        ("passes/infer.py", [line], 1.0, ""),
+        ("infer/engine.py", [line], 1.0, ""),
     ]
     assert batches(*records).batches(mutant) == [4, 1, 0]
     assert batches(*records).wrong_batches == [3]
@@ -139,7 +141,7 @@ def test_only_batches_that_come_to_a_bug_are_run_first_those_that_do_most_near_i
 
 
 def test_a_bug_in_a_table_is_for_every_test():
-    mutant = bug("codegen/emitters.py", '"assert"')
+    mutant = bug("codegen/emit/emitters.py", '"assert"')
     assert statement_of(mutant) is None
     source = (PACKAGE / mutant.file).read_text().splitlines()
     (reader,) = [line for line, text in enumerate(source, 1) if "REPORTS[" in text]
@@ -158,7 +160,7 @@ def test_a_bug_in_a_table_is_for_every_test():
     ],
 )
 def test_the_fuzzer_notices_what_a_batch_shows_twice(statuses, noticed, how):
-    mutant = bug("passes/exits.py", "op.code is ops.CALL")
+    mutant = bug("instrument/exits.py", "op.code is ops.CALL")
     starts = []
 
     class Copy:
@@ -195,7 +197,7 @@ def test_what_each_batch_comes_to_is_measured(tmp_path):
     assert {place: record["wrong"] for place, record in reach.fuzzer["batches"].items()} == {"0": "", "1": ""}
     assert sorted(reach.batches(bug("bytecode/to_ir.py", "reader.wanted <= kept"))) == [0, 1]
     assert reach.batches(bug("bytecode/to_ir.py", "code.co_flags & (_COROUTINE | _ASYNC_GENERATOR)"))
-    assert reach.batches(bug("codegen/store.py", "self._complaints.add")) == []
+    assert reach.batches(bug("cache/store.py", "self._complaints.add")) == []
 
 
 COMPILED = """
@@ -214,6 +216,6 @@ print(lines.taken())
 @needs_monitoring
 def test_functions_that_are_compiled_count_as_run():
     noted = ast.literal_eval(python("-c", COMPILED))
-    power, slices = bug("device/prelude.py", "exponent > 0"), bug("device/prelude.py", "step > 0")
+    power, slices = bug("library/prelude.py", "exponent > 0"), bug("library/prelude.py", "step > 0")
     assert not statement_of(power).isdisjoint(noted[power.file])
     assert statement_of(slices).isdisjoint(noted[slices.file])

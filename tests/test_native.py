@@ -14,14 +14,14 @@ import pytest
 from cpu_kernels import POISON, REVERSAL, module, registers, run_reversal
 
 import cuda_device as device
-from cuda_device.codegen import cpu, cpu_conversions, cpu_wide, loading, native
-from cuda_device.codegen.cpu_code import load_native
-from cuda_device.codegen.cpu_records import RECORDS
-from cuda_device.codegen.modules import Machine
-from cuda_device.codegen.native import compile_native
+from cuda_device.codegen.cpu import conversions, kernel_text, native, object_loader, wide_atomics
+from cuda_device.codegen.cpu.machine_code import load_native
+from cuda_device.codegen.cpu.native import compile_native
+from cuda_device.codegen.cpu.records import RECORDS
+from cuda_device.codegen.llvm.modules import Machine
 from cuda_device.errors import CompilerBug
-from cuda_device.runtime import cpu_executor
-from cuda_device.runtime.cpu_executor import execute
+from cuda_device.runtime.cpu import executor
+from cuda_device.runtime.cpu.executor import execute
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +94,7 @@ fill:
   br i1 %more, label %fill, label %filled
 filled:
 """
-        + cpu.barrier(1, "after")
+        + kernel_text.barrier(1, "after")
         + """\
   %place = urem i32 %linear_thread, 40
   %mine = getelementptr i32, ptr %local, i32 %place
@@ -138,14 +138,14 @@ def test_parameters_of_every_size():
 def test_the_records_are_the_same_in_both_languages():
     import llvmlite.binding as llvm
 
-    text = cpu.declarations() + "".join(f"@{r.name[1:]} = external global {r.name}\n" for r in RECORDS)
+    text = kernel_text.declarations() + "".join(f"@{r.name[1:]} = external global {r.name}\n" for r in RECORDS)
     parsed = llvm.parse_assembly(text)
-    from cuda_device.codegen.native import _machine
+    from cuda_device.codegen.cpu.native import _machine
 
     data = llvm.create_target_data(_machine(2).data_layout)
     for record in RECORDS:
         type = parsed.get_global_variable(record.name[1:]).global_value_type
-        structure = cpu_executor._structure(record)
+        structure = executor._structure(record)
         assert ctypes.sizeof(structure) == data.get_abi_size(type)
         for i, (name, _) in enumerate(record.fields):
             assert getattr(structure, name.replace(".", "_")).offset == data.get_element_offset(type, i)
@@ -204,16 +204,16 @@ def test_a_kernel_is_loaded_without_llvm(reversal, monkeypatch):
 
 def test_llvm_links_what_is_not_simple(reversal, monkeypatch):
     def unsupported(*_):
-        raise loading.Unsupported
+        raise object_loader.Unsupported
 
-    monkeypatch.setattr(loading, "load", unsupported)
+    monkeypatch.setattr(object_loader, "load", unsupported)
     run_reversal(load_native(reversal.object_code), (4, 1, 1), (64, 1, 1))
 
 
 @SIMPLE
 def test_objects_that_are_left_to_llvm(reversal, monkeypatch):
     good = reversal.object_code
-    found = loading.sections(good)
+    found = object_loader.sections(good)
     relocations = next(section for section in found if section.kind == 4)
     changes = {
         "another format": (0, b"MZ"),
@@ -221,15 +221,15 @@ def test_objects_that_are_left_to_llvm(reversal, monkeypatch):
         "a program": (16, b"\2\0"),
         "another kind of reference": (relocations.offset + 8, b"\x17\0\0\0"),
     }
-    assert loading.load(good, lambda _: 1 << 40).addresses
+    assert object_loader.load(good, lambda _: 1 << 40).addresses
     for at, data in changes.values():
-        with pytest.raises(loading.Unsupported):
-            loading.load(good[:at] + data + good[at + len(data) :], lambda _: 1 << 40)
-    with pytest.raises(loading.Unsupported, match="cuda_device.blocks"):
-        loading.load(good, lambda _: None)
-    monkeypatch.setattr(loading.platform, "machine", lambda: "aarch64")
-    with pytest.raises(loading.Unsupported):
-        loading.load(good, lambda _: 1 << 40)
+        with pytest.raises(object_loader.Unsupported):
+            object_loader.load(good[:at] + data + good[at + len(data) :], lambda _: 1 << 40)
+    with pytest.raises(object_loader.Unsupported, match="cuda_device.blocks"):
+        object_loader.load(good, lambda _: None)
+    monkeypatch.setattr(object_loader.platform, "machine", lambda: "aarch64")
+    with pytest.raises(object_loader.Unsupported):
+        object_loader.load(good, lambda _: 1 << 40)
 
 
 DATA = """
@@ -295,7 +295,7 @@ def test_sixteen_bit_conversions_round_once():
 """
     names = [name for row in rows for name in (row[0], f"{row[0]}.out")]
     code = compile_native(module(body + "  br label %coro.finish\n", ["ptr"] * 10, names, extra=declared))
-    assert {row[3] for row in rows} == set(cpu_conversions.EXPORTS)
+    assert {row[3] for row in rows} == set(conversions.EXPORTS)
     halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
     with np.errstate(all="ignore"):
         # Between two neighbours, a hair to either side: where rounding twice goes wrong.
@@ -348,7 +348,7 @@ def test_sixteen_bytes_of_a_processor_without_an_instruction_for_them(monkeypatc
     old = Machine(llvm.get_default_triple(), "x86-64", "-cx16", 2, jit=True)
     monkeypatch.setattr(native, "_machine", lambda *_: old)
     code = compile_native(WIDE, exports=("store", "load"))
-    assert all(name.encode() in code.object_code for name in cpu_wide.EXPORTS)
+    assert all(name.encode() in code.object_code for name in wide_atomics.EXPORTS)
     store = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64)(code.address("store"))
     load = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p, ctypes.c_void_p)(code.address("load"))
     memory = np.zeros(8, np.uint64)

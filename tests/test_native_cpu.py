@@ -15,10 +15,10 @@ from conftest import poison
 
 import cuda_device as device
 from cuda_device.errors import KernelError, LaunchError
-from cuda_device.runtime import launcher
-from cuda_device.runtime.native import layout, plans
+from cuda_device.launchers import memory_layout, plans
+from cuda_device.runtime.launch import launcher
 
-pytestmark = pytest.mark.skipif(not layout.is_usable(), reason="no launchers for this Python")
+pytestmark = pytest.mark.skipif(not memory_layout.is_usable(), reason="no launchers for this Python")
 STREAM = device.cpu_stream()
 FACTOR = 2
 
@@ -365,8 +365,8 @@ for kernel, factor in ((double, 2), (triple, 3)):
         device.launch(kernel, x, y, grid=1, block=32, stream=device.cpu_stream())
         assert (y == factor * number).all()
     assert kernel.native is not None
-from cuda_device.runtime.native import plans
-print(plans._machine_code.cache_info().misses, "cuda_device.codegen.llvm" in sys.modules)
+from cuda_device.launchers import plans
+print(plans._machine_code.cache_info().misses, "cuda_device.codegen.llvm.bindings" in sys.modules)
 """
 
 
@@ -384,7 +384,7 @@ def test_launchers_come_from_the_cache(tmp_path):
 
 def test_nobody_waits_long_for_a_launcher(monkeypatch):
     """A launch pays for it, and what it would gain by more of LLVM is less than can be measured."""
-    from cuda_device.codegen import native
+    from cuda_device.codegen.cpu import native
 
     made = []
     genuine = native.compile_piece

@@ -21,17 +21,18 @@ from fake_driver import CONTEXT, Result, installed
 from producers import Cupy, Torch, computed
 
 import cuda_device as device
-from cuda_device.codegen import native
+from cuda_device.codegen.cpu import native
 from cuda_device.errors import KernelError, LaunchError
-from cuda_device.runtime import flight, launcher, reports
-from cuda_device.runtime.native import layout, plans, process
-from cuda_device.runtime.streams import GpuStream
+from cuda_device.launchers import memory_layout, plans, process
+from cuda_device.runtime.gpu import launch_log, mailbox
+from cuda_device.runtime.gpu.streams import GpuStream
+from cuda_device.runtime.launch import launcher
 
 STREAM = 0x77
 MEMORY = 0x7F00_0000_0000
 FACTOR = 2
 
-pytestmark = pytest.mark.skipif(not layout.is_usable(), reason="no launchers for this Python")
+pytestmark = pytest.mark.skipif(not memory_layout.is_usable(), reason="no launchers for this Python")
 
 
 class Gpu:
@@ -92,27 +93,27 @@ def test_slots_lie_where_they_are_found():
     pair, marks = Pair(), [object(), object()]
     pair.first, pair.second = marks
     for name, mark in zip(("first", "second"), marks, strict=True):
-        assert ctypes.c_uint64.from_address(id(pair) + layout.slot(Pair, name)).value == id(mark)
-    assert layout.slot(Pair, "first") != layout.slot(Pair, "second")
+        assert ctypes.c_uint64.from_address(id(pair) + memory_layout.slot(Pair, name)).value == id(mark)
+    assert memory_layout.slot(Pair, "first") != memory_layout.slot(Pair, "second")
 
 
 def test_functions_have_code_and_defaults_where_they_are_found():
     def function(x, y=5):
         return x + y
 
-    for name, offset in layout.function_words().items():
+    for name, offset in memory_layout.function_words().items():
         assert ctypes.c_uint64.from_address(id(function) + offset).value == id(getattr(function, f"__{name}__"))
 
 
 def test_types_have_versions():
-    assert layout.knows_versions()
+    assert memory_layout.knows_versions()
     kind = type("Kind", (), {})
-    before = layout.version_of(kind)
+    before = memory_layout.version_of(kind)
     kind.attribute = 1
-    assert layout.version_of(kind) != before
-    assert layout.getter_of(type(new), "__code__") is not None
-    assert layout.getter_of(kind, "attribute") is None
-    assert layout.getter_of(kind, "missing") is None
+    assert memory_layout.version_of(kind) != before
+    assert memory_layout.getter_of(type(new), "__code__") is not None
+    assert memory_layout.getter_of(kind, "attribute") is None
+    assert memory_layout.getter_of(kind, "missing") is None
 
 
 # What the driver gets
@@ -568,7 +569,7 @@ def test_a_changed_closure_and_a_changed_module_are_seen(gpu, monkeypatch):
 
     @device.kernel
     def k(x, y):
-        y[0] = factor * x[0] + layout.MOST_PLANS
+        y[0] = factor * x[0] + memory_layout.MOST_PLANS
 
     x, y = tensors()
     gpu.warm(k, x, y)
@@ -578,7 +579,7 @@ def test_a_changed_closure_and_a_changed_module_are_seen(gpu, monkeypatch):
     for _ in range(2 * launcher.FIRST_LAUNCHER):
         gpu.launch(k, x, y)
     assert gpu.by_machine_code(k, x, y)
-    monkeypatch.setattr(layout, "MOST_PLANS", 5)
+    monkeypatch.setattr(memory_layout, "MOST_PLANS", 5)
     assert not gpu.by_machine_code(k, x, y)
 
 
@@ -616,7 +617,7 @@ def test_the_environment_is_seen(gpu, monkeypatch):
     monkeypatch.delenv("CUDA_DEVICE_CHECKED", raising=False)
     gpu.warm(kernel, x, y)
     assert gpu.by_machine_code(kernel, x, y)
-    monkeypatch.setattr(reports, "attach", lambda *_: None)
+    monkeypatch.setattr(mailbox, "attach", lambda *_: None)
     monkeypatch.setenv("CUDA_DEVICE_CHECKED", "1")
     assert not gpu.by_machine_code(kernel, x, y)
     monkeypatch.delenv("CUDA_DEVICE_CHECKED")
@@ -686,11 +687,11 @@ def test_streams_of_torch(gpu, monkeypatch, is_computed):
     gpu.warm(kernel, x, y)
     words = plans.support().words
     before = list(words)
-    words[layout.Word.TORCH_STREAM] = 0
+    words[memory_layout.Word.TORCH_STREAM] = 0
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=SimpleNamespace(Stream=Stream)))
     try:
         process.learn_torch(plans.support())
-        assert (words[layout.Word.STREAM_FUNCTION] != 0) == is_computed
+        assert (words[memory_layout.Word.STREAM_FUNCTION] != 0) == is_computed
         assert gpu.by_machine_code(kernel, x, y, stream=Stream())
         monkeypatch.setattr(Stream, "cuda_stream", 0x99)
         assert not gpu.by_machine_code(kernel, x, y, stream=Stream())
@@ -756,7 +757,7 @@ def test_a_report_is_raised_first(gpu, monkeypatch):
     x, y = tensors(torch=torch)
     gpu.warm(kernel, x, y)
     word = ctypes.c_uint32(1)
-    status = reports.status_of(CONTEXT)
+    status = mailbox.status_of(CONTEXT)
     monkeypatch.setattr(status, "value", ctypes.addressof(word))
 
     def check(context):
@@ -764,7 +765,7 @@ def test_a_report_is_raised_first(gpu, monkeypatch):
             word.value = 0
             raise KernelError("it reported")
 
-    monkeypatch.setattr(reports, "check", check)
+    monkeypatch.setattr(mailbox, "check", check)
     with pytest.raises(KernelError, match="it reported"):
         gpu.launch(kernel, x, y)
     assert gpu.by_machine_code(kernel, x, y)
@@ -805,12 +806,12 @@ def test_launches_under_way_are_noted(gpu):
     x, y = tensors(torch=torch)
     gpu.warm(kernel, x, y)
     gpu.stream.synchronize()
-    assert flight.describe() == ""
+    assert launch_log.describe() == ""
     for _ in range(300):
         assert gpu.by_machine_code(kernel, x, y, grid=(1, 2, 3), block=(4, 5, 6))
-    assert flight.describe() == "k, a grid of (1, 2, 3) blocks of (4, 5, 6) threads (256 times)"
+    assert launch_log.describe() == "k, a grid of (1, 2, 3) blocks of (4, 5, 6) threads (256 times)"
     gpu.stream.synchronize()
-    assert flight.describe() == ""
+    assert launch_log.describe() == ""
 
 
 # Prepared launches
@@ -979,7 +980,7 @@ def test_a_kernel_has_few_launchers(gpu):
     kinds = ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8"]
     for kind in kinds:
         gpu.warm(kernel, np.dtype(kind).type(1), y)
-    assert len(kernel.native[-1]) == layout.MOST_PLANS
+    assert len(kernel.native[-1]) == memory_layout.MOST_PLANS
     assert [gpu.by_machine_code(kernel, np.dtype(kind).type(1), y) for kind in kinds] == [False] * 3 + [True] * 8
 
 
@@ -1107,7 +1108,7 @@ def test_other_threads_run_while_the_driver_takes_its_time(gpu, prepared):
     text = WAITING.format(here=ctypes.addressof(here), there=ctypes.addressof(there))
     code = native.compile_native(text, exports=("launch",))
     words = plans.support().words
-    genuine, words[layout.Word.LAUNCH_KERNEL] = words[layout.Word.LAUNCH_KERNEL], code.address("launch")
+    genuine, words[memory_layout.Word.LAUNCH_KERNEL] = words[memory_layout.Word.LAUNCH_KERNEL], code.address("launch")
 
     def answer():
         while not here.value:
@@ -1120,7 +1121,7 @@ def test_other_threads_run_while_the_driver_takes_its_time(gpu, prepared):
     try:
         start()
     finally:
-        words[layout.Word.LAUNCH_KERNEL] = genuine
+        words[memory_layout.Word.LAUNCH_KERNEL] = genuine
         other.join()
     assert here.value == 2, "the other thread could not run while the driver waited for it"
     assert len(gpu.driver.launched) == before, "Python launched, too"
@@ -1128,15 +1129,15 @@ def test_other_threads_run_while_the_driver_takes_its_time(gpu, prepared):
 
 def test_a_python_without_a_lock_launches_by_itself(monkeypatch):
     """Machine code reads objects that only the lock keeps from changing."""
-    assert layout.is_usable()
+    assert memory_layout.is_usable()
     asked = []
 
     def config(name):
         asked.append(name)
         return 1
 
-    monkeypatch.setattr(layout.sysconfig, "get_config_var", config)
-    assert not layout.is_usable() and asked == ["Py_GIL_DISABLED"]
+    monkeypatch.setattr(memory_layout.sysconfig, "get_config_var", config)
+    assert not memory_layout.is_usable() and asked == ["Py_GIL_DISABLED"]
 
 
 # What a launch asks of the driver once it has been made before: a capture would not stand more

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import cuda_device as device
-from cuda_device.codegen import nests
-from cuda_device.codegen.architectures import parse
-from cuda_device.codegen.nvptx import emit_ptx
+from cuda_device.codegen.gpu import nests
+from cuda_device.codegen.gpu.nvptx import emit_ptx
+from cuda_device.types.architectures import parse
 
 SM_90 = parse("sm_90")
 HEAD = ".visible .entry k()\n{\n"

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from cuda_device.codegen import libdevice, nvptx
-from cuda_device.codegen.architectures import ARCHITECTURES, Architecture, PtxVersion, Variant, of_capability, parse
+from cuda_device.codegen.gpu import libdevice, nvptx
 from cuda_device.errors import CompileError, CompilerBug
+from cuda_device.types.architectures import ARCHITECTURES, Architecture, PtxVersion, Variant, of_capability, parse
 
 SM_90 = parse("sm_90")
 
@@ -57,8 +57,8 @@ def test_llvm_knows_the_architecture_and_its_ptx(architecture: Architecture) -> 
 def test_llvm_knows_all_names() -> None:
     """LLVM ignores a name that it does not know, with a line on stderr: only a name that we invent may have one."""
     script = """
-from cuda_device.codegen import nvptx
-from cuda_device.codegen.architectures import ARCHITECTURES, Architecture, PtxVersion, Variant
+from cuda_device.codegen.gpu import nvptx
+from cuda_device.types.architectures import ARCHITECTURES, Architecture, PtxVersion, Variant
 invented = Architecture("sm_99", 99, Variant.PORTABLE, PtxVersion(8, 8))
 for architecture in [*ARCHITECTURES.values(), invented]:
     nvptx.emit_ptx("define ptx_kernel void @k() { ret void }", architecture, 0)
@@ -101,7 +101,7 @@ def test_no_architecture_of_a_gpu(capability: tuple[int, int]) -> None:
 
 
 def test_architectures_import_no_llvm() -> None:
-    script = "import sys, cuda_device.codegen.architectures, cuda_device.codegen.cubin; print(*sys.modules)"
+    script = "import sys, cuda_device.types.architectures, cuda_device.codegen.gpu.cubin; print(*sys.modules)"
     modules = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
     assert not [
         name for name in modules if "llvm" in name or name.startswith(("cuda.bindings", "cuda.core", "cuda.pathfinder"))
@@ -426,7 +426,8 @@ def test_a_module_dies_before_its_context() -> None:
     """In the other order, LLVM ends the process. Python's collector takes the members of a cycle in any."""
     script = """
 import gc
-from cuda_device.codegen import llvm, nvptx
+from cuda_device.codegen.llvm import bindings
+from cuda_device.codegen.gpu import nvptx
 gc.disable()
 api, dead = llvm.load(), []
 for name in ("DisposeModule", "ContextDispose"):
@@ -457,8 +458,8 @@ def test_kernels_leave_no_memory_behind() -> None:
     """llvmlite's pass managers alone would leave 10 MB behind for these 100 kernels."""
     script = f"""
 from pathlib import Path
-from cuda_device.codegen import nvptx
-from cuda_device.codegen.architectures import parse
+from cuda_device.codegen.gpu import nvptx
+from cuda_device.types.architectures import parse
 pages = []
 for kernels in (50, 100):
     for _ in range(kernels):

@@ -12,12 +12,12 @@ from ir_helpers import define
 
 import cuda_device as device
 from cuda_device import compiler
-from cuda_device.codegen import cubin
-from cuda_device.codegen.architectures import parse
-from cuda_device.codegen.elf import registers
+from cuda_device.codegen.gpu import cubin
+from cuda_device.codegen.gpu.elf import registers
 from cuda_device.device.options import FASTMATH, LLVM_FLAGS
-from cuda_device.runtime.arguments import packing, runtime_types
-from cuda_device.runtime.launcher import Variant
+from cuda_device.runtime.launch.arguments import packing, runtime_types
+from cuda_device.runtime.launch.launcher import Variant
+from cuda_device.types.architectures import parse
 from cuda_device.types.known import of_type
 
 VECTOR = device.ArrayType(device.float32, 1)

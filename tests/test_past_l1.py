@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import cuda_device as device
-from cuda_device.codegen.past_l1 import store
+from cuda_device.codegen.gpu.past_l1 import store
 
 STORES = "\tst.global.b32 \t[%rd1], %r1;\n\t@%p1 st.global.v2.f32 \t[%rd1], {%f1, %f2};\n"
 OWN = "\tld.param.b64 \t%rd1, [k_param_0];\n\tld.shared.b32 \t%r2, [%r3];\n\tld.local.b32 \t%r2, [%r3];\n"

@@ -12,7 +12,7 @@ from fake_driver import CONTEXT, installed
 from ir_helpers import define
 
 import cuda_device as device
-from cuda_device.runtime.streams import GpuStream
+from cuda_device.runtime.gpu.streams import GpuStream
 
 FACTOR = 2
 
@@ -295,7 +295,7 @@ def test_a_start_on_the_cpu_is_no_more_than_to_run_it(monkeypatch):
     def refuse(*_):
         raise AssertionError("it was looked at again")
 
-    monkeypatch.setattr("cuda_device.runtime.prepared.start", refuse)
+    monkeypatch.setattr("cuda_device.runtime.launch.prepared.start", refuse)
     for _ in range(3):
         step()
     assert y.tolist() == [3.0] * 8

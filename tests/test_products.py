@@ -2,7 +2,7 @@
 
 import pytest
 
-from cuda_device.codegen.products import widen
+from cuda_device.codegen.gpu.products import widen
 
 PRODUCT = """.visible .entry k(
 )

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 import cuda_device as device
+from cuda_device.instrument import traces
+from cuda_device.instrument.traces import Event
 from cuda_device.ir import ops
-from cuda_device.ir.model import Op
-from cuda_device.passes import traces
-from cuda_device.passes.traces import Event
+from cuda_device.ir.nodes import Op
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "examples"))
 programs = importlib.import_module("programs")

@@ -7,7 +7,7 @@ import pytest
 from ir_helpers import define, read
 
 import cuda_device as device
-from cuda_device.passes.rows import innermost_loops
+from cuda_device.optimise.hoisting import innermost_loops
 
 
 @device.kernel

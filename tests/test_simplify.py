@@ -9,11 +9,11 @@ import pytest
 from ir_helpers import read, written
 
 from cuda_device.ir import ops
-from cuda_device.ir.model import Block, Edge, Function, Module, Op, Value
+from cuda_device.ir.nodes import Block, Edge, Function, Module, Op, Value
 from cuda_device.ir.ops import Level
+from cuda_device.ir.simplify import reverse_postorder, simplify
 from cuda_device.ir.text import show
 from cuda_device.ir.verify import verify
-from cuda_device.passes.simplify import reverse_postorder, simplify
 from cuda_device.types.model import BOOL, INT32
 
 CASES = {

@@ -11,12 +11,12 @@ import pytest
 from fake_driver import CONTEXT, FakeDriver, installed
 
 import cuda_device as device
-from cuda_device.codegen import assemblers, cubin, elf
-from cuda_device.codegen.architectures import parse
-from cuda_device.codegen.assemblers import ASSEMBLERS
+from cuda_device.codegen.gpu import assemblers, cubin, elf
+from cuda_device.codegen.gpu.assemblers import ASSEMBLERS
 from cuda_device.errors import LaunchError
-from cuda_device.runtime import stack
-from cuda_device.runtime.streams import GpuStream
+from cuda_device.runtime.gpu.streams import GpuStream
+from cuda_device.runtime.launch import stack
+from cuda_device.types.architectures import parse
 
 LIMIT = "CU_LIMIT_STACK_SIZE"
 KIB = 1024

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from fake_driver import CONTEXT, FakeDriver, Result, installed, no_gpu
 
-from cuda_device.codegen import libcuda
+from cuda_device.codegen.gpu import libcuda
 from cuda_device.errors import KernelError, LaunchError
-from cuda_device.runtime import driver, streams
-from cuda_device.runtime.streams import CpuStream, GpuStream, as_stream, cpu_stream, default_stream
+from cuda_device.runtime.gpu import driver, streams
+from cuda_device.runtime.gpu.streams import CpuStream, GpuStream, as_stream, cpu_stream, default_stream
 
 
 @pytest.fixture
@@ -484,7 +484,7 @@ def test_the_context_comes_back_after_an_error():
 
 def test_importing_the_runtime_loads_nothing_of_cuda():
     code = (
-        "import sys, cuda_device.runtime.device_array, cuda_device.runtime.views\n"
+        "import sys, cuda_device.runtime.arrays.device_array, cuda_device.runtime.arrays.protocols\n"
         "print([m for m in sys.modules if m.split('.')[0] in ('cuda', 'torch', 'cupy') or 'llvm' in m])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -8,9 +8,9 @@ import pytest
 from ir_helpers import define
 
 import cuda_device as device
-from cuda_device.codegen.architectures import ARCHITECTURES
 from cuda_device.device.target import SELECTORS, selector
-from cuda_device.runtime import driver
+from cuda_device.runtime.gpu import driver
+from cuda_device.types.architectures import ARCHITECTURES
 
 # What NVIDIA's table of architectures says: each, and those whose code may use what it has.
 FAMILY = {"sm_100f": {"sm_100f", "sm_100a", "sm_103f", "sm_103a"}, "sm_103f": {"sm_103f", "sm_103a"}}

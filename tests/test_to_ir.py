@@ -23,7 +23,7 @@ from cuda_device.bytecode.to_ir import read
 from cuda_device.device.parameters import parameter_names
 from cuda_device.errors import NOWHERE, CompileError
 from cuda_device.ir import ops
-from cuda_device.ir.model import Function, Module
+from cuda_device.ir.nodes import Function, Module
 from cuda_device.ir.ops import Level
 from cuda_device.ir.text import show
 from cuda_device.ir.verify import verify
@@ -334,7 +334,7 @@ def test_bytecode_is_read_without_numpy() -> None:
 import sys
 sys.modules["numpy"] = None
 from cuda_device.bytecode.to_ir import read
-from cuda_device.ir.model import Module
+from cuda_device.ir.nodes import Module
 from cuda_device.ir.text import show
 from cuda_device.ir.verify import verify
 verify(Module([read((lambda x: x[0] + 1).__code__)]))

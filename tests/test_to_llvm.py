@@ -17,9 +17,10 @@ from ir_programs import IDS, PROGRAMS, job
 
 import cuda_device as device
 from cuda_device import ArrayType, compiler
-from cuda_device.codegen import nvptx, to_llvm
-from cuda_device.codegen.architectures import parse
-from cuda_device.codegen.dialects import Cpu, Nvptx
+from cuda_device.codegen.emit import to_llvm
+from cuda_device.codegen.emit.dialects import Cpu, Nvptx
+from cuda_device.codegen.gpu import nvptx
+from cuda_device.types.architectures import parse
 from cuda_device.types.model import FLOAT32, INT, Tuple, Type
 
 F16, F32, F64 = (ArrayType(t, 1) for t in (device.float16, device.float32, device.float64))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import cuda_device as device
-from cuda_device.codegen.unrolled import keep
+from cuda_device.codegen.gpu.unrolled import keep
 
 STORE = "\tst.global.b32 \t[%rd1], %r1;\n"
 LOOP = """$L__BB0_1:

@@ -12,7 +12,7 @@ from ir_programs import IDS, PROGRAMS, job
 from cuda_device import compiler
 from cuda_device.errors import CompilerBug, Error
 from cuda_device.ir import ops
-from cuda_device.ir.model import Block, Edge, Function, Module, Op, Value
+from cuda_device.ir.nodes import Block, Edge, Function, Module, Op, Value
 from cuda_device.ir.ops import Level
 from cuda_device.ir.verify import check, verify
 from cuda_device.types.model import INT32, Type

@@ -17,7 +17,7 @@ import clock
 import numpy as np
 
 WHERE, STATE = sys.argv[1:]
-COMPILER = ("bytecode.to_ir", "passes.infer", "passes.specials", "passes.lower", "codegen.to_llvm")
+COMPILER = ("bytecode.to_ir", "infer.engine", "infer.builtin_calls", "lower.typed_to_device", "codegen.emit.to_llvm")
 LAST = {"cpu": ("codegen.native",), "gpu": ("codegen.nvptx", "codegen.cubin")}
 seconds: dict[str, float] = {}
 
@@ -46,9 +46,9 @@ with contextlib.ExitStack() as stack:
     stream = device.cpu_stream() if WHERE == "cpu" else device.default_stream()
     pairs = [[device.array(values, stream=stream) for values in pair] for pair in host]
     start.mark("arrays")
-    from cuda_device.runtime import kernels
+    from cuda_device.runtime.gpu import loaded_kernels
 
-    genuine = kernels.load_library
+    genuine = loaded_kernels.load_library
 
     def load(code: bytes) -> int:
         begin = time.perf_counter()
@@ -57,7 +57,7 @@ with contextlib.ExitStack() as stack:
         finally:
             seconds["load"] = seconds.get("load", 0.0) + time.perf_counter() - begin
 
-    kernels.load_library = load
+    loaded_kernels.load_library = load
     if STATE == "apart":
         begin = time.perf_counter()
         for name in (*COMPILER, *LAST["cpu" if WHERE == "cpu" else "gpu"]):

@@ -15,9 +15,9 @@ from cuda_device.bytecode.cfg import CELL, Span
 from cuda_device.bytecode.instructions import Instruction, Opcode
 from cuda_device.bytecode.reductions import REDUCTIONS
 from cuda_device.bytecode.suspension import STEPS, finish, suspend
-from cuda_device.device import matching
 from cuda_device.ir import ops
-from cuda_device.ir.model import Op, Value
+from cuda_device.ir.nodes import Op, Value
+from cuda_device.library import matching
 
 if TYPE_CHECKING:
     from cuda_device.bytecode.to_ir import Reader

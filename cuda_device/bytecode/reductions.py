@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from cuda_device.ir import ops
-from cuda_device.ir.model import Edge, Value
+from cuda_device.ir.nodes import Edge, Value
 from cuda_device.lazy_dataclasses import dataclass
 
 if TYPE_CHECKING:

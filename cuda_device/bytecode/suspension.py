@@ -23,7 +23,7 @@ from cuda_device.bytecode.instructions import Instruction, Opcode
 from cuda_device.device.parameters import parameter_names
 from cuda_device.ir import ops
 from cuda_device.ir.builder import Builder
-from cuda_device.ir.model import Block, Edge, Op, Value
+from cuda_device.ir.nodes import Block, Edge, Op, Value
 from cuda_device.lazy_dataclasses import dataclass
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from cuda_device.device.parameters import parameter_names
 from cuda_device.errors import CompileError, CompilerBug, Location
 from cuda_device.ir import ops
 from cuda_device.ir.builder import Builder
-from cuda_device.ir.model import Block, Edge, Function, Op, Value
+from cuda_device.ir.nodes import Block, Edge, Function, Op, Value
 from cuda_device.ir.ops import Level
 
 _COROUTINE, _ASYNC_GENERATOR = 0x80, 0x200

@@ -1,1 +1,1 @@
-"""From the typed IR to machine code: LLVM IR, PTX and cubin for the GPU, native code for the CPU."""
+"""Device IR → LLVM IR → machine code, for GPUs, for this machine's CPU, and for libNVVM."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from cuda_device.device.sums import FAR
 from cuda_device.ir import ops
-from cuda_device.ir.model import Value
+from cuda_device.ir.nodes import Value
 from cuda_device.types.model import INT32, INT64, UINT32, UINT64, Array, Layout, Number
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from cuda_device.device import atomic_bits as bits
 from cuda_device.device.lowering import Lowering, Tree, flatten
 from cuda_device.ir import ops
-from cuda_device.ir.model import Value
+from cuda_device.ir.nodes import Value
 from cuda_device.ir.ordering import Scope
 from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.types.model import Atomic, Ref, Space, Type

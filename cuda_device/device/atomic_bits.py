@@ -12,7 +12,7 @@ from __future__ import annotations
 from cuda_device.device.lowering import Lowering, Tree, flatten, grow
 from cuda_device.device.packing import from_bits, to_bits
 from cuda_device.ir import ops
-from cuda_device.ir.model import Value
+from cuda_device.ir.nodes import Value
 from cuda_device.types.layout import accesses, has_identity, leaves, size_of
 from cuda_device.types.model import UINT64, Kind, Number, Struct, Tuple, Type, Vector
 

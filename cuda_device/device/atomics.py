@@ -23,7 +23,7 @@ from cuda_device.device.lowering import ArrayTree, Lowering, Tree, grow
 from cuda_device.device.rows import Intrinsic, Typed, constant_of
 from cuda_device.errors import ArgumentError, CompileError, DeviceOnlyError, UnalignedError
 from cuda_device.ir import ops
-from cuda_device.ir.model import Value
+from cuda_device.ir.nodes import Value
 from cuda_device.ir.ops import Effect
 from cuda_device.ir.ordering import OF_LOADS, OF_STORES, OF_UPDATES, Order, Scope
 from cuda_device.lazy_dataclasses import dataclass

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from functools import reduce
 
 from cuda_device.device import math as device_math
-from cuda_device.device import numbers
-from cuda_device.device.complex_numbers import magnitude
 from cuda_device.device.lowering import ArrayTree, Lowering, Tree
 from cuda_device.device.rows import Intrinsic, Typed, any_number_of, number_of
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
-from cuda_device.ir.model import Value
+from cuda_device.ir.nodes import Value
+from cuda_device.library import numbers
+from cuda_device.library.complex_numbers import magnitude
 from cuda_device.types.host import ROWS as HOST_ROWS
 from cuda_device.types.known import Known, between, constant, known_as, of_type
 from cuda_device.types.model import (

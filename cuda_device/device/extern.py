@@ -21,7 +21,7 @@ from cuda_device.device.functions import links_of, reduced
 from cuda_device.device.parameters import parameter_names
 from cuda_device.errors import DeviceOnlyError
 from cuda_device.lazy_patterns import pattern
-from cuda_device.types.boundary import exchanged, representation
+from cuda_device.types.abi import exchanged, representation
 from cuda_device.types.layout import machine
 from cuda_device.types.model import Number, Tuple, Type
 from cuda_device.types.structs import type_of_hint

@@ -13,7 +13,7 @@ from cuda_device.device.addresses import address_of
 from cuda_device.device.sums import Sums
 from cuda_device.ir import ops
 from cuda_device.ir.builder import Builder
-from cuda_device.ir.model import Block, Edge, Op, Value
+from cuda_device.ir.nodes import Block, Edge, Op, Value
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.layout import Access, accesses, leaves, machine, size_of, usual_alignment
 from cuda_device.types.model import (

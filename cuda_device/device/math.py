@@ -11,13 +11,13 @@ import math
 from collections.abc import Callable, Sequence
 from types import FunctionType
 
-from cuda_device.device import prelude
 from cuda_device.device.lowering import Lowering, Tree
 from cuda_device.device.rows import Intrinsic, Typed, number_of
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
-from cuda_device.ir.model import Value
+from cuda_device.ir.nodes import Value
 from cuda_device.lazy_dataclasses import dataclass
+from cuda_device.library import prelude
 from cuda_device.types.known import Known, of_type
 from cuda_device.types.model import BOOL, FLOAT32, FLOAT64, INT, Number
 from cuda_device.types.promote import promote, to_float

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from cuda_device.device.lowering import Lowering
 from cuda_device.ir import ops
-from cuda_device.ir.model import Value
+from cuda_device.ir.nodes import Value
 from cuda_device.types.model import BOOL, UINT32, UINT64, Kind, Number, Type
 
 _MOST_BITS = 2 * UINT64.bits

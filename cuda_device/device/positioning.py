@@ -15,7 +15,7 @@ from cuda_device.device.lowering import Lowering, Tree
 from cuda_device.device.rows import Intrinsic, Typed, constant_of
 from cuda_device.errors import CompileError, DeviceOnlyError
 from cuda_device.ir import ops
-from cuda_device.ir.model import Value
+from cuda_device.ir.nodes import Value
 from cuda_device.types.known import Known, of_type
 from cuda_device.types.model import INT32, UINT32, Tuple, Vector
 

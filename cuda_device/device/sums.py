@@ -9,7 +9,7 @@ LLVM finds the first by itself only where sums keep their promises through all t
 from __future__ import annotations
 
 from cuda_device.ir import ops
-from cuda_device.ir.model import Value
+from cuda_device.ir.nodes import Value
 from cuda_device.types.model import Number
 
 FAR = 1 << 12

@@ -16,7 +16,7 @@ from cuda_device.device.rows import Intrinsic, Typed
 from cuda_device.device.warp import Predicate
 from cuda_device.errors import DeviceOnlyError
 from cuda_device.ir import ops
-from cuda_device.ir.model import Value
+from cuda_device.ir.nodes import Value
 from cuda_device.types.known import Known, constant, of_type
 from cuda_device.types.model import BOOL, INT32
 

@@ -10,8 +10,7 @@ import numpy as np
 from cuda_device.device import (
     atomics,
     builtins,
-    complexes,
-    copying,
+    complex_rows,
     math,
     memory,
     numeric,
@@ -19,11 +18,12 @@ from cuda_device.device import (
     reinterpret,
     sync,
     target,
-    vectors,
+    vector_rows,
     warp,
 )
 from cuda_device.device.atomic_types import AtomicInterface
 from cuda_device.device.rows import Intrinsic
+from cuda_device.library import copying
 from cuda_device.types.model import Atomic, Ref, Type
 
 T = TypeVar("T")
@@ -36,9 +36,9 @@ ALL: tuple[Intrinsic, ...] = (
     *warp.ROWS,
     *numeric.ROWS,
     *builtins.ROWS,
-    *complexes.ROWS,
+    *complex_rows.ROWS,
     *math.ROWS,
-    *vectors.ROWS,
+    *vector_rows.ROWS,
     *reinterpret.ROWS,
     *copying.ROWS,
 )

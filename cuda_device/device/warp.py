@@ -22,7 +22,7 @@ from cuda_device.device.packing import fits, pack, unpack
 from cuda_device.device.rows import Intrinsic, Typed
 from cuda_device.errors import CompileError, DeviceOnlyError
 from cuda_device.ir import ops
-from cuda_device.ir.model import Value
+from cuda_device.ir.nodes import Value
 from cuda_device.types.known import Known, constant, of_type, tuple_of
 from cuda_device.types.layout import leaves
 from cuda_device.types.model import BOOL, INT32, MASK, UINT32, Number, Type

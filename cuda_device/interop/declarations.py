@@ -17,8 +17,8 @@ from cuda_device.device.functions import Func, Kernel
 from cuda_device.device.symbols import CPP_WORDS
 from cuda_device.errors import CompileError
 from cuda_device.interop.names import cpp_name, headers_for
-from cuda_device.runtime.compiling import prototype
-from cuda_device.types.boundary import representation
+from cuda_device.runtime.launch.compiling import prototype
+from cuda_device.types.abi import representation
 from cuda_device.types.dtypes import ANONYMOUS
 from cuda_device.types.layout import Placement, align_of, placement, size_of
 from cuda_device.types.model import NoneType, Struct, Subarray, Tuple, Type

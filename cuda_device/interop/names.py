@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cuda_device.types.boundary import DESCRIPTOR
+from cuda_device.types.abi import DESCRIPTOR
 from cuda_device.types.layout import machine
 from cuda_device.types.model import Array, Atomic, NoneType, Number, Struct, Tuple, Type, Vector
 

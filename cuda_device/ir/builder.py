@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from cuda_device.errors import NOWHERE, Location
 from cuda_device.ir import ops
-from cuda_device.ir.model import Block, Edge, Op, Value
+from cuda_device.ir.nodes import Block, Edge, Op, Value
 from cuda_device.ir.ops import Opcode
 from cuda_device.types.model import Type
 

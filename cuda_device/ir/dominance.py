@@ -9,7 +9,7 @@ Blocks that cannot be reached are in none of these.
 
 from __future__ import annotations
 
-from cuda_device.ir.model import Block
+from cuda_device.ir.nodes import Block
 
 
 def reverse_postorder(entry: Block) -> list[Block]:

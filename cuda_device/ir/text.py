@@ -18,7 +18,7 @@ import re
 from collections.abc import Sequence
 
 from cuda_device.ir import ops
-from cuda_device.ir.model import Block, Edge, Function, Module, Op, Value
+from cuda_device.ir.nodes import Block, Edge, Function, Module, Op, Value
 from cuda_device.ir.ops import Level
 from cuda_device.types import model as types
 from cuda_device.types.parse import parse as parse_type

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from cuda_device.errors import CompilerBug
 from cuda_device.ir import ops
 from cuda_device.ir.dominance import Tree
-from cuda_device.ir.model import Block, Function, Module, Op, Value
+from cuda_device.ir.nodes import Block, Function, Module, Op, Value
 from cuda_device.ir.ops import Effect, Level
 from cuda_device.ir.text import show
 from cuda_device.types.model import BOOL, FLOAT64, INT32, INT64, NONE, UINT32, UINT64, Atomic, Number, Ref, Space, Tuple

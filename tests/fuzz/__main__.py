@@ -30,7 +30,7 @@ import llvmlite.binding  # noqa: E402
 from ptx_machine.gpu import installed  # noqa: E402
 
 import cuda_device as device  # noqa: E402
-from cuda_device.runtime import driver  # noqa: E402
+from cuda_device.runtime.gpu import driver  # noqa: E402
 from fuzz.care import BATCH  # noqa: E402
 from fuzz.generate import RUN, inputs, program  # noqa: E402
 from fuzz.reduce import reduce  # noqa: E402

@@ -25,10 +25,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import cuda_device as device
-from cuda_device.passes import dependencies, libraries
-from cuda_device.passes.dependencies import MISSING, Dependency
-from cuda_device.passes.fingerprints import Fingerprint
-from cuda_device.passes.numbered import Unfit
+from cuda_device.cache import libraries
+from cuda_device.cache.fingerprints import Fingerprint
+from cuda_device.cache.numbered import Unfit
+from cuda_device.infer import dependencies
+from cuda_device.infer.dependencies import MISSING, Dependency
 from cuda_device.types.known import UNKNOWN, constant, of_type
 from cuda_device.types.model import FLOAT32, INT, INT8, Layout, Space
 from cuda_device.types.structs import is_struct

@@ -11,8 +11,8 @@ import re
 
 import cuda_device as device
 from cuda_device import compiler
-from cuda_device.codegen import ltoir
-from cuda_device.codegen.architectures import ARCHITECTURES, parse
+from cuda_device.codegen.nvvm import ltoir
+from cuda_device.types.architectures import ARCHITECTURES, parse
 from cuda_device.types.known import of_type
 from cuda_device.types.parse import parse as parse_type
 from fuzz.cases import defined

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from cuda_device.codegen import cache, cubin
-from cuda_device.codegen.architectures import Architecture
-from cuda_device.codegen.assemblers import Assembler, Options, Rejection, Request
-from cuda_device.codegen.linking import Input
+from cuda_device.cache import disk
+from cuda_device.codegen.gpu import cubin
+from cuda_device.codegen.gpu.assemblers import Assembler, Options, Rejection, Request
+from cuda_device.codegen.gpu.linking import Input
 from cuda_device.errors import CompileError, CompilerBug
 from cuda_device.lazy_dataclasses import replace
+from cuda_device.types.architectures import Architecture
 from fuzz.files import made_elf
 from fuzz.tools import an_architecture, some_options, world
 
@@ -202,7 +203,7 @@ def tighter(choose: random.Random) -> str | None:
 
 def folders(choose: random.Random) -> str | None:
     """Which folder the environment names, and which keys differ."""
-    cache.generator()  # which keeps something once
+    disk.generator()  # which keeps something once
     with world() as top:
         chosen = choose.choice((None, "", "0", str(top / "x"), "~/y", "relative"))
         base = choose.choice((None, "", "also/relative", str(top / "base")))
@@ -212,7 +213,7 @@ def folders(choose: random.Random) -> str | None:
             | ({} if base is None else {"XDG_CACHE_HOME": base})
         )
         with mock.patch.dict(os.environ, environment):
-            found = cache.current()
+            found = disk.current()
             folder = Path(found.folder) if found else None
             wanted: Path | None = (
                 Path(base) / "cuda_device" if base and Path(base).is_absolute() else top / ".cache/cuda_device"
@@ -225,38 +226,38 @@ def folders(choose: random.Random) -> str | None:
                 return wrong
     a, b = choose.sample(("a", "b", "ab", "", b"ab", "a\0"), 2)
     same = (a if isinstance(a, bytes) else a.encode()) == (b if isinstance(b, bytes) else b.encode())
-    keys = cache.key_of(a), cache.key_of(b)
+    keys = disk.key_of(a), disk.key_of(b)
     if (
         (keys[0] == keys[1]) != same
-        or cache.key_of("a", "b") == cache.key_of("ab")
-        or cache.key_of("a", "b") == cache.key_of("b", "a")
+        or disk.key_of("a", "b") == disk.key_of("ab")
+        or disk.key_of("a", "b") == disk.key_of("b", "a")
     ):
         return f"the keys of {a!r} and {b!r} are {keys}"
-    for which in (cache.generator, cache.llvm):
+    for which in (disk.generator, disk.llvm):
         name = which.__name__
-        with mock.patch.object(cache, name, return_value="another"):
-            if cache.key_of(a) == keys[0]:
+        with mock.patch.object(disk, name, return_value="another"):
+            if disk.key_of(a) == keys[0]:
                 return f"with another {name} the key is the same"
     return None
 
 
 def _kept(is_on: bool) -> str | None:
     """What is kept is found."""
-    pieces = cache.Pieces()
-    before = cache.cache_info()
+    pieces = disk.Pieces()
+    before = disk.cache_info()
     pieces["a"] = b"1"
-    cache.keep(bytes(32), b"2")
-    cache.count(hits=2, misses=3, direct=1)
-    after = cache.cache_info()
-    if (pieces.get("a"), cache.find(bytes(32)), len(pieces)) != ((b"1", b"2", 2) if is_on else (None, None, 0)):
+    disk.keep(bytes(32), b"2")
+    disk.count(hits=2, misses=3, direct=1)
+    after = disk.cache_info()
+    if (pieces.get("a"), disk.find(bytes(32)), len(pieces)) != ((b"1", b"2", 2) if is_on else (None, None, 0)):
         return "what was kept is not found"
     if (after.hits - before.hits, after.misses - before.misses, after.direct - before.direct) != (2, 3, 1):
         return f"{before} became {after}"
     if (after.entries, after.nbytes > 0, after.folder is not None) != ((2, True, True) if is_on else (0, False, False)):
         return f"the cache is {after}"
     del pieces["a"]
-    cache.discard(bytes(32))
-    if "a" in pieces or cache.find(bytes(32)) is not None or not re.fullmatch(r"\w+", cache.key_of("a").hex()):
+    disk.discard(bytes(32))
+    if "a" in pieces or disk.find(bytes(32)) is not None or not re.fullmatch(r"\w+", disk.key_of("a").hex()):
         return "what is gone is found"
     return None
 

@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from cuda_device.types import ranges
+from cuda_device.infer import ranges
 from cuda_device.types.known import Known, between, has_bounds_within, is_narrow, known_as, nonneg_as, of_type
 from cuda_device.types.model import NUMBERS, Number
 

@@ -3,7 +3,7 @@
     out[3] = device.atomic_ref(x, 1).add(v, "seq_cst", "block")     both: fence.sc.cta, atom.acquire.cta.global.add.u32
 
 Compared are those that neither may leave out or move: atomics, fences, barriers, what warps exchange; of conversions and special
-registers, which there are. Libraries for GPUs below sm_100 read another language (`codegen/llvm7`).
+registers, which there are. Libraries for GPUs below sm_100 read another language (`codegen/nvvm/translate_llvm7`).
 """
 
 from __future__ import annotations

@@ -13,11 +13,11 @@ from collections.abc import Iterable, Iterator, Sequence
 import reference
 
 from cuda_device import compiler
-from cuda_device.codegen.architectures import parse
 from cuda_device.device.atomics import INTEGERS, NUMBERS
 from cuda_device.device.math import FUNCTIONS
 from cuda_device.ir import ops
-from cuda_device.ir.model import Module, Op, Value
+from cuda_device.ir.nodes import Module, Op, Value
+from cuda_device.types.architectures import parse
 from cuda_device.types.dtypes import element_of
 from cuda_device.types.known import of_type
 from cuda_device.types.model import Array, Atomic, Layout, Number, Ref, Tuple

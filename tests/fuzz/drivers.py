@@ -10,7 +10,7 @@ import random
 import driver_header
 
 import cuda_device as device
-from cuda_device.codegen import libcuda
+from cuda_device.codegen.gpu import libcuda
 from fuzz.cases import Case, due
 
 

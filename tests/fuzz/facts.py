@@ -13,8 +13,8 @@ import re
 
 import cuda_device as device
 from cuda_device import compiler
-from cuda_device.codegen.architectures import parse
 from cuda_device.ir import text
+from cuda_device.types.architectures import parse
 from cuda_device.types.known import of_type
 from cuda_device.types.parse import parse as parse_type
 from fuzz import shown, touched

@@ -18,10 +18,10 @@ from typing import Any
 from unittest import mock
 
 from cuda_device import logs
-from cuda_device.codegen import elf, linking, occupancy
-from cuda_device.codegen.architectures import ARCHITECTURES
-from cuda_device.codegen.store import Store
+from cuda_device.cache.store import Store
+from cuda_device.codegen.gpu import elf, linking, occupancy
 from cuda_device.errors import CompileError
+from cuda_device.types.architectures import ARCHITECTURES
 
 # The cache
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 from cuda_device.ir import ops
-from cuda_device.ir.model import Block, Edge, Function, Op, Value
+from cuda_device.ir.nodes import Block, Edge, Function, Op, Value
 from cuda_device.ir.ops import Effect, Level
 from cuda_device.types import model
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import reference
 
-from cuda_device.types.joins import common, join, join_all
+from cuda_device.infer.joins import common, join, join_all
 from cuda_device.types.known import (
     FAILED,
     UNKNOWN,

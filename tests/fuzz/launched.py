@@ -11,7 +11,7 @@ import random
 
 import cuda_device as device
 from cuda_device import compiler
-from cuda_device.runtime.compiling import job_of
+from cuda_device.runtime.launch.compiling import job_of
 from fuzz.cases import Case, due
 from fuzz.collected import Launch, launched
 from fuzz.reading import reread

@@ -13,7 +13,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from cuda_device.codegen import loading, native
+from cuda_device.codegen.cpu import native, object_loader
 
 
 def objects(choose: random.Random) -> str | None:
@@ -67,7 +67,7 @@ define ptr @place(i32 %i) {{
 }}
 """
     code = _object(text)
-    loaded = loading.load(code, loading.in_process)
+    loaded = object_loader.load(code, object_loader.in_process)
     if set(loaded.addresses) != {"read", "choose", "step", "place"}:
         return f"the functions are {[*loaded.addresses]}"
     integer = ctypes.c_int32
@@ -112,17 +112,17 @@ def _unsupported(choose: random.Random, code: bytes) -> str | None:
     other = bytearray(code)
     other[choose.choice((4, 16, 18))] ^= 3
     bad: dict[str, tuple[bytes, Any]] = {
-        "another file": (bytes(other), loading.in_process),
-        "no file": (b"", loading.in_process),
+        "another file": (bytes(other), object_loader.in_process),
+        "no file": (b"", object_loader.in_process),
         "a name that nobody knows": (code, lambda name: None),
     }
     for what, (data, find) in bad.items():
         try:
-            loading.load(data, find)
+            object_loader.load(data, find)
             return f"{what} is loaded"
-        except loading.Unsupported:
+        except object_loader.Unsupported:
             continue
-    if loading.in_process("no_such_function_of_anybody") is not None or not loading.in_process("labs"):
+    if object_loader.in_process("no_such_function_of_anybody") is not None or not object_loader.in_process("labs"):
         return "functions of the process are not found, or found where there are none"
     return None
 

@@ -15,7 +15,8 @@ from unittest import mock
 from ptx_machine import gpu
 
 from cuda_device import compiler
-from cuda_device.codegen import cubin, ltoir
+from cuda_device.codegen.gpu import cubin
+from cuda_device.codegen.nvvm import ltoir
 from cuda_device.compiler import Stage, Work
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import reference
 
-from cuda_device.types import dtypes, formats, host, layout, model, promote
+from cuda_device.types import dtypes, float_formats, host, layout, model, promote
 from cuda_device.types.model import NUMBERS, Array, Field, Layout, Number, Ref, Space, Struct, Subarray, Tuple, Vector
 from cuda_device.types.parse import parse
 
@@ -352,7 +352,7 @@ def small_floats(choose: random.Random) -> str | None:
         with np.errstate(all="ignore"):
             rounded = np.array(value, np.float64).astype(dtype)
         expected = int(rounded.view(np.uint8 if dtype.itemsize == 1 else np.uint16))
-        found = formats.float_bits(NUMBERS[name], float(value))
+        found = float_formats.float_bits(NUMBERS[name], float(value))
         nan = value != value
         if found != expected and not (
             nan

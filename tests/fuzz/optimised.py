@@ -18,7 +18,7 @@ import numpy as np
 
 import cuda_device as device
 from cuda_device import compiler
-from cuda_device.codegen.architectures import parse
+from cuda_device.types.architectures import parse
 from cuda_device.types.known import of_type, small
 from cuda_device.types.parse import parse as parse_type
 from fuzz.cases import Case, defined

@@ -22,7 +22,7 @@ from unittest import mock
 
 import numpy as np
 
-from cuda_device.device import complex_functions, complex_numbers, numbers, prelude
+from cuda_device.library import complex_functions, complex_numbers, numbers, prelude
 
 inf, nan = math.inf, math.nan
 Check = Callable[[random.Random], str | None]

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from cuda_device.device import complex_numbers
+from cuda_device.library import complex_numbers
 from fuzz.own import Check, complex_of
 
 Given = Callable[[random.Random], tuple[Any, ...]]

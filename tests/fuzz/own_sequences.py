@@ -15,7 +15,7 @@ from unittest import mock
 
 import numpy as np
 
-from cuda_device.device import array_functions, copying, iterators, standard
+from cuda_device.library import array_functions, copying, iterators, standard
 from fuzz.own import Check
 
 # Iterators and builtins

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from cuda_device.device import complex_functions, complex_numbers, numbers, prelude, standard
+from cuda_device.library import complex_functions, complex_numbers, numbers, prelude, standard
 from fuzz.own import Check
 from fuzz.own_numbers import (
     FLOATS,

@@ -17,7 +17,7 @@ from unittest import mock
 import numpy as np
 
 import cuda_device as device
-from cuda_device.codegen import to_llvm
+from cuda_device.codegen.emit import to_llvm
 from fuzz import facts
 from fuzz.cases import Case, defined
 from fuzz.lanes import Lanes

@@ -31,7 +31,7 @@ from cuda_device.bytecode.instructions import Instruction
 from cuda_device.bytecode.suspension import STEP, STEP_UNROLLED
 from cuda_device.bytecode.to_ir import read
 from cuda_device.errors import CompileError
-from cuda_device.ir.model import Function, Module
+from cuda_device.ir.nodes import Function, Module
 from cuda_device.ir.text import parse, show
 from cuda_device.ir.verify import verify
 from fuzz.cases import Case, due, first_difference

@@ -19,7 +19,7 @@ import ir_helpers
 
 import cuda_device as device
 from cuda_device import ArrayType, compiler
-from cuda_device.codegen.architectures import parse
+from cuda_device.types.architectures import parse
 from cuda_device.types.known import Known, constant, of_type
 from cuda_device.types.parse import parse as parse_type
 from fuzz.breaks import BREAKS

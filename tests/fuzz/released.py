@@ -20,7 +20,8 @@ from unittest import mock
 import numpy as np
 
 import cuda_device as device
-from cuda_device.codegen import llvm, modules, native
+from cuda_device.codegen.cpu import native
+from cuda_device.codegen.llvm import bindings, modules
 from fuzz.cases import defined
 
 _FREED_BY = {
@@ -88,9 +89,9 @@ class _Function:
 @contextlib.contextmanager
 def watched() -> Iterator[_Watched]:
     """Who calls LLVM is watched meanwhile."""
-    library = llvm.Library(str(llvm.file()))
+    library = bindings.Library(str(bindings.file()))
     found = library._library = _Watched(library._library)  # type: ignore[assignment]
-    with mock.patch.object(llvm, "load", return_value=library):
+    with mock.patch.object(bindings, "load", return_value=library):
         yield found
 
 

@@ -18,7 +18,7 @@ from ptx_machine.machine import Machine, Module
 from ptx_machine.memory import Arena
 from ptx_machine.reader import read
 
-from cuda_device.codegen import nvptx
+from cuda_device.codegen.gpu import nvptx
 
 _HEADER = ".version 8.8\n.target sm_90\n.address_size 64\n"
 _THREADS, _NUMBERS = 32, 4

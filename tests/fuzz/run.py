@@ -24,10 +24,10 @@ import reference
 
 import cuda_device as device
 from cuda_device import compiler
-from cuda_device.codegen.native import compile_native
+from cuda_device.codegen.cpu.native import compile_native
 from cuda_device.compiler import Options, Work
 from cuda_device.device.functions import Kernel, KernelOptions
-from cuda_device.runtime.launcher import Variant
+from cuda_device.runtime.launch.launcher import Variant
 from fuzz.care import BATCH, care, is_careful
 from fuzz.cases import Case
 from fuzz.generate import ARRAYS, BUILTIN_STORED, SLOTS, THREADS

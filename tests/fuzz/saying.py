@@ -8,8 +8,8 @@ from typing import Any
 
 import cuda_device as device
 from cuda_device import compiler
-from cuda_device.codegen.architectures import parse
-from cuda_device.runtime.compiling import job_of
+from cuda_device.runtime.launch.compiling import job_of
+from cuda_device.types.architectures import parse
 from cuda_device.types.known import of_type, small
 from cuda_device.types.parse import parse as parse_type
 from fuzz import said

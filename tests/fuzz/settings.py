@@ -13,9 +13,10 @@ import re
 from typing import Any
 
 import cuda_device as device
-from cuda_device.codegen import architectures, nvptx_options, occupancy
-from cuda_device.device import formats, options, symbols, target
+from cuda_device.codegen.gpu import kernel_attributes, occupancy
+from cuda_device.device import options, printf_formats, symbols, target
 from cuda_device.errors import CompileError
+from cuda_device.types import architectures
 from cuda_device.types.model import NUMBERS
 
 # Formats
@@ -53,7 +54,7 @@ def specifications(choose: random.Random) -> str | None:
         or (align == "=" and not zeros)
     )
     try:
-        spec = formats.parse(text)
+        spec = printf_formats.parse(text)
     except CompileError:
         return None if bad else f"the format {text!r} is refused"
     if bad:
@@ -68,10 +69,10 @@ def specifications(choose: random.Random) -> str | None:
             return f"{value} as {text!r} is {found!r}, not {expected!r}"
     parts = (spec.alternate, spec.width, spec.precision, spec.kind, spec.sign, spec.plain)
     wanted = (bool(alternate), int(width or 0), int(point[1:]) if point else None, kind, sign.replace("-", ""), False)
-    if parts != wanted or not formats.parse("").plain or spec.conversion("d", 3)[-3:] != ".3d":
+    if parts != wanted or not printf_formats.parse("").plain or spec.conversion("d", 3)[-3:] != ".3d":
         return f"{text!r} is read as {parts}, not {wanted}"
     try:
-        formats.parse(choose.choice(("5dd", "d5", "..", "5.", "<<<", "é5")))
+        printf_formats.parse(choose.choice(("5dd", "d5", "..", "5.", "<<<", "é5")))
     except CompileError:
         return None
     return "what is no format is taken"
@@ -82,9 +83,9 @@ def digits(choose: random.Random) -> str | None:
     wanted = {"float16": 4, "bfloat16": 3, "float8e4m3": 3, "float8e5m2": 3, "float32": 7, "float64": 15, "float": 7}
     return next(
         (
-            f"{name} has {formats.digits_of(NUMBERS[name])} digits"
+            f"{name} has {printf_formats.digits_of(NUMBERS[name])} digits"
             for name, n in wanted.items()
-            if formats.digits_of(NUMBERS[name]) != n
+            if printf_formats.digits_of(NUMBERS[name]) != n
         ),
         None,
     )
@@ -148,12 +149,12 @@ def keywords(choose: random.Random) -> str | None:
             wanted = tuple(flag for flag in (*_FLAGS, "ftz") if flag in chosen or ("fast" in chosen and flag != "ftz"))
         if getattr(made, name) != wanted:
             return f"{name}={value!r} becomes {getattr(made, name)!r}"
-    found = nvptx_options.attributes(made, for_kernels)
+    found = kernel_attributes.attributes(made, for_kernels)
     for name, word in (("max_threads", "maxntid"), ("min_blocks", "minctasm"), ("max_registers", "maxnreg")):
         if (f'"nvvm.{word}"="{given.get(name)}"' in found) != (name in given):
             return f"{given} becomes {found}"
     ftz = "ftz" in made.fastmath
-    if ('"preserve-sign,preserve-sign"' in found) != ftz or bool(nvptx_options.flags(made)) != ftz:
+    if ('"preserve-sign,preserve-sign"' in found) != ftz or bool(kernel_attributes.flags(made)) != ftz:
         return f"{given} becomes {found}"
     return None
 

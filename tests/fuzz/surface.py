@@ -30,7 +30,7 @@ import numpy as np
 import cuda_device as device
 from cuda_device.device.target import selector
 from cuda_device.errors import CompileError
-from cuda_device.passes.infer import Inference
+from cuda_device.infer.engine import Inference
 from cuda_device.types.known import Known, of_type
 from cuda_device.types.parse import parse
 from fuzz.cases import defined

@@ -19,10 +19,10 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-from cuda_device.codegen import assemblers, installed
-from cuda_device.codegen.architectures import ARCHITECTURES, Architecture
-from cuda_device.codegen.assemblers import Options, Rejection, Request, Unusable
-from cuda_device.codegen.linking import Input
+from cuda_device.codegen.gpu import assemblers, installed
+from cuda_device.codegen.gpu.assemblers import Options, Rejection, Request, Unusable
+from cuda_device.codegen.gpu.linking import Input
+from cuda_device.types.architectures import ARCHITECTURES, Architecture
 
 _VARIABLES = ("CUDA_HOME", "CUDA_PATH", "CONDA_PREFIX", "CUDA_DEVICE_ASSEMBLER", "CUDA_DEVICE_CACHE", "XDG_CACHE_HOME")
 

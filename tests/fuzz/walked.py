@@ -13,8 +13,8 @@ from typing import Any
 
 from ir_helpers import read
 
-from cuda_device.ir.model import Block, Function, Op
-from cuda_device.passes import countdown, pointers, rows
+from cuda_device.ir.nodes import Block, Function, Op
+from cuda_device.optimise import hoisting, pointer_induction, trip_counts
 from cuda_device.types.model import Number, Ref
 from fuzz.bounds import COMPARED
 
@@ -187,7 +187,7 @@ func @f -> none kernel device {{
         )
 
 
-PASSES = ((rows,), (pointers,), (countdown,), (countdown, pointers, rows))
+PASSES = ((hoisting,), (pointer_induction,), (trip_counts,), (trip_counts, pointer_induction, hoisting))
 
 
 def walk(choose: random.Random) -> str | None:
@@ -200,12 +200,12 @@ def walk(choose: random.Random) -> str | None:
             each.run(function)
         head = function.blocks[1]
         found = sum(isinstance(param.type, Ref) for param in head.params)
-        wanted = loop.pointers if pointers in passes else 0
+        wanted = loop.pointers if pointer_induction in passes else 0
         if found != wanted:
             return f"{found} pointers go along, not {wanted}, with\n{text}"
-        if passes == (rows,) and (split := _split(function)) != loop.split:
+        if passes == (hoisting,) and (split := _split(function)) != loop.split:
             return f"{split} addresses begin before the loop, not {loop.split}, with\n{text}"
-        if countdown in passes and _counts_down(head) != loop.counts_down:
+        if trip_counts in passes and _counts_down(head) != loop.counts_down:
             return f"it {'counts down' if _counts_down(head) else 'does not count down'}:\n{text}"
         for _ in range(4):
             given = loop.arguments(choose)

@@ -15,10 +15,10 @@ from unittest import mock
 
 import cuda_device as device
 from cuda_device import compiler
-from cuda_device.codegen import assemblers, cubin
-from cuda_device.codegen.architectures import parse
+from cuda_device.codegen.gpu import assemblers, cubin
 from cuda_device.ir import text
 from cuda_device.ir.verify import verify
+from cuda_device.types.architectures import parse
 from cuda_device.types.known import Known, of_type
 from cuda_device.types.parse import parse as parse_type
 from fuzz.cases import first_difference, printed

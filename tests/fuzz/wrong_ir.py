@@ -15,13 +15,13 @@ from unittest import mock
 
 import cuda_device as device
 from cuda_device import compiler
-from cuda_device.codegen.architectures import parse
 from cuda_device.errors import CompilerBug
 from cuda_device.ir import ops, text
-from cuda_device.ir.model import Block, Function, Module, Op
+from cuda_device.ir.nodes import Block, Function, Module, Op
 from cuda_device.ir.text import show
 from cuda_device.ir.verify import verify
 from cuda_device.types import model
+from cuda_device.types.architectures import parse
 from cuda_device.types.known import of_type
 from cuda_device.types.parse import parse as parse_type
 from fuzz.cases import Case

@@ -156,7 +156,7 @@ def read_results(text: str) -> dict[str, list[int]]:
 def place() -> dict[str, str]:
     """Where the pieces run: GPU, driver, versions, and the commit, with a mark where files differ from it."""
     import cuda_device as device
-    from cuda_device.runtime import driver
+    from cuda_device.runtime.gpu import driver
 
     if not driver.available():
         raise SystemExit("no GPU here: nothing is run, and nothing is recorded")

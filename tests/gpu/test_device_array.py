@@ -12,12 +12,12 @@ import pytest
 from late import COUNT, Gate, Late, launch
 
 from cuda_device.errors import LaunchError
-from cuda_device.runtime import driver
-from cuda_device.runtime import kernels as code
-from cuda_device.runtime.array_view import Device
-from cuda_device.runtime.device_array import array, empty, zeros
-from cuda_device.runtime.streams import GpuStream, as_stream, cpu_stream, default_stream
-from cuda_device.runtime.views import view_of
+from cuda_device.runtime.arrays.array_view import Device
+from cuda_device.runtime.arrays.device_array import array, empty, zeros
+from cuda_device.runtime.arrays.protocols import view_of
+from cuda_device.runtime.gpu import driver
+from cuda_device.runtime.gpu import loaded_kernels as code
+from cuda_device.runtime.gpu.streams import GpuStream, as_stream, cpu_stream, default_stream
 from cuda_device.types.host import ROWS
 
 pytestmark = pytest.mark.skipif(not driver.available(), reason=f"no GPU: {driver.unavailable_reason()}")
@@ -401,8 +401,8 @@ START = """
 import sys; sys.path.insert(0, sys.argv[1])
 import numpy as np
 from cuda_device.errors import KernelError
-from cuda_device.runtime.device_array import array, zeros
-from cuda_device.runtime.streams import default_stream
+from cuda_device.runtime.arrays.device_array import array, zeros
+from cuda_device.runtime.gpu.streams import default_stream
 """
 
 

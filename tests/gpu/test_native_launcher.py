@@ -10,13 +10,14 @@ import pytest
 from at_once import at_once
 
 import cuda_device as device
-from cuda_device.runtime import driver, launcher
-from cuda_device.runtime.native import layout
-from cuda_device.runtime.streams import GpuStream
+from cuda_device.launchers import memory_layout
+from cuda_device.runtime.gpu import driver
+from cuda_device.runtime.gpu.streams import GpuStream
+from cuda_device.runtime.launch import launcher
 
 pytestmark = [
     pytest.mark.skipif(not driver.available(), reason="no GPU"),
-    pytest.mark.skipif(not layout.is_usable(), reason="no launchers for this Python"),
+    pytest.mark.skipif(not memory_layout.is_usable(), reason="no launchers for this Python"),
 ]
 N = 1000
 

@@ -10,10 +10,10 @@ from at_once import at_once
 
 import cuda_device as device
 from cuda_device.errors import LaunchError
-from cuda_device.runtime import driver
-from cuda_device.runtime.launcher import FIRST_LAUNCHER
-from cuda_device.runtime.native import layout
-from cuda_device.runtime.streams import GpuStream, as_stream
+from cuda_device.launchers import memory_layout
+from cuda_device.runtime.gpu import driver
+from cuda_device.runtime.gpu.streams import GpuStream, as_stream
+from cuda_device.runtime.launch.launcher import FIRST_LAUNCHER
 
 GPUS = driver.device_count() if driver.available() else 0
 pytestmark = pytest.mark.skipif(GPUS < 2, reason="not two GPUs")
@@ -142,7 +142,7 @@ def test_tensors(streams):
                     launch(kernel, 2.0, x, y, stream=side)
                 total = y.sum()
             assert total.item() == 40 * N
-            if layout.is_usable():
+            if memory_layout.is_usable():
                 launches = sum(variant.launches for variant in kernel.variants.values())
                 assert launches < 20 * 4
             with pytest.raises(LaunchError, match=f"is on GPU {ordinal}, but the stream is on GPU {1 - ordinal}"):

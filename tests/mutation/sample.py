@@ -12,12 +12,12 @@ from .mutants import Change, places
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "cuda_device"
-FOLDERS = ("bytecode", "ir", "passes", "device", "codegen", "types")
+FOLDERS = ("bytecode", "ir", "infer", "lower", "optimise", "instrument", "device", "codegen", "types")
 
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """A change of a file, whose name is as in the package: `passes/lower.py`."""
+    """A change of a file, whose name is as in the package: `lower/typed_to_device.py`."""
 
     file: str
     change: Change

@@ -16,7 +16,7 @@ from fake_driver import FakeDriver, Result
 from fake_driver import installed as installed_driver
 
 import cuda_device
-from cuda_device.codegen import assemblers, cubin
+from cuda_device.codegen.gpu import assemblers, cubin
 from ptx_machine.machine import Machine, Module
 from ptx_machine.memory import Arena, Fault
 from ptx_machine.reader import read
@@ -165,7 +165,7 @@ def installed() -> Iterator[Gpu]:
     before = cubin.ASSEMBLERS
     with installed_driver() as fake:
         del fake
-        from cuda_device.runtime import driver
+        from cuda_device.runtime.gpu import driver
 
         driver.bindings = lambda: gpu
         if gpu.arena.is_half_full:  # what a test left behind is freed by the driver that it had

@@ -1,0 +1,178 @@
+"""The cache of compiled kernels on disk: which folder, what makes a key, what was found and what was not.
+
+LLVM IR says all that the program read: constants, globals, what closures captured, callees in whatever module, layouts of
+structs. So the key to machine code is a hash of it, with what turns it into machine code: options, our own code generator,
+LLVM, the assembler, libdevice, and the processor. Which LLVM IR a kernel has is on disk, too (`cache/programs`); where that
+does not know it, the compiler makes it.
+
+    CUDA_DEVICE_CACHE=folder python program.py      another folder
+    CUDA_DEVICE_CACHE=0      python program.py      no cache
+
+The folder is otherwise `cuda_device` in the user's cache folder (`XDG_CACHE_HOME`, or `~/.cache`).
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import threading
+from collections.abc import Iterator, MutableMapping
+from typing import TYPE_CHECKING
+
+from cuda_device.cache import identities
+from cuda_device.cache.store import Store
+from cuda_device.lazy_dataclasses import dataclass
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+VARIABLE = "CUDA_DEVICE_CACHE"
+_OFF = ("", "0")
+
+
+@dataclass(frozen=True, slots=True)
+class CacheInfo:
+    """What this process found in the cache, and what the cache holds.
+
+    `folder` is None where there is no cache. `hits` and `misses` count kernels, and `direct` those hits for which nothing was
+    compiled at all, not even to see that they are hits; `nbytes` is the size of all `entries`, which other processes share.
+    """
+
+    folder: Path | None
+    hits: int
+    misses: int
+    entries: int
+    nbytes: int
+    direct: int = 0
+
+
+class _Counts:
+    """How many kernels were found, and how many were not."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.hits = self.misses = self.direct = 0
+
+
+_counts = _Counts()
+
+
+def count(*, hits: int = 0, misses: int = 0, direct: int = 0) -> None:
+    """Counts a kernel that was looked for."""
+    with _counts.lock:
+        _counts.hits += hits
+        _counts.misses += misses
+        _counts.direct += direct
+
+
+def cache_info() -> CacheInfo:
+    """What this process found in the cache of compiled kernels, and what that holds.
+
+    `CUDA_DEVICE_CACHE` names another folder for it; set to `0` it turns the cache off.
+    """
+    from pathlib import Path  # which takes a while to import
+
+    found = current()
+    entries, nbytes = found.usage() if found else (0, 0)
+    return CacheInfo(
+        Path(found.folder) if found else None, _counts.hits, _counts.misses, entries, nbytes, _counts.direct
+    )
+
+
+def current() -> Store | None:
+    """The store in the folder that the environment names now; None if it is turned off."""
+    folder = _folder(*map(os.environ.get, (VARIABLE, "XDG_CACHE_HOME", "HOME")))
+    return _store(os.path.abspath(folder)) if folder else None
+
+
+@functools.lru_cache(maxsize=16)
+def _folder(chosen: str | None, base: str | None, home: str | None) -> str | None:
+    """The folder that is chosen, or `cuda_device` in the one that the XDG Base Directory Specification says."""
+    if chosen in _OFF:
+        return None
+    default = base if base and os.path.isabs(base) else os.path.join("~", ".cache")
+    folder = os.path.expanduser(chosen or os.path.join(default, "cuda_device"))
+    return None if folder.startswith("~") else folder  # there is no home
+
+
+@functools.lru_cache(maxsize=16)
+def _store(folder: str) -> Store:
+    return Store(folder)
+
+
+def find(key: bytes) -> bytes | None:
+    """What was kept under a key, or None."""
+    found = current()
+    return found.get(key) if found else None
+
+
+def keep(key: bytes, data: bytes) -> None:
+    """Keeps it, if that is possible."""
+    found = current()
+    if found:
+        found.put(key, data)
+
+
+def discard(key: bytes) -> None:
+    """Forgets what was found and cannot be used."""
+    found = current()
+    if found:
+        found.remove(key)
+
+
+class Pieces(MutableMapping[str, bytes]):
+    """The cache as a mapping, for what serves many kernels: pieces of libdevice, the scheduler's machine code.
+
+    A name says all that its bytes depend on, but for our own code generator and LLVM. These are not counted.
+    """
+
+    def __getitem__(self, name: str) -> bytes:
+        data = find(_piece(name))
+        if data is None:
+            raise KeyError(name)
+        return data
+
+    def __setitem__(self, name: str, data: bytes) -> None:
+        keep(_piece(name), data)
+
+    def __delitem__(self, name: str) -> None:
+        discard(_piece(name))
+
+    def __iter__(self) -> Iterator[str]:
+        raise TypeError("the cache does not know its names, only their hashes")
+
+    def __len__(self) -> int:
+        return cache_info().entries
+
+
+def _piece(name: str) -> bytes:
+    return key_of("piece", name)
+
+
+def key_of(*parts: str | bytes) -> bytes:
+    """The key for something that depends on `parts`, on our own code generator, and on LLVM."""
+    digest = hashlib.sha256()
+    for part in (generator(), llvm(), *parts):
+        data = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
+        digest.update(len(data).to_bytes(8, "little"))
+        digest.update(data)
+    return digest.digest()
+
+
+@functools.cache
+def generator() -> str:
+    """Which sources of ours make machine code of LLVM IR."""
+    return identities.generator(current())
+
+
+@functools.cache
+def llvm() -> str:
+    """Which LLVM there is."""
+    return identities.llvm()
+
+
+@functools.cache
+def package() -> str:
+    """Which sources of ours there are."""
+    return hashlib.sha256(identities.package().encode("utf-8", "surrogatepass")).hexdigest()

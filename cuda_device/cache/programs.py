@@ -1,0 +1,188 @@
+"""Programs on disk: what a kernel's LLVM IR would be, without compiling the kernel.
+
+    asked = programs.ask(question)                       None for a question that has no fingerprint
+    programs.keep(asked, dependencies, program)          after a kernel was compiled
+    programs.find(asked)                                 in another process: (program, dependencies), or None
+
+The LLVM IR is the key to the machine code (`cache/disk`), and takes longer to make than all else that a known kernel needs.
+It follows from the kernel's function, the `question` that was asked about it (types of arguments, target, options), our own
+sources, and what the compiler read on its way: globals, what closures captured, attributes of modules and classes. Each such
+read is a `Dependency`; launches check them in the same process.
+
+So there are two kinds of entries. One tells, for a function and a question, which names were read; the names are read again
+here. The other tells, for all of that with what the names mean (`cache/fingerprints`), what came out. Where a name means
+something that has no fingerprint, nothing is kept: the kernel's LLVM IR is made in each process.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import hashlib
+import sys
+from collections.abc import Mapping, Sequence
+from types import FunctionType, ModuleType
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from cuda_device.cache import disk
+from cuda_device.cache.fingerprints import Fingerprint
+from cuda_device.cache.libraries import name_of
+from cuda_device.cache.numbered import Unfit
+from cuda_device.errors import Location
+from cuda_device.infer.dependencies import MISSING, Dependency, read
+from cuda_device.instrument.outline import Outline, Place, Print
+from cuda_device.lazy_dataclasses import dataclass, fields_of
+
+_MOST_READINGS = 4
+"""A function may read other names where the first have other values; the newest of so many lists of names are kept."""
+_READINGS, _PROGRAM = "readings", "program"
+
+Reading = tuple[str, int, str]
+"""A name that is read: of which kind its owner is, the number of the object that has it, the name (see `Fingerprint`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What is known of a program: its outline, a hash of its LLVM IR, what that needs of libdevice, its shared memory."""
+
+    outline: Outline
+    digest: str
+    library: frozenset[str]
+    shared_bytes: int
+
+    @staticmethod
+    def of(outline: Outline, text: str, library: frozenset[str], shared_bytes: int) -> Program:
+        """The program with the LLVM IR `text`."""
+        return Program(
+            outline, hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest(), library, shared_bytes
+        )
+
+
+def ask(question: tuple[object, ...]) -> Fingerprint | None:
+    """The fingerprint of a question, and of who is asked, if it has one."""
+    fingerprint = Fingerprint()
+    try:
+        fingerprint.tag("versions", sys.version, np.__version__, ml_dtypes.__version__, disk.package())
+        fingerprint.items("question", question)
+    except Unfit:
+        return None
+    return fingerprint
+
+
+def find(asked: Fingerprint) -> tuple[Program, tuple[Dependency, ...]] | None:
+    """The program that a question led to when all that it read was as it is now, and what it read."""
+    readings = disk.find(_key(_READINGS, asked))
+    for names in ast.literal_eval(readings.decode()) if readings else ():
+        with contextlib.suppress(Unfit):
+            if found := _follow(asked.copy(), names):
+                return found
+    return None
+
+
+def _follow(fingerprint: Fingerprint, names: Sequence[Reading]) -> tuple[Program, tuple[Dependency, ...]] | None:
+    dependencies = []
+    for kind, number, name in names:
+        try:
+            owner = fingerprint.owner_at(kind, number)
+            value = read(owner, name)
+        except Exception:  # in a world that has changed, a name may be any code
+            return None
+        _add(fingerprint, value)
+        dependencies.append(Dependency(owner, name, value))
+    kept = disk.find(_key(_PROGRAM, fingerprint))
+    return (_unpacked(kept), tuple(dependencies)) if kept else None
+
+
+def keep(asked: Fingerprint, dependencies: Sequence[Dependency], program: Program) -> None:
+    """Keeps what a question led to, if all that it read has a fingerprint."""
+    key, fingerprint, names = _key(_READINGS, asked), asked.copy(), []
+    try:
+        for dependency in dependencies:
+            place = _place_of(fingerprint, dependency.owner)
+            if place is not None:
+                names.append((*place, dependency.name))
+                _add(fingerprint, dependency.value)
+    except Unfit:
+        return
+    disk.keep(_key(_PROGRAM, fingerprint), _packed(program))
+    kept = disk.find(key)
+    others = ast.literal_eval(kept.decode()) if kept else []
+    if names not in others[:1]:
+        disk.keep(key, repr([names, *(other for other in others if other != names)][:_MOST_READINGS]).encode())
+
+
+def _add(fingerprint: Fingerprint, value: object) -> None:
+    if value is MISSING:
+        fingerprint.tag("missing")
+    else:
+        fingerprint.add(value)
+
+
+def _place_of(fingerprint: Fingerprint, owner: object) -> tuple[str, int] | None:
+    """How another process finds an owner; None where there is no need, since a version says what it has."""
+    name = owner.get("__name__") if isinstance(owner, dict) else getattr(owner, "__name__", None)
+    if isinstance(owner, (dict, ModuleType)) and isinstance(name, str) and name.startswith(_OURS):
+        module = sys.modules.get(name)
+        if module is not None and (owner is module or owner is vars(module)):
+            return None
+    try:
+        return fingerprint.place_of(owner)
+    except Unfit:
+        if isinstance(owner, FunctionType) and name_of(owner) is not None:  # what the program calls in another guise
+            return None
+        raise
+
+
+_OURS = f"{__name__.partition('.')[0]}."
+
+
+def _key(kind: str, fingerprint: Fingerprint) -> bytes:
+    return hashlib.sha256(kind.encode() + fingerprint.digest()).digest()
+
+
+# On disk: a tuple as Python spells it. To read it runs nothing.
+
+
+def _packed(program: Program) -> bytes:
+    symbol, written, aligned, *rest = _plain(program.outline)
+    plain = (
+        (symbol, sorted(written), sorted(aligned), *rest),
+        program.digest,
+        sorted(program.library),
+        program.shared_bytes,
+    )
+    return repr(plain).encode()
+
+
+def _plain(value: Any) -> Any:
+    """The parts of an outline as a tuple, and so on."""
+    match value:
+        case Outline() | Place() | Print() | Location():
+            return tuple(_plain(getattr(value, name)) for name in fields_of(type(value)))
+        case Mapping():
+            return {number: _plain(part) for number, part in value.items()}
+        case _:
+            return value
+
+
+def _unpacked(data: bytes) -> Program:
+    outline, digest, library, shared_bytes = ast.literal_eval(data.decode())
+    symbol, written, aligned, may_run_long, recursive, waits, reports, prints = outline
+    return Program(
+        Outline(
+            symbol,
+            frozenset(written),
+            frozenset(aligned),
+            may_run_long,
+            recursive,
+            {number: Location(*place) for number, place in waits.items()},
+            {number: Place(Location(*place), *rest) for number, (place, *rest) in reports.items()},
+            {number: Print(*parts) for number, parts in prints.items()},
+        ),
+        digest,
+        frozenset(library),
+        shared_bytes,
+    )

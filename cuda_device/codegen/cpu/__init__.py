@@ -1,0 +1,1 @@
+"""LLVM IR → native code: kernels as coroutines or loops, and the scheduler that runs the threads of a block."""

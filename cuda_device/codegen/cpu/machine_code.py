@@ -1,0 +1,186 @@
+"""Machine code of kernels for the CPU, in this process: from the cache, without LLVM, where that is possible.
+
+native = load_native(object_code)                 made before by `codegen/cpu/native`
+native.address("cuda_device.run")                 an exported function, for ctypes
+host()                                            ("znver5", "+avx512f,…"): which processor it is for
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from cuda_device.cache.disk import Pieces
+from cuda_device.codegen.cpu import conversions, object_loader, wide_atomics
+from cuda_device.codegen.cpu.runner import EXPORTS, RUN
+
+LOCK = threading.RLock()
+"""LLVM's context, our target machines and the linker are shared by all threads of the process."""
+
+
+class Native:
+    """Machine code in this process. It lives as long as this object: whoever calls an address keeps the object."""
+
+    def __init__(self, object_code: bytes, linked: Linked, bitcode: bytes = b"", level: int = 2) -> None:
+        self.object_code = object_code
+        self._linked, self._bitcode, self._level = linked, bitcode, level
+
+    def address(self, name: str) -> int:
+        """Where the exported function `name` starts."""
+        return self._linked.addresses[name]
+
+    @property
+    def optimised(self) -> str:
+        """The LLVM IR as the code generator saw it; empty for code that came from a cache."""
+        from cuda_device.codegen.cpu import native
+
+        return native.text_of(self._bitcode) if self._bitcode else ""
+
+    @property
+    def assembly(self) -> str:
+        """The machine code as text; empty for code that came from a cache."""
+        from cuda_device.codegen.cpu import native
+
+        return native.assembly_of(self._bitcode, self._level) if self._bitcode else ""
+
+
+class Linked:
+    """What a linker made: the addresses of functions, and whatever keeps them."""
+
+    def __init__(self, addresses: Mapping[str, int], keep: object) -> None:
+        self.addresses, self._keep = addresses, keep
+
+
+def load_native(
+    object_code: bytes, symbols: Mapping[str, int] | None = None, exports: Sequence[str] = (RUN,)
+) -> Native:
+    """Machine code made before on a machine with the same `host()`; `symbols` are addresses of functions that it calls."""
+    return Native(object_code, link(object_code, symbols or {}, exports))
+
+
+def link(object_code: bytes, symbols: Mapping[str, int], exports: Sequence[str], alone: bool = False) -> Linked:
+    """Links an object file, which may be `alone`: it calls nothing of what kernels call. Raises `RuntimeError` if it cannot."""
+
+    def find(name: str) -> int | None:
+        return symbols.get(name) or (None if alone else _of_kernels(name)) or object_loader.in_process(name)
+
+    try:
+        code = object_loader.load(object_code, find)
+        return Linked(code.addresses, code)
+    except object_loader.Unsupported:
+        from cuda_device.codegen.cpu import native
+
+        # Which helpers the code generator calls only the object's table of names tells.
+        known: dict[str, int] = {} if alone else dict(support())
+        for piece in () if alone else _HELPERS:
+            if any(name.encode() in object_code for name in piece.EXPORTS):
+                known |= _helpers(piece)
+        return native.link(object_code, {**known, **symbols}, exports)
+
+
+def _of_kernels(name: str) -> int | None:
+    """The address of a function that kernels call."""
+    for piece in _HELPERS:
+        if name in piece.EXPORTS:
+            return _helpers(piece)[name]
+    return support().get(name) if name in EXPORTS else None
+
+
+@functools.cache
+def support() -> Mapping[str, int]:
+    """The scheduler, linked once: kernels call its functions by their addresses. Its text needs no optimiser."""
+
+    def text() -> str:
+        from cuda_device.codegen.cpu import support
+
+        return support.support()
+
+    return shared("support", text, EXPORTS)
+
+
+_HELPERS = (conversions, wide_atomics)
+"""What processors may lack: the functions that LLVM calls then. Most kernels need none."""
+
+
+@functools.cache
+def _helpers(piece: Any) -> Mapping[str, int]:
+    return shared(piece.__name__, piece.text, piece.EXPORTS)
+
+
+def piece(
+    name: str,
+    text: Callable[[], str],
+    exports: Sequence[str],
+    symbols: Mapping[str, int] | None = None,
+    level: int = 0,
+    quick: bool = False,
+) -> Linked:
+    """Functions that kernels and launches share; `symbols` and `level` as in `native.compile_native`.
+
+    The name says all that their text depends on, but for our code generator. `quick`: see `native.compile_piece`.
+    """
+    pieces, whole = Pieces(), " ".join((name, "quick" if quick else str(level), *host()))
+    with LOCK:
+        object_code = pieces.get(whole)
+        if object_code is None:
+            from cuda_device.codegen.cpu import native
+
+            pieces[whole] = object_code = native.compile_piece(text(), level, quick)
+        return link(object_code, symbols or {}, exports, alone=True)
+
+
+_KEPT: list[Linked] = []
+
+
+def shared(
+    name: str,
+    text: Callable[[], str],
+    exports: Sequence[str],
+    symbols: Mapping[str, int] | None = None,
+    level: int = 0,
+) -> dict[str, int]:
+    """The addresses of functions that stay in the process for good; the parameters are those of `piece`."""
+    made = piece(name, text, exports, symbols, level)
+    _KEPT.append(made)
+    return {name: made.addresses[name] for name in exports}
+
+
+# The processor
+
+
+@functools.cache
+def host() -> tuple[str, str]:
+    """The processor's name and the features that are used, as LLVM spells them: part of the key of any cache of object code."""
+    seen = _as_the_system_sees_it()
+    pieces, name = Pieces(), f"processor {seen}"
+    known = pieces.get(name) if seen else None
+    if known is not None:
+        processor, features = ast.literal_eval(known.decode())
+        return processor, features
+    from cuda_device.codegen.cpu import native
+
+    found = native.processor()
+    if seen:
+        pieces[name] = repr(found).encode()
+    return found
+
+
+_TELLING = ("vendor_id", "cpu family", "model", "stepping", "microcode", "flags", "CPU ", "Features")
+
+
+def _as_the_system_sees_it() -> str:
+    """The processor in Linux's words, and which start of the system it is: by the next one it may be another processor.
+
+    Empty on other systems.
+    """
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text()
+        with Path("/proc/cpuinfo").open() as file:
+            first = file.read(1 << 13).partition("\n\n")[0]
+    except OSError:
+        return ""
+    return boot + "\n".join(line for line in first.splitlines() if line.startswith(_TELLING))

@@ -1,0 +1,181 @@
+"""What surrounds one kernel on the CPU: the threads of one block, and the exported `@cuda_device.run`.
+
+    void @cuda_device.run(ptr control)    each worker calls it once for a launch; `cpu_support` takes blocks and calls
+    back void @cuda_device.block(ptr block)    plain kernel:       for z, y, x: kernel(thread), inlined, x vectorised by
+    LLVM
+                                          suspending kernel:  starts a coroutine for each thread; `cpu_support` resumes
+                                          them
+
+Only this is compiled anew for each kernel, and so it is small: what is the same for all kernels is in `cpu_support`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cuda_device.codegen.cpu.records import BLOCK, THREAD, Record
+
+RUN = "cuda_device.run"
+EXPORTS = tuple(f"cuda_device.{name}" for name in ("blocks", "frames", "keep", "log"))
+"""What `codegen/cpu/support` defines for kernels."""
+_SIZE = ("size.x", "size.y", "size.z")
+_AXES = "xyz"
+# The loops over threads are vectorised, not unrolled, which would only cost time to compile. Nobody else takes this
+# number.
+_LOOP = "!900000000"
+
+
+def parameter_record(leaves: Sequence[str]) -> str:
+    """The LLVM type of the packed parameters: a C structure of the leaves, each at its natural alignment."""
+    return "{ " + ", ".join(leaves) + " }" if leaves else "{}"
+
+
+def runner(symbol: str, leaves: Sequence[str], suspends: bool, shared_bytes: int) -> str:
+    """The text to add to the module of the kernel `symbol`, after `cpu.declarations()`.
+
+    `leaves` are the LLVM types of the kernel's parameters after `ptr %thread`; `shared_bytes` is the size of its static
+    shared memory.
+    """
+    block = _suspending(symbol, leaves) if suspends else _plain(symbol, leaves)
+    return f"""\
+define void @{RUN}(ptr %control) nounwind {{
+  call void @cuda_device.blocks(ptr %control, ptr @cuda_device.block, i64 {shared_bytes}, i1 {int(suspends)})
+  ret void
+}}
+
+declare void @cuda_device.blocks(ptr, ptr, i64, i1)
+
+{block}
+{_report()}
+{_LOOP} = distinct !{{{_LOOP}, !{{!"llvm.loop.unroll.disable"}}}}
+"""
+
+
+def _load_arguments(leaves: Sequence[str]) -> str:
+    record = Record(parameter_record(leaves), tuple((str(i), type) for i, type in enumerate(leaves)))
+    text = BLOCK.load("%parameters", "%block", "parameters")
+    return text + "".join(record.load(f"%argument.{name}", "%parameters", name) for name, _ in record.fields)
+
+
+def _arguments(leaves: Sequence[str]) -> str:
+    return "".join(f", {type} %argument.{i}" for i, type in enumerate(leaves))
+
+
+def _plain(symbol: str, leaves: Sequence[str]) -> str:
+    """A block of a kernel that never waits: its threads one after the other, x fastest.
+
+    The records are copied to where nothing else can write: so they dissolve into registers, and the optimiser sees that
+    stores through the kernel's arrays do not change them.
+    """
+    sizes = "".join(BLOCK.load(f"%{name}", "%shared.block", name, ", !range !{i32 1, i32 1025}") for name in _SIZE)
+    return f"""\
+define internal void @cuda_device.block(ptr %shared.block) nounwind {{
+entry:
+  %thread = alloca {THREAD}
+  %block = alloca {BLOCK}
+  %copy = load {BLOCK}, ptr %shared.block
+  store {BLOCK} %copy, ptr %block
+{_load_arguments(leaves)}{sizes}{THREAD.store("%block", "%thread", "block")}
+  br label %plane
+plane:
+  %z = phi i32 [0, %entry], [%z.next, %plane.end]
+  %z.rows = mul nuw nsw i32 %z, %size.y
+{THREAD.store("%z", "%thread", "z")}
+  br label %row
+row:
+  %y = phi i32 [0, %plane], [%y.next, %row.end]
+  %y.row = add nuw nsw i32 %z.rows, %y
+  %y.first = mul nuw nsw i32 %y.row, %size.x
+{THREAD.store("%y", "%thread", "y")}
+  br label %each
+each:
+  %x = phi i32 [0, %row], [%x.next, %each]
+  %linear = add nuw nsw i32 %y.first, %x
+{THREAD.store("%x", "%thread", "x")}{THREAD.store("%linear", "%thread", "linear")}
+  call void @{symbol}(ptr %thread{_arguments(leaves)}) alwaysinline
+  %x.next = add nuw nsw i32 %x, 1
+  %x.more = icmp ult i32 %x.next, %size.x
+  br i1 %x.more, label %each, label %row.end, !llvm.loop {_LOOP}
+row.end:
+  %y.next = add nuw nsw i32 %y, 1
+  %y.more = icmp ult i32 %y.next, %size.y
+  br i1 %y.more, label %row, label %plane.end
+plane.end:
+  %z.next = add nuw nsw i32 %z, 1
+  %z.more = icmp ult i32 %z.next, %size.z
+  br i1 %z.more, label %plane, label %finished
+finished:
+  ret void
+}}
+"""
+
+
+def _suspending(symbol: str, leaves: Sequence[str]) -> str:
+    """A block of a suspending kernel: every thread runs up to where it first waits; the scheduler does the rest.
+
+    A thread that gets no memory for its frame has already stopped the launch.
+    """
+    return f"""\
+define internal void @cuda_device.block(ptr %block) nounwind {{
+entry:
+{_load_arguments(leaves)}{BLOCK.loads("%block", "count", "threads", "handles")}
+  br label %each
+each:
+  %linear = phi i32 [0, %entry], [%linear.next, %started]
+  %thread = getelementptr {THREAD}, ptr %threads, i32 %linear
+  %handle = call ptr @{symbol}(ptr %thread{_arguments(leaves)})
+  %refused = icmp eq ptr %handle, null
+  br i1 %refused, label %leave, label %started
+started:
+  %handle.at = getelementptr ptr, ptr %handles, i32 %linear
+  store ptr %handle, ptr %handle.at
+  %linear.next = add nuw i32 %linear, 1
+  %more = icmp ult i32 %linear.next, %count
+  br i1 %more, label %each, label %leave, !llvm.loop {_LOOP}
+leave:
+  ret void
+}}
+
+{_frame()}"""
+
+
+def _frame() -> str:
+    """Where a thread's coroutine lives. The first thread of a worker allocates for all, once it knows the size."""
+    return f"""\
+declare void @cuda_device.frames(ptr, i64)
+
+define internal ptr @cuda_device.frame(ptr %thread, i64 %size) nounwind alwaysinline {{
+entry:
+{THREAD.loads("%thread", "linear", "block")}{BLOCK.loads("%block", "frames")}
+  %missing = icmp eq ptr %frames, null
+  br i1 %missing, label %first, label %have
+first:
+  call void @cuda_device.frames(ptr %block, i64 %size)
+  br label %have
+have:
+{BLOCK.load("%memory", "%block", "frames")}{BLOCK.loads("%block", "stride")}
+  %none = icmp eq ptr %memory, null
+  %wide = zext i32 %linear to i64
+  %offset = mul i64 %wide, %stride
+  %place = getelementptr i8, ptr %memory, i64 %offset
+  %frame = select i1 %none, ptr null, ptr %place
+  ret ptr %frame
+}}
+"""
+
+
+def _report() -> str:
+    """A thread's report. What it needs is read here, in the caller, so that the records need not be in memory."""
+    loads = "".join(BLOCK.load(f"%block.{axis}", "%block", f"index.{axis}") for axis in _AXES)
+    loads += "".join(THREAD.load(f"%thread.{axis}", "%thread", axis) for axis in _AXES)
+    indices = "".join(f", i32 %{kind}.{axis}" for kind in ("block", "thread") for axis in _AXES)
+    own = "i32 %status, i32 %place, i64 %first, i64 %second"
+    return f"""\
+declare void @cuda_device.keep(ptr{", i32" * 8}, i64, i64)
+
+define internal void @cuda_device.report(ptr %thread, {own}) nounwind alwaysinline {{
+{THREAD.loads("%thread", "block")}{BLOCK.loads("%block", "control")}{loads}
+  call void @cuda_device.keep(ptr %control{indices}, {own})
+  ret void
+}}
+"""

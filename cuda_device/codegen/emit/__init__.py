@@ -1,0 +1,1 @@
+"""Device IR → LLVM IR as text, for all targets."""

@@ -1,0 +1,449 @@
+"""How each operation of the device level is written in LLVM IR: one emitter for each row of `ir/ops`.
+
+    add  %1 %2: float32      %v3 = fadd contract float %v1, %v2
+    load %1: bool            %v3 = load i8, ptr %v1, align 1
+                             %v2 = icmp ne i8 %v3, 0
+
+An emitter gets the writer of its function and the operation, and writes lines. It names the operation's result by
+`result`, or says that it is another operand (`names`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from cuda_device.codegen.cpu.records import Status
+from cuda_device.codegen.emit import (
+    atomic_emitters,
+    constants,
+    float8,
+    floats,
+    parameter_passing,
+    print_emitter,
+    shadow,
+)
+from cuda_device.codegen.emit.convergent import Meeting
+from cuda_device.codegen.emit.literals import literal
+from cuda_device.device.math import BY_NAME as MATH
+from cuda_device.ir import ops
+from cuda_device.ir.nodes import Op, Value
+from cuda_device.types.layout import align_of, size_of
+from cuda_device.types.model import BOOL, FLOAT32, Kind, Number, Ref, Space, Vector
+
+if TYPE_CHECKING:
+    from cuda_device.codegen.emit.to_llvm import FunctionWriter
+
+REPORTS = {"assert": Status.ASSERTION, "raise": Status.EXCEPTION, "check": Status.CHECK}
+
+
+Emitter = Callable[["FunctionWriter", Op], None]
+
+
+def _number(value: Value) -> Number:
+    assert isinstance(value.type, Number), value.type
+    return value.type
+
+
+# Constants and calls
+
+
+def _const(to: FunctionWriter, op: Op) -> None:
+    assert op.result.type is not None
+    to.constants[op.result] = op.attributes["value"]
+    to.names[op.result] = literal(op.result.type, op.attributes["value"])
+
+
+def _call(to: FunctionWriter, op: Op) -> None:
+    callee = to.dialect.module[str(op.attributes["callee"])]
+    arguments = ", ".join((*to.dialect.arguments(), *map(to.typed, op.operands)))
+    result = to.module.type(callee.result)
+    marks = to.dialect.definition(callee) or to.dialect.called
+    call = f"call {result} @{to.dialect.symbol(callee)}({arguments}){marks}"
+    if result == "void":
+        to.line(call)
+    else:
+        to.result(op, call)
+
+
+def _make(to: FunctionWriter, op: Op) -> None:
+    type = to.module.type(op.result.type)
+    vector = isinstance(op.result.type, Vector)
+    value = "poison"
+    for index, operand in enumerate(op.operands):
+        if vector:
+            value = to.temporary(f"insertelement {type} {value}, {to.typed(operand)}, i32 {index}")
+        else:
+            value = to.temporary(f"insertvalue {type} {value}, {to.typed(operand)}, {index}")
+    to.names[op.result] = value
+
+
+def _field(to: FunctionWriter, op: Op) -> None:
+    (whole,) = op.operands
+    if isinstance(whole.type, Vector):
+        to.result(op, f"extractelement {to.typed(whole)}, i32 {op.attributes['index']}")
+    else:
+        to.result(op, f"extractvalue {to.typed(whole)}, {op.attributes['index']}")
+
+
+# Arithmetic
+
+
+def _sum(integer: str, real: str) -> Emitter:
+    def emit(to: FunctionWriter, op: Op) -> None:
+        number = _number(op.result)
+        if number.is_float:
+            to.result(op, f"{real}{to.module.fuse} {to.operands(op)}")
+            return
+        flags = ""
+        if op.attributes.get("exact"):
+            flags = " nsw" if number.signed else " nuw"
+            if number.signed and integer != "sub" and all(operand.nonneg for operand in op.operands):
+                flags = " nuw nsw"
+        to.result(op, f"{integer}{flags} {to.operands(op)}")
+
+    return emit
+
+
+def _plain(instruction: str) -> Emitter:
+    def emit(to: FunctionWriter, op: Op) -> None:
+        flags = to.module.relaxed if instruction == "fdiv" else ""
+        to.result(op, f"{instruction}{flags} {to.operands(op)}")
+
+    return emit
+
+
+def _quotient(to: FunctionWriter, op: Op) -> None:
+    """No fault and no undefined behaviour: LLVM's division has both by zero, and for the least integer by -1."""
+    a, b = op.operands
+    number = _number(a)
+    divisor, unsigned = _divisor(to, op)
+    if unsigned or not _may_be_minus_one(to, b):
+        to.result(op, f"{'udiv' if unsigned else 'sdiv'} {to.typed(a)}, {divisor}")
+        return
+    type = to.module.type(number)
+    plain = to.temporary(f"sdiv {to.typed(a)}, {divisor}")
+    negative = to.temporary(f"icmp eq {to.typed(b)}, -1")
+    negated = to.temporary(f"sub {type} 0, {to.names[a]}")
+    to.result(op, f"select i1 {negative}, {type} {negated}, {type} {plain}")
+
+
+def _remainder(to: FunctionWriter, op: Op) -> None:
+    divisor, unsigned = _divisor(to, op)
+    to.result(op, f"{'urem' if unsigned else 'srem'} {to.typed(op.operands[0])}, {divisor}")
+
+
+def _divisor(to: FunctionWriter, op: Op) -> tuple[str, bool]:
+    """A divisor that cannot fault (1 for 0 and -1), and whether the division may be an unsigned one."""
+    a, b = op.operands
+    type = to.module.type(b.type)
+    unsigned = a.nonneg and b.nonneg
+    known = to.constants.get(b)
+    if known is not None and known not in (0, -1):
+        return to.names[b], unsigned
+    if b.nonneg or not _may_be_minus_one(to, b):
+        bad = to.temporary(f"icmp eq {to.typed(b)}, 0")
+    else:
+        above = to.temporary(f"add {to.typed(b)}, 1")
+        bad = to.temporary(f"icmp ult {type} {above}, 2")
+    return to.temporary(f"select i1 {bad}, {type} 1, {type} {to.names[b]}"), unsigned
+
+
+def _may_be_minus_one(to: FunctionWriter, value: Value) -> bool:
+    return not value.nonneg and to.constants.get(value, -1) == -1
+
+
+def _shift_right(to: FunctionWriter, op: Op) -> None:
+    to.result(op, f"{'ashr' if _number(op.result).signed else 'lshr'} {to.operands(op)}")
+
+
+def _bitwise(to: FunctionWriter, op: Op) -> None:
+    type, function = to.module.type(op.result.type), str(op.attributes["function"])
+    zero = function in ("ctlz", "cttz")  # of which 0 has as many as it has bits
+    call = to.module.call(f"llvm.{function}.{type}", type, [type, "i1"] if zero else [type])
+    to.result(op, f"{call}({to.typed(op.operands[0])}{', i1 false' if zero else ''})")
+
+
+def _negate(to: FunctionWriter, op: Op) -> None:
+    to.result(op, f"fneg{to.module.relaxed} {to.operands(op)}")
+
+
+_SIGNED = {"==": "eq", "!=": "ne", "<": "slt", "<=": "sle", ">": "sgt", ">=": "sge"}
+_UNSIGNED = {"==": "eq", "!=": "ne", "<": "ult", "<=": "ule", ">": "ugt", ">=": "uge"}
+_ORDERED = {"==": "oeq", "!=": "une", "<": "olt", "<=": "ole", ">": "ogt", ">=": "oge"}
+
+
+def _compare(to: FunctionWriter, op: Op) -> None:
+    number, sign = _number(op.operands[0]), str(op.attributes["op"])
+    if number.is_float:
+        to.result(op, f"fcmp{to.module.relaxed} {_ORDERED[sign]} {to.operands(op)}")
+    else:
+        to.result(op, f"icmp {(_SIGNED if number.signed else _UNSIGNED)[sign]} {to.operands(op)}")
+
+
+def _select(to: FunctionWriter, op: Op) -> None:
+    type = op.result.type
+    if op.attributes.get("extreme") and type == FLOAT32 and to.module.has_extremes:
+        name = f"llvm.{op.attributes['extreme']}num.f32"
+        call = to.module.call(name, "float", ["float"] * 2).replace("call", f"call{to.module.relaxed}", 1)
+        to.result(op, f"{call}({', '.join(map(to.typed, op.operands[1:]))})")
+        return
+    to.result(op, "select " + ", ".join(map(to.typed, op.operands)))
+
+
+def _math(to: FunctionWriter, op: Op) -> None:
+    row = MATH[str(op.attributes["function"])]
+    number = _number(op.result)
+    type = to.module.type(number)
+    name, marks = to.dialect.math(row), ""
+    if name.startswith("llvm."):
+        name = f"{name}.{floats.suffix(number)}"
+    else:
+        name, marks = to.dialect.library(name, number), to.dialect.called
+        to.module.library.add(name)
+    call = to.module.call(name, type, [type] * row.arity).replace("call", f"call{to.module.relaxed}", 1)
+    to.result(op, f"{call}({', '.join(map(to.typed, op.operands))}){marks}")
+
+
+# Conversions
+
+
+def _convert(to: FunctionWriter, op: Op) -> None:
+    (operand,) = op.operands
+    source, target = _number(operand), _number(op.result)
+    if source.is_float8 or target.is_float8:
+        call = float8.call(to.module.conversions, source, target)
+        to.result(op, f"call {call}({to.typed(operand)}){to.dialect.called}")
+    elif target == BOOL:
+        zero = literal(source, 0)
+        test = f"fcmp une {to.typed(operand)}, {zero}" if source.is_float else f"icmp ne {to.typed(operand)}, {zero}"
+        to.result(op, test)
+    elif source.is_float and not target.is_float:
+        floats.truncate(to, op, source, target)
+    else:
+        instruction = _instruction(operand, source, target)
+        if not instruction:
+            to.names[op.result] = to.names[operand]
+            return
+        to.result(op, f"{instruction} {to.typed(operand)} to {to.module.type(target)}")
+
+
+def _instruction(operand: Value, source: Number, target: Number) -> str:
+    """The cast between two numbers, the first of which is no float unless both are; "" where the bits stay."""
+    if source.is_float:
+        return "fpext" if target.bits > source.bits else "fptrunc"
+    signed = source.signed and not operand.nonneg
+    if target.is_float:
+        return "sitofp" if signed else "uitofp"
+    source_bits = 1 if source.kind is Kind.BOOL else source.bits
+    if target.bits == source_bits:
+        return ""
+    if target.bits < source_bits:
+        return "trunc"
+    # Signed sums and differences promise that they keep their sign: LLVM follows an address through them with each pass of a
+    # loop. Where it knows of a number that it is not negative, it says so itself.
+    return "sext" if source.signed else "zext"
+
+
+# Memory
+
+
+def _element(to: FunctionWriter, op: Op) -> None:
+    reference, index = op.operands
+    assert isinstance(reference.type, Ref)
+    pointee = to.module.element_type(reference.type.pointee)
+    flags = "" if op.attributes.get("outside") else "inbounds nuw " if index.nonneg else "inbounds "
+    to.result(op, f"getelementptr {flags}{pointee}, {to.typed(reference)}, {to.typed(index)}")
+
+
+def _bytes(to: FunctionWriter, op: Op) -> None:
+    reference, offset = op.operands
+    to.result(op, f"getelementptr inbounds i8, {to.typed(reference)}, {to.typed(offset)}")
+
+
+def _load(to: FunctionWriter, op: Op) -> None:
+    (reference,) = op.operands
+    assert isinstance(reference.type, Ref)
+    pointee = reference.type.pointee
+    align = op.attributes.get("align", align_of(pointee))
+    says = to.module.aliasing.load(reference) if to.module.aliasing else ""
+    load = f"load {to.module.memory_type(pointee)}, {to.typed(reference)}, align {align}{says}"
+    if pointee == BOOL:
+        to.result(op, f"icmp ne i8 {to.temporary(load)}, 0")
+    else:
+        floats.taken(to, op, load)
+
+
+def _store(to: FunctionWriter, op: Op) -> None:
+    reference, value = op.operands
+    assert isinstance(reference.type, Ref)
+    stored = to.typed(value)
+    if value.type == BOOL:
+        stored = f"i8 {to.temporary(f'zext i1 {to.names[value]} to i8')}"
+    align = op.attributes.get("align", align_of(reference.type.pointee))
+    says = to.module.aliasing.store(reference) if to.module.aliasing else ""
+    to.line(f"store {stored}, {to.typed(reference)}, align {align}{says}")
+
+
+def _shared(to: FunctionWriter, op: Op) -> None:
+    text, operand = to.dialect.shared(int(str(op.attributes["number"])), to.fresh())
+    to.lines.append(text)
+    to.names[op.result] = operand
+
+
+def _dynamic_shared(to: FunctionWriter, op: Op) -> None:
+    text, operand = to.dialect.dynamic_shared(to.fresh())
+    to.lines.append(text)
+    to.names[op.result] = operand
+
+
+def local_size(op: Op) -> tuple[int, int]:
+    """The bytes of a local array, and its alignment."""
+    count, align = op.attributes["count"], op.attributes["align"]
+    assert isinstance(op.result.type, Ref) and isinstance(count, int) and isinstance(align, int)
+    return count * size_of(op.result.type.pointee), align
+
+
+def _local(to: FunctionWriter, op: Op) -> None:
+    """The memory is there since the function's start; a boundary that its frame is not aligned to is found within it."""
+    _, align = local_size(op)
+    if align > to.dialect.frame_alignment:
+        # Not with llvm.ptrmask, on which LLVM stops for a GPU.
+        address = to.temporary(f"ptrtoint {to.typed(op.result)} to i64")
+        missing = to.temporary(f"and i64 {to.temporary(f'sub i64 0, {address}')}, {align - 1}")
+        to.names[op.result] = to.temporary(f"getelementptr inbounds i8, {to.typed(op.result)}, i64 {missing}")
+    shadow.begin(to, op, local_size(op)[0])
+
+
+# Threads
+
+
+def _register(to: FunctionWriter, op: Op) -> None:
+    to.lines.append(to.dialect.register(str(op.attributes["name"]), to.name(op.result)))
+
+
+def _barrier(to: FunctionWriter, op: Op) -> None:
+    text, label = to.dialect.barrier(int(str(op.attributes["place"])), to.fresh().removeprefix("%"))
+    to.lines.append(text)
+    to.label = label or to.label
+
+
+def _meet(to: FunctionWriter, op: Op) -> None:
+    """Threads meet: the machine's dialect knows how."""
+    kind = "now" if op.attributes.get("now") else str(op.attributes.get("kind", ""))
+    place, label = int(str(op.attributes.get("place", 0))), to.fresh().removeprefix("%")
+    operands = tuple(to.names[operand] for operand in op.operands)
+    result = to.name(op.result) if op.results else ""
+    type = to.module.type(op.operands[1].type) if len(operands) > 1 else ""
+    text, label = to.dialect.meet(Meeting(op.code, kind, place, label, result, operands, type))
+    to.lines.append(text)
+    to.label = label or to.label
+
+
+def _bits(to: FunctionWriter, op: Op) -> None:
+    """The same bits; integers of one size are one type."""
+    source, target = to.module.type(op.operands[0].type), to.module.type(op.result.type)
+    if source == target:
+        to.names[op.result] = to.names[op.operands[0]]
+    else:
+        floats.taken(to, op, f"bitcast {to.typed(op.operands[0])} to {target}")
+
+
+# Ends of blocks and threads
+
+
+def _report(to: FunctionWriter, op: Op) -> None:
+    status, place = REPORTS[str(op.attributes["status"])], int(str(op.attributes["place"]))
+    to.lines.append(to.dialect.report(status, place, [to.names[value] for value in op.operands]))
+
+
+def _trace(to: FunctionWriter, op: Op) -> None:
+    value, done = "0", "1"
+    if op.operands:
+        at = op.operands[0]
+        if isinstance(at.type, Ref):
+            value = to.temporary(f"ptrtoint {to.typed(at)} to i64")
+            if at.type.space is Space.SHARED:
+                base = to.fresh()
+                to.lines.append(to.dialect.register("shared", base))
+                value = to.temporary(f"sub i64 {value}, {to.temporary(f'ptrtoint ptr {base} to i64')}")
+        else:
+            value = to.temporary(f"zext {to.typed(at)} to i64")
+    if op.operands[1:]:
+        done = to.temporary(f"zext {to.typed(op.operands[1])} to i64")
+    to.lines.append(to.dialect.trace(int(str(op.attributes["place"])), value, done))
+
+
+def _exit(to: FunctionWriter, _: Op) -> None:
+    to.line(to.dialect.exit(to.function))
+
+
+def _jump(to: FunctionWriter, op: Op) -> None:
+    to.line(f"br label %{to.labels[op.successors[0].block]}")
+
+
+def _branch(to: FunctionWriter, op: Op) -> None:
+    then, otherwise = (to.labels[edge.block] for edge in op.successors)
+    to.line(f"br i1 {to.names[op.operands[0]]}, label %{then}, label %{otherwise}")
+
+
+def _unreachable(to: FunctionWriter, _: Op) -> None:
+    to.line("unreachable")
+
+
+EMITTERS: dict[ops.Opcode, Emitter] = {
+    ops.CONST: _const,
+    ops.CALL: _call,
+    ops.MAKE: _make,
+    ops.FIELD: _field,
+    ops.CONVERT: _convert,
+    ops.ADD: _sum("add", "fadd"),
+    ops.SUB: _sum("sub", "fsub"),
+    ops.MUL: _sum("mul", "fmul"),
+    ops.DIV: _plain("fdiv"),
+    ops.QUOTIENT: _quotient,
+    ops.REMAINDER: _remainder,
+    ops.AND: _plain("and"),
+    ops.OR: _plain("or"),
+    ops.XOR: _plain("xor"),
+    ops.SHL: _plain("shl"),
+    ops.SHR: _shift_right,
+    ops.BITWISE: _bitwise,
+    ops.NEG: _negate,
+    ops.COMPARE: _compare,
+    ops.SELECT: _select,
+    ops.MATH: _math,
+    ops.ELEMENT: _element,
+    ops.BYTES: _bytes,
+    ops.LOAD: _load,
+    ops.STORE: _store,
+    ops.SHARED: _shared,
+    ops.DYNAMIC_SHARED: _dynamic_shared,
+    ops.LOCAL: _local,
+    **constants.EMITTERS,
+    ops.REGISTER: _register,
+    ops.BARRIER: _barrier,
+    **dict.fromkeys(
+        (
+            ops.BARRIER_REDUCE,
+            ops.WARP_SYNC,
+            ops.WARP_VOTE,
+            ops.WARP_SHUFFLE,
+            ops.WARP_MATCH,
+            ops.WARP_ACTIVE,
+            ops.YIELD,
+        ),
+        _meet,
+    ),
+    ops.BITS: _bits,
+    ops.JUMP: _jump,
+    ops.BRANCH: _branch,
+    ops.UNREACHABLE: _unreachable,
+    ops.REPORT: _report,
+    ops.TRACE: _trace,
+    ops.EXIT: _exit,
+    **atomic_emitters.EMITTERS,
+    **shadow.EMITTERS,
+    ops.PRINT: print_emitter.emit,
+    **parameter_passing.EMITTERS,
+}

@@ -1,0 +1,174 @@
+"""Conversions of the floats of 8 bits from and to float32, as functions in LLVM IR that LLVM inlines.
+
+    call float @float8_widen_e4m3(i8 %x)          call i8 @float8_round_e4m3(float %x)
+
+GPUs have instructions from compute capability 8.9 on. These saturate, so what is too large (and NaN, whose sign they drop)
+is chosen here. Elsewhere integers do it: a number moves its exponent from one bias to the other, and is rounded to the even
+one by adding just under half of what is cut off. Subnormal numbers are rounded by the adder: beside a float whose last bit is
+worth theirs.
+"""
+
+from __future__ import annotations
+
+import enum
+import struct
+from collections.abc import Iterable
+
+from cuda_device.types.float_formats import DIVISIONS
+from cuda_device.types.model import Format, Number
+
+_MANTISSA, _BIAS, _INFINITY = 23, 127, 0x7F800000  # of a float32
+
+
+class Direction(enum.StrEnum):
+    """Which way a conversion goes."""
+
+    WIDEN = "widen"
+    ROUND = "round"
+
+
+Conversion = tuple[Format, Direction]
+
+
+def call(used: set[Conversion], source: Number, target: Number) -> str:
+    """The result's type and the name of the function that converts `source` to `target`, which is noted in `used`."""
+    direction = Direction.WIDEN if source.is_float8 else Direction.ROUND
+    form = (source if source.is_float8 else target).format
+    used.add((form, direction))
+    return f"{'float' if source.is_float8 else 'i8'} @{_name(form, direction)}"
+
+
+def _name(form: Format, direction: Direction) -> str:
+    return f"float8_{direction}_{form}"
+
+
+def definition(form: Format, direction: Direction, has_instructions: bool) -> str:
+    """The function, for a machine that has instructions for it or not."""
+    head = {Direction.WIDEN: "float {}(i8 %x)", Direction.ROUND: "i8 {}(float %x)"}[direction]
+    body = _BODIES[direction, has_instructions](form)
+    return f"define internal {head.format('@' + _name(form, direction))} alwaysinline nounwind {{\n{body}}}\n"
+
+
+def declarations(used: Iterable[Conversion]) -> set[str]:
+    """What the functions for a machine with instructions call."""
+    return {
+        f"<2 x half> @llvm.nvvm.{form}x2.to.f16x2.rn(i16)"
+        if direction is Direction.WIDEN
+        else f"i16 @llvm.nvvm.ff.to.{form}x2.rn(float, float)"
+        for form, direction in used
+    }
+
+
+def _bits(value: float) -> int:
+    """The bits of a float32."""
+    return int(struct.unpack("<I", struct.pack("<f", value))[0])
+
+
+def _literal(value: float) -> str:
+    """A float32 that has all of the value, in LLVM's hexadecimals."""
+    return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
+
+
+def _widen(form: Format) -> str:
+    division = DIVISIONS[form]
+    least = 2.0 ** (1 - division.bias - division.mantissa)
+    special = division.overflow  # NaN and, if there is one, infinity: all ones in the exponent there
+    return f"""\
+  %wide = zext i8 %x to i32
+  %size = and i32 %wide, 127
+  %moved = shl i32 %size, {_MANTISSA - division.mantissa}
+  %normal = add i32 %moved, {(_BIAS - division.bias) << _MANTISSA}
+  %count = uitofp i32 %size to float
+  %small = fmul float %count, {_literal(least)}
+  %small.bits = bitcast float %small to i32
+  %tiny = icmp ult i32 %size, {1 << division.mantissa}
+  %finite = select i1 %tiny, i32 %small.bits, i32 %normal
+  %special = icmp uge i32 %size, {special}
+  %beyond = or i32 %moved, {_INFINITY}
+  %magnitude = select i1 %special, i32 %beyond, i32 %finite
+  %sign = and i32 %wide, 128
+  %sign.bit = shl i32 %sign, 24
+  %signed = or i32 %magnitude, %sign.bit
+  %result = bitcast i32 %signed to float
+  ret float %result
+"""
+
+
+def _round(form: Format) -> str:
+    division = DIVISIONS[form]
+    cut = _MANTISSA - division.mantissa
+    beside = 2.0 ** (1 - division.bias - division.mantissa + _MANTISSA)
+    return f"""\
+{_size_and_sign()}\
+  %magnitude = bitcast i32 %size to float
+  %sum = fadd float %magnitude, {_literal(beside)}
+  %sum.bits = bitcast float %sum to i32
+  %small = sub i32 %sum.bits, {_bits(beside)}
+  %last = lshr i32 %size, {cut}
+  %even = and i32 %last, 1
+  %half = add i32 %even, {(1 << (cut - 1)) - 1}
+  %moved = sub i32 %size, {(_BIAS - division.bias) << _MANTISSA}
+  %up = add i32 %moved, %half
+  %normal = lshr i32 %up, {cut}
+  %tiny = icmp ult i32 %size, {(_BIAS + 1 - division.bias) << _MANTISSA}
+  %finite = select i1 %tiny, i32 %small, i32 %normal
+{_special_cases(form)}"""
+
+
+def _size_and_sign() -> str:
+    return """\
+  %bits = bitcast float %x to i32
+  %size = and i32 %bits, 2147483647
+  %high = lshr i32 %bits, 24
+  %sign = and i32 %high, 128
+"""
+
+
+def _special_cases(form: Format) -> str:
+    """The result: `%finite`, or what stands for numbers that are too large, or for NaN."""
+    division = DIVISIONS[form]
+    return f"""\
+  %huge = icmp uge i32 %size, {_first_too_large(division.last)}
+  %limited = select i1 %huge, i32 {division.overflow}, i32 %finite
+  %nan = icmp ugt i32 %size, {_INFINITY}
+  %chosen = select i1 %nan, i32 {division.nan}, i32 %limited
+  %signed = or i32 %chosen, %sign
+  %result = trunc i32 %signed to i8
+  ret i8 %result
+"""
+
+
+def _first_too_large(last: float) -> int:
+    """The bits of the least float32 that is larger than `last`."""
+    bits = _bits(last)
+    (nearest,) = struct.unpack("<f", struct.pack("<I", bits))
+    return bits if nearest > last else bits + 1
+
+
+def _widen_at_once(form: Format) -> str:
+    """By an instruction: of two numbers, the second of which is zero."""
+    return f"""\
+  %pair = zext i8 %x to i16
+  %halves = call <2 x half> @llvm.nvvm.{form}x2.to.f16x2.rn(i16 %pair)
+  %half = extractelement <2 x half> %halves, i32 0
+  %result = fpext half %half to float
+  ret float %result
+"""
+
+
+def _round_at_once(form: Format) -> str:
+    """By an instruction, whose result is right for what is neither too large nor NaN."""
+    return f"""\
+{_size_and_sign()}\
+  %magnitude = bitcast i32 %size to float
+  %pair = call i16 @llvm.nvvm.ff.to.{form}x2.rn(float 0.0, float %magnitude)
+  %finite = zext i16 %pair to i32
+{_special_cases(form)}"""
+
+
+_BODIES = {
+    (Direction.WIDEN, False): _widen,
+    (Direction.ROUND, False): _round,
+    (Direction.WIDEN, True): _widen_at_once,
+    (Direction.ROUND, True): _round_at_once,
+}

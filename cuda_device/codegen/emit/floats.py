@@ -1,0 +1,92 @@
+"""Floats as LLVM calls them, and what it gets wrong for those of 16 bits: their bits, and conversion to integers.
+
+    bits %b: float16          bitcast bfloat … to half, by way of an integer, in a text that LLVM cannot see through
+    convert %h: int16         fpext half … to float; …      for float16 on the CPU
+
+Where LLVM 22 sees that the bits of a bfloat are taken for a half, or the reverse, and that is compared with zero, as it is or as
+a wider float, its combiner of instructions wants to mask them as if they were an integer, and ends the process. And with
+AVX512-FP16, NaN becomes -32768 as an int16.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cuda_device.ir import ops
+from cuda_device.ir.nodes import Module, Op
+from cuda_device.types.model import BFLOAT16, FLOAT16, FLOAT32, Number, Ref, Type, Vector
+
+if TYPE_CHECKING:
+    from cuda_device.codegen.emit.to_llvm import FunctionWriter
+
+_HALVES = (FLOAT16, BFLOAT16)
+
+
+def name(number: Number) -> str:
+    """A float as LLVM calls it."""
+    return "bfloat" if number.bfloat else {16: "half", 32: "float", 64: "double"}[number.bits]
+
+
+def suffix(number: Number) -> str:
+    """A float in the name of an intrinsic."""
+    return f"{'b' if number.bfloat else ''}f{number.bits}"
+
+
+def taken(to: FunctionWriter, op: Op, text: str) -> None:
+    """Writes an instruction that takes bits, or what is in memory, for a number of the result's type."""
+    type = op.result.type
+    if _element(type) in _HALVES and (to.module.mixes_halves if op.code is ops.LOAD else to.module.has_both_halves):
+        assert type is not None
+        to.names[op.result] = _hidden(to, to.temporary(text), type)
+    else:
+        to.result(op, text)
+
+
+def _hidden(to: FunctionWriter, value: str, type: Type) -> str:
+    """The same value, of which LLVM does not know where it is from."""
+    if not isinstance(type, Vector):
+        bits = to.temporary(f"bitcast {to.module.type(type)} {value} to i16")
+        return to.temporary(
+            f"bitcast i16 {to.temporary(f'call i16 {to.dialect.same_bits}(i16 {bits})')} to {to.module.type(type)}"
+        )
+    whole, element = to.module.type(type), to.module.type(type.dtype)
+    for i in range(type.size):
+        hidden = _hidden(to, to.temporary(f"extractelement {whole} {value}, i32 {i}"), type.dtype)
+        value = to.temporary(f"insertelement {whole} {value}, {element} {hidden}, i32 {i}")
+    return value
+
+
+def truncate(to: FunctionWriter, op: Op, source: Number, target: Number) -> None:
+    """Writes a float's integral part, the nearest integer there is where it has none of its own, 0 for NaN."""
+    value = to.typed(op.operands[0])
+    if source == FLOAT16 and not to.dialect.truncates_halves:
+        source, value = FLOAT32, f"float {to.temporary(f'fpext {value} to float')}"
+    function = f"llvm.fpto{'s' if target.signed else 'u'}i.sat.i{target.bits}.{suffix(source)}"
+    call = to.module.call(function, to.module.type(target), [to.module.type(source)])
+    to.result(op, f"{call}({value})")
+
+
+def has_both_halves(module: Module) -> bool:
+    """Whether there are values of float16 and of bfloat16."""
+    missing = {*_HALVES}
+    for function in module.functions:
+        for block in function.blocks:
+            missing -= {_element(value.type) for value in block.params}
+            for op in block.ops:
+                missing -= {_element(value.type) for value in op.results}
+        if not missing:
+            return True
+    return False
+
+
+def mixes_halves(module: Module) -> bool:
+    """Whether one may have been stored where the other is loaded: there are both, and views of memory, or structs in it."""
+    return has_both_halves(module) and any(
+        op.code is ops.BYTES and isinstance(op.result.type, Ref) and _element(op.result.type.pointee) in _HALVES
+        for function in module.functions
+        for op in function.ops()
+    )
+
+
+def _element(type: Type | None) -> Type | None:
+    return type.dtype if isinstance(type, Vector) else type

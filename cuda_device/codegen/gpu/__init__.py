@@ -1,0 +1,1 @@
+"""LLVM IR → PTX → cubin: NVPTX, libdevice, peepholes, NVIDIA's assemblers and linker."""

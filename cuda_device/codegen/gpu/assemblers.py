@@ -1,0 +1,407 @@
+"""NVIDIA's assemblers, one row each: how to find it, run it, tell its version, get it. cubin.py chooses among them.
+
+    ASSEMBLERS[1].run(Request(ptx, parse("sm_90"), Options()))  ->  (b"\\x7fELF...", "what ptxas printed")
+
+None of NVIDIA's packages is imported before an assembler is looked for.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+import time
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from cuda_device.codegen.gpu import installed, libcuda
+from cuda_device.codegen.gpu.linking import Input
+from cuda_device.lazy_dataclasses import dataclass
+from cuda_device.types.architectures import Architecture, parse
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to assemble.
+
+    `level` is 0 to 3; a thread has at most `max_registers` (0: as many as the GPU has); `line_info` asks for line tables for
+    profilers, `report_usage` for what each kernel uses, which costs time. A `relocatable` cubin is for a linker.
+    """
+
+    level: int = 3
+    max_registers: int = 0
+    line_info: bool = False
+    report_usage: bool = False
+    relocatable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What an assembler is given."""
+
+    ptx: str
+    architecture: Architecture
+    options: Options
+    inputs: tuple[Input, ...] = ()
+    """What is linked to it: nvJitLink alone can."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is the whole program, of which nothing is linked to anything else."""
+        return not (self.inputs or self.options.relocatable)
+
+
+class Rejection(Exception):
+    """An assembler said no; the message is its log."""
+
+
+class Unusable(Rejection):
+    """An assembler could not even be started; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assembler:
+    """A row of the table.
+
+    `available` tells whether it can be used for this architecture, `run` returns the code and the log or raises
+    `Rejection`, `identity` is a string that changes when the assembler does, and `remedy` says how to get one. `installed`
+    tells quickly that there is one, without loading it; where it does not, `available` has the answer. Some make no
+    relocatable cubins, and only one links.
+    """
+
+    name: str
+    available: Callable[[Architecture], bool]
+    run: Callable[[Request], tuple[bytes, str]]
+    identity: Callable[[], str]
+    remedy: str
+    installed: Callable[[], bool] = lambda: False
+    relocates: bool = True
+    links: bool = False
+
+    def can(self, request: Request) -> bool:
+        """Whether it makes what is asked for at all."""
+        return (self.links or not request.inputs) and (self.relocates or not request.options.relocatable)
+
+
+# ---- nvJitLink
+
+
+@cache
+def _nvjitlink() -> Any:
+    """The bindings of nvJitLink, or None if they or the library are missing."""
+    try:
+        from cuda.bindings import nvjitlink
+
+        nvjitlink.version()  # loads the library
+        return nvjitlink
+    except (ImportError, RuntimeError, OSError):
+        return None
+
+
+_COPIES = "enable-func-clone-sc"
+"""Functions are copied to where they are called, which versions of nvJitLink before 13.1 or so cannot do."""
+
+
+@cache
+def _knows(option: str) -> bool:
+    """Whether nvJitLink has an option of the assembler. It is asked with another one that none has: so nothing is assembled."""
+    try:
+        _link(Request(".version 8.0\n", parse("sm_90"), Options()), f"-Xptxas=-{option}=true", "-Xptxas=-none")
+    except Rejection as rejection:
+        return f"'{option}'" not in str(rejection)
+    return True
+
+
+def _run_nvjitlink(request: Request) -> tuple[bytes, str]:
+    """It takes every program for a part of one, and calls what divides as a function of another file, unless it copies that."""
+    copies = request.is_whole and _knows(_COPIES)
+    return _link(request, *[f"-Xptxas=-{_COPIES}=true"] * copies)
+
+
+# One thread at a time is in nvJitLink. Where it finds a cubin for another architecture, it never gives back a lock of its own
+# (13.0 to 13.5), which belongs to the thread that called it: any other one would wait for good. So what others have compiled is
+# linked in a thread apart, and whatever comes after that.
+_lock = threading.RLock()
+_apart: Executor | None = None
+_is_lost = False
+"""Whether that thread did not survive a fork."""
+
+
+def _link(request: Request, *more: str) -> tuple[bytes, str]:
+    global _apart
+    if _is_lost:
+        raise Unusable(
+            "another thread may keep it locked, which did not survive a fork: link before, or start a process anew"
+        )
+    with _lock:
+        if request.inputs and _apart is None:
+            from concurrent.futures import ThreadPoolExecutor  # which takes a while to import
+
+            _apart = ThreadPoolExecutor(1, "cuda_device nvJitLink")
+        return _apart.submit(_linked, request, *more).result() if _apart else _linked(request, *more)
+
+
+def _after_fork() -> None:
+    global _lock, _is_lost
+    _lock, _is_lost = threading.RLock(), _apart is not None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def _linked(request: Request, *more: str) -> tuple[bytes, str]:
+    library, data = _nvjitlink(), request.ptx.encode()
+    # It knows the levels 0 and 3 only.
+    level = "-O3" if request.options.level else "-O0"
+    options = [f"-arch={request.architecture}", level, *_flags(request.options, "-maxrregcount=", "-Xptxas=-v")]
+    options += [*more, *["-r"] * request.options.relocatable]
+    options += ["-lto"] * any(item.is_lto for item in request.inputs)
+    if request.options.report_usage:
+        options.append("-no-cache")  # what comes out of NVIDIA's cache comes without a log
+    try:
+        handle = library.create(len(options), options)
+    except library.nvJitLinkError as error:
+        raise Rejection(f"{' '.join(options)}: {error}") from None
+    try:
+        library.add_data(handle, library.InputType.PTX, data, len(data), "kernel.ptx")
+        for item in request.inputs:
+            library.add_data(handle, library.InputType.ANY, item.data, len(item.data), item.name)
+        library.complete(handle)
+        code = bytearray(library.get_linked_cubin_size(handle))
+        library.get_linked_cubin(handle, code)
+        return bytes(code), _text_of(handle, library.get_info_log_size, library.get_info_log)
+    except library.nvJitLinkError as error:
+        log = _text_of(handle, library.get_error_log_size, library.get_error_log)
+        raise Rejection(log or str(error)) from None
+    finally:
+        library.destroy(handle)
+
+
+def _text_of(handle: Any, size: Callable[[Any], int], get: Callable[[Any, bytearray], None]) -> str:
+    text = bytearray(size(handle))
+    if text:
+        get(handle, text)
+    return text.rstrip(b"\0").decode(errors="replace")
+
+
+def _identify_nvjitlink() -> str:
+    """Size and time of the file, if it is easy to find, since to load it for its version takes 40 ms; else that."""
+    file = _nvjitlink_file()
+    return f"nvJitLink {_stamp(file) if file else '.'.join(map(str, _nvjitlink().version()))}"
+
+
+@cache
+def _nvjitlink_file() -> str | None:
+    on_windows = ("nvidia/cu13/bin/x86_64/nvJitLink*.dll", "bin/nvJitLink*.dll")
+    elsewhere = ("nvidia/cu13/lib/libnvJitLink.so.*", "lib64/libnvJitLink.so.*")
+    return installed.find(*(on_windows if os.name == "nt" else elsewhere))
+
+
+# ---- ptxas
+
+
+@cache
+def _ptxas() -> str | None:
+    """The program, or None if there is none."""
+    path = _ptxas_file()
+    if path is None:
+        try:
+            from cuda.pathfinder import find_nvidia_binary_utility
+
+            path = find_nvidia_binary_utility("ptxas")
+        except (ImportError, RuntimeError, OSError):
+            return None
+    return path or None
+
+
+@cache
+def _ptxas_file() -> str | None:
+    """The program, if it is easy to find: on the PATH, in the toolkit that CUDA_HOME or CUDA_PATH names, or in a wheel."""
+    homes = [os.path.join(home, "bin") for home in installed.cuda_homes()]
+    path = installed.program("ptxas", [*os.environ.get("PATH", os.defpath).split(os.pathsep), *homes])
+    return path or installed.find("nvidia/cu13/bin/ptxas*", "bin/ptxas*")
+
+
+def _run_ptxas(request: Request) -> tuple[bytes, str]:
+    import subprocess
+    import tempfile
+    from pathlib import Path
+
+    flags = [f"-O{request.options.level}", *_flags(request.options, "-maxrregcount=", "-v")]
+    flags += ["-c"] * request.options.relocatable
+    with tempfile.TemporaryDirectory(prefix="cuda_device_") as folder:
+        source, target = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
+        source.write_text(request.ptx, encoding="utf-8")
+        command = [str(_ptxas()), f"-arch={request.architecture}", *flags, str(source), "-o", str(target)]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+        except OSError as error:
+            raise Unusable(f"{command[0]}: {error}") from None
+        # The name of a temporary file says nothing to anybody, and would make two logs of one kernel differ.
+        log = (done.stderr + done.stdout).replace(str(source), "kernel.ptx")
+        if done.returncode != 0:
+            raise Rejection(log or f"{command[0]} ended with status {done.returncode}")
+        return target.read_bytes(), log
+
+
+def _identify_ptxas() -> str:
+    path = _ptxas()
+    return f"ptxas {_stamp(path)}" if path else "ptxas"
+
+
+# ---- the driver
+
+
+@cache
+def _driver() -> Any:
+    """The driver's library, or None if it is missing."""
+    try:
+        return libcuda.load()
+    except OSError:
+        return None
+
+
+def _driver_fits(architecture: Architecture) -> bool:
+    """Whether a context is current whose GPU is of exactly this architecture: the driver assembles for no other."""
+    # Without the driver's library in this process there is no context in it, and it need not be loaded.
+    driver = _driver() if _is_loaded("libcuda.so.1") else None
+    if driver is None:
+        return False
+    status, device = driver.cuCtxGetDevice()
+    return bool(status == 0) and _capability(driver, device) == architecture.capability
+
+
+def _is_loaded(library: str) -> bool:
+    """Whether the process has loaded a library; True where that cannot be told."""
+    mode = getattr(os, "RTLD_NOLOAD", None)
+    if mode is None:
+        return True
+    try:
+        ctypes.CDLL(library, mode=mode | os.RTLD_NOW)
+    except OSError:
+        return False
+    return True
+
+
+def _capability(driver: Any, device: Any) -> tuple[int, int]:
+    attribute = driver.CUdevice_attribute
+    major = attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
+    minor = attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR
+    return driver.cuDeviceGetAttribute(major, device)[1], driver.cuDeviceGetAttribute(minor, device)[1]
+
+
+def loads(code: bytes, architecture: Architecture) -> bool:
+    """Whether the GPU of the current context takes machine code for it; True where there is none of this architecture."""
+    if not _driver_fits(architecture):
+        return True
+    status, library = _driver().cuLibraryLoadData(code, None, None, 0, None, None, 0)
+    if status == 0:
+        _driver().cuLibraryUnload(library)
+    return bool(status == 0)
+
+
+def _run_driver(request: Request) -> tuple[bytes, str]:
+    driver, options = _driver(), request.options
+    option = driver.CUjit_option
+    logs = {name: ctypes.create_string_buffer(1 << 14) for name in ("info", "error")}
+    values: dict[int, int] = {
+        option.CU_JIT_INFO_LOG_BUFFER: ctypes.addressof(logs["info"]),
+        option.CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES: len(logs["info"]),
+        option.CU_JIT_ERROR_LOG_BUFFER: ctypes.addressof(logs["error"]),
+        option.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES: len(logs["error"]),
+        option.CU_JIT_LOG_VERBOSE: int(options.report_usage),
+        option.CU_JIT_OPTIMIZATION_LEVEL: options.level,
+        option.CU_JIT_GENERATE_LINE_INFO: int(options.line_info),
+    }
+    if options.max_registers:
+        values[option.CU_JIT_MAX_REGISTERS] = options.max_registers
+    # What comes out of NVIDIA's cache comes without a log: a text that it has not seen yet goes around it.
+    comment = f"// {time.time_ns()}\n" if options.report_usage else ""
+    data = f"{request.ptx}\n{comment}\0".encode()
+
+    def check(answer: tuple[Any, ...]) -> tuple[Any, ...]:
+        if answer[0] != 0:
+            raise Rejection(logs["error"].value.decode(errors="replace") or f"the driver's error {answer[0]}")
+        return answer[1:]
+
+    # The driver reads numbers and addresses alike from pointers, when it is asked to link and when it has linked.
+    names = (ctypes.c_int * len(values))(*values)
+    pointers = (ctypes.c_void_p * len(values))(*values.values())
+    (state,) = check(driver.cuLinkCreate(len(values), ctypes.addressof(names), ctypes.addressof(pointers)))
+    try:
+        kind = driver.CUjitInputType.CU_JIT_INPUT_PTX
+        check(driver.cuLinkAddData(state, kind, data, len(data), b"kernel.ptx", 0, None, None))
+        address, size = check(driver.cuLinkComplete(state))
+        return ctypes.string_at(address, size), logs["info"].value.decode(errors="replace")
+    finally:
+        driver.cuLinkDestroy(state)
+
+
+@cache
+def _identify_driver() -> str:
+    """CUDA's version of the driver, and on Linux the driver's own."""
+    version = _driver().cuDriverGetVersion()[1]
+    try:
+        return f"driver {version} {_text_of_file('/proc/driver/nvidia/version')}"
+    except OSError:
+        return f"driver {version}"
+
+
+# ---- what they share
+
+
+def _flags(options: Options, registers: str, verbose: str) -> list[str]:
+    """The options, but for the level, as flags of a command line."""
+    return [
+        *([f"{registers}{options.max_registers}"] if options.max_registers else []),
+        *(["-lineinfo"] if options.line_info else []),
+        *([verbose] if options.report_usage else []),
+    ]
+
+
+def _text_of_file(file: str) -> str:
+    with open(file, encoding="utf-8", errors="replace") as opened:
+        return opened.read().strip()
+
+
+def _stamp(file: str) -> str:
+    """A file's path, size and time: what differs between two versions of it."""
+    status = os.stat(file)
+    return f"{file} {status.st_size} {status.st_mtime_ns}"
+
+
+# In the order in which they are tried. With a GPU the driver is the quickest from the first kernel on: 9 ms on an H200, later
+# ones 5 to 10 ms. Without one, nvJitLink pays 140 to 220 ms once for its library and then 5 to 10 ms a kernel; a process of
+# ptxas costs 9 to 45 ms each time. NVIDIA's cache on disk, which the driver and nvJitLink ask, answers in 0.2 ms.
+ASSEMBLERS: tuple[Assembler, ...] = (
+    Assembler(
+        "driver",
+        _driver_fits,
+        _run_driver,
+        _identify_driver,
+        "use a machine with a GPU of this architecture, and make its context current",
+        relocates=False,
+    ),
+    Assembler(
+        "nvJitLink",
+        lambda architecture: _nvjitlink() is not None,
+        _run_nvjitlink,
+        _identify_nvjitlink,
+        "pip install cuda_device[cu13]",
+        lambda: _nvjitlink_file() is not None,
+        links=True,
+    ),
+    Assembler(
+        "ptxas",
+        lambda architecture: _ptxas() is not None,
+        _run_ptxas,
+        _identify_ptxas,
+        "pip install nvidia-cuda-nvcc, or install a CUDA toolkit and set CUDA_HOME",
+        lambda: _ptxas_file() is not None,
+    ),
+)

@@ -1,0 +1,212 @@
+"""From PTX to machine code (a cubin), through whichever of NVIDIA's assemblers this machine has.
+
+    assemble(ptx, parse("sm_90"))  ->  Cubin(code=b"\\x7fELF...", assembler="ptxas", log="", usage={})
+
+They are tried in the order of `assemblers.ASSEMBLERS`; one that is missing, or older than the PTX or the architecture,
+leaves the work to the next:
+
+    driver      comes with every GPU, and assembles only for the GPU of the current context
+    nvJitLink   a library, in the toolkit or from pip
+    ptxas       a program of the toolkit
+
+The driver takes every program for a part of one, in which a division calls a function of another file. Where a program has
+calls of that sort, they are asked in the other order.
+
+The environment variable CUDA_DEVICE_ASSEMBLER names one of them, to use no other.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from cuda_device.codegen.gpu import elf, occupancy
+from cuda_device.codegen.gpu.assemblers import ASSEMBLERS, Assembler, Options, Rejection, Request, Unusable, loads
+from cuda_device.codegen.gpu.linking import Input, check
+from cuda_device.errors import CompileError, CompilerBug
+from cuda_device.lazy_dataclasses import dataclass, field, replace
+from cuda_device.types.architectures import Architecture
+
+__all__ = ["DEFAULTS", "VARIABLE", "Cubin", "Options", "Usage", "assemble", "identity", "read_usage"]
+
+VARIABLE = "CUDA_DEVICE_ASSEMBLER"
+DEFAULTS = Options()
+
+# What follows are patterns as text: to compile them takes longer than to load a kernel that is known.
+
+# An assembler that does not know our PTX or our architecture yet. The last is nvJitLink's. Each is asked but once.
+_TOO_OLD = r"Unsupported \.version|is not defined for option 'gpu-name'|ERROR_UNRECOGNIZED_ARCH"
+_VERSION = r"(?m)^\.version (\S+)"
+_unusable: dict[tuple[Assembler, Architecture, str], str] = {}
+
+# What becomes a call of a function that the assembler adds, and calls.
+_CALLS = r"\t(?:(?:div|rcp|sqrt)\.r[nzmp]\.|(?:div|rem)\.[us]64|call\b)"
+# What somebody has said of registers, or of blocks that share them.
+_BOUNDS = r"\.(?:maxnreg|minnctapersm|maxntid|reqntid)\b"
+
+# What a kernel can want too much of: the user's business, not ours.
+_TOO_MUCH = (
+    r"Entry function '(?P<kernel>[^']+)' uses too much (?P<what>shared data|parameter space)"
+    r" \(0x(?P<used>[0-9a-f]+) bytes, 0x(?P<most>[0-9a-f]+) max\)"
+)
+_TOO_MUCH_WORDS = {
+    "shared data": ("static shared memory", "use dynamic shared memory, or smaller or fewer shared arrays"),
+    "parameter space": ("arguments", "pass large structs and tuples in an array"),
+}
+
+_MISSING = r"(?:Undefined reference to|Unresolved extern function) '([^']+)'"
+_LINE = r"line (\d+); (?:error|fatal)"
+
+_USAGE = (
+    r"(?s)Compiling entry function '(?P<name>[^']+)'(?:(?!Compiling entry).)*?Used (?P<registers>\d+) registers[^\n]*"
+)
+_USAGE_PARTS = {
+    "barriers": r"used (\d+) barriers",
+    "shared": r"(\d+) bytes smem",
+    "stack": r"(\d+) bytes stack frame",
+    "spill_stores": r"(\d+) bytes spill stores",
+    "spill_loads": r"(\d+) bytes spill loads",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What one kernel uses: registers of a thread; bytes of shared memory of a block, of stack and spills of a thread."""
+
+    registers: int
+    barriers: int
+    shared: int
+    stack: int
+    spill_stores: int
+    spill_loads: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cubin:
+    """Machine code for one architecture, who made it, what it said, and the usage by kernel where it was asked for."""
+
+    code: bytes
+    assembler: str
+    log: str
+    usage: Mapping[str, Usage] = field(default_factory=lambda: MappingProxyType({}))
+
+
+def assemble(
+    ptx: str, architecture: Architecture, options: Options = DEFAULTS, inputs: tuple[Input, ...] = ()
+) -> Cubin:
+    """Assemble PTX with the first assembler that is there and new enough, and link it to `inputs`.
+
+    Raises `CompileError` if there is none, if a kernel wants more of something than a GPU has, or if what is linked does not
+    fit together; `CompilerBug` if the PTX is wrong.
+    """
+    request = Request(ptx, architecture, options, inputs)
+    if inputs:
+        check(Input("the program", ptx.encode()), inputs, architecture)
+    version = re.search(_VERSION, ptx)
+    reasons = []
+    for assembler in _candidates(request):
+        key = (assembler, architecture, version[1] if version else "")
+        if key not in _unusable and assembler.available(architecture):
+            try:
+                code, log = _run(assembler, request)
+                usage = read_usage(log) if options.report_usage else {}
+                return Cubin(code, assembler.name, log, MappingProxyType(usage))
+            except Rejection as rejection:
+                text = str(rejection).strip()
+                if not isinstance(rejection, Unusable) and not re.search(_TOO_OLD, text):
+                    raise _explain(assembler, request, text) from None
+                _unusable[key] = f"{assembler.name} cannot be used ({text.splitlines()[0]})"
+        reasons += [_unusable[key]] if key in _unusable else []
+    raise _none_left(architecture, reasons, request)
+
+
+def _run(assembler: Assembler, request: Request) -> tuple[bytes, str]:
+    """The code and the log, once more with a few registers less where more threads run for that."""
+    code, log = assembler.run(request)
+    if assembler.name != "driver" and _has_calls(request) and not loads(code, request.architecture):
+        raise Unusable("the driver of this GPU does not take its code")
+    found = elf.registers(code) if request.is_whole and request.options.level else {}
+    if len(found) == 1 and not request.options.max_registers and not re.search(_BOUNDS, request.ptx):
+        ((kernel, registers),) = found.items()
+        if most := occupancy.fewer(registers):
+            tight = replace(request, options=replace(request.options, max_registers=most))
+            other, said = assembler.run(tight)
+            if elf.registers(other).get(kernel, registers) <= most and occupancy.is_as_good(other, code, kernel):
+                return other, said
+    return code, log
+
+
+def _has_calls(request: Request) -> bool:
+    """Whether it matters that the assembler takes a program for the whole of it."""
+    return request.is_whole and re.search(_CALLS, request.ptx) is not None
+
+
+def identity(architecture: Architecture) -> str:
+    """The assemblers that `assemble` may try, and their versions, for cache keys. Loads none if it can.
+
+    Raises `CompileError` if there is none.
+    """
+    able = _candidates()
+    found = [assembler for assembler in able if assembler.installed()]
+    first = next((each for each in able if each in found or each.available(architecture)), None)
+    if first is None:
+        raise _none_left(architecture, [])
+    return ", ".join(each.identity() for each in able if each is first or each in found)
+
+
+def read_usage(log: str) -> dict[str, Usage]:
+    """The usage by kernel that the log of an assembler in verbose mode tells."""
+    usage = {}
+    for kernel in re.finditer(_USAGE, log):
+        found = {name: re.search(pattern, kernel[0]) for name, pattern in _USAGE_PARTS.items()}
+        parts = {name: int(match[1]) if match else 0 for name, match in found.items()}
+        usage[kernel["name"]] = Usage(registers=int(kernel["registers"]), **parts)
+    return usage
+
+
+def _candidates(request: Request | None = None) -> tuple[Assembler, ...]:
+    """All assemblers that can do what is asked for, or the one that the environment variable names, unless it cannot."""
+    able = tuple(assembler for assembler in ASSEMBLERS if request is None or assembler.can(request))
+    if request is not None and _has_calls(request):
+        able = able[::-1]
+    forced = os.environ.get(VARIABLE, "")
+    if not forced:
+        return able
+    for assembler in ASSEMBLERS:
+        if assembler.name.lower() == forced.lower():
+            return (assembler,) if assembler in able else able
+    names = ", ".join(assembler.name for assembler in ASSEMBLERS)
+    raise CompileError(f"{VARIABLE} is {forced!r}, which is no assembler", help=f"set it to one of {names}")
+
+
+def _explain(assembler: Assembler, request: Request, log: str) -> Exception:
+    """The error for a rejected kernel: the user's if it wants too much, else ours, with the lines in question."""
+    if found := re.search(_TOO_MUCH, log):
+        what, help = _TOO_MUCH_WORDS[found["what"]]
+        used, most = int(found["used"], 16), int(found["most"], 16)
+        return CompileError(f"{found['kernel']} has {used} bytes of {what}, at most {most} are possible", help=help)
+    if missing := dict.fromkeys(re.findall(_MISSING, log)):
+        return CompileError(
+            f"nothing defines {', '.join(missing)}", help="give what defines it: link=… of @extern, @kernel or compile"
+        )
+    if request.inputs:
+        names = ", ".join(item.name for item in request.inputs)
+        return CompileError(
+            f"{assembler.name} cannot link the kernel to {names}: {log}",
+            help="give what was made for this architecture",
+        )
+    lines = request.ptx.splitlines()
+    numbers = [int(number) for number in re.findall(_LINE, log)]
+    culprits = [f"  {number:5} | {lines[number - 1]}" for number in dict.fromkeys(numbers) if 0 < number <= len(lines)]
+    head = f"{assembler.name} rejects our PTX for {request.architecture}:"
+    return CompilerBug("\n".join([head, log.strip(), *culprits[:10]]))
+
+
+def _none_left(architecture: Architecture, reasons: list[str], request: Request | None = None) -> CompileError:
+    reason = f"there is no assembler for {architecture} on this machine"
+    if forced := os.environ.get(VARIABLE):
+        reason += f" ({VARIABLE} allows only {forced})"
+    remedies = [assembler.remedy for assembler in reversed(_candidates(request))]  # what is easiest to get comes first
+    return CompileError("; ".join([reason, *reasons]), help="; or ".join(remedies))

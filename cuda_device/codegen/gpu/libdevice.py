@@ -1,0 +1,204 @@
+"""libdevice, NVIDIA's library of mathematics in LLVM bitcode: just the functions that a kernel asks for, as text.
+
+The file holds 352 functions. To link all of it into each kernel and throw most away costs 50 ms. So it is parsed once
+in a process, when a symbol is first wanted that the store does not have, and single symbols are printed from it,
+cleaned and kept:
+
+    extract({"__nv_sinf"})  ->  Extract(text of __nv_sinf and of the tables that it reads, functions=("__nv_sinf",))
+
+What libdevice asks about its compilation (`__nvvm_reflect`) is answered in two places. LLVM answers `__CUDA_ARCH` from
+the target machine, `__CUDA_FTZ` from the module flag "nvvm-reflect-ftz", and every other name with 0. The only other
+name is `__CUDA_PREC_SQRT`, and its 0 would make `__nv_sqrtf`, `__nv_hypotf`, `__nv_norm3df` and others approximate: so
+we answer it ourselves, with 1, while printing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import threading
+from collections.abc import Iterable, Mapping, MutableMapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cuda_device.cache.disk import Pieces
+from cuda_device.codegen.gpu import installed
+from cuda_device.errors import CompileError, CompilerBug
+from cuda_device.lazy_dataclasses import dataclass
+
+if TYPE_CHECKING:
+    from cuda_device.codegen.llvm.modules import Module
+
+# The answers that we give ourselves; a name that is missing here is LLVM's to answer.
+REFLECTED: Mapping[str, int] = {"__CUDA_PREC_SQRT": 1}
+
+# Part of every key of the store: raise it when what is printed changes.
+_FORMAT = 1
+
+_REFLECT = "@__nvvm_reflect"
+_SYMBOL = re.compile(r"@[\w.$]+|%struct\.[\w.$]+")
+_DEFINITION = re.compile(r"^define (?:internal )?(?P<signature>[^@]+ @.*\)) #\d+ \{$", re.M)
+_ATTRIBUTES = re.compile(r"^; Function Attrs: (?P<attributes>.*)$", re.M)
+_CALL_ATTRIBUTES = re.compile(r"\) #\d+(?=,|$)", re.M)
+_LOOP_METADATA = re.compile(r", !llvm\.loop !\d+")
+_METADATA = re.compile(r", !(?!llvm\.loop !0\b)[\w.]+ !\d+")
+_REFLECT_CALL = re.compile(r"= call i32 @__nvvm_reflect\(ptr (@[\w.]+)\)(?: #\d+)?")
+
+# The only metadata of an extract: this loop stays a loop.
+_KEEP_LOOP = ", !llvm.loop !0"
+_KEEP_LOOP_METADATA = '!0 = distinct !{!0, !1}\n!1 = !{!"llvm.loop.unroll.disable"}\n'
+
+
+@dataclass(frozen=True, slots=True)
+class Extract:
+    """A piece of libdevice: LLVM IR text without a triple, and the names of the functions that it defines."""
+
+    text: str
+    functions: tuple[str, ...]
+
+
+class Library:
+    """The libdevice at `path`, of which symbols are printed on demand.
+
+    `store` may keep printed symbols between processes: it maps keys to bytes (a disk cache). With all symbols in it the
+    library is not even parsed.
+    """
+
+    def __init__(self, path: Path, store: MutableMapping[str, bytes] | None = None) -> None:
+        self.path = path
+        self.store = store
+        self._symbols: dict[str, str] = {}
+        self._globals: dict[str, str] | None = None
+        self._module: Module | None = None
+        self._hash = ""
+        self._lock = threading.RLock()
+
+    def extract(self, names: Iterable[str]) -> Extract:
+        """The functions called `names` and all that they need. Raises `CompilerBug` for a name that libdevice lacks."""
+        with self._lock:
+            found: dict[str, str] = {}
+            wanted = [f"@{name}" for name in sorted(names)]
+            while wanted:
+                symbol = wanted.pop()
+                if symbol in found or symbol.startswith("@llvm."):  # LLVM declares its intrinsics by itself
+                    continue
+                found[symbol] = text = self._symbol(symbol)
+                wanted += set(_SYMBOL.findall(text))
+        functions = tuple(symbol[1:] for symbol, text in found.items() if text.startswith("define"))
+        text = "\n".join(found[symbol] for symbol in sorted(found))
+        return Extract(f"{text}\n{_KEEP_LOOP_METADATA}", tuple(sorted(functions)))
+
+    def content_hash(self) -> str:
+        """A hash of the file, for cache keys."""
+        with self._lock:
+            if not self._hash:
+                self._hash = hashlib.sha256(self.path.read_bytes()).hexdigest()[:32]
+            return self._hash
+
+    def _symbol(self, symbol: str) -> str:
+        """The cleaned text of one symbol: from memory, from the store, from the library."""
+        text = self._symbols.get(symbol)
+        if text is None:
+            text = self._symbols[symbol] = self._stored(symbol)
+        return text
+
+    def _stored(self, symbol: str) -> str:
+        if self.store is None:
+            return self._print(symbol)
+        from cuda_device.codegen.llvm import bindings  # a kernel whose machine code is known needs no LLVM
+
+        version = ".".join(map(str, bindings.version(bindings.load())))
+        key = f"libdevice-{_FORMAT}-llvm-{version}-{self.content_hash()}-{symbol}"
+        data = self.store.get(key)
+        if data is None:
+            self.store[key] = data = self._print(symbol).encode()
+        return data.decode()
+
+    def _print(self, symbol: str) -> str:
+        """Prints a function, a global variable or a structure type of the library."""
+        if symbol == _REFLECT:
+            return f"declare i32 {_REFLECT}(ptr)"
+        text = self._other_symbols().get(symbol)
+        if text is not None:
+            return text
+        assert self._module is not None
+        try:
+            return self._clean(self._module.function(symbol[1:]))
+        except NameError:
+            raise CompilerBug(f"libdevice ({self.path}) has no {symbol}") from None
+
+    def _other_symbols(self) -> dict[str, str]:
+        """The global variables and types, which are few. Parses the library."""
+        from cuda_device.codegen.llvm import modules
+
+        if self._globals is None:
+            self._module = modules.read_bitcode(self.path.read_bytes())
+            self._globals = {f"@{name}": text.strip() for name, text in self._module.variables().items()}
+            self._globals |= {f"%{name}": text.strip() for name, text in self._module.structures().items()}
+        return self._globals
+
+    def _clean(self, text: str) -> str:
+        """A printed function without references to attribute groups and metadata, which were not printed with it.
+
+            define float @__nv_sinf(float %a) #0 {         ->  define linkonce_odr float @__nv_sinf(float %a) nounwind {
+            %2 = call i32 @__nvvm_reflect(ptr @.str.2) #7  ->  %2 = add i32 0, 1
+
+        `linkonce_odr`, because a linker must see the function; it becomes internal once it is linked. The attributes
+        that get lost on calls are those of intrinsics, which LLVM knows, and `memory(none)` of inline assembly, which
+        is put back: all of libdevice's is pure, and what is not would say `sideeffect`. The metadata on loops asks to
+        unroll those of six, which LLVM does anyway, but not the one in a helper that is not inlined: it keeps that.
+        """
+        attributes = _ATTRIBUTES.search(text)
+        if not attributes or len(_DEFINITION.findall(text)) != 1:
+            raise CompilerBug(f"libdevice ({self.path}) has a function of an unforeseen form:\n{text[:400]}")
+        text = text[attributes.end() + 1 :]
+        text = _DEFINITION.sub(rf"define linkonce_odr \g<signature> {attributes['attributes']} {{", text)
+        text = _REFLECT_CALL.sub(self._answer, text)
+        if "noinline" in attributes["attributes"]:
+            text = _LOOP_METADATA.sub(_KEEP_LOOP, text)
+        text = _METADATA.sub("", _CALL_ATTRIBUTES.sub(")", text))
+        return "\n".join(_pure(line) for line in text.rstrip().splitlines())
+
+    def _answer(self, call: re.Match[str]) -> str:
+        """The constant that takes the place of a question to `__nvvm_reflect`, or the question again."""
+        for name, value in REFLECTED.items():
+            if f'c"{name}\\00"' in self._other_symbols()[call[1]]:
+                return f"= add i32 0, {value}"
+        return f"= call i32 {_REFLECT}(ptr {call[1]})"
+
+
+def _pure(line: str) -> str:
+    """Marks a line of inline assembly without side effects as one that touches no memory."""
+    return f"{line} nounwind memory(none)" if " asm " in line and " asm sideeffect " not in line else line
+
+
+@cache
+def library() -> Library:
+    """The libdevice of this machine. Raises `CompileError` with the remedy where there is none."""
+    return Library(file(), Pieces())
+
+
+def extract(names: Iterable[str]) -> Extract:
+    """The functions called `names` of this machine's libdevice, and all that they need."""
+    return library().extract(names)
+
+
+def content_hash() -> str:
+    """A hash of this machine's libdevice, for cache keys."""
+    return library().content_hash()
+
+
+def file() -> Path:
+    """Where libdevice is. Raises `CompileError` if it is not on this machine."""
+    found = installed.find("nvidia/cu13/nvvm/libdevice/libdevice.10.bc", "nvvm/libdevice/libdevice.10.bc")
+    if found:
+        return Path(found)
+    try:
+        from cuda.pathfinder import find_bitcode_lib
+
+        return Path(find_bitcode_lib("device"))
+    except (ImportError, RuntimeError, OSError) as error:
+        reason = "this kernel uses mathematical functions of libdevice, which is not on this machine"
+        help = "pip install cuda_device[cu13], or install a CUDA toolkit and set CUDA_HOME"
+        raise CompileError(reason, help=help) from error

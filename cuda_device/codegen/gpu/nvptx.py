@@ -1,0 +1,212 @@
+"""From LLVM IR text to PTX, through LLVM's own NVPTX target.
+
+One function a step, so that the pipeline can time and dump each; `emit_ptx` is all of them:
+
+    parse(ir)  ->  link_libdevice(module, {"__nv_expf"})  ->  optimise(module, sm_90)  ->  emit(module, sm_90)
+    emit_ptx(ir, sm_90)  ->  Ptx(text=".version 8.8 .target sm_90 ...", architecture=sm_90); its entries: ("saxpy",)
+
+The optimiser is built from the NVPTX target machine. Without it LLVM believes that threads never diverge, and moves and
+copies barriers and shuffles. Divisions and square roots are correctly rounded unless the IR says otherwise: `fdiv` and
+`llvm.sqrt` become `div.rn` and `sqrt.rn`, and libdevice is told to be precise (see libdevice.py). To flush denormals
+takes two marks, `FLUSH_DENORMALS_FLAG` in `!llvm.module.flags` for what libdevice chooses and
+`FLUSH_DENORMALS_ATTRIBUTE` on each kernel for plain arithmetic.
+
+LLVM ends the process on some mistakes: failed assertions, and what a target cannot select, such as clusters on sm_80.
+The assertions that are known are refused here with a `CompilerBug`, as is all that LLVM itself reports: it can only be
+the writer of the IR who got it wrong. To ask no target for what it lacks is the business of whoever writes the IR.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cache
+
+from cuda_device.codegen.gpu import branches, detours, narrow, nests, past_l1, products, unrolled, unwanted
+from cuda_device.codegen.llvm import bindings, modules
+from cuda_device.codegen.llvm.modules import Machine, Module
+from cuda_device.errors import CompilerBug
+from cuda_device.lazy_dataclasses import dataclass
+from cuda_device.lazy_patterns import pattern
+from cuda_device.types.architectures import (
+    DATA_LAYOUT,
+    FLUSH_DENORMALS_ATTRIBUTE,
+    FLUSH_DENORMALS_FLAG,
+    TRIPLE,
+    Architecture,
+)
+
+__all__ = [
+    "DATA_LAYOUT",
+    "FLUSH_DENORMALS_ATTRIBUTE",
+    "FLUSH_DENORMALS_FLAG",
+    "TRIPLE",
+    "Module",
+    "Ptx",
+    "emit",
+    "emit_ptx",
+    "link_libdevice",
+    "optimise",
+    "parse",
+]
+
+# What the compiler's own texts begin with.
+_TARGET = f'target datalayout = "{DATA_LAYOUT}"\ntarget triple = "{TRIPLE}"\n'
+
+# Without a data layout the parser gives a load of 64 bits without `align` an alignment of 4. It is all on the first
+# line, so that the lines of LLVM's messages are those of the text that follows.
+_HEADER = f'target triple = "{TRIPLE}" target datalayout = "{DATA_LAYOUT}" '
+
+_DATA_LAYOUT_LINE = pattern(r'^target datalayout = "(.*)"', re.M)
+_TRIPLE_LINE = pattern(r'^target triple = "(.*)"', re.M)
+_ERROR_LINE = pattern(r":(\d+):\d+: error:")
+_CALL_NUMBER = pattern(r"[ \t]*// callseq .*")
+_ENTRY = pattern(r"\.entry\s+([\w$]+)")
+_UNRESOLVED = pattern(r"^\.extern \.func .*?(__nv\w+)", re.M)
+
+# What is done with LLVM's text, in this order.
+_REWRITES = (
+    narrow.store,
+    branches.straighten,
+    unwanted.forget,
+    products.widen,
+    unrolled.keep,
+    past_l1.store,
+    detours.take,
+)
+
+# Correct IR on which LLVM 22 stops with a failed assertion: a word of it, its form, its name.
+_FATAL = (
+    ("singlethread", pattern(r'fence .*syncscope\("singlethread"\)'), "a fence of one thread"),
+    ("i128", pattern(r"load atomic (?:volatile )?i128.* seq_cst"), "a sequentially consistent load of 128 bits"),
+    (
+        "noalias",
+        pattern(r"define ptx_kernel [^\n]*\bnoalias\b.*?^[^\n]*\bload atomic\b", re.S | re.M),
+        "an atomic load in a kernel with a noalias parameter",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Ptx:
+    """A module in PTX."""
+
+    text: str
+    architecture: Architecture
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """The names of the kernels, as the assembler sees them."""
+        return tuple(_ENTRY.findall(self.text))
+
+
+def emit_ptx(
+    ir: str, architecture: Architecture, level: int = 3, libdevice_functions: Iterable[str] = frozenset()
+) -> Ptx:
+    """Compiles IR text to PTX. `level` is 0 to 3; `libdevice_functions` are the `__nv_` functions that the IR calls."""
+    module = parse(ir)
+    link_libdevice(module, libdevice_functions)
+    optimise(module, architecture, level)
+    return emit(module, architecture, level)
+
+
+def parse(ir: str) -> Module:
+    """The module of this IR text, verified. The triple and the data layout may be left out, and must not be others."""
+    if not ir.startswith(_TARGET):
+        for form, expected in ((_DATA_LAYOUT_LINE, DATA_LAYOUT), (_TRIPLE_LINE, TRIPLE)):
+            line = form.search(ir)
+            if line and line[1] != expected:
+                raise CompilerBug(f"LLVM IR for NVPTX says {line[0]!r}, and has to say {expected!r}")
+    for word, form, name in _FATAL:
+        if word in ir and (found := form.search(ir)):
+            raise CompilerBug(f"LLVM cannot compile {name}:\n{_excerpt(ir, ir.count(chr(10), 0, found.end()) + 1)}")
+    try:
+        module = modules.read(_HEADER + ir)
+        module.verify()
+    except RuntimeError as error:
+        raise _refused(ir, str(error)) from None
+    return module
+
+
+def link_libdevice(module: Module, functions: Iterable[str]) -> None:
+    """Adds these functions of libdevice, and what they need, to the module. None of them is visible outside of it."""
+    names = frozenset(functions)
+    if not names:
+        return
+    from cuda_device.codegen.gpu import libdevice
+
+    extract = libdevice.extract(names)
+    try:
+        module.link(_HEADER + extract.text)
+    except RuntimeError as error:
+        raise CompilerBug(f"linking {', '.join(sorted(names))} of libdevice failed: {error}") from None
+    module.hide(extract.functions)  # of which the linker took only what is called
+
+
+def optimise(module: Module, architecture: Architecture, level: int = 3) -> None:
+    """Runs LLVM's optimiser at this level, 0 to 3, knowing the target."""
+    # Pairs of 16-bit floats become one operation: a GPU has next to no other vectors.
+    modules.optimise(module, _machine(architecture, level), level, SLPVectorization=level >= 2)
+
+
+def emit(module: Module, architecture: Architecture, level: int = 3, has_loops: bool = True) -> Ptx:
+    """Writes the module as PTX. Generating code changes the module: print it before."""
+    bitcode = module.bitcode() if level and has_loops else b""
+    text = _write(module, architecture, level)
+    if bitcode and nests.has_nests(text):
+        other = _write(modules.read_bitcode(bitcode), architecture, level, reduce=False)
+        text = other if nests.is_shorter(other, text) else text
+    for rewrite in _REWRITES:
+        text = rewrite(text)
+    return Ptx(text, architecture)
+
+
+def _write(module: Module, architecture: Architecture, level: int, reduce: bool = True) -> str:
+    """What LLVM makes of a module."""
+    try:
+        text = _machine(architecture, level).assembly(module, reduce)
+    except RuntimeError as error:
+        raise CompilerBug(f"LLVM cannot write PTX for {architecture}: {error}") from None
+    if ".extern" in text and (missing := set(_UNRESOLVED.findall(text))):
+        raise CompilerBug(f"the PTX calls {', '.join(sorted(missing))}, which was not asked of libdevice")
+    # LLVM numbers calls through the whole process, in comments: the same program has to give the same text.
+    return _CALL_NUMBER.sub("", text) if "callseq" in text else text
+
+
+@cache
+def _machine(architecture: Architecture, level: int) -> Machine:
+    """LLVM's target machine, made once for all kernels."""
+    with bindings.LOCK:
+        _initialise()
+        return Machine(TRIPLE, architecture.name, architecture.ptx.feature, level)
+
+
+@cache
+def _initialise() -> None:
+    api = bindings.load()
+    api.InitializeAllTargetInfos()
+    api.InitializeAllTargets()
+    api.InitializeAllTargetMCs()
+    api.InitializeAllAsmPrinters()
+
+
+def _refused(ir: str, message: str) -> CompilerBug:
+    """The bug for IR that LLVM's parser or verifier refuses, with the lines that it is about."""
+    where = _ERROR_LINE.search(message)
+    if where:
+        return CompilerBug(f"LLVM refuses our IR: {message.strip()}\n{_excerpt(ir, int(where[1]))}")
+    # The verifier prints instructions instead of line numbers; their text is often the text that was parsed.
+    printed = {line.strip() for line in message.splitlines()}
+    lines = [number for number, line in enumerate(ir.splitlines(), 1) if line.strip() in printed]
+    excerpt = _excerpt(ir, lines[0]) if lines else ir[:2000]
+    return CompilerBug(f"LLVM refuses our IR: {message.strip()}\n{excerpt}")
+
+
+def _excerpt(text: str, line: int, around: int = 3) -> str:
+    """The lines around one (counted from 1), numbered, with an arrow at it."""
+    lines = text.splitlines()
+    first = max(1, line - around)
+    return "\n".join(
+        f"{'->' if number == line else '  '} {number:5} | {lines[number - 1]}"
+        for number in range(first, min(len(lines), line + around) + 1)
+    )

@@ -1,0 +1,172 @@
+"""How a thread of a GPU reports: the text that is in a module if an `assert` or a `raise` is.
+
+The runtime writes three words into the module's record when it loads the module: the address of a claim in the GPU's memory, the
+address of a record in the host's, which the GPU sees, too, and a number that says which module this is. The thread whose
+claim is the first fills the record in, its status last; then, as every thread that reports, it exits. So the context
+survives, and the host sees who was first.
+
+A module that somebody else loaded has no record, and neither has an interoperable function, which is a part of somebody
+else's module: there the thread traps, which everybody sees.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+
+from cuda_device.codegen.cpu.records import Status
+
+WORDS = 3
+"""Of 64 bits each: claim, record, module."""
+
+
+class Field(enum.IntEnum):
+    """The 32-bit words of the record; the two integers of a report take two words each."""
+
+    STATUS = 0
+    PLACE = 1
+    MODULE = 2
+    BLOCK_X = 4
+    BLOCK_Y = 5
+    BLOCK_Z = 6
+    THREAD_X = 8
+    THREAD_Y = 9
+    THREAD_Z = 10
+    FIRST = 12
+    SECOND = 14
+
+
+RECORD_BYTES = 64
+TRAP = "  call void @llvm.trap()\n"
+"""Text that stops the whole grid with an error of the driver's."""
+_POINTER = "ptr addrspace(1)"
+_REGISTERS = {
+    Field.BLOCK_X: "ctaid.x",
+    Field.BLOCK_Y: "ctaid.y",
+    Field.BLOCK_Z: "ctaid.z",
+    Field.THREAD_X: "tid.x",
+    Field.THREAD_Y: "tid.y",
+    Field.THREAD_Z: "tid.z",
+}
+
+
+def record(symbol: str) -> str:
+    """The name of the words in the module of a kernel: modules that are linked to one have each their own."""
+    return f"cuda_device_record_{symbol}"
+
+
+def report(status: int, place: int, values: Sequence[str] = ()) -> str:
+    """Text that reports from this thread, with two integers of 64 bits at most; the thread has to end after it."""
+    if not values:
+        return f"  call void @device_report(i32 {status}, i32 {place})\n"
+    first, second = (*values, "0")[:2]
+    return f"  call void @device_report_values(i32 {status}, i32 {place}, i64 {first}, i64 {second})\n"
+
+
+def meet(place: int) -> str:
+    """Text, before a barrier, that reports unless every thread of the block comes to this one."""
+    return f"  call void @device_meet(i32 {place}) convergent\n"
+
+
+def meeting(places: Sequence[int]) -> str:
+    """The function that `meet` calls, for barriers at these places.
+
+    It counts the threads that are here by a barrier of its own, one that the threads of a warp need not reach together; those
+    that have ended are not waited for. Then the threads compare their places, a bit at a time.
+    """
+    bits = range(max(places).bit_length()) if len(places) > 1 else range(0)
+    compared = "".join(_compare_bit(bit) for bit in bits)
+    last = f"%same.{bits[-1]}" if bits else "%full"
+    return f"""\
+declare i32 @llvm.nvvm.barrier.cta.red.popc.all(i32, i1) convergent nounwind
+define internal void @device_meet(i32 %place) noinline convergent nounwind {{
+  %here = call i32 @llvm.nvvm.barrier.cta.red.popc.all(i32 0, i1 true) convergent
+  %x = call i32 @llvm.nvvm.read.ptx.sreg.ntid.x()
+  %y = call i32 @llvm.nvvm.read.ptx.sreg.ntid.y()
+  %z = call i32 @llvm.nvvm.read.ptx.sreg.ntid.z()
+  %row = mul i32 %x, %y
+  %all = mul i32 %row, %z
+  %full = icmp eq i32 %here, %all
+{compared}  br i1 {last}, label %together, label %apart
+apart:
+  call void @device_report(i32 {Status.DIVERGENT_BARRIER:d}, i32 %place)
+  call void @llvm.nvvm.exit()
+  unreachable
+together:
+  ret void
+}}
+"""
+
+
+def _compare_bit(bit: int) -> str:
+    before = f"%same.{bit - 1}" if bit else "%full"
+    return f"""\
+  %shifted.{bit} = lshr i32 %place, {bit}
+  %bit.{bit} = trunc i32 %shifted.{bit} to i1
+  %ones.{bit} = call i32 @llvm.nvvm.barrier.cta.red.popc.all(i32 0, i1 %bit.{bit}) convergent
+  %none.{bit} = icmp eq i32 %ones.{bit}, 0
+  %every.{bit} = icmp eq i32 %ones.{bit}, %here
+  %equal.{bit} = or i1 %none.{bit}, %every.{bit}
+  %same.{bit} = and i1 {before}, %equal.{bit}
+"""
+
+
+def leave() -> str:
+    """Text that ends the thread and its block of the program."""
+    return "call void @llvm.nvvm.exit()\n  unreachable"
+
+
+def definitions(symbol: str, has_values: bool = False) -> str:
+    """The global words, and the functions that `report` calls: with `has_values` also the one for reports with integers."""
+    global_ = record(symbol)
+    words = f"@{global_} = addrspace(1) externally_initialized global [{WORDS} x i64] zeroinitializer, align 8\n"
+    plain = _function(global_, "device_report", "")
+    if not has_values:
+        return words + plain
+    stores = _store(Field.FIRST, "%first", "i64") + _store(Field.SECOND, "%second", "i64")
+    return words + plain + _function(global_, "device_report_values", stores, ", i64 %first, i64 %second")
+
+
+def _function(words: str, name: str, more_stores: str, more_parameters: str = "") -> str:
+    stores = "".join(_store(field, f"%{field.name.lower()}") for field in _REGISTERS)
+    reads = "".join(
+        f"  %{field.name.lower()} = call i32 @llvm.nvvm.read.ptx.sreg.{name}()\n" for field, name in _REGISTERS.items()
+    )
+    return f"""\
+define internal void @{name}(i32 %status, i32 %place{more_parameters}) noinline cold nounwind {{
+{_load(words, "%claim.address", 0)}{_load(words, "%record.address", 1)}{_load(words, "%number", 2)}
+  %missing = icmp eq i64 %claim.address, 0
+  br i1 %missing, label %alone, label %claim
+alone:
+{TRAP}  unreachable
+claim:
+  %claim.at = inttoptr i64 %claim.address to {_POINTER}
+  %claimed = cmpxchg {_POINTER} %claim.at, i32 0, i32 1 syncscope("device") monotonic monotonic
+  %mine = extractvalue {{ i32, i1 }} %claimed, 1
+  br i1 %mine, label %write, label %leave
+write:
+  %record = inttoptr i64 %record.address to {_POINTER}
+  %module = trunc i64 %number to i32
+{reads}{stores}{more_stores}{_store(Field.PLACE, "%place")}{_store(Field.MODULE, "%module")}
+  fence seq_cst
+{_store(Field.STATUS, "%status")}
+  fence seq_cst
+  br label %leave
+leave:
+  ret void
+}}
+"""
+
+
+def _load(name: str, result: str, word: int) -> str:
+    at = f"getelementptr (i64, {_POINTER} @{name}, i64 {word})"
+    return f"  {result} = load volatile i64, {_POINTER} {at}, align 8\n"
+
+
+def _store(field: Field, value: str, type: str = "i32") -> str:
+    at = f"%at.{field.name.lower()}"
+    size = 4 if type == "i32" else 8
+    return (
+        f"  {at} = getelementptr i32, {_POINTER} %record, i64 {field:d}\n"
+        f"  store volatile {type} {value}, {_POINTER} {at}, align {size}\n"
+    )

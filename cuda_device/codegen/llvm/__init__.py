@@ -1,0 +1,1 @@
+"""LLVM's library, by ctypes: bindings, and modules in its memory."""

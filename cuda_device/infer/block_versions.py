@@ -1,0 +1,142 @@
+"""The instances of a body's blocks, what is known of their parameters, and from where.
+
+before the loop   uint32, the way back   float32     a first look: `x` is uint32, so `x = x / y` makes it a float32
+before the loop   int64,  the way back   ?           another loop before this one has made it an int64: all is asked again
+before the loop   int64,  the way back   float64     and not what int64 and float32 have in common
+"""
+
+from __future__ import annotations
+
+from cuda_device.errors import CompileError, Location
+from cuda_device.infer.frame import Cell, Frame, Pending
+from cuda_device.infer.meanings import Code
+from cuda_device.ir.nodes import Block, Op, Value
+from cuda_device.lazy_dataclasses import dataclass, field
+from cuda_device.types.known import FAILED, Known, State
+
+PATIENCE = 8
+"""After so many changes what is known of a block only becomes less."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """What else a specialisation depends on.
+
+    Of a nested function, its meaning; of a generator, how its code is read; of a function of ours that raises, where the user
+    called it.
+    """
+
+    code: Code | None = None
+    reading: str = ""
+    where: Location | None = None
+
+
+PLAIN = Variant()
+
+# An edge: the key of the instance that it leaves, and which of the terminator's successors it is.
+Way = tuple[tuple[int, ...], int]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Point:
+    """Where the visit of an instance stood before an operation that had to wait: the next visit goes on from there.
+
+    `place` counts the operations before it, `states` are what was known of the parameters then.
+    """
+
+    place: int
+    states: list[State]
+    cells: dict[Value, Cell | Pending]
+    frame: dict[str, object]
+    ops: list[Op]
+    fresh: set[Value]
+    changed: set[Value]
+    error: CompileError | None
+    follows: CompileError | None
+
+    def restore(self, instance: Instance) -> dict[Value, Cell | Pending]:
+        """Everything as it was; returns the cells."""
+        assert instance.frame is not None
+        for name, value in _copied(self.frame).items():
+            setattr(instance.frame, name, value)
+        instance.block.ops[:] = self.ops
+        instance.end, instance.ways, instance.returned = None, [], None
+        instance.fresh, instance.changed = set(self.fresh), set(self.changed)
+        instance.error, instance.follows = self.error, self.follows
+        return dict(self.cells)
+
+
+_SHARED = frozenset(("program", "function", "globals", "closure", "build"))
+"""What a frame has from the beginning to the end."""
+
+
+def _copied(parts: dict[str, object]) -> dict[str, object]:
+    return {
+        name: value.copy() if isinstance(value, (dict, set)) else value
+        for name, value in parts.items()
+        if name not in _SHARED
+    }
+
+
+@dataclass(slots=True, eq=False)
+class Instance:
+    """A block for given positions of the tuple loops that it stands in.
+
+    `states` tell what is known of its parameters: the join of `arrivals`, of what each way brought last. `ways` are those
+    out of it.
+    """
+
+    source: Block
+    key: tuple[int, ...]
+    states: list[State] = field(default_factory=list)
+    arrivals: dict[Way, list[State]] = field(default_factory=dict)
+    changes: int = 0
+    restarts: int = 0
+    block: Block = field(default_factory=Block)
+    end: Op | None = None
+    ways: list[tuple[Instance, Way, list[Cell | Pending]]] = field(default_factory=list, repr=False)
+    returned: Cell | None = None
+    frame: Frame | None = None
+    error: CompileError | None = None
+    follows: CompileError | None = None
+    changed: set[Value] = field(default_factory=set)
+    """What an assignment to a part of it has given a new value."""
+    fresh: set[Value] = field(default_factory=set)
+    """What was computed since memory may have changed."""
+    waited: int = -1
+    """The number of the operation that the last visit waited for, and where a visit can go on."""
+    point: Point | None = None
+
+    def keep(self, place: int, cells: dict[Value, Cell | Pending]) -> None:
+        """Makes a point of where the visit stands."""
+        assert self.frame is not None
+        frame, states = _copied(vars(self.frame)), self.states
+        sets = set(self.fresh), set(self.changed)
+        ops, errors = list(self.block.ops), (self.error, self.follows)
+        self.point = Point(place, states, dict(cells), frame, ops, *sets, *errors)
+
+    def bring(self, way: Way, states: list[State]) -> list[tuple[int, ...]]:
+        """Notes what a way brings. Returns the instances behind this one that have to be visited again: see above."""
+        before, self.arrivals[way] = self.arrivals.get(way), states
+        if (
+            before is None
+            or way[0] >= self.key
+            or self.restarts >= PATIENCE
+            or not any(map(_is_another, before, states))
+        ):
+            return []
+        self.restarts += 1
+        behind = [other for other in self.arrivals if other != way and other[0] >= self.key]
+        for other in behind:
+            self.arrivals[other] = [FAILED] * len(states)
+        return [key for key, _ in behind]
+
+
+def _is_another(old: State, new: State) -> bool:
+    """Whether a state is of another type than before. What else is known may change at any time."""
+    return (
+        old is not new
+        and old is not FAILED
+        and isinstance(new, Known)
+        and not (isinstance(old, Known) and old.type == new.type)
+    )

@@ -1,0 +1,450 @@
+"""The inference of one function's body: a worklist of blocks, visited until nothing more is learned.
+
+Each block of the python level has an *instance*; inside loops over tuples it has one for each position, which unrolls
+them. `visit` runs an instance's operations by the rules and writes typed operations into a new block; `reach` joins what
+flows along an edge into the target's state and visits it again if that tells something new; `seal` ends the blocks once
+all types are certain, and converts what flows along their edges.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Generator as Coroutine
+from collections.abc import Sequence
+from types import FunctionType
+
+from cuda_device.bytecode.suspension import STEPS
+from cuda_device.bytecode.to_ir import read
+from cuda_device.device.table import BY_NAME
+from cuda_device.errors import NOWHERE, CompileError
+from cuda_device.infer import choices, closures, composites, definite, hosted, objects
+from cuda_device.infer.block_versions import PATIENCE, Instance, Variant, Way
+from cuda_device.infer.frame import (
+    Cell,
+    Follows,
+    Frame,
+    NeverReturns,
+    Pending,
+    Program,
+    Waits,
+    is_static,
+    settle,
+)
+from cuda_device.infer.joins import agreed, join, join_all
+from cuda_device.infer.kinds import references
+from cuda_device.infer.meanings import Resumed
+from cuda_device.infer.proofs import proofs, twins
+from cuda_device.infer.ranges import widened
+from cuda_device.infer.remedies import of_two_types
+from cuda_device.infer.rules import RULES
+from cuda_device.ir import ops
+from cuda_device.ir.nodes import Block, Edge, Function, Op, Value
+from cuda_device.ir.ops import Effect, Level
+from cuda_device.ir.simplify import drop_unused, simplify
+from cuda_device.lazy_dataclasses import replace
+from cuda_device.types.known import (
+    FAILED,
+    Identity,
+    Known,
+    State,
+    Undefined,
+    constant,
+    identities,
+    state_of,
+)
+from cuda_device.types.layout import leaves
+from cuda_device.types.model import NONE, Number, Ref, Space
+
+# What they do to `self` in a method, they do to the struct that it refers to.
+_READING = frozenset(
+    (
+        ops.PY_GETITEM,
+        ops.PY_GETATTR,
+        ops.PY_GLOBAL,
+        ops.PY_CELL,
+        ops.PY_CONST,
+        ops.PY_BINARY,
+        ops.PY_UNARY,
+        ops.PY_TUPLE,
+    )
+)
+"""Operations that write nothing."""
+_OF_VARIABLES = frozenset((ops.PY_BOX, ops.PY_SET_BOX, ops.PY_SET_CELL))
+"""Operations that take a variable also if it has no value."""
+_OF_OWNERS = frozenset((ops.PY_GETATTR, ops.PY_SETATTR, ops.PY_SETITEM))
+# Beyond so many instances a function is refused rather than compiled for ever.
+_INSTANCES = 20_000
+
+
+class Body:
+    """The inference of one function's body."""
+
+    def __init__(
+        self,
+        program: Program,
+        source: FunctionType,
+        arguments: tuple[Known, ...],
+        name: str,
+        kernel: bool,
+        variant: Variant,
+        interop: bool = False,
+    ) -> None:
+        self.program, self.source, self.arguments, self.name, self.kernel = program, source, arguments, name, kernel
+        self.interop = interop
+        self.python = read(source.__code__, variant.reading)
+        self.goes_on = variant.reading in STEPS
+        if program.checked:
+            self.python = definite.run(self.python, source)
+        self.code, self.where = variant.code, variant.where
+        names = self.code.captured if self.code is not None else ()
+        behind = len(arguments) - len(names)
+        self.parameters = arguments[:behind]
+        self.captured = {each: _parameter(k, each.name) for each, k in zip(names, arguments[behind:], strict=True)}
+        self.call = closures.number(source.__code__, names)
+        self.objects = tuple(dict.fromkeys(each for known in arguments for each in identities(known)))
+        """The objects that change among the arguments: what becomes of them is returned, too."""
+        self.twins = twins(self.python)
+        self.rank = {id(block): i for i, block in enumerate(self.python.blocks)}
+        self.instances: dict[tuple[int, ...], Instance] = {}
+        self.queue: list[tuple[int, ...]] = []
+        self.again: list[tuple[int, ...]] = []
+        """What is visited once more when nothing else is left to visit."""
+        self.effects = Effect.PURE
+
+    def run(self) -> Coroutine[None, None, tuple[Function, State, frozenset[Identity]]]:
+        """The typed function, what is known of its result, and the objects that it changes.
+
+        Yields whenever a callee has to be inferred first.
+        """
+        entry = self.python.blocks[0]
+        self.reach(entry, [Pending(state_of(known)) for known in self.parameters], ((), 0))
+        while self.queue or self.again:
+            if not self.queue:
+                self.queue, self.again = sorted(key for key in self.again if self.instances[key].arrivals), []
+                continue
+            key = heapq.heappop(self.queue)
+            while self.queue and self.queue[0] == key:
+                heapq.heappop(self.queue)
+            try:
+                self.visit(self.instances[key])
+            except Waits:
+                heapq.heappush(self.queue, key)
+                yield
+        ordered = [self.instances[key] for key in sorted(self.instances) if self.instances[key].arrivals]
+        for errors in ([each.error for each in ordered], [each.follows for each in ordered]):
+            found = [error for error in errors if error is not None]
+            if found:
+                raise min(found, key=_line)
+        result = self.result(ordered)
+        if self.interop and isinstance(result, Known):
+            result = result.forget()  # to C++, a constant is a result like any other
+        for instance in ordered:
+            self.seal(instance, result)
+        self.check_result(ordered, result)
+        typed = Function(self.name, [i.block for i in ordered], Level.TYPED, location=self.python.location)
+        typed.shown = self.python.shown
+        typed.result = result.type if isinstance(result, Known) and not is_static(result) else NONE
+        typed.signature = tuple(k.type for k in self.arguments if not is_static(k))
+        typed.effects = self.effects
+        simplify(typed)
+        drop_unused(typed, {value for instance in ordered if instance.frame for value in instance.frame.passed_over})
+        changed = {each for instance in ordered if instance.frame for each in instance.frame.changed}
+        return typed, result, frozenset(changed.intersection(self.objects))
+
+    def reach(self, source: Block, cells: Sequence[Cell | Pending], way: Way) -> Instance:
+        """The instance of `source` that `cells` lead to on `way`; it is visited again if they tell something new."""
+        states = [state_of(cell.known) if isinstance(cell, Cell) else cell.state for cell in cells]
+        key = (self.rank[id(source)], *objects.positions(states))
+        instance = self.instances.get(key)
+        if instance is None:
+            if len(self.instances) >= _INSTANCES:
+                raise CompileError(
+                    "the function is too large once its loops over tuples are unrolled",
+                    self.python.location,
+                    "loop over range(…), or over an array",
+                )
+            instance = self.instances[key] = Instance(source, key)
+        self.again += instance.bring(way, states)
+        self.update(instance)
+        return instance
+
+    def update(self, instance: Instance) -> None:
+        """Joins what arrives on all ways.
+
+        An earlier look that was wrong leaves no trace, but after many changes the old state is joined in, too: so this ends.
+        """
+        arrivals = [*instance.arrivals.values()]
+        if instance.changes > PATIENCE:
+            arrivals.append(instance.states)
+        if not arrivals:
+            return
+        if len(arrivals) > 1:
+            arrivals = objects.as_one(arrivals, instance.key, len(instance.source.params))
+        states = arrivals[0] if len(arrivals) == 1 else [join_all(column) for column in zip(*arrivals, strict=True)]
+        if instance.changes:
+            pairs = zip(instance.states, states, strict=True)
+            states = [new if old is new else widened(old, new) for old, new in pairs]
+        if len(arrivals) > 1:
+            states = agreed(states)
+        if states != instance.states or not instance.changes:
+            instance.states = states
+            instance.changes += 1
+            heapq.heappush(self.queue, instance.key)
+
+    def visit(self, instance: Instance) -> None:
+        """Runs an instance's operations; an error is kept until it is certain.
+
+        Where one has to wait for a callee, the next visit goes on before the one that waited before that: a block of many calls
+        is not begun anew for each of them.
+        """
+        before = {way: target for target, way, _ in instance.ways}
+        point, first = instance.point, 0
+        if point is not None and point.states is instance.states:
+            cells, first = point.restore(instance), point.place
+        else:
+            cells = self.begin(instance)
+        frame = instance.frame
+        assert frame is not None
+        for place in range(first, len(instance.source.ops)):
+            op = instance.source.ops[place]
+            if place == instance.waited:
+                instance.keep(place, cells)
+            frame.build.location = (op.code is ops.PY_RAISE and self.where) or op.location
+            try:
+                self.step(instance, frame, op, cells)
+            except Waits:
+                instance.waited = place
+                raise
+            except NeverReturns:
+                instance.end = Op(ops.UNREACHABLE, location=frame.location)
+                break
+            except CompileError as error:
+                if error.location is NOWHERE:
+                    error.location = frame.location
+                # The rest is looked at nevertheless: what it brings back to a loop may make this right.
+                if isinstance(error, Follows):
+                    instance.follows = instance.follows or error
+                else:
+                    instance.error = instance.error or error
+                cells.update((result, Pending(FAILED)) for result in op.results)
+        instance.waited, instance.point = -1, None
+        for way, target in before.items():
+            if all(target is not now for now, same, _ in instance.ways if same == way):
+                target.arrivals.pop(way, None)
+                self.update(target)
+
+    def begin(self, instance: Instance) -> dict[Value, Cell | Pending]:
+        """Gives an instance a new frame; returns the cells of its parameters."""
+        frame = Frame(self.program, self.source)
+        instance.frame, instance.block = frame, frame.build.block
+        instance.end, instance.ways, instance.returned, instance.error = None, [], None, None
+        instance.follows, instance.changed, instance.fresh = None, set(), set()
+        instance.point = None
+        frame.code, frame.captured, frame.call = self.code, self.captured, self.call
+        frame.site, frame.where = instance.key, self.where
+        cells: dict[Value, Cell | Pending] = {}
+        count = len(instance.source.params)
+        for param, state in zip(instance.source.params, instance.states[:count], strict=True):
+            cells[param] = self.parameter(instance.block, param, objects.aged(state, instance.key))
+        if instance.source is self.python.blocks[0]:
+            cells.update(
+                (param, composites.named(frame, cell)) for param, cell in cells.items() if isinstance(cell, Cell)
+            )
+            instance.block.params += [cell.value for cell in self.captured.values() if cell.value is not None]
+            objects.find_all(frame, self.objects, [*cells.values(), *self.captured.values()])
+        for each, state in zip(self.objects, instance.states[count:], strict=False):
+            frame.latest[each] = objects.as_cell(self.parameter(instance.block, Value(), state))
+        return cells
+
+    def parameter(self, block: Block, param: Value, state: State) -> Cell | Pending:
+        """The cell of a block's parameter; only what is left for run time becomes one of the typed block."""
+        if not isinstance(state, Known):
+            return Pending(state)
+        if is_static(state):
+            return Cell(state)
+        value = Value(state.type, param.hint, state.nonneg)
+        block.params.append(value)
+        return Cell(state, value)
+
+    def step(self, instance: Instance, frame: Frame, op: Op, cells: dict[Value, Cell | Pending]) -> None:
+        """Runs one operation by its rule."""
+        if op.code is ops.PY_UNDEFINED:
+            cells[op.result] = Pending(Undefined(str(op.attributes["name"])))
+            return
+        if op.code is ops.PY_CELLS:
+            names = op.attributes["names"]
+            assert isinstance(names, tuple)
+            frame.cells = dict(zip(names, (objects.now(frame, cells[value]) for value in op.operands), strict=True))
+            return
+        if ops.Effect.TERMINATES in op.code.effects:
+            self.terminate(instance, frame, op, cells)
+            return
+        if op.code is ops.PY_AT:
+            position, mark = (cells[value] for value in op.operands)
+            cells[op.result] = (
+                objects.stands(frame, op, settle(position, "")) if isinstance(mark, Cell) else Cell(constant(False))
+            )
+            return
+        if op.code is ops.PY_STEP:
+            parts = [objects.as_cell(objects.now(frame, cells[value])) for value in op.operands]
+            cells[op.result] = frame.bundle(Resumed(), parts)
+            return
+        now = [objects.now(frame, cells[value]) for value in op.operands]
+        if op.code in _OF_VARIABLES:
+            operands = [objects.as_cell(cell) for cell in now]
+        else:
+            pairs = zip(now, op.operands, strict=True)
+            operands = [hosted.as_value(frame, settle(cell, value.hint)) for cell, value in pairs]
+        if "back" in op.attributes and op.operands[-1] not in instance.changed:
+            return
+        owners = 1 if op.code in _OF_OWNERS else 0
+        if op.code in (ops.PY_SETITEM, ops.PY_SETATTR) and op.operands[-1] not in instance.fresh:
+            operands[-1] = replace(operands[-1], place=None)  # what lies there may have changed
+        operands[owners:] = [references.value_of(frame, cell) for cell in operands[owners:]]
+        results = RULES[op.code](frame, op, choices.operands_of(frame, op.code, operands))
+        if op.code in _READING:
+            instance.fresh.update(op.results)
+        else:
+            instance.fresh.clear()
+        if op.code in (ops.PY_SETITEM, ops.PY_SETATTR):
+            # A vector or struct is a value: the variable is the changed one from here on.
+            cells.update(zip(op.operands, results, strict=False))
+            instance.changed.update(op.operands[: len(results)])
+            return
+        for value, cell in zip(op.results, results, strict=True):
+            here = (cell.known.where.file, cell.known.where.function) == (op.location.file, op.location.function)
+            placed = cell if here else Cell(cell.known.at(op.location), cell.value, cell.place)
+            state = state_of(cell.known)
+            cells[value] = placed if isinstance(state, Known) else Pending(state)
+
+    def terminate(self, instance: Instance, frame: Frame, op: Op, cells: dict[Value, Cell | Pending]) -> None:
+        """Ends the block: a branch on a constant has one way."""
+        edges = op.successors
+        operands = [settle(objects.now(frame, cells[value]), value.hint) for value in op.operands]
+        instance.end = Op(op.code, location=op.location)
+        if op.code is ops.RETURN:
+            returned = closures.close(frame, references.value_of(frame, operands[0]))
+            references.check_result(self.source.__qualname__, returned.known.type)
+            instance.returned = objects.returning(frame, returned, self.objects)
+        elif op.code is ops.BRANCH:
+            condition = operands[0]
+            if edges[0].block is edges[1].block and edges[0].arguments == edges[1].arguments:
+                condition = Cell(constant(True))  # Python has folded the condition; both ways are one
+            if condition.known.constant:
+                edges = [edges[0] if condition.known.value else edges[1]]
+                instance.end.code = ops.JUMP
+            else:
+                assert condition.value is not None
+                instance.end.operands = [condition.value]
+        proved = proofs(instance.source, op.operands[0], cells, self.twins) if len(edges) > 1 else ({},) * len(edges)
+        resumes = any(each.code is ops.PY_AT for each in instance.source.ops)
+        for edge, known in zip(edges, proved, strict=True):
+            number = op.successors.index(edge)
+            if number and op.operands[0] in frame.exits:
+                frame.latest = {**frame.latest, **frame.exits[op.operands[0]]}
+            arguments = [_proved(cells[value], known.get(value)) for value in edge.arguments]
+            if resumes:
+                kept = [] if number else arguments
+                arguments += [objects.kept(frame, each, kept, frame.latest[each]) for each in self.objects]
+            else:
+                arguments = [objects.now(frame, cell) for cell in arguments]
+                arguments += [frame.now(frame.latest[each]) for each in self.objects]
+            way = (instance.key, number)
+            instance.ways.append((self.reach(edge.block, arguments, way), way, arguments))
+
+    def result(self, ordered: list[Instance]) -> State:
+        """What all returns have in common."""
+        ends = [instance for instance in ordered if instance.returned is not None]
+        states = objects.returned([i.returned.known for i in ends if i.returned is not None], bool(self.objects))
+        result: State = Undefined()
+        for instance, (known, *_) in zip(ends, states, strict=True):
+            self.check_kernel(instance)
+            joined = join(result, known)
+            if not isinstance(joined, (Known, Undefined)):
+                assert instance.end is not None and isinstance(result, Known) and isinstance(known, Known)
+                raise CompileError(
+                    f"{self.source.__qualname__} returns {result} on one way and {known} on another",
+                    instance.end.location,
+                    of_two_types(result, known, "return one type on every way"),
+                )
+            result = joined
+        return objects.with_what_became(result, states, self.goes_on) if self.objects else result
+
+    def check_result(self, ordered: list[Instance], result: State) -> None:
+        """A function's own memory ends with it."""
+        if Effect.LOCAL not in self.effects or not isinstance(result, Known):
+            return
+        if any(isinstance(leaf, Ref) and leaf.space is Space.LOCAL for leaf in leaves(result.type)):
+            ends = [instance.end for instance in ordered if instance.returned is not None and instance.end is not None]
+            raise CompileError(
+                f"{self.source.__qualname__} returns {result}, but its local arrays end with it",
+                ends[0].location,
+                "make the array where it is used, and pass it to the function",
+            )
+
+    def check_kernel(self, instance: Instance) -> None:
+        """A kernel returns None."""
+        assert instance.returned is not None and instance.end is not None
+        if self.kernel and instance.returned.known.type != NONE:
+            raise CompileError(
+                f"a kernel returns None, but {self.source.__qualname__} returns {instance.returned.known} here",
+                instance.end.location,
+                "write the result to an array",
+            )
+
+    def seal(self, instance: Instance, result: State) -> None:
+        """Ends an instance's block, now that the types at the ends of its edges are certain."""
+        frame, end = instance.frame, instance.end
+        assert frame is not None and end is not None
+        frame.build.location = end.location
+        try:
+            self.carry(instance, frame, end, result)
+        except CompileError as error:
+            error.location = end.location if error.location is NOWHERE else error.location
+            raise
+        instance.block.ops.append(end)
+        for op in instance.block.ops:
+            if op.code is ops.INTRINSIC:
+                self.effects |= BY_NAME[str(op.attributes["name"])].effects
+            elif op.code in (ops.PY_RAISE, ops.PY_CHECK):
+                self.effects |= Effect.EXITS
+
+    def carry(self, instance: Instance, frame: Frame, end: Op, result: State) -> None:
+        """Writes what a block's end takes along: the result, or the arguments of the blocks that follow."""
+        if end.code is ops.RETURN and isinstance(result, Known) and not is_static(result):
+            assert instance.returned is not None
+            end.operands = [frame.carry(instance.returned, result)]
+        for target, _, cells in instance.ways:
+            pairs = [*zip(cells, target.states, strict=True)]
+            found = objects.at_hand(frame, pairs)
+            arguments = []
+            for cell, state in pairs:
+                if isinstance(state, Known) and not is_static(state):
+                    arguments.append(self.argument(frame, cell, state, found))
+            end.successors.append(Edge(target.block, arguments))
+
+    def argument(self, frame: Frame, cell: Cell | Pending, state: Known, found: objects.Found) -> Value:
+        """A block's argument, converted; a variable without a value yet passes zero, and so is the same everywhere."""
+        if isinstance(cell, Pending):
+            if isinstance(cell.state, Known):
+                cell = Cell(cell.state, cell.value)
+            elif isinstance(state.type, Number):
+                cell = Cell(constant(0))
+            else:
+                return frame.build.const(state.type, None)
+        return frame.carry(cell, state, found)
+
+
+def _line(error: CompileError) -> int:
+    """The line of the function where an error is: of several, people are told of the first one."""
+    return error.chain[-1].location.line if error.chain else error.location.line
+
+
+def _parameter(known: Known, name: str) -> Cell:
+    """The cell of a captured variable: a parameter of the typed function, unless it is static."""
+    return Cell(known, None if is_static(known) else Value(known.type, name, known.nonneg))
+
+
+def _proved(cell: Cell | Pending, known: Known | None) -> Cell | Pending:
+    """The cell where more is known of it."""
+    return cell if known is None or not isinstance(cell, Cell) else Cell(known, cell.value, cell.place)

@@ -1,0 +1,438 @@
+"""Calls that are more than a row of the device tables: of what takes iterators, types, or functions.
+
+enumerate(t)      →   a bundle that `for` knows
+sum(… for …)      →   a call of the generator expression's code, read as a sum (see `bytecode/reductions`)
+isinstance(x, T)  →   a constant
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import math
+import operator
+from collections.abc import Callable, Mapping, Sequence, Sized
+from types import FunctionType, MethodType
+from typing import Any
+
+import numpy as np
+
+from cuda_device.device import functions
+from cuda_device.device.atomic_types import Atomic
+from cuda_device.device.table import entry, interface_of
+from cuda_device.device.warp import WarpMask
+from cuda_device.errors import CompileError
+from cuda_device.infer import (
+    composites,
+    enumerations,
+    functionals,
+    generators,
+    host_calls,
+    hosted,
+    integers,
+    loops,
+    messages,
+    printing,
+)
+from cuda_device.infer.calls import call, call_plain
+from cuda_device.infer.frame import Cell, Frame
+from cuda_device.infer.generators import check_count, no_keywords
+from cuda_device.infer.host_calls import Special
+from cuda_device.infer.kinds import complexes, dicts, sequences
+from cuda_device.infer.meanings import Code, Keywords, Named, Partial, Raised, Text, Thing, means, own_method
+from cuda_device.infer.operators import truth_of
+from cuda_device.infer.ufuncs import NUMPY_FUNCTIONS, OF_COMPLEX, UFUNCS
+from cuda_device.infer.varying import Options
+from cuda_device.library import complex_functions, numbers, standard
+from cuda_device.types.host import host_type_of
+from cuda_device.types.known import Known, constant
+from cuda_device.types.model import BOOL, Bundle, NoneType, Number, Range, Ref, Static, Struct, Tuple, Vector
+from cuda_device.types.vectors import host_vector
+
+
+def _reducing(function: object, name: str) -> Special:
+    """`sum`, `any`, `all`, `min`, `max`."""
+
+    def special(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+        if positional and generators.is_generator(positional[0].known):
+            if name == "sum":
+                begin = [*positional[1:], *named.values()][:1] or [Cell(constant(0))]
+                return generators.reduce(frame, positional[0], name, *begin)
+            if function in standard.ONE_ARGUMENT:
+                check_count(name, positional, 1, 1)
+                return functionals.extreme_of_generator(frame, name, positional[0], named)
+        if len(positional) == 1 or function not in standard.ONE_ARGUMENT:
+            positional = [*(sequences.as_iterable(frame, cell) for cell in positional[:1]), *positional[1:]]
+        if function not in standard.ONE_ARGUMENT:
+            return frame.program.call(frame, standard.REPLACEMENTS[function], positional, named)
+        if len(positional) != 1 and not named and not any(map(_is_compared, positional)):
+            return call_plain(frame, constant(function), positional, named)
+        return functionals.extreme(frame, function, name, positional, named)
+
+    return special
+
+
+def _is_compared(cell: Cell) -> bool:
+    """Whether `min` and `max` compare a value with `<`, as Python does: a tuple, or a struct."""
+    return (
+        isinstance(cell.known.type, Tuple | Struct)
+        or isinstance(cell.known.value, Named)
+        or means(cell.known, Thing.LIST)
+    )
+
+
+def _tuple(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    no_keywords("tuple", named)
+    check_count("tuple", positional, 0, 1)
+    return sequences.as_tuple(frame, sequences.list_of(frame, positional[0])) if positional else frame.tuple([])
+
+
+def _list(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    no_keywords("list", named)
+    check_count("list", positional, 0, 1)
+    return sequences.list_of(frame, positional[0]) if positional else frame.new_list([])
+
+
+def _enumerate(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    start = [*positional[1:], *(cell for name, cell in named.items() if name == "start")]
+    check_count("enumerate", [*positional[:1], *start], 1, 2)
+    number = start[0] if start else Cell(constant(0))
+    if not isinstance(number.known.type, Number) or not number.known.type.is_integer:
+        raise CompileError(f"enumerate counts from an integer, not from {number.known}", help="convert it: int(…)")
+    return frame.as_object(frame.bundle(Thing.ENUMERATE, [number, loops.iterator_over(frame, positional[0])]))
+
+
+def _zip(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    strict = named.get("strict")
+    if set(named) - {"strict"} or (strict is not None and not strict.known.constant):
+        raise CompileError(
+            "zip takes strict=True or strict=False, and no other keyword", help="write the constant True or False"
+        )
+    cells = [sequences.as_iterable(frame, cell) for cell in positional]
+    if strict is not None and strict.known.value and len(cells) > 1:
+        lengths = [_len(frame, [cell], {}) for cell in cells]
+        if len({cell.known.value for cell in lengths if cell.known.constant}) > 1:
+            raise CompileError("zip(strict=True) of different lengths", help="make them of one length")
+        frame.program.call(frame, standard.check_lengths, lengths, {})
+    return frame.as_object(frame.bundle(Thing.ZIP, [loops.iterator_over(frame, cell) for cell in cells]))
+
+
+def _reversed(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    no_keywords("reversed", named)
+    check_count("reversed", positional, 1, 1)
+    return frame.as_object(loops.reversed_iterator(frame, positional[0]))
+
+
+# Types
+
+
+def type_of(known: Known) -> object:
+    """The Python type of a value; None if it has none that device code could compare with."""
+    match known.type:
+        case Number(mask=True):
+            return WarpMask
+        case Number() as number:
+            return host_type_of(number)
+        case Tuple():
+            return tuple
+        case NoneType():
+            return type(None)
+        case Range():
+            return range
+        case Vector() as vector:
+            return host_vector(vector)
+        case Struct() as struct:
+            return struct.host
+        case Ref(_, pointee):
+            # A reference does not know whether the atomic that it refers to is one by itself, or an element of an array.
+            return pointee.host if isinstance(pointee, Struct) else Atomic if interface_of(known.type) else None
+        case Static():
+            return type(known.value)
+        case Bundle():
+            return _type_of_meaning(known.value)
+    return None
+
+
+_CLASSES: dict[Thing, type] = {
+    Thing.LIST: list, Thing.ONE_OF: list, Thing.ENUMERATE: enumerate, Thing.ZIP: zip, Thing.MAP: map
+}  # fmt: skip
+
+
+def _type_of_meaning(meaning: object) -> object:
+    match meaning:
+        case Thing() if meaning in _CLASSES:
+            return _CLASSES[meaning]
+        case Options() as one:
+            return str if one.attribute else one.owner
+        case Named(cls):
+            return cls
+    if meaning is slice:
+        return slice
+    return FunctionType if isinstance(meaning, Code) else dict if isinstance(meaning, Keywords) else None
+
+
+def _type(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    no_keywords("type", named)
+    check_count("type", positional, 1, 1)
+    found = type_of(positional[0].known)
+    if found is None:
+        raise CompileError(
+            f"{positional[0].known} has no type that device code can name",
+            help="ask for the type of what it gives: type(next(x))",
+        )
+    return frame.literal(found)
+
+
+def _isinstance(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    no_keywords("isinstance", named)
+    check_count("isinstance", positional, 2, 2)
+    value, kinds = positional
+    wanted = _types(kinds.known.python) if kinds.known.constant else None
+    if wanted is None:
+        raise CompileError(
+            f"isinstance compares with types, not with {kinds.known}", help="name a type, or a tuple of types"
+        )
+    if isinstance(value.known.type, Static):
+        return Cell(constant(isinstance(value.known.value, wanted)))
+    found = type_of(value.known)
+    is_same = any(getattr(kind, "model", None) == value.known.type for kind in wanted)  # a Dim3 is any uint32x3
+    return Cell(constant(is_same or (isinstance(found, type) and issubclass(found, wanted))))
+
+
+def _types(given: object) -> tuple[type, ...] | None:
+    """The types in what `isinstance` gets: one, a union, or a tuple of such; None if something else is there."""
+    if isinstance(given, type):
+        return (given,)
+    parts = given if isinstance(given, tuple) else getattr(given, "__args__", None)
+    if not isinstance(parts, tuple):
+        return None
+    found = [_types(part) for part in parts]
+    return None if None in found else tuple(kind for part in found if part for kind in part)
+
+
+def _bool(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    no_keywords("bool", named)
+    check_count("bool", positional, 0, 1)
+    if not positional:
+        return Cell(constant(False))
+    cell = sequences.as_tuple(frame, positional[0])
+    return truth_of(frame, cell)
+
+
+def _abs(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """`abs(x)`; of a vector, element by element."""
+    if len(positional) == 1 and isinstance(positional[0].known.type, Vector) and not named:
+        return composites.elementwise(frame, lambda parts: call_plain(frame, constant(abs), parts, {}), positional)
+    return call_plain(frame, constant(abs), positional, named)
+
+
+def _complex(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """`complex(real, imag)`: Python has names for both."""
+    check_count("complex", [*positional, *named.values()], 0, 2)
+    given = dict(zip(("real", "imag"), positional, strict=False))
+    for name in named:
+        if name not in ("real", "imag") or name in given:
+            what = f"got two values for {name!r}" if name in given else f"has no parameter {name!r}"
+            raise CompileError(f"complex {what}", help="write complex(real, imag)")
+    given |= named
+    if "imag" in given:
+        given.setdefault("real", Cell(constant(0)))
+    arguments = [given[name] for name in ("real", "imag") if name in given]
+    return call_plain(frame, constant(complex), arguments, {})
+
+
+def _partial(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    if not positional:
+        raise CompileError("partial takes a function", help="write partial(function, …)")
+    return frame.bundle(Partial(tuple(named)), [*positional, *named.values()])
+
+
+def _round(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    if len(positional) == 2 and not (positional[1].known.constant and positional[1].known.value is None):
+        number, digits = positional
+        if not isinstance(number.known.type, Number) or number.known.type.is_complex:
+            return call_plain(frame, constant(round), positional[:1], named)
+        if not isinstance(digits.known.type, Number) or not (digits.known.type.is_integer or digits.known.type == BOOL):
+            raise CompileError(f"the digits of round are an integer, not {digits.known}", help="convert it: int(…)")
+        if number.known.type.is_integer:
+            if not digits.known.constant or not isinstance(digits.known.value, int):
+                raise CompileError(
+                    "round of an integer takes a constant number of digits in device code",
+                    help="write the number of digits as a literal",
+                )
+            if digits.known.value >= 0:
+                return number
+            return frame.program.call(frame, numbers.round_integer, positional, named)
+        value, count = number.known.value, digits.known.value
+        if number.known.type.builtin and isinstance(value, float) and isinstance(count, int):
+            return frame.literal(round(value, count))
+        return frame.program.call(frame, numbers.round_to, positional, named)
+    return call_plain(frame, constant(round), positional if len(positional) != 2 else positional[:1], named)
+
+
+def _len(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    cells = list(positional)
+    if len(cells) == 1 and isinstance(cells[0].known.value, Text):
+        raise CompileError(
+            "how long a text with values of run time is, nobody knows",
+            help="it can be printed; of a number there are n.bit_length(), n.bit_count(), and digits by // and %",
+        )
+    if len(cells) == 1 and enumerations.is_option(cells[0].known) and not named:
+        return enumerations.length(frame, cells[0])
+    if len(cells) == 1 and isinstance(cells[0].known.type, Static):
+        method = hosted.method_of(cells[0].known.value, "__len__")
+        if method is not None:
+            return frame.program.call(frame, method, cells, named)
+        if isinstance(cells[0].known.value, (np.ndarray, Sized)) and not named:
+            return host_calls.while_compiling(len)(frame, cells, named)
+    cells = [sequences.as_iterable(frame, cell) for cell in cells]
+    if len(cells) == 1 and isinstance(cells[0].known.type, Range):
+        return frame.program.call(frame, standard.length_of_range, [frame.field(cells[0], i) for i in range(3)], named)
+    return call_plain(frame, constant(len), cells, named)
+
+
+def _exception(kind: type[BaseException], frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """An exception that the program makes to raise it."""
+    no_keywords(kind.__name__, named)
+    message, numbers = messages.message_of(frame, positional, shows_repr=issubclass(kind, KeyError))
+    return frame.bundle(Raised(kind.__name__, message), numbers)
+
+
+def _call_partial(
+    partial: functools.partial[Any], frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]
+) -> Cell:
+    """Calls a partial function of the host."""
+    first = [frame.literal(value) for value in partial.args]
+    given = {name: frame.literal(value) for name, value in partial.keywords.items()}
+    return call(frame, frame.literal(partial.func), [*first, *positional], given | dict(named))
+
+
+def _call_method(method: MethodType, frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """Calls a method of an object that exists while compiling."""
+    return call(frame, frame.literal(method.__func__), [Cell(constant(method.__self__)), *positional], named)
+
+
+def _func(_: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """`@func` on a nested function, which is device code already."""
+    no_keywords("func", named)
+    check_count("func", positional, 1, 1)
+    return positional[0]
+
+
+def _cached(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """`@functools.cache` on a nested function: to keep its results changes none of them."""
+    is_decorator = len(positional) == 1 and not isinstance(positional[0].known.type, Number | NoneType)
+    return positional[0] if is_decorator else frame.literal(functools.cache)
+
+
+def _ufunc(function: Callable[..., Any], frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    if any(map(complexes.is_complex, positional)):
+        function = OF_COMPLEX.get(function, function)
+    return call(frame, Cell(constant(function)), positional, named)
+
+
+def _hypot(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    if len(positional) == 2:
+        return call_plain(frame, constant(math.hypot), positional, named)
+    return frame.program.call(frame, numbers.length_of, positional, named)
+
+
+def _product(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """`math.prod`."""
+    if positional and generators.is_generator(positional[0].known) and set(named) <= {"start"}:
+        check_count("prod", positional, 1, 1)
+        start = named.get("start", Cell(constant(1)))
+        return generators.reduce(
+            frame, positional[0], "fold", start, frame.literal(standard.REPLACEMENTS[operator.mul])
+        )
+    return frame.program.call(
+        frame, standard.product, [sequences.as_iterable(frame, cell) for cell in positional], named
+    )
+
+
+def _float_sum(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """`math.fsum`."""
+    if len(positional) == 1 and generators.is_generator(positional[0].known):
+        no_keywords("fsum", named)
+        begin = frame.tuple([Cell(constant(0.0)), Cell(constant(0.0))])
+        both = generators.reduce(frame, positional[0], "fold", begin, frame.literal(standard.add_float))
+        return frame.program.call(frame, standard.sum_of_floats, [both], {})
+    return frame.program.call(
+        frame, standard.float_sum, [sequences.as_iterable(frame, cell) for cell in positional], named
+    )
+
+
+_SPECIAL: dict[object, Special] = {
+    **integers.RULES,
+    **{function: functools.partial(complexes.call, function) for function in complex_functions.FUNCTIONS},
+    **{function: functools.partial(_ufunc, of_numbers) for function, of_numbers in NUMPY_FUNCTIONS.items()},
+    **functionals.RULES,
+    **{function: _reducing(function, function.__name__) for function in (sum, any, all, builtins.min, builtins.max)},
+    tuple: _tuple,
+    list: _list,
+    dict: dicts.make,
+    enumerate: _enumerate,
+    zip: _zip,
+    reversed: _reversed,
+    type: _type,
+    isinstance: _isinstance,
+    abs: _abs,
+    bool: _bool,
+    complex: _complex,
+    round: _round,
+    len: _len,
+    functools.partial: _partial,
+    functools.cache: _cached,
+    functools.lru_cache: _cached,
+    math.hypot: _hypot,
+    math.prod: _product,
+    math.fsum: _float_sum,
+    functions.func: _func,
+    print: printing.print_,
+}
+
+
+_DISPATCHING: tuple[Any, ...] = (abs, bool, complex, divmod, float, int, len, pow, reversed, round)
+
+
+def method_for(frame: Frame, entity: object, positional: Sequence[Cell]) -> FunctionType | None:
+    """The special method of a struct that a builtin calls: `len(s)` is `s.__len__()`."""
+    name = entry(_SPECIAL_METHODS, entity)
+    if name is None or not positional:
+        return None
+    known = positional[0].known
+    return composites.method_of(frame, known.type, name) if isinstance(known.type, Struct) else own_method(known, name)
+
+
+_SPECIAL_METHODS: dict[object, str] = {builtin: f"__{builtin.__name__}__" for builtin in _DISPATCHING} | {
+    math.ceil: "__ceil__",
+    math.floor: "__floor__",
+    math.trunc: "__trunc__",
+}
+
+
+def _dispatched(_: Frame, __: Sequence[Cell], ___: Mapping[str, Cell]) -> Cell:
+    raise CompileError(
+        "functools.singledispatch looks for a function while a program runs, as device code does not",
+        help="test with isinstance, or match the class: that is done while compiling",
+    )
+
+
+def find(entity: object) -> Special | None:
+    """The rule for calls of an entity, or None."""
+    if isinstance(entity, FunctionType) and hasattr(entity, "registry") and hasattr(entity, "dispatch"):
+        return _dispatched
+    hosted_rule = host_calls.rule_for(entity)
+    if hosted_rule is not None:
+        return hosted_rule
+    if isinstance(entity, type) and issubclass(entity, BaseException):
+        return functools.partial(_exception, entity)
+    if isinstance(entity, functools._lru_cache_wrapper):
+        return functools.partial(_call_partial, functools.partial(entity.__wrapped__))
+    if isinstance(entity, functools.partial):
+        return functools.partial(_call_partial, entity)
+    if isinstance(entity, MethodType):
+        return functools.partial(_call_method, entity)
+    if isinstance(entity, np.ufunc) and entity in UFUNCS:
+        return functools.partial(_ufunc, UFUNCS[entity])
+    return entry(_SPECIAL, entity)

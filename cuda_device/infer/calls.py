@@ -1,0 +1,270 @@
+"""Calls: of entities in the device tables, and of Python functions, whose parameters are bound as Python binds them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from types import FunctionType
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from cuda_device.device.expressions import constant_as
+from cuda_device.device.extern import Extern
+from cuda_device.device.functions import Func, Kernel
+from cuda_device.device.parameters import defaults_of, parameter_names, takes_any_keyword, takes_any_number
+from cuda_device.device.rows import Intrinsic, constant_of
+from cuda_device.device.table import find, interface_of
+from cuda_device.errors import CompileError
+from cuda_device.infer import closures, composites, conditions, enumerations, generators, hosted, operators
+from cuda_device.infer.frame import Cell, Frame
+from cuda_device.infer.kinds import views
+from cuda_device.infer.meanings import Code, Keywords, Method, Named, Partial, Thing, is_list, means, own_method
+from cuda_device.library import registry, standard
+from cuda_device.types.host import host_type_of
+from cuda_device.types.known import Known, of_type
+from cuda_device.types.model import Array, Bundle, Number, Range, Ref, Static, Struct, Tuple
+from cuda_device.types.structs import Aligned, is_struct, model_of, replace
+
+
+def call(frame: Frame, function: Cell, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """Calls whatever `function` is known to be."""
+    function = frame.now(function)
+    known = function.known
+    if isinstance(known.type, Bundle) and isinstance(known.value, Method):
+        return call_method(frame, frame.field(function, 0), known.value.name, positional, named)
+    if means(known, Thing.ONE_FUNCTION):
+        from cuda_device.infer import choices  # they call back
+
+        return choices.call_function(frame, function, positional, named)
+    own = own_method(known, "__call__")
+    if own is not None:
+        return frame.program.call(frame, own, [function, *positional], named)
+    if isinstance(known.type, Bundle):
+        return call_bundle(frame, function, positional, named)
+    if isinstance(known.type, Struct) and (method := composites.method_of(frame, known.type, "__call__")) is not None:
+        return frame.program.call(frame, method, [function, *positional], named)
+    if not isinstance(known.type, Static):
+        raise CompileError(f"{known.shown} cannot be called", help="a function, a type or a lambda can be")
+    if known.value is replace:
+        return composites.replace(frame, positional, named)
+    if isinstance(known.value, type) and is_struct(known.value):
+        return composites.construct(frame, model_of(known.value), positional, named)
+    if type(known.value) is Aligned:
+        return call(frame, frame.literal(known.value.type), positional, named)
+    from cuda_device.infer import builtin_calls  # they call back
+
+    method = builtin_calls.method_for(frame, known.value, positional)
+    if method is not None:
+        return frame.program.call(frame, method, positional, named)
+    special = builtin_calls.find(known.value)
+    if special is not None:
+        return special(frame, positional, named)
+    return call_plain(frame, known, positional, named)
+
+
+def call_plain(frame: Frame, known: Known, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """Calls a row of the device tables, or a Python function."""
+    row = find(known.value)
+    if (
+        row is None
+        and (method := hosted.method_of(known.value, "__call__"))
+        and not isinstance(known.value, (Func, Kernel, Extern))
+    ):
+        return frame.program.call(frame, method, [Cell(known), *positional], named)
+    if row is None:
+        if isinstance(known.value, Func) and known.value.options.interop:
+            for cell in (*positional, *named.values()):
+                conditions.describable(frame, cell)
+        return frame.program.call(frame, known.value, positional, named)
+    folded = _fold(frame, row, positional) if row.folds and not named else None
+    if folded is not None:
+        return folded
+    arguments = row.bind(positional, named, frame.literal)
+    if row.folds or isinstance(row.entity, type):
+        arguments = [composites.scalar(frame, cell) for cell in arguments]
+    if row.predicates:
+        arguments = _ask_predicates(frame, row, arguments)
+    typed = frame.ask(row, arguments)
+    if typed.instead is None:
+        return frame.intrinsic(row, typed, arguments)
+    for i, wanted in typed.operands:
+        arguments[i] = Cell(of_type(wanted), frame.materialise(arguments[i], wanted))
+    return frame.program.call(frame, typed.instead, arguments, {})
+
+
+def _ask_predicates(frame: Frame, row: Intrinsic, cells: Sequence[Cell]) -> list[Cell]:
+    """The arguments, with the truth of what predicates answer in their places; a bool is an answer already."""
+    assert isinstance(row.entity, FunctionType)
+    named = zip(parameter_names(row.entity.__code__), cells, strict=True)
+    return [_answer(frame, row, name, cell) if name in row.predicates else cell for name, cell in named]
+
+
+def _answer(frame: Frame, row: Intrinsic, name: str, predicate: Cell) -> Cell:
+    is_answer = isinstance(predicate.known.type, Number)
+    cell = predicate if is_answer else call(frame, predicate, (), {})
+    if not isinstance(cell.known.type, Number):
+        raise CompileError(
+            f"{name} of {row.name} gives {cell.known}, not a bool", help="return a comparison, or bool(…)"
+        )
+    return operators.truth_of(frame, cell)
+
+
+def call_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """Calls a method of an array, atomic, vector or mask, or of a struct: a function of its class, the object first."""
+    if isinstance(owner.known.value, Keywords):
+        from cuda_device.infer.kinds import dicts  # they call back
+
+        return dicts.call_method(frame, owner, name, positional, named)
+    if is_list(owner.known):
+        from cuda_device.infer.kinds import lists  # they call back
+
+        return lists.call_method(frame, owner, name, positional, named)
+    if enumerations.is_option(owner.known):
+        return enumerations.call_method(frame, owner, name, positional, named)
+    if isinstance(owner.known.value, Named) and name not in standard.TUPLE_METHODS:
+        from cuda_device.infer import named_tuples  # they call back
+
+        return named_tuples.call_method(frame, owner, owner.known.value, name, positional, named)
+    if isinstance(owner.known.type, Tuple) or isinstance(owner.known.value, Named):
+        return frame.program.call(frame, standard.TUPLE_METHODS[name], [owner, *positional], named)
+    if isinstance(owner.known.type, Range):
+        return frame.program.call(frame, standard.RANGE_METHODS[name], [owner, *positional], named)
+    if isinstance(owner.known.type, Number) and name in standard.NUMBER_METHODS:
+        return frame.program.call(frame, standard.NUMBER_METHODS[name], [owner, *positional], named)
+    if isinstance(owner.known.type, Array):
+        return views.call_method(frame, owner, name, positional, named)
+    from cuda_device.infer import scalars  # they call back
+
+    if isinstance(owner.known.type, Number) and name in scalars.METHODS:
+        return scalars.call_method(frame, owner, name, positional, named)
+    interface = interface_of(owner.known.type)
+    if interface is not None:
+        return call(frame, frame.literal(getattr(interface, name)), [owner, *positional], named)
+    struct = owner.known.type.pointee if isinstance(owner.known.type, Ref) else owner.known.type
+    if not isinstance(struct, Struct):
+        from cuda_device.infer import assignments  # they call back
+
+        return assignments.call_method(frame, owner, name, positional, named)
+    function = getattr(struct.host, name)
+    return frame.program.call(frame, function, [owner, *positional], named)
+
+
+def as_constant(frame: Frame, cell: Cell, what: str, type: Any) -> Cell:
+    """The argument of a parameter `ConstExpr[type]`."""
+    value = cell.known.python if cell.known.constant else constant_of(cell.known, what)
+    number = cell.known.type
+    if isinstance(number, Number) and not number.builtin:
+        value = host_type_of(number)(value)
+    try:
+        wanted = constant_as(value, type)
+    except TypeError:
+        raise CompileError(
+            f"{what} is of type {type.__name__}, not {value!r}", help=f"pass a constant {type.__name__}"
+        ) from None
+    return cell if wanted is value else frame.literal(wanted)
+
+
+_ENDS_AT_TEXTS = (ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2)
+"""With a text that is no number, ml_dtypes 0.6 ends the process."""
+
+
+def _fold(frame: Frame, row: Intrinsic, cells: Sequence[Cell]) -> Cell | None:
+    """The result of calling the entity itself on constant builtin numbers; `float("inf")` reads text."""
+    for cell in cells:
+        number = cell.known.type
+        is_text = isinstance(cell.known.value, str) and isinstance(row.entity, type)
+        if not is_text and not (cell.known.constant and isinstance(number, Number) and number.builtin):
+            return None
+    values: list[Any] = [cell.known.value for cell in cells]
+    assert callable(row.entity)
+    try:
+        if row.entity in _ENDS_AT_TEXTS:
+            values = [float(value) if isinstance(value, str) else value for value in values]
+        with np.errstate(all="ignore"):
+            return frame.literal(row.entity(*values))
+    except OverflowError:
+        if isinstance(row.entity, type):
+            raise CompileError(
+                f"{row.name} has no room for the constant {values[0]}", help="use a wider type"
+            ) from None
+        return None
+    except (ValueError, ArithmeticError, TypeError):
+        return None
+
+
+def call_bundle(frame: Frame, function: Cell, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """Calls a nested function, or a partial one."""
+    meaning = function.known.value
+    if isinstance(meaning, Partial):
+        target, *first = frame.fields(function)
+        split = len(first) - len(meaning.names)
+        given = dict(zip(meaning.names, first[split:], strict=True))
+        return call(frame, target, [*first[:split], *positional], given | dict(named))
+    if not isinstance(meaning, Code):
+        raise CompileError(f"{meaning} cannot be called", help="call a function")
+    defaults = {name: partial(_same, cell) for name, cell in closures.defaults(frame, function).items()}
+    cells = bind(frame, meaning.function, positional, named, defaults)
+    if generators.is_generator_function(meaning.function):
+        return generators.begin(frame, function, meaning.function, cells)
+    return frame.program.enter(frame, meaning, cells, closures.captured(frame, function))
+
+
+def _same(cell: Cell) -> Cell:
+    return cell
+
+
+def bind(
+    frame: Frame,
+    function: FunctionType,
+    positional: Sequence[Cell],
+    named: Mapping[str, Cell],
+    defaults: Mapping[str, Callable[[], Cell]],
+) -> list[Cell]:
+    """A cell for each parameter of a Python function."""
+    code = function.__code__
+    names = parameter_names(code)
+    rest: list[Cell] = []
+    more: dict[str, Cell] = {}
+    names = names[: code.co_argcount + code.co_kwonlyargcount]
+    if takes_any_number(code):
+        positional, rest = positional[: code.co_argcount], [*positional[code.co_argcount :]]
+    if takes_any_keyword(code):
+        usable = names[code.co_posonlyargcount :]
+        more = {name: cell for name, cell in named.items() if name not in usable}
+        named = {name: cell for name, cell in named.items() if name in usable}
+    shown = registry.shown(function)
+    usage = f"its parameters are {', '.join(names)}" if names else "it has no parameters"
+    if len(positional) > code.co_argcount:
+        raise CompileError(
+            f"{shown} takes {code.co_argcount} argument{'s' * (code.co_argcount != 1)}, not {len(positional)}",
+            help=usage,
+        )
+    bound = dict(zip(names[: code.co_argcount], positional, strict=False))
+    for name, cell in named.items():
+        if name in bound:
+            raise CompileError(f"{shown} got two values for its parameter {name!r}", help=usage)
+        if name not in names or names.index(name) < code.co_posonlyargcount:
+            raise CompileError(f"{shown} has no keyword parameter {name!r}", help=usage)
+        bound[name] = cell
+    missing = [name for name in names if name not in bound and name not in defaults]
+    if missing:
+        raise CompileError(f"{shown} lacks an argument for {', '.join(map(repr, missing))}", help=usage)
+    cells = [bound[name] if name in bound else defaults[name]() for name in names]
+    if takes_any_number(code):
+        cells.append(frame.tuple(rest))
+    if takes_any_keyword(code):
+        cells.append(frame.as_object(frame.bundle(Keywords(tuple(more)), list(more.values()))))
+    return cells
+
+
+def defaults_in(frame: Frame, function: FunctionType) -> dict[str, Callable[[], Cell]]:
+    """The defaults of a function of the host: constants."""
+    return {name: partial(_default, frame, function, value) for name, value in defaults_of(function).items()}
+
+
+def _default(frame: Frame, function: FunctionType, value: object) -> Cell:
+    for name in ("__defaults__", "__kwdefaults__"):
+        frame.program.depend(function, name, getattr(function, name))
+    return frame.literal(value)

@@ -1,0 +1,274 @@
+"""Nested functions: how they come to be, and how they capture.
+
+Python's functions share their variables with the functions inside them, and read them when they are called. While the outer
+function runs, a nested function is therefore *open*: it knows which variables it will read. Whatever leaves the outer function
+(an argument of a call, a result) is closed first: it takes along what they hold. Of those that are assigned once, that stays
+right; the others are objects (`Box`), of which everybody sees what they become.
+
+    limit = 3.0
+    above = lambda v: v > limit       above is open
+    limit = x[i]
+    count(above, x)                   count gets the function with limit as it is here
+
+Functions that capture each other are closed together: what one captured serves all. Among what a function captured they stay
+open, so that each of them finds there what the program has made of the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import CellType, CodeType, FunctionType
+
+from cuda_device.errors import CompileError
+from cuda_device.infer.frame import Cell, Frame, Pending, settle
+from cuda_device.infer.meanings import Box, Code, Origin, check_apart, code_of
+from cuda_device.ir.nodes import Op
+from cuda_device.lazy_dataclasses import dataclass, replace
+from cuda_device.types.known import UNKNOWN, Known, Undefined
+from cuda_device.types.model import Bundle, Tuple, TupleIterator
+
+# The code objects are kept with their functions, so that no other gets their addresses.
+_TEMPLATES: dict[tuple[int, int], FunctionType] = {}
+
+
+def make(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """A `def` or `lambda` inside of a function."""
+    code, names, keywords = op.attributes["function"], op.attributes["cells"], op.attributes["keywords"]
+    assert isinstance(code, CodeType) and isinstance(names, tuple) and isinstance(keywords, tuple)
+    values = list(cells)
+    defaults: tuple[str, ...] = ()
+    if op.attributes["defaults"]:
+        given = values.pop(0)
+        count = len(given.known.items)
+        defaults = code.co_varnames[code.co_argcount - count : code.co_argcount]
+        values = [*frame.fields(given), *values]
+    meaning = Code(
+        template(code, frame.globals), defaults + keywords, tuple(_origin(frame, str(name)) for name in names)
+    )
+    return [frame.bundle(meaning, values)]
+
+
+def template(code: CodeType, namespace: dict[str, object]) -> FunctionType:
+    """A plain function of the code: one for each place in the program, so that its specialisations are found again."""
+    key = id(code), id(namespace)
+    found = _TEMPLATES.get(key)
+    if found is None:
+        cells = tuple(CellType() for _ in code.co_freevars)
+        # Of threads that are here at once, all get the same.
+        found = _TEMPLATES.setdefault(key, FunctionType(code, namespace, code.co_name, None, cells))
+    return found
+
+
+# Closing
+
+
+def close(frame: Frame, cell: Cell) -> Cell:
+    """The same value, with every nested function in it closed over the variables that it reads as they are now."""
+    return _closed(frame, cell, _Scope(frame)) if has_open(cell.known) else cell
+
+
+def close_own(frame: Frame, cell: Cell) -> Cell:
+    """The same of those functions alone that read variables of the function at hand, which ends."""
+    if not has_open(cell.known):
+        return cell
+    scope = _Scope(frame, lambda code: any(_is_own(frame, each) for each in code.cells))
+    return _closed(frame, cell, scope)
+
+
+def taken_back(frame: Frame, cell: Cell, code: Code | None, arguments: Sequence[Cell]) -> Cell:
+    """An object after a call of a nested function. Where that was closed elsewhere, nobody here has what it captured."""
+    if code is None or id(code) in frame.lent or not has_open(cell.known):
+        return cell
+    values = arguments[len(arguments) - len(code.captured) :]
+    return _closed(frame, cell, _Scope(frame, variables=dict(zip(code.captured, values, strict=True))))
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """Where functions find their variables: among those of a frame, or among `variables`. `chosen` functions are closed."""
+
+    frame: Frame
+    chosen: Callable[[Code], bool] = lambda _: True
+    variables: Mapping[Origin, Cell] | None = None
+
+    def find(self, origin: Origin) -> Cell | Pending:
+        """A variable as it is now."""
+        if self.variables is None:
+            return _variable(self.frame, origin)
+        return self.frame.now(self.variables[origin]) if origin in self.variables else Pending(Undefined(origin.name))
+
+    def needed(self, code: Code) -> dict[Origin, Cell]:
+        """The variables that a function reads, and those that the open functions in them read, and so on."""
+        found: dict[Origin, Cell | Pending] = {}
+        todo = [*code.cells]
+        while todo:
+            origin = todo.pop()
+            if origin not in found:
+                found[origin] = cell = self.find(origin)
+                state = cell.state if isinstance(cell, Pending) else cell.known
+                if isinstance(state, Known):
+                    todo += [each for inner in _functions(state) for each in inner.cells]
+        there = {each: cell for each, cell in found.items() if not _is_undefined(cell)}
+        return {each: settle(there[each], each.name) for each in sorted(there, key=lambda each: each.name)}
+
+
+def _is_undefined(cell: Cell | Pending) -> bool:
+    return isinstance(cell, Pending) and isinstance(cell.state, Undefined)
+
+
+def has_open(known: Known) -> bool:
+    """Whether there are open functions in a value."""
+    return any(True for _ in _functions(known))
+
+
+def _visible(known: Known) -> tuple[Known, ...]:
+    """The parts of a value; what a closed function captured is its own affair."""
+    code = code_of(known)
+    if code is not None and not code.open:
+        return known.items[: len(code.defaults)]
+    return known.items if isinstance(known.type, (Tuple, TupleIterator, Bundle)) else ()
+
+
+def _functions(known: Known) -> Iterator[Code]:
+    """The open functions in a value."""
+    code = code_of(known)
+    if code is not None and code.open:
+        yield code
+    for item in _visible(known):
+        if item.items or item.value is not UNKNOWN:
+            yield from _functions(item)
+
+
+def _closed(frame: Frame, cell: Cell, scope: _Scope) -> Cell:
+    """Closes the open functions in a value. Those in what they captured stay open, and find their variables there."""
+    known = cell.known
+    if not has_open(known):
+        return cell
+    code = code_of(known)
+    seen = len(_visible(known))
+    parts = frame.fields(cell)
+    parts = [*(_closed(frame, part, scope) for part in parts[:seen]), *parts[seen:]]
+    if code is not None and code.open and scope.chosen(code):
+        variables = scope.needed(code)
+        closed = replace(code, captured=tuple(variables), open=False)
+        if scope.variables is None:
+            frame.lent[id(closed)] = closed
+        return frame.bundle(closed, [*parts, *variables.values()])
+    rebuilt = frame.rebuilt(known, parts)
+    if known.identity is not None:
+        check_apart(rebuilt.known, known.identity)
+    return rebuilt
+
+
+# Whose a variable is
+
+
+def number(code: CodeType, captured: Sequence[Origin]) -> int:
+    """A number for a call of a function, other than those of the calls of it whose variables it was given."""
+    taken = {each.call for each in captured if each.code == id(code)}
+    return next(each for each in range(len(taken) + 1) if each not in taken)
+
+
+def _origin(frame: Frame, name: str) -> Origin:
+    """The variable that has a name in the function at hand."""
+    code = frame.function.__code__
+    if frame.code is not None and name in code.co_freevars:
+        return frame.code.cells[code.co_freevars.index(name)]
+    return Origin(id(code), frame.call, name)
+
+
+def _is_own(frame: Frame, origin: Origin) -> bool:
+    return (origin.code, origin.call) == (id(frame.function.__code__), frame.call)
+
+
+def _variable(frame: Frame, origin: Origin) -> Cell | Pending:
+    """A variable of the function at hand or of one around it, as it is now."""
+    if origin in frame.captured:
+        return frame.now(frame.captured[origin])
+    if not _is_own(frame, origin):
+        return Pending(Undefined(origin.name))
+    return frame.cells.get(origin.name) or _load_of_host(frame, origin.name)
+
+
+# Inside of the nested function
+
+
+def load(frame: Frame, name: str) -> Cell:
+    """A variable of an enclosing function, which is device code that captured it, or of the host."""
+    if frame.code is None:
+        return _load_of_host(frame, name)
+    origin = _origin(frame, name)
+    if origin not in frame.captured:
+        raise _no_value(name)
+    return frame.now(frame.captured[origin])
+
+
+def _no_value(name: str) -> CompileError:
+    return CompileError(
+        f"the variable {name!r} of the enclosing function has no value yet", help="assign it before the call"
+    )
+
+
+def _load_of_host(frame: Frame, name: str) -> Cell:
+    cell = frame.closure[name]
+    try:
+        value = cell.cell_contents
+    except ValueError:
+        raise _no_value(name) from None
+    frame.program.depend(cell, name, value)
+    return frame.literal(value)
+
+
+# Variables that are assigned more than once
+
+
+def box(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """The place of such a variable, an object that its function and the nested ones share."""
+    return [frame.as_object(frame.bundle(Box(str(op.attributes["name"])), cells))]
+
+
+def unbox(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """What the variable holds now."""
+    return [frame.field(frame.now(cells[0]), 0)]
+
+
+def set_box(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """An assignment."""
+    place, value = cells
+    assert place.known.identity is not None
+    frame.change(place.known.identity, frame.bundle(place.known.value, [value]))
+    return []
+
+
+def get_cell(frame: Frame, op: Op, _: Sequence[Cell]) -> Sequence[Cell]:
+    """A variable of an enclosing function."""
+    found = load(frame, str(op.attributes["name"]))
+    return unbox(frame, op, [found]) if isinstance(found.known.value, Box) else [found]
+
+
+def set_cell(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """`nonlocal`: an assignment to such a variable."""
+    name = str(op.attributes["name"])
+    if frame.code is None:
+        raise CompileError(
+            f"device code cannot assign to {name!r}, a variable of a function of the host",
+            help="write to an array that the kernel takes as an argument",
+        )
+    return set_box(frame, op, [load(frame, name), *cells])
+
+
+# Calling
+
+
+def captured(frame: Frame, cell: Cell) -> dict[Origin, Cell]:
+    """What a closed function captured."""
+    code = code_of(cell.known)
+    assert code is not None
+    return dict(zip(code.captured, frame.fields(cell)[len(code.defaults) :], strict=True))
+
+
+def defaults(frame: Frame, cell: Cell) -> dict[str, Cell]:
+    """A nested function's defaults."""
+    code = code_of(cell.known)
+    assert code is not None
+    return dict(zip(code.defaults, frame.fields(cell), strict=False))

@@ -1,0 +1,196 @@
+"""Rules of type inference for vectors and structs: construction, members, arithmetic, `replace`.
+
+float32x4 * float32   →   four products and a `make`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import FunctionType
+from typing import Any
+
+from cuda_device.errors import CompileError
+from cuda_device.infer.dependencies import MISSING
+from cuda_device.infer.frame import Cell, Frame
+from cuda_device.infer.kinds import references
+from cuda_device.infer.meanings import Named
+from cuda_device.ir import ops
+from cuda_device.types import structs
+from cuda_device.types.known import Known, of_type
+from cuda_device.types.layout import has_identity, machine
+from cuda_device.types.model import Array, Kind, NoneType, Number, Ref, Struct, Subarray, Tuple, Type, Vector
+
+AXES = "xyzw"
+
+
+def elementwise(frame: Frame, operate: Callable[[Sequence[Cell]], Cell], cells: Sequence[Cell]) -> Cell:
+    """`operate` on the elements of vectors of one size; numbers beside them count for each element."""
+    sizes = {cell.known.type.size for cell in cells if isinstance(cell.known.type, Vector)}
+    if len(sizes) != 1:
+        raise CompileError(
+            f"vectors of different sizes: {' and '.join(str(cell.known) for cell in cells)}",
+            help="take the elements that are meant: v.x, v.y, …",
+        )
+    (size,) = sizes
+    results = [operate([_element(frame, cell, i) for cell in cells]) for i in range(size)]
+    dtype = results[0].known.type
+    assert isinstance(dtype, Number)
+    if dtype.kind is Kind.BOOL:
+        raise CompileError("there are no vectors of bools", help="compare the elements")
+    if dtype.is_complex:
+        raise CompileError("there are no vectors of complex numbers", help="use a tuple of them")
+    return frame.composite(Vector(machine(dtype), size), results)
+
+
+def scalar(frame: Frame, cell: Cell) -> Cell:
+    """The number in a 0-d array of numbers, which stands for it where a number is wanted; anything else as it is."""
+    array = cell.known.type
+    if not isinstance(array, Array) or array.ndim or not isinstance(array.dtype, Number) or cell.value is None:
+        return cell
+    return frame.emit(ops.PY_GETITEM, of_type(array.dtype), cell.value)
+
+
+def _element(frame: Frame, cell: Cell, index: int) -> Cell:
+    return frame.field(cell, index) if isinstance(cell.known.type, Vector) else cell
+
+
+def construct(frame: Frame, model: Struct, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """A struct from the arguments of its class."""
+    if has_identity(model):
+        raise references.refusal(model)
+    names = [field.name for field in model.fields]
+    if len(positional) > len(names):
+        raise CompileError(
+            f"{model.name} has {len(names)} members, not {len(positional)}", help=f"its members are {', '.join(names)}"
+        )
+    given = dict(zip(names, positional, strict=False))
+    for name, cell in named.items():
+        if name not in names or name in given:
+            what = f"got two values for {name!r}" if name in given else f"has no member {name!r}"
+            raise CompileError(f"{model.name} {what}", help=f"its members are {', '.join(names)}")
+        given[name] = cell
+    host: Any = model.host
+    defaults = host._defaults if host is not None else {}
+    missing = [name for name in names if name not in given and name not in defaults]
+    if missing:
+        raise CompileError(
+            f"{model.name} lacks a value for {', '.join(map(repr, missing))}",
+            help=f"its members are {', '.join(names)}",
+        )
+    cells = [given[name] if name in given else frame.literal(defaults[name]) for name in names]
+    return frame.composite(model, [member(frame, model, i, cell) for i, cell in enumerate(cells)])
+
+
+def member(frame: Frame, struct: Struct, index: int, cell: Cell) -> Cell:
+    """The value of a member: a class's has to have its type, one of a NumPy dtype converts as an element of an array does."""
+    field = struct.fields[index]
+    if struct.host is None and isinstance(field.type, Number) and isinstance(cell.known.type, Number):
+        from cuda_device.infer.access import as_stored  # it needs composites, too
+
+        return as_stored(frame, cell, field.type)
+    if isinstance(field.type, Subarray) and cell.known.type != field.type:
+        from cuda_device.infer.kinds import subarrays  # it needs composites, too
+
+        return subarrays.made_of(frame, field.type, cell)
+    if struct.host is None and isinstance(field.type, Struct) and field.type.host is None:
+        cell = as_record(frame, field.type, cell)
+    cell = as_aligned(frame, field.type, cell)
+    check_member(cell.known, field.type, f"{struct.name}.{field.name}")
+    return cell
+
+
+def method_of(frame: Frame, struct: Struct, name: str) -> FunctionType | None:
+    """A special method that the user's class of a struct has."""
+    if struct.host is None:
+        return None
+    frame.program.depend(struct.host, name, getattr(struct.host, name, MISSING))
+    found = vars(struct.host).get(name)
+    found = getattr(found, "underlying", found)
+    # What every struct is given (`__eq__`) is not the user's.
+    is_own = isinstance(found, FunctionType) and found.__module__ != structs.__name__
+    return found if is_own else None
+
+
+def as_record(frame: Frame, struct: Struct, cell: Cell) -> Cell:
+    """What is written to an element of a NumPy dtype: its members may come from a tuple, or from a struct laid out otherwise."""
+    match cell.known.type:
+        case Tuple():
+            return construct(frame, struct, frame.fields(cell), {})
+        case Struct(_, fields) as other if other != struct and len(fields) == len(struct.fields):
+            return construct(frame, struct, [frame.field(cell, i) for i in range(len(fields))], {})
+    return cell
+
+
+def as_aligned(frame: Frame, wanted: Type, cell: Cell) -> Cell:
+    """A struct of a class where one of `align(class, n)` is wanted, and the other way round: they differ in layout only."""
+    given = cell.known.type
+    if given == wanted or not (
+        isinstance(wanted, Struct) and isinstance(given, Struct) and structs.alike(given, wanted)
+    ):
+        return cell
+    return frame.composite(wanted, [frame.field(cell, i) for i in range(len(wanted.fields))])
+
+
+def check_member(known: Known, wanted: Type, what: str) -> None:
+    """Members take builtin numbers of their kind or a lower one; anything else has to have their type, or its format.
+
+    So an `int` takes an int32, as `tid` is, and a `float` a float32.
+    """
+    given = known.type
+    if given == wanted or (isinstance(wanted, NoneType) and isinstance(given, NoneType)):
+        return
+    if isinstance(wanted, Number) and isinstance(given, Number):
+        integral = given.kind is Kind.INT and wanted.kind is Kind.UINT
+        if (given.builtin and (given.kind <= wanted.kind or integral)) or machine(given) == machine(wanted):
+            return
+    if isinstance(wanted, Tuple) and isinstance(given, Tuple) and len(wanted.elements) == len(given.elements):
+        for i, (item, element) in enumerate(zip(known.items, wanted.elements, strict=True)):
+            check_member(item, element, f"{what}[{i}]")
+        return
+    if isinstance(wanted, Struct) and isinstance(given, Struct) and wanted.host and wanted.name == given.name:
+        raise CompileError(
+            f"{what} is of type {wanted.name}, and this is of another class of that name",
+            help="take both from one class: where the class was defined anew, make the array or the value again",
+        )
+    name = wanted.name if isinstance(wanted, Struct) else str(wanted)
+    is_class = isinstance(wanted, (Number, Struct))
+    raise CompileError(
+        f"{what} is of type {name}, not {known}",
+        help=f"write {name}(…)" if is_class else f"give a value of type {name}",
+    )
+
+
+def replace(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """`replace(s, member=value, …)`."""
+    if len(positional) != 1:
+        raise CompileError(
+            f"replace takes one struct or vector, not {len(positional)}", help="write replace(s, member=value)"
+        )
+    (cell,) = positional
+    type = cell.known.type
+    if isinstance(type, Ref) and isinstance(type.pointee, Struct):
+        raise references.refusal(type.pointee)
+    if not isinstance(type, (Struct, Vector)):
+        raise CompileError(
+            f"replace takes a struct or a vector, not {cell.known}", help="write replace(s, member=value)"
+        )
+    names = list(AXES[: type.size]) if isinstance(type, Vector) else [field.name for field in type.fields]
+    for name in named:
+        if name not in names:
+            raise CompileError(f"{cell.known} has no member {name!r}", help=f"its members are {', '.join(names)}")
+    cells = [named[name] if name in named else frame.field(cell, i) for i, name in enumerate(names)]
+    if isinstance(type, Struct):
+        cells = [member(frame, type, i, part) for i, part in enumerate(cells)]
+    return frame.composite(type, cells)
+
+
+def named(frame: Frame, cell: Cell) -> Cell:
+    """An argument of a launch with the named tuples in it as such: until here they are tuples that say what they are."""
+    if not _has_names(cell.known):
+        return cell
+    parts = [named(frame, part) for part in frame.fields(cell)]
+    return frame.bundle(cell.known.value, parts) if isinstance(cell.known.value, Named) else frame.tuple(parts)
+
+
+def _has_names(known: Known) -> bool:
+    return isinstance(known.type, Tuple) and (isinstance(known.value, Named) or any(map(_has_names, known.items)))

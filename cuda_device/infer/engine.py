@@ -1,0 +1,440 @@
+"""Type inference: python-level IR and what is known of the arguments → typed IR of a function and of all that it calls.
+
+Inference runs the program on what is known (`types.known`). A block's parameters hold what is true on every way that
+reaches it; when a new way changes that, the block is run again. So types are found, constants folded, branches that
+constants decide pruned, and callees specialised, all at once. A loop over a tuple has an instance of its blocks for each
+element: it is unrolled.
+
+    func @f python                                func @f(%x: float32) typed
+    ^1(%x):                                       ^0(%x: float32):
+      %1 = py.const {value=2}                       %1: float32 = const {value=2.0}
+      %2 = py.binary {op="*"} %x %1                 %2: float32 = py.binary {op="*"} %x %1
+      return %2                                     return %2
+
+An error in a block counts only if it is still there when nothing changes any more: a first look at a loop may see types
+that the second look corrects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from functools import lru_cache
+from types import BuiltinFunctionType, CodeType, FunctionType
+
+import numpy as np
+
+from cuda_device.bytecode.decode import decode
+from cuda_device.bytecode.instructions import Opcode
+from cuda_device.bytecode.reductions import REDUCTIONS
+from cuda_device.bytecode.suspension import POSITION, STEPS
+from cuda_device.bytecode.to_ir import slots
+from cuda_device.device import extern as declarations
+from cuda_device.device import functions
+from cuda_device.device.expressions import const_parameters
+from cuda_device.device.extern import Extern
+from cuda_device.device.functions import Func, Kernel
+from cuda_device.device.parameters import parameter_names
+from cuda_device.device.target import SMSelector, sm90
+from cuda_device.errors import Call, CompileError, Location
+from cuda_device.infer import closures, extern_calls, generators, naming, objects
+from cuda_device.infer.block_versions import PLAIN, Variant
+from cuda_device.infer.body import Body
+from cuda_device.infer.calls import as_constant, bind, defaults_in
+from cuda_device.infer.dependencies import Dependency
+from cuda_device.infer.frame import Cell, Frame, NeverReturns, Waits, is_static
+from cuda_device.infer.meanings import Code, Origin
+from cuda_device.infer.remedies import OF_THE_HOST, of_call
+from cuda_device.ir import ops
+from cuda_device.ir.nodes import Function, Module, Op, Value
+from cuda_device.lazy_dataclasses import dataclass, field
+from cuda_device.library import registry
+from cuda_device.types.known import (
+    Identity,
+    Known,
+    State,
+    Undefined,
+    constant,
+    describe,
+    identities,
+    literal,
+    renamed,
+    state_of,
+)
+from cuda_device.types.model import NONE
+
+# Calls deeper than this while compiling are refused; more variants of a function for constants share one.
+_DEPTH = 2_000
+_RECURSION = 64
+_CONSTANT_VARIANTS = 32
+
+
+@dataclass(slots=True, eq=False)
+class Specialisation:
+    """A function for given arguments. `result` rises while its body is being inferred by `work`, and so do the `changed` objects.
+
+    `used_early`: a recursive call used the result before it was final; `mark`: how many specialisations there were then.
+    """
+
+    name: str
+    source: FunctionType
+    arguments: tuple[Known, ...]
+    family: str
+    variant: Variant = PLAIN
+    result: State = field(default_factory=Undefined)
+    function: Function | None = None
+    error: CompileError | None = None
+    changed: frozenset[Identity] = frozenset()
+    work: Generator[None, None, tuple[Function, State, frozenset[Identity]]] | None = None
+    kernel: bool = False
+    interop: bool = False
+    used_early: bool = False
+    mark: int = 0
+
+
+def run(
+    source: FunctionType,
+    arguments: Sequence[Known],
+    kernel: bool,
+    target: SMSelector = sm90,
+    checked: bool = False,
+    interop: bool = False,
+    on_cpu: bool = False,
+) -> tuple[Module, tuple[Dependency, ...]]:
+    """The typed module of `source` for `arguments` on `target`, and what it depends on beside them.
+
+    The main function of an `interop` module has a prototype.
+    """
+    program = Inference(target, checked, on_cpu)
+    main = program.specialise(source, tuple(arguments))
+    main.kernel, main.interop = kernel, interop
+    program.infer(main)
+    if main.error is not None:
+        raise main.error
+    functions = [spec.function for spec in program.order if spec.function is not None]
+    assert main.function is not None
+    functions.remove(main.function)
+    main.function.kernel = kernel
+    if interop:
+        result = main.result if isinstance(main.result, Known) else None
+        main.function.prototype = extern_calls.prototype(source, arguments, result, main.function.location)
+    module = Module([main.function, *_reachable(main.function, functions)], tuple(program.links))
+    naming.run(module, set(program.symbols))
+    _propagate_effects(module)
+    return module, tuple(program.dependencies.values())
+
+
+def _reachable(main: Function, functions: list[Function]) -> list[Function]:
+    """Those of `functions` that `main` calls, directly or not, in their order."""
+    by_name = {function.name: function for function in functions}
+    reached: set[str] = set()
+    todo = [main]
+    while todo:
+        for op in todo.pop().ops():
+            callee = str(op.attributes.get("callee", ""))
+            if op.code is ops.CALL and callee in by_name and callee not in reached:
+                reached.add(callee)
+                todo.append(by_name[callee])
+    return [function for function in functions if function.name in reached]
+
+
+def _propagate_effects(module: Module) -> None:
+    """What a function does is what its operations and callees do; here callees are joined in."""
+    changed = True
+    while changed:
+        changed = False
+        for function in module.functions:
+            effects = function.effects
+            for op in function.ops():
+                if op.code is ops.CALL:
+                    effects |= module[str(op.attributes["callee"])].effects
+            changed |= effects != function.effects
+            function.effects = effects
+
+
+class Inference:
+    """The inference of a whole program: its specialisations, and what it read of the world."""
+
+    def __init__(self, target: SMSelector, checked: bool = False, on_cpu: bool = False) -> None:
+        self.target, self.checked, self.on_cpu = target, checked, on_cpu
+        self.links: list[object] = []
+        self.symbols: dict[str, Extern] = {}
+        self.found: dict[tuple[CodeType, int, tuple[Known, ...], Variant], Specialisation] = {}
+        self.seen: set[tuple[CodeType, int, tuple[Known, ...]]] = set()
+        self.order: list[Specialisation] = []
+        self.dependencies: dict[tuple[int, str], Dependency] = {}
+        self.variants: dict[tuple[object, ...], int] = {}
+        self.families: dict[tuple[object, ...], str] = {}
+        self.active: list[Specialisation] = []
+        self.made: dict[tuple[int, str, Known], tuple[object, object]] = {}
+
+    def literal(self, value: object, where: Location) -> Known:
+        """What is known of a Python object."""
+        try:
+            return literal(value, where)
+        except TypeError as error:
+            raise CompileError(
+                str(error), help="use what device code can hold: numbers, tuples, structs, functions"
+            ) from None
+
+    def once(self, owner: object, name: str, arguments: tuple[object, ...], make: Callable[[], object]) -> object:
+        """What `make` makes, at the first time; an array, for example, is equal to itself and to no other."""
+        plain = tuple((slice, a.start, a.stop, a.step) if isinstance(a, slice) else a for a in arguments)
+        key = (id(owner), name, constant(plain))
+        if key not in self.made:
+            self.made[key] = (owner, make())
+        return self.made[key][1]
+
+    def depend(self, owner: object, name: str, value: object) -> None:
+        """Remembers a read of the world."""
+        self.dependencies.setdefault((id(owner), name), Dependency(owner, name, value))
+
+    def call(self, frame: Frame, function: object, arguments: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+        """Calls a Python function, or one of CUDA C++, from a frame."""
+        if isinstance(function, Extern):
+            return extern_calls.call(frame, function, arguments, named)
+        if isinstance(function, Func):
+            self.links += function.options.link
+        source = _callable(function)
+        if source.__module__ not in registry.NAMES:  # tools that reload modules exchange the code of functions
+            self.depend(source, "__code__", source.__code__)
+        cells = bind(frame, source, arguments, named, defaults_in(frame, source))
+        if generators.is_generator_function(source):
+            return generators.begin(frame, Cell(constant(source)), source, self._converted(frame, source, PLAIN, cells))
+        where = (
+            (frame.where or frame.location)
+            if source.__module__ in registry.NAMES and _raises(source.__code__)
+            else None
+        )
+        return self._call(frame, source, cells, Variant(where=where))
+
+    def link(self, function: Extern) -> None:
+        """Remembers that the program calls a function of CUDA C++."""
+        self.links += function.link
+        other = self.symbols.setdefault(function.symbol, function)
+        if (other.parameters, other.result) != (function.parameters, function.result):
+            raise CompileError(
+                f"there are two declarations of {function.symbol} with different types",
+                help="overloaded functions of C++ have mangled names: give each its symbol=…",
+            )
+
+    def enter(
+        self, frame: Frame, code: Code, cells: Sequence[Cell], captured: Mapping[Origin, Cell], reading: str = ""
+    ) -> Cell:
+        """Calls a nested function; what it captured goes behind its arguments."""
+        variant = Variant(code, reading)
+        return self._call(frame, code.function, [*cells, *captured.values()], variant)
+
+    def step(self, frame: Frame, function: FunctionType, cells: Sequence[Cell], reading: str) -> Cell:
+        """Calls a function that is a generator, whose code is read in some way."""
+        return self._call(frame, function, cells, Variant(None, reading))
+
+    def _converted(self, frame: Frame, source: FunctionType, variant: Variant, cells: Sequence[Cell]) -> Sequence[Cell]:
+        """The arguments, those of parameters `ConstExpr` as they are wanted."""
+        constants = const_parameters(source)
+        if not constants or variant.reading in STEPS:
+            return cells
+        shown = source.__qualname__
+        return [
+            as_constant(frame, c, f"the parameter {n!r} of {shown}", constants[n]) if n in constants else c
+            for n, c in zip(_names(source, variant), cells, strict=True)
+        ]
+
+    def _call(self, frame: Frame, source: FunctionType, cells: Sequence[Cell], variant: Variant) -> Cell:
+        names = _names(source, variant)
+        cells = self._converted(frame, source, variant, cells)
+        given = list(dict.fromkeys(each for cell in cells for each in identities(cell.known)))
+        inside = {each: Identity(("argument", number)) for number, each in enumerate(given)}
+        constants = {*const_parameters(source), *([POSITION] if variant.reading in STEPS else [])}
+        known = self._generalise(source, names, [renamed(cell.known, inside) for cell in cells], constants)
+        cells = [_weaken(frame, cell, k) for cell, k in zip(cells, known, strict=True)]
+        spec = self.specialise(source, known, variant)
+        cell = self._result(frame, spec, cells)
+        if not given:
+            return objects.as_new(frame, cell, {})
+        outside = {name: each for each, name in inside.items()}
+        result, *now = (objects.as_new(frame, each, outside) for each in frame.fields(cell))
+        changed = [(number, each) for number, each in enumerate(given) if inside[each] in spec.changed]
+        for number, each in changed:
+            frame.change(each, closures.taken_back(frame, now[number], variant.code, cells))
+        if variant.reading in STEPS:
+            left = {each: now[number + len(given)] for number, each in changed}
+            frame.left = {k: closures.taken_back(frame, cell, variant.code, cells) for k, cell in left.items()}
+        return result
+
+    def _result(self, frame: Frame, spec: Specialisation, cells: Sequence[Cell]) -> Cell:
+        """What a specialisation gives for arguments, of which it knows what `cells` are known to be."""
+        if spec.error is not None:
+            raise _called(spec, spec.error, frame.location)
+        if spec in self.active:
+            if spec.variant.reading in STEPS:
+                raise generators.endless(spec.source.__qualname__)
+            spec.used_early = True
+        elif spec.function is None:
+            self._begin(spec)
+            raise Waits
+        if isinstance(spec.result, Undefined) and spec.function is None:
+            raise NeverReturns
+        given = zip(cells, spec.arguments, strict=True)
+        operands = [frame.carry(cell, known) for cell, known in given if not is_static(known)]
+        if isinstance(spec.result, Undefined):  # it always raises
+            frame.build.append(Op(ops.CALL, operands, [Value(NONE)], {"callee": spec.name}, [], frame.location))
+            raise NeverReturns
+        assert isinstance(spec.result, Known)
+        result = Value(spec.result.type, nonneg=spec.result.nonneg)
+        if is_static(spec.result):
+            result.type = NONE
+        frame.build.append(Op(ops.CALL, operands, [result], {"callee": spec.name}, [], frame.location))
+        return Cell(spec.result, None if is_static(spec.result) else result)
+
+    def _generalise(
+        self, source: FunctionType, names: Sequence[str], known: list[Known], constants: Collection[str]
+    ) -> tuple[Known, ...]:
+        """Arguments as a specialisation sees them: numbers are forgotten in recursion, and beyond many variants."""
+        known = [k if n in constants else k.settled() for n, k in zip(names, known, strict=True)]
+        loose = tuple(k if n in constants else k.forget() for n, k in zip(names, known, strict=True))
+        if any(active.source.__code__ is source.__code__ for active in self.active):
+            return loose
+        if loose == tuple(known) or (source.__code__, id(source), tuple(known)) in self.seen:
+            return tuple(known)
+        self.seen.add((source.__code__, id(source), tuple(known)))
+        key = (source.__code__, id(source), loose)
+        self.variants[key] = self.variants.get(key, 0) + 1
+        return loose if self.variants[key] > _CONSTANT_VARIANTS else tuple(known)
+
+    def specialise(
+        self, source: FunctionType, arguments: tuple[Known, ...], variant: Variant | None = None
+    ) -> Specialisation:
+        """The specialisation of `source` for `arguments`, which may not have been inferred yet."""
+        variant = variant or PLAIN
+        key = (source.__code__, id(source), arguments, variant)
+        spec = self.found.get(key)
+        if spec is None:
+            spec = self.found[key] = Specialisation(
+                str(len(self.order)), source, arguments, self._family(source, arguments, variant), variant
+            )
+            self.order.append(spec)
+        return spec
+
+    def _family(self, source: FunctionType, arguments: tuple[Known, ...], variant: Variant) -> str:
+        """What the specialisations of `source` have in common that differ in constants alone."""
+        constants = const_parameters(source)
+        given = zip(_names(source, variant), arguments, strict=True)
+        plain = tuple(known if name in constants else known.plain() for name, known in given)
+        return self.families.setdefault((id(source), plain, variant.reading), str(len(self.families)))
+
+    def infer(self, main: Specialisation) -> None:
+        """Infers `main` and all that it calls. The stack is ours, not Python's: chains of calls may be long."""
+        self._begin(main)
+        while self.active:
+            spec = self.active[-1]
+            assert spec.work is not None
+            try:
+                next(spec.work)
+            except StopIteration as finished:
+                self._finish(spec, *finished.value)
+            except CompileError as error:
+                spec.error = error
+                self.active.pop()
+
+    def _begin(self, spec: Specialisation) -> None:
+        if len(self.active) >= _DEPTH:
+            raise CompileError(
+                f"{spec.source.__qualname__} is more than {_DEPTH} calls deep",
+                help="let fewer functions call each other",
+            )
+        again = sum(active.source.__code__ is spec.source.__code__ for active in self.active)
+        if again >= _RECURSION:
+            raise CompileError(
+                f"{spec.source.__qualname__} calls itself more than {_RECURSION} deep, each time with arguments of other types",
+                help="recursion must come back to arguments of the same types",
+            )
+        spec.used_early = False
+        spec.mark = len(self.order)
+        spec.work = Body(self, spec.source, spec.arguments, spec.name, spec.kernel, spec.variant, spec.interop).run()
+        self.active.append(spec)
+
+    def _finish(self, spec: Specialisation, function: Function, result: State, changed: frozenset[Identity]) -> None:
+        """Takes a body's result; recursion that saw another one makes the body run again."""
+        self.active.pop()
+        if spec.used_early and isinstance(result, Undefined):
+            spec.error = CompileError(
+                f"{spec.source.__qualname__} never returns: it calls itself on every way",
+                function.location,
+                "return without a recursive call on some way",
+            )
+        if spec.used_early and isinstance(result, Known):
+            result = result.settled()  # bounds would rise with each look: 1 + max(depth(left), depth(right))
+        again = spec.used_early and (spec.result, spec.changed) != (result, changed)
+        function.family = spec.family
+        spec.function, spec.result, spec.changed = function, result, changed
+        if again:
+            # Callees inferred meanwhile may rest on the old result: they are inferred again.
+            stale = {id(other) for other in self.order[spec.mark :]}
+            del self.order[spec.mark :]
+            self.found = {key: other for key, other in self.found.items() if id(other) not in stale}
+            self._begin(spec)
+
+
+@lru_cache(maxsize=256)
+def _raises(code: CodeType) -> bool:
+    return any(instruction.opcode is Opcode.RAISE for instruction in decode(code))
+
+
+def _called(spec: Specialisation, error: CompileError, where: Location) -> CompileError:
+    """The error of a callee, as seen from a call of it: one in our own Python stands where the user called it."""
+    if spec.source.__module__ in registry.NAMES:
+        return type(error)(error.reason, where, error.help)
+    names = parameter_names(spec.source.__code__)
+    arguments = spec.arguments[1:] if spec.variant.reading in STEPS else spec.arguments
+    pairs = zip(names, arguments, strict=False)
+    shown = ", ".join(f"{name}: {known}" for name, known in pairs if isinstance(state_of(known), Known))
+    call = Call(spec.source.__qualname__, shown, where)
+    return type(error)(error.reason, error.location, error.help, (*error.chain, call))
+
+
+def _names(source: FunctionType, variant: Variant) -> tuple[str, ...]:
+    """The names of a specialisation's arguments: parameters, and what is captured."""
+    captured = tuple(f".{each.name} captured" for each in variant.code.captured) if variant.code is not None else ()
+    if variant.reading in STEPS:
+        return POSITION, *slots(source.__code__), *captured
+    result = REDUCTIONS[variant.reading].parameters if variant.reading else ()
+    return parameter_names(source.__code__) + result + captured
+
+
+def _callable(function: object) -> FunctionType:
+    if isinstance(function, Func):
+        return function.underlying
+    if isinstance(function, (BuiltinFunctionType, FunctionType, type)) and function in registry.REPLACEMENTS:
+        function = registry.REPLACEMENTS[function]
+    if isinstance(function, FunctionType):
+        if _is_for_the_host(function):
+            ours = function.__module__.startswith("cuda_device.")
+            name = function.__name__ if ours else f"{function.__module__}.{function.__qualname__}"
+            raise CompileError(f"device code cannot call {name}: it is for the host", help=of_call(function))
+        return function
+    if isinstance(function, Kernel):
+        shown = function.underlying.__name__
+        raise CompileError(f"{shown} is a kernel: device code cannot call it", help="make the shared part a @func")
+    module = getattr(function, "__module__", None)
+    name = describe(function)
+    if isinstance(function, (np.ufunc, BuiltinFunctionType, type(np.dot))) and module not in ("builtins", None):
+        name = f"{module}.{name}"
+    raise CompileError(f"{name} cannot be called in device code", help=of_call(function))
+
+
+def _is_for_the_host(function: FunctionType) -> bool:
+    """Whether it is no part of device code: one of our own functions, or one that asks the operating system."""
+    module = function.__module__ or ""
+    if module.startswith("cuda_device."):
+        return module in _HOST or not module.startswith(("cuda_device.device.", "cuda_device.library."))
+    return module in OF_THE_HOST
+
+
+_HOST = (functions.__name__, declarations.__name__)
+
+
+def _weaken(frame: Frame, cell: Cell, known: Known) -> Cell:
+    """The cell as an argument of which only `known` may be known."""
+    if cell.known == known or is_static(known):
+        return cell
+    return Cell(known, frame.carry(cell, known))

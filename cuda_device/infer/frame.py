@@ -1,0 +1,443 @@
+"""What the rules of type inference work with: cells, and a frame that writes typed operations for one block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import FunctionType
+from typing import Protocol
+
+import numpy as np
+
+from cuda_device.device.extern import Extern
+from cuda_device.device.rows import Intrinsic, Typed
+from cuda_device.device.table import find
+from cuda_device.device.target import SMSelector
+from cuda_device.errors import CompileError, Location
+from cuda_device.infer import absent
+from cuda_device.infer.fitting import REAL_REMEDY, fit, no_room
+from cuda_device.infer.meanings import Code, Origin, Thing, check_apart
+from cuda_device.infer.remedies import of_two_types, with_length
+from cuda_device.ir import ops
+from cuda_device.ir.builder import Builder
+from cuda_device.ir.nodes import Block, Op, Value
+from cuda_device.ir.ops import Effect
+from cuda_device.lazy_dataclasses import dataclass, replace
+from cuda_device.types.known import (
+    FAILED,
+    UNKNOWN,
+    Conflict,
+    Gaps,
+    Identity,
+    Known,
+    State,
+    Undefined,
+    Unset,
+    bundle_of,
+    constant,
+    has_bounds_within,
+    identities,
+    iterator_of,
+    nonneg_as,
+    of_type,
+    tuple_of,
+)
+from cuda_device.types.layout import has_leaves
+from cuda_device.types.model import (
+    BOOL,
+    INDEX,
+    Array,
+    Bundle,
+    Number,
+    Range,
+    RangeIterator,
+    Ref,
+    Struct,
+    Subarray,
+    Tuple,
+    TupleIterator,
+    Type,
+    Vector,
+)
+from cuda_device.types.structs import is_struct, model_of
+from cuda_device.types.vectors import VectorValue
+
+
+@dataclass(slots=True)
+class Cell:
+    """What is known of a value of the python level, and the typed value that holds the rest at run time, if any."""
+
+    known: Known
+    value: Value | None = None
+    place: Place | None = None
+    """Where it was read, if it is a vector or struct, or a part of one, in an array's memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place in memory, an array with the index of an element or a reference, and the value that was read there."""
+
+    value: Value
+    base: Cell
+    index: Cell | None = None
+
+
+@dataclass(slots=True)
+class Pending:
+    """A variable whose state may still be undefined or in conflict: an error only where it is used."""
+
+    state: State
+    value: Value | None = None
+
+
+class Waits(Exception):
+    """The block at hand calls a function that has to be inferred first; then the block is visited again."""
+
+
+class Follows(CompileError):
+    """An error that only another one made: nobody is told of it."""
+
+
+class NeverReturns(Exception):
+    """A call that has no way back, as far as is known by now: the rest of its block is not reached."""
+
+
+def _forgets(known: Known, less: Known) -> bool:
+    """Whether a part of a tuple is a constant in `known` and not in `less`."""
+    if is_static(known):
+        return not is_static(less)
+    return any(_forgets(a, b) for a, b in zip(known.items, less.items, strict=True))
+
+
+def is_static(known: Known) -> bool:
+    """Whether nothing is left for run time: a constant, a function, None, an empty tuple."""
+    if isinstance(known.type, Number):
+        return known.value is not UNKNOWN
+    return known.constant or not has_leaves(known.type)
+
+
+class Program(Protocol):
+    """What a frame asks of the inference of the whole program."""
+
+    target: SMSelector
+    """The architecture that the program is compiled for."""
+    checked: bool
+    """Whether the program checks what it does."""
+
+    on_cpu: bool
+    """Whether it is for the CPU, where there is no CUDA C++."""
+
+    def link(self, function: Extern) -> None:
+        """Records a call of a function of CUDA C++."""
+
+    def literal(self, value: object, where: Location) -> Known:
+        """What is known of a Python object that exists while compiling."""
+
+    def once(self, owner: object, name: str, arguments: tuple[object, ...], make: Callable[[], object]) -> object:
+        """What `make` makes of an object of the host, for constant arguments: the same object whenever it is asked for."""
+
+    def depend(self, owner: object, name: str, value: object) -> None:
+        """Records that the program read `name` of `owner`: a later launch checks that it is still `value`."""
+
+    def call(self, frame: Frame, function: object, arguments: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+        """Calls a Python function. Raises `NeverReturns` if it does not return, as far as is known by now (recursion)."""
+
+    def enter(
+        self,
+        frame: Frame,
+        code: Code,
+        cells: Sequence[Cell],
+        captured: Mapping[Origin, Cell],
+        reading: str = "",
+    ) -> Cell:
+        """Calls a nested function with a cell for each parameter, and what it captured.
+
+        `reading` says how a generator's code is read (see `bytecode.to_ir.read`).
+        """
+
+    def step(self, frame: Frame, function: FunctionType, cells: Sequence[Cell], reading: str) -> Cell:
+        """The same of a generator that is no nested function."""
+
+
+class Frame:
+    """Writes the typed operations of one block; `build.location` is the place of the operation at hand."""
+
+    def __init__(self, program: Program, function: FunctionType) -> None:
+        self.program, self.function = program, function
+        self.globals = function.__globals__
+        self.closure = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+        self.captured: Mapping[Origin, Cell] = {}
+        """What a nested function captured."""
+        self.code: Code | None = None
+        """A nested function's meaning: which variables it reads."""
+        self.call = 0
+        """The number that tells this function's variables from those of another call of it (see `Origin`)."""
+        self.lent: dict[int, Code] = {}
+        """The nested functions, by their `id`, that were closed here: what they read are variables of this block."""
+        self.cells: Mapping[str, Cell | Pending] = {}
+        """The function's own variables that nested functions capture, as they are now."""
+        self.latest: dict[Identity, Cell] = {}
+        """What has become of objects that changed in this block; names for them may still hold what they were."""
+        self.changed: set[Identity] = set()
+        self.exits: dict[Value, Mapping[Identity, Cell]] = {}
+        """The same where a loop ends, by the condition that there is a next item."""
+        self.left: Mapping[Identity, Cell] = {}
+        """What the last step of a generator made of objects if it gave no value."""
+        self.where: Location | None = None
+        """In a function of ours, where the user called it, if that is known."""
+        self.site: tuple[object, ...] = ()
+        """The name of this block, and how many objects it has made."""
+        self.made = 0
+        self.passed_over: set[Value] = set()
+        """What was read from places that are then referred to: where nothing needs the value, the reading goes, too."""
+        self.shorter: dict[Value, Value] = {}
+        """The same numbers in 32 bits, of indices that were computed there."""
+        self.build = Builder(Block())
+
+    @property
+    def location(self) -> Location:
+        """Where the program stands."""
+        return self.build.location
+
+    # Objects that change. They are values as all others; what they become is kept by their identity.
+
+    def as_object(self, cell: Cell, identity: Identity | None = None) -> Cell:
+        """A value as an object that changes, a new one if it is not said which."""
+        if identity is None:
+            self.made += 1
+            identity = Identity((*self.site, self.made))
+        if isinstance(cell.known.value, Unset):
+            return cell
+        return Cell(replace(cell.known, identity=identity), cell.value)
+
+    def change(self, identity: Identity, cell: Cell) -> Cell:
+        """Says what has become of an object."""
+        check_apart(cell.known, identity)
+        self.changed.add(identity)
+        self.latest[identity] = self.as_object(cell, identity)
+        return self.latest[identity]
+
+    def now(self, cell: Cell) -> Cell:
+        """A value as it is now, after what has become of the objects in it."""
+        if not self.latest:
+            return cell
+        identity = cell.known.identity
+        if identity is not None and identity in self.latest:
+            cell = self.latest[identity]
+        if not any(each in self.latest for item in cell.known.items for each in identities(item)):
+            return cell
+        return self.rebuilt(cell.known, [self.now(part) for part in self.fields(cell)])
+
+    def rebuilt(self, known: Known, parts: Sequence[Cell]) -> Cell:
+        """The same tuple, bundle or iterator of a tuple, of other parts."""
+        cell = self.bundle(known.value, parts) if isinstance(known.type, Bundle) else self.tuple(parts)
+        if isinstance(known.type, TupleIterator):
+            iterator = iterator_of(cell.known, known.type.position)
+            carried = (self.carry(part, part.known) for part in parts)
+            cell = Cell(iterator, None if cell.value is None else self.build.op(ops.MAKE, iterator.type, *carried))
+        return cell if known.identity is None else self.as_object(cell, known.identity)
+
+    def literal(self, value: object) -> Cell:
+        """A Python object; an entity that is a value in device code is read here."""
+        if type(value) is tuple:
+            return self.tuple([self.literal(item) for item in value])
+        row = find(value)
+        if row is not None and row.is_value:
+            return self.intrinsic(row, row.infer(()), ())
+        if isinstance(value, VectorValue):
+            return self.composite(value.model, [self.literal(item) for item in value])
+        if is_struct(type(value)):
+            model = model_of(type(value))
+            return self.composite(model, [self.literal(getattr(value, field.name)) for field in model.fields])
+        if isinstance(value, np.void):
+            from cuda_device.infer import members  # it needs frames
+
+            return members.constant_of(self, value)
+        return Cell(self.program.literal(value, self.location))
+
+    def composite(self, type: Vector | Struct | Subarray, cells: Sequence[Cell]) -> Cell:
+        """A vector, struct or subarray of cells, which are converted to its elements' types."""
+        types = [_type_of_part(type, i) for i in range(len(cells))]
+        operands = [self.materialise(cell, each) for cell, each in zip(cells, types, strict=True)]
+        return self.emit(ops.MAKE, of_type(type), *operands)
+
+    def emit(self, code: ops.Opcode, known: Known, *operands: Value, **attributes: object) -> Cell:
+        """A typed operation with one result."""
+        return Cell(known, self.build.op(code, known.type, *operands, nonneg=known.nonneg, **attributes))
+
+    def ask(self, row: Intrinsic, arguments: Sequence[Cell]) -> Typed:
+        """What a row of the device tables answers for arguments."""
+        known = [cell.known for cell in arguments]
+        return row.infer([*known, constant(self.program.target)] if row.asks_target else known)
+
+    def intrinsic(self, row: Intrinsic, typed: Typed, arguments: Sequence[Cell]) -> Cell:
+        """A use of a row of the device tables; nothing is written where the answer is known and nothing is done."""
+        if is_static(typed.result) and row.effects is Effect.PURE:
+            return Cell(typed.result)
+        operands = [self.materialise(arguments[i], type) for i, type in typed.operands]
+        result = Value(typed.result.type, nonneg=typed.result.nonneg)
+        attributes: dict[str, object] = {"name": row.name}
+        if typed.settings:
+            attributes["settings"] = typed.settings
+        self.build.append(Op(ops.INTRINSIC, operands, [result], attributes, [], self.location))
+        return Cell(typed.result, None if is_static(typed.result) else result)
+
+    def check(self, holds: Cell, message: str, *values: Cell, help: str = "", always: bool = False) -> None:
+        """In checked mode, unless `holds` the thread ends with a report; `{0}` and `{1}` in the message are the values."""
+        if not (self.program.checked or always) or (holds.known.constant and holds.known.value):
+            return
+        words = {"message": message} | ({"help": help} if help else {})
+        operands = (self.materialise(value, INDEX) for value in values)
+        self.build.effect(ops.PY_CHECK, self.materialise(holds, BOOL), *operands, **words)
+
+    def field(self, cell: Cell, index: int) -> Cell:
+        """One element of a tuple or vector, or one part of a complex number."""
+        known = cell.known
+        if isinstance(known.type, Number):
+            return self._part(cell, known.type, index)
+        if isinstance(known.type, (Vector, Struct, Subarray)):
+            assert cell.value is not None
+            element = of_type(_type_of_part(known.type, index), high=known.high)
+            return Cell(element) if is_static(element) else self.emit(ops.FIELD, element, cell.value, index=index)
+        item = known.items[index]
+        if is_static(item):
+            return Cell(item)
+        assert cell.value is not None
+        return self.emit(ops.FIELD, item, cell.value, index=index)
+
+    def _part(self, cell: Cell, type: Number, index: int) -> Cell:
+        """The real or the imaginary part of a complex number."""
+        if isinstance(cell.known.value, complex):
+            value = (cell.known.value.real, cell.known.value.imag)[index]
+            return Cell(Known(type.part, value, where=self.location))
+        assert cell.value is not None
+        return self.emit(ops.FIELD, of_type(type.part), cell.value, index=index)
+
+    def tuple(self, cells: Sequence[Cell]) -> Cell:
+        """A tuple of cells."""
+        return self._make(replace(tuple_of(tuple(cell.known for cell in cells)), where=self.location), cells)
+
+    def bundle(self, meaning: object, cells: Sequence[Cell]) -> Cell:
+        """A thing of compile time, with cells as its parts of run time."""
+        return self._make(replace(bundle_of(meaning, tuple(cell.known for cell in cells)), where=self.location), cells)
+
+    def new_list(self, cells: Sequence[Cell]) -> Cell:
+        """A list of cells, an object of its own."""
+        return self.as_object(self.bundle(Thing.LIST, cells))
+
+    def fields(self, cell: Cell) -> list[Cell]:
+        """Every part of a tuple or bundle."""
+        return [self.field(cell, i) for i in range(len(cell.known.items))]
+
+    def _make(self, known: Known, cells: Sequence[Cell]) -> Cell:
+        if is_static(known):
+            return Cell(known)
+        return self.emit(ops.MAKE, known, *(self.carry(cell, cell.known) for cell in cells))
+
+    def carry(self, cell: Cell, known: Known, objects: Mapping[Identity, Cell] | None = None) -> Value:
+        """The cell's value for a place where `known` is known of it: constants that are known there do not travel.
+
+        In their place in a tuple stands a zero: a constant may have no room in its type before it meets another one. A part
+        that has no value here is zero, but for the objects in it that are in another part: `objects`, by their names there.
+        """
+        if is_static(known):
+            return self.build.const(known.type, 0 if isinstance(known.type, Number) else None)
+        if isinstance(cell.known.value, Unset):
+            return absent.value_of(self, known, objects or {})
+        if objects is None and isinstance(known.value, Gaps):
+            objects = absent.objects_in(self, cell, known)
+        if not isinstance(known.type, (Tuple, TupleIterator, Bundle)):
+            return self.materialise(cell, known.type)
+        if cell.value is not None and cell.value.type == known.type and not _forgets(cell.known, known):
+            return cell.value
+        cell = absent.as_meant(self, cell, known)
+        pairs = zip(self.fields(cell), known.items, strict=True)
+        parts = [self.carry(part, item, absent.shared(known, part, objects)) for part, item in pairs]
+        return self.build.op(ops.MAKE, known.type, *parts)
+
+    def materialise(self, cell: Cell, type: Type) -> Value:
+        """The cell's value at run time, as `type`: a number converts, a constant is written down."""
+        known = cell.known
+        match type:
+            case Number():
+                return self._number(cell, type)
+            case Tuple(elements) | TupleIterator(Tuple(elements)) | Bundle(elements):
+                if cell.value is not None and cell.value.type == type and not _forgets(known, known.forget()):
+                    return cell.value
+                items = [self.materialise(self.field(cell, i), element) for i, element in enumerate(elements)]
+                return self.build.op(ops.MAKE, type, *items)
+            case Range() | RangeIterator() if cell.value is not None and cell.value.type != type:
+                return self.build.op(ops.MAKE, type, *self._range_parts(cell, type.counts_in))
+            case Struct() if cell.value is not None and isinstance(known.type, Ref):
+                # Where control flow joins, `self` may be a value on the other way.
+                return self.build.op(ops.LOAD, type, cell.value)
+            case Array() if cell.value is not None and cell.value.type != type:
+                from cuda_device.infer.kinds import views  # which needs frames
+
+                return views.as_type(self, cell, type)
+            case _ if cell.value is not None:
+                assert cell.value.type == type, (str(cell.value.type), str(type))
+                return cell.value
+            case _:
+                assert not has_leaves(type) or known.value is None, str(known)
+                return self.build.const(type, None)
+
+    def _range_parts(self, cell: Cell, item: Number) -> list[Value]:
+        """Start, stop and step of a range, or of what is left of one, as numbers of another type."""
+        assert cell.value is not None and isinstance(cell.value.type, (Range, RangeIterator))
+        source = cell.value.type.counts_in
+        known = (of_type(source, part.nonneg) for part in cell.known.items)
+        parts = [self.emit(ops.FIELD, part, cell.value, index=i) for i, part in enumerate(known)]
+        return [self.materialise(part, item) for part in parts]
+
+    def index(self, cell: Cell, known: Known) -> Cell:
+        """A number of 32 bits as an index, which stays one of 32 bits wherever that is wanted."""
+        assert cell.value is not None
+        whole = self.materialise(cell, INDEX)
+        self.shorter[whole] = cell.value
+        return Cell(known, whole)
+
+    def _number(self, cell: Cell, type: Number) -> Value:
+        if cell.known.constant:
+            return self.build.const(type, fit(cell.known, type))
+        assert cell.value is not None and isinstance(cell.value.type, Number), str(cell.known)
+        if cell.value.type == type:
+            return cell.value
+        shorter = self.shorter.get(cell.value)
+        if shorter is not None and shorter.type == type:
+            return shorter
+        if cell.value.type.is_complex and not type.is_complex:
+            raise CompileError(f"{cell.known} has no place in {type}", help=REAL_REMEDY)
+        exact = {"exact": True} if has_bounds_within(cell.known, type) else {}
+        return self.build.op(ops.CONVERT, type, cell.value, nonneg=nonneg_as(cell.known, type), **exact)
+
+
+def _type_of_part(type: Vector | Struct | Subarray, index: int) -> Type:
+    """The type of a part."""
+    return type.fields[index].type if isinstance(type, Struct) else type.dtype
+
+
+def settle(pending: Pending | Cell, what: str) -> Cell:
+    """A value that is about to be used: an error if it is undefined or in conflict."""
+    if isinstance(pending, Cell):
+        return pending
+    match pending.state:
+        case Known() as known:
+            return Cell(known, pending.value)
+        case state if state is FAILED:
+            raise Follows("what is used here has no value, because of another error", help="mend that one first")
+        case Undefined(_, why) if why:
+            raise CompileError(why, help="give the second value a name of its own")
+        case Undefined(name):
+            raise CompileError(
+                f"the variable {name or what!r} is used before it has a value",
+                help="assign it on every way that leads here",
+            )
+        case Conflict(first, second):
+            places = "".join(f"; it is {k} from line {k.where.line}" for k in (first, second) if k.where.line > 0)
+            name = f"the variable {what!r}" if what else "the value"
+            raise CompileError(
+                f"{name} is {with_length(first)} on one way here and {with_length(second)} on another{places}",
+                help=no_room(first, second)
+                or no_room(second, first)
+                or of_two_types(first, second, "give it one type on every way, or two names"),
+            )

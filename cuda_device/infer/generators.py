@@ -1,0 +1,134 @@
+"""Generators: one is asked for a value after the other, or runs to the end where it is used, in `sum`, `max` and such.
+
+sum(x * x for x in t)     →   a call of the expression's code, read as a sum (see `bytecode/reductions`)
+for v in squares(n): …    →   a call of the generator's code for each value (see `bytecode/suspension`)
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from types import CodeType, FunctionType
+
+from cuda_device.bytecode.suspension import DONE, START, STEP, STEP_UNROLLED, mark
+from cuda_device.bytecode.to_ir import slots
+from cuda_device.device.parameters import parameter_names
+from cuda_device.errors import CompileError
+from cuda_device.infer import closures
+from cuda_device.infer.frame import Cell, Frame
+from cuda_device.infer.meanings import Generator, code_of
+from cuda_device.types.known import UNSET, Identity, Known, constant
+from cuda_device.types.model import Bundle
+
+
+def is_generator(known: Known) -> bool:
+    """Whether it is a generator that has not begun, so that it can run to the end where it is used."""
+    if not isinstance(known.type, Bundle) or not isinstance(known.value, Generator):
+        return False
+    return known.items[1].constant and known.items[1].value == START
+
+
+def is_generator_function(function: FunctionType) -> bool:
+    """Whether a call of it makes a generator."""
+    return bool(function.__code__.co_flags & inspect.CO_GENERATOR)
+
+
+def begin(frame: Frame, function: Cell, source: FunctionType, cells: Sequence[Cell]) -> Cell:
+    """The generator that a call makes: nothing of it has run."""
+    return frame.as_object(_standing(frame, Generator(source.__code__), function, START, cells))
+
+
+def done(frame: Frame, generator: Cell) -> Cell:
+    """The generator when it has no more values."""
+    assert isinstance(generator.known.value, Generator)
+    return _standing(frame, generator.known.value, frame.field(generator, 0), DONE, ())
+
+
+def _standing(frame: Frame, meaning: Generator, function: Cell, position: int, arguments: Sequence[Cell]) -> Cell:
+    names = slots(meaning.code)
+    kept = [*arguments, *[Cell(UNSET)] * (len(names) - len(arguments))]
+    kept[names.index(mark(position))] = Cell(constant(True))
+    return frame.bundle(meaning, [function, Cell(constant(position)), *kept])
+
+
+def step(frame: Frame, generator: Cell, left: dict[Identity, Cell]) -> tuple[Cell, Cell, Cell]:
+    """Whether there is one more value, the value, and the generator behind it; `left` gets what objects are if there is none."""
+    meaning = generator.known.value
+    assert isinstance(meaning, Generator)
+    if _depth(generator.known, meaning.code) > _DEPTH:
+        raise endless(meaning.code.co_qualname)
+    reading = STEP_UNROLLED if meaning.unrolled else STEP
+    frame.left = {}
+    more, item, *after = frame.fields(_run(frame, generator, frame.fields(generator)[1:], reading))
+    left |= frame.left
+    if more.known.constant and not more.known.value:
+        for each, cell in frame.left.items():
+            frame.change(each, cell)
+    return more, item, frame.bundle(meaning, [frame.field(generator, 0), *after])
+
+
+# Generators of one code that run through each other: in a chain of filters a few, in recursion without end.
+_DEPTH = 6
+
+
+def _depth(known: Known, code: CodeType) -> int:
+    here = isinstance(known.value, Generator) and known.value.code is code
+    return here + max((_depth(item, code) for item in known.items), default=0)
+
+
+def endless(name: str) -> CompileError:
+    """The error of a generator that takes ever more to keep."""
+    return CompileError(
+        f"the generator {name} runs through itself, which takes a stack without bounds",
+        help="make it a recursive function, or a loop with a stack of its own in local_array",
+    )
+
+
+def reduce(frame: Frame, generator: Cell, reduction: str, *first: Cell) -> Cell:
+    """What becomes of all values of a generator that has not begun; then it has no more."""
+    meaning = generator.known.value
+    assert isinstance(meaning, Generator)
+    source = _source(frame, generator)
+    _, _, *kept = frame.fields(generator)
+    arguments = kept[: len(parameter_names(source.__code__))]
+    result = _run(frame, generator, [*arguments, *first], reduction)
+    if generator.known.identity is not None:
+        frame.change(generator.known.identity, done(frame, generator))
+    return result
+
+
+def _run(frame: Frame, generator: Cell, cells: Sequence[Cell], reading: str) -> Cell:
+    """A call of a generator's code, read in some way."""
+    function = closures.close(frame, frame.field(generator, 0))
+    closed = [closures.close(frame, cell) for cell in cells]
+    code = code_of(function.known)
+    if code is None:
+        return frame.program.step(frame, _source(frame, generator), closed, reading)
+    return frame.program.enter(frame, code, closed, closures.captured(frame, function), reading)
+
+
+def _source(frame: Frame, generator: Cell) -> FunctionType:
+    function = frame.field(generator, 0).known
+    code = code_of(function)
+    source = function.value if code is None else code.function
+    assert isinstance(source, FunctionType)
+    return source
+
+
+# How calls that are no rows of a table look at their arguments
+
+
+def no_keywords(name: str, named: Mapping[str, Cell]) -> None:
+    """Refuses keywords."""
+    if named:
+        raise CompileError(f"{name} takes no keyword arguments in device code", help="give the arguments by position")
+
+
+def check_count(name: str, positional: Sequence[Cell], low: int, high: int) -> None:
+    """Refuses too few or too many arguments."""
+    if not low <= len(positional) <= high:
+        count = str(low) if low == high else f"{low} to {high}"
+        raise CompileError(
+            f"{name} takes {count} argument{'s' * (count != '1')}, not {len(positional)}",
+            help=f"give {name} what it takes in Python",
+        )

@@ -1,0 +1,251 @@
+"""Objects of the host that device code reads while it is compiled: arrays, lists, dicts, enumerations, objects with methods.
+
+    WEIGHTS = np.array([1, 4, 1], np.float32)
+
+    WEIGHTS[1], len(WEIGHTS), WEIGHTS.shape     constants
+    WEIGHTS[i]                                  a load from constant memory, which holds the array as it is now
+
+Lists, tuples of the host and the members of an enumeration are tuples, dicts are looked up while compiling.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+from collections.abc import Sequence
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from cuda_device.device.memory import CONSTANT_ARRAY
+from cuda_device.errors import CompileError
+from cuda_device.infer.frame import Cell, Frame
+from cuda_device.infer.meanings import Keywords, Method, View
+from cuda_device.types.known import Known, constant, describe, shorten
+from cuda_device.types.model import Bundle, Number, Static, Tuple
+from cuda_device.types.structs import is_struct
+from cuda_device.types.vectors import VectorValue
+
+# More elements than that are no tuple: they would be written down one by one.
+_MOST_ITEMS = 1024
+
+
+# Arrays
+
+
+def is_array(known: Known) -> bool:
+    """Whether it is a NumPy array of the host."""
+    return isinstance(known.type, Static) and isinstance(known.value, np.ndarray)
+
+
+def as_array(frame: Frame, cell: Cell) -> Cell:
+    """A NumPy array of the host as one that a thread can read; anything else as it is."""
+    if not is_array(cell.known):
+        return cell
+    return frame.intrinsic(CONSTANT_ARRAY, frame.ask(CONSTANT_ARRAY, [cell]), [cell])
+
+
+def table_of(frame: Frame, cell: Cell) -> Cell | None:
+    """A long tuple of constant numbers of one type as an array of constants; None for any other."""
+    return _table(frame, [cell.known.items], _FEW)
+
+
+def table_of_rows(frame: Frame, cell: Cell) -> Cell | None:
+    """Many tuples of constant numbers of one type, all of one length, as an array of constants with two axes; else None."""
+    return _table(frame, [row.items if isinstance(row.type, Tuple) else () for row in cell.known.items], _FEW * _FEW)
+
+
+def _table(frame: Frame, rows: Sequence[Sequence[Known]], few: int) -> Cell | None:
+    items = [item for row in rows for item in row]
+    types = {item.type for item in items}
+    if len(items) <= few or len({*map(len, rows)}) > 1 or len(types) > 1 or not all(item.constant for item in items):
+        return None
+    (type,) = types
+    if not isinstance(type, Number) or (type.builtin and type.bits == 64):
+        return None
+    from cuda_device.types.host import dtype_of_element
+
+    try:
+        elements = np.array([item.value for item in items], dtype_of_element(type))
+    except OverflowError:
+        return None
+    return as_array(frame, Cell(constant(elements if len(rows) == 1 else elements.reshape(len(rows), -1))))
+
+
+# So many elements of a tuple are selected from in registers.
+_FEW = 8
+
+
+# Items
+
+
+def as_items(frame: Frame, cell: Cell) -> Cell:
+    """What of the host can be iterated over, as the tuple of its items; anything else as it is."""
+    known = cell.known
+    if isinstance(known.type, Bundle) and isinstance(known.value, Keywords):
+        return frame.tuple([frame.literal(key) for key in known.value.names])
+    if isinstance(known.type, Bundle) and isinstance(known.value, View):
+        return _viewed(frame, frame.field(cell, 0), known.value.name)
+    if not isinstance(known.type, Static):
+        return cell
+    value = known.value
+    is_class = isinstance(value, type) and issubclass(value, enum.Enum)
+    if not is_class and not isinstance(value, (list, tuple, dict, str, bytes)):
+        return cell
+    items = list(value)  # type: ignore[call-overload]
+    if len(items) > _MOST_ITEMS:
+        raise CompileError(
+            f"{describe(value)} of {len(items)} items is too long for device code",
+            help=f"make a NumPy array of it; {_MOST_ITEMS} are the most",
+        )
+    return frame.tuple([frame.literal(item) for item in items])
+
+
+def _viewed(frame: Frame, cell: Cell, name: str) -> Cell:
+    """The items of `d.items()`, `d.keys()` or `d.values()`."""
+    keys = cell.known.value
+    assert isinstance(keys, Keywords)
+    parts = frame.fields(cell)
+    shown = [frame.literal(key) for key in keys.names]
+    if name == "items":
+        return frame.tuple([frame.tuple(pair) for pair in zip(shown, parts, strict=True)])
+    return frame.tuple(shown if name == "keys" else parts)
+
+
+def getitem(frame: Frame, owner: Cell, index: Cell) -> Cell | None:
+    """`x[i]` of an object of the host, with a constant index, or of its own `__getitem__`; None if it is nothing of that."""
+    known = owner.known
+    if isinstance(known.type, Bundle) and isinstance(known.value, Keywords):
+        return _member(frame, owner, known.value, index)
+    if not isinstance(known.type, Static):
+        return None
+    value: Any = known.value
+    if isinstance(value, dict):
+        mapping = as_mapping(frame, owner)
+        keys = mapping.known.value
+        assert isinstance(keys, Keywords)
+        return _member(frame, mapping, keys, index)
+    method = method_of(value, "__getitem__")
+    if method is not None:
+        return frame.program.call(frame, method, [owner, index], {})
+    if not isinstance(value, (np.ndarray, list, tuple, str, bytes, range)) or not index.known.constant:
+        return None
+    place: Any = _index_of(index.known)
+    try:
+        return frame.literal(frame.program.once(value, "[]", (place,), lambda: value[place]))
+    except CompileError:
+        raise
+    except Exception as error:
+        shape = f"its shape is {value.shape}" if isinstance(value, np.ndarray) else f"it has {len(value)} items"
+        raise CompileError(
+            f"{describe(value)} cannot be indexed: {type(error).__name__}: {error}", help=shape
+        ) from None
+
+
+def elements(frame: Frame, value: np.ndarray[Any, Any]) -> list[Cell]:
+    """The elements, or rows, of an array of the host: the same objects each time that they are asked for."""
+    found = (frame.program.once(value, "[]", (i,), functools.partial(value.__getitem__, i)) for i in range(len(value)))
+    return [frame.literal(each) for each in found]
+
+
+def _index_of(known: Known) -> object:
+    """A constant index, which may hold slices."""
+    if isinstance(known.type, Bundle) and known.value is slice:
+        return slice(*(_index_of(item) for item in known.items))
+    if isinstance(known.type, Tuple):
+        return tuple(map(_index_of, known.items))
+    return known.python
+
+
+def method_of(value: object, name: str) -> FunctionType | None:
+    """The special method that the class of an object of the host has, written in Python."""
+    found = getattr(type(value), name, None)
+    return found if isinstance(found, FunctionType) and not isinstance(value, (enum.Enum, np.ndarray)) else None
+
+
+# Dicts
+
+
+def as_mapping(frame: Frame, cell: Cell) -> Cell:
+    """A dict of the host as one of constants; anything else as it is."""
+    value = cell.known.value
+    if not isinstance(cell.known.type, Static) or not isinstance(value, dict):
+        return cell
+    return frame.bundle(Keywords(tuple(value)), [frame.literal(item) for item in value.values()])
+
+
+def merge(frame: Frame, cells: Sequence[Cell], unique: bool) -> Cell:
+    """`{**a, **b}`: the items of both; later keys win."""
+    merged: dict[object, Cell] = {}
+    for cell in cells:
+        mapping = as_mapping(frame, cell)
+        keys = mapping.known.value
+        if not isinstance(keys, Keywords):
+            raise CompileError(f"** takes a dict, not {cell.known}", help="write the arguments one by one")
+        repeated = [name for name in keys.names if name in merged]
+        if unique and repeated:
+            raise CompileError(f"the call has two values for {repeated[0]!r}", help="leave one of them out")
+        merged |= dict(zip(keys.names, frame.fields(mapping), strict=True))
+    return frame.bundle(Keywords(tuple(merged)), list(merged.values()))
+
+
+def _member(frame: Frame, owner: Cell, keys: Keywords, key: Cell) -> Cell:
+    if not key.known.constant:
+        from cuda_device.infer import lookups  # they need this
+
+        return lookups.item(frame, owner, key)
+    place = position(keys, key)
+    if place is None:
+        raise CompileError(f"the dict has no key {key.known}", help=_keys_help(keys.names))
+    return frame.field(owner, place)
+
+
+def position(keys: Keywords, key: Cell) -> int | None:
+    """Which of the keys of a dict it is, or None; an error if it is no constant."""
+    wanted = key_of(key)
+    return next((i for i, name in enumerate(keys.names) if name == wanted), None)
+
+
+def key_of(key: Cell) -> object:
+    """The key that a constant is; an error if it is none, or nothing that can be a key."""
+    if not key.known.constant:
+        raise CompileError(
+            "the key of a dict must be a constant expression",
+            help="dicts exist only while compiling: index an array or a tuple, or use if and match",
+        )
+    try:
+        hash(key.known.python)
+    except TypeError:
+        can_be = False
+    else:
+        can_be = not _has_bundle(key.known)
+    if not can_be:
+        raise CompileError(f"{key.known} cannot be a key of a dict", help="keys are numbers, texts, and tuples of them")
+    return key.known.python
+
+
+def _has_bundle(known: Known) -> bool:
+    """Whether it is, or has in it, what is no object of Python's own while compiling: a list, a named tuple, a lambda."""
+    return isinstance(known.type, Bundle) or any(map(_has_bundle, known.items))
+
+
+def _keys_help(keys: tuple[object, ...]) -> str:
+    return f"its keys are {shorten(', '.join(map(repr, keys)), 80)}" if keys else "it is empty"
+
+
+def mapping_attribute(frame: Frame, cell: Cell, name: str) -> Cell | None:
+    """A method of a dict, bound to it; None for any other attribute."""
+    from cuda_device.infer.kinds import dicts  # they need this
+
+    mapping = as_mapping(frame, cell)
+    if not isinstance(mapping.known.value, Keywords) or name not in dicts.METHODS:
+        return None
+    return frame.bundle(Method(name), [mapping])
+
+
+def as_value(frame: Frame, cell: Cell) -> Cell:
+    """A vector or struct of the host, which a parameter `ConstExpr` may hold, as a value of device code."""
+    value = cell.known.value
+    is_value = isinstance(cell.known.type, Static) and (isinstance(value, VectorValue) or is_struct(type(value)))
+    return frame.literal(value) if is_value else cell

@@ -1,0 +1,257 @@
+"""What holds where control flow joins: the least that is true of a value on every way there.
+
+Known(INT, 0)      ⊔ Known(FLOAT32)   = Known(FLOAT32)       acc = 0, later acc += x[i]
+Known(STATIC, sin) ⊔ Known(STATIC, cos) = Conflict           an error if the variable is used later
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import TypeVar
+
+from cuda_device.infer.varying import Counting, ListIterator, Options, as_option
+from cuda_device.lazy_dataclasses import replace
+from cuda_device.types.known import (
+    FAILED,
+    UNKNOWN,
+    Conflict,
+    Gaps,
+    Identity,
+    Known,
+    State,
+    Undefined,
+    between,
+    bundle_of,
+    iterator_of,
+    known_as,
+    objects,
+    of_type,
+    part,
+    state_of,
+    tuple_of,
+)
+from cuda_device.types.layout import known_alignment, shortfall
+from cuda_device.types.model import (
+    INT,
+    Array,
+    Bundle,
+    Layout,
+    Number,
+    Range,
+    RangeIterator,
+    Ref,
+    Static,
+    Struct,
+    Tuple,
+    TupleIterator,
+)
+from cuda_device.types.promote import join_numbers
+
+S = TypeVar("S", bound=State)
+
+
+def join(a: State, b: State) -> State:
+    """What holds of a variable that is `a` on one way and `b` on another."""
+    if a is FAILED or b is FAILED:
+        return b if a is FAILED else a
+    if isinstance(a, Known) and isinstance(b, Known):
+        joined = a if a == b else _join_known(a, b)
+        return Conflict(a, b) if joined is None else joined
+    match a, b:
+        case (Undefined(why=why) as lost, _) | (_, Undefined(why=why) as lost) if why:
+            return lost
+        case (Undefined(), other) | (other, Undefined()):
+            return other
+        case (Conflict() as conflict, other) | (other, Conflict() as conflict):
+            return _settle(conflict, other)
+    raise AssertionError
+
+
+def join_all(states: Sequence[State]) -> State:
+    """What holds on many ways: numbers of a fixed format join, those of Python join, and then both meet.
+
+    So the order of the ways is no matter: int8, a length and a float are a float32, whichever comes first.
+    """
+    if len(set(map(id, states))) == 1:
+        return states[0]
+    kinds = ([state for state in states if _is_builtin(state) is builtin] for builtin in (False, True))
+    joined = reduce(join, (reduce(join, kind) for kind in kinds if kind))
+    # People are told of a conflict in the order of their program.
+    told = reduce(join, states) if isinstance(joined, Conflict) else joined
+    return told if isinstance(told, Conflict) else joined
+
+
+def common(items: Sequence[Known]) -> Known | None:
+    """What is known of a value that is one of these, which one only run time knows; None if it cannot be that."""
+    joined = join_all([known.forget() for known in items])
+    if not isinstance(joined, Known):
+        return None
+    return joined if isinstance(joined.value, Options) or not isinstance(joined.type, Static | Bundle) else None
+
+
+def agreed(states: Sequence[S]) -> list[S | Known]:
+    """The same states, in which all that is said of one object is said wherever it is."""
+    said: dict[Identity, Known] = {}
+    for state in states:
+        for known in objects(state) if isinstance(state, Known) else ():
+            assert known.identity is not None
+            before = said.get(known.identity, known)
+            joined = _join_known(before, known)
+            loses = joined is None or _conflicts(joined) > max(_conflicts(before), _conflicts(known))
+            said[known.identity] = before if joined is None or loses else joined
+    return [_as_said(state, said) for state in states] if said else list(states)
+
+
+def _as_said(state: S, said: Mapping[Identity, Known]) -> S | Known:
+    if not isinstance(state, Known) or not any(True for _ in objects(state)):
+        return state
+    whole = said[state.identity] if state.identity is not None else state
+    if whole is not state and _join_known(whole, state) != whole:
+        whole = state  # it is of another type here
+    items = tuple(_as_said(item, said) for item in whole.items)
+    match whole.type:
+        case TupleIterator(position=position):
+            return replace(whole, type=iterator_of(tuple_of(items), position).type, items=items)
+        case Tuple():
+            return replace(whole, type=tuple_of(items).type, items=items)
+        case Bundle():
+            return replace(whole, type=bundle_of(whole.value, items).type, items=items)
+        case _:
+            return whole
+
+
+def _conflicts(known: Known) -> int:
+    """In how many parts of a value ways have met that have nothing in common."""
+    return isinstance(state_of(known), Conflict) + sum(map(_conflicts, known.items))
+
+
+def _is_builtin(state: State) -> bool:
+    return isinstance(state, Known) and isinstance(state.type, Number) and state.type.builtin
+
+
+def _settle(conflict: Conflict, other: State) -> State:
+    """A conflict and a third way, in whose light the first two may agree: int64 and uint64 do beside a float."""
+    if isinstance(other, Known):
+        # Each with the third, and then both, so that the order of the two is no matter.
+        sides = [each if each == other else _join_known(each, other) for each in (conflict.first, conflict.second)]
+        known = [side for side in sides if side is not None]
+        whole = _join_known(*known) if len(known) == 2 else None
+        if whole is not None:
+            return whole
+    return conflict
+
+
+def _join_known(a: Known, b: Known) -> Known | None:
+    if a.identity != b.identity:
+        return None
+    joined = _join_same(a, b)
+    return joined if joined is None or joined.identity == a.identity else replace(joined, identity=a.identity)
+
+
+def _join_same(a: Known, b: Known) -> Known | None:
+    """The same, of one object if they are objects that change."""
+    if isinstance(a.type, Number) and isinstance(b.type, Number):
+        return _join_numbers(a, b, join_numbers(a.type, b.type))
+    if isinstance(a.type, Tuple) and isinstance(b.type, Tuple) and len(a.items) == len(b.items):
+        items = [_join_known(x, y) for x, y in zip(a.items, b.items, strict=True)]
+        known = tuple(item for item in items if item is not None)
+        return tuple_of(known) if len(known) == len(items) else None
+    if isinstance(a.type, TupleIterator) and isinstance(b.type, TupleIterator) and a.type.position == b.type.position:
+        joined = _join_known(tuple_of(a.items), tuple_of(b.items))
+        return joined and iterator_of(joined, a.type.position)
+    if isinstance(a.type, TupleIterator) or isinstance(b.type, TupleIterator):
+        return _join_counting(_counting(a), _counting(b))
+    if isinstance(a.type, Bundle) and isinstance(b.type, Bundle):
+        return _join_bundles(a, b)
+    if isinstance(a.type, (Range, RangeIterator)) and type(a.type) is type(b.type):
+        parts = [_join_known(x, y) for x, y in zip(a.items, b.items, strict=True)]
+        number = join_numbers(a.type.item, b.type.item)
+        if number is None or None in parts:
+            return None
+        joined_type = a.type if a.type == b.type else type(a.type)(number)
+        return Known(joined_type, items=tuple(part for part in parts if part is not None))
+    if a.type == b.type and (not isinstance(a.type, Static) or a.value is b.value):
+        return a if a.high == b.high else replace(a, low=None, high=None)
+    if isinstance(a.type, Array) and isinstance(b.type, Array):
+        return _join_arrays(a.type, b.type)
+    return _join_unlike(a, b)
+
+
+def _join_unlike(a: Known, b: Known) -> Known | None:
+    """What has another type on either way: functions of which run time chooses one, a value and a reference to one."""
+    option, other = as_option(a), as_option(b)
+    if option is not None and other is not None:
+        return _join_bundles(option, other)
+    for reference, value in ((a.type, b), (b.type, a)):
+        if isinstance(reference, Ref) and isinstance(value.type, Struct) and reference.pointee == value.type:
+            return value  # what is referred to is read
+    return None
+
+
+def _join_arrays(a: Array, b: Array) -> Known | None:
+    """What both arrays are if less is said of them: of their layout, of their alignment, of whether they can be written."""
+    if (a.dtype, a.ndim, a.space) != (b.dtype, b.ndim, b.space):
+        return None
+    align = shortfall(a.dtype, min(known_alignment(a), known_alignment(b)))
+    layout = a.layout if a.layout is b.layout else Layout.STRIDED
+    return of_type(Array(a.dtype, a.ndim, layout, a.readonly or b.readonly, a.space, align, a.small and b.small))
+
+
+def _join_numbers(a: Known, b: Known, number: Number | None) -> Known | None:
+    """What holds of two numbers where they have become `number`."""
+    if number is None or not (_fits(a, number) and _fits(b, number)):
+        return None
+    if a.value is not UNKNOWN and a.constant_identity() == b.constant_identity():
+        return Known(number, a.value, where=a.where)
+    first, second = known_as(a, number), known_as(b, number)
+    if not number.is_integer:
+        return Known(number, low=0 if first.low == second.low == 0 else None, where=a.where)
+    (low, high), (other_low, other_high) = first.bounds, second.bounds
+    return between(number, min(low, other_low), max(high, other_high), a.where)
+
+
+def _counting(known: Known) -> Known | None:
+    """An iterator of a tuple whose position run time counts: its items are numbers of one type. None for anything else."""
+    if isinstance(known.type, TupleIterator):
+        joined = join_all([item.forget() for item in known.items]) if known.items else None
+        if not isinstance(joined, Known) or not isinstance(joined.type, Number) or joined.constant:
+            return None
+        count = len(known.items)
+        return bundle_of(Counting.TUPLE, (tuple_of((joined,) * count), of_type(INT, nonneg=True), Known(INT, count)))
+    return known if known.value is Counting.TUPLE else None
+
+
+def _join_counting(a: Known | None, b: Known | None) -> Known | None:
+    return None if a is None or b is None else _join_bundles(a, b)
+
+
+def _counting_list(known: Known) -> Known:
+    """The same of an iterator of a list; anything else as it is."""
+    if not isinstance(known.value, ListIterator):
+        return known
+    return bundle_of(Counting.LIST, (*known.items, of_type(INT, nonneg=True)))
+
+
+def _join_bundles(a: Known, b: Known) -> Known | None:
+    if a.value != b.value:
+        a, b = _counting_list(a), _counting_list(b)
+    if a.value != b.value or len(a.items) != len(b.items):
+        return None
+    strict = a.value.strict if isinstance(a.value, Gaps) else len(a.items)
+    items: list[Known] = []
+    for position, (x, y) in enumerate(zip(a.items, b.items, strict=True)):
+        joined = _join_known(x, y) if position < strict else part(join(state_of(x), state_of(y)))
+        if joined is None:
+            return None
+        items.append(joined)
+    if isinstance(a.value, Gaps):
+        items = agreed(items)
+    return replace(a, type=Bundle(tuple(item.type for item in items)), items=tuple(items))
+
+
+def _fits(known: Known, number: Number) -> bool:
+    """Whether a constant integer has a place in the type that it joins."""
+    if known.value is UNKNOWN or not number.is_integer or not isinstance(known.value, int):
+        return True
+    return number.low <= known.value <= number.high or number.builtin

@@ -1,0 +1,1 @@
+"""Typing rules of the kinds of values: what each supports of items, attributes, iteration and operators."""

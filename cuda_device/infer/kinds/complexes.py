@@ -1,0 +1,217 @@
+"""Rules of type inference for complex numbers: operators, `.conjugate()`, and `cmath`.
+
+Operators become operations on the parts:
+
+    complex64 * complex64   →   four products, a difference, a sum and a `make`
+    complex64 * float32     →   two products and a `make`
+
+A real operand stays real, as in C (Annex G) and in CPython 3.14: `z * x` is `(z.real * x, z.imag * x)`, so that zeros keep their
+signs and infinities do not become NaN. Products are the textbook formula, as NumPy's and cuComplex's. Division and powers
+are functions of `library/complex_numbers`.
+"""
+
+from __future__ import annotations
+
+import cmath
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+
+from cuda_device.device.rows import any_number_of, number_of
+from cuda_device.errors import CompileError
+from cuda_device.infer.fitting import fit
+from cuda_device.infer.frame import Cell, Frame
+from cuda_device.ir import ops
+from cuda_device.ir.nodes import Value
+from cuda_device.lazy_dataclasses import replace
+from cuda_device.library import complex_numbers
+from cuda_device.library.complex_functions import FUNCTIONS
+from cuda_device.types.known import Known, constant, nonneg_as, of_type
+from cuda_device.types.model import Number
+from cuda_device.types.promote import promote, to_complex, to_float
+
+_POWERS = 100
+"""A constant exponent that is an integer of this size at most makes products."""
+
+
+def is_complex(cell: Cell) -> bool:
+    """Whether a value is a complex number."""
+    return isinstance(cell.known.type, Number) and cell.known.type.is_complex
+
+
+def parts(frame: Frame, cell: Cell) -> tuple[Cell, Cell]:
+    """The real and the imaginary part; the latter of a real number is 0."""
+    if is_complex(cell):
+        return frame.field(cell, 0), frame.field(cell, 1)
+    return cell, Cell(constant(0))
+
+
+def parts_as(frame: Frame, cell: Cell, type: Number) -> tuple[Cell, Cell]:
+    """The real and the imaginary part in the precision of a complex type."""
+    real, imaginary = (Cell(of_type(type.part), frame.materialise(each, type.part)) for each in parts(frame, cell))
+    return real, imaginary
+
+
+def _operands(frame: Frame, cell: Cell, part: Number) -> list[Value]:
+    """The parts of an operand as floats of one type: one of a real operand, two of a complex one."""
+    cells = parts(frame, cell) if is_complex(cell) else (cell,)
+    return [frame.materialise(each, part) for each in cells]
+
+
+def _make(frame: Frame, type: Number, real: Value, imaginary: Value) -> Cell:
+    return frame.emit(ops.MAKE, of_type(type), real, imaginary)
+
+
+class _Writer:
+    """Writes arithmetic on parts of one type."""
+
+    def __init__(self, frame: Frame, part: Number) -> None:
+        self.frame, self.known = frame, of_type(part)
+
+    def __call__(self, sign: str, a: Value, b: Value) -> Value:
+        value = self.frame.emit(ops.PY_BINARY, self.known, a, b, op=sign).value
+        assert value is not None
+        return value
+
+    def negative(self, a: Value) -> Value:
+        value = self.frame.emit(ops.PY_UNARY, self.known, a, op="-").value
+        assert value is not None
+        return value
+
+
+def unary(frame: Frame, sign: str, cell: Cell) -> Cell:
+    """`-z` and `+z`."""
+    type = cell.known.type
+    assert isinstance(type, Number)
+    if sign == "~":
+        raise CompileError(f"~ takes an integer, not {cell.known}", help="write z.conjugate() for the conjugate")
+    if sign == "+":
+        return cell
+    write = _Writer(frame, type.part)
+    return _make(frame, type, *(write.negative(value) for value in _operands(frame, cell, type.part)))
+
+
+def binary(frame: Frame, sign: str, a: Cell, b: Cell, type: Number) -> Cell:
+    """Arithmetic of which one operand at least is complex; `type` is the result's."""
+    match sign:
+        case "+" | "-":
+            return _sum(frame, sign, a, b, type)
+        case "*":
+            return _product(frame, a, b, type)
+        case "/":
+            return _quotient(frame, a, b, type)
+        case "**":
+            return _power(frame, a, b, type)
+    rounds = sign in ("//", "%")
+    what = "real numbers" if rounds else "integers"
+    remedy = "divide with /, and round the parts" if rounds else "convert a part: int(z.real)"
+    raise CompileError(f"the operator {sign} takes {what}, not {a.known} and {b.known}", help=remedy)
+
+
+def _sum(frame: Frame, sign: str, a: Cell, b: Cell, type: Number) -> Cell:
+    write = _Writer(frame, type.part)
+    match _operands(frame, a, type.part), _operands(frame, b, type.part):
+        case [x, y], [u, v]:
+            return _make(frame, type, write(sign, x, u), write(sign, y, v))
+        case [x, y], [u]:
+            return _make(frame, type, write(sign, x, u), y)
+        case [x], [u, v]:
+            return _make(frame, type, write(sign, x, u), v if sign == "+" else write.negative(v))
+    raise AssertionError
+
+
+def _product(frame: Frame, a: Cell, b: Cell, type: Number) -> Cell:
+    write = _Writer(frame, type.part)
+    match _operands(frame, a, type.part), _operands(frame, b, type.part):
+        case [x, y], [u, v]:
+            real = write("-", write("*", x, u), write("*", y, v))
+            if a.value is not None and a.value is b.value:
+                # The same number as the sum of two such products, and the product fuses with what is added to it.
+                two = frame.build.const(type.part, 2.0)
+                return _make(frame, type, real, write("*", write("*", x, v), two))
+            return _make(frame, type, real, write("+", write("*", x, v), write("*", y, u)))
+        case ([x, y], [u]) | ([u], [x, y]):
+            return _make(frame, type, write("*", x, u), write("*", y, u))
+    raise AssertionError
+
+
+def _quotient(frame: Frame, a: Cell, b: Cell, type: Number) -> Cell:
+    if is_complex(b):
+        return _call(frame, complex_numbers.quotient, a, b, type)
+    write = _Writer(frame, type.part)
+    (x, y), (u,) = _operands(frame, a, type.part), _operands(frame, b, type.part)
+    return _make(frame, type, write("/", x, u), write("/", y, u))
+
+
+def _power(frame: Frame, a: Cell, b: Cell, type: Number) -> Cell:
+    """Integers as exponents, and constants that are as good as integers, make products."""
+    base = Cell(of_type(type), frame.materialise(a, type))
+    exponent = _small_integer(b.known)
+    if exponent is not None:
+        b = Cell(constant(exponent))
+    if exponent == 2:
+        return _product(frame, base, base, type)
+    if isinstance(b.known.type, Number) and b.known.type.is_integer:
+        return frame.program.call(frame, complex_numbers.integer_power, [base, b], {})
+    return _call(frame, complex_numbers.power, a, b, type)
+
+
+def _small_integer(known: Known) -> int | None:
+    """The integer that a constant is, if it is one and not too large."""
+    if not known.constant or not isinstance(known.value, (int, float, complex)):
+        return None
+    value = complex(known.value)
+    if value.imag != 0 or not value.real.is_integer() or abs(value.real) > _POWERS:
+        return None
+    return int(value.real)
+
+
+def _call(frame: Frame, function: Callable[..., object], a: Cell, b: Cell, type: Number) -> Cell:
+    """A function of two complex numbers of one type."""
+    operands = [Cell(of_type(type), frame.materialise(cell, type)) for cell in (a, b)]
+    return frame.program.call(frame, function, operands, {})
+
+
+def _as(frame: Frame, cell: Cell, type: Number) -> Cell:
+    """A number as one of another type."""
+    if cell.known.constant:
+        return Cell(replace(cell.known, type=type, value=fit(cell.known, type)))
+    return Cell(of_type(type, nonneg_as(cell.known, type)), frame.materialise(cell, type))
+
+
+def conjugate(frame: Frame, cell: Cell) -> Cell:
+    """`z.conjugate()` of a complex number."""
+    type = cell.known.type
+    assert isinstance(type, Number)
+    if isinstance(cell.known.value, complex):
+        return Cell(replace(cell.known, value=cell.known.value.conjugate()))
+    real, imaginary = _operands(frame, cell, type.part)
+    return _make(frame, type, real, _Writer(frame, type.part).negative(imaginary))
+
+
+def call(function: Callable[..., object], frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """A function of `cmath`. Python computes it for constants, if it has a result for them."""
+    name = f"cmath.{function.__name__}"
+    folded = _fold(frame, function, positional) if not named else None
+    if folded is not None:
+        return folded
+    if function is cmath.rect:
+        types = [to_float(number_of(cell.known, name)) for cell in positional]
+    else:
+        types = [to_complex(any_number_of(cell.known, name)) for cell in positional]
+    cells = [_as(frame, cell, reduce(_wider, types)) for cell in positional]
+    return frame.program.call(frame, FUNCTIONS[function], cells, named)
+
+
+def _wider(a: Number, b: Number) -> Number:
+    """The common type of floats, or of complex numbers."""
+    return promote(a, b) or a
+
+
+def _fold(frame: Frame, function: Callable[..., object], cells: Sequence[Cell]) -> Cell | None:
+    for cell in cells:
+        if not (cell.known.constant and isinstance(cell.known.type, Number) and cell.known.type.builtin):
+            return None
+    try:
+        return frame.literal(function(*(cell.known.value for cell in cells)))
+    except (ValueError, ArithmeticError, TypeError):
+        return None

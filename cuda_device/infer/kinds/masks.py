@@ -1,0 +1,78 @@
+"""Rules of type inference for `WarpMask`, an int32 whose bits are the lanes of a warp.
+
+mask & 0xFFFF0000     →     bits and bits: a mask, whatever the other integer's type and sign
+mask == 0xFFFFFFFF    →     a comparison of bits
+mask[i]               →     a call of `prelude.lane_of_mask`
+
+In other arithmetic a mask is an int32 (`types.promote`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cuda_device.device.warp import signed
+from cuda_device.errors import CompileError
+from cuda_device.infer import conditions
+from cuda_device.infer.frame import Cell, Frame
+from cuda_device.ir import ops
+from cuda_device.library import prelude
+from cuda_device.types.known import Known, of_type
+from cuda_device.types.model import BOOL, INT32, MASK, UINT32, Number
+
+_BITWISE = frozenset("&|^")
+_EQUALITIES = frozenset(("==", "!="))
+
+
+def apply(sign: str, cells: Sequence[Cell]) -> bool:
+    """Whether an operator on these operands works on masks: one of them is, and the other is an integer of 32 bits."""
+    types = [cell.known.type for cell in cells]
+    return sign in _BITWISE | _EQUALITIES and MASK in types and all(map(_may_be_mask, cells))
+
+
+def _may_be_mask(cell: Cell) -> bool:
+    known, number = cell.known, cell.known.type
+    if not isinstance(number, Number) or not number.is_integer:
+        return False
+    if known.constant and isinstance(known.value, int):
+        return INT32.low <= known.value <= UINT32.high
+    return number.bits <= INT32.bits
+
+
+def binary(frame: Frame, sign: str, cells: Sequence[Cell]) -> Cell:
+    """`&`, `|` and `^` give masks, `==` and `!=` a bool."""
+    operands = [frame.materialise(_as_mask(cell), MASK) for cell in cells]
+    if sign in _BITWISE:
+        return frame.emit(ops.PY_BINARY, of_type(MASK), *operands, op=sign)
+    return frame.emit(ops.PY_COMPARE, of_type(BOOL), *operands, op=sign)
+
+
+def _as_mask(cell: Cell) -> Cell:
+    """A constant with its 32 bits as an int32."""
+    if cell.known.constant and isinstance(cell.known.value, int):
+        return Cell(Known(MASK, signed(cell.known.value)))
+    return cell
+
+
+def item(frame: Frame, mask: Cell, index: Cell) -> Cell:
+    """`mask[i]`."""
+    _check_lane(frame, index)
+    return frame.program.call(frame, prelude.lane_of_mask, [mask, index], {})
+
+
+def with_lane(frame: Frame, mask: Cell, index: Cell, value: Cell) -> Cell:
+    """What `mask[i] = value` makes of the mask."""
+    _check_lane(frame, index)
+    return frame.program.call(frame, prelude.mask_with, [mask, index, value], {})
+
+
+_LANES = "write m[i % 32], or another lane"
+
+
+def _check_lane(frame: Frame, index: Cell) -> None:
+    known = index.known
+    if not isinstance(known.type, Number) or not known.type.is_integer:
+        raise CompileError(f"the lanes of a mask are integers from 0 to 31, not {known}", help=_LANES)
+    if known.constant and isinstance(known.value, int) and not 0 <= known.value < INT32.bits:
+        raise CompileError(f"the lanes of a mask are integers from 0 to 31, not {known.value}", help=_LANES)
+    conditions.lane(frame, index)

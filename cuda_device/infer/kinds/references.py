@@ -1,0 +1,176 @@
+"""References: how methods write to the elements of arrays that they are called on, and how programs reach what has identity.
+
+    points[i].move(1)        in `move`, `self` is a ref<global, struct<Point, …>>: `self.x += 1` loads and stores
+    p = points[i]            p is a value: a copy
+    m = locks[i]             m is a ref<global, struct<Lock, …>> again, because a Lock has atomic members: it has identity
+
+A reference to a plain struct is only what `self` is. Whatever else becomes of it (a second name, an argument, a result, an
+operand) reads the value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cuda_device.errors import CompileError
+from cuda_device.infer.frame import Cell, Frame, Place
+from cuda_device.ir import ops
+from cuda_device.ir.nodes import Value
+from cuda_device.library import copying
+from cuda_device.types.known import of_type
+from cuda_device.types.layout import (
+    MOST_NUMBERS,
+    common_alignment,
+    has_identity,
+    known_alignment,
+    leaves,
+    placement,
+    shortfall,
+)
+from cuda_device.types.model import INDEX, Array, Atomic, Layout, Ref, Struct, Subarray, Tuple, Type, Vector
+
+
+def element(frame: Frame, array: Cell, indices: Sequence[Value], **more: bool) -> Cell:
+    """The reference to an element of an array; for `more`, see the operation `refer`."""
+    type = array.known.type
+    assert isinstance(type, Array) and array.value is not None
+    known = of_type(Ref(type.space, type.dtype, type.readonly, type.align))
+    return frame.emit(ops.REFER, known, array.value, *indices, **more)
+
+
+def member(frame: Frame, owner: Cell, struct: Struct, index: int) -> Cell:
+    """The reference to a member of the struct that `owner` refers to."""
+    return behind(frame, owner, struct.fields[index].type, placement(struct).offsets[index])
+
+
+def behind(frame: Frame, owner: Cell, type: Type, offset: int) -> Cell:
+    """The reference to what lies so many bytes behind the beginning of what `owner` refers to."""
+    reference = owner.known.type
+    assert isinstance(reference, Ref) and owner.value is not None
+    align = shortfall(type, common_alignment(known_alignment(reference), offset))
+    known = of_type(Ref(reference.space, type, reference.readonly, align))
+    return frame.emit(ops.MEMBER, known, owner.value, offset=offset)
+
+
+def after(frame: Frame, owner: Cell, index: Cell) -> Cell:
+    """The reference to the element `index` places after the one that `owner` refers to."""
+    assert owner.value is not None
+    return frame.emit(ops.ELEMENT, owner.known, owner.value, frame.materialise(index, INDEX))
+
+
+def of_place(frame: Frame, place: Place) -> Cell:
+    """The reference to where a value was read."""
+    from cuda_device.infer.access import indices_of  # it needs references, too
+
+    frame.passed_over.add(place.value)
+    if isinstance(place.base.known.type, Ref):
+        return place.base
+    assert place.index is not None
+    return element(frame, place.base, indices_of(frame, place.index))
+
+
+def read_member(frame: Frame, owner: Cell, struct: Struct, index: int) -> Cell:
+    """`x.f`, where x is a reference: the member's value, or a reference to it if it has identity."""
+    part = member(frame, owner, struct, index)
+    if isinstance(struct.fields[index].type, Subarray):
+        return view(frame, part)
+    return part if has_identity(struct.fields[index].type) else load(frame, part)
+
+
+def read_item(frame: Frame, owner: Cell, items: Tuple, index: int) -> Cell:
+    """`x[i]`, where x is a reference to a tuple."""
+    return load(frame, behind(frame, owner, items.elements[index], placement(items).offsets[index]))
+
+
+def view(frame: Frame, reference: Cell) -> Cell:
+    """The array that a subarray is where it lies in memory."""
+    type = reference.known.type
+    assert isinstance(type, Ref) and isinstance(type.pointee, Subarray) and reference.value is not None
+    dtype, shape = type.pointee.dtype, type.pointee.shape
+    align = shortfall(dtype, known_alignment(type))
+    array = Array(dtype, len(shape), Layout.C, type.readonly, type.space, align)
+    numbers = (frame.build.const(INDEX, number) for number in (0, *shape))
+    return frame.emit(ops.WINDOW, of_type(array), reference.value, *numbers)
+
+
+def load(frame: Frame, reference: Cell) -> Cell:
+    """The value that a reference refers to; if it has parts, it knows where it was read."""
+    type = reference.known.type
+    assert isinstance(type, Ref) and reference.value is not None
+    known = of_type(type.pointee)
+    if not leaves(type.pointee):
+        return Cell(known)
+    cell = frame.emit(ops.LOAD, known, reference.value)
+    if isinstance(type.pointee, (Struct, Vector, Tuple)):
+        assert cell.value is not None
+        cell.place = Place(cell.value, reference)
+    return cell
+
+
+def store(frame: Frame, reference: Cell, value: Cell) -> None:
+    """Writes to where a reference refers to, in the type that is there."""
+    type = reference.known.type
+    assert isinstance(type, Ref) and reference.value is not None
+    if type.readonly:
+        raise CompileError("the array is read-only", help="pass an array that can be written")
+    if is_copied_in_memory(value, type.pointee):
+        assert value.place is not None
+        _copy(frame, reference, of_place(frame, value.place))
+        return
+    item = frame.materialise(value, type.pointee)
+    if leaves(type.pointee):
+        frame.build.effect(ops.STORE, reference.value, item)
+
+
+def is_copied_in_memory(value: Cell, wanted: Type) -> bool:
+    """Whether a value is too large for one, but can be copied from where it lies."""
+    return value.place is not None and value.known.type == wanted and len(leaves(wanted)) > MOST_NUMBERS
+
+
+def _copy(frame: Frame, target: Cell, source: Cell) -> None:
+    """Copies what a reference refers to, part by part."""
+    type = source.known.type
+    assert isinstance(type, Ref)
+    match type.pointee:
+        case Struct(_, fields) as struct:
+            for i in range(len(fields)):
+                _copy(frame, member(frame, target, struct, i), member(frame, source, struct, i))
+        case Subarray():
+            frame.program.call(frame, copying.copy_elements, [view(frame, target), view(frame, source)], {})
+        case _:
+            store(frame, target, load(frame, source))
+
+
+def value_of(frame: Frame, cell: Cell) -> Cell:
+    """The value of a reference to a plain struct; anything else is itself."""
+    type = cell.known.type
+    if isinstance(type, Ref) and isinstance(type.pointee, Struct) and not has_identity(type.pointee):
+        cell = load(frame, cell)
+        cell.place = None
+    return cell
+
+
+def check_result(function: str, type: Type) -> None:
+    """Refuses to return what has identity."""
+    match type:
+        case Ref(_, Struct(name) as struct) if has_identity(struct):
+            raise CompileError(
+                f"{function} returns a reference to {name}, which cannot leave it",
+                help=f"index the array of {name} where it is used, or pass it to the function",
+            )
+        case Tuple(elements):
+            for part in elements:
+                check_result(function, part)
+
+
+def refusal(type: Type) -> CompileError:
+    """The error of an attempt to copy, make or replace what has identity."""
+    if isinstance(type, Atomic):
+        return CompileError(
+            "an atomic cannot be copied or assigned to", help="use its methods: x.load(), x.store(value), …"
+        )
+    name = type.name if isinstance(type, Struct) else str(type)
+    return CompileError(
+        f"{name} has atomic members, so it cannot be made, copied or replaced: it is one place in an array",
+        help=f"name it where it is, as in m = locks[i]; make memory for it with shared_array(n, {name}), or on the host",
+    )

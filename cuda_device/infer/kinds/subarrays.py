@@ -1,0 +1,200 @@
+"""Rules of type inference for subarrays: arrays of a fixed size within structs, as NumPy's structured dtypes have them.
+
+In memory a subarray is an array, which can be indexed with anything and written. Within a value (a variable, an argument) it is
+a value of all its elements: it can be indexed, also by what only run time knows, and looped over.
+
+    a[i].m[j] = 1         array<float32, 1, C> within a, an element of which is written
+    p = a[i]; p.m[j]      one of the elements that p has, selected
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from cuda_device.device.memory import local_array
+from cuda_device.errors import CompileError
+from cuda_device.infer import conditions
+from cuda_device.infer.calls import call
+from cuda_device.infer.frame import Cell, Frame
+from cuda_device.infer.kinds import views
+from cuda_device.ir import ops
+from cuda_device.ir.nodes import Op
+from cuda_device.lazy_dataclasses import replace
+from cuda_device.library import prelude
+from cuda_device.types.known import Known, constant, of_type
+from cuda_device.types.layout import size_of
+from cuda_device.types.model import Array, Number, Subarray, Tuple, Type, Vector
+
+_MOST_SELECTED = 16
+"""Of so many elements an index that only run time knows selects one; of more it reads one in memory."""
+
+
+def attribute(frame: Frame, cell: Cell, type: Subarray, name: str) -> Cell:
+    """`x.name` of a subarray that is a value."""
+    from cuda_device.infer.attributes import host_class_of  # it needs subarrays, too
+
+    values = {
+        "shape": type.shape, "ndim": len(type.shape), "size": type.count, "dtype": host_class_of(type.dtype),
+        "itemsize": size_of(type.dtype), "nbytes": size_of(type),
+    }  # fmt: skip
+    if name not in values:
+        raise CompileError(
+            f"{cell.known} has no attribute {name!r} in device code",
+            help=f"there are {', '.join(values)}; where it lies in memory, as in a[i].m, it is an array",
+        )
+    return frame.literal(values[name])
+
+
+def item(frame: Frame, cell: Cell, type: Subarray, parts: Sequence[Cell]) -> Cell:
+    """`x[i]`, `x[i, j]`: an element, or the subarray of the axes that are left."""
+    if len(parts) > len(type.shape):
+        raise CompileError(
+            f"{cell.known} has {len(type.shape)} axes, but there are {len(parts)} indices",
+            help="give each axis one index at most",
+        )
+    if not all(isinstance(part.known.type, Number) and part.known.type.is_integer for part in parts):
+        return _view(frame, _in_memory(frame, cell, type), parts)
+    row = Cell(constant(0))
+    for part, length in zip(parts, type.shape, strict=False):
+        place = _place(frame, part, length)
+        row = views.arithmetic(frame, "+", views.arithmetic(frame, "*", row, Cell(constant(length))), place)
+    return _row(frame, cell, type, row, len(parts))
+
+
+def _view(frame: Frame, copy: Cell, parts: Sequence[Cell]) -> Cell:
+    """A slice of the copy of a value: to write there would change nothing else, so nobody may."""
+    array = copy.known.type
+    assert isinstance(array, Array) and copy.value is not None
+    if not views.is_partial(array, parts):
+        raise CompileError(f"an index is an integer or a slice, not {parts[0].known}", help="convert it: int(…)")
+    copy = Cell(of_type(replace(array, readonly=True)), copy.value)
+    return views.select(frame, copy, replace(array, readonly=True), parts)
+
+
+def _place(frame: Frame, part: Cell, length: int) -> Cell:
+    """An index counted from the beginning."""
+    if not part.known.constant:
+        return frame.program.call(frame, prelude.place, [part, Cell(constant(length))], {})
+    index = part.known.value
+    assert isinstance(index, int)
+    if not -length <= index < length:
+        raise CompileError(
+            f"there is no index {index} in {length} element{'s' * (length != 1)}",
+            help=f"indices are from {-length} to {length - 1}",
+        )
+    return Cell(constant(index % length))
+
+
+def _row(frame: Frame, cell: Cell, type: Subarray, row: Cell, axes: int) -> Cell:
+    """What lies at a position that counts along the first axes."""
+    from cuda_device.infer.access import getitem  # it needs subarrays, too
+
+    shape = type.shape[axes:]
+    step = math.prod(shape)
+    if not row.known.constant and type.count > _MOST_SELECTED:
+        table = _in_memory(frame, cell, replace(type, shape=(type.count,)))
+        first = views.arithmetic(frame, "*", row, Cell(constant(step)))
+        places = [views.arithmetic(frame, "+", first, Cell(constant(i))) for i in range(step)]
+        chosen = [getitem(frame, Op(ops.PY_GETITEM), (table, place))[0] for place in places]
+        return frame.composite(Subarray(type.dtype, shape), chosen) if shape else chosen[0]
+    rows = [[frame.field(cell, first + i) for first in range(0, type.count, step)] for i in range(step)] if step else []
+    chosen = [_choose(frame, column, row) for column in rows]
+    return frame.composite(Subarray(type.dtype, shape), chosen) if shape else chosen[0]
+
+
+def _in_memory(frame: Frame, cell: Cell, type: Subarray) -> Cell:
+    """An array of the thread's own with all elements."""
+    from cuda_device.infer.access import store
+
+    array = _local(frame, type)
+    for i, place in enumerate(_places(type)):
+        store(frame, array, place, frame.field(cell, i))
+    return array
+
+
+def _local(frame: Frame, type: Subarray) -> Cell:
+    return call(frame, frame.literal(local_array), [Cell(constant(type.shape)), Cell(constant(type.dtype))], {})
+
+
+def _places(type: Subarray) -> list[Cell]:
+    """The indices of all elements, in order."""
+    return [Cell(constant(place)) for place in np.ndindex(type.shape)]
+
+
+def _of_memory(frame: Frame, array: Cell, type: Subarray) -> Cell:
+    """The value of all elements of an array."""
+    from cuda_device.infer.access import getitem
+
+    items = [getitem(frame, Op(ops.PY_GETITEM), (array, place))[0] for place in _places(type)]
+    return frame.composite(type, items)
+
+
+def with_items(frame: Frame, cell: Cell, type: Subarray, index: Cell, value: Cell) -> Cell:
+    """The value after `x[i] = v`, `x[a:b] = v`, as if it were an array in memory; LLVM finds the elements that stay."""
+    from cuda_device.infer.access import store
+
+    array = _in_memory(frame, cell, type)
+    store(frame, array, index, value)
+    return _of_memory(frame, array, type)
+
+
+def made_of(frame: Frame, type: Subarray, value: Cell) -> Cell:
+    """The subarray that takes its elements from an array, a tuple or a number."""
+    check_shape(type.shape, value.known)
+    array = _local(frame, type)
+    assign(frame, array, value)
+    return _of_memory(frame, array, type)
+
+
+def _choose(frame: Frame, column: Sequence[Cell], row: Cell) -> Cell:
+    if isinstance(row.known.value, int):
+        return column[row.known.value]
+    return frame.program.call(frame, prelude.element, [frame.tuple(column), row], {})
+
+
+def items(frame: Frame, cell: Cell, type: Subarray) -> list[Cell]:
+    """What a loop over it runs over."""
+    return [item(frame, cell, type, [Cell(constant(i))]) for i in range(type.shape[0])]
+
+
+def check_shape(shape: tuple[int, ...], value: Known) -> None:
+    """Refuses tuples that have not as many items as there are places for them, or one for all."""
+    if isinstance(value.type, Tuple):
+        if not shape or len(value.items) not in (1, shape[0]):
+            count = shape[0] if shape else 1
+            raise CompileError(
+                f"{len(value.items)} values for {count} element{'s' * (count != 1)}", help="give each one"
+            )
+        for item in value.items:
+            check_shape(shape[1:], item)
+
+
+def assign(frame: Frame, target: Cell, value: Cell) -> None:
+    """`a[i].m = v`, `a[i:j] = v`: to the elements of an array or of a value that has elements, or all of them to one value."""
+    from cuda_device.infer.access import store  # it needs subarrays, too
+
+    array = target.known.type
+    assert isinstance(array, Array)
+    parts = _elements(frame, value, array.dtype)
+    if parts is None or array.ndim == 0:
+        views.assign(frame, target, value)
+        return
+    if frame.program.checked:
+        conditions.broadcast(frame, Cell(constant(len(parts))), views.extents(frame, target)[0])
+    if len(parts) == 1:
+        store(frame, target, Cell(constant(slice(None))), parts[0])
+        return
+    for i, part in enumerate(parts):
+        store(frame, target, Cell(constant(i)), part)
+
+
+def _elements(frame: Frame, value: Cell, dtype: Type) -> list[Cell] | None:
+    """The items of a value that has one for each element of an array of `dtype`; None of a value that each of them takes."""
+    from cuda_device.infer.kinds.sequences import as_tuple, items_of  # they need subarrays, too
+
+    value = as_tuple(frame, value)
+    is_row = isinstance(value.known.type, (Tuple, Vector)) and isinstance(dtype, Number)
+    return items_of(frame, value, "=") if is_row or isinstance(value.known.type, Subarray) else None

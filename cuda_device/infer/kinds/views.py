@@ -1,0 +1,323 @@
+"""Rules of type inference for arrays made of arrays: slices, rows, `.T`, `view`, `astype`, and assignment to them.
+
+A view shares its array's memory: `window` says where it begins, how long its axes are and how far apart in bytes.
+
+    x[2:n:3]   →   (first, count) = prelude.slice_bounds(2, n, 3, len(x))
+                   window x, first * stride, (count,), (3 * stride,)
+
+What can be computed is computed by Python's own rules, as if the user had written it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+
+from cuda_device.device.rows import constant_of
+from cuda_device.errors import CompileError
+from cuda_device.infer import conditions
+from cuda_device.infer.frame import Cell, Frame
+from cuda_device.infer.operators import binary
+from cuda_device.infer.varying import as_option
+from cuda_device.ir import ops
+from cuda_device.ir.nodes import Op, Value
+from cuda_device.lazy_dataclasses import replace
+from cuda_device.library import array_functions, copying, prelude
+from cuda_device.types.dtypes import element_of
+from cuda_device.types.known import Known, constant, of_type
+from cuda_device.types.layout import align_of, known_alignment, shortfall, size_of
+from cuda_device.types.model import (
+    INDEX,
+    NONE,
+    SMALL,
+    Array,
+    Bundle,
+    Layout,
+    Number,
+    Space,
+    Static,
+    Type,
+    Vector,
+    is_index,
+)
+
+METHODS = ("view", "reshape", "astype", *array_functions.METHODS)
+
+
+def arithmetic(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
+    """`a + b` and the like, as the user's own arithmetic."""
+    (result,) = binary(frame, Op(ops.PY_BINARY, attributes={"op": sign}), (a, b))
+    return result
+
+
+def extents(frame: Frame, cell: Cell) -> list[Cell]:
+    """The length of each axis."""
+    assert isinstance(cell.known.type, Array) and cell.value is not None
+    index = of_type(INDEX, nonneg=True, high=SMALL if cell.known.type.small else None)
+    return [frame.emit(ops.EXTENT, index, cell.value, axis=i) for i in range(cell.known.type.ndim)]
+
+
+def strides(frame: Frame, cell: Cell) -> list[Cell]:
+    """The step of each axis in bytes."""
+    assert isinstance(cell.known.type, Array) and cell.value is not None
+    return [frame.emit(ops.STRIDE, of_type(INDEX), cell.value, axis=i) for i in range(cell.known.type.ndim)]
+
+
+def window(frame: Frame, cell: Cell, type: Array, offset: Cell, shape: Sequence[Cell], steps: Sequence[Cell]) -> Cell:
+    """An array of `type` in the memory of another, `offset` bytes behind its beginning."""
+    assert cell.value is not None
+    parts = [offset, *shape, *(steps if type.layout is Layout.STRIDED else ())]
+    return frame.emit(ops.WINDOW, of_type(type), cell.value, *(frame.materialise(part, INDEX) for part in parts))
+
+
+def as_type(frame: Frame, cell: Cell, type: Array) -> Value:
+    """An array as one of a type that says less of it."""
+    array = window(frame, cell, type, Cell(constant(0)), extents(frame, cell), strides(frame, cell))
+    assert array.value is not None
+    return array.value
+
+
+def is_partial(array: Array, parts: Sequence[Cell]) -> bool:
+    """Whether indices select an array and not one element."""
+    return len(parts) != array.ndim or any(not isinstance(part.known.type, Number) for part in parts)
+
+
+def select(frame: Frame, owner: Cell, array: Array, parts: Sequence[Cell]) -> Cell:
+    """`x[i]`, `x[a:b, ..., None]`: an array with the axes that are left."""
+    parts = _without_ellipsis(array, parts)
+    lengths, steps = extents(frame, owner), strides(frame, owner)
+    offset, shape, jumps = Cell(constant(0)), list[Cell](), list[Cell]()
+    axis = 0
+    for part in parts:
+        if part.known.type == NONE:
+            shape.append(Cell(constant(1)))
+            jumps.append(Cell(constant(0)))
+            continue
+        first, count, step = _select_axis(frame, part, axis, lengths[axis])
+        offset = arithmetic(frame, "+", offset, arithmetic(frame, "*", first, steps[axis]))
+        if count is not None:
+            shape.append(count)
+            jumps.append(arithmetic(frame, "*", step, steps[axis]))
+        axis += 1
+    shape, jumps = shape + lengths[axis:], jumps + steps[axis:]
+    layout = Layout.C if array.layout is Layout.C and _keeps_rows(parts) else Layout.STRIDED
+    type = replace(array, ndim=len(shape), layout=layout)
+    return window(frame, owner, type, offset, shape, jumps)
+
+
+def _without_ellipsis(array: Array, parts: Sequence[Cell]) -> list[Cell]:
+    """The indices with `...` written out as full slices."""
+    dots = [i for i, part in enumerate(parts) if part.known.value is Ellipsis]
+    real = sum(part.known.type != NONE for part in parts) - len(dots)
+    if len(dots) > 1:
+        raise CompileError("an index has one ... at most", help="write : for each of the other axes")
+    if real > array.ndim:
+        few = f"{array.ndim} ax{'i' if array.ndim == 1 else 'e'}s"
+        raise CompileError(
+            f"{array} has {few}, but there are {real} indices",
+            help="give each axis one index at most; None adds an axis",
+        )
+    if not dots:
+        return list(parts)
+    full = [Cell(constant(None))] * 3
+    middle = [_Full(full) for _ in range(array.ndim - real)]
+    return [*parts[: dots[0]], *middle, *parts[dots[0] + 1 :]]
+
+
+class _Full(Cell):
+    """The slice `:`."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: list[Cell]) -> None:
+        super().__init__(constant(slice(None)))
+        self.parts = parts
+
+
+def index_help(index: Known) -> str:
+    """What to do with an index that is none."""
+    if as_option(index) is not None:
+        return "take its .value"
+    match index.type:
+        case Number():
+            return "convert it: int(…)"
+        case Vector():
+            return "take one of its elements: .x, .y, .z"
+        case Static() if isinstance(index.value, str):
+            return "only arrays of structs have members: x['name']"
+        case Array() | Bundle() | Static():
+            return "index with one integer after the other, in a loop"
+    return ""
+
+
+def _select_axis(frame: Frame, part: Cell, axis: int, length: Cell) -> tuple[Cell, Cell | None, Cell]:
+    """Where an index begins on its axis, how many it selects (None: it is an integer), and its step."""
+    pieces = slice_parts(frame, part)
+    if pieces is None:
+        type = part.known.type
+        if not is_index(type):
+            raise CompileError(f"an index is an integer or a slice, not {part.known}", help=index_help(part.known))
+        conditions.place(frame, part, f"axis {axis}", length)
+        place = frame.program.call(frame, prelude.place, [part, length], {})
+        return place, None, Cell(constant(1))
+    for piece in pieces:
+        type = piece.known.type
+        if type != NONE and not is_index(type):
+            raise CompileError(
+                f"the bounds and the step of a slice are integers, not {piece.known}", help="convert them: int(…)"
+            )
+    start, stop, step = pieces
+    if step.known.constant and step.known.value == 0:
+        raise CompileError("the step of a slice cannot be 0", help="use a positive or a negative step")
+    if step.known.value is None:
+        step = Cell(constant(1))
+    conditions.step(frame, step)
+    if all(piece.known.value is None for piece in (start, stop)) and step.known.value == 1:
+        return Cell(constant(0)), length, step
+    bounds = frame.program.call(frame, prelude.slice_bounds, [start, stop, step, length], {})
+    return frame.field(bounds, 0), frame.field(bounds, 1), step
+
+
+def slice_parts(frame: Frame, cell: Cell) -> list[Cell] | None:
+    """Start, stop and step of a slice; None if it is none."""
+    if isinstance(cell, _Full):
+        return cell.parts
+    known = cell.known
+    if isinstance(known.type, Static) and isinstance(known.value, slice):
+        return [frame.literal(part) for part in (known.value.start, known.value.stop, known.value.step)]
+    if isinstance(known.type, Bundle) and known.value is slice:
+        return [*frame.fields(cell), Cell(constant(None))][:3]
+    return None
+
+
+def _keeps_rows(parts: Sequence[Cell]) -> bool:
+    """Whether a C-contiguous array stays so: integers, then perhaps one slice with the step 1, then whole axes."""
+    kinds = [part for part in parts if not isinstance(part.known.type, Number)]
+    leading = list(parts[: len(parts) - len(kinds)])
+    if any(not isinstance(part.known.type, Number) for part in leading):
+        return False
+    return all(isinstance(part, _Full) for part in kinds[1:]) and (not kinds or _has_unit_step(kinds[0]))
+
+
+def _has_unit_step(part: Cell) -> bool:
+    if isinstance(part, _Full):
+        return True
+    known = part.known
+    if isinstance(known.type, Static) and isinstance(known.value, slice):
+        return known.value.step in (None, 1)
+    if isinstance(known.type, Bundle) and known.value is slice:
+        return len(known.items) < 3 or known.items[2].value in (None, 1)
+    return False
+
+
+def transpose(frame: Frame, owner: Cell, array: Array) -> Cell:
+    """`x.T`: the axes in the other order."""
+    layout = {Layout.C: Layout.F, Layout.F: Layout.C}.get(array.layout, Layout.STRIDED)
+    type = replace(array, layout=layout if array.ndim > 1 else array.layout)
+    shape, steps = extents(frame, owner)[::-1], strides(frame, owner)[::-1]
+    return window(frame, owner, type, Cell(constant(0)), shape, steps)
+
+
+def call_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """`x.view(…)`, `x.reshape(…)`, `x.astype(…, copy=False)`, or `x.sum()` and the like."""
+    array = owner.known.type
+    assert isinstance(array, Array)
+    if name in array_functions.METHODS:
+        if positional or any(key not in array_functions.KEYWORDS.get(name, ()) for key in named):
+            raise CompileError(f"{name} of an array takes no arguments in device code", help="loop over the axis")
+        return frame.program.call(frame, array_functions.METHODS[name], [owner], named)
+    if name == "reshape":
+        from cuda_device.infer.kinds.reshape import reshape  # it needs views, too
+
+        return reshape(frame, owner, array, positional, named)
+    dtype = _dtype_argument(name, positional, named)
+    if name == "astype":
+        return _astype(owner, array, dtype, named)
+    return _view(frame, owner, array, dtype)
+
+
+def _dtype_argument(name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Type:
+    given = [*positional, *(cell for key, cell in named.items() if key == "dtype")]
+    if len(given) != 1 or any(key not in ("dtype", "copy") for key in named):
+        raise CompileError(
+            f"{name} takes a dtype", help="write " + ("x.view(T)" if name == "view" else "x.astype(T, copy=False)")
+        )
+    if not given[0].known.constant:
+        raise CompileError(f"the dtype of {name} must be a constant expression", help="name it: float32, x.dtype, …")
+    try:
+        return element_of(constant_of(given[0].known, f"the dtype of {name}"))
+    except TypeError as error:
+        raise CompileError(f"dtype: {error}", help="name a type: float32, x.dtype, …") from None
+
+
+def _astype(owner: Cell, array: Array, dtype: Type, named: Mapping[str, Cell]) -> Cell:
+    copy = named.get("copy")
+    if copy is None or not copy.known.constant or copy.known.value:
+        raise CompileError(
+            "astype makes a copy, for which device code has no memory", help="write x.astype(T, copy=False)"
+        )
+    if dtype != array.dtype:
+        raise CompileError(
+            f"astype of {array} to {dtype} needs a copy",
+            help="convert the elements: T(x[i]), or use view to see other types",
+        )
+    return owner
+
+
+def _view(frame: Frame, owner: Cell, array: Array, dtype: Type) -> Cell:
+    """The same memory as elements of `dtype`; the last axis takes up the difference in size."""
+    old, new = size_of(array.dtype), size_of(dtype)
+    shape, steps = extents(frame, owner), strides(frame, owner)
+    if old != new:
+        if array.ndim == 0 or array.layout is Layout.F:
+            why, instead = (
+                ("its last axis is not contiguous", "an array whose last axis is contiguous, or of its .T")
+                if array.ndim
+                else ("it has no axis, and their sizes differ", "x.reshape(1), which has one")
+            )
+            raise CompileError(f"{array} cannot be viewed as {dtype}: {why}", help=f"make a view of {instead}")
+        size = arithmetic(frame, "*", shape[-1], Cell(constant(old)))
+        conditions.viewed(frame, size, new, steps[-1] if array.layout is Layout.STRIDED else None, old)
+        length = arithmetic(frame, "//", size, Cell(constant(new)))
+        shape = [*shape[:-1], length]
+        steps = [*steps[:-1], Cell(constant(new))]
+    # An array of less alignment than its own dtype's says so; of any other one, who views it knows where it begins, as in C++.
+    align = array.align or max(known_alignment(array), align_of(dtype))
+    # Smaller elements are more of them.
+    small = array.small and (new >= old or array.space is not Space.GLOBAL)
+    type = replace(array, dtype=dtype, small=small, align=shortfall(dtype, align))
+    return window(frame, owner, type, Cell(constant(0)), shape, steps)
+
+
+def product(frame: Frame, cells: Sequence[Cell]) -> Cell:
+    """The product of lengths; 1 of none."""
+    if not cells:
+        return Cell(constant(1))
+    return reduce(lambda product, length: arithmetic(frame, "*", product, length), cells)
+
+
+def assign(frame: Frame, target: Cell, value: Cell) -> None:
+    """`x[a:b] = v`: every element of a view is set, to a value or to the elements of an array that is broadcast.
+
+    Both may be the same memory (see `library/copying`).
+    """
+    source = value.known.type
+    array = target.known.type
+    assert isinstance(array, Array)
+    if isinstance(source, Array):
+        if source.ndim > array.ndim:
+            raise CompileError(
+                f"{source} does not fit into {array}: it has more axes",
+                help="take a part of it that has as many axes: x[0]",
+            )
+        if frame.program.checked:
+            pairs = zip(extents(frame, value)[::-1], extents(frame, target)[::-1], strict=False)
+            for theirs, ours in pairs:
+                conditions.broadcast(frame, theirs, ours)
+        meet = array.space is source.space or Space.GENERIC in (array.space, source.space)
+        if meet:
+            conditions.movable(frame, target, value)
+        copy = copying.move_elements if meet else copying.copy_elements
+        frame.program.call(frame, copy, [target, value], {})
+    else:
+        frame.program.call(frame, copying.set_elements, [target, value], {})

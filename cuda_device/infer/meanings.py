@@ -1,0 +1,277 @@
+"""What bundles mean: the things that exist while compiling, with parts that exist at run time.
+
+    lambda: x[i] > limit          Code(<lambda>, captured=("x", "i", "limit")), its parts are what it captured
+    enumerate(t)                  Loop.ENUMERATE, its parts are the number and the iterator of t
+    [a, b]                        LIST, its parts are a and b
+
+A meaning is the `value` of what is known of a bundle; it prints as error messages show it.
+"""
+
+from __future__ import annotations
+
+import enum
+from types import BuiltinFunctionType, CodeType, FunctionType
+from typing import Any
+
+from cuda_device.errors import CompileError
+from cuda_device.infer.varying import Counting, ListIterator
+from cuda_device.lazy_dataclasses import dataclass
+from cuda_device.types.known import Gaps, Identity, Known, identities
+from cuda_device.types.model import Bundle, RangeIterator, TupleIterator
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Which variable a function captured: its name, and the code (by its `id`) whose variable it is.
+
+    `call` tells calls of that code apart where variables of several come together, as in recursion.
+    """
+
+    code: int
+    call: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A nested function. Parts: the values of `defaults`, then of `captured`.
+
+    `function` has its code and globals, `cells` are the variables that it reads. While those can still change, it is `open`: it
+    has captured nothing yet.
+    """
+
+    function: FunctionType
+    defaults: tuple[str, ...]
+    cells: tuple[Origin, ...]
+    captured: tuple[Origin, ...] = ()
+    open: bool = True
+
+    def __str__(self) -> str:
+        return f"the function {self.function.__name__}"
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True, slots=True)
+class Box(Gaps):
+    """A variable that nested functions assign to, an object that changes. Its part is the value, if it has one."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"the variable {self.name!r}"
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True, slots=True)
+class Generator(Gaps):
+    """A generator. Parts: its function, the number of the `yield` where it stands, and what it keeps there.
+
+    What it keeps is named by `bytecode.suspension.slots` of its code. If it is `unrolled`, its loops are.
+    """
+
+    strict = 1
+    code: CodeType
+    unrolled: bool = False
+
+    def __str__(self) -> str:
+        return "a generator expression" if self.code.co_name == "<genexpr>" else f"the generator {self.code.co_name}"
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed(Gaps):
+    """What a generator gives when it is asked for a value. Parts: whether there is one, the value, then as of `Generator`."""
+
+    strict = 1
+
+    def __str__(self) -> str:
+        return "a step of a generator"
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True, slots=True)
+class Returned(Gaps):
+    """What a function returns that was given objects that change. Parts: its result, and what became of each of them."""
+
+    strict = 1
+    alone = True
+
+    def __str__(self) -> str:
+        return "a result"
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """What a bound method means; its only part is the value that it is bound to."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"the method {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Partial:
+    """`functools.partial`. Parts: the function, positional arguments, and those of `names`."""
+
+    names: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return "a partial function"
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True, slots=True)
+class Keywords:
+    """A dict whose keys are constants. Parts: a value for each of `names`."""
+
+    names: tuple[object, ...]
+
+    def __str__(self) -> str:
+        return "a dict"
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """`d.items()` and its like. Part: the dict."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"the {self.name} of a dict"
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A named tuple. Parts: its items."""
+
+    cls: Any
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the items."""
+        return tuple(self.cls._fields)
+
+    def method(self, name: str) -> FunctionType | None:
+        """A special method that the class defines itself."""
+        found = getattr(self.cls, name, None)
+        return found if isinstance(found, FunctionType) else None
+
+    def __str__(self) -> str:
+        name = self.cls.__name__
+        return f"a{'n' * (name[0] in 'AEIOUaeio')} {name}"
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A number in a string of run time: how an f-string formats it, or with `is_text` what `str` makes of it."""
+
+    spec: str = ""
+    is_repr: bool = False
+    is_text: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A string of run time, which can only be printed: texts, and fields for its parts, one after the other."""
+
+    pieces: tuple[str | Field, ...]
+
+    def __str__(self) -> str:
+        return "a string that is known at run time"
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """An exception that the program made, with its message."""
+
+    kind: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"the exception {self.kind}"
+
+    __repr__ = __str__
+
+
+class Thing(enum.Enum):
+    """Meanings that say all by their names."""
+
+    LIST = "a list"
+    ONE_OF = "one of several lists"
+    ONE_FUNCTION = "one of several functions"
+    IMAGINARY = "a complex number without its real part"
+    CARTESIAN = "a complex number with both parts"
+    ENUMERATE = "an enumerate"
+    ZIP = "a zip"
+    MAP = "a map"
+    ARRAY_ITERATOR = "an iterator of an array"
+    REVERSED_ITERATOR = "an iterator of a reversed array"
+
+    def __str__(self) -> str:
+        return self.value
+
+    __repr__ = __str__
+
+
+_CONTAINERS = (Thing.LIST, Thing.ONE_OF, Thing.IMAGINARY, Thing.CARTESIAN)
+
+
+def use_of(known: Known) -> str:
+    """What is done with a function, or with what gives items one after the other; empty for anything else."""
+    value = known.value
+    if value is Thing.ONE_FUNCTION or isinstance(value, (Code, Partial, FunctionType, BuiltinFunctionType)):
+        return "call it"
+    gives = isinstance(value, (Thing, Generator, View, ListIterator, Counting)) and value not in _CONTAINERS
+    if gives or isinstance(known.type, (RangeIterator, TupleIterator)):
+        return "loop over it, or make a list of it: [*x]"
+    return ""
+
+
+def means(known: Known, meaning: object) -> bool:
+    """Whether `known` is a bundle of that meaning."""
+    return isinstance(known.type, Bundle) and known.value is meaning
+
+
+def is_list(known: Known) -> bool:
+    """Whether it is a list, or one of several."""
+    return means(known, Thing.LIST) or means(known, Thing.ONE_OF)
+
+
+def is_container(known: Known) -> bool:
+    """Whether it is a list or a dict."""
+    return is_list(known) or (isinstance(known.type, Bundle) and isinstance(known.value, Keywords))
+
+
+def own_method(known: Known, name: str) -> FunctionType | None:
+    """A special method that the class of a named tuple defines; None for anything else."""
+    return known.value.method(name) if isinstance(known.value, Named) else None
+
+
+def code_of(known: Known) -> Code | None:
+    """The nested function that `known` is, or None."""
+    return known.value if isinstance(known.type, Bundle) and isinstance(known.value, Code) else None
+
+
+def check_apart(known: Known, identity: Identity) -> None:
+    """Refuses an object that would be a part of itself."""
+    if any(each == identity for item in known.items for each in identities(item)):
+        raise CompileError(
+            f"{known} cannot hold itself, nor a function that captured it",
+            help="let the function take it as an argument; functions made with def may call each other by name",
+        )

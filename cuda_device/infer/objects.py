@@ -1,0 +1,256 @@
+"""Objects that change, iterators first of all: which one a value is, in blocks, where ways join, and after calls.
+
+A value holds what an object was when the value was made; `Frame.latest` has what became of the object in the block at hand. A
+block's end brings all values up to date. A function that is given objects returns what became of them.
+
+    a = iter(x)              a is the object 1
+    b = a                    so is b
+    next(a)                  latest[1] is the iterator behind its first item
+    next(b)                  which b is read as
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeGuard
+
+from cuda_device.infer import absent, closures, comparisons
+from cuda_device.infer.frame import Cell, Frame, Pending
+from cuda_device.infer.joins import agreed, join_all
+from cuda_device.infer.meanings import Generator, Resumed, Returned, is_container
+from cuda_device.infer.varying import Counting, ListIterator
+from cuda_device.ir import ops
+from cuda_device.ir.nodes import Op
+from cuda_device.lazy_dataclasses import replace
+from cuda_device.types.known import (
+    UNSET,
+    Conflict,
+    Gaps,
+    Identity,
+    Known,
+    State,
+    Undefined,
+    bundle_of,
+    constant,
+    identities,
+    part,
+    renamed,
+    state_of,
+)
+from cuda_device.types.model import Bundle, Number, TupleIterator
+
+Found = dict[Identity, Cell] | None
+"""Objects by their names."""
+_Place = tuple[object, ...]
+"""A variable or an object, by its number or name, and the numbers of the parts that lead from there to an object."""
+
+
+def stands(frame: Frame, op: Op, position: Cell) -> Cell:
+    """Whether a generator stands at a position where it may."""
+    wanted = Cell(constant(op.attributes["position"]))
+    (here,) = comparisons.compare(frame, Op(ops.PY_COMPARE, attributes={"op": "=="}), [position, wanted])
+    return here
+
+
+def now(frame: Frame, cell: Cell | Pending) -> Cell | Pending:
+    """A variable's value as it is now."""
+    if isinstance(cell, Pending):
+        return cell
+    cell = frame.now(cell)
+    state = state_of(cell.known)
+    return cell if state is cell.known else Pending(state)
+
+
+def aged(state: State, site: tuple[int, ...]) -> State:
+    """What arrives at a block that makes objects: those that it made before are others."""
+    if not _may_hold(state):
+        return state
+    older = {each: replace(each, age=each.age + 1) for each in identities(state) if each.site[:-1] == site}
+    return renamed(state, older) if older else state
+
+
+def find(frame: Frame, cell: Cell | Pending, object: Identity) -> Cell | None:
+    """The part of a value that is an object."""
+    if not isinstance(cell, Cell) or object not in identities(cell.known):
+        return None
+    if cell.known.identity == object:
+        return cell
+    return next(found for part in frame.fields(cell) if (found := find(frame, part, object)) is not None)
+
+
+def as_one(arrivals: list[list[State]], key: tuple[int, ...], count: int) -> list[list[State]]:
+    """Different objects that come to one place, a variable or a part of one, are one from here on, if they are nowhere else.
+
+    Lists and dicts that are somewhere else, too, are no objects from here on, but what they hold: nobody can change them any
+    more. The first `count` states are of variables, the others of objects that came as arguments, whose names are lost then.
+    """
+    met: dict[_Place, set[Identity | None]] = {}
+    places: dict[Identity, set[_Place]] = {}
+    owners: dict[_Place, set[Identity]] = {}
+    for arrival in arrivals:
+        for column, state in enumerate(arrival):
+            for place, each, owner in _places(state, (column,)) if _may_hold(state) else ():
+                if column >= count and place == (column,):
+                    continue
+                met.setdefault(place, set()).add(each)
+                if each is not None:
+                    places.setdefault(each, set()).add(place)
+                owners.setdefault(place, set()).update(owner)
+    names: dict[Identity, Identity] = {}
+    fixed: dict[Identity, None] = {}
+    for place, objects in met.items():
+        several = [each for each in objects if each is not None]
+        if len(objects) == len(several) > 1 and all(len(places[each]) == 1 for each in several):
+            names |= dict.fromkeys(several, Identity((*key, "met", *place, 0)))
+        elif len(objects) > 1:
+            fixed |= dict.fromkeys(several)
+    if fixed:
+        arrivals = [[*(_met(state, fixed, is_container) for state in a[:count]), *a[count:]] for a in arrivals]
+    if not names:
+        return arrivals
+    inside = {each: owners[place] for each in names for place in places[each]}
+    arrivals = [
+        [_met(state, names) if column < count else _of_argument(state, names, inside) for column, state in enumerate(a)]
+        for a in arrivals
+    ]
+    return as_one(arrivals, key, count)  # what is in those that are one now may become one, too
+
+
+def _may_hold(state: State) -> TypeGuard[Known]:
+    """Whether there may be objects in a value that change. Most values are numbers."""
+    return isinstance(state, Known) and not isinstance(state.type, Number)
+
+
+def _met(
+    state: State, names: Mapping[Identity, Identity | None], only: Callable[[Known], bool] = lambda _: True
+) -> State:
+    return renamed(state, names, only) if isinstance(state, Known) else state
+
+
+def _of_argument(state: State, names: Mapping[Identity, Identity], inside: Mapping[Identity, set[Identity]]) -> State:
+    """An object that came as an argument: what is in it may be one with others where it is itself, not elsewhere."""
+    if not isinstance(state, Known):
+        return state
+    gone = [each for each in identities(state) if each in names and state.identity not in inside[each]]
+    if gone:
+        return Undefined(why=f"what has become of {state} is not known, as a variable held it or another")
+    return renamed(state, names)
+
+
+def _places(
+    known: Known, place: _Place, owners: tuple[Identity, ...] = ()
+) -> Iterator[tuple[_Place, Identity | None, tuple[Identity, ...]]]:
+    """Where in a value there are objects that change (None: a list or dict that is none), and what they are parts of."""
+    if known.identity is not None or is_container(known):
+        yield place, known.identity, owners
+    if known.identity is not None:
+        place, owners = (known.identity,), (*owners, known.identity)
+    for number, item in enumerate(known.items):
+        yield from _places(item, (*place, number), owners)
+
+
+def as_new(frame: Frame, cell: Cell, names: dict[Identity, Identity]) -> Cell:
+    """What a call gave: objects that it was given have `names` here, and those that it made get new ones."""
+    for each in identities(cell.known):
+        if each not in names:
+            frame.made += 1
+            names[each] = Identity((*frame.site, frame.made))
+    return Cell(renamed(cell.known, names), cell.value)
+
+
+def find_all(frame: Frame, objects: Sequence[Identity], cells: Sequence[Cell | Pending]) -> None:
+    """Finds the objects among the arguments of a function: as they were given, rather than as functions captured them."""
+    for each in objects:
+        found = [part for cell in cells if (part := find(frame, cell, each)) is not None]
+        frame.latest[each] = min(found, key=lambda cell: closures.has_open(cell.known))
+
+
+def kept(frame: Frame, object: Identity, cells: Sequence[Cell | Pending], otherwise: Cell) -> Cell:
+    """What an object is where a generator goes on that has kept `cells` there: what it keeps for other places is nothing."""
+    return next((found for cell in cells if (found := find(frame, cell, object)) is not None), otherwise)
+
+
+def at_hand(frame: Frame, pairs: Sequence[tuple[Cell | Pending, State]]) -> Found:
+    """The objects that travel along an edge, by their names behind it, if a value there has gaps where they are needed."""
+    if not any(isinstance(state, Known) and _has_gaps(state) for _, state in pairs):
+        return None
+    found: dict[Identity, Cell] = {}
+    for cell, state in pairs:
+        if isinstance(cell, Cell) and isinstance(state, Known):
+            found |= absent.objects_in(frame, cell, state)
+    return found
+
+
+def _has_gaps(known: Known) -> bool:
+    return isinstance(known.value, Gaps) or any(_has_gaps(item) for item in known.items if item.items)
+
+
+def as_cell(cell: Cell | Pending) -> Cell:
+    """A variable as a part of a bundle."""
+    return cell if isinstance(cell, Cell) else Cell(part(cell.state))
+
+
+def returning(frame: Frame, cell: Cell, objects: Sequence[Identity]) -> Cell:
+    """What is returned, with what has become of the objects among the arguments.
+
+    A step of a generator has two places for each: one where there was a value, and one where there was none.
+    """
+    if not objects:
+        return cell
+    now = [closures.close_own(frame, frame.now(frame.latest[each])) for each in objects]
+    if isinstance(cell.known.value, Resumed):
+        nothing = [Cell(UNSET)] * len(now)
+        now = [*now, *nothing] if cell.known.items[0].value else [*nothing, *now]
+    return frame.bundle(Returned(), [cell, *now])
+
+
+def returned(known: Sequence[Known], has_objects: bool) -> list[list[State]]:
+    """What each return gives: the value, and what has become of the objects."""
+    states: list[list[State]] = [[k.items[0], *map(state_of, k.items[1:])] if has_objects else [k] for k in known]
+    return as_one(states, (), 1) if len(states) > 1 else states
+
+
+def with_what_became(result: State, states: Sequence[Sequence[State]], goes_on: bool) -> State:
+    """The result of all returns together, with what has become of the objects: of a generator that `goes_on` with them, or not.
+
+    Where iterators stand that are used up in part, as by `any`, is known while compiling or not at all: few ask for it.
+    """
+    if not isinstance(result, Known):
+        return result
+    columns = zip(*(state[1:] for state in states), strict=True)
+    became = [part(_as_before(join_all(column), column, goes_on)) for column in columns]
+    there = len(became) // 2 if goes_on else len(became)
+    return bundle_of(Returned(), (*agreed([result, *became[:there]]), *agreed(became[there:])))
+
+
+def _as_before(joined: State, column: Sequence[State], goes_on: bool) -> State:
+    if goes_on or not isinstance(joined, Known) or not _counts(joined):
+        return joined
+    states = [state for state in column if isinstance(state, Known)]
+    return joined if any(map(_counts, states)) else Conflict(states[0], states[-1])
+
+
+def _counts(known: Known) -> bool:
+    return isinstance(known.value, Counting) or any(map(_counts, known.items))
+
+
+# The position of a generator that may stand at more than one `yield`; DONE is -1.
+_ANYWHERE = -2
+
+
+def positions(states: Sequence[State]) -> list[int]:
+    """Where the iterators in variables stand that unroll their loops, and where generators do."""
+    return [position for state in states if _may_hold(state) for position in _positions(state)]
+
+
+def _positions(known: Known) -> Iterator[int]:
+    if isinstance(known.type, TupleIterator):
+        yield known.type.position
+    elif isinstance(known.type, Bundle):
+        if isinstance(known.value, ListIterator):
+            yield known.value.position
+        if isinstance(known.value, Generator):
+            position = known.items[1]
+            yield int(str(position.value)) if position.constant else _ANYWHERE
+        for item in known.items:
+            yield from _positions(item)

@@ -1,0 +1,136 @@
+"""What to write instead: the `help` of errors about Python constructs and builtins that device code does not have."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from types import FunctionType
+
+import numpy as np
+
+from cuda_device.infer.meanings import Thing, code_of, means
+from cuda_device.types.known import Known
+from cuda_device.types.model import NONE, Static, Tuple
+
+_SUPER = "a struct inherits from nothing: name the method's class"
+CONSTRUCTS = {
+    "a set": "use a tuple",
+    "a generator that returns a value": "yield the value last, or write it to an array",
+    "try": "there are no exceptions to catch in device code: test with if",
+    "try with finally": "there is nothing to catch: write what is in finally behind the block, and before each return in it",
+    "with": "write what its __enter__ does before the block, and what its __exit__ does behind it and before each return in it",
+    "async": "device code has no coroutines",
+    "assignment to a global variable": "write to an array that the kernel takes as an argument",
+    "del of a global variable": "device code cannot change globals",
+    "class": "define it outside of the kernel",
+    "super()": _SUPER,
+    "a call with **kwargs": "write the arguments one by one",
+    "an assignment to an attribute": "only elements of arrays are assigned to",
+    "raise without an exception": "write raise ValueError('why')",
+    "a class pattern of match": "match numbers, strings and tuples",
+}
+
+# Where numba-cuda and CUDA C++ have another name that no name here is like.
+NAMES_ELSEWHERE = {"grid": "tid", "gridsize": "grid_size", "atomic": "atomic_ref", "printf": "print"}
+
+ON_THE_HOST = "do that on the host, and use what it gives by a name"
+_NEW_ARRAY = "use local_array or shared_array, which have a constant shape"
+_CALLS: dict[object, str] = {
+    **dict.fromkeys(
+        (np.zeros, np.empty, np.ones, np.full, np.zeros_like, np.empty_like, np.ones_like, np.full_like), _NEW_ARRAY
+    ),
+    np.arange: "loop over range(…)",
+    np.linspace: "compute each number from its index: start + i * step",
+    np.array: "use a tuple, or make the array outside of the function",
+    **dict.fromkeys((set, frozenset), "use a tuple, in which `in` looks as well"),
+    super: _SUPER,
+    np.errstate: "leave it out: arithmetic in device code raises nothing and warns of nothing",
+    eval: "write the expression itself",
+    exec: "write the statements themselves",
+    id: "number what is to be told apart",
+    open: "read the file on the host",
+    input: "pass the value to the kernel as an argument",
+}
+
+_RANDOM = "compute random numbers from a seed and the thread's position, or pass an array of them"
+# The first that fits counts.
+_MODULES = {
+    "cuda_device.runtime.arrays.device_array": "use local_array or shared_array, which have a constant shape",
+    "cuda_device": "call it on the host, and pass what it gives to the kernel",
+    "itertools": "write the loops, one in the other or one after the other; product, chain, islice and such are there",
+    "random": _RANDOM,
+    "numpy.random": _RANDOM,
+    "time": "measure time on the host, around a launch and synchronize()",
+    "numpy": "NumPy's functions of numbers are there (np.sqrt, np.maximum, np.clip); write loops over arrays",
+    "torch": "write loops over the elements",
+    "cupy": "write loops over the elements",
+    "logging": "print, or write to an array that the kernel takes as an argument",
+    "os": "read it on the host, and pass it to the kernel as an argument",
+    "_sitebuiltins": "return ends a thread",
+}
+
+# Py_TPFLAGS_IMMUTABLETYPE: of the classes that are written in C.
+_IMMUTABLE = 1 << 8
+
+# Modules whose functions are not even looked at.
+OF_THE_HOST = frozenset(("logging", "os", "random", "time", "_sitebuiltins"))
+
+
+def nearest(name: str, names: Iterable[str], least: float = 0.6) -> list[str]:
+    """The one of these names that may be meant, if there is one."""
+    import difflib  # for mistakes only: it takes a while to import
+
+    return difflib.get_close_matches(name, list(names), 1, least)
+
+
+def of_call(function: object) -> str:
+    """What to do instead of calling `function`."""
+    try:
+        known = _CALLS.get(function)
+    except TypeError:
+        known = None
+    if known:
+        return known
+    owner = getattr(function, "__self__", None)
+    if isinstance(owner, (list, dict, set, bytearray)):
+        return "what exists while compiling does not change: write to an array that the kernel takes as an argument"
+    module = getattr(function, "__module__", "") or type(owner).__module__
+    for name, remedy in _MODULES.items():
+        if module == name or module.startswith(f"{name}."):
+            return remedy
+    if isinstance(function, type) and isinstance(getattr(function, "__init__", None), FunctionType):
+        return f"decorate {function.__name__} with @struct: its members are those with type hints; or make the object on the host"
+    if isinstance(function, type) and not function.__flags__ & _IMMUTABLE:
+        return f"make the object on the host, or decorate {function.__name__} with @struct if it has members with type hints"
+    if isinstance(function, type):
+        return "device code makes numbers, vectors, tuples, and classes with @struct"
+    return "write it as a Python function, or compute it on the host"
+
+
+def with_length(known: Known) -> str:
+    """As messages show it, a list with its length."""
+    if known.value is not Thing.LIST:
+        return str(known)
+    return f"a list of {len(known.items)} item{'s' * (len(known.items) != 1)}"
+
+
+def of_two_types(first: Known, second: Known, otherwise: str) -> str:
+    """The remedy for what is one thing on one way and another thing on another."""
+    if NONE in (first.type, second.type):
+        return (
+            "take a value that cannot occur, such as -1 or math.inf, or a bool beside it that says whether there is one"
+        )
+    if means(first, Thing.LIST) and means(second, Thing.LIST):
+        return "how many items a list has must be known at each place: loop over a tuple, or write to a local_array and count"
+    if all(isinstance(known.value, str) and isinstance(known.type, Static) for known in (first, second)):
+        return "texts must be known at each place: print each part, or choose between numbers"
+    if isinstance(first.type, Tuple) and isinstance(second.type, Tuple) and len(first.items) != len(second.items):
+        return "how many items a tuple has must be known at each place: loop over a tuple, or write to a local_array and count"
+    if all(code_of(known) is not None or callable(known.value) for known in (first, second)):
+        return "call one function on each way: y = f(x) if c else g(x)"
+    if first.identity is not None or second.identity is not None:
+        return "make tuples of them, or loops of their own: how far an iterator of a tuple is must be known while compiling"
+    if all(isinstance(known.value, enum.Enum) and isinstance(known.type, Static) for known in (first, second)):
+        is_flag = isinstance(first.value, enum.Flag)
+        return f"make the class an enum.{'IntFlag' if is_flag else 'IntEnum'}: its members are numbers"
+    return otherwise

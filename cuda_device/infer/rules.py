@@ -1,0 +1,266 @@
+"""One rule of type inference for each operation of the python level: what is known of the operands → of the results.
+
+A rule gets the frame, the operation and its operands' cells, writes typed operations, and returns a cell for each
+result. It raises `CompileError` without a place: the caller knows where it stands. Rules for names and calls are here,
+those for operators in `operators`, for attributes in `attributes`, for items in `access`, for loops in `loops`.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Sequence
+from enum import Enum, IntEnum, IntFlag
+
+from cuda_device.errors import CompileError
+from cuda_device.infer import (
+    access,
+    assignments,
+    attributes,
+    choices,
+    closures,
+    comparisons,
+    hosted,
+    imports,
+    loops,
+    operators,
+    patterns,
+    steps,
+    texts,
+)
+from cuda_device.infer.calls import call
+from cuda_device.infer.dependencies import MISSING
+from cuda_device.infer.frame import Cell, Frame, NeverReturns
+from cuda_device.infer.kinds import sequences
+from cuda_device.infer.meanings import Keywords, Named, Raised, Thing, code_of, means, own_method
+from cuda_device.infer.messages import message_of
+from cuda_device.infer.remedies import CONSTRUCTS
+from cuda_device.ir import ops
+from cuda_device.ir.nodes import Op
+from cuda_device.types.known import Known, constant
+from cuda_device.types.model import INDEX, Bundle, Range, RangeIterator, Static, Struct, TupleIterator
+
+Rule = Callable[[Frame, Op, Sequence[Cell]], Sequence[Cell]]
+
+
+def _const(_: Frame, op: Op, __: Sequence[Cell]) -> Sequence[Cell]:
+    return [Cell(constant(op.attributes["value"], op.location))]
+
+
+# What pytest makes of an `assert` uses these names, first of all where it does not hold: to put its message together.
+_PYTEST = frozenset(("@pytest_ar", "@py_builtins"))
+
+
+def _global(frame: Frame, op: Op, _: Sequence[Cell]) -> Sequence[Cell]:
+    name = str(op.attributes["name"])
+    if name in _PYTEST:
+        _raise(frame, Op(ops.PY_RAISE, attributes={"kind": "assert"}), ())
+        raise NeverReturns
+    for owner in (frame.globals, vars(builtins)):
+        if name in owner:
+            frame.program.depend(owner, name, owner[name])
+            return [frame.literal(owner[name])]
+        frame.program.depend(owner, name, MISSING)
+    raise CompileError(
+        f"the name {name!r} is not defined", help="define it, or import it, before the kernel is launched"
+    )
+
+
+def _unsupported(_: Frame, op: Op, __: Sequence[Cell]) -> Sequence[Cell]:
+    what = str(op.attributes["what"])
+    raise CompileError(f"{what} is not supported in device code", help=CONSTRUCTS.get(what, ""))
+
+
+def _call(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    names = op.attributes.get("names", ())
+    assert isinstance(names, tuple)
+    function, *arguments = (frame.now(cell) for cell in cells)
+    if not _keeps(function.known):
+        function, *arguments = (closures.close(frame, cell) for cell in (function, *arguments))
+    arguments = choices.arguments_of(frame, function.known, arguments)
+    split = len(arguments) - len(names)
+    return [call(frame, function, arguments[:split], dict(zip(names, arguments[split:], strict=True)))]
+
+
+def _keeps(known: Known) -> bool:
+    """Whether a call only keeps its arguments, so that functions among them need not be closed."""
+    code = code_of(known)
+    return known.value is map or (code is not None and code.function.__code__.co_name == "<genexpr>")
+
+
+def _call_star(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    function, iterable, *rest = (closures.close(frame, cell) for cell in cells)
+    named: dict[str, Cell] = {}
+    for mapping in (hosted.as_mapping(frame, cell) for cell in rest):
+        keywords = mapping.known.value
+        assert isinstance(keywords, Keywords)
+        if not all(isinstance(name, str) for name in keywords.names):
+            raise CompileError("the keys of a dict after ** must be names", help="write the arguments one by one")
+        named |= dict(zip(map(str, keywords.names), frame.fields(mapping), strict=True))
+    return [call(frame, function, sequences.items_of(frame, iterable, "a call with *"), named)]
+
+
+def _getitem(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    owner, index = cells
+    own = own_method(owner.known, "__getitem__")
+    if own is not None:
+        return [frame.program.call(frame, own, cells, {})]
+    if means(owner.known, Thing.ONE_OF):
+        inner = None if means(index.known, slice) else choices.item(frame, owner, index)
+        if inner is not None:
+            return [inner]
+        owner = choices.as_list(frame, owner)
+    part = sequences.slice_tuple(frame, owner, index)
+    if part is not None:
+        return [part]
+    return access.getitem(frame, op, [sequences.as_tuple(frame, owner), _index(frame, index)])
+
+
+def _setitem(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    owner, index, value = cells
+    return assignments.setitem(frame, op, [owner, _index(frame, index), value])
+
+
+def _index(frame: Frame, cell: Cell) -> Cell:
+    """A named tuple is an index as a tuple is; with a list NumPy selects several rows, which would be a copy."""
+    return cell if means(cell.known, Thing.LIST) else sequences.as_tuple(frame, cell)
+
+
+def _unpack(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    (cell,) = cells
+    if isinstance(cell.known.type, (Range, RangeIterator, TupleIterator, Static, Struct, Bundle)) and not isinstance(
+        cell.known.value, Raised
+    ):
+        cell = frame.tuple(sequences.items_of(frame, cell, "unpacking"))
+    return access.unpack(frame, op, [sequences.as_tuple(frame, cell)])
+
+
+def _compare(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """Lists compare as tuples do, with each other, and slices, too; named tuples as their classes say."""
+    method = operators.METHODS[str(op.attributes["op"])]
+    own = own_method(
+        cells[0].known, f"__{method}__"
+    )  # without one, it has that of tuples, which no other operand changes
+    if own is not None:
+        return [frame.program.call(frame, own, cells, {})]
+    if isinstance(cells[1].known.value, Named) and not isinstance(cells[0].known.value, Named):
+        reflected = operators.overloaded(frame, method, *cells)
+        if reflected is not None:
+            return [reflected]
+    if all(means(cell.known, slice) for cell in cells):
+        cells = [frame.tuple(frame.fields(cell)) for cell in cells]
+    if len([cell for cell in cells if means(cell.known, Thing.LIST)]) == 1 and op.attributes["op"] in ("==", "!="):
+        return [Cell(constant(op.attributes["op"] == "!="))]
+    return comparisons.compare(frame, op, sequences.as_tuples(frame, cells))
+
+
+def _contains(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """A generator is asked by a function of ours for one value after the other."""
+    return sequences.contains(frame, op, [closures.close(frame, cell) for cell in cells])
+
+
+def _is(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """Lists are objects, and so are members of an enumeration, also those that are numbers."""
+    if all(means(cell.known, Thing.LIST) and cell.known.identity is not None for cell in cells):
+        return [Cell(constant((cells[0].known.identity == cells[1].known.identity) != op.attributes["inverted"]))]
+    a, b = (cell.known.value for cell in cells)
+    if isinstance(a, Enum) and isinstance(b, Enum) and not isinstance(cells[0].known.type, Bundle):
+        return [Cell(constant((a is b) != op.attributes["inverted"]))]
+    return comparisons.is_(frame, op, cells)
+
+
+def _getattr(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    member = cells[0].known.value
+    if isinstance(member, IntEnum | IntFlag):
+        return [frame.literal(getattr(member, str(op.attributes["name"]), None))]
+    return attributes.getattr_(frame, op, cells)
+
+
+def _truth(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    return operators.truth(frame, op, [_to_ask(frame, cell) for cell in cells])
+
+
+def _unary(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    is_not = op.attributes["op"] == "not"
+    return operators.unary(frame, op, [_to_ask(frame, cell) for cell in cells] if is_not else cells)
+
+
+def _to_ask(frame: Frame, cell: Cell) -> Cell:
+    """What is asked whether it is true: of a list or named tuple, the tuple of its items, or what its class says."""
+    own = own_method(cell.known, "__bool__") or own_method(cell.known, "__len__")
+    return sequences.as_tuple(frame, cell) if own is None else frame.program.call(frame, own, [cell], {})
+
+
+def _raise(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """An `assert` that does not hold, or a `raise`."""
+    known = cells[0].known if cells else None
+    numbers: Sequence[Cell] = ()
+    if op.attributes["kind"] == "assert":
+        message = "the assertion does not hold"
+        if cells:
+            text, numbers = message_of(frame, cells)
+            message = f"AssertionError: {text}".removesuffix(": ")
+    elif known is not None and isinstance(known.value, type) and issubclass(known.value, BaseException):
+        message = known.value.__name__
+    elif known is not None and isinstance(known.value, Raised):
+        message = f"{known.value.kind}: {known.value.message}".removesuffix(": ")
+        numbers = frame.fields(cells[0]) if isinstance(known.type, Bundle) else []
+    else:
+        raise CompileError(f"raise takes an exception, not {known}", help="write raise ValueError('why')")
+    values = (frame.materialise(number, INDEX) for number in numbers)
+    frame.build.effect(ops.PY_RAISE, *values, kind=op.attributes["kind"], message=message)
+    return []
+
+
+def _defined(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """A use of a variable that has no value on any way is an error, which comes behind this."""
+    (has_value,) = cells
+    if not has_value.known.constant:
+        name = str(op.attributes["name"])
+        message = name if name.endswith(" of nothing") else f"the variable {name!r} is used before it has a value"
+        frame.check(has_value, message, help="assign it on every way that leads here")
+    return []
+
+
+RULES: dict[ops.Opcode, Rule] = {
+    **assignments.RULES,
+    ops.PY_CONST: _const,
+    ops.PY_GLOBAL: _global,
+    ops.PY_IMPORT: imports.import_,
+    ops.PY_CELL: closures.get_cell,
+    ops.PY_SET_CELL: closures.set_cell,
+    ops.PY_BOX: closures.box,
+    ops.PY_UNBOX: closures.unbox,
+    ops.PY_SET_BOX: closures.set_box,
+    ops.PY_UNARY: _unary,
+    ops.PY_BINARY: operators.binary,
+    ops.PY_COMPARE: _compare,
+    ops.PY_IS: _is,
+    ops.PY_TRUTH: _truth,
+    ops.PY_GETATTR: _getattr,
+    ops.PY_GETITEM: _getitem,
+    ops.PY_SETITEM: _setitem,
+    ops.PY_TUPLE: access.make_tuple,
+    ops.PY_LIST: sequences.make_list,
+    ops.PY_APPEND: sequences.append,
+    ops.PY_EXTEND: sequences.extend,
+    ops.PY_TUPLE_OF: sequences.tuple_of_list,
+    ops.PY_DICT: sequences.make_dict,
+    ops.PY_MAP_ADD: sequences.map_add,
+    ops.PY_MERGE: sequences.merge,
+    ops.PY_MATCH_CLASS: patterns.match_class,
+    ops.PY_SLICE: sequences.make_slice,
+    ops.PY_STRING: texts.make_string,
+    ops.PY_FORMAT: texts.format_part,
+    ops.PY_CONTAINS: _contains,
+    ops.PY_IS_SEQUENCE: sequences.is_sequence,
+    ops.PY_UNPACK: _unpack,
+    ops.PY_UNPACK_STAR: sequences.unpack_star,
+    ops.PY_CALL: _call,
+    ops.PY_CALL_STAR: _call_star,
+    ops.PY_FUNCTION: closures.make,
+    ops.PY_ITER: loops.iterate,
+    ops.PY_NEXT: steps.next_,
+    ops.PY_RAISE: _raise,
+    ops.PY_DEFINED: _defined,
+    ops.PY_UNSUPPORTED: _unsupported,
+}

@@ -1,0 +1,110 @@
+"""NumPy's universal functions on single numbers: which function of Python each of them is.
+
+    np.sqrt(x)   →   math.sqrt(x)          np.minimum(a, b)   →   a function of `library/standard`, in which NaN wins
+
+Types are those of device code: `np.sqrt` of a float32 is a float32, of an int a builtin float.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cuda_device.library import array_functions, complex_functions, numbers, prelude, standard
+
+_SAME_NAME = (
+    "sqrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "sinh", "cosh", "tanh", "hypot",
+    "fabs", "copysign", "fmod", "nextafter", "cbrt", "degrees", "radians", "isnan", "isinf", "isfinite", "gcd", "lcm",
+)  # fmt: skip
+_NAMES: dict[str, Callable[..., Any]] = {
+    "arcsin": math.asin,
+    "arccos": math.acos,
+    "arctan": math.atan,
+    "arctan2": math.atan2,
+    "arcsinh": math.asinh,
+    "arccosh": math.acosh,
+    "arctanh": math.atanh,
+    "rad2deg": math.degrees,
+    "deg2rad": math.radians,
+    "absolute": abs,
+    "conjugate": complex_functions.conjugate,
+    "floor": prelude.float_floor,
+    "ceil": numbers.float_ceil,
+    "trunc": prelude.float_trunc,
+    "rint": prelude.float_round,
+    "minimum": numbers.minimum,
+    "maximum": numbers.maximum,
+    "fmin": numbers.minimum_number,
+    "fmax": numbers.maximum_number,
+    "sign": numbers.sign,
+    "square": numbers.square,
+    "reciprocal": numbers.reciprocal,
+    "logical_and": numbers.logical_and,
+    "logical_or": numbers.logical_or,
+    "logical_not": operator.not_,
+    "divmod": divmod,
+    "modf": math.modf,
+    "frexp": math.frexp,
+    "ldexp": math.ldexp,
+    "spacing": numbers.spacing,
+    "signbit": numbers.sign_bit,
+    "logical_xor": numbers.logical_xor,
+    "heaviside": numbers.heaviside,
+    "logaddexp": numbers.add_exponentials,
+    "logaddexp2": numbers.add_powers,
+    "float_power": numbers.float_power,
+    "add": operator.add,
+    "subtract": operator.sub,
+    "multiply": operator.mul,
+    "divide": operator.truediv,
+    "floor_divide": operator.floordiv,
+    "remainder": operator.mod,
+    "power": operator.pow,
+    "negative": operator.neg,
+    "positive": operator.pos,
+    "bitwise_and": operator.and_,
+    "bitwise_or": operator.or_,
+    "bitwise_xor": operator.xor,
+    "invert": numbers.inverted,
+    "left_shift": operator.lshift,
+    "right_shift": operator.rshift,
+    "equal": operator.eq,
+    "not_equal": operator.ne,
+    "less": operator.lt,
+    "less_equal": operator.le,
+    "greater": operator.gt,
+    "greater_equal": operator.ge,
+}
+UFUNCS: dict[np.ufunc, Callable[..., Any]] = {
+    getattr(np, name): function
+    for name, function in ({name: getattr(math, name) for name in _SAME_NAME} | _NAMES).items()
+}
+"""By the universal function: what computes it in device code."""
+if hasattr(np, "bitwise_count"):
+    UFUNCS[np.bitwise_count] = numbers.bit_count
+NUMPY_FUNCTIONS: dict[object, Callable[..., Any]] = {
+    np.angle: complex_functions.angle,
+    np.real: complex_functions.real,
+    np.imag: complex_functions.imag,
+    np.clip: numbers.clip,
+    np.where: numbers.where,
+    np.round: numbers.rounded,
+    np.around: numbers.rounded,
+    np.isclose: numbers.are_close,
+    np.amax: array_functions.largest,
+    np.amin: array_functions.smallest,
+    np.size: standard.size_of,
+    np.ndim: standard.axes_of,
+    np.shape: standard.shape_of,
+    **{getattr(np, name): function for name, function in array_functions.METHODS.items()},
+}
+"""By a function of NumPy that is not universal: what computes it in device code."""
+OF_COMPLEX: dict[Callable[..., Any], Callable[..., Any]] = {
+    **complex_functions.OF_MATH,
+    numbers.sign: complex_functions.sign,
+}
+"""By what computes a universal function of real numbers: what computes it of complex ones, if that is something else."""

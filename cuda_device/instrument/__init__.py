@@ -1,0 +1,1 @@
+"""Device IR rewritten for checks, race detection and execution on the CPU."""

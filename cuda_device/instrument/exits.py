@@ -1,0 +1,93 @@
+"""Lets functions tell their callers that their thread has ended: the CPU has no instruction that ends a thread.
+
+Each function that may exit returns a bool before its result, true if the thread has ended; each call of one looks at it,
+and goes the same way. In the kernel, to exit is to return.
+
+    %2: float32 = call {callee="checked_root"} %x
+                                     →   %3: tuple<bool, float32> = call {callee="checked_root"} %x
+                                         %4: bool = field {index=0} %3
+                                         branch %4 ^ended() ^goes_on()
+"""
+
+from __future__ import annotations
+
+from cuda_device.ir import ops
+from cuda_device.ir.builder import Builder
+from cuda_device.ir.nodes import Block, Edge, Function, Module, Op, Value
+from cuda_device.ir.ops import Effect
+from cuda_device.types.model import BOOL, NoneType, Number, Tuple, Type
+
+
+def run(module: Module) -> Module:
+    """Changes the functions of a device-level module in place, and returns it."""
+    exiting = {f.name: f for f in module.functions if f is not module.main and Effect.EXITS in f.effects}
+    for function in module.functions:
+        for block in list(function.blocks):
+            _follow_calls(function, block, exiting)
+    for function in exiting.values():
+        _return_whether_ended(function)
+    return module
+
+
+def _has_result(type: Type) -> bool:
+    return not isinstance(type, NoneType) and type != Tuple(())
+
+
+def _flagged(result: Type) -> Type:
+    """What a function returns that returned `result` before."""
+    return Tuple((BOOL, result)) if _has_result(result) else BOOL
+
+
+def _follow_calls(function: Function, block: Block, exiting: dict[str, Function]) -> None:
+    at = 0
+    while at < len(block.ops):
+        op = block.ops[at]
+        callee = exiting.get(str(op.attributes.get("callee", ""))) if op.code is ops.CALL else None
+        if callee is None:
+            at += 1
+            continue
+        block = _split(function, block, at, callee.result)
+        at = 0
+
+
+def _split(function: Function, block: Block, at: int, result: Type) -> Block:
+    """Ends `block` behind the call `block.ops[at]`; returns the block that goes on."""
+    call = block.ops[at]
+    ended, after = Block(), Block([], block.ops[at + 1 :])
+    del block.ops[at:]
+    build = Builder(block, call.location)
+    flagged = Value(_flagged(result))
+    build.append(Op(ops.CALL, call.operands, [flagged], call.attributes, [], call.location))
+    flag = flagged
+    if _has_result(result):
+        flag = build.op(ops.FIELD, BOOL, flagged, index=0)
+        after.ops.insert(0, Op(ops.FIELD, [flagged], list(call.results), {"index": 1}, [], call.location))
+    build.branch(flag, Edge(ended, []), Edge(after, []))
+    ended.ops.append(Op(ops.EXIT, location=call.location))
+    position = function.blocks.index(block) + 1
+    function.blocks[position:position] = [ended, after]
+    return after
+
+
+def _return_whether_ended(function: Function) -> None:
+    result = function.result
+    function.result = _flagged(result)
+    for block in function.blocks:
+        end = block.terminator
+        if end.code not in (ops.RETURN, ops.EXIT):
+            continue
+        del block.ops[-1]
+        build = Builder(block, end.location)
+        flag = build.const(BOOL, end.code is ops.EXIT)
+        if not _has_result(result):
+            build.return_(flag)
+            continue
+        value = end.operands[0] if end.operands else _nothing(build, result)
+        build.return_(build.op(ops.MAKE, function.result, flag, value))
+
+
+def _nothing(build: Builder, type: Type) -> Value:
+    """Some value of a type, for a caller that does not look at it."""
+    if isinstance(type, Tuple):
+        return build.op(ops.MAKE, type, *(_nothing(build, element) for element in type.elements))
+    return build.const(type, False if type == BOOL else 0.0 if isinstance(type, Number) and type.is_float else 0)

@@ -1,0 +1,119 @@
+"""What a launch has to know of a kernel beside its machine code: an outline, which is small and can be kept.
+
+Outline.of(module).written           frozenset({1}): it may write the second of its arrays
+Outline.of(module, True).aligned     frozenset({0}): a launch has to see to it that the memory of its first array is aligned
+Outline.of(module).reports[7]        Place(kernel.py:12, "index {0} is out of bounds …")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from cuda_device.errors import Location
+from cuda_device.lazy_dataclasses import dataclass
+
+if TYPE_CHECKING:
+    from cuda_device.ir.nodes import Module, Op
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place in a kernel that may report.
+
+    Where `has_values`, `{0}` and `{1}` in `message` stand for a report's two numbers: integers, if nothing else is said (see
+    `runtime.report.Word`).
+    """
+
+    location: Location
+    message: str = ""
+    help: str = ""
+    has_values: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Print:
+    """A `print`: its format, and for each value of 64 bits a letter of `struct`, or the texts that it chooses from.
+
+    Of two, a bool chooses the first if it is true; of more, an integer is the number of one.
+    """
+
+    format: str
+    values: tuple[str | tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """What is known of a kernel: its symbol, and by their numbers in the machine code what it does at certain places.
+
+    `written` are the numbers of the arrays that it may write, `aligned` of those whose memory begins at a multiple of 16 bytes;
+    `may_run_long` is false if each thread is sure to end soon: there are no loops, and no recursion. In `recursive` kernels
+    functions call themselves. Threads may wait for each other at `waits`.
+    """
+
+    symbol: str
+    written: frozenset[int]
+    aligned: frozenset[int]
+    may_run_long: bool
+    recursive: bool
+    waits: Mapping[int, Location]
+    reports: Mapping[int, Place]
+    prints: Mapping[int, Print]
+
+    @staticmethod
+    def of(module: Module, counts_on_alignment: bool = False) -> Outline:
+        """The outline of a module of the device level."""
+        from cuda_device.instrument import fuel
+        from cuda_device.ir import ops  # what is kept needs neither these nor the module
+        from cuda_device.ir.ops import Effect
+        from cuda_device.optimise import alignment, points_to
+
+        found = [op for function in module.functions for op in function.ops()]
+
+        def numbered(wanted: Callable[[Op], bool], what: Callable[[Op], Any]) -> dict[int, Any]:
+            return {int(str(op.attributes["place"])): what(op) for op in found if wanted(op)}
+
+        return Outline(
+            symbol=module.main.name,
+            written=points_to.written(module),
+            aligned=alignment.numbers(module) if counts_on_alignment else frozenset(),
+            may_run_long=_has_loops(module) or any(op.code is ops.CALL for op in _of_callees(module)),
+            recursive=bool(fuel.in_recursion(module)),
+            waits=numbered(
+                lambda op: "place" in op.attributes and Effect.SUSPENDS in op.code.effects, lambda op: op.location
+            ),
+            reports=numbered(lambda op: op.code is ops.REPORT, _place),
+            prints=numbered(lambda op: op.code is ops.PRINT, _print),
+        )
+
+
+def _has_loops(module: Module) -> bool:
+    for function in module.functions:
+        seen = set()
+        for block in function.blocks:
+            seen.add(block)
+            if any(edge.block in seen for edge in block.successors):
+                return True
+    return False
+
+
+def _of_callees(module: Module) -> Iterator[Op]:
+    for function in module.functions[1:]:
+        yield from function.ops()
+
+
+def _place(op: Op) -> Place:
+    text = op.attributes
+    return Place(op.location, str(text["message"]), str(text.get("help", "")), bool(op.operands))
+
+
+def _print(op: Op) -> Print:
+    choices = op.attributes["choices"]
+    assert isinstance(choices, tuple)
+    values = (choice or _letter(operand.type) for operand, choice in zip(op.operands, choices, strict=True))
+    return Print(str(op.attributes["format"]), tuple(values))
+
+
+def _letter(type: Any) -> str:
+    """How `struct` reads a number of 64 bits."""
+    return "d" if type.is_float else "q" if type.signed else "Q"

@@ -1,0 +1,138 @@
+"""Lets the race detector see what threads do: each access of memory that threads share, and each wait for other threads.
+
+    store %13 %12           →    trace {event="store", place=4} %13
+                                 store %13 %12
+    barrier {place=1}       →    trace {event="arrive", place=5}
+                                 barrier {place=1}
+                                 trace {event="leave", place=6}
+
+A launch that looks for races runs threads one after the other on one worker, so the order of the events is the order in which
+things happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+from itertools import count
+
+from cuda_device.errors import Location
+from cuda_device.ir import ops
+from cuda_device.ir.nodes import Module, Op, Value
+from cuda_device.ir.ordering import Order, Scope
+from cuda_device.lazy_dataclasses import dataclass
+from cuda_device.types.layout import size_of
+from cuda_device.types.model import BOOL, UINT32, Number, Ref, Space
+
+
+class Event(StrEnum):
+    """What a thread does. A compare-and-swap that finds another number is told apart by its event's `done`."""
+
+    LOAD = "load"
+    STORE = "store"
+    ATOMIC_LOAD = "atomic.load"
+    ATOMIC_STORE = "atomic.store"
+    ATOMIC_UPDATE = "atomic.update"
+    FENCE = "fence"
+    ARRIVE = "arrive"
+    LEAVE = "leave"
+    WARP_ARRIVE = "warp.arrive"
+    WARP_LEAVE = "warp.leave"
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A place in the program where threads tell what they do: how many bytes they access, and in which memory."""
+
+    event: Event
+    location: Location
+    bytes: int = 0
+    shared: bool = False
+    memory: Order = Order.RELAXED
+    scope: Scope = Scope.SYSTEM
+
+
+_PLAIN = {ops.LOAD: Event.LOAD, ops.STORE: Event.STORE}
+_ATOMIC = {
+    ops.ATOMIC_LOAD: Event.ATOMIC_LOAD,
+    ops.ATOMIC_STORE: Event.ATOMIC_STORE,
+    ops.ATOMIC_UPDATE: Event.ATOMIC_UPDATE,
+    ops.ATOMIC_CAS: Event.ATOMIC_UPDATE,
+}
+_BARRIERS = (ops.BARRIER, ops.BARRIER_REDUCE)
+_SHARED = (Space.GLOBAL, Space.SHARED, Space.GENERIC)
+
+
+def run(module: Module) -> Module:
+    """Changes the functions of a device-level module, before `inline`, and returns it."""
+    places = count()
+    for function in module.functions:
+        for block in function.blocks:
+            block.ops = [each for op in block.ops for each in _traced(op, places)]
+    return module
+
+
+def points(module: Module) -> dict[int, Point]:
+    """The places of a module that `run` has seen, by their numbers."""
+    found = (op for function in module.functions for op in function.ops() if op.code is ops.TRACE)
+    return {int(str(op.attributes["place"])): _point(op) for op in found}
+
+
+def _point(op: Op) -> Point:
+    said = op.attributes
+    order = Order(str(said.get("memory", Order.RELAXED))), Scope(str(said.get("scope", Scope.SYSTEM)))
+    type = op.operands[0].type if op.operands else None
+    if not isinstance(type, Ref):
+        return Point(Event(str(said["event"])), op.location, 0, False, *order)
+    return Point(Event(str(said["event"])), op.location, size_of(type.pointee), type.space is Space.SHARED, *order)
+
+
+def _traced(op: Op, places: Iterator[int]) -> list[Op]:
+    """The operation, with what tells of it before and after."""
+
+    def tell(event: Event, *operands: Value, **attributes: object) -> Op:
+        attributes |= {"event": str(event), "place": next(places)}
+        return Op(ops.TRACE, list(operands), [], attributes, [], op.location)
+
+    if op.code in _PLAIN and _is_shared(op.operands[0]):
+        return [tell(_PLAIN[op.code], op.operands[0]), op]
+    if op.code in _ATOMIC and _is_shared(op.operands[0]):
+        before: list[Op] = []
+        operands = [op.operands[0]]
+        if op.code is ops.ATOMIC_CAS:
+            before, done = _same_bits(op)
+            operands.append(done)
+        return [op, *before, tell(_ATOMIC[op.code], *operands, **_order(op))]
+    if op.code is ops.FENCE:
+        return [tell(Event.FENCE, **_order(op)), op]
+    if op.code in _BARRIERS:
+        return [tell(Event.ARRIVE), op, tell(Event.LEAVE)]
+    if op.code is ops.WARP_SYNC:
+        mask = op.operands[0]
+        return [tell(Event.WARP_ARRIVE, mask), op, tell(Event.WARP_LEAVE, mask)]
+    return [op]
+
+
+def _order(op: Op) -> dict[str, object]:
+    return {"memory": op.attributes["memory"], "scope": op.attributes["scope"]}
+
+
+def _is_shared(reference: Value) -> bool:
+    assert isinstance(reference.type, Ref)
+    return reference.type.space in _SHARED
+
+
+def _same_bits(op: Op) -> tuple[list[Op], Value]:
+    """Operations that find out whether a compare-and-swap wrote, and what they find."""
+    made: list[Op] = []
+    sides = [op.result, op.operands[1]]
+    number = sides[0].type
+    assert isinstance(number, Number)
+    if number.is_float:
+        bits = Number(UINT32.kind, number.bits)
+        for i, side in enumerate(sides):
+            sides[i] = Value(bits)
+            made.append(Op(ops.BITS, [side], [sides[i]], {}, [], op.location))
+    done = Value(BOOL)
+    made.append(Op(ops.COMPARE, sides, [done], {"op": "=="}, [], op.location))
+    return made, done

@@ -1,0 +1,136 @@
+"""The IR's data: values, operations, blocks with parameters, functions, modules.
+
+A block's parameters take the place of SSA's phis: every jump passes arguments. At the python level every value that a
+block uses from another one arrives through its parameters; later levels may also use values of dominating blocks.
+
+    func @f(%n: int32) -> int32 {
+    ^0(%n: int32):
+      %1: int32 = const {value=1}
+      %2: int32 = add {exact=false} %n %1
+      return %2
+    }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cuda_device.errors import NOWHERE, Location
+from cuda_device.ir.ops import Effect, Level, Opcode
+from cuda_device.lazy_dataclasses import dataclass, field
+from cuda_device.types.model import NONE, Number, Type
+
+
+class Value:
+    """What an operation results in, or a block takes. `type` is None at the python level.
+
+    `nonneg` is a fact: the number is never below zero. `hint` is the variable's name, for people.
+    """
+
+    __slots__ = ("hint", "nonneg", "type")
+
+    def __init__(self, type: Type | None = None, hint: str = "", nonneg: bool = False) -> None:
+        self.type, self.hint = type, hint
+        self.nonneg = nonneg or (isinstance(type, Number) and not type.signed)
+
+
+@dataclass(slots=True, eq=False)
+class Edge:
+    """A way from a block's end to `block`, with an argument for each of its parameters."""
+
+    block: Block = field(repr=False)  # debuggers and pytest print what they find: not every path of the program
+    arguments: list[Value]
+
+
+@dataclass(slots=True, eq=False)
+class Op:
+    """One operation: a row of the table, its operands, results, attributes, successors and place in the source."""
+
+    code: Opcode
+    operands: list[Value] = field(default_factory=list)
+    results: list[Value] = field(default_factory=list)
+    attributes: dict[str, object] = field(default_factory=dict)
+    successors: list[Edge] = field(default_factory=list)
+    location: Location = NOWHERE
+
+    @property
+    def result(self) -> Value:
+        """The only result."""
+        (result,) = self.results
+        return result
+
+
+@dataclass(slots=True, eq=False)
+class Block:
+    """Straight-line operations; the last one, and no other, is a terminator."""
+
+    params: list[Value] = field(default_factory=list)
+    ops: list[Op] = field(default_factory=list)
+
+    @property
+    def terminator(self) -> Op:
+        """The operation that ends the block."""
+        return self.ops[-1]
+
+    @property
+    def successors(self) -> list[Edge]:
+        """The edges that leave the block."""
+        return self.ops[-1].successors if self.ops else []
+
+
+@dataclass(frozen=True, slots=True)
+class Prototype:
+    """An interoperable function as CUDA C++ sees it: the types of all parameters, and of the result (None: `void`)."""
+
+    arguments: tuple[Type, ...]
+    result: Type
+
+
+@dataclass(slots=True, eq=False)
+class Function:
+    """A function at one level: `blocks[0]` is the entry and its parameters are the function's.
+
+    `signature` holds the types of the source function's parameters: at the device level one of them may have become
+    several parameters, or none. `shown` is the name that users know. `interop`: CUDA C++ calls it by its name (see
+    `lower/interop_boundary`); the typed function for which there will be such a one has the `prototype`. Specialisations that
+    differ in constants alone are of one `family`: they share their shared arrays.
+    """
+
+    name: str
+    blocks: list[Block]
+    level: Level
+    result: Type = NONE
+    kernel: bool = False
+    interop: bool = False
+    signature: tuple[Type, ...] = ()
+    shown: str = ""
+    location: Location = NOWHERE
+    effects: Effect = Effect.PURE
+    prototype: Prototype | None = None
+    family: str = ""
+
+    @property
+    def params(self) -> list[Value]:
+        """The function's parameters."""
+        return self.blocks[0].params
+
+    def ops(self) -> Iterator[Op]:
+        """Every operation, block by block."""
+        for block in self.blocks:
+            yield from block.ops
+
+
+@dataclass(slots=True, eq=False)
+class Module:
+    """A kernel or function, first, and the functions that it calls. `links` are what programs say that defines others."""
+
+    functions: list[Function]
+    links: tuple[object, ...] = ()
+
+    @property
+    def main(self) -> Function:
+        """The function that was asked for."""
+        return self.functions[0]
+
+    def __getitem__(self, name: str) -> Function:
+        return next(function for function in self.functions if function.name == name)

@@ -1,0 +1,146 @@
+"""Makes typed IR smaller without changing what it does: block parameters that are always one value, blocks in a row.
+
+Blocks of the python level share no values, so everything that lives passes through every block. Once types are known,
+a parameter that every way gives the same value is that value:
+
+    ^0(%n):                                ^0(%n):
+      jump ^1(%n, %0)                        jump ^1(%0)
+    ^1(%m, %i):                      →     ^1(%i):
+      branch … ^1(%m, %j) ^2(%m)             branch … ^1(%j) ^2()
+    ^2(%k): return %k                      ^2(): return %n
+
+A typed parameter of which more is known than of its value stays: a comparison has shown there that it is not negative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cuda_device.ir.builder import Builder
+from cuda_device.ir.dominance import reverse_postorder
+from cuda_device.ir.nodes import Block, Edge, Function, Value
+from cuda_device.ir.ops import Level
+
+
+def simplify(function: Function) -> None:
+    """Changes the function in place."""
+    entries: dict[Block, list[Edge]] = {block: [] for block in function.blocks}
+    for block in function.blocks:
+        for edge in block.successors:
+            entries[edge.block].append(edge)
+    same = _drop_parameters(function, entries)
+    _merge_blocks(function, entries, same)
+    function.blocks = reverse_postorder(function.blocks[0])
+    for op in function.ops():
+        op.operands = [_final(value, same) for value in op.operands]
+        for edge in op.successors:
+            edge.arguments = [_final(value, same) for value in edge.arguments]
+
+
+def _final(value: Value, same: dict[Value, Value]) -> Value:
+    """What a value has become; shortens the path for the next look."""
+    path = []
+    while value in same:
+        path.append(value)
+        value = same[value]
+    for passed in path:
+        same[passed] = value
+    return value
+
+
+def _drop_parameters(function: Function, entries: dict[Block, list[Edge]]) -> dict[Value, Value]:
+    """Drops each parameter that has one value on all ways; returns what it is now."""
+    same: dict[Value, Value] = {}
+    users: dict[Value, list[Value]] = {}
+    given: dict[Value, tuple[Value, ...]] = {}
+    for block in function.blocks[1:]:
+        edges = entries[block]
+        columns = zip(*(edge.arguments for edge in edges), strict=True) if edges else ((),) * len(block.params)
+        given.update(zip(block.params, columns, strict=True))
+    for param, arguments in given.items():
+        for argument in arguments:
+            users.setdefault(argument, []).append(param)
+    todo = list(given)
+    while todo:
+        param = todo.pop()
+        if param in same:
+            continue
+        only = _only_value(param, given[param], same)
+        if only is not None and (only.nonneg or not param.nonneg or function.level is Level.DEVICE):
+            same[param] = only
+            waiting = users.pop(param, [])
+            users.setdefault(same[param], []).extend(waiting)
+            todo += waiting
+    for block in function.blocks[1:]:
+        kept = [i for i, param in enumerate(block.params) if param not in same]
+        block.params = [block.params[i] for i in kept]
+        for edge in entries[block]:
+            edge.arguments = [edge.arguments[i] for i in kept]
+    return same
+
+
+def _only_value(param: Value, arguments: Iterable[Value], same: dict[Value, Value]) -> Value | None:
+    """The one value that all ways give a parameter, beside itself; None if there are two."""
+    only: Value | None = None
+    for argument in arguments:
+        value = _final(argument, same) if argument in same else argument
+        if value is param or value is only:
+            continue
+        if only is not None:
+            return None
+        only = value
+    return only
+
+
+def _merge_blocks(function: Function, entries: dict[Block, list[Edge]], same: dict[Value, Value]) -> None:
+    """Appends each block that has one way in, from a block with one way out, to that block."""
+    gone: set[Block] = set()
+    for block in function.blocks:
+        if block in gone:
+            continue
+        while len(block.successors) == 1 and len(entries[block.successors[0].block]) == 1:
+            (edge,) = block.successors
+            if edge.block is block or edge.block is function.blocks[0]:
+                break
+            same.update(zip(edge.block.params, edge.arguments, strict=True))
+            block.ops.pop()
+            block.ops += edge.block.ops
+            gone.add(edge.block)
+    function.blocks = [block for block in function.blocks if block not in gone]
+
+
+def join_ways_back(function: Function) -> None:
+    """Gives each loop one way back to its first block, as a `continue` with others has not. Blocks are in reverse postorder.
+
+    LLVM makes nested loops of several ways back: threads that take one of them would pass those that take another.
+    """
+    numbers = {block: number for number, block in enumerate(function.blocks)}
+    backs: dict[Block, list[Edge]] = {}
+    lasts: dict[Block, Block] = {}
+    for block in function.blocks:
+        for edge in block.successors:
+            if numbers[edge.block] <= numbers[block]:
+                backs.setdefault(edge.block, []).append(edge)
+                lasts[edge.block] = block
+    for head, edges in backs.items():
+        if len(edges) > 1:
+            joint, arguments = Block(), list(edges[0].arguments)  # those that all ways bring need no parameter
+            varied = [i for i, value in enumerate(arguments) if any(edge.arguments[i] is not value for edge in edges)]
+            for i in varied:
+                param = head.params[i]
+                arguments[i] = Value(param.type, param.hint, param.nonneg)
+                joint.params.append(arguments[i])
+            Builder(joint, head.terminator.location).jump(head, *arguments)
+            for edge in edges:
+                edge.block, edge.arguments = joint, [edge.arguments[i] for i in varied]
+            function.blocks.insert(function.blocks.index(lasts[head]) + 1, joint)
+
+
+def drop_unused(function: Function, values: set[Value]) -> None:
+    """Drops the operations that make these values, where nothing uses them."""
+    if values:
+        for op in function.ops():
+            values = values - {*op.operands, *(argument for edge in op.successors for argument in edge.arguments)}
+    if values:
+        for block in function.blocks:
+            block.ops = [op for op in block.ops if not values.intersection(op.results)]

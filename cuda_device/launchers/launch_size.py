@@ -1,0 +1,235 @@
+"""Where and how large a launch is: machine code for what users write as `grid`, `block`, `stream` and `shared`.
+
+read_launch      all four, into a record of the launch
+is_here          whether the stream's context is the one in which the driver will launch
+is_quiet         whether the stream is not being captured into a graph
+"""
+
+from __future__ import annotations
+
+from cuda_device.launchers.memory_layout import LAUNCH, STREAM, Word
+from cuda_device.launchers.writer import Code
+from cuda_device.runtime.gpu.driver import LEGACY_STREAM, PER_THREAD_STREAM
+from cuda_device.runtime.gpu.streams import GpuStream
+from cuda_device.runtime.launch.grid import MOST_BLOCKS, MOST_IN_BLOCK, MOST_THREADS
+
+KEYWORDS = (Word.GRID, Word.BLOCK, Word.STREAM, Word.SHARED)
+"""The keywords of `launch`, in the order in which their objects come."""
+
+_INT_MAX = (1 << 31) - 1
+_POINTER = 8
+
+
+def size() -> Code:
+    """The size of a grid or a block along one axis."""
+    code = Code("size", "i1", "ptr %object", "i64 %most", "ptr %out")
+    found = code.memory(8)
+    code.require(code.call("int_of", "%object", 1, "%most", found))
+    code.store("i32", code.value(f"trunc i64 {code.load('i64', found)} to i32"), "%out")
+    return code
+
+
+def sizes() -> Code:
+    """The size of a grid or a block: an int, or a tuple of one to three."""
+    code = Code("sizes", "i1", "ptr %object", "i64 %x", "i64 %y", "i64 %z", "ptr %out")
+    code.require(code.compare("ne", "ptr", "%object", "null"))
+    for i in range(3):
+        code.store("i32", 1, "%out", 4 * i)
+    many = code.has_type("%object", Word.TUPLE)
+    with code.when(code.opposite(many)):
+        code.require(code.call("size", "%object", "%x", "%out"))
+    with code.when(many):
+        count = code.size_of("%object")
+        code.require(code.between(count, 1, 3))
+        for axis, most in enumerate(("%x", "%y", "%z")):
+            with code.when(code.compare("sgt", "i64", count, axis)):
+                item = code.item("%object", axis)
+                code.require(code.call("size", item, most, code.at("%out", 4 * axis)))
+    return code
+
+
+def find_stream() -> Code:
+    """The stream of a launch, as `as_stream` finds it: None, one of ours, a handle, or an object with `__cuda_stream__`."""
+    code = Code("find_stream", "i1", "ptr %object", "ptr %launch")
+    code.set(LAUNCH, "%launch", "device", -1)
+    none = code.equal("ptr", "%object", "null")
+    with code.when(code.either(none, code.is_word("%object", Word.NONE))):
+        with code.when(code.compare("ne", "ptr", code.word(Word.NO_GPU), "null")):
+            _set_cpu(code, code.word(Word.DEFAULT_TARGET))
+            code.leave_when("true", "true")
+        code.leave_when(code.call("numbered_stream", LEGACY_STREAM, "%launch"), "true")
+        code.leave_when("true", "false")
+    with code.when(code.has_type("%object", Word.GPU_STREAM)):
+        words = code.memory(16)
+        code.require(code.call("octets", code.slot("%object", GpuStream, "_words"), 16, words))
+        for name, field in (("stream", "handle"), ("context", "context")):
+            code.set(LAUNCH, "%launch", name, code.get(STREAM, words, field))
+        handle = code.get(STREAM, words, "handle")
+        code.require(code.compare("ne", "i64", handle, PER_THREAD_STREAM))
+        code.require(code.call("is_here", "%launch"))
+        code.leave_when("true", "true")
+    with code.when(code.has_type("%object", Word.CPU_STREAM)):
+        code.require(code.call("cpu_stream", "%object", "%launch"))
+        code.leave_when("true", "true")
+    with code.when(code.has_type("%object", Word.INT)):
+        number = code.memory(8)
+        code.require(code.call("integer", "%object", number))
+        code.require(code.call("numbered_stream", code.load("i64", number), "%launch"))
+        code.leave_when("true", "true")
+    code.require(code.call("foreign_stream", "%object", "%launch"))
+    return code
+
+
+def cpu_stream() -> Code:
+    """A stream on the CPU, if it looks for no races."""
+    code = Code("cpu_stream", "i1", "ptr %object", "ptr %launch")
+    code.require(code.call("same_attribute", "%object", code.word(Word.RACES), code.word(Word.FALSE)))
+    target = code.call("PyObject_GetAttr", "%object", code.word(Word.TARGET))
+    code.require(code.compare("ne", "ptr", target, "null"))
+    code.release(target)  # the stream has it, and its address only is compared
+    _set_cpu(code, target)
+    return code
+
+
+def _set_cpu(code: Code, target: str) -> None:
+    code.set(LAUNCH, "%launch", "stream", 0)
+    code.set(LAUNCH, "%launch", "context", code.value(f"ptrtoint ptr {target} to i64"))
+
+
+def numbered_stream() -> Code:
+    """A stream by its handle, and its context: that of the legacy stream is the current one."""
+    code = Code("numbered_stream", "i1", "i64 %handle", "ptr %launch")
+    code.require(code.compare("ne", "i64", "%handle", PER_THREAD_STREAM))
+    code.require(code.compare("ne", "ptr", code.word(Word.CONTEXT_OF_STREAM), "null"))
+    context = code.memory(8)
+    code.store("i64", 0, context)
+    legacy = code.compare("ule", "i64", "%handle", LEGACY_STREAM)
+    code.set(LAUNCH, "%launch", "stream", code.value(f"select i1 {legacy}, i64 {LEGACY_STREAM}, i64 %handle"))
+    with code.when(legacy):
+        code.require(code.call("current_context", context))
+    with code.when(code.opposite(legacy)):
+        asked = ("i64", "%handle"), ("ptr", context)
+        status = code.call_pointer("i32", code.word(Word.CONTEXT_OF_STREAM), *asked)
+        code.require(code.equal("i32", status, 0))
+    found = code.load("i64", context)
+    code.require(code.compare("ne", "i64", found, 0))
+    code.set(LAUNCH, "%launch", "context", found)
+    return code
+
+
+def foreign_stream() -> Code:
+    """A stream of a framework: by its protocol (torch's by an attribute, which is quicker), and its device."""
+    code = Code("foreign_stream", "i1", "ptr %object", "ptr %launch")
+    pair = code.memory(16)
+    torch = code.has_type("%object", Word.TORCH_STREAM)
+    with code.when(torch):
+        function, closure = code.word(Word.STREAM_FUNCTION), code.word(Word.STREAM_CLOSURE)
+        version = code.value(f"trunc i64 {code.word(Word.STREAM_VERSION, 'i64')} to i32")
+        found = code.computed("%object", code.word(Word.CUDA_STREAM_OF_TORCH), function, closure, version)
+        code.require(code.compare("ne", "ptr", found, "null"))
+        right = code.call("integer", found, code.at(pair, 8))
+        code.release(found)
+        code.require(right)
+    with code.when(code.opposite(torch)):
+        code.require(code.call("stream_pair", "%object", pair))
+    handle = code.load("i64", pair, 8)
+    code.require(code.call("numbered_stream", handle, "%launch"))
+    several = code.compare("ne", "ptr", code.word(Word.SEVERAL_DEVICES), "null")
+    with code.when(code.both(several, code.compare("ule", "i64", handle, LEGACY_STREAM))):
+        code.require(code.call("device_of", "%object", "%launch"))
+    return code
+
+
+def stream_pair() -> Code:
+    """What `__cuda_stream__` of an object gives: version 0 and a handle."""
+    code = Code("stream_pair", "i1", "ptr %object", "ptr %out")
+    arguments = code.memory(8)
+    code.store("ptr", "%object", arguments)
+    found = code.call("PyObject_VectorcallMethod", code.word(Word.CUDA_STREAM), arguments, 1, "null")
+    code.require(code.compare("ne", "ptr", found, "null"))
+    right = code.call("integers", found, 2, "%out")
+    code.release(found)
+    code.require(right)
+    code.require(code.equal("i64", code.load("i64", "%out"), 0))
+    return code
+
+
+def device_of() -> Code:
+    """The device that a framework's stream says it is on; one that says none, or a negative one, is on the current one."""
+    code = Code("device_of", "i1", "ptr %object", "ptr %launch")
+    found = code.field(LAUNCH, "%launch", "device")
+    for name in (Word.DEVICE_INDEX, Word.DEVICE_ID):
+        code.leave_when(code.call("int_attribute", "%object", code.word(name), found), "true")
+        code.call("PyErr_Clear")
+    code.store("i64", -1, found)
+    return code
+
+
+def read_launch() -> Code:
+    """Where and how large a launch is, from the objects of the keywords."""
+    code = Code("read_launch", "i1", "ptr %sizes", "ptr %launch")
+    grid, block, stream, shared = (code.load("ptr", "%sizes", _POINTER * i) for i in range(len(KEYWORDS)))
+    code.require(code.call("sizes", grid, *MOST_BLOCKS, code.field(LAUNCH, "%launch", "grid.x")))
+    code.require(code.call("sizes", block, *MOST_THREADS, code.field(LAUNCH, "%launch", "block.x")))
+    x, y, z = (code.get(LAUNCH, "%launch", f"block.{axis}") for axis in "xyz")
+    threads = code.value(f"mul i32 {code.value(f'mul i32 {x}, {y}')}, {z}")
+    code.require(code.compare("ule", "i32", threads, MOST_IN_BLOCK))
+    code.set(LAUNCH, "%launch", "threads", threads)
+    nbytes = code.memory(8)
+    code.store("i64", 0, nbytes)
+    with code.when(code.compare("ne", "ptr", shared, "null")):
+        code.require(code.call("int_of", shared, 0, _INT_MAX, nbytes))
+    code.set(LAUNCH, "%launch", "shared", code.value(f"trunc i64 {code.load('i64', nbytes)} to i32"))
+    code.require(code.call("find_stream", stream, "%launch"))
+    return code
+
+
+def current_context() -> Code:
+    """The current context, where there is a driver to ask."""
+    code = Code("current_context", "i1", "ptr %out")
+    code.require(code.compare("ne", "ptr", code.word(Word.GET_CONTEXT), "null"))
+    code.require(code.equal("i32", code.call_pointer("i32", code.word(Word.GET_CONTEXT), ("ptr", "%out")), 0))
+    return code
+
+
+def is_here() -> Code:
+    """Whether the driver will launch in the stream's context: a stream names it, the legacy stream stands for the current one."""
+    code = Code("is_here", "i1", "ptr %launch")
+    legacy = code.equal("i64", code.get(LAUNCH, "%launch", "stream"), LEGACY_STREAM)
+    code.leave_when(code.opposite(legacy), "true")
+    context = code.memory(8)
+    code.require(code.call("current_context", context))
+    code.require(code.equal("i64", code.load("i64", context), code.get(LAUNCH, "%launch", "context")))
+    return code
+
+
+def is_quiet() -> Code:
+    """Whether the stream is not being captured into a graph. The legacy stream never is: the driver refuses such launches."""
+    code = Code("is_quiet", "i1", "ptr %launch")
+    stream = code.get(LAUNCH, "%launch", "stream")
+    code.leave_when(
+        code.compare("ule", "i64", stream, LEGACY_STREAM), "true"
+    )  # on the CPU, too, there is nothing to ask
+    code.require(code.compare("ne", "ptr", code.word(Word.IS_CAPTURING), "null"))
+    capturing = code.memory(4)
+    code.store("i32", 0, capturing)
+    status = code.call_pointer("i32", code.word(Word.IS_CAPTURING), ("i64", stream), ("ptr", capturing))
+    code.require(code.equal("i32", status, 0))
+    code.require(code.equal("i32", code.load("i32", capturing), 0))
+    return code
+
+
+ALL = (
+    size,
+    sizes,
+    find_stream,
+    cpu_stream,
+    numbered_stream,
+    foreign_stream,
+    stream_pair,
+    device_of,
+    read_launch,
+    current_context,
+    is_here,
+    is_quiet,
+)

@@ -1,0 +1,332 @@
+"""What machine code and Python both look at: the words that a process fills in once, and the records of launches.
+
+A word is an address (of an object, a type, a function of the driver), which machine code that comes from the cache cannot know.
+Records are the same for both: `Record` gives LLVM's type, `pack` the bytes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import struct
+import sysconfig
+from collections.abc import Hashable
+from enum import IntEnum
+from types import GetSetDescriptorType
+from typing import Any
+
+import numpy as np
+
+from cuda_device.codegen.cpu.records import Record
+from cuda_device.lazy_dataclasses import dataclass
+
+
+class Word(IntEnum):
+    """The places in the table of words."""
+
+    # Objects
+    NONE = 0
+    TRUE = 1
+    FALSE = 2
+    # Types
+    INT = 3
+    FLOAT = 4
+    STR = 5
+    TUPLE = 6
+    BYTES = 7
+    KERNEL = 8
+    PREPARED = 9
+    GPU_STREAM = 10
+    # Names
+    GRID = 11
+    BLOCK = 12
+    STREAM = 13
+    SHARED = 14
+    CUDA_STREAM = 15
+    DEVICE_INDEX = 16
+    DEVICE_ID = 17
+    DTYPE = 18
+    DATA = 19
+    PTR = 20
+    SHAPE = 21
+    STRIDES = 22
+    # Functions of the driver
+    LAUNCH_KERNEL = 23
+    GET_CONTEXT = 24
+    IS_CAPTURING = 25
+    CONTEXT_OF_STREAM = 26
+    # The rest
+    RING = 27
+    LAUNCH = 28
+    START = 29
+    STREAM_FUNCTION = 30
+    STREAM_CLOSURE = 31
+    STREAM_VERSION = 32
+    TORCH_STREAM = 33
+    CUDA_STREAM_OF_TORCH = 34
+    SEVERAL_DEVICES = 35
+    # For streams on the CPU
+    CPU_STREAM = 36
+    TARGET = 37
+    RACES = 38
+    DEFAULT_TARGET = 39
+    NO_GPU = 40
+
+
+TABLE = "known"
+"""The name of the table."""
+
+LAUNCH = Record(
+    "%Launch",
+    (
+        ("stream", "i64"),
+        ("context", "i64"),
+        ("device", "i64"),
+        ("grid.x", "i32"),
+        ("grid.y", "i32"),
+        ("grid.z", "i32"),
+        ("block.x", "i32"),
+        ("block.y", "i32"),
+        ("block.z", "i32"),
+        ("shared", "i32"),
+        ("threads", "i32"),
+    ),
+)
+"""Where and how large. `device` is the number that a foreign stream says it is on, or -1.
+
+On the CPU `stream` is 0, and `context` is the address of the name of the target.
+"""
+
+RECORD_BYTES = 8 * len(LAUNCH.fields)
+"""The room for the record of a launch, which takes less."""
+
+START = Record(
+    "%Start",
+    (
+        ("kernel", "i64"),
+        ("context", "i64"),
+        ("device", "i64"),
+        ("status", "ptr"),
+        ("names", "ptr"),
+        ("count", "i64"),
+        ("most.threads", "i64"),
+        ("most.shared", "i64"),
+        ("name", "i64"),
+    ),
+)
+"""A compiled kernel that is loaded in a context. `status` leads to what tells of reports; `names` are the names that it read.
+
+On the CPU `kernel` is the address of a Python function that runs it.
+"""
+
+NAME = Record("%Name", (("kind", "i64"), ("owner", "ptr"), ("name", "ptr"), ("value", "ptr")))
+"""A name that the kernel read, and what it meant: null is a name that nobody had."""
+
+
+class Owner(IntEnum):
+    """What a name is looked up in."""
+
+    NAMESPACE = 0
+    CELL = 1
+    OBJECT = 2
+
+
+CALL = Record(
+    "%Call",
+    (
+        ("function", "ptr"),
+        ("code", "ptr"),
+        ("defaults", "ptr"),
+        ("positional", "i64"),
+        ("parameters", "i64"),
+        ("names", "ptr"),
+        ("values", "ptr"),
+        ("plans", "i64"),
+        ("plan", "ptr"),
+    ),
+)
+"""How a kernel is called: its parameters' names, the values of those that have some, and its launchers."""
+
+PLAN = Record("%Plan", (("function", "ptr"), ("state", "ptr")))
+"""A launcher of one signature, and the memory that it keeps between launches."""
+
+PREPARED = Record("%Prepared", (("start", "ptr"), ("launch", "ptr"), ("parameters", "ptr")))
+
+STREAM = Record("%Stream", (("handle", "i64"), ("context", "i64")))
+"""The bytes of one of our streams."""
+
+RECORDS = (LAUNCH, START, NAME, CALL, PLAN, PREPARED, STREAM)
+
+OWN_ARRAY = ("data", "stream", "context", "element")
+"""The words in front of the shape in the bytes of one of our arrays."""
+
+MOST_PARAMETERS = 64
+MOST_PLANS = 8
+
+_CODES = {"i64": "q", "ptr": "Q", "i32": "i"}
+
+
+def pack(record: Record, **values: int) -> bytes:
+    """The bytes of a record."""
+    format = "@" + "".join(_CODES[type] for _, type in record.fields)
+    return struct.pack(format, *(values[name.replace(".", "_")] for name, _ in record.fields))
+
+
+def buffer(data: bytes) -> ctypes.Array[ctypes.c_char]:
+    """Memory with these bytes that machine code may write."""
+    return ctypes.create_string_buffer(data, max(len(data), 1))
+
+
+class _Definition(ctypes.Structure):
+    """PyGetSetDef: an attribute that a C function computes."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("get", ctypes.c_void_p),
+        ("set", ctypes.c_void_p),
+        ("doc", ctypes.c_char_p),
+        ("closure", ctypes.c_void_p),
+    )
+
+
+_DEFINITION = 40  # where such a descriptor has the address of its definition
+VERSION = 384
+"""Where a type has its version: 32 bits that are others as soon as an attribute of it, or of its bases, is another."""
+
+
+def version_of(kind: type[Any]) -> int:
+    """The version of a type, or 0 if it has none."""
+    kind.__hash__  # noqa: B018 (a type gets its version when somebody looks for an attribute of its objects)
+    return ctypes.c_uint32.from_address(id(kind) + VERSION).value
+
+
+@functools.cache
+def knows_versions() -> bool:
+    """Whether types have versions where machine code takes them to be."""
+    base = type("Base", (), {"attribute": 1})
+    kind = type("Derived", (base,), {})
+    versions = [version_of(kind) for _ in range(2)]
+    base.attribute = 2  # type: ignore[attr-defined]
+    return 0 < versions[0] == versions[1] != version_of(kind) > 0
+
+
+@dataclass(frozen=True, slots=True)
+class Getter:
+    """What computes an attribute of a type of this version: a C function, and its second argument."""
+
+    function: int
+    closure: int
+    version: int
+
+
+def getter_of(kind: type[Any], name: str) -> Getter | None:
+    """What computes an attribute, or None if no C function does."""
+    is_plain = _attribute_of(kind, "__getattribute__") is _attribute_of(object, "__getattribute__")
+    found = _attribute_of(kind, name)
+    version = version_of(kind) if knows_versions() else 0
+    if not is_plain or type(found) is not GetSetDescriptorType or not version:
+        return None
+    definition = _Definition.from_address(_word(id(found) + _DEFINITION))
+    return Getter(definition.get, definition.closure or 0, version) if definition.get else None
+
+
+def _attribute_of(kind: type[Any], name: str) -> object:
+    """What a class or its bases have under a name, as it stands there."""
+    return next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), None)
+
+
+class NumpyArray(ctypes.Structure):
+    """An array of NumPy, as its C interface shows it to extension modules."""
+
+    _fields_ = (
+        ("count", ctypes.c_int64),
+        ("kind", ctypes.c_void_p),
+        ("data", ctypes.c_void_p),
+        ("ndim", ctypes.c_int),
+        ("shape", ctypes.c_void_p),
+        ("strides", ctypes.c_void_p),
+        ("base", ctypes.c_void_p),
+        ("dtype", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+    )
+
+
+NUMPY_WRITEABLE = 0x400
+
+
+@functools.cache
+def knows_numpy() -> bool:
+    """Whether NumPy's arrays lie as machine code takes them to."""
+    sample = np.zeros((4, 6), np.int16).T[1:]
+    sample.flags.writeable = False
+    seen = NumpyArray.from_address(id(sample))
+    axes = ctypes.c_int64 * sample.ndim
+    return (
+        (seen.kind, seen.data, seen.ndim) == (id(np.ndarray), sample.ctypes.data, 2)
+        and tuple(axes.from_address(seen.shape)) == sample.shape
+        and tuple(axes.from_address(seen.strides)) == sample.strides
+        and (seen.base, seen.dtype, seen.flags) == (id(sample.base), id(sample.dtype), sample.flags.num)
+    )
+
+
+TYPE, SIZE = 8, 16
+"""Where in an object its type is, and in a tuple or a bytes object how many items or bytes it has."""
+
+ITEMS, OCTETS = tuple.__basicsize__, bytes.__basicsize__ - 1
+"""Where a tuple has its items, and a bytes object its bytes, behind which there is room for one more."""
+
+
+def is_usable() -> bool:
+    """Whether this Python's objects lie as machine code takes them to, and there is a global lock."""
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        return False
+    if ctypes.sizeof(ctypes.c_void_p) != 8:
+        return False
+    samples = (0, "text", b"some bytes", (1, "two", None), None, int, object())
+    return all(_lies_right(sample) for sample in samples)
+
+
+def _lies_right(sample: object) -> bool:
+    here = id(sample)
+    right = _word(here + TYPE) == id(type(sample))
+    if right and isinstance(sample, (tuple, bytes)):
+        right = _word(here + SIZE) == len(sample)
+    if right and isinstance(sample, tuple):
+        right = [_word(here + ITEMS + 8 * i) for i in range(len(sample))] == [id(item) for item in sample]
+    if right and isinstance(sample, bytes):
+        right = ctypes.string_at(here + OCTETS, len(sample)) == sample
+    return right
+
+
+def _word(address: int) -> int:
+    return ctypes.c_uint64.from_address(address).value
+
+
+def _places(owner: object, value: object) -> list[int]:
+    """Where in an object another one's address is."""
+    return [at for at in range(0, type(owner).__basicsize__, 8) if _word(id(owner) + at) == id(value)]
+
+
+@functools.cache
+def function_words() -> dict[str, int]:
+    """Where a function has its code and its defaults, or null."""
+
+    def sample(parameter: int = 0) -> int:
+        return parameter
+
+    (code,), (defaults,) = _places(sample, sample.__code__), _places(sample, sample.__defaults__)
+    sample.__defaults__ = None
+    assert not _word(id(sample) + defaults)
+    return {"code": code, "defaults": defaults}
+
+
+@functools.cache
+def slot(kind: Hashable, name: str) -> int:
+    """Where objects of a class of ours keep what they have in `__slots__` under `name`; null where that is not set."""
+    # A class of its own, so that nothing is finalised that was never made.
+    assert isinstance(kind, type)
+    sample: object = object.__new__(type("Sample", (kind,), {"__slots__": (), "__del__": lambda _: None}))
+    mark = object()
+    getattr(kind, name).__set__(sample, mark)
+    (place,) = _places(sample, mark)
+    return place

@@ -1,0 +1,250 @@
+"""How machine code reads Python objects: the functions that all launchers share.
+
+Each gives up at what it does not expect; what it read is then of no use. None keeps a reference, and none looks into an object
+whose type it has not compared, or which Python's own functions do not check.
+"""
+
+from __future__ import annotations
+
+from cuda_device.launchers.memory_layout import LAUNCH, NUMPY_WRITEABLE, OWN_ARRAY, NumpyArray, Word
+from cuda_device.launchers.writer import Code, Operand
+from cuda_device.runtime.arrays.device_array import DeviceArray
+
+EQ = 2  # Python's number for ==
+_SIMPLE = 0  # a buffer of plain bytes
+_BUFFER_BYTES, _BUFFER_LENGTH = 80, 16  # Py_buffer, and where its length is
+_LEGACY = 1
+
+
+def same_attribute() -> Code:
+    """Whether the attribute `name` of an object is that very object."""
+    code = Code("same_attribute", "i1", "ptr %object", "ptr %name", "ptr %expected", exported=True)
+    found = code.call("PyObject_GetAttr", "%object", "%name")
+    code.require(code.compare("ne", "ptr", found, "null"))
+    code.release(found)  # its address only is compared
+    code.require(code.equal("ptr", found, "%expected"))
+    return code
+
+
+def denies() -> Code:
+    """Whether the method `name` of an object, called without arguments, gives False."""
+    code = Code("denies", "i1", "ptr %object", "ptr %name", exported=True)
+    arguments = code.memory(8)
+    code.store("ptr", "%object", arguments)
+    found = code.call("PyObject_VectorcallMethod", "%name", arguments, 1, "null")
+    code.require(code.compare("ne", "ptr", found, "null"))
+    code.release(found)
+    code.require(code.is_word(found, Word.FALSE))
+    return code
+
+
+def same_constant() -> Code:
+    """Whether a value is a constant: the very object, or an equal int, str or float.
+
+    Zeros and NaN are for the caller.
+    """
+    code = Code("same_constant", "i1", "ptr %object", "ptr %expected", exported=True)
+    code.leave_when(code.equal("ptr", "%object", "%expected"), "true")
+    kind = code.type_of("%object")
+    code.require(code.equal("ptr", kind, code.type_of("%expected")))
+    plain = code.either(code.is_word(kind, Word.INT), code.is_word(kind, Word.STR))
+    code.require(code.either(plain, code.is_word(kind, Word.FLOAT)))
+    code.require(code.equal("i32", code.call("PyObject_RichCompareBool", "%object", "%expected", EQ), 1))
+    return code
+
+
+def int_of() -> Code:
+    """An int, no bool, between two bounds."""
+    code = Code("int_of", "i1", "ptr %object", "i64 %low", "i64 %high", "ptr %out", exported=True)
+    code.require(code.has_type("%object", Word.INT))
+    overflow = code.memory(4)
+    number = code.call("PyLong_AsLongLongAndOverflow", "%object", overflow)
+    code.require(code.equal("i32", code.load("i32", overflow), 0))
+    code.require(code.compare("sge", "i64", number, "%low"))
+    code.require(code.compare("sle", "i64", number, "%high"))
+    code.store("i64", number, "%out")
+    return code
+
+
+def scalar() -> Code:
+    """The bytes of a NumPy scalar, whose type the caller has compared."""
+    code = Code("scalar", "i1", "ptr %object", "ptr %out", "i64 %nbytes", exported=True)
+    view = code.memory(_BUFFER_BYTES)
+    code.require(code.equal("i32", code.call("PyObject_GetBuffer", "%object", view, _SIMPLE), 0))
+    length = code.load("i64", view, _BUFFER_LENGTH)
+    right = code.equal("i64", length, "%nbytes")
+    with code.when(right):
+        code.copy("%out", code.load("ptr", view), "%nbytes")
+    code.call("PyBuffer_Release", view)
+    code.require(right)
+    return code
+
+
+def integer() -> Code:
+    """An int of 64 bits without a sign."""
+    code = Code("integer", "i1", "ptr %object", "ptr %out", exported=True)
+    number = code.call("PyLong_AsUnsignedLongLong", "%object")
+    with code.when(code.equal("i64", number, -1)):
+        code.leave_when(code.compare("ne", "ptr", code.call("PyErr_Occurred"), "null"), "false")
+    code.store("i64", number, "%out")
+    return code
+
+
+def integers() -> Code:
+    """A tuple of so many ints of 64 bits."""
+    code = Code("integers", "i1", "ptr %object", "i64 %count", "ptr %out")
+    code.require(code.has_type("%object", Word.TUPLE))
+    code.require(code.equal("i64", code.size_of("%object"), "%count"))
+    with code.repeat("%count") as i:
+        item = code.item("%object", i)
+        code.require(code.call("int_of", item, -(1 << 63), (1 << 63) - 1, code.at("%out", i, 8)))
+    return code
+
+
+def octets() -> Code:
+    """A bytes object of so many bytes."""
+    code = Code("octets", "i1", "ptr %object", "i64 %count", "ptr %out")
+    code.require(code.has_type("%object", Word.BYTES))
+    code.require(code.equal("i64", code.size_of("%object"), "%count"))
+    code.copy("%out", code.octets("%object"), "%count")
+    return code
+
+
+def integer_attribute() -> Code:
+    """An attribute that is an int of 64 bits without a sign."""
+    code = Code("integer_attribute", "i1", "ptr %object", "ptr %name", "ptr %out")
+    _read_attribute(code, "integer", "%out")
+    return code
+
+
+def int_attribute() -> Code:
+    """An attribute that is an int of 32 bits with a sign."""
+    code = Code("int_attribute", "i1", "ptr %object", "ptr %name", "ptr %out")
+    _read_attribute(code, "int_of", -(1 << 31), (1 << 31) - 1, "%out")
+    return code
+
+
+def integers_attribute() -> Code:
+    """An attribute that is a tuple of so many ints of 64 bits."""
+    code = Code("integers_attribute", "i1", "ptr %object", "ptr %name", "i64 %count", "ptr %out")
+    _read_attribute(code, "integers", "%count", "%out")
+    return code
+
+
+def _read_attribute(code: Code, function: str, *arguments: Operand) -> None:
+    found = code.call("PyObject_GetAttr", "%object", "%name")
+    code.require(code.compare("ne", "ptr", found, "null"))
+    right = code.call(function, found, *arguments)
+    code.release(found)
+    code.require(right)
+
+
+def works_on() -> Code:
+    """Whether a framework with DLPack's C exchange API works on the stream of the launch, by its function that tells."""
+    code = Code("works_on", "i1", "ptr %function", "i64 %device", "ptr %launch", exported=True)
+    found = code.memory(8)
+    code.store("i64", 0, found)
+    device = code.value("trunc i64 %device to i32")
+    status = code.call_pointer("i32", "%function", ("i32", 2), ("i32", device), ("ptr", found))
+    code.require(code.equal("i32", status, 0))
+    code.require(_is_stream(code, code.load("i64", found)))
+    return code
+
+
+def _is_stream(code: Code, handle: str) -> str:
+    """Whether a handle, where 0 is the legacy stream, is that of the launch."""
+    legacy = code.equal("i64", handle, 0)
+    named = code.value(f"select i1 {legacy}, i64 {_LEGACY}, i64 {handle}")
+    return code.equal("i64", named, code.get(LAUNCH, "%launch", "stream"))
+
+
+def own_array() -> Code:
+    """What one of our arrays says of itself, in `%out`, if it belongs to the stream of the launch."""
+    code = Code(
+        "own_array", "i1", "ptr %object", "ptr %element", "i64 %count", "ptr %launch", "ptr %out", exported=True
+    )
+    nbytes = code.value(f"add i64 {code.value('mul i64 %count, 8')}, {8 * len(OWN_ARRAY)}")
+    code.require(code.call("octets", code.slot("%object", DeviceArray, "_words"), nbytes, "%out"))
+    for name in ("stream", "context"):
+        value = code.load("i64", "%out", 8 * OWN_ARRAY.index(name))
+        code.require(code.equal("i64", value, code.get(LAUNCH, "%launch", name)))
+    code.require(code.equal("ptr", code.load("ptr", "%out", 8 * OWN_ARRAY.index("element")), "%element"))
+    return code
+
+
+def numpy_array() -> Code:
+    """The address, the lengths and the strides of a NumPy array, whose type the caller has compared, in `%out`."""
+    code = Code(
+        "numpy_array", "i1", "ptr %object", "ptr %dtype", "i64 %count", "i1 %writeable", "ptr %out", exported=True
+    )
+    code.require(code.equal("ptr", code.load("ptr", "%object", NumpyArray.dtype.offset), "%dtype"))
+    ndim = code.value("trunc i64 %count to i32")
+    code.require(code.equal("i32", code.load("i32", "%object", NumpyArray.ndim.offset), ndim))
+    flag = code.value(f"and i32 {code.load('i32', '%object', NumpyArray.flags.offset)}, {NUMPY_WRITEABLE}")
+    code.require(code.equal("i1", code.compare("ne", "i32", flag, 0), "%writeable"))
+    code.store("i64", code.load("i64", "%object", NumpyArray.data.offset), "%out")
+    nbytes = code.value("mul i64 %count, 8")
+    shape = code.at("%out", 8)
+    code.copy(shape, code.load("ptr", "%object", NumpyArray.shape.offset), nbytes)
+    code.copy(code.at(shape, "%count", 8), code.load("ptr", "%object", NumpyArray.strides.offset), nbytes)
+    return code
+
+
+def cupy_memory() -> Code:
+    """The address in a CuPy pointer to memory of a device."""
+    code = Code("cupy_memory", "i1", "ptr %object", "i64 %device", "ptr %out")
+    device = code.memory(8)
+    code.require(code.call("integer_attribute", "%object", code.word(Word.DEVICE_ID), device))
+    code.require(code.equal("i64", code.load("i64", device), "%device"))
+    code.require(code.call("integer_attribute", "%object", code.word(Word.PTR), "%out"))
+    return code
+
+
+def cupy_array() -> Code:
+    """The address, the lengths and the strides of a CuPy array, in `%out`."""
+    code = Code("cupy_array", "i1", "ptr %object", "ptr %dtype", "i64 %device", "i64 %count", "ptr %out", exported=True)
+    code.require(code.call("same_attribute", "%object", code.word(Word.DTYPE), "%dtype"))
+    memory = code.call("PyObject_GetAttr", "%object", code.word(Word.DATA))
+    code.require(code.compare("ne", "ptr", memory, "null"))
+    right = code.call("cupy_memory", memory, "%device", "%out")
+    code.release(memory)
+    code.require(right)
+    shape = code.at("%out", 8)
+    code.require(code.call("integers_attribute", "%object", code.word(Word.SHAPE), "%count", shape))
+    strides = code.at(shape, "%count", 8)
+    code.require(code.call("integers_attribute", "%object", code.word(Word.STRIDES), "%count", strides))
+    return code
+
+
+def cupy_works_on() -> Code:
+    """Whether CuPy works on the stream of the launch, by its function that tells, and the device's number as an object."""
+    code = Code("cupy_works_on", "i1", "ptr %function", "ptr %device", "ptr %launch", exported=True)
+    found = code.memory(8)
+    stream = code.call("PyObject_CallOneArg", "%function", "%device")
+    code.require(code.compare("ne", "ptr", stream, "null"))
+    right = code.call("integer_attribute", stream, code.word(Word.PTR), found)
+    code.release(stream)
+    code.require(right)
+    code.require(_is_stream(code, code.load("i64", found)))
+    return code
+
+
+ALL = (
+    same_attribute,
+    denies,
+    same_constant,
+    int_of,
+    scalar,
+    integer,
+    integers,
+    octets,
+    integer_attribute,
+    int_attribute,
+    integers_attribute,
+    works_on,
+    own_array,
+    numpy_array,
+    cupy_memory,
+    cupy_array,
+    cupy_works_on,
+)

@@ -1,0 +1,136 @@
+"""What machine code needs to know of a process: the words, and how calls of `launch` get there.
+
+On a Python that lets a function's call be replaced (3.12 and up), a call of `launch` runs machine code, which goes on to the
+function itself where it gives up. On others `launch` asks machine code first.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from cuda_device.device.functions import Kernel
+from cuda_device.launchers.memory_layout import Word, getter_of
+from cuda_device.launchers.shared_code import Support
+from cuda_device.runtime.gpu import driver, launch_log
+from cuda_device.runtime.gpu.streams import CpuStream, GpuStream, cpu_stream
+
+_CUDA_STREAM = "cuda_stream"
+_OBJECTS = {
+    Word.NONE: None,
+    Word.TRUE: True,
+    Word.FALSE: False,
+    Word.INT: int,
+    Word.FLOAT: float,
+    Word.STR: str,
+    Word.TUPLE: tuple,
+    Word.BYTES: bytes,
+    Word.KERNEL: Kernel,
+    Word.GPU_STREAM: GpuStream,
+    Word.GRID: "grid",
+    Word.BLOCK: "block",
+    Word.STREAM: "stream",
+    Word.SHARED: "shared",
+    Word.CUDA_STREAM: "__cuda_stream__",
+    Word.DEVICE_INDEX: "device_index",
+    Word.DEVICE_ID: "device_id",
+    Word.DTYPE: "dtype",
+    Word.DATA: "data",
+    Word.PTR: "ptr",
+    Word.SHAPE: "shape",
+    Word.STRIDES: "strides",
+    Word.CUDA_STREAM_OF_TORCH: _CUDA_STREAM,
+    Word.CPU_STREAM: CpuStream,
+    Word.TARGET: "target",
+    Word.RACES: "races",
+    Word.DEFAULT_TARGET: cpu_stream().target,
+}
+"""Objects whose addresses machine code compares, or hands to Python. This table keeps them alive."""
+
+_DRIVER = {
+    Word.LAUNCH_KERNEL: "cuLaunchKernel",
+    Word.GET_CONTEXT: "cuCtxGetCurrent",
+    Word.IS_CAPTURING: "cuStreamIsCapturing",
+    Word.CONTEXT_OF_STREAM: "cuStreamGetCtx",
+}
+_FASTCALL_WITH_KEYWORDS = 0x0080 | 0x0002
+
+_vector_call_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object)(("PyVectorcall_Function", ctypes.pythonapi))
+
+
+def set_words(support: Support) -> None:
+    """Fills in the words that have nothing to do with a driver, but for those of `hook`."""
+    for word, obj in _OBJECTS.items():
+        support.words[word] = id(obj)
+
+
+def set_driver(support: Support) -> None:
+    """Fills in the words of the driver."""
+    for word, name in _DRIVER.items():
+        support.words[word] = driver.entry_point(name)
+    support.words[Word.RING] = ctypes.addressof(launch_log.RING)
+    support.words[Word.SEVERAL_DEVICES] = driver.device_count() > 1
+
+
+def learn_torch(support: Support) -> None:
+    """Tells machine code of torch's streams, if torch has been imported by now."""
+    torch = sys.modules.get("torch")
+    kind = getattr(getattr(torch, "cuda", None), "Stream", None)
+    # A type that was compiled into an address must not die.
+    if isinstance(kind, type) and not support.words[Word.TORCH_STREAM]:
+        _kept.append(kind)
+        getter = getter_of(kind, _CUDA_STREAM)
+        support.words[Word.STREAM_FUNCTION] = getter.function if getter else 0
+        support.words[Word.STREAM_CLOSURE] = getter.closure if getter else 0
+        support.words[Word.STREAM_VERSION] = getter.version if getter else _NO_VERSION
+        support.words[Word.TORCH_STREAM] = id(kind)
+
+
+_kept: list[object] = []
+_NO_VERSION = 0xFFFFFFFF  # that no type has
+
+
+def clear_driver(support: Support) -> None:
+    """Makes machine code give up at once: the driver is another one now."""
+    for word in (*_DRIVER, Word.NO_GPU):
+        support.words[word] = 0
+
+
+def hook(support: Support, function: Callable[..., Any], word: Word, in_place: str) -> bool:
+    """Lets calls of a Python function run the machine code `in_place` first. False where this Python cannot do that."""
+    if not hasattr(ctypes.pythonapi, "PyFunction_SetVectorcall"):
+        return False
+    if not support.words[word]:
+        support.words[word] = _vector_call_of(function)
+        replace = ctypes.PYFUNCTYPE(None, ctypes.py_object, ctypes.c_void_p)(
+            ("PyFunction_SetVectorcall", ctypes.pythonapi)
+        )
+        replace(function, support.address(in_place))
+    return True
+
+
+class _Definition(ctypes.Structure):
+    """PyMethodDef."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("address", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
+
+
+_definitions: list[_Definition] = []
+
+
+def method(support: Support, name: str) -> Callable[..., bool]:
+    """A built-in function made of machine code. Python looks at its definition as long as the process lives."""
+    definition = _Definition(name.encode(), support.address(name), _FASTCALL_WITH_KEYWORDS, None)
+    _definitions.append(definition)
+    make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(
+        ("PyCFunction_NewEx", ctypes.pythonapi)
+    )
+    made: Callable[..., bool] = make(ctypes.addressof(definition), None, None)
+    return made

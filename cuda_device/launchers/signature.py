@@ -1,0 +1,446 @@
+"""The launcher of one signature: machine code that reads such arguments as a launch had before, and starts the kernel for them.
+
+    launch(scale, 2.0, x, y, grid=1, block=32)         # x, y: torch tensors of float32, one dimension, C order
+
+    i1 launcher(state, values, launch):
+        values[0] is a float: round it                  values[1], values[2] are torch.Tensor: ask torch for the DLTensor
+        of float32 and one dimension, on the GPU of the kernel, contiguous, aligned, of fewer than 2**31 elements
+        torch works on the stream of the launch         y, which is written, shares no memory with x
+        fits(launch, start)                             start(launch, start, parameters)
+
+All that differs makes it give up: the next launcher is tried, and then Python's way, which knows every case. An array that is
+used on another stream is for that way, too: it takes events to put the streams in order, and a list of what to keep alive.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+import sys
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from cuda_device.launchers import memory_layout
+from cuda_device.launchers.argument_packing import Leaf, parameters, record_and_parameters
+from cuda_device.launchers.c_functions import declarations, shared_declarations
+from cuda_device.launchers.memory_layout import OWN_ARRAY, RECORDS
+from cuda_device.launchers.writer import Code
+from cuda_device.lazy_dataclasses import dataclass
+from cuda_device.runtime.arrays.device_array import DeviceArray
+from cuda_device.runtime.arrays.dlpack_exchange import exchange_of
+from cuda_device.runtime.launch.arguments import Packing, code_of
+from cuda_device.types.host import dlpack_of_element
+from cuda_device.types.known import Known
+from cuda_device.types.layout import WIDEST_ACCESS, leaves, size_of, usual_alignment
+from cuda_device.types.model import BOOL, INT, Array, Kind, Layout, NoneType, Number, Tuple
+
+NAME = "launcher"
+_HOST, _CUDA = 1, 2  # DLPack's numbers for the host's memory, and for a CUDA GPU's
+_TENSOR_BYTES = 48
+_SEEN_WORDS = 2
+_EXACT = 1 << 53
+"""Up to here each int is a double."""
+
+
+class Unsupported(Exception):
+    """Arguments that Python's way is for."""
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What a launcher is made for. `values` are the arguments of a launch, as an example; `known` is what was compiled for."""
+
+    known: tuple[Known, ...]
+    values: tuple[Any, ...]
+    written: frozenset[int]
+    """The numbers of the arrays that the kernel writes."""
+    aligned: frozenset[int]
+    """The numbers of those whose memory has to begin at a multiple of 16 bytes."""
+    facts: bool | None
+    """Whether the kernel counts on the facts of `runtime/launch/facts`, or is for arrays without them, or (None) for all."""
+    packing: Packing
+    described: bool
+    """Whether arrays travel as descriptors, and None as a null pointer."""
+    device: int | None
+    """The number of the GPU, or None for the CPU."""
+    start: int
+    """The address of the record of the loaded kernel."""
+
+
+@dataclass(frozen=True)
+class Launcher:
+    """The text of a launcher, and its memory: words that it is given, and words that it keeps between launches.
+
+    The text has nothing of this process: addresses of objects and functions are in the memory. `keep` are those objects.
+    """
+
+    text: str
+    words: tuple[int, ...]
+    keep: tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Axes:
+    """Where an array is: its address, its lengths and strides as values; the strides are in units of `unit` bytes."""
+
+    data: str
+    lengths: tuple[str, ...]
+    strides: tuple[str, ...]
+    unit: int
+
+
+def launcher(signature: Signature) -> Launcher:
+    """The launcher of a signature. Raises `Unsupported`."""
+    return _Writer(signature).write()
+
+
+class _Writer:
+    """Writes one launcher."""
+
+    def __init__(self, signature: Signature) -> None:
+        self.signature = signature
+        self.code = Code(NAME, "i1", "ptr %state", "ptr %values", "ptr %launch", exported=True)
+        self.leaves: list[Leaf] = []
+        self.spans: list[tuple[str, str]] = []
+        self.facts: list[str] = []
+        self.asked: set[object] = set()
+        self.keep: list[object] = []
+        self.words: list[int] = []
+        self.given: dict[int, int] = {}
+
+    def write(self) -> Launcher:
+        code, signature = self.code, self.signature
+        for i, (known, value) in enumerate(zip(signature.known, signature.values, strict=True)):
+            self.argument(known, value, code.load("ptr", "%values", 8 * i))
+        self.check_facts()
+        start = self.word(signature.start)
+        code.require(code.call("fits", "%launch", start))
+        if signature.device is not None:
+            code.require(code.call("start", "%launch", start, parameters(code, signature.packing, self.leaves)))
+        else:
+            packed = record_and_parameters(code, signature.packing, self.leaves)
+            code.require(code.call("run", start, "%values", len(signature.values), *packed))
+        types = "".join(record.declaration() for record in RECORDS)
+        text = types + declarations() + shared_declarations() + code.text()
+        return Launcher(text, tuple(self.words), tuple(self.keep))
+
+    def word(self, value: int, type_: str = "ptr") -> str:
+        """A number that only this process knows, such as an address: it is in the launcher's memory."""
+        place = self.given.setdefault(value, len(self.words))
+        if place == len(self.words):
+            self.words.append(value)
+        return self.code.load(type_, "%state", 8 * place)
+
+    def address(self, obj: object) -> str:
+        """The address of an object, which lives as long as the launcher."""
+        self.keep.append(obj)
+        return self.word(id(obj))
+
+    # Arguments
+
+    def argument(self, known: Known, value: Any, operand: str) -> None:
+        """Reads an argument, or an item of one."""
+        if isinstance(known.type, Tuple) and type(value) is tuple:
+            self.items(known, value, operand)
+        elif known.constant:
+            self.constant(value, operand)
+            if self.signature.described and isinstance(known.type, NoneType):
+                self.leaves.append(("i64", "0"))
+        elif isinstance(known.type, Array):
+            self.array(known.type, value, operand)
+        elif isinstance(known.type, Number):
+            self.require_type(operand, type(value))
+            self.number(known.type, value, operand)
+        else:
+            raise Unsupported(f"a value of type {known.type}")
+
+    def require_type(self, operand: str, kind: type[Any]) -> None:
+        self.code.require(self.code.equal("ptr", self.code.type_of(operand), self.address(kind)))
+
+    def items(self, known: Known, value: tuple[Any, ...], operand: str) -> None:
+        self.require_type(operand, tuple)
+        self.code.require(self.code.equal("i64", self.code.size_of(operand), len(value)))
+        for i, (item, sample) in enumerate(zip(known.items, value, strict=True)):
+            self.argument(item, sample, self.code.item(operand, i))
+
+    def constant(self, value: Any, operand: str) -> None:
+        expected = self.address(value)
+        if type(value) in (int, str) or (type(value) is float and value and not math.isnan(value)):
+            self.code.require(self.code.call("same_constant", operand, expected))
+        else:
+            self.code.require(self.code.equal("ptr", operand, expected))
+
+    def number(self, type_: Number, value: Any, operand: str) -> None:
+        """A number whose type was compared. It becomes what the hint of its parameter says, as far as that is simple."""
+        code, kind = self.code, type(value)
+        if kind is bool and type_ == BOOL:
+            true = code.equal("ptr", operand, self.address(True))
+            self.leaves.append(("i8", code.value(f"zext i1 {true} to i8")))
+        elif kind is int and type_.kind in (Kind.INT, Kind.UINT):
+            self.leaves.append(("i64", self.integer(type_.low, type_.high, operand)))
+        elif kind is int and _is_real(type_):
+            number = self.integer(-_EXACT, _EXACT, operand)
+            self.real(type_, code.value(f"sitofp i64 {number} to double"))
+        elif kind is float and _is_real(type_):
+            self.real(type_, code.call("PyFloat_AsDouble", operand))
+        elif kind is complex and type_.is_complex:
+            for part in ("Real", "Imag"):
+                self.real(type_.part, code.call(f"PyComplex_{part}AsDouble", operand))
+        elif isinstance(value, np.generic):
+            self.scalar(type_, value, operand)
+        else:
+            raise Unsupported(f"an object of type {kind} as {type_}")
+
+    def integer(self, low: int, high: int, operand: str) -> str:
+        """An int between two bounds."""
+        code, found = self.code, self.code.memory(8)
+        reads = ("integer", operand, found) if high >> 63 else ("int_of", operand, low, high, found)
+        code.require(code.call(*reads))
+        return code.load("i64", found)
+
+    def real(self, type_: Number, double: str) -> None:
+        """A float of 32 or 64 bits."""
+        wide = type_.bits == 64
+        self.leaves.append(
+            ("double", double) if wide else ("float", self.code.value(f"fptrunc double {double} to float"))
+        )
+
+    def scalar(self, type_: Number, value: np.generic, operand: str) -> None:
+        """A NumPy scalar travels as its bytes."""
+        codes = [code_of(leaf) for leaf in leaves(type_)]
+        nbytes = sum(map(struct.calcsize, codes))
+        try:
+            buffer: Any = value  # which NumPy's annotations tell since 2.5 only
+            whole = memoryview(buffer).nbytes
+        except (TypeError, BufferError) as error:
+            raise Unsupported(f"an object of type {type(value)}") from error
+        if whole != nbytes:
+            raise Unsupported(f"an object of type {type(value)} has {whole} bytes")
+        place = self.code.memory(nbytes)
+        self.code.require(self.code.call("scalar", operand, place, nbytes))
+        offset = 0
+        for each in codes:
+            bits = f"i{8 * struct.calcsize(each)}"
+            self.leaves.append((bits, self.code.load(bits, place, offset)))
+            offset += struct.calcsize(each)
+
+    # Arrays
+
+    def array(self, type_: Array, value: Any, operand: str) -> None:
+        """An array: its memory, its layout, and what it contributes to the facts."""
+        if type_.align:
+            raise Unsupported("an array of unusual alignment")
+        self.require_type(operand, type(value))
+        axes = self.axes(type_, value, operand)
+        self.check_layout(type_, axes)
+        align = min(usual_alignment(type_.dtype), WIDEST_ACCESS)
+        rest = self.code.value(f"and i64 {axes.data}, {align - 1}")
+        self.code.require(self.code.equal("i64", rest, 0))
+        if type_.layout is Layout.STRIDED and axes.unit < align:
+            for stride in axes.strides:
+                self.code.require(self.code.equal("i64", self.code.value(f"and i64 {stride}, {align - 1}"), 0))
+        if len(self.spans) in self.signature.aligned:
+            self.facts.append(self.code.equal("i64", self.code.value(f"and i64 {axes.data}, {WIDEST_ACCESS - 1}"), 0))
+        size = self.size(axes)
+        self.spans.append(self.span(type_, axes, size))
+        self.leaves += [("i64", axes.data), *(("i64", length) for length in axes.lengths)]
+        if self.signature.described:
+            self.leaves += [("i64", self.scaled(stride, axes.unit, size_of(type_.dtype))) for stride in axes.strides]
+        elif type_.layout is Layout.STRIDED:
+            self.leaves += [("i64", self.times(stride, axes.unit)) for stride in axes.strides]
+
+    def axes(self, type_: Array, value: Any, operand: str) -> _Axes:
+        """The way to read arrays of the example's type."""
+        kind = type(value)
+        if self.signature.device is None:
+            return self.of_host(type_, value, operand)
+        if kind is DeviceArray:
+            return self.own(type_, value, operand)
+        if kind.__name__ == "ndarray" and kind.__module__ == "cupy":
+            return self.cupy(type_, value, operand)
+        return self.exchanged(type_, value, operand)
+
+    def of_host(self, type_: Array, value: Any, operand: str) -> _Axes:
+        """The way to read arrays in the host's memory."""
+        if type(value) is not np.ndarray:
+            return self.exchanged(type_, value, operand)
+        if not memory_layout.knows_numpy():
+            raise Unsupported("an array of this NumPy")
+        code, ndim = self.code, type_.ndim
+        found = code.memory(8 + 16 * ndim)
+        writeable = "false" if type_.readonly else "true"
+        code.require(code.call("numpy_array", operand, self.address(value.dtype), ndim, writeable, found))
+        lengths, strides = self.loaded(found, 8, ndim), self.loaded(found, 8 + 8 * ndim, ndim)
+        return _Axes(code.load("i64", found), lengths, strides, 1)
+
+    def exchanged(self, type_: Array, value: Any, operand: str) -> _Axes:
+        """By DLPack's C exchange API."""
+        kind = type(value)
+        exchange = exchange_of(kind)
+        # What lends a tensor says nothing of memory that is read-only. Torch has none.
+        is_safe = kind.__module__.partition(".")[0] == "torch" or len(self.spans) not in self.signature.written
+        if exchange is None or not exchange.lend or not is_safe:
+            raise Unsupported(f"an array of type {kind}")
+        code, ndim = self.code, type_.ndim
+        if hasattr(value, "requires_grad"):
+            self.require_attribute(operand, kind, "requires_grad", False)
+        tensor = code.memory(_TENSOR_BYTES)
+        lend = self.word(exchange.lend)
+        code.require(code.equal("i32", code.call_pointer("i32", lend, ("ptr", operand), ("ptr", tensor)), 0))
+        element, bits = dlpack_of_element(type_.dtype)
+        what = int.from_bytes(struct.pack("=iBBH", ndim, element, bits, 1), sys.byteorder)
+        device = (_HOST, 0) if self.signature.device is None else (_CUDA, self.signature.device)
+        where = int.from_bytes(struct.pack("=ii", *device), sys.byteorder)
+        code.require(code.equal("i64", code.load("i64", tensor, 8), where))
+        code.require(code.equal("i64", code.load("i64", tensor, 16), what))
+        data = code.value(f"add i64 {code.load('i64', tensor)}, {code.load('i64', tensor, 40)}")
+        shape, steps = code.load("ptr", tensor, 24), code.load("ptr", tensor, 32)
+        if ndim:  # such a new producer always gives strides
+            code.require(code.both(*(code.compare("ne", "ptr", each, "null") for each in (shape, steps))))
+        lengths, strides = self.loaded(shape, 0, ndim), self.loaded(steps, 0, ndim)
+        self.check_reservations(type_, value, operand, data)
+        if self.signature.device is not None and exchange.address not in self.asked:
+            self.asked.add(exchange.address)
+            code.require(code.call("works_on", self.word(exchange.tell), self.signature.device, "%launch"))
+        return _Axes(data, lengths, strides, size_of(type_.dtype))
+
+    def require_attribute(self, operand: str, kind: type[Any], name: str, expected: object) -> None:
+        """That an attribute is this very object. While its type stays as it is, the function that computes it is called."""
+        code, address = self.code, self.address(expected)
+        getter = memory_layout.getter_of(kind, name)
+        if getter is None:
+            code.require(code.call("same_attribute", operand, self.address(name), address))
+            return
+        version = self.word(getter.version, "i32")
+        found = code.computed(
+            operand, self.address(name), self.word(getter.function), self.word(getter.closure), version
+        )
+        code.require(code.compare("ne", "ptr", found, "null"))
+        code.release(found)  # its address only is compared
+        code.require(code.equal("ptr", found, address))
+
+    def check_reservations(self, type_: Array, value: Any, operand: str, data: str) -> None:
+        """Numbers that are to be negated or conjugated when read: whoever says so is asked once for each object and address."""
+        assert isinstance(type_.dtype, Number)
+        inexact = type_.dtype.kind in (Kind.FLOAT, Kind.COMPLEX)
+        questions = {"is_neg": inexact, "is_conj": type_.dtype.kind is Kind.COMPLEX}
+        names = [name for name, asked in questions.items() if asked and hasattr(value, name)]
+        if not names:
+            return
+        code, offset = self.code, 8 * len(self.words)
+        self.words += [0] * _SEEN_WORDS
+        same = code.equal("ptr", code.load("ptr", "%state", offset), operand)
+        seen = code.both(same, code.equal("i64", code.load("i64", "%state", offset + 8), data))
+        with code.when(code.opposite(seen)):
+            for name in names:
+                code.require(code.call("denies", operand, self.address(name)))
+            code.store("ptr", operand, "%state", offset)
+            code.store("i64", data, "%state", offset + 8)
+
+    def own(self, type_: Array, value: DeviceArray, operand: str) -> _Axes:
+        """One of our own arrays, which are always in C order."""
+        code, ndim, head = self.code, type_.ndim, 8 * len(OWN_ARRAY)
+        words = code.memory(head + 8 * ndim)
+        element = self.address(value._view.element)
+        code.require(code.call("own_array", operand, element, ndim, "%launch", words))
+        lengths = self.loaded(words, head, ndim)
+        strides, step = [], "1"
+        for length in reversed(lengths):
+            strides.append(step)
+            step = code.value(f"mul i64 {step}, {length}")
+        return _Axes(code.load("i64", words), lengths, tuple(reversed(strides)), size_of(type_.dtype))
+
+    def cupy(self, type_: Array, value: Any, operand: str) -> _Axes:
+        """A CuPy array, by its attributes."""
+        code, ndim, device = self.code, type_.ndim, self.signature.device
+        assert device is not None
+        found, dtype = code.memory(8 + 16 * ndim), self.address(value.dtype)
+        code.require(code.call("cupy_array", operand, dtype, device, ndim, found))
+        if "cupy" not in self.asked:
+            self.asked.add("cupy")
+            function = self.address(sys.modules["cupy"].cuda.get_current_stream)
+            code.require(code.call("cupy_works_on", function, self.address(device), "%launch"))
+        lengths, strides = self.loaded(found, 8, ndim), self.loaded(found, 8 + 8 * ndim, ndim)
+        return _Axes(code.load("i64", found), lengths, strides, 1)
+
+    def loaded(self, memory: str, offset: int, count: int) -> tuple[str, ...]:
+        return tuple(self.code.load("i64", memory, offset + 8 * i) for i in range(count))
+
+    # Layout and facts
+
+    def check_layout(self, type_: Array, axes: _Axes) -> None:
+        """An array has elements, and the layout that it was compiled for: C and F, where both, count as C."""
+        code = self.code
+        for length in axes.lengths:
+            code.require(code.compare("sgt", "i64", length, 0))
+        step = size_of(type_.dtype) // axes.unit
+        in_c = self.dense(axes.lengths[::-1], axes.strides[::-1], step)
+        if type_.layout is Layout.C:
+            code.require(in_c)
+            return
+        in_f = self.dense(axes.lengths, axes.strides, step)
+        code.require(code.opposite(in_c))
+        code.require(in_f if type_.layout is Layout.F else code.opposite(in_f))
+
+    def dense(self, lengths: Sequence[str], strides: Sequence[str], step: int) -> str:
+        """Whether axes, from the fastest to the slowest, leave no gap: `array_view.layout_of`."""
+        code, found, here = self.code, "true", str(step)
+        for length, stride in zip(lengths, strides, strict=True):
+            right = code.either(code.equal("i64", length, 1), code.equal("i64", stride, here))
+            found = code.both(found, right)
+            here = code.value(f"mul i64 {here}, {length}")
+        return found
+
+    def size(self, axes: _Axes) -> str:
+        """The number of elements; that it is small, and each length, is one of the facts."""
+        code, size = self.code, "1"
+        for length in axes.lengths:
+            size = code.value(f"mul i64 {size}, {length}")
+            self.facts += [code.compare("ule", "i64", length, INT.high), code.compare("ule", "i64", size, INT.high)]
+        return size
+
+    def span(self, type_: Array, axes: _Axes, size: str) -> tuple[str, str]:
+        """The first byte of an array, and the one behind its last."""
+        code, itemsize = self.code, size_of(type_.dtype)
+        if type_.layout is not Layout.STRIDED:
+            return axes.data, code.value(f"add i64 {axes.data}, {self.times(size, itemsize)}")
+        low = high = axes.data
+        for length, stride in zip(axes.lengths, axes.strides, strict=True):
+            last = code.value(f"sub i64 {length}, 1")
+            reach = self.times(code.value(f"mul i64 {last}, {stride}"), axes.unit)
+            down = code.compare("slt", "i64", reach, 0)
+            low = code.value(f"add i64 {low}, {code.value(f'select i1 {down}, i64 {reach}, i64 0')}")
+            high = code.value(f"add i64 {high}, {code.value(f'select i1 {down}, i64 0, i64 {reach}')}")
+        return low, code.value(f"add i64 {high}, {itemsize}")
+
+    def times(self, number: str, factor: int) -> str:
+        return number if factor == 1 else self.code.value(f"mul i64 {number}, {factor}")
+
+    def scaled(self, stride: str, unit: int, itemsize: int) -> str:
+        """A stride in elements."""
+        if unit == itemsize:
+            return stride
+        code = self.code
+        code.require(code.equal("i64", code.value(f"srem i64 {stride}, {itemsize // unit}"), 0))
+        return code.value(f"sdiv i64 {stride}, {itemsize // unit}")
+
+    def check_facts(self) -> None:
+        """That the facts hold which the kernel counts on; or do not, where another variant does."""
+        if self.signature.facts is None:
+            return
+        code = self.code
+        pairs = {frozenset((i, j)) for i in self.signature.written for j in range(len(self.spans)) if i != j}
+        for i, j in sorted(map(sorted, pairs)):
+            (low, high), (start, end) = self.spans[i], self.spans[j]
+            apart = code.either(code.compare("uge", "i64", start, high), code.compare("uge", "i64", low, end))
+            self.facts.append(apart)
+        all_hold = reduce(code.both, self.facts, "true")
+        code.require(all_hold if self.signature.facts else code.opposite(all_hold))
+
+
+def _is_real(type_: Number) -> bool:
+    """Whether a number is a float that a processor has."""
+    return type_.kind is Kind.FLOAT and type_.bits >= 32

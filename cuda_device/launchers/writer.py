@@ -1,0 +1,243 @@
+"""A writer of LLVM IR for functions that make checks, and give up at the first surprise.
+
+    code = Code("is_seven", "i1", "ptr %object")
+    number = code.call("PyLong_AsLong", "%object")
+    code.require(code.equal("i64", number, 7))
+    code.text()
+
+    define i1 @cuda_device.is_seven(ptr %object) {
+      %v1 = call i64 @PyLong_AsLong(ptr %object)
+      %v2 = icmp eq i64 %v1, 7
+      br i1 %v2, label %next.3, label %surprise
+    next.3:
+      ret i1 true
+    surprise:
+      ret i1 false
+    }
+
+A function owns nothing where it makes a requirement: what Python gives is given back before, so that giving up is a jump.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Hashable, Iterator
+
+from cuda_device.codegen.cpu.records import Record
+from cuda_device.launchers import memory_layout
+from cuda_device.launchers.c_functions import CALLED, PYTHON, symbol_of
+from cuda_device.launchers.memory_layout import TABLE, Word
+
+Operand = str | int
+"""An LLVM value: the name of one, or a number."""
+
+
+class Code:
+    """The text of one function, which grows by a line a call. `result` is `i1`, or what a `finish` of the caller's gives."""
+
+    def __init__(self, name: str, result: str, *parameters: str, exported: bool = False) -> None:
+        self.name, self.result, self.parameters = name, result, parameters
+        self._linkage = "" if exported else "internal "
+        self._lines: list[str] = []
+        self._memory: list[str] = []
+        self._number = 0
+        self._finished = False
+
+    def text(self) -> str:
+        """The function, as LLVM reads it."""
+        if not self._finished:
+            self.finish("true")
+        head = f"define {self._linkage}{self.result} @{symbol_of(self.name)}({', '.join(self.parameters)}) nounwind {{\nentry:\n"
+        body = "".join(f"  {line}\n" if not line.endswith(":") else f"{line}\n" for line in self._memory + self._lines)
+        surprise = "surprise:\n  ret i1 false\n" if self.result == "i1" else ""
+        return f"{head}{body}{surprise}}}\n"
+
+    def finish(self, value: Operand = "") -> None:
+        """Returns."""
+        self._lines.append(f"ret {self.result} {value}".rstrip())
+        self._finished = True
+
+    def line(self, text: str) -> None:
+        """Any instruction without a result."""
+        self._lines.append(text)
+
+    def value(self, text: str) -> str:
+        """Any instruction with a result, whose name this is."""
+        self._number += 1
+        self._lines.append(f"%v{self._number} = {text}")
+        return f"%v{self._number}"
+
+    # Memory
+
+    def memory(self, nbytes: int) -> str:
+        """Memory of the function's own, aligned to 16 bytes."""
+        self._number += 1
+        self._memory.append(f"%m{self._number} = alloca [{max(nbytes, 1)} x i8], align 16")
+        return f"%m{self._number}"
+
+    def at(self, base: str, offset: Operand, size: int = 1) -> str:
+        """The address of the element `offset` of `size` bytes behind `base`."""
+        return self.value(f"getelementptr [{size} x i8], ptr {base}, i64 {offset}") if offset != 0 else base
+
+    def load(self, type: str, base: str, offset: int = 0) -> str:
+        """A value in memory."""
+        return self.value(f"load {type}, ptr {self.at(base, offset)}, align 1")
+
+    def store(self, type: str, value: Operand, base: str, offset: int = 0) -> None:
+        """Writes to memory."""
+        self.line(f"store {type} {value}, ptr {self.at(base, offset)}, align 1")
+
+    def copy(self, target: str, source: str, nbytes: Operand) -> None:
+        """Copies bytes."""
+        self.line(f"call void @llvm.memcpy.p0.p0.i64(ptr {target}, ptr {source}, i64 {nbytes}, i1 false)")
+
+    def field(self, record: Record, base: str, name: str) -> str:
+        """The address of a field of a record."""
+        return self.value(f"getelementptr {record}, ptr {base}, i32 0, i32 {record.index(name)}")
+
+    def get(self, record: Record, base: str, name: str) -> str:
+        """A field of a record."""
+        return self.load(record.fields[record.index(name)][1], self.field(record, base, name))
+
+    def set(self, record: Record, base: str, name: str, value: Operand) -> None:
+        """Writes a field of a record."""
+        self.store(record.fields[record.index(name)][1], value, self.field(record, base, name))
+
+    # Arithmetic
+
+    def compare(self, how: str, type: str, left: Operand, right: Operand) -> str:
+        """A comparison: `how` is LLVM's word for it."""
+        return self.value(f"icmp {how} {type} {left}, {right}")
+
+    def equal(self, type: str, left: Operand, right: Operand) -> str:
+        """Whether two values are the same."""
+        return self.compare("eq", type, left, right)
+
+    def between(self, number: Operand, low: int, high: int) -> str:
+        """Whether low <= number <= high, as signed numbers of 64 bits."""
+        above = self.value(f"sub i64 {number}, {low}")
+        return self.compare("ule", "i64", above, high - low)
+
+    def both(self, left: str, right: str) -> str:
+        """Whether two conditions hold."""
+        return self.value(f"and i1 {left}, {right}")
+
+    def either(self, left: str, right: str) -> str:
+        """Whether one of two conditions holds."""
+        return self.value(f"or i1 {left}, {right}")
+
+    def opposite(self, condition: str) -> str:
+        """Whether a condition does not hold."""
+        return self.value(f"xor i1 {condition}, true")
+
+    # Calls
+
+    def call(self, name: str, *arguments: Operand) -> str:
+        """A call of one of Python's functions, or of ours."""
+        result, *types = PYTHON.get(name) or CALLED[name]
+        symbol = name if name in PYTHON else symbol_of(name)
+        return self.call_pointer(result, f"@{symbol}", *zip(types, arguments, strict=True))
+
+    def call_pointer(self, result: str, function: str, *arguments: tuple[str, Operand]) -> str:
+        """A call of what is at an address; `arguments` are pairs of a type and a value."""
+        text = f"call {result} {function}({', '.join(f'{type} {value}' for type, value in arguments)})"
+        if result != "void":
+            return self.value(text)
+        self.line(text)
+        return ""
+
+    # Control
+
+    def require(self, condition: str) -> None:
+        """Gives up where `condition` does not hold."""
+        self._number += 1
+        self.line(f"br i1 {condition}, label %next.{self._number}, label %surprise")
+        self.line(f"next.{self._number}:")
+
+    @contextlib.contextmanager
+    def when(self, condition: str) -> Iterator[None]:
+        """Does what is written in the `with` block where `condition` holds."""
+        self._number += 1
+        number = self._number
+        self.line(f"br i1 {condition}, label %then.{number}, label %end.{number}")
+        self.line(f"then.{number}:")
+        yield
+        self.line(f"br label %end.{number}")
+        self.line(f"end.{number}:")
+
+    @contextlib.contextmanager
+    def repeat(self, count: Operand) -> Iterator[str]:
+        """Does what is written in the `with` block for each number below `count`."""
+        place = self.memory(8)
+        self.store("i64", 0, place)
+        self._number += 1
+        number = self._number
+        self.line(f"br label %loop.{number}")
+        self.line(f"loop.{number}:")
+        index = self.load("i64", place)
+        more = self.compare("ult", "i64", index, count)
+        self.line(f"br i1 {more}, label %turn.{number}, label %done.{number}")
+        self.line(f"turn.{number}:")
+        yield index
+        self.store("i64", self.value(f"add i64 {index}, 1"), place)
+        self.line(f"br label %loop.{number}")
+        self.line(f"done.{number}:")
+
+    def leave_when(self, condition: str, value: Operand) -> None:
+        """Returns `value` where `condition` holds."""
+        with self.when(condition):
+            self.line(f"ret {self.result} {value}")
+            self._number += 1
+            self.line(f"unreached.{self._number}:")
+
+    # Python's objects
+
+    # (`layout` has made sure that they lie so.)
+
+    def type_of(self, obj: str) -> str:
+        """The type of a Python object, borrowed."""
+        return self.load("ptr", obj, memory_layout.TYPE)
+
+    def size_of(self, obj: str) -> str:
+        """How many items a tuple has, or how many bytes a bytes object."""
+        return self.load("i64", obj, memory_layout.SIZE)
+
+    def item(self, obj: str, index: Operand) -> str:
+        """An item of a tuple that has so many, borrowed."""
+        return self.load("ptr", self.at(self.at(obj, memory_layout.ITEMS), index, 8))
+
+    def octets(self, obj: str) -> str:
+        """Where a bytes object has its bytes."""
+        return self.at(obj, memory_layout.OCTETS)
+
+    def slot(self, obj: str, kind: Hashable, name: str) -> str:
+        """What an object, exactly of a class of ours, has in a slot, borrowed; it gives up where that is not set."""
+        found = self.load("ptr", obj, memory_layout.slot(kind, name))
+        self.require(self.compare("ne", "ptr", found, "null"))
+        return found
+
+    def computed(self, obj: str, name: str, function: str, closure: str, version: str) -> str:
+        """An attribute, or null: a new reference. As long as the type has this version, a known function computes it."""
+        found = self.memory(8)
+        known = self.equal("i32", self.load("i32", self.type_of(obj), memory_layout.VERSION), version)
+        with self.when(known):
+            self.store("ptr", self.call_pointer("ptr", function, ("ptr", obj), ("ptr", closure)), found)
+        with self.when(self.opposite(known)):
+            self.store("ptr", self.call("PyObject_GetAttr", obj, name), found)
+        return self.load("ptr", found)
+
+    def release(self, obj: str) -> None:
+        """Gives a reference back."""
+        self.call("Py_DecRef", obj)
+
+    def word(self, word: Word, type: str = "ptr") -> str:
+        """What the process has put in the table of words."""
+        return self.load(type, f"@{symbol_of(TABLE)}", 8 * word)
+
+    def is_word(self, value: str, word: Word) -> str:
+        """Whether an address is that of a word."""
+        return self.equal("ptr", value, self.word(word))
+
+    def has_type(self, obj: str, word: Word) -> str:
+        """Whether a Python object is exactly of a type."""
+        return self.is_word(self.type_of(obj), word)

@@ -1,0 +1,379 @@
+"""`cmath` in device code, and NumPy's functions of complex numbers: compiled like functions that a user writes.
+
+`FUNCTIONS` maps each function of `cmath` to the one that device code runs. They compute in the precision of their argument, have
+`cmath`'s branch cuts, and follow C (Annex G) for zeros, infinities and NaN: where `cmath` raises `ValueError` or
+`OverflowError`, they give NaN or an infinity. Arguments are complex, but for those of `rect`.
+
+    sin(z) = -i sinh(iz)      cos(z) = cosh(iz)      tan(z) = -i tanh(iz)       and so are their inverses
+"""
+
+from __future__ import annotations
+
+import cmath
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cuda_device.library.complex_numbers import complex_of
+
+_LN2 = math.log(2)
+_LOG10_E = 1 / math.log(10)
+_LOG2_E = 1 / math.log(2)
+_HALF_PI = math.pi / 2
+
+# Parts
+
+
+def phase(z: Any, /) -> Any:
+    """`cmath.phase(z)`."""
+    return math.atan2(z.imag, z.real)
+
+
+def polar(z: Any, /) -> Any:
+    """`cmath.polar(z)`."""
+    return abs(z), math.atan2(z.imag, z.real)
+
+
+def rect(r: Any, phi: Any, /) -> Any:
+    """`cmath.rect(r, phi)`, of floats of one type."""
+    real, imaginary = r * math.cos(phi), r * math.sin(phi)
+    if phi == 0:
+        real, imaginary = r, math.copysign(phi, r) * math.copysign(1.0, phi)
+    elif not math.isfinite(phi) and (r == 0 or math.isinf(r)):
+        real = abs(r) if phi != phi else r
+        if r == 0:
+            imaginary = real
+    return complex_of(real, imaginary)
+
+
+def isnan(z: Any, /) -> Any:
+    """`cmath.isnan(z)`."""
+    return math.isnan(z.real) or math.isnan(z.imag)
+
+
+def isinf(z: Any, /) -> Any:
+    """`cmath.isinf(z)`."""
+    return math.isinf(z.real) or math.isinf(z.imag)
+
+
+def isfinite(z: Any, /) -> Any:
+    """`cmath.isfinite(z)`."""
+    return math.isfinite(z.real) and math.isfinite(z.imag)
+
+
+def is_close(a: Any, b: Any, *, rel_tol: Any = 1e-09, abs_tol: Any = 0.0) -> Any:
+    """`cmath.isclose`."""
+    if a == b:
+        return True
+    if isinf(a) or isinf(b):
+        return False
+    difference = abs(a - b)
+    return difference <= rel_tol * abs(b) or difference <= rel_tol * abs(a) or difference <= abs_tol
+
+
+# Roots, exponentials and logarithms
+
+
+def sqrt(z: Any, /) -> Any:
+    """`cmath.sqrt(z)`: the root whose real part is not negative."""
+    x, y = z.real, z.imag
+    width, height = abs(x), abs(y)
+    if math.isinf(height):
+        return complex_of(height, y)
+    if width == 0 and height == 0:
+        return complex_of(width, y)
+    # Scaled by a power of 4 where the sum below might leave the range.
+    double = isinstance(x, np.float64)
+    huge = 2.0**1020 if double else 2.0**124
+    tiny = 2.0**-960 if double else 2.0**-90
+    scale = 1.0
+    if width > huge or height > huge:
+        width, height, scale = width * 2.0**-4, height * 2.0**-4, 2.0**2
+    elif width < tiny and height < tiny:
+        width, height, scale = width * 2.0**108, height * 2.0**108, 2.0**-54
+    larger = math.sqrt((width + math.hypot(width, height)) * 0.5)
+    smaller = height / (larger * 2)
+    larger, smaller = larger * scale, smaller * scale
+    if x >= 0:
+        return complex_of(larger, math.copysign(smaller, y))
+    return complex_of(smaller, math.copysign(larger, y))
+
+
+def exp(z: Any, /) -> Any:
+    """`cmath.exp(z)`."""
+    x, y = z.real, z.imag
+    size = math.exp(x)
+    if y == 0:
+        return complex_of(size, y)
+    if math.isinf(x) and not math.isfinite(y):
+        return complex_of(x, y - y) if x > 0 else complex_of(size, math.copysign(size, y))
+    cosine, sine = math.cos(y), math.sin(y)
+    real, imaginary = size * cosine, size * sine
+    if x > (709.0 if isinstance(x, np.float64) else 88.0):
+        half = math.exp(x * 0.5)
+        real, imaginary = half * cosine * half, half * sine * half
+    return complex_of(real, imaginary)
+
+
+def expm1(z: Any, /) -> Any:
+    """`np.expm1(z)`: exp(z) - 1 without cancellation."""
+    x, y = z.real, z.imag
+    half = math.sin(y * 0.5)
+    return complex_of(math.expm1(x) * math.cos(y) - 2 * half * half, exp(z).imag)
+
+
+def exp2(z: Any, /) -> Any:
+    """`np.exp2(z)`."""
+    size, angle = math.exp2(z.real), z.imag * _LN2
+    if z.imag == 0:
+        return complex_of(size, z.imag)
+    return complex_of(size * math.cos(angle), size * math.sin(angle))
+
+
+def log(z: Any, base: Any = None, /) -> Any:
+    """`cmath.log(z)` and `cmath.log(z, base)`."""
+    logarithm = complex_of(_log_of_magnitude(z.real, z.imag), math.atan2(z.imag, z.real))
+    return logarithm if base is None else logarithm / log(base)
+
+
+def log10(z: Any, /) -> Any:
+    """`cmath.log10(z)`."""
+    return log(z) * _LOG10_E
+
+
+def log2(z: Any, /) -> Any:
+    """`np.log2(z)`."""
+    return log(z) * _LOG2_E
+
+
+def log1p(z: Any, /) -> Any:
+    """`np.log1p(z)`: log(1 + z) without cancellation."""
+    x, y = z.real, z.imag
+    real = _log_of_magnitude(1 + x, y)
+    if abs(x) < 0.5 and abs(y) < 0.5:
+        real = math.log1p(x * (2 + x) + y * y) * 0.5
+    return complex_of(real, math.atan2(y, 1 + x))
+
+
+def _log_of_magnitude(x: Any, y: Any) -> Any:
+    """log(hypot(x, y)), also where that overflows, underflows or is about 1."""
+    width, height = abs(x), abs(y)
+    double = isinstance(x, np.float64)
+    huge = 2.0**1020 if double else 2.0**124
+    tiny = 2.0**-960 if double else 2.0**-90
+    size = math.hypot(width, height)
+    if width > huge or height > huge:
+        return math.log(math.hypot(width * 0.5, height * 0.5)) + _LN2
+    if width < tiny and height < tiny:
+        return math.log(math.hypot(width * 2.0**108, height * 2.0**108)) - 108 * _LN2
+    if 0.71 <= size <= 1.73:
+        larger, smaller = max(width, height), min(width, height)
+        return math.log1p((larger - 1) * (larger + 1) + smaller * smaller) * 0.5
+    return math.log(size)
+
+
+# Hyperbolic functions
+
+
+def sinh(z: Any, /) -> Any:
+    """`cmath.sinh(z)`."""
+    x, y = z.real, z.imag
+    size = abs(x)
+    cosine, sine = math.cos(y), math.sin(y)
+    real, imaginary = math.sinh(x) * cosine, math.cosh(x) * sine
+    if size > (709.0 if isinstance(x, np.float64) else 88.0):
+        half = math.exp(size * 0.5)
+        real, imaginary = math.copysign(half * 0.5, x) * cosine * half, half * 0.5 * sine * half
+    if y == 0:
+        imaginary = y
+    if not math.isfinite(y) and (x == 0 or math.isinf(x)):
+        real = size if y != y else x
+    return complex_of(real, imaginary)
+
+
+def cosh(z: Any, /) -> Any:
+    """`cmath.cosh(z)`."""
+    x, y = z.real, z.imag
+    size = abs(x)
+    cosine, sine = math.cos(y), math.sin(y)
+    real, imaginary = math.cosh(x) * cosine, math.sinh(x) * sine
+    if size > (709.0 if isinstance(x, np.float64) else 88.0):
+        half = math.exp(size * 0.5)
+        real, imaginary = half * 0.5 * cosine * half, math.copysign(half * 0.5, x) * sine * half
+    if y == 0:
+        imaginary = math.copysign(1.0, x) * y
+    elif not math.isfinite(y):
+        if x == 0:
+            imaginary = abs(x)
+        elif math.isinf(x):
+            real = size
+    return complex_of(real, imaginary)
+
+
+def tanh(z: Any, /) -> Any:
+    """`cmath.tanh(z)`."""
+    x, y = z.real, z.imag
+    size = abs(x)
+    if size > (350.0 if isinstance(x, np.float64) else 40.0) and (math.isfinite(y) or math.isinf(x)):
+        if math.isinf(x) and not math.isfinite(y):
+            return complex_of(math.copysign(1.0, x), 0.0)
+        shrunk = math.exp(-size)
+        return complex_of(math.copysign(1.0, x), 4 * math.sin(y) * math.cos(y) * shrunk * shrunk)
+    if y == 0:
+        return complex_of(math.tanh(x), y)
+    t, u, c = math.tanh(x), math.tan(y), 1 / math.cosh(x)
+    product = t * u
+    bottom = 1 + product * product
+    return complex_of(t * (1 + u * u) / bottom, u / bottom * c * c)
+
+
+# Their inverses
+
+
+def asinh(z: Any, /) -> Any:
+    """`cmath.asinh(z)`."""
+    x, y = z.real, z.imag
+    largest = 2.0**1021 if isinstance(x, np.float64) else 2.0**125
+    if abs(x) > largest or abs(y) > largest:
+        size = _log_of_twice(x, y)
+        return complex_of(size if x != x else math.copysign(size, x), math.atan2(y, abs(x)))
+    if x != x and y == 0:
+        return z
+    a, b = sqrt(complex_of(1 + y, -x)), sqrt(complex_of(1 - y, x))
+    real = math.asinh(a.real * b.imag - b.real * a.imag)
+    return complex_of(real, math.atan2(y, a.real * b.real - a.imag * b.imag))
+
+
+def acosh(z: Any, /) -> Any:
+    """`cmath.acosh(z)`."""
+    x, y = z.real, z.imag
+    largest = 2.0**1021 if isinstance(x, np.float64) else 2.0**125
+    if abs(x) > largest or abs(y) > largest:
+        return complex_of(_log_of_twice(x, y), math.atan2(y, x))
+    a, b = sqrt(complex_of(x - 1, y)), sqrt(complex_of(x + 1, y))
+    real = math.asinh(a.real * b.real + a.imag * b.imag)
+    return complex_of(real, math.atan2(a.imag, b.real) * 2)
+
+
+def atanh(z: Any, /) -> Any:
+    """`cmath.atanh(z)`."""
+    half = _upper_atanh(abs(z.real), z.imag * math.copysign(1.0, z.real))
+    return half if math.copysign(1.0, z.real) > 0 else -half
+
+
+def _upper_atanh(x: Any, y: Any) -> Any:
+    """atanh of a number whose real part is not negative."""
+    double = isinstance(x, np.float64)
+    largest = 2.0**510 if double else 2.0**62
+    height = abs(y)
+    ordered = (x == x and y == y) or math.isinf(x) or math.isinf(y)
+    if ordered and (x > largest or height > largest):
+        size = math.hypot(x * 0.5, y * 0.5)
+        real = 0.0 if math.isinf(size) else x * 0.25 / size / size
+        imaginary = y if y != y else math.copysign(_HALF_PI, y)
+    elif x == 1 and height < (2.0**-510 if double else 2.0**-62):
+        real = -math.log(math.sqrt(height) / math.sqrt(math.hypot(height, 2.0)))
+        imaginary = y if y == 0 else math.copysign(math.atan2(2.0, -height) * 0.5, y)
+    else:
+        rest = 1 - x
+        real = x if x == 0 else math.log1p(4 * x / (rest * rest + height * height)) * 0.25
+        imaginary = -math.atan2(-2 * y, rest * (1 + x) - height * height) * 0.5
+    return complex_of(real, imaginary)
+
+
+def _log_of_twice(x: Any, y: Any) -> Any:
+    """log(2 * hypot(x, y)) of what is large."""
+    return math.log(math.hypot(x * 0.5, y * 0.5)) + 2 * _LN2
+
+
+# Trigonometric functions: hyperbolic ones, turned
+
+
+def sin(z: Any, /) -> Any:
+    """`cmath.sin(z)`."""
+    turned = sinh(complex_of(-z.imag, z.real))
+    return complex_of(turned.imag, -turned.real)
+
+
+def cos(z: Any, /) -> Any:
+    """`cmath.cos(z)`."""
+    return cosh(complex_of(-z.imag, z.real))
+
+
+def tan(z: Any, /) -> Any:
+    """`cmath.tan(z)`."""
+    turned = tanh(complex_of(-z.imag, z.real))
+    return complex_of(turned.imag, -turned.real)
+
+
+def asin(z: Any, /) -> Any:
+    """`cmath.asin(z)`."""
+    turned = asinh(complex_of(-z.imag, z.real))
+    return complex_of(turned.imag, -turned.real)
+
+
+def acos(z: Any, /) -> Any:
+    """`cmath.acos(z)`."""
+    x, y = z.real, z.imag
+    largest = 2.0**1021 if isinstance(x, np.float64) else 2.0**125
+    if abs(x) > largest or abs(y) > largest:
+        size = _log_of_twice(x, y)
+        return complex_of(math.atan2(abs(y), x), size if y != y else math.copysign(size, -y))
+    a, b = sqrt(complex_of(1 - x, -y)), sqrt(complex_of(1 + x, y))
+    real = math.atan2(a.real, b.real) * 2
+    if x == 0 and y != y:
+        real = x + _HALF_PI
+    return complex_of(real, math.asinh(b.real * a.imag - b.imag * a.real))
+
+
+def atan(z: Any, /) -> Any:
+    """`cmath.atan(z)`."""
+    turned = atanh(complex_of(-z.imag, z.real))
+    return complex_of(turned.imag, -turned.real)
+
+
+# NumPy's other functions of numbers, complex or not
+
+
+def angle(z: Any, deg: Any = False) -> Any:
+    """`np.angle(z)`."""
+    turn = math.atan2(z.imag, z.real)
+    return math.degrees(turn) if deg else turn
+
+
+def real(z: Any) -> Any:
+    """`np.real(z)`."""
+    return z.real
+
+
+def imag(z: Any) -> Any:
+    """`np.imag(z)`."""
+    return z.imag
+
+
+def conjugate(z: Any) -> Any:
+    """`np.conjugate(z)`."""
+    return z.conjugate()
+
+
+def sign(z: Any) -> Any:
+    """`np.sign(z)`: z / abs(z), or 0."""
+    return z / abs(z) if z != 0 else z
+
+
+_ROOTS = (sqrt, exp, log10, sinh, cosh, tanh, asinh, acosh, atanh, sin, cos, tan, asin, acos, atan)
+FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {
+    **{
+        getattr(cmath, function.__name__): function for function in (*_ROOTS, phase, polar, isnan, isinf, isfinite, log)
+    },
+    cmath.rect: rect,
+    cmath.isclose: is_close,
+}
+"""What computes each function of `cmath`."""
+OF_MATH: dict[Callable[..., Any], Callable[..., Any]] = {
+    getattr(math, function.__name__): function
+    for function in (*_ROOTS, log, log1p, log2, expm1, exp2, isnan, isinf, isfinite)
+}
+"""What computes NumPy's universal function of a complex number where it is that function of `math` for real ones."""

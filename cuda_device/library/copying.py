@@ -1,0 +1,232 @@
+"""`target[...] = source` of arrays, as NumPy does it: as if all of the source were read before anything is written.
+
+    a[1:] = a[:-1]        from the end, as C's memmove
+    a[:] = a[::-1]        two elements at a time change places
+    a[::2] = a[:n]        the element that the others need last, last
+
+There is no memory for a copy, so the order of the elements has to do. Element `i` is written where element `j` of the source
+lies if i * step + ahead == j * other (in bytes: the steps of both, and how far the target begins behind the source), and must
+wait until `j` is read. Both are equally far from the place where i == j, or `j` is always farther by the same factor; so an
+order by this distance is right. With several axes that works where the steps of both are the same. In other arrays of one shape,
+such as in `m[:] = m.T`, it takes a walk to find an order: from each element to the one that it is read from, and so on. Where an
+element is read more than once and written in between, checked mode reports a mistake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from cuda_device.device.lowering import ArrayTree, Lowering, Tree
+from cuda_device.device.rows import Intrinsic, Typed
+from cuda_device.errors import DeviceOnlyError
+from cuda_device.ir import ops
+from cuda_device.ir.nodes import Value
+from cuda_device.types.known import Known, of_type
+from cuda_device.types.model import INDEX, INT64, UINT64
+
+
+def distance(target: Any, source: Any) -> Any:
+    """How many bytes behind the beginning of `source` the one of `target` is."""
+    raise DeviceOnlyError.of("distance")
+
+
+def _infer_distance(arguments: Sequence[Known]) -> Typed:
+    return Typed(of_type(INDEX), tuple((i, array.type) for i, array in enumerate(arguments)))
+
+
+def _lower_distance(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
+    target, source = (_address(build, array) for array in operands)
+    return build.convert(build.sum(ops.SUB, target, source), INDEX)
+
+
+def _address(build: Lowering, array: Tree) -> Value:
+    assert isinstance(array, ArrayTree)
+    return build.convert(build.op(ops.ADDRESS, UINT64, array.data), INT64)
+
+
+ROWS = (Intrinsic(distance, "distance", _infer_distance, _lower_distance),)
+
+
+def set_elements(target: Any, value: Any) -> None:
+    """`target[...] = value`."""
+    if target.ndim == 0:
+        target[()] = value
+    elif target.ndim == 1:
+        for i in range(len(target)):
+            target[i] = value
+    else:
+        for i in range(len(target)):
+            set_elements(target[i], value)
+
+
+def copy_elements(target: Any, source: Any) -> None:
+    """`target[...] = source` in the order of the elements; axes of length 1, and those that the source lacks, are repeated."""
+    if source.ndim == 0:
+        set_elements(target, source[()])
+    elif source.ndim < target.ndim:
+        for i in range(len(target)):
+            copy_elements(target[i], source)
+    elif target.ndim == 1:
+        for i in range(len(target)):
+            target[i] = source[0 if len(source) == 1 else i]
+    else:
+        for i in range(len(target)):
+            copy_elements(target[i], source[0 if len(source) == 1 else i])
+
+
+def move_elements(target: Any, source: Any) -> None:
+    """The same of arrays that may lie in the same memory."""
+    if source.ndim < target.ndim or source.itemsize != target.itemsize:
+        copy_elements(target, source)
+    elif target.ndim == 1:
+        _move_row(target, source)
+    elif _has_chains(target, source) and source.strides != target.strides and not _are_apart(target, source):
+        _move_chains(target, source)
+    elif abs(target.strides[0]) < abs(target.strides[-1]):
+        _move_rows(target.T, source.T)
+    else:
+        _move_rows(target, source)
+
+
+def _move_rows(target: Any, source: Any) -> None:
+    """`target[:] = source`, whose axes of the longest steps come first."""
+    if target.ndim == 1:
+        _move_row(target, source)
+    elif distance(target, source) * target.strides[0] > 0:
+        for i in range(len(target))[::-1]:
+            _move_rows(target[i], source[0 if len(source) == 1 else i])
+    else:
+        for i in range(len(target)):
+            _move_rows(target[i], source[0 if len(source) == 1 else i])
+
+
+def _move_row(target: Any, source: Any) -> None:
+    """`target[:] = source` of one axis."""
+    step, other, ahead = target.strides[0], source.strides[0], distance(target, source)
+    if len(source) == 1 or (step == other and ahead * step <= 0) or (step != other and _are_apart(target, source)):
+        copy_elements(target, source)
+    elif step == other:
+        for i in range(len(target))[::-1]:
+            target[i] = source[i]
+    elif abs(step) < abs(other):
+        _move_nearest_first(target, source, other - step, ahead)
+    else:
+        _move_farthest_first(target, source, other - step, ahead)
+
+
+def _move_farthest_first(target: Any, source: Any, gap: Any, ahead: Any) -> None:
+    """Copies from both ends; ahead / gap is the element that waits for itself. Two that wait for each other are read first."""
+    first, last = 0 * len(target), len(target) - 1
+    while first <= last:
+        before, behind = abs(first * gap - ahead), abs(last * gap - ahead)
+        a, b = source[first], source[last]
+        if before >= behind:
+            target[first] = a
+            first += 1
+        if behind >= before:
+            target[last] = b
+            last -= 1
+
+
+def _move_nearest_first(target: Any, source: Any, gap: Any, ahead: Any) -> None:
+    """Copies to both ends, beginning with the elements beside ahead / gap."""
+    last = min(max(ahead // gap, -1), len(target) - 1)
+    first = last + 1
+    while last >= 0 or first < len(target):
+        if last < 0 or (first < len(target) and abs(first * gap - ahead) < abs(last * gap - ahead)):
+            target[first] = source[first]
+            first += 1
+        else:
+            target[last] = source[last]
+            last -= 1
+
+
+def _has_chains(target: Any, source: Any) -> Any:
+    """Whether each element is read once."""
+    return source.shape == target.shape and 0 not in target.strides and 0 not in source.strides
+
+
+def _move_chains(target: Any, source: Any) -> None:
+    """From each element that nobody waits for to the one that it is read from, and on; then rings, from their first elements."""
+    for first in range(target.size):
+        in_ring = _place_of(_offset(first, target) + distance(target, source), source) >= 0
+        kept, place = target[_indices(first, target)], first
+        for writes in range(0 if in_ring else 1, 2):
+            goes_on = True
+            while goes_on:
+                origin = _place_of(_offset(place, source) - distance(target, source), target)
+                if writes:
+                    target[_indices(place, target)] = kept if origin == first else source[_indices(place, source)]
+                goes_on = origin != first and origin > (-1 if writes else first)
+                place = origin
+            if place != first:
+                break
+
+
+def _indices(place: Any, items: Any) -> Any:
+    """The indices of the element that has so many before it."""
+    indices: Any = ()
+    for length in items.shape[::-1]:
+        indices = (place % length, *indices)
+        place //= length
+    return indices
+
+
+def _offset(place: Any, items: Any) -> Any:
+    """How many bytes it lies behind the first."""
+    offset = 0 * place
+    for index, step in zip(_indices(place, items), items.strides, strict=True):
+        offset += index * step
+    return offset
+
+
+def _place_of(offset: Any, items: Any) -> Any:
+    """Which element lies so many bytes behind the first; -1 if none does."""
+    low, _ = _span(items)
+    rest = offset - low
+    place, found = 0 * offset, 0 * offset
+    for length, step in zip(items.shape, items.strides, strict=True):
+        longer = rest + 1  # of all longer steps the shortest
+        for other_length, other in zip(items.shape, items.strides, strict=True):
+            if other_length > 1 and abs(step) < abs(other) < longer:
+                longer = abs(other)
+        index = min(rest % longer // abs(step), length - 1) if length > 1 else 0
+        found += index * abs(step)
+        place = place * length + (index if step > 0 else length - 1 - index)
+    return place if rest >= 0 and found == rest else -1
+
+
+def _are_apart(target: Any, source: Any) -> Any:
+    """Whether no byte can be of both."""
+    begin = distance(target, source)
+    low, high = _span(target)
+    other_low, other_high = _span(source)
+    return begin + high <= other_low or other_high <= begin + low
+
+
+def _span(items: Any) -> Any:
+    """From where to where, in bytes behind its beginning, the elements of an array lie."""
+    low, high = 0 * items.size, 0 * items.size + items.itemsize
+    for length, step in zip(items.shape, items.strides, strict=True):
+        way = (length - 1) * step
+        low, high = low + min(way, 0), high + max(way, 0)
+    return low, high
+
+
+def has_order(target: Any, source: Any) -> Any:
+    """Whether `move_elements` is right: arrays of one axis, of the same steps or shape, or that do not overlap."""
+    if source.ndim == 0 or target.size == 0:
+        return True
+    if source.itemsize != target.itemsize or source.ndim < target.ndim:
+        return _are_apart(target, source) or _is_row(target, source)
+    known = target.ndim == 1 or source.strides == target.strides or _has_chains(target, source)
+    return known or _are_apart(target, source)
+
+
+def _is_row(target: Any, source: Any) -> Any:
+    """Whether an array of fewer axes is one of the target's rows, or lies beside them, so that no element of it changes."""
+    if source.itemsize != target.itemsize or source.strides != target.strides[target.ndim - source.ndim :]:
+        return False
+    step = target.strides[target.ndim - source.ndim - 1]
+    return step != 0 and distance(target, source) % step == 0

@@ -1,0 +1,400 @@
+"""Functions of numbers that Python itself can express: of `math`, of NumPy, and methods of `int` and `float`.
+
+Compiled like a user's functions, where `library/standard` says that they stand for one of Python's.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from cuda_device.device import numeric
+from cuda_device.library import prelude
+from cuda_device.library.complex_numbers import complex_of
+
+# Integers
+
+
+def greatest_common_divisor(*numbers: Any) -> Any:
+    """`math.gcd`."""
+    result = 0
+    for number in numbers:
+        result, other = number, result
+        while other != 0:
+            result, other = other, result % other
+    return abs(result)  # not before: the least integer has no magnitude
+
+
+def least_common_multiple(*numbers: Any) -> Any:
+    """`math.lcm`."""
+    result = 1
+    for number in numbers:
+        divisor = math.gcd(result, number)
+        result = abs(result // divisor * number) if divisor != 0 else number
+    return result
+
+
+def integer_square_root(n: Any, /) -> Any:
+    """`math.isqrt`: the floor of the square root."""
+    result = n * 0
+    bit = result + 1
+    while bit <= n // 4:
+        bit *= 4
+    while bit != 0:
+        if n >= result + bit:
+            n -= result + bit
+            result = result // 2 + bit
+        else:
+            result //= 2
+        bit //= 4
+    return result
+
+
+def factorial(n: Any, /) -> Any:
+    """`math.factorial`."""
+    result = n * 0 + 1
+    for i in range(2, n + 1):
+        result *= i
+    return result
+
+
+def combinations(n: Any, k: Any, /) -> Any:
+    """`math.comb`."""
+    if k > n or k < 0:
+        return (n + k) * 0
+    result = (n + k) * 0 + 1
+    for i in range(min(k, n - k)):
+        # Divided first, so that nothing on the way is larger than the result.
+        quotient, remainder = divmod(result, i + 1)
+        result = quotient * (n - i) + remainder * (n - i) // (i + 1)
+    return result
+
+
+def permutations(n: Any, k: Any = None, /) -> Any:
+    """`math.perm`."""
+    if k is None:
+        return math.factorial(n)
+    if k > n or k < 0:
+        return (n + k) * 0
+    result = (n + k) * 0 + 1
+    for i in range(k):
+        result *= n - i
+    return result
+
+
+def bit_count(x: Any) -> Any:
+    """`x.bit_count()`."""
+    return int(numeric.popc(abs(x)))
+
+
+def bit_length(x: Any) -> Any:
+    """`x.bit_length()`."""
+    size = abs(x)
+    return int(numeric.clz(size * 0) - numeric.clz(size))
+
+
+def is_integer(x: Any) -> Any:
+    """`x.is_integer()`."""
+    return math.isfinite(x) and prelude.float_floor(x) == x if isinstance(x, (float, np.floating)) else True
+
+
+def numerator(x: Any) -> Any:
+    """`x.numerator` of an integer."""
+    return +x
+
+
+def denominator(x: Any) -> Any:
+    """`x.denominator` of an integer."""
+    return 1
+
+
+# Floats
+
+
+def mantissa_and_exponent(x: Any, /) -> Any:
+    """`math.frexp`: (m, e) with x == m * 2**e and 0.5 <= abs(m) < 1."""
+    x = as_float(x)
+    if isinstance(x, (float, np.float32, np.float64)):
+        return _mantissa_and_exponent(x)
+    mantissa, exponent = _mantissa_and_exponent(np.float32(x))  # narrower ones have no room for the powers
+    return type(x)(mantissa), exponent
+
+
+def _mantissa_and_exponent(x: Any) -> Any:
+    exponent = 0
+    if x == 0 or not math.isfinite(x):
+        return x, exponent
+    for power in _POWERS_64 if isinstance(x, np.float64) else _POWERS_32:
+        # Both directions: a subnormal number is brought up in as many steps.
+        if abs(x) >= 2.0**power:
+            x *= 2.0**-power
+            exponent += power
+        elif abs(x) < 2.0 ** (1 - power):
+            x *= 2.0**power
+            exponent -= power
+    if abs(x) >= 1:
+        x *= 0.5
+        exponent += 1
+    elif abs(x) < 0.5:
+        x *= 2.0
+        exponent -= 1
+    return x, exponent
+
+
+def times_power(x: Any, exponent: Any, /) -> Any:
+    """`math.ldexp`: x * 2**exponent, rounded once."""
+    x = as_float(x)
+    if isinstance(x, np.float64):
+        return _scaled(x, exponent, 1023, 53)
+    if isinstance(x, np.float16):
+        return np.float16(_scaled(np.float32(x), exponent, 127, 24))
+    return _scaled(x, exponent, 127, 24)
+
+
+def _scaled(x: Any, exponent: Any, most: Any, digits: Any) -> Any:
+    """Exact steps while the exponent is too large for one; those down leave room for all digits, so that only the last rounds."""
+    if not math.isfinite(x):
+        return x
+    for _ in range(2):
+        if exponent > most:
+            x *= 2.0**most
+            exponent -= most
+        elif exponent < 1 - most:
+            x *= 2.0 ** (1 - most + digits)
+            exponent += most - 1 - digits
+    exponent = max(1 - most, min(most, exponent))
+    kind = type(x)
+    factor, power = kind(2.0 if exponent >= 0 else 0.5), kind(1.0)
+    count = abs(exponent)
+    while count > 0:
+        if count & 1:
+            power *= factor
+        factor *= factor if count > 1 else 1
+        count >>= 1
+    return x * power
+
+
+def last_place(x: Any, /) -> Any:
+    """`math.ulp`: the distance to the next float away from zero; of the largest, from the one before."""
+    x = abs(as_float(x))
+    if not math.isfinite(x):
+        return x
+    after = math.nextafter(x, math.inf)
+    return after - x if math.isfinite(after) else x - math.nextafter(x, 0.0)
+
+
+def as_float(x: Any) -> Any:
+    """A number as the float in which functions of it compute."""
+    return math.fabs(x) * 0 + x if isinstance(x, (int, np.integer)) else x
+
+
+def length_of(*coordinates: Any) -> Any:
+    """`math.hypot` of any number of coordinates."""
+    result = 0.0
+    for coordinate in coordinates:
+        result = math.hypot(result, coordinate)
+    return result
+
+
+def is_close(a: Any, b: Any, *, rel_tol: Any = 1e-09, abs_tol: Any = 0.0) -> Any:
+    """`math.isclose`."""
+    if a == b:
+        return True
+    if math.isinf(a) or math.isinf(b):
+        return False
+    difference = abs(b - a)
+    return difference <= abs(rel_tol * b) or difference <= abs(rel_tol * a) or difference <= abs_tol
+
+
+def parts(x: Any, /) -> Any:
+    """`math.modf`: the fractional and the integral part."""
+    if math.isinf(x):
+        return math.copysign(0.0, x), x
+    whole = math.copysign(prelude.float_trunc(x), x)
+    return math.copysign(x - whole, x), whole
+
+
+def float_ceil(x: Any) -> Any:
+    """The least whole number that is not below a float, as a float."""
+    return -prelude.float_floor(-x)
+
+
+def sign_bit(x: Any) -> Any:
+    """`np.signbit`."""
+    return math.copysign(1.0, x) < 0
+
+
+def logical_xor(a: Any, b: Any) -> Any:
+    """`np.logical_xor`."""
+    return bool(a) != bool(b)
+
+
+def heaviside(x: Any, at_zero: Any) -> Any:
+    """`np.heaviside`."""
+    if x != x:
+        return x
+    return at_zero if x == 0 else 0.0 if x < 0 else 1.0
+
+
+def add_exponentials(a: Any, b: Any) -> Any:
+    """`np.logaddexp`: log(exp(a) + exp(b))."""
+    if a == b:
+        return a + math.log(2.0)
+    return max(a, b) + math.log1p(math.exp(-abs(a - b)))
+
+
+def add_powers(a: Any, b: Any) -> Any:
+    """`np.logaddexp2`: log2(2**a + 2**b)."""
+    if a == b:
+        return a + 1.0
+    return max(a, b) + math.log1p(math.exp2(-abs(a - b))) * _LOG2_OF_E
+
+
+_LOG2_OF_E = math.log2(math.e)
+
+
+def spacing(x: Any) -> Any:
+    """`np.spacing`: the distance to the next float away from zero, as negative as x is; none of infinity."""
+    away = math.nextafter(x, -math.inf if x < 0 else math.inf)
+    return away - x
+
+
+def clip(x: Any, low: Any, high: Any) -> Any:
+    """`np.clip`: x, but not below low nor above high."""
+    return minimum(maximum(x, low), high)
+
+
+def where(condition: Any, a: Any, b: Any) -> Any:
+    """`np.where`: a if the condition holds, else b."""
+    return _as_both(a if condition else b, a, b)
+
+
+def rounded(x: Any, decimals: Any = 0) -> Any:
+    """`np.round`: of a float a float; of a complex number both parts."""
+    if isinstance(x, (complex, np.complexfloating)):
+        return complex_of(rounded(x.real, decimals), rounded(x.imag, decimals))
+    if decimals == 0:
+        return prelude.float_round(x) if isinstance(x, (float, np.floating)) else x
+    return round(x, decimals)
+
+
+def are_close(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08) -> Any:
+    """`np.isclose`."""
+    if a == b:
+        return True
+    return math.isfinite(a) and math.isfinite(b) and abs(a - b) <= atol + rtol * abs(b)
+
+
+def _as_both(chosen: Any, a: Any, b: Any) -> Any:
+    """One of a and b: a float if either is one, though it be chosen while compiling."""
+    return chosen * 1.0 if isinstance(a, float) != isinstance(b, float) else chosen
+
+
+def minimum(a: Any, b: Any) -> Any:
+    """`np.minimum`: NaN wins."""
+    return _as_both(b if a == a and (b < a or b != b) else a, a, b)
+
+
+def maximum(a: Any, b: Any) -> Any:
+    """`np.maximum`: NaN wins."""
+    return _as_both(b if a == a and (b > a or b != b) else a, a, b)
+
+
+def minimum_number(a: Any, b: Any) -> Any:
+    """`np.fmin`: a number wins over NaN."""
+    return _as_both(b if b < a or a != a else a, a, b)
+
+
+def maximum_number(a: Any, b: Any) -> Any:
+    """`np.fmax`: a number wins over NaN."""
+    return _as_both(b if b > a or a != a else a, a, b)
+
+
+def sign(x: Any) -> Any:
+    """`np.sign`: -1, 0 or 1 of x's type; NaN stays."""
+    return x if x != x else type(x)(x > 0) - type(x)(x < 0)
+
+
+def float_power(a: Any, b: Any) -> Any:
+    """`np.float_power`: in float64 at least."""
+    return math.pow(np.float64(a), np.float64(b))
+
+
+def inverted(x: Any) -> Any:
+    """`np.invert`: of a bool it is the other one."""
+    return not x if isinstance(x, (bool, np.bool_)) else ~x
+
+
+def square(x: Any) -> Any:
+    """`np.square`."""
+    return x * x
+
+
+def reciprocal(x: Any) -> Any:
+    """`np.reciprocal`."""
+    return 1 / x
+
+
+def truth(a: Any) -> Any:
+    """`operator.truth(a)`."""
+    return bool(a)
+
+
+def logical_and(a: Any, b: Any) -> Any:
+    """`np.logical_and`."""
+    return bool(a) and bool(b)
+
+
+def logical_or(a: Any, b: Any) -> Any:
+    """`np.logical_or`."""
+    return bool(a) or bool(b)
+
+
+def power(base: Any, exponent: Any, modulus: Any = None) -> Any:
+    """`pow(base, exponent)`, and of integers `pow(base, exponent, modulus)`."""
+    if modulus is None:
+        return base**exponent
+    if exponent < 0:
+        base, exponent = inverse_modulo(base, modulus), -exponent
+    result = 1 % modulus
+    base = base % modulus
+    while exponent > 0:
+        if exponent & 1:
+            result = result * base % modulus
+        base = base * base % modulus
+        exponent >>= 1
+    return result
+
+
+def inverse_modulo(base: Any, modulus: Any) -> Any:
+    """The number whose product with `base` is 1 modulo `modulus`; an error that the thread reports where there is none."""
+    rest, divisor = base % modulus, modulus
+    before, after = base * 0 + 1, base * 0
+    while divisor != 0:
+        quotient = rest // divisor
+        rest, divisor = divisor, rest - quotient * divisor
+        before, after = after, before - quotient * after
+    if rest != 1 and rest != -1:
+        raise ValueError("base is not invertible for the given modulus")
+    return before * rest
+
+
+def round_integer(x: Any, digits: Any) -> Any:
+    """`round(x, digits)` of an integer and a negative constant: to tens, hundreds, …, halves to even."""
+    unit = 10**-digits
+    quotient, remainder = divmod(x, unit)
+    up = remainder * 2 > unit or (remainder * 2 == unit and quotient % 2 == 1)
+    return (quotient + 1 if up else quotient) * unit
+
+
+def round_to(x: Any, digits: Any) -> Any:
+    """`round(x, digits)` of a float: correct up to the last bit of the scaled number."""
+    scale = 10.0**digits
+    scaled = x * scale
+    return prelude.float_round(scaled) / scale if math.isfinite(scaled) else x
+
+
+_POWERS_32 = (64, 64, 32, 16, 8, 4, 2, 1)
+_POWERS_64 = (512, 512, 256, 128, 64, 32, 16, 8, 4, 2, 1)

@@ -1,0 +1,410 @@
+"""Builtins and functions of `math` and `operator` that Python itself can express: compiled like a user's functions.
+
+`REPLACEMENTS` maps each to the function that device code runs instead. They work on whatever their operators work on:
+`sum` adds the elements of a tuple (unrolled) or of an array or range (a loop).
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+import operator
+import typing
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+from cuda_device.library import numbers, prelude
+
+# Of several values
+
+
+def add_all(items: Any, /, start: Any = 0) -> Any:
+    """`sum(items, start)`."""
+    for item in items:
+        start = start + item
+    return start
+
+
+def any_of(items: Any, /) -> Any:
+    """`any(items)`."""
+    for item in items:  # noqa: SIM110
+        if item:
+            return True
+    return False
+
+
+def all_of(items: Any, /) -> Any:
+    """`all(items)`."""
+    for item in items:  # noqa: SIM110
+        if not item:
+            return False
+    return True
+
+
+def least(items: Any, /, *, key: Any = None, default: Any = ...) -> Any:
+    """`min(items)`; of nothing it is `default`, or an error that the thread reports."""
+    some = False
+    for item in items:
+        rank = item if key is None else key(item)
+        if not some or rank < least_rank:  # type: ignore[has-type]  # noqa: F821
+            best, least_rank = item, rank  # noqa: F841
+        some = True
+    if not some:
+        if default is ...:
+            raise ValueError("min() iterable argument is empty")
+        best = default
+    return best
+
+
+def greatest(items: Any, /, *, key: Any = None, default: Any = ...) -> Any:
+    """`max(items)`; of nothing it is `default`, or an error that the thread reports."""
+    some = False
+    for item in items:
+        rank = item if key is None else key(item)
+        if not some or rank > greatest_rank:  # type: ignore[has-type]  # noqa: F821
+            best, greatest_rank = item, rank  # noqa: F841
+        some = True
+    if not some:
+        if default is ...:
+            raise ValueError("max() iterable argument is empty")
+        best = default
+    return best
+
+
+def itself(value: Any) -> Any:
+    """The `key` where none is given."""
+    return value
+
+
+def lesser(a: Any, b: Any) -> Any:
+    """The lesser of two pairs of a rank and a value, the first one if they are equal."""
+    return b if b[0] < a[0] else a
+
+
+def greater(a: Any, b: Any) -> Any:
+    """The greater of two pairs of a rank and a value, the first one if they are equal."""
+    return b if b[0] > a[0] else a
+
+
+def chosen(function: Any, items: Any) -> Any:
+    """`filter(function, items)`."""
+    for item in items:
+        if function(item):
+            yield item
+
+
+def next_of(items: Any) -> Any:
+    """`next(items)`."""
+    for item in items:
+        return item
+    raise StopIteration
+
+
+def next_or(items: Any, default: Any) -> Any:
+    """`next(items, default)`."""
+    for item in items:
+        return item
+    return default
+
+
+def next_if(items: Any, wanted: Any) -> Any:
+    """The next item, if it is wanted and there is one: what a loop over a `zip` asks of its parts."""
+    if wanted:
+        for item in items:
+            yield item
+            return
+
+
+def one_of(first: Any, a: Any, b: Any) -> Any:
+    """One of two iterators."""
+    return a if first else b
+
+
+def reduce_from(function: Any, items: Any, result: Any) -> Any:
+    """`functools.reduce(function, items, result)`."""
+    for item in items:
+        result = function(result, item)
+    return result
+
+
+def reduce_all(function: Any, items: Any) -> Any:
+    """`functools.reduce(function, items)`."""
+    some = False
+    for item in items:
+        result = function(result, item) if some else item  # type: ignore[has-type]  # noqa: F821
+        some = True
+    if not some:
+        raise TypeError("reduce() of empty iterable with no initial value")
+    return result
+
+
+def call_if(function: Any, items: Any, wanted: Any) -> Any:
+    """`function(*items)` if it is wanted: what a loop over a `map` computes."""
+    if wanted:
+        result = function(*items)
+    return result
+
+
+def in_order(a: Any, b: Any, descending: Any) -> Any:
+    """Two pairs of a rank and an item, the lesser (or, descending, the greater) first; equal ones stay."""
+    swap = a[0] < b[0] if descending else b[0] < a[0]
+    return (b, a) if swap else (a, b)
+
+
+def check_lengths(*lengths: Any) -> None:
+    """What `zip(strict=True)` asks of its arguments."""
+    for length in lengths[1:]:
+        if length != lengths[0]:
+            raise ValueError("zip() arguments are of different lengths")
+
+
+def index_of(items: Any, value: Any) -> Any:
+    """`items.index(value)` of a tuple."""
+    position = 0
+    found = -1
+    for item in items:
+        if found < 0 and item == value:
+            found = position
+        position += 1  # noqa: SIM113
+    if found < 0:
+        raise ValueError("tuple.index(x): x not in tuple")
+    return found
+
+
+def count_of(items: Any, value: Any) -> Any:
+    """`items.count(value)` of a tuple."""
+    result = 0
+    for item in items:
+        if item == value:
+            result += 1
+    return result
+
+
+def array_contains(value: Any, items: Any) -> Any:
+    """`value in items` of an array."""
+    for item in items:  # noqa: SIM110
+        if item == value:
+            return True
+    return False
+
+
+def product(items: Any, /, *, start: Any = 1) -> Any:
+    """`math.prod(items, start=start)`."""
+    for item in items:
+        start = start * item
+    return start
+
+
+def float_sum(items: Any, /) -> Any:
+    """`math.fsum(items)`."""
+    so_far = (0.0, 0.0)
+    for item in items:
+        so_far = add_float(so_far, item)
+    return sum_of_floats(so_far)
+
+
+def add_float(so_far: Any, item: Any) -> Any:
+    """One addition of `math.fsum`: a sum, and what the additions rounded away (Neumaier's algorithm)."""
+    total, lost = so_far
+    after = total + item
+    return after, lost + ((total - after) + item if abs(total) >= abs(item) else (item - after) + total)
+
+
+def sum_of_floats(so_far: Any) -> Any:
+    """What `math.fsum` returns in the end."""
+    total, lost = so_far
+    return total + lost if math.isfinite(total) else total
+
+
+def distance(p: Any, q: Any, /) -> Any:
+    """`math.dist(p, q)` of two tuples."""
+    return math.hypot(*(a - b for a, b in zip(p, q)))  # noqa: B905
+
+
+def sum_of_products(p: Any, q: Any, /) -> Any:
+    """`math.sumprod(p, q)`."""
+    total = 0
+    for a, b in zip(p, q):  # noqa: B905
+        total = total + a * b
+    return total
+
+
+# Ranges and arrays
+
+
+def reversed_range(start: Any, stop: Any, step: Any) -> Any:
+    """`reversed(range(start, stop, step))`."""
+    count = length_of_range(start, stop, step)
+    return range(start + (count - 1) * step, start - step, -step)
+
+
+def length_of_range(start: Any, stop: Any, step: Any) -> Any:
+    """`len(range(start, stop, step))`."""
+    if step > 0:
+        return (stop - start + step - 1) // step if start < stop else 0
+    return (start - stop - step - 1) // -step if stop < start else 0
+
+
+def range_contains(value: Any, start: Any, stop: Any, step: Any) -> Any:
+    """`value in range(start, stop, step)`."""
+    inside = start <= value < stop if step > 0 else stop < value <= start
+    return inside and (value - start) % step == 0
+
+
+def range_item(index: Any, start: Any, length: Any, step: Any) -> Any:
+    """An item of a range of so many numbers."""
+    return start + prelude.place(index, length) * step
+
+
+def index_in_range(numbers: Any, value: Any) -> Any:
+    """`numbers.index(value)` of a range."""
+    if value not in numbers:
+        raise ValueError(f"{value} is not in range")
+    return int(value - numbers.start) // numbers.step
+
+
+def count_in_range(numbers: Any, value: Any) -> Any:
+    """`numbers.count(value)` of a range."""
+    return int(value in numbers)
+
+
+def range_slice(first: Any, last: Any, stride: Any, start: Any, stop: Any, step: Any) -> Any:
+    """`range(start, stop, step)[first:last:stride]`."""
+    begin, count = prelude.slice_bounds(first, last, stride, length_of_range(start, stop, step))
+    return range(start + begin * step, start + (begin + count * stride) * step, stride * step)
+
+
+def same_range(a: Any, b: Any) -> Any:
+    """`a == b` of two ranges: the same numbers in the same order."""
+    count = len(a)
+    return count == len(b) and (count == 0 or (a.start == b.start and (count == 1 or a.step == b.step)))
+
+
+def element_if(items: Any, index: Any, wanted: Any) -> Any:
+    """`items[index]` if it is wanted: what a loop over an array reads."""
+    if wanted:
+        item = items[index]
+    return item
+
+
+def size_of(items: Any) -> Any:
+    """`np.size(items)`."""
+    return items.size
+
+
+def axes_of(items: Any) -> Any:
+    """`np.ndim(items)`."""
+    return items.ndim
+
+
+def shape_of(items: Any) -> Any:
+    """`np.shape(items)`."""
+    return items.shape
+
+
+def member_of(cls: Any, value: Any) -> Any:
+    """`cls(value)` of an enumeration."""
+    for member in cls:
+        if value in (member.value,):  # noqa: FURB171 (where `==` of values of other kinds is an error)
+            return member
+    raise ValueError(f"{value} is not a valid {cls.__name__}")
+
+
+def is_plus_zero(x: Any) -> Any:
+    """Whether a float is 0.0, and not -0.0."""
+    return x == 0 and math.copysign(1.0, x) > 0
+
+
+def print_one(first: Any, a: Any, b: Any, sep: Any, end: Any) -> None:
+    """Prints the values in `a` if `first` is true, and else those in `b`."""
+    if first:
+        print(*a, sep=sep, end=end)  # noqa: T201
+    else:
+        print(*b, sep=sep, end=end)  # noqa: T201
+
+
+PRINT_ONE = tuple(
+    FunctionType(print_one.__code__.replace(co_name=f"print_one_{depth}"), globals()) for depth in range(4)
+)
+"""The same for each number of choices that have been made before: a function that calls itself would forget constants."""
+
+
+def unreachable(value: Any, /) -> Any:
+    """`typing.assert_never(value)`."""
+    raise AssertionError("Expected code to be unreachable")
+
+
+REPLACEMENTS: dict[object, Callable[..., Any]] = {
+    sum: add_all,
+    any: any_of,
+    all: all_of,
+    pow: numbers.power,
+    math.prod: product,
+    math.fsum: float_sum,
+    math.dist: distance,
+    math.gcd: numbers.greatest_common_divisor,
+    math.lcm: numbers.least_common_multiple,
+    math.isqrt: numbers.integer_square_root,
+    math.factorial: numbers.factorial,
+    math.comb: numbers.combinations,
+    math.perm: numbers.permutations,
+    math.isclose: numbers.is_close,
+    math.modf: numbers.parts,
+    math.frexp: numbers.mantissa_and_exponent,
+    math.ldexp: numbers.times_power,
+    math.ulp: numbers.last_place,
+    typing.assert_never: unreachable,
+    operator.add: lambda a, b: a + b,
+    operator.sub: lambda a, b: a - b,
+    operator.mul: lambda a, b: a * b,
+    operator.truediv: lambda a, b: a / b,
+    operator.floordiv: lambda a, b: a // b,
+    operator.mod: lambda a, b: a % b,
+    operator.pow: lambda a, b: a**b,
+    operator.lshift: lambda a, b: a << b,
+    operator.rshift: lambda a, b: a >> b,
+    operator.and_: lambda a, b: a & b,
+    operator.or_: lambda a, b: a | b,
+    operator.xor: lambda a, b: a ^ b,
+    operator.eq: lambda a, b: a == b,
+    operator.ne: lambda a, b: a != b,
+    operator.lt: lambda a, b: a < b,
+    operator.le: lambda a, b: a <= b,
+    operator.gt: lambda a, b: a > b,
+    operator.ge: lambda a, b: a >= b,
+    operator.neg: lambda a: -a,
+    operator.pos: lambda a: +a,
+    operator.invert: lambda a: ~a,
+    operator.inv: lambda a: ~a,
+    operator.not_: lambda a: not a,
+    operator.truth: numbers.truth,
+    operator.abs: lambda a: +abs(a),
+    operator.is_: lambda a, b: a is b,
+    operator.is_not: lambda a, b: a is not b,
+    operator.contains: lambda a, b: b in a,
+    operator.getitem: lambda a, b: a[b],
+    operator.index: lambda a: a,
+    operator.concat: lambda a, b: a + b,
+    operator.countOf: count_of,
+    operator.indexOf: index_of,
+}
+if hasattr(operator, "call"):
+    REPLACEMENTS[operator.call] = lambda function, /, *args, **kwargs: function(*args, **kwargs)
+if hasattr(math, "sumprod"):
+    REPLACEMENTS[math.sumprod] = sum_of_products
+ONE_ARGUMENT: dict[object, Callable[..., Any]] = {builtins.min: least, builtins.max: greatest}
+"""Functions that take many arguments, or one thing with many elements: then these."""
+
+NUMBER_METHODS: dict[str, Callable[..., Any]] = {
+    "bit_count": numbers.bit_count,
+    "bit_length": numbers.bit_length,
+    "is_integer": numbers.is_integer,
+}
+"""Methods of numbers, each a function of the number."""
+NUMBER_PROPERTIES: dict[str, Callable[..., Any]] = {"numerator": numbers.numerator, "denominator": numbers.denominator}
+"""Attributes of integers."""
+TUPLE_METHODS: dict[str, Callable[..., Any]] = {"index": index_of, "count": count_of}
+"""Methods of tuples and lists."""
+RANGE_METHODS: dict[str, Callable[..., Any]] = {"index": index_in_range, "count": count_in_range}
+"""Methods of ranges."""

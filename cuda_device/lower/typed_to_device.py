@@ -1,0 +1,412 @@
+"""Lowering: typed IR → device IR, where values are numbers and addresses and operations are a machine's.
+
+Tuples, arrays, ranges and None fall apart into their leaves (`device.lowering.Tree`), also as parameters of functions
+and blocks; Python's operators become sequences of machine operations; rows of the device tables lower themselves.
+
+    %2: float32 = py.getitem %x %i       →     %3: int64 = convert %i
+                                               %4: ref<global, float32> = element %x %3
+                                               %5: float32 = load %4
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+from cuda_device.device import math as device_math
+from cuda_device.device.lowering import ArrayTree, Lowering, Tree, flatten, grow
+from cuda_device.device.rows import Typed
+from cuda_device.device.sums import Sums
+from cuda_device.device.table import BY_NAME
+from cuda_device.errors import CompileError, CompilerBug
+from cuda_device.instrument import checks
+from cuda_device.ir import ops
+from cuda_device.ir.nodes import Block, Edge, Function, Module, Op, Value
+from cuda_device.ir.ops import Effect, Level
+from cuda_device.ir.simplify import join_ways_back, simplify
+from cuda_device.lazy_dataclasses import replace
+from cuda_device.lower import counting, interop_boundary
+from cuda_device.optimise import hoisting, pointer_induction, symbolic_bounds, trip_counts
+from cuda_device.types.known import of_type
+from cuda_device.types.layout import MOST_NUMBERS, known_alignment, leaves, pointee_of
+from cuda_device.types.model import BOOL, INDEX, NONE, Array, Number, Ref, Tuple, Type
+
+Rule = Callable[["Lowerer", Op], None]
+
+
+def run(module: Module, checked: bool = False, export: bool = False) -> Module:
+    """The device-level module of a typed one; `checked` adds the checks of checked mode.
+
+    To `export` is to give an interoperable function its face for C++.
+    """
+    lowered = Module([Lowerer(function, checked).function() for function in module.functions])
+    if checked:
+        lowered = checks.run(lowered)
+    prototype = module.main.prototype
+    if export and prototype is not None:
+        lowered.functions.insert(0, interop_boundary.entry(lowered, prototype))
+    _number_places(lowered)
+    return lowered
+
+
+def _number_places(module: Module) -> None:
+    """Numbers what copies of a function's body must share: places where threads wait, and shared arrays."""
+    waiting = (
+        op
+        for function in module.functions
+        for op in function.ops()
+        if Effect.SUSPENDS in op.code.effects or op.code in (ops.REPORT, ops.PRINT)
+    )
+    for number, op in enumerate(waiting, 1):
+        op.attributes["place"] = number
+    numbers: dict[tuple[object, ...], int] = {}
+    for function in module.functions:
+        passes: Counter[tuple[object, ...]] = Counter()  # an unrolled loop has an array for each pass
+        for op in function.ops():
+            if op.code is ops.SHARED:
+                array = op.location, op.result.type, op.attributes["count"], op.attributes["align"]
+                key = function.family or function.name, passes[array], *array
+                passes[array] += 1
+                op.attributes["number"] = numbers.setdefault(key, len(numbers))
+
+
+class Lowerer:
+    """Lowers one function: `trees` maps typed values to what they have become."""
+
+    def __init__(self, source: Function, checked: bool) -> None:
+        self.source, self.checked = source, checked
+        self.trees: dict[Value, Tree] = {}
+        self.blocks = {id(block): Block() for block in source.blocks}
+        self.constants: dict[Value, object] = {}
+        self.falling: set[Value] = set()
+        """Counters that go down: they are `nonneg` only where a range has an item."""
+        self.sums = Sums()
+        self.build = Lowering(Block(), checked, self.sums)
+
+    def function(self) -> Function:
+        """The function at the device level."""
+        source = self.source
+        for block in source.blocks:
+            target = self.blocks[id(block)]
+            for param in block.params:
+                self.trees[param] = self.parameter(target, param)
+        opened: list[Block] = []
+        for block in source.blocks:
+            self.build = Lowering(self.blocks[id(block)], self.checked, self.sums)
+            for op in block.ops:
+                self.build.location = op.location
+                RULES[op.code](self, op)
+            opened += self.build.opened
+        result = leaves(source.result)
+        lowered = Function(
+            source.name,
+            [*(self.blocks[id(block)] for block in source.blocks), *opened],
+            Level.DEVICE,
+            result[0] if len(result) == 1 else Tuple(result) if result else source.result,
+            source.kernel,
+        )
+        lowered.signature, lowered.shown, lowered.location = source.signature, source.shown, source.location
+        lowered.effects, lowered.family = source.effects, source.family
+        simplify(lowered)
+        join_ways_back(lowered)
+        symbolic_bounds.run(lowered, self.falling)
+        pointer_induction.run(lowered)
+        hoisting.run(lowered)
+        trip_counts.run(lowered)
+        return lowered
+
+    def parameter(self, block: Block, param: Value) -> Tree:
+        """Gives a block the leaves of a parameter; returns their tree."""
+        assert param.type is not None
+        parts = [Value(leaf, param.hint) for leaf in leaves(param.type)]
+        if isinstance(param.type, Number):
+            parts[0].nonneg = param.nonneg
+        if isinstance(param.type, Array):
+            for extent in parts[1 : 1 + param.type.ndim]:
+                extent.nonneg = True
+        block.params += parts
+        return grow(param.type, iter(parts))
+
+    def value(self, value: Value) -> Value:
+        """The tree of a number."""
+        tree = self.trees[value]
+        assert isinstance(tree, Value)
+        return tree
+
+    def array(self, value: Value) -> tuple[ArrayTree, Array]:
+        """The tree of an array."""
+        tree = self.trees[value]
+        assert isinstance(tree, ArrayTree) and isinstance(value.type, Array)
+        return tree, value.type
+
+    def define(self, op: Op, tree: Tree) -> None:
+        """Gives the operation's only result its tree, which keeps what inference knew."""
+        result = op.result
+        if isinstance(tree, Value) and result.nonneg and not tree.nonneg:
+            tree.nonneg = True
+        self.trees[result] = tree
+
+
+def _const(lowerer: Lowerer, op: Op) -> None:
+    type = op.result.type
+    assert type is not None
+    value = op.attributes["value"]
+    lowerer.constants[op.result] = value
+    if isinstance(type, Number):
+        lowerer.trees[op.result] = lowerer.build.constant(type, value)
+    else:  # None, or a variable that has no value on this way
+        zeros = (lowerer.build.const(leaf, 0) for leaf in leaves(type))
+        lowerer.trees[op.result] = grow(type, zeros)
+
+
+def _convert(lowerer: Lowerer, op: Op) -> None:
+    assert isinstance(op.result.type, Number)
+    tree, exact = lowerer.trees[op.operands[0]], bool(op.attributes.get("exact"))
+    if exact:
+        assert isinstance(tree, Value)
+        lowerer.define(op, lowerer.build.convert(tree, op.result.type, exact=True))
+    else:
+        lowerer.define(op, lowerer.build.convert_tree(tree, op.result.type))
+
+
+def _make(lowerer: Lowerer, op: Op) -> None:
+    lowerer.define(op, tuple(lowerer.trees[operand] for operand in op.operands))
+
+
+def _field(lowerer: Lowerer, op: Op) -> None:
+    tree, index = lowerer.trees[op.operands[0]], op.attributes["index"]
+    assert isinstance(tree, tuple) and isinstance(index, int)
+    lowerer.define(op, tree[index])
+
+
+def _extent(lowerer: Lowerer, op: Op) -> None:
+    tree, _ = lowerer.array(op.operands[0])
+    lowerer.define(op, lowerer.build.convert(tree.extents[int(str(op.attributes["axis"]))], INDEX))
+
+
+def _stride(lowerer: Lowerer, op: Op) -> None:
+    tree, array = lowerer.array(op.operands[0])
+    lowerer.define(op, lowerer.build.strides(tree, array)[int(str(op.attributes["axis"]))])
+
+
+def _window(lowerer: Lowerer, op: Op) -> None:
+    old, tree = op.operands[0].type, lowerer.trees[op.operands[0]]
+    array = op.result.type
+    assert isinstance(array, Array) and isinstance(old, (Array, Ref)) and isinstance(tree, (ArrayTree, Value))
+    offset, *parts = (lowerer.value(operand) for operand in op.operands[1:])
+    address = tree.data if isinstance(tree, ArrayTree) else tree
+    data = lowerer.build.op(ops.BYTES, Ref(array.space, pointee_of(array.dtype), align=array.align), address, offset)
+    extents = parts[: array.ndim]
+    for extent in extents:
+        extent.nonneg = True
+    if lowerer.checked and known_alignment(array) > known_alignment(old):
+        lowerer.build.check_alignment(data, known_alignment(array), f"a view of {array.dtype} begins")
+    if array.small:
+        extents = [lowerer.build.length(extent) for extent in extents]
+    lowerer.define(op, ArrayTree(data, tuple(extents), tuple(parts[array.ndim :])))
+
+
+def _unary(lowerer: Lowerer, op: Op) -> None:
+    build, value = lowerer.build, lowerer.value(op.operands[0])
+    number = value.type
+    assert isinstance(number, Number)
+    match op.attributes["op"]:
+        case "not":
+            result = build.binary(ops.XOR, value, build.number(BOOL, True))
+        case "-":
+            result = build.negative(value)
+        case "~":
+            result = build.binary(ops.XOR, value, build.number(number, -1 if number.signed else number.high))
+        case other:
+            raise CompilerBug(f"no unary operator {other}")
+    lowerer.define(op, result)
+
+
+_SUMS = {"+": ops.ADD, "-": ops.SUB, "*": ops.MUL}
+_PLAIN = {"/": ops.DIV, "&": ops.AND, "|": ops.OR, "^": ops.XOR}
+_SHIFTS = {"<<": ops.SHL, ">>": ops.SHR}
+
+
+def _binary(lowerer: Lowerer, op: Op) -> None:
+    build, sign = lowerer.build, str(op.attributes["op"])
+    a, b = (lowerer.value(operand) for operand in op.operands)
+    type = op.result.type
+    assert isinstance(type, Number)
+    if sign in _SUMS:
+        # A builtin integer never leaves its range (the specification leaves it undefined), so LLVM may widen it.
+        result = build.sum(
+            _SUMS[sign], a, b, exact=(type.builtin and type.is_integer) or bool(op.attributes.get("exact"))
+        )
+    elif sign in _PLAIN:
+        result = build.binary(_PLAIN[sign], a, b)
+    elif sign in _SHIFTS:
+        result = build.shift(_SHIFTS[sign], a, b, lowerer.constants.get(op.operands[1]))
+    elif sign == "**":
+        result = device_math.call(build, "pow", a, b)
+    else:
+        result = build.floor_divide(a, b) if sign == "//" else build.modulo(a, b)
+    lowerer.define(op, result)
+
+
+def _compare(lowerer: Lowerer, op: Op) -> None:
+    a, b = (lowerer.value(operand) for operand in op.operands)
+    lowerer.define(op, lowerer.build.exact_compare(str(op.attributes["op"]), a, b))
+
+
+def _truth(lowerer: Lowerer, op: Op) -> None:
+    lowerer.define(op, lowerer.build.truth(lowerer.value(op.operands[0])))
+
+
+def _getitem(lowerer: Lowerer, op: Op) -> None:
+    owner, *indices = op.operands
+    tree, array = lowerer.array(owner)
+    address = lowerer.build.address(tree, array, [lowerer.value(index) for index in indices])
+    _check_size(op, array.dtype)
+    lowerer.define(op, lowerer.build.load(address, array.dtype))
+
+
+def _check_size(op: Op, type: Type) -> None:
+    """A struct with a large subarray is read where it lies."""
+    count = len(leaves(type))
+    if count > MOST_NUMBERS:
+        raise CompileError(
+            f"a value of {count} numbers is too large: {MOST_NUMBERS} are the most",
+            op.location,
+            "name what is needed of it where it lies, as in a[i].m[j], or copy its members: a[i].m = b[j].m",
+        )
+
+
+def _refer(lowerer: Lowerer, op: Op) -> None:
+    owner, *indices = op.operands
+    tree, array = lowerer.array(owner)
+    places = [lowerer.value(index) for index in indices]
+    address = lowerer.build.address(tree, array, places, behind=bool(op.attributes.get("behind")))
+    assert isinstance(op.result.type, Ref)
+    lowerer.define(op, lowerer.build.refer(address, op.result.type))
+
+
+def _member(lowerer: Lowerer, op: Op) -> None:
+    assert isinstance(op.result.type, Ref)
+    reference = replace(op.result.type, pointee=pointee_of(op.result.type.pointee))
+    offset = int(str(op.attributes["offset"]))
+    lowerer.define(op, lowerer.build.refer(lowerer.value(op.operands[0]), reference, offset))
+
+
+def _element(lowerer: Lowerer, op: Op) -> None:
+    reference, index = (lowerer.value(operand) for operand in op.operands)
+    lowerer.define(op, lowerer.build.op(ops.ELEMENT, reference.type, reference, index))
+
+
+def _load(lowerer: Lowerer, op: Op) -> None:
+    assert op.result.type is not None
+    _check_size(op, op.result.type)
+    lowerer.define(op, lowerer.build.load(lowerer.value(op.operands[0]), op.result.type))
+
+
+def _store(lowerer: Lowerer, op: Op) -> None:
+    reference, item = op.operands
+    assert item.type is not None
+    lowerer.build.store(lowerer.value(reference), item.type, lowerer.trees[item])
+
+
+def _setitem(lowerer: Lowerer, op: Op) -> None:
+    owner, *indices, item = op.operands
+    tree, array = lowerer.array(owner)
+    address = lowerer.build.address(tree, array, [lowerer.value(index) for index in indices])
+    lowerer.build.store(address, array.dtype, lowerer.trees[item])
+
+
+def _intrinsic(lowerer: Lowerer, op: Op) -> None:
+    assert op.result.type is not None
+    row = BY_NAME[str(op.attributes["name"])]
+    settings = op.attributes.get("settings", ())
+    assert isinstance(settings, tuple)
+    typed = Typed(of_type(op.result.type, op.result.nonneg), settings=settings)
+    lowerer.define(op, row.lower(lowerer.build, [lowerer.trees[operand] for operand in op.operands], typed))
+
+
+def _call(lowerer: Lowerer, op: Op) -> None:
+    operands = [leaf for operand in op.operands for leaf in flatten(lowerer.trees[operand])]
+    type = op.result.type
+    assert type is not None
+    lowerer.trees[op.result] = lowerer.build.call(str(op.attributes["callee"]), operands, type, op.result.nonneg)
+
+
+def _extern(lowerer: Lowerer, op: Op) -> None:
+    arguments = [(lowerer.trees[operand], operand.type) for operand in op.operands if operand.type is not None]
+    tree = interop_boundary.extern(lowerer.build, str(op.attributes["symbol"]), arguments, op.results[0].type or NONE)
+    lowerer.trees[op.results[0]] = tree
+
+
+def _edges(lowerer: Lowerer, op: Op) -> list[Edge]:
+    edges = []
+    for edge in op.successors:
+        target = lowerer.blocks[id(edge.block)]
+        leaves = [leaf for argument in edge.arguments for leaf in flatten(lowerer.trees[argument])]
+        for leaf, param in zip(leaves, target.params, strict=True):
+            lowerer.sums.flows(leaf, param)
+        edges.append(Edge(target, leaves))
+    return edges
+
+
+def _end(lowerer: Lowerer, op: Op) -> None:
+    operands = [leaf for operand in op.operands for leaf in flatten(lowerer.trees[operand])]
+    if op.code is ops.RETURN and len(operands) > 1:
+        operands = [lowerer.build.op(ops.MAKE, Tuple(leaves(lowerer.source.result)), *operands)]
+    lowerer.build.append(Op(op.code, operands, [], {}, _edges(lowerer, op), op.location))
+
+
+def _raise(lowerer: Lowerer, op: Op) -> None:
+    values = (lowerer.value(operand) for operand in op.operands)
+    lowerer.build.effect(ops.REPORT, *values, status=str(op.attributes["kind"]), message=op.attributes["message"])
+    lowerer.build.append(Op(ops.EXIT, location=op.location))
+
+
+def _check(lowerer: Lowerer, op: Op) -> None:
+    holds, *values = (lowerer.value(operand) for operand in op.operands)
+    lowerer.build.check(holds, str(op.attributes["message"]), *values, help=str(op.attributes.get("help", "")))
+
+
+def _print(lowerer: Lowerer, op: Op) -> None:
+    values = (lowerer.value(operand) for operand in op.operands)
+    lowerer.build.effect(ops.PRINT, *values, **op.attributes)
+
+
+def _unreachable(lowerer: Lowerer, op: Op) -> None:
+    """The end of a block, if nothing has ended it already."""
+    if not lowerer.build.block.ops or lowerer.build.block.terminator.code is not ops.EXIT:
+        _end(lowerer, op)
+
+
+RULES: dict[ops.Opcode, Rule] = {
+    ops.PY_RAISE: _raise,
+    ops.PY_CHECK: _check,
+    ops.PRINT: _print,
+    ops.CONST: _const,
+    ops.CONVERT: _convert,
+    ops.MAKE: _make,
+    ops.FIELD: _field,
+    ops.EXTENT: _extent,
+    ops.STRIDE: _stride,
+    ops.WINDOW: _window,
+    ops.PY_UNARY: _unary,
+    ops.PY_BINARY: _binary,
+    ops.PY_COMPARE: _compare,
+    ops.PY_TRUTH: _truth,
+    ops.PY_GETITEM: _getitem,
+    ops.REFER: _refer,
+    ops.MEMBER: _member,
+    ops.ELEMENT: _element,
+    ops.LOAD: _load,
+    ops.STORE: _store,
+    ops.PY_SETITEM: _setitem,
+    ops.PY_ITER: counting.iterate,
+    ops.PY_NEXT: counting.advance,
+    ops.INTRINSIC: _intrinsic,
+    ops.CALL: _call,
+    ops.EXTERN: _extern,
+    ops.JUMP: _end,
+    ops.BRANCH: _end,
+    ops.RETURN: _end,
+    ops.UNREACHABLE: _unreachable,
+}

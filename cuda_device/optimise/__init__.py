@@ -1,0 +1,1 @@
+"""Loop and address optimisations on device IR, each with a measured gain."""

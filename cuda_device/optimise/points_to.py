@@ -1,0 +1,109 @@
+"""Which of a function's parameters an address comes from: what is written, and what cannot be the same memory.
+
+    %4: ref<global, float32> = element %x.0 %3         roots[%4] == {0}: somewhere in what %x.0 points to
+
+Launches check that no array that a kernel writes overlaps another. So accesses with different roots never meet, and what is
+never written stays as it is.
+"""
+
+from __future__ import annotations
+
+from cuda_device.ir import ops
+from cuda_device.ir.nodes import Function, Module, Op, Value
+from cuda_device.ir.ops import Effect
+from cuda_device.types.layout import leaves
+from cuda_device.types.model import Number, Ref
+
+Roots = frozenset[int]
+_NONE: Roots = frozenset()
+
+
+def written(module: Module) -> Roots:
+    """The numbers of the main function's references through which the kernel may write, counted among its references."""
+    writes = _writes(module)[module.main.name]
+    references = [i for i, param in enumerate(module.main.params) if isinstance(param.type, Ref)]
+    return frozenset(number for number, i in enumerate(references) if i in writes)
+
+
+def of(function: Function) -> dict[Value, Roots]:
+    """For each value that holds an address: the numbers of the parameters that it may come from (none: memory of its own)."""
+    roots: dict[Value, Roots] = {
+        param: frozenset((i,)) for i, param in enumerate(function.params) if isinstance(param.type, Ref)
+    }
+    ways = [(result, op.operands) for op in function.ops() for result in op.results if _holds_address(result)]
+    for block in function.blocks:
+        for edge in block.successors:
+            pairs = zip(edge.block.params, edge.arguments, strict=True)
+            ways += [(param, [argument]) for param, argument in pairs if _holds_address(param)]
+    changed = True
+    while changed:
+        changed = False
+        for value, sources in ways:
+            old, found = roots.get(value, _NONE), _union(roots, sources)
+            if not found <= old:
+                roots[value] = old | found
+                changed = True
+    return roots
+
+
+def of_launch(module: Module) -> dict[Value, Roots]:
+    """The same for all functions of a module, but counted among the parameters of the main function."""
+    own = {function.name: of(function) for function in module.functions}
+    given = {function.name: [_NONE] * len(function.params) for function in module.functions}
+    given[module.main.name] = [frozenset((i,)) for i in range(len(module.main.params))]
+    todo = [module.main]
+    while todo:
+        caller = todo.pop()
+        for op in caller.ops():
+            if op.code is not ops.CALL:
+                continue
+            callee = module[str(op.attributes["callee"])]
+            arguments = (own[caller.name].get(operand, _NONE) for operand in op.operands)
+            now = [_through(given[caller.name], roots) for roots in arguments]
+            joined = [a | b for a, b in zip(given[callee.name], now, strict=True)]
+            if joined != given[callee.name]:
+                given[callee.name] = joined
+                todo.append(callee)
+    return {value: _through(given[name], roots) for name, found in own.items() for value, roots in found.items()}
+
+
+def _through(given: list[Roots], roots: Roots) -> Roots:
+    return _NONE.union(*(given[i] for i in roots))
+
+
+def _holds_address(value: Value) -> bool:
+    type = value.type
+    if type is None or isinstance(type, Number):
+        return False
+    return isinstance(type, Ref) or any(isinstance(leaf, Ref) for leaf in leaves(type))
+
+
+def _union(roots: dict[Value, Roots], values: list[Value]) -> Roots:
+    return _NONE.union(*(roots.get(value, _NONE) for value in values))
+
+
+def _writes(module: Module) -> dict[str, Roots]:
+    """The parameters through which each function may write, itself or in what it calls."""
+    writes = dict.fromkeys((function.name for function in module.functions), _NONE)
+    roots = {function.name: of(function) for function in module.functions}
+    writers = {
+        function.name: [op for op in function.ops() if op.code is ops.CALL or Effect.WRITES in op.code.effects]
+        for function in module.functions
+    }
+    changed = True
+    while changed:
+        changed = False
+        for function in module.functions:
+            found = writes[function.name].union(
+                *(_written_by(op, roots[function.name], writes) for op in writers[function.name])
+            )
+            changed |= found != writes[function.name]
+            writes[function.name] = found
+    return writes
+
+
+def _written_by(op: Op, roots: dict[Value, Roots], writes: dict[str, Roots]) -> Roots:
+    if op.code is ops.CALL:
+        callee = writes[str(op.attributes["callee"])]
+        return _union(roots, [operand for i, operand in enumerate(op.operands) if i in callee])
+    return _union(roots, op.operands)

@@ -1,0 +1,253 @@
+"""Indices that comparisons show not to be negative, once they are compared with one another.
+
+    for j in range(2 * r + 1):         j < 2 * r + 1
+        w[2 * r - j]                   so 2 * r - j is not negative, and does not count from the end
+
+Inference knows bounds that are numbers (`infer/ranges`). This pass knows sums: where the index is read, each comparison that has
+led there says that a sum of values and a constant is not negative. If the index less one of them is plainly not negative, neither
+is the index, and what would count from the end goes:
+
+    %5: bool = compare {op="<"} %4 %zero
+    %6: int32 = add {exact=True} %4 %n
+    %7: int32 nonneg = select %5 %6 %4          →        %4 in place of %7
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
+
+from cuda_device.ir import ops
+from cuda_device.ir.dominance import dominators
+from cuda_device.ir.nodes import Block, Function, Op, Value
+from cuda_device.ir.simplify import drop_unused
+from cuda_device.lazy_dataclasses import dataclass
+from cuda_device.types.model import BOOL, Number
+
+_MOST_TERMS = 8
+_OPPOSITES = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """`constant` and each value so many times."""
+
+    constant: int
+    terms: tuple[tuple[Value, int], ...] = ()
+
+    def plus(self, other: Sum, times: int = 1) -> Sum:
+        """This sum and another one, `times` over."""
+        counts = Counter(dict(self.terms))
+        for value, count in other.terms:
+            counts[value] += times * count
+        return Sum(self.constant + times * other.constant, tuple((v, n) for v, n in counts.items() if n))
+
+    def minus(self, other: Sum) -> Sum:
+        """This sum less another one."""
+        return self.plus(other, -1)
+
+    def plainly_nonneg(self, falling: AbstractSet[Value]) -> bool:
+        """Whether no part of it can be negative; what is said of `falling` values holds in some places only."""
+        return self.constant >= 0 and all(
+            count > 0 and value.nonneg and value not in falling for value, count in self.terms
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A way into a block: from which one, with what for its parameters, and on which condition, if that `holds` or not."""
+
+    before: Block
+    arguments: list[Value]
+    condition: Value | None
+    holds: bool
+
+
+def run(function: Function, falling: AbstractSet[Value] = frozenset()) -> None:
+    """Changes a function of the device level in place. Its blocks are in reverse postorder.
+
+    Counters that are `falling` are `nonneg` in loops only, and not where these end, nor where they are left out.
+    """
+    makers = {op.result: op for op in function.ops() if len(op.results) == 1}
+    found = [(block, op) for block in function.blocks for op in block.ops if _counts_from_the_end(op, makers)]
+    if not found:
+        return
+    proofs = Proofs(function, makers, falling)
+    same: dict[Value, Value] = {}
+    for block, op in found:
+        index = op.operands[2]
+        if proofs.holds(block, proofs.sum(index)):
+            same[op.result] = index
+            index.nonneg |= makers[index] in block.ops  # elsewhere it may be
+    for op in function.ops() if same else ():
+        op.operands = [same.get(value, value) for value in op.operands]
+        for edge in op.successors:
+            edge.arguments = [same.get(value, value) for value in edge.arguments]
+    drop_unused(function, set(same))
+    drop_unused(function, {value for result in same for value in makers[result].operands[:2]})
+
+
+def _counts_from_the_end(op: Op, makers: dict[Value, Op]) -> bool:
+    """Whether this selects a sum with an index where the index is negative, else the index."""
+    if op.code is not ops.SELECT:
+        return False
+    condition, moved, index = (makers.get(value) for value in op.operands)
+    if condition is None or moved is None or index is None:
+        return False
+    is_negative = condition.code is ops.COMPARE and condition.attributes["op"] == "<"
+    return (
+        is_negative
+        and condition.operands[0] is index.result
+        and integer_of(makers, condition.operands[1]) == 0
+        and (moved.code is ops.ADD and moved.operands[0] is index.result)
+    )
+
+
+def integer_of(makers: dict[Value, Op], value: Value) -> int | None:
+    """The integer that a value always is."""
+    maker = makers.get(value)
+    found = maker.attributes["value"] if maker is not None and maker.code is ops.CONST else None
+    return found if isinstance(found, int) else None
+
+
+def is_integer(value: Value) -> bool:
+    """Whether a value is an integer."""
+    return isinstance(value.type, Number) and value.type.is_integer
+
+
+class Proofs:
+    """What is known of a function's integers."""
+
+    def __init__(self, function: Function, makers: dict[Value, Op], falling: AbstractSet[Value]) -> None:
+        self.makers, self.falling = makers, falling
+        self.ways: dict[Block, list[Way]] = {block: [] for block in function.blocks}
+        for block in function.blocks:
+            condition = block.terminator.operands[0] if block.terminator.code is ops.BRANCH else None
+            for number, edge in enumerate(block.successors):
+                self.ways[edge.block].append(Way(block, edge.arguments, condition, number == 0))
+        self.dominators = dominators(function.blocks[0])
+        self.sums: dict[Value, Sum] = {}
+        self.facts: dict[Block, tuple[Sum, ...]] = {}
+
+    def holds(self, block: Block, sum: Sum) -> bool:
+        """Whether a sum is never negative in a block."""
+        return self._follows(self.known(block), sum)
+
+    def _follows(self, facts: Sequence[Sum], sum: Sum) -> bool:
+        return any(each.plainly_nonneg(self.falling) for each in (sum, *map(sum.minus, facts)))
+
+    def known(self, block: Block) -> tuple[Sum, ...]:
+        """The sums that are not negative wherever the block is reached."""
+        chain = []
+        while block not in self.facts and block in self.dominators:
+            chain.append(block)
+            block = self.dominators[block]
+        facts = self.facts.get(block, ())
+        for each in reversed(chain):
+            for fact in self._entered(each, facts):
+                facts = (*facts, fact)
+            self.facts[each] = facts
+        return facts
+
+    def _entered(self, block: Block, facts: Sequence[Sum]) -> Iterator[Sum]:
+        """What the ways into a block say."""
+        match self.ways[block]:
+            case [Way(condition=Value() as condition, holds=holds)]:
+                yield from self._told(condition, holds, facts)
+            case [Way() as entry, *backs] if backs and self.dominators[block] is entry.before:
+                for place, (param, first) in enumerate(zip(block.params, entry.arguments, strict=True)):
+                    signs = {self._moved(param, way.arguments[place]) for way in backs if is_integer(param)}
+                    if signs == {1}:  # a counter stays on one side of where it began
+                        yield from self._compared("<=", first, param, facts)
+                    elif signs == {-1}:
+                        yield from self._compared("<=", param, first, facts)
+
+    def _moved(self, param: Value, after: Value) -> int:
+        """Whether a parameter has risen (1), or fallen (-1), by a constant; 0 if that cannot be told."""
+        step = self.sum(after).minus(Sum(0, ((param, 1),)))
+        return 0 if step.terms else 1 if step.constant >= 0 else -1
+
+    def _told(self, condition: Value, holds: bool, facts: Sequence[Sum]) -> Iterator[Sum]:
+        """What a condition says that holds, or does not."""
+        maker = self.makers.get(condition)
+        if maker is None:
+            return
+        if maker.code is (ops.AND if holds else ops.OR) and condition.type == BOOL:
+            for part in maker.operands:
+                yield from self._told(part, holds, facts)
+        elif maker.code is ops.COMPARE:
+            a, b = maker.operands
+            if is_integer(a):
+                sign = str(maker.attributes["op"])
+                yield from self._compared(sign if holds else _OPPOSITES[sign], a, b, facts)
+
+    def _compared(self, sign: str, a: Value, b: Value, facts: Sequence[Sum]) -> Iterator[Sum]:
+        """What `a sign b` says."""
+        match sign:
+            case "<" | "<=":
+                for low in self.bounds(a, ">"):
+                    for high in self.bounds(b, "<"):
+                        yield high.minus(low).plus(Sum(-(sign == "<")))
+            case ">" | ">=":
+                yield from self._compared("<" if sign == ">" else "<=", b, a, facts)
+            case "==":
+                yield from self._compared("<=", a, b, facts)
+                yield from self._compared("<=", b, a, facts)
+            case "!=":  # and if one is no less than the other, it is greater
+                for one, other in ((a, b), (b, a)):
+                    apart = self.sum(one).minus(self.sum(other))
+                    if self._follows(facts, apart):
+                        yield apart.plus(Sum(-1))
+
+    def bounds(self, value: Value, sign: str) -> list[Sum]:
+        """Sums that a value is not above (`<`) or not below (`>`): the value, and what it is the least or greatest of."""
+        found = [self.sum(value)]
+        maker = self.makers.get(self._origin(value))
+        if maker is not None and maker.code is ops.SELECT:
+            condition, first, second = maker.operands
+            choice = self.makers.get(condition)
+            if choice is not None and choice.operands == [first, second] and choice.attributes.get("op") == sign:
+                found += [*self.bounds(first, sign), *self.bounds(second, sign)]
+        return found
+
+    def sum(self, value: Value) -> Sum:
+        """What a value is a sum of."""
+        found = self.sums.get(value)
+        if found is None:
+            found = self._sum(value)
+            self.sums[value] = found = found if len(found.terms) <= _MOST_TERMS else Sum(0, ((value, 1),))
+        return found
+
+    def _sum(self, value: Value) -> Sum:
+        origin = self._origin(value)
+        maker = self.makers.get(origin)
+        constant = integer_of(self.makers, origin)
+        if constant is not None:
+            return Sum(constant)
+        if maker is not None and maker.attributes.get("exact"):
+            a, b = map(self.sum, maker.operands)
+            if maker.code in (ops.ADD, ops.SUB):
+                return a.plus(b, 1 if maker.code is ops.ADD else -1)
+            if maker.code is ops.MUL and not (a.terms and b.terms):
+                return Sum(0).plus(a, b.constant) if a.terms else Sum(0).plus(b, a.constant)
+        return Sum(0, ((origin, 1),))
+
+    def _origin(self, value: Value) -> Value:
+        """The value before conversions that have not changed it."""
+        maker = self.makers.get(value)
+        while maker is not None and maker.code is ops.CONVERT and keeps(maker):
+            (value,) = maker.operands
+            maker = self.makers.get(value)
+        return value
+
+
+def keeps(conversion: Op) -> bool:
+    """Whether the result of a conversion of integers is the number that it was."""
+    ((operand,), result) = conversion.operands, conversion.result
+    source, target = operand.type, result.type
+    assert isinstance(source, Number) and isinstance(target, Number)
+    if not (source.is_integer and target.is_integer):
+        return False
+    has_room = (operand.nonneg or target.low <= source.low) and target.high >= source.high
+    return has_room or bool(conversion.attributes.get("exact"))

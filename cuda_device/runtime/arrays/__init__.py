@@ -1,0 +1,1 @@
+"""Arrays: views of any library's arrays, and our own."""

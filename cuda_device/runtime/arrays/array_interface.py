@@ -1,0 +1,168 @@
+"""The CUDA Array Interface, versions 2 and 3: arrays described by a dictionary.
+
+It is the way in for GPU arrays that have no DLPack, and the way out for libraries that read nothing else. It says nothing of
+lifetimes: a view keeps the whole producer alive.
+
+    view = read(numba_array)            # ArrayView with .stream, the producer's stream
+    produce(view)                       # {'shape': (4,), 'typestr': '<f4', 'data': (139…, False), 'version': 3, …}
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cuda_device.errors import LaunchError
+from cuda_device.runtime.arrays.array_view import ArrayView, Device, c_strides
+from cuda_device.runtime.gpu import driver
+from cuda_device.types.dtypes import dtype_of_type, element_of_dtype
+from cuda_device.types.host import element_of_typestr, typestr_of_element
+from cuda_device.types.layout import size_of
+from cuda_device.types.model import Type
+
+ATTRIBUTE = "__cuda_array_interface__"
+VERSION = 3
+
+
+def read(obj: Any) -> ArrayView | None:
+    """A view of the GPU array `obj`, or None if it does not have the interface.
+
+    The view's `stream` is the producer's, for the caller to wait for; None if there is nothing to wait for. Raises `LaunchError`
+    for a description that breaks the interface's rules, has a mask, or names memory that no GPU reaches, and `TypeError` for an
+    element type that we do not have.
+    """
+    try:
+        # Made anew at every access: read once, so that all of it is about the same moment.
+        description = getattr(obj, ATTRIBUTE, None)
+    except RuntimeError as error:
+        raise LaunchError(f"{_describe(obj)} refuses to share its memory: {error}") from error
+    if description is None or isinstance(obj, type):
+        return None
+    try:
+        return _view_of(obj, description)
+    except _BadDescription as error:
+        raise LaunchError(f"the {ATTRIBUTE} of {_describe(obj)} {error}") from None
+
+
+class _BadDescription(Exception):
+    """A rule of the interface that is broken; the text follows the name of the object."""
+
+
+def _view_of(obj: Any, description: Any) -> ArrayView:
+    if not isinstance(description, dict):
+        raise _BadDescription(f"is a {type(description).__name__}, not a dict")
+    for key in ("shape", "typestr", "data", "version"):
+        if key not in description:
+            raise _BadDescription(f"has no {key!r}")
+    if description.get("mask") is not None:
+        raise _BadDescription(
+            "has a mask, and kernels know no masked elements: pass the data and the mask as two arrays"
+        )
+    version = description["version"]
+    if not _is_int(version) or version < 2:
+        raise _BadDescription(f"has version {version!r}: 2 and 3 are understood")
+    shape = _ints(description["shape"], "shape")
+    if any(length < 0 for length in shape):
+        raise _BadDescription(f"has the shape {shape}")
+    element = _element_of(description["typestr"], description.get("descr"))
+    address, readonly = _data_of(description["data"])
+    if 0 in shape:
+        address = 0
+    elif address == 0:
+        raise _BadDescription(f"has the address 0 for the shape {shape}")
+    return ArrayView(
+        data=address,
+        shape=shape,
+        strides=_strides_of(description.get("strides"), shape, size_of(element)),
+        element=element,
+        readonly=readonly,
+        device=Device.CUDA,
+        ordinal=_ordinal_of(address),
+        keep_alive=obj,
+        stream=_stream_of(description.get("stream")) if version >= 3 else None,
+    )
+
+
+def _element_of(typestr: Any, descr: Any) -> Type:
+    """What `typestr` says, or `descr` where `typestr` tells no more than the size of a structure."""
+    if not (isinstance(typestr, str) and typestr[1:2] == "V" and isinstance(descr, list) and _has_names(descr)):
+        return element_of_typestr(typestr)
+    try:
+        dtype = np.lib.format.descr_to_dtype(descr)
+    except (TypeError, ValueError) as error:
+        raise _BadDescription(f"has descr={descr!r}, which describes no structure: {error}") from None
+    if typestr[2:] != str(dtype.itemsize):
+        raise _BadDescription(f"has the typestr {typestr!r}, but its descr has {dtype.itemsize} bytes")
+    return element_of_dtype(dtype)
+
+
+def _has_names(descr: list[Any]) -> bool:
+    return any(isinstance(field, tuple) and field and field[0] for field in descr)
+
+
+def _data_of(data: Any) -> tuple[int, bool]:
+    if not isinstance(data, tuple) or len(data) != 2 or not _is_int(data[0]) or not 0 <= data[0] < 1 << 64:
+        raise _BadDescription(f"has data={data!r} instead of (address, readonly)")
+    return int(data[0]), bool(data[1])
+
+
+def _strides_of(strides: Any, shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    if strides is None:
+        return c_strides(shape, itemsize)
+    result = _ints(strides, "strides")
+    if len(result) != len(shape):
+        raise _BadDescription(f"has {len(result)} strides for {len(shape)} axes")
+    return result
+
+
+def _stream_of(stream: Any) -> int | None:
+    if stream is None:
+        return None
+    if not _is_int(stream) or stream < 0:
+        raise _BadDescription(f"has stream={stream!r}: None or a handle is allowed")
+    if stream == 0:
+        raise _BadDescription("has stream=0, which is ambiguous: 1 is the legacy default stream, 2 the per-thread one")
+    return int(stream)
+
+
+def _ordinal_of(address: int) -> int:
+    """The device that holds `address`. Checked, because a kernel that follows a wrong address takes the whole process down."""
+    if not driver.available():
+        return 0
+    ordinal = driver.ordinal_of(address) if address else None
+    if ordinal is None:
+        ordinal = driver.current_ordinal()
+        if address and not driver.properties(ordinal).pageable_access:
+            raise _BadDescription(f"has the address {address:#x}, which is no memory that the GPU reaches")
+    return ordinal
+
+
+def _ints(values: Any, name: str) -> tuple[int, ...]:
+    if not isinstance(values, (tuple, list)) or not all(_is_int(value) for value in values):
+        raise _BadDescription(f"has {name}={values!r} instead of a tuple of integers")
+    return tuple(int(value) for value in values)
+
+
+def _is_int(value: Any) -> bool:
+    return hasattr(value, "__index__") and not isinstance(value, bool)
+
+
+def produce(view: ArrayView) -> dict[str, Any]:
+    """The dictionary, version 3, that describes `view`; `stream` is the view's, `strides` is None for C order.
+
+    Vectors and structs have a `descr`.
+    """
+    dtype = dtype_of_type(view.element)
+    return {
+        "shape": view.shape,
+        "typestr": typestr_of_element(view.element) if dtype.names is None else dtype.str,
+        "data": (0 if view.size == 0 else view.data, view.readonly),
+        "version": VERSION,
+        "strides": None if view.strides == c_strides(view.shape, view.itemsize) else view.strides,
+        "stream": view.stream,
+    } | ({} if dtype.names is None else {"descr": dtype.descr})
+
+
+def _describe(obj: Any) -> str:
+    return f"the {type(obj).__module__}.{type(obj).__qualname__}"

@@ -1,0 +1,135 @@
+"""Memory for arrays: the host's or a GPU's, freed when its owner dies.
+
+GPU memory is freed in the order of the stream that it was allocated for. Destructors run anywhere: in another thread, during a
+capture, while the interpreter ends. They never raise, and what cannot be freed at the moment is freed by a later allocation.
+
+    memory = allocate(4096, stream)
+    memory.address
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cuda_device.errors import LaunchError
+from cuda_device.runtime.arrays.array_view import ArrayView
+from cuda_device.runtime.gpu import driver
+from cuda_device.runtime.gpu.streams import GpuStream, Stream, release_finished_everywhere
+from cuda_device.types.dtypes import dtype_of_type
+
+# A cache line, and the widest vector register.
+HOST_ALIGNMENT = 64
+
+Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+
+
+class HostMemory:
+    """`nbytes` bytes of the host, aligned to 64 bytes; `address` is 0 where there are none."""
+
+    __slots__ = ("_buffer", "address", "nbytes")
+
+    def __init__(self, nbytes: int, *, zero: bool) -> None:
+        make = np.zeros if zero else np.empty
+        self._buffer: Bytes = make(nbytes + HOST_ALIGNMENT, np.uint8)
+        start = self._buffer.ctypes.data
+        self.nbytes = nbytes
+        self.address = start + -start % HOST_ALIGNMENT if nbytes else 0
+
+
+class GpuMemory:
+    """`nbytes` bytes of a GPU; `address` is 0 where there are none.
+
+    `used_elsewhere` is set when another library may use the memory on streams that we do not know: it is then freed after all
+    work of the device, instead of that of one stream.
+    """
+
+    __slots__ = ("__weakref__", "_stream", "address", "nbytes", "used_elsewhere")
+
+    def __init__(self, nbytes: int, stream: GpuStream, *, zero: bool) -> None:
+        self.address = 0
+        self.nbytes = nbytes
+        self.used_elsewhere = False
+        self._stream = stream
+        with stream.using():
+            self.address = _allocate(nbytes, stream)
+            if zero:
+                driver.fill_zero(self.address, nbytes, stream.handle)
+
+    def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        # When the process ends, the driver frees everything, and may be gone already; this module's own names are by then.
+        if self.address and not is_ending():
+            _release(self.address, self._stream, self.used_elsewhere)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("GPU memory cannot be copied as an object, or it would be freed twice: copy the array")
+
+
+def is_freed_behind(owner: object, stream: GpuStream) -> bool:
+    """Whether memory is ours and is freed in the order of `stream`: behind all work that the stream has when its owner dies."""
+    # The per-thread stream is another one in the thread where the owner dies.
+    return type(owner) is GpuMemory and owner._stream == stream and stream.handle != driver.PER_THREAD_STREAM
+
+
+# What could not be freed when its owner died.
+_unfreed: deque[tuple[int, GpuStream, bool]] = deque()
+
+
+def allocate(nbytes: int, stream: Stream, *, zero: bool) -> HostMemory | GpuMemory:
+    """New memory on `stream`'s device; unspecified bytes, or zeros."""
+    if isinstance(stream, GpuStream):
+        return GpuMemory(nbytes, stream, zero=zero)
+    try:
+        return HostMemory(nbytes, zero=zero)
+    except MemoryError as error:
+        raise LaunchError(f"the host has no {nbytes} bytes of memory left: {error}") from error
+
+
+def _allocate(nbytes: int, stream: GpuStream) -> int:
+    _free_the_unfreed()
+    try:
+        return driver.allocate(nbytes, stream.handle, stream.ordinal)
+    except driver.OutOfMemory:
+        # Arrays that launches still hold, or that wait to be freed, may be all that is in the way.
+        driver.synchronize_context()
+        release_finished_everywhere(stream.context)
+        driver.synchronize_context()
+        return driver.allocate(nbytes, stream.handle, stream.ordinal)
+
+
+def _release(address: int, stream: GpuStream, used_elsewhere: bool) -> None:
+    """Frees memory if it can be done now, and remembers it otherwise. Never raises."""
+    with contextlib.suppress(Exception), stream.using():
+        # A capture would record the freeing, or be spoilt by it.
+        if not driver.is_capturing(stream.handle):
+            if used_elsewhere:
+                driver.synchronize_context()
+            driver.free(address, stream.handle, stream.ordinal)
+            return
+    _unfreed.append((address, stream, used_elsewhere))
+
+
+def _free_the_unfreed() -> None:
+    for _ in range(len(_unfreed)):
+        with contextlib.suppress(IndexError):  # Another thread was faster.
+            _release(*_unfreed.popleft())
+
+
+def download(view: ArrayView, stream: int) -> np.ndarray[Any, Any]:
+    """A copy of a GPU array in host memory, after the work of `stream`; the array's context has to be current.
+
+    A strided array comes with the gaps between its elements, and has the same strides here.
+    """
+    dtype = dtype_of_type(view.element)
+    if view.size == 0:
+        return np.empty(view.shape, dtype)
+    low, high = view.extent
+    span = np.empty(high - low, np.uint8)
+    driver.copy(span.ctypes.data, low, high - low, stream)
+    driver.synchronize_stream(stream)
+    return np.ndarray(view.shape, dtype, span, view.data - low, view.strides)

@@ -1,0 +1,374 @@
+"""`DeviceArray`: a minimal array on a stream's device, to carry data to kernels and back.
+
+It has no arithmetic: NumPy, CuPy and torch take it by DLPack, without a copy. On a CPU stream its memory is the host's.
+
+    x = array([1.0, 2.0, 3.0])              # float32, on the default stream's device
+    y = empty(3, stream=stream)
+    ...launch(f, y, x, grid=1, block=3, stream=stream)...
+    y.numpy()                               # waits for the stream and copies to the host
+"""
+
+from __future__ import annotations
+
+import operator
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from cuda_device.runtime.arrays import array_interface, dlpack
+from cuda_device.runtime.arrays.array_view import ArrayView, Device, c_strides, numpy_over
+from cuda_device.runtime.arrays.buffers import GpuMemory, HostMemory, allocate, download
+from cuda_device.runtime.arrays.protocols import view_of
+from cuda_device.runtime.gpu import driver
+from cuda_device.runtime.gpu.streams import CpuStream, GpuStream, Stream, as_stream, cpu_stream
+from cuda_device.types.dtypes import dtype_of, dtype_of_type, element_of_dtype
+from cuda_device.types.model import Layout
+from cuda_device.types.structs import is_struct, model_of
+from cuda_device.types.vectors import VectorValue
+
+Shape = int | Sequence[int]
+_MOST_BYTES = 1 << 62
+
+
+class DeviceArray:
+    """A C-contiguous array in the memory of a stream's device; made by `array`, `empty` and `zeros`.
+
+    The memory is freed when the array, and all that share its memory by DLPack, are gone, after the work that its stream has by
+    then.
+    """
+
+    __slots__ = ("__weakref__", "_dtype", "_memory", "_stream", "_view", "_words")
+
+    def __init__(
+        self, memory: HostMemory | GpuMemory, shape: tuple[int, ...], dtype: np.dtype[Any], stream: Stream
+    ) -> None:
+        self._memory, self._dtype, self._stream = memory, dtype, stream
+        self._view = ArrayView(
+            data=memory.address,
+            shape=shape,
+            strides=c_strides(shape, dtype.itemsize),
+            element=element_of_dtype(dtype),
+            device=Device.CUDA if isinstance(stream, GpuStream) else Device.HOST,
+            ordinal=stream.ordinal if isinstance(stream, GpuStream) else 0,
+            keep_alive=memory,
+            stream=stream.handle,
+        )
+        self._words = b""
+        """What machine code reads of an array on a GPU: address, stream, context, element type, lengths."""
+        if isinstance(stream, GpuStream):
+            head = memory.address, stream.handle, stream.context, id(self._view.element)
+            self._words = struct.pack(f"=4Q{len(shape)}q", *head, *shape)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The length of each axis."""
+        return self._view.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The NumPy dtype of the elements."""
+        return self._dtype
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """The bytes from one element to the next, for each axis."""
+        return self._view.strides
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self._view.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return self.nbytes // self._dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all elements."""
+        return self._memory.nbytes
+
+    @property
+    def itemsize(self) -> int:
+        """The bytes of one element."""
+        return self._dtype.itemsize
+
+    @property
+    def stream(self) -> Stream:
+        """The stream whose device holds the memory, and in whose order it is copied and freed."""
+        return self._stream
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """A copy as a NumPy array. Waits for the stream; raises `KernelError` if a kernel broke the GPU's context."""
+        if isinstance(self._stream, GpuStream):
+            with self._stream.using():
+                return download(self._view, self._stream.handle)
+        self._stream.synchronize()
+        return self._host().copy()
+
+    def _host(self) -> np.ndarray[Any, Any]:
+        return numpy_over(self._view)
+
+    def _cuda_device_view_(self) -> ArrayView:
+        return self._view
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """DLPack's device: (1, 0) for host memory, (2, ordinal) for a GPU's."""
+        return dlpack.DEVICE_CODES[self._view.device], self._view.ordinal
+
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """A DLPack capsule (Python Array API, `__dlpack__`).
+
+        `stream` is the consumer's, and is made to wait for this array's: None or 1 is the legacy default stream, 2 the
+        per-thread one, -1 asks for no waiting. `dl_device` may ask for the host, which copies. Raises `BufferError` for another
+        device, or where `copy=False` cannot be kept, `ValueError` for a stream that cannot be.
+        """
+        here = self.__dlpack_device__()
+        there = here if dl_device is None else (int(dl_device[0]), int(dl_device[1]))
+        if there == here:
+            source = array(self, stream=self._stream) if copy else self
+            source._order_consumer(stream)
+            return dlpack.export(source._view, max_version, copied=bool(copy))
+        if there != (dlpack.DEVICE_CODES[Device.HOST], 0):
+            raise BufferError(f"this array is on DLPack device {here} and goes to the host (1, 0) only, not to {there}")
+        if copy is False:
+            raise BufferError("copy=False, but an array on the GPU comes to the host by a copy only")
+        return dlpack.export(array(self, stream=cpu_stream())._view, max_version, copied=True)
+
+    def _order_consumer(self, stream: int | None) -> None:
+        """Lets the consumer's stream wait for ours."""
+        if not isinstance(self._stream, GpuStream):
+            if stream is not None:
+                raise ValueError(f"stream={stream!r} for an array in host memory: pass None")
+            return
+        if stream is not None and (not isinstance(stream, int) or stream < -1 or stream == 0):
+            raise ValueError(
+                f"stream={stream!r}: pass None or 1 (legacy default), 2 (per-thread default), -1 or a handle"
+            )
+        consumer = driver.LEGACY_STREAM if stream is None else stream
+        if consumer != self._stream.handle and isinstance(self._memory, GpuMemory):
+            self._memory.used_elsewhere = True
+            if consumer != -1:
+                self._stream.hold_back(consumer)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """The CUDA Array Interface, version 3; an `AttributeError` where the array is in host memory."""
+        if isinstance(self._stream, GpuStream):
+            return array_interface.produce(self._view)
+        raise AttributeError("an array in host memory has no __cuda_array_interface__: use np.asarray or DLPack")
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        """For `np.asarray`: the memory itself on the CPU, where `copy` is not true, and a copy from the GPU.
+
+        Raises `ValueError` where `copy=False` cannot be kept.
+        """
+        wanted = self._dtype if dtype is None else np.dtype(dtype)
+        if isinstance(self._stream, GpuStream):
+            if copy is False:
+                raise ValueError("copy=False, but an array on the GPU comes to the host by a copy only")
+            return self.numpy().astype(wanted, copy=False)
+        if copy is False and wanted != self._dtype:
+            raise ValueError(f"copy=False, but {self._dtype} becomes {wanted} by a copy only")
+        self._stream.synchronize()
+        return self._host().astype(wanted, copy=bool(copy))
+
+    def __len__(self) -> int:
+        if not self._view.shape:
+            raise TypeError("a 0-d array has no len()")
+        return self._view.shape[0]
+
+    def __repr__(self) -> str:
+        where = f"on GPU {self._stream.ordinal}" if isinstance(self._stream, GpuStream) else "on the CPU"
+        return f"<DeviceArray shape={self._view.shape} dtype={self._dtype} {where}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles (and copies) the elements; on a GPU again where it was on one."""
+        return _rebuild, (self.numpy(), isinstance(self._stream, CpuStream))
+
+
+def _rebuild(elements: np.ndarray[Any, Any], on_cpu: bool) -> DeviceArray:
+    return array(elements, stream=cpu_stream() if on_cpu else None)
+
+
+def empty(shape: Shape, dtype: Any = np.float32, *, stream: Any = None) -> DeviceArray:
+    """A new array on `stream`'s device whose elements are unspecified.
+
+    `dtype` is a NumPy dtype or scalar type, or Python's bool, int (int32), float (float32) or complex (complex64). Raises
+    `TypeError` for a dtype that device code does not have, `ValueError` for a negative or impossible size, `LaunchError` for what
+    is no stream, or where the memory does not suffice.
+    """
+    return _new(shape, dtype_of(dtype), as_stream(stream), zero=False)
+
+
+def zeros(shape: Shape, dtype: Any = np.float32, *, stream: Any = None) -> DeviceArray:
+    """A new array of zeros on `stream`'s device; `dtype` and errors as for `empty`."""
+    return _new(shape, dtype_of(dtype), as_stream(stream), zero=True)
+
+
+def array(obj: Any, dtype: Any = None, *, stream: Any = None) -> DeviceArray:
+    """A new array on `stream`'s device with a copy of `obj`'s elements.
+
+    `obj` is an array of any library (DLPack, CUDA Array Interface, NumPy, buffers), or nested lists of numbers, or of structs or
+    vectors of one type. Without `dtype` an array keeps its own, and Python's numbers become what they are in device code: bool,
+    int32, float32, complex64. Raises
+    `TypeError` for element types that device code does not have and for complex numbers as real ones, `OverflowError` for an int
+    that has no room, and as `empty` does.
+    """
+    target = as_stream(stream)
+    wanted = None if dtype is None else dtype_of(dtype)
+    # Asked for on the legacy stream, because the array may be on another device than the target.
+    view = view_of(obj, driver.LEGACY_STREAM)
+    if view is None:
+        return _from_host(_from_python(obj, wanted), target)
+    if isinstance(target, GpuStream) and view.device is Device.CUDA and _copies_plainly(view, wanted):
+        return _from_gpu(view, target)
+    return _from_host(_to_host(view, wanted), target)
+
+
+def _new(shape: Shape, dtype: np.dtype[Any], stream: Stream, *, zero: bool) -> DeviceArray:
+    lengths = _shape_of(shape)
+    nbytes = dtype.itemsize
+    for length in lengths:
+        nbytes *= length
+    if nbytes > _MOST_BYTES:
+        raise ValueError(f"the shape {lengths} of {dtype} takes {nbytes} bytes, more than any memory has")
+    return DeviceArray(allocate(nbytes, stream, zero=zero), lengths, dtype, stream)
+
+
+def _shape_of(shape: Shape) -> tuple[int, ...]:
+    try:
+        lengths = (operator.index(shape),) if hasattr(shape, "__index__") else tuple(operator.index(n) for n in shape)
+    except TypeError as error:
+        raise TypeError(f"the shape {shape!r} is neither an int nor a sequence of ints") from error
+    if any(length < 0 for length in lengths):
+        raise ValueError(f"the shape {lengths} has a negative length")
+    return lengths
+
+
+def _copies_plainly(view: ArrayView, wanted: np.dtype[Any] | None) -> bool:
+    """Whether the bytes of `view` are those of the new array."""
+    return view.layout is Layout.C and (wanted is None or element_of_dtype(wanted) == view.element)
+
+
+def _from_gpu(view: ArrayView, target: GpuStream) -> DeviceArray:
+    """A copy of `view` from GPU to GPU, made when this returns."""
+    result = _new(view.shape, dtype_of_type(view.element), target, zero=False)
+    _await_producer(view)
+    with target.using():
+        driver.copy(result._memory.address, view.data, view.nbytes, target.handle)
+        driver.synchronize_stream(target.handle)
+    return result
+
+
+def _await_producer(view: ArrayView) -> None:
+    """Waits for the stream that may still be writing the array: the view's own, or the one that it was asked for on."""
+    with driver.using(driver.context_of(view.ordinal)):
+        driver.synchronize_stream(view.stream or driver.LEGACY_STREAM)
+
+
+def _to_host(view: ArrayView, wanted: np.dtype[Any] | None) -> np.ndarray[Any, Any]:
+    """The elements of `view` in host memory, possibly its own."""
+    if view.device.on_host:
+        if view.stream is not None or view.device is Device.MANAGED:
+            _await_producer(view)
+        elements = numpy_over(view)
+    else:
+        with driver.using(driver.context_of(view.ordinal)):
+            elements = download(view, view.stream or driver.LEGACY_STREAM)
+    return elements if wanted is None else _cast(elements, wanted)
+
+
+def _cast(elements: np.ndarray[Any, Any], wanted: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """The elements as another type; complex numbers do not become real ones."""
+    if elements.dtype.kind == "c" and wanted.kind != "c":
+        raise TypeError(f"the elements are {elements.dtype}, and would lose a part as {wanted}: take its .real")
+    return elements.astype(wanted, copy=False)
+
+
+def _from_host(elements: np.ndarray[Any, Any], target: Stream) -> DeviceArray:
+    """A copy of `elements`, made when this returns: the source may change, or be freed, right after."""
+    result = _new(elements.shape, elements.dtype, target, zero=False)
+    if not isinstance(target, GpuStream):
+        result._host()[...] = elements
+        return result
+    source = np.ascontiguousarray(elements)
+    with target.using():
+        driver.copy(result._memory.address, source.ctypes.data, result.nbytes, target.handle)
+        driver.synchronize_stream(target.handle)
+    return result
+
+
+def _from_python(obj: Any, wanted: np.dtype[Any] | None) -> np.ndarray[Any, Any]:
+    """Nested lists, scalars and buffers as a NumPy array."""
+    kinds = _kinds_of(obj)
+    if any(map(_is_composite, kinds)):
+        return _from_composites(obj, kinds, wanted)
+    if wanted is not None and np.iscomplexobj(obj):
+        return _cast(np.asarray(obj), wanted)
+    elements = np.asarray(obj, dtype=wanted)
+    if wanted is None and kinds <= {bool, int, float, complex}:
+        return _as_builtin(obj, kinds)
+    if elements.dtype == object:
+        raise TypeError(f"an object of type {type(obj).__qualname__} is neither an array nor nested lists of numbers")
+    element_of_dtype(elements.dtype)
+    return elements
+
+
+def _is_composite(kind: type[Any]) -> bool:
+    return issubclass(kind, VectorValue) or is_struct(kind)
+
+
+def _from_composites(obj: Any, kinds: set[type[Any]], wanted: np.dtype[Any] | None) -> np.ndarray[Any, Any]:
+    """Nested lists of structs or vectors, which NumPy writes as tuples."""
+    if len(kinds) > 1:
+        names = ", ".join(sorted(kind.__name__ for kind in kinds))
+        raise TypeError(f"an array has elements of one type, not of {names}")
+    own = dtype_of(*kinds)
+    if wanted not in (None, own):
+        raise TypeError(f"the elements are of type {next(iter(kinds)).__name__}, not {wanted}")
+    return np.array(_as_lists(obj), own)
+
+
+def _as_lists(obj: Any) -> Any:
+    return [_as_lists(item) for item in obj] if isinstance(obj, (list, tuple)) else _as_record(obj)
+
+
+def _as_record(value: Any) -> Any:
+    """What NumPy stores as one element: a struct's or vector's members as a tuple."""
+    if value is None:
+        return 0  # a null pointer
+    if is_struct(type(value)):
+        return tuple(_as_record(getattr(value, field.name)) for field in model_of(type(value)).fields)
+    return tuple(map(_as_record, value)) if isinstance(value, (tuple, VectorValue)) else value
+
+
+def _kinds_of(obj: Any) -> set[type[Any]]:
+    """The types of the numbers in nested lists. NumPy's are other types than Python's: they have a width of their own."""
+    return set().union(*map(_kinds_of, obj)) if isinstance(obj, (list, tuple)) else {type(obj)}
+
+
+def _as_builtin(obj: Any, kinds: set[type[Any]]) -> np.ndarray[Any, Any]:
+    """Python's numbers in the types that they have in device code."""
+    if complex in kinds:
+        return np.array(obj, np.complex64)
+    if float in kinds or not kinds:
+        return np.array(obj, np.float32)
+    if int not in kinds:
+        return np.array(obj, np.bool_)
+    try:
+        return np.array(obj, np.int32)
+    except OverflowError as error:
+        raise OverflowError(
+            "a Python int is an int32 in device code, and one here does not fit: pass dtype=int64"
+        ) from error

@@ -1,0 +1,269 @@
+"""DLPack 1.x: arrays of other libraries in, ours out, without a copy.
+
+`read` asks an object's `__dlpack__` for a capsule and takes the tensor in it over: its deleter is called when nothing refers to
+the view any more. `export` makes a capsule of a view. The structures are those of dlpack.h, version 1; a producer that
+predates version 1 gives the same tensor in a smaller frame.
+
+    view = read(torch.zeros(4))         # ArrayView(shape=(4,), strides=(4,), element=FLOAT32, …)
+    capsule = export(view)              # for np.from_dlpack and its like, through a class with __dlpack__
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+from cuda_device.errors import LaunchError
+from cuda_device.lazy_dataclasses import replace
+from cuda_device.runtime.arrays.array_view import ArrayView, Device, c_strides, numpy_over
+from cuda_device.runtime.gpu import driver
+from cuda_device.types.host import dlpack_of_element, element_of_dlpack
+from cuda_device.types.model import Kind, Number
+
+VERSION = (1, 3)
+FLAG_READONLY, FLAG_COPIED = 1, 2
+DEVICES = {1: Device.HOST, 2: Device.CUDA, 3: Device.PINNED, 13: Device.MANAGED}
+DEVICE_CODES = {device: code for code, device in DEVICES.items()}
+_OTHER_DEVICES = {
+    4: "OpenCL",
+    7: "Vulkan",
+    8: "Metal",
+    10: "ROCm",
+    11: "pinned ROCm",
+    14: "oneAPI",
+    15: "WebGPU",
+    16: "Hexagon",
+}
+
+
+class DLTensor(ctypes.Structure):
+    """The tensor itself: `strides` are in elements, or NULL for C order; `byte_offset` is to be added to `data`."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+class DLManagedTensor(ctypes.Structure):
+    """The frame that a capsule named "dltensor" points to."""
+
+    _fields_ = (
+        ("dl_tensor", DLTensor),
+        ("manager_ctx", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+    )
+
+
+class DLManagedTensorVersioned(ctypes.Structure):
+    """The frame that a capsule named "dltensor_versioned" points to. Of another major version only the deleter is known."""
+
+    _fields_ = (
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("manager_ctx", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("dl_tensor", DLTensor),
+    )
+
+
+# The type codes that NumPy exports: int, uint, float, complex, bool.
+_NUMPYS = (0, 1, 2, 5, 6)
+Managed = DLManagedTensor | DLManagedTensorVersioned
+
+_CAPSULE_NAMES: dict[bytes, type[Managed]] = {
+    b"dltensor_versioned": DLManagedTensorVersioned,
+    b"dltensor": DLManagedTensor,
+}
+_USED_NAMES = {name: b"used_" + name for name in _CAPSULE_NAMES}
+# A capsule keeps the bare address of its name and may outlive this module: these names are never freed.
+for _name in _USED_NAMES.values():
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(_name))
+
+# Deleters may take the GIL or wait for the GPU: they are called without the GIL.
+_DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+def _python_api(name: str, result: Any, *arguments: Any) -> Callable[..., Any]:
+    return ctypes.PYFUNCTYPE(result, *arguments)((name, ctypes.pythonapi))
+
+
+_is_valid = _python_api("PyCapsule_IsValid", ctypes.c_int, ctypes.py_object, ctypes.c_char_p)
+_get_pointer = _python_api("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
+_set_name = _python_api("PyCapsule_SetName", ctypes.c_int, ctypes.py_object, ctypes.c_char_p)
+
+
+class Owned:
+    """A tensor that we took over from its producer; its deleter is called by `release`, or when this object dies."""
+
+    __slots__ = ("__weakref__", "_address", "_deleter")
+
+    def __init__(self, managed: Managed) -> None:
+        self._address = ctypes.addressof(managed)
+        self._deleter = _DELETER(managed.deleter) if managed.deleter else None
+
+    def __del__(self) -> None:
+        self.release()
+
+    def release(self) -> None:
+        """Gives the tensor back, once."""
+        deleter, self._deleter = self._deleter, None
+        if deleter is not None:
+            deleter(self._address)
+
+
+def read(obj: Any, stream: int | None = None) -> ArrayView | None:
+    """A view of the array `obj`, or None if it has no `__dlpack__`.
+
+    `stream` is the handle of the stream on which GPU memory will be used: None or 1 for the legacy default stream, 2 for the
+    per-thread one, -1 to leave all waiting to the caller; 0 is ambiguous and refused. The producer lets that stream wait for its
+    own. Raises `LaunchError` with the producer's message if it refuses, `TypeError` for an element type that we do not have.
+    """
+    # Looked up on the type: a class is no array because its instances are.
+    if getattr(type(obj), "__dlpack__", None) is None:
+        return None
+    if stream == 0:
+        raise LaunchError(
+            "stream 0 is ambiguous in DLPack: pass 1 for the legacy default stream, 2 for the per-thread one"
+        )
+    device, _ = _device_of(obj)
+    if device not in (Device.CUDA, Device.MANAGED):
+        return take(_request(obj, {}))
+    if stream == driver.PER_THREAD_STREAM or (stream is None and device is Device.MANAGED):
+        # Not every producer knows the per-thread stream (torch does not), and a consumer on the CPU has no stream at all: what
+        # the producer has put before the legacy stream, the caller waits for.
+        view = take(_request(obj, {"stream": driver.LEGACY_STREAM}))
+        return replace(view, stream=driver.LEGACY_STREAM)
+    return take(_request(obj, {"stream": stream}))
+
+
+def take(capsule: Any) -> ArrayView:
+    """A view of the tensor in `capsule`, which is used up by this."""
+    for name, frame in _CAPSULE_NAMES.items():
+        if _is_valid(capsule, name):
+            managed = frame.from_address(_get_pointer(capsule, name))
+            _set_name(capsule, _USED_NAMES[name])
+            return view_of_managed(managed)
+    if any(_is_valid(capsule, name) for name in _USED_NAMES.values()):
+        raise LaunchError("this DLPack capsule was used before: ask its array for a new one")
+    raise LaunchError(f"__dlpack__ gave {capsule!r}, which is no capsule with a tensor")
+
+
+def _device_of(obj: Any) -> tuple[Device, int]:
+    """The memory and the device number that `obj` says it is in."""
+    code, ordinal = _ask(obj, obj.__dlpack_device__)
+    device = DEVICES.get(int(code))
+    if device is None:
+        name = _OTHER_DEVICES.get(int(code), f"type {int(code)}")
+        raise LaunchError(
+            f"{describe(obj)} is in the memory of a device ({name}) that is neither a CUDA GPU nor the host"
+        )
+    return device, int(ordinal)
+
+
+def _request(obj: Any, arguments: dict[str, Any]) -> Any:
+    try:
+        return _ask(obj, obj.__dlpack__, max_version=VERSION, **arguments)
+    except TypeError:
+        # Producers from before DLPack 1.0 do not know max_version. A TypeError of another kind comes again.
+        return _ask(obj, obj.__dlpack__, **arguments)
+
+
+def _ask(obj: Any, function: Callable[..., Any], **arguments: Any) -> Any:
+    try:
+        return function(**arguments)
+    except (BufferError, RuntimeError, ValueError, NotImplementedError) as error:
+        raise refusal(obj, error) from error
+
+
+def refusal(obj: Any, error: Exception) -> LaunchError:
+    """Our error for a producer's; without the C++ stack that torch appends to what it says."""
+    words = str(error).partition("\nException raised from")[0]
+    return LaunchError(f"{describe(obj)} refuses to share its memory: {words}")
+
+
+def view_of_managed(managed: Managed) -> ArrayView:
+    """A view of a tensor that is ours from now on; one that we cannot use goes back at once."""
+    owned = Owned(managed)
+    try:
+        return _view(managed, owned)
+    except (LaunchError, TypeError):
+        owned.release()
+        raise
+
+
+def _view(managed: Managed, owned: Owned) -> ArrayView:
+    readonly = False
+    if isinstance(managed, DLManagedTensorVersioned):
+        if managed.major != VERSION[0]:
+            raise LaunchError(f"the array speaks DLPack {managed.major}.{managed.minor}, and we speak {VERSION[0]}.x")
+        readonly = bool(managed.flags & FLAG_READONLY)
+    tensor = managed.dl_tensor
+    device = DEVICES.get(tensor.device_type)
+    if device is None:
+        raise LaunchError(f"the array is in the memory of DLPack device type {tensor.device_type}, which we cannot use")
+    element = element_of_dlpack(tensor.code, tensor.bits, tensor.lanes)
+    itemsize = tensor.bits // 8
+    shape = tuple(tensor.shape[: tensor.ndim]) if tensor.ndim else ()
+    if any(length < 0 for length in shape) or not (tensor.data or 0 in shape):
+        raise LaunchError(f"the array says that it is of the shape {shape} at the address {tensor.data or 0}")
+    if tensor.ndim and tensor.strides:
+        # In 64 bits: CuPy divides negative strides as if they had no sign, and only so the bytes come out right.
+        strides = tuple(ctypes.c_int64(stride * itemsize).value for stride in tensor.strides[: tensor.ndim])
+    else:
+        strides = c_strides(shape, itemsize)
+    return ArrayView(
+        data=0 if 0 in shape else (tensor.data or 0) + tensor.byte_offset,
+        shape=shape,
+        strides=strides,
+        element=element,
+        readonly=readonly,
+        device=device,
+        ordinal=tensor.device_id if device is not Device.HOST else 0,
+        keep_alive=owned,
+    )
+
+
+def export(view: ArrayView, max_version: tuple[int, int] | None = None, *, copied: bool = False) -> Any:
+    """A DLPack capsule of `view`, whose `keep_alive` lives until the consumer's, or an unused capsule's, deleter has run.
+
+    `max_version` is what the consumer understands: None is DLPack before 1.0. `copied` says that the memory was made for the
+    consumer. Raises `BufferError` if the consumer could not know that the array is read-only, or if the strides cannot be
+    told in elements.
+    """
+    # NumPy makes the capsule, over an address that it never looks at, and we correct the device in it. Its deleter and its
+    # destructor are machine code: they run in any thread, while an exception is on its way, and after the interpreter has
+    # ended. A callback of ctypes survives neither of the latter two.
+    versioned = max_version is not None and max_version[0] >= 1
+    try:
+        code, bits = dlpack_of_element(view.element)
+    except TypeError as error:
+        raise BufferError(f"DLPack has no arrays of {view.element}") from error
+    # NumPy exports its own types only; what it says of the type is corrected, too.
+    plain = replace(view, element=Number(Kind.UINT, bits)) if code not in _NUMPYS else view
+    capsule = numpy_over(plain).__dlpack__(max_version=max_version if versioned else None)
+    name = b"dltensor_versioned" if versioned else b"dltensor"
+    managed = _CAPSULE_NAMES[name].from_address(_get_pointer(capsule, name))
+    tensor = managed.dl_tensor
+    # NumPy gives an array without elements an address of its own; DLPack wants NULL.
+    tensor.data = view.data or None
+    tensor.device_type, tensor.device_id = DEVICE_CODES[view.device], view.ordinal
+    tensor.code, tensor.bits = code, bits
+    if copied and isinstance(managed, DLManagedTensorVersioned):
+        managed.flags |= FLAG_COPIED
+    return capsule
+
+
+def describe(obj: Any) -> str:
+    """An object, for messages: by its type."""
+    return f"the {type(obj).__module__}.{type(obj).__qualname__}"

@@ -1,0 +1,283 @@
+"""Runs a compiled kernel over a grid on this machine's processors.
+
+    execute(native, (1024, 1, 1), (256, 1, 1), parameters, places={7: Place(location)})
+
+`parameters` are the kernel's leaves packed as a C structure. Worker threads of the host take chunks of blocks from a
+counter until there are none; nothing is made for a block, so that a grid may be as large as CUDA allows. A launch has a
+control record of its own: any number of launches may run at once. What a kernel reports is raised here, as a
+`KernelError`.
+
+The caller waits on a lock while workers run: Ctrl-C tells them to stop and raises `KeyboardInterrupt`, whether they do
+or not. A small launch of a kernel that is sure to end runs on the calling thread: to wake another would cost more.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import threading
+from collections.abc import Mapping
+from queue import SimpleQueue
+from typing import Any, Protocol
+
+from cuda_device.codegen.cpu.records import CONTROL, FIRST_MASKED, KIND_SHIFT, PLACE_MASK, Record, Status
+from cuda_device.codegen.cpu.runner import RUN
+from cuda_device.errors import NOWHERE, Index, KernelError
+from cuda_device.instrument.outline import Place
+from cuda_device.runtime.gpu.report_message import (
+    ALL_AT_BARRIER,
+    Waiting,
+    thread_report,
+    waiting_report,
+)
+
+try:
+    import resource
+except ImportError:  # not on every system
+    resource = None  # type: ignore[assignment]
+
+# Up to so many threads in a grid, a kernel without loops has about ended before a worker has woken.
+_SMALL = 1 << 12
+# A worker comes back to the common counter about so often in a launch: enough to level out uneven blocks.
+_CHUNKS = 16
+# How long a launch that was interrupted waits for its workers.
+_PATIENCE = 0.2
+# How often a caller that waits looks for an interrupt that is no signal of the system, as `_thread.interrupt_main` makes.
+_LOOK = 0.1
+
+_HELP = {
+    Status.DEADLOCK: "every thread of a block must reach the same syncthreads(): move it out of the branch",
+    Status.DIVERGENT_BARRIER: ALL_AT_BARRIER,
+}
+_LANES_HELP = (
+    "the lanes that a mask names, but those that have returned, must all reach the same operation with the same mask"
+)
+_WHAT = {Status.DEADLOCK: "deadlock", Status.DIVERGENT_BARRIER: "divergent barrier"}
+
+
+class Code(Protocol):
+    """Machine code with the exported function `RUN`."""
+
+    def address(self, name: str) -> int:
+        """Where a function starts."""
+        ...
+
+
+def _structure(record: Record) -> type[ctypes.Structure]:
+    """The same record for Python: dots in names become underscores."""
+    types: dict[str, Any] = {"i32": ctypes.c_uint32, "i64": ctypes.c_int64, "ptr": ctypes.c_void_p}
+
+    def of(text: str) -> Any:
+        count, _, element = text.strip("[]").partition(" x ")
+        return types[element] * int(count) if element else types[text]
+
+    fields = [(name.replace(".", "_"), of(text)) for name, text in record.fields]
+    return type(record.name.strip("%"), (ctypes.Structure,), {"_fields_": fields})
+
+
+_Control: Any = _structure(CONTROL)
+
+
+def execute(
+    code: Code,
+    grid: Index,
+    block: Index,
+    parameters: Any,
+    *,
+    dynamic_shared: int = 0,
+    places: Mapping[int, Place] | None = None,
+    checked: bool = False,
+    may_run_long: bool = True,
+    keep: object = None,
+    workers: int | None = None,
+    log: int | None = None,
+    output: int | None = None,
+) -> None:
+    """Runs every block of the grid and returns when all have ended; raises the `KernelError` that one of them reported.
+
+    `parameters` is a buffer (bytes, ctypes, NumPy) that holds the packed leaves. `places` are those of the kernel's
+    reports and barriers. `checked` also reports barriers that some threads do not reach. `may_run_long=False` promises
+    that each thread ends soon (it has no loop whose length depends on data). `keep`, whatever owns the memory that the
+    kernel uses, is held until the last worker has returned, also after Ctrl-C. `workers` overrides `worker_count()`.
+    `log` is the address of the log where threads tell the race detector what they do, `output` that of the function that
+    takes what they print.
+    """
+    launch = _Launch(code, _control(grid, block, parameters, dynamic_shared, checked), (parameters, keep))
+    launch.control.log = log
+    launch.control.print = output
+    launch.control.stack = _stack_bytes()
+    workers = 1 if log else workers  # The log is a sequence, and not made to be shared.
+    blocks = launch.control.blocks
+    count = min(workers or worker_count(), blocks)
+    launch.control.chunk = max(1, blocks // (count * _CHUNKS)) if count > 1 else blocks
+    small = not may_run_long and blocks * block[0] * block[1] * block[2] <= _SMALL
+    # Only the main thread hears Ctrl-C, and only while it runs Python.
+    if small or (count == 1 and threading.current_thread() is not threading.main_thread()):
+        launch.run()
+    else:
+        launch.run_on_workers(count, workers or worker_count())
+    if launch.control.status:
+        raise _error(launch.control, block, places or {})
+
+
+@functools.cache
+def _stack_bytes() -> int:
+    """How much of a host thread's stack a kernel's functions may use in checked mode: half of what is known to be there."""
+    size = threading.stack_size()
+    if not size and resource is not None:
+        size = resource.getrlimit(resource.RLIMIT_STACK)[0]
+    return (size if 0 < size < 1 << 40 else 2 << 20) // 2
+
+
+@functools.cache
+def worker_count() -> int:
+    """How many host threads run a launch: `CUDA_DEVICE_CPU_THREADS`, or as many as this process may use processors."""
+    asked = os.environ.get("CUDA_DEVICE_CPU_THREADS", "")
+    if asked.isdigit() and int(asked) > 0:
+        return int(asked)
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+def _control(grid: Index, block: Index, parameters: Any, dynamic_shared: int, checked: bool) -> Any:
+    control = _Control()
+    control.blocks = grid[0] * grid[1] * grid[2]
+    control.grid_x, control.grid_y, control.grid_z = grid
+    control.size_x, control.size_y, control.size_z = block
+    control.dynamic_bytes = dynamic_shared
+    control.checked = checked
+    control.parameters = _address(parameters)
+    return control
+
+
+def _address(buffer: Any) -> int | None:
+    """Where a buffer's bytes are; None for one without bytes."""
+    if isinstance(buffer, (ctypes.Array, ctypes.Structure)):
+        return ctypes.addressof(buffer)
+    view = memoryview(buffer)
+    if not view.nbytes:
+        return None
+    if view.readonly:
+        return ctypes.cast(
+            ctypes.c_char_p(view.obj if isinstance(view.obj, bytes) else bytes(view)), ctypes.c_void_p
+        ).value
+    return ctypes.addressof(ctypes.c_char.from_buffer(view))
+
+
+class _Launch:
+    """One launch: what its workers share. Each of them holds it, so that nothing is freed under a worker's feet."""
+
+    def __init__(self, code: Code, control: Any, keep: object) -> None:
+        self.code, self.control, self.keep = code, control, keep
+        self.left = 0
+        self.abandoned = False
+        self.ended = threading.Semaphore(0)
+
+    def run(self) -> None:
+        """A worker's share, on the calling thread; ctypes releases the interpreter's lock."""
+        _function(self.code.address(RUN))(ctypes.addressof(self.control))
+
+    def run_on_workers(self, count: int, limit: int) -> None:
+        """Returns when all workers have ended their shares. Interrupted, it stops them and does not wait long."""
+        try:
+            _POOL.start(self, count, limit)
+            while not self.ended.acquire(timeout=_LOOK):
+                pass
+        except BaseException:
+            self.control.stop = 1
+            if not self.ended.acquire(timeout=_PATIENCE):
+                _POOL.abandon(self)
+            raise
+
+
+class _Pool:
+    """Host threads that wait for launches. As many work as `worker_count()`, but each launch gets at least one.
+
+    A thread that does not come back (an endless loop that was interrupted) no longer counts: another takes its place.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.idle: list[SimpleQueue[_Launch]] = []
+        self.busy = 0
+
+    def start(self, launch: _Launch, count: int, limit: int) -> None:
+        """Gives `launch` up to `count` workers, fewer where more than `limit` would work at once."""
+        # A worker that ends at once waits for the lock, so that it sees the whole count.
+        with self.lock:
+            for _ in range(max(1, min(count, limit - self.busy))):
+                inbox = self.idle.pop() if self.idle else self._worker()
+                launch.left += 1
+                self.busy += 1
+                inbox.put(launch)
+
+    def abandon(self, launch: _Launch) -> None:
+        """Counts the workers that are still in `launch` as lost."""
+        with self.lock:
+            launch.abandoned = True
+            self.busy -= launch.left
+
+    def _worker(self) -> SimpleQueue[_Launch]:
+        inbox: SimpleQueue[_Launch] = SimpleQueue()
+        threading.Thread(target=self._serve, args=(inbox,), name="cuda_device worker", daemon=True).start()
+        return inbox
+
+    def _serve(self, inbox: SimpleQueue[_Launch]) -> None:
+        while True:
+            launch = inbox.get()
+            launch.run()
+            self._finish(launch, inbox)
+            del launch  # An idle worker must not keep a launch's arrays alive.
+
+    def _finish(self, launch: _Launch, inbox: SimpleQueue[_Launch]) -> None:
+        with self.lock:
+            self.idle.append(inbox)
+            launch.left -= 1
+            self.busy -= not launch.abandoned
+            last = launch.left == 0
+        if last:
+            launch.ended.release()
+
+
+_POOL = _Pool()
+if hasattr(os, "register_at_fork"):
+    # Threads do not survive a fork; the child starts with a pool of its own.
+    os.register_at_fork(after_in_child=_POOL.__init__)  # type: ignore[misc]
+
+
+@functools.lru_cache(maxsize=256)
+def _function(address: int) -> Any:
+    return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(address)
+
+
+def _error(control: Any, size: Index, places: Mapping[int, Place]) -> KernelError:
+    """What the control record says, as an exception."""
+    status = Status(control.status)
+    block = (control.report_block_x, control.report_block_y, control.report_block_z)
+    if status is Status.OUT_OF_MEMORY:
+        return KernelError(f"no memory for the local variables of the {size} threads of a block", block)
+    if status in _WHAT:
+        help = _LANES_HELP if _waits_for_lanes(control) else _HELP[status]
+        return waiting_report(_WHAT[status], help, block, size, _waiting(control, size), places)
+    thread = (control.report_thread_x, control.report_thread_y, control.report_thread_z)
+    place = places.get(control.place, Place(NOWHERE))
+    if status is Status.OUTSIDE_MASK:
+        message = "the mask {0:#010x} does not name the lane {1}, which passes it"
+        place = Place(place.location, message, "a lane that calls a warp operation must be in its own mask", True)
+    return thread_report(place, block, thread, (control.value_0, control.value_1))
+
+
+def _waits_for_lanes(control: Any) -> bool:
+    """Whether a thread that has not returned waits for lanes of its warp."""
+    return any(word >> KIND_SHIFT >= FIRST_MASKED for word in control.waiting)
+
+
+def _waiting(control: Any, size: Index) -> list[Waiting]:
+    """The threads by the place where they wait, in the order of their first threads; those that have returned last."""
+    groups: dict[int | None, list[int]] = {}
+    for thread, word in enumerate(control.waiting[: size[0] * size[1] * size[2]]):
+        groups.setdefault(word & PLACE_MASK if word else None, []).append(thread)
+    return [
+        Waiting(place, tuple(threads)) for place, threads in sorted(groups.items(), key=lambda item: item[0] is None)
+    ]

@@ -1,0 +1,430 @@
+"""The CUDA driver, as far as we need it: a thin layer over its library, which is loaded when first used.
+
+Handles (streams, events, kernels, contexts) are plain integers here, and every failure is one of our errors. Nothing in this
+module is imported from CUDA, or starts the GPU, before `available()` or another function is called: a machine without a driver
+can import it, and is told by `available()` that there is none.
+
+    if driver.available():
+        with driver.using(driver.ensure_context()):
+            address = driver.allocate(1024, stream=1, ordinal=0)
+            driver.free(address, stream=1, ordinal=0)
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from typing import Any
+
+from cuda_device.codegen.gpu import libcuda
+from cuda_device.errors import KernelError, LaunchError
+from cuda_device.lazy_dataclasses import dataclass
+from cuda_device.runtime.gpu import launch_log
+
+LEGACY_STREAM = 1
+PER_THREAD_STREAM = 2
+SUCCESS = 0
+_OUT_OF_MEMORY = 2
+_NOT_READY = 600
+_CUDA_VERSION = 12000  # of the driver's functions that we call by their addresses
+_CAPTURE_IMPLICIT = 906
+WORD = 4  # bytes: what atomic operations on a single byte read and exchange
+
+# After these the driver answers every call in the process with the same error (CUDA driver API, CUresult).
+STICKY = frozenset({214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721})
+# Primary contexts that we retained, by device: given back to the driver by the end of the process, not before.
+_primary: dict[int, int] = {}
+# Destructors may run at any point, and come here again.
+_primary_lock = threading.RLock()
+_MOST_SPARE_EVENTS = 16
+_spare_events: dict[int, list[int]] = {}
+"""By context, events that have put streams in order, for the next time."""
+_reason = ""
+
+
+def bindings() -> Any:
+    """The functions of the driver's library. Raises `OSError` where there is none."""
+    return libcuda.load()
+
+
+@functools.cache
+def available() -> bool:
+    """Whether this process can use a GPU. Never raises; `unavailable_reason()` then says why not."""
+    global _reason
+    try:
+        check(bindings().cuInit(0), "starting the driver")
+        _reason = "" if device_count() else "the driver sees no GPU"
+    except Exception as error:
+        _reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return not _reason
+
+
+def device_count() -> int:
+    """How many GPUs this process sees."""
+    return int(check(bindings().cuDeviceGetCount(), "counting the GPUs"))
+
+
+def unavailable_reason() -> str:
+    """Why `available()` is false, in one line; empty if a GPU is usable."""
+    return "" if available() else _reason
+
+
+def require() -> None:
+    """Raises `LaunchError` with the reason if no GPU is usable."""
+    if not available():
+        raise LaunchError(f"no GPU is usable here: {_reason}; pass stream=cpu_stream() to run on the CPU")
+
+
+class OutOfMemory(LaunchError):
+    """The GPU's memory does not suffice."""
+
+
+def check(result: Any, doing: str = "") -> Any:
+    """What a call of the bindings returned, without its status: None, a value, or a tuple of values.
+
+    Raises `KernelError` for errors of a kernel that leave the GPU unusable for this process, else `LaunchError`; the message
+    has the driver's name of the error, its description, and what we were `doing`.
+    """
+    status, *values = result
+    if status != SUCCESS:
+        raise error_of(int(status), doing)
+    if not values:
+        return None
+    return values[0] if len(values) == 1 else tuple(values)
+
+
+def error_of(status: int, doing: str = "") -> LaunchError | KernelError:
+    """Our error for the driver's error number `status`."""
+    name, description = _describe(status)
+    message = f"{name} ({status}): {description}" + (f", while {doing}" if doing else "")
+    if status in STICKY:
+        # The driver answers so to every later call: each of them names the suspects.
+        suspects = launch_log.describe()
+        return KernelError(
+            f"{message}\n  A kernel that ran earlier caused this, and the GPU is lost to this process until it is started anew."
+            + (f"\n  in flight: {suspects}" if suspects else "")
+            + "\n  help: run the kernel with @kernel(checked=True), or under compute-sanitizer"
+        )
+    if status == _OUT_OF_MEMORY:
+        return OutOfMemory(f"{message}\n  help: drop arrays, or let frameworks give back the memory that they keep")
+    return LaunchError(message)
+
+
+def _describe(status: int) -> tuple[str, str]:
+    try:
+        api = bindings()
+        (_, name), (_, text) = api.cuGetErrorName(status), api.cuGetErrorString(status)
+        return name.decode(), text.decode() if text else "no description"
+    except Exception:
+        return "CUDA error", "no description"
+
+
+def entry_point(name: str) -> int:
+    """The address of a function of the driver, for machine code that calls it."""
+    address, _ = check(bindings().cuGetProcAddress(name.encode(), _CUDA_VERSION, 0), f"looking for {name}")
+    return int(address)
+
+
+# Contexts and devices
+
+
+def current_context() -> int:
+    """The handle of this thread's current context, or 0."""
+    require()
+    return int(check(bindings().cuCtxGetCurrent(), "asking for the current context"))
+
+
+def ensure_context() -> int:
+    """This thread's current context; where it has none, device 0's primary context becomes current. Returns the handle."""
+    context = current_context()
+    if not context:
+        context = primary_context(0)
+        check(bindings().cuCtxSetCurrent(context), "making device 0 current")
+    return context
+
+
+def primary_context(ordinal: int) -> int:
+    """The handle of the primary context of device `ordinal`, the one that CUDA's runtime and every framework use."""
+    require()
+    with _primary_lock:
+        if ordinal not in _primary:
+            _primary[ordinal] = int(check(bindings().cuDevicePrimaryCtxRetain(ordinal), f"opening device {ordinal}"))
+        return _primary[ordinal]
+
+
+class Using:
+    """Makes a context current in this thread for the duration of a `with` block."""
+
+    # No generator, because every launch passes here, and a generator takes three times as long.
+    __slots__ = ("_context", "_pushed")
+
+    def __init__(self, context: int) -> None:
+        self._context = context
+        self._pushed = False
+
+    def __enter__(self) -> None:
+        if self._context != current_context():
+            check(bindings().cuCtxPushCurrent(self._context), "switching to another context")
+            self._pushed = True
+
+    def __exit__(self, *_: object) -> None:
+        if self._pushed:
+            check(bindings().cuCtxPopCurrent(), "switching back from another context")
+
+
+def using(context: int) -> Using:
+    """For `with using(context):`, a block in which `context` is current."""
+    return Using(context)
+
+
+def current_ordinal() -> int:
+    """The number of the current context's device; device 0 becomes current where none is."""
+    ensure_context()
+    return int(check(bindings().cuCtxGetDevice(), "asking for the current device"))
+
+
+def context_of(ordinal: int) -> int:
+    """A context on device `ordinal`: the current one if it is there, else the device's primary context."""
+    return ensure_context() if current_ordinal() == ordinal else primary_context(ordinal)
+
+
+@dataclass(frozen=True, slots=True)
+class Properties:
+    """What a device can do; sizes in bytes, `max_block` and `max_grid` along x, y and z.
+
+    A multiprocessor holds `resident_threads` at once.
+    """
+
+    ordinal: int
+    name: str
+    capability: tuple[int, int]
+    multiprocessors: int
+    resident_threads: int
+    memory: int
+    max_threads_per_block: int
+    max_block: tuple[int, int, int]
+    max_grid: tuple[int, int, int]
+    max_shared: int
+    max_shared_optin: int
+    memory_pools: bool
+    pageable_access: bool
+
+
+@functools.cache
+def properties(ordinal: int) -> Properties:
+    """The properties of device `ordinal`."""
+    require()
+    api = bindings()
+    attribute = api.CUdevice_attribute
+
+    def ask(name: str) -> int:
+        which = getattr(attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
+        return int(check(api.cuDeviceGetAttribute(which, ordinal), f"asking device {ordinal} for {name}"))
+
+    return Properties(
+        ordinal=ordinal,
+        name=check(api.cuDeviceGetName(256, ordinal), "asking for the device's name").decode().split("\0")[0],
+        capability=(ask("COMPUTE_CAPABILITY_MAJOR"), ask("COMPUTE_CAPABILITY_MINOR")),
+        multiprocessors=ask("MULTIPROCESSOR_COUNT"),
+        resident_threads=ask("MAX_THREADS_PER_MULTIPROCESSOR"),
+        memory=int(check(api.cuDeviceTotalMem(ordinal), "asking for the size of the device's memory")),
+        max_threads_per_block=ask("MAX_THREADS_PER_BLOCK"),
+        max_block=(ask("MAX_BLOCK_DIM_X"), ask("MAX_BLOCK_DIM_Y"), ask("MAX_BLOCK_DIM_Z")),
+        max_grid=(ask("MAX_GRID_DIM_X"), ask("MAX_GRID_DIM_Y"), ask("MAX_GRID_DIM_Z")),
+        max_shared=ask("MAX_SHARED_MEMORY_PER_BLOCK"),
+        max_shared_optin=ask("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
+        memory_pools=bool(ask("MEMORY_POOLS_SUPPORTED")),
+        pageable_access=bool(ask("PAGEABLE_MEMORY_ACCESS")),
+    )
+
+
+class BesideCaptures:
+    """What is done in such a `with` block does not spoil the capture of a stream that this thread is making."""
+
+    __slots__ = ("_mode",)
+
+    def __enter__(self) -> None:
+        api = bindings()
+        relaxed = api.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+        self._mode = check(api.cuThreadExchangeStreamCaptureMode(relaxed))
+
+    def __exit__(self, *_: object) -> None:
+        bindings().cuThreadExchangeStreamCaptureMode(self._mode)
+
+
+# Memory, in the current context
+
+MOST_KEPT = 64 << 20
+"""So many bytes of freed memory stay with the process, for its next arrays."""
+
+
+@functools.cache
+def has_pool(ordinal: int) -> bool:
+    """Whether a device has a pool of memory, from which streams take and to which they give.
+
+    By itself it gives all that is free back to the system whenever somebody waits for the GPU: the next array would take a
+    hundred microseconds. If nobody has wanted that otherwise, some stays.
+    """
+    if not properties(ordinal).memory_pools:
+        return False
+    api = bindings()
+    bound = api.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
+    status, pool = api.cuDeviceGetDefaultMemPool(ordinal)
+    if status == SUCCESS and tuple(api.cuMemPoolGetAttribute(pool, bound)) == (SUCCESS, 0):
+        api.cuMemPoolSetAttribute(pool, bound, MOST_KEPT)
+    return True
+
+
+def allocate(nbytes: int, stream: int, ordinal: int) -> int:
+    """The address of `nbytes` new bytes of the current device's memory, to be used from `stream` on; 0 for no bytes.
+
+    They are whole words: what fills the last one is zero.
+    """
+    if nbytes == 0:
+        return 0
+    api, rest = bindings(), -nbytes % WORD
+    pooled = has_pool(ordinal)
+    result = api.cuMemAllocAsync(nbytes + rest, stream) if pooled else api.cuMemAlloc(nbytes + rest)
+    address = int(check(result, f"allocating {nbytes + rest} bytes of GPU memory"))
+    fill_zero(address + nbytes, rest, stream)
+    return address
+
+
+def free(address: int, stream: int, ordinal: int) -> None:
+    """Frees what `allocate` gave, after the work that `stream` has so far."""
+    if address == 0:
+        return
+    api = bindings()
+    pooled = has_pool(ordinal)
+    with BesideCaptures():
+        check(api.cuMemFreeAsync(address, stream) if pooled else api.cuMemFree(address), "freeing GPU memory")
+
+
+def copy(target: int, source: int, nbytes: int, stream: int) -> None:
+    """Copies `nbytes` between any two addresses, host or GPU, in the order of `stream`; it may return before the copy is made."""
+    if nbytes:
+        check(bindings().cuMemcpyAsync(target, source, nbytes, stream), f"copying {nbytes} bytes")
+
+
+def allocate_mapped(nbytes: int) -> tuple[int, int]:
+    """Host memory that every GPU sees: its address for the host, and for the current context's device. It is never freed."""
+    api = bindings()
+    flags = api.CU_MEMHOSTALLOC_PORTABLE | api.CU_MEMHOSTALLOC_DEVICEMAP
+    host = int(check(api.cuMemHostAlloc(nbytes, flags), f"allocating {nbytes} bytes of mapped memory"))
+    return host, int(check(api.cuMemHostGetDevicePointer(host, 0), "mapping host memory"))
+
+
+def allocate_for_good(nbytes: int) -> int:
+    """The address of GPU memory, zeroed, that is never freed."""
+    address = int(check(bindings().cuMemAlloc(nbytes), f"allocating {nbytes} bytes of GPU memory"))
+    check(bindings().cuMemsetD8(address, 0, nbytes), f"clearing {nbytes} bytes")
+    return address
+
+
+def fill_zero(address: int, nbytes: int, stream: int) -> None:
+    """Sets `nbytes` of GPU memory to 0, in the order of `stream`."""
+    if nbytes:
+        check(bindings().cuMemsetD8Async(address, 0, nbytes, stream), f"clearing {nbytes} bytes")
+
+
+def ordinal_of(address: int) -> int | None:
+    """The device whose memory `address` is in; None if the driver does not know the address."""
+    ensure_context()
+    api = bindings()
+    status, value = api.cuPointerGetAttribute(api.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address)
+    return int(value) if status == SUCCESS else None
+
+
+# Streams and events
+
+
+def synchronize_stream(stream: int) -> None:
+    """Waits until all work of `stream` is done. Raises `KernelError` if a kernel broke the context."""
+    check(bindings().cuStreamSynchronize(stream), "waiting for a stream")
+    launch_log.ended(current_context(), stream)
+
+
+def synchronize_context() -> None:
+    """Waits until all work of the current context is done."""
+    check(bindings().cuCtxSynchronize(), "waiting for the device")
+    launch_log.ended(current_context())
+
+
+def is_capturing(stream: int) -> bool:
+    """Whether launches on `stream` are being recorded into a graph instead of run, or would spoil such a recording."""
+    status, state = bindings().cuStreamIsCapturing(stream)
+    # The legacy stream answers so while a stream that waits for it captures: work on it would spoil that capture.
+    return bool(status == _CAPTURE_IMPLICIT or (status == SUCCESS and int(state) != 0))
+
+
+def takes_part_in_capture(stream: int) -> bool:
+    """Whether launches on `stream` are being recorded into a graph."""
+    status, state = bindings().cuStreamIsCapturing(stream)
+    return bool(status == SUCCESS and int(state) != 0)
+
+
+def stream_context(stream: int) -> int:
+    """The context that `stream` belongs to; for the legacy and the per-thread stream, the current one."""
+    context = ensure_context()
+    if stream in (LEGACY_STREAM, PER_THREAD_STREAM):
+        return context
+    return int(check(bindings().cuStreamGetCtx(stream), f"looking up the stream {stream:#x}"))
+
+
+def create_event() -> int:
+    """A new event, without timing, in the current context."""
+    api = bindings()
+    return int(check(api.cuEventCreate(api.CUevent_flags.CU_EVENT_DISABLE_TIMING), "creating an event"))
+
+
+def record_event(event: int, stream: int) -> None:
+    """Makes `event` happen when the work that `stream` has so far is done."""
+    check(bindings().cuEventRecord(event, stream), "recording an event")
+
+
+def event_done(event: int) -> bool:
+    """Whether `event` has happened."""
+    (status,) = bindings().cuEventQuery(event)
+    if status == _NOT_READY:
+        return False
+    check((status,), "asking for an event")
+    return True
+
+
+def synchronize_event(event: int) -> None:
+    """Waits until `event` has happened."""
+    check(bindings().cuEventSynchronize(event), "waiting for an event")
+
+
+def destroy_event(event: int) -> None:
+    """Gives `event` back to the driver; if it has yet to happen, when it has."""
+    check(bindings().cuEventDestroy(event), "destroying an event")
+
+
+def wait_event(stream: int, event: int) -> None:
+    """Lets later work of `stream` start after `event` only."""
+    check(bindings().cuStreamWaitEvent(stream, event, 0), "ordering two streams")
+
+
+def order(first: int, second: int) -> None:
+    """Lets later work of the stream `second` start after the present work of the stream `first`; both in the current context."""
+    if first == second:
+        return
+    # A stream that waits does so for what the event was when it was told to wait: the event can be used again at once. One that
+    # was recorded into a graph belongs to that.
+    reused = not is_capturing(first)
+    spare = _spare_events.setdefault(current_context(), []) if reused else []
+    try:
+        event = spare.pop()
+    except IndexError:
+        event = create_event()
+    try:
+        record_event(event, first)
+        wait_event(second, event)
+    except BaseException:
+        destroy_event(event)
+        raise
+    if reused and len(spare) < _MOST_SPARE_EVENTS:
+        spare.append(event)
+    else:
+        destroy_event(event)

@@ -1,0 +1,372 @@
+"""Streams: where a launch goes, on this machine's CPU or on a GPU.
+
+`as_stream` turns whatever a user calls a stream into one of ours. A `GpuStream` keeps the arguments of its launches alive
+until the GPU is done with them: Python may drop an array while a kernel still reads it.
+
+    stream = as_stream(torch.cuda.current_stream())     # or cpu_stream(), a cuda.core.Stream, a CuPy stream, a handle, None
+    ...launch...
+    stream.retain((x, y))                               # freed some time after the kernel has ended
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import struct
+import threading
+from collections import deque
+from typing import Any
+
+import numpy as np
+
+from cuda_device import logs
+from cuda_device.errors import LaunchError
+from cuda_device.lazy_dataclasses import dataclass, field
+from cuda_device.lazy_patterns import pattern
+from cuda_device.runtime.gpu import driver, mailbox
+
+# The driver's own queue is no longer, so that to wait for the oldest of these costs nothing.
+MOST_RETAINED = 1024
+_MOST_SPARE_EVENTS = 64
+_WORDS = struct.Struct("=QQ")
+_TARGET = pattern(r"sm_\d{2,3}[af]?")
+
+
+class Stream:
+    """A queue of launches that run one after the other; `CpuStream` or `GpuStream`."""
+
+    __slots__ = ()
+
+    @property
+    def handle(self) -> int | None:
+        """The driver's handle of the stream, never 0; None on the CPU."""
+        return None
+
+    @property
+    def consumer(self) -> int | None:
+        """What producers of arrays are told of the stream that will use them."""
+        return None
+
+    @property
+    def device_name(self) -> str:
+        """What runs the stream's launches, as in "NVIDIA H200" or "CPU, 8 threads"."""
+        return "no device"
+
+    def synchronize(self) -> None:
+        """Waits until everything that was launched on the stream has ended."""
+
+    def retain(self, *objects: object) -> None:
+        """Keeps `objects` alive until the launches made so far have ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class CpuStream(Stream):
+    """A stream whose launches run on this machine's CPU, to their end, before `launch` returns.
+
+    `target` is the GPU whose programming model they see, as in "sm_90"; `races` makes each launch look for races.
+    """
+
+    target: str = "sm_90"
+    races: bool = False
+
+    @property
+    def device_name(self) -> str:
+        """The CPU, and how many of its threads run a launch."""
+        from cuda_device.runtime.cpu.executor import worker_count
+
+        return f"CPU, {worker_count()} threads"
+
+
+@dataclass(slots=True)
+class _Retained:
+    """What the launches of one stream still use. It outlives the `GpuStream` objects that stand for the stream."""
+
+    # Pairs of an event, recorded after a launch, and the arguments of that launch; oldest first.
+    pending: deque[tuple[int, tuple[object, ...]]] = field(default_factory=deque)
+    # A graph may run again at any time: what it captured is never let go.
+    captured: list[tuple[object, ...]] = field(default_factory=list)
+    spare_events: list[int] = field(default_factory=list)
+    # Letting go of an argument can run any code, that of this module too: the lock is one that its holder may take again.
+    lock: threading.RLock = field(default_factory=threading.RLock)
+
+
+# By context and handle. A per-thread stream has one entry for all threads: events are right in any of them.
+_retained: dict[tuple[int, int], _Retained] = {}
+_retained_lock = threading.RLock()
+
+
+# The legacy default stream of each context that was current when `default_stream` was called.
+_defaults: dict[int, GpuStream] = {}
+
+
+class GpuStream(Stream):
+    """A stream of a GPU. `owner` is the object that it was made from, kept alive as long as this one.
+
+    `ordered` says that launches wait for the streams on which their arrays are made, and these for the launches.
+    """
+
+    __slots__ = ("_handle", "_retained", "_words", "context", "ordered", "ordinal", "owner")
+
+    def __init__(
+        self, handle: int, ordinal: int, owner: object = None, *, context: int | None = None, ordered: bool = True
+    ) -> None:
+        self.ordered = ordered
+        self._handle = handle or driver.LEGACY_STREAM
+        self.ordinal = ordinal
+        self.owner = owner
+        self.context = driver.context_of(ordinal) if context is None else context
+        self._words = _WORDS.pack(self._handle, self.context)
+        """What machine code reads: handle and context."""
+        with _retained_lock:
+            self._retained = _retained.setdefault((self.context, self._handle), _Retained())
+
+    @property
+    def handle(self) -> int:
+        """The driver's handle; 1 is the legacy default stream, 2 the per-thread default stream."""
+        return self._handle
+
+    @property
+    def consumer(self) -> int:
+        """What producers of arrays are told: the handle, or -1 where they are to wait for nothing."""
+        return self._handle if self.ordered else -1
+
+    @property
+    def device_name(self) -> str:
+        """The GPU's name."""
+        return driver.properties(self.ordinal).name
+
+    def using(self) -> driver.Using:
+        """Makes the stream's context current for a `with` block; needed around calls of the driver."""
+        return driver.using(self.context)
+
+    def synchronize(self) -> None:
+        """Waits for the stream and lets go of what its launches used. Raises `KernelError` for what a kernel reported."""
+        with self.using():
+            driver.synchronize_stream(self._handle)
+            self.release_finished()
+            mailbox.check(self.context)
+
+    def retain(self, *objects: object) -> None:
+        """Keeps `objects` alive until the launches made so far have ended; call it after a launch.
+
+        Objects are let go in a later call of `retain` or `synchronize`. Those of launches that are being captured into a graph
+        are kept for good, because the graph can be started at any time.
+        """
+        if not objects:
+            return
+        kept = (*objects, self.owner)
+        with self.using():
+            if driver.is_capturing(self._handle):
+                self._retained.captured.append(kept)
+                return
+            try:
+                event = self._record()
+            except Exception:
+                # The launch may be running all the same: never let go of what it uses.
+                self._retained.captured.append(kept)
+                raise
+            self._retained.pending.append((event, kept))
+            self.release_finished()
+            self._bound()
+
+    def _record(self) -> int:
+        """An event that happens when the present work of the stream is done."""
+        try:
+            event = self._retained.spare_events.pop()
+        except IndexError:
+            event = driver.create_event()
+        driver.record_event(event, self._handle)
+        return event
+
+    def _bound(self) -> None:
+        """Waits for the oldest launch while too many are kept."""
+        while len(self._retained.pending) > MOST_RETAINED:
+            with self._retained.lock, contextlib.suppress(IndexError):  # Another thread may have emptied the queue.
+                driver.synchronize_event(self._retained.pending[0][0])
+            self.release_finished()
+
+    def release_finished(self) -> None:
+        """Lets go of what launches used that have ended."""
+        _release(self._retained)
+
+    def wait_for(self, handle: int) -> None:
+        """Lets later work of this stream start after the present work of the stream `handle`."""
+        with self.using():
+            driver.order(handle, self._handle)
+
+    def hold_back(self, handle: int) -> None:
+        """Lets later work of the stream `handle` start after the present work of this stream."""
+        with self.using():
+            driver.order(self._handle, handle)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, GpuStream) and (self._handle, self.context) == (other._handle, other.context)
+
+    def __hash__(self) -> int:
+        return hash((self._handle, self.context))
+
+    def __repr__(self) -> str:
+        names = {driver.LEGACY_STREAM: "legacy default", driver.PER_THREAD_STREAM: "per-thread default"}
+        return f"GpuStream({names.get(self._handle, hex(self._handle))}, device {self.ordinal})"
+
+
+def _release(retained: _Retained) -> None:
+    """Lets go of what ended launches used; the context of their stream is current."""
+    finished = []
+    with retained.lock:
+        while retained.pending:
+            # Taken out before it is looked at: a destructor may run at any point, and come here again for the next one.
+            event, objects = retained.pending.popleft()
+            done = False
+            try:
+                done = driver.event_done(event)
+            finally:
+                if not done:
+                    retained.pending.appendleft((event, objects))
+            if not done:
+                break
+            finished.append(objects)
+            if len(retained.spare_events) < _MOST_SPARE_EVENTS:
+                retained.spare_events.append(event)
+            else:
+                driver.destroy_event(event)
+    # Outside the lock, because this runs the destructors of the arguments.
+    finished.clear()
+
+
+def release_finished_everywhere(context: int) -> None:
+    """Lets go of what ended launches used on any stream of `context`, which is current."""
+    for (owner, _), retained in list(_retained.items()):
+        if owner == context:
+            _release(retained)
+
+
+def cpu_stream(*, target: str = "sm_90", races: bool = False) -> CpuStream:
+    """A stream whose launches run on this machine's CPU; no GPU and no driver are needed.
+
+    `target` is the GPU that the kernels believe to run on. With `races=True` each launch raises a `KernelError` if two threads
+    access one location, one of them writes, and nothing orders the two: no barrier, no `syncwarp`, no atomic that acquires what
+    another releases. It tells both threads and lines. That takes some microseconds for each access: use it in tests, with
+    little data. Raises `ValueError` for a target that is not of the form "sm_90".
+    """
+    if not isinstance(target, str) or not _TARGET.fullmatch(target):
+        raise ValueError(f"target={target!r} is no GPU architecture: give its name, as in 'sm_90'")
+    return CpuStream(target, bool(races))
+
+
+def unordered(stream: Any = None) -> Stream:
+    """A stream like `stream` whose launches wait for no other stream, nor any other for them.
+
+    Launches otherwise wait, by events, for the streams on which libraries make the arrays that are passed, and those streams for
+    the launch. Use this where all is ordered already, or where you order it yourself. A CPU stream is returned as it is.
+    """
+    found = as_stream(stream)
+    if not isinstance(found, GpuStream):
+        return found
+    return GpuStream(found.handle, found.ordinal, found.owner, context=found.context, ordered=False)
+
+
+def default_stream() -> Stream:
+    """The legacy default stream of the current device if a GPU is usable, else `cpu_stream()`.
+
+    Which of the two it is goes once to the logger "cuda_device", at level INFO.
+    """
+    if not driver.available():
+        _log_once(f"no GPU is usable ({driver.unavailable_reason()}): the default stream is the CPU's")
+        return cpu_stream()
+    context = driver.ensure_context()
+    stream = _defaults.get(context)
+    if stream is None:
+        stream = _defaults[context] = GpuStream(driver.LEGACY_STREAM, driver.current_ordinal(), context=context)
+        _log_once(f"the default stream is the legacy default stream of GPU {stream.ordinal}")
+    return stream
+
+
+@functools.cache
+def _log_once(message: str) -> None:
+    logs.say(logs.INFO, message)
+
+
+def as_stream(obj: Any) -> Stream:
+    """The stream that `obj` stands for.
+
+    Accepted are our own streams, None (`default_stream()`), objects with `__cuda_stream__` (cuda.core's protocol: torch, CuPy,
+    cuda.core), torch's streams by their `cuda_stream`, CuPy's by their `ptr`, and integer handles (0 and 1: the legacy default
+    stream, 2: the per-thread one). Raises `LaunchError` for anything else, and for any GPU stream where no GPU is usable.
+    """
+    if isinstance(obj, Stream):
+        return obj
+    if obj is None:
+        return default_stream()
+    handle = _handle_of(obj)
+    if handle is None:
+        raise LaunchError(
+            f"{_describe(obj)} is no stream: pass None, cpu_stream(), an object with __cuda_stream__ (of cuda.core, torch or "
+            "CuPy), or a stream's handle as an int"
+        )
+    driver.require()
+    handle = handle or driver.LEGACY_STREAM
+    ordinal = _ordinal_hint(obj)
+    if handle in (driver.LEGACY_STREAM, driver.PER_THREAD_STREAM):
+        return GpuStream(handle, driver.current_ordinal() if ordinal is None else ordinal, _owner_of(obj))
+    context = driver.stream_context(handle)
+    with driver.using(context):
+        return GpuStream(handle, driver.current_ordinal(), _owner_of(obj), context=context)
+
+
+def _handle_of(obj: Any) -> int | None:
+    """The handle of a foreign stream, or None if `obj` is not one."""
+    if isinstance(obj, (bool, type)):
+        return None
+    if isinstance(obj, (int, np.integer)):
+        return _checked(int(obj), obj)
+    protocol = getattr(obj, "__cuda_stream__", None)
+    if protocol is not None:
+        return _by_protocol(obj, protocol() if callable(protocol) else protocol)
+    for name in ("cuda_stream", "ptr"):
+        handle = getattr(obj, name, None)
+        if isinstance(handle, int) and not isinstance(handle, bool):
+            return _checked(handle, obj)
+    # CUstream and cudaStream_t of cuda.bindings are numbers with a type.
+    if type(obj).__name__ in ("CUstream", "cudaStream_t"):
+        return _checked(int(obj), obj)
+    return None
+
+
+def _by_protocol(obj: Any, answer: Any) -> int:
+    """The handle in `answer`, the pair (version, handle) of `__cuda_stream__`; versions after 0 may mean something else."""
+    try:
+        version, handle = answer
+        version, handle = int(version), int(handle)
+    except (TypeError, ValueError) as error:
+        raise LaunchError(
+            f"__cuda_stream__ of {_describe(obj)} gave {answer!r} instead of (version, handle)"
+        ) from error
+    if version != 0:
+        raise LaunchError(
+            f"__cuda_stream__ of {_describe(obj)} speaks version {version}, and we know 0 only: pass its handle"
+        )
+    return _checked(handle, obj)
+
+
+def _checked(handle: int, obj: Any) -> int:
+    if not 0 <= handle < 1 << 64:
+        raise LaunchError(f"{_describe(obj)} has the stream handle {handle}, which is no address")
+    return handle
+
+
+def _ordinal_hint(obj: Any) -> int | None:
+    """The device that a foreign stream says it is on: torch's `device_index`, CuPy's `device_id` (negative: the current one)."""
+    for name in ("device_index", "device_id"):
+        ordinal = getattr(obj, name, None)
+        if isinstance(ordinal, int) and not isinstance(ordinal, bool) and ordinal >= 0:
+            return ordinal
+    return None
+
+
+def _owner_of(obj: Any) -> object:
+    return None if isinstance(obj, int) else obj
+
+
+def _describe(obj: Any) -> str:
+    return f"{obj!r}" if isinstance(obj, (int, str)) else f"an object of type {type(obj).__qualname__}"

@@ -1,0 +1,1 @@
+"""From a call of `launch` to a running grid: arguments, specialisation, checks of the launch."""

@@ -1,0 +1,314 @@
+"""Arguments of a launch: what is known of each while compiling, and the leaves that travel to the kernel.
+
+    read(x, stream)    →   Argument(Known(array<float32, 1, C>), (address, length), keep=(x,))
+
+Leaves are packed like a C structure: the CPU stream's kernels read it as it is, the driver gets the address of each leaf.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import Enum
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from cuda_device.errors import LaunchError
+from cuda_device.infer.meanings import Named
+from cuda_device.lazy_dataclasses import dataclass, replace
+from cuda_device.runtime.arrays.array_view import ArrayView
+from cuda_device.runtime.arrays.protocols import view_of
+from cuda_device.runtime.gpu.streams import GpuStream, Stream
+from cuda_device.types.dtypes import element_of_dtype
+from cuda_device.types.float_formats import float_bits
+from cuda_device.types.host import number_of
+from cuda_device.types.known import Known, constant, literal, of_type, tuple_of
+from cuda_device.types.layout import has_identity, leaves
+from cuda_device.types.model import (
+    BOOL,
+    COMPLEX,
+    FIXED_NUMBERS,
+    FLOAT,
+    INT,
+    NONE,
+    Array,
+    Format,
+    Kind,
+    Layout,
+    Number,
+    Ref,
+    Type,
+)
+from cuda_device.types.structs import is_struct, model_of
+from cuda_device.types.vectors import VectorValue
+
+Leaf = int | float | bool
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument: what the compiler may know of it, its leaves, and what must live until the kernel has ended."""
+
+    known: Known
+    leaves: tuple[Leaf, ...] = ()
+    views: tuple[ArrayView, ...] = ()
+
+
+def read(value: object, name: str, stream: Stream, *, is_constant: bool = False) -> Argument:
+    """The argument `value` of the parameter `name`. Raises `LaunchError` if it cannot be passed to a kernel on `stream`."""
+    if is_constant:
+        return _constant(value, name)
+    quick = _QUICK.get(type(value))
+    if quick is not None:
+        return quick(value, name)
+    if isinstance(value, (bool, int, float, complex, np.generic)):
+        return _number(value, name)
+    if value is None:
+        return Argument(constant(None))
+    if isinstance(value, VectorValue):
+        return Argument(of_type(value.model), tuple(item.item() for item in value))
+    if is_struct(type(value)):
+        return _struct(value, name, stream)
+    if isinstance(value, tuple):
+        parts = [read(item, f"{name}[{i}]", stream) for i, item in enumerate(value)]
+        known = tuple_of(tuple(part.known for part in parts))
+        return Argument(
+            replace(known, value=Named(type(value))) if hasattr(value, "_fields") else known,
+            tuple(leaf for part in parts for leaf in part.leaves),
+            tuple(view for part in parts for view in part.views),
+        )
+    if type(value) is np.ndarray and not isinstance(stream, GpuStream):
+        return _numpy(value, name, stream)
+    return _array(value, name, stream)
+
+
+# NumPy's flags of an array.
+_DENSE, _ALIGNED, _WRITEABLE = 0x1, 0x100, 0x400
+_PLAIN = _DENSE | _ALIGNED
+# What is known of C-contiguous arrays of NumPy's own numbers, by dtype, dimensions and whether they can be written.
+_KNOWN_OF_NUMPY: dict[tuple[np.dtype[Any], int, int], Known] = {}
+
+
+def _numpy(array: np.ndarray[Any, Any], name: str, stream: Stream) -> Argument:
+    """What `_array` gives, in half the time for most arrays."""
+    flags = array.flags.num
+    key = array.dtype, array.ndim, flags & _WRITEABLE
+    known = _KNOWN_OF_NUMPY.get(key) if flags & _PLAIN == _PLAIN else None
+    if known is None:
+        argument = _array(array, name, stream)
+        # Complex numbers are aligned to more than NumPy's are, and the names of others are not NumPy's.
+        if flags & _PLAIN == _PLAIN and array.dtype.isbuiltin == 1 and array.dtype.kind in "biuf":
+            _KNOWN_OF_NUMPY[key] = argument.known
+        return argument
+    address, shape = array.ctypes.data if array.size else 0, array.shape
+    element = known.type.dtype  # type: ignore[union-attr]
+    view = ArrayView(address, shape, array.strides, element, not flags & _WRITEABLE, keep_alive=array)
+    return Argument(known, (address, *shape), (view,))
+
+
+def _struct(value: object, name: str, stream: Stream) -> Argument:
+    """A struct travels as its members do."""
+    model = model_of(type(value))
+    parts = [read(getattr(value, field.name), f"{name}.{field.name}", stream) for field in model.fields]
+    return Argument(of_type(model), tuple(leaf for part in parts for leaf in part.leaves))
+
+
+def _record(value: np.void, name: str) -> Argument:
+    """An element of a structured NumPy array."""
+    try:
+        element = element_of_dtype(value.dtype)
+    except TypeError as error:
+        raise LaunchError(f"the argument {name!r}: {error}") from None
+    if has_identity(element):
+        raise LaunchError(
+            f"the argument {name!r} has atomic members, so it cannot be copied: pass the array that it lies in"
+        )
+    return Argument(of_type(element), tuple(_numbers_of(value)))
+
+
+def _numbers_of(value: Any) -> Iterator[Leaf]:
+    """The numbers of an element, in order."""
+    if isinstance(value, np.void):
+        for field in value.dtype.names or ():
+            yield from _numbers_of(value[field])
+    elif isinstance(value, np.ndarray):
+        for item in value.reshape(-1):
+            yield from _numbers_of(item)
+    else:
+        yield value.item()
+
+
+def _constant(value: object, name: str) -> Argument:
+    try:
+        return Argument(literal(value))
+    except TypeError as error:
+        raise LaunchError(f"the argument {name!r}: {error}") from None
+
+
+def _number(value: object, name: str) -> Argument:
+    try:
+        number = number_of(type(value))
+    except TypeError as error:
+        if isinstance(value, np.void) and value.dtype.names:
+            return _record(value, name)
+        raise LaunchError(f"the argument {name!r}: {error}") from None
+    plain = value.item() if isinstance(value, np.generic) else value
+    if isinstance(plain, complex):
+        return Argument(_ANY[number], (plain.real, plain.imag))
+    plain = plain if number.format is Format.IEEE else float(plain)  # type: ignore[arg-type]
+    assert isinstance(plain, (bool, int, float))
+    if number == INT and not INT.low <= plain <= INT.high:
+        raise LaunchError(f"the argument {name!r} is {plain}: {_remedy(int(plain))}")
+    return Argument(_ANY[number], (plain,))
+
+
+# Known is immutable: one for each type serves all launches.
+_ANY = {number: of_type(number) for number in (BOOL, INT, FLOAT, COMPLEX, *FIXED_NUMBERS.values())}
+
+
+_A_BOOL, _AN_INT, _A_FLOAT = _ANY[BOOL], _ANY[INT], _ANY[FLOAT]
+
+
+def _int(value: int, name: str) -> Argument:
+    return Argument(_AN_INT, (value,)) if -0x80000000 <= value <= 0x7FFFFFFF else _number(value, name)
+
+
+# For the types that most arguments have.
+_QUICK: dict[type[Any], Callable[[Any, str], Argument]] = {
+    bool: lambda value, name: Argument(_A_BOOL, (value,)),
+    int: _int,
+    float: lambda value, name: Argument(_A_FLOAT, (value,)),
+}
+
+
+def _remedy(value: int) -> str:
+    for name, low, high in (("int64", -(1 << 63), 1 << 63), ("uint64", 0, 1 << 64)):
+        if low <= value < high:
+            return f"a Python int is 32 bits wide in device code; pass {name}({value})"
+    return "no integer type of device code is that wide"
+
+
+_TAKEN = "pass numbers, tuples, None, or arrays with __dlpack__ or __cuda_array_interface__"
+_CONSTANT = "give the parameter the type hint ConstExpr, and the kernel is compiled for each value"
+
+
+def _array(value: object, name: str, stream: Stream) -> Argument:
+    try:
+        view = view_of(value, stream.consumer)
+    except (TypeError, LaunchError) as error:
+        raise LaunchError(f"the argument {name!r}: {error}") from None
+    if view is None:
+        is_constant = isinstance(value, str | Enum) or callable(value)  # functions, types
+        raise LaunchError(
+            f"the argument {name!r} is of type {type(value).__name__}, which device code cannot take: "
+            + (_CONSTANT if is_constant else _TAKEN)
+        )
+    ordinal = stream.ordinal if isinstance(stream, GpuStream) else None
+    if view.passed is not None and view.passed[0] == ordinal:
+        return Argument(*view.passed[1:], (view,))
+    _check_memory(view, name, stream)
+    layout = view.layout
+    strides = view.strides if layout is Layout.STRIDED else ()
+    known = _array_known(view.element, view.ndim, layout, view.readonly, view.shortfall)
+    leaves = (view.data, *view.shape, *strides)
+    view.remember(ordinal, known, leaves)
+    return Argument(known, leaves, (view,))
+
+
+@lru_cache(maxsize=4096)
+def _array_known(element: Type, ndim: int, layout: Layout, readonly: bool, align: int) -> Known:
+    """What is known of an array; the same object each time, which makes a launch quicker to look up."""
+    return of_type(Array(element, ndim, layout, readonly, align=align))
+
+
+def _check_memory(view: ArrayView, name: str, stream: Stream) -> None:
+    if isinstance(stream, GpuStream):
+        if not view.device.on_gpu:
+            raise LaunchError(
+                f"the argument {name!r} is in host memory, but the launch is on a GPU stream: copy it with "
+                "device.array(x, stream=…) or your framework, or launch on cpu_stream()"
+            )
+        if view.ordinal != stream.ordinal and view.size:
+            raise LaunchError(
+                f"the argument {name!r} is on GPU {view.ordinal}, but the stream is on GPU {stream.ordinal}"
+            )
+    elif not view.device.on_host:
+        raise LaunchError(
+            f"the argument {name!r} is in GPU memory, but the launch is on a CPU stream: copy it to the host, or launch on "
+            "a GPU stream"
+        )
+
+
+_CODES = {Kind.BOOL: "?", Kind.INT: "bhiq", Kind.UINT: "BHIQ", Kind.FLOAT: " efd"}
+
+
+def code_of(leaf: Type) -> str:
+    """The letter that `struct` has for a leaf."""
+    if isinstance(leaf, Ref):
+        return "Q"
+    assert isinstance(leaf, Number)
+    if leaf.format is not Format.IEEE:
+        return {8: "B", 16: "H"}[leaf.bits]
+    codes = _CODES[leaf.kind]
+    return codes if leaf.kind is Kind.BOOL else codes[leaf.bits.bit_length() - 4]
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """How the leaves of a signature lie in a C structure."""
+
+    structure: struct.Struct
+    offsets: tuple[int, ...]
+    """Where each parameter starts."""
+    places: tuple[int, ...]
+    """Where each leaf is."""
+    codes: tuple[str, ...]
+    """What each leaf is, as `struct` says it."""
+    singles: frozenset[int]
+    """Which leaves are float32."""
+    odd: Mapping[int, Number]
+    """Which leaves are floats that Python cannot pack: their bits are packed."""
+
+    @property
+    def buffer(self) -> type[ctypes.Array[ctypes.c_char]]:
+        """The type of a buffer for them; ctypes keeps one for each size."""
+        return ctypes.c_char * (self.structure.size or 1)
+
+    def pack(self, values: Sequence[Leaf]) -> ctypes.Array[ctypes.c_char]:
+        """A buffer with the values; a float that is too large for float32 is infinite there."""
+        buffer = self.buffer()
+        if self.odd:
+            values = [float_bits(self.odd[i], v) if i in self.odd else v for i, v in enumerate(values)]
+        try:
+            self.structure.pack_into(buffer, 0, *values)
+        except OverflowError:
+            rounded = (ctypes.c_float(v).value if i in self.singles else v for i, v in enumerate(values))
+            self.structure.pack_into(buffer, 0, *rounded)
+        return buffer
+
+
+@lru_cache(maxsize=4096)
+def packing(types: tuple[Type, ...]) -> Packing:
+    """The packing of arguments of these types."""
+    found = [leaf for type in types for leaf in leaves(type)]
+    codes = [code_of(leaf) for leaf in found]
+    offsets = []
+    for i, code in enumerate(codes):
+        offsets.append(struct.calcsize("@" + "".join(codes[: i + 1])) - struct.calcsize(code))
+    places = tuple(offsets)
+    return Packing(struct.Struct("@" + "".join(codes)), places, places, tuple(codes), *marks(found))
+
+
+def marks(found: Sequence[Type]) -> tuple[frozenset[int], dict[int, Number]]:
+    """Which leaves are float32, and which are packed as the bits of what format."""
+    singles = frozenset(i for i, leaf in enumerate(found) if code_of(leaf) == "f")
+    odd = {i: n for i, n in enumerate(found) if isinstance(n, Number) and n.format is not Format.IEEE}
+    return singles, odd
+
+
+def runtime_types(known: Iterable[Known]) -> tuple[Type, ...]:
+    """The types of the arguments that exist at run time."""
+    return tuple(k.type for k in known if not k.constant and k.type != NONE)

@@ -1,0 +1,163 @@
+"""`compile`: a kernel or function for any GPU, on any machine, as text or machine code.
+
+compile(saxpy, float, x, y, target="sm_90", output="ptx").code
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import FunctionType, MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from cuda_device import compiler
+from cuda_device.device.expressions import constant_as
+from cuda_device.device.functions import Func, Kernel, links_of
+from cuda_device.device.options import with_options
+from cuda_device.device.parameters import defaults_of
+from cuda_device.errors import CompileError
+from cuda_device.lazy_dataclasses import dataclass, field, replace
+from cuda_device.runtime.gpu.streams import CpuStream
+from cuda_device.runtime.launch.arguments import read
+from cuda_device.runtime.launch.binding import check_arrays, hints_of, number_as, parameters_of, type_as, type_named
+from cuda_device.runtime.launch.launcher import users_traceback
+from cuda_device.types import model
+from cuda_device.types.abi import exchanged
+from cuda_device.types.architectures import Architecture, parse
+from cuda_device.types.known import Known, of_type
+from cuda_device.types.layout import has_identity
+
+if TYPE_CHECKING:
+    from cuda_device.ir.nodes import Prototype
+
+OUTPUTS = ("ir", "llvm", "ptx", "cubin", "ltoir")
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """What `compile` returns: `code` is text for "ir", "llvm" and "ptx", bytes for "cubin" and "ltoir"."""
+
+    code: str | bytes = field(repr=False)
+    symbol: str
+    target: str
+    output: str
+
+    def __str__(self) -> str:
+        if isinstance(self.code, bytes):
+            return f"<{len(self.code)} bytes of {self.output} with {self.symbol!r} for {self.target}>"
+        return self.code
+
+
+@users_traceback
+def compile(
+    f: Kernel | Func,
+    /,
+    *args: Any,
+    target: str = "sm_90",
+    output: str = "cubin",
+    link: Any = (),
+    launch_facts: bool = False,
+    **options: Any,
+) -> Compiled:
+    """Compiles a kernel or function without a GPU or driver.
+
+    Each of `args` is an example value or a type: `float32`, `int`, `ArrayType(float32, 1)`, `tuple[int, float32]`; of parameters
+    without one the type hint counts, or the default. `target` is an architecture from "sm_75" on; `output` is "ir", "llvm",
+    "ptx", "cubin" or "ltoir". A kernel's cubin is linked to `link` (as in `extern`) and can be loaded; a function's is
+    relocatable, for a linker. Raises `CompileError` for what cannot be compiled, `ValueError` for an unknown target or output,
+    `TypeError` for an unknown option.
+
+    Options are those of `@kernel`. `launch_facts` counts on what `launch` checks: every array has 2**30 - 2**16 elements at most,
+    begins at a multiple of 16 bytes, and if it is written, shares memory with no other. Lengths are then parameters of 32 bits.
+    That is not for interoperable functions, whose parameters are C++'s.
+    """
+    if output not in OUTPUTS:
+        raise ValueError(f"output={output!r}: there are {', '.join(OUTPUTS)}")
+    job = job_of(f, args, target, options, links_of(link, "compile"))
+    if launch_facts and job.interop:
+        raise TypeError(f"{f!r} is interoperable: launch_facts is not for it")
+    job = replace(job, options=replace(job.options, launch_facts=launch_facts))
+    stage = {"ir": "typed"}.get(output, output)
+    work = compiler.run(job, stage)
+    shown = next(s for s in (*compiler.GPU, *compiler.LINK_TIME) if s.name == stage).show(work[stage])
+    symbol = work["typed"].main.name if stage == "typed" else work.outline.symbol
+    return Compiled(shown, symbol, str(job.target.architecture), output)
+
+
+def prototype(f: Kernel | Func, args: Sequence[Any]) -> Prototype:
+    """What CUDA C++ sees of an interoperable function for arguments as `compile` takes them."""
+    found: Prototype = compiler.run(job_of(f, args), "typed")["typed"].main.prototype
+    return found
+
+
+def job_of(
+    f: Kernel | Func,
+    args: Sequence[Any],
+    target: str = "sm_90",
+    options: Mapping[str, Any] = MappingProxyType({}),
+    link: tuple[object, ...] = (),
+) -> compiler.Job:
+    """The job that `compile` means."""
+    other: object = f
+    if not isinstance(other, (Kernel, Func)):
+        plain = (
+            f"the plain function {other.__name__}: decorate it with @func"
+            if isinstance(other, FunctionType)
+            else repr(other)
+        )
+        raise TypeError(f"compile takes a @kernel or a @func, not {plain}")
+    architecture = parse(target) if isinstance(target, str) else _not_a_target(target)
+    settings = with_options(f.options.build, dict(options), "compile", kernel=isinstance(f, Kernel)).resolve()
+    names, _, constants, numbers = parameters_of(f.underlying)
+    defaults = defaults_of(f.underlying) | hints_of(f.underlying)
+    if len(args) > len(names) or any(name not in defaults for name in names[len(args) :]):
+        count = f"{len(names)} argument{'s' * (len(names) != 1)}"
+        raise TypeError(f"{f.underlying.__qualname__} takes {count}, not {len(args)}: {', '.join(names)}")
+    values = [*args, *(defaults[name] for name in names[len(args) :])]
+    for i, name in enumerate(names):
+        if name in constants:
+            values[i] = _constant(values[i], name, constants[name])
+    hinted = numbers if isinstance(f, Kernel) else {}
+    known = tuple(_example(v, n, n in constants, hinted.get(n)) for n, v in zip(names, values, strict=True))
+    if isinstance(f, Kernel):
+        check_arrays(f.underlying, known)
+    if f.options.interop:
+        known = tuple(_from_others(k, isinstance(f, Kernel)) for k in known)
+    is_kernel, interop = isinstance(f, Kernel), f.options.interop
+    link = (*f.options.link, *link)
+    return compiler.Job(f.underlying, known, is_kernel, compiler.Target(architecture), settings, interop, link)
+
+
+def _from_others(known: Known, kernel: bool) -> Known:
+    """What is known of an argument when anybody may call: of arrays not that they are contiguous, nor, in functions, where."""
+    space = model.Space.GLOBAL if kernel else model.Space.GENERIC
+    return known if known.constant else of_type(exchanged(known.type, space))
+
+
+def _not_a_target(target: object) -> Architecture:
+    raise ValueError(f"target={target!r}: give the name of an architecture, as in 'sm_90'")
+
+
+def _constant(value: Any, name: str, type: Any) -> Any:
+    try:
+        return constant_as(value, type)
+    except TypeError:
+        raise TypeError(f"the argument {name!r} is a constant {type.__name__}, not {value!r}") from None
+
+
+def _example(value: Any, name: str, is_constant: bool, wanted: model.Number | None) -> Known:
+    """What is known of an argument from its type, or from an example of it; `wanted` is the number that its hint says."""
+    if not is_constant:
+        found = type_named(value)
+        if found is not None and has_identity(found):
+            raise CompileError(
+                f"the parameter {name!r} cannot be of a type with atomic members, which lies in arrays only",
+                help="pass an array: ArrayType(T, 1)",
+            )
+        if found is not None:
+            return of_type(found if wanted is None else type_as(found, wanted, name))
+    if wanted is not None:
+        value = number_as(value, wanted, name)
+    return read(value, name, CpuStream(), is_constant=is_constant).known
+
+
+__all__ = ["Compiled", "compile"]

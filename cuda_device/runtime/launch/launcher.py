@@ -1,0 +1,435 @@
+"""`launch` and `compile`: from a call to a compiled variant of the kernel, and from there to a running grid.
+
+A kernel keeps its variants by what the compiler may know of the arguments and by target. Before each launch the names that a
+variant read (globals, closures) are compared with what they are now, so a changed one compiles anew.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from cuda_device import compiler, logs
+from cuda_device.codegen.gpu.elf import registers
+from cuda_device.device.functions import Func, Kernel
+from cuda_device.device.options import checked_by_environment
+from cuda_device.errors import CallError, CompileError, Error, LaunchError
+from cuda_device.infer.dependencies import unchanged
+from cuda_device.instrument.outline import Place, Print
+from cuda_device.lazy_dataclasses import dataclass, field, replace
+from cuda_device.runtime.arrays.array_view import ArrayView
+from cuda_device.runtime.arrays.buffers import is_freed_behind
+from cuda_device.runtime.gpu import driver, launch_log, loaded_kernels, mailbox
+from cuda_device.runtime.gpu.report_message import barrier_place
+from cuda_device.runtime.gpu.streams import CpuStream, GpuStream, Stream, as_stream
+from cuda_device.runtime.launch import facts, stack
+from cuda_device.runtime.launch.arguments import Argument, Packing, packing, runtime_types
+from cuda_device.runtime.launch.binding import arguments_of, check_arrays, parameters_of
+from cuda_device.runtime.launch.grid import Shape, shape_of
+from cuda_device.runtime.launch.interop_arguments import boundary_packing, describe
+from cuda_device.types.architectures import of_capability, parse
+
+if TYPE_CHECKING:
+    from cuda_device.runtime.races.detector import RaceDetector
+    from cuda_device.types.known import Known
+
+_LOCK = threading.RLock()
+_DEFAULT_DYNAMIC_SHARED = 48 * 1024
+_MOST_RECENT = 64
+_MANY_CHANGES = 16
+# So many launches by Python come first: machine code takes some milliseconds to make, and saves some microseconds at each launch.
+FIRST_LAUNCHER = 8
+
+
+@dataclass(slots=True)
+class Loaded:
+    """A kernel in a context: the driver's handle, the threads that a block can have, the dynamic shared memory allowed so far."""
+
+    handle: int
+    most_threads: int
+    dynamic_shared: int = _DEFAULT_DYNAMIC_SHARED
+
+
+@dataclass
+class Variant:
+    """A compiled kernel: the compiler's work, how to pack its arguments, and where it is loaded (by context)."""
+
+    work: compiler.Work
+    packing: Packing
+    described: bool = False
+    """Whether the arguments travel as those of a C++ kernel."""
+    loaded: dict[int, Loaded] = field(default_factory=dict)
+    launches: int = 0
+    """How many launches Python has made."""
+    next_launcher: int = FIRST_LAUNCHER
+    """After how many of them machine code is made for such launches."""
+
+    def pack(self, arguments: Sequence[Argument]) -> Any:
+        """A buffer with the leaves of the arguments. Raises `LaunchError` for arrays that an interoperable kernel cannot take."""
+        if self.work.job.interop:  # which refuses on the CPU, too, what has no description
+            described = describe(arguments, parameters_of(self.work.job.function).names)
+            arguments = described if self.described else arguments
+        return self.packing.pack([leaf for argument in arguments for leaf in argument.leaves])
+
+    @functools.cached_property
+    def reports(self) -> dict[int, Place]:
+        """The places of the kernel that may report: in checked mode on a GPU also its barriers."""
+        barriers = {}
+        if self.work.job.options.checked:
+            barriers = {number: barrier_place(location) for number, location in self.work.outline.waits.items()}
+        return {**barriers, **self.work.outline.reports}
+
+    @functools.cached_property
+    def places(self) -> dict[int, Place]:
+        """The places where threads wait for each other, and those that may report."""
+        return {number: Place(location) for number, location in self.work.outline.waits.items()} | self.reports
+
+    @functools.cached_property
+    def written(self) -> frozenset[int]:
+        """The numbers of the arrays that the kernel may write."""
+        return self.work.outline.written
+
+    @functools.cached_property
+    def aligned(self) -> frozenset[int]:
+        """The numbers of the arrays whose memory has to begin at a multiple of 16 bytes."""
+        return self.work.outline.aligned
+
+    @functools.cached_property
+    def prints(self) -> Mapping[int, Print]:
+        """What the kernel prints."""
+        return self.work.outline.prints
+
+    @functools.cached_property
+    def may_run_long(self) -> bool:
+        """Whether a thread may run for long."""
+        return self.work.outline.may_run_long
+
+    def __str__(self) -> str:
+        """What it was compiled for, and what it uses."""
+        job, target = self.work.job, self.work.job.target
+        kinds = f"({', '.join(map(str, job.arguments))})"
+        shared = self.work.shared_bytes
+        memory = f", {shared} bytes of shared memory" if shared else ""
+        if target.on_cpu:
+            return f"{kinds} on the CPU as {target.architecture}{memory}"
+        used = registers(self.work["cubin"].code).get(self.work.outline.symbol)
+        return f"{kinds} on {target.architecture}" + (f", {used} registers" if used else "") + memory
+
+    @functools.cached_property
+    def current(self) -> Callable[[], bool]:
+        """Tells whether every name that the kernel read still means the same."""
+        return unchanged(self.work.dependencies)
+
+
+machine_launch: Callable[..., bool] | None = None
+"""Makes a launch by machine code, or says that it could not, where calls of `launch` itself do not get there first."""
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def users_traceback(function: F) -> F:
+    """Cuts our own frames off the traceback of an `Error`: what a user did wrong is not in them."""
+
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except Error as error:
+            raise error.with_traceback(None) from error.__cause__
+
+    return cast("F", wrapper)
+
+
+def launch(f: Kernel, /, *args: Any, grid: Any, block: Any, stream: Any = None, shared: int = 0, **kwargs: Any) -> None:
+    """Runs `f(*args, **kwargs)` in each thread of `grid` blocks of `block` threads, asynchronously on a GPU stream.
+
+    Numbers become what the hints of their parameters say. `grid` and `block` are ints or tuples of one to three ints; `shared`
+    is the dynamic shared memory of a block in bytes; `stream` is ours, a `cuda.core`, torch or CuPy stream, anything with
+    `__cuda_stream__`, a handle, or None for `default_stream()`. Raises `LaunchError` for what cannot be launched,
+    `CompileError` for what cannot be compiled, and, on the CPU stream, `KernelError` for what the kernel reports.
+    Specification: 'Kernel Functions'.
+    """
+    if machine_launch and machine_launch(f, *args, grid=grid, block=block, stream=stream, shared=shared, **kwargs):
+        return
+    try:
+        check_kernel(f)
+        shape = shape_of(grid, block, shared, f.options.build.max_threads)
+        where = as_stream(stream)
+        arguments = arguments_of(f.underlying, args, kwargs, where)
+        variant = variant_of(f, arguments, where)
+        start(variant, where, shape, variant.pack(arguments), arguments)
+        _count(f, variant, where, args, kwargs)
+    except Error as error:  # as `users_traceback` does, which would cost every launch a call
+        raise error.with_traceback(None) from error.__cause__
+
+
+def _count(kernel: Kernel, variant: Variant, stream: Stream, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Counts a launch that Python has made. After some of them, and ever more of them, the next ones are machine code's."""
+    variant.launches += 1
+    if variant.launches >= variant.next_launcher:
+        variant.next_launcher *= 2
+        from cuda_device.launchers import plans
+
+        plans.note(kernel, variant, stream, args, kwargs)
+
+
+def check_kernel(f: object) -> None:
+    """Raises `CallError` for what is no kernel."""
+    if isinstance(f, (Func, FunctionType)):
+        raise CallError(f"launch starts a kernel, not the function {f.__qualname__}: decorate it with @kernel")
+    if not isinstance(f, Kernel):
+        what = f"an object of type {type(f).__name__}"
+        raise CallError(f"launch starts a kernel, not {what}: write launch(kernel, …, grid=…, block=…)")
+
+
+def variant_of(kernel: Kernel, arguments: Sequence[Argument], stream: Stream) -> Variant:
+    """The compiled variant for these arguments: the one that counts on facts of the arrays, where they hold."""
+    views = [view for argument in arguments for view in argument.views]
+    if not kernel.options.interop and facts.small(views):
+        try:
+            variant = _recent(kernel, arguments, stream, True)
+        except CompileError:
+            return _recent(kernel, arguments, stream, False)  # which says it without the facts
+        if facts.disjoint(views, variant.written) and facts.aligned(views, variant.aligned):
+            return variant
+    return _recent(kernel, arguments, stream, False)
+
+
+def _recent(kernel: Kernel, arguments: Sequence[Argument], stream: Stream, launch_facts: bool) -> Variant:
+    """The variant with or without the facts. Most often it was asked for before, by the very same objects."""
+    checked = kernel.options.build.checked
+    if checked is None:
+        checked = checked_by_environment()
+    # To hash and compare what is known of arguments would take some microseconds.
+    queue = (stream.target, stream.races) if isinstance(stream, CpuStream) else stream.ordinal  # type: ignore[attr-defined]
+    known = tuple([argument.known for argument in arguments])
+    code = kernel.underlying.__code__
+    key = (checked, launch_facts, queue, id(code), *map(id, known))
+    found = kernel.recent.get(key)
+    if found is not None and found[0].current():
+        variant: Variant = found[0]
+        return variant
+    variant = _compiled(kernel, known, stream, checked, launch_facts)
+    if len(kernel.recent) >= _MOST_RECENT:
+        kernel.recent.clear()
+    kernel.recent[key] = variant, code, known  # which lives as long as its entry: no other object has its identity
+    return variant
+
+
+def _compiled(kernel: Kernel, known: tuple[Known, ...], stream: Stream, checked: bool, launch_facts: bool) -> Variant:
+    """The variant, compiled where there is none, or where a name has changed."""
+    function = kernel.underlying
+    where = stream.target if isinstance(stream, CpuStream) else _capability(stream)
+    races = isinstance(stream, CpuStream) and stream.races
+    key = (function.__code__, known, isinstance(stream, CpuStream), where, checked, races, launch_facts)
+    variant: Variant | None = kernel.variants.get(key)
+    if variant is not None and variant.current():
+        return variant
+    with _LOCK:
+        variant = kernel.variants.get(key)
+        if variant is None or not variant.current():
+            if variant is not None:
+                _warn_of_changes(kernel, variant)
+            check_arrays(function, known)
+            architecture = parse(where) if isinstance(where, str) else of_capability(*where)
+            target = compiler.Target(architecture, isinstance(stream, CpuStream))
+            options = replace(kernel.options.build, checked=checked, races=races, launch_facts=launch_facts)
+            interop = kernel.options.interop
+            job = compiler.Job(function, known, True, target, options, interop, kernel.options.link)
+            described = interop and not target.on_cpu
+            pack = boundary_packing(tuple(k.type for k in known)) if described else packing(runtime_types(job.known))
+            variant = Variant(compiler.run(job), pack, described)
+            kernel.variants[key] = variant
+    return variant
+
+
+def _warn_of_changes(kernel: Kernel, stale: Variant) -> None:
+    """Says, once for a kernel, that names which it reads change so often that it is compiled over and over."""
+    kernel.changes += 1
+    if kernel.changes == _MANY_CHANGES:
+        names = sorted({dependency.name for dependency in stale.work.dependencies if not dependency.current()})
+        logs.say(
+            logs.WARNING,
+            "%r has been compiled %d times because names that it reads stand for something else at each launch (%s): pass "
+            "them as arguments",
+            kernel,
+            kernel.changes,
+            ", ".join(names),
+        )
+
+
+def _capability(stream: Stream) -> tuple[int, int]:
+    assert isinstance(stream, GpuStream)
+    return driver.properties(stream.ordinal).capability
+
+
+def start(variant: Variant, stream: Stream, shape: Shape, buffer: Any, arguments: Sequence[Argument]) -> None:
+    """Starts a compiled kernel with its packed arguments; on the CPU stream it has ended on return."""
+    if not isinstance(stream, GpuStream):
+        _start_on_cpu(variant, shape, buffer, arguments)
+        return
+    views = [view for argument in arguments for view in argument.views]
+    with stream.using():
+        start_on_gpu(variant, stream, shape, addresses_of(variant, buffer), views)
+        keep(stream, views)
+
+
+def keep(stream: GpuStream, views: Sequence[ArrayView]) -> None:
+    """Keeps arrays alive until what was launched on the stream has ended, or for good if it is captured into a graph.
+
+    Our own memory that is freed in the order of this stream is freed late enough, without an event for each launch.
+    """
+    if not views:
+        return
+    if driver.is_capturing(stream.handle) or not all(is_freed_behind(view.keep_alive, stream) for view in views):
+        stream.retain(*(view.keep_alive for view in views))
+
+
+def _start_on_cpu(variant: Variant, shape: Shape, buffer: Any, arguments: Sequence[Argument]) -> None:
+    from cuda_device.runtime.cpu.output import Output
+
+    for view in (view for argument in arguments for view in argument.views):
+        if view.stream is not None:  # managed memory, which a GPU may be writing
+            with driver.using(driver.context_of(view.ordinal)):
+                driver.synchronize_stream(view.stream)
+    run = runner_on_cpu(variant, shape, buffer)
+    detector = _race_detector(variant.work, shape, arguments)
+    with Output(variant.prints) as output:
+        log = detector.address if detector else None
+        run(keep=(arguments, output), log=log, output=output.address)
+    if detector:
+        detector.finish()
+
+
+def runner_on_cpu(variant: Variant, shape: Shape, buffer: Any) -> Callable[..., None]:
+    """`cpu_executor.execute` for a kernel with packed arguments. Raises `LaunchError`."""
+    from cuda_device.runtime.cpu.executor import execute
+
+    work = variant.work
+    _check_shared(work.shared_bytes, shape.dynamic, _DEFAULT_DYNAMIC_SHARED, 227 * 1024)
+    return functools.partial(
+        execute,
+        work["native"],
+        shape.grid,
+        shape.block,
+        buffer,
+        dynamic_shared=shape.dynamic,
+        places=variant.places,
+        checked=bool(work.job.options.checked),
+        may_run_long=variant.may_run_long,
+    )
+
+
+def is_plain_on_cpu(variant: Variant, arguments: Sequence[Argument]) -> bool:
+    """Whether nothing but to run it belongs to a start on the CPU: no output, no race detector, no GPU to wait for."""
+    views = (view for argument in arguments for view in argument.views)
+    return not (variant.prints or variant.work.job.options.races or any(view.stream is not None for view in views))
+
+
+def _race_detector(work: compiler.Work, shape: Shape, arguments: Sequence[Argument]) -> RaceDetector | None:
+    if not work.job.options.races:
+        return None
+    from cuda_device.runtime.races.detector import RaceDetector, regions
+
+    named = zip(parameters_of(work.job.function).names, arguments, strict=True)
+    found = [region for name, argument in named for region in regions(name, argument.views)]
+    return RaceDetector(work.watched, shape.block, shape.grid, found)
+
+
+def _check_shared(static: int, dynamic: int, default: int, most: int) -> None:
+    if static + dynamic > max(default, most):
+        raise LaunchError(
+            f"shared={dynamic}: with {static} bytes of shared arrays that is more than the {most} of a block"
+        )
+
+
+def addresses_of(variant: Variant, buffer: Any) -> Any:
+    """The addresses of packed arguments, as the driver wants them; the buffer must live as long as they are used."""
+    offsets = variant.packing.offsets
+    base = ctypes.addressof(buffer)
+    return (ctypes.c_void_p * max(1, len(offsets)))(*(base + offset for offset in offsets))
+
+
+def start_on_gpu(variant: Variant, stream: GpuStream, shape: Shape, addresses: Any, views: Sequence[ArrayView]) -> None:
+    """Puts a kernel into the queue of a stream, whose context is current.
+
+    It comes after the work of the streams that wrote its arrays, and before their later work.
+    """
+    _check_shared(variant.work.shared_bytes, shape.dynamic, _DEFAULT_DYNAMIC_SHARED, _most_shared(stream))
+    mailbox.check(stream.context)
+    kernel = _load(variant, stream, shape)
+    foreign = _foreign_streams(stream, views)
+    for producer in foreign:
+        stream.wait_for(producer)
+    loaded_kernels.launch(
+        kernel.handle, shape.grid, shape.block, shape.dynamic, stream.handle, ctypes.addressof(addresses)
+    )
+    launch_log.launched(variant.work.job.name, shape.grid, shape.block, stream.context, stream.handle)
+    for producer in foreign:
+        stream.hold_back(producer)
+
+
+def _foreign_streams(stream: GpuStream, views: Sequence[ArrayView]) -> set[int]:
+    """The streams that a launch has to be put in order with."""
+    if not stream.ordered:
+        return set()
+    found = {view.stream for view in views if view.stream is not None and view.stream != stream.handle}
+    if found and driver.is_capturing(stream.handle):
+        # Nothing runs now. Streams of the same graph are put in order; with others that is the affair of who starts the graph.
+        return {producer for producer in found if driver.takes_part_in_capture(producer)}
+    return found
+
+
+def _most_shared(stream: GpuStream) -> int:
+    return driver.properties(stream.ordinal).max_shared_optin
+
+
+def _load(variant: Variant, stream: GpuStream, shape: Shape) -> Loaded:
+    """The kernel for the driver; loads the cubin in each context once. Raises `LaunchError` if it cannot be that large."""
+    kernel = variant.loaded.get(stream.context)
+    if kernel is None:
+        with _LOCK:
+            kernel = variant.loaded.get(stream.context)
+            if kernel is None:
+                library = _load_library(variant)
+                if variant.reports:
+                    mailbox.attach(library, variant.work.outline.symbol, variant.reports)
+                handle = loaded_kernels.get_kernel(library, variant.work.outline.symbol)
+                stack.provide(variant.work, stream.ordinal)
+                most = loaded_kernels.kernel_attributes(handle, stream.ordinal).max_threads
+                kernel = variant.loaded[stream.context] = Loaded(handle, most)
+    x, y, z = shape.block
+    if x * y * z > kernel.most_threads:
+        raise LaunchError(
+            f"block={shape.block}: {variant.work.job.name} uses so many registers, or was so limited, that a block of it has "
+            f"{kernel.most_threads} threads at most"
+        )
+    if shape.dynamic > kernel.dynamic_shared:
+        with _LOCK:
+            if shape.dynamic > kernel.dynamic_shared:  # another thread may just have been allowed more
+                loaded_kernels.set_max_dynamic_shared(kernel.handle, shape.dynamic, stream.ordinal)
+                kernel.dynamic_shared = shape.dynamic
+    return kernel
+
+
+def _load_library(variant: Variant) -> int:
+    try:
+        return loaded_kernels.load_library(variant.work["cubin"].code)
+    except LaunchError:
+        if not variant.work.cached:
+            raise
+        # Whatever is wrong with what the cache holds: no launch is lost by it.
+        variant.work = compiler.run(variant.work.job, afresh=True)
+        return loaded_kernels.load_library(variant.work["cubin"].code)
+
+
+def synchronize(stream: Any = None) -> None:
+    """Waits until all that was launched on `stream` has ended; raises the `KernelError` that a kernel reported."""
+    as_stream(stream).synchronize()
+
+
+__all__ = ["launch", "synchronize"]

@@ -1,0 +1,1 @@
+"""The race detector: vector clocks over the accesses of a launch on the CPU stream."""

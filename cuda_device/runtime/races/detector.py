@@ -1,0 +1,359 @@
+"""Finds races in a launch on the CPU stream: two accesses of one location that nothing orders, one of them a write.
+
+    device.launch(kernel, x, grid=1, block=64, stream=device.cpu_stream(races=True))
+
+    race on x[3]: two threads access it, one writes, and nothing orders them
+      thread (3, 0, 0) of block (0, 0, 0) writes at kernel.py:5
+      thread (2, 0, 0) of block (0, 0, 0) reads at kernel.py:6
+      help: put syncthreads() between the two
+
+What orders accesses is what the memory model says: a thread's own sequence, `syncthreads` and its kin, `syncwarp`, and an
+acquire that reads what a release wrote, if the scope of each reaches the other thread. Shuffles and votes order nothing. Two
+atomic operations never race, unless the scope of one does not reach the other. So a race is found whether or not the threads
+happened to meet in this run.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from cuda_device.codegen.cpu.records import EVENT
+from cuda_device.errors import Index, KernelError
+from cuda_device.instrument.traces import Event, Point
+from cuda_device.ir.ordering import Order, Scope
+from cuda_device.lazy_dataclasses import dataclass, field
+from cuda_device.runtime.races.vector_clocks import BLOCK, Clocks, Stamp, Thread, View, joined, knows
+
+# So many events are handed over at a time.
+CAPACITY = 1 << 14
+# So many races, at different places in the program, are told of.
+_MOST = 8
+# A list of so many readers is rid of those that no longer matter, and again when it is twice as long.
+_LONG = 64
+_LINE = 16
+_ANYWHERE = -1
+# More than the shared memory of any block.
+_SHARED_BYTES = 1 << 32
+_NUMPY = {"i32": np.int32, "i64": np.int64}
+EVENTS = np.dtype([(name, _NUMPY[type]) for name, type in EVENT.fields])
+
+_ACQUIRES = (Order.ACQUIRE, Order.CONSUME, Order.ACQ_REL, Order.SEQ_CST)
+_RELEASES = (Order.RELEASE, Order.ACQ_REL, Order.SEQ_CST)
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A thread's access of a location: when, and where in the program."""
+
+    stamp: Stamp
+    point: Point
+    writes: bool
+
+    @property
+    def atomic(self) -> bool:
+        """Whether it is an atomic operation."""
+        return self.point.event not in (Event.LOAD, Event.STORE)
+
+
+@dataclass(slots=True)
+class Cell:
+    """One location: its last plain write, and since then the last read, and atomic operation of a kind, of each thread."""
+
+    write: Access | None = None
+    reads: dict[int, Access] = field(default_factory=dict)
+    most: int = _LONG
+    """How many reads there may be before those are dropped that no longer matter."""
+    atomics: dict[tuple[int, bool, Scope], Access] = field(default_factory=dict)
+    scopes: set[Scope] = field(default_factory=set)
+    """The scopes of the atomic operations."""
+    blocks: set[int] = field(default_factory=set)
+    """The blocks that have made them."""
+    released: dict[int, View] = field(default_factory=dict)
+    """What an acquire finds that reads this location: by block, what concerns that block; what all may know at `_ANYWHERE`."""
+
+    def copy(self) -> Cell:
+        """The same for a part of the location."""
+        return Cell(
+            self.write,
+            dict(self.reads),
+            self.most,
+            dict(self.atomics),
+            set(self.scopes),
+            set(self.blocks),
+            dict(self.released),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Race:
+    """Two accesses of one location."""
+
+    where: str
+    first: Access
+    second: Access
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """The memory of an argument: `name[i, j]` lies at `address` plus the strides, in bytes."""
+
+    name: str
+    address: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    itemsize: int
+
+    def element(self, address: int) -> str | None:
+        """The name of the element at an address; None for an address elsewhere."""
+        axes = range(len(self.shape))
+        lowest = self.address + sum(min(self.strides[axis], 0) * (self.shape[axis] - 1) for axis in axes)
+        rest, indices = address - lowest, [0] * len(self.shape)
+        for axis in sorted(axes, key=lambda axis: -abs(self.strides[axis])):
+            stride, last = self.strides[axis], self.shape[axis] - 1
+            if stride and last > 0:
+                step = min(max(rest // abs(stride), 0), last)
+                indices[axis] = step if stride > 0 else last - step
+                rest -= step * abs(stride)
+        if not 0 <= rest < self.itemsize:
+            return None
+        return f"{self.name}[{', '.join(map(str, indices)) if indices else '()'}]"
+
+
+class RaceDetector:
+    """Follows one launch. `address` is that of the log where its threads tell what they do."""
+
+    def __init__(self, points: Mapping[int, Point], block: Index, grid: Index, regions: Sequence[Region]) -> None:
+        self.points, self.block, self.grid, self.regions = points, block, grid, regions
+        self.clocks = Clocks(block[0] * block[1] * block[2])
+        self.races: dict[tuple[Point, Point], Race] = {}
+        self._cells: dict[int, Cell] = {}
+        self._units: dict[int, int] = {}
+        self._events = np.zeros(CAPACITY, EVENTS)
+        self._failure: BaseException | None = None
+        self._callback = ctypes.CFUNCTYPE(None)(self._full)
+        address = ctypes.cast(self._callback, ctypes.c_void_p).value
+        self.log = np.array([0, CAPACITY, self._events.ctypes.data, address], np.int64)
+        self.address = self.log.ctypes.data
+        """Where the record is that tells the launch's threads of the log."""
+
+    def finish(self) -> None:
+        """Looks at what is left in the log; raises the `KernelError` that tells of the races."""
+        self._full()
+        if self._failure is not None:
+            raise self._failure
+        if self.races:
+            raise self._error()
+
+    def _full(self) -> None:
+        # Nothing can be raised through machine code.
+        count, self.log[0] = int(self.log[0]), 0
+        if self._failure is None:
+            try:
+                self._follow(self._events[:count].tolist())
+            except BaseException as failure:
+                self._failure = failure
+
+    def _follow(self, events: list[tuple[int, ...]]) -> None:
+        clocks, points = self.clocks, self.points
+        for block, linear, place, value, done in events:
+            thread, point = clocks.thread(block, linear), points[place]
+            match point.event:
+                case Event.LOAD | Event.STORE:
+                    self._access(thread, point, value, point.event is Event.STORE)
+                case Event.ARRIVE:
+                    clocks.arrive(thread)
+                case Event.LEAVE:
+                    clocks.leave(thread)
+                case Event.WARP_ARRIVE:
+                    clocks.arrive_warp(thread, value)
+                case Event.WARP_LEAVE:
+                    clocks.leave_warp(thread, value)
+                case Event.FENCE:
+                    self._fence(thread, point)
+                case _:
+                    self._atomic(thread, point, value, point.event is not Event.ATOMIC_LOAD and bool(done))
+
+    # Accesses
+
+    def _access(self, thread: Thread, point: Point, address: int, writes: bool) -> None:
+        access = Access(thread.stamp, point, writes)
+        for start, cell in self._cells_of(thread, point, address):
+            self._check(start, cell, access, thread.view)
+            if writes:
+                self._cells[start] = Cell(access)
+                continue
+            if len(cell.reads) >= cell.most:
+                # Whoever does not know of those that go does not know of this one.
+                for number in [n for n, each in cell.reads.items() if knows(thread.view, each.stamp)]:
+                    del cell.reads[number]
+                cell.most = max(_LONG, 2 * len(cell.reads))
+            cell.reads[access.stamp.thread] = access
+
+    def _atomic(self, thread: Thread, point: Point, address: int, writes: bool) -> None:
+        access = Access(thread.stamp, point, writes)
+        cells = list(self._cells_of(thread, point, address))
+        # A location that an atomic operation accesses is one cell: what it publishes is kept with its first.
+        first = cells[0][1]
+        if point.event is not Event.ATOMIC_STORE:
+            self._acquire(thread, point, first)
+        for start, cell in cells:
+            self._check(start, cell, access, thread.view)
+            cell.atomics[thread.number, writes, point.scope] = access
+            cell.scopes.add(point.scope)
+            cell.blocks.add(access.stamp.block)
+        if writes:
+            self._release(thread, point, first)
+
+    def _check(self, start: int, cell: Cell, access: Access, view: View) -> None:
+        others = [] if cell.write is None else [cell.write]
+        others += cell.reads.values() if access.writes else ()
+        if access.atomic:
+            scopes = cell.scopes | {access.point.scope}
+            if Scope.THREAD in scopes or (Scope.BLOCK in scopes and cell.blocks != {access.stamp.block}):
+                others += (a for a in cell.atomics.values() if (a.writes or access.writes) and not _reach(a, access))
+        else:
+            others += (a for a in cell.atomics.values() if a.writes or access.writes)
+        for other in others:
+            if other.stamp.thread != access.stamp.thread and not knows(view, other.stamp):
+                key = (other.point, access.point)
+                if key not in self.races and key[::-1] not in self.races:
+                    self.races[key] = Race(self._name(start, access.point), other, access)
+                return
+
+    # What orders them
+
+    def _acquire(self, thread: Thread, point: Point, cell: Cell) -> None:
+        if point.scope is Scope.THREAD:
+            return
+        for far, source in ((False, thread.stamp.block), (True, _ANYWHERE)):
+            view = cell.released.get(source)
+            if view is None or (far and point.scope is Scope.BLOCK):
+                continue
+            if point.memory in _ACQUIRES:
+                thread.view = joined((thread.view, view))
+            else:
+                thread.seen[far] = joined((thread.seen.get(far, view), view))
+
+    def _release(self, thread: Thread, point: Point, cell: Cell) -> None:
+        if point.event is Event.ATOMIC_STORE:
+            # A store heads a new release sequence; a read-modify-write carries on the old one.
+            cell.released = {}
+        if point.scope is Scope.THREAD:
+            return
+        now = self.clocks.publish(thread) if point.memory in _RELEASES else None
+        for far, target in ((False, thread.stamp.block), (True, _ANYWHERE)):
+            view = now or thread.fenced.get(far)
+            if view is not None and not (far and point.scope is Scope.BLOCK):
+                cell.released[target] = joined((cell.released.get(target, view), view))
+
+    def _fence(self, thread: Thread, point: Point) -> None:
+        if point.scope is Scope.THREAD:
+            return
+        reached = (False,) if point.scope is Scope.BLOCK else (False, True)
+        if point.memory in _ACQUIRES:
+            thread.view = joined((thread.view, *(thread.seen[far] for far in reached if far in thread.seen)))
+        if point.memory in _RELEASES:
+            thread.fenced |= dict.fromkeys(reached, self.clocks.publish(thread))
+
+    # Locations
+
+    def _cells_of(self, thread: Thread, point: Point, address: int) -> Iterator[tuple[int, Cell]]:
+        """The cells of an access. A line of memory is cut as finely as the smallest access that it has seen.
+
+        Shared memory, of which each block has its own, lies below 0.
+        """
+        start = address - (thread.stamp.block + 1) * _SHARED_BYTES if point.shared else address
+        end, unit = start + point.bytes, _unit(start, point.bytes)
+        while start < end:
+            line = start // _LINE
+            known = self._units.setdefault(line, unit)
+            if known > unit:
+                self._split(line, known, unit)
+                known = unit
+            cell = self._cells.get(start)
+            if cell is None:
+                cell = self._cells[start] = Cell()
+            yield start, cell
+            start += known
+
+    def _split(self, line: int, old: int, new: int) -> None:
+        self._units[line] = new
+        for start in range(line * _LINE, (line + 1) * _LINE, old):
+            cell = self._cells.get(start)
+            if cell is not None:
+                self._cells |= {part: cell.copy() for part in range(start + new, start + old, new)}
+
+    def _name(self, start: int, point: Point) -> str:
+        if point.shared:
+            return f"byte {start % _SHARED_BYTES} of shared memory"
+        named = (region.element(start) for region in self.regions)
+        return next((name for name in named if name), f"address {start:#x}")
+
+    # What is told
+
+    def _error(self) -> KernelError:
+        races = list(self.races.values())
+        texts = [self._text(race) for race in races[:_MOST]]
+        if len(races) > _MOST:
+            texts.append(f"and races at {len(races) - _MOST} more places")
+        second = races[0].second
+        block, thread = self._indices(second.stamp)
+        return KernelError("\n".join(texts), block, thread, second.point.location)
+
+    def _text(self, race: Race) -> str:
+        lines = [f"race on {race.where}: nothing orders these two accesses"]
+        for access in (race.first, race.second):
+            block, thread = self._indices(access.stamp)
+            lines.append(f"  thread {thread} of block {block} {_verb(access)} at {access.point.location}")
+            lines.append(access.point.location.excerpt())
+        lines.append(f"  help: {_remedy(race)}")
+        return "\n".join(line for line in lines if line)
+
+    def _indices(self, stamp: Stamp) -> tuple[Index, Index]:
+        return _position(stamp.block, self.grid), _position(stamp.thread % BLOCK, self.block)
+
+
+def _unit(address: int, width: int) -> int:
+    """The largest power of two that divides both, 16 at most."""
+    both = address | width | _LINE
+    return both & -both
+
+
+def _reach(a: Access, b: Access) -> bool:
+    """Whether the scope of each of two atomic operations holds the other's thread."""
+    if Scope.THREAD in (a.point.scope, b.point.scope):
+        return False
+    return a.stamp.block == b.stamp.block or Scope.BLOCK not in (a.point.scope, b.point.scope)
+
+
+def _verb(access: Access) -> str:
+    how = "atomically " if access.atomic else ""
+    return how + ("writes" if access.writes else "reads")
+
+
+def _remedy(race: Race) -> str:
+    a, b = race.first, race.second
+    if a.atomic and b.atomic:
+        return "scope='block' or 'thread' does not reach the other thread: write scope='device'"
+    if a.atomic or b.atomic:
+        return "make both accesses atomic (atomic_ref), or put a barrier between them"
+    if a.stamp.warp == b.stamp.warp:
+        return "put syncwarp() between the two, or syncthreads()"
+    if a.stamp.block == b.stamp.block:
+        return "put syncthreads() between the two"
+    return "blocks are not ordered: use atomics with release and acquire, or two launches"
+
+
+def _position(number: int, size: Index) -> Index:
+    return number % size[0], number // size[0] % size[1], number // (size[0] * size[1])
+
+
+def regions(name: str, views: Sequence[Any]) -> Iterator[Region]:
+    """The memory of a kernel's argument: `name`, or where it holds several arrays, `name` with a number."""
+    for i, view in enumerate(views):
+        label = name if len(views) == 1 else f"{name}[{i}]"
+        yield Region(label, view.data, tuple(view.shape), tuple(view.strides), view.itemsize)
