@@ -73,7 +73,7 @@ def test_what_is_wrong_with_the_library_is_said(change, message):
 from cuda_device.codegen.llvm import bindings
 {change}
 try:
-    llvm.load()
+    bindings.load()
 except ImportError as error:
     assert {message!r} in str(error), error
 else:
