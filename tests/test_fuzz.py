@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fuzz import collected, coverage
+from fuzz import coverage
 from fuzz.breaks import BREAKS
 from fuzz.cases import Case
 from fuzz.generate import BUILTIN_STORED, inputs, program
-from fuzz.misuse import MISUSES
 from fuzz.programs import THREADS, Assign, Expression, Open, Program, Statement, variable
 from fuzz.reduce import smallest
 from fuzz.refusals import Broken
@@ -119,15 +118,9 @@ def test_the_programs_reach_every_operation_with_every_type() -> None:
     assert sorted(set(BY_NAME) - entities) == sorted(UNREACHED_ENTITIES)
 
 
-@pytest.mark.parametrize("row", [*BREAKS, *MISUSES], ids=lambda row: row[0])
+@pytest.mark.parametrize("row", BREAKS, ids=lambda row: row[0])
 def test_every_statement_that_is_none_for_a_device_is_refused_as_expected(row: tuple[str, str, str]) -> None:
     assert Broken(7, row).attempt(device.cpu_stream()) is None
-
-
-def test_what_the_tests_expect_is_collected() -> None:
-    """Else the kinds that draw from it have nothing to try."""
-    assert len(collected.compared()) > 400 and len(collected.refused()) > 450 and len(collected.failing()) > 40
-    assert len(collected.launched()) > 700
 
 
 def test_a_program_is_the_same_for_its_number() -> None:

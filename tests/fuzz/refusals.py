@@ -26,7 +26,6 @@ from fuzz.breaks import BREAKS
 from fuzz.cases import Case, defined, due, first_difference
 from fuzz.grammar import Grammar
 from fuzz.library import EXPRESSIONS
-from fuzz.misuse import MISUSES
 from fuzz.printing import NAMES, Printing, Statement, statement
 from fuzz.pythonic_statements import PARTS, STATEMENTS
 
@@ -122,7 +121,7 @@ class Broken(Printing):
     everywhere = False
 
     def __init__(self, number: int, row: tuple[str, str, str] | None = None) -> None:
-        self.break_row = row or due(number, (*BREAKS, *MISUSES), 1)[0]
+        self.break_row = row or due(number, BREAKS, 1)[0]
         super().__init__(number)
 
     def _statements(self) -> tuple[Statement, ...]:
