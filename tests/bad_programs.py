@@ -1,18 +1,30 @@
 """Programs that cannot be compiled, one mistake each: what is wrong, and how people write it.
 
 `PROGRAMS` maps a name to (argument types, source). The source defines the kernel `k`; `device`, `math` and `np` are there.
-Types are separated by semicolons: `float32[1]` is an array of one axis, `const 3` a constant expression.
+Types are separated by semicolons: `float32[1]` is an array of one axis, `const 3` a constant expression. The messages of a
+section are one page of golden texts: whoever adds or removes a program runs `pytest --update-golden tests/test_errors.py`.
 """
 
 from __future__ import annotations
 
+import re
+
 PROGRAMS: dict[str, tuple[str, str]] = {}
+PAGES: dict[str, str] = {}
+"""The page of golden texts that each program's message is on: there is one for each section."""
+_pages: list[str] = []
+
+
+def section(title: str) -> None:
+    """Begins a section."""
+    _pages.append("test_errors/" + re.sub(r"\W+", "_", title.replace("'", "")).lower())
 
 
 def program(name: str, types: str, source: str) -> None:
     """Adds a program."""
     assert name not in PROGRAMS, name
     PROGRAMS[name] = types, source.lstrip("\n")
+    PAGES[name] = _pages[-1]
 
 
 def statement(name: str, body: str, types: str = "float32[1]; int") -> None:
@@ -21,7 +33,7 @@ def statement(name: str, body: str, types: str = "float32[1]; int") -> None:
     program(name, types, f"@device.kernel\ndef k(x, n):\n{lines}")
 
 
-# Names and variables
+section("Names and variables")
 
 statement("unknown_name", "x[0] = weight * n")
 statement("unknown_module", "x[0] = torch.sqrt(x[0])")
@@ -91,7 +103,7 @@ k = make()
 """,
 )
 
-# Statements and expressions that device code has not
+section("Statements and expressions that device code has not")
 
 statement("try_except", "try:\n    x[0] = 1 / n\nexcept ZeroDivisionError:\n    x[0] = 0")
 statement("try_finally", "try:\n    x[0] = 1\nfinally:\n    x[1] = 1")
@@ -166,7 +178,7 @@ k = make()
 """,
 )
 
-# Builtins and other people's functions
+section("Builtins and other people's functions")
 
 statement("sorted_array", "x[0] = sorted(x)[0]")
 statement("sorted_with_unknown_keyword", "x[0] = sorted((3, n), cmp=max)[0]")
@@ -242,7 +254,7 @@ def k(x):
 """,
 )
 
-# Host objects
+section("Host objects")
 
 for name, value, use in [
     ("index_out_of_a_global_array", "np.ones((3, 3))", "table[0, 5]"),
@@ -348,7 +360,7 @@ def k(x):
 """,
 )
 
-# Operators and types
+section("Operators and types")
 
 statement("sum_of_arrays", "y = x + x")
 statement("array_times_number", "x[0] = x * 2")
@@ -389,7 +401,7 @@ statement("component_3_of_dim3", "x[0] = device.thread_idx[3]")
 statement("dim3_into_array", "x[device.thread_idx] = 1")
 statement("call_of_dim3", "x[0] = device.thread_idx().x")
 
-# Constants
+section("Constants")
 
 statement("constant_too_large_for_uint8", "x[0] = x[0] + 300", "uint8[1]; int")
 statement("constant_stored_in_uint8", "x[0] = 256", "uint8[1]; int")
@@ -403,7 +415,7 @@ statement("constructor_of_large_constant", "x[0] = device.int8(1000)")
 statement("very_long_constant", "x[0] = n + 10**400")
 statement("float_constant_as_integer", "x[0] = n << int(2.5) + device.int32(1e10)")
 
-# Indices and items
+section("Indices and items")
 
 statement("too_many_indices", "x[0, 1] = 1")
 statement("too_few_indices", "x[0, 0] = x[0] + 1", "float32[2]; int")
@@ -490,7 +502,7 @@ statement("array_into_array", "x[0] = x")
 statement("string_into_array", 'x[0] = "a"')
 statement("function_into_array", "x[0] = math.sin")
 
-# Loops and unpacking
+section("Loops and unpacking")
 
 statement("loop_over_number", "for i in n:\n    x[i] = 0")
 statement("loop_over_none", "for i in None:\n    x[i] = 0")
@@ -512,7 +524,7 @@ statement(
     + "                        total += a * b * c * d * e * f\nx[0] = total",
 )
 
-# Arities
+section("Arities")
 
 statement("builtin_without_arguments", "x[0] = math.sqrt()")
 statement("builtin_with_too_many_arguments", "x[0] = math.sqrt(1, 2)")
@@ -557,7 +569,7 @@ def k(x):
 """,
 )
 
-# Constant expressions
+section("Constant expressions")
 
 statement("tid_of_four", "x[device.tid(4)] = 1")
 statement("tid_of_variable", "x[device.tid(n)] = 1")
@@ -595,7 +607,7 @@ def k(x):
 """,
 )
 
-# Shared memory
+section("Shared memory")
 
 statement("shared_array_of_variable_size", "tile = device.shared_array(n, device.float32)\ntile[0] = 1")
 statement("shared_array_of_negative_size", "tile = device.shared_array((4, -1), device.float32)\ntile[0, 0] = 1")
@@ -619,7 +631,7 @@ x[0] = first[0] + second[0]
 """,
 )
 
-# Vectors and structs
+section("Vectors and structs")
 
 statement("vector_of_too_few", "v = device.float32x4(1, 2, 3)\nx[0] = v.x")
 statement("vector_without_z", "v = device.float32x2(1, 2)\nx[0] = v.z")
@@ -647,7 +659,7 @@ for name, body in [
 ]:
     program(name, "float32[1]", f"{POINT}    {body}\n")
 
-# Lists, slices, views
+section("Lists, slices, views")
 
 statement("list_append", "items = [1, 2]\nitems.append(n, 1)\nx[0] = items[0]")
 statement("list_item_assignment", "items = [1, 2]\nitems[2] = n\nx[0] = items[0]")
@@ -672,7 +684,7 @@ statement("reshape_of_float", "y = x.reshape(2.5)\nx[0] = y[0]")
 statement("view_of_no_dtype", 'y = x.view("real")\nx[0] = y[0]')
 statement("astype_that_copies", "y = x.astype(device.int32)\nx[0] = y[0]")
 
-# Warps and atomics
+section("Warps and atomics")
 
 statement("shuffle_without_mask", "x[0] = device.shfl_sync(x[0])")
 statement("shuffle_of_array", "x[0] = device.shfl_sync(0xFFFFFFFF, x, 0)")
@@ -687,7 +699,7 @@ statement("atomic_and_of_floats", "device.atomic_ref(x, 0).and_(1)")
 statement("popc_of_float", "x[0] = device.popc(x[0])")
 statement("target_of_number", "x[0] = 1 if device.target(3) else 0")
 
-# Results
+section("Results")
 
 statement("kernel_returns_number", "x[0] = 1\nreturn n")
 statement("kernel_returns_on_some_ways", "if n > 0:\n    return x[0]\nx[0] = 1")
@@ -734,7 +746,7 @@ def k(x):
 """,
 )
 
-# Recursion
+section("Recursion")
 
 program(
     "recursion_without_end",
@@ -780,7 +792,7 @@ def k(x):
 """,
 )
 
-# Errors inside callees
+section("Errors inside callees")
 
 program(
     "error_in_a_chain_of_calls",
@@ -863,7 +875,7 @@ def k(x, n):
 """,
 )
 
-# The look of the source
+section("The look of the source")
 
 program(
     "expression_of_several_lines",
@@ -908,7 +920,7 @@ program(
 )
 program("lambda_kernel", "float32[1]", "k = device.kernel(lambda x: x[0] + weight)\n")
 
-# Builtins that take functions, and keywords
+section("Builtins that take functions, and keywords")
 
 statement("min_of_nothing", "x[0] = min(())")
 statement("min_with_unknown_keyword", "x[0] = min((1, n), cmp=3)")
@@ -1019,7 +1031,7 @@ statement("attribute_of_vector", "v = device.float32x2(1, 2)\nx[0] = v.length")
 statement("range_index_of_float", "x[0] = range(n)[1.5]")
 statement("itertools_product_of_iterators", "for a, b in itertools.product((1, 2), iter((3, n))):\n    x[0] = a * b")
 
-# Enumerations and named tuples
+section("Enumerations and named tuples")
 
 ENUM = """
 import enum
@@ -1071,7 +1083,7 @@ for name, body in [
 ]:
     program(name, "float32[1]; int", f"{ENUM}    {body}\n")
 
-# Functions with **kwargs
+section("Functions with **kwargs")
 
 KEYWORDS = (
     "def scale(value, *more, by=1, **rest):\n    return value * by + {use}\n\n\n@device.kernel\ndef k(x, n):\n    "
@@ -1087,7 +1099,7 @@ for name, use, body in [
 ]:
     program(name, "float32[1]; int", KEYWORDS.format(use=use) + body + "\n")
 
-# Structs with methods
+section("Structs with methods")
 
 METHODS = """
 @device.struct

@@ -6,7 +6,7 @@
         assert stream.numpy(x).tolist() == [0, 2, 4, 6]
 
     def test_ir(golden):
-        golden("saxpy", show(module))        # tests/golden/test_this_module/saxpy.txt; --update-golden writes it
+        golden("saxpy", show(module))        # in tests/golden/test_this_module.txt; --update-golden writes it there
 
 The compiler verifies its IR after each stage of every compilation that tests make.
 """
@@ -19,10 +19,11 @@ import difflib
 import faulthandler
 import os
 import re
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
+import golden_pages
 import hypothesis
 import numpy as np
 import pytest
@@ -52,8 +53,13 @@ POISON = 0xA5  # what every byte of memory holds that a kernel should write
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds `--update-golden` and `--most-seconds`."""
-    parser.addoption("--update-golden", action="store_true", help="write the golden texts instead of comparing them")
+    """Adds the options of these tests."""
+    parser.addoption(
+        "--update-golden", action="store_true", help="write golden texts and documents instead of comparing them"
+    )
+    parser.addoption(
+        "--apart", action="store_true", help="with it: what differs, as texts of this release of Python alone"
+    )
     parser.addoption("--most-seconds", type=float, default=900, help="how long one test may take; 0 for ever")
 
 
@@ -178,25 +184,41 @@ def a_gpu() -> Iterator[device.Stream]:
 
 
 @pytest.fixture
-def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
-    """A function of a name and a text that fails, with the difference, where the text is not the golden one."""
-    update = request.config.getoption("--update-golden")
+def update_golden(request: pytest.FixtureRequest) -> bool:
+    """Whether a test writes what it would compare with. Such a test never skips then, and CI writes nothing."""
+    update: bool = request.config.getoption("--update-golden")
+    if update and os.environ.get("CI"):
+        pytest.fail("--update-golden where CI is set: whoever writes golden texts reads them", pytrace=False)
+    return update
 
-    def compare(name: str, text: str) -> None:
-        assert re.fullmatch(r"[\w.-]+", name), f"{name!r} cannot be the name of a file"
-        module = request.path.relative_to(TESTS).with_suffix("")
-        path = TESTS / "golden" / module / f"{name}.txt"
-        if update:
-            if os.environ.get("CI"):
-                pytest.fail("--update-golden where CI is set: whoever writes golden texts reads them", pytrace=False)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest, update_golden: bool) -> golden_pages.Golden:
+    """A function of a name and a text that fails, with the difference, where the text is not the golden one."""
+
+    def compare(name: str, text: str, page: str = request.path.stem) -> None:
+        assert re.fullmatch(r"[\w.-]+", name), f"{name!r} cannot be the name of a text"
+        if update_golden:
+            golden_pages.update(page, name, text, request.config.getoption("--apart"))
             return
-        expected = path.read_text(encoding="utf-8") if path.exists() else ""
+        expected = golden_pages.text_of(page, name)
         if text != expected:
             old, new = expected.splitlines(), text.splitlines()
-            shown = path.relative_to(TESTS.parent)
-            lines = difflib.unified_diff(old, new, f"{shown} (golden)", "this run", lineterm="")
+            lines = difflib.unified_diff(old, new, f"{name} in golden/{page}.txt", "this run", lineterm="")
             pytest.fail("\n".join([*lines, "If this is right: pytest --update-golden"]), pytrace=False)
 
     return compare
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """With `--update-golden` a test that would write and skips has failed: nobody should believe that it has written."""
+    report = yield
+    if (
+        report.skipped
+        and item.config.getoption("--update-golden")
+        and "update_golden" in getattr(item, "fixturenames", ())
+    ):
+        why = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        report.outcome, report.longrepr = "failed", f"nothing is written here: {why}"
+    return report

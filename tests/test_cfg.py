@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+import golden_pages
 import pytest
 from decoding import programs
+from golden_pages import Golden
 from ir_helpers import underlying
 from ir_programs import IDS, PROGRAMS
 
@@ -16,8 +17,6 @@ from cuda_device.bytecode.decode import decode
 from cuda_device.bytecode.instructions import TERMINATORS, Instruction, Opcode
 
 # Bytecode changes with each version; texts are compared for the one on which they were written.
-on_312 = pytest.mark.skipif(sys.version_info[:2] != (3, 12), reason="the golden texts are CPython 3.12's")
-
 CONDITIONAL = (Opcode.JUMP_IF_TRUE, Opcode.JUMP_IF_FALSE, Opcode.FOR_ITER)
 USES = (Opcode.LOAD, Opcode.LOAD_AND_CLEAR, Opcode.DELETE)
 KILLS = (Opcode.STORE, Opcode.LOAD_AND_CLEAR, Opcode.DELETE)
@@ -112,9 +111,9 @@ def text(instructions: Sequence[Instruction], found: dict[int, Span]) -> str:
     return "\n".join(lines) + "\n"
 
 
-@on_312
+@golden_pages.recorded
 @pytest.mark.parametrize("function", SMALL, ids=lambda function: function.__name__)
-def test_spans(function: Any, golden: Callable[[str, str], None]) -> None:
+def test_spans(function: Any, golden: Golden) -> None:
     instructions = decode(function.__code__)
     golden(function.__name__, text(instructions, spans(instructions)))
 

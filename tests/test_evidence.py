@@ -136,9 +136,9 @@ def passed_on_gpu(record):
     return {name for name, (passed, failed) in counts.items() if passed and not failed}
 
 
-def test_the_document_is_what_the_record_says(pytestconfig):
+def test_the_document_is_what_the_record_says(update_golden):
     text = document(evidence.read_record())
-    if pytestconfig.getoption("--update-golden"):
+    if update_golden:
         DOCUMENT.write_text(text)
     # The number of tests changes with every change: that column is of the day on which the document was written.
     without_counts = functools.partial(re.sub, r"(?m)^(\| `\S+` \| yes \|) \d+ \|", r"\1")

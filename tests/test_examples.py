@@ -146,7 +146,7 @@ def stages(tmp_path) -> compiler.Work:
     return compiler.run(compiler.Job(kernel.underlying, arguments, True, compiler.Target(parse("sm_90"))), "llvm")
 
 
-def test_the_tour_shows_what_the_compiler_prints(tmp_path, pytestconfig):
+def test_the_tour_shows_what_the_compiler_prints(tmp_path, update_golden):
     work = stages(tmp_path)
     shows = {stage.name: stage.show for stage in compiler.GPU}
 
@@ -161,7 +161,7 @@ def test_the_tour_shows_what_the_compiler_prints(tmp_path, pytestconfig):
 
     old = TOUR.read_text()
     new = MARKED.sub(shown, old)
-    if pytestconfig.getoption("--update-golden"):
+    if update_golden:
         TOUR.write_text(new)
     else:
         assert new == old, "docs/tour.md is out of date: pytest --update-golden tests/test_examples.py"

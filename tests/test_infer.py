@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import sys
-from collections.abc import Callable
 from typing import Any
 
+import golden_pages
 import numpy as np
 import pytest
+from golden_pages import Golden
 from ir_helpers import define, underlying
 
 import cuda_device as device
@@ -39,8 +39,6 @@ from cuda_device.types.model import (
 )
 
 # Bytecode changes with each version; texts are compared for the one on which they were written.
-on_312 = pytest.mark.skipif(sys.version_info[:2] != (3, 12), reason="the golden texts are CPython 3.12's")
-
 X = ArrayType(device.float32, 1)
 SCALE = 3
 
@@ -215,9 +213,9 @@ TEXTS: list[tuple[Any, tuple[Type | Known, ...]]] = [
 IDS = [underlying(function).__name__ for function, _ in TEXTS]
 
 
-@on_312
+@golden_pages.recorded
 @pytest.mark.parametrize(("function", "arguments"), TEXTS, ids=IDS)
-def test_text(function: Any, arguments: tuple[Type | Known, ...], golden: Callable[[str, str], None]) -> None:
+def test_text(function: Any, arguments: tuple[Type | Known, ...], golden: Golden) -> None:
     golden(underlying(function).__name__, show_module(typed(function, *arguments)))
 
 

@@ -103,8 +103,8 @@ def missing() -> str:
 
 
 @pytest.mark.skipif(sys.version_info[:2] != (3, 12), reason="other versions of Python have other names")
-def test_the_page_is_what_the_tables_say(request: pytest.FixtureRequest) -> None:
-    if request.config.getoption("--update-golden"):
+def test_the_page_is_what_the_tables_say(update_golden: bool) -> None:
+    if update_golden:
         DOCUMENT.write_text(document(), encoding="utf-8")
     assert DOCUMENT.read_text(encoding="utf-8") == document()
 

@@ -5,10 +5,10 @@ Each case is typed IR; what it becomes is a golden text. The tests below the cas
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
+from golden_pages import Golden
 from ir_helpers import read
 
 from cuda_device.ir import ops
@@ -389,7 +389,7 @@ def lowered(text: str) -> Module:
 
 
 @pytest.mark.parametrize(("name", "text"), CASES.items(), ids=CASES)
-def test_lower(name: str, text: str, golden: Callable[[str, str], None]) -> None:
+def test_lower(name: str, text: str, golden: Golden) -> None:
     golden(name, show_module(lowered(text)))
 
 

@@ -88,8 +88,8 @@ def reference():
     return "\n".join(lines)
 
 
-def test_the_reference_is_up_to_date(pytestconfig):
+def test_the_reference_is_up_to_date(update_golden):
     text = reference()
-    if pytestconfig.getoption("--update-golden"):
+    if update_golden:
         REFERENCE.write_text(text)
     assert REFERENCE.read_text() == text, "pytest --update-golden tests/test_reference.py"

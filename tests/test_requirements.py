@@ -100,8 +100,8 @@ def document() -> str:
     return text
 
 
-def test_the_page_is_up_to_date(request: pytest.FixtureRequest) -> None:
-    if request.config.getoption("--update-golden"):
+def test_the_page_is_up_to_date(update_golden: bool) -> None:
+    if update_golden:
         DOCUMENT.write_text(document())
     assert DOCUMENT.read_text() == document()
 

@@ -6,11 +6,12 @@ import copy
 import math
 import subprocess
 import sys
-from collections.abc import Callable
 from typing import Any
 
+import golden_pages
 import pytest
 from decoding import programs
+from golden_pages import Golden
 from ir_helpers import define, underlying
 from ir_interpreter import ROWS, Unsupported, run, run_steps
 from ir_programs import IDS, PROGRAMS
@@ -29,7 +30,6 @@ from cuda_device.ir.text import show
 from cuda_device.ir.verify import verify
 
 # Bytecode changes with each version; texts are compared for the one on which they were written.
-on_312 = pytest.mark.skipif(sys.version_info[:2] != (3, 12), reason="the golden texts are CPython 3.12's")
 
 
 def straight(x):
@@ -111,9 +111,9 @@ SMALL = [
 ]
 
 
-@on_312
+@golden_pages.recorded
 @pytest.mark.parametrize("function", SMALL, ids=lambda function: function.__name__)
-def test_text(function: Any, golden: Callable[[str, str], None]) -> None:
+def test_text(function: Any, golden: Golden) -> None:
     golden(function.__name__, show(read(function.__code__)))
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
+from golden_pages import Golden
 from ir_helpers import read
 from ir_programs import IDS, PROGRAMS, job
 
@@ -193,7 +193,7 @@ def test_the_complaint_stands_under_its_operation(text: str, old: str, new: str,
     assert f" {code} " in f"{above} "
 
 
-def test_the_report_shows_the_function_with_the_errors_in_it(golden: Callable[[str, str], None]) -> None:
+def test_the_report_shows_the_function_with_the_errors_in_it(golden: Golden) -> None:
     text = (
         GOOD_DEVICE.replace("add %2 %2", "add %2 %n")
         .replace("^1(%5) ^2()", "^1() ^2(%5)")
