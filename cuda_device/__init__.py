@@ -10,17 +10,14 @@
 
     device.launch(add, x, y, z, grid=4, block=256)
 
-A name is imported from its module when it is first used: a program pays for what it uses. Type checkers read `cuda_device.api`.
+A name is imported from its module when it is first used: a program pays for what it uses. Type checkers read `__init__.pyi`,
+which is made from the table below (`pytest --update-golden tests/test_repository.py`).
 """
 
 from __future__ import annotations
 
 import importlib
 import sys
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from cuda_device.api import *  # noqa: F403
 
 __version__ = "0.1.0"
 

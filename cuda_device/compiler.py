@@ -19,16 +19,12 @@ import hashlib
 import os
 import time
 from collections.abc import Callable
-from functools import partial
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from cuda_device import collector
-from cuda_device.cache import artifacts, disk, programs
-from cuda_device.cache.artifacts import Slot
-from cuda_device.cache.aside import Aside
+from cuda_device.cache import disk, programs
+from cuda_device.cache.artifacts import Entry, Kept
 from cuda_device.cache.fingerprints import Fingerprint
-from cuda_device.codegen.gpu import ahead
 from cuda_device.device.options import DEFAULTS, Options
 from cuda_device.errors import CompileError, CompilerBug
 from cuda_device.infer.dependencies import Dependency
@@ -100,8 +96,7 @@ class Work:
     asked: Fingerprint | None = None
     """The question about its program, as the cache on disk knows it."""
     known: Outline | None = None
-    keeping: list[Aside] = field(default_factory=list)
-    slot: Slot | None = None
+    entry: Entry | None = None
     """Where the last artifact belongs in the cache."""
 
     def __getitem__(self, stage: str) -> Any:
@@ -280,6 +275,8 @@ STAGES = {False: GPU, True: CPU}
 
 KEY = "llvm"
 """The stage whose artifact tells one machine code from another."""
+KEPT = ("cubin", "native")
+"""The stages whose artifacts are kept on disk."""
 
 
 def run(job: Job, until: str = "", *, afresh: bool = False) -> Work:
@@ -287,22 +284,16 @@ def run(job: Job, until: str = "", *, afresh: bool = False) -> Work:
 
     Machine code comes from the cache on disk if it is there; `afresh` makes it again, because what was found is of no use.
     """
-    with collector.resting():
-        return _run_stages(Work(job), until, afresh)
-
-
-def _run_stages(work: Work, until: str, afresh: bool) -> Work:
-    names = [stage.name for stage in _stages(work.job, until)]
+    work = Work(job)
+    names = [stage.name for stage in _stages(job, until)]
     last = until if until in names else names[-1]
-    if last not in artifacts.KEPT or disk.current() is None or os.environ.get("CUDA_DEVICE_DUMP"):
+    if last not in KEPT or disk.current() is None or os.environ.get("CUDA_DEVICE_DUMP"):
         _make(work, last)
     elif afresh or not (_recall(work, last) or _find(work, last)):
         _make(work, last)
-        _slot(work, last).fill(work[last])
+        _entry(work, last).fill(work[last])
         disk.count(hits=-afresh, misses=1)
-    for task in work.keeping:
-        task.finish()
-    work.asked, work.keeping = None, []  # a fingerprint holds all that it was made of
+    work.asked = None  # a fingerprint holds all that it was made of
     return work
 
 
@@ -314,10 +305,6 @@ def _stages(job: Job, until: str) -> tuple[Stage, ...]:
 def _make(work: Work, until: str) -> None:
     """Runs the stages up to one of them, but for those that have run."""
     for number, stage in enumerate(_stages(work.job, until)):
-        # The last stage runs for long without Python's lock; others give it away all the time, and would have to wait for it.
-        if stage.name == until:
-            for task in work.keeping:
-                task.start()
         if stage.name not in work.artifacts:
             _run(work, number, stage)
         if stage.name == until:
@@ -344,15 +331,13 @@ def _recall(work: Work, last: str) -> bool:
 
 def _find(work: Work, last: str) -> bool:
     """Takes the last artifact from the cache, once it is known what the program is, which is kept for the next time."""
-    ahead.load()
     _make(work, KEY)
     start = time.perf_counter()
     program = _program(work)
     if work.program != program and work.asked and not work["typed"].links:
-        # That is done while the assembler works, which does not need Python's lock.
-        work.keeping.append(Aside(partial(programs.keep, work.asked, work.dependencies, program)))
+        programs.keep(work.asked, work.dependencies, program)
     if work.program != program:
-        work.program, work.slot = program, None
+        work.program, work.entry = program, None
     if not _take(work, last, start):
         return False
     disk.count(hits=1)
@@ -364,20 +349,31 @@ def _program(work: Work) -> programs.Program:
     return programs.Program.of(work.outline, llvm.text, llvm.library, llvm.shared_bytes)
 
 
-def _slot(work: Work, last: str) -> Slot:
+def _entry(work: Work, last: str) -> Entry:
     """Where the last artifact belongs in the cache."""
-    if work.slot is None:
+    if work.entry is None:
         job, program = work.job, work.program or _program(work)
         links = last == "cubin" and (job.link or "typed" in work.artifacts)  # a program that is known links nothing
         linked = [item.digest for item in work.inputs] if links else []
         options = " ".join((repr(job.options), f"kernel={job.kernel}", *linked))
-        work.slot = artifacts.slot(last, program, job.target.architecture, options)
-    return work.slot
+        work.entry = Entry.of(_kept(last), program, job.target.architecture, options)
+    return work.entry
+
+
+def _kept(stage: str) -> Kept:
+    """How the artifact of a stage is kept."""
+    if stage == "cubin":
+        from cuda_device.codegen.gpu import cubin
+
+        return cubin.KEPT
+    from cuda_device.codegen.cpu import machine_code
+
+    return machine_code.KEPT
 
 
 def _take(work: Work, last: str, start: float) -> bool:
     """Takes the last artifact from the cache, if it is there."""
-    artifact = _slot(work, last).take()
+    artifact = _entry(work, last).take()
     if artifact is None:
         return False
     work.artifacts[last] = artifact

@@ -1,9 +1,9 @@
 """The cache of compiled kernels on disk: which folder, what makes a key, what was found and what was not.
 
 LLVM IR says all that the program read: constants, globals, what closures captured, callees in whatever module, layouts of
-structs. So the key to machine code is a hash of it, with what turns it into machine code: options, our own code generator,
-LLVM, the assembler, libdevice, and the processor. Which LLVM IR a kernel has is on disk, too (`cache/programs`); where that
-does not know it, the compiler makes it.
+structs. So the key to machine code is a hash of it, with what turns it into machine code: options, our own sources, LLVM, the
+assembler, libdevice, and the processor. Which LLVM IR a kernel has is on disk, too (`cache/programs`); where that does not know
+it, the compiler makes it.
 
     CUDA_DEVICE_CACHE=folder python program.py      another folder
     CUDA_DEVICE_CACHE=0      python program.py      no cache
@@ -15,19 +15,21 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import importlib.util
 import os
 import threading
-from collections.abc import Iterator, MutableMapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from typing import TYPE_CHECKING, TypeVar
 
-from cuda_device.cache import identities
 from cuda_device.cache.store import Store
 from cuda_device.lazy_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+T = TypeVar("T")
 VARIABLE = "CUDA_DEVICE_CACHE"
+_PACKAGE = os.path.dirname(os.path.dirname(__file__))
 _OFF = ("", "0")
 
 
@@ -124,20 +126,20 @@ def discard(key: bytes) -> None:
 class Pieces(MutableMapping[str, bytes]):
     """The cache as a mapping, for what serves many kernels: pieces of libdevice, the scheduler's machine code.
 
-    A name says all that its bytes depend on, but for our own code generator and LLVM. These are not counted.
+    A name says all that its bytes depend on, but for our own sources and LLVM. These are not counted.
     """
 
     def __getitem__(self, name: str) -> bytes:
-        data = find(_piece(name))
+        data = find(key_of("piece", name))
         if data is None:
             raise KeyError(name)
         return data
 
     def __setitem__(self, name: str, data: bytes) -> None:
-        keep(_piece(name), data)
+        keep(key_of("piece", name), data)
 
     def __delitem__(self, name: str) -> None:
-        discard(_piece(name))
+        discard(key_of("piece", name))
 
     def __iter__(self) -> Iterator[str]:
         raise TypeError("the cache does not know its names, only their hashes")
@@ -146,14 +148,25 @@ class Pieces(MutableMapping[str, bytes]):
         return cache_info().entries
 
 
-def _piece(name: str) -> bytes:
-    return key_of("piece", name)
+def loaded(name: str, make: Callable[[], bytes], load: Callable[[bytes], T]) -> T:
+    """What `load` makes of the piece `name`. A piece that is not there, or does not load, is made again and kept."""
+    pieces = Pieces()
+    if (data := pieces.get(name)) is not None:
+        try:
+            return load(data)
+        except Exception:  # whatever is wrong with what was kept, no launch fails for it
+            del pieces[name]
+    pieces[name] = data = make()
+    return load(data)
+
+
+# Keys
 
 
 def key_of(*parts: str | bytes) -> bytes:
-    """The key for something that depends on `parts`, on our own code generator, and on LLVM."""
+    """The key for something that depends on `parts`, on our own sources, and on LLVM."""
     digest = hashlib.sha256()
-    for part in (generator(), llvm(), *parts):
+    for part in (package(), llvm(), *parts):
         data = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
         digest.update(len(data).to_bytes(8, "little"))
         digest.update(data)
@@ -161,18 +174,51 @@ def key_of(*parts: str | bytes) -> bytes:
 
 
 @functools.cache
-def generator() -> str:
-    """Which sources of ours make machine code of LLVM IR."""
-    return identities.generator(current())
+def package() -> str:
+    """Which sources of ours there are: how many files, their size, and the newest change. In an archive, the archive's."""
+    if os.path.isdir(_PACKAGE):
+        return _look(_sources(_PACKAGE))
+    return _look([os.stat(_archive(_PACKAGE))])
 
 
 @functools.cache
 def llvm() -> str:
-    """Which LLVM there is."""
-    return identities.llvm()
+    """Which LLVM there is: llvmlite's version, and how its libraries look."""
+    spec = importlib.util.find_spec("llvmlite")
+    folder = os.path.dirname(spec.origin) if spec and spec.origin else ""
+    text, version, libraries = "", os.path.join(folder, "_version.py"), os.path.join(folder, "binding")
+    if os.path.exists(version):
+        with open(version, encoding="utf-8") as file:
+            text = file.read()
+    if not os.path.isdir(libraries):
+        return text
+    with os.scandir(libraries) as found:
+        return f"{text} {_look(item.stat() for item in found if 'llvmlite' in item.name)}"
 
 
-@functools.cache
-def package() -> str:
-    """Which sources of ours there are."""
-    return hashlib.sha256(identities.package().encode("utf-8", "surrogatepass")).hexdigest()
+def _look(files: Iterable[os.stat_result]) -> str:
+    """Tells files from changed ones without reading them.
+
+    What counts is the newest change of a file's entry: programs that unpack or copy files cannot set that, as they can set the
+    time of its contents.
+    """
+    statuses = list(files)
+    newest = max((status.st_ctime_ns for status in statuses), default=0)
+    return f"{len(statuses)} {sum(status.st_size for status in statuses)} {newest}"
+
+
+def _sources(folder: str) -> Iterator[os.stat_result]:
+    """Every module in a folder; a package that is installed without its sources has its bytecode there."""
+    with os.scandir(folder) as found:
+        for item in found:
+            if item.name.endswith((".py", ".pyc")):
+                yield item.stat()
+            elif item.name != "__pycache__" and item.is_dir():
+                yield from _sources(item.path)
+
+
+def _archive(path: str) -> str:
+    """The file that a path within an archive leads through."""
+    while path and not os.path.exists(path):
+        path = os.path.dirname(path)
+    return path or os.sep

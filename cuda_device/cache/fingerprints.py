@@ -5,29 +5,30 @@
     fingerprint.add(3.5)
     fingerprint.digest()                          another one, if anything differs
 
-Functions, classes and other objects that are themselves and no others are numbered as they appear, and are numbers from then
-on: whether two names stand for one object shows. By these numbers other processes find whose globals a name was read from.
+Functions, classes and other objects with an identity are numbered in the order in which they appear, and are added as numbers
+from then on: whether two names stand for one object shows. By these numbers another process finds whose globals were read.
 
-Only what is listed here has a fingerprint, and that says all that the compiler could see of it. Anything else raises `Unfit`:
-objects of the user's classes, whose attributes may be the results of code, open files, locks.
+Only what kernels usually read has a fingerprint: numbers, texts, tuples, lists, dicts, arrays, functions, structs and plain
+classes, modules, and names that Python, NumPy, ml_dtypes or this package define. Anything else raises `Unfit`.
 """
 
 from __future__ import annotations
 
+import builtins
 import enum
 import functools
-import inspect
-import operator
+import hashlib
+import os
 import struct
+import sys
 import types
-from collections.abc import Callable
-from types import CodeType, FunctionType, ModuleType
+from collections.abc import Callable, Iterable
+from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
-from cuda_device.cache.libraries import name_of
-from cuda_device.cache.numbered import Numbered, Unfit
 from cuda_device.device.entities import DeviceValue
 from cuda_device.device.expressions import const_parameters
 from cuda_device.device.functions import Func
@@ -37,16 +38,126 @@ from cuda_device.types.structs import is_struct, model_of
 from cuda_device.types.vectors import VectorValue
 
 
-class Fingerprint(Numbered):
+class Unfit(Exception):
+    """An object that has no fingerprint, or a namespace that another process could not find."""
+
+
+_COMMON = {"builtin": vars(builtins), "module": sys.modules}
+"""The namespaces that every process has."""
+
+
+class Fingerprint:
     """The objects that were added, in their order."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._objects: list[object] = []
+        self._numbers: dict[int, int] = {}
+        self._owners: dict[int, tuple[str, int]] = {id(namespace): (kind, 0) for kind, namespace in _COMMON.items()}
+
+    def copy(self) -> Fingerprint:
+        """Another one with the same objects, to which others can be added."""
+        made = Fingerprint()
+        made._parts, made._objects = self._parts.copy(), self._objects.copy()
+        made._numbers, made._owners = self._numbers.copy(), self._owners.copy()
+        return made
+
+    def digest(self) -> bytes:
+        """The SHA-256 hash of all that was added."""
+        return hashlib.sha256(b"".join(self._parts)).digest()
 
     def add(self, value: object) -> None:
         """Adds an object. Raises `Unfit` for one that has no fingerprint."""
         _FORMS.get(type(value), _other)(self, value)
 
+    def tag(self, kind: str, *texts: object) -> None:
+        """Adds a word, and texts that belong to it."""
+        self.data(kind, *[str(text).encode("utf-8", "surrogatepass") for text in texts])
 
+    def data(self, kind: str, *data: bytes) -> None:
+        """Adds a word, and bytes that belong to it."""
+        sizes = len(data[0]) if len(data) == 1 else ",".join([str(len(each)) for each in data])
+        self._parts += (f"{kind}({sizes})".encode(), *data)
+
+    def items(self, kind: str, values: Iterable[object]) -> None:
+        """Adds several objects."""
+        held = list(values)
+        self.tag(kind, len(held))
+        for value in held:
+            self.add(value)
+
+    def is_new(self, value: object) -> bool:
+        """Numbers an object; if it has a number already, adds that and returns False."""
+        number = self._numbers.get(id(value))
+        if number is not None:
+            self.tag("again", number)
+            return False
+        number = self._numbers[id(value)] = len(self._objects)
+        self._objects.append(value)
+        self._owners.setdefault(id(value), ("attribute", number))
+        if isinstance(value, FunctionType):
+            self._owners.setdefault(id(value.__globals__), ("global", number))
+            for name, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=True):
+                self._owners.setdefault(id(cell), (f"cell {name}", number))
+        return True
+
+    def place_of(self, owner: object) -> tuple[str, int]:
+        """How another process finds a namespace, a cell, or an object with attributes. Raises `Unfit` if it could not."""
+        if id(owner) not in self._owners:
+            raise Unfit("it cannot be reached from the function")
+        return self._owners[id(owner)]
+
+    def owner_at(self, kind: str, number: int) -> object:
+        """The object that `place_of` described. Raises `Unfit` if there is none here."""
+        if kind in _COMMON:
+            return _COMMON[kind]
+        found = self._objects[number] if 0 <= number < len(self._objects) else None
+        if kind == "attribute" and isinstance(found, (ModuleType, type, FunctionType)):
+            return found
+        if isinstance(found, FunctionType):
+            cells = zip(found.__code__.co_freevars, found.__closure__ or (), strict=True)
+            owner = found.__globals__ if kind == "global" else dict(cells).get(kind.removeprefix("cell "))
+            if isinstance(owner, (dict, CellType)):
+                return owner
+        raise Unfit("there is no such object")
+
+
+# Names of libraries
+
+
+def _folder(module: ModuleType) -> str:
+    return os.path.dirname(str(module.__file__)) + os.sep
+
+
+_OWN = __name__.partition(".")[0]
+_LIBRARIES = (_folder(np), _folder(ml_dtypes))
+_PACKAGES = ("site", "dist")
 _PASSING = ("builtins:hash", "builtins:id")
-"""Functions whose results another process does not get."""
+"""Functions whose results differ between processes."""
+
+
+@functools.cache
+def _is_library(name: str) -> bool:
+    """Whether a module is Python's, NumPy's, ml_dtypes' or ours: its version says all of it. A user's may have the same name."""
+    module = sys.modules.get(name)
+    spec, file = getattr(module, "__spec__", None), getattr(module, "__file__", None) or ""
+    if name.partition(".")[0] == _OWN or getattr(spec, "origin", None) in ("built-in", "frozen"):
+        return True
+    installed = any(f"{os.sep}{kind}-packages{os.sep}" in file for kind in _PACKAGES)
+    return (file.startswith(_folder(os)) and not installed) or file.startswith(_LIBRARIES)
+
+
+def name_of(value: object) -> str | None:
+    """The whole name of what a library defines, as in "math:floor"; None for anything else."""
+    module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+    if isinstance(value, np.ufunc):
+        module, name = "numpy", value.__name__
+    if not isinstance(module, str) or not isinstance(name, str) or not _is_library(module):
+        return None
+    found: object = sys.modules.get(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return f"{module}:{name}" if found is value else None
 
 
 def _named(into: Fingerprint, value: object) -> bool:
@@ -61,19 +172,15 @@ def _named(into: Fingerprint, value: object) -> bool:
     return True
 
 
-# Functions
+# Functions and classes
 
 
 def _function(into: Fingerprint, value: FunctionType) -> None:
     if _named(into, value) or not into.is_new(value):
         return
     into.tag("function", value.__module__, value.__qualname__, value.__name__, value.__doc__)
-    into.add(value.__code__)
-    into.add(value.__defaults__)
-    into.add(value.__kwdefaults__)
-    constants = const_parameters(value)
-    into.items("constants", (part for item in constants.items() for part in item))
-    into.add(vars(value) or None)
+    into.items("parts", (value.__code__, value.__defaults__, value.__kwdefaults__, vars(value) or None))
+    into.items("constants", (part for item in const_parameters(value).items() for part in item))
 
 
 _CODE = (
@@ -83,22 +190,11 @@ _CODE = (
 )  # fmt: skip
 """Lines are among it: what a kernel reports names them."""
 
-
-def _code(into: Fingerprint, value: CodeType) -> None:
-    if into.is_new(value):
-        into.items("code", (getattr(value, name) for name in _CODE))
-
-
-_WRAPPED = {
-    "__module__",
-    "__name__",
-    "__qualname__",
-    "__doc__",
-    "__wrapped__",
-    "__annotations__",
-    "__type_params__",
-    "__annotate__",
-}
+_WRAPPED = (
+    "__module__", "__name__", "__qualname__", "__doc__", "__wrapped__", "__annotations__", "__type_params__", "__annotate__",
+    "underlying", "options",
+)  # fmt: skip
+"""What a decorated function has of the function that it wraps, and its options, which are added by themselves."""
 
 
 def _func(into: Fingerprint, value: Func) -> None:
@@ -106,62 +202,12 @@ def _func(into: Fingerprint, value: Func) -> None:
         return
     if value.options.link:
         raise Unfit("what is linked")
-    into.tag("func")
-    into.add(value.underlying)
-    into.add(value.options)
-    more = {k: v for k, v in vars(value).items() if k not in _WRAPPED and k not in ("underlying", "options")}
-    into.add({k: v for k, v in more.items() if vars(value.underlying).get(k) is not v} or None)
+    more = {name: part for name, part in vars(value).items() if name not in _WRAPPED}
+    own = {name: part for name, part in more.items() if vars(value.underlying).get(name) is not part}
+    into.items("func", (value.underlying, value.options, own or None))
 
 
-def _builtin(into: Fingerprint, value: Any) -> None:
-    """A function of C, or a method of a constant: `"ab".upper`."""
-    owner = value.__self__
-    if (owner is None or isinstance(owner, ModuleType)) and _named(into, value):
-        return
-    if owner is None or isinstance(owner, ModuleType):
-        raise Unfit(str(value))
-    into.tag("method", value.__name__)
-    into.add(owner)
-
-
-def _method(into: Fingerprint, value: types.MethodType) -> None:
-    into.tag("bound")
-    into.add(value.__func__)
-    into.add(value.__self__)
-
-
-def _partial(into: Fingerprint, value: functools.partial[Any]) -> None:
-    if into.is_new(value):
-        into.items("partial", (value.func, value.args, value.keywords, vars(value) or None))
-
-
-def _reduced(into: Fingerprint, value: Any) -> None:
-    """`operator.itemgetter` and its like."""
-    if into.is_new(value):
-        maker, *rest = value.__reduce__()
-        given = (maker.args, maker.keywords) if isinstance(maker, functools.partial) else None
-        into.items(type(value).__name__, (given, *rest))
-
-
-def _wrapped(into: Fingerprint, value: Any) -> None:
-    if into.is_new(value):
-        into.items(type(value).__name__, (value.__func__, sorted(vars(value).keys() - _WRAPPED)))
-
-
-def _property(into: Fingerprint, value: property) -> None:
-    if into.is_new(value):
-        into.items("property", (value.fget, value.fset, value.fdel))
-
-
-def _descriptor(into: Fingerprint, value: Any) -> None:
-    into.tag("descriptor", value.__name__)
-    into.add(value.__objclass__)
-
-
-# Classes
-
-
-_NEITHER_HERE_NOR_THERE = frozenset(
+_OF_EACH_CLASS = frozenset(
     (
         "__dict__", "__weakref__", "__module__", "__qualname__", "__static_attributes__", "__firstlineno__", "__annotations__",
         "__annotate__", "__annotate_func__", "__annotations_cache__", "__classdictcell__", "__signature__",
@@ -169,62 +215,34 @@ _NEITHER_HERE_NOR_THERE = frozenset(
 )  # fmt: skip
 """What classes have beside what their text says; hints of structs are in their model."""
 
-_OF_ENUM = frozenset(
-    (
-        "_member_map_", "_member_names_", "_value2member_map_", "_use_args_", "_member_type_", "_value_repr_",
-        "_unhashable_values_", "_unhashable_values_map_", "_hashable_values_", "_boundary_", "_flag_mask_", "_singles_mask_",
-        "_all_bits_", "_inverted_", "_ignore_", "_order_", "_sort_order_",
-    )
-)  # fmt: skip
-"""What enumerations keep beside: it follows from the members."""
-
 
 def _class(into: Fingerprint, value: type) -> None:
-    if type(value) not in (type, enum.EnumMeta):
+    if _named(into, value):
+        return
+    if type(value) is not type:
         raise Unfit(f"the metaclass of {value.__name__}")
-    if _named(into, value) or not into.is_new(value):
+    if not into.is_new(value):
         return
     into.tag("class", value.__module__, value.__qualname__)
     into.items("bases", value.__bases__)
-    parts = {name: part for name, part in vars(value).items() if name not in _NEITHER_HERE_NOR_THERE}
-    if isinstance(value, enum.EnumMeta):
-        _enumeration(into, value, parts)
-        return
-    for name, part in parts.items():
-        into.tag("part", name)
-        into.add(part)
+    for name, part in vars(value).items():
+        if name not in _OF_EACH_CLASS:
+            into.tag("part", name)
+            into.add(part)
 
 
-def _is_of_library(part: Any) -> bool:
-    """Whether a part of a class is a function of a library, or of one of its classes."""
-    function = getattr(part, "__func__", part)
-    owner = function.__self__ if isinstance(function, types.BuiltinFunctionType) else None
-    return name_of(owner or getattr(function, "__objclass__", function)) is not None
-
-
-def _enumeration(into: Fingerprint, value: Any, parts: dict[str, object]) -> None:
-    """The members, and methods of Python's. A method or property of the user's own is code that would run on the host."""
-    for name, part in parts.items():
-        if name in value.__members__ or name in _OF_ENUM:
-            continue
-        if not isinstance(part, (str, type(None))) and not _is_of_library(part):
-            raise Unfit(f"{name} of {value.__name__}")
-        into.tag("part", name)
-        into.add(part)
-    for name, member in value.__members__.items():
-        into.tag("member", name, member.name)
-        into.add(member.value)
+def _bound_to_class(into: Fingerprint, value: Any) -> None:
+    into.items(type(value).__name__, (value.__func__,))
 
 
 # Values
 
 
 def _array(into: Fingerprint, value: np.ndarray[Any, Any]) -> None:
-    if not into.is_new(value):
-        return
-    into.tag("array", value.shape, value.strides, value.flags.writeable)
-    into.add(value.dtype)
-    into.data("elements", value.tobytes())
+    if into.is_new(value):
+        into.tag("array", value.shape, value.strides, value.flags.writeable)
+        into.add(value.dtype)
+        into.data("elements", value.tobytes())
 
 
 def _dtype(into: Fingerprint, value: np.dtype[Any]) -> None:
@@ -245,30 +263,12 @@ def _scalar(into: Fingerprint, value: np.generic) -> None:
     into.data("element", value.tobytes())
 
 
-def _dict(into: Fingerprint, value: dict[Any, Any]) -> None:
-    if into.is_new(value):
-        into.items("dict", (part for item in value.items() for part in item))
+def _pairs(value: dict[Any, Any]) -> list[object]:
+    return [part for item in value.items() for part in item]
 
 
-def _list(into: Fingerprint, value: list[Any]) -> None:
-    if into.is_new(value):
-        into.items("list", value)
-
-
-def _set(into: Fingerprint, value: frozenset[Any]) -> None:
-    """Sets have no order: each item by itself has a fingerprint."""
-    digests = []
-    for item in value:
-        if not isinstance(item, (bool, int, float, str, bytes, type(None))):
-            raise Unfit("a set of objects")
-        alone = Fingerprint()
-        alone.add(item)
-        digests.append(alone.digest())
-    into.data(type(value).__name__, *sorted(digests))
-
-
-def _record(into: Fingerprint, value: Any) -> None:
-    """One of our frozen dataclasses: types, options, what is known of arguments."""
+def _own_record(into: Fingerprint, value: Any) -> None:
+    """One of our frozen data classes: types, options, what is known of arguments."""
     cls = type(value)
     into.tag("record", cls.__module__, cls.__qualname__)
     for name in fields_of(cls):
@@ -276,30 +276,16 @@ def _record(into: Fingerprint, value: Any) -> None:
 
 
 def _own_member(into: Fingerprint, value: enum.Enum) -> None:
-    """A member of an enumeration of ours, of which a version says the rest."""
+    """A member of an enumeration of ours."""
     cls = type(value)
     into.tag("own member", cls.__module__, cls.__qualname__, value.name)
-
-
-def _float(into: Fingerprint, value: float) -> None:
-    into.data("float", struct.pack("<d", value))
-
-
-def _complex(into: Fingerprint, value: complex) -> None:
-    into.data("complex", struct.pack("<dd", value.real, value.imag))
-
-
-def _module(into: Fingerprint, value: ModuleType) -> None:
-    """What it has is read name by name."""
-    if into.is_new(value):
-        into.tag("module", value.__name__)
 
 
 def _other(into: Fingerprint, value: Any) -> None:
     """What is known by its base class."""
     own = _own_form(type(value))
     if own is not None:
-        _FORMS[type(value)] = own  # not for classes of the user: these would never go
+        _FORMS[type(value)] = own  # not for classes of users, which would then live for ever
         own(into, value)
         return
     match value:
@@ -309,14 +295,10 @@ def _other(into: Fingerprint, value: Any) -> None:
             _dtype(into, value)
         case np.generic():
             _scalar(into, value)
-        case enum.Enum():
-            into.items("member", (type(value), value.name, value.value))
         case VectorValue():
             into.items("vector", (type(value), *value))
         case DeviceValue():
             into.tag("device value", value)
-        case tuple() if hasattr(value, "_fields"):
-            into.items("named tuple", (type(value), *value))
         case _ if is_struct(type(value)):
             names = [field.name for field in model_of(type(value)).fields]
             into.items("struct", (type(value), *(getattr(value, name) for name in names)))
@@ -326,60 +308,54 @@ def _other(into: Fingerprint, value: Any) -> None:
 
 def _own_form(cls: type) -> Callable[[Fingerprint, Any], None] | None:
     """How objects of our records and enumerations are added; None for any other class."""
-    if not cls.__module__.startswith("cuda_device.") or issubclass(cls, DeviceValue):
+    if not cls.__module__.startswith(f"{_OWN}.") or issubclass(cls, DeviceValue):
         return None
     if issubclass(cls, enum.Enum):
         return _own_member
-    return _record if is_frozen(cls) else None
+    return _own_record if is_frozen(cls) else None
 
 
-def _simple(kind: str) -> Callable[[Fingerprint, Any], None]:
+def _text(kind: str) -> Callable[[Fingerprint, Any], None]:
     return lambda into, value: into.tag(kind, value)
 
 
-def _parts(kind: str, *names: str) -> Callable[[Fingerprint, Any], None]:
-    return lambda into, value: into.items(kind, (getattr(value, name) for name in names))
+def _once(kind: str, parts: Callable[[Any], Iterable[object]]) -> Callable[[Fingerprint, Any], None]:
+    """Adds the parts of an object that has an identity, the first time."""
+
+    def add(into: Fingerprint, value: object) -> None:
+        if into.is_new(value):
+            into.items(kind, parts(value))
+
+    return add
+
+
+def _module(into: Fingerprint, value: ModuleType) -> None:
+    """What it has is read name by name."""
+    if into.is_new(value):
+        into.tag("module", value.__name__)
 
 
 _FORMS: dict[type, Callable[[Fingerprint, Any], None]] = {
-    bool: _simple("bool"),
+    bool: _text("bool"),
     int: lambda into, value: into.tag("int", hex(value)),
-    str: _simple("str"),
+    str: _text("str"),
     bytes: lambda into, value: into.data("bytes", value),
-    type(None): _simple("none"),
-    type(UNKNOWN): _simple("unknown"),
-    type(...): _simple("ellipsis"),
-    type(NotImplemented): _simple("not implemented"),
-    float: _float,
-    complex: _complex,
+    type(None): _text("none"),
+    type(UNKNOWN): _text("unknown"),
+    type(...): _text("ellipsis"),
+    float: lambda into, value: into.data("float", struct.pack("<d", value)),
+    complex: lambda into, value: into.data("complex", struct.pack("<dd", value.real, value.imag)),
+    slice: lambda into, value: into.items("slice", (value.start, value.stop, value.step)),
     tuple: lambda into, value: into.items("tuple", value),
-    list: _list,
-    dict: _dict,
-    types.MappingProxyType: lambda into, value: _dict(into, dict(value)),
-    set: _set,
-    frozenset: _set,
-    range: _parts("range", "start", "stop", "step"),
-    slice: _parts("slice", "start", "stop", "step"),
-    types.GenericAlias: _parts("generic", "__origin__", "__args__"),
-    types.UnionType: _parts("union", "__args__"),
+    list: _once("list", list),
+    dict: _once("dict", _pairs),
+    types.MappingProxyType: lambda into, value: into.items("mapping", _pairs(value)),
     np.ndarray: _array,
     ModuleType: _module,
     FunctionType: _function,
-    CodeType: _code,
+    CodeType: _once("code", lambda value: [getattr(value, name) for name in _CODE]),
     Func: _func,
-    types.BuiltinFunctionType: _builtin,
-    types.MethodType: _method,
-    types.MethodDescriptorType: _descriptor,
-    types.WrapperDescriptorType: _descriptor,
-    types.ClassMethodDescriptorType: _descriptor,
-    types.MemberDescriptorType: _simple("slot"),
-    types.GetSetDescriptorType: _descriptor,
-    functools.partial: _partial,
-    operator.itemgetter: _reduced,
-    operator.attrgetter: _reduced,
-    operator.methodcaller: _reduced,
-    type(vars(inspect.FullArgSpec)["args"]): _reduced,  # what gets an item of a named tuple by its name
-    staticmethod: _wrapped,
-    classmethod: _wrapped,
-    property: _property,
+    staticmethod: _bound_to_class,
+    classmethod: _bound_to_class,
+    types.MemberDescriptorType: _text("slot"),
 }

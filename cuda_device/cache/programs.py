@@ -28,9 +28,7 @@ import ml_dtypes
 import numpy as np
 
 from cuda_device.cache import disk
-from cuda_device.cache.fingerprints import Fingerprint
-from cuda_device.cache.libraries import name_of
-from cuda_device.cache.numbered import Unfit
+from cuda_device.cache.fingerprints import Fingerprint, Unfit, name_of
 from cuda_device.errors import Location
 from cuda_device.infer.dependencies import MISSING, Dependency, read
 from cuda_device.instrument.outline import Outline, Place, Print
@@ -74,12 +72,21 @@ def ask(question: tuple[object, ...]) -> Fingerprint | None:
 
 def find(asked: Fingerprint) -> tuple[Program, tuple[Dependency, ...]] | None:
     """The program that a question led to when all that it read was as it is now, and what it read."""
-    readings = disk.find(_key(_READINGS, asked))
-    for names in ast.literal_eval(readings.decode()) if readings else ():
+    for names in _readings(_key(_READINGS, asked)):
         with contextlib.suppress(Unfit):
             if found := _follow(asked.copy(), names):
                 return found
     return None
+
+
+def _readings(key: bytes) -> list[list[Reading]]:
+    """The lists of names that were kept under a key."""
+    kept = disk.find(key)
+    try:
+        lists = ast.literal_eval(kept.decode()) if kept else []
+        return [[(str(kind), int(number), str(name)) for kind, number, name in names] for names in lists]
+    except Exception:  # It is what was kept, and no text of ours.
+        return []
 
 
 def _follow(fingerprint: Fingerprint, names: Sequence[Reading]) -> tuple[Program, tuple[Dependency, ...]] | None:
@@ -93,7 +100,10 @@ def _follow(fingerprint: Fingerprint, names: Sequence[Reading]) -> tuple[Program
         _add(fingerprint, value)
         dependencies.append(Dependency(owner, name, value))
     kept = disk.find(_key(_PROGRAM, fingerprint))
-    return (_unpacked(kept), tuple(dependencies)) if kept else None
+    try:
+        return (_unpacked(kept), tuple(dependencies)) if kept else None
+    except Exception:  # as above
+        return None
 
 
 def keep(asked: Fingerprint, dependencies: Sequence[Dependency], program: Program) -> None:
@@ -108,8 +118,7 @@ def keep(asked: Fingerprint, dependencies: Sequence[Dependency], program: Progra
     except Unfit:
         return
     disk.keep(_key(_PROGRAM, fingerprint), _packed(program))
-    kept = disk.find(key)
-    others = ast.literal_eval(kept.decode()) if kept else []
+    others = _readings(key)
     if names not in others[:1]:
         disk.keep(key, repr([names, *(other for other in others if other != names)][:_MOST_READINGS]).encode())
 
@@ -171,6 +180,8 @@ def _plain(value: Any) -> Any:
 def _unpacked(data: bytes) -> Program:
     outline, digest, library, shared_bytes = ast.literal_eval(data.decode())
     symbol, written, aligned, may_run_long, recursive, waits, reports, prints = outline
+    if not (isinstance(symbol, str) and isinstance(digest, str) and type(shared_bytes) is int):
+        raise ValueError("no program")
     return Program(
         Outline(
             symbol,

@@ -14,9 +14,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cuda_device.cache.disk import Pieces
+from cuda_device.cache import disk
+from cuda_device.cache.artifacts import Kept
+from cuda_device.cache.programs import Program
 from cuda_device.codegen.cpu import conversions, object_loader, wide_atomics
 from cuda_device.codegen.cpu.runner import EXPORTS, RUN
+from cuda_device.types.architectures import Architecture
 
 LOCK = threading.RLock()
 """LLVM's context, our target machines and the linker are shared by all threads of the process."""
@@ -123,14 +126,15 @@ def piece(
 
     The name says all that their text depends on, but for our code generator. `quick`: see `native.compile_piece`.
     """
-    pieces, whole = Pieces(), " ".join((name, "quick" if quick else str(level), *host()))
-    with LOCK:
-        object_code = pieces.get(whole)
-        if object_code is None:
-            from cuda_device.codegen.cpu import native
 
-            pieces[whole] = object_code = native.compile_piece(text(), level, quick)
-        return link(object_code, symbols or {}, exports, alone=True)
+    def make() -> bytes:
+        from cuda_device.codegen.cpu import native
+
+        return native.compile_piece(text(), level, quick)
+
+    whole = " ".join((name, "quick" if quick else str(level), *host()))
+    with LOCK:
+        return disk.loaded(whole, make, lambda object_code: link(object_code, symbols or {}, exports, alone=True))
 
 
 _KEPT: list[Linked] = []
@@ -155,18 +159,18 @@ def shared(
 @functools.cache
 def host() -> tuple[str, str]:
     """The processor's name and the features that are used, as LLVM spells them: part of the key of any cache of object code."""
-    seen = _as_the_system_sees_it()
-    pieces, name = Pieces(), f"processor {seen}"
-    known = pieces.get(name) if seen else None
-    if known is not None:
-        processor, features = ast.literal_eval(known.decode())
-        return processor, features
-    from cuda_device.codegen.cpu import native
 
-    found = native.processor()
-    if seen:
-        pieces[name] = repr(found).encode()
-    return found
+    def ask() -> tuple[str, str]:
+        from cuda_device.codegen.cpu import native
+
+        return native.processor()
+
+    def read(data: bytes) -> tuple[str, str]:
+        processor, features = ast.literal_eval(data.decode())
+        return str(processor), str(features)
+
+    seen = _as_the_system_sees_it()
+    return disk.loaded(f"processor {seen}", lambda: repr(ask()).encode(), read) if seen else ask()
 
 
 _TELLING = ("vendor_id", "cpu family", "model", "stepping", "microcode", "flags", "CPU ", "Features")
@@ -184,3 +188,17 @@ def _as_the_system_sees_it() -> str:
     except OSError:
         return ""
     return boot + "\n".join(line for line in first.splitlines() if line.startswith(_TELLING))
+
+
+# In the cache
+
+
+def _key(program: Program, architecture: Architecture, options: str) -> tuple[str, ...]:
+    return "native", *host(), repr(architecture), options, program.digest
+
+
+def _pack(native: Native, key: tuple[str, ...]) -> bytes:
+    return native.object_code
+
+
+KEPT = Kept(_key, _pack, load_native)

@@ -22,6 +22,8 @@ import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from cuda_device.cache.artifacts import Kept
+from cuda_device.cache.programs import Program
 from cuda_device.codegen.gpu import elf, occupancy
 from cuda_device.codegen.gpu.assemblers import ASSEMBLERS, Assembler, Options, Rejection, Request, Unusable, loads
 from cuda_device.codegen.gpu.linking import Input, check
@@ -29,7 +31,7 @@ from cuda_device.errors import CompileError, CompilerBug
 from cuda_device.lazy_dataclasses import dataclass, field, replace
 from cuda_device.types.architectures import Architecture
 
-__all__ = ["DEFAULTS", "VARIABLE", "Cubin", "Options", "Usage", "assemble", "identity", "read_usage"]
+__all__ = ["DEFAULTS", "KEPT", "VARIABLE", "Cubin", "Options", "Usage", "assemble", "identity", "read_usage"]
 
 VARIABLE = "CUDA_DEVICE_ASSEMBLER"
 DEFAULTS = Options()
@@ -210,3 +212,31 @@ def _none_left(architecture: Architecture, reasons: list[str], request: Request 
         reason += f" ({VARIABLE} allows only {forced})"
     remedies = [assembler.remedy for assembler in reversed(_candidates(request))]  # what is easiest to get comes first
     return CompileError("; ".join([reason, *reasons]), help="; or ".join(remedies))
+
+
+# In the cache
+
+
+def _key(program: Program, architecture: Architecture, options: str) -> tuple[str, ...]:
+    library = ""
+    if program.library:
+        from cuda_device.codegen.gpu import libdevice
+
+        library = f"{' '.join(sorted(program.library))} {libdevice.content_hash()}"
+    return identity(architecture), "cubin", repr(architecture), options, library, program.digest
+
+
+def _pack(cubin: Cubin, key: tuple[str, ...]) -> bytes | None:
+    # The assembler that comes first may have turned out to be too old: the key does not name the one that did the work.
+    if key[0].partition(" ")[0] != cubin.assembler:
+        return None
+    return b"\0".join((cubin.assembler.encode(), cubin.log.encode().replace(b"\0", b""), cubin.code))
+
+
+def _unpack(data: bytes) -> Cubin:
+    assembler, log, code = data.split(b"\0", 2)
+    usage = read_usage(log.decode()) if log else {}
+    return Cubin(code, assembler.decode(), log.decode(), MappingProxyType(usage))
+
+
+KEPT = Kept(_key, _pack, _unpack)

@@ -55,6 +55,10 @@ class Stream:
     def synchronize(self) -> None:
         """Waits until everything that was launched on the stream has ended."""
 
+    def sync(self) -> None:
+        """`synchronize`, as `cuda.core` names it."""
+        self.synchronize()
+
     def retain(self, *objects: object) -> None:
         """Keeps `objects` alive until the launches made so far have ended."""
 
