@@ -295,17 +295,6 @@ CHANGES = (
         1,
         8,
     ),
-    change(
-        "what a pattern matches by position",
-        body(
-            "match point(1, 2):\n    case point(a): out[i] = a",
-            POINT.replace("scale = 2", "__match_args__ = ('x', 'y')"),
-        ),
-        "('x', 'y')",
-        "('y', 'x')",
-        1,
-        2,
-    ),
     # Enumerations
     change(
         "a member of an enum by its value",
@@ -367,18 +356,6 @@ CHANGES = (
         4,
     ),
     # Calls that are done while compiling
-    change("what is got", world("g = operator.itemgetter(0)", "g((3, 4))"), "(0)", "(1)", 3, 4),
-    change(
-        "which attribute is got", world(POINT + "g = operator.attrgetter('x')", "g(point(3, 4))"), "'x'", "'y'", 3, 4
-    ),
-    change(
-        "which method is called",
-        world(POINT + "g = operator.methodcaller('__add__', point(1, 1))", "g(point(3, 4)).x"),
-        "(1, 1)",
-        "(2, 1)",
-        4,
-        5,
-    ),
     change(
         "a partial's keyword",
         world("def f(a, b): return a - b\ng = functools.partial(f, b=10)", "g(i)"),

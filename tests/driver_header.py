@@ -93,7 +93,7 @@ def row_differs(header, symbol):
 def called():
     """The names of the driver's functions that the package calls."""
     found = set()
-    for path in Path(libcuda.__file__).parent.parent.rglob("*.py"):
+    for path in Path(libcuda.__file__).parents[2].rglob("*.py"):
         if path.name != "libcuda.py":
             found |= set(re.findall(r"\b(?:api|driver|bindings\(\))\.(cu[A-Z]\w+)", path.read_text()))
     return found

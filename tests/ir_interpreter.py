@@ -218,17 +218,6 @@ def _merge(op: Op, operands: list[Any], _: Any, __: Any) -> list[Any]:
     return [{**first, **second}]
 
 
-def _match_class(op: Op, operands: list[Any], _: Any, __: Any) -> list[Any]:
-    value, cls = operands
-    if not isinstance(value, cls):
-        return [None]
-    count: Any = op.attributes["count"]
-    names: Any = op.attributes["names"]
-    whole = (bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple)
-    first = (value,) if count == 1 and cls in whole else tuple(getattr(value, n) for n in _match_args(cls, count))
-    return [(*first, *(getattr(value, name) for name in names))]
-
-
 def _match_args(cls: Any, count: int) -> Any:
     if count > len(getattr(cls, "__match_args__", ())):
         raise TypeError
@@ -271,7 +260,6 @@ ROWS: dict[ops.Opcode, Callable[[Op, list[Any], dict[str, Any], dict[str, Any]],
     ops.PY_TUPLE_OF: lambda _, x, __, ___: [tuple(x[0])],
     ops.PY_DICT: lambda op, x, __, ___: [dict(zip(op.attributes["keys"], x, strict=True))],  # type: ignore[call-overload]
     ops.PY_MERGE: _merge,
-    ops.PY_MATCH_CLASS: _match_class,
     ops.PY_SLICE: lambda _, x, __, ___: [slice(*x)],
     ops.PY_STRING: lambda _, x, __, ___: ["".join(x)],
     ops.PY_FORMAT: _format,

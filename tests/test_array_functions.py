@@ -121,18 +121,3 @@ def test_what_arrays_have_not(expression, match, remedy):
 @functools.lru_cache(maxsize=8)
 def squared(x):
     return x * x
-
-
-def test_functions_that_keep_results_are_called(stream):
-    def nested(i, x):
-        @functools.cache
-        def cubed(v):
-            return v * v * v
-
-        @functools.lru_cache(maxsize=4)
-        def doubled(v):
-            return v + v
-
-        return cubed(x[i]) + squared(x[i]) + doubled(i)
-
-    check(stream, nested, np.arange(8.0))

@@ -197,21 +197,6 @@ def a_list_of_functions_is_captured(i, a, b):
     return f()
 
 
-def a_dict_of_functions_is_captured(i, a, b):
-    m = b
-    table, named = {0: abs, 1: lambda w: w * m}, {"one": 1, "more": [lambda w: w + m]}
-
-    def f(j):
-        m = 100
-
-        def g():
-            return table[j](7) + m
-
-        return g() + table[j](-1) + named["more"][0](i)
-
-    return f(i % 2) + sum(table[w](3) for w in range(2))
-
-
 def functions_of_a_list_call_each_other(i, a, b):
     functions = [lambda n: functions[1](n) * 3, lambda n: n + i]
 
@@ -447,7 +432,6 @@ def a_comprehension_hides_what_it_captured(i, a, b):
         functions_live_through_loops_and_branches,
         any_number_of_arguments,
         a_list_of_functions_is_captured,
-        a_dict_of_functions_is_captured,
         functions_of_a_list_call_each_other,
         a_list_gets_functions_of_several,
         variables_of_one_name_are_several,

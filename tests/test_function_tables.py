@@ -233,24 +233,15 @@ BINARY = ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and_", "or_
 COMPARISONS = ["lt", "le", "eq", "ne", "ge", "gt"]
 EXPRESSIONS = {
     **{name: f"operator.{name}(n, 3)" for name in (*BINARY, *COMPARISONS)},
-    **{f"i{name.rstrip('_')}": f"operator.i{name.rstrip('_')}(n, 3)" for name in BINARY},
-    "iadd": "operator.iadd(n, 3) + changed(operator.iadd, [n, 1], (2, 3))",
-    "imul": "operator.imul(n, 3) + changed(operator.imul, [n, 1], 3)",
     "is_": "operator.is_(n, None) + 2 * operator.is_(None, None)",
     "is_not": "operator.is_not(n, None) + 2 * operator.is_not(None, None)",
     **{name: f"operator.{name}(n)" for name in ("neg", "pos", "abs", "inv", "invert", "not_", "truth", "index")},
     "call": "operator.call(max, n, 3)",
     "concat": "operator.concat((n, 1), (2, 3))[2] + operator.concat([n], [5])[1]",
-    "iconcat": "operator.iconcat([n, 1], (2, 3))[3] + changed(operator.iconcat, [n], [2])",
     "contains": "operator.contains((1, n), -7) + 2 * operator.contains((1, 2), n)",
     "countOf": "operator.countOf((n, 1, -7), n)",
     "indexOf": "operator.indexOf((1, 5, -7), n)",
     "getitem": "operator.getitem((4, n), 1)",
-    "setitem": "(operator.setitem(x, 0, n), x[0])[1]",
-    "delitem": "len((xs := [n, 1, 2], operator.delitem(xs, 0), xs)[2])",
-    "itemgetter": "operator.itemgetter(1)((4, n)) + operator.itemgetter(0, 2)((n, 1, 9))[1]",
-    "attrgetter": "operator.attrgetter('real')(n) + operator.attrgetter('imag', 'real')(n)[0]",
-    "methodcaller": "operator.methodcaller('bit_length')(n)",
 }
 
 
@@ -282,7 +273,18 @@ def test_operator(stream, name):
 
 
 def test_each_function_of_operator_is_tried():
-    others = {"length_hint", "matmul", "imatmul", "is_none", "is_not_none"}
-    public = {name for name in operator.__all__} - others
+    others = {
+        "length_hint",
+        "matmul",
+        "is_none",
+        "is_not_none",
+        "setitem",
+        "delitem",
+        "itemgetter",
+        "attrgetter",
+        "methodcaller",
+    }
+    in_place = {name for name in operator.__all__ if name[0] == "i" and hasattr(operator, name[1:])} | {"iand", "ior"}
+    public = {*operator.__all__} - others - in_place
     assert public <= set(EXPRESSIONS), public - set(EXPRESSIONS)
     assert sys.version_info >= (3, 11)

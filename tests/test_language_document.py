@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import builtins
 import cmath
-import itertools
 import math
 import operator
 import sys
@@ -22,7 +21,7 @@ from cuda_device.bytecode.versions import UNSUPPORTED
 from cuda_device.device.table import ALL
 from cuda_device.infer import builtin_calls, functionals, host_calls, operators, remedies, scalars, ufuncs
 from cuda_device.infer.kinds import dicts, lists, views
-from cuda_device.library import iterators, standard
+from cuda_device.library import standard
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "language.md"
 BEGINNING = """# What device code has of Python
@@ -32,11 +31,10 @@ What is not here is a `CompileError` that says so.
 
 Statements: all but those below. Control flow of any nesting, functions, closures, lambdas, recursion, comprehensions, `match`,
 unpacking, `assert` and `raise` are there; types are found by inference, constants are folded, branches on constants pruned.
-Lists, dicts and strings exist while compiling: lengths, keys and texts are known then, at each place of the program; what is in
-lists and dicts may be of run time. They change as in Python, under all of their names; an index of run time may assign to one
-of up to 64 items of a list that have one type, and a key of run time reads and changes one of up to 64 items of a dict. A text
-with values of run time (an f-string, `str(x)`, `"%d" % n`) can be joined with others, printed, and raised.
-Members of an enumeration may be of run time, and so may be which function of a tuple, list or dict is called.
+Lists and dicts exist while compiling: lengths and keys are known at each place of the program; what is in them may be of run
+time. A list can be appended to, and items of both can be assigned to, also under other names; an index of run time reads or sets
+one of up to 64 items of a list that have one type. Texts are constants; f-strings with values of run time are for `print`,
+`assert` and `raise`. Members of enumerations are constants, those of `enum.IntEnum` and `enum.IntFlag` numbers.
 Iterators (`iter`, `zip`, `map`, generators with `yield` and `yield from`) may be kept, passed on and stepped by `next`, and are
 used up once, as in Python; they have as many values as there are at run time.
 Import statements are done while compiling: of modules of Python, of this package, or that the program has imported.
@@ -60,7 +58,6 @@ def entities() -> list[object]:
     return [
         *own,
         *standard.REPLACEMENTS,
-        *iterators.REPLACEMENTS,
         *standard.ONE_ARGUMENT,
         *builtin_calls._SPECIAL,
         *functionals.RULES,
@@ -78,7 +75,6 @@ def document() -> str:
         "`math`": of_module(math, "math.", everything),
         "`cmath`": of_module(cmath, "cmath.", everything),
         "`operator`": of_module(operator, "operator.", everything),
-        "`itertools`": of_module(itertools, "itertools.", everything),
         "NumPy, of numbers": of_module(np, "np.", everything),
         "`cuda_device`": of_module(device_names(), "", [e for e in everything if any(e is p for p in public)]),
         "Methods of arrays": listed(views.METHODS),
@@ -109,8 +105,6 @@ def test_the_page_is_what_the_tables_say(update_golden: bool) -> None:
     assert DOCUMENT.read_text(encoding="utf-8") == document()
 
 
-@pytest.mark.parametrize(
-    "name", ["sorted", "math.frexp", "operator.itemgetter", "np.clip", "shared_array", "bit_count"]
-)
+@pytest.mark.parametrize("name", ["math.frexp", "np.clip", "shared_array", "bit_count"])
 def test_the_page_names(name: str) -> None:
     assert f"`{name}`" in DOCUMENT.read_text(encoding="utf-8")

@@ -84,24 +84,6 @@ def strings(i, a):
     return 2
 
 
-def classes(i, a):
-    """Of an array's iterator, a number of run time, texts and what only exists while compiling."""
-    total = 0
-    for thing in (a, "fast", abs, iter((i, 2)), (i,), None):
-        match thing:
-            case int():
-                total += 1
-            case float() if thing > 9:
-                total += 10
-            case str():
-                total = total * 2 + 100
-            case tuple():
-                total += 1000
-            case None:
-                total += 5
-    return total
-
-
 def none_and_bools(i, a):
     match i > 3:
         case True:
@@ -124,7 +106,7 @@ def numbers_are_no_sequences(i, a):
 
 @pytest.mark.parametrize(
     "function",
-    [constants, names, tuples, nested, stars, lengths, strings, classes, none_and_bools, numbers_are_no_sequences],
+    [constants, names, tuples, nested, stars, lengths, strings, none_and_bools, numbers_are_no_sequences],
 )
 def test_match_is_pythons(stream, function):
     check(stream, function, 2.5)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-
 import numpy as np
 import pytest
 from against_python import check, refused
@@ -201,23 +199,6 @@ def an_iterator_and_an_array(i, x, a):
     return following() * 100 + following()
 
 
-def in_keys_and_folds(i, x, a):
-    calls = 0
-
-    def key(k):
-        nonlocal calls
-        calls += 1
-        return -k
-
-    def add(p, q):
-        nonlocal calls
-        calls += 10
-        return p + q
-
-    ordered = sorted((i, 3, 5), key=key)
-    return ordered[0] * 10 + functools.reduce(add, a) + calls
-
-
 def in_conditions(i, x, a):
     count = 0
 
@@ -269,7 +250,7 @@ def walrus_in_a_loop(i, x, a):
 FUNCTIONS = [
     sums, results, two_of_them, of_a_function_outside_the_outer, read_by_others, given_to_a_function,
     that_outlive_their_function, in_recursion, in_a_generator, of_a_generator, a_parameter, a_tuple, an_iterator_and_an_array,
-    in_keys_and_folds, in_conditions, without_a_value_at_first, walrus_in_a_sum, walrus_in_a_list, walrus_in_any,
+     in_conditions, without_a_value_at_first, walrus_in_a_sum, walrus_in_a_list, walrus_in_any,
     walrus_in_a_loop,
 ]  # fmt: skip
 

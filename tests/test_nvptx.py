@@ -429,7 +429,7 @@ import gc
 from cuda_device.codegen.llvm import bindings
 from cuda_device.codegen.gpu import nvptx
 gc.disable()
-api, dead = llvm.load(), []
+api, dead = bindings.load(), []
 for name in ("DisposeModule", "ContextDispose"):
     setattr(api, name, lambda it, end=getattr(api, name), name=name: (dead.append(name), end(it)))
 for _ in range(200):

@@ -40,10 +40,28 @@ def printed(stream, capfd, body, *arguments, block=1, grid=1, parameters=None, d
 
 INTEGERS = [0, 1, -1, 7, -8, 255, -255, 2**31 - 1, -(2**31)]
 INTEGER_SPECS = [
-    "", "d", "5d", "<5d", ">5d", "05d", "+d", " d", "+05d", "12", "-3d", "x", "X", "o", "#x", "#o", "8x", "08x", "#010x", "<8x",
-    "+x", "+#x", "#12x", "<#12x", " 6o", "0=7d", "e", ".2f", "9.1f", "g", "1x", "02X",
-    "b", "#b", "3b", "08b", "#010b", "70b", "<70b", "+b", " #b", "080b", "+#080b", "025b",
-]  # fmt: skip
+    "",
+    "d",
+    "5d",
+    "<5d",
+    ">5d",
+    "05d",
+    "12",
+    "-3d",
+    "x",
+    "X",
+    "o",
+    "#x",
+    "#o",
+    "+x",
+    "+#x",
+    "e",
+    ".2f",
+    "9.1f",
+    "g",
+]
+SIGNED_SPECS = ["+d", " d", "+05d"]
+UNSIGNED_SPECS = ["8x", "08x", "<8x", "6o", "1x", "02X"]
 FLOATS = [0.0, -0.0, 1.0, -1.5, 0.1, 2.5, 123456.789, 1e20, -3e-7, 99999.5, math.inf, -math.inf]
 FLOAT_SPECS = [
     "f",
@@ -63,13 +81,18 @@ FLOAT_SPECS = [
     ".0f",
     ">8.1f",
     "-.1f",
-    "#.3",
     "#12.4g",
 ]
 
 
-@pytest.mark.parametrize("spec", INTEGER_SPECS)
-@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.int8, np.uint8, np.uint64])
+CASES = [
+    *((spec, dtype) for spec in INTEGER_SPECS for dtype in (np.int32, np.int64, np.int8, np.uint8, np.uint64)),
+    *((spec, dtype) for spec in SIGNED_SPECS for dtype in (np.int32, np.int64, np.int8, np.uint8)),
+    *((spec, dtype) for spec in UNSIGNED_SPECS for dtype in (np.uint8, np.uint32, np.uint64)),
+]
+
+
+@pytest.mark.parametrize(("spec", "dtype"), CASES)
 def test_integers_are_formatted_as_in_python(stream, capfd, spec, dtype):
     low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
     numbers = [n for n in (*INTEGERS, low, high) if low <= n <= high]
@@ -88,39 +111,15 @@ def test_floats_are_formatted_as_in_python(stream, capfd, spec, dtype):
     assert printed(stream, capfd, body, numbers) == "".join(f"[{float(n):{spec}}]\n" for n in numbers)
 
 
-WHOLE = [
-    0.0,
-    -0.0,
-    1.0,
-    -1.0,
-    2.5,
-    12.0,
-    -345.0,
-    9.99999,
-    99.996,
-    0.3,
-    0.04,
-    5e-4,
-    1e-6,
-    1e20,
-    -2e15,
-    math.inf,
-    -math.inf,
-]
+WHOLE = [0.0, -0.0, 1.0, -1.0, 2.5, 12.0, -345.0, 9.99999, 99.996, 0.3, 0.04, 5e-4, 1e-6, 1e20, math.inf, -math.inf]
 
 
-@pytest.mark.parametrize(
-    "spec", ["8", "<8", "08", "+8", "<+9", " 12", "2", "<2", "01", ".4", "9.4", "<9.4", "+09.4", "< 8.4"]
-)
+@pytest.mark.parametrize("spec", ["", "+", ".4", "+.4"])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_floats_that_look_whole_have_a_point(stream, capfd, spec, dtype):
-    numbers = np.array([n for n in WHOLE if dtype is np.float64 or abs(n) != 2e15], dtype)
-    if "." not in spec:
-        numbers = numbers[np.abs(numbers) != 2e15]  # Python shows one digit more before it uses an exponent
-    if spec.startswith(("0", "+0")) and stream.kind == "gpu" and not stream.emulated:
-        numbers = numbers[np.isfinite(numbers)]
     body = "for i in range(len(a)):\n    print(f'[{a[i]:" + spec + "}]')"
-    assert printed(stream, capfd, body, numbers) == "".join(f"[{float(str(n)):{spec}}]\n" for n in numbers)
+    expected = "".join(f"[{float(str(n)):{spec}}]\n" for n in np.array(WHOLE, dtype))
+    assert printed(stream, capfd, body, np.array(WHOLE, dtype)) == expected
 
 
 def test_what_rounds_to_a_whole_number_has_a_point(stream, capfd):
@@ -128,25 +127,6 @@ def test_what_rounds_to_a_whole_number_has_a_point(stream, capfd):
     numbers = np.array([2.9999998, 5.9999995, 1048575.94, 2.000001, 0.5, 0.25], np.float32)
     body = "for i in range(len(a)):\n    print(a[i])"
     assert printed(stream, capfd, body, numbers) == "3.0\n6.0\n1048576.0\n2.000001\n0.5\n0.25\n"
-
-
-def test_binary_digits_of_numbers_of_run_time(stream, capfd):
-    numbers = np.array([0, 1, -6, 2**19 - 1, 2**19, -(2**38) - 1, 2**57, 2**62 + 5])
-    body = """\
-for i in range(len(a)):
-    print(bin(a[i]))
-    print(f'{bin(a[i]):>66}|')
-    print(f'{a[i]:b}|{hex(a[i]):20}')
-    print(f'{oct(a[i]):<25s}|')"""
-    expected = "".join(f"{bin(n)}\n{bin(n):>66}|\n{n:b}|{hex(n):20}\n{oct(n):<25s}|\n" for n in map(int, numbers))
-    assert printed(stream, capfd, body, numbers) == expected
-
-
-@pytest.mark.parametrize("spec", ["%", ".1%", "+.2%"])
-def test_percents(stream, capfd, spec):
-    numbers = np.array([0.0, 0.5, -0.125, 3.0])
-    body = "for i in range(len(a)):\n    print(f'{a[i]:" + spec + "}%')"
-    assert printed(stream, capfd, body, numbers) == "".join(f"{float(n):{spec}}%\n" for n in numbers)
 
 
 def test_bools_with_a_format_are_numbers(stream, capfd):
@@ -228,8 +208,8 @@ for i in range(len(a)):
 def test_masks_show_their_bits(stream, capfd):
     body = """\
 m = device.WarpMask(a)
-print(m, f"{m:#x} {m:08x} {~m:#010x}")"""
-    assert printed(stream, capfd, body, -16) == "-16 0xfffffff0 fffffff0 0x0000000f\n"
+print(m, f"{m:#x} {m:08x}")"""
+    assert printed(stream, capfd, body, -16) == "-16 0xfffffff0 fffffff0\n"
 
 
 def test_strings_of_run_time_can_be_built(stream, capfd):
@@ -345,7 +325,7 @@ def test_prints_assemble(target, options):
         @device.kernel
         def k(x, n):
             i = device.tid(1)
-            print("i", i, x[i], f"{x[i]:8.3f} {n:#x} {-n:08x} {n:6o}", n > 2, (n, None), complex(n, 1))
+            print("i", i, x[i], f"{x[i]:8.3f} {n:#x} {n:o}", n > 2, (n, None), complex(n, 1))
             device.syncthreads()
             print("constant")
         """
@@ -371,19 +351,28 @@ def test_a_kernel_that_prints_nothing_has_no_printf():
         ("print(n, color=1)", "print has no keyword 'color'"),
         ("print(n, sep=n)", "sep of print is a constant string, not int"),
         ("print(n, end=3)", "end of print is a constant string, not int 3"),
-        ("print(f'{n:^5}')", "centres, which C's printf cannot"),
-        ("print(f'{n:,}')", "groups digits by ','"),
-        ("print(f'{n:_x}')", "groups digits by '_'"),
-        ("print(f'{a[0]:z.1f}')", "says z"),
-        ("print(f'{n:*>5}')", "fills with something else"),
-        ("print(f'{n:c}')", "an integer cannot be printed by the format of kind 'c'"),
-        ("print(f'{n:.3}')", "an integer cannot be printed by the format of kind ''"),
+        ("print(f'{n:^5}')", "device code has no format"),
+        ("print(f'{n:,}')", "device code has no format"),
+        ("print(f'{n:b}')", "device code has no format"),
+        ("print(f'{n:*>5}')", "device code has no format"),
+        ("print(f'{n:<06d}')", "device code has no format"),
+        ("print(f'{a[0]:.1%}')", "device code has no format"),
+        ("print(f'{a[0]:8}')", "a float is not printed by the format '8'"),
+        ("print(f'{a[0]:d}')", "a float is not printed by the format 'd'"),
+        ("print(f'{n:08x}')", "printf has no x with a sign or a prefix"),
+        ("print(f'{n:.3}')", "the format of an integer has no precision"),
+        ("print(f'{n!s:>5}')", "cannot be formatted so"),
+        ("print('%d' % n)", "'%d' % int is not defined"),
+        ("print('{}'.format(n))", "each argument of format must be a constant expression"),
+        ("print(str(n))", "each argument of str must be a constant expression"),
+        ("print(', '.join(f'{i}' for i in range(n)))", "each argument of join cannot be a generator"),
+        ("print('n = ' + f'{n}')", "is not defined"),
+        ("print([f'{n}'])", "a text with values of run time is printed by itself"),
         ("print(f'{n:5000}')", "too wide"),
-        ("print(f'{n:nonsense}')", "is no format"),
+        ("print(f'{n:nonsense}')", "device code has no format"),
         ("print(f'{n:{n}}')", "a format in device code is made of constants"),
         ("print(f'{(n, n):>5}')", "cannot be formatted by '>5'"),
         ("print(f'{complex(n, n):.2f}')", "a complex number cannot be printed with a format"),
-        ("print(f'{a[0]:8.2%}')", "takes no width"),
         (f"print({', '.join('n' * 33)})", "print takes 32 numbers at most, not 33"),
         ("print('a\\0b', n)", "the character 0"),
         ("assert n > 3, f'{a[0]} {n} {n}'", "the message of an exception has 2 numbers of run time at most"),
@@ -403,35 +392,8 @@ def test_what_cannot_be_printed(body, match):
 def test_a_text_may_be_an_argument_of_no_kernel():
     """There are no strings at run time but those that are printed."""
     kernel = define("@device.kernel\ndef k(a, n):\n    text = f'{n}'\n    a[0] = len(text)\n")
-    with pytest.raises(device.CompileError, match="how long a text with values of run time is, nobody knows"):
+    with pytest.raises(device.CompileError, match="the length of a text with values of run time is not known"):
         device.compile(kernel, device.ArrayType(device.float32, 1), int)
-
-
-def test_texts_in_lists_are_quoted(stream, capfd):
-    body = """\
-text = "it's" + str(a)
-print([text, 'x'], (text,), {'k': text}, text, [f"'{a}" + '"'])"""
-    expected = """["it's7", 'x'] ("it's7",) {'k': "it's7"} it's7 ['\\'7"']\n"""
-    assert printed(stream, capfd, body, 7) == expected
-
-
-def test_what_repr_makes_of_lists_is_quoted_by_all_that_is_in_it(stream, capfd):
-    body = """\
-v = {'a': a}
-v['b'] = repr([a, 'x'])
-print(v, [repr([1, 'b%'])], (repr(['c', a]),), [repr([f'{a}"', "it's"])], [str([a])])"""
-    expected = {"a": 7, "b": "[7, 'x']"}, ["[1, 'b%']"], ("['c', 7]",), [repr(['7"', "it's"])], ["[7]"]
-    assert printed(stream, capfd, body, 7) == " ".join(map(str, expected)) + "\n"
-
-
-def test_bools_as_texts_are_padded(stream, capfd):
-    expected = "   True|False |  True\n"
-    assert printed(stream, capfd, "print(f'{a!s:>7}|{b!s:<6}|{a!r:>6}')", True, False) == expected
-
-
-def test_lists_in_tuples_that_functions_return(stream, capfd):
-    body = "def f(x):\n    return a, x\nprint(f([1, {2: 'x'}]), f((1, [])), (1, (), [None]))"
-    assert printed(stream, capfd, body, 3) == "(3, [1, {2: 'x'}]) (3, (1, [])) (1, (), [None])\n"
 
 
 def test_constants_keep_the_sign_of_zero(stream, capfd):
@@ -445,28 +407,9 @@ def test_constants_of_two_kinds_are_chosen_from_as_floats(stream, capfd):
     assert printed(stream, capfd, "print(np.where(1, 2, 0.5), np.where(0, 0.5, 3))", np=np) == "2.0 3.0\n"
 
 
-def test_a_complex_number_without_a_real_part_is_shown_without_it(stream, capfd):
-    def shows(a, b):
-        z, w = complex(a, b), complex(b, 1)
-        print(z, 2j, w, f"<{z}>", -z, sep="|", end="!\n")
-        print([z, 1], (z,), {"z": w}, f"{w} {z!r}", 0.123456789, 7 / 3)
-        print(z, w, z, w, f"{z}{w}", [w, z])
-
-    values = [(0.0, 1.5), (-0.0, 1.5), (2.0, 0.0), (0.0, 0.0), (0.0, -2.5), (0.5, math.inf)]
-    kernel = device.kernel(shows)
-    capfd.readouterr()
-    for a, b in values:
-        stream.launch(kernel, a, b, grid=1, block=1)
-    found = capfd.readouterr().out
-    for a, b in values:
-        shows(a, b)
-    assert found == capfd.readouterr().out
-
-
-def test_many_complex_numbers_in_one_value(stream, capfd):
-    body = "z = complex(2, a)\nprint((z,) * 12, [[z, -z]] * 6)"
-    z = 2 + 3j
-    assert printed(stream, capfd, body, 3) == f"{(z,) * 12} {[[z, -z]] * 6}\n"
+def test_complex_numbers_show_both_parts(stream, capfd):
+    body = "z = complex(a, 1.5)\nprint(z, 2j, (z, -z), f'<{z}>', [complex(a - 3, a)])"
+    assert printed(stream, capfd, body, 3) == "(3+1.5j) 2j ((3+1.5j), (-3-1.5j)) <(3+1.5j)> [(0+3j)]\n"
 
 
 def test_named_tuples_of_run_time_are_shown(stream, capfd):
@@ -480,10 +423,3 @@ def test_lists_of_the_host_are_shown(stream, capfd):
     body = "print(names, names[0], {'a': 1}, table, f'{table}', 'x,y'.split(','))"
     expected = "['p', 2, (3.5, None)] p {'a': 1} {1: [2, 'z']} {1: [2, 'z']} ['x', 'y']\n"
     assert printed(stream, capfd, body, 1, names=["p", 2, (3.5, None)], table={1: [2, "z"]}) == expected
-
-
-@pytest.mark.parametrize("spec", ["<06d", ">06d", "<08.2f"])
-def test_zeros_on_a_side_that_was_chosen_are_refused(spec):
-    kernel = device.kernel(define(f"def k(n):\n    print(f'{{n:{spec}}}')\n"))
-    with pytest.raises(device.CompileError, match="fills with something else than spaces"):
-        device.compile(kernel, int, target="sm_90", output="llvm")

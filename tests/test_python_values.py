@@ -106,16 +106,6 @@ def three(a, b, c):
     return a + b * 10 + c * 100
 
 
-def in_order(i):
-    a, b, c = sorted((5, i, 3))
-    return three(a, b, c)
-
-
-def in_order_by_key(i):
-    a, b, c = sorted([5, i, 3], key=lambda v: abs(v - 4))
-    return three(a, b, c)
-
-
 def range_of_either(i):
     r = range(5) if i > 3 else range(i, 0, -1)
     total = 0
@@ -132,14 +122,6 @@ def every_range(i):
                 for v in range(start, stop, step):
                     total = (total * 5 + v) % 10007
     return total
-
-
-def matched_types(i):
-    match (len((i,)) + 2, 2.5):
-        case (int(a), float(b)):
-            return a + b
-        case _:
-            return -1.0
 
 
 def map_of_two(i):
@@ -176,13 +158,9 @@ def of_parts(i):
         lambda i: (5, 7, 9).index(7) + (5, i + 3, 0, 1, 2, 3, 4, 6, 7).index(i),
         lambda i: (5, i, 5.0).count(5) + [1, i].count(i),
         lambda i: i in (1, 4) or i not in [1, 2, i],
-        in_order,
-        in_order_by_key,
-        lambda i: sorted([5, i, 3, 3], reverse=True)[0],
         of_parts,
         # min, max, reduce, map
         lambda i: min((5, i, -3), key=lambda v: abs(v - 2)) + max(5, i, key=lambda v: -v),
-        lambda i: max((1, i), (2, 0), key=SECOND)[0],
         lambda i: min((), default=4) + max(range(3, i), default=-1) + min(range(i, 9)),
         lambda i: functools.reduce(lambda a, b: a * b, (1, 5, i)) + functools.reduce(operator.add, (1, i), 100),
         lambda i: functools.reduce(lambda a, b: a * b + 1, range(1, i + 1), 1),
@@ -233,10 +211,7 @@ def of_parts(i):
         lambda i: (i * 0.5).is_integer() + (i + 0.0).is_integer() * 2 + i.numerator + i.denominator,
         lambda i: isinstance(i, numbers.Integral) + isinstance(2.5, (int, numbers.Real)) * 2 + (i == None) * 4,  # noqa: E711
         lambda i: round(i * 1234, -2) + round(i * 25, -1) + round(-i * 55, -1) + pow(3, -1, 7 + i * 9),
-        lambda i: operator.itemgetter(0, 1)((5, i))[1] + SECOND((5, i)) + operator.concat((1, i), (5,))[1],
-        lambda i: operator.countOf((1, 2, i), 2) + operator.indexOf((1, 2, i), i) + operator.iadd(i, 2),
         lambda i: typing.cast(int, i),
-        matched_types,
     ],
 )
 def test_is_pythons(stream, function):

@@ -6,7 +6,6 @@ the instruction and its span, and does to the reader's stack and variables what 
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from types import CodeType
 from typing import TYPE_CHECKING
@@ -17,7 +16,6 @@ from cuda_device.bytecode.reductions import REDUCTIONS
 from cuda_device.bytecode.suspension import STEPS, finish, suspend
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Value
-from cuda_device.library import matching
 
 if TYPE_CHECKING:
     from cuda_device.bytecode.to_ir import Reader
@@ -219,11 +217,6 @@ def _merge(reader: Reader, instruction: Instruction, _: Span) -> None:
     reader.stack[at] = reader.build.op(ops.PY_MERGE, None, reader.stack[at], value, unique=unique)
 
 
-def _match_class(reader: Reader, instruction: Instruction, _: Span) -> None:
-    count, names = _pair(instruction)
-    reader.push(reader.build.op(ops.PY_MATCH_CLASS, None, *reader.pop(2), count=count, names=names))
-
-
 def _iterate(reader: Reader, _: Instruction, __: Span) -> None:
     attributes = {"unroll": True} if reader.index in reader.unrolled else {}
     if reader.index in reader.indexed:
@@ -255,17 +248,6 @@ def _format(reader: Reader, instruction: Instruction, _: Span) -> None:
 def _get_length(reader: Reader, _: Instruction, __: Span) -> None:
     function = reader.build.op(ops.PY_CONST, None, value=len)
     reader.push(reader.build.op(ops.PY_CALL, None, function, reader.stack[-1]))
-
-
-def _match_mapping(reader: Reader, _: Instruction, __: Span) -> None:
-    function, kind = (reader.build.op(ops.PY_CONST, None, value=value) for value in (isinstance, dict))
-    reader.push(reader.build.op(ops.PY_CALL, None, function, reader.stack[-1], kind))
-
-
-def _match_keys(reader: Reader, _: Instruction, __: Span) -> None:
-    """The values of the keys, or None if one of them is not there."""
-    function = reader.build.op(ops.PY_CONST, None, value=matching.values_of)
-    reader.push(reader.build.op(ops.PY_CALL, None, function, *reader.stack[-2:]))
 
 
 def _match_sequence(reader: Reader, _: Instruction, __: Span) -> None:
@@ -303,8 +285,7 @@ def _store_item(reader: Reader, _: Instruction, __: Span) -> None:
 
 
 def _delete_item(reader: Reader, _: Instruction, __: Span) -> None:
-    function = reader.build.op(ops.PY_CONST, None, value=operator.delitem)
-    reader.build.op(ops.PY_CALL, None, function, *reader.pop(2))
+    reader.unsupported("del of an item")
 
 
 def _store_attribute(reader: Reader, instruction: Instruction, _: Span) -> None:
@@ -404,15 +385,12 @@ SPECIAL: dict[Opcode, Handler] = {
     Opcode.MAP_ADD: _into_dict,
     Opcode.MAP_MERGE: _merge,
     Opcode.MAP_UPDATE: _merge,
-    Opcode.MATCH_CLASS: _match_class,
     Opcode.ITER: _iterate,
     Opcode.YIELD: _yield,
     Opcode.BUILD_SLICE: _build_slice,
     Opcode.FORMAT: _format,
     Opcode.GET_LEN: _get_length,
     Opcode.MATCH_SEQUENCE: _match_sequence,
-    Opcode.MATCH_MAPPING: _match_mapping,
-    Opcode.MATCH_KEYS: _match_keys,
     Opcode.UNPACK_EX: _unpack_star,
     Opcode.CALL_EX: _call_star,
     Opcode.RAISE: _raise,

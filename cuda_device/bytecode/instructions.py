@@ -189,12 +189,6 @@ class Opcode(Enum):
     """`value → value, len(value)`"""
     MATCH_SEQUENCE = auto()
     """`value → value, bool`: is it a sequence, in the sense of a sequence pattern?"""
-    MATCH_MAPPING = auto()
-    """`value → value, bool`: is it a mapping?"""
-    MATCH_KEYS = auto()
-    """`mapping, keys → mapping, keys, values`: a tuple, or None if one of the keys is missing"""
-    MATCH_CLASS = auto()
-    """Argument: (n, names), of n positional and then named attributes. `value, class → attributes`: a tuple, or None"""
 
     # The rest.
 

@@ -108,7 +108,7 @@ def always(raw: Raw) -> bool:
 
 def load_const(place: Place) -> Steps:
     """A constant; nothing if it is the names for the instruction behind it, which takes them itself."""
-    if place.is_near(1, "CALL_KW", "BUILD_CONST_KEY_MAP", "MATCH_CLASS"):
+    if place.is_near(1, "CALL_KW", "BUILD_CONST_KEY_MAP"):
         place.push(Slot.NULL)
         return ()
     place.push()
@@ -402,12 +402,6 @@ def keyed_map(place: Place) -> Steps:
     place.settle()
     place.slots[-1] = Slot.VALUE
     return (Step(Opcode.BUILD_KEYED, place.near(-1).value),)
-
-
-def match_class(place: Place) -> Steps:
-    """MATCH_CLASS: the attributes' names are the constant before it."""
-    place.settle()
-    return (Step(Opcode.MATCH_CLASS, (place.raw.number, place.near(-1).value)),)
 
 
 CONVERSIONS = (Slot.VALUE, Slot.STR, Slot.REPR, Slot.ASCII)

@@ -110,9 +110,6 @@ ADDED_ROWS[3, 11] = {
     "POP_TOP": translate.pop_top,
     "GET_LEN": translate.simple(Opcode.GET_LEN),
     "MATCH_SEQUENCE": translate.simple(Opcode.MATCH_SEQUENCE),
-    "MATCH_MAPPING": translate.simple(Opcode.MATCH_MAPPING),
-    "MATCH_KEYS": translate.simple(Opcode.MATCH_KEYS),
-    "MATCH_CLASS": translate.match_class,
 }
 
 ADDED_ROWS[3, 12] = {
@@ -162,6 +159,8 @@ UNSUPPORTED = {
         "del of a global variable": "DELETE_GLOBAL",
         "class": "LOAD_BUILD_CLASS",
         "super()": "LOAD_SUPER_ATTR",
+        "a class pattern of match": "MATCH_CLASS",
+        "a mapping pattern of match": "MATCH_KEYS MATCH_MAPPING",
         "a t-string": "BUILD_INTERPOLATION BUILD_TEMPLATE",
         "code outside of a function": "IMPORT_STAR LOAD_NAME STORE_NAME DELETE_NAME LOAD_LOCALS LOAD_CLASSDEREF"
         " LOAD_FROM_DICT_OR_DEREF LOAD_FROM_DICT_OR_GLOBALS PRINT_EXPR SETUP_ANNOTATIONS",

@@ -5,25 +5,23 @@ parse("08.3f")      Spec(flags="0", width=8, precision=3, kind="f")      of whic
 
 from __future__ import annotations
 
-import re
-
 from cuda_device.errors import CompileError
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.lazy_patterns import pattern
 from cuda_device.types.model import Format, Number
 
 _SPEC = pattern(
-    r"(?:(?P<fill>.)?(?P<align>[<>=^]))?(?P<sign>[-+ ])?(?P<z>z)?(?P<alternate>#)?(?P<zero>0)?(?P<width>\d+)?"
-    r"(?P<group>[,_])?(?:\.(?P<precision>\d+))?(?P<kind>[a-zA-Z%])?",
-    re.S,
+    r"(?P<align>[<>])?(?P<sign>[-+ ])?(?P<alternate>#)?(?P<zero>0)?(?P<width>\d+)?"
+    r"(?:\.(?P<precision>\d+))?(?P<kind>[dxXoeEfFgG])?"
 )
+FLOAT_KINDS = frozenset("eEfFgG")
 # More columns than these nobody reads, and printf's buffer is small.
-MOST_COLUMNS = 200
+_MOST_COLUMNS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """A specification: `flags` are printf's; `sign` is "", "+" or " "; `kind` is a letter, "%" or "" for Python's default."""
+    """A specification: `flags` are printf's; `sign` is "", "+" or " "; `kind` is a letter, or "" for Python's default."""
 
     flags: str = ""
     sign: str = ""
@@ -42,25 +40,24 @@ class Spec:
         digits = self.precision if precision is None else precision
         width = str(self.width) if self.width else ""
         point = "" if digits is None else f".{digits}"
-        return f"%{self.sign}{self.flags}{width}{point}{kind}"
+        return f"%{self.sign}{'#' * (self.alternate and kind in FLOAT_KINDS)}{self.flags}{width}{point}{kind}"
+
+    def __str__(self) -> str:
+        return self.conversion(self.kind)[1:]
 
 
 def parse(text: str) -> Spec:
-    """The specification. Raises `CompileError` for what is none, and for what printf does not know."""
+    """The specification. Raises `CompileError` for what is none, and for what printf does not have."""
     found = _SPEC.fullmatch(text)
-    if found is None:
-        raise CompileError(f"{text!r} is no format", help="write {x:5d}, {x:8.3f}, {x:#x} or the like")
-    if found["group"] or found["z"] or found["align"] == "^":
-        what = f"groups digits by {found['group']!r}" if found["group"] else "centres" if not found["z"] else "says z"
-        raise CompileError(f"the format {text!r} {what}, which C's printf cannot", help="format numbers on the host")
-    zero = (found["zero"] is not None and found["align"] is None) or (found["fill"], found["align"]) == ("0", "=")
-    zeros = found["zero"] and found["width"] and found["fill"] is None  # which Python puts where others put spaces
-    if (found["fill"] not in (None, " ") or found["align"] == "=" or (zeros and found["align"])) and not zero:
-        raise CompileError(f"the format {text!r} fills with something else than spaces", help="leave the filling out")
+    if found is None or (found["align"] and found["zero"]):
+        raise CompileError(
+            f"device code has no format {text!r}",
+            help="there are widths, signs, <, >, zeros and precisions with d, x, o, e, f, g: {n:5d}, {n:08x}, {x:8.3f}",
+        )
     width, precision = int(found["width"] or 0), int(found["precision"]) if found["precision"] else None
-    if width > MOST_COLUMNS or (precision or 0) > MOST_COLUMNS:
-        raise CompileError(f"the format {text!r} is too wide", help=f"{MOST_COLUMNS} columns and digits are the most")
-    flags = "-" if found["align"] == "<" else "0" if zero else ""
+    if width > _MOST_COLUMNS or (precision or 0) > _MOST_COLUMNS:
+        raise CompileError(f"the format {text!r} is too wide", help=f"{_MOST_COLUMNS} columns and digits are the most")
+    flags = "-" if found["align"] == "<" else "0" if found["zero"] else ""
     sign = (found["sign"] or "").replace("-", "")
     return Spec(flags, sign, found["alternate"] is not None, width, precision, found["kind"] or "")
 

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 from cuda_device.errors import CompileError
 from cuda_device.infer.joins import join
 from cuda_device.infer.meanings import Resumed
-from cuda_device.infer.varying import Counting, ListIterator, Options, as_option
+from cuda_device.infer.varying import Counting, ListIterator
 from cuda_device.ir import ops
 from cuda_device.types.known import Gaps, Identity, Known, Unset, identities, renamed
-from cuda_device.types.model import Number, Static, TupleIterator
+from cuda_device.types.model import Number, TupleIterator
 
 if TYPE_CHECKING:
     from cuda_device.infer.frame import Cell, Frame
@@ -67,10 +67,6 @@ def nameless(known: Known) -> Known:
 
 def as_meant(frame: Frame, cell: Cell, known: Known) -> Cell:
     """The same value as a bundle with the meaning that `known` has."""
-    if isinstance(known.value, Options) and isinstance(cell.known.type, Static):
-        member = as_option(cell.known)
-        assert member is not None
-        return frame.bundle(known.value, [frame.literal(member.items[0].value)])
     if isinstance(known.value, Counting) and cell.known.value is not known.value:
         return _counted(frame, cell, known)
     return cell

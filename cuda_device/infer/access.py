@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cuda_device.errors import CompileError
-from cuda_device.infer import choices, composites, conditions, enumerations, hosted, members, scalars
+from cuda_device.infer import composites, conditions, hosted, members, scalars
 from cuda_device.infer.calls import call
 from cuda_device.infer.frame import Cell, Frame, Place
 from cuda_device.infer.joins import join
 from cuda_device.infer.kinds import masks, references, sequences, subarrays, views
-from cuda_device.infer.meanings import Named, Text, use_of
+from cuda_device.infer.meanings import Named, Text, is_member, use_of
 from cuda_device.infer.remedies import ON_THE_HOST
-from cuda_device.infer.varying import as_option
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Value
 from cuda_device.library import prelude, standard
@@ -97,13 +96,11 @@ def _item(frame: Frame, owner: Cell, index: Cell) -> Cell:
     if len(classes) == 1 and None not in classes:  # a named tuple stays one
         plain = frame.tuple([frame.tuple(frame.fields(part)) for part in parts])
         return frame.bundle(classes.pop(), frame.fields(_item(frame, plain, index)))
-    row = choices.choose(frame, parts, index)
-    if row is not None:
-        conditions.element(frame, index, len(parts), "list")
-        return row
-    row = choices.choose_function(frame, parts, index)
-    if row is not None:
-        return row
+    if any(part.known.identity is not None for part in parts):
+        raise CompileError(
+            f"the index of {owner.known} must be a constant integer: its items are objects that change",
+            help="make them tuples, or use local_array",
+        )
     owner = frame.tuple([sequences.as_tuple(frame, sequences_of_host(frame, part)) for part in parts])
     rows = hosted.table_of_rows(frame, owner)
     if rows is not None and isinstance(rows.known.type, Array):
@@ -112,7 +109,7 @@ def _item(frame: Frame, owner: Cell, index: Cell) -> Cell:
     for item in owner.known.items:
         joined = join(joined, item.forget())
     no_type = not isinstance(joined, Known) or isinstance(joined.type, (Static, Bundle))
-    if not isinstance(joined, Known) or (no_type and not enumerations.is_option(joined)):
+    if not isinstance(joined, Known) or no_type:
         raise CompileError(
             f"the index of {owner.known} must be a constant integer: its items have no common type",
             help="loop over the tuple with for",
@@ -233,13 +230,12 @@ def store(frame: Frame, owner: Cell, index: Cell, value: Cell) -> None:
         value.known.type, (Number, Vector, Struct, Tuple)
     ):
         loads = isinstance(value.known.type, Ref) and isinstance(value.known.type.pointee, Atomic)
-        is_member = as_option(value.known) is not None
         raise CompileError(
             f"an element of {array} cannot be set to {value.known}",
             help="write x.load(), its value"
             if loads
             else "write its .value"
-            if is_member
+            if is_member(value.known)
             else f"write a {_kind_of(element)}",
         )
     indices = _indices(frame, parts)

@@ -12,14 +12,13 @@ import numpy as np
 
 from cuda_device.device.table import interface_of
 from cuda_device.errors import CompileError
-from cuda_device.infer import choices, enumerations, hosted, members, named_tuples, remedies, scalars
+from cuda_device.infer import hosted, members, named_tuples, remedies, scalars
 from cuda_device.infer.calls import call
 from cuda_device.infer.dependencies import MISSING
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.kinds import dicts, lists, subarrays, views
 from cuda_device.infer.meanings import Keywords, Method, Named, Text, is_list, means, use_of
 from cuda_device.infer.remedies import NAMES_ELSEWHERE, ON_THE_HOST
-from cuda_device.infer.varying import Options
 from cuda_device.ir.nodes import Op
 from cuda_device.library import standard
 from cuda_device.types.dtypes import dtype_of_type
@@ -102,7 +101,7 @@ def _attributes_help(known: Known, name: str) -> str:
         case Bundle() if isinstance(known.value, Named):
             return f"its members are {', '.join(known.value.names)}"
         case Bundle() if isinstance(known.value, Text):
-            return "a text with values of run time can be joined with others, and printed"
+            return "a text with values of run time can be printed"
         case Bundle() if is_list(known):
             names = [*standard.TUPLE_METHODS, *lists.METHODS]
         case _ if (interface := interface_of(known.type)) is not None:
@@ -124,8 +123,8 @@ def _python_attribute(frame: Frame, cell: Cell, name: str) -> Cell | None:
     match cell.known.type:
         case Static() | Bundle() if (method := hosted.mapping_attribute(frame, cell, name)) is not None:
             return method
-        case Bundle() if isinstance(cell.known.value, Named | Options):
-            return _class_attribute(frame, cell, cell.known.value, name)
+        case Bundle() if isinstance(cell.known.value, Named):
+            return named_tuples.attribute(frame, cell, cell.known.value, name)
         case Range() | Bundle() if name in _names_of_range(cell.known):
             is_part = name in _RANGE_PARTS
             return frame.field(cell, _RANGE_PARTS.index(name)) if is_part else frame.bundle(Method(name), [cell])
@@ -140,17 +139,10 @@ def _python_attribute(frame: Frame, cell: Cell, name: str) -> Cell | None:
         case Tuple() if name in standard.TUPLE_METHODS:
             return frame.bundle(Method(name), [cell])
         case Bundle() if is_list(cell.known) and name in standard.TUPLE_METHODS:
-            return frame.bundle(Method(name), [frame.tuple(choices.items(frame, cell))])
+            return frame.bundle(Method(name), [frame.tuple(frame.fields(cell))])
         case Bundle() if is_list(cell.known) and name in lists.METHODS:
             return frame.bundle(Method(name), [cell])
     return None
-
-
-def _class_attribute(frame: Frame, cell: Cell, meaning: Named | Options, name: str) -> Cell | None:
-    """What a named tuple or a member of an enumeration has of its class."""
-    if isinstance(meaning, Options):
-        return enumerations.attribute(frame, cell, name)
-    return named_tuples.attribute(frame, cell, meaning, name)
 
 
 _OF_DTYPES = ("itemsize", "kind", "name", "type")

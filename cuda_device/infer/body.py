@@ -17,7 +17,7 @@ from cuda_device.bytecode.suspension import STEPS
 from cuda_device.bytecode.to_ir import read
 from cuda_device.device.table import BY_NAME
 from cuda_device.errors import NOWHERE, CompileError
-from cuda_device.infer import choices, closures, composites, definite, hosted, objects
+from cuda_device.infer import closures, composites, definite, hosted, objects
 from cuda_device.infer.block_versions import PATIENCE, Instance, Variant, Way
 from cuda_device.infer.frame import (
     Cell,
@@ -301,7 +301,7 @@ class Body:
         if op.code in (ops.PY_SETITEM, ops.PY_SETATTR) and op.operands[-1] not in instance.fresh:
             operands[-1] = replace(operands[-1], place=None)  # what lies there may have changed
         operands[owners:] = [references.value_of(frame, cell) for cell in operands[owners:]]
-        results = RULES[op.code](frame, op, choices.operands_of(frame, op.code, operands))
+        results = RULES[op.code](frame, op, operands)
         if op.code in _READING:
             instance.fresh.update(op.results)
         else:

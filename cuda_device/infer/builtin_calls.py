@@ -24,7 +24,6 @@ from cuda_device.device.warp import WarpMask
 from cuda_device.errors import CompileError
 from cuda_device.infer import (
     composites,
-    enumerations,
     functionals,
     generators,
     host_calls,
@@ -39,10 +38,9 @@ from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.generators import check_count, no_keywords
 from cuda_device.infer.host_calls import Special
 from cuda_device.infer.kinds import complexes, dicts, sequences
-from cuda_device.infer.meanings import Code, Keywords, Named, Partial, Raised, Text, Thing, means, own_method
+from cuda_device.infer.meanings import Code, Keywords, Named, Partial, Raised, Text, Thing, means
 from cuda_device.infer.operators import truth_of
 from cuda_device.infer.ufuncs import NUMPY_FUNCTIONS, OF_COMPLEX, UFUNCS
-from cuda_device.infer.varying import Options
 from cuda_device.library import complex_functions, numbers, standard
 from cuda_device.types.host import host_type_of
 from cuda_device.types.known import Known, constant
@@ -154,7 +152,7 @@ def type_of(known: Known) -> object:
 
 
 _CLASSES: dict[Thing, type] = {
-    Thing.LIST: list, Thing.ONE_OF: list, Thing.ENUMERATE: enumerate, Thing.ZIP: zip, Thing.MAP: map
+    Thing.LIST: list, Thing.ENUMERATE: enumerate, Thing.ZIP: zip, Thing.MAP: map
 }  # fmt: skip
 
 
@@ -162,8 +160,6 @@ def _type_of_meaning(meaning: object) -> object:
     match meaning:
         case Thing() if meaning in _CLASSES:
             return _CLASSES[meaning]
-        case Options() as one:
-            return str if one.attribute else one.owner
         case Named(cls):
             return cls
     if meaning is slice:
@@ -274,11 +270,9 @@ def _len(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) ->
     cells = list(positional)
     if len(cells) == 1 and isinstance(cells[0].known.value, Text):
         raise CompileError(
-            "how long a text with values of run time is, nobody knows",
+            "the length of a text with values of run time is not known",
             help="it can be printed; of a number there are n.bit_length(), n.bit_count(), and digits by // and %",
         )
-    if len(cells) == 1 and enumerations.is_option(cells[0].known) and not named:
-        return enumerations.length(frame, cells[0])
     if len(cells) == 1 and isinstance(cells[0].known.type, Static):
         method = hosted.method_of(cells[0].known.value, "__len__")
         if method is not None:
@@ -317,12 +311,6 @@ def _func(_: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Ce
     no_keywords("func", named)
     check_count("func", positional, 1, 1)
     return positional[0]
-
-
-def _cached(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    """`@functools.cache` on a nested function: to keep its results changes none of them."""
-    is_decorator = len(positional) == 1 and not isinstance(positional[0].known.type, Number | NoneType)
-    return positional[0] if is_decorator else frame.literal(functools.cache)
 
 
 def _ufunc(function: Callable[..., Any], frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
@@ -382,8 +370,6 @@ _SPECIAL: dict[object, Special] = {
     round: _round,
     len: _len,
     functools.partial: _partial,
-    functools.cache: _cached,
-    functools.lru_cache: _cached,
     math.hypot: _hypot,
     math.prod: _product,
     math.fsum: _float_sum,
@@ -401,7 +387,7 @@ def method_for(frame: Frame, entity: object, positional: Sequence[Cell]) -> Func
     if name is None or not positional:
         return None
     known = positional[0].known
-    return composites.method_of(frame, known.type, name) if isinstance(known.type, Struct) else own_method(known, name)
+    return composites.method_of(frame, known.type, name) if isinstance(known.type, Struct) else None
 
 
 _SPECIAL_METHODS: dict[object, str] = {builtin: f"__{builtin.__name__}__" for builtin in _DISPATCHING} | {
@@ -414,7 +400,7 @@ _SPECIAL_METHODS: dict[object, str] = {builtin: f"__{builtin.__name__}__" for bu
 def _dispatched(_: Frame, __: Sequence[Cell], ___: Mapping[str, Cell]) -> Cell:
     raise CompileError(
         "functools.singledispatch looks for a function while a program runs, as device code does not",
-        help="test with isinstance, or match the class: that is done while compiling",
+        help="test with isinstance: that is done while compiling",
     )
 
 
@@ -427,8 +413,6 @@ def find(entity: object) -> Special | None:
         return hosted_rule
     if isinstance(entity, type) and issubclass(entity, BaseException):
         return functools.partial(_exception, entity)
-    if isinstance(entity, functools._lru_cache_wrapper):
-        return functools.partial(_call_partial, functools.partial(entity.__wrapped__))
     if isinstance(entity, functools.partial):
         return functools.partial(_call_partial, entity)
     if isinstance(entity, MethodType):

@@ -17,10 +17,10 @@ from cuda_device.device.parameters import defaults_of, parameter_names, takes_an
 from cuda_device.device.rows import Intrinsic, constant_of
 from cuda_device.device.table import find, interface_of
 from cuda_device.errors import CompileError
-from cuda_device.infer import closures, composites, conditions, enumerations, generators, hosted, operators
+from cuda_device.infer import closures, composites, conditions, generators, hosted, operators
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.kinds import views
-from cuda_device.infer.meanings import Code, Keywords, Method, Named, Partial, Thing, is_list, means, own_method
+from cuda_device.infer.meanings import Code, Keywords, Method, Named, Partial, is_list
 from cuda_device.library import registry, standard
 from cuda_device.types.host import host_type_of
 from cuda_device.types.known import Known, of_type
@@ -34,13 +34,6 @@ def call(frame: Frame, function: Cell, positional: Sequence[Cell], named: Mappin
     known = function.known
     if isinstance(known.type, Bundle) and isinstance(known.value, Method):
         return call_method(frame, frame.field(function, 0), known.value.name, positional, named)
-    if means(known, Thing.ONE_FUNCTION):
-        from cuda_device.infer import choices  # they call back
-
-        return choices.call_function(frame, function, positional, named)
-    own = own_method(known, "__call__")
-    if own is not None:
-        return frame.program.call(frame, own, [function, *positional], named)
     if isinstance(known.type, Bundle):
         return call_bundle(frame, function, positional, named)
     if isinstance(known.type, Struct) and (method := composites.method_of(frame, known.type, "__call__")) is not None:
@@ -121,12 +114,6 @@ def call_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell]
         from cuda_device.infer.kinds import lists  # they call back
 
         return lists.call_method(frame, owner, name, positional, named)
-    if enumerations.is_option(owner.known):
-        return enumerations.call_method(frame, owner, name, positional, named)
-    if isinstance(owner.known.value, Named) and name not in standard.TUPLE_METHODS:
-        from cuda_device.infer import named_tuples  # they call back
-
-        return named_tuples.call_method(frame, owner, owner.known.value, name, positional, named)
     if isinstance(owner.known.type, Tuple) or isinstance(owner.known.value, Named):
         return frame.program.call(frame, standard.TUPLE_METHODS[name], [owner, *positional], named)
     if isinstance(owner.known.type, Range):

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from cuda_device.errors import CompileError
-from cuda_device.infer import composites, enumerations, operators
+from cuda_device.infer import composites, operators
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.kinds import complexes, masks
 from cuda_device.infer.meanings import Named
@@ -30,7 +30,7 @@ def compare(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """`x < y` and the other comparisons: of numbers, exact; of tuples, `==` and `!=`."""
     sign = str(op.attributes["op"])
     cells = [composites.scalar(frame, cell) for cell in cells]
-    folded = operators.fold(frame, operators.FOLDS[sign], cells) or enumerations.operator_of(frame, op, cells)
+    folded = operators.fold(frame, operators.FOLDS[sign], cells)
     if folded is not None:
         return [folded]
     if all(cell.known.type == Static() for cell in cells) and sign in ("==", "!="):
@@ -180,9 +180,6 @@ def is_(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """`x is y` and `x is not y`, of None, bools, and what exists while compiling."""
     a, b = (cell.known for cell in cells)
     inverted = bool(op.attributes["inverted"])
-    option = enumerations.operator_of(frame, op, cells)
-    if option is not None:
-        return [option]
     if NONE in (a.type, b.type):
         return [Cell(constant((a.type == b.type) != inverted))]
     if isinstance(a.type, Static) and isinstance(b.type, Static):

@@ -191,10 +191,6 @@ def merge(frame: Frame, cells: Sequence[Cell], unique: bool) -> Cell:
 
 
 def _member(frame: Frame, owner: Cell, keys: Keywords, key: Cell) -> Cell:
-    if not key.known.constant:
-        from cuda_device.infer import lookups  # they need this
-
-        return lookups.item(frame, owner, key)
     place = position(keys, key)
     if place is None:
         raise CompileError(f"the dict has no key {key.known}", help=_keys_help(keys.names))

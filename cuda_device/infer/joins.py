@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import TypeVar
 
-from cuda_device.infer.varying import Counting, ListIterator, Options, as_option
+from cuda_device.infer.varying import Counting, ListIterator
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.types.known import (
     FAILED,
@@ -87,7 +87,7 @@ def common(items: Sequence[Known]) -> Known | None:
     joined = join_all([known.forget() for known in items])
     if not isinstance(joined, Known):
         return None
-    return joined if isinstance(joined.value, Options) or not isinstance(joined.type, Static | Bundle) else None
+    return None if isinstance(joined.type, Static | Bundle) else joined
 
 
 def agreed(states: Sequence[S]) -> list[S | Known]:
@@ -179,10 +179,7 @@ def _join_same(a: Known, b: Known) -> Known | None:
 
 
 def _join_unlike(a: Known, b: Known) -> Known | None:
-    """What has another type on either way: functions of which run time chooses one, a value and a reference to one."""
-    option, other = as_option(a), as_option(b)
-    if option is not None and other is not None:
-        return _join_bundles(option, other)
+    """What has another type on either edge: a value and a reference to one."""
     for reference, value in ((a.type, b), (b.type, a)):
         if isinstance(reference, Ref) and isinstance(value.type, Struct) and reference.pointee == value.type:
             return value  # what is referred to is read

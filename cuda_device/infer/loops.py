@@ -15,7 +15,7 @@ from cuda_device.infer import composites, hosted, steps
 from cuda_device.infer.frame import Cell, Frame, is_static
 from cuda_device.infer.kinds import sequences, subarrays
 from cuda_device.infer.kinds.sequences import as_iterable
-from cuda_device.infer.meanings import Generator, Thing, View, is_container, own_method
+from cuda_device.infer.meanings import Generator, Thing, View, is_container
 from cuda_device.infer.varying import Counting, ListIterator
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op
@@ -56,9 +56,6 @@ def iterator_over(frame: Frame, cell: Cell) -> Cell:
     """The iterator of a range, tuple, vector, array, or what is made of them; an iterator is its own."""
     if any(identities(cell.known)) and (is_container(cell.known) or isinstance(cell.known.value, View)):
         return frame.bundle(ListIterator(0), [cell])  # it sees what becomes of the list
-    own = own_method(cell.known, "__iter__")
-    if own is not None:
-        return iterator_over(frame, frame.program.call(frame, own, [cell], {}))
     cell = hosted.as_array(frame, as_iterable(frame, cell))
     known = cell.known
     match known.type:

@@ -17,7 +17,7 @@ from cuda_device.errors import CompileError
 from cuda_device.infer.varying import Counting, ListIterator
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.known import Gaps, Identity, Known, identities
-from cuda_device.types.model import Bundle, RangeIterator, TupleIterator
+from cuda_device.types.model import Bundle, RangeIterator, Static, TupleIterator
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,11 +177,10 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A number in a string of run time: how an f-string formats it, or with `is_text` what `str` makes of it."""
+    """A value in a string of run time, and how an f-string formats it."""
 
     spec: str = ""
     is_repr: bool = False
-    is_text: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,10 +212,6 @@ class Thing(enum.Enum):
     """Meanings that say all by their names."""
 
     LIST = "a list"
-    ONE_OF = "one of several lists"
-    ONE_FUNCTION = "one of several functions"
-    IMAGINARY = "a complex number without its real part"
-    CARTESIAN = "a complex number with both parts"
     ENUMERATE = "an enumerate"
     ZIP = "a zip"
     MAP = "a map"
@@ -229,15 +224,12 @@ class Thing(enum.Enum):
     __repr__ = __str__
 
 
-_CONTAINERS = (Thing.LIST, Thing.ONE_OF, Thing.IMAGINARY, Thing.CARTESIAN)
-
-
 def use_of(known: Known) -> str:
     """What is done with a function, or with what gives items one after the other; empty for anything else."""
     value = known.value
-    if value is Thing.ONE_FUNCTION or isinstance(value, (Code, Partial, FunctionType, BuiltinFunctionType)):
+    if isinstance(value, (Code, Partial, FunctionType, BuiltinFunctionType)):
         return "call it"
-    gives = isinstance(value, (Thing, Generator, View, ListIterator, Counting)) and value not in _CONTAINERS
+    gives = isinstance(value, (Thing, Generator, View, ListIterator, Counting)) and value is not Thing.LIST
     if gives or isinstance(known.type, (RangeIterator, TupleIterator)):
         return "loop over it, or make a list of it: [*x]"
     return ""
@@ -248,19 +240,19 @@ def means(known: Known, meaning: object) -> bool:
     return isinstance(known.type, Bundle) and known.value is meaning
 
 
+def is_member(known: Known) -> bool:
+    """Whether it is a member of an enumeration."""
+    return isinstance(known.type, Static) and isinstance(known.value, enum.Enum)
+
+
 def is_list(known: Known) -> bool:
-    """Whether it is a list, or one of several."""
-    return means(known, Thing.LIST) or means(known, Thing.ONE_OF)
+    """Whether it is a list."""
+    return means(known, Thing.LIST)
 
 
 def is_container(known: Known) -> bool:
     """Whether it is a list or a dict."""
     return is_list(known) or (isinstance(known.type, Bundle) and isinstance(known.value, Keywords))
-
-
-def own_method(known: Known, name: str) -> FunctionType | None:
-    """A special method that the class of a named tuple defines; None for anything else."""
-    return known.value.method(name) if isinstance(known.value, Named) else None
 
 
 def code_of(known: Known) -> Code | None:

@@ -19,7 +19,7 @@ from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.meanings import Raised, Text
 from cuda_device.infer.printing import Line
 from cuda_device.types.known import of_type
-from cuda_device.types.model import BOOL, FLOAT64, INDEX, INT, UINT64, Number
+from cuda_device.types.model import BOOL, FLOAT64, INDEX, UINT64, Number
 
 _MOST = 2
 
@@ -73,14 +73,6 @@ class _Message(Line):
     def number(self, cell: Cell, type: Number, _: Spec) -> None:
         """A number as Python shows it."""
         self.formatted(cell, type, "")
-
-    def select(self, number: Cell, texts: Sequence[str]) -> None:
-        """One of several texts, by its number."""
-        shown = "|".join(texts)
-        if len(self.numbers) == _MOST or set(shown) & set("[]{}!:") or shown.count("|") != len(texts) - 1:
-            raise CompileError("the message of an exception has no room for one of these texts", help="print it before")
-        self.format += f"{{{len(self.numbers)}[{shown}]}}"
-        self.numbers.append(_as_word(self.frame, number, INT))
 
     def formatted(self, cell: Cell, type: Number, spec: str) -> None:
         """A number in a format."""

@@ -16,13 +16,12 @@ import numpy as np
 
 from cuda_device.device.entities import CompileTime
 from cuda_device.errors import CompileError
-from cuda_device.infer import composites, conditions, enumerations, hosted, texts
+from cuda_device.infer import composites, conditions
 from cuda_device.infer.fitting import LARGEST_BITS, too_large
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.kinds import complexes, masks
-from cuda_device.infer.meanings import Keywords, Named, Text, Thing, View, is_container, means, own_method, use_of
+from cuda_device.infer.meanings import Keywords, Named, Text, Thing, View, is_container, is_member, means, use_of
 from cuda_device.infer.ranges import combine
-from cuda_device.infer.varying import Options, as_option
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op
 from cuda_device.library import prelude, standard
@@ -169,7 +168,7 @@ def _remedy_by_kind(sign: str, *operands: Known) -> str:
         return "its items are numbers: b'a'[0]"
     if any(isinstance(operand.value, str | Text) for operand in operands):
         if sign in ("%", "+"):
-            return "make a text of a value: str(x), or an f-string f'{n} {x:.3f}'"
+            return "write one f-string: f'{n} {x:.3f}'"
         if sign in ("<", "<=", ">", ">=", "==", "!=") and any(isinstance(operand.value, Text) for operand in operands):
             return "texts with values of run time are for print: compare the values"
         return "a number is made of text by int('12'), float('1.5') or ord('a')"
@@ -180,9 +179,7 @@ def _own_remedy(method: str, *operands: Known) -> str:
     for operand in operands:
         if isinstance(operand.type, Struct) and operand.type.host is not None and method:
             return f"give {operand.type.name} a method {method}"
-        if isinstance(operand.value, Named) and method:
-            return f"give {operand.value.cls.__name__} a method {method}, or write it for its items"
-    if any(as_option(operand) is not None for operand in operands):
+    if any(is_member(operand) for operand in operands):
         return "take their .value, or make the class an enum.IntEnum, whose members are numbers"
     if any(isinstance(k.type, (Tuple, Vector)) or is_container(k) for k in operands):
         return f"write it for {'its' if len(operands) == 1 else 'their'} elements"
@@ -202,9 +199,11 @@ def binary(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     sign = str(op.attributes["op"])
     a, b = cells
     in_place = bool(op.attributes.get("inplace"))
-    joined = texts.binary(frame, sign, a, b)
-    if joined is None:
-        joined = _join_in_place(frame, sign, a, b) if in_place else _join_tuples(frame, sign, a, b)
+    if in_place and is_container(a.known):
+        raise CompileError(
+            f"{a.known} is not changed by {sign}=", help="append items one by one; or make another: xs = xs + [v]"
+        )
+    joined = _join_tuples(frame, sign, a, b)
     if joined is not None:
         return [joined]
     folded = fold(frame, FOLDS[sign], cells) if sign in FOLDS else None
@@ -267,32 +266,17 @@ def _short(*known: Known) -> Number:
 
 
 def _join_tuples(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell | None:
-    """`t + u` and `t * n` of tuples or lists, and `d | e` of dicts; None for anything else."""
-    if sign == "|" and all(map(_is_dict, (a, b))):
-        return frame.as_object(hosted.merge(frame, (a, b), False))
-    if sign == "+" and all(_is_tuple(frame, each, method) for each, method in ((a, "add"), (b, "radd"))):
+    """`t + u` and `t * n` of tuples or lists; None for anything else."""
+    if sign == "+" and _is_tuple(a) and _is_tuple(b):
         return frame.tuple([*frame.fields(a), *frame.fields(b)])
     if sign == "+" and means(a.known, Thing.LIST) and means(b.known, Thing.LIST):
         return frame.new_list([*frame.fields(a), *frame.fields(b)])
     return (_repeat(frame, a, b) or _repeat(frame, b, a)) if sign == "*" else None
 
 
-def _is_tuple(frame: Frame, cell: Cell, method: str) -> bool:
-    """Whether it is a tuple; a named one may have a method of its own."""
-    is_named = isinstance(cell.known.value, Named) and _special_method(frame, cell, method) is None
-    return is_named or isinstance(cell.known.type, Tuple)
-
-
-def _is_dict(cell: Cell) -> bool:
-    """Whether it is a dict, of the program or of the host."""
-    return isinstance(cell.known.value, Keywords | dict)
-
-
-def _join_in_place(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell | None:
-    """The same of `x += y` and `x *= y`, which change a list."""
-    from cuda_device.infer.kinds import lists  # they need operators, too
-
-    return lists.in_place(frame, sign, a, b) or _join_tuples(frame, sign, a, b)
+def _is_tuple(cell: Cell) -> bool:
+    """Whether it is a tuple, perhaps a named one."""
+    return isinstance(cell.known.value, Named) or isinstance(cell.known.type, Tuple)
 
 
 # More elements than that are no tuple.
@@ -302,7 +286,7 @@ _MOST_REPEATED = 1024
 def _repeat(frame: Frame, cell: Cell, count: Cell) -> Cell | None:
     """`t * n` of a tuple or list; None if it is neither."""
     is_list = means(cell.known, Thing.LIST)
-    if not (is_list or _is_tuple(frame, cell, "mul")) or not isinstance(count.known.type, Number):
+    if not (is_list or _is_tuple(cell)) or not isinstance(count.known.type, Number):
         return None
     if not count.known.constant or not isinstance(count.known.value, int):
         raise CompileError(
@@ -345,8 +329,6 @@ def overloaded(frame: Frame, method: str, a: Cell, *others: Cell, in_place: bool
 
 def _special_method(frame: Frame, cell: Cell, method: str) -> object:
     struct = cell.known.type
-    if isinstance(cell.known.value, Named):
-        return own_method(cell.known, f"__{method}__")
     return composites.method_of(frame, struct, f"__{method}__") if isinstance(struct, Struct) else None
 
 
@@ -424,8 +406,6 @@ def truth_of(frame: Frame, cell: Cell) -> Cell:
         case Bundle() if isinstance(known.value, Keywords | View):
             names = known.items[0].value if isinstance(known.value, View) else known.value
             return Cell(constant(bool(names.names) if isinstance(names, Keywords) else True))
-        case Bundle() if isinstance(known.value, Options):
-            return enumerations.holds(frame, cell, bool)
         case _ if known.constant:
             try:
                 return Cell(constant(bool(known.python)))

@@ -14,16 +14,13 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import EllipsisType
 
-from cuda_device.device.printf_formats import Spec, digits_of, parse
+from cuda_device.device.printf_formats import FLOAT_KINDS, Spec, digits_of, parse
 from cuda_device.errors import CompileError
-from cuda_device.infer import printed_complexes
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.kinds import complexes, references
 from cuda_device.infer.meanings import Keywords, Named, Text, Thing, means
-from cuda_device.infer.varying import Options
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Value
-from cuda_device.lazy_dataclasses import replace
 from cuda_device.library import prelude
 from cuda_device.types.known import Known, constant, of_type
 from cuda_device.types.model import (
@@ -46,11 +43,6 @@ from cuda_device.types.vectors import host_vector
 
 # CUDA's printf takes no more.
 _MOST = 32
-_BASES = {"x": 16, "X": 16, "o": 8, "b": 2}
-_TOGETHER = 4
-_TEXTS = ("", *(format(bits, f"0{count}b") for count in range(1, _TOGETHER + 1) for bits in range(1 << count)))
-"""All texts of up to four zeros and ones."""
-_FLOAT_KINDS = tuple("eEfFgG%")
 
 
 def print_(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
@@ -61,8 +53,6 @@ def print_(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) 
     if "file" in named and named["file"].known.value not in (None, sys.stdout):
         raise CompileError("print in device code writes to the standard output", help="leave file=… out")
     separator, end = _text(named, "sep", " "), _text(named, "end", "\n")
-    if printed_complexes.print_one_of(frame, positional, separator, end):
-        return Cell(constant(None))
     line = Line(frame)
     for i, cell in enumerate(positional):
         if i:
@@ -121,15 +111,6 @@ class Line:
         self.values.append(self.frame.materialise(condition, BOOL))
         self.choices.append(texts)
 
-    def select(self, number: Cell, texts: Sequence[str]) -> None:
-        """One of several texts, by its number."""
-        if len(texts) == 2:  # of which a condition chooses
-            self.choose(self.ask(prelude.is_equal, number, Cell(constant(0))), (texts[0], texts[1]))
-            return
-        self.format += "%s"
-        self.values.append(self.frame.materialise(number, INT64))
-        self.choices.append(tuple(texts))
-
     # What Python shows
 
     def show(self, cell: Cell, is_repr: bool = True) -> None:
@@ -137,7 +118,11 @@ class Line:
         cell = references.value_of(self.frame, cell)
         known, field = cell.known, self.frame.field
         if isinstance(known.value, Text):
-            (self.quoted if is_repr else self.pieces)(known.value, self.frame.fields(cell))
+            if is_repr:
+                raise CompileError(
+                    "a text with values of run time is printed by itself", help="print it beside the rest"
+                )
+            self.pieces(known.value, self.frame.fields(cell))
         elif known.constant and not isinstance(known.type, Bundle | Tuple):
             self.literal(_constant(known, is_repr))
         elif isinstance(known.type, Number):
@@ -149,10 +134,6 @@ class Line:
         elif isinstance(known.value, Keywords):
             names = [f"{name!r}: " for name in known.value.names]
             self.listed("{", self.frame.fields(cell), "}", names)
-        elif printed_complexes.is_decided(known):
-            self.parts_of_complex(self.frame.fields(cell))
-        elif isinstance(known.value, Options):
-            self.select(field(cell, 0), [repr(each) if is_repr else str(each) for each in known.value.objects])
         elif isinstance(known.value, Named):
             names = [f"{name}=" for name in known.value.names]
             self.listed(f"{known.value.cls.__name__}(", self.frame.fields(cell), ")", names)
@@ -187,18 +168,10 @@ class Line:
             cell = next(rest)
             if not piece.spec:
                 self.show(cell, piece.is_repr)
-            elif piece.is_text and cell.known.type == BOOL:
-                self.choose(cell, (format("True", piece.spec), format("False", piece.spec)))
-            elif piece.is_repr or not isinstance(cell.known.type, Number):
+            elif not isinstance(cell.known.type, Number):
                 raise CompileError(f"{cell.known} cannot be formatted by {piece.spec!r}", help="format its parts")
             else:
                 self.formatted(cell, cell.known.type, piece.spec)
-
-    def quoted(self, text: Text, cells: Sequence[Cell]) -> None:
-        """A text as `repr` shows it: between quotes that are none of its own, or escaped."""
-        before, self.format = self.format, ""
-        self.pieces(text, cells)
-        self.format = before + repr(self.format)
 
     # Numbers
 
@@ -206,135 +179,74 @@ class Line:
         """A number, in the format that an f-string gives it."""
         self.number(cell, type, parse(spec))
 
-    def integer(self, cell: Cell, type: Number, spec: Spec) -> None:
-        """An integer in decimals."""
-        if type != UINT64:
-            self.convert(spec.conversion("d"), cell, INT64)
-            return
-        if spec.sign and (not spec.width or set(spec.flags) & {"0", "-"}):
-            # In C only signed numbers have a sign. It stands before all else, unless blanks do.
-            self.literal(spec.sign)
-            spec = replace(spec, sign="", width=max(spec.width - 1, 0))
-        self.convert(spec.conversion("u"), cell, UINT64)
-
     def number(self, cell: Cell, type: Number, spec: Spec) -> None:
         """A number of run time."""
         if type == BOOL and spec.plain:
             self.choose(cell, ("True", "False"))
         elif type.is_complex:
-            self.complex(cell, type, spec)
-        elif type.is_float or spec.kind in _FLOAT_KINDS:
+            self.complex(cell, spec)
+        elif type.is_float or spec.kind in FLOAT_KINDS:
             self.float(cell, type, spec)
-        elif spec.kind in ("", "d") and spec.precision is None:
+        elif spec.precision is not None:
+            raise CompileError("the format of an integer has no precision", help="write {n:8d}, {n:08x} or the like")
+        elif spec.kind in ("", "d"):
             self.integer(cell, type, spec)
-        elif spec.kind in _BASES and spec.precision is None:
-            self.digits(cell, type, spec)
         else:
-            raise CompileError(
-                f"an integer cannot be printed by the format of kind {spec.kind!r}",
-                help="there are d, x, X, o, b and those of floats",
-            )
+            self.digits(cell, type, spec)
 
-    def complex(self, cell: Cell, type: Number, spec: Spec) -> None:
-        """Both parts, as Python shows them unless the real one is zero."""
+    def integer(self, cell: Cell, type: Number, spec: Spec) -> None:
+        """An integer in decimals; in C only signed ones can show a plus."""
+        unsigned = type == UINT64
+        if unsigned and spec.sign:
+            raise CompileError("printf shows no sign of a uint64", help="leave the sign out of the format")
+        self.convert(spec.conversion("u" if unsigned else "d"), cell, UINT64 if unsigned else INT64)
+
+    def digits(self, cell: Cell, type: Number, spec: Spec) -> None:
+        """Hexadecimal or octal digits; of a mask they are those of its 32 bits."""
+        negative, magnitude = self.unsigned(cell, type)
+        if negative.known.constant and not spec.alternate and not spec.sign:
+            self.convert(spec.conversion(spec.kind), magnitude, UINT64)
+            return
+        if spec.width:
+            what = f"{spec.kind} with a sign or a prefix, padded to a width,"
+            raise CompileError(f"printf has no {what} for {cell.known}", help="make it unsigned, np.uint32(n): {n:08x}")
+        self.choose(negative, ("-", spec.sign))
+        self.literal(f"0{spec.kind}" * spec.alternate)
+        self.convert(f"%{spec.kind}", magnitude, UINT64)
+
+    def complex(self, cell: Cell, spec: Spec) -> None:
+        """Both parts between brackets."""
         if not spec.plain:
             raise CompileError("a complex number cannot be printed with a format", help="print .real and .imag")
-        self.parts_of_complex(complexes.parts(self.frame, cell))
-
-    def parts_of_complex(self, parts: Sequence[Cell]) -> None:
-        """The real and the imaginary part between brackets, or the imaginary part alone."""
-        *real, imaginary = parts
+        real, imaginary = complexes.parts(self.frame, cell)
         number = imaginary.known.type
         assert isinstance(number, Number)
         digits = digits_of(number)
-        if real:
-            self.literal("(")
-            self.convert(f"%.{digits}g", real[0], FLOAT64)
-        self.convert(f"%{'+' if real else ''}.{digits}g", imaginary, FLOAT64)
-        self.literal("j)" if real else "j")
+        self.literal("(")
+        self.convert(f"%.{digits}g", real, FLOAT64)
+        self.convert(f"%+.{digits}g", imaginary, FLOAT64)
+        self.literal("j)")
 
     def float(self, cell: Cell, type: Number, spec: Spec) -> None:
-        """A float, or an integer as one."""
-        if spec.kind and spec.kind not in _FLOAT_KINDS:
-            raise CompileError(
-                f"a float cannot be printed by the format of kind {spec.kind!r}",
-                help=f"there are {', '.join(_FLOAT_KINDS)}; int(…) makes it an integer",
-            )
+        """A float, or an integer as one. Without a kind it has the digits that say something, and a point if it looks whole."""
         wide = Cell(of_type(FLOAT64), self.frame.materialise(cell, FLOAT64))
-        if spec.kind == "%":
-            if spec.flags or spec.width:
-                raise CompileError("the format % takes no width in device code", help="write {100 * x:8.2f}%")
-            hundred = Cell(Known(FLOAT64, 100.0))
-            self.convert(
-                spec.conversion("f", 6 if spec.precision is None else None), self.product(wide, hundred), FLOAT64
+        if spec.kind in FLOAT_KINDS:
+            self.convert(spec.conversion(spec.kind), wide, FLOAT64)
+            return
+        if spec.kind or spec.width or spec.alternate:
+            raise CompileError(
+                f"a float is not printed by the format {str(spec)!r}",
+                help="name one of the kinds of floats: {x:8.3f}, {x:.3e}, {x:10g}; int(x) makes it an integer",
             )
-            self.literal("%")
-        elif spec.kind or spec.alternate:
-            digits = digits_of(type) if not spec.kind and spec.precision is None else spec.precision
-            flags = Spec("#" * spec.alternate + spec.flags, spec.sign, False, spec.width, digits)
-            self.convert(flags.conversion(spec.kind.replace("F", "f") or "g"), wide, FLOAT64)
-        else:
-            self.shortest(wide, max(digits_of(type) if spec.precision is None else spec.precision, 1), spec)
-
-    def shortest(self, wide: Cell, digits: int, spec: Spec) -> None:
-        """A float64 with the digits that say something, so many at most; one that looks whole gets a point."""
+        digits = max(digits_of(type) if spec.precision is None else spec.precision, 1)
         powers = self.frame.tuple([Cell(Known(FLOAT64, math.pow(10, i + 1))) for i in range(digits)])
         whole = self.ask(prelude.looks_whole, wide, powers)
-        if not spec.width:
-            self.convert(spec.conversion("g", digits), wide, FLOAT64)
-            self.choose(whole, (".0", ""))
-            return
-        width, left = Cell(constant(spec.width)), "-" in spec.flags
-        columns = self.ask(prelude.before_point, width, whole, Cell(constant(left)))
-        self.convert(f"%{spec.sign}{spec.flags}*.{digits}g", columns, INT64)
-        self.convert("", wide, FLOAT64)
+        self.convert(spec.conversion("g", digits), wide, FLOAT64)
         self.choose(whole, (".0", ""))
-        if left:
-            self.blanks(self.ask(prelude.behind_point, wide, width, whole, Cell(constant(bool(spec.sign)))))
 
     def ask(self, function: Callable[..., object], *cells: Cell) -> Cell:
         """What a function of ours makes of values."""
         return self.frame.program.call(self.frame, function, cells, {})
-
-    def product(self, a: Cell, b: Cell) -> Cell:
-        """a * b of float64."""
-        values = [self.frame.materialise(cell, FLOAT64) for cell in (a, b)]
-        return self.frame.emit(ops.PY_BINARY, of_type(FLOAT64), *values, op="*")
-
-    def digits(self, cell: Cell, type: Number, spec: Spec) -> None:
-        """Hexadecimal, octal or binary digits, behind a sign. Of a mask they are those of its 32 bits."""
-        negative, magnitude = self.unsigned(cell, type)
-        prefix = f"0{spec.kind}" if spec.alternate else ""
-        is_signed = bool(spec.sign) or not (negative.known.constant and not negative.known.value)
-        left, zero = "-" in spec.flags, "0" in spec.flags
-        width = Cell(constant(max(spec.width - len(prefix) - bool(spec.sign), 0)))
-        behind = Cell(constant(False)) if spec.sign else negative
-        blanks = (magnitude, behind, width, Cell(constant(_BASES[spec.kind])))
-        if spec.width and not (left or zero):
-            self.blanks(self.ask(prelude.columns_left, *blanks))
-        if is_signed:
-            self.choose(negative, ("-", spec.sign))
-        self.literal(prefix)
-        columns = self.ask(prelude.without_sign, width, behind) if zero else Cell(constant(0))
-        if spec.kind == "b":
-            most = int(str(width.known.value)) if zero else 0
-            self.binary(magnitude, type.bits, columns, most)
-        elif columns.known.value == 0:
-            self.convert(f"%{spec.kind}", magnitude, UINT64)
-        else:
-            self.convert(f"%0*{spec.kind}", columns, INT64)
-            self.convert("", magnitude, UINT64)
-        if spec.width and left:
-            self.blanks(self.ask(prelude.columns_left, *blanks))
-
-    def binary(self, magnitude: Cell, bits: int, columns: Cell, most: int) -> None:
-        """Binary digits, `columns` at least, which are `most` or, behind a sign, one less. Printf has none: they are texts."""
-        if most > bits:
-            self.literal("0" * (most - 1 - bits))
-            self.choose(self.ask(prelude.is_beyond, columns, Cell(constant(most - 1))), ("0", ""))
-        for first in reversed(range(0, bits, _TOGETHER)):
-            place, together = Cell(constant(first)), Cell(constant(_TOGETHER))
-            self.select(self.ask(prelude.binary_digits, magnitude, columns, place, together), _TEXTS)
 
     def unsigned(self, cell: Cell, type: Number) -> tuple[Cell, Cell]:
         """Whether an integer is negative, and its magnitude, a uint64."""
@@ -347,12 +259,6 @@ class Line:
         wide = Cell(of_type(INT64), frame.materialise(cell, INT64))
         magnitude = self.ask(prelude.magnitude, wide)
         return self.ask(prelude.is_negative, wide), Cell(of_type(UINT64), frame.materialise(magnitude, UINT64))
-
-    def blanks(self, columns: Cell) -> None:
-        """So many spaces."""
-        self.convert("%*s", columns, INT64)
-        self.values.append(self.frame.build.const(BOOL, True))
-        self.choices.append(("", ""))
 
 
 def _name(vector: Vector) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import enum
+import functools
+import operator
 from collections.abc import Iterable
 from types import FunctionType
 
@@ -21,13 +23,15 @@ CONSTRUCTS = {
     "with": "write what its __enter__ does before the block, and what its __exit__ does behind it and before each return in it",
     "async": "device code has no coroutines",
     "assignment to a global variable": "write to an array that the kernel takes as an argument",
+    "del of an item": "keep the items that stay: ys = xs[:i] + xs[i + 1 :]",
     "del of a global variable": "device code cannot change globals",
     "class": "define it outside of the kernel",
     "super()": _SUPER,
     "a call with **kwargs": "write the arguments one by one",
     "an assignment to an attribute": "only elements of arrays are assigned to",
     "raise without an exception": "write raise ValueError('why')",
-    "a class pattern of match": "match numbers, strings and tuples",
+    "a class pattern of match": "match numbers, strings and tuples; ask isinstance for types, and read the members",
+    "a mapping pattern of match": "match numbers, strings and tuples; read d[key], and ask `key in d`",
 }
 
 # Where numba-cuda and CUDA C++ have another name that no name here is like.
@@ -43,7 +47,15 @@ _CALLS: dict[object, str] = {
     np.linspace: "compute each number from its index: start + i * step",
     np.array: "use a tuple, or make the array outside of the function",
     **dict.fromkeys((set, frozenset), "use a tuple, in which `in` looks as well"),
+    sorted: "sort an array with an algorithm of your own; of two numbers write min(a, b), max(a, b)",
     super: _SUPER,
+    **dict.fromkeys(
+        (functools.cache, functools.lru_cache), "leave it out: a call in device code computes its result each time"
+    ),
+    functools.singledispatch: "test with isinstance: that is done while compiling",
+    **dict.fromkeys(
+        (operator.itemgetter, operator.attrgetter, operator.methodcaller), "write a lambda: lambda x: x[0]"
+    ),
     np.errstate: "leave it out: arithmetic in device code raises nothing and warns of nothing",
     eval: "write the expression itself",
     exec: "write the statements themselves",
@@ -57,7 +69,7 @@ _RANDOM = "compute random numbers from a seed and the thread's position, or pass
 _MODULES = {
     "cuda_device.runtime.arrays.device_array": "use local_array or shared_array, which have a constant shape",
     "cuda_device": "call it on the host, and pass what it gives to the kernel",
-    "itertools": "write the loops, one in the other or one after the other; product, chain, islice and such are there",
+    "itertools": "write the loops, one inside the other or one after the other",
     "random": _RANDOM,
     "numpy.random": _RANDOM,
     "time": "measure time on the host, around a launch and synchronize()",
@@ -73,7 +85,7 @@ _MODULES = {
 _IMMUTABLE = 1 << 8
 
 # Modules whose functions are not even looked at.
-OF_THE_HOST = frozenset(("logging", "os", "random", "time", "_sitebuiltins"))
+OF_THE_HOST = frozenset(("functools", "logging", "os", "random", "time", "_sitebuiltins"))
 
 
 def nearest(name: str, names: Iterable[str], least: float = 0.6) -> list[str]:
@@ -91,6 +103,8 @@ def of_call(function: object) -> str:
         known = None
     if known:
         return known
+    if isinstance(function, functools._lru_cache_wrapper):
+        return "call the function itself, without functools.cache: f.__wrapped__"
     owner = getattr(function, "__self__", None)
     if isinstance(owner, (list, dict, set, bytearray)):
         return "what exists while compiling does not change: write to an array that the kernel takes as an argument"

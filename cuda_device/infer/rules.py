@@ -16,14 +16,12 @@ from cuda_device.infer import (
     access,
     assignments,
     attributes,
-    choices,
     closures,
     comparisons,
     hosted,
     imports,
     loops,
     operators,
-    patterns,
     steps,
     texts,
 )
@@ -31,7 +29,7 @@ from cuda_device.infer.calls import call
 from cuda_device.infer.dependencies import MISSING
 from cuda_device.infer.frame import Cell, Frame, NeverReturns
 from cuda_device.infer.kinds import sequences
-from cuda_device.infer.meanings import Keywords, Named, Raised, Thing, code_of, means, own_method
+from cuda_device.infer.meanings import Keywords, Raised, Thing, code_of, means
 from cuda_device.infer.messages import message_of
 from cuda_device.infer.remedies import CONSTRUCTS
 from cuda_device.ir import ops
@@ -76,7 +74,6 @@ def _call(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     function, *arguments = (frame.now(cell) for cell in cells)
     if not _keeps(function.known):
         function, *arguments = (closures.close(frame, cell) for cell in (function, *arguments))
-    arguments = choices.arguments_of(frame, function.known, arguments)
     split = len(arguments) - len(names)
     return [call(frame, function, arguments[:split], dict(zip(names, arguments[split:], strict=True)))]
 
@@ -101,14 +98,6 @@ def _call_star(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 
 def _getitem(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     owner, index = cells
-    own = own_method(owner.known, "__getitem__")
-    if own is not None:
-        return [frame.program.call(frame, own, cells, {})]
-    if means(owner.known, Thing.ONE_OF):
-        inner = None if means(index.known, slice) else choices.item(frame, owner, index)
-        if inner is not None:
-            return [inner]
-        owner = choices.as_list(frame, owner)
     part = sequences.slice_tuple(frame, owner, index)
     if part is not None:
         return [part]
@@ -135,17 +124,7 @@ def _unpack(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 
 
 def _compare(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-    """Lists compare as tuples do, with each other, and slices, too; named tuples as their classes say."""
-    method = operators.METHODS[str(op.attributes["op"])]
-    own = own_method(
-        cells[0].known, f"__{method}__"
-    )  # without one, it has that of tuples, which no other operand changes
-    if own is not None:
-        return [frame.program.call(frame, own, cells, {})]
-    if isinstance(cells[1].known.value, Named) and not isinstance(cells[0].known.value, Named):
-        reflected = operators.overloaded(frame, method, *cells)
-        if reflected is not None:
-            return [reflected]
+    """Lists compare as tuples do, with each other, and slices, too."""
     if all(means(cell.known, slice) for cell in cells):
         cells = [frame.tuple(frame.fields(cell)) for cell in cells]
     if len([cell for cell in cells if means(cell.known, Thing.LIST)]) == 1 and op.attributes["op"] in ("==", "!="):
@@ -185,9 +164,8 @@ def _unary(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 
 
 def _to_ask(frame: Frame, cell: Cell) -> Cell:
-    """What is asked whether it is true: of a list or named tuple, the tuple of its items, or what its class says."""
-    own = own_method(cell.known, "__bool__") or own_method(cell.known, "__len__")
-    return sequences.as_tuple(frame, cell) if own is None else frame.program.call(frame, own, [cell], {})
+    """What is asked whether it is true: of a list or named tuple, the tuple of its items."""
+    return sequences.as_tuple(frame, cell)
 
 
 def _raise(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
@@ -247,7 +225,6 @@ RULES: dict[ops.Opcode, Rule] = {
     ops.PY_DICT: sequences.make_dict,
     ops.PY_MAP_ADD: sequences.map_add,
     ops.PY_MERGE: sequences.merge,
-    ops.PY_MATCH_CLASS: patterns.match_class,
     ops.PY_SLICE: sequences.make_slice,
     ops.PY_STRING: texts.make_string,
     ops.PY_FORMAT: texts.format_part,

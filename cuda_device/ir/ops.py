@@ -97,7 +97,6 @@ PY_STRING = Opcode("py.string", P, MANY, 1, "An f-string of its parts.")
 PY_FORMAT = Opcode("py.format", P, MANY, 1, "One part of an f-string, perhaps with a format.", ("conversion",))
 PY_CONTAINS = Opcode("py.contains", P, 2, 1, "`x in y`, or `x not in y` if inverted.", ("inverted",))
 PY_IS_SEQUENCE = Opcode("py.is_sequence", P, 1, 1, "Whether a sequence pattern of `match` can match a value.")
-PY_MATCH_CLASS = Opcode("py.match_class", P, 2, 1, "What a class pattern takes, or None.", ("count", "names"))
 PY_UNPACK = Opcode("py.unpack", P, 1, MANY, "`a, b, … = x`.")
 PY_UNPACK_STAR = Opcode(
     "py.unpack_star", P, 1, MANY, "`a, *b, c = x`: so many names before the star, and after it.", ("before", "after")
@@ -404,7 +403,7 @@ PRINT = Opcode(
     MANY,
     0,
     "Prints the operands, as C's printf does with `format`: 64-bit integers, float64, and bools, for which a pair of texts of "
-    "`choices` stands; an integer with more of them is the number of one. `place` numbers it in the text.",
+    "`choices` stands. `place` numbers it in the text.",
     ("format", "choices"),
     Effect.WRITES,
     optional=("place",),

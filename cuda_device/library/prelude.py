@@ -6,8 +6,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 
 def float_modulo(a: Any, b: Any) -> Any:
     """`a % b` of floats: the divisor's sign."""
@@ -74,59 +72,9 @@ def looks_whole(x: Any, powers: Any) -> Any:
     return not any(size * power < powers[-1] and abs(size - nearest) * power > 0.5 for power in powers)
 
 
-def before_point(width: Any, whole: Any, left: Any) -> Any:
-    """How many columns printf may fill with a float, if ".0" is put behind it where it looks whole, `left` or right of blanks."""
-    if not whole:
-        return width
-    return 0 if left else max(width - 2, 0)
-
-
-def behind_point(x: Any, width: Any, whole: Any, sign: Any) -> Any:
-    """How many blanks come then behind one on the left, of which the sign is always shown, or only that below zero."""
-    if not whole:
-        return 0
-    digits = digits_of(np.int64(float_floor(abs(x) + 0.5)), 10)
-    return max(width - 2 - digits - (sign or math.copysign(1.0, x) < 0), 0)
-
-
 def magnitude(number: Any) -> Any:
     """An integer without its sign; the least one of 64 bits is itself, which is right without a sign."""
     return -number if number < 0 else number
-
-
-def digits_of(number: Any, base: Any) -> Any:
-    """How many digits a number from 0 up has."""
-    digits = 1
-    number //= base
-    while number != 0:
-        digits += 1
-        number //= base
-    return digits
-
-
-def columns_left(number: Any, negative: Any, width: Any, base: Any) -> Any:
-    """Of `width` columns, those that the digits of a number from 0 up and perhaps a sign leave."""
-    return max(without_sign(width, negative) - digits_of(number, base), 0)
-
-
-def binary_digits(number: Any, columns: Any, first: Any, most: Any) -> Any:
-    """Which of all texts of up to `most` zeros and ones, short ones first, the digits of a number from the `first` place up are.
-
-    It is shown with `columns` digits at least.
-    """
-    count = min(max(max(digits_of(number, 2), columns) - first, 0), most)
-    ones = (1 << count) - 1
-    return ones + (number >> first & ones)
-
-
-def is_beyond(columns: Any, bits: Any) -> Any:
-    """Whether a number of so many bits leaves some of the columns for zeros."""
-    return columns > bits
-
-
-def without_sign(width: Any, negative: Any) -> Any:
-    """How many of `width` columns a sign leaves."""
-    return width - 1 if negative else width
 
 
 def is_negative(number: Any) -> Any:
@@ -208,70 +156,6 @@ def with_element(items: Any, index: Any, value: Any) -> Any:
     """A few values of one type with one of them changed, by an index that only run time knows."""
     count = len(items)
     return tuple(value if index == i or index == i - count else items[i] for i in range(count))
-
-
-def place_in_rows(row: Any, column: Any, rows: Any, columns: Any) -> Any:
-    """The place of an item in rows that lie one after the other."""
-    return place(row, rows) * columns + place(column, columns)
-
-
-def one_if_at(index: Any, place: Any, count: Any, one: Any, other: Any) -> Any:
-    """`one` for an index that is this place among `count`, else `other`: two tuples of one length."""
-    is_here = index == place or index == place - count
-    return tuple(one[i] if is_here else other[i] for i in range(len(one)))
-
-
-def place_of_key(keys: Any, key: Any) -> Any:
-    """Which of a few keys it is, or -1."""
-    found = -1
-    place = 0
-    for each in keys:
-        if key in (each,):  # noqa: FURB171 (where `==` of values of other kinds is an error)
-            found = place
-        place += 1  # noqa: SIM113
-    return found
-
-
-def place_of_known_key(keys: Any, key: Any) -> Any:
-    """Which of a few keys it is; the thread reports one that is not among them."""
-    found = place_of_key(keys, key)
-    if found < 0:
-        raise KeyError(key)
-    return found
-
-
-def place_of_new_value(keys: Any, key: Any) -> Any:
-    """Which of the keys of a dict an assignment is for: new ones are given while compiling."""
-    found = place_of_key(keys, key)
-    if found < 0:
-        raise KeyError(f"a dict gets no new keys at run time: {key}")
-    return found
-
-
-def element_or(items: Any, index: Any, default: Any) -> Any:
-    """One of a few values of one type, or for -1 the default."""
-    result = default
-    place = 0
-    for item in items:
-        if index == place:
-            result = item
-        place += 1  # noqa: SIM113
-    return result
-
-
-def call_one(functions: Any, index: Any, arguments: Any) -> Any:
-    """A call of one of a few functions, by an index that only run time knows."""
-    place = 0
-    for function in functions:
-        if index == place or index == place - len(functions):
-            return function(*arguments)
-        place += 1  # noqa: SIM113
-    raise IndexError("tuple index out of range")
-
-
-def is_one_of(number: Any, numbers: Any) -> Any:
-    """Whether a number is one of a few."""
-    return number in numbers
 
 
 def element(items: Any, index: Any) -> Any:

@@ -9,8 +9,6 @@ from cuda_device.library import (
     complex_functions,
     complex_numbers,
     copying,
-    iterators,
-    matching,
     numbers,
     prelude,
     standard,
@@ -21,15 +19,13 @@ _MODULES = (
     complex_functions,
     complex_numbers,
     copying,
-    iterators,
-    matching,
     numbers,
     prelude,
     standard,
 )
 NAMES = frozenset(module.__name__ for module in _MODULES)
 """The names of these modules: in their functions, messages tell where the user called them."""
-REPLACEMENTS = prelude.REPLACEMENTS | standard.REPLACEMENTS | iterators.REPLACEMENTS
+REPLACEMENTS = prelude.REPLACEMENTS | standard.REPLACEMENTS
 """By a function of Python, the one that device code runs instead."""
 
 

@@ -11,7 +11,6 @@ import math
 import operator
 import typing
 from collections.abc import Callable
-from types import FunctionType
 from typing import Any
 
 from cuda_device.library import numbers, prelude
@@ -144,12 +143,6 @@ def call_if(function: Any, items: Any, wanted: Any) -> Any:
     if wanted:
         result = function(*items)
     return result
-
-
-def in_order(a: Any, b: Any, descending: Any) -> Any:
-    """Two pairs of a rank and an item, the lesser (or, descending, the greater) first; equal ones stay."""
-    swap = a[0] < b[0] if descending else b[0] < a[0]
-    return (b, a) if swap else (a, b)
 
 
 def check_lengths(*lengths: Any) -> None:
@@ -301,33 +294,6 @@ def axes_of(items: Any) -> Any:
 def shape_of(items: Any) -> Any:
     """`np.shape(items)`."""
     return items.shape
-
-
-def member_of(cls: Any, value: Any) -> Any:
-    """`cls(value)` of an enumeration."""
-    for member in cls:
-        if value in (member.value,):  # noqa: FURB171 (where `==` of values of other kinds is an error)
-            return member
-    raise ValueError(f"{value} is not a valid {cls.__name__}")
-
-
-def is_plus_zero(x: Any) -> Any:
-    """Whether a float is 0.0, and not -0.0."""
-    return x == 0 and math.copysign(1.0, x) > 0
-
-
-def print_one(first: Any, a: Any, b: Any, sep: Any, end: Any) -> None:
-    """Prints the values in `a` if `first` is true, and else those in `b`."""
-    if first:
-        print(*a, sep=sep, end=end)  # noqa: T201
-    else:
-        print(*b, sep=sep, end=end)  # noqa: T201
-
-
-PRINT_ONE = tuple(
-    FunctionType(print_one.__code__.replace(co_name=f"print_one_{depth}"), globals()) for depth in range(4)
-)
-"""The same for each number of choices that have been made before: a function that calls itself would forget constants."""
 
 
 def unreachable(value: Any, /) -> Any:

@@ -30,7 +30,6 @@ COMPARE = {
 UNARY = {"-": operator.neg, "+": operator.pos, "~": operator.invert, "not": operator.not_}
 BUILD = {"tuple": tuple, "list": list, "set": set, "string": "".join}
 CONVERT = {"": lambda value: value, "s": str, "r": repr, "a": ascii}
-MATCHES_ITSELF = (bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple)
 
 
 def run(function, *args, **kwargs):
@@ -305,24 +304,6 @@ class Frame:
         is_text = isinstance(subject, (str, bytes, bytearray))
         self.stack.append(isinstance(subject, collections.abc.Sequence) and not is_text)
 
-    def MATCH_MAPPING(self, _):
-        self.stack.append(isinstance(self.stack[-1], collections.abc.Mapping))
-
-    def MATCH_KEYS(self, _):
-        mapping, keys = self.stack[-2:]
-        self.stack.append(tuple(mapping[key] for key in keys) if all(key in mapping for key in keys) else None)
-
-    def MATCH_CLASS(self, argument):
-        count, names = argument
-        subject, kind = self.take(2)
-        found = None
-        if isinstance(subject, kind):
-            itself = count == 1 and kind in MATCHES_ITSELF
-            names = names if itself else (*getattr(kind, "__match_args__", ())[:count], *names)
-            if all(hasattr(subject, name) for name in names):
-                found = (subject,) * itself + tuple(getattr(subject, name) for name in names)
-        self.stack.append(found)
-
     def YIELD(self, _):
         raise NotImplementedError("a generator expression")
 
@@ -377,10 +358,9 @@ FIXED_EFFECTS = {
         (0, 1): "CONST LOAD LOAD_AND_CLEAR LOAD_CELL CLOSURE SAVE_CELL GLOBAL",
         (1, 0): "STORE STORE_CELL RESTORE_CELL DELETE_ATTR JUMP_IF_TRUE JUMP_IF_FALSE RETURN POP",
         (1, 1): "UNARY ATTR LIST_TO_TUPLE ITER YIELD",
-        (1, 2): "FOR_ITER GET_LEN MATCH_SEQUENCE MATCH_MAPPING IMPORT_FROM",
+        (1, 2): "FOR_ITER GET_LEN MATCH_SEQUENCE IMPORT_FROM",
         (2, 0): "DELETE_SUBSCR STORE_ATTR",
-        (2, 1): "BINARY COMPARE IS CONTAINS SUBSCR MATCH_CLASS IMPORT",
-        (2, 3): "MATCH_KEYS",
+        (2, 1): "BINARY COMPARE IS CONTAINS SUBSCR IMPORT",
         (3, 0): "STORE_SUBSCR",
     }.items()
     for name in names.split()

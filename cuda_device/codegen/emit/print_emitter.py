@@ -6,14 +6,12 @@ print {format="x = %d\\n"} %x      on a GPU      store i64 %x, ptr %b; call i32 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from cuda_device.codegen.cpu.records import BLOCK, CONTROL, THREAD
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Module, Op
 from cuda_device.lazy_patterns import pattern
-from cuda_device.types.model import BOOL
 
 if TYPE_CHECKING:
     from cuda_device.codegen.emit.to_llvm import FunctionWriter
@@ -29,10 +27,8 @@ def emit(to: FunctionWriter, op: Op) -> None:
     assert isinstance(choices, tuple)
     for i, (operand, choice) in enumerate(zip(op.operands, choices, strict=True)):
         at = to.temporary(f"getelementptr i64, ptr {buffer}, i64 {i}")
-        if choice is None or (operand.type != BOOL and not to.dialect.has_texts):
+        if choice is None:
             to.line(f"store {to.typed(operand)}, ptr {at}, align 8")
-        elif operand.type != BOOL:
-            to.line(f"store ptr {_one_of(to, to.typed(operand), choice)}, ptr {at}, align 8")
         elif to.dialect.has_texts:
             texts = _texts(to.dialect.module)
             yes, no = (f"ptr {_address(texts[text])}" for text in choice)
@@ -40,16 +36,6 @@ def emit(to: FunctionWriter, op: Op) -> None:
         else:
             to.line(f"store i64 {to.temporary(f'zext {to.typed(operand)} to i64')}, ptr {at}, align 8")
     (_on_gpu if to.dialect.has_texts else _on_cpu)(to, op, buffer)
-
-
-def _one_of(to: FunctionWriter, number: str, texts: Sequence[str]) -> str:
-    """The address of the text of that number."""
-    known = _texts(to.dialect.module)
-    found = _address(known[texts[0]])
-    for place, text in enumerate(texts[1:], 1):
-        is_it = to.temporary(f"icmp eq {number}, {place}")
-        found = to.temporary(f"select i1 {is_it}, ptr {_address(known[text])}, ptr {found}")
-    return found
 
 
 # On a GPU

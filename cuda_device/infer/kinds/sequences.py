@@ -14,8 +14,7 @@ from cuda_device.errors import CompileError
 from cuda_device.infer import comparisons, composites, generators, hosted, operators
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.kinds import subarrays
-from cuda_device.infer.meanings import Keywords, Named, Thing, means, own_method
-from cuda_device.infer.varying import as_option
+from cuda_device.infer.meanings import Keywords, Named, Thing, is_member, means
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op
 from cuda_device.library import standard
@@ -169,9 +168,8 @@ def slice_tuple(frame: Frame, owner: Cell, index: Cell) -> Cell | None:
 def position(index: Cell, count: int) -> int:
     """A constant index of `count` elements, counted from the beginning."""
     if not index.known.constant or not isinstance(index.known.value, int):
-        is_member = as_option(index.known) is not None
-        if is_member or not is_index(index.known.type):
-            help = "take its .value" if is_member else "convert it: int(…)"
+        if not is_index(index.known.type):
+            help = "take its .value" if is_member(index.known) else "convert it: int(…)"
             raise CompileError(f"an index is an integer, not {index.known}", help=help)
         raise CompileError(
             "the index of a tuple must be a constant integer", help="loop over the tuple with for, or use an array"
@@ -199,20 +197,14 @@ def contains(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """`x in y`: of strings, tuples, vectors and ranges."""
     item, container = cells
     inverted = bool(op.attributes["inverted"])
-    own = own_method(container.known, "__contains__")
-    if own is not None:
-        found = operators.truth_of(frame, frame.program.call(frame, own, [container, item], {}))
-    else:
-        found = _contains(frame, composites.scalar(frame, item), container)
+    found = _contains(frame, composites.scalar(frame, item), container)
     return operators.unary(frame, Op(ops.PY_UNARY, attributes={"op": "not"}), [found]) if inverted else [found]
 
 
 def _contains(frame: Frame, item: Cell, container: Cell) -> Cell:
     value = container.known.value
     if isinstance(value, Keywords):
-        from cuda_device.infer import lookups  # they need tuples
-
-        return lookups.has_key(frame, container, item)
+        return Cell(constant(hosted.position(value, item) is not None))
     if isinstance(container.known.type, Static) or isinstance(value, enum.Flag):
         method = hosted.method_of(value, "__contains__")
         if method is not None:

@@ -17,8 +17,8 @@ from cuda_device.device.rows import constant_of
 from cuda_device.errors import CompileError
 from cuda_device.infer import conditions
 from cuda_device.infer.frame import Cell, Frame
+from cuda_device.infer.meanings import is_member
 from cuda_device.infer.operators import binary
-from cuda_device.infer.varying import as_option
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Value
 from cuda_device.lazy_dataclasses import replace
@@ -136,7 +136,7 @@ class _Full(Cell):
 
 def index_help(index: Known) -> str:
     """What to do with an index that is none."""
-    if as_option(index) is not None:
+    if is_member(index):
         return "take its .value"
     match index.type:
         case Number():

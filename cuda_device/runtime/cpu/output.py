@@ -59,7 +59,7 @@ class Output:
 
 def _formatter(printed: Print) -> Callable[[int], str]:
     """Makes the text of a `print` of the values at an address."""
-    kinds = ["?7x" if len(value) == 2 else value if isinstance(value, str) else "q" for value in printed.values]
+    kinds = [value if isinstance(value, str) else "?7x" for value in printed.values]
     record = struct.Struct("<" + "".join(kinds))
 
     def text(address: int) -> str:
@@ -70,7 +70,7 @@ def _formatter(printed: Print) -> Callable[[int], str]:
 
 
 def _chosen(value: Any, kind: str | tuple[str, ...]) -> Any:
-    """A number, or the text that it stands for: of two, true is the first; of more, it is the number of one."""
+    """A number, or which of two texts it stands for: true is the first."""
     if isinstance(kind, str):
         return value
-    return kind[not value] if len(kind) == 2 else kind[value]
+    return kind[not value]

@@ -41,11 +41,6 @@ class Waiting:
 class Word(int):
     """A report's number, 64 bits. A message says what they mean if they are no integer: `{0.float32:.3f}`."""
 
-    def __getitem__(self, texts: str) -> str:
-        """One of several texts, of which it is the number: `{0[RED|GREEN]}`."""
-        found = texts.split("|")
-        return found[self] if 0 <= self < len(found) else "?"
-
     @property
     def float64(self) -> float:
         """The bits of a float64."""
