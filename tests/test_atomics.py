@@ -660,7 +660,7 @@ def test_orders_and_scopes_that_there_are_not(method):
 def test_orders_may_be_any_constant_expressions(stream):
     @device.func
     def bump(cell, how: device.ConstExpr[str]):
-        return cell.add(1, how, scope="block" if how == "relaxed" else "device")
+        cell.add(1, how, scope="block" if how == "relaxed" else "device")
 
     @device.kernel
     def k(cells):
@@ -672,6 +672,21 @@ def test_orders_may_be_any_constant_expressions(stream):
     assert stream.numpy(cells).tolist() == [64]
     found = accesses(compiled(k, array("int32")))
     assert found == ["red.relaxed.cta.global.add.u32", "atom.acq_rel.gpu.global.add.u32"]
+
+
+def test_only_numbers_that_something_reads_are_waited_for(stream):
+    @device.kernel
+    def k(cells, before):
+        i = device.thread_idx.x
+        device.atomic_ref(cells, 0).add(1, "relaxed")
+        before[i] = device.atomic_ref(cells, 1).add(1, "relaxed")
+
+    cells, before = stream.array(np.zeros(2, np.int32)), stream.array(np.zeros(32, np.int32))
+    stream.launch(k, cells, before, grid=1, block=32)
+    assert stream.numpy(cells).tolist() == [32, 32]
+    assert sorted(stream.numpy(before).tolist()) == [*range(32)]
+    found = accesses(compiled(k, array("int32"), array("int32")))
+    assert [each.partition(".")[0] for each in found] == ["red", "atom"]
 
 
 @pytest.mark.parametrize(

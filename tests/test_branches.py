@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import cuda_device as device
-from cuda_device.codegen.gpu.branches import straighten
+from cuda_device.codegen.gpu.peephole import invert_latches
 
 LOOP = """.visible .entry k(
 )
@@ -29,7 +29,7 @@ $L__BB0_2:
 def test_two_branches_become_one(sign, opposite):
     expected = LOOP.replace("SIGN", opposite)
     expected = expected.replace("bra \t$L__BB0_2;\n\tbra.uni \t$L__BB0_1", "bra \t$L__BB0_1")
-    assert straighten(LOOP.replace("SIGN", sign)) == expected
+    assert invert_latches(LOOP.replace("SIGN", sign)) == expected
 
 
 def test_what_has_another_use_or_is_no_number_stays():
@@ -39,13 +39,13 @@ def test_what_has_another_use_or_is_no_number_stays():
         LOOP.replace("SIGN", "lt.s32").replace("add.s32 \t%r3, %r1, 1", "selp.b32 \t%r3, 1, 2, %p1"),
         LOOP.replace("SIGN", "lt.s32").replace("$L__BB0_2:", "$L__BB0_3:"),
     ):
-        assert straighten(text) == text
+        assert invert_latches(text) == text
 
 
 def test_each_function_has_its_own_predicates():
     used = LOOP.replace("SIGN", "eq.b32").replace("add.s32 \t%r3, %r1, 1", "selp.b32 \t%r3, 1, 2, %p1")
     free = LOOP.replace("SIGN", "eq.b32").replace("entry k", "func f")
-    assert straighten(used + free) == used + straighten(free) != used + free
+    assert invert_latches(used + free) == used + invert_latches(free) != used + free
 
 
 @device.kernel

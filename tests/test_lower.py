@@ -384,6 +384,7 @@ CASES = {
 def lowered(text: str) -> Module:
     """The device module, verified."""
     module = typed_to_device.run(read(text))
+    typed_to_device.number_places(module)
     verify(module)
     return module
 

@@ -113,11 +113,6 @@ AGAINST = (
     "launchers/plans.py imports runtime/launch/launcher.py",
     "launchers/plans.py imports runtime/launch/prepared.py",
     "launchers/signature.py imports runtime/launch/arguments.py",
-    "lower/typed_to_device.py imports instrument/checks.py",
-    "lower/typed_to_device.py imports optimise/hoisting.py",
-    "lower/typed_to_device.py imports optimise/pointer_induction.py",
-    "lower/typed_to_device.py imports optimise/symbolic_bounds.py",
-    "lower/typed_to_device.py imports optimise/trip_counts.py",
     "runtime/cpu/executor.py imports runtime/gpu/report_message.py",
 )
 CIRCLES = [4, 2, 9, 2, 33, 7, 2, 3]

@@ -7,7 +7,7 @@ import pytest
 from ir_helpers import define, read
 
 import cuda_device as device
-from cuda_device.optimise.hoisting import innermost_loops
+from cuda_device.ir.loops import innermost, natural_loops
 
 
 @device.kernel
@@ -143,7 +143,7 @@ func @f -> none kernel device {
 
 def test_each_block_has_its_innermost_loop():
     function = read(LOOPS).main
-    blocks, loops = function.blocks, innermost_loops(function)
+    blocks, loops = function.blocks, innermost(natural_loops(function.blocks))
     assert {number for number, block in enumerate(blocks) if block in loops} == {1, 2, 3, 4}
     assert loops[blocks[1]].blocks == loops[blocks[4]].blocks == {*blocks[1:5]}
     assert loops[blocks[2]].blocks == loops[blocks[3]].blocks == {*blocks[2:4]}

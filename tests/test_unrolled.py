@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import cuda_device as device
-from cuda_device.codegen.gpu.unrolled import keep
+from cuda_device.codegen.gpu.peephole import mark_nounroll
 
 STORE = "\tst.global.b32 \t[%rd1], %r1;\n"
 LOOP = """$L__BB0_1:
@@ -22,10 +22,10 @@ PRAGMA = '\t.pragma "nounroll";\n'
 @pytest.mark.parametrize("access", [STORE, "\tld.shared.b32 \t%r1, [%rd1];\n"])
 def test_loops_that_stay(access):
     text = LOOP.replace("BODY", 4 * access)
-    assert keep(text) == text.replace("$L__BB0_1:\n", "$L__BB0_1:\n" + PRAGMA)
-    assert keep(keep(text)) == keep(text)
+    assert mark_nounroll(text) == text.replace("$L__BB0_1:\n", "$L__BB0_1:\n" + PRAGMA)
+    assert mark_nounroll(mark_nounroll(text)) == mark_nounroll(text)
     two = text + text.replace("BB0_1", "BB0_2")
-    assert keep(two).count(PRAGMA) == 2
+    assert mark_nounroll(two).count(PRAGMA) == 2
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_loops_that_stay(access):
     ],
 )
 def test_others(text):
-    assert keep(text) == text
+    assert mark_nounroll(text) == text
 
 
 @device.kernel

@@ -40,7 +40,8 @@ from cuda_device.infer.rules import RULES
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Block, Edge, Function, Op, Value
 from cuda_device.ir.ops import Effect, Level
-from cuda_device.ir.simplify import drop_unused, simplify
+from cuda_device.ir.simplify import simplify
+from cuda_device.ir.uses import drop_unused
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.types.known import (
     FAILED,

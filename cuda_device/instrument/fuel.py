@@ -1,7 +1,7 @@
 """Lets threads that wait for each other in a loop take turns on the CPU, where they run one after the other.
 
 A loop that contains an atomic (an operation with `Effect.SPINS`), or a call of a function that does, may run until another
-thread does something. Its way back gets a `yield`, which once in a while hands control to the other threads:
+thread does something. Its back edges get a `yield`, which once in a while hands control to the other threads:
 
     ^1:  %2 = atomic… ; branch %2 ^1 ^2     →     ^1:  %2 = atomic… ; yield ; branch %2 ^1 ^2
 
@@ -11,7 +11,9 @@ Recursive functions, and what they call, are left as they are: they could not be
 from __future__ import annotations
 
 from cuda_device.ir import call_graph, ops
-from cuda_device.ir.nodes import Block, Function, Module, Op
+from cuda_device.ir.dominance import reverse_postorder
+from cuda_device.ir.loops import natural_loops
+from cuda_device.ir.nodes import Function, Module, Op
 from cuda_device.ir.ops import Effect
 
 
@@ -54,52 +56,13 @@ def in_recursion(module: Module) -> set[str]:
 
 
 def _feed(function: Function, spinning: set[str]) -> None:
-    """Puts a `yield` before the way back of each loop that may wait."""
-    entries: dict[Block, list[Block]] = {block: [] for block in function.blocks}
-    for block in function.blocks:
-        for edge in block.successors:
-            entries[edge.block].append(block)
-    for latch, header in _ways_back(function):
-        body = _body(latch, header, entries)
-        if any(_spins(op, spinning) for block in body for op in block.ops):
-            end = latch.terminator
-            if latch.ops[-2:-1] and latch.ops[-2].code is ops.YIELD:
-                continue
-            latch.ops.insert(-1, Op(ops.YIELD, location=end.location))
+    """Puts a `yield` before the back edges of each loop that may wait."""
+    for loop in natural_loops(reverse_postorder(function.blocks[0])):
+        if any(_spins(op, spinning) for block in loop.blocks for op in block.ops):
+            for latch in loop.latches:
+                if not (latch.ops[-2:-1] and latch.ops[-2].code is ops.YIELD):
+                    latch.ops.insert(-1, Op(ops.YIELD, location=latch.terminator.location))
 
 
 def _spins(op: Op, spinning: set[str]) -> bool:
     return Effect.SPINS in op.code.effects or (op.code is ops.CALL and op.attributes["callee"] in spinning)
-
-
-def _ways_back(function: Function) -> list[tuple[Block, Block]]:
-    """The edges that close loops: those to a block whose own visit is not over yet in a walk, depth first."""
-    found = []
-    entry = function.blocks[0]
-    seen, open_ = {entry}, {entry}
-    stack = [(entry, iter([edge.block for edge in entry.successors]))]
-    while stack:
-        block, successors = stack[-1]
-        following = next(successors, None)
-        if following is None:
-            open_.discard(block)
-            stack.pop()
-        elif following in open_:
-            found.append((block, following))
-        elif following not in seen:
-            seen.add(following)
-            open_.add(following)
-            stack.append((following, iter([edge.block for edge in following.successors])))
-    return found
-
-
-def _body(latch: Block, header: Block, entries: dict[Block, list[Block]]) -> set[Block]:
-    """The blocks of a loop: those that lead to its way back without passing its header."""
-    body = {header, latch}
-    todo = [latch] if latch is not header else []
-    while todo:
-        for block in entries[todo.pop()]:
-            if block not in body:
-                body.add(block)
-                todo.append(block)
-    return body

@@ -65,6 +65,7 @@ class Outline:
         """The outline of a module of the device level."""
         from cuda_device.instrument import fuel
         from cuda_device.ir import ops  # what is kept needs neither these nor the module
+        from cuda_device.ir.loops import back_edges
         from cuda_device.ir.ops import Effect
         from cuda_device.optimise import alignment, points_to
 
@@ -77,7 +78,8 @@ class Outline:
             symbol=module.main.name,
             written=points_to.written(module),
             aligned=alignment.numbers(module) if counts_on_alignment else frozenset(),
-            may_run_long=_has_loops(module) or any(op.code is ops.CALL for op in _of_callees(module)),
+            may_run_long=any(back_edges(function.blocks) for function in module.functions)
+            or any(op.code is ops.CALL for op in _of_callees(module)),
             recursive=bool(fuel.in_recursion(module)),
             waits=numbered(
                 lambda op: "place" in op.attributes and Effect.SUSPENDS in op.code.effects, lambda op: op.location
@@ -85,16 +87,6 @@ class Outline:
             reports=numbered(lambda op: op.code is ops.REPORT, _place),
             prints=numbered(lambda op: op.code is ops.PRINT, _print),
         )
-
-
-def _has_loops(module: Module) -> bool:
-    for function in module.functions:
-        seen = set()
-        for block in function.blocks:
-            seen.add(block)
-            if any(edge.block in seen for edge in block.successors):
-                return True
-    return False
 
 
 def _of_callees(module: Module) -> Iterator[Op]:

@@ -108,6 +108,8 @@ class Function:
     effects: Effect = Effect.PURE
     prototype: Prototype | None = None
     family: str = ""
+    falling: set[Value] = field(default_factory=set)
+    """Counters that go down: that they are `nonneg` holds in the bodies of their loops alone."""
 
     @property
     def params(self) -> list[Value]:

@@ -18,6 +18,7 @@ from collections.abc import Iterable
 
 from cuda_device.ir.builder import Builder
 from cuda_device.ir.dominance import reverse_postorder
+from cuda_device.ir.loops import back_edges
 from cuda_device.ir.nodes import Block, Edge, Function, Value
 from cuda_device.ir.ops import Level
 
@@ -109,19 +110,16 @@ def _merge_blocks(function: Function, entries: dict[Block, list[Edge]], same: di
     function.blocks = [block for block in function.blocks if block not in gone]
 
 
-def join_ways_back(function: Function) -> None:
-    """Gives each loop one way back to its first block, as a `continue` with others has not. Blocks are in reverse postorder.
+def join_back_edges(function: Function) -> None:
+    """Gives each loop one back edge, where `continue` has made several. The blocks are in reverse postorder.
 
-    LLVM makes nested loops of several ways back: threads that take one of them would pass those that take another.
+    LLVM makes nested loops of several back edges, and threads that take one of them overtake those that take another.
     """
-    numbers = {block: number for number, block in enumerate(function.blocks)}
     backs: dict[Block, list[Edge]] = {}
     lasts: dict[Block, Block] = {}
-    for block in function.blocks:
-        for edge in block.successors:
-            if numbers[edge.block] <= numbers[block]:
-                backs.setdefault(edge.block, []).append(edge)
-                lasts[edge.block] = block
+    for block, edge in back_edges(function.blocks):
+        backs.setdefault(edge.block, []).append(edge)
+        lasts[edge.block] = block
     for head, edges in backs.items():
         if len(edges) > 1:
             joint, arguments = Block(), list(edges[0].arguments)  # those that all ways bring need no parameter
@@ -134,13 +132,3 @@ def join_ways_back(function: Function) -> None:
             for edge in edges:
                 edge.block, edge.arguments = joint, [edge.arguments[i] for i in varied]
             function.blocks.insert(function.blocks.index(lasts[head]) + 1, joint)
-
-
-def drop_unused(function: Function, values: set[Value]) -> None:
-    """Drops the operations that make these values, where nothing uses them."""
-    if values:
-        for op in function.ops():
-            values = values - {*op.operands, *(argument for edge in op.successors for argument in edge.arguments)}
-    if values:
-        for block in function.blocks:
-            block.ops = [op for op in block.ops if not values.intersection(op.results)]

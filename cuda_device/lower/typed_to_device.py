@@ -19,14 +19,12 @@ from cuda_device.device.rows import Typed
 from cuda_device.device.sums import Sums
 from cuda_device.device.table import BY_NAME
 from cuda_device.errors import CompileError, CompilerBug
-from cuda_device.instrument import checks
 from cuda_device.ir import ops
-from cuda_device.ir.nodes import Block, Edge, Function, Module, Op, Value
+from cuda_device.ir.nodes import Block, Edge, Function, Module, Op, Prototype, Value
 from cuda_device.ir.ops import Effect, Level
-from cuda_device.ir.simplify import join_ways_back, simplify
+from cuda_device.ir.simplify import join_back_edges, simplify
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.lower import counting, interop_boundary
-from cuda_device.optimise import hoisting, pointer_induction, symbolic_bounds, trip_counts
 from cuda_device.types.known import of_type
 from cuda_device.types.layout import MOST_NUMBERS, known_alignment, leaves, pointee_of
 from cuda_device.types.model import BOOL, INDEX, NONE, Array, Number, Ref, Tuple, Type
@@ -34,22 +32,17 @@ from cuda_device.types.model import BOOL, INDEX, NONE, Array, Number, Ref, Tuple
 Rule = Callable[["Lowerer", Op], None]
 
 
-def run(module: Module, checked: bool = False, export: bool = False) -> Module:
-    """The device-level module of a typed one; `checked` adds the checks of checked mode.
-
-    To `export` is to give an interoperable function its face for C++.
-    """
-    lowered = Module([Lowerer(function, checked).function() for function in module.functions])
-    if checked:
-        lowered = checks.run(lowered)
-    prototype = module.main.prototype
-    if export and prototype is not None:
-        lowered.functions.insert(0, interop_boundary.entry(lowered, prototype))
-    _number_places(lowered)
-    return lowered
+def run(module: Module, checked: bool = False) -> Module:
+    """The device-level module of a typed one; `checked` adds the checks of checked mode."""
+    return Module([Lowerer(function, checked).function() for function in module.functions])
 
 
-def _number_places(module: Module) -> None:
+def export(module: Module, prototype: Prototype) -> None:
+    """Gives a device-level module the function that CUDA C++ calls, which becomes the main one."""
+    module.functions.insert(0, interop_boundary.entry(module, prototype))
+
+
+def number_places(module: Module) -> None:
     """Numbers what copies of a function's body must share: places where threads wait, and shared arrays."""
     waiting = (
         op
@@ -79,7 +72,7 @@ class Lowerer:
         self.blocks = {id(block): Block() for block in source.blocks}
         self.constants: dict[Value, object] = {}
         self.falling: set[Value] = set()
-        """Counters that go down: they are `nonneg` only where a range has an item."""
+        """See `Function.falling`."""
         self.sums = Sums()
         self.build = Lowering(Block(), checked, self.sums)
 
@@ -107,12 +100,9 @@ class Lowerer:
         )
         lowered.signature, lowered.shown, lowered.location = source.signature, source.shown, source.location
         lowered.effects, lowered.family = source.effects, source.family
+        lowered.falling = self.falling
         simplify(lowered)
-        join_ways_back(lowered)
-        symbolic_bounds.run(lowered, self.falling)
-        pointer_induction.run(lowered)
-        hoisting.run(lowered)
-        trip_counts.run(lowered)
+        join_back_edges(lowered)
         return lowered
 
     def parameter(self, block: Block, param: Value) -> Tree:

@@ -13,8 +13,7 @@ import math
 
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Module, Value
-from cuda_device.optimise.hoisting import Values, values_of
-from cuda_device.optimise.symbolic_bounds import keeps
+from cuda_device.ir.uses import Definitions, keeps
 from cuda_device.types.layout import WIDEST_ACCESS, size_of
 from cuda_device.types.model import Number, Ref, Space
 
@@ -31,7 +30,7 @@ def numbers(module: Module) -> frozenset[int]:
 def references(module: Module) -> list[Value]:
     """The parameters of the main function that point to the memory of such arrays."""
     main = module.main
-    values, places = values_of(main), dict[tuple[Value, int], set[int]]()
+    values, places = Definitions(main), dict[tuple[Value, int], set[int]]()
     accesses = {_access(values, op.operands[0]) for op in main.ops() if op.code in (ops.LOAD, ops.STORE)}
     for memory, size, place, step in filter(None, accesses):
         if step % 2 == 0 and 2 * size <= WIDEST_ACCESS:
@@ -40,7 +39,7 @@ def references(module: Module) -> list[Value]:
     return [param for param in main.params if param in neighbours]
 
 
-def _access(values: Values, address: Value) -> Access | None:
+def _access(values: Definitions, address: Value) -> Access | None:
     """Where a number in global memory is read or written, if that is an element of an array."""
     place = step = 0
     while (maker := values.makers.get(address)) is not None and maker.code is ops.ELEMENT:
@@ -58,7 +57,7 @@ def _access(values: Values, address: Value) -> Access | None:
     return address, size_of(reference.pointee), place, step
 
 
-def _factor(values: Values, value: Value) -> int:
+def _factor(values: Definitions, value: Value) -> int:
     """An integer that divides a number, whatever that is."""
     maker = values.makers.get(value)
     if maker is None:

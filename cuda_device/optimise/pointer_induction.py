@@ -1,4 +1,4 @@
-"""In loops, pointers go along with what is read and written behind a branch, at places in global memory that the loop counts.
+"""Pointer induction variables: a pointer follows what a loop reads and writes behind a branch, where the loop counts the index.
 
     ^1(%i):                                   ^1(%i, %p):
         …                                         …
@@ -9,18 +9,20 @@
         jump ^1(%8)                               %9 = element {outside=True} %p %4
                                                   jump ^1(%8, %9)
 
-Behind a branch LLVM computes such an address anew (see `rows`), and the assembler reads `x`, an argument of the kernel, once more
-in each pass for that, before the load can begin. A pointer takes two registers in all of the loop: so it is only for short loops
-that contain no other one, and only for a few.
+Behind a branch LLVM does not believe that a sum of 32 bits does not wrap, and computes such an address anew. The assembler then
+reads `x`, an argument of the kernel, once more in each iteration before the load can begin. A pointer takes two registers in all
+of the loop: so only short innermost loops get them, and only a few.
 """
 
 from __future__ import annotations
 
 from cuda_device.device.lowering import Lowering
 from cuda_device.ir import ops
+from cuda_device.ir.loops import Loop, innermost, natural_loops
 from cuda_device.ir.nodes import Block, Edge, Function, Op, Value
+from cuda_device.ir.uses import Definitions, Term
 from cuda_device.lazy_dataclasses import dataclass, field
-from cuda_device.optimise.hoisting import Loop, Term, Values, innermost_loops, total, values_of
+from cuda_device.optimise.invariants import Invariants, total
 from cuda_device.types.model import INT64, Ref, Space
 
 _MOST = 4
@@ -30,8 +32,8 @@ _LONG = 128
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Way:
-    """A way to a loop's first block, and what that then counts from or, where the way comes from `inside`, goes on by."""
+class Increment:
+    """An edge to a loop's header, and what the counter begins with there or, on an edge from `inside`, is increased by."""
 
     block: Block
     edge: Edge
@@ -41,37 +43,39 @@ class Way:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Counter:
-    """A number that changes by the same in each pass of a loop.
+    """An induction variable: a number that a loop changes by sums of what it leaves alone.
 
-    `pointers` go along with it: each by what else makes the address, and with the constant that is part of it already.
+    `pointers` follow it: each by what else makes the address, and with the constant that is part of it already.
     """
 
     loop: Loop
-    ways: list[Way]
+    increments: list[Increment]
     pointers: dict[tuple[object, ...], tuple[Value, int]] = field(default_factory=dict)
 
 
 def run(function: Function) -> None:
     """Changes a function of the device level in place. Its blocks are in reverse postorder."""
-    loops = innermost_loops(function)
-    if loops:
-        along = _Along(values_of(function))
-        short = {loop for loop in loops.values() if _is_short(loop, loops)}
-        for block, loop in loops.items():
-            if loop in short and not loop.always_runs(block):
+    found = natural_loops(function.blocks)
+    if found:
+        loops = innermost(found)
+        pointers = _Pointers(Definitions(function))
+        short = {loop for loop in found if _is_short(loop, loops)}
+        for block in function.blocks:
+            loop = loops.get(block)
+            if loop is not None and loop in short and not loop.always_runs(block):
                 for op in [op for op in block.ops if op.code is ops.ELEMENT]:
-                    along.take(block, op, loop)
+                    pointers.take(block, op, loop)
 
 
 def _is_short(loop: Loop, loops: dict[Block, Loop]) -> bool:
     return sum(len(block.ops) for block in loop.blocks) < _LONG and all(loops[block] is loop for block in loop.blocks)
 
 
-class _Along:
-    """The numbers that the loops of a function count, each looked at once."""
+class _Pointers:
+    """The induction variables of the loops of a function, each looked at once."""
 
-    def __init__(self, values: Values) -> None:
-        self.values = values
+    def __init__(self, values: Definitions) -> None:
+        self.values, self.invariants = values, Invariants(values)
         self.counters: dict[Value, Counter | None] = {}
 
     def take(self, block: Block, op: Op, loop: Loop) -> None:
@@ -79,7 +83,7 @@ class _Along:
         reference, place = op.operands
         if not isinstance(reference.type, Ref) or reference.type.space is not Space.GLOBAL:
             return
-        still, moving = self.values.split(place, loop)
+        still, moving = self.invariants.split(place, loop)
         far = [term for term in still if self.values.constant(term[0]) is None]
         if len(moving) != 1 or any(self.is_inside(value, loop) for value in (reference, *(value for value, _ in far))):
             return
@@ -106,45 +110,42 @@ class _Along:
         return self.values.homes[value] in loop.blocks and self.values.constant(value) is None
 
     def counter(self, value: Value, loop: Loop) -> Counter | None:
-        """What a loop counts, if a value is that."""
+        """The induction variable that a value is, if it is one."""
         if value not in self.counters:
-            ways = self.ways(value, loop) if value in loop.head.params else None
-            self.counters[value] = Counter(loop, ways) if ways else None
+            found = self.increments(value, loop) if value in loop.header.params else None
+            self.counters[value] = Counter(loop, found) if found else None
         return self.counters[value]
 
-    def ways(self, value: Value, loop: Loop) -> list[Way] | None:
-        """The ways to a loop's first block; None if a value changes in another way than by a sum of what it leaves alone."""
-        place, ways = loop.head.params.index(value), []
-        for block in dict.fromkeys((*loop.before, *loop.ends)):
+    def increments(self, value: Value, loop: Loop) -> list[Increment] | None:
+        """What the edges to a loop's header bring; None if a value changes by more than a sum of what the loop leaves alone."""
+        place, found = loop.header.params.index(value), []
+        for block, edge in (*loop.entries, *loop.backs):
             inside = block in loop.blocks
-            for edge in block.successors:
-                if edge.block is not loop.head:
-                    continue
-                terms = [(edge.arguments[place], 1)]
-                if inside:
-                    terms = self.values.terms(*terms[0])
-                    if (value, 1) not in terms:
-                        return None
-                    terms.remove((value, 1))
-                    if any(self.is_inside(each, loop) for each, _ in terms):
-                        return None
-                ways.append(Way(block, edge, terms, inside))
-        return ways
+            terms = [(edge.arguments[place], 1)]
+            if inside:
+                terms = self.values.terms(edge.arguments[place])
+                if (value, 1) not in terms:
+                    return None
+                terms.remove((value, 1))
+                if any(self.is_inside(each, loop) for each, _ in terms):
+                    return None
+            found.append(Increment(block, edge, terms, inside))
+        return found
 
 
 def _pointer(op: Op, counter: Counter, sign: int, far: list[Term], constant: int) -> Value:
-    """A new pointer, which begins before the loop, and moves with each pass."""
+    """A new pointer, which begins before the loop and moves with each iteration."""
     reference = op.operands[0]
     pointer = Value(reference.type, hint="pointer")
-    for way in counter.ways:
+    for each in counter.increments:
         build = _builder(op)
-        terms = [(value, sign * times) for value, times in way.terms]
-        begin = pointer if way.inside else reference
-        if not way.inside:
+        terms = [(value, sign * times) for value, times in each.terms]
+        begin = pointer if each.inside else reference
+        if not each.inside:
             terms = [*far, *terms, *([(build.number(INT64, constant), 1)] if constant else [])]
-        way.edge.arguments.append(build.op(ops.ELEMENT, reference.type, begin, total(build, terms), outside=True))
-        way.block.ops[-1:-1] = build.block.ops
-    counter.loop.head.params.append(pointer)
+        each.edge.arguments.append(build.op(ops.ELEMENT, reference.type, begin, total(build, terms), outside=True))
+        each.block.ops[-1:-1] = build.block.ops
+    counter.loop.header.params.append(pointer)
     return pointer
 
 

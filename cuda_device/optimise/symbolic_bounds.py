@@ -21,7 +21,7 @@ from collections.abc import Set as AbstractSet
 from cuda_device.ir import ops
 from cuda_device.ir.dominance import dominators
 from cuda_device.ir.nodes import Block, Function, Op, Value
-from cuda_device.ir.simplify import drop_unused
+from cuda_device.ir.uses import Definitions, drop_unused, integer_of, keeps, substitute
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.model import BOOL, Number
 
@@ -55,8 +55,8 @@ class Sum:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """A way into a block: from which one, with what for its parameters, and on which condition, if that `holds` or not."""
+class Entry:
+    """An edge into a block: from which one, with what for its parameters, and on which condition, if that `holds` or not."""
 
     before: Block
     arguments: list[Value]
@@ -64,26 +64,21 @@ class Way:
     holds: bool
 
 
-def run(function: Function, falling: AbstractSet[Value] = frozenset()) -> None:
-    """Changes a function of the device level in place. Its blocks are in reverse postorder.
-
-    Counters that are `falling` are `nonneg` in loops only, and not where these end, nor where they are left out.
-    """
-    makers = {op.result: op for op in function.ops() if len(op.results) == 1}
+def run(function: Function) -> None:
+    """Changes a function of the device level in place. Its blocks are in reverse postorder."""
+    makers = Definitions(function).makers
     found = [(block, op) for block in function.blocks for op in block.ops if _counts_from_the_end(op, makers)]
     if not found:
         return
-    proofs = Proofs(function, makers, falling)
+    proofs = Proofs(function, makers)
     same: dict[Value, Value] = {}
     for block, op in found:
         index = op.operands[2]
         if proofs.holds(block, proofs.sum(index)):
             same[op.result] = index
             index.nonneg |= makers[index] in block.ops  # elsewhere it may be
-    for op in function.ops() if same else ():
-        op.operands = [same.get(value, value) for value in op.operands]
-        for edge in op.successors:
-            edge.arguments = [same.get(value, value) for value in edge.arguments]
+    if same:
+        substitute(function, same)
     drop_unused(function, set(same))
     drop_unused(function, {value for result in same for value in makers[result].operands[:2]})
 
@@ -104,13 +99,6 @@ def _counts_from_the_end(op: Op, makers: dict[Value, Op]) -> bool:
     )
 
 
-def integer_of(makers: dict[Value, Op], value: Value) -> int | None:
-    """The integer that a value always is."""
-    maker = makers.get(value)
-    found = maker.attributes["value"] if maker is not None and maker.code is ops.CONST else None
-    return found if isinstance(found, int) else None
-
-
 def is_integer(value: Value) -> bool:
     """Whether a value is an integer."""
     return isinstance(value.type, Number) and value.type.is_integer
@@ -119,13 +107,13 @@ def is_integer(value: Value) -> bool:
 class Proofs:
     """What is known of a function's integers."""
 
-    def __init__(self, function: Function, makers: dict[Value, Op], falling: AbstractSet[Value]) -> None:
-        self.makers, self.falling = makers, falling
-        self.ways: dict[Block, list[Way]] = {block: [] for block in function.blocks}
+    def __init__(self, function: Function, makers: dict[Value, Op]) -> None:
+        self.makers, self.falling = makers, function.falling
+        self.entries: dict[Block, list[Entry]] = {block: [] for block in function.blocks}
         for block in function.blocks:
             condition = block.terminator.operands[0] if block.terminator.code is ops.BRANCH else None
             for number, edge in enumerate(block.successors):
-                self.ways[edge.block].append(Way(block, edge.arguments, condition, number == 0))
+                self.entries[edge.block].append(Entry(block, edge.arguments, condition, number == 0))
         self.dominators = dominators(function.blocks[0])
         self.sums: dict[Value, Sum] = {}
         self.facts: dict[Block, tuple[Sum, ...]] = {}
@@ -151,13 +139,13 @@ class Proofs:
         return facts
 
     def _entered(self, block: Block, facts: Sequence[Sum]) -> Iterator[Sum]:
-        """What the ways into a block say."""
-        match self.ways[block]:
-            case [Way(condition=Value() as condition, holds=holds)]:
+        """What the edges into a block say."""
+        match self.entries[block]:
+            case [Entry(condition=Value() as condition, holds=holds)]:
                 yield from self._told(condition, holds, facts)
-            case [Way() as entry, *backs] if backs and self.dominators[block] is entry.before:
+            case [Entry() as entry, *backs] if backs and self.dominators[block] is entry.before:
                 for place, (param, first) in enumerate(zip(block.params, entry.arguments, strict=True)):
-                    signs = {self._moved(param, way.arguments[place]) for way in backs if is_integer(param)}
+                    signs = {self._moved(param, back.arguments[place]) for back in backs if is_integer(param)}
                     if signs == {1}:  # a counter stays on one side of where it began
                         yield from self._compared("<=", first, param, facts)
                     elif signs == {-1}:
@@ -240,14 +228,3 @@ class Proofs:
             (value,) = maker.operands
             maker = self.makers.get(value)
         return value
-
-
-def keeps(conversion: Op) -> bool:
-    """Whether the result of a conversion of integers is the number that it was."""
-    ((operand,), result) = conversion.operands, conversion.result
-    source, target = operand.type, result.type
-    assert isinstance(source, Number) and isinstance(target, Number)
-    if not (source.is_integer and target.is_integer):
-        return False
-    has_room = (operand.nonneg or target.low <= source.low) and target.high >= source.high
-    return has_room or bool(conversion.attributes.get("exact"))

@@ -1,35 +1,36 @@
-"""Loops with a step count their passes down, where that lets LLVM unroll them into passes that wait for memory together.
+"""Trip counts: loops with a step count their iterations down, where that lets LLVM unroll them.
 
     for i in range(start, n, step):          left = (n - start + step - 1) // step
         …                              →     while left: …; i += step; left -= 1
 
-LLVM unrolls a loop only if the number of its passes is at hand, or cheap to compute:
+The loads of unrolled iterations wait for memory together. LLVM unrolls a loop only if its trip count is at hand, or cheap to
+compute:
 
-- A division is not cheap. It is nothing beside a thread's way through an array in steps of the whole grid, which has many passes
-  that each wait for memory; steps of a block may have few.
-- A loop that ends after a few passes for certain is unrolled in full, with a branch out of it after each of them, and the
-  assembler moves nothing across those. Where LLVM does not see how few they are, it unrolls four passes without such branches.
+- A division is not cheap. It costs nothing beside a thread's way through an array in steps of the whole grid, which has many
+  iterations that each wait for memory. A loop with steps of a block may have few.
+- A loop that is known to end after a few iterations is unrolled in full, with a branch out of it after each of them, and the
+  assembler moves nothing across those. Where LLVM does not see how few they are, it unrolls four iterations without them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from cuda_device.device.lowering import Lowering
 from cuda_device.ir import ops
+from cuda_device.ir.loops import Loop, natural_loops
 from cuda_device.ir.nodes import Block, Edge, Function, Op, Value
+from cuda_device.ir.uses import Definitions
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.model import UINT32
 
 _FEW = 7
-"""Passes of a loop that LLVM unrolls in full."""
+"""Iterations of a loop that LLVM unrolls in full."""
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
-    """A loop over a range that goes up: `entry` leads to its `head`, `backs` to the next pass, with the item at a `place`."""
+class Counted:
+    """A loop over a range that goes up: `entry` leads from `before` to its `header`, with the item at a `place`."""
 
-    head: Block
+    header: Block
     before: Block
     entry: Edge
     backs: list[Edge]
@@ -40,51 +41,36 @@ class Loop:
 
 def run(function: Function) -> None:
     """Changes a function of the device level in place. Its blocks are in reverse postorder."""
-    makers = {op.result: op for op in function.ops() if len(op.results) == 1}
-    for loop in list(_loops(function, makers)):
+    loops = natural_loops(function.blocks)
+    if not loops:
+        return
+    definitions = Definitions(function)
+    makers = definitions.makers
+    for loop in [found for loop in loops if (found := _counted(loop, definitions))]:
         few = _has_few(loop, makers)
         if few or _goes_through_a_grid(loop.step, makers):
             _count_down(loop, _constant(loop.step, makers), hidden=few)
 
 
-def _loops(function: Function, makers: dict[Value, Op]) -> Iterator[Loop]:
-    ways: dict[Block, list[tuple[Block, Edge]]] = {block: [] for block in function.blocks}
-    for block in function.blocks:
-        for edge in block.successors:
-            ways[edge.block].append((block, edge))
-    numbers = {block: number for number, block in enumerate(function.blocks)}
-    homes = {value: block for block in function.blocks for value in _defined(block)}
-    for head in function.blocks:
-        compare = makers.get(head.terminator.operands[0]) if head.terminator.code is ops.BRANCH else None
-        if compare not in head.ops or compare is None or compare.code is not ops.COMPARE:
-            continue
-        # What is made before the loop's first block is made before the loop: of its blocks all come behind that.
-        first = numbers[head]
-        entries = [(block, edge) for block, edge in ways[head] if numbers[block] < first]
-        backs = [edge for block, edge in ways[head] if numbers[block] >= first]
-        item, stop = compare.operands
-        if len(entries) != 1 or compare.attributes["op"] != "<" or item not in head.params or item.type != UINT32:
-            continue
-        ((before, entry),), place = entries, head.params.index(item)
-        afters = {edge.arguments[place] for edge in backs}
-        after = makers.get(afters.pop()) if len(afters) == 1 else None
-        if (
-            after is None
-            or after.code is not ops.ADD
-            or not after.attributes.get("exact")
-            or after.operands[0] is not item
-        ):
-            continue
-        step = after.operands[1]
-        needed = [stop] if _constant(step, makers) is not None else [stop, step]
-        if all(numbers[homes[value]] < first for value in needed):
-            yield Loop(head, before, entry, backs, place, compare, step)
-
-
-def _defined(block: Block) -> Iterator[Value]:
-    yield from block.params
-    for op in block.ops:
-        yield from op.results
+def _counted(loop: Loop, definitions: Definitions) -> Counted | None:
+    """The same loop, if it is one over a range that goes up."""
+    header, makers = loop.header, definitions.makers
+    compare = makers.get(header.terminator.operands[0]) if header.terminator.code is ops.BRANCH else None
+    if compare not in header.ops or compare is None or compare.code is not ops.COMPARE:
+        return None
+    item, stop = compare.operands
+    if len(loop.entries) != 1 or compare.attributes["op"] != "<" or item not in header.params or item.type != UINT32:
+        return None
+    ((before, entry),), place = loop.entries, header.params.index(item)
+    afters = {edge.arguments[place] for _, edge in loop.backs}
+    after = makers.get(afters.pop()) if len(afters) == 1 else None
+    if after is None or after.code is not ops.ADD or not after.attributes.get("exact") or after.operands[0] is not item:
+        return None
+    step = after.operands[1]
+    needed = [stop] if _constant(step, makers) is not None else [stop, step]
+    if any(definitions.homes[value] in loop.blocks for value in needed):
+        return None
+    return Counted(header, before, entry, [edge for _, edge in loop.backs], place, compare, step)
 
 
 def _constant(value: Value, makers: dict[Value, Op]) -> int | None:
@@ -95,8 +81,8 @@ def _constant(value: Value, makers: dict[Value, Op]) -> int | None:
     return found if isinstance(found, int) else None
 
 
-def _has_few(loop: Loop, makers: dict[Value, Op]) -> bool:
-    """Whether the loop has a few passes at most, though nobody knows how many."""
+def _has_few(loop: Counted, makers: dict[Value, Op]) -> bool:
+    """Whether the loop has a few iterations at most, though their number is not known."""
     start, stop, step = (
         _constant(value, makers) for value in (loop.entry.arguments[loop.place], loop.compare.operands[1], loop.step)
     )
@@ -115,7 +101,7 @@ def _goes_through_a_grid(step: Value, makers: dict[Value, Op]) -> bool:
     return maker.code in (ops.CONVERT, ops.MUL) and any(_goes_through_a_grid(each, makers) for each in maker.operands)
 
 
-def _count_down(loop: Loop, known_step: int | None, hidden: bool) -> None:
+def _count_down(loop: Counted, known_step: int | None, hidden: bool) -> None:
     start, stop = loop.entry.arguments[loop.place], loop.compare.operands[1]
     ahead, inside = Lowering(Block()), Lowering(Block())
     ahead.location = inside.location = loop.compare.location
@@ -128,12 +114,12 @@ def _count_down(loop: Loop, known_step: int | None, hidden: bool) -> None:
         passes = ahead.binary(ops.OR, passes, ahead.op(ops.REGISTER, UINT32, name="hidden_zero"))
     loop.before.ops[-1:-1] = ahead.block.ops
     left = Value(UINT32, hint="left")
-    loop.head.params.append(left)
+    loop.header.params.append(left)
     loop.entry.arguments.append(passes)
     loop.compare.attributes["op"] = "!="
     loop.compare.operands = [left, inside.number(UINT32, 0)]
     fewer = inside.sum(ops.SUB, left, one)
     for edge in loop.backs:
         edge.arguments.append(fewer)
-    place = loop.head.ops.index(loop.compare)
-    loop.head.ops[place:place] = inside.block.ops
+    place = loop.header.ops.index(loop.compare)
+    loop.header.ops[place:place] = inside.block.ops

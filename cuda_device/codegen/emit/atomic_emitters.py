@@ -38,7 +38,10 @@ _FAILURES = {"release": "monotonic", "acq_rel": "acquire"}
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """A read-modify-write: `pointer` and `value` are operands with their types. `number` is the type of the number."""
+    """A read-modify-write: `pointer` and `value` are operands with their types. `number` is the type of the number.
+
+    `is_used` says whether anything reads the number that was there before.
+    """
 
     operation: str
     number: Number
@@ -47,6 +50,7 @@ class Update:
     value: str
     order: Order
     scope: Scope
+    is_used: bool = True
 
 
 def nvptx_scope(scope: Scope) -> str:
@@ -62,20 +66,26 @@ _BITWISE = ("and", "or", "xor", "exch")
 
 
 def nvptx_update(update: Update, result: str) -> str:
-    """Lines that make `result` of the number before: an instruction of PTX, after a fence if it is sequentially consistent."""
+    """Lines that make `result` of the number before: an instruction of PTX, after a fence if it is sequentially consistent.
+
+    A thread does not wait for a number that nothing reads (`red`), unless the operation acquires: there is nothing to acquire
+    before the number is there. The assembler makes that of an `atom` without order and scope alone.
+    """
     number = update.number
     real = number.is_float and update.operation == "add"
     letter = "f" if real else "b" if update.operation in _BITWISE else "u"
     if number.signed and update.operation in ("max", "min"):
         letter = "s"
     order, scope = _PTX_ORDERS.get(update.order, "acquire"), _PTX_SCOPES[update.scope]
-    name = f"atom.{order}.{scope}{_PTX_SPACES[update.space]}.{update.operation}.{letter}{number.bits}"
+    where = f"{order}.{scope}{_PTX_SPACES[update.space]}.{update.operation}.{letter}{number.bits}"
     register = ("d" if number.bits == 64 else "f") if real else "l" if number.bits == 64 else "r"
     type = update.value.split()[0]
-    constraints = f"={register},l,{register},~{{memory}}"
-    call = f'call {type} asm sideeffect "{name} $0, [$1], $2;", "{constraints}"({update.pointer}, {update.value})'
     fence = f"  fence{nvptx_scope(update.scope)} seq_cst\n" if update.order is Order.SEQ_CST else ""
-    return f"{fence}  {result} = {call}\n"
+    operands = f"({update.pointer}, {update.value})"
+    if not update.is_used and order in ("relaxed", "release") and update.operation != "exch":
+        return f'{fence}  call void asm sideeffect "red.{where} [$0], $1;", "l,{register},~{{memory}}"{operands}\n'
+    code = f'"atom.{where} $0, [$1], $2;", "={register},l,{register},~{{memory}}"'
+    return f"{fence}  {result} = call {type} asm sideeffect {code}{operands}\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +235,8 @@ def _update(to: FunctionWriter, op: Op) -> None:
     number, operation = _number(reference), str(op.attributes["operation"])
     order, scope = Order(str(op.attributes["memory"])), Scope(str(op.attributes["scope"]))
     operand = _bits(to, value) if operation == "exch" else to.typed(value)
-    update = Update(operation, number, reference.type.space, to.typed(reference), operand, order, scope)
+    is_used = op.result in to.used
+    update = Update(operation, number, reference.type.space, to.typed(reference), operand, order, scope, is_used)
     result = to.fresh()
     to.lines.append(to.dialect.update(update, result))
     if operation == "exch":

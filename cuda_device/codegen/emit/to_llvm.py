@@ -20,6 +20,7 @@ from cuda_device.codegen.emit.shadow import distance_of
 from cuda_device.device.options import DEFAULTS, LLVM_FLAGS, Options
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Block, Edge, Function, Module, Op, Value
+from cuda_device.ir.uses import used
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.optimise import alignment
 from cuda_device.types.layout import WIDEST_ACCESS, size_of
@@ -168,6 +169,11 @@ class FunctionWriter:
             phis = "".join(self.phi(i, param, entries[block]) for i, param in enumerate(block.params))
             texts += [f"{self.labels[block]}:\n", phis, body]
         return "".join(texts) + self.dialect.close(function)
+
+    @cached_property
+    def used(self) -> set[Value]:
+        """The values that something reads."""
+        return used(self.function)
 
     def locate(self, op: Op, start: int) -> None:
         """Says of the lines that an operation has become where it stands in the program."""

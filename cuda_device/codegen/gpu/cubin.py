@@ -24,11 +24,10 @@ from types import MappingProxyType
 
 from cuda_device.cache.artifacts import Kept
 from cuda_device.cache.programs import Program
-from cuda_device.codegen.gpu import elf, occupancy
 from cuda_device.codegen.gpu.assemblers import ASSEMBLERS, Assembler, Options, Rejection, Request, Unusable, loads
 from cuda_device.codegen.gpu.linking import Input, check
 from cuda_device.errors import CompileError, CompilerBug
-from cuda_device.lazy_dataclasses import dataclass, field, replace
+from cuda_device.lazy_dataclasses import dataclass, field
 from cuda_device.types.architectures import Architecture
 
 __all__ = ["DEFAULTS", "KEPT", "VARIABLE", "Cubin", "Options", "Usage", "assemble", "identity", "read_usage"]
@@ -45,9 +44,6 @@ _unusable: dict[tuple[Assembler, Architecture, str], str] = {}
 
 # What becomes a call of a function that the assembler adds, and calls.
 _CALLS = r"\t(?:(?:div|rcp|sqrt)\.r[nzmp]\.|(?:div|rem)\.[us]64|call\b)"
-# What somebody has said of registers, or of blocks that share them.
-_BOUNDS = r"\.(?:maxnreg|minnctapersm|maxntid|reqntid)\b"
-
 # What a kernel can want too much of: the user's business, not ours.
 _TOO_MUCH = (
     r"Entry function '(?P<kernel>[^']+)' uses too much (?P<what>shared data|parameter space)"
@@ -125,18 +121,10 @@ def assemble(
 
 
 def _run(assembler: Assembler, request: Request) -> tuple[bytes, str]:
-    """The code and the log, once more with a few registers less where more threads run for that."""
+    """The code and the log."""
     code, log = assembler.run(request)
     if assembler.name != "driver" and _has_calls(request) and not loads(code, request.architecture):
         raise Unusable("the driver of this GPU does not take its code")
-    found = elf.registers(code) if request.is_whole and request.options.level else {}
-    if len(found) == 1 and not request.options.max_registers and not re.search(_BOUNDS, request.ptx):
-        ((kernel, registers),) = found.items()
-        if most := occupancy.fewer(registers):
-            tight = replace(request, options=replace(request.options, max_registers=most))
-            other, said = assembler.run(tight)
-            if elf.registers(other).get(kernel, registers) <= most and occupancy.is_as_good(other, code, kernel):
-                return other, said
     return code, log
 
 

@@ -15,7 +15,7 @@ import re
 from bisect import bisect_right
 from itertools import accumulate
 
-from cuda_device.codegen.gpu.branches import functions
+from cuda_device.codegen.gpu.ptx_text import functions
 from cuda_device.lazy_patterns import pattern
 
 _LABEL = pattern(r"^(\$\w+):", re.M)

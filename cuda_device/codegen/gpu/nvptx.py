@@ -22,7 +22,7 @@ import re
 from collections.abc import Iterable
 from functools import cache
 
-from cuda_device.codegen.gpu import branches, detours, narrow, nests, past_l1, products, unrolled, unwanted
+from cuda_device.codegen.gpu import nests, peephole, workarounds
 from cuda_device.codegen.llvm import bindings, modules
 from cuda_device.codegen.llvm.modules import Machine, Module
 from cuda_device.errors import CompilerBug
@@ -64,28 +64,6 @@ _CALL_NUMBER = pattern(r"[ \t]*// callseq .*")
 _ENTRY = pattern(r"\.entry\s+([\w$]+)")
 _UNRESOLVED = pattern(r"^\.extern \.func .*?(__nv\w+)", re.M)
 
-# What is done with LLVM's text, in this order.
-_REWRITES = (
-    narrow.store,
-    branches.straighten,
-    unwanted.forget,
-    products.widen,
-    unrolled.keep,
-    past_l1.store,
-    detours.take,
-)
-
-# Correct IR on which LLVM 22 stops with a failed assertion: a word of it, its form, its name.
-_FATAL = (
-    ("singlethread", pattern(r'fence .*syncscope\("singlethread"\)'), "a fence of one thread"),
-    ("i128", pattern(r"load atomic (?:volatile )?i128.* seq_cst"), "a sequentially consistent load of 128 bits"),
-    (
-        "noalias",
-        pattern(r"define ptx_kernel [^\n]*\bnoalias\b.*?^[^\n]*\bload atomic\b", re.S | re.M),
-        "an atomic load in a kernel with a noalias parameter",
-    ),
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Ptx:
@@ -117,9 +95,8 @@ def parse(ir: str) -> Module:
             line = form.search(ir)
             if line and line[1] != expected:
                 raise CompilerBug(f"LLVM IR for NVPTX says {line[0]!r}, and has to say {expected!r}")
-    for word, form, name in _FATAL:
-        if word in ir and (found := form.search(ir)):
-            raise CompilerBug(f"LLVM cannot compile {name}:\n{_excerpt(ir, ir.count(chr(10), 0, found.end()) + 1)}")
+    if fatal := workarounds.refused(ir):
+        raise CompilerBug(f"LLVM cannot compile {fatal[0]}:\n{_excerpt(ir, fatal[1])}")
     try:
         module = modules.read(_HEADER + ir)
         module.verify()
@@ -156,9 +133,7 @@ def emit(module: Module, architecture: Architecture, level: int = 3, has_loops: 
     if bitcode and nests.has_nests(text):
         other = _write(modules.read_bitcode(bitcode), architecture, level, reduce=False)
         text = other if nests.is_shorter(other, text) else text
-    for rewrite in _REWRITES:
-        text = rewrite(text)
-    return Ptx(text, architecture)
+    return Ptx(workarounds.run(peephole.run(text)), architecture)
 
 
 def _write(module: Module, architecture: Architecture, level: int, reduce: bool = True) -> str:
