@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from cuda_device.bytecode.cfg import CELL, Span
 from cuda_device.bytecode.instructions import Instruction, Opcode
-from cuda_device.bytecode.reductions import REDUCTIONS
-from cuda_device.bytecode.suspension import STEPS, finish, suspend
+from cuda_device.bytecode.suspension import finish, suspend
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Value
 
@@ -225,15 +224,7 @@ def _iterate(reader: Reader, _: Instruction, __: Span) -> None:
 
 
 def _yield(reader: Reader, _: Instruction, __: Span) -> None:
-    value = reader.stack.pop()
-    if reader.reading in STEPS:
-        suspend(reader, value)
-        return
-    REDUCTIONS[reader.reading].step(reader, value)
-    here = reader.build.block
-    if here.ops and ops.Effect.TERMINATES in here.terminator.code.effects:
-        return
-    reader.push(reader.build.op(ops.PY_CONST, None, value=None))
+    suspend(reader, reader.stack.pop())
 
 
 def _build_slice(reader: Reader, instruction: Instruction, _: Span) -> None:
@@ -332,10 +323,8 @@ def _return(reader: Reader, _: Instruction, __: Span) -> None:
     value = reader.stack.pop()
     if reader.reading and reader.constants.get(value, value) is not None:
         reader.unsupported("a generator that returns a value")
-    elif reader.reading in STEPS:
-        finish(reader)
     elif reader.reading:
-        REDUCTIONS[reader.reading].finish(reader)
+        finish(reader)
     else:
         reader.end(ops.RETURN, [value], [])
 

@@ -22,10 +22,9 @@ from cuda_device.bytecode.cfg import CELL, READS_CELLS, Span, spans
 from cuda_device.bytecode.constructs import SIMPLE, SPECIAL, describe
 from cuda_device.bytecode.decode import decode
 from cuda_device.bytecode.instructions import Instruction, Opcode
-from cuda_device.bytecode.reductions import REDUCTIONS, RESULT, SOME
 from cuda_device.bytecode.rewritten import original
 from cuda_device.bytecode.scopes import GENERATOR, ITERATOR, OF_KNOWN_LENGTH, Scopes, is_of_comprehension, scopes
-from cuda_device.bytecode.suspension import OUTERMOST, STEP, STEP_UNROLLED, STEPS, Stop, dispatch, yielding_loops
+from cuda_device.bytecode.suspension import OUTERMOST, STEP, STEP_UNROLLED, Stop, dispatch, yielding_loops
 from cuda_device.bytecode.tails import merge
 from cuda_device.device.parameters import parameter_names
 from cuda_device.errors import CompileError, CompilerBug, Location
@@ -43,8 +42,7 @@ Way = tuple[str, tuple[tuple[ops.Opcode, tuple[tuple[str, object], ...]], ...]]
 def read(code: CodeType, reading: str = "") -> Function:
     """The python-level IR of a function's code. The result is shared: nobody may change it.
 
-    `reading` says how a generator's code is read: what becomes of its values (see `reductions`), or as a function that goes
-    from one value to the next (see `suspension`).
+    `reading` is one of `suspension.STEPS` for a generator's code: a function that goes from one value to the next.
     """
     # Code objects are equal without regard to their file and qualified name, which messages show.
     return _read(original(code), reading, code.co_filename, code.co_qualname)
@@ -104,8 +102,6 @@ class Reader:
         """Where a generator that is read as steps waits, and the blocks where it ends."""
         self.ends: list[Block] = []
         self.index = 0
-        self.more: dict[int, list[Block]] = {}
-        """By span: the blocks that it needs beside its own."""
         self.references: dict[Value, tuple[str, ...]] = {}
         """The names of cells, of what CLOSURE pushed and of tuples of that."""
         self.constants: dict[Value, object] = {}
@@ -128,21 +124,21 @@ class Reader:
 
     def function(self) -> Function:
         """The whole function."""
-        first = Block([Value(hint=name) for name in parameter_names(self.code) + self.given()])
+        first = Block([Value(hint=name) for name in parameter_names(self.code)])
         self.begin(first)
         for start, span in self.spans.items():
             if start in self.blocks:
                 self.span(span, self.blocks[start])
         place = Location(self.code.co_filename, self.code.co_firstlineno, function=self.code.co_qualname)
         starts = [start for start in self.spans if start in self.blocks]
-        head = dispatch(self, first) if self.reading in STEPS else [first]
-        blocks = [*head, *(b for start in starts for b in (self.blocks[start], *self.more.get(start, ())))]
+        head = dispatch(self, first) if self.reading else [first]
+        blocks = [*head, *(self.blocks[start] for start in starts)]
         return Function(self.code.co_name, blocks, Level.PYTHON, shown=self.code.co_qualname, location=place)
 
     def look_at_loops(self) -> None:
         """Which loops of a generator are unrolled, or are not although they run over tuples."""
         loops = list(yielding_loops(self.instructions, self.spans))
-        if self.reading in ("list", STEP_UNROLLED):
+        if self.reading == STEP_UNROLLED:
             self.unrolled |= {index for index, _ in loops}
         elif self.reading == STEP:
             self.indexed = frozenset(index for index, skips in loops if skips)
@@ -150,14 +146,12 @@ class Reader:
     def begin(self, block: Block) -> None:
         """Jumps from a block with the parameters to the first span."""
         self.build = Builder(block, self.instructions[0].location)
-        names = parameter_names(self.code) + self.given()
+        names = parameter_names(self.code)
         self.variables = dict(zip(names, block.params, strict=True))
         self.variables |= {f"{CELL}{name}": self.variables[name] for name in names if name in self.cells}
         for name in sorted(self.boxed):
             if not is_of_comprehension(name):
                 self.begin_cell(name)
-        if self.reading in REDUCTIONS:
-            self.variables[SOME] = self.build.op(ops.PY_CONST, None, value=False)
         if OUTERMOST in self.unrolled or self.code.co_name in OF_KNOWN_LENGTH:
             self.take_iterator(unroll=True)
         elif OUTERMOST in self.indexed:
@@ -201,14 +195,7 @@ class Reader:
         """The variables that a span takes, in the order of its block's parameters."""
         span = self.spans[start]
         known = [name for name in self.code.co_varnames if name in span.live]
-        always = (
-            [RESULT, SOME, *(name for name in self.given() if name != RESULT)] if self.reading in REDUCTIONS else []
-        )
-        return known + sorted(span.live.difference(known)) + always
-
-    def given(self) -> tuple[str, ...]:
-        """The variables that the caller of a reduction gives."""
-        return REDUCTIONS[self.reading].parameters if self.reading in REDUCTIONS else ()
+        return known + sorted(span.live.difference(known))
 
     def target(self, value: Value) -> dict[str, object]:
         """What an assignment to an item or attribute of `value` changes, where `value` is no variable."""
@@ -294,8 +281,7 @@ class Reader:
     def variable(self, name: str) -> Value:
         """The present value of a variable."""
         if name not in self.variables:
-            shown = f"{self.reading.split()[0]}() of nothing" if name == RESULT else name.removeprefix(CELL)
-            self.variables[name] = self.build.op(ops.PY_UNDEFINED, None, name=shown)
+            self.variables[name] = self.build.op(ops.PY_UNDEFINED, None, name=name.removeprefix(CELL))
         return self.variables[name]
 
     def span(self, span: Span, block: Block) -> None:
@@ -315,26 +301,6 @@ class Reader:
             if here.ops and ops.Effect.TERMINATES in here.terminator.code.effects:
                 return
         self.end(ops.JUMP, [], [self.edge(span.successors[0])])
-
-    # A block within a span takes all that there is: the stack, and every variable.
-
-    def fork(self) -> Block:
-        """A block that takes the present stack and variables."""
-        hints = (name.removeprefix(CELL) for name in self.variables)
-        return Block([Value() for _ in self.stack] + [Value(hint=hint) for hint in hints])
-
-    def context(self) -> list[Value]:
-        """What goes to such a block."""
-        return [*self.stack, *self.variables.values()]
-
-    def continue_in(self, block: Block, *others: Block) -> None:
-        """Goes on writing in a block that `fork` made; `others` belong to the span, too."""
-        start = max(start for start in self.spans if start <= self.index)
-        self.more.setdefault(start, []).extend((*others, block))
-        depth = len(block.params) - len(self.variables)
-        self.stack = block.params[:depth]
-        self.variables = dict(zip(self.variables, block.params[depth:], strict=True))
-        self.build = Builder(block, self.build.location)
 
     def instruction(self, instruction: Instruction, span: Span) -> None:
         """Reads one instruction."""

@@ -13,7 +13,6 @@ from collections.abc import Generator as Coroutine
 from collections.abc import Sequence
 from types import FunctionType
 
-from cuda_device.bytecode.suspension import STEPS
 from cuda_device.bytecode.to_ir import read
 from cuda_device.device.table import BY_NAME
 from cuda_device.errors import NOWHERE, CompileError
@@ -93,7 +92,7 @@ class Body:
         self.program, self.source, self.arguments, self.name, self.kernel = program, source, arguments, name, kernel
         self.interop = interop
         self.python = read(source.__code__, variant.reading)
-        self.goes_on = variant.reading in STEPS
+        self.goes_on = bool(variant.reading)
         if program.checked:
             self.python = definite.run(self.python, source)
         self.code, self.where = variant.code, variant.where

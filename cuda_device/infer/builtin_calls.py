@@ -1,7 +1,7 @@
 """Calls that are more than a row of the device tables: of what takes iterators, types, or functions.
 
 enumerate(t)      →   a bundle that `for` knows
-sum(… for …)      →   a call of the generator expression's code, read as a sum (see `bytecode/reductions`)
+sum(x)            →   a call of the library's loop over `x`
 isinstance(x, T)  →   a constant
 """
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 import builtins
 import functools
 import math
-import operator
 from collections.abc import Callable, Mapping, Sequence, Sized
 from types import FunctionType, MethodType
 from typing import Any
@@ -25,7 +24,6 @@ from cuda_device.errors import CompileError
 from cuda_device.infer import (
     composites,
     functionals,
-    generators,
     host_calls,
     hosted,
     integers,
@@ -49,16 +47,9 @@ from cuda_device.types.vectors import host_vector
 
 
 def _reducing(function: object, name: str) -> Special:
-    """`sum`, `any`, `all`, `min`, `max`."""
+    """A function of all that one argument holds."""
 
     def special(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-        if positional and generators.is_generator(positional[0].known):
-            if name == "sum":
-                begin = [*positional[1:], *named.values()][:1] or [Cell(constant(0))]
-                return generators.reduce(frame, positional[0], name, *begin)
-            if function in standard.ONE_ARGUMENT:
-                check_count(name, positional, 1, 1)
-                return functionals.extreme_of_generator(frame, name, positional[0], named)
         if len(positional) == 1 or function not in standard.ONE_ARGUMENT:
             positional = [*(sequences.as_iterable(frame, cell) for cell in positional[:1]), *positional[1:]]
         if function not in standard.ONE_ARGUMENT:
@@ -325,37 +316,14 @@ def _hypot(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) 
     return frame.program.call(frame, numbers.length_of, positional, named)
 
 
-def _product(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    """`math.prod`."""
-    if positional and generators.is_generator(positional[0].known) and set(named) <= {"start"}:
-        check_count("prod", positional, 1, 1)
-        start = named.get("start", Cell(constant(1)))
-        return generators.reduce(
-            frame, positional[0], "fold", start, frame.literal(standard.REPLACEMENTS[operator.mul])
-        )
-    return frame.program.call(
-        frame, standard.product, [sequences.as_iterable(frame, cell) for cell in positional], named
-    )
-
-
-def _float_sum(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    """`math.fsum`."""
-    if len(positional) == 1 and generators.is_generator(positional[0].known):
-        no_keywords("fsum", named)
-        begin = frame.tuple([Cell(constant(0.0)), Cell(constant(0.0))])
-        both = generators.reduce(frame, positional[0], "fold", begin, frame.literal(standard.add_float))
-        return frame.program.call(frame, standard.sum_of_floats, [both], {})
-    return frame.program.call(
-        frame, standard.float_sum, [sequences.as_iterable(frame, cell) for cell in positional], named
-    )
-
+_REDUCTIONS: tuple[Callable[..., Any], ...] = (sum, any, all, builtins.min, builtins.max, math.prod, math.fsum)
 
 _SPECIAL: dict[object, Special] = {
     **integers.RULES,
     **{function: functools.partial(complexes.call, function) for function in complex_functions.FUNCTIONS},
     **{function: functools.partial(_ufunc, of_numbers) for function, of_numbers in NUMPY_FUNCTIONS.items()},
     **functionals.RULES,
-    **{function: _reducing(function, function.__name__) for function in (sum, any, all, builtins.min, builtins.max)},
+    **{function: _reducing(function, function.__name__) for function in _REDUCTIONS},
     tuple: _tuple,
     list: _list,
     dict: dicts.make,
@@ -371,8 +339,6 @@ _SPECIAL: dict[object, Special] = {
     len: _len,
     functools.partial: _partial,
     math.hypot: _hypot,
-    math.prod: _product,
-    math.fsum: _float_sum,
     functions.func: _func,
     print: printing.print_,
 }

@@ -25,8 +25,7 @@ import numpy as np
 
 from cuda_device.bytecode.decode import decode
 from cuda_device.bytecode.instructions import Opcode
-from cuda_device.bytecode.reductions import REDUCTIONS
-from cuda_device.bytecode.suspension import POSITION, STEPS
+from cuda_device.bytecode.suspension import POSITION
 from cuda_device.bytecode.to_ir import slots
 from cuda_device.device import extern as declarations
 from cuda_device.device import functions
@@ -46,7 +45,7 @@ from cuda_device.infer.meanings import Code, Origin
 from cuda_device.infer.remedies import OF_THE_HOST, of_call
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Function, Module, Op, Value
-from cuda_device.lazy_dataclasses import dataclass, field
+from cuda_device.lazy_dataclasses import dataclass, field, replace
 from cuda_device.library import registry
 from cuda_device.types.known import (
     Identity,
@@ -231,7 +230,7 @@ class Inference:
     def _converted(self, frame: Frame, source: FunctionType, variant: Variant, cells: Sequence[Cell]) -> Sequence[Cell]:
         """The arguments, those of parameters `ConstExpr` as they are wanted."""
         constants = const_parameters(source)
-        if not constants or variant.reading in STEPS:
+        if not constants or variant.reading:
             return cells
         shown = source.__qualname__
         return [
@@ -244,7 +243,7 @@ class Inference:
         cells = self._converted(frame, source, variant, cells)
         given = list(dict.fromkeys(each for cell in cells for each in identities(cell.known)))
         inside = {each: Identity(("argument", number)) for number, each in enumerate(given)}
-        constants = {*const_parameters(source), *([POSITION] if variant.reading in STEPS else [])}
+        constants = {*const_parameters(source), *([POSITION] if variant.reading else [])}
         known = self._generalise(source, names, [renamed(cell.known, inside) for cell in cells], constants)
         cells = [_weaken(frame, cell, k) for cell, k in zip(cells, known, strict=True)]
         spec = self.specialise(source, known, variant)
@@ -256,7 +255,7 @@ class Inference:
         changed = [(number, each) for number, each in enumerate(given) if inside[each] in spec.changed]
         for number, each in changed:
             frame.change(each, closures.taken_back(frame, now[number], variant.code, cells))
-        if variant.reading in STEPS:
+        if variant.reading:
             left = {each: now[number + len(given)] for number, each in changed}
             frame.left = {k: closures.taken_back(frame, cell, variant.code, cells) for k, cell in left.items()}
         return result
@@ -266,7 +265,7 @@ class Inference:
         if spec.error is not None:
             raise _called(spec, spec.error, frame.location)
         if spec in self.active:
-            if spec.variant.reading in STEPS:
+            if spec.variant.reading:
                 raise generators.endless(spec.source.__qualname__)
             spec.used_early = True
         elif spec.function is None:
@@ -381,11 +380,17 @@ def _raises(code: CodeType) -> bool:
 
 
 def _called(spec: Specialisation, error: CompileError, where: Location) -> CompileError:
-    """The error of a callee, as seen from a call of it: one in our own Python stands where the user called it."""
+    """The error of a callee, as seen from a call of it: one in the library stands where the user called the library.
+
+    An error in a user's function that the library calls, such as a generator in a sum, stays where it is.
+    """
     if spec.source.__module__ in registry.NAMES:
-        return type(error)(error.reason, where, error.help)
+        if not error.chain:
+            return type(error)(error.reason, where, error.help)
+        *inner, last = error.chain
+        return type(error)(error.reason, error.location, error.help, (*inner, replace(last, location=where)))
     names = parameter_names(spec.source.__code__)
-    arguments = spec.arguments[1:] if spec.variant.reading in STEPS else spec.arguments
+    arguments = spec.arguments[1:] if spec.variant.reading else spec.arguments
     pairs = zip(names, arguments, strict=False)
     shown = ", ".join(f"{name}: {known}" for name, known in pairs if isinstance(state_of(known), Known))
     call = Call(spec.source.__qualname__, shown, where)
@@ -395,10 +400,9 @@ def _called(spec: Specialisation, error: CompileError, where: Location) -> Compi
 def _names(source: FunctionType, variant: Variant) -> tuple[str, ...]:
     """The names of a specialisation's arguments: parameters, and what is captured."""
     captured = tuple(f".{each.name} captured" for each in variant.code.captured) if variant.code is not None else ()
-    if variant.reading in STEPS:
+    if variant.reading:
         return POSITION, *slots(source.__code__), *captured
-    result = REDUCTIONS[variant.reading].parameters if variant.reading else ()
-    return parameter_names(source.__code__) + result + captured
+    return parameter_names(source.__code__) + captured
 
 
 def _callable(function: object) -> FunctionType:

@@ -9,7 +9,6 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 
 from cuda_device.errors import CompileError
-from cuda_device.infer import generators
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.generators import check_count, no_keywords
 from cuda_device.infer.kinds import sequences
@@ -41,20 +40,6 @@ def _check_keywords(name: str, named: Mapping[str, Cell]) -> None:
     for word in named:
         if word not in ("key", "default"):
             raise CompileError(f"{name} has no keyword parameter {word!r}", help="its keywords are key and default")
-
-
-def extreme_of_generator(frame: Frame, name: str, generator: Cell, named: Mapping[str, Cell]) -> Cell:
-    """`min` and `max` of a generator, perhaps with a `key`, a `default` or both."""
-    _check_keywords(name, named)
-    if not named:
-        return generators.reduce(frame, generator, name)
-    key = named.get("key")
-    if key is None or key.known.value is None:
-        key = frame.literal(standard.itself)
-    better = frame.literal(standard.lesser if name == "min" else standard.greater)
-    if "default" in named:
-        return generators.reduce(frame, generator, f"{name} key default", better, key, named["default"])
-    return generators.reduce(frame, generator, f"{name} key", better, key)
 
 
 def _next(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
@@ -90,8 +75,6 @@ def _reduce(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell])
     no_keywords("reduce", named)
     check_count("reduce", positional, 2, 3)
     function, items, *begin = positional
-    if generators.is_generator(items.known):
-        return generators.reduce(frame, items, "fold" if begin else "reduce", *begin, function)
     target = standard.reduce_from if begin else standard.reduce_all
     return frame.program.call(frame, target, [function, sequences.as_iterable(frame, items), *begin], {})
 

@@ -1,7 +1,7 @@
-"""Generators: one is asked for a value after the other, or runs to the end where it is used, in `sum`, `max` and such.
+"""Generators: each value is a call of the generator's code, which goes on behind the last `yield` (see `bytecode/suspension`).
 
-sum(x * x for x in t)     →   a call of the expression's code, read as a sum (see `bytecode/reductions`)
-for v in squares(n): …    →   a call of the generator's code for each value (see `bytecode/suspension`)
+for v in squares(n): …    →   more, v, state = step(state), until there is no more
+sum(x * x for x in t)     →   the library's loop over the generator
 """
 
 from __future__ import annotations
@@ -12,20 +12,11 @@ from types import CodeType, FunctionType
 
 from cuda_device.bytecode.suspension import DONE, START, STEP, STEP_UNROLLED, mark
 from cuda_device.bytecode.to_ir import slots
-from cuda_device.device.parameters import parameter_names
 from cuda_device.errors import CompileError
 from cuda_device.infer import closures
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.meanings import Generator, code_of
 from cuda_device.types.known import UNSET, Identity, Known, constant
-from cuda_device.types.model import Bundle
-
-
-def is_generator(known: Known) -> bool:
-    """Whether it is a generator that has not begun, so that it can run to the end where it is used."""
-    if not isinstance(known.type, Bundle) or not isinstance(known.value, Generator):
-        return False
-    return known.items[1].constant and known.items[1].value == START
 
 
 def is_generator_function(function: FunctionType) -> bool:
@@ -82,19 +73,6 @@ def endless(name: str) -> CompileError:
         f"the generator {name} runs through itself, which takes a stack without bounds",
         help="make it a recursive function, or a loop with a stack of its own in local_array",
     )
-
-
-def reduce(frame: Frame, generator: Cell, reduction: str, *first: Cell) -> Cell:
-    """What becomes of all values of a generator that has not begun; then it has no more."""
-    meaning = generator.known.value
-    assert isinstance(meaning, Generator)
-    source = _source(frame, generator)
-    _, _, *kept = frame.fields(generator)
-    arguments = kept[: len(parameter_names(source.__code__))]
-    result = _run(frame, generator, [*arguments, *first], reduction)
-    if generator.known.identity is not None:
-        frame.change(generator.known.identity, done(frame, generator))
-    return result
 
 
 def _run(frame: Frame, generator: Cell, cells: Sequence[Cell], reading: str) -> Cell:

@@ -194,7 +194,7 @@ def _defined(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     (has_value,) = cells
     if not has_value.known.constant:
         name = str(op.attributes["name"])
-        message = name if name.endswith(" of nothing") else f"the variable {name!r} is used before it has a value"
+        message = f"the variable {name!r} is used before it has a value"
         frame.check(has_value, message, help="assign it on every way that leads here")
     return []
 

@@ -71,21 +71,6 @@ def greatest(items: Any, /, *, key: Any = None, default: Any = ...) -> Any:
     return best
 
 
-def itself(value: Any) -> Any:
-    """The `key` where none is given."""
-    return value
-
-
-def lesser(a: Any, b: Any) -> Any:
-    """The lesser of two pairs of a rank and a value, the first one if they are equal."""
-    return b if b[0] < a[0] else a
-
-
-def greater(a: Any, b: Any) -> Any:
-    """The greater of two pairs of a rank and a value, the first one if they are equal."""
-    return b if b[0] > a[0] else a
-
-
 def chosen(function: Any, items: Any) -> Any:
     """`filter(function, items)`."""
     for item in items:
@@ -190,23 +175,12 @@ def product(items: Any, /, *, start: Any = 1) -> Any:
 
 
 def float_sum(items: Any, /) -> Any:
-    """`math.fsum(items)`."""
-    so_far = (0.0, 0.0)
+    """`math.fsum(items)`: a sum, and what the additions rounded away (Neumaier's algorithm)."""
+    total, lost = 0.0, 0.0
     for item in items:
-        so_far = add_float(so_far, item)
-    return sum_of_floats(so_far)
-
-
-def add_float(so_far: Any, item: Any) -> Any:
-    """One addition of `math.fsum`: a sum, and what the additions rounded away (Neumaier's algorithm)."""
-    total, lost = so_far
-    after = total + item
-    return after, lost + ((total - after) + item if abs(total) >= abs(item) else (item - after) + total)
-
-
-def sum_of_floats(so_far: Any) -> Any:
-    """What `math.fsum` returns in the end."""
-    total, lost = so_far
+        after = total + item
+        lost += (total - after) + item if abs(total) >= abs(item) else (item - after) + total
+        total = after
     return total + lost if math.isfinite(total) else total
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from cuda_device.errors import CompileError
-from cuda_device.infer import comparisons, composites, generators, hosted, operators
+from cuda_device.infer import comparisons, composites, hosted, operators
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.kinds import subarrays
 from cuda_device.infer.meanings import Keywords, Named, Thing, is_member, means
@@ -56,8 +56,6 @@ def as_tuples(frame: Frame, cells: Sequence[Cell]) -> list[Cell]:
 def items_of(frame: Frame, cell: Cell, what: str) -> list[Cell]:
     """The items of something whose length is known."""
     cell = as_iterable(frame, cell)
-    if generators.is_generator(cell.known):
-        return frame.fields(generators.reduce(frame, cell, "list", frame.bundle(Thing.LIST, [])))
     match cell.known.type:
         case Tuple():
             return frame.fields(cell)
