@@ -8,23 +8,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cuda_device.errors import CompileError
-from cuda_device.infer import composites, conditions, hosted, members, scalars
-from cuda_device.infer.calls import call
+from cuda_device.infer import composites, conditions, hosted, indexing, members, scalars
 from cuda_device.infer.frame import Cell, Frame, Place
 from cuda_device.infer.joins import join
 from cuda_device.infer.kinds import masks, references, sequences, subarrays, views
 from cuda_device.infer.meanings import Named, Text, is_member, use_of
 from cuda_device.infer.remedies import ON_THE_HOST
 from cuda_device.ir import ops
-from cuda_device.ir.nodes import Op, Value
+from cuda_device.ir.nodes import Op
 from cuda_device.library import prelude, standard
-from cuda_device.types.host import host_type_of
 from cuda_device.types.known import Known, State, Undefined, constant, describe, of_type
 from cuda_device.types.layout import has_identity
 from cuda_device.types.model import (
-    BOOL,
-    INDEX,
-    INT,
     MASK,
     Array,
     Atomic,
@@ -64,7 +59,7 @@ def getitem(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
         case Number() as number if (found := scalars.item(frame, owner, number, index)) is not None:
             return [found]
         case Subarray() as subarray:
-            return [subarrays.item(frame, owner, subarray, _index_parts(frame, index))]
+            return [subarrays.item(frame, owner, subarray, indexing.parts_of(frame, index))]
         case (Struct() as struct) | Ref(_, Struct() as struct) if member := members.item(
             frame, op, owner, struct, index
         ):
@@ -101,7 +96,7 @@ def _item(frame: Frame, owner: Cell, index: Cell) -> Cell:
             f"the index of {owner.known} must be a constant integer: its items are objects that change",
             help="make them tuples, or use local_array",
         )
-    owner = frame.tuple([sequences.as_tuple(frame, sequences_of_host(frame, part)) for part in parts])
+    owner = frame.tuple([frame.as_tuple(sequences_of_host(frame, part)) for part in parts])
     rows = hosted.table_of_rows(frame, owner)
     if rows is not None and isinstance(rows.known.type, Array):
         return _array_item(frame, rows, rows.known.type, index)
@@ -118,8 +113,8 @@ def _item(frame: Frame, owner: Cell, index: Cell) -> Cell:
     table = hosted.table_of(frame, owner)
     if table is not None:
         assert table.value is not None
-        return frame.emit(ops.PY_GETITEM, of_type(joined.type), table.value, *_indices(frame, [index]))
-    return call(frame, frame.literal(prelude.element), [owner, index], {})
+        return frame.emit(ops.PY_GETITEM, of_type(joined.type), table.value, *indexing.values_of(frame, [index]))
+    return frame.call(frame.literal(prelude.element), [owner, index], {})
 
 
 def _range_item(frame: Frame, owner: Cell, index: Cell) -> Cell:
@@ -127,7 +122,7 @@ def _range_item(frame: Frame, owner: Cell, index: Cell) -> Cell:
     parts = [frame.field(owner, i) for i in range(3)]
     pieces = views.slice_parts(frame, index)
     if pieces is None:
-        _indices(frame, [index])
+        indexing.values_of(frame, [index])
         length = frame.program.call(frame, standard.length_of_range, parts, {})
         if index.known.constant and isinstance(length.known.value, int):
             sequences.position(index, int(length.known.value))
@@ -140,14 +135,14 @@ def _range_item(frame: Frame, owner: Cell, index: Cell) -> Cell:
 def _array_item(frame: Frame, owner: Cell, array: Array, index: Cell) -> Cell:
     """`x[i]` of an array: an element, an array of one member of each, or a view."""
     assert owner.value is not None
-    parts = _index_parts(frame, index)
+    parts = indexing.parts_of(frame, index)
     if len(parts) == 1 and isinstance(parts[0].known.value, str):
         return members.of_each(frame, owner, array, str(parts[0].known.value))
     if views.is_partial(array, parts):
         return views.select(frame, owner, array, parts)
     if has_identity(array.dtype):
-        return references.element(frame, owner, _indices(frame, parts))
-    element = frame.emit(ops.PY_GETITEM, of_type(array.dtype), owner.value, *_indices(frame, parts))
+        return references.element(frame, owner, indexing.values_of(frame, parts))
+    element = frame.emit(ops.PY_GETITEM, of_type(array.dtype), owner.value, *indexing.values_of(frame, parts))
     if not isinstance(array.dtype, Number) and element.value is not None:
         element.place = Place(element.value, owner, index)
     return element
@@ -170,8 +165,8 @@ def _element(frame: Frame, vector: Cell, index: Cell, size: int) -> Cell:
     if not isinstance(index.known.type, Number) or not index.known.type.is_integer:
         raise CompileError(f"an index is an integer, not {index.known}", help="convert it: int(…)")
     conditions.element(frame, index, size)
-    return call(
-        frame, frame.literal(prelude.element), [frame.tuple([frame.field(vector, i) for i in range(size)]), index], {}
+    return frame.call(
+        frame.literal(prelude.element), [frame.tuple([frame.field(vector, i) for i in range(size)]), index], {}
     )
 
 
@@ -185,28 +180,6 @@ def _static_help(cell: Cell) -> str:
     return use_of(cell.known) or ("pass it to the kernel as an argument" if isinstance(cell.known.type, Static) else "")
 
 
-def _index_parts(frame: Frame, index: Cell) -> list[Cell]:
-    parts = frame.fields(index) if isinstance(index.known.type, Tuple) else [index]
-    return [composites.scalar(frame, part) for part in parts]
-
-
-def indices_of(frame: Frame, index: Cell) -> list[Value]:
-    """What `x[index]` indexes with."""
-    return _indices(frame, _index_parts(frame, index))
-
-
-def _indices(frame: Frame, parts: Sequence[Cell]) -> list[Value]:
-    """Integers as indices: one for each axis."""
-    values = []
-    for part in parts:
-        type = part.known.type
-        if not is_index(type):
-            raise CompileError(f"an index is an integer, not {part.known}", help=views.index_help(part.known))
-        roomy = INDEX if part.known.constant and type == INT else INT if type == BOOL else type
-        values.append(frame.materialise(part, roomy))
-    return values
-
-
 def store(frame: Frame, owner: Cell, index: Cell, value: Cell) -> None:
     """`x[i] = v` of an array: writes an element, converted as the element type's constructor would, or many of a view."""
     array = owner.known.type
@@ -214,13 +187,13 @@ def store(frame: Frame, owner: Cell, index: Cell, value: Cell) -> None:
     if array.readonly:
         raise CompileError(f"the array is read-only: {array}", help="pass an array that can be written")
     assert owner.value is not None
-    parts = _index_parts(frame, index)
+    parts = indexing.parts_of(frame, index)
     if views.is_partial(array, parts) or (parts and isinstance(parts[0].known.value, str)):
         (target,) = getitem(frame, Op(ops.PY_GETITEM), (owner, index))
         subarrays.assign(frame, target, value)
         return
     element = array.dtype
-    value = composites.scalar(frame, value)
+    value = frame.scalar(value)
     if isinstance(element, Struct) and element.host is None:
         value = composites.as_record(frame, element, value)
     value = composites.as_aligned(frame, element, value)
@@ -238,7 +211,7 @@ def store(frame: Frame, owner: Cell, index: Cell, value: Cell) -> None:
             if is_member(value.known)
             else f"write a {_kind_of(element)}",
         )
-    indices = _indices(frame, parts)
+    indices = indexing.values_of(frame, parts)
     if references.is_copied_in_memory(value, element):
         references.store(frame, references.element(frame, owner, indices), value)
         return
@@ -246,21 +219,12 @@ def store(frame: Frame, owner: Cell, index: Cell, value: Cell) -> None:
         composites.check_member(value.known, element, f"an element of {array}")
         item = frame.materialise(value, element)
     else:
-        item = frame.materialise(as_stored(frame, value, element), element)
+        item = frame.materialise(composites.as_stored(frame, value, element), element)
     frame.build.effect(ops.PY_SETITEM, owner.value, *indices, item)
 
 
 def _kind_of(element: Type) -> str:
     return "number" if isinstance(element, Number) else str(element)
-
-
-def as_stored(frame: Frame, value: Cell, element: Number) -> Cell:
-    """A value on its way into memory converts as the element type's constructor would: a constant of a type, too."""
-    known = value.known
-    typed = isinstance(known.type, Number) and not known.type.builtin and known.type != element
-    if known.constant and (typed or (isinstance(known.value, float) and not element.is_float)):
-        return call(frame, frame.literal(host_type_of(element)), [value], {})
-    return value
 
 
 def make_tuple(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from cuda_device.errors import CompileError
-from cuda_device.infer import access, composites, conditions, hosted
+from cuda_device.infer import composites, conditions, hosted
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.kinds import dicts, lists, masks, references, sequences, subarrays
 from cuda_device.infer.meanings import Keywords, is_container
@@ -33,7 +33,7 @@ def setitem(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
         return []
     match owner.known.type:
         case Array():
-            access.store(frame, owner, index, value)
+            frame.store(owner, index, value)
             return []
         case Vector() as vector:
             return _set_element(frame, op, owner, vector, index, value)
@@ -163,7 +163,7 @@ def _with_element(frame: Frame, owner: Cell, vector: Vector, index: Cell, value:
 def _as_element(frame: Frame, owner: Cell, vector: Vector, value: Cell) -> Cell:
     if not isinstance(value.known.type, Number):
         raise CompileError(f"an element of {owner.known} cannot be set to {value.known}", help="write a number")
-    return access.as_stored(frame, value, vector.dtype)
+    return composites.as_stored(frame, value, vector.dtype)
 
 
 def call_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
@@ -176,7 +176,7 @@ def call_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell]
         assert isinstance(owner.known.type, Vector)
         return Cell(constant(owner.known.type.size))
     if name == "__getitem__":
-        (item,) = access.getitem(frame, Op(ops.PY_GETITEM), [owner, *positional])
+        (item,) = frame.getitem(Op(ops.PY_GETITEM), [owner, *positional])
         return item
     if isinstance(owner.known.type, Vector):
         return _with_element(frame, owner, owner.known.type, *positional)

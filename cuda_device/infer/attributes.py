@@ -13,7 +13,6 @@ import numpy as np
 from cuda_device.device.table import interface_of
 from cuda_device.errors import CompileError
 from cuda_device.infer import hosted, members, named_tuples, remedies, scalars
-from cuda_device.infer.calls import call
 from cuda_device.infer.dependencies import MISSING
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.kinds import dicts, lists, subarrays, views
@@ -21,7 +20,6 @@ from cuda_device.infer.meanings import Keywords, Method, Named, Text, is_list, m
 from cuda_device.infer.remedies import NAMES_ELSEWHERE, ON_THE_HOST
 from cuda_device.ir.nodes import Op
 from cuda_device.library import standard
-from cuda_device.types.dtypes import dtype_of_type
 from cuda_device.types.host import host_type_of
 from cuda_device.types.known import Known, constant, describe
 from cuda_device.types.layout import size_of
@@ -37,10 +35,8 @@ from cuda_device.types.model import (
     Struct,
     Subarray,
     Tuple,
-    Type,
     Vector,
 )
-from cuda_device.types.vectors import host_vector
 
 _RANGE_PARTS = ("start", "stop", "step")
 ITEM_METHODS = ("__getitem__", "__setitem__")
@@ -68,7 +64,7 @@ def getattr_(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
         case Ref(_, Struct() as struct):
             return [members.attribute_of_reference(frame, cell, struct, name)]
         case Ref(_, Atomic(content)) if name == "dtype":
-            return [Cell(constant(host_class_of(content)))]
+            return [Cell(constant(subarrays.host_class_of(content)))]
         case type if type == MASK and name in ITEM_METHODS:
             return [frame.bundle(Method(name), [cell])]
         case Number() as number:
@@ -119,9 +115,9 @@ _OF_CONSTANTS = ("as_integer_ratio", "hex", "to_bytes")
 def _python_attribute(frame: Frame, cell: Cell, name: str) -> Cell | None:
     """What Python's own numbers, tuples, ranges and dicts have, and the class that everything has."""
     if name == "__class__":
-        return call(frame, Cell(constant(type)), [cell], {})
+        return frame.call(Cell(constant(type)), [cell], {})
     match cell.known.type:
-        case Static() | Bundle() if (method := hosted.mapping_attribute(frame, cell, name)) is not None:
+        case Static() | Bundle() if (method := _mapping_attribute(frame, cell, name)) is not None:
             return method
         case Bundle() if isinstance(cell.known.value, Named):
             return named_tuples.attribute(frame, cell, cell.known.value, name)
@@ -174,20 +170,12 @@ def _static_attribute(frame: Frame, owner: object, name: str) -> Cell:
     return frame.literal(value)
 
 
-def host_class_of(type: Type) -> object:
-    """The host's class of an element type."""
-    if isinstance(type, Number):
-        return host_type_of(type)
-    match type:
-        case Vector():
-            return host_vector(type)
-        case Struct(host=None) | Subarray():
-            return dtype_of_type(type)
-        case Tuple(elements):
-            return tuple[tuple(map(host_class_of, elements))]  # type: ignore[misc]
-        case Atomic(content):
-            return host_class_of(content)
-    return getattr(type, "host", None) or dtype_of_type(type)
+def _mapping_attribute(frame: Frame, cell: Cell, name: str) -> Cell | None:
+    """A method of a dict, bound to it; None for any other attribute."""
+    mapping = hosted.as_mapping(frame, cell)
+    if not isinstance(mapping.known.value, Keywords) or name not in dicts.METHODS:
+        return None
+    return frame.bundle(Method(name), [mapping])
 
 
 def _vector_attribute(frame: Frame, cell: Cell, vector: Vector, name: str) -> Cell | None:
@@ -216,7 +204,7 @@ def _array_attribute(frame: Frame, cell: Cell, array: Array, name: str) -> Cell:
         case "ndim" | "ndims":
             return Cell(constant(array.ndim))
         case "dtype":
-            return Cell(constant(host_class_of(array.dtype)))
+            return Cell(constant(subarrays.host_class_of(array.dtype)))
         case "itemsize":
             return Cell(constant(size_of(array.dtype)))
         case "shape":

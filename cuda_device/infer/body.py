@@ -100,7 +100,7 @@ class Body:
         behind = len(arguments) - len(names)
         self.parameters = arguments[:behind]
         self.captured = {each: _parameter(k, each.name) for each, k in zip(names, arguments[behind:], strict=True)}
-        self.call = closures.number(source.__code__, names)
+        self.activation = closures.number(source.__code__, names)
         self.objects = tuple(dict.fromkeys(each for known in arguments for each in identities(known)))
         """The objects that change among the arguments: what becomes of them is returned, too."""
         self.twins = twins(self.python)
@@ -240,7 +240,7 @@ class Body:
         instance.end, instance.ways, instance.returned, instance.error = None, [], None, None
         instance.follows, instance.changed, instance.fresh = None, set(), set()
         instance.point = None
-        frame.code, frame.captured, frame.call = self.code, self.captured, self.call
+        frame.code, frame.captured, frame.activation = self.code, self.captured, self.activation
         frame.site, frame.where = instance.key, self.where
         cells: dict[Value, Cell | Pending] = {}
         count = len(instance.source.params)
@@ -323,7 +323,7 @@ class Body:
         operands = [settle(objects.now(frame, cells[value]), value.hint) for value in op.operands]
         instance.end = Op(op.code, location=op.location)
         if op.code is ops.RETURN:
-            returned = closures.close(frame, references.value_of(frame, operands[0]))
+            returned = frame.close(references.value_of(frame, operands[0]))
             references.check_result(self.source.__qualname__, returned.known.type)
             instance.returned = objects.returning(frame, returned, self.objects)
         elif op.code is ops.BRANCH:

@@ -31,13 +31,11 @@ from cuda_device.infer import (
     messages,
     printing,
 )
-from cuda_device.infer.calls import call, call_plain
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.generators import check_count, no_keywords
 from cuda_device.infer.host_calls import Special
 from cuda_device.infer.kinds import complexes, dicts, sequences
 from cuda_device.infer.meanings import Code, Keywords, Named, Partial, Raised, Text, Thing, means
-from cuda_device.infer.operators import truth_of
 from cuda_device.infer.ufuncs import NUMPY_FUNCTIONS, OF_COMPLEX, UFUNCS
 from cuda_device.library import complex_functions, numbers, standard
 from cuda_device.types.host import host_type_of
@@ -51,11 +49,11 @@ def _reducing(function: object, name: str) -> Special:
 
     def special(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
         if len(positional) == 1 or function not in standard.ONE_ARGUMENT:
-            positional = [*(sequences.as_iterable(frame, cell) for cell in positional[:1]), *positional[1:]]
+            positional = [*(frame.as_iterable(cell) for cell in positional[:1]), *positional[1:]]
         if function not in standard.ONE_ARGUMENT:
             return frame.program.call(frame, standard.REPLACEMENTS[function], positional, named)
         if len(positional) != 1 and not named and not any(map(_is_compared, positional)):
-            return call_plain(frame, constant(function), positional, named)
+            return frame.call_plain(constant(function), positional, named)
         return functionals.extreme(frame, function, name, positional, named)
 
     return special
@@ -73,7 +71,7 @@ def _is_compared(cell: Cell) -> bool:
 def _tuple(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     no_keywords("tuple", named)
     check_count("tuple", positional, 0, 1)
-    return sequences.as_tuple(frame, sequences.list_of(frame, positional[0])) if positional else frame.tuple([])
+    return frame.as_tuple(sequences.list_of(frame, positional[0])) if positional else frame.tuple([])
 
 
 def _list(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
@@ -88,7 +86,7 @@ def _enumerate(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cel
     number = start[0] if start else Cell(constant(0))
     if not isinstance(number.known.type, Number) or not number.known.type.is_integer:
         raise CompileError(f"enumerate counts from an integer, not from {number.known}", help="convert it: int(…)")
-    return frame.as_object(frame.bundle(Thing.ENUMERATE, [number, loops.iterator_over(frame, positional[0])]))
+    return frame.as_object(frame.bundle(Thing.ENUMERATE, [number, frame.iterate(positional[0])]))
 
 
 def _zip(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
@@ -97,13 +95,13 @@ def _zip(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) ->
         raise CompileError(
             "zip takes strict=True or strict=False, and no other keyword", help="write the constant True or False"
         )
-    cells = [sequences.as_iterable(frame, cell) for cell in positional]
+    cells = [frame.as_iterable(cell) for cell in positional]
     if strict is not None and strict.known.value and len(cells) > 1:
         lengths = [_len(frame, [cell], {}) for cell in cells]
         if len({cell.known.value for cell in lengths if cell.known.constant}) > 1:
             raise CompileError("zip(strict=True) of different lengths", help="make them of one length")
         frame.program.call(frame, standard.check_lengths, lengths, {})
-    return frame.as_object(frame.bundle(Thing.ZIP, [loops.iterator_over(frame, cell) for cell in cells]))
+    return frame.as_object(frame.bundle(Thing.ZIP, [frame.iterate(cell) for cell in cells]))
 
 
 def _reversed(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
@@ -202,15 +200,15 @@ def _bool(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -
     check_count("bool", positional, 0, 1)
     if not positional:
         return Cell(constant(False))
-    cell = sequences.as_tuple(frame, positional[0])
-    return truth_of(frame, cell)
+    cell = frame.as_tuple(positional[0])
+    return frame.truth(cell)
 
 
 def _abs(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     """`abs(x)`; of a vector, element by element."""
     if len(positional) == 1 and isinstance(positional[0].known.type, Vector) and not named:
-        return composites.elementwise(frame, lambda parts: call_plain(frame, constant(abs), parts, {}), positional)
-    return call_plain(frame, constant(abs), positional, named)
+        return composites.elementwise(frame, lambda parts: frame.call_plain(constant(abs), parts, {}), positional)
+    return frame.call_plain(constant(abs), positional, named)
 
 
 def _complex(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
@@ -225,7 +223,7 @@ def _complex(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]
     if "imag" in given:
         given.setdefault("real", Cell(constant(0)))
     arguments = [given[name] for name in ("real", "imag") if name in given]
-    return call_plain(frame, constant(complex), arguments, {})
+    return frame.call_plain(constant(complex), arguments, {})
 
 
 def _partial(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
@@ -238,7 +236,7 @@ def _round(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) 
     if len(positional) == 2 and not (positional[1].known.constant and positional[1].known.value is None):
         number, digits = positional
         if not isinstance(number.known.type, Number) or number.known.type.is_complex:
-            return call_plain(frame, constant(round), positional[:1], named)
+            return frame.call_plain(constant(round), positional[:1], named)
         if not isinstance(digits.known.type, Number) or not (digits.known.type.is_integer or digits.known.type == BOOL):
             raise CompileError(f"the digits of round are an integer, not {digits.known}", help="convert it: int(…)")
         if number.known.type.is_integer:
@@ -254,7 +252,7 @@ def _round(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) 
         if number.known.type.builtin and isinstance(value, float) and isinstance(count, int):
             return frame.literal(round(value, count))
         return frame.program.call(frame, numbers.round_to, positional, named)
-    return call_plain(frame, constant(round), positional if len(positional) != 2 else positional[:1], named)
+    return frame.call_plain(constant(round), positional if len(positional) != 2 else positional[:1], named)
 
 
 def _len(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
@@ -270,10 +268,10 @@ def _len(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) ->
             return frame.program.call(frame, method, cells, named)
         if isinstance(cells[0].known.value, (np.ndarray, Sized)) and not named:
             return host_calls.while_compiling(len)(frame, cells, named)
-    cells = [sequences.as_iterable(frame, cell) for cell in cells]
+    cells = [frame.as_iterable(cell) for cell in cells]
     if len(cells) == 1 and isinstance(cells[0].known.type, Range):
         return frame.program.call(frame, standard.length_of_range, [frame.field(cells[0], i) for i in range(3)], named)
-    return call_plain(frame, constant(len), cells, named)
+    return frame.call_plain(constant(len), cells, named)
 
 
 def _exception(kind: type[BaseException], frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
@@ -289,12 +287,12 @@ def _call_partial(
     """Calls a partial function of the host."""
     first = [frame.literal(value) for value in partial.args]
     given = {name: frame.literal(value) for name, value in partial.keywords.items()}
-    return call(frame, frame.literal(partial.func), [*first, *positional], given | dict(named))
+    return frame.call(frame.literal(partial.func), [*first, *positional], given | dict(named))
 
 
 def _call_method(method: MethodType, frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     """Calls a method of an object that exists while compiling."""
-    return call(frame, frame.literal(method.__func__), [Cell(constant(method.__self__)), *positional], named)
+    return frame.call(frame.literal(method.__func__), [Cell(constant(method.__self__)), *positional], named)
 
 
 def _func(_: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
@@ -307,12 +305,12 @@ def _func(_: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Ce
 def _ufunc(function: Callable[..., Any], frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     if any(map(complexes.is_complex, positional)):
         function = OF_COMPLEX.get(function, function)
-    return call(frame, Cell(constant(function)), positional, named)
+    return frame.call(Cell(constant(function)), positional, named)
 
 
 def _hypot(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     if len(positional) == 2:
-        return call_plain(frame, constant(math.hypot), positional, named)
+        return frame.call_plain(constant(math.hypot), positional, named)
     return frame.program.call(frame, numbers.length_of, positional, named)
 
 
@@ -353,7 +351,7 @@ def method_for(frame: Frame, entity: object, positional: Sequence[Cell]) -> Func
     if name is None or not positional:
         return None
     known = positional[0].known
-    return composites.method_of(frame, known.type, name) if isinstance(known.type, Struct) else None
+    return frame.method_of(known.type, name) if isinstance(known.type, Struct) else None
 
 
 _SPECIAL_METHODS: dict[object, str] = {builtin: f"__{builtin.__name__}__" for builtin in _DISPATCHING} | {

@@ -17,7 +17,7 @@ from cuda_device.device.parameters import defaults_of, parameter_names, takes_an
 from cuda_device.device.rows import Intrinsic, constant_of
 from cuda_device.device.table import find, interface_of
 from cuda_device.errors import CompileError
-from cuda_device.infer import closures, composites, conditions, generators, hosted, operators
+from cuda_device.infer import closures, composites, conditions, generators, hosted
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.kinds import views
 from cuda_device.infer.meanings import Code, Keywords, Method, Named, Partial, is_list
@@ -36,7 +36,7 @@ def call(frame: Frame, function: Cell, positional: Sequence[Cell], named: Mappin
         return call_method(frame, frame.field(function, 0), known.value.name, positional, named)
     if isinstance(known.type, Bundle):
         return call_bundle(frame, function, positional, named)
-    if isinstance(known.type, Struct) and (method := composites.method_of(frame, known.type, "__call__")) is not None:
+    if isinstance(known.type, Struct) and (method := frame.method_of(known.type, "__call__")) is not None:
         return frame.program.call(frame, method, [function, *positional], named)
     if not isinstance(known.type, Static):
         raise CompileError(f"{known.shown} cannot be called", help="a function, a type or a lambda can be")
@@ -76,7 +76,7 @@ def call_plain(frame: Frame, known: Known, positional: Sequence[Cell], named: Ma
         return folded
     arguments = row.bind(positional, named, frame.literal)
     if row.folds or isinstance(row.entity, type):
-        arguments = [composites.scalar(frame, cell) for cell in arguments]
+        arguments = [frame.scalar(cell) for cell in arguments]
     if row.predicates:
         arguments = _ask_predicates(frame, row, arguments)
     typed = frame.ask(row, arguments)
@@ -101,7 +101,7 @@ def _answer(frame: Frame, row: Intrinsic, name: str, predicate: Cell) -> Cell:
         raise CompileError(
             f"{name} of {row.name} gives {cell.known}, not a bool", help="return a comparison, or bool(…)"
         )
-    return operators.truth_of(frame, cell)
+    return frame.truth(cell)
 
 
 def call_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:

@@ -174,11 +174,11 @@ def _origin(frame: Frame, name: str) -> Origin:
     code = frame.function.__code__
     if frame.code is not None and name in code.co_freevars:
         return frame.code.cells[code.co_freevars.index(name)]
-    return Origin(id(code), frame.call, name)
+    return Origin(id(code), frame.activation, name)
 
 
 def _is_own(frame: Frame, origin: Origin) -> bool:
-    return (origin.code, origin.call) == (id(frame.function.__code__), frame.call)
+    return (origin.code, origin.call) == (id(frame.function.__code__), frame.activation)
 
 
 def _variable(frame: Frame, origin: Origin) -> Cell | Pending:

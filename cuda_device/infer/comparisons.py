@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from cuda_device.errors import CompileError
-from cuda_device.infer import composites, operators
+from cuda_device.infer import operators
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.kinds import complexes, masks
 from cuda_device.infer.meanings import Named
@@ -29,7 +29,7 @@ from cuda_device.types.structs import alike
 def compare(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """`x < y` and the other comparisons: of numbers, exact; of tuples, `==` and `!=`."""
     sign = str(op.attributes["op"])
-    cells = [composites.scalar(frame, cell) for cell in cells]
+    cells = [frame.scalar(cell) for cell in cells]
     folded = operators.fold(frame, operators.FOLDS[sign], cells)
     if folded is not None:
         return [folded]
@@ -41,7 +41,7 @@ def compare(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     if sign in ("==", "!=") and _are_unlike(*(cell.known for cell in cells)):
         return [Cell(constant(sign == "!="))]
     if all(isinstance(cell.known.type, Range) for cell in cells) and sign in ("==", "!="):
-        same = operators.truth_of(frame, frame.program.call(frame, standard.same_range, cells, {}))
+        same = frame.truth(frame.program.call(frame, standard.same_range, cells, {}))
         return [same] if sign == "==" else _negated(frame, same)
     if sign not in ("==", "!=") and all(isinstance(cell.known.type, Tuple) for cell in cells):
         return [_compare_in_order(frame, sign, *cells)]
@@ -82,7 +82,7 @@ def _overloaded(frame: Frame, sign: str, cells: Sequence[Cell]) -> Sequence[Cell
 
 
 def _negated(frame: Frame, cell: Cell) -> Sequence[Cell]:
-    return operators.unary(frame, Op(ops.PY_UNARY, attributes={"op": "not"}), [cell])
+    return frame.unary(Op(ops.PY_UNARY, attributes={"op": "not"}), [cell])
 
 
 def _compare_in_order(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:

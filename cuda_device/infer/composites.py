@@ -16,6 +16,7 @@ from cuda_device.infer.kinds import references
 from cuda_device.infer.meanings import Named
 from cuda_device.ir import ops
 from cuda_device.types import structs
+from cuda_device.types.host import host_type_of
 from cuda_device.types.known import Known, of_type
 from cuda_device.types.layout import has_identity, machine
 from cuda_device.types.model import Array, Kind, NoneType, Number, Ref, Struct, Subarray, Tuple, Type, Vector
@@ -85,8 +86,6 @@ def member(frame: Frame, struct: Struct, index: int, cell: Cell) -> Cell:
     """The value of a member: a class's has to have its type, one of a NumPy dtype converts as an element of an array does."""
     field = struct.fields[index]
     if struct.host is None and isinstance(field.type, Number) and isinstance(cell.known.type, Number):
-        from cuda_device.infer.access import as_stored  # it needs composites, too
-
         return as_stored(frame, cell, field.type)
     if isinstance(field.type, Subarray) and cell.known.type != field.type:
         from cuda_device.infer.kinds import subarrays  # it needs composites, too
@@ -194,3 +193,12 @@ def named(frame: Frame, cell: Cell) -> Cell:
 
 def _has_names(known: Known) -> bool:
     return isinstance(known.type, Tuple) and (isinstance(known.value, Named) or any(map(_has_names, known.items)))
+
+
+def as_stored(frame: Frame, value: Cell, element: Number) -> Cell:
+    """A value on its way into memory converts as the element type's constructor would: a constant of a type, too."""
+    known = value.known
+    typed = isinstance(known.type, Number) and not known.type.builtin and known.type != element
+    if known.constant and (typed or (isinstance(known.value, float) and not element.is_float)):
+        return frame.call(frame.literal(host_type_of(element)), [value], {})
+    return value

@@ -115,8 +115,36 @@ def is_static(known: Known) -> bool:
     return known.constant or not has_leaves(known.type)
 
 
+@dataclass(frozen=True, slots=True)
+class Operations:
+    """What can be done with a value of any kind. `infer/operations` has the table; rules reach it through their frame."""
+
+    call: Callable[[Frame, Cell, Sequence[Cell], Mapping[str, Cell]], Cell]
+    call_plain: Callable[[Frame, Known, Sequence[Cell], Mapping[str, Cell]], Cell]
+    getattr: Callable[[Frame, Op, Sequence[Cell]], Sequence[Cell]]
+    getitem: Callable[[Frame, Op, Sequence[Cell]], Sequence[Cell]]
+    store: Callable[[Frame, Cell, Cell, Cell], None]
+    binary: Callable[[Frame, Op, Sequence[Cell]], Sequence[Cell]]
+    unary: Callable[[Frame, Op, Sequence[Cell]], Sequence[Cell]]
+    compare: Callable[[Frame, Op, Sequence[Cell]], Sequence[Cell]]
+    truth: Callable[[Frame, Cell], Cell]
+    iterate: Callable[[Frame, Cell], Cell]
+    items_of_iterator: Callable[[Frame, Cell], list[Cell]]
+    as_iterable: Callable[[Frame, Cell], Cell]
+    as_tuple: Callable[[Frame, Cell], Cell]
+    items_of: Callable[[Frame, Cell, str], list[Cell]]
+    scalar: Callable[[Frame, Cell], Cell]
+    method_of: Callable[[Frame, Struct, str], FunctionType | None]
+    close: Callable[[Frame, Cell], Cell]
+    as_array_type: Callable[[Frame, Cell, Array], Value]
+    record_constant: Callable[[Frame, np.void], Cell]
+
+
 class Program(Protocol):
     """What a frame asks of the inference of the whole program."""
+
+    operations: Operations
+    """What can be done with values of all kinds."""
 
     target: SMSelector
     """The architecture that the program is compiled for."""
@@ -169,7 +197,7 @@ class Frame:
         """What a nested function captured."""
         self.code: Code | None = None
         """A nested function's meaning: which variables it reads."""
-        self.call = 0
+        self.activation = 0
         """The number that tells this function's variables from those of another call of it (see `Origin`)."""
         self.lent: dict[int, Code] = {}
         """The nested functions, by their `id`, that were closed here: what they read are variables of this block."""
@@ -197,6 +225,76 @@ class Frame:
     def location(self) -> Location:
         """Where the program stands."""
         return self.build.location
+
+    # What can be done with values of all kinds
+
+    def call(self, function: Cell, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+        """Calls whatever `function` is known to be."""
+        return self.program.operations.call(self, function, positional, named)
+
+    def call_plain(self, known: Known, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+        """Calls a row of the device tables, or a Python function."""
+        return self.program.operations.call_plain(self, known, positional, named)
+
+    def getattr(self, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+        """`x.name`."""
+        return self.program.operations.getattr(self, op, cells)
+
+    def getitem(self, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+        """`x[i]`."""
+        return self.program.operations.getitem(self, op, cells)
+
+    def store(self, owner: Cell, index: Cell, value: Cell) -> None:
+        """`x[i] = v` of an array."""
+        self.program.operations.store(self, owner, index, value)
+
+    def binary(self, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+        """`x + y` and its like."""
+        return self.program.operations.binary(self, op, cells)
+
+    def unary(self, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+        """`-x` and its like."""
+        return self.program.operations.unary(self, op, cells)
+
+    def compare(self, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+        """`x < y` and its like."""
+        return self.program.operations.compare(self, op, cells)
+
+    def truth(self, cell: Cell) -> Cell:
+        """Whether a value is true in Python's sense, a bool."""
+        return self.program.operations.truth(self, cell)
+
+    def iterate(self, cell: Cell) -> Cell:
+        """`iter(x)`."""
+        return self.program.operations.iterate(self, cell)
+
+    def items_of_iterator(self, cell: Cell) -> list[Cell]:
+        """The items that an iterator has left, of which must be known how many there are."""
+        return self.program.operations.items_of_iterator(self, cell)
+
+    def as_iterable(self, cell: Cell) -> Cell:
+        """A list, or what the host has, as something that loops run over."""
+        return self.program.operations.as_iterable(self, cell)
+
+    def as_tuple(self, cell: Cell) -> Cell:
+        """A list or named tuple as a tuple; anything else as it is."""
+        return self.program.operations.as_tuple(self, cell)
+
+    def items_of(self, cell: Cell, what: str) -> list[Cell]:
+        """The items of what has a known length; an error, in which `what` needs them, for anything else."""
+        return self.program.operations.items_of(self, cell, what)
+
+    def scalar(self, cell: Cell) -> Cell:
+        """A 0-d array as the number in it; anything else as it is."""
+        return self.program.operations.scalar(self, cell)
+
+    def method_of(self, type: Struct, name: str) -> FunctionType | None:
+        """A method of a struct's class, or None."""
+        return self.program.operations.method_of(self, type, name)
+
+    def close(self, cell: Cell) -> Cell:
+        """A value in which nested functions have captured what they read."""
+        return self.program.operations.close(self, cell)
 
     # Objects that change. They are values as all others; what they become is kept by their identity.
 
@@ -249,9 +347,7 @@ class Frame:
             model = model_of(type(value))
             return self.composite(model, [self.literal(getattr(value, field.name)) for field in model.fields])
         if isinstance(value, np.void):
-            from cuda_device.infer import members  # it needs frames
-
-            return members.constant_of(self, value)
+            return self.program.operations.record_constant(self, value)
         return Cell(self.program.literal(value, self.location))
 
     def composite(self, type: Vector | Struct | Subarray, cells: Sequence[Cell]) -> Cell:
@@ -371,9 +467,7 @@ class Frame:
                 # Where control flow joins, `self` may be a value on the other way.
                 return self.build.op(ops.LOAD, type, cell.value)
             case Array() if cell.value is not None and cell.value.type != type:
-                from cuda_device.infer.kinds import views  # which needs frames
-
-                return views.as_type(self, cell, type)
+                return self.program.operations.as_array_type(self, cell, type)
             case _ if cell.value is not None:
                 assert cell.value.type == type, (str(cell.value.type), str(type))
                 return cell.value

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from cuda_device.errors import CompileError
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.generators import check_count, no_keywords
-from cuda_device.infer.kinds import sequences
 from cuda_device.infer.meanings import Thing, means
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op
@@ -65,9 +64,8 @@ def _filter(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell])
 
 
 def _as_iterator(frame: Frame, cell: Cell) -> Cell:
-    from cuda_device.infer import loops  # which needs calls
 
-    return loops.iterator_over(frame, cell)
+    return frame.iterate(cell)
 
 
 def _reduce(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
@@ -76,7 +74,7 @@ def _reduce(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell])
     check_count("reduce", positional, 2, 3)
     function, items, *begin = positional
     target = standard.reduce_from if begin else standard.reduce_all
-    return frame.program.call(frame, target, [function, sequences.as_iterable(frame, items), *begin], {})
+    return frame.program.call(frame, target, [function, frame.as_iterable(items), *begin], {})
 
 
 def _map(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
@@ -115,12 +113,11 @@ def _hasattr(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]
 
 
 def _attribute(frame: Frame, owner: Cell, name: Cell) -> Cell | CompileError:
-    from cuda_device.infer.attributes import getattr_
 
     if not isinstance(name.known.value, str):
         raise CompileError(f"the name of an attribute is a string, not {name.known}", help="write it in quotes")
     try:
-        (cell,) = getattr_(frame, Op(ops.PY_GETATTR, attributes={"name": name.known.value}), [owner])
+        (cell,) = frame.getattr(Op(ops.PY_GETATTR, attributes={"name": name.known.value}), [owner])
     except CompileError as error:
         return error
     return cell

@@ -77,8 +77,8 @@ def endless(name: str) -> CompileError:
 
 def _run(frame: Frame, generator: Cell, cells: Sequence[Cell], reading: str) -> Cell:
     """A call of a generator's code, read in some way."""
-    function = closures.close(frame, frame.field(generator, 0))
-    closed = [closures.close(frame, cell) for cell in cells]
+    function = frame.close(frame.field(generator, 0))
+    closed = [frame.close(cell) for cell in cells]
     code = code_of(function.known)
     if code is None:
         return frame.program.step(frame, _source(frame, generator), closed, reading)

@@ -16,7 +16,7 @@ import numpy as np
 from cuda_device.device.rows import constant_of
 from cuda_device.device.table import entry
 from cuda_device.errors import CompileError
-from cuda_device.infer import composites, named_tuples
+from cuda_device.infer import named_tuples
 from cuda_device.infer.dependencies import MISSING, PASSING
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.meanings import Code, Method, Partial
@@ -143,7 +143,7 @@ def _callable(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell
     """`callable(x)`: the type of a value of run time tells."""
     if len(positional) == 1 and not named and not positional[0].known.constant:
         known = positional[0].known
-        has_method = isinstance(known.type, Struct) and composites.method_of(frame, known.type, "__call__") is not None
+        has_method = isinstance(known.type, Struct) and frame.method_of(known.type, "__call__") is not None
         return Cell(constant(has_method or isinstance(known.value, (Code, Partial, Method))))
     return while_compiling(callable)(frame, positional, named)
 

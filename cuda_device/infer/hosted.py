@@ -21,7 +21,7 @@ import numpy as np
 from cuda_device.device.memory import CONSTANT_ARRAY
 from cuda_device.errors import CompileError
 from cuda_device.infer.frame import Cell, Frame
-from cuda_device.infer.meanings import Keywords, Method, View
+from cuda_device.infer.meanings import Keywords, View
 from cuda_device.types.known import Known, constant, describe, shorten
 from cuda_device.types.model import Bundle, Number, Static, Tuple
 from cuda_device.types.structs import is_struct
@@ -228,16 +228,6 @@ def _has_bundle(known: Known) -> bool:
 
 def _keys_help(keys: tuple[object, ...]) -> str:
     return f"its keys are {shorten(', '.join(map(repr, keys)), 80)}" if keys else "it is empty"
-
-
-def mapping_attribute(frame: Frame, cell: Cell, name: str) -> Cell | None:
-    """A method of a dict, bound to it; None for any other attribute."""
-    from cuda_device.infer.kinds import dicts  # they need this
-
-    mapping = as_mapping(frame, cell)
-    if not isinstance(mapping.known.value, Keywords) or name not in dicts.METHODS:
-        return None
-    return frame.bundle(Method(name), [mapping])
 
 
 def as_value(frame: Frame, cell: Cell) -> Cell:

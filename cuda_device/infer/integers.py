@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from cuda_device.errors import CompileError
-from cuda_device.infer import composites
 from cuda_device.infer.fitting import LARGEST_BITS, too_large
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.host_calls import Special
@@ -22,7 +21,7 @@ from cuda_device.types.model import BOOL, INT, Number
 
 def call(function: Callable[..., int], frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     """`math.gcd` and its like."""
-    cells = [composites.scalar(frame, cell) for cell in positional]
+    cells = [frame.scalar(cell) for cell in positional]
     for cell in cells:
         number = cell.known.type
         if isinstance(number, Number) and not (number.is_integer or number == BOOL):

@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cuda_device.errors import CompileError
-from cuda_device.infer import composites, hosted, steps
+from cuda_device.infer import hosted, steps
 from cuda_device.infer.frame import Cell, Frame, is_static
-from cuda_device.infer.kinds import sequences, subarrays
-from cuda_device.infer.kinds.sequences import as_iterable
+from cuda_device.infer.kinds import subarrays
 from cuda_device.infer.meanings import Generator, Thing, View, is_container
 from cuda_device.infer.varying import Counting, ListIterator
 from cuda_device.ir import ops
@@ -56,7 +55,7 @@ def iterator_over(frame: Frame, cell: Cell) -> Cell:
     """The iterator of a range, tuple, vector, array, or what is made of them; an iterator is its own."""
     if any(identities(cell.known)) and (is_container(cell.known) or isinstance(cell.known.value, View)):
         return frame.bundle(ListIterator(0), [cell])  # it sees what becomes of the list
-    cell = hosted.as_array(frame, as_iterable(frame, cell))
+    cell = hosted.as_array(frame, frame.as_iterable(cell))
     known = cell.known
     match known.type:
         case Range(item):
@@ -65,7 +64,7 @@ def iterator_over(frame: Frame, cell: Cell) -> Cell:
             return frame.emit(ops.PY_ITER, Known(type, items=known.items), cell.value)
         case Tuple():
             return _iterator_over_tuple(frame, cell)
-        case Struct() as struct if (method := composites.method_of(frame, struct, "__iter__")) is not None:
+        case Struct() as struct if (method := frame.method_of(struct, "__iter__")) is not None:
             return iterator_over(frame, frame.program.call(frame, method, [cell], {}))
         case Vector(_, size):
             return _iterator_over_tuple(frame, frame.tuple([frame.field(cell, i) for i in range(size)]))
@@ -97,9 +96,8 @@ def _counter(item: Number, start: Known, stop: Known, step: Known) -> Number | N
 
 
 def _attribute(frame: Frame, cell: Cell, name: str) -> Cell:
-    from cuda_device.infer.attributes import getattr_
 
-    (result,) = getattr_(frame, Op(ops.PY_GETATTR, attributes={"name": name}), [cell])
+    (result,) = frame.getattr(Op(ops.PY_GETATTR, attributes={"name": name}), [cell])
     return result
 
 
@@ -122,10 +120,10 @@ def _counting(frame: Frame, kind: Thing | Counting, items: Cell) -> Cell:
 
 def reversed_iterator(frame: Frame, cell: Cell) -> Cell:
     """`reversed(x)`."""
-    cell = hosted.as_array(frame, as_iterable(frame, cell))
+    cell = hosted.as_array(frame, frame.as_iterable(cell))
     match cell.known.type:
         case Tuple() | Vector():
-            return _iterator_over_tuple(frame, frame.tuple(sequences.items_of(frame, cell, "reversed")[::-1]))
+            return _iterator_over_tuple(frame, frame.tuple(frame.items_of(cell, "reversed")[::-1]))
         case Range():
             parts = [frame.field(cell, i) for i in range(3)]
             return iterator_over(frame, frame.program.call(frame, standard.reversed_range, parts, {}))
@@ -193,7 +191,7 @@ def _as_indexed(frame: Frame, iterator: Cell) -> Cell:
                 values = (Cell(joined, frame.materialise(item, joined.type)) for item in items)
                 return _counting(frame, Counting.TUPLE, frame.tuple([*values]))
         case Bundle() if isinstance(known.value, ListIterator):
-            if steps.common_number(as_iterable(frame, frame.field(iterator, 0)).known.items):
+            if steps.common_number(frame.as_iterable(frame.field(iterator, 0)).known.items):
                 start = Cell(of_type(INT, nonneg=True), frame.build.const(INT, known.value.position))
                 return frame.bundle(Counting.LIST, [frame.field(iterator, 0), start])
         case Bundle() if known.value in (Thing.ENUMERATE, Thing.MAP):

@@ -13,7 +13,7 @@ import math
 import numpy as np
 
 from cuda_device.errors import CompileError
-from cuda_device.infer import composites
+from cuda_device.infer import indexing
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.kinds import references, views
 from cuda_device.infer.meanings import Method
@@ -66,7 +66,7 @@ def _class_attribute(frame: Frame, cell: Cell, struct: Struct, name: str) -> Cel
 
 def item(frame: Frame, op: Op, owner: Cell, struct: Struct, index: Cell) -> Cell | None:
     """`s[i]` by the struct's own `__getitem__`, or the member of that name; of a struct, or of a reference to one."""
-    method = composites.method_of(frame, struct, "__getitem__")
+    method = frame.method_of(struct, "__getitem__")
     if method is not None:
         return frame.program.call(frame, method, [owner, index], {})
     name = index.known.value
@@ -83,7 +83,7 @@ def of_each(frame: Frame, owner: Cell, array: Array, name: str) -> Cell:
     """`a["f"]` of an array of structs, vectors or tuples: an array of one member of each, by its name in the NumPy dtype."""
     members = members_of(array.dtype)
     if not members:
-        raise CompileError(f"an index is an integer or a slice, not {name!r}", help=views.index_help(constant(name)))
+        raise CompileError(f"an index is an integer or a slice, not {name!r}", help=indexing.help_with(constant(name)))
     if name not in members:
         raise _no_member(array.dtype, name)
     return column(frame, owner, array, members[name], placement(array.dtype).offsets[list(members).index(name)])

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeGuard
 
-from cuda_device.infer import absent, closures, comparisons
+from cuda_device.infer import absent, closures
 from cuda_device.infer.frame import Cell, Frame, Pending
 from cuda_device.infer.joins import agreed, join_all
 from cuda_device.infer.meanings import Generator, Resumed, Returned, is_container
@@ -48,7 +48,7 @@ _Place = tuple[object, ...]
 def stands(frame: Frame, op: Op, position: Cell) -> Cell:
     """Whether a generator stands at a position where it may."""
     wanted = Cell(constant(op.attributes["position"]))
-    (here,) = comparisons.compare(frame, Op(ops.PY_COMPARE, attributes={"op": "=="}), [position, wanted])
+    (here,) = frame.compare(Op(ops.PY_COMPARE, attributes={"op": "=="}), [position, wanted])
     return here
 
 

@@ -108,7 +108,7 @@ def _is_exact(known: Known) -> bool:
 
 def unary(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """`-x`, `+x`, `~x` and `not x`."""
-    (cell,) = cells = [composites.scalar(frame, cell) for cell in cells]
+    (cell,) = cells = [frame.scalar(cell) for cell in cells]
     sign = str(op.attributes["op"])
     if sign == "not":
         truth = truth_of(frame, cell)
@@ -215,7 +215,7 @@ def binary(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     if isinstance(a.known.type, Vector) or isinstance(b.known.type, Vector):
         return [composites.elementwise(frame, lambda parts: binary(frame, op, parts)[0], cells)]
     # NumPy's `x += 1` would change a 0-d array.
-    return [_of_numbers(frame, sign, a if in_place else composites.scalar(frame, a), composites.scalar(frame, b))]
+    return [_of_numbers(frame, sign, a if in_place else frame.scalar(a), frame.scalar(b))]
 
 
 def _of_numbers(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
@@ -329,7 +329,7 @@ def overloaded(frame: Frame, method: str, a: Cell, *others: Cell, in_place: bool
 
 def _special_method(frame: Frame, cell: Cell, method: str) -> object:
     struct = cell.known.type
-    return composites.method_of(frame, struct, f"__{method}__") if isinstance(struct, Struct) else None
+    return frame.method_of(struct, f"__{method}__") if isinstance(struct, Struct) else None
 
 
 def _operation_type(sign: str, x: Number, y: Number, a: Cell, b: Cell) -> Number:
@@ -395,12 +395,12 @@ def truth(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 
 def _truth_method(frame: Frame, struct: Struct) -> FunctionType | None:
     """`__bool__`, or else `__len__`."""
-    return composites.method_of(frame, struct, "__bool__") or composites.method_of(frame, struct, "__len__")
+    return frame.method_of(struct, "__bool__") or frame.method_of(struct, "__len__")
 
 
 def truth_of(frame: Frame, cell: Cell) -> Cell:
     """Whether a value is true in Python's sense, a bool."""
-    cell = composites.scalar(frame, cell)
+    cell = frame.scalar(cell)
     known = cell.known
     match known.type:
         case Bundle() if isinstance(known.value, Keywords | View):

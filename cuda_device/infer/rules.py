@@ -15,7 +15,6 @@ from cuda_device.errors import CompileError
 from cuda_device.infer import (
     access,
     assignments,
-    attributes,
     closures,
     comparisons,
     hosted,
@@ -25,7 +24,6 @@ from cuda_device.infer import (
     steps,
     texts,
 )
-from cuda_device.infer.calls import call
 from cuda_device.infer.dependencies import MISSING
 from cuda_device.infer.frame import Cell, Frame, NeverReturns
 from cuda_device.infer.kinds import sequences
@@ -73,9 +71,9 @@ def _call(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     assert isinstance(names, tuple)
     function, *arguments = (frame.now(cell) for cell in cells)
     if not _keeps(function.known):
-        function, *arguments = (closures.close(frame, cell) for cell in (function, *arguments))
+        function, *arguments = (frame.close(cell) for cell in (function, *arguments))
     split = len(arguments) - len(names)
-    return [call(frame, function, arguments[:split], dict(zip(names, arguments[split:], strict=True)))]
+    return [frame.call(function, arguments[:split], dict(zip(names, arguments[split:], strict=True)))]
 
 
 def _keeps(known: Known) -> bool:
@@ -85,7 +83,7 @@ def _keeps(known: Known) -> bool:
 
 
 def _call_star(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-    function, iterable, *rest = (closures.close(frame, cell) for cell in cells)
+    function, iterable, *rest = (frame.close(cell) for cell in cells)
     named: dict[str, Cell] = {}
     for mapping in (hosted.as_mapping(frame, cell) for cell in rest):
         keywords = mapping.known.value
@@ -93,7 +91,7 @@ def _call_star(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
         if not all(isinstance(name, str) for name in keywords.names):
             raise CompileError("the keys of a dict after ** must be names", help="write the arguments one by one")
         named |= dict(zip(map(str, keywords.names), frame.fields(mapping), strict=True))
-    return [call(frame, function, sequences.items_of(frame, iterable, "a call with *"), named)]
+    return [frame.call(function, frame.items_of(iterable, "a call with *"), named)]
 
 
 def _getitem(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
@@ -101,7 +99,7 @@ def _getitem(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     part = sequences.slice_tuple(frame, owner, index)
     if part is not None:
         return [part]
-    return access.getitem(frame, op, [sequences.as_tuple(frame, owner), _index(frame, index)])
+    return frame.getitem(op, [frame.as_tuple(owner), _index(frame, index)])
 
 
 def _setitem(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
@@ -111,7 +109,7 @@ def _setitem(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 
 def _index(frame: Frame, cell: Cell) -> Cell:
     """A named tuple is an index as a tuple is; with a list NumPy selects several rows, which would be a copy."""
-    return cell if means(cell.known, Thing.LIST) else sequences.as_tuple(frame, cell)
+    return cell if means(cell.known, Thing.LIST) else frame.as_tuple(cell)
 
 
 def _unpack(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
@@ -119,8 +117,8 @@ def _unpack(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     if isinstance(cell.known.type, (Range, RangeIterator, TupleIterator, Static, Struct, Bundle)) and not isinstance(
         cell.known.value, Raised
     ):
-        cell = frame.tuple(sequences.items_of(frame, cell, "unpacking"))
-    return access.unpack(frame, op, [sequences.as_tuple(frame, cell)])
+        cell = frame.tuple(frame.items_of(cell, "unpacking"))
+    return access.unpack(frame, op, [frame.as_tuple(cell)])
 
 
 def _compare(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
@@ -129,12 +127,12 @@ def _compare(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
         cells = [frame.tuple(frame.fields(cell)) for cell in cells]
     if len([cell for cell in cells if means(cell.known, Thing.LIST)]) == 1 and op.attributes["op"] in ("==", "!="):
         return [Cell(constant(op.attributes["op"] == "!="))]
-    return comparisons.compare(frame, op, sequences.as_tuples(frame, cells))
+    return frame.compare(op, sequences.as_tuples(frame, cells))
 
 
 def _contains(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """A generator is asked by a function of ours for one value after the other."""
-    return sequences.contains(frame, op, [closures.close(frame, cell) for cell in cells])
+    return sequences.contains(frame, op, [frame.close(cell) for cell in cells])
 
 
 def _is(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
@@ -151,7 +149,7 @@ def _getattr(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     member = cells[0].known.value
     if isinstance(member, IntEnum | IntFlag):
         return [frame.literal(getattr(member, str(op.attributes["name"]), None))]
-    return attributes.getattr_(frame, op, cells)
+    return frame.getattr(op, cells)
 
 
 def _truth(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
@@ -160,12 +158,12 @@ def _truth(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 
 def _unary(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     is_not = op.attributes["op"] == "not"
-    return operators.unary(frame, op, [_to_ask(frame, cell) for cell in cells] if is_not else cells)
+    return frame.unary(op, [_to_ask(frame, cell) for cell in cells] if is_not else cells)
 
 
 def _to_ask(frame: Frame, cell: Cell) -> Cell:
     """What is asked whether it is true: of a list or named tuple, the tuple of its items."""
-    return sequences.as_tuple(frame, cell)
+    return frame.as_tuple(cell)
 
 
 def _raise(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:

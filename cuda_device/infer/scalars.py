@@ -16,7 +16,6 @@ from cuda_device.device.reinterpret import reinterpret
 from cuda_device.device.rows import constant_of
 from cuda_device.errors import CompileError
 from cuda_device.infer import remedies
-from cuda_device.infer.calls import call
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.kinds import complexes
 from cuda_device.infer.meanings import Method
@@ -112,11 +111,11 @@ def _astype(frame: Frame, owner: Cell, positional: Sequence[Cell], named: Mappin
         vector = host_vector(target) if isinstance(target, Vector) else None
         name = vector.__name__ if vector else getattr(target, "name", str(target))
         raise CompileError(f"{owner.known} cannot become a {name}", help=f"make one: {name}(…)")
-    return call(frame, frame.literal(host_type_of(target)), [owner], {})
+    return frame.call(frame.literal(host_type_of(target)), [owner], {})
 
 
 def _view(frame: Frame, owner: Cell, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    return call(frame, frame.literal(reinterpret), [owner, _dtype("view", positional, named)], {})
+    return frame.call(frame.literal(reinterpret), [owner, _dtype("view", positional, named)], {})
 
 
 def _reshape(frame: Frame, owner: Cell, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:

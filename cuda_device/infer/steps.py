@@ -8,15 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from cuda_device.errors import CompileError
-from cuda_device.infer import closures, generators
+from cuda_device.infer import generators
 from cuda_device.infer.absent import nameless
-from cuda_device.infer.calls import call
 from cuda_device.infer.frame import Cell, Frame, is_static
 from cuda_device.infer.joins import join, join_all
 from cuda_device.infer.kinds import references
-from cuda_device.infer.kinds.sequences import as_iterable
 from cuda_device.infer.meanings import Generator, Thing
-from cuda_device.infer.operators import binary
 from cuda_device.infer.ranges import has_room
 from cuda_device.infer.varying import Counting, ListIterator
 from cuda_device.ir import ops
@@ -138,7 +135,7 @@ def _next_of_tuple(frame: Frame, _: Op, cell: Cell, __: dict[Identity, Cell]) ->
 def _next_of_list(frame: Frame, _: Op, cell: Cell, __: dict[Identity, Cell]) -> Step:
     assert isinstance(cell.known.value, ListIterator)
     owner, place = frame.field(cell, 0), cell.known.value.position
-    items = as_iterable(frame, owner)
+    items = frame.as_iterable(owner)
     if place >= len(items.known.items):
         return _end(cell)
     return Step(Cell(constant(True)), frame.field(items, place), frame.bundle(ListIterator(place + 1), [owner]), cell)
@@ -147,7 +144,7 @@ def _next_of_list(frame: Frame, _: Op, cell: Cell, __: dict[Identity, Cell]) -> 
 def _next_of_counted_list(frame: Frame, op: Op, cell: Cell, __: dict[Identity, Cell]) -> Step:
     """A step of an iterator that run time counts: it sees what the items of the list are now."""
     owner, index = frame.fields(cell)
-    items = frame.fields(as_iterable(frame, owner))
+    items = frame.fields(frame.as_iterable(owner))
     if not items:
         return _end(cell)
     joined = common_number([item.known for item in items])
@@ -259,12 +256,12 @@ def _stands(known: Known) -> bool:
 def _next_of_map(frame: Frame, op: Op, cell: Cell, exits: dict[Identity, Cell]) -> Step:
     function, iterator = frame.fields(cell)
     step = _step(frame, op, iterator, exits)
-    closed = closures.close(frame, function)
+    closed = frame.close(function)
     item = step.item
     if not step.more.known.constant:
-        item = call(frame, frame.literal(standard.call_if), [closed, step.item, step.more], {})
+        item = frame.call(frame.literal(standard.call_if), [closed, step.item, step.more], {})
     elif step.more.known.value:
-        item = call(frame, closed, frame.fields(step.item), {})
+        item = frame.call(closed, frame.fields(step.item), {})
     return Step(step.more, item, frame.bundle(Thing.MAP, [function, step.after]), cell)
 
 
@@ -278,7 +275,7 @@ def _next_of_array(frame: Frame, _: Op, cell: Cell, __: dict[Identity, Cell]) ->
     if isinstance(array.known.type, Array) and array.known.type.ndim == 1 and has_identity(array.known.type.dtype):
         item = references.element(frame, array, [frame.materialise(at, INDEX)], behind=True)
     else:
-        item = call(frame, frame.literal(standard.element_if), [array, at, more], {})
+        item = frame.call(frame.literal(standard.element_if), [array, at, more], {})
     after = frame.emit(ops.PY_BINARY, of_type(number, nonneg=True), index.value, frame.build.const(number, 1), op="+")
     assert isinstance(cell.known.value, Thing | Counting)
     return Step(more, item, frame.bundle(cell.known.value, [array, after, length]), cell)
@@ -298,5 +295,5 @@ STEPS: dict[object, StepRule] = {
 
 
 def _arithmetic(frame: Frame, sign: str, *cells: Cell) -> Cell:
-    (result,) = binary(frame, Op(ops.PY_BINARY, attributes={"op": sign}, location=frame.location), cells)
+    (result,) = frame.binary(Op(ops.PY_BINARY, attributes={"op": sign}, location=frame.location), cells)
     return result

@@ -14,7 +14,7 @@ from cuda_device.errors import CompileError
 from cuda_device.infer import hosted
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.generators import check_count, no_keywords
-from cuda_device.infer.kinds import lists, sequences
+from cuda_device.infer.kinds import lists
 from cuda_device.infer.meanings import Keywords, View
 from cuda_device.types.known import constant
 
@@ -28,7 +28,7 @@ def make(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) ->
         if isinstance(mapping.known.value, Keywords):
             parts |= _parts(frame, mapping)
         else:
-            parts |= dict(_pair(frame, pair) for pair in sequences.items_of(frame, other, "dict"))
+            parts |= dict(_pair(frame, pair) for pair in frame.items_of(other, "dict"))
     for name, value in named.items():
         parts[name] = value
     return frame.as_object(frame.bundle(Keywords(tuple(parts)), list(parts.values())))
@@ -41,7 +41,7 @@ def _parts(frame: Frame, cell: Cell) -> dict[object, Cell]:
 
 
 def _pair(frame: Frame, cell: Cell) -> tuple[object, Cell]:
-    items = sequences.items_of(frame, cell, "dict")
+    items = frame.items_of(cell, "dict")
     if len(items) != 2:
         raise CompileError(f"a dict is made of pairs, not of {cell.known}", help="write dict(((key, value), …))")
     return hosted.key_of(items[0]), items[1]

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from cuda_device.errors import CompileError
 from cuda_device.infer.frame import Cell, Frame, Place
+from cuda_device.infer.indexing import indices_of
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Value
 from cuda_device.library import copying
@@ -60,8 +61,6 @@ def after(frame: Frame, owner: Cell, index: Cell) -> Cell:
 
 def of_place(frame: Frame, place: Place) -> Cell:
     """The reference to where a value was read."""
-    from cuda_device.infer.access import indices_of  # it needs references, too
-
     frame.passed_over.add(place.value)
     if isinstance(place.base.known.type, Ref):
         return place.base

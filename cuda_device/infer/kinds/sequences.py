@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from cuda_device.errors import CompileError
-from cuda_device.infer import comparisons, composites, hosted, operators
+from cuda_device.infer import hosted
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.kinds import subarrays
 from cuda_device.infer.meanings import Keywords, Named, Thing, is_member, means
@@ -66,9 +66,7 @@ def items_of(frame: Frame, cell: Cell, what: str) -> list[Cell]:
         case Subarray() as type:
             return subarrays.items(frame, cell, type)
         case Range() | RangeIterator() | Bundle() | Struct() | TupleIterator() if what != "in":
-            from cuda_device.infer import loops  # which needs tuples
-
-            return loops.items_of(frame, cell)
+            return frame.items_of_iterator(cell)
     if isinstance(cell.known.type, Number) or cell.known.type == NONE:
         raise CompileError(f"{what} cannot take {cell.known}: it has no items", help="use a tuple, a range or an array")
     raise CompileError(f"{what} cannot take {cell.known}: its length is not known while compiling", help="use a tuple")
@@ -195,8 +193,8 @@ def contains(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """`x in y`: of strings, tuples, vectors and ranges."""
     item, container = cells
     inverted = bool(op.attributes["inverted"])
-    found = _contains(frame, composites.scalar(frame, item), container)
-    return operators.unary(frame, Op(ops.PY_UNARY, attributes={"op": "not"}), [found]) if inverted else [found]
+    found = _contains(frame, frame.scalar(item), container)
+    return frame.unary(Op(ops.PY_UNARY, attributes={"op": "not"}), [found]) if inverted else [found]
 
 
 def _contains(frame: Frame, item: Cell, container: Cell) -> Cell:
@@ -206,12 +204,12 @@ def _contains(frame: Frame, item: Cell, container: Cell) -> Cell:
     if isinstance(container.known.type, Static) or isinstance(value, enum.Flag):
         method = hosted.method_of(value, "__contains__")
         if method is not None:
-            return operators.truth_of(frame, frame.program.call(frame, method, [container, item], {}))
+            return frame.truth(frame.program.call(frame, method, [container, item], {}))
         if isinstance(value, (str, bytes, set, frozenset, dict, enum.Flag, enum.EnumMeta)):
             return _contains_constant(frame, item, value)
     struct = container.known.type
-    if isinstance(struct, Struct) and (method := composites.method_of(frame, struct, "__contains__")) is not None:
-        return operators.truth_of(frame, frame.program.call(frame, method, [container, item], {}))
+    if isinstance(struct, Struct) and (method := frame.method_of(struct, "__contains__")) is not None:
+        return frame.truth(frame.program.call(frame, method, [container, item], {}))
     container = hosted.as_array(frame, as_iterable(frame, container))
     if isinstance(container.known.type, Array) or _is_iterator(container.known):
         return frame.program.call(frame, standard.array_contains, [item, container], {})
@@ -228,7 +226,7 @@ def _contains(frame: Frame, item: Cell, container: Cell) -> Cell:
         if result.known.constant:
             result = equal
         else:
-            (result,) = operators.binary(frame, Op(ops.PY_BINARY, attributes={"op": "|"}), [result, equal])
+            (result,) = frame.binary(Op(ops.PY_BINARY, attributes={"op": "|"}), [result, equal])
     return result
 
 
@@ -256,7 +254,7 @@ def _equal(frame: Frame, a: Cell, b: Cell) -> Cell:
     kinds = [isinstance(cell.known.type, Number) for cell in (a, b)]
     if kinds[0] != kinds[1] or NONE in (a.known.type, b.known.type):
         return Cell(constant(a.known.type == b.known.type))
-    (result,) = comparisons.compare(frame, Op(ops.PY_COMPARE, attributes={"op": "=="}), [a, b])
+    (result,) = frame.compare(Op(ops.PY_COMPARE, attributes={"op": "=="}), [a, b])
     assert result.known.type == BOOL
     return result
 

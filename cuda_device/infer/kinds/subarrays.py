@@ -17,16 +17,18 @@ import numpy as np
 from cuda_device.device.memory import local_array
 from cuda_device.errors import CompileError
 from cuda_device.infer import conditions
-from cuda_device.infer.calls import call
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.kinds import views
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.library import prelude
+from cuda_device.types.dtypes import dtype_of_type
+from cuda_device.types.host import host_type_of
 from cuda_device.types.known import Known, constant, of_type
 from cuda_device.types.layout import size_of
-from cuda_device.types.model import Array, Number, Subarray, Tuple, Type, Vector
+from cuda_device.types.model import Array, Atomic, Number, Struct, Subarray, Tuple, Type, Vector
+from cuda_device.types.vectors import host_vector
 
 _MOST_SELECTED = 16
 """Of so many elements an index that only run time knows selects one; of more it reads one in memory."""
@@ -34,8 +36,6 @@ _MOST_SELECTED = 16
 
 def attribute(frame: Frame, cell: Cell, type: Subarray, name: str) -> Cell:
     """`x.name` of a subarray that is a value."""
-    from cuda_device.infer.attributes import host_class_of  # it needs subarrays, too
-
     values = {
         "shape": type.shape, "ndim": len(type.shape), "size": type.count, "dtype": host_class_of(type.dtype),
         "itemsize": size_of(type.dtype), "nbytes": size_of(type),
@@ -90,15 +90,13 @@ def _place(frame: Frame, part: Cell, length: int) -> Cell:
 
 def _row(frame: Frame, cell: Cell, type: Subarray, row: Cell, axes: int) -> Cell:
     """What lies at a position that counts along the first axes."""
-    from cuda_device.infer.access import getitem  # it needs subarrays, too
-
     shape = type.shape[axes:]
     step = math.prod(shape)
     if not row.known.constant and type.count > _MOST_SELECTED:
         table = _in_memory(frame, cell, replace(type, shape=(type.count,)))
         first = views.arithmetic(frame, "*", row, Cell(constant(step)))
         places = [views.arithmetic(frame, "+", first, Cell(constant(i))) for i in range(step)]
-        chosen = [getitem(frame, Op(ops.PY_GETITEM), (table, place))[0] for place in places]
+        chosen = [frame.getitem(Op(ops.PY_GETITEM), (table, place))[0] for place in places]
         return frame.composite(Subarray(type.dtype, shape), chosen) if shape else chosen[0]
     rows = [[frame.field(cell, first + i) for first in range(0, type.count, step)] for i in range(step)] if step else []
     chosen = [_choose(frame, column, row) for column in rows]
@@ -107,16 +105,14 @@ def _row(frame: Frame, cell: Cell, type: Subarray, row: Cell, axes: int) -> Cell
 
 def _in_memory(frame: Frame, cell: Cell, type: Subarray) -> Cell:
     """An array of the thread's own with all elements."""
-    from cuda_device.infer.access import store
-
     array = _local(frame, type)
     for i, place in enumerate(_places(type)):
-        store(frame, array, place, frame.field(cell, i))
+        frame.store(array, place, frame.field(cell, i))
     return array
 
 
 def _local(frame: Frame, type: Subarray) -> Cell:
-    return call(frame, frame.literal(local_array), [Cell(constant(type.shape)), Cell(constant(type.dtype))], {})
+    return frame.call(frame.literal(local_array), [Cell(constant(type.shape)), Cell(constant(type.dtype))], {})
 
 
 def _places(type: Subarray) -> list[Cell]:
@@ -126,18 +122,14 @@ def _places(type: Subarray) -> list[Cell]:
 
 def _of_memory(frame: Frame, array: Cell, type: Subarray) -> Cell:
     """The value of all elements of an array."""
-    from cuda_device.infer.access import getitem
-
-    items = [getitem(frame, Op(ops.PY_GETITEM), (array, place))[0] for place in _places(type)]
+    items = [frame.getitem(Op(ops.PY_GETITEM), (array, place))[0] for place in _places(type)]
     return frame.composite(type, items)
 
 
 def with_items(frame: Frame, cell: Cell, type: Subarray, index: Cell, value: Cell) -> Cell:
     """The value after `x[i] = v`, `x[a:b] = v`, as if it were an array in memory; LLVM finds the elements that stay."""
-    from cuda_device.infer.access import store
-
     array = _in_memory(frame, cell, type)
-    store(frame, array, index, value)
+    frame.store(array, index, value)
     return _of_memory(frame, array, type)
 
 
@@ -174,8 +166,6 @@ def check_shape(shape: tuple[int, ...], value: Known) -> None:
 
 def assign(frame: Frame, target: Cell, value: Cell) -> None:
     """`a[i].m = v`, `a[i:j] = v`: to the elements of an array or of a value that has elements, or all of them to one value."""
-    from cuda_device.infer.access import store  # it needs subarrays, too
-
     array = target.known.type
     assert isinstance(array, Array)
     parts = _elements(frame, value, array.dtype)
@@ -185,16 +175,30 @@ def assign(frame: Frame, target: Cell, value: Cell) -> None:
     if frame.program.checked:
         conditions.broadcast(frame, Cell(constant(len(parts))), views.extents(frame, target)[0])
     if len(parts) == 1:
-        store(frame, target, Cell(constant(slice(None))), parts[0])
+        frame.store(target, Cell(constant(slice(None))), parts[0])
         return
     for i, part in enumerate(parts):
-        store(frame, target, Cell(constant(i)), part)
+        frame.store(target, Cell(constant(i)), part)
 
 
 def _elements(frame: Frame, value: Cell, dtype: Type) -> list[Cell] | None:
     """The items of a value that has one for each element of an array of `dtype`; None of a value that each of them takes."""
-    from cuda_device.infer.kinds.sequences import as_tuple, items_of  # they need subarrays, too
-
-    value = as_tuple(frame, value)
+    value = frame.as_tuple(value)
     is_row = isinstance(value.known.type, (Tuple, Vector)) and isinstance(dtype, Number)
-    return items_of(frame, value, "=") if is_row or isinstance(value.known.type, Subarray) else None
+    return frame.items_of(value, "=") if is_row or isinstance(value.known.type, Subarray) else None
+
+
+def host_class_of(type: Type) -> object:
+    """The host's class of an element type."""
+    if isinstance(type, Number):
+        return host_type_of(type)
+    match type:
+        case Vector():
+            return host_vector(type)
+        case Struct(host=None) | Subarray():
+            return dtype_of_type(type)
+        case Tuple(elements):
+            return tuple[tuple(map(host_class_of, elements))]  # type: ignore[misc]
+        case Atomic(content):
+            return host_class_of(content)
+    return getattr(type, "host", None) or dtype_of_type(type)
