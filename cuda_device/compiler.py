@@ -209,11 +209,11 @@ def _trip_counts(module: Module) -> None:
 
 
 def _inlined(work: Work) -> Module:
-    from cuda_device.instrument import exits, fuel, initialised, inline, traces
+    from cuda_device.instrument import exits, fuel, inline, stack_guard, traces
 
     options, module = work.job.options, work["device"]
     if options.checked:
-        module = initialised.run(module)
+        module = stack_guard.run(module)
     if options.races:
         module = traces.run(module)
     return exits.run(inline.run(fuel.run(module)))
@@ -221,15 +221,15 @@ def _inlined(work: Work) -> Module:
 
 def _llvm_gpu(work: Work) -> to_llvm.Llvm:
     from cuda_device.codegen.emit import to_llvm
-    from cuda_device.codegen.emit.dialects import Nvptx
+    from cuda_device.codegen.gpu.nvptx_dialect import Nvptx
 
     options = work.job.options
     return to_llvm.run(work["device"], Nvptx(work["device"], work.job.target.architecture, options), options)
 
 
 def _llvm_cpu(work: Work) -> to_llvm.Llvm:
+    from cuda_device.codegen.cpu.cpu_dialect import Cpu
     from cuda_device.codegen.emit import to_llvm
-    from cuda_device.codegen.emit.dialects import Cpu
 
     return to_llvm.run(work["inlined"], Cpu(work["inlined"]), work.job.options)
 

@@ -161,22 +161,6 @@ def test_threads_that_do_not_fail_go_on_and_the_next_launch_works(stream):
     assert stream.numpy(out)[:32].tolist() == list(range(32, 64))
 
 
-def test_each_block_has_its_own_account_of_shared_memory():
-    kernel = define(
-        """
-        @device.kernel(checked=True)
-        def k(out):
-            tile = device.shared_array(1, device.int32)
-            if device.block_idx.x == 0:
-                tile[0] = 5
-            device.syncthreads()
-            out[device.block_idx.x] = tile[0]
-        """
-    )
-    with pytest.raises(device.KernelError, match=r"no thread of the block has written(.|\n)*block \([^0]"):
-        device.launch(kernel, np.zeros(8, np.int32), grid=8, block=1, stream=device.cpu_stream())
-
-
 def test_local_memory_that_is_written_piece_by_piece_is_written(stream):
     kernel = define(
         """

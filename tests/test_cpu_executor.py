@@ -16,7 +16,7 @@ from cpu_kernels import POISON, REVERSAL, module, places, registers, run_reversa
 
 from cuda_device.codegen.cpu import kernel_text
 from cuda_device.codegen.cpu.native import compile_native
-from cuda_device.codegen.cpu.records import Status
+from cuda_device.codegen.emit.status import Status
 from cuda_device.errors import KernelError, Location
 from cuda_device.instrument.outline import Place
 from cuda_device.runtime.cpu import executor

@@ -17,9 +17,10 @@ from ir_programs import IDS, PROGRAMS, job
 
 import cuda_device as device
 from cuda_device import ArrayType, compiler
+from cuda_device.codegen.cpu.cpu_dialect import Cpu
 from cuda_device.codegen.emit import to_llvm
-from cuda_device.codegen.emit.dialects import Cpu, Nvptx
 from cuda_device.codegen.gpu import nvptx
+from cuda_device.codegen.gpu.nvptx_dialect import Nvptx
 from cuda_device.types.architectures import parse
 from cuda_device.types.model import FLOAT32, INT, Tuple, Type
 

@@ -251,33 +251,12 @@ SHARED = Opcode(
     ("count", "align"),
     optional=("number",),
 )
-WRITTEN = Opcode(
-    "written",
-    D,
-    1,
-    1,
-    "Whether all that a reference to shared or local memory points to has been written: a bool, true where nobody keeps account. "
-    "`account`: see `local`.",
-    (),
-    Effect.READS,
-    optional=("account",),
-)
-MARK = Opcode(
-    "mark",
-    D,
-    1,
-    0,
-    "Says that all that a reference to shared or local memory points to has been written. `account`: see `local`.",
-    (),
-    Effect.WRITES,
-    optional=("account",),
-)
 ROOM = Opcode(
     "room",
     D,
     0,
     1,
-    "Whether the stack has room for another call: a bool, true where nobody keeps account.",
+    "Whether the stack has room for another call: a bool, always true on a GPU.",
     (),
     Effect.READS,
 )
@@ -288,11 +267,9 @@ LOCAL = Opcode(
     D,
     0,
     1,
-    "`count` elements of the thread's own memory, for all times that a call of the function comes here. `account` bytes behind "
-    "each byte there is one that tells whether it has been written.",
+    "`count` elements of the thread's own memory, for all times that a call of the function comes here.",
     ("count", "align"),
     Effect.LOCAL,
-    optional=("account",),
 )
 GENERIC = Opcode("generic", D, 1, 1, "The same place as a reference that may be into any memory.")
 REGISTER = Opcode("register", D, 0, 1, "A special register: `thread_idx.x`, …; `hidden_zero` is 0.", ("name",))

@@ -20,7 +20,7 @@ from cuda_device.ir.dominance import Tree
 from cuda_device.ir.nodes import Block, Function, Module, Op, Value
 from cuda_device.ir.ops import Effect, Level
 from cuda_device.ir.text import show
-from cuda_device.types.model import BOOL, FLOAT64, INT32, INT64, NONE, UINT32, UINT64, Atomic, Number, Ref, Space, Tuple
+from cuda_device.types.model import BOOL, FLOAT64, INT32, INT64, NONE, UINT32, UINT64, Atomic, Number, Ref, Tuple
 
 Complaint = tuple[Op | None, str]
 
@@ -245,13 +245,6 @@ def _is_print(op: Op) -> bool:
     )
 
 
-def _is_account(op: Op) -> bool:
-    reference = op.operands[0].type
-    given = [value.type for value in op.results]
-    space = Space.LOCAL if op.attributes.get("account") else Space.SHARED
-    return isinstance(reference, Ref) and reference.space is space and given in ([], [BOOL])
-
-
 def _is_atomic(op: Op) -> bool:
     """The operands after the reference, and the result, are numbers of the type that it refers to."""
     reference, *values = op.operands
@@ -294,7 +287,6 @@ _TYPE_RULES: dict[ops.Opcode, Callable[[Op], bool]] = {
     ops.ELEMENT: _is_step,
     **dict.fromkeys((ops.ATOMIC_LOAD, ops.ATOMIC_STORE, ops.ATOMIC_CAS, ops.ATOMIC_UPDATE), _is_atomic),
     ops.BYTES: _is_distance,
-    **dict.fromkeys((ops.WRITTEN, ops.MARK), _is_account),
     ops.ADDRESS: _is_address,
     ops.PRINT: _is_print,
     ops.BITS: _is_same_size,

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from cuda_device.device.lowering import Lowering, Tree, flatten
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Value
+from cuda_device.lower.lowerer import Lowerer
 from cuda_device.types.model import INDEX, Kind, Number, RangeIterator
-
-if TYPE_CHECKING:
-    from cuda_device.lower.typed_to_device import Lowerer
 
 
 def iterate(lowerer: Lowerer, op: Op) -> None:

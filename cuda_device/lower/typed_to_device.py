@@ -14,9 +14,8 @@ from collections import Counter
 from collections.abc import Callable
 
 from cuda_device.device import math as device_math
-from cuda_device.device.lowering import ArrayTree, Lowering, Tree, flatten, grow
+from cuda_device.device.lowering import ArrayTree, Lowering, flatten, grow
 from cuda_device.device.rows import Typed
-from cuda_device.device.sums import Sums
 from cuda_device.device.table import BY_NAME
 from cuda_device.errors import CompileError, CompilerBug
 from cuda_device.ir import ops
@@ -25,16 +24,17 @@ from cuda_device.ir.ops import Effect, Level
 from cuda_device.ir.simplify import join_back_edges, simplify
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.lower import counting, interop_boundary
+from cuda_device.lower.lowerer import Lowerer
 from cuda_device.types.known import of_type
 from cuda_device.types.layout import MOST_NUMBERS, known_alignment, leaves, pointee_of
 from cuda_device.types.model import BOOL, INDEX, NONE, Array, Number, Ref, Tuple, Type
 
-Rule = Callable[["Lowerer", Op], None]
+Rule = Callable[[Lowerer, Op], None]
 
 
 def run(module: Module, checked: bool = False) -> Module:
     """The device-level module of a typed one; `checked` adds the checks of checked mode."""
-    return Module([Lowerer(function, checked).function() for function in module.functions])
+    return Module([_function(Lowerer(function, checked)) for function in module.functions])
 
 
 def export(module: Module, prototype: Prototype) -> None:
@@ -63,78 +63,34 @@ def number_places(module: Module) -> None:
                 op.attributes["number"] = numbers.setdefault(key, len(numbers))
 
 
-class Lowerer:
-    """Lowers one function: `trees` maps typed values to what they have become."""
-
-    def __init__(self, source: Function, checked: bool) -> None:
-        self.source, self.checked = source, checked
-        self.trees: dict[Value, Tree] = {}
-        self.blocks = {id(block): Block() for block in source.blocks}
-        self.constants: dict[Value, object] = {}
-        self.falling: set[Value] = set()
-        """See `Function.falling`."""
-        self.sums = Sums()
-        self.build = Lowering(Block(), checked, self.sums)
-
-    def function(self) -> Function:
-        """The function at the device level."""
-        source = self.source
-        for block in source.blocks:
-            target = self.blocks[id(block)]
-            for param in block.params:
-                self.trees[param] = self.parameter(target, param)
-        opened: list[Block] = []
-        for block in source.blocks:
-            self.build = Lowering(self.blocks[id(block)], self.checked, self.sums)
-            for op in block.ops:
-                self.build.location = op.location
-                RULES[op.code](self, op)
-            opened += self.build.opened
-        result = leaves(source.result)
-        lowered = Function(
-            source.name,
-            [*(self.blocks[id(block)] for block in source.blocks), *opened],
-            Level.DEVICE,
-            result[0] if len(result) == 1 else Tuple(result) if result else source.result,
-            source.kernel,
-        )
-        lowered.signature, lowered.shown, lowered.location = source.signature, source.shown, source.location
-        lowered.effects, lowered.family = source.effects, source.family
-        lowered.falling = self.falling
-        simplify(lowered)
-        join_back_edges(lowered)
-        return lowered
-
-    def parameter(self, block: Block, param: Value) -> Tree:
-        """Gives a block the leaves of a parameter; returns their tree."""
-        assert param.type is not None
-        parts = [Value(leaf, param.hint) for leaf in leaves(param.type)]
-        if isinstance(param.type, Number):
-            parts[0].nonneg = param.nonneg
-        if isinstance(param.type, Array):
-            for extent in parts[1 : 1 + param.type.ndim]:
-                extent.nonneg = True
-        block.params += parts
-        return grow(param.type, iter(parts))
-
-    def value(self, value: Value) -> Value:
-        """The tree of a number."""
-        tree = self.trees[value]
-        assert isinstance(tree, Value)
-        return tree
-
-    def array(self, value: Value) -> tuple[ArrayTree, Array]:
-        """The tree of an array."""
-        tree = self.trees[value]
-        assert isinstance(tree, ArrayTree) and isinstance(value.type, Array)
-        return tree, value.type
-
-    def define(self, op: Op, tree: Tree) -> None:
-        """Gives the operation's only result its tree, which keeps what inference knew."""
-        result = op.result
-        if isinstance(tree, Value) and result.nonneg and not tree.nonneg:
-            tree.nonneg = True
-        self.trees[result] = tree
+def _function(lowerer: Lowerer) -> Function:
+    """The function at the device level."""
+    source = lowerer.source
+    for block in source.blocks:
+        target = lowerer.blocks[id(block)]
+        for param in block.params:
+            lowerer.trees[param] = lowerer.parameter(target, param)
+    opened: list[Block] = []
+    for block in source.blocks:
+        lowerer.build = Lowering(lowerer.blocks[id(block)], lowerer.checked, lowerer.sums)
+        for op in block.ops:
+            lowerer.build.location = op.location
+            RULES[op.code](lowerer, op)
+        opened += lowerer.build.opened
+    result = leaves(source.result)
+    lowered = Function(
+        source.name,
+        [*(lowerer.blocks[id(block)] for block in source.blocks), *opened],
+        Level.DEVICE,
+        result[0] if len(result) == 1 else Tuple(result) if result else source.result,
+        source.kernel,
+    )
+    lowered.signature, lowered.shown, lowered.location = source.signature, source.shown, source.location
+    lowered.effects, lowered.family = source.effects, source.family
+    lowered.falling = lowerer.falling
+    simplify(lowered)
+    join_back_edges(lowered)
+    return lowered
 
 
 def _const(lowerer: Lowerer, op: Op) -> None:

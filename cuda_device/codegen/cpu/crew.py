@@ -12,8 +12,9 @@ So up to `INTERLEAVED` blocks of a worker may wait for each other, while a kerne
 from __future__ import annotations
 
 from cuda_device.codegen.cpu.lanes import ALIGNMENT
-from cuda_device.codegen.cpu.records import BLOCK, CONTROL, CURSOR, FUEL, THREAD, WARP, WARP_SIZE, Status
+from cuda_device.codegen.cpu.records import BLOCK, CONTROL, CURSOR, FUEL, THREAD, WARP, WARP_SIZE
 from cuda_device.codegen.cpu.scheduler import Outcome
+from cuda_device.codegen.emit.status import Status
 
 # So many blocks of a worker may wait at a time.
 INTERLEAVED = 256
@@ -34,7 +35,7 @@ declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 
 def crew() -> str:
     """The functions."""
-    return forget() + _crew() + _next() + _open() + _threads() + _close() + _frames()
+    return _crew() + _next() + _open() + _threads() + _close() + _frames()
 
 
 def allocate(result: str, bytes: str) -> str:
@@ -61,16 +62,7 @@ def prepare() -> str:
   %static.bytes = and i64 %static.up, -{ALIGNMENT}
   %dynamic.wide = zext i32 %dynamic_bytes to i64
   %shared.bytes = add i64 %dynamic.wide, %static.bytes
-{CONTROL.loads("%control", "checked")}
-  %keeps = icmp ne i32 %checked, 0
-  %shared.up = add i64 %shared.bytes, {ALIGNMENT - 1}
-  %shared.room = and i64 %shared.up, -{ALIGNMENT}
-  %shared.twice = shl i64 %shared.room, 1
-  %shared.all = select i1 %keeps, i64 %shared.twice, i64 %shared.bytes
-{allocate("%shared", "%shared.all")}{BLOCK.store("%shared", "%block", "shared")}
-  %account = getelementptr i8, ptr %shared, i64 %shared.room
-  %written = select i1 %keeps, ptr %account, ptr null
-{BLOCK.store("%written", "%block", "written")}
+{allocate("%shared", "%shared.bytes")}{BLOCK.store("%shared", "%block", "shared")}
   %base = call ptr @llvm.frameaddress.p0(i32 0)
 {BLOCK.store("%base", "%block", "base")}
   %dynamic = getelementptr i8, ptr %shared, i64 %static.bytes
@@ -200,31 +192,10 @@ have:
   %z = phi i32 [%next.z, %entry], [%start.z, %taken]
 {"".join(BLOCK.store(f"%{axis}", "%block", f"index.{axis}") for axis in _AXES)}
 {step()}
-  call void @cuda_device.forget(ptr %block)
   %many.less = sub i64 %many, 1
 {CURSOR.store("%many.less", "%cursor", "left")}
 {"".join(CURSOR.store(f"%{axis}.next", "%cursor", f"next.{axis}") for axis in _AXES)}
   ret i1 true
-}}
-"""
-
-
-def forget() -> str:
-    """A function for the start of a block: nothing of its shared memory has been written, if there is account of that."""
-    return f"""\
-define internal void @cuda_device.forget(ptr %block) nounwind {{
-entry:
-{BLOCK.loads("%block", "shared", "written")}
-  %none = icmp eq ptr %written, null
-  br i1 %none, label %leave, label %clear
-clear:
-  %from = ptrtoint ptr %shared to i64
-  %to = ptrtoint ptr %written to i64
-  %size = sub i64 %to, %from
-  call void @llvm.memset.p0.i64(ptr %written, i8 0, i64 %size, i1 false)
-  br label %leave
-leave:
-  ret void
 }}
 """
 

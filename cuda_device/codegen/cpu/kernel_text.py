@@ -31,9 +31,9 @@ from cuda_device.codegen.cpu.records import (
     RECORDS,
     THREAD,
     WARP_SIZE,
-    Status,
     Suspension,
 )
+from cuda_device.codegen.emit.status import Status
 
 THREAD_PARAMETER = "ptr readonly captures(none) %thread"
 RETURNED = "coro.finish"
@@ -44,7 +44,6 @@ _BLOCK_FIELDS = {"block_idx": "index", "block_dim": "size", "grid_dim": "grid"}
 _POINTERS = {"shared": "shared", "dynamic_shared": "dynamic", "dynamic_shared_bytes": "dynamic_bytes"}
 _INTRINSICS = """\
 declare ptr @llvm.frameaddress.p0(i32)
-declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 """
 
 
@@ -87,24 +86,6 @@ def special_register(name: str, result: str) -> str:
     return THREAD.load(block, "%thread", "block") + BLOCK.load(result, block, field, metadata)
 
 
-def written(address: str, size: int, result: str, distance: int = 0) -> str:
-    """Text that makes `result`, an i1, whether `size` bytes of memory at `address` have been written: checked mode.
-
-    The account of local memory lies `distance` bytes behind it; without a distance the memory is shared.
-    """
-    type = f"i{8 * size}"
-    account = _account(address, result, distance)
-    return (
-        f"{account}  {result}.bits = load {type}, ptr {result}.account, align 1\n"
-        f"  {result} = icmp eq {type} {result}.bits, -1\n"
-    )
-
-
-def mark(address: str, size: int, name: str, distance: int = 0) -> str:
-    """Text that says that these bytes have been written; names begin with `name`."""
-    return f"{_account(address, name, distance)}  store i{8 * size} -1, ptr {name}.account, align 1\n"
-
-
 def room(result: str) -> str:
     """Text that makes `result`, an i1, whether the host thread's stack has room for another call: checked mode."""
     block, control = f"{result}.block", f"{result}.control"
@@ -119,30 +100,6 @@ def room(result: str) -> str:
   {result}.to = ptrtoint ptr {result}.here to i64
   {result}.used = sub i64 {result}.from, {result}.to
   {result} = icmp slt i64 {result}.used, {result}.stack
-"""
-    )
-
-
-def forget(address: str, size: int, name: str, distance: int) -> str:
-    """Text that says that nothing of a local array has been written."""
-    account = _account(address, name, distance)
-    return f"{account}  call void @llvm.memset.p0.i64(ptr {name}.account, i8 0, i64 {size}, i1 false)\n"
-
-
-def _account(address: str, name: str, distance: int) -> str:
-    """Text that makes `name.account` the place of the account of an address."""
-    if distance:
-        return f"  {name}.account = getelementptr i8, ptr {address}, i64 {distance}\n"
-    block = f"{name}.block"
-    return (
-        THREAD.load(block, "%thread", "block")
-        + BLOCK.load(f"{name}.shared", block, "shared")
-        + BLOCK.load(f"{name}.written", block, "written")
-        + f"""\
-  {name}.from = ptrtoint ptr {name}.shared to i64
-  {name}.to = ptrtoint ptr {address} to i64
-  {name}.offset = sub i64 {name}.to, {name}.from
-  {name}.account = getelementptr i8, ptr {name}.written, i64 {name}.offset
 """
     )
 

@@ -22,9 +22,9 @@ from cuda_device.codegen.cpu.records import (
     WARP,
     WARP_SIZE,
     WIDE,
-    Status,
     Suspension,
 )
+from cuda_device.codegen.emit.status import Status
 
 ALIGNMENT = 128
 LANES = f"<{WARP_SIZE} x i32>"

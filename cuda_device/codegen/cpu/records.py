@@ -55,20 +55,6 @@ KIND_SHIFT = 24
 PLACE_MASK = (1 << KIND_SHIFT) - 1
 
 
-class Status(IntEnum):
-    """What a report says. The first report of a launch wins: `CLAIMED` while its writer fills in the rest."""
-
-    NONE = 0
-    CLAIMED = 1
-    ASSERTION = 2
-    EXCEPTION = 3
-    CHECK = 4
-    DEADLOCK = 5
-    DIVERGENT_BARRIER = 6
-    OUT_OF_MEMORY = 7
-    OUTSIDE_MASK = 8
-
-
 @dataclass(frozen=True, slots=True)
 class Record:
     """A structure in memory: its LLVM type (a name, or text for one without), its fields as (name, LLVM type)."""
@@ -134,8 +120,7 @@ WIDE = WARP_SIZE
 
 # One for each block that runs. `warps`, `handles`, `threads` are arrays: the %Warp of each warp (the words of
 # lanes that do not exist are 0), and for each of `count` threads its coroutine and its %Thread. Frames lie `stride`
-# bytes apart. In checked mode `written` has a byte for each byte of shared memory: all ones once it has been written.
-# `base` is where the host thread's stack began to be used for kernels, of which a launch may use `stack` bytes.
+# bytes apart. `base` is where the host thread's stack began to be used for kernels, of which a launch may use `stack` bytes.
 BLOCK = Record(
     "%Block",
     (
@@ -146,7 +131,6 @@ BLOCK = Record(
         ("dynamic_bytes", "i32"),
         ("shared", "ptr"),
         ("dynamic", "ptr"),
-        ("written", "ptr"),
         ("base", "ptr"),
         ("control", "ptr"),
         ("parameters", "ptr"),

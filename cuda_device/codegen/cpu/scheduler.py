@@ -16,7 +16,8 @@ from __future__ import annotations
 import enum
 
 from cuda_device.codegen.cpu.lanes import ALIGNMENT, LANES, bits, lanes, load_lanes, splat
-from cuda_device.codegen.cpu.records import BLOCK, CONTROL, KIND_SHIFT, WARP, WARP_SIZE, Status, Suspension
+from cuda_device.codegen.cpu.records import BLOCK, CONTROL, KIND_SHIFT, WARP, WARP_SIZE, Suspension
+from cuda_device.codegen.emit.status import Status
 
 # So many rounds in which the same number of threads yield, and nothing else happens, make room for another block.
 _PATIENCE = 4

@@ -13,8 +13,9 @@ For a kernel whose threads wait for each other, `cpu_crew` does that, where `blo
 from __future__ import annotations
 
 from cuda_device.codegen.cpu.crew import DECLARATIONS, crew, prepare, step
-from cuda_device.codegen.cpu.records import BLOCK, CONTROL, EVENT, LOG, RECORDS, WARP, WARP_SIZE, Status
+from cuda_device.codegen.cpu.records import BLOCK, CONTROL, EVENT, LOG, RECORDS, WARP, WARP_SIZE
 from cuda_device.codegen.cpu.scheduler import schedule
+from cuda_device.codegen.emit.status import Status
 
 # What the kernels' modules, and the executor, may call.
 _AXES = "xyz"
@@ -69,7 +70,6 @@ each:
   br i1 %stopped, label %close, label %run
 run:
 {"".join(BLOCK.store(f"%{axis}", "%block", f"index.{axis}") for axis in _AXES)}
-  call void @cuda_device.forget(ptr %block)
   call void %function(ptr %block)
 {step()}
   %done.next = add nuw i64 %done, 1

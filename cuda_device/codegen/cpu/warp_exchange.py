@@ -8,8 +8,13 @@ there when the scheduler (`cpu_lanes`) resumes it: nothing is exchanged between 
 
 from __future__ import annotations
 
-from cuda_device.codegen.cpu.kernel_text import suspend
+from collections.abc import Callable
+
+from cuda_device.codegen.cpu.kernel_text import suspend, yield_now, yield_sometimes
 from cuda_device.codegen.cpu.records import THREAD, WARP, WARP_SIZE, WIDE, Suspension
+from cuda_device.codegen.emit.dialect import Meeting
+from cuda_device.ir import ops
+from cuda_device.ir.opcode import Opcode
 
 SHUFFLES = {"idx": Suspension.INDEX, "up": Suspension.UP, "down": Suspension.DOWN, "xor": Suspension.XOR}
 VOTES = {
@@ -102,3 +107,29 @@ def _load_wide(label: str, result: str) -> str:
     text = _load(label, low, "lows") + _load(label, high, "highs")
     text += f"  {low}.wide = zext i32 {low} to i64\n  {high}.wide = zext i32 {high} to i64\n"
     return text + f"  {high}.up = shl i64 {high}.wide, 32\n  {result} = or i64 {high}.up, {low}.wide\n"
+
+
+def _meet_shuffle(m: Meeting) -> str:
+    mask, value, lane = m.operands
+    return shuffle(SHUFFLES[m.kind], m.place, m.label, m.result, mask, value, m.type, lane)
+
+
+def _meet_match(m: Meeting) -> str:
+    mask, value = m.operands
+    return match(MATCHES[m.kind], m.place, m.label, m.result, mask, value, m.type)
+
+
+_WRITERS: dict[Opcode, Callable[[Meeting], str]] = {
+    ops.BARRIER_REDUCE: lambda m: reduce(REDUCTIONS[m.kind], m.place, m.label, m.result, *m.operands),
+    ops.WARP_SYNC: lambda m: sync(m.place, m.label, *m.operands),
+    ops.WARP_VOTE: lambda m: vote(VOTES[m.kind], m.place, m.label, m.result, *m.operands),
+    ops.WARP_SHUFFLE: _meet_shuffle,
+    ops.WARP_MATCH: _meet_match,
+    ops.WARP_ACTIVE: lambda m: active(m.place, m.label, m.result),
+    ops.YIELD: lambda m: (yield_now if m.kind == "now" else yield_sometimes)(m.place, m.label),
+}
+
+
+def meet(meeting: Meeting) -> str:
+    """The text of a convergent operation, which goes on at `label:`."""
+    return _WRITERS[meeting.code](meeting)

@@ -11,13 +11,10 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from cuda_device.codegen.emit.writer import FunctionWriter
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Module, Op
-
-if TYPE_CHECKING:
-    from cuda_device.codegen.emit.to_llvm import FunctionWriter
 
 MAXIMUM_CONSTANT = 64 * 1024
 

@@ -11,9 +11,7 @@ An emitter gets the writer of its function and the operation, and writes lines. 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from cuda_device.codegen.cpu.records import Status
 from cuda_device.codegen.emit import (
     atomic_emitters,
     constants,
@@ -21,18 +19,16 @@ from cuda_device.codegen.emit import (
     floats,
     parameter_passing,
     print_emitter,
-    shadow,
 )
-from cuda_device.codegen.emit.convergent import Meeting
-from cuda_device.codegen.emit.literals import literal
+from cuda_device.codegen.emit.dialect import Meeting
+from cuda_device.codegen.emit.literals import float_suffix, literal
+from cuda_device.codegen.emit.status import Status
+from cuda_device.codegen.emit.writer import FunctionWriter
 from cuda_device.device.math import BY_NAME as MATH
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Value
 from cuda_device.types.layout import align_of, size_of
 from cuda_device.types.model import BOOL, FLOAT32, Kind, Number, Ref, Space, Vector
-
-if TYPE_CHECKING:
-    from cuda_device.codegen.emit.to_llvm import FunctionWriter
 
 REPORTS = {"assert": Status.ASSERTION, "raise": Status.EXCEPTION, "check": Status.CHECK}
 
@@ -197,7 +193,7 @@ def _math(to: FunctionWriter, op: Op) -> None:
     type = to.module.type(number)
     name, marks = to.dialect.math(row), ""
     if name.startswith("llvm."):
-        name = f"{name}.{floats.suffix(number)}"
+        name = f"{name}.{float_suffix(number)}"
     else:
         name, marks = to.dialect.library(name, number), to.dialect.called
         to.module.library.add(name)
@@ -312,10 +308,17 @@ def _local(to: FunctionWriter, op: Op) -> None:
         address = to.temporary(f"ptrtoint {to.typed(op.result)} to i64")
         missing = to.temporary(f"and i64 {to.temporary(f'sub i64 0, {address}')}, {align - 1}")
         to.names[op.result] = to.temporary(f"getelementptr inbounds i8, {to.typed(op.result)}, i64 {missing}")
-    shadow.begin(to, op, local_size(op)[0])
+
+
+def _address(to: FunctionWriter, op: Op) -> None:
+    to.result(op, f"ptrtoint {to.typed(op.operands[0])} to i64")
 
 
 # Threads
+
+
+def _room(to: FunctionWriter, op: Op) -> None:
+    to.lines.append(to.dialect.room(to.name(op.result)))
 
 
 def _register(to: FunctionWriter, op: Op) -> None:
@@ -443,7 +446,8 @@ EMITTERS: dict[ops.Opcode, Emitter] = {
     ops.TRACE: _trace,
     ops.EXIT: _exit,
     **atomic_emitters.EMITTERS,
-    **shadow.EMITTERS,
+    ops.ADDRESS: _address,
+    ops.ROOM: _room,
     ops.PRINT: print_emitter.emit,
     **parameter_passing.EMITTERS,
 }

@@ -10,32 +10,17 @@ AVX512-FP16, NaN becomes -32768 as an int16.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from cuda_device.codegen.emit.literals import float_suffix
+from cuda_device.codegen.emit.writer import HALVES, FunctionWriter, element
 from cuda_device.ir import ops
-from cuda_device.ir.nodes import Module, Op
-from cuda_device.types.model import BFLOAT16, FLOAT16, FLOAT32, Number, Ref, Type, Vector
-
-if TYPE_CHECKING:
-    from cuda_device.codegen.emit.to_llvm import FunctionWriter
-
-_HALVES = (FLOAT16, BFLOAT16)
-
-
-def name(number: Number) -> str:
-    """A float as LLVM calls it."""
-    return "bfloat" if number.bfloat else {16: "half", 32: "float", 64: "double"}[number.bits]
-
-
-def suffix(number: Number) -> str:
-    """A float in the name of an intrinsic."""
-    return f"{'b' if number.bfloat else ''}f{number.bits}"
+from cuda_device.ir.nodes import Op
+from cuda_device.types.model import FLOAT16, FLOAT32, Number, Type, Vector
 
 
 def taken(to: FunctionWriter, op: Op, text: str) -> None:
     """Writes an instruction that takes bits, or what is in memory, for a number of the result's type."""
     type = op.result.type
-    if _element(type) in _HALVES and (to.module.mixes_halves if op.code is ops.LOAD else to.module.has_both_halves):
+    if element(type) in HALVES and (to.module.mixes_halves if op.code is ops.LOAD else to.module.has_both_halves):
         assert type is not None
         to.names[op.result] = _hidden(to, to.temporary(text), type)
     else:
@@ -61,32 +46,6 @@ def truncate(to: FunctionWriter, op: Op, source: Number, target: Number) -> None
     value = to.typed(op.operands[0])
     if source == FLOAT16 and not to.dialect.truncates_halves:
         source, value = FLOAT32, f"float {to.temporary(f'fpext {value} to float')}"
-    function = f"llvm.fpto{'s' if target.signed else 'u'}i.sat.i{target.bits}.{suffix(source)}"
+    function = f"llvm.fpto{'s' if target.signed else 'u'}i.sat.i{target.bits}.{float_suffix(source)}"
     call = to.module.call(function, to.module.type(target), [to.module.type(source)])
     to.result(op, f"{call}({value})")
-
-
-def has_both_halves(module: Module) -> bool:
-    """Whether there are values of float16 and of bfloat16."""
-    missing = {*_HALVES}
-    for function in module.functions:
-        for block in function.blocks:
-            missing -= {_element(value.type) for value in block.params}
-            for op in block.ops:
-                missing -= {_element(value.type) for value in op.results}
-        if not missing:
-            return True
-    return False
-
-
-def mixes_halves(module: Module) -> bool:
-    """Whether one may have been stored where the other is loaded: there are both, and views of memory, or structs in it."""
-    return has_both_halves(module) and any(
-        op.code is ops.BYTES and isinstance(op.result.type, Ref) and _element(op.result.type.pointee) in _HALVES
-        for function in module.functions
-        for op in function.ops()
-    )
-
-
-def _element(type: Type | None) -> Type | None:
-    return type.dtype if isinstance(type, Vector) else type

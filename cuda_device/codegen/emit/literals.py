@@ -1,4 +1,4 @@
-"""Constants as LLVM writes them.
+"""Constants and the names of floats as LLVM writes them.
 
 literal(FLOAT32, 0.1)  ==  "0x3FB99999A0000000"      the float32 nearest to it, in the bits of a double
 literal(INT64, -1)     ==  "-1"
@@ -42,3 +42,13 @@ def _float(bits: int, value: float) -> str:
         return f"0xH{struct.unpack('<H', packed)[0]:04X}"
     (rounded,) = struct.unpack(code, packed)
     return f"0x{struct.unpack('<Q', struct.pack('<d', rounded))[0]:016X}"
+
+
+def float_name(number: Number) -> str:
+    """A float as LLVM calls it."""
+    return "bfloat" if number.bfloat else {16: "half", 32: "float", 64: "double"}[number.bits]
+
+
+def float_suffix(number: Number) -> str:
+    """A float in the name of an intrinsic."""
+    return f"{'b' if number.bfloat else ''}f{number.bits}"

@@ -12,15 +12,11 @@ the upper bits.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from cuda_device.codegen.emit.writer import FunctionWriter
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Value
 from cuda_device.types.layout import align_of, size_of
 from cuda_device.types.model import BOOL, NoneType, Number, Ref, Space, Type
-
-if TYPE_CHECKING:
-    from cuda_device.codegen.emit.to_llvm import FunctionWriter
 
 
 def _is_narrow(type: Type | None) -> bool:

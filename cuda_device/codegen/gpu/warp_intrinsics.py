@@ -7,6 +7,12 @@ All are convergent: LLVM must not move them to where fewer threads come.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from cuda_device.codegen.emit.dialect import Meeting
+from cuda_device.ir import ops
+from cuda_device.ir.opcode import Opcode
+
 _VOTES = {"all": "all", "any": "any", "eq": "uni", "ballot": "ballot"}
 _REDUCTIONS = {"count": "popc", "and": "and", "or": "or"}
 # The instruction's name, and its last operand: the lane at which the segment of 32 lanes ends.
@@ -66,3 +72,19 @@ def match(result: str, kind: str, mask: str, value: str, type: str) -> str:
 def active(result: str) -> str:
     """`activemask`."""
     return _call(result, "i32", "activemask")
+
+
+_WRITERS: dict[Opcode, Callable[[Meeting], str]] = {
+    ops.BARRIER_REDUCE: lambda m: reduce(m.result, m.kind, *m.operands),
+    ops.WARP_SYNC: lambda m: sync(*m.operands),
+    ops.WARP_VOTE: lambda m: vote(m.result, m.kind, *m.operands),
+    ops.WARP_SHUFFLE: lambda m: shuffle(m.result, m.kind, m.operands[0], m.operands[1], m.type, m.operands[2]),
+    ops.WARP_MATCH: lambda m: match(m.result, m.kind, m.operands[0], m.operands[1], m.type),
+    ops.WARP_ACTIVE: lambda m: active(m.result),
+    ops.YIELD: lambda _: "",
+}
+
+
+def meet(meeting: Meeting) -> str:
+    """The text of a convergent operation, after which the same block goes on."""
+    return _WRITERS[meeting.code](meeting)

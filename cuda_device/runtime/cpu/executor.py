@@ -21,8 +21,9 @@ from collections.abc import Mapping
 from queue import SimpleQueue
 from typing import Any, Protocol
 
-from cuda_device.codegen.cpu.records import CONTROL, FIRST_MASKED, KIND_SHIFT, PLACE_MASK, Record, Status
+from cuda_device.codegen.cpu.records import CONTROL, FIRST_MASKED, KIND_SHIFT, PLACE_MASK, Record
 from cuda_device.codegen.cpu.runner import RUN
+from cuda_device.codegen.emit.status import Status
 from cuda_device.errors import NOWHERE, Index, KernelError
 from cuda_device.instrument.outline import Place
 from cuda_device.runtime.gpu.report_message import (

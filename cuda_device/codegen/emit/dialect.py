@@ -1,0 +1,215 @@
+"""What differs between the backends when device IR becomes LLVM IR: a `Dialect` for each, with the same methods.
+
+Emitters ask the dialect how pointers, functions, special registers, barriers and shared memory are spelled, and know nothing
+else of the machine. Each method returns text; names that it invents begin with the name of its result. The dialects are
+`codegen/gpu/nvptx_dialect` and `codegen/cpu/cpu_dialect`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar
+
+from cuda_device.codegen.emit.shared_memory import shared_offsets
+from cuda_device.codegen.emit.status import Status
+from cuda_device.device import math as device_math
+from cuda_device.device.options import DEFAULTS, Options
+from cuda_device.ir.nodes import Function, Module, Op
+from cuda_device.ir.opcode import Effect, Opcode
+from cuda_device.ir.ordering import Order, Scope
+from cuda_device.lazy_dataclasses import dataclass
+from cuda_device.types.model import Number, Space
+
+# LLVM's names; consume is acquire, as in every compiler.
+LLVM_ORDERS = {
+    Order.RELAXED: "monotonic",
+    Order.CONSUME: "acquire",
+    Order.ACQUIRE: "acquire",
+    Order.RELEASE: "release",
+    Order.ACQ_REL: "acq_rel",
+    Order.SEQ_CST: "seq_cst",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """A read-modify-write: `pointer` and `value` are operands with their types. `number` is the type of the number.
+
+    `is_used` says whether anything reads the number that was there before.
+    """
+
+    operation: str
+    number: Number
+    space: Space
+    pointer: str
+    value: str
+    order: Order
+    scope: Scope
+    is_used: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Wide:
+    """An access to 16 bytes: `pointer`, and the `value` to store ("" for a load), are operands with their types."""
+
+    space: Space
+    pointer: str
+    value: str
+    order: Order
+    scope: Scope
+
+
+PAIR = "<2 x i64>"
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """A convergent operation, at which threads meet.
+
+    `kind` and `place` are its attributes, `type` is the type of its value operand, if it has one.
+    """
+
+    code: Opcode
+    kind: str
+    place: int
+    label: str
+    result: str
+    operands: tuple[str, ...]
+    type: str = ""
+
+
+class Dialect(ABC):
+    """How one backend spells things. `module` is the device module that is being written."""
+
+    is_gpu: ClassVar[bool] = False
+    """Whether it is a GPU's: launches then see to what memory is like, and NaN is what its instructions make of it."""
+    has_lines: ClassVar[bool] = False
+    """Whether there can be a table of lines."""
+    has_texts: ClassVar[bool] = False
+    """Whether texts are in the code; else the host knows them."""
+    frame_alignment: ClassVar[int]
+    """What the memory that functions have of their own can be aligned to."""
+    has_float8 = False
+    """Whether the machine has instructions that convert floats of 8 bits."""
+    same_bits: ClassVar[str]
+    """A text of the assembler's that gives the 16 bits that it is given."""
+    truncates_halves: ClassVar[bool] = True
+    """Whether LLVM makes integers of float16 as it says it does."""
+    called: ClassVar[str] = ""
+    """What calls of functions are marked with, beside what their definitions are."""
+
+    def __init__(self, module: Module, options: Options = DEFAULTS) -> None:
+        self.module, self.options = module, options
+        self.offsets, self.shared_bytes = shared_offsets(module)
+
+    @abstractmethod
+    def preamble(self, text: str) -> str:
+        """What stands before the first function, where `text` is all that follows."""
+
+    def module_flags(self) -> tuple[str, ...]:
+        """What the module says of itself: nodes of metadata."""
+        return ()
+
+    @abstractmethod
+    def pointer(self, space: Space) -> str:
+        """The type of an address."""
+
+    @abstractmethod
+    def symbol(self, function: Function) -> str:
+        """The name of a function, without `@`."""
+
+    @abstractmethod
+    def open(self, function: Function, result: str, parameters: Sequence[str], allocas: str) -> tuple[str, str]:
+        """The text before a function's first block's operations, and the label of the block that it opens.
+
+        `allocas` are the lines that make the function's memory of its own.
+        """
+
+    @abstractmethod
+    def close(self, function: Function) -> str:
+        """The text behind a function's last block."""
+
+    @abstractmethod
+    def leave(self, function: Function) -> str:
+        """How a function that returns nothing ends."""
+
+    @abstractmethod
+    def arguments(self) -> tuple[str, ...]:
+        """What every call passes first."""
+
+    @abstractmethod
+    def register(self, name: str, result: str) -> str:
+        """Reads a special register."""
+
+    @abstractmethod
+    def barrier(self, place: int, label: str) -> tuple[str, str]:
+        """Waits for the block's threads; with the label of the block that goes on, or "" if it is the same one."""
+
+    @abstractmethod
+    def meet(self, meeting: Meeting) -> tuple[str, str]:
+        """Any other operation at which threads meet; as `barrier`."""
+
+    @abstractmethod
+    def shared(self, number: int, result: str) -> tuple[str, str]:
+        """Text, and the operand, that give the address of a shared array."""
+
+    @abstractmethod
+    def dynamic_shared(self, result: str) -> tuple[str, str]:
+        """Text, and the operand, that give the address of the launch's shared memory."""
+
+    @abstractmethod
+    def sync_scope(self, scope: Scope) -> str:
+        """What an atomic instruction says of its scope."""
+
+    @abstractmethod
+    def update(self, update: Update, result: str) -> str:
+        """A read-modify-write."""
+
+    @abstractmethod
+    def wide(self, wide: Wide, result: str) -> str:
+        """An atomic access to 16 bytes."""
+
+    @abstractmethod
+    def pause(self, nanoseconds: str) -> str:
+        """Waits for a short while."""
+
+    @abstractmethod
+    def report(self, status: Status, place: int, values: Sequence[str]) -> str:
+        """Tells the host that this thread failed, with two integers of 64 bits at most."""
+
+    @abstractmethod
+    def trace(self, place: int, value: str, done: str) -> str:
+        """Tells the race detector what this thread does; an address in shared memory counts from where that begins."""
+
+    @abstractmethod
+    def exit(self, function: Function) -> str:
+        """Ends the thread."""
+
+    @abstractmethod
+    def math(self, function: device_math.Function) -> str:
+        """The name of a function: `llvm.…`, or the stem of a library's."""
+
+    @abstractmethod
+    def library(self, stem: str, type: Number) -> str:
+        """The symbol of a library function for a float type."""
+
+    @abstractmethod
+    def print(self, op: Op, buffer: str, result: str) -> str:
+        """Prints by the format of an operation what is in a buffer, eight bytes each."""
+
+    def text(self, text: str) -> str:
+        """The address of a text that is in the code."""
+        raise NotImplementedError(text)
+
+    @abstractmethod
+    def room(self, result: str) -> str:
+        """Makes `result` whether the stack has room for another call."""
+
+    def runner(self, parameters: Sequence[str]) -> str:
+        """What stands behind the functions, and runs a kernel that takes such parameters."""
+        return ""
+
+    def definition(self, function: Function) -> str:
+        """Attributes of a function's definition, and of calls of it."""
+        return " convergent" if Effect.CONVERGENT in function.effects else ""

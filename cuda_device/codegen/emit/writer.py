@@ -1,0 +1,170 @@
+"""What emitters write with: a `ModuleWriter`, and a `FunctionWriter` for each function.
+
+to.result(op, f"fneg {to.operands(op)}")             %v3 = fneg float %v2
+to.names[op.result] = to.names[op.operands[0]]       the result is another value
+to.module.type(FLOAT16)                              "half"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+from cuda_device.codegen.emit import float8
+from cuda_device.codegen.emit.aliasing import Aliasing
+from cuda_device.codegen.emit.dialect import Dialect
+from cuda_device.codegen.emit.literals import float_name
+from cuda_device.codegen.emit.metadata import Metadata
+from cuda_device.device.options import LLVM_FLAGS, Options
+from cuda_device.ir import ops
+from cuda_device.ir.nodes import Block, Function, Op, Value
+from cuda_device.ir.uses import used
+from cuda_device.optimise import alignment
+from cuda_device.types.layout import WIDEST_ACCESS, size_of
+from cuda_device.types.model import BFLOAT16, BOOL, FLOAT16, Format, NoneType, Number, Ref, Tuple, Type, Vector
+
+HALVES = (FLOAT16, BFLOAT16)
+
+
+def element(type: Type | None) -> Type | None:
+    """The type of a vector's elements; another type is its own."""
+    return type.dtype if isinstance(type, Vector) else type
+
+
+class ModuleWriter:
+    """What the functions of a module share: declarations, the dialect, the spelling of types."""
+
+    def __init__(self, dialect: Dialect, options: Options) -> None:
+        self.dialect = dialect
+        flags = [name for name in options.fastmath if name in LLVM_FLAGS]
+        self.relaxed = "".join(f" {flag}" for flag in flags)
+        """What LLVM may do with operations on floats; `fuse` is the same for products and sums."""
+        self.fuse = self.relaxed + (" contract" if options.contract and "contract" not in flags else "")
+        self.has_extremes = "afn" in flags and dialect.is_gpu
+        """Whether `min` and `max` of float32 are one instruction of a GPU, which takes a number rather than NaN, and any zero."""
+        self.metadata = Metadata(options.lineinfo and dialect.has_lines, dialect.module_flags())
+        self.aliasing = Aliasing(dialect.module, self.metadata, dialect.is_gpu) if options.launch_facts else None
+        counts = options.launch_facts and dialect.is_gpu
+        self.aligned = alignment.references(dialect.module) if counts else []
+        """The parameters that point to multiples of 16 bytes: launches see to it."""
+        self.declared: set[str] = set()
+        self.library: set[str] = set()
+        self.conversions: set[tuple[Format, float8.Direction]] = set()
+
+    @cached_property
+    def has_both_halves(self) -> bool:
+        """Whether there are values of float16 and of bfloat16: see `floats`."""
+        missing = {*HALVES}
+        for function in self.dialect.module.functions:
+            for block in function.blocks:
+                missing -= {element(value.type) for value in block.params}
+                for op in block.ops:
+                    missing -= {element(value.type) for value in op.results}
+            if not missing:
+                return True
+        return False
+
+    @cached_property
+    def mixes_halves(self) -> bool:
+        """Whether one may have been stored where the other is loaded: there are both, and views of memory, or structs in it."""
+        return self.has_both_halves and any(
+            op.code is ops.BYTES and isinstance(op.result.type, Ref) and element(op.result.type.pointee) in HALVES
+            for function in self.dialect.module.functions
+            for op in function.ops()
+        )
+
+    def type(self, type: Type | None) -> str:
+        """A type in a register."""
+        match type:
+            case Number() if type == BOOL:
+                return "i1"
+            case Number():
+                return float_name(type) if type.is_float and not type.is_float8 else f"i{type.bits}"
+            case Ref(space):
+                return self.dialect.pointer(space)
+            case Vector(dtype, size):
+                return f"<{size} x {self.type(dtype)}>"
+            case Tuple(elements):
+                return "{ " + ", ".join(map(self.type, elements)) + " }" if elements else "{}"
+            case NoneType():
+                return "void"
+        raise AssertionError(type)
+
+    def memory_type(self, type: Type | None) -> str:
+        """A type in memory: a bool is a byte."""
+        return "i8" if type == BOOL else self.type(type)
+
+    def element_type(self, type: Type) -> str:
+        """A type that is as large as `type` in memory, for steps over elements."""
+        real = isinstance(type, Number) and not type.is_complex
+        return self.memory_type(type) if real else f"[{size_of(type)} x i8]"
+
+    def call(self, name: str, result: str, types: Sequence[str]) -> str:
+        """Declares a function and begins a call of it."""
+        self.declared.add(f"{result} @{name}({', '.join(types)})")
+        return f"call {result} @{name}"
+
+    def promise(self, value: Value) -> str:
+        """What a function's head says of a parameter: that a signed integer, such as a length, is never below zero."""
+        if value in self.aligned:
+            return f"align {WIDEST_ACCESS} "
+        number = value.type
+        if not (value.nonneg and isinstance(number, Number) and number.is_integer and number.signed):
+            return ""
+        return f"range(i{number.bits} 0, {number.low}) "
+
+
+class FunctionWriter:
+    """Writes one function. `names` maps values to operands: a register, or a constant's text."""
+
+    def __init__(self, module: ModuleWriter, function: Function) -> None:
+        self.module, self.dialect, self.function = module, module.dialect, function
+        self.names: dict[Value, str] = {}
+        self.constants: dict[Value, object] = {}
+        self.labels = {block: f"b{i}" for i, block in enumerate(function.blocks)}
+        self.ends: dict[Block, str] = {}
+        self.lines: list[str] = []
+        self.buffers: dict[int, str] = {}
+        """The memory from which each `print` prints."""
+        self.label = ""
+        self.counter = 0
+
+    @cached_property
+    def used(self) -> set[Value]:
+        """The values that something reads."""
+        return used(self.function)
+
+    # What emitters use
+
+    def line(self, text: str) -> None:
+        """Writes an instruction."""
+        self.lines.append(f"  {text}\n")
+
+    def fresh(self) -> str:
+        """A register that nothing else has."""
+        self.counter += 1
+        return f"%v{self.counter}"
+
+    def name(self, value: Value) -> str:
+        """The register of a value."""
+        if value not in self.names:
+            self.names[value] = self.fresh()
+        return self.names[value]
+
+    def temporary(self, text: str) -> str:
+        """Writes an instruction whose result only the emitter needs."""
+        name = self.fresh()
+        self.line(f"{name} = {text}")
+        return name
+
+    def result(self, op: Op, text: str) -> None:
+        """Writes the instruction that makes an operation's result."""
+        self.line(f"{self.name(op.result)} = {text}")
+
+    def typed(self, value: Value) -> str:
+        """A value with its type, as in a call."""
+        return f"{self.module.type(value.type)} {self.names[value]}"
+
+    def operands(self, op: Op) -> str:
+        """The operands of an operation whose type they share: `float %v1, %v2`."""
+        return f"{self.module.type(op.operands[0].type)} {', '.join(self.names[value] for value in op.operands)}"

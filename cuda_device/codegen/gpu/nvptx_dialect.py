@@ -1,0 +1,206 @@
+"""How LLVM IR for a GPU is spelled: address spaces, intrinsics, attributes of kernels, inline PTX."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from cuda_device.codegen.emit import constants, print_emitter
+from cuda_device.codegen.emit.dialect import Dialect, Meeting, Update, Wide
+from cuda_device.codegen.emit.shared_memory import shared_arrays, shared_size
+from cuda_device.codegen.emit.status import Status
+from cuda_device.codegen.gpu import atomic_text, kernel_attributes, report_text, warp_intrinsics
+from cuda_device.device import math as device_math
+from cuda_device.device.options import DEFAULTS, Options
+from cuda_device.ir import ops
+from cuda_device.ir.nodes import Function, Module, Op
+from cuda_device.ir.ordering import Scope
+from cuda_device.types.architectures import DATA_LAYOUT, TRIPLE, Architecture
+from cuda_device.types.model import Number, Space
+
+# The functions of float32 that libdevice has in an approximate form, too.
+_APPROXIMATE = frozenset(("sin", "cos", "tan", "exp", "exp10", "log", "log2", "log10", "pow"))
+
+
+class Nvptx(Dialect):
+    """A GPU."""
+
+    is_gpu = has_lines = has_texts = True
+    same_bits = 'asm "mov.b16 $0, $1;", "=h,h"'
+    frame_alignment = 1 << 30
+    # Where a call's argument is known on one way to it, LLVM's call site splitting copies the call into each way, and all
+    # that stands before it in its block, barriers and shuffles too. It leaves convergent calls alone; that a callee is not
+    # convergent LLVM finds later by itself.
+    called = " convergent"
+    _REGISTERS: ClassVar = {"thread_idx": "tid", "block_idx": "ctaid", "block_dim": "ntid", "grid_dim": "nctaid"}
+    # What the hardware promises of a register: the half-open range of its values along x, y and z.
+    _RANGES: ClassVar = {
+        "thread_idx": ((0, 1024), (0, 1024), (0, 64)),
+        "block_dim": ((1, 1025), (1, 1025), (1, 65)),
+        "block_idx": ((0, 2147483647), (0, 65535), (0, 65535)),
+        "grid_dim": ((1, 2147483648), (1, 65536), (1, 65536)),
+    }
+    _LANE_REGISTERS: ClassVar = {"lane_id": ("laneid", "range(i32 0, 32) "), "lanemask_lt": ("lanemask.lt", "")}
+    _SPACES: ClassVar = {
+        Space.GENERIC: "ptr",
+        Space.GLOBAL: "ptr addrspace(1)",
+        Space.SHARED: "ptr addrspace(3)",
+        Space.LOCAL: "ptr",
+        Space.CONSTANT: "ptr addrspace(4)",
+    }
+
+    def __init__(self, module: Module, architecture: Architecture, options: Options = DEFAULTS) -> None:
+        super().__init__(module, options)
+        self.has_float8 = architecture.capability >= (8, 9)
+        self.constants_fit = constants.fit(module)
+        self.texts = print_emitter.texts(module)
+
+    def preamble(self, text: str) -> str:
+        """Triple, data layout, shared arrays, what reports, and the intrinsics that all of it calls."""
+        lines = [f'target datalayout = "{DATA_LAYOUT}"', f'target triple = "{TRIPLE}"']
+        for number, op in sorted(shared_arrays(self.module).items()):
+            size, align = shared_size(op)
+            lines.append(f"@shared_{number} = internal addrspace(3) global [{size} x i8] undef, align {align}")
+        lines += constants.definitions(self.module, self.pointer(Space.CONSTANT).removeprefix("ptr ") + " ")
+        lines.append(_texts(self.texts))
+        if any(op.code is ops.DYNAMIC_SHARED for f in self.module.functions for op in f.ops()):
+            lines.append("@dynamic_shared = external addrspace(3) global [0 x i8], align 128")
+        reports = [op for f in self.module.functions for op in f.ops() if op.code is ops.REPORT]
+        places = kernel_attributes.checked_barriers(self.options, self.module)
+        if places or (reports and self.module.main.kernel):
+            has_values = any(op.operands for op in reports)
+            lines.append(report_text.definitions(self.module.main.name, has_values))
+        if places:
+            lines.append(report_text.meeting(places))
+        lines += kernel_attributes.declarations("".join((*lines, text)))
+        return "\n".join(lines) + "\n"
+
+    def module_flags(self) -> tuple[str, ...]:
+        """What libdevice asks."""
+        return kernel_attributes.flags(self.options)
+
+    def pointer(self, space: Space) -> str:
+        """Each space has its number; constants that are too many for their own memory lie in global memory."""
+        if space is Space.CONSTANT and not self.constants_fit:
+            space = Space.GLOBAL
+        return self._SPACES[space]
+
+    def symbol(self, function: Function) -> str:
+        """The main function keeps its name; PTX has no dots in names."""
+        return function.name if function is self.module.main else f"device_{function.name}"
+
+    def open(self, function: Function, result: str, parameters: Sequence[str], allocas: str) -> tuple[str, str]:
+        """Kernels are marked by their calling convention."""
+        linkage = "ptx_kernel " if function.kernel else "" if function is self.module.main else "internal "
+        head = f"define {linkage}{result} @{self.symbol(function)}({', '.join(parameters)})"
+        more = self.definition(function) + kernel_attributes.attributes(self.options, function.kernel)
+        return f"{head} nounwind{more} {{\nb0:\n{allocas}", "b0"
+
+    def close(self, _: Function) -> str:
+        """Nothing follows."""
+        return "}\n"
+
+    def leave(self, _: Function) -> str:
+        """A plain return."""
+        return "ret void"
+
+    def arguments(self) -> tuple[str, ...]:
+        """Nothing is hidden."""
+        return ()
+
+    def register(self, name: str, result: str) -> str:
+        """A call of the intrinsic, with the range that the hardware promises."""
+        if name in kernel_attributes.REGISTERS:
+            return f"  {result} = call i32 {kernel_attributes.REGISTERS[name]}()\n"
+        if name in self._LANE_REGISTERS:
+            intrinsic, promise = self._LANE_REGISTERS[name]
+            return f"  {result} = call {promise}i32 @llvm.nvvm.read.ptx.sreg.{intrinsic}()\n"
+        group, _, axis = name.partition(".")
+        low, high = self._RANGES[group]["xyz".index(axis)]
+        high = high - (1 << 32) if high >= 1 << 31 else high
+        intrinsic = f"llvm.nvvm.read.ptx.sreg.{self._REGISTERS[group]}.{axis}"
+        return f"  {result} = call range(i32 {low}, {high}) i32 @{intrinsic}()\n"
+
+    def barrier(self, place: int, label: str) -> tuple[str, str]:
+        """`bar.sync 0`."""
+        check = report_text.meet(place) if self.options.checked else ""
+        return f"{check}  call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0) convergent\n", ""
+
+    def meet(self, meeting: Meeting) -> tuple[str, str]:
+        """An intrinsic."""
+        check = report_text.meet(meeting.place) if self.options.checked and meeting.code is ops.BARRIER_REDUCE else ""
+        return check + warp_intrinsics.meet(meeting), ""
+
+    def shared(self, number: int, result: str) -> tuple[str, str]:
+        """A global variable of the shared space."""
+        return "", f"@shared_{number}"
+
+    def dynamic_shared(self, result: str) -> tuple[str, str]:
+        """A variable without a size, which begins where the static arrays end."""
+        return "", "@dynamic_shared"
+
+    def sync_scope(self, scope: Scope) -> str:
+        """LLVM's words."""
+        return atomic_text.sync_scope(scope)
+
+    def update(self, update: Update, result: str) -> str:
+        """Inline PTX."""
+        return atomic_text.update(update, result)
+
+    def wide(self, wide: Wide, result: str) -> str:
+        """Inline PTX."""
+        return atomic_text.wide(wide, result)
+
+    def pause(self, nanoseconds: str) -> str:
+        """`nanosleep`."""
+        return f"  call void @llvm.nvvm.nanosleep({nanoseconds})\n"
+
+    def report(self, status: Status, place: int, values: Sequence[str]) -> str:
+        """A call; a function that is compiled for others has nobody to report to."""
+        return report_text.report(status, place, values) if self.module.main.kernel else report_text.TRAP
+
+    def trace(self, place: int, value: str, done: str) -> str:
+        """Nothing: races are looked for on the CPU."""
+        return ""
+
+    def exit(self, function: Function) -> str:
+        """`exit`."""
+        return report_text.leave()
+
+    def math(self, function: device_math.Function) -> str:
+        """The GPU's column of the table."""
+        return function.gpu
+
+    def library(self, stem: str, type: Number) -> str:
+        """libdevice's names: `__nv_sinf`, `__nv_sin`, and `__nv_fast_sinf` where it may be approximate."""
+        if type.bits == 32 and stem in _APPROXIMATE and "afn" in self.options.fastmath:
+            return f"__nv_fast_{stem}f"
+        return f"__nv_{stem}{'f' if type.bits == 32 else ''}"
+
+    def print(self, op: Op, buffer: str, result: str) -> str:
+        """CUDA's own printf."""
+        return f"  {result} = call i32 @vprintf(ptr {self.text(print_emitter.c_format(op))}, ptr {buffer})\n"
+
+    def text(self, text: str) -> str:
+        """A global constant."""
+        return f"addrspacecast (ptr addrspace(1) @text_{self.texts[text]} to ptr)"
+
+    def room(self, result: str) -> str:
+        """The driver knows the stack of a launch."""
+        return f"  {result} = icmp eq i32 0, 0\n"
+
+
+def _texts(texts: Mapping[str, int]) -> str:
+    """The texts of a module, as global constants, and the declaration of what prints them."""
+    if not texts:
+        return ""
+    lines = [
+        f'@text_{number} = internal addrspace(1) constant [{len(text.encode()) + 1} x i8] c"{_bytes(text)}\\00", align 1'
+        for text, number in texts.items()
+    ]
+    return "\n".join([*lines, "declare i32 @vprintf(ptr, ptr)"])
+
+
+def _bytes(text: str) -> str:
+    """Text within quotes in LLVM IR."""
+    return "".join(chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:02X}" for b in text.encode())
