@@ -13,7 +13,7 @@ import pytest
 import cuda_device as device
 from cuda_device import compiler
 from cuda_device.codegen.gpu.assemblers import ASSEMBLERS
-from cuda_device.device import table
+from cuda_device.library import table
 from cuda_device.types.architectures import parse
 from cuda_device.types.known import of_type
 

@@ -22,8 +22,8 @@ from fuzz.run import Mismatch, agrees, check, source
 from fuzz.sweep import ALONE, STORED, TOGETHER
 
 import cuda_device as device
-from cuda_device.device.table import BY_NAME
 from cuda_device.ir import ops
+from cuda_device.library.table import BY_NAME
 from cuda_device.runtime.gpu import driver
 
 BATCH, BATCHES, CHUNKS = 12, 8, 31

@@ -18,10 +18,10 @@ import pytest
 
 import cuda_device as device
 from cuda_device.bytecode.versions import UNSUPPORTED
-from cuda_device.device.table import ALL
 from cuda_device.infer import builtin_calls, functionals, host_calls, operators, remedies, scalars, ufuncs
 from cuda_device.infer.kinds import dicts, lists, views
 from cuda_device.library import standard
+from cuda_device.library.table import ALL
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "language.md"
 BEGINNING = """# What device code has of Python

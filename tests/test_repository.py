@@ -14,12 +14,12 @@ import pytest
 
 import cuda_device
 from cuda_device.codegen.emit import emitters
-from cuda_device.device import atomic_loops, memory, reinterpret, table
+from cuda_device.device import atomic_loops, memory, reinterpret
 from cuda_device.device import math as device_math
 from cuda_device.device.entities import DeviceValue
 from cuda_device.infer import rules
 from cuda_device.ir import ops
-from cuda_device.library import complex_numbers, copying, prelude
+from cuda_device.library import complex_numbers, copying, prelude, table
 from cuda_device.lower import typed_to_device
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -46,11 +46,6 @@ FOLDERS = (
 )
 # What is left to turn round, and the sizes of the circles that are left to break: both lists only ever get shorter.
 AGAINST = (
-    "device/builtins.py imports library/complex_numbers.py",
-    "device/builtins.py imports library/numbers.py",
-    "device/complex_rows.py imports library/complex_numbers.py",
-    "device/math.py imports library/prelude.py",
-    "device/table.py imports library/copying.py",
     "infer/access.py imports infer/kinds/masks.py",
     "infer/access.py imports infer/kinds/references.py",
     "infer/access.py imports infer/kinds/sequences.py",
@@ -350,7 +345,13 @@ def test_tables_name_each_row_once():
 @pytest.mark.parametrize("row", table.ALL, ids=lambda row: row.name)
 def test_each_device_entity_is_public_and_documented(row):
     ours = [getattr(cuda_device, name) for name in cuda_device.__all__]
-    python = [*vars(math).values(), *vars(builtins).values(), *np.sctypeDict.values(), *vars(prelude).values()]
+    python = [
+        *vars(math).values(),
+        *vars(builtins).values(),
+        *np.sctypeDict.values(),
+        *vars(prelude).values(),
+        *vars(device_math).values(),
+    ]
     methods = [method for owner in ours if isinstance(owner, type) for method in vars(owner).values()]
     internal = [*vars(atomic_loops).values(), *vars(reinterpret).values(), *vars(complex_numbers).values()]
     internal += [memory.constant_array, copying.distance]

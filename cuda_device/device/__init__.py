@@ -1,1 +1,1 @@
-"""The programming model of the specification, one file a chapter, as rows of one table (`device/table`)."""
+"""The programming model of the specification, one file a chapter, as rows of one table (`library/table`)."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from types import FunctionType
+from typing import Any
 
 from cuda_device.device.lowering import Lowering, Tree
 from cuda_device.device.rows import Intrinsic, Typed, number_of
@@ -17,7 +18,6 @@ from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Value
 from cuda_device.lazy_dataclasses import dataclass
-from cuda_device.library import prelude
 from cuda_device.types.known import Known, of_type
 from cuda_device.types.model import BOOL, FLOAT32, FLOAT64, INT, Number
 from cuda_device.types.promote import promote, to_float
@@ -43,6 +43,21 @@ def _intrinsic(name: str, arity: int = 1, entity: object = None) -> Function:
     return Function(name, arity, f"llvm.{name}", f"llvm.{name}", entity)
 
 
+def float_floor(x: Any) -> Any:
+    """The floor of a float, as a float (`math.floor` is an int)."""
+    return math.copysign(float(math.floor(x)), x) if math.isfinite(x) else x
+
+
+def float_trunc(x: Any) -> Any:
+    """The integral part of a float, as a float."""
+    return math.copysign(float(math.trunc(x)), x) if math.isfinite(x) else x
+
+
+def float_round(x: Any) -> Any:
+    """A float's nearest integer, halves to even, as a float."""
+    return math.copysign(float(round(x)), x) if math.isfinite(x) else x
+
+
 FUNCTIONS = (
     *map(_function, (math.acos, math.acosh, math.asin, math.asinh, math.atan, math.atanh, math.cos, math.cosh)),
     *map(_function, (math.erf, math.erfc, math.exp, math.expm1, math.lgamma, math.log10, math.log1p, math.log2)),
@@ -58,10 +73,10 @@ FUNCTIONS = (
     _intrinsic("sqrt", 1, math.sqrt),
     _intrinsic("fabs", 1, math.fabs),
     _intrinsic("copysign", 2, math.copysign),
-    _intrinsic("floor", 1, prelude.float_floor),
+    _intrinsic("floor", 1, float_floor),
     _intrinsic("ceil"),
-    _intrinsic("trunc", 1, prelude.float_trunc),
-    _intrinsic("rint", 1, prelude.float_round),
+    _intrinsic("trunc", 1, float_trunc),
+    _intrinsic("rint", 1, float_round),
     _intrinsic("fma", 3),
 )
 BY_NAME = {function.name: function for function in FUNCTIONS}

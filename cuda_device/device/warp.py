@@ -26,6 +26,7 @@ from cuda_device.ir.nodes import Value
 from cuda_device.types.known import Known, constant, of_type, tuple_of
 from cuda_device.types.layout import leaves
 from cuda_device.types.model import BOOL, INT32, MASK, UINT32, Number, Type
+from cuda_device.types.promote import signed
 
 WARP_SIZE = 32
 _ALL_BITS = (1 << WARP_SIZE) - 1
@@ -178,11 +179,6 @@ def _mask(known: Known) -> Type:
             f"a mask has 32 bits: there is no room for {known.value:#x}", help="write 0xFFFFFFFF for all"
         )
     return UINT32 if known.value > INT32.high else INT32
-
-
-def signed(bits: int) -> int:
-    """The int32 with these 32 bits: 0xFFFFFFFF is -1."""
-    return bits - (1 << WARP_SIZE) if bits > INT32.high else bits
 
 
 def _lane(known: Known, name: str) -> Type:

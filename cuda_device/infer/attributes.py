@@ -10,7 +10,6 @@ from types import ModuleType
 
 import numpy as np
 
-from cuda_device.device.table import interface_of
 from cuda_device.errors import CompileError
 from cuda_device.infer import hosted, members, named_tuples, remedies, scalars
 from cuda_device.infer.dependencies import MISSING
@@ -20,6 +19,7 @@ from cuda_device.infer.meanings import Keywords, Method, Named, Text, is_list, m
 from cuda_device.infer.remedies import NAMES_ELSEWHERE, ON_THE_HOST
 from cuda_device.ir.nodes import Op
 from cuda_device.library import standard
+from cuda_device.library.table import interface_of
 from cuda_device.types.host import host_type_of
 from cuda_device.types.known import Known, constant, describe
 from cuda_device.types.layout import size_of

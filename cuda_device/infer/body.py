@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from types import FunctionType
 
 from cuda_device.bytecode.to_ir import read
-from cuda_device.device.table import BY_NAME
 from cuda_device.errors import NOWHERE, CompileError
 from cuda_device.infer import closures, composites, definite, hosted, objects
 from cuda_device.infer.block_versions import PATIENCE, Instance, Variant, Way
@@ -42,6 +41,7 @@ from cuda_device.ir.ops import Effect, Level
 from cuda_device.ir.simplify import simplify
 from cuda_device.ir.uses import drop_unused
 from cuda_device.lazy_dataclasses import replace
+from cuda_device.library.table import BY_NAME
 from cuda_device.types.known import (
     FAILED,
     Identity,

@@ -18,7 +18,6 @@ import numpy as np
 
 from cuda_device.device import functions
 from cuda_device.device.atomic_types import Atomic
-from cuda_device.device.table import entry, interface_of
 from cuda_device.device.warp import WarpMask
 from cuda_device.errors import CompileError
 from cuda_device.infer import (
@@ -31,13 +30,14 @@ from cuda_device.infer import (
     messages,
     printing,
 )
+from cuda_device.infer.argument_counts import check_count, no_keywords
 from cuda_device.infer.frame import Cell, Frame
-from cuda_device.infer.generators import check_count, no_keywords
 from cuda_device.infer.host_calls import Special
 from cuda_device.infer.kinds import complexes, dicts, sequences
 from cuda_device.infer.meanings import Code, Keywords, Named, Partial, Raised, Text, Thing, means
 from cuda_device.infer.ufuncs import NUMPY_FUNCTIONS, OF_COMPLEX, UFUNCS
 from cuda_device.library import complex_functions, numbers, standard
+from cuda_device.library.table import entry, interface_of
 from cuda_device.types.host import host_type_of
 from cuda_device.types.known import Known, constant
 from cuda_device.types.model import BOOL, Bundle, NoneType, Number, Range, Ref, Static, Struct, Tuple, Vector

@@ -15,13 +15,13 @@ from cuda_device.device.extern import Extern
 from cuda_device.device.functions import Func, Kernel
 from cuda_device.device.parameters import defaults_of, parameter_names, takes_any_keyword, takes_any_number
 from cuda_device.device.rows import Intrinsic, constant_of
-from cuda_device.device.table import find, interface_of
 from cuda_device.errors import CompileError
 from cuda_device.infer import closures, composites, conditions, generators, hosted
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.kinds import views
 from cuda_device.infer.meanings import Code, Keywords, Method, Named, Partial, is_list
 from cuda_device.library import registry, standard
+from cuda_device.library.table import find, interface_of
 from cuda_device.types.host import host_type_of
 from cuda_device.types.known import Known, of_type
 from cuda_device.types.model import Array, Bundle, Number, Range, Ref, Static, Struct, Tuple

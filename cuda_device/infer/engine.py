@@ -48,6 +48,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.nodes import Function, Module, Op, Value
 from cuda_device.lazy_dataclasses import dataclass, field, replace
 from cuda_device.library import registry
+from cuda_device.library.table import find
 from cuda_device.types.known import (
     Identity,
     Known,
@@ -157,6 +158,7 @@ class Inference:
     def __init__(self, target: SMSelector, checked: bool = False, on_cpu: bool = False) -> None:
         self.target, self.checked, self.on_cpu = target, checked, on_cpu
         self.operations = OPERATIONS
+        self.row = find
         self.links: list[object] = []
         self.symbols: dict[str, Extern] = {}
         self.found: dict[tuple[CodeType, int, tuple[Known, ...], Variant], Specialisation] = {}

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from cuda_device.device.extern import Extern
 from cuda_device.device.rows import Intrinsic, Typed
-from cuda_device.device.table import find
 from cuda_device.device.target import SMSelector
 from cuda_device.errors import CompileError, Location
 from cuda_device.infer import absent
@@ -154,8 +152,11 @@ class Program(Protocol):
     on_cpu: bool
     """Whether it is for the CPU, where there is no CUDA C++."""
 
-    def link(self, function: Extern) -> None:
+    def link(self, function: Any) -> None:
         """Records a call of a function of CUDA C++."""
+
+    def row(self, entity: object) -> Intrinsic | None:
+        """The row of the device tables for an entity, if there is one."""
 
     def literal(self, value: object, where: Location) -> Known:
         """What is known of a Python object that exists while compiling."""
@@ -338,7 +339,7 @@ class Frame:
         """A Python object; an entity that is a value in device code is read here."""
         if type(value) is tuple:
             return self.tuple([self.literal(item) for item in value])
-        row = find(value)
+        row = self.program.row(value)
         if row is not None and row.is_value:
             return self.intrinsic(row, row.infer(()), ())
         if isinstance(value, VectorValue):

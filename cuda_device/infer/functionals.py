@@ -9,8 +9,8 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 
 from cuda_device.errors import CompileError
+from cuda_device.infer.argument_counts import check_count, no_keywords
 from cuda_device.infer.frame import Cell, Frame
-from cuda_device.infer.generators import check_count, no_keywords
 from cuda_device.infer.meanings import Thing, means
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op

@@ -7,7 +7,7 @@ sum(x * x for x in t)     →   the library's loop over the generator
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from types import CodeType, FunctionType
 
 from cuda_device.bytecode.suspension import DONE, START, STEP, STEP_UNROLLED, mark
@@ -94,19 +94,3 @@ def _source(frame: Frame, generator: Cell) -> FunctionType:
 
 
 # How calls that are no rows of a table look at their arguments
-
-
-def no_keywords(name: str, named: Mapping[str, Cell]) -> None:
-    """Refuses keywords."""
-    if named:
-        raise CompileError(f"{name} takes no keyword arguments in device code", help="give the arguments by position")
-
-
-def check_count(name: str, positional: Sequence[Cell], low: int, high: int) -> None:
-    """Refuses too few or too many arguments."""
-    if not low <= len(positional) <= high:
-        count = str(low) if low == high else f"{low} to {high}"
-        raise CompileError(
-            f"{name} takes {count} argument{'s' * (count != '1')}, not {len(positional)}",
-            help=f"give {name} what it takes in Python",
-        )

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from cuda_device.device.rows import constant_of
-from cuda_device.device.table import entry
 from cuda_device.errors import CompileError
 from cuda_device.infer import named_tuples
 from cuda_device.infer.dependencies import MISSING, PASSING
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.meanings import Code, Method, Partial
+from cuda_device.library.table import entry
 from cuda_device.types.dtypes import alignof, machine_representation, numpy_dtype, sizeof
 from cuda_device.types.known import constant
 from cuda_device.types.model import Struct

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from cuda_device.library import array_functions, complex_functions, numbers, prelude, standard
+from cuda_device.device import math as device_math
+from cuda_device.library import array_functions, complex_functions, numbers, standard
 
 _SAME_NAME = (
     "sqrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "sinh", "cosh", "tanh", "hypot",
@@ -32,10 +33,10 @@ _NAMES: dict[str, Callable[..., Any]] = {
     "deg2rad": math.radians,
     "absolute": abs,
     "conjugate": complex_functions.conjugate,
-    "floor": prelude.float_floor,
+    "floor": device_math.float_floor,
     "ceil": numbers.float_ceil,
-    "trunc": prelude.float_trunc,
-    "rint": prelude.float_round,
+    "trunc": device_math.float_trunc,
+    "rint": device_math.float_round,
     "minimum": numbers.minimum,
     "maximum": numbers.maximum,
     "fmin": numbers.minimum_number,

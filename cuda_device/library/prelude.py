@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from cuda_device.device.math import float_floor
+
 
 def float_modulo(a: Any, b: Any) -> Any:
     """`a % b` of floats: the divisor's sign."""
@@ -32,11 +34,6 @@ def float_floor_divide(a: Any, b: Any) -> Any:
     if quotient - nearest > 0.5:
         nearest += 1
     return nearest
-
-
-def float_floor(x: Any) -> Any:
-    """The floor of a float, as a float (`math.floor` is an int). In device code a row of the device table."""
-    return math.copysign(float(math.floor(x)), x) if math.isfinite(x) else x
 
 
 def place(index: Any, length: Any) -> Any:
@@ -178,16 +175,6 @@ def mask_with(mask: Any, lane: Any, value: Any) -> Any:
 def lane_of_mask(mask: Any, i: Any) -> Any:
     """`mask[i]` of a `WarpMask`."""
     return (mask >> i) & 1 != 0
-
-
-def float_trunc(x: Any) -> Any:
-    """The integral part of a float, as a float. In device code a row of the device table."""
-    return math.copysign(float(math.trunc(x)), x) if math.isfinite(x) else x
-
-
-def float_round(x: Any) -> Any:
-    """A float's nearest integer, halves to even, as a float. In device code a row of the device table."""
-    return math.copysign(float(round(x)), x) if math.isfinite(x) else x
 
 
 def divide_and_modulo(a: Any, b: Any) -> Any:

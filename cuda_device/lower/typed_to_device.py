@@ -16,13 +16,13 @@ from collections.abc import Callable
 from cuda_device.device import math as device_math
 from cuda_device.device.lowering import ArrayTree, Lowering, flatten, grow
 from cuda_device.device.rows import Typed
-from cuda_device.device.table import BY_NAME
 from cuda_device.errors import CompileError, CompilerBug
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Block, Edge, Function, Module, Op, Prototype, Value
 from cuda_device.ir.ops import Effect, Level
 from cuda_device.ir.simplify import join_back_edges, simplify
 from cuda_device.lazy_dataclasses import replace
+from cuda_device.library.table import BY_NAME
 from cuda_device.lower import counting, interop_boundary
 from cuda_device.lower.lowerer import Lowerer
 from cuda_device.types.known import of_type

@@ -118,3 +118,8 @@ def join_numbers(a: Number, b: Number) -> Number | None:
     if a.kind is Kind.BOOL and b.kind is Kind.BOOL:
         return BOOL
     return a if a == b else promote(a, b)
+
+
+def signed(bits: int) -> int:
+    """The int32 with these 32 bits: 0xFFFFFFFF is -1."""
+    return bits - (1 << 32) if bits > INT32.high else bits

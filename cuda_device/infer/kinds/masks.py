@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cuda_device.device.warp import signed
 from cuda_device.errors import CompileError
 from cuda_device.infer import conditions
 from cuda_device.infer.frame import Cell, Frame
@@ -19,6 +18,7 @@ from cuda_device.ir import ops
 from cuda_device.library import prelude
 from cuda_device.types.known import Known, of_type
 from cuda_device.types.model import BOOL, INT32, MASK, UINT32, Number
+from cuda_device.types.promote import signed
 
 _BITWISE = frozenset("&|^")
 _EQUALITIES = frozenset(("==", "!="))

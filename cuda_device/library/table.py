@@ -7,23 +7,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from cuda_device.device import (
-    atomics,
-    builtins,
-    complex_rows,
-    math,
-    memory,
-    numeric,
-    positioning,
-    reinterpret,
-    sync,
-    target,
-    vector_rows,
-    warp,
-)
+from cuda_device.device import atomics, math, memory, numeric, positioning, reinterpret, sync, target, vector_rows, warp
 from cuda_device.device.atomic_types import AtomicInterface
 from cuda_device.device.rows import Intrinsic
-from cuda_device.library import copying
+from cuda_device.library import builtins, complex_rows, copying
 from cuda_device.types.model import Atomic, Ref, Type
 
 T = TypeVar("T")
