@@ -6,8 +6,9 @@ A launch on a GPU only queues it. Each round queues fewer launches than the driv
 for after the clock has stopped. All are measured in one run, in turns, on one GPU and one stream; the kernels do nothing. The
 first row is a loop in machine code of the driver's `cuLaunchKernel`, and the ratios are to it. What is not installed is left
 out. The last rows are what the driver's answers take that a launch of ours may need: the current context where the stream is the
-default one, else whether the stream is being captured, and its context where it is not one of ours. On the CPU stream a launch
-includes running it, here over 32 numbers.
+default one, else whether the stream is being captured, and its context where it is not one of ours. "Another stream" is one of
+cuda.core, on which the arrays are not made: such a launch is put in order with the stream that they are made on, before and
+after. On the CPU stream a launch includes running it, here over 32 numbers.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ import numpy as np
 import cuda_device as device
 from cuda_device.codegen.cpu.native import compile_native
 from cuda_device.runtime.gpu import driver
+from cuda_device.runtime.gpu.streams import GpuStream
 
 LAUNCHES = 400
 ROUNDS = 31
@@ -302,6 +304,78 @@ def on_cpu() -> list[Row]:
     return [Row("CPU stream", repeated(launch)), Row("CPU stream, prepared", repeated(prepared))]
 
 
+class Elsewhere:
+    """A stream of another library, as one of cuda.core is: all that is known of it is the protocol."""
+
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        """Version and handle."""
+        return 0, self._handle
+
+
+def elsewhere(stream: Any, arrays: list[Any], name: str) -> list[Row]:
+    """Launches on a stream on which the arrays are not made: as it is, made anew each time, prepared, and without order."""
+    x, y, z, *_ = arrays
+
+    def launch() -> None:
+        device.launch(nothing, x, y, z, 5, grid=1, block=32, stream=stream)
+
+    def on_new_stream() -> None:
+        device.launch(nothing, x, y, z, 5, grid=1, block=32, stream=Elsewhere(stream.__cuda_stream__()[1]))
+
+    prepared = device.prepare(nothing, x, y, z, 5, grid=1, block=32, stream=stream)
+    alone = device.unordered(stream)
+
+    def unordered() -> None:
+        device.launch(nothing, x, y, z, 5, grid=1, block=32, stream=alone)
+
+    return [
+        Row(f"{name}, another stream", repeated(launch)),
+        Row(f"{name}, another stream, made anew", repeated(on_new_stream)),
+        Row(f"{name}, another stream, prepared, new int", repeated(lambda: prepared(n=6))),
+        Row(f"{name}, another stream, unordered", repeated(unordered)),
+    ]
+
+
+def on_home_stream(stream: Any, name: str) -> list[Row]:
+    """Launches with arrays of ours on the stream of another library that they were made on."""
+    x, y, z = (device.zeros(256, stream=stream) for _ in range(3))
+
+    def launch() -> None:
+        device.launch(nothing, x, y, z, 5, grid=1, block=32, stream=stream)
+
+    prepared = device.prepare(nothing, x, y, z, 5, grid=1, block=32, stream=stream)
+    rows = [Row(f"{name}, made there", repeated(launch))]
+    return [*rows, Row(f"{name}, made there, prepared, new int", repeated(lambda: prepared(n=6)))]
+
+
+def captured(row: Row, stream: int) -> Row:
+    """The same launches, captured into a graph that is thrown away."""
+    api = importlib.import_module("cuda.bindings.driver")
+    mode = api.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+
+    def run(count: int) -> None:
+        driver.check(api.cuStreamBeginCapture(stream, mode))
+        row.run(count)
+        driver.check(api.cuGraphDestroy(driver.check(api.cuStreamEndCapture(stream))))
+
+    return Row(f"{row.name}, captured", run)
+
+
+def core_stream() -> Any:
+    """A stream of cuda.core, or one like it."""
+    try:
+        device_of_core = importlib.import_module("cuda.core").Device()
+        device_of_core.set_current()
+        return device_of_core.create_stream()
+    except Exception as error:
+        print(f"no cuda.core: {error}")
+        flags = driver.bindings().CUstream_flags.CU_STREAM_NON_BLOCKING
+        return Elsewhere(driver.check(driver.bindings().cuStreamCreate(flags)))
+
+
 def versions() -> str:
     """What is compared."""
     found = [f"Python {platform.python_version()}"]
@@ -325,16 +399,25 @@ def main() -> None:
     print(stream.device_name)
     arrays = [device.zeros(256, stream=stream) for _ in range(16)]
     rows = ours(stream, arrays, "3 arrays of ours")
+    core = core_stream()
+    handle = core.__cuda_stream__()[1]
+    home = on_home_stream(core, "3 arrays of ours")
+    rows += [*home, captured(home[0], handle)]
+    rows += elsewhere(core, arrays, "3 arrays of ours")
     for name, (where, found) in arrays_of_frameworks().items():
         rows += ours(where, found, name)
+        rows += elsewhere(core, found, name)
     for row in rows:
         row.run(WARM)
+    at_home = GpuStream(handle, 0, core)
+    rows += [captured(Row("bare loop", bare(nothing, at_home, 7)), handle)]
     loops = [Row("bare loop", bare(nothing, stream, 7)), Row("bare loop, 16 arrays", bare(many, stream, 32))]
     side = driver.check(driver.bindings().cuStreamCreate(driver.bindings().CUstream_flags.CU_STREAM_NON_BLOCKING))
     questions = [question("cuCtxGetCurrent"), question("cuStreamGetCtx", side), question("cuStreamIsCapturing", side)]
     costs = measure([*loops, *rows, *others(), *questions], driver.synchronize_context)
     for name, cost in costs.items():
-        base = costs["bare loop, 16 arrays" if name.startswith("16") else "bare loop"]
+        kind = ", 16 arrays" if name.startswith("16") else ", captured" if name.endswith("captured") else ""
+        base = costs[f"bare loop{kind}"]
         print(f"{name:40} {cost:7.2f} us  {cost / base:6.2f}")
 
 

@@ -270,25 +270,27 @@ def test_verifying_finds_what_is_wrong(folder: Path, monkeypatch: pytest.MonkeyP
         launched(names(KERNEL)["k"])
 
 
+@pytest.mark.parametrize("call", ["cuLibraryLoadData", "cuLibraryGetKernel", "cuKernelGetAttribute"])
 def test_code_that_the_driver_refuses_is_made_again(
-    folder: Path, fake: FakeDriver, monkeypatch: pytest.MonkeyPatch
+    call: str, folder: Path, fake: FakeDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    genuine, refused = fake.cuLibraryLoadData, []
+    """Or code without the kernel, as of an entry of the cache that was forged."""
+    genuine, refused = getattr(fake, call), []
     stream = GpuStream(7, 0)
 
     def once() -> None:
         x = device.zeros(4, stream=stream)
         device.launch(names(KERNEL)["k"], x, grid=1, block=4, stream=stream)
 
-    def refuse(code: bytes, *rest: Any) -> Any:
+    def refuse(*arguments: Any) -> Any:
         if not refused:
-            refused.append(code)
+            refused.append(arguments)
             return (Result.CUDA_ERROR_INVALID_VALUE, 0)
-        return genuine(code, *rest)
+        return genuine(*arguments)
 
     once()
     before = device.cache_info()
-    monkeypatch.setattr(fake, "cuLibraryLoadData", refuse)
+    monkeypatch.setattr(fake, call, refuse)
     once()
     assert refused
     assert len(fake.launched) == 2

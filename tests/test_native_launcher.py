@@ -24,7 +24,7 @@ import cuda_device as device
 from cuda_device.codegen.cpu import native
 from cuda_device.errors import KernelError, LaunchError
 from cuda_device.launchers import memory_layout, plans, process
-from cuda_device.runtime.gpu import launch_log, mailbox
+from cuda_device.runtime.gpu import driver, launch_log, mailbox, streams
 from cuda_device.runtime.gpu.streams import GpuStream
 from cuda_device.runtime.launch import launcher
 
@@ -247,7 +247,7 @@ def test_our_own_arrays(gpu):
     assert gpu.driver.bytes[-1] == [addresses[0], eight, addresses[1], eight, three]
     assert gpu.by_machine_code(kernel, device.empty(5, stream=gpu.stream), y)
     elsewhere = device.zeros(8, stream=GpuStream(0x88, 0, context=CONTEXT))
-    assert not gpu.by_machine_code(kernel, elsewhere, y)
+    assert gpu.by_machine_code(kernel, elsewhere, y)
     assert not gpu.by_machine_code(kernel, device.zeros(8, np.float64, stream=gpu.stream), y)
     assert not gpu.by_machine_code(kernel, device.zeros(0, stream=gpu.stream), y)
 
@@ -654,7 +654,7 @@ class Foreign:
 )
 @pytest.mark.parametrize("producer", ["torch", "cupy"])
 def test_streams(gpu, monkeypatch, producer, stream, handle, current):
-    """Machine code launches where the producer works on the stream of the launch; else there are events."""
+    """Where the producer works on another stream than that of the launch, the two are put in order."""
     kernel = new()
     framework = Torch() if producer == "torch" else Cupy()
     if producer == "torch":
@@ -668,12 +668,127 @@ def test_streams(gpu, monkeypatch, producer, stream, handle, current):
     framework.stream = current
     gpu.driver.log.clear()
     same = (current or 1) == handle
-    assert gpu.by_machine_code(kernel, x, y, stream=stream) == same
+    assert gpu.by_machine_code(kernel, x, y, stream=stream)
     assert gpu.last[-1] == handle
-    waits = [entry for entry in gpu.driver.log if entry[0] == "cuStreamWaitEvent"]
-    assert len(waits) == (0 if same else 2)
     if same:
         assert gpu.driver.names() == ["cuLaunchKernel"]
+    else:
+        assert in_order(gpu, [current or 1], handle)
+
+
+def in_order(gpu, producers, stream):
+    """Whether one launch was put in order with the producers, and the driver was asked for nothing else."""
+    log = [entry if entry[0] != "cuLaunchKernel" else entry[:1] for entry in gpu.driver.log]
+    (event,) = {entry[1] for entry in log if entry[0] == "cuEventRecord"}
+    before = [(("cuEventRecord", event, p), ("cuStreamWaitEvent", stream, event)) for p in producers]
+    after = [("cuEventRecord", event, stream), *(("cuStreamWaitEvent", p, event) for p in producers)]
+    return log == [*sum(before, ()), ("cuLaunchKernel",), *after]
+
+
+class New:
+    """A stream that is made for a single launch, as by a library with streams of its own."""
+
+    def __cuda_stream__(self):
+        return 0, STREAM
+
+
+def test_each_producer_is_waited_for_once(gpu):
+    kernel = new("y[0] = a[0] + b[0] + c[0]", "a, b, c, y")
+    streams = [GpuStream(handle, 0, context=CONTEXT) for handle in (0x88, 0x99, 0x88, STREAM)]
+    arrays = [device.zeros(8, stream=stream) for stream in streams]
+    gpu.warm(kernel, *arrays)
+    for stream in (gpu.stream, STREAM, New()):
+        gpu.driver.log.clear()
+        assert gpu.by_machine_code(kernel, *arrays, stream=stream)
+        assert in_order(gpu, [0x88, 0x99], STREAM)
+    gpu.driver.log.clear()
+    gpu.launch(kernel, *arrays, stream=GpuStream(STREAM, 0, context=CONTEXT))
+    assert gpu.driver.by_address == 2
+    own = [device.zeros(8, stream=gpu.stream) for _ in range(4)]
+    gpu.driver.log.clear()
+    assert gpu.by_machine_code(kernel, *own, stream=New())
+    assert gpu.driver.names() == ["cuLaunchKernel"]
+
+
+def test_many_producers_are_for_python(gpu):
+    names = [f"a{i}" for i in range(memory_layout.MOST_PRODUCERS + 2)]
+    kernel = new(f"a0[0] = {' + '.join(f'{name}[0]' for name in names)}", ", ".join(names))
+    arrays = [device.zeros(8, stream=GpuStream(0x100 + i, 0, context=CONTEXT)) for i in range(len(names))]
+    gpu.warm(kernel, *arrays)
+    assert not gpu.by_machine_code(kernel, *arrays)
+    assert gpu.by_machine_code(kernel, *arrays[:-2], *[arrays[0]] * 2) == (not kernel.variants)
+
+
+def test_an_unordered_launch_keeps_its_arguments(gpu):
+    kernel, queue = new(), device.unordered(gpu.stream)
+    elsewhere = GpuStream(0x88, 0, context=CONTEXT)
+    make = lambda: device.zeros(8, stream=elsewhere)  # noqa: E731
+    gpu.warm(kernel, make(), make(), stream=queue)
+    gpu.stream.synchronize()
+    gpu.driver.done = False
+    x, y = make(), make()
+    dead = weakref.ref(x._memory)
+    gpu.driver.log.clear()
+    assert gpu.by_machine_code(kernel, x, y, stream=device.unordered(New()))
+    assert gpu.driver.names() == ["cuLaunchKernel", "cuEventRecord"]
+    assert gpu.driver.log[-1][2] == STREAM
+    del x
+    gc.collect()
+    assert dead() is not None  # the kernel may still run, and nothing is behind it
+    gpu.driver.finish()
+    gpu.stream.synchronize()
+    gc.collect()
+    assert dead() is None
+    # Where there are no more spare events, Python looks which have happened.
+    gpu.driver.done = True
+    gpu.driver.by_address = 0
+    for _ in range(1000):
+        gpu.launch(kernel, y, make(), stream=queue)
+    assert gpu.driver.by_address > 900
+    assert len(driver.spare_events(CONTEXT)) <= driver.MOST_SPARE_EVENTS
+
+
+def test_a_producer_that_is_being_captured(gpu):
+    kernel, torch = new(), Torch()
+    x, y = tensors(torch=torch)
+    gpu.warm(kernel, x, y)
+    torch.stream = 0x88
+    assert gpu.by_machine_code(kernel, x, y)
+    gpu.driver.capturing.add(0x88)  # the launch becomes a part of that capture
+    assert not gpu.by_machine_code(kernel, x, y)
+    gpu.driver.capturing.add(STREAM)
+    created = gpu.driver.names().count("cuEventCreate")
+    gpu.driver.log.clear()
+    assert gpu.by_machine_code(kernel, x, y)
+    event = next(entry for entry in gpu.driver.log if entry[0] == "cuEventRecord")[1]
+    assert gpu.driver.names()[0] == "cuEventCreate"  # one that was recorded into a graph belongs to that
+    assert gpu.driver.log[-1] == ("cuEventDestroy", event)
+    assert event not in driver.spare_events(CONTEXT)
+    del gpu.driver.log[0], gpu.driver.log[-1]
+    assert in_order(gpu, [0x88], STREAM)
+    gpu.driver.capturing.remove(0x88)
+    gpu.driver.log.clear()
+    assert gpu.by_machine_code(kernel, x, y)
+    assert gpu.driver.names() == ["cuLaunchKernel"]
+    assert created >= 1
+
+
+@pytest.mark.parametrize("call", ["cuEventRecord", "cuStreamWaitEvent"])
+def test_streams_that_cannot_be_put_in_order(gpu, call):
+    kernel, torch = new(), Torch()
+    x, y = tensors(torch=torch)
+    gpu.warm(kernel, x, y)
+    torch.stream = 0x88
+    assert gpu.by_machine_code(kernel, x, y)
+    before, spare = len(gpu.driver.launched), len(driver.spare_events(CONTEXT))
+    gpu.driver.failing[call] = Result.CUDA_ERROR_INVALID_VALUE
+    with pytest.raises(LaunchError):
+        gpu.launch(kernel, x, y)
+    assert len(gpu.driver.launched) == before
+    gpu.driver.failing.clear()
+    gpu.launch(kernel, x, y)  # by Python, where the event that failed was the last one
+    assert gpu.by_machine_code(kernel, x, y)
+    assert len(driver.spare_events(CONTEXT)) >= spare - 1
 
 
 @pytest.mark.parametrize("is_computed", [False, True])
@@ -694,7 +809,9 @@ def test_streams_of_torch(gpu, monkeypatch, is_computed):
         assert (words[memory_layout.Word.STREAM_FUNCTION] != 0) == is_computed
         assert gpu.by_machine_code(kernel, x, y, stream=Stream())
         monkeypatch.setattr(Stream, "cuda_stream", 0x99)
-        assert not gpu.by_machine_code(kernel, x, y, stream=Stream())
+        gpu.driver.log.clear()
+        assert gpu.by_machine_code(kernel, x, y, stream=Stream())
+        assert in_order(gpu, [STREAM], 0x99)
         monkeypatch.setattr(Stream, "cuda_stream", STREAM)
         assert gpu.by_machine_code(kernel, x, y, stream=Stream())
         del Stream.cuda_stream
@@ -743,13 +860,22 @@ def test_another_context(gpu):
 
 
 def test_a_captured_stream(gpu):
-    kernel, torch = new(), Torch()
-    x, y = tensors(torch=torch)
-    gpu.warm(kernel, x, y)
+    """What a graph uses is kept for good: it may run again at any time."""
+    kernel = new()
+    make = lambda: device.zeros(8, stream=gpu.stream)  # noqa: E731
+    gpu.warm(kernel, make(), make())
+    x, y = make(), make()
+    dead = weakref.ref(x._memory), weakref.ref(y._memory)
     gpu.driver.capturing.add(STREAM)
-    assert not gpu.by_machine_code(kernel, x, y)
-    gpu.driver.capturing.clear()
+    gpu.driver.log.clear()
     assert gpu.by_machine_code(kernel, x, y)
+    assert gpu.driver.names() == ["cuLaunchKernel"]
+    gpu.driver.capturing.clear()
+    del x, y
+    gpu.stream.synchronize()
+    gc.collect()
+    assert None not in [reference() for reference in dead]
+    assert gpu.by_machine_code(kernel, make(), make())
 
 
 def test_a_report_is_raised_first(gpu, monkeypatch):
@@ -818,31 +944,30 @@ def test_launches_under_way_are_noted(gpu):
 
 
 def test_prepared_launches(gpu):
+    """They are launches, also with other arguments."""
     kernel, torch = new("y[0] = a * x[0]", "x, y, a"), Torch()
     x, y = tensors(torch=torch)
     step = device.prepare(kernel, x, y, 1.5, grid=(2, 3), block=(4, 5), stream=gpu.stream, shared=32)
     for _ in range(launcher.FIRST_LAUNCHER):
         step()
-    assert step.native is not None
+    assert gpu.driver.by_address == 0
     gpu.driver.sizes = [8, 4, 8, 4, 4]
     gpu.driver.log.clear()
-    before = step._starts
     step()
-    assert step._starts == before
+    assert gpu.driver.by_address == 1
     assert gpu.driver.names() == ["cuLaunchKernel"]
     assert gpu.last[1:] == ((2, 3, 1), (4, 5, 1), 32, STREAM)
     eight = struct.pack("i", 8)
     addresses = struct.pack("Q", MEMORY), struct.pack("Q", MEMORY + 4096)
     assert gpu.driver.bytes[-1] == [addresses[0], eight, addresses[1], eight, struct.pack("f", 1.5)]
-    step(a=2.5)
-    assert gpu.driver.bytes[-1][-1] == struct.pack("f", 2.5)
-    gpu.driver.capturing.add(STREAM)
-    step()
-    assert step._starts == before + 1
-    gpu.driver.capturing.clear()
-    gpu.driver.stack[-1] = 0
-    step()
-    assert step._starts == before + 1
+    for args, kwargs, number in (((), {"a": 2.5}, 2.5), ((y, x, 3.5), {}, 3.5), ((y,), {"a": 4.5, "y": x}, 4.5)):
+        step(*args, **kwargs)
+        assert gpu.driver.bytes[-1][-1] == struct.pack("f", number)
+        assert gpu.driver.bytes[-1][0] == addresses[bool(args)]
+    assert gpu.driver.by_address == 4
+    torch.stream = 0x88
+    step(a=0.5)
+    assert gpu.driver.by_address == 5
 
 
 def test_a_prepared_launch_on_the_legacy_stream(gpu):
@@ -867,21 +992,22 @@ def test_a_prepared_launch_sees_names(gpu):
     step = device.prepare(kernel, x, y, grid=1, block=1, stream=gpu.stream)
     for _ in range(launcher.FIRST_LAUNCHER + 1):
         step()
-    first = gpu.last[0]
+    first, before = gpu.last[0], gpu.driver.by_address
     kernel.underlying.__globals__["FACTOR"] = 3
     step()
     assert gpu.last[0] != first
-    assert step.native is None
+    assert gpu.driver.by_address == before
     for _ in range(launcher.FIRST_LAUNCHER + 1):
         step()
-    assert step.native is not None
+    assert gpu.driver.by_address > before
     assert gpu.last[0] != first
 
 
 # What is left behind
 
 
-def test_references_stay_as_they_are(gpu):
+@pytest.mark.parametrize("way", ["here", "elsewhere", "unordered", "captured"])
+def test_references_stay_as_they_are(gpu, way):
     kernel, torch = new("y[0] = t[0][0] * a * b * n", "t, y, a, b, n: N", N=device.ConstExpr[int]), Torch()
     x, y = tensors(torch=torch)
     a, b, n = float("2.5"), np.float64(3.5), int("1000")
@@ -906,20 +1032,34 @@ def test_references_stay_as_they_are(gpu):
     t = (x, 1)
     gpu.driver.cuLaunchKernel = lambda *_: (0,)
 
+    stream = device.unordered(gpu.stream) if way == "unordered" else gpu.stream
+    gpu.driver.log = Counter()
+    gpu.driver.stream_contexts = dict.fromkeys((STREAM, 0x88), CONTEXT)
+    objects.append(stream)
+
     def launch():
-        device.launch(kernel, t, y, a, b, n, grid=size, block=32, stream=gpu.stream)
+        device.launch(kernel, t, y, a, b, n, grid=size, block=32, stream=stream)
 
     for _ in range(launcher.FIRST_LAUNCHER):
         launch()
+    if way != "here":
+        torch.stream = 0x88
+    if way == "captured":
+        gpu.driver.capturing |= {STREAM, 0x88}
     assert kernel.native is not None
     gpu.driver.by_address = 0
-    for number in range(20000):
+    for number in range(20000 if way == "here" else 4000):
         launch()
+        streams.captured.clear()
+        if way == "captured":
+            gpu.driver.happened.clear()
         if number == 100:
+            gpu.stream.synchronize()
             gc.collect()
             counts = [sys.getrefcount(obj) for obj in objects]
+    gpu.stream.synchronize()
     gc.collect()
-    assert gpu.driver.by_address == 20000
+    assert gpu.driver.by_address >= (20000 if way == "here" else 3800)
     assert [abs(sys.getrefcount(obj) - count) < 100 for obj, count in zip(objects, counts, strict=True)] == [
         True
     ] * len(objects)

@@ -84,18 +84,9 @@ AGAINST = (
     "infer/rules.py imports infer/kinds/sequences.py",
     "infer/scalars.py imports infer/kinds/complexes.py",
     "infer/steps.py imports infer/kinds/references.py",
-    "launchers/argument_packing.py imports runtime/launch/arguments.py",
-    "launchers/cpu_running.py imports runtime/launch/launcher.py",
-    "launchers/entry.py imports runtime/launch/prepared.py",
-    "launchers/launch_size.py imports runtime/launch/grid.py",
-    "launchers/plans.py imports runtime/launch/binding.py",
-    "launchers/plans.py imports runtime/launch/grid.py",
-    "launchers/plans.py imports runtime/launch/launcher.py",
-    "launchers/plans.py imports runtime/launch/prepared.py",
-    "launchers/signature.py imports runtime/launch/arguments.py",
     "runtime/cpu/executor.py imports runtime/gpu/report_message.py",
 )
-CIRCLES = [3, 2, 2, 2, 7, 3]
+CIRCLES = [3, 2, 2, 2, 3]
 # The decoder, which alone knows how versions of CPython differ.
 DECODER = {f"bytecode/{name}.py" for name in ("decode", "raw", "translate", "versions")}
 MOST_IMPORT_SECONDS = 0.050

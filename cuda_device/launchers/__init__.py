@@ -6,21 +6,21 @@
 
 After some launches by Python a kernel gets a *launcher*: a function, compiled for the types of these arguments, that looks
 whether the arguments are of just these types, layouts and devices, reads them, and calls the driver. All that a launch in Python
-notices, it notices: names that changed, reports of kernels, streams to be put in order, captures, contexts, sizes. It deals with
-none of that: at the first surprise it gives up, having done nothing, and Python makes the launch, or raises the error.
+notices, it notices: names that changed, reports of kernels, captures, contexts, sizes. At the first surprise it gives up, having
+launched nothing, and Python makes the launch, or raises the error. Other streams that its arrays are made on it puts in order by
+itself: each is waited for once, and waits once for the launch.
 
-    plans       when a launcher is made, and what of it lives how long
-    signature   the launcher of one signature: checks, leaves, facts, parameters
-    packing     parameters, packed
-    running     kernels on the CPU: their arguments are read in the same way, and a function of Python runs them
-    entry       the way from a call of `launch`, or of a prepared launch, to a launcher and to the driver
-    where       grid, block, shared memory and streams
-    reading     numbers, and arrays of torch, CuPy and our own
-    names       what a kernel read of the world, as a table
-    support     the code that all launchers share, compiled once for a machine
-    process     what that code has to know of this process, and how calls get to it
-    layout      records that both sides know
-    code        the writer of LLVM IR; `functions` lists what may be called
+    plans             when a launcher is made, and what of it lives how long
+    signature         the launcher of one signature: checks, leaves, facts, parameters
+    argument_packing  parameters, packed
+    entry             from a call of `launch` to a launcher, and to the driver
+    launch_size       grid, block, shared memory and streams
+    object_reading    numbers, and arrays of torch, CuPy and our own
+    name_checks       what a kernel read of the world, as a table
+    shared_code       the code that all launchers share, compiled once for a machine
+    process           what that code has to know of this process, and how calls get to it
+    memory_layout     records that both sides know
+    writer            the writer of LLVM IR; `c_functions` lists what may be called
 
 Nothing here trusts a pointer that it has not got from Python for an object whose type it has compared, and no function keeps a
 reference. That a type stands in an object's second word, and that there is a global lock, is looked at before anything else

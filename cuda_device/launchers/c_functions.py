@@ -6,7 +6,6 @@ A row is a name, the LLVM type of the result, and those of the parameters. New r
 from __future__ import annotations
 
 PYTHON = {
-    "PyBytes_FromStringAndSize": ("ptr", "ptr", "i64"),  # new
     "PyBuffer_Release": ("void", "ptr"),
     "PyCell_Get": ("ptr", "ptr"),  # new
     "PyComplex_ImagAsDouble": ("double", "ptr"),
@@ -18,12 +17,12 @@ PYTHON = {
     "PyEval_SaveThread": ("ptr",),
     "PyFloat_AsDouble": ("double", "ptr"),
     "PyLong_AsLongLongAndOverflow": ("i64", "ptr", "ptr"),
+    "PyList_Append": ("i32", "ptr", "ptr"),
     "PyLong_AsUnsignedLongLong": ("i64", "ptr"),
     "PyObject_CallOneArg": ("ptr", "ptr", "ptr"),  # new
     "PyObject_GetAttr": ("ptr", "ptr", "ptr"),  # new
     "PyObject_GetBuffer": ("i32", "ptr", "ptr", "i32"),
     "PyObject_RichCompareBool": ("i32", "ptr", "ptr", "i32"),
-    "PyObject_Vectorcall": ("ptr", "ptr", "ptr", "i64", "ptr"),  # new
     "PyObject_VectorcallMethod": ("ptr", "ptr", "ptr", "i64", "ptr"),  # new
     "PyTuple_New": ("ptr", "i64"),  # new
     "PyTuple_SetItem": ("i32", "ptr", "i64", "ptr"),  # takes the reference
@@ -34,8 +33,6 @@ PYTHON = {
 SHARED = {
     "fits": ("i1", "ptr", "ptr"),
     "start": ("i1", "ptr", "ptr", "ptr"),
-    "run": ("i1", "ptr", "ptr", "i64", "ptr", "i64"),
-    "numpy_array": ("i1", "ptr", "ptr", "i64", "i1", "ptr"),
     "same_attribute": ("i1", "ptr", "ptr", "ptr"),
     "denies": ("i1", "ptr", "ptr"),
     "same_constant": ("i1", "ptr", "ptr"),
@@ -63,7 +60,6 @@ WITHIN = {
     "sizes": ("i1", "ptr", "i64", "i64", "i64", "ptr"),
     "find_stream": ("i1", "ptr", "ptr"),
     "foreign_stream": ("i1", "ptr", "ptr"),
-    "cpu_stream": ("i1", "ptr", "ptr"),
     "tuple_of": ("ptr", "ptr", "i64"),
     "stream_pair": ("i1", "ptr", "ptr"),
     "numbered_stream": ("i1", "i64", "ptr"),
@@ -71,12 +67,17 @@ WITHIN = {
     "read_launch": ("i1", "ptr", "ptr"),
     "current_context": ("i1", "ptr"),
     "is_here": ("i1", "ptr"),
-    "is_quiet": ("i1", "ptr"),
+    "capture_state": ("i1", "i64", "ptr"),
+    "read_capture": ("i1", "ptr"),
+    "made_on": ("i1", "i64", "ptr"),
+    "take_event": ("i1", "ptr", "ptr", "ptr"),
+    "give_event": ("i1", "ptr", "ptr", "ptr"),
+    "keep_until": ("i1", "ptr", "ptr"),
+    "wait_for_producers": ("i1", "ptr", "i64"),
+    "hold_producers_back": ("i1", "ptr", "i64"),
     "record_of": ("ptr", "ptr", "i64"),
     "try_plans": ("i1", "ptr", "ptr", "i64", "ptr"),
-    "try_start": ("i1", "ptr"),
     "try_launch": ("i1", "ptr", "i64", "ptr"),
-    "try_prepared": ("i1", "ptr", "i64", "ptr"),
 }
 
 CALLED = SHARED | WITHIN

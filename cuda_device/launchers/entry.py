@@ -3,7 +3,7 @@
     launch(f, x, y, grid=1, block=32)    →   try_launch   f's record, found by an attribute of f
                                              bind         one object for each parameter
                                              read_launch  sizes and stream
-                                             is_quiet     nothing is being captured
+                                             read_capture whether it goes into a graph
                                              a launcher of f's for these objects: it ends with `fits` and `start`
 
 All answer whether the launch was made. If it was not, nothing has happened, and Python's way is taken.
@@ -11,27 +11,26 @@ All answer whether the launch was made. If it was not, nothing has happened, and
 
 from __future__ import annotations
 
-from cuda_device.codegen.cpu.records import Record
 from cuda_device.device.functions import Kernel
 from cuda_device.launchers.launch_size import KEYWORDS
 from cuda_device.launchers.memory_layout import (
     CALL,
     LAUNCH,
+    LAUNCH_BYTES,
     MOST_PARAMETERS,
     NAME,
     PLAN,
-    PREPARED,
     START,
     Owner,
     Word,
     function_words,
 )
 from cuda_device.launchers.object_reading import EQ
-from cuda_device.launchers.writer import Code
+from cuda_device.launchers.writer import Code, Operand
 from cuda_device.runtime.gpu import launch_log
-from cuda_device.runtime.launch.prepared import PreparedLaunch
 
 _POINTER = 8
+_WITHOUT_TIMING = 2  # CU_EVENT_DISABLE_TIMING
 # Python sets the highest bit of a count where it lends the place before the first argument.
 _COUNT = (1 << 63) - 1
 
@@ -142,26 +141,60 @@ def fits() -> Code:
 
 
 def start() -> Code:
-    """Calls the driver, without the interpreter's lock, and notes the launch."""
+    """Calls the driver, without the interpreter's lock, and notes the launch.
+
+    An ordered launch comes behind the present work of the streams on which its arrays are made, and before their later work. So
+    whoever frees an array in the order of such a stream frees it late enough. A launch that is not ordered keeps its arguments
+    alive until it has ended, and one that is captured keeps them for good.
+    """
     code = Code("start", "i1", "ptr %launch", "ptr %start", "ptr %parameters", exported=True)
     sizes = [(axis, code.get(LAUNCH, "%launch", axis)) for axis in _SIZES]
     stream = code.get(LAUNCH, "%launch", "stream")
     shared = code.get(LAUNCH, "%launch", "shared")
     kernel = code.get(START, "%start", "kernel")
-    operands = [("i32", value) for _, value in sizes]
+    capturing = code.compare("ne", "i64", code.get(LAUNCH, "%launch", "capturing"), 0)
+    foreign = code.compare("ne", "i64", code.get(LAUNCH, "%launch", "producers"), 0)
+    ordered = code.compare("ne", "i64", code.get(LAUNCH, "%launch", "ordered"), 0)
+    in_order = code.both(foreign, ordered)
+    retained = code.both(code.both(foreign, code.opposite(ordered)), code.opposite(capturing))
+    event, done = code.memory(2 * _POINTER), code.memory(1)
+    with code.when(code.either(in_order, retained)):
+        code.require(code.call("take_event", "%launch", "%start", event))
+    code.store("i1", "true", done)
     thread = code.call("PyEval_SaveThread")
-    status = code.call_pointer(
-        "i32",
-        code.word(Word.LAUNCH_KERNEL),
-        ("i64", kernel),
-        *operands,
-        ("i32", shared),
-        ("i64", stream),
-        ("ptr", "%parameters"),
-        ("ptr", "null"),
-    )
+    with code.when(in_order):
+        code.store("i1", code.call("wait_for_producers", "%launch", code.load("i64", event)), done)
+    with code.when(code.load("i1", done)):
+        status = code.call_pointer(
+            "i32",
+            code.word(Word.LAUNCH_KERNEL),
+            ("i64", kernel),
+            *(("i32", value) for _, value in sizes),
+            ("i32", shared),
+            ("i64", stream),
+            ("ptr", "%parameters"),
+            ("ptr", "null"),
+        )
+        code.store("i1", code.equal("i32", status, 0), done)
+    made = code.load("i1", done)
+    # What fails behind the launch is an error of the whole context, which the next call of the driver reports.
+    with code.when(code.both(made, in_order)):
+        code.call("hold_producers_back", "%launch", code.load("i64", event))
+    with code.when(code.both(made, retained)):
+        code.call_pointer("i32", code.word(Word.RECORD_EVENT), ("i64", code.load("i64", event)), ("i64", stream))
     code.call("PyEval_RestoreThread", thread)
-    code.require(code.equal("i32", status, 0))
+    kept = code.both(made, retained)
+    with code.when(kept):
+        code.call("keep_until", "%launch", event)
+    with code.when(code.both(code.either(in_order, retained), code.opposite(kept))):
+        code.call("give_event", "%launch", "%start", event)
+    code.require(made)
+    with code.when(capturing):
+        values = code.call("tuple_of", code.get(LAUNCH, "%launch", "values"), code.get(LAUNCH, "%launch", "count"))
+        with code.when(code.compare("ne", "ptr", values, "null")):
+            code.call("PyList_Append", code.word(Word.CAPTURED), values)
+            code.release(values)
+    code.call("PyErr_Clear")
     ring = code.word(Word.RING)
     count = code.load("i64", ring)
     record = code.at(code.at(ring, 8), code.value(f"urem i64 {count}, {launch_log.MOST}"), launch_log.RECORD.size)
@@ -172,6 +205,83 @@ def start() -> Code:
         code.store("i32", value, record, 8 * len(words) + 4 * i)
     code.store("i64", code.value(f"add i64 {count}, 1"), ring)
     return code
+
+
+def take_event() -> Code:
+    """An event, and the Python int that it comes from: a spare one, or, where it goes into a graph, a new one."""
+    code = Code("take_event", "i1", "ptr %launch", "ptr %start", "ptr %event")
+    with code.when(code.compare("ne", "i64", code.get(LAUNCH, "%launch", "capturing"), 0)):
+        code.store("ptr", "null", "%event", _POINTER)
+        create = code.word(Word.CREATE_EVENT)
+        status = code.call_pointer("i32", create, ("ptr", "%event"), ("i32", _WITHOUT_TIMING))
+        code.leave_when("true", code.equal("i32", status, 0))
+    spare = code.memory(_POINTER)
+    code.store("ptr", code.get(START, "%start", "events"), spare)
+    found = code.call("PyObject_VectorcallMethod", code.word(Word.POP), spare, 1, "null")
+    code.require(code.compare("ne", "ptr", found, "null"))
+    code.store("ptr", found, "%event", _POINTER)
+    code.store("i64", code.call("PyLong_AsUnsignedLongLong", found), "%event")
+    return code
+
+
+def give_event() -> Code:
+    """Gives back what `take_event` gave."""
+    code = Code("give_event", "i1", "ptr %launch", "ptr %start", "ptr %event")
+    number = code.load("ptr", "%event", _POINTER)
+    with code.when(code.equal("ptr", number, "null")):
+        code.call_pointer("i32", code.word(Word.DESTROY_EVENT), ("i64", code.load("i64", "%event")))
+        code.leave_when("true", "true")
+    code.call("PyList_Append", code.get(START, "%start", "events"), number)
+    code.release(number)
+    return code
+
+
+def keep_until() -> Code:
+    """Keeps the arguments of a launch until an event, which is the queue's from now on (see `streams.Retained`)."""
+    code = Code("keep_until", "i1", "ptr %launch", "ptr %event")
+    values = code.call("tuple_of", code.get(LAUNCH, "%launch", "values"), code.get(LAUNCH, "%launch", "count"))
+    code.require(code.compare("ne", "ptr", values, "null"))
+    pair = code.memory(2 * _POINTER)
+    code.store("ptr", code.load("ptr", "%event", _POINTER), pair)
+    code.store("ptr", values, pair, _POINTER)
+    item = code.call("tuple_of", pair, 2)
+    code.release(values)
+    code.release(code.load("ptr", "%event", _POINTER))
+    code.require(code.compare("ne", "ptr", item, "null"))
+    arguments = code.memory(2 * _POINTER)
+    code.store("ptr", code.get(LAUNCH, "%launch", "pending"), arguments)
+    code.store("ptr", item, arguments, _POINTER)
+    answer = code.call("PyObject_VectorcallMethod", code.word(Word.APPEND), arguments, 2, "null")
+    code.release(item)
+    code.require(code.compare("ne", "ptr", answer, "null"))
+    code.release(answer)
+    return code
+
+
+def wait_for_producers() -> Code:
+    """Lets the stream of the launch wait for the present work of the others."""
+    code = Code("wait_for_producers", "i1", "ptr %launch", "i64 %event")
+    stream, others = code.get(LAUNCH, "%launch", "stream"), code.field(LAUNCH, "%launch", "producer")
+    with code.repeat(code.get(LAUNCH, "%launch", "producers")) as i:
+        producer = code.load("i64", code.at(others, i, 8))
+        code.require(_succeeds(code, Word.RECORD_EVENT, ("i64", "%event"), ("i64", producer)))
+        code.require(_succeeds(code, Word.WAIT_EVENT, ("i64", stream), ("i64", "%event"), ("i32", 0)))
+    return code
+
+
+def hold_producers_back() -> Code:
+    """Lets the others wait for the present work of the stream of the launch: one event serves them all."""
+    code = Code("hold_producers_back", "i1", "ptr %launch", "i64 %event")
+    stream, others = code.get(LAUNCH, "%launch", "stream"), code.field(LAUNCH, "%launch", "producer")
+    code.require(_succeeds(code, Word.RECORD_EVENT, ("i64", "%event"), ("i64", stream)))
+    with code.repeat(code.get(LAUNCH, "%launch", "producers")) as i:
+        producer = code.load("i64", code.at(others, i, 8))
+        code.require(_succeeds(code, Word.WAIT_EVENT, ("i64", producer), ("i64", "%event"), ("i32", 0)))
+    return code
+
+
+def _succeeds(code: Code, function: Word, *arguments: tuple[str, Operand]) -> str:
+    return code.equal("i32", code.call_pointer("i32", code.word(function), *arguments), 0)
 
 
 _SIZES = tuple(f"{name}.{axis}" for name in ("grid", "block") for axis in "xyz")
@@ -190,42 +300,21 @@ def tuple_of() -> Code:
     return code
 
 
-def run() -> Code:
-    """Runs a kernel on the CPU by a function of Python, which gets the record of the launch, the parameters, and the arguments.
-
-    What that raises is on its way when this returns: the launch was made.
-    """
-    code = Code("run", "i1", "ptr %start", "ptr %values", "i64 %count", "ptr %data", "i64 %nbytes", exported=True)
-    arguments = code.memory(2 * _POINTER)
-    values = code.call("tuple_of", "%values", "%count")
-    code.require(code.compare("ne", "ptr", values, "null"))
-    data = code.call("PyBytes_FromStringAndSize", "%data", "%nbytes")
-    code.store("ptr", data, arguments)
-    code.store("ptr", values, arguments, _POINTER)
-    there = code.compare("ne", "ptr", data, "null")
-    with code.when(there):
-        function = code.value(f"inttoptr i64 {code.get(START, '%start', 'kernel')} to ptr")
-        result = code.call("PyObject_Vectorcall", function, arguments, 2, "null")
-        code.release(data)
-        with code.when(code.compare("ne", "ptr", result, "null")):
-            code.release(result)
-    code.release(values)
-    code.require(there)
-    return code
-
-
 def try_plans() -> Code:
     """A launch of the kernel whose record `%call` is: its launchers in turn."""
     code = Code("try_plans", "i1", "ptr %call", "ptr %args", "i64 %count", "ptr %names")
     values = code.memory(_POINTER * MOST_PARAMETERS)
     sizes = code.memory(_POINTER * len(KEYWORDS))
-    launch = code.memory(8 * len(LAUNCH.fields))
+    launch = code.memory(LAUNCH_BYTES)
     code.require(code.call("bind", "%call", "%args", "%count", "%names", values, sizes))
     all_there = code.equal("i64", "%count", code.get(CALL, "%call", "parameters"))
     values = code.value(f"select i1 {all_there}, ptr %args, ptr {values}")
     code.require(code.call("read_launch", sizes, launch))
-    code.require(code.call("is_quiet", launch))
+    code.require(code.call("read_capture", launch))
+    code.set(LAUNCH, launch, "values", values)
+    code.set(LAUNCH, launch, "count", code.get(CALL, "%call", "parameters"))
     with code.repeat(code.get(CALL, "%call", "plans")) as i:
+        code.set(LAUNCH, launch, "producers", 0)
         plan = code.at(code.get(CALL, "%call", "plan"), i, _POINTER * len(PLAN.fields))
         operands = ("ptr", code.get(PLAN, plan, "state")), ("ptr", values), ("ptr", launch)
         code.leave_when(code.call_pointer("i1", code.get(PLAN, plan, "function"), *operands), "true")
@@ -234,19 +323,8 @@ def try_plans() -> Code:
     return code
 
 
-def try_start() -> Code:
-    """The start of the prepared launch whose record `%prepared` is."""
-    code = Code("try_start", "i1", "ptr %prepared")
-    launch, start = code.get(PREPARED, "%prepared", "launch"), code.get(PREPARED, "%prepared", "start")
-    code.require(code.call("is_here", launch))
-    code.require(code.call("is_quiet", launch))
-    code.require(code.call("fits", launch, start))
-    code.require(code.call("start", launch, start, code.get(PREPARED, "%prepared", "parameters")))
-    return code
-
-
 def record_of() -> Code:
-    """The record of a kernel or a prepared launch: so many bytes that come first in its tuple `native`; null if there is none.
+    """The record of a kernel: so many bytes that come first in its tuple `native`; null if there is none.
 
     The tuple owns whatever the record speaks of. Who holds it may use all that.
     """
@@ -267,63 +345,34 @@ def try_launch() -> Code:
     kernel = code.load("ptr", "%args")
     code.require(code.has_type(kernel, Word.KERNEL))
     rest, fewer = code.at("%args", _POINTER), code.value("sub i64 %count, 1")
-    _try(code, code.slot(kernel, Kernel, "native"), CALL, "try_plans", rest, fewer, "%names")
-    return code
-
-
-def try_prepared() -> Code:
-    """The start of a prepared launch, by the arguments of a call of its `__call__`."""
-    code = Code("try_prepared", "i1", "ptr %args", "i64 %count", "ptr %names")
-    code.require(code.equal("i64", "%count", 1))
-    prepared = code.load("ptr", "%args")
-    code.require(code.has_type(prepared, Word.PREPARED))
-    with code.when(code.compare("ne", "ptr", "%names", "null")):
-        code.require(code.equal("i64", code.size_of("%names"), 0))
-    _try(code, code.slot(prepared, PreparedLaunch, "native"), PREPARED, "try_start")
-    return code
-
-
-def _try(code: Code, native: str, record_type: Record, function: str, *arguments: str) -> None:
+    native = code.slot(kernel, Kernel, "native")
     code.call("Py_IncRef", native)
-    record = code.call("record_of", native, 8 * len(record_type.fields))
+    record = code.call("record_of", native, 8 * len(CALL.fields))
     done = code.memory(1)
     code.store("i1", "false", done)
     with code.when(code.compare("ne", "ptr", record, "null")):
-        code.store("i1", code.call(function, record, *arguments), done)
+        code.store("i1", code.call("try_plans", record, rest, fewer, "%names"), done)
     code.release(native)
     code.require(code.load("i1", done))
-
-
-def _in_place_of(name: str, function: str, otherwise: Word) -> Code:
-    """A function in the form of Python's vector calls, which takes the place of that of a Python function."""
-    code = Code(name, "ptr", "ptr %callable", "ptr %args", "i64 %flags", "ptr %names", exported=True)
-    count = code.value(f"and i64 %flags, {_COUNT}")
-    done = code.call(function, "%args", count, "%names")
-    with code.when(done):
-        code.leave_when(code.compare("ne", "ptr", code.call("PyErr_Occurred"), "null"), "null")
-        code.leave_when("true", code.word(Word.NONE))  # which no Python that has this counts references of
-    code.call("PyErr_Clear")
-    arguments = ("ptr", "%callable"), ("ptr", "%args"), ("i64", "%flags"), ("ptr", "%names")
-    code.finish(code.call_pointer("ptr", code.word(otherwise), *arguments))
     return code
 
 
 def launch_in_place() -> Code:
-    """What a call of `launch` does."""
-    return _in_place_of("launch_in_place", "try_launch", Word.LAUNCH)
+    """What a call of `launch` does, in the form of Python's vector calls: it takes the place of that of the Python function."""
+    code = Code("launch_in_place", "ptr", "ptr %callable", "ptr %args", "i64 %flags", "ptr %names", exported=True)
+    count = code.value(f"and i64 %flags, {_COUNT}")
+    # None, which no Python that has this counts references of.
+    code.leave_when(code.call("try_launch", "%args", count, "%names"), code.word(Word.NONE))
+    code.call("PyErr_Clear")
+    arguments = ("ptr", "%callable"), ("ptr", "%args"), ("i64", "%flags"), ("ptr", "%names")
+    code.finish(code.call_pointer("ptr", code.word(Word.LAUNCH), *arguments))
+    return code
 
 
-def prepared_in_place() -> Code:
-    """What a call of `PreparedLaunch.__call__` does."""
-    return _in_place_of("prepared_in_place", "try_prepared", Word.START)
-
-
-def _as_method(name: str, function: str) -> Code:
+def launch_method() -> Code:
     """A built-in function that tells whether the launch was made, for Pythons whose functions cannot be replaced."""
-    code = Code(name, "ptr", "ptr %self", "ptr %args", "i64 %count", "ptr %names", exported=True)
-    done = code.call(function, "%args", "%count", "%names")
-    raised = code.compare("ne", "ptr", code.call("PyErr_Occurred"), "null")
-    code.leave_when(code.both(done, raised), "null")
+    code = Code("launch_method", "ptr", "ptr %self", "ptr %args", "i64 %count", "ptr %names", exported=True)
+    done = code.call("try_launch", "%args", "%count", "%names")
     code.call("PyErr_Clear")
     yes, no = code.word(Word.TRUE), code.word(Word.FALSE)
     answer = code.value(f"select i1 {done}, ptr {yes}, ptr {no}")
@@ -332,31 +381,21 @@ def _as_method(name: str, function: str) -> Code:
     return code
 
 
-def launch_method() -> Code:
-    """`try_launch` for Python."""
-    return _as_method("launch_method", "try_launch")
-
-
-def prepared_method() -> Code:
-    """`try_prepared` for Python."""
-    return _as_method("prepared_method", "try_prepared")
-
-
 ALL = (
     place_of,
     bind,
     unchanged,
     fits,
     start,
+    take_event,
+    give_event,
+    keep_until,
+    wait_for_producers,
+    hold_producers_back,
     tuple_of,
-    run,
     try_plans,
-    try_start,
     record_of,
     try_launch,
-    try_prepared,
     launch_in_place,
-    prepared_in_place,
     launch_method,
-    prepared_method,
 )

@@ -2,7 +2,7 @@
 
 read_launch      all four, into a record of the launch
 is_here          whether the stream's context is the one in which the driver will launch
-is_quiet         whether the stream is not being captured into a graph
+read_capture     whether the stream is being captured into a graph
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 from cuda_device.launchers.memory_layout import LAUNCH, STREAM, Word
 from cuda_device.launchers.writer import Code
 from cuda_device.runtime.gpu.driver import LEGACY_STREAM, PER_THREAD_STREAM
-from cuda_device.runtime.gpu.streams import GpuStream
-from cuda_device.runtime.launch.grid import MOST_BLOCKS, MOST_IN_BLOCK, MOST_THREADS
+from cuda_device.runtime.gpu.grid import MOST_BLOCKS, MOST_IN_BLOCK, MOST_THREADS
+from cuda_device.runtime.gpu.streams import GpuStream, Retained
 
 KEYWORDS = (Word.GRID, Word.BLOCK, Word.STREAM, Word.SHARED)
 """The keywords of `launch`, in the order in which their objects come."""
@@ -51,25 +51,23 @@ def sizes() -> Code:
 def find_stream() -> Code:
     """The stream of a launch, as `as_stream` finds it: None, one of ours, a handle, or an object with `__cuda_stream__`."""
     code = Code("find_stream", "i1", "ptr %object", "ptr %launch")
-    code.set(LAUNCH, "%launch", "device", -1)
+    for name, value in (("device", -1), ("ordered", 1), ("pending", "null"), ("producers", 0)):
+        code.set(LAUNCH, "%launch", name, value)
     none = code.equal("ptr", "%object", "null")
     with code.when(code.either(none, code.is_word("%object", Word.NONE))):
-        with code.when(code.compare("ne", "ptr", code.word(Word.NO_GPU), "null")):
-            _set_cpu(code, code.word(Word.DEFAULT_TARGET))
-            code.leave_when("true", "true")
         code.leave_when(code.call("numbered_stream", LEGACY_STREAM, "%launch"), "true")
         code.leave_when("true", "false")
     with code.when(code.has_type("%object", Word.GPU_STREAM)):
-        words = code.memory(16)
-        code.require(code.call("octets", code.slot("%object", GpuStream, "_words"), 16, words))
-        for name, field in (("stream", "handle"), ("context", "context")):
+        words = code.memory(8 * len(STREAM.fields))
+        code.require(code.call("octets", code.slot("%object", GpuStream, "_words"), 8 * len(STREAM.fields), words))
+        for name, field in (("stream", "handle"), ("context", "context"), ("ordered", "ordered")):
             code.set(LAUNCH, "%launch", name, code.get(STREAM, words, field))
+        code.set(
+            LAUNCH, "%launch", "pending", code.slot(code.slot("%object", GpuStream, "_retained"), Retained, "pending")
+        )
         handle = code.get(STREAM, words, "handle")
         code.require(code.compare("ne", "i64", handle, PER_THREAD_STREAM))
         code.require(code.call("is_here", "%launch"))
-        code.leave_when("true", "true")
-    with code.when(code.has_type("%object", Word.CPU_STREAM)):
-        code.require(code.call("cpu_stream", "%object", "%launch"))
         code.leave_when("true", "true")
     with code.when(code.has_type("%object", Word.INT)):
         number = code.memory(8)
@@ -78,22 +76,6 @@ def find_stream() -> Code:
         code.leave_when("true", "true")
     code.require(code.call("foreign_stream", "%object", "%launch"))
     return code
-
-
-def cpu_stream() -> Code:
-    """A stream on the CPU, if it looks for no races."""
-    code = Code("cpu_stream", "i1", "ptr %object", "ptr %launch")
-    code.require(code.call("same_attribute", "%object", code.word(Word.RACES), code.word(Word.FALSE)))
-    target = code.call("PyObject_GetAttr", "%object", code.word(Word.TARGET))
-    code.require(code.compare("ne", "ptr", target, "null"))
-    code.release(target)  # the stream has it, and its address only is compared
-    _set_cpu(code, target)
-    return code
-
-
-def _set_cpu(code: Code, target: str) -> None:
-    code.set(LAUNCH, "%launch", "stream", 0)
-    code.set(LAUNCH, "%launch", "context", code.value(f"ptrtoint ptr {target} to i64"))
 
 
 def numbered_stream() -> Code:
@@ -203,19 +185,24 @@ def is_here() -> Code:
     return code
 
 
-def is_quiet() -> Code:
-    """Whether the stream is not being captured into a graph. The legacy stream never is: the driver refuses such launches."""
-    code = Code("is_quiet", "i1", "ptr %launch")
-    stream = code.get(LAUNCH, "%launch", "stream")
-    code.leave_when(
-        code.compare("ule", "i64", stream, LEGACY_STREAM), "true"
-    )  # on the CPU, too, there is nothing to ask
-    code.require(code.compare("ne", "ptr", code.word(Word.IS_CAPTURING), "null"))
-    capturing = code.memory(4)
-    code.store("i32", 0, capturing)
-    status = code.call_pointer("i32", code.word(Word.IS_CAPTURING), ("i64", stream), ("ptr", capturing))
+def capture_state() -> Code:
+    """Whether a stream is being captured into a graph: 0 or 1. It gives up where a capture was spoilt, or would be."""
+    code = Code("capture_state", "i1", "i64 %stream", "ptr %out")
+    code.require(code.compare("ne", "ptr", code.word(Word.CAPTURE_STATE), "null"))
+    code.store("i64", 0, "%out")
+    status = code.call_pointer("i32", code.word(Word.CAPTURE_STATE), ("i64", "%stream"), ("ptr", "%out"))
     code.require(code.equal("i32", status, 0))
-    code.require(code.equal("i32", code.load("i32", capturing), 0))
+    code.require(code.compare("ule", "i64", code.load("i64", "%out"), 1))
+    return code
+
+
+def read_capture() -> Code:
+    """Whether the launch goes into a graph. On the legacy stream it never does: the driver refuses such launches."""
+    code = Code("read_capture", "i1", "ptr %launch")
+    code.set(LAUNCH, "%launch", "capturing", 0)
+    stream = code.get(LAUNCH, "%launch", "stream")
+    code.leave_when(code.compare("ule", "i64", stream, LEGACY_STREAM), "true")
+    code.require(code.call("capture_state", stream, code.field(LAUNCH, "%launch", "capturing")))
     return code
 
 
@@ -223,7 +210,6 @@ ALL = (
     size,
     sizes,
     find_stream,
-    cpu_stream,
     numbered_stream,
     foreign_stream,
     stream_pair,
@@ -231,5 +217,6 @@ ALL = (
     read_launch,
     current_context,
     is_here,
-    is_quiet,
+    capture_state,
+    read_capture,
 )

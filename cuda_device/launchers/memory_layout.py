@@ -15,8 +15,6 @@ from enum import IntEnum
 from types import GetSetDescriptorType
 from typing import Any
 
-import numpy as np
-
 from cuda_device.codegen.cpu.records import Record
 from cuda_device.lazy_dataclasses import dataclass
 
@@ -26,8 +24,8 @@ class Word(IntEnum):
 
     # Objects
     NONE = 0
-    TRUE = 1
-    FALSE = 2
+    FALSE = 1
+    TRUE = 2
     # Types
     INT = 3
     FLOAT = 4
@@ -35,46 +33,48 @@ class Word(IntEnum):
     TUPLE = 6
     BYTES = 7
     KERNEL = 8
-    PREPARED = 9
-    GPU_STREAM = 10
+    GPU_STREAM = 9
     # Names
-    GRID = 11
-    BLOCK = 12
-    STREAM = 13
-    SHARED = 14
-    CUDA_STREAM = 15
-    DEVICE_INDEX = 16
-    DEVICE_ID = 17
-    DTYPE = 18
-    DATA = 19
-    PTR = 20
-    SHAPE = 21
-    STRIDES = 22
+    GRID = 10
+    BLOCK = 11
+    STREAM = 12
+    SHARED = 13
+    CUDA_STREAM = 14
+    DEVICE_INDEX = 15
+    DEVICE_ID = 16
+    DTYPE = 17
+    DATA = 18
+    PTR = 19
+    SHAPE = 20
+    STRIDES = 21
+    POP = 22
+    APPEND = 23
     # Functions of the driver
-    LAUNCH_KERNEL = 23
-    GET_CONTEXT = 24
-    IS_CAPTURING = 25
-    CONTEXT_OF_STREAM = 26
+    LAUNCH_KERNEL = 24
+    GET_CONTEXT = 25
+    CAPTURE_STATE = 26
+    CONTEXT_OF_STREAM = 27
+    CREATE_EVENT = 28
+    DESTROY_EVENT = 29
+    RECORD_EVENT = 30
+    WAIT_EVENT = 31
     # The rest
-    RING = 27
-    LAUNCH = 28
-    START = 29
-    STREAM_FUNCTION = 30
-    STREAM_CLOSURE = 31
-    STREAM_VERSION = 32
-    TORCH_STREAM = 33
-    CUDA_STREAM_OF_TORCH = 34
-    SEVERAL_DEVICES = 35
-    # For streams on the CPU
-    CPU_STREAM = 36
-    TARGET = 37
-    RACES = 38
-    DEFAULT_TARGET = 39
-    NO_GPU = 40
+    RING = 32
+    LAUNCH = 33
+    CAPTURED = 34
+    STREAM_FUNCTION = 35
+    STREAM_CLOSURE = 36
+    STREAM_VERSION = 37
+    TORCH_STREAM = 38
+    CUDA_STREAM_OF_TORCH = 39
+    SEVERAL_DEVICES = 40
 
 
 TABLE = "known"
 """The name of the table."""
+
+MOST_PRODUCERS = 8
+"""With so many other streams a launch by machine code can be put in order."""
 
 LAUNCH = Record(
     "%Launch",
@@ -82,6 +82,13 @@ LAUNCH = Record(
         ("stream", "i64"),
         ("context", "i64"),
         ("device", "i64"),
+        ("ordered", "i64"),
+        ("capturing", "i64"),
+        ("pending", "ptr"),
+        ("values", "ptr"),
+        ("count", "i64"),
+        ("producers", "i64"),
+        ("producer", f"[{MOST_PRODUCERS} x i64]"),
         ("grid.x", "i32"),
         ("grid.y", "i32"),
         ("grid.z", "i32"),
@@ -92,12 +99,14 @@ LAUNCH = Record(
         ("threads", "i32"),
     ),
 )
-"""Where and how large. `device` is the number that a foreign stream says it is on, or -1.
+"""Where and how large.
 
-On the CPU `stream` is 0, and `context` is the address of the name of the target.
+`device` is the number that a foreign stream says it is on, or -1. `producer` are the other streams on which its arrays are made:
+the launch is put in order with them if it is `ordered`; if not, `pending` is the queue that keeps its arguments, `count` objects
+at `values`. `capturing` says that it goes into a graph.
 """
 
-RECORD_BYTES = 8 * len(LAUNCH.fields)
+LAUNCH_BYTES = 8 * (len(LAUNCH.fields) + MOST_PRODUCERS)
 """The room for the record of a launch, which takes less."""
 
 START = Record(
@@ -112,11 +121,12 @@ START = Record(
         ("most.threads", "i64"),
         ("most.shared", "i64"),
         ("name", "i64"),
+        ("events", "ptr"),
     ),
 )
-"""A compiled kernel that is loaded in a context. `status` leads to what tells of reports; `names` are the names that it read.
+"""A compiled kernel that is loaded in a context.
 
-On the CPU `kernel` is the address of a Python function that runs it.
+`status` leads to what tells of reports; `names` are the names that it read; `events` is the list of the context's spare events.
 """
 
 NAME = Record("%Name", (("kind", "i64"), ("owner", "ptr"), ("name", "ptr"), ("value", "ptr")))
@@ -150,12 +160,10 @@ CALL = Record(
 PLAN = Record("%Plan", (("function", "ptr"), ("state", "ptr")))
 """A launcher of one signature, and the memory that it keeps between launches."""
 
-PREPARED = Record("%Prepared", (("start", "ptr"), ("launch", "ptr"), ("parameters", "ptr")))
-
-STREAM = Record("%Stream", (("handle", "i64"), ("context", "i64")))
+STREAM = Record("%Stream", (("handle", "i64"), ("context", "i64"), ("ordered", "i64")))
 """The bytes of one of our streams."""
 
-RECORDS = (LAUNCH, START, NAME, CALL, PLAN, PREPARED, STREAM)
+RECORDS = (LAUNCH, START, NAME, CALL, PLAN, STREAM)
 
 OWN_ARRAY = ("data", "stream", "context", "element")
 """The words in front of the shape in the bytes of one of our arrays."""
@@ -233,40 +241,6 @@ def getter_of(kind: type[Any], name: str) -> Getter | None:
 def _attribute_of(kind: type[Any], name: str) -> object:
     """What a class or its bases have under a name, as it stands there."""
     return next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), None)
-
-
-class NumpyArray(ctypes.Structure):
-    """An array of NumPy, as its C interface shows it to extension modules."""
-
-    _fields_ = (
-        ("count", ctypes.c_int64),
-        ("kind", ctypes.c_void_p),
-        ("data", ctypes.c_void_p),
-        ("ndim", ctypes.c_int),
-        ("shape", ctypes.c_void_p),
-        ("strides", ctypes.c_void_p),
-        ("base", ctypes.c_void_p),
-        ("dtype", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
-    )
-
-
-NUMPY_WRITEABLE = 0x400
-
-
-@functools.cache
-def knows_numpy() -> bool:
-    """Whether NumPy's arrays lie as machine code takes them to."""
-    sample = np.zeros((4, 6), np.int16).T[1:]
-    sample.flags.writeable = False
-    seen = NumpyArray.from_address(id(sample))
-    axes = ctypes.c_int64 * sample.ndim
-    return (
-        (seen.kind, seen.data, seen.ndim) == (id(np.ndarray), sample.ctypes.data, 2)
-        and tuple(axes.from_address(seen.shape)) == sample.shape
-        and tuple(axes.from_address(seen.strides)) == sample.strides
-        and (seen.base, seen.dtype, seen.flags) == (id(sample.base), id(sample.dtype), sample.flags.num)
-    )
 
 
 TYPE, SIZE = 8, 16

@@ -6,14 +6,14 @@ whose type it has not compared, or which Python's own functions do not check.
 
 from __future__ import annotations
 
-from cuda_device.launchers.memory_layout import LAUNCH, NUMPY_WRITEABLE, OWN_ARRAY, NumpyArray, Word
+from cuda_device.launchers.memory_layout import LAUNCH, MOST_PRODUCERS, OWN_ARRAY, Word
 from cuda_device.launchers.writer import Code, Operand
 from cuda_device.runtime.arrays.device_array import DeviceArray
+from cuda_device.runtime.gpu.driver import LEGACY_STREAM, PER_THREAD_STREAM
 
 EQ = 2  # Python's number for ==
 _SIMPLE = 0  # a buffer of plain bytes
 _BUFFER_BYTES, _BUFFER_LENGTH = 80, 16  # Py_buffer, and where its length is
-_LEGACY = 1
 
 
 def same_attribute() -> Code:
@@ -140,53 +140,59 @@ def _read_attribute(code: Code, function: str, *arguments: Operand) -> None:
 
 
 def works_on() -> Code:
-    """Whether a framework with DLPack's C exchange API works on the stream of the launch, by its function that tells."""
+    """Notes the stream that a framework with DLPack's C exchange API works on, by its function that tells."""
     code = Code("works_on", "i1", "ptr %function", "i64 %device", "ptr %launch", exported=True)
     found = code.memory(8)
     code.store("i64", 0, found)
     device = code.value("trunc i64 %device to i32")
     status = code.call_pointer("i32", "%function", ("i32", 2), ("i32", device), ("ptr", found))
     code.require(code.equal("i32", status, 0))
-    code.require(_is_stream(code, code.load("i64", found)))
+    code.require(code.call("made_on", code.load("i64", found), "%launch"))
     return code
 
 
-def _is_stream(code: Code, handle: str) -> str:
-    """Whether a handle, where 0 is the legacy stream, is that of the launch."""
-    legacy = code.equal("i64", handle, 0)
-    named = code.value(f"select i1 {legacy}, i64 {_LEGACY}, i64 {handle}")
-    return code.equal("i64", named, code.get(LAUNCH, "%launch", "stream"))
+def made_on() -> Code:
+    """Notes that an array is made on a stream, where 0 is the legacy one: a launch on another stream is put in order with it.
+
+    In a capture that is done with streams of the same graph only; what others have to wait for is up to who starts the graph.
+    """
+    code = Code("made_on", "i1", "i64 %handle", "ptr %launch")
+    legacy = code.equal("i64", "%handle", 0)
+    producer = code.value(f"select i1 {legacy}, i64 {LEGACY_STREAM}, i64 %handle")
+    code.leave_when(code.equal("i64", producer, code.get(LAUNCH, "%launch", "stream")), "true")
+    code.require(code.compare("ne", "i64", producer, PER_THREAD_STREAM))
+    count, known = code.get(LAUNCH, "%launch", "producers"), code.field(LAUNCH, "%launch", "producer")
+    with code.repeat(count) as i:
+        code.leave_when(code.equal("i64", code.load("i64", code.at(known, i, 8)), producer), "true")
+    state = code.memory(8)
+    capturing = code.compare("ne", "i64", code.get(LAUNCH, "%launch", "capturing"), 0)
+    there = code.call("capture_state", producer, state)
+    with code.when(capturing):
+        code.leave_when(code.opposite(there), "true")
+        code.leave_when(code.equal("i64", code.load("i64", state), 0), "true")
+    with code.when(code.opposite(capturing)):
+        code.require(there)
+        code.require(code.equal("i64", code.load("i64", state), 0))
+    context = code.memory(8)
+    code.require(code.call("current_context", context))
+    code.require(code.equal("i64", code.load("i64", context), code.get(LAUNCH, "%launch", "context")))
+    code.require(code.compare("ult", "i64", count, MOST_PRODUCERS))
+    code.store("i64", producer, code.at(known, count, 8))
+    code.set(LAUNCH, "%launch", "producers", code.value(f"add i64 {count}, 1"))
+    return code
 
 
 def own_array() -> Code:
-    """What one of our arrays says of itself, in `%out`, if it belongs to the stream of the launch."""
+    """What one of our arrays says of itself, in `%out`, if it belongs to the context of the launch; its stream is noted."""
     code = Code(
         "own_array", "i1", "ptr %object", "ptr %element", "i64 %count", "ptr %launch", "ptr %out", exported=True
     )
     nbytes = code.value(f"add i64 {code.value('mul i64 %count, 8')}, {8 * len(OWN_ARRAY)}")
     code.require(code.call("octets", code.slot("%object", DeviceArray, "_words"), nbytes, "%out"))
-    for name in ("stream", "context"):
-        value = code.load("i64", "%out", 8 * OWN_ARRAY.index(name))
-        code.require(code.equal("i64", value, code.get(LAUNCH, "%launch", name)))
+    context, stream = (code.load("i64", "%out", 8 * OWN_ARRAY.index(name)) for name in ("context", "stream"))
+    code.require(code.equal("i64", context, code.get(LAUNCH, "%launch", "context")))
+    code.require(code.call("made_on", stream, "%launch"))
     code.require(code.equal("ptr", code.load("ptr", "%out", 8 * OWN_ARRAY.index("element")), "%element"))
-    return code
-
-
-def numpy_array() -> Code:
-    """The address, the lengths and the strides of a NumPy array, whose type the caller has compared, in `%out`."""
-    code = Code(
-        "numpy_array", "i1", "ptr %object", "ptr %dtype", "i64 %count", "i1 %writeable", "ptr %out", exported=True
-    )
-    code.require(code.equal("ptr", code.load("ptr", "%object", NumpyArray.dtype.offset), "%dtype"))
-    ndim = code.value("trunc i64 %count to i32")
-    code.require(code.equal("i32", code.load("i32", "%object", NumpyArray.ndim.offset), ndim))
-    flag = code.value(f"and i32 {code.load('i32', '%object', NumpyArray.flags.offset)}, {NUMPY_WRITEABLE}")
-    code.require(code.equal("i1", code.compare("ne", "i32", flag, 0), "%writeable"))
-    code.store("i64", code.load("i64", "%object", NumpyArray.data.offset), "%out")
-    nbytes = code.value("mul i64 %count, 8")
-    shape = code.at("%out", 8)
-    code.copy(shape, code.load("ptr", "%object", NumpyArray.shape.offset), nbytes)
-    code.copy(code.at(shape, "%count", 8), code.load("ptr", "%object", NumpyArray.strides.offset), nbytes)
     return code
 
 
@@ -217,7 +223,7 @@ def cupy_array() -> Code:
 
 
 def cupy_works_on() -> Code:
-    """Whether CuPy works on the stream of the launch, by its function that tells, and the device's number as an object."""
+    """Notes the stream that CuPy works on, by its function that tells, and the device's number as an object."""
     code = Code("cupy_works_on", "i1", "ptr %function", "ptr %device", "ptr %launch", exported=True)
     found = code.memory(8)
     stream = code.call("PyObject_CallOneArg", "%function", "%device")
@@ -225,7 +231,7 @@ def cupy_works_on() -> Code:
     right = code.call("integer_attribute", stream, code.word(Word.PTR), found)
     code.release(stream)
     code.require(right)
-    code.require(_is_stream(code, code.load("i64", found)))
+    code.require(code.call("made_on", code.load("i64", found), "%launch"))
     return code
 
 
@@ -242,8 +248,8 @@ ALL = (
     int_attribute,
     integers_attribute,
     works_on,
+    made_on,
     own_array,
-    numpy_array,
     cupy_memory,
     cupy_array,
     cupy_works_on,

@@ -1,7 +1,6 @@
 """Which launches machine code makes: after some by Python's way, the next ones like them.
 
-    note(kernel, variant, stream, args, kwargs)     when Python has made so many launches: makes a launcher for such arguments
-    ready(prepared)                                 the same for a prepared launch
+    note(kernel, variant, stream, values, launch)   when Python has made so many launches: makes a launcher for such arguments
     CUDA_DEVICE_NATIVE_LAUNCHER=0                   turns it off
 
 A kernel keeps up to eight launchers, the newest first, in its attribute `native`: a tuple of a record for machine code, and of
@@ -17,29 +16,26 @@ import functools
 import os
 import sys
 import threading
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from cuda_device import logs
 from cuda_device.codegen.cpu import machine_code
 from cuda_device.device.options import CHECKED_VARIABLE
-from cuda_device.device.parameters import defaults_of
+from cuda_device.device.parameters import parameter_names
 from cuda_device.launchers import memory_layout, name_checks, process
 from cuda_device.launchers.c_functions import SHARED, symbol_of
-from cuda_device.launchers.cpu_running import MOST_SHARED, runner
-from cuda_device.launchers.memory_layout import CALL, LAUNCH, MOST_PARAMETERS, MOST_PLANS, PLAN, PREPARED, START, Word
-from cuda_device.launchers.shared_code import Support, python_functions, support
+from cuda_device.launchers.memory_layout import CALL, MOST_PARAMETERS, MOST_PLANS, PLAN, START, Word
+from cuda_device.launchers.shared_code import python_functions, support
 from cuda_device.launchers.signature import NAME, Signature, Unsupported, launcher
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.runtime.gpu import driver, launch_log, mailbox
-from cuda_device.runtime.gpu.streams import CpuStream, GpuStream, Stream
-from cuda_device.runtime.launch.binding import bind, parameters_of
-from cuda_device.runtime.launch.grid import MOST_IN_BLOCK, Shape
+from cuda_device.runtime.gpu.streams import GpuStream
 
 if TYPE_CHECKING:
+    from cuda_device.compiler import Work
     from cuda_device.device.functions import Kernel
-    from cuda_device.runtime.launch.launcher import Variant
-    from cuda_device.runtime.launch.prepared import PreparedLaunch
+    from cuda_device.types.packing import Packing
 
 VARIABLE = "CUDA_DEVICE_NATIVE_LAUNCHER"
 _lock = threading.Lock()
@@ -51,39 +47,61 @@ def is_wanted() -> bool:
     return os.environ.get(VARIABLE, "1") not in ("", "0") and memory_layout.is_usable()
 
 
+class OnGpu(Protocol):
+    """What is asked about a kernel that is loaded in a context."""
+
+    handle: int
+    most_threads: int
+    dynamic_shared: int
+
+
+class Launched(Protocol):
+    """What is asked about a compiled kernel that Python has launched: the launcher's `Variant`."""
+
+    work: Work
+    packing: Packing
+    described: bool
+
+    @property
+    def loaded(self) -> Mapping[int, OnGpu]:
+        """Where it is loaded, by context."""
+
+    @property
+    def written(self) -> frozenset[int]:
+        """The numbers of the arrays that it writes."""
+
+    @property
+    def aligned(self) -> frozenset[int]:
+        """The numbers of the arrays whose memory has to begin at a multiple of 16 bytes."""
+
+
 @dataclass(frozen=True)
 class Plan:
     """A launcher, and what must live as long as it does."""
 
-    variant: Variant
+    variant: Launched
     key: object
     function: int
     state: Any
     keep: tuple[object, ...]
 
 
-def note(kernel: Kernel, variant: Variant, stream: Stream, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-    """Makes a launcher for launches like one that Python has just made. Never raises."""
+def note(
+    kernel: Kernel, variant: Launched, stream: GpuStream, values: Sequence[Any], launch: Callable[..., None]
+) -> None:
+    """Makes a launcher for launches like one that Python has just made. Never raises.
+
+    `values` are the arguments, one for each parameter; `launch` is the function whose calls are to run machine code first.
+    """
     with _Attempt(f"a launcher for {kernel!r}") as possible:
         if possible:
-            _add(kernel, _plan(kernel, variant, stream, args, kwargs))
+            _ready_support(launch)
+            _add(kernel, _plan(kernel, variant, stream, tuple(values)))
 
 
-def ready(prepared: PreparedLaunch, variant: Variant, shape: Shape, parameters: Any, arguments: Any) -> None:
-    """Lets machine code start a prepared launch from now on, if it can. `parameters` are the addresses in packed `arguments`."""
-    stream = prepared.stream
-    assert isinstance(stream, GpuStream)
-    with _Attempt(f"machine code for {prepared!r}") as possible:
-        if possible:
-            start = _start_of(variant, stream, [])
-            launch = memory_layout.buffer(_launch_record(stream, shape))
-            record = memory_layout.pack(
-                PREPARED,
-                start=ctypes.addressof(start.record),
-                launch=ctypes.addressof(launch),
-                parameters=ctypes.addressof(parameters),
-            )
-            prepared.native = (record, start, launch, parameters, arguments)
+def asked_first() -> Callable[..., bool] | None:
+    """What `launch` has to call first where this Python cannot let its calls run machine code: whether the launch was made."""
+    return _method
 
 
 class _Attempt:
@@ -107,14 +125,12 @@ class _Attempt:
         return isinstance(error, Exception)
 
 
-def _plan(kernel: Kernel, variant: Variant, stream: Stream, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Plan:
-    assert isinstance(stream, (CpuStream, GpuStream))
-    function, job = kernel.underlying, variant.work.job
-    values = tuple(bind(function, args, kwargs, defaults_of(function)))
+def _plan(kernel: Kernel, variant: Launched, stream: GpuStream, values: tuple[Any, ...]) -> Plan:
+    job = variant.work.job
     if len(values) > MOST_PARAMETERS:
         raise Unsupported(f"{len(values)} parameters")
     asked = [name_checks.environment(CHECKED_VARIABLE)] if kernel.options.build.checked is None else []
-    start = _start_of(variant, stream, asked) if isinstance(stream, GpuStream) else _runner_of(variant, stream, asked)
+    start = _start_of(variant, stream, asked)
     signature = Signature(
         known=job.known,
         values=values,
@@ -123,14 +139,13 @@ def _plan(kernel: Kernel, variant: Variant, stream: Stream, args: Sequence[Any],
         facts=None if kernel.options.interop else job.options.launch_facts,
         packing=variant.packing,
         described=variant.described,
-        device=stream.ordinal if isinstance(stream, GpuStream) else None,
+        device=stream.ordinal,
         start=ctypes.addressof(start.record),
     )
     made = launcher(signature)
     code = _machine_code(made.text)
     state = (ctypes.c_uint64 * max(1, len(made.words)))(*made.words)
-    where = stream.context if isinstance(stream, GpuStream) else stream.target
-    key = variant, where, _types_of(values)
+    key = variant, stream.context, _types_of(values)
     return Plan(variant, key, code.addresses[symbol_of(NAME)], state, (code, made.keep, start))
 
 
@@ -152,7 +167,7 @@ def _add(kernel: Kernel, plan: Plan) -> None:
     others = [other for other in old if other.key != plan.key and id(other.variant) in alive]
     plans = (plan, *others)[:MOST_PLANS]
     function = kernel.underlying
-    parameters, positional, *_ = parameters_of(function)
+    parameters, positional = parameter_names(function.__code__), function.__code__.co_argcount
     hidden = function.__code__.co_posonlyargcount
     known = [sys.intern(name) for name in parameters]
     defaults = function.__defaults__ or ()
@@ -192,15 +207,20 @@ class _Start:
     keep: tuple[object, ...]
 
 
-def _start_of(variant: Variant, stream: GpuStream, more: Sequence[name_checks.Row | None]) -> _Start:
+def _start_of(variant: Launched, stream: GpuStream, more: Sequence[name_checks.Row | None]) -> _Start:
     """The record of a variant in the stream's context, where it was launched before; `more` are names to be looked at, too."""
-    _ready_support(on_gpu=True)
     if stream.handle == driver.PER_THREAD_STREAM:
         raise Unsupported("the per-thread stream")
-    table = _names_of(variant, more)
+    rows = [*name_checks.rows_of(variant.work.dependencies), *more]
+    if None in rows:
+        raise Unsupported("names that only Python can compare")
+    table = name_checks.table_of([row for row in rows if row is not None])
     loaded, job = variant.loaded[stream.context], variant.work.job
     most = driver.properties(stream.ordinal).max_shared_optin - variant.work.shared_bytes
-    status = mailbox.status_of(stream.context)
+    status, events = mailbox.status_of(stream.context), driver.spare_events(stream.context)
+    if not events:
+        with stream.using():
+            driver.give_event(driver.create_event(), stream.context)
     record = memory_layout.pack(
         START,
         kernel=loaded.handle,
@@ -212,73 +232,30 @@ def _start_of(variant: Variant, stream: GpuStream, more: Sequence[name_checks.Ro
         most_threads=min(loaded.most_threads, job.options.max_threads or loaded.most_threads),
         most_shared=min(loaded.dynamic_shared, most),
         name=launch_log.number_of(job.name),
+        events=id(events),
     )
-    return _Start(memory_layout.buffer(record), (table, status, variant))
+    return _Start(memory_layout.buffer(record), (table, status, events, variant))
 
 
-def _names_of(variant: Variant, more: Sequence[name_checks.Row | None]) -> name_checks.Names:
-    rows = [*name_checks.rows_of(variant.work.dependencies), *more]
-    if None in rows:
-        raise Unsupported("names that only Python can compare")
-    return name_checks.table_of([row for row in rows if row is not None])
-
-
-def _runner_of(variant: Variant, stream: CpuStream, more: Sequence[name_checks.Row | None]) -> _Start:
-    """The record of a variant that runs on the CPU: its kernel is a function of Python that runs it."""
-    _ready_support(on_gpu=False)
-    if stream.races or variant.prints:
-        raise Unsupported("races are looked for, or the kernel prints")
-    table, nothing = _names_of(variant, more), mailbox.status_of(0)
-    run = runner(variant)
-    record = memory_layout.pack(
-        START,
-        kernel=id(run),
-        context=id(stream.target),
-        device=-1,
-        status=ctypes.addressof(nothing),
-        names=table.address,
-        count=table.count,
-        most_threads=variant.work.job.options.max_threads or MOST_IN_BLOCK,
-        most_shared=MOST_SHARED - variant.work.shared_bytes,
-        name=0,
-    )
-    return _Start(memory_layout.buffer(record), (table, nothing, run, stream.target))
-
-
-def _launch_record(stream: GpuStream, shape: Shape) -> bytes:
-    x, y, z = shape.block
-    sizes = zip((f"{name}_{axis}" for name in ("grid", "block") for axis in "xyz"), (*shape.grid, x, y, z), strict=True)
-    where = {"stream": stream.handle, "context": stream.context, "device": stream.ordinal}
-    return memory_layout.pack(LAUNCH, **where, **dict(sizes), shared=shape.dynamic, threads=x * y * z)
-
-
-# Whether the words are set, and the driver whose functions they are.
+# Whether the words are set, what `launch` asks first, and the driver whose functions are known.
 _is_ready = False
+_method: Callable[..., bool] | None = None
 _bindings: Any = None
 
 
-def _ready_support(on_gpu: bool) -> Support:
-    """The shared machine code, which knows this process and its driver, and is asked at each launch."""
-    global _is_ready, _bindings
+def _ready_support(launch: Callable[..., None]) -> None:
+    """Lets the shared machine code know this process and its driver, and calls of `launch` run it."""
+    global _is_ready, _method, _bindings
     found = support()
     if not _is_ready:
-        from cuda_device.runtime.launch import launcher as launches
-        from cuda_device.runtime.launch import prepared
-
         process.set_words(found)
-        found.words[Word.PREPARED] = id(prepared.PreparedLaunch)
-        if not process.hook(found, launches.launch, Word.LAUNCH, "launch_in_place"):
-            launches.machine_launch = process.method(found, "launch_method")
-        if not process.hook(found, prepared.PreparedLaunch.__call__, Word.START, "prepared_in_place"):
-            prepared.machine_start = process.method(found, "prepared_method")
+        if not process.hook(found, launch, Word.LAUNCH, "launch_in_place"):
+            _method = process.method(found, "launch_method")
         _is_ready = True
-    if on_gpu and _bindings is not driver.bindings():
+    if _bindings is not driver.bindings():
         process.set_driver(found)
         _bindings = driver.bindings()
-    # Whoever has launched on the default stream has asked for a GPU. Others are spared the driver.
-    found.words[Word.NO_GPU] = driver.available.cache_info().currsize > 0 and not driver.available()
     process.learn_torch(found)
-    return found
 
 
 def forget() -> None:

@@ -15,7 +15,7 @@ from cuda_device.device.functions import Kernel
 from cuda_device.launchers.memory_layout import Word, getter_of
 from cuda_device.launchers.shared_code import Support
 from cuda_device.runtime.gpu import driver, launch_log
-from cuda_device.runtime.gpu.streams import CpuStream, GpuStream, cpu_stream
+from cuda_device.runtime.gpu.streams import GpuStream, captured
 
 _CUDA_STREAM = "cuda_stream"
 _OBJECTS = {
@@ -42,18 +42,21 @@ _OBJECTS = {
     Word.SHAPE: "shape",
     Word.STRIDES: "strides",
     Word.CUDA_STREAM_OF_TORCH: _CUDA_STREAM,
-    Word.CPU_STREAM: CpuStream,
-    Word.TARGET: "target",
-    Word.RACES: "races",
-    Word.DEFAULT_TARGET: cpu_stream().target,
+    Word.POP: "pop",
+    Word.APPEND: "append",
+    Word.CAPTURED: captured,
 }
 """Objects whose addresses machine code compares, or hands to Python. This table keeps them alive."""
 
 _DRIVER = {
     Word.LAUNCH_KERNEL: "cuLaunchKernel",
     Word.GET_CONTEXT: "cuCtxGetCurrent",
-    Word.IS_CAPTURING: "cuStreamIsCapturing",
+    Word.CAPTURE_STATE: "cuStreamIsCapturing",
     Word.CONTEXT_OF_STREAM: "cuStreamGetCtx",
+    Word.CREATE_EVENT: "cuEventCreate",
+    Word.DESTROY_EVENT: "cuEventDestroy",
+    Word.RECORD_EVENT: "cuEventRecord",
+    Word.WAIT_EVENT: "cuStreamWaitEvent",
 }
 _FASTCALL_WITH_KEYWORDS = 0x0080 | 0x0002
 
@@ -94,7 +97,7 @@ _NO_VERSION = 0xFFFFFFFF  # that no type has
 
 def clear_driver(support: Support) -> None:
     """Makes machine code give up at once: the driver is another one now."""
-    for word in (*_DRIVER, Word.NO_GPU):
+    for word in _DRIVER:
         support.words[word] = 0
 
 

@@ -15,7 +15,7 @@ from cuda_device.launchers.c_functions import PYTHON, SHARED, declarations, symb
 from cuda_device.launchers.memory_layout import RECORDS, TABLE, Word
 from cuda_device.lazy_dataclasses import dataclass
 
-WAYS_IN = ("launch_in_place", "prepared_in_place", "launch_method", "prepared_method")
+WAYS_IN = ("launch_in_place", "launch_method")
 _TABLE = "table"
 
 

@@ -5,11 +5,11 @@
     i1 launcher(state, values, launch):
         values[0] is a float: round it                  values[1], values[2] are torch.Tensor: ask torch for the DLTensor
         of float32 and one dimension, on the GPU of the kernel, contiguous, aligned, of fewer than 2**31 elements
-        torch works on the stream of the launch         y, which is written, shares no memory with x
+        torch works on the stream of the launch,        y, which is written, shares no memory with x
+        or on another one that is waited for
         fits(launch, start)                             start(launch, start, parameters)
 
-All that differs makes it give up: the next launcher is tried, and then Python's way, which knows every case. An array that is
-used on another stream is for that way, too: it takes events to put the streams in order, and a list of what to keep alive.
+All that differs makes it give up: the next launcher is tried, and then Python's way, which knows every case.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from typing import Any
 import numpy as np
 
 from cuda_device.launchers import memory_layout
-from cuda_device.launchers.argument_packing import Leaf, parameters, record_and_parameters
+from cuda_device.launchers.argument_packing import PackedLeaf, parameters
 from cuda_device.launchers.c_functions import declarations, shared_declarations
 from cuda_device.launchers.memory_layout import OWN_ARRAY, RECORDS
 from cuda_device.launchers.writer import Code
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.runtime.arrays.device_array import DeviceArray
 from cuda_device.runtime.arrays.dlpack_exchange import exchange_of
-from cuda_device.runtime.launch.arguments import Packing, code_of
 from cuda_device.types.host import dlpack_of_element
 from cuda_device.types.known import Known
 from cuda_device.types.layout import WIDEST_ACCESS, leaves, size_of, usual_alignment
 from cuda_device.types.model import BOOL, INT, Array, Kind, Layout, NoneType, Number, Tuple
+from cuda_device.types.packing import Packing, code_of
 
 NAME = "launcher"
-_HOST, _CUDA = 1, 2  # DLPack's numbers for the host's memory, and for a CUDA GPU's
+_CUDA = 2  # DLPack's number for the memory of a CUDA GPU
 _TENSOR_BYTES = 48
 _SEEN_WORDS = 2
 _EXACT = 1 << 53
@@ -64,8 +64,8 @@ class Signature:
     packing: Packing
     described: bool
     """Whether arrays travel as descriptors, and None as a null pointer."""
-    device: int | None
-    """The number of the GPU, or None for the CPU."""
+    device: int
+    """The number of the GPU."""
     start: int
     """The address of the record of the loaded kernel."""
 
@@ -103,7 +103,7 @@ class _Writer:
     def __init__(self, signature: Signature) -> None:
         self.signature = signature
         self.code = Code(NAME, "i1", "ptr %state", "ptr %values", "ptr %launch", exported=True)
-        self.leaves: list[Leaf] = []
+        self.leaves: list[PackedLeaf] = []
         self.spans: list[tuple[str, str]] = []
         self.facts: list[str] = []
         self.asked: set[object] = set()
@@ -118,11 +118,7 @@ class _Writer:
         self.check_facts()
         start = self.word(signature.start)
         code.require(code.call("fits", "%launch", start))
-        if signature.device is not None:
-            code.require(code.call("start", "%launch", start, parameters(code, signature.packing, self.leaves)))
-        else:
-            packed = record_and_parameters(code, signature.packing, self.leaves)
-            code.require(code.call("run", start, "%values", len(signature.values), *packed))
+        code.require(code.call("start", "%launch", start, parameters(code, signature.packing, self.leaves)))
         types = "".join(record.declaration() for record in RECORDS)
         text = types + declarations() + shared_declarations() + code.text()
         return Launcher(text, tuple(self.words), tuple(self.keep))
@@ -255,26 +251,11 @@ class _Writer:
     def axes(self, type_: Array, value: Any, operand: str) -> _Axes:
         """The way to read arrays of the example's type."""
         kind = type(value)
-        if self.signature.device is None:
-            return self.of_host(type_, value, operand)
         if kind is DeviceArray:
             return self.own(type_, value, operand)
         if kind.__name__ == "ndarray" and kind.__module__ == "cupy":
             return self.cupy(type_, value, operand)
         return self.exchanged(type_, value, operand)
-
-    def of_host(self, type_: Array, value: Any, operand: str) -> _Axes:
-        """The way to read arrays in the host's memory."""
-        if type(value) is not np.ndarray:
-            return self.exchanged(type_, value, operand)
-        if not memory_layout.knows_numpy():
-            raise Unsupported("an array of this NumPy")
-        code, ndim = self.code, type_.ndim
-        found = code.memory(8 + 16 * ndim)
-        writeable = "false" if type_.readonly else "true"
-        code.require(code.call("numpy_array", operand, self.address(value.dtype), ndim, writeable, found))
-        lengths, strides = self.loaded(found, 8, ndim), self.loaded(found, 8 + 8 * ndim, ndim)
-        return _Axes(code.load("i64", found), lengths, strides, 1)
 
     def exchanged(self, type_: Array, value: Any, operand: str) -> _Axes:
         """By DLPack's C exchange API."""
@@ -292,8 +273,7 @@ class _Writer:
         code.require(code.equal("i32", code.call_pointer("i32", lend, ("ptr", operand), ("ptr", tensor)), 0))
         element, bits = dlpack_of_element(type_.dtype)
         what = int.from_bytes(struct.pack("=iBBH", ndim, element, bits, 1), sys.byteorder)
-        device = (_HOST, 0) if self.signature.device is None else (_CUDA, self.signature.device)
-        where = int.from_bytes(struct.pack("=ii", *device), sys.byteorder)
+        where = int.from_bytes(struct.pack("=ii", _CUDA, self.signature.device), sys.byteorder)
         code.require(code.equal("i64", code.load("i64", tensor, 8), where))
         code.require(code.equal("i64", code.load("i64", tensor, 16), what))
         data = code.value(f"add i64 {code.load('i64', tensor)}, {code.load('i64', tensor, 40)}")
@@ -302,7 +282,7 @@ class _Writer:
             code.require(code.both(*(code.compare("ne", "ptr", each, "null") for each in (shape, steps))))
         lengths, strides = self.loaded(shape, 0, ndim), self.loaded(steps, 0, ndim)
         self.check_reservations(type_, value, operand, data)
-        if self.signature.device is not None and exchange.address not in self.asked:
+        if exchange.address not in self.asked:
             self.asked.add(exchange.address)
             code.require(code.call("works_on", self.word(exchange.tell), self.signature.device, "%launch"))
         return _Axes(data, lengths, strides, size_of(type_.dtype))
@@ -356,7 +336,6 @@ class _Writer:
     def cupy(self, type_: Array, value: Any, operand: str) -> _Axes:
         """A CuPy array, by its attributes."""
         code, ndim, device = self.code, type_.ndim, self.signature.device
-        assert device is not None
         found, dtype = code.memory(8 + 16 * ndim), self.address(value.dtype)
         code.require(code.call("cupy_array", operand, dtype, device, ndim, found))
         if "cupy" not in self.asked:

@@ -103,6 +103,42 @@ def test_streams_that_differ_are_put_in_order(torch):
         y.zero_()
         launch(kernel, 1.0, x, y, N, stream=other)
         assert torch.equal(y, torch.full_like(y, i))
+    assert is_native(kernel, 1.0, x, y, N, stream=other)
+
+
+def test_later_work_of_the_producer_waits_for_the_launch(torch):
+    """The launch is slow to begin: work of the producer's stream that did not wait would spoil what it reads."""
+    kernel, other = new_kernel(), torch.cuda.Stream()
+    x, y = torch.zeros(N, device="cuda"), torch.zeros(N, device="cuda")
+    for i in range(50):
+        x.fill_(i)
+        y.zero_()
+        with torch.cuda.stream(other):
+            torch.cuda._sleep(1_000_000)
+        launch(kernel, 1.0, x, y, N, stream=other)
+        x.fill_(-1)
+        assert torch.equal(y, torch.full_like(y, i))
+
+
+def test_tensors_that_are_dropped_at_once_on_another_stream(torch):
+    kernel, other = new_kernel(), torch.cuda.Stream()
+    total = torch.zeros(N, device="cuda")
+    for _ in range(20_000):
+        launch(kernel, 1.0, torch.ones(N, device="cuda"), total, N, stream=other)
+    assert torch.equal(total, torch.full_like(total, 20_000))
+
+
+def test_arrays_of_ours_elsewhere(torch):
+    """Of an unordered launch the arguments live until it has ended; an ordered one is before what frees them."""
+    kernel, other = new_kernel(), torch.cuda.Stream()
+    total = device.zeros(N, stream=other)
+    for stream in (other, device.unordered(other)):
+        for _ in range(5000):
+            x = device.array(np.ones(N, np.float32))
+            device.synchronize()
+            launch(kernel, 1.0, x, total, N, stream=stream)
+            del x
+    assert (total.numpy() == 10_000).all()
 
 
 def test_tensors_that_are_dropped_at_once(torch):
@@ -127,7 +163,7 @@ def test_a_graph_of_captured_launches(torch):
     y.zero_()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, stream=stream):
-        launch(kernel, 1.0, x, y, N, stream=stream)
+        assert is_native(kernel, 1.0, x, y, N, stream=stream)
     for _ in range(5):
         graph.replay()
     torch.cuda.synchronize()
@@ -174,6 +210,7 @@ def test_prepared(torch):
     step = device.prepare(kernel, 1.0, x, y, N, grid=4, block=256, stream=stream)
     for _ in range(1000):
         step()
-    assert step.native is not None
-    assert step._starts == launcher.FIRST_LAUNCHER
-    assert torch.equal(y, torch.full_like(y, 1000))
+    for _ in range(1000):
+        step(2.0)
+    assert sum(variant.launches for variant in kernel.variants.values()) == launcher.FIRST_LAUNCHER
+    assert torch.equal(y, torch.full_like(y, 3000))

@@ -49,7 +49,7 @@ class Packed:
         return 2, 0
 
     def __dlpack__(self, *, stream=None, max_version=None):
-        driver.order(self.stream, stream or 1)
+        driver.order([self.stream], [stream or 1])
         shape, strides = (ctypes.c_int64 * 1)(COUNT), (ctypes.c_int64 * 1)(1)
         frame = self.FRAME()
         frame.dl_tensor = dlpack.DLTensor(view_of(self.memory).data, 2, 0, 1, 0, 32, 1, shape, strides, 0)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import functools
 import threading
+from collections.abc import Collection
 from typing import Any
 
 from cuda_device.codegen.gpu import libcuda
@@ -36,7 +37,7 @@ STICKY = frozenset({214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 
 _primary: dict[int, int] = {}
 # Destructors may run at any point, and come here again.
 _primary_lock = threading.RLock()
-_MOST_SPARE_EVENTS = 16
+MOST_SPARE_EVENTS = 256
 _spare_events: dict[int, list[int]] = {}
 """By context, events that have put streams in order, for the next time."""
 _reason = ""
@@ -406,25 +407,49 @@ def wait_event(stream: int, event: int) -> None:
     check(bindings().cuStreamWaitEvent(stream, event, 0), "ordering two streams")
 
 
-def order(first: int, second: int) -> None:
-    """Lets later work of the stream `second` start after the present work of the stream `first`; both in the current context."""
-    if first == second:
-        return
-    # A stream that waits does so for what the event was when it was told to wait: the event can be used again at once. One that
-    # was recorded into a graph belongs to that.
-    reused = not is_capturing(first)
-    spare = _spare_events.setdefault(current_context(), []) if reused else []
+def spare_events(context: int) -> list[int]:
+    """The events of a context that may be used again. Machine code takes some from the list, and puts them back."""
+    return _spare_events.setdefault(context, [])
+
+
+def take_event(context: int) -> int:
+    """A spare event of the current context, or a new one."""
     try:
-        event = spare.pop()
+        return spare_events(context).pop()
     except IndexError:
-        event = create_event()
-    try:
-        record_event(event, first)
-        wait_event(second, event)
-    except BaseException:
-        destroy_event(event)
-        raise
-    if reused and len(spare) < _MOST_SPARE_EVENTS:
+        return create_event()
+
+
+def give_event(event: int, context: int) -> None:
+    """Gives back an event that nobody looks at any more."""
+    spare = spare_events(context)
+    if len(spare) < MOST_SPARE_EVENTS:
         spare.append(event)
     else:
         destroy_event(event)
+
+
+def order(first: Collection[int], second: Collection[int]) -> None:
+    """Lets later work of the streams `second` start after the present work of the streams `first`; all in the current context.
+
+    Each of the first is recorded once, and waited for by each of the second.
+    """
+    if not first or not second:
+        return
+    context = current_context()
+    # A stream that waits does so for what the event was when it was told to wait: the event can be used again at once. One that
+    # was recorded into a graph belongs to that.
+    captured = any(map(is_capturing, first))
+    event = create_event() if captured else take_event(context)
+    try:
+        for producer in first:
+            record_event(event, producer)
+            for consumer in second:
+                wait_event(consumer, event)
+    except BaseException:
+        destroy_event(event)
+        raise
+    if captured:
+        destroy_event(event)
+    else:
+        give_event(event, context)

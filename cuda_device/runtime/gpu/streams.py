@@ -27,8 +27,7 @@ from cuda_device.runtime.gpu import driver, mailbox
 
 # The driver's own queue is no longer, so that to wait for the oldest of these costs nothing.
 MOST_RETAINED = 1024
-_MOST_SPARE_EVENTS = 64
-_WORDS = struct.Struct("=QQ")
+_WORDS = struct.Struct("=QQQ")
 _TARGET = pattern(r"sm_\d{2,3}[af]?")
 
 
@@ -82,20 +81,20 @@ class CpuStream(Stream):
 
 
 @dataclass(slots=True)
-class _Retained:
+class Retained:
     """What the launches of one stream still use. It outlives the `GpuStream` objects that stand for the stream."""
 
     # Pairs of an event, recorded after a launch, and the arguments of that launch; oldest first.
     pending: deque[tuple[int, tuple[object, ...]]] = field(default_factory=deque)
-    # A graph may run again at any time: what it captured is never let go.
-    captured: list[tuple[object, ...]] = field(default_factory=list)
-    spare_events: list[int] = field(default_factory=list)
     # Letting go of an argument can run any code, that of this module too: the lock is one that its holder may take again.
     lock: threading.RLock = field(default_factory=threading.RLock)
 
 
+captured: list[tuple[object, ...]] = []
+"""What launches use that were captured into graphs, which may run again at any time: it is never let go."""
+
 # By context and handle. A per-thread stream has one entry for all threads: events are right in any of them.
-_retained: dict[tuple[int, int], _Retained] = {}
+_retained: dict[tuple[int, int], Retained] = {}
 _retained_lock = threading.RLock()
 
 
@@ -119,10 +118,10 @@ class GpuStream(Stream):
         self.ordinal = ordinal
         self.owner = owner
         self.context = driver.context_of(ordinal) if context is None else context
-        self._words = _WORDS.pack(self._handle, self.context)
-        """What machine code reads: handle and context."""
+        self._words = _WORDS.pack(self._handle, self.context, ordered)
+        """What machine code reads: handle, context, and whether launches are put in order with other streams."""
         with _retained_lock:
-            self._retained = _retained.setdefault((self.context, self._handle), _Retained())
+            self._retained = _retained.setdefault((self.context, self._handle), Retained())
 
     @property
     def handle(self) -> int:
@@ -161,26 +160,18 @@ class GpuStream(Stream):
         kept = (*objects, self.owner)
         with self.using():
             if driver.is_capturing(self._handle):
-                self._retained.captured.append(kept)
+                captured.append(kept)
                 return
             try:
-                event = self._record()
+                event = driver.take_event(self.context)
+                driver.record_event(event, self._handle)
             except Exception:
                 # The launch may be running all the same: never let go of what it uses.
-                self._retained.captured.append(kept)
+                captured.append(kept)
                 raise
             self._retained.pending.append((event, kept))
             self.release_finished()
             self._bound()
-
-    def _record(self) -> int:
-        """An event that happens when the present work of the stream is done."""
-        try:
-            event = self._retained.spare_events.pop()
-        except IndexError:
-            event = driver.create_event()
-        driver.record_event(event, self._handle)
-        return event
 
     def _bound(self) -> None:
         """Waits for the oldest launch while too many are kept."""
@@ -191,17 +182,17 @@ class GpuStream(Stream):
 
     def release_finished(self) -> None:
         """Lets go of what launches used that have ended."""
-        _release(self._retained)
+        _release(self._retained, self.context)
 
     def wait_for(self, handle: int) -> None:
         """Lets later work of this stream start after the present work of the stream `handle`."""
         with self.using():
-            driver.order(handle, self._handle)
+            driver.order((handle,), () if handle == self._handle else (self._handle,))
 
     def hold_back(self, handle: int) -> None:
         """Lets later work of the stream `handle` start after the present work of this stream."""
         with self.using():
-            driver.order(self._handle, handle)
+            driver.order((self._handle,), () if handle == self._handle else (handle,))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, GpuStream) and (self._handle, self.context) == (other._handle, other.context)
@@ -214,7 +205,7 @@ class GpuStream(Stream):
         return f"GpuStream({names.get(self._handle, hex(self._handle))}, device {self.ordinal})"
 
 
-def _release(retained: _Retained) -> None:
+def _release(retained: Retained, context: int) -> None:
     """Lets go of what ended launches used; the context of their stream is current."""
     finished = []
     with retained.lock:
@@ -230,10 +221,7 @@ def _release(retained: _Retained) -> None:
             if not done:
                 break
             finished.append(objects)
-            if len(retained.spare_events) < _MOST_SPARE_EVENTS:
-                retained.spare_events.append(event)
-            else:
-                driver.destroy_event(event)
+            driver.give_event(event, context)
     # Outside the lock, because this runs the destructors of the arguments.
     finished.clear()
 
@@ -242,7 +230,7 @@ def release_finished_everywhere(context: int) -> None:
     """Lets go of what ended launches used on any stream of `context`, which is current."""
     for (owner, _), retained in list(_retained.items()):
         if owner == context:
-            _release(retained)
+            _release(retained, context)
 
 
 def cpu_stream(*, target: str = "sm_90", races: bool = False) -> CpuStream:

@@ -17,6 +17,7 @@ from cuda_device import compiler, logs
 from cuda_device.codegen.gpu.elf import registers
 from cuda_device.device.functions import Func, Kernel
 from cuda_device.device.options import checked_by_environment
+from cuda_device.device.parameters import defaults_of
 from cuda_device.errors import CallError, CompileError, Error, LaunchError
 from cuda_device.infer.dependencies import unchanged
 from cuda_device.instrument.outline import Place, Print
@@ -24,14 +25,15 @@ from cuda_device.lazy_dataclasses import dataclass, field, replace
 from cuda_device.runtime.arrays.array_view import ArrayView
 from cuda_device.runtime.arrays.buffers import is_freed_behind
 from cuda_device.runtime.gpu import driver, launch_log, loaded_kernels, mailbox
+from cuda_device.runtime.gpu.grid import Shape, shape_of
 from cuda_device.runtime.gpu.report_message import barrier_place
 from cuda_device.runtime.gpu.streams import CpuStream, GpuStream, Stream, as_stream
 from cuda_device.runtime.launch import facts, stack
-from cuda_device.runtime.launch.arguments import Argument, Packing, packing, runtime_types
-from cuda_device.runtime.launch.binding import arguments_of, check_arrays, parameters_of
-from cuda_device.runtime.launch.grid import Shape, shape_of
+from cuda_device.runtime.launch.arguments import Argument, runtime_types
+from cuda_device.runtime.launch.binding import arguments_of, bind, check_arrays, parameters_of
 from cuda_device.runtime.launch.interop_arguments import boundary_packing, describe
 from cuda_device.types.architectures import of_capability, parse
+from cuda_device.types.packing import Packing, packing
 
 if TYPE_CHECKING:
     from cuda_device.runtime.races.detector import RaceDetector
@@ -126,7 +128,7 @@ class Variant:
 
 
 machine_launch: Callable[..., bool] | None = None
-"""Makes a launch by machine code, or says that it could not, where calls of `launch` itself do not get there first."""
+"""Makes a launch by machine code, or says that it could not, where calls of `launch` do not run that first (before 3.12)."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -162,19 +164,23 @@ def launch(f: Kernel, /, *args: Any, grid: Any, block: Any, stream: Any = None, 
         arguments = arguments_of(f.underlying, args, kwargs, where)
         variant = variant_of(f, arguments, where)
         start(variant, where, shape, variant.pack(arguments), arguments)
-        _count(f, variant, where, args, kwargs)
+        if isinstance(where, GpuStream):
+            _count(f, variant, where, args, kwargs)
     except Error as error:  # as `users_traceback` does, which would cost every launch a call
         raise error.with_traceback(None) from error.__cause__
 
 
-def _count(kernel: Kernel, variant: Variant, stream: Stream, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+def _count(kernel: Kernel, variant: Variant, stream: GpuStream, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
     """Counts a launch that Python has made. After some of them, and ever more of them, the next ones are machine code's."""
+    global machine_launch
     variant.launches += 1
     if variant.launches >= variant.next_launcher:
         variant.next_launcher *= 2
         from cuda_device.launchers import plans
 
-        plans.note(kernel, variant, stream, args, kwargs)
+        function = kernel.underlying
+        plans.note(kernel, variant, stream, bind(function, args, kwargs, defaults_of(function)), launch)
+        machine_launch = plans.asked_first()
 
 
 def check_kernel(f: object) -> None:
@@ -274,11 +280,11 @@ def start(variant: Variant, stream: Stream, shape: Shape, buffer: Any, arguments
         return
     views = [view for argument in arguments for view in argument.views]
     with stream.using():
-        start_on_gpu(variant, stream, shape, addresses_of(variant, buffer), views)
-        keep(stream, views)
+        _start_on_gpu(variant, stream, shape, buffer, views)
+        _keep(stream, views)
 
 
-def keep(stream: GpuStream, views: Sequence[ArrayView]) -> None:
+def _keep(stream: GpuStream, views: Sequence[ArrayView]) -> None:
     """Keeps arrays alive until what was launched on the stream has ended, or for good if it is captured into a graph.
 
     Our own memory that is freed in the order of this stream is freed late enough, without an event for each launch.
@@ -290,44 +296,32 @@ def keep(stream: GpuStream, views: Sequence[ArrayView]) -> None:
 
 
 def _start_on_cpu(variant: Variant, shape: Shape, buffer: Any, arguments: Sequence[Argument]) -> None:
+    from cuda_device.runtime.cpu.executor import execute
     from cuda_device.runtime.cpu.output import Output
 
     for view in (view for argument in arguments for view in argument.views):
         if view.stream is not None:  # managed memory, which a GPU may be writing
             with driver.using(driver.context_of(view.ordinal)):
                 driver.synchronize_stream(view.stream)
-    run = runner_on_cpu(variant, shape, buffer)
-    detector = _race_detector(variant.work, shape, arguments)
-    with Output(variant.prints) as output:
-        log = detector.address if detector else None
-        run(keep=(arguments, output), log=log, output=output.address)
-    if detector:
-        detector.finish()
-
-
-def runner_on_cpu(variant: Variant, shape: Shape, buffer: Any) -> Callable[..., None]:
-    """`cpu_executor.execute` for a kernel with packed arguments. Raises `LaunchError`."""
-    from cuda_device.runtime.cpu.executor import execute
-
     work = variant.work
     _check_shared(work.shared_bytes, shape.dynamic, _DEFAULT_DYNAMIC_SHARED, 227 * 1024)
-    return functools.partial(
-        execute,
-        work["native"],
-        shape.grid,
-        shape.block,
-        buffer,
-        dynamic_shared=shape.dynamic,
-        places=variant.places,
-        checked=bool(work.job.options.checked),
-        may_run_long=variant.may_run_long,
-    )
-
-
-def is_plain_on_cpu(variant: Variant, arguments: Sequence[Argument]) -> bool:
-    """Whether nothing but to run it belongs to a start on the CPU: no output, no race detector, no GPU to wait for."""
-    views = (view for argument in arguments for view in argument.views)
-    return not (variant.prints or variant.work.job.options.races or any(view.stream is not None for view in views))
+    detector = _race_detector(work, shape, arguments)
+    with Output(variant.prints) as output:
+        execute(
+            work["native"],
+            shape.grid,
+            shape.block,
+            buffer,
+            dynamic_shared=shape.dynamic,
+            places=variant.places,
+            checked=bool(work.job.options.checked),
+            may_run_long=variant.may_run_long,
+            keep=(arguments, output),
+            log=detector.address if detector else None,
+            output=output.address,
+        )
+    if detector:
+        detector.finish()
 
 
 def _race_detector(work: compiler.Work, shape: Shape, arguments: Sequence[Argument]) -> RaceDetector | None:
@@ -347,14 +341,14 @@ def _check_shared(static: int, dynamic: int, default: int, most: int) -> None:
         )
 
 
-def addresses_of(variant: Variant, buffer: Any) -> Any:
+def _addresses_of(variant: Variant, buffer: Any) -> Any:
     """The addresses of packed arguments, as the driver wants them; the buffer must live as long as they are used."""
     offsets = variant.packing.offsets
     base = ctypes.addressof(buffer)
     return (ctypes.c_void_p * max(1, len(offsets)))(*(base + offset for offset in offsets))
 
 
-def start_on_gpu(variant: Variant, stream: GpuStream, shape: Shape, addresses: Any, views: Sequence[ArrayView]) -> None:
+def _start_on_gpu(variant: Variant, stream: GpuStream, shape: Shape, buffer: Any, views: Sequence[ArrayView]) -> None:
     """Puts a kernel into the queue of a stream, whose context is current.
 
     It comes after the work of the streams that wrote its arrays, and before their later work.
@@ -362,15 +356,13 @@ def start_on_gpu(variant: Variant, stream: GpuStream, shape: Shape, addresses: A
     _check_shared(variant.work.shared_bytes, shape.dynamic, _DEFAULT_DYNAMIC_SHARED, _most_shared(stream))
     mailbox.check(stream.context)
     kernel = _load(variant, stream, shape)
-    foreign = _foreign_streams(stream, views)
-    for producer in foreign:
-        stream.wait_for(producer)
+    foreign, addresses = _foreign_streams(stream, views), _addresses_of(variant, buffer)
+    driver.order(foreign, (stream.handle,))
     loaded_kernels.launch(
         kernel.handle, shape.grid, shape.block, shape.dynamic, stream.handle, ctypes.addressof(addresses)
     )
     launch_log.launched(variant.work.job.name, shape.grid, shape.block, stream.context, stream.handle)
-    for producer in foreign:
-        stream.hold_back(producer)
+    driver.order((stream.handle,), foreign)
 
 
 def _foreign_streams(stream: GpuStream, views: Sequence[ArrayView]) -> set[int]:
@@ -395,13 +387,7 @@ def _load(variant: Variant, stream: GpuStream, shape: Shape) -> Loaded:
         with _LOCK:
             kernel = variant.loaded.get(stream.context)
             if kernel is None:
-                library = _load_library(variant)
-                if variant.reports:
-                    mailbox.attach(library, variant.work.outline.symbol, variant.reports)
-                handle = loaded_kernels.get_kernel(library, variant.work.outline.symbol)
-                stack.provide(variant.work, stream.ordinal)
-                most = loaded_kernels.kernel_attributes(handle, stream.ordinal).max_threads
-                kernel = variant.loaded[stream.context] = Loaded(handle, most)
+                kernel = variant.loaded[stream.context] = _loaded(variant, stream)
     x, y, z = shape.block
     if x * y * z > kernel.most_threads:
         raise LaunchError(
@@ -416,15 +402,27 @@ def _load(variant: Variant, stream: GpuStream, shape: Shape) -> Loaded:
     return kernel
 
 
-def _load_library(variant: Variant) -> int:
+def _loaded(variant: Variant, stream: GpuStream) -> Loaded:
+    """The kernel in the current context. Whatever is wrong with code that comes from the cache, it is made again."""
     try:
-        return loaded_kernels.load_library(variant.work["cubin"].code)
-    except LaunchError:
+        return _load_here(variant, stream)
+    except Exception:
         if not variant.work.cached:
             raise
-        # Whatever is wrong with what the cache holds: no launch is lost by it.
         variant.work = compiler.run(variant.work.job, afresh=True)
-        return loaded_kernels.load_library(variant.work["cubin"].code)
+        for learnt in ("reports", "places", "written", "aligned", "prints", "may_run_long", "current"):
+            vars(variant).pop(learnt, None)
+        return _load_here(variant, stream)
+
+
+def _load_here(variant: Variant, stream: GpuStream) -> Loaded:
+    work = variant.work
+    library = loaded_kernels.load_library(work["cubin"].code)
+    if variant.reports:
+        mailbox.attach(library, work.outline.symbol, variant.reports)
+    handle = loaded_kernels.get_kernel(library, work.outline.symbol)
+    stack.provide(work, stream.ordinal)
+    return Loaded(handle, loaded_kernels.kernel_attributes(handle, stream.ordinal).max_threads)
 
 
 def synchronize(stream: Any = None) -> None:
