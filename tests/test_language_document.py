@@ -36,7 +36,8 @@ time. A list can be appended to, and items of both can be assigned to, also unde
 one of up to 64 items of a list that have one type. Texts are constants; f-strings with values of run time are for `print`,
 `assert` and `raise`. Members of enumerations are constants, those of `enum.IntEnum` and `enum.IntFlag` numbers.
 Iterators (`iter`, `zip`, `map`, generators with `yield` and `yield from`) may be kept, passed on and stepped by `next`, and are
-used up once, as in Python; they have as many values as there are at run time.
+used up once, as in Python; they have as many values as there are at run time. How far one of a tuple or list has come is known at
+each place; generators that choose among numbers of a tuple or list, with `if`, are loops of run time.
 Import statements are done while compiling: of modules of Python, of this package, or that the program has imported.
 """
 

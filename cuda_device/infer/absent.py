@@ -1,9 +1,7 @@
-"""What travels to a place of which more is known than of the value that comes: parts that have none here, iterators that count.
+"""What travels to a place where parts are expected that the value that comes has not.
 
     a generator at `yield` 1, where it keeps (xs, i)           →    at one of the two, of which each keeps what it needs
                               nothing for `yield` 2                 for `yield` 2 (xs,): the list that is kept for 1
-    an iterator of a tuple behind its second item              →    an iterator of that tuple, whose position is 2
-    State.IDLE                                                 →    a member of State, the one with the number 0
 
 An object that changes is in each part that may hold it, whichever of them counts: whoever has one of them has it.
 """
@@ -16,10 +14,9 @@ from typing import TYPE_CHECKING
 from cuda_device.errors import CompileError
 from cuda_device.infer.joins import join
 from cuda_device.infer.meanings import Resumed
-from cuda_device.infer.varying import Counting, ListIterator
 from cuda_device.ir import ops
 from cuda_device.types.known import Gaps, Identity, Known, Unset, identities, renamed
-from cuda_device.types.model import Number, TupleIterator
+from cuda_device.types.model import Number
 
 if TYPE_CHECKING:
     from cuda_device.infer.frame import Cell, Frame
@@ -63,21 +60,3 @@ def objects_in(frame: Frame, cell: Cell, known: Known) -> dict[Identity, Cell]:
 def nameless(known: Known) -> Known:
     """What is known of a value, whichever objects are in it."""
     return renamed(known, dict.fromkeys(identities(known)))
-
-
-def as_meant(frame: Frame, cell: Cell, known: Known) -> Cell:
-    """The same value as a bundle with the meaning that `known` has."""
-    if isinstance(known.value, Counting) and cell.known.value is not known.value:
-        return _counted(frame, cell, known)
-    return cell
-
-
-def _counted(frame: Frame, cell: Cell, known: Known) -> Cell:
-    """An iterator of a tuple or list that is known to stand at a position, as one that counts."""
-    if isinstance(cell.known.type, TupleIterator):
-        items, position = frame.tuple(frame.fields(cell)), cell.known.type.position
-        length = [frame.literal(len(cell.known.items))]
-    else:
-        assert isinstance(cell.known.value, ListIterator)
-        items, position, length = frame.field(cell, 0), cell.known.value.position, []
-    return frame.bundle(known.value, [items, frame.literal(position), *length])

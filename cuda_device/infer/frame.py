@@ -446,7 +446,6 @@ class Frame:
             return self.materialise(cell, known.type)
         if cell.value is not None and cell.value.type == known.type and not _forgets(cell.known, known):
             return cell.value
-        cell = absent.as_meant(self, cell, known)
         pairs = zip(self.fields(cell), known.items, strict=True)
         parts = [self.carry(part, item, absent.shared(known, part, objects)) for part, item in pairs]
         return self.build.op(ops.MAKE, known.type, *parts)

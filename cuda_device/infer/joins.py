@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import TypeVar
 
-from cuda_device.infer.varying import Counting, ListIterator
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.types.known import (
     FAILED,
@@ -33,7 +32,6 @@ from cuda_device.types.known import (
 )
 from cuda_device.types.layout import known_alignment, shortfall
 from cuda_device.types.model import (
-    INT,
     Array,
     Bundle,
     Layout,
@@ -160,8 +158,6 @@ def _join_same(a: Known, b: Known) -> Known | None:
     if isinstance(a.type, TupleIterator) and isinstance(b.type, TupleIterator) and a.type.position == b.type.position:
         joined = _join_known(tuple_of(a.items), tuple_of(b.items))
         return joined and iterator_of(joined, a.type.position)
-    if isinstance(a.type, TupleIterator) or isinstance(b.type, TupleIterator):
-        return _join_counting(_counting(a), _counting(b))
     if isinstance(a.type, Bundle) and isinstance(b.type, Bundle):
         return _join_bundles(a, b)
     if isinstance(a.type, (Range, RangeIterator)) and type(a.type) is type(b.type):
@@ -208,31 +204,7 @@ def _join_numbers(a: Known, b: Known, number: Number | None) -> Known | None:
     return between(number, min(low, other_low), max(high, other_high), a.where)
 
 
-def _counting(known: Known) -> Known | None:
-    """An iterator of a tuple whose position run time counts: its items are numbers of one type. None for anything else."""
-    if isinstance(known.type, TupleIterator):
-        joined = join_all([item.forget() for item in known.items]) if known.items else None
-        if not isinstance(joined, Known) or not isinstance(joined.type, Number) or joined.constant:
-            return None
-        count = len(known.items)
-        return bundle_of(Counting.TUPLE, (tuple_of((joined,) * count), of_type(INT, nonneg=True), Known(INT, count)))
-    return known if known.value is Counting.TUPLE else None
-
-
-def _join_counting(a: Known | None, b: Known | None) -> Known | None:
-    return None if a is None or b is None else _join_bundles(a, b)
-
-
-def _counting_list(known: Known) -> Known:
-    """The same of an iterator of a list; anything else as it is."""
-    if not isinstance(known.value, ListIterator):
-        return known
-    return bundle_of(Counting.LIST, (*known.items, of_type(INT, nonneg=True)))
-
-
 def _join_bundles(a: Known, b: Known) -> Known | None:
-    if a.value != b.value:
-        a, b = _counting_list(a), _counting_list(b)
     if a.value != b.value or len(a.items) != len(b.items):
         return None
     strict = a.value.strict if isinstance(a.value, Gaps) else len(a.items)

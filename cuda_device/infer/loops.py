@@ -14,13 +14,12 @@ from cuda_device.errors import CompileError
 from cuda_device.infer import hosted, steps
 from cuda_device.infer.frame import Cell, Frame, is_static
 from cuda_device.infer.kinds import subarrays
-from cuda_device.infer.meanings import Generator, Thing, View, is_container
-from cuda_device.infer.varying import Counting, ListIterator
+from cuda_device.infer.meanings import Generator, ListIterator, Thing, View, is_container
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.library import standard
-from cuda_device.types.known import Known, constant, identities, is_narrow, iterator_of, of_type, tuple_of
+from cuda_device.types.known import Known, identities, is_narrow, iterator_of, of_type, tuple_of
 from cuda_device.types.model import (
     INDEX,
     INT,
@@ -109,13 +108,16 @@ def _iterator_over_tuple(frame: Frame, cell: Cell) -> Cell:
     return frame.emit(ops.MAKE, known, *parts)
 
 
-def _counting(frame: Frame, kind: Thing | Counting, items: Cell) -> Cell:
-    """An iterator that counts: of an array, forwards or backwards, or of a tuple whose items have one type."""
-    length = frame.field(_attribute(frame, items, "shape"), 0) if isinstance(items.known.type, Array) else None
-    is_small = not isinstance(items.known.type, Array) or items.known.type.small
-    number = INT if is_small else INDEX
-    start = Cell(of_type(number, nonneg=True), frame.build.const(number, 0))  # which is no constant in a loop
-    return frame.bundle(kind, [items, start, length or Cell(constant(len(items.known.items)))])
+def _counting(frame: Frame, kind: Thing, array: Cell) -> Cell:
+    """An iterator of an array, forwards or backwards."""
+    assert isinstance(array.known.type, Array)
+    length = frame.field(_attribute(frame, array, "shape"), 0)
+    return frame.bundle(kind, [array, _index(frame, INT if array.known.type.small else INDEX), length])
+
+
+def _index(frame: Frame, number: Number, value: int = 0) -> Cell:
+    """An index that is no constant in a loop."""
+    return Cell(of_type(number, nonneg=True), frame.build.const(number, value))
 
 
 def reversed_iterator(frame: Frame, cell: Cell) -> Cell:
@@ -184,22 +186,22 @@ def _indexed(frame: Frame, iterator: Cell) -> Cell:
 def _as_indexed(frame: Frame, iterator: Cell) -> Cell:
     known = iterator.known
     match known.type:
-        case TupleIterator() as type:
-            items = frame.fields(iterator)[type.position :]
-            joined = steps.common_number([item.known for item in items])
-            if joined is not None:
-                values = (Cell(joined, frame.materialise(item, joined.type)) for item in items)
-                return _counting(frame, Counting.TUPLE, frame.tuple([*values]))
+        case TupleIterator(position=position):
+            return _by_index(frame, iterator, frame.tuple(frame.fields(iterator)), position)
         case Bundle() if isinstance(known.value, ListIterator):
-            if steps.common_number(frame.as_iterable(frame.field(iterator, 0)).known.items):
-                start = Cell(of_type(INT, nonneg=True), frame.build.const(INT, known.value.position))
-                return frame.bundle(Counting.LIST, [frame.field(iterator, 0), start])
+            return _by_index(frame, iterator, frame.field(iterator, 0), known.value.position)
         case Bundle() if known.value in (Thing.ENUMERATE, Thing.MAP):
             first, rest = frame.fields(iterator)
             return frame.bundle(known.value, [first, _indexed(frame, rest)])
         case Bundle() if known.value is Thing.ZIP:
             return frame.bundle(Thing.ZIP, [_indexed(frame, part) for part in frame.fields(iterator)])
     return iterator
+
+
+def _by_index(frame: Frame, iterator: Cell, owner: Cell, position: int) -> Cell:
+    if steps.common_number(frame.as_iterable(owner).known.items) is None:
+        return iterator
+    return frame.bundle(Thing.INDEXED_ITERATOR, [owner, _index(frame, INT, position)])
 
 
 def items_of(frame: Frame, cell: Cell) -> list[Cell]:

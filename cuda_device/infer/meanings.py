@@ -14,7 +14,6 @@ from types import BuiltinFunctionType, CodeType, FunctionType
 from typing import Any
 
 from cuda_device.errors import CompileError
-from cuda_device.infer.varying import Counting, ListIterator
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.known import Gaps, Identity, Known, identities
 from cuda_device.types.model import Bundle, RangeIterator, Static, TupleIterator
@@ -208,6 +207,18 @@ class Raised:
     __repr__ = __str__
 
 
+@dataclass(frozen=True, slots=True)
+class ListIterator:
+    """An iterator of a list or dict that is known to stand at a position. Part: what it runs over."""
+
+    position: int
+
+    def __str__(self) -> str:
+        return "an iterator of a list"
+
+    __repr__ = __str__
+
+
 class Thing(enum.Enum):
     """Meanings that say all by their names."""
 
@@ -216,6 +227,7 @@ class Thing(enum.Enum):
     ZIP = "a zip"
     MAP = "a map"
     ARRAY_ITERATOR = "an iterator of an array"
+    INDEXED_ITERATOR = "an iterator that run time counts"
     REVERSED_ITERATOR = "an iterator of a reversed array"
 
     def __str__(self) -> str:
@@ -229,7 +241,7 @@ def use_of(known: Known) -> str:
     value = known.value
     if isinstance(value, (Code, Partial, FunctionType, BuiltinFunctionType)):
         return "call it"
-    gives = isinstance(value, (Thing, Generator, View, ListIterator, Counting)) and value is not Thing.LIST
+    gives = isinstance(value, (Thing, Generator, View, ListIterator)) and value is not Thing.LIST
     if gives or isinstance(known.type, (RangeIterator, TupleIterator)):
         return "loop over it, or make a list of it: [*x]"
     return ""

@@ -17,14 +17,12 @@ from typing import TypeGuard
 from cuda_device.infer import absent, closures
 from cuda_device.infer.frame import Cell, Frame, Pending
 from cuda_device.infer.joins import agreed, join_all
-from cuda_device.infer.meanings import Generator, Resumed, Returned, is_container
-from cuda_device.infer.varying import Counting, ListIterator
+from cuda_device.infer.meanings import Generator, ListIterator, Resumed, Returned, is_container
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.types.known import (
     UNSET,
-    Conflict,
     Gaps,
     Identity,
     Known,
@@ -211,27 +209,13 @@ def returned(known: Sequence[Known], has_objects: bool) -> list[list[State]]:
 
 
 def with_what_became(result: State, states: Sequence[Sequence[State]], goes_on: bool) -> State:
-    """The result of all returns together, with what has become of the objects: of a generator that `goes_on` with them, or not.
-
-    Where iterators stand that are used up in part, as by `any`, is known while compiling or not at all: few ask for it.
-    """
+    """The result of all returns together, with what has become of the objects: twice if a generator `goes_on` with them."""
     if not isinstance(result, Known):
         return result
     columns = zip(*(state[1:] for state in states), strict=True)
-    became = [part(_as_before(join_all(column), column, goes_on)) for column in columns]
+    became = [part(join_all(column)) for column in columns]
     there = len(became) // 2 if goes_on else len(became)
     return bundle_of(Returned(), (*agreed([result, *became[:there]]), *agreed(became[there:])))
-
-
-def _as_before(joined: State, column: Sequence[State], goes_on: bool) -> State:
-    if goes_on or not isinstance(joined, Known) or not _counts(joined):
-        return joined
-    states = [state for state in column if isinstance(state, Known)]
-    return joined if any(map(_counts, states)) else Conflict(states[0], states[-1])
-
-
-def _counts(known: Known) -> bool:
-    return isinstance(known.value, Counting) or any(map(_counts, known.items))
 
 
 # The position of a generator that may stand at more than one `yield`; DONE is -1.

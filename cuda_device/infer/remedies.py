@@ -10,9 +10,9 @@ from types import FunctionType
 
 import numpy as np
 
-from cuda_device.infer.meanings import Thing, code_of, means
+from cuda_device.infer.meanings import ListIterator, Thing, code_of, means
 from cuda_device.types.known import Known
-from cuda_device.types.model import NONE, Static, Tuple
+from cuda_device.types.model import NONE, Static, Tuple, TupleIterator
 
 _SUPER = "a struct inherits from nothing: name the method's class"
 CONSTRUCTS = {
@@ -142,7 +142,8 @@ def of_two_types(first: Known, second: Known, otherwise: str) -> str:
         return "how many items a tuple has must be known at each place: loop over a tuple, or write to a local_array and count"
     if all(code_of(known) is not None or callable(known.value) for known in (first, second)):
         return "call one function on each way: y = f(x) if c else g(x)"
-    if first.identity is not None or second.identity is not None:
+    has_iterators = isinstance(first.type, TupleIterator) or isinstance(first.value, ListIterator)
+    if has_iterators or first.identity is not None or second.identity is not None:
         return "make tuples of them, or loops of their own: how far an iterator of a tuple is must be known while compiling"
     if all(isinstance(known.value, enum.Enum) and isinstance(known.type, Static) for known in (first, second)):
         is_flag = isinstance(first.value, enum.Flag)

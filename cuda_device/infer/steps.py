@@ -13,9 +13,8 @@ from cuda_device.infer.absent import nameless
 from cuda_device.infer.frame import Cell, Frame, is_static
 from cuda_device.infer.joins import join, join_all
 from cuda_device.infer.kinds import references
-from cuda_device.infer.meanings import Generator, Thing
+from cuda_device.infer.meanings import Generator, ListIterator, Thing
 from cuda_device.infer.ranges import has_room
-from cuda_device.infer.varying import Counting, ListIterator
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Value
 from cuda_device.lazy_dataclasses import dataclass, replace
@@ -80,7 +79,7 @@ def _rule(known: Known) -> StepRule:
         return _next_of_generator
     if isinstance(known.value, ListIterator):
         return _next_of_list
-    assert isinstance(known.value, Thing | Counting), known
+    assert isinstance(known.value, Thing), known
     return STEPS[known.value]
 
 
@@ -141,12 +140,10 @@ def _next_of_list(frame: Frame, _: Op, cell: Cell, __: dict[Identity, Cell]) -> 
     return Step(Cell(constant(True)), frame.field(items, place), frame.bundle(ListIterator(place + 1), [owner]), cell)
 
 
-def _next_of_counted_list(frame: Frame, op: Op, cell: Cell, __: dict[Identity, Cell]) -> Step:
-    """A step of an iterator that run time counts: it sees what the items of the list are now."""
+def _next_of_indexed(frame: Frame, op: Op, cell: Cell, exits: dict[Identity, Cell]) -> Step:
+    """A step through a tuple or list by an index of run time. It sees what the items of the list are now."""
     owner, index = frame.fields(cell)
     items = frame.fields(frame.as_iterable(owner))
-    if not items:
-        return _end(cell)
     joined = common_number([item.known for item in items])
     if joined is None:
         raise CompileError(
@@ -154,9 +151,9 @@ def _next_of_counted_list(frame: Frame, op: Op, cell: Cell, __: dict[Identity, C
             help="loop over it in a function that is no generator, or make it a list of numbers",
         )
     values = frame.tuple([Cell(joined, frame.materialise(item, joined.type)) for item in items])
-    now = frame.bundle(Counting.TUPLE, [values, index, Cell(constant(len(items)))])
-    step = _next_of_array(frame, op, now, {})
-    return replace(step, after=frame.bundle(Counting.LIST, [owner, frame.field(step.after, 1)]), left=cell)
+    now = frame.bundle(Thing.ARRAY_ITERATOR, [values, index, Cell(constant(len(items)))])
+    step = _next_of_array(frame, op, now, exits)
+    return replace(step, after=frame.bundle(Thing.INDEXED_ITERATOR, [owner, frame.field(step.after, 1)]), left=cell)
 
 
 def common_number(items: Sequence[Known]) -> Known | None:
@@ -277,7 +274,7 @@ def _next_of_array(frame: Frame, _: Op, cell: Cell, __: dict[Identity, Cell]) ->
     else:
         item = frame.call(frame.literal(standard.element_if), [array, at, more], {})
     after = frame.emit(ops.PY_BINARY, of_type(number, nonneg=True), index.value, frame.build.const(number, 1), op="+")
-    assert isinstance(cell.known.value, Thing | Counting)
+    assert isinstance(cell.known.value, Thing)
     return Step(more, item, frame.bundle(cell.known.value, [array, after, length]), cell)
 
 
@@ -288,8 +285,7 @@ STEPS: dict[object, StepRule] = {
     Thing.ZIP: _next_of_zip,
     Thing.MAP: _next_of_map,
     Thing.ARRAY_ITERATOR: _next_of_array,
-    Counting.TUPLE: _next_of_array,
-    Counting.LIST: _next_of_counted_list,
+    Thing.INDEXED_ITERATOR: _next_of_indexed,
     Thing.REVERSED_ITERATOR: _next_of_array,
 }
 
