@@ -31,6 +31,7 @@ _MODULES = {
     "device.expressions": "ConstExpr",
     "device.extern": "Extern extern",
     "device.functions": "Func Kernel func kernel",
+    "device.machine_functions": "byte_perm",
     "device.memory": "dynamic_shared_array local_array shared_array",
     "device.numeric": "brev cbrt clz ffs fma popc",
     "device.positioning": "block_dim block_idx grid_dim grid_size thread_idx tid",

@@ -14,6 +14,7 @@ from cuda_device.device.functions import Func as Func
 from cuda_device.device.functions import Kernel as Kernel
 from cuda_device.device.functions import func as func
 from cuda_device.device.functions import kernel as kernel
+from cuda_device.device.machine_functions import byte_perm as byte_perm
 from cuda_device.device.memory import dynamic_shared_array as dynamic_shared_array
 from cuda_device.device.memory import local_array as local_array
 from cuda_device.device.memory import shared_array as shared_array

@@ -72,6 +72,8 @@ def summary(name):
 
 
 def chapter_of(name):
+    if device._HOMES[name][0] == "device.machine_functions":
+        return "Numeric intrinsics"
     return next(chapter for chapter, pattern in CHAPTERS.items() if re.fullmatch(pattern, name))
 
 

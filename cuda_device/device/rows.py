@@ -49,6 +49,7 @@ class Intrinsic:
     numbers is evaluated by calling the entity itself. `asks_target`: `infer` gets the selector of the target as one more
     argument, the last. `predicates` names parameters that take a function without parameters: it is called, and `infer` gets
     what is known of the truth of its result, a bool. `named`: the entity is a class of ours, whose own signature counts.
+    `on_cpu` is a Python function that the CPU stream calls in its place, with the operands that `infer` asks for.
     """
 
     entity: object
@@ -62,6 +63,7 @@ class Intrinsic:
     asks_target: bool = False
     predicates: tuple[str, ...] = ()
     named: bool = False
+    on_cpu: Callable[..., object] | None = None
 
     def bind(self, positional: Sequence[T], named: Mapping[str, T], literal: Callable[[object], T]) -> list[T]:
         """The arguments in the order of the parameters; `literal` makes an argument of a default."""

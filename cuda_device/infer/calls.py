@@ -80,11 +80,12 @@ def call_plain(frame: Frame, known: Known, positional: Sequence[Cell], named: Ma
     if row.predicates:
         arguments = _ask_predicates(frame, row, arguments)
     typed = frame.ask(row, arguments)
-    if typed.instead is None:
+    instead = typed.instead or (row.on_cpu if frame.program.on_cpu else None)
+    if instead is None:
         return frame.intrinsic(row, typed, arguments)
     for i, wanted in typed.operands:
         arguments[i] = Cell(of_type(wanted), frame.materialise(arguments[i], wanted))
-    return frame.program.call(frame, typed.instead, arguments, {})
+    return frame.program.call(frame, instead, arguments, {})
 
 
 def _ask_predicates(frame: Frame, row: Intrinsic, cells: Sequence[Cell]) -> list[Cell]:

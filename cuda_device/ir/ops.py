@@ -222,6 +222,7 @@ COMPARE = Opcode("compare", D, 2, 1, "A bool from two numbers of one type: `op` 
 _SELECT_DOC = "The second operand where the first is true, else the third; perhaps the `extreme` of the two."
 SELECT = Opcode("select", D, 3, 1, _SELECT_DOC, optional=("extreme",))
 MATH = Opcode("math", D, MANY, 1, "A row of `device/math`, in the precision of its operands.", ("function",))
+MACHINE = Opcode("machine", D, MANY, 1, "A function that is one `intrinsic` of LLVM's on a GPU.", ("intrinsic",))
 ELEMENT = Opcode(
     "element", _TD, 2, 1, "The reference `index` elements on, perhaps `outside` the array.", optional=("outside",)
 )

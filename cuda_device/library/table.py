@@ -7,7 +7,19 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from cuda_device.device import atomics, math, memory, numeric, positioning, reinterpret, sync, target, vector_rows, warp
+from cuda_device.device import (
+    atomics,
+    machine_functions,
+    math,
+    memory,
+    numeric,
+    positioning,
+    reinterpret,
+    sync,
+    target,
+    vector_rows,
+    warp,
+)
 from cuda_device.device.atomic_types import AtomicInterface
 from cuda_device.device.rows import Intrinsic
 from cuda_device.library import builtins, complex_rows, copying
@@ -22,6 +34,7 @@ ALL: tuple[Intrinsic, ...] = (
     *atomics.ROWS,
     *warp.ROWS,
     *numeric.ROWS,
+    *machine_functions.ROWS,
     *builtins.ROWS,
     *complex_rows.ROWS,
     *math.ROWS,

@@ -201,6 +201,12 @@ def _math(to: FunctionWriter, op: Op) -> None:
     to.result(op, f"{call}({', '.join(map(to.typed, op.operands))}){marks}")
 
 
+def _machine(to: FunctionWriter, op: Op) -> None:
+    types = [to.module.type(operand.type) for operand in op.operands]
+    call = to.module.call(str(op.attributes["intrinsic"]), to.module.type(op.result.type), types)
+    to.result(op, f"{call}({', '.join(map(to.typed, op.operands))})")
+
+
 # Conversions
 
 
@@ -416,6 +422,7 @@ EMITTERS: dict[ops.Opcode, Emitter] = {
     ops.COMPARE: _compare,
     ops.SELECT: _select,
     ops.MATH: _math,
+    ops.MACHINE: _machine,
     ops.ELEMENT: _element,
     ops.BYTES: _bytes,
     ops.LOAD: _load,
