@@ -48,7 +48,7 @@ _MODULES = {
     "errors": "CompileError DeviceOnlyError Error KernelError LaunchError",
     "interop.declarations": "cpp_declaration cpp_header get_include",
     "runtime.launch.compiling": "Compiled compile",
-    "runtime.arrays.device_array": "DeviceArray array empty zeros",
+    "runtime.arrays.device_array": "DeviceArray array empty empty_like full zeros zeros_like",
     "runtime.launch.launcher": "launch synchronize",
     "runtime.launch.prepared": "PreparedLaunch prepare",
     "runtime.gpu.streams": "CpuStream GpuStream Stream cpu_stream default_stream unordered",

@@ -120,7 +120,10 @@ from numpy import uint8 as uint8
 from cuda_device.runtime.arrays.device_array import DeviceArray as DeviceArray
 from cuda_device.runtime.arrays.device_array import array as array
 from cuda_device.runtime.arrays.device_array import empty as empty
+from cuda_device.runtime.arrays.device_array import empty_like as empty_like
+from cuda_device.runtime.arrays.device_array import full as full
 from cuda_device.runtime.arrays.device_array import zeros as zeros
+from cuda_device.runtime.arrays.device_array import zeros_like as zeros_like
 from cuda_device.runtime.gpu.streams import CpuStream as CpuStream
 from cuda_device.runtime.gpu.streams import GpuStream as GpuStream
 from cuda_device.runtime.gpu.streams import Stream as Stream

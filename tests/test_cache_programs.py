@@ -326,6 +326,7 @@ PROGRAM = Program.of(
         frozenset({1}),
         True,
         True,
+        True,
         {1: HERE},
         {2: Place(HERE, "{0} < \u20ac", "help\n", True)},
         {3: Print("%d %s", ("q", ("a", "b")))},
@@ -334,7 +335,7 @@ PROGRAM = Program.of(
     frozenset({"__nv_sinf"}),
     16,
 )
-NOTHING = Program.of(Outline("k", frozenset(), frozenset(), False, False, {}, {}, {}), "", frozenset(), 0)
+NOTHING = Program.of(Outline("k", frozenset(), frozenset(), False, False, False, {}, {}, {}), "", frozenset(), 0)
 
 
 def reads(**values: object) -> list[Dependency]:

@@ -570,3 +570,109 @@ def test_structs_and_vectors_as_elements(stream):
 def test_elements_of_other_types_are_refused(stream, elements, dtype, message):
     with pytest.raises(TypeError, match=message):
         array(elements, dtype, stream=stream)
+
+
+# Filling, and parts
+
+
+def test_an_array_is_filled(stream):
+    made = empty((3, 50_000), stream=stream)
+    made.fill(2.5)
+    assert (made.numpy() == 2.5).all()
+    made[1] = 7
+    assert (made.numpy() == np.array([[2.5], [7], [2.5]])).all()
+    made.fill(np.float64(-1))
+    assert (made.numpy() == -1).all()
+    empty(0, stream=stream).fill(3)
+    pairs = device.full(3, device.float32x2(1, 2), stream=stream)
+    pairs[1] = device.float32x2(3, 4)
+    assert pairs.numpy().tolist() == [(1, 2), (3, 4), (1, 2)]
+
+
+KEYS = [0, -1, slice(None), slice(1, 3), slice(None, None, -1), ..., None, (0, 1), (slice(None), 2), (..., 0), (1, ...),
+        (slice(1, None), slice(None, None, 2)), (slice(2, 2),), np.int64(1)]  # fmt: skip
+
+
+@pytest.mark.parametrize("key", KEYS, ids=str)
+def test_parts_are_copied_both_ways_as_numpy_does(stream, key):
+    like = np.arange(12, dtype=np.int32).reshape(3, 4)
+    made = array(like, stream=stream)
+    part = made[key]
+    np.testing.assert_array_equal(part.numpy(), like[key])
+    assert (part.shape, part.size, part.dtype) == (like[key].shape, like[key].size, like.dtype)
+    values = 100 + np.arange(like[key].size).reshape(like[key].shape)
+    for source, elements in (
+        (5, 5),
+        (values.tolist() if values.size else values, values),
+        (array(values, stream=stream), values),
+        (-values, -values),
+    ):
+        made[key] = source
+        like[key] = elements
+        np.testing.assert_array_equal(made.numpy(), like)
+    np.testing.assert_array_equal(part.numpy(), like[key])
+
+
+def test_parts_share_memory_and_go_to_kernels():
+    @device.kernel
+    def count(x):
+        i = device.tid(1)
+        if i < len(x):
+            x[i] = i
+
+    made = zeros(7, np.int32, stream=cpu_stream())
+    device.launch(count, made[::2], grid=1, block=32, stream=cpu_stream())
+    device.launch(count, made[5:], grid=1, block=32, stream=cpu_stream())
+    assert made.numpy().tolist() == [0, 0, 1, 0, 2, 0, 1]
+    assert made[6].item() == 1
+    part = made[1:3]
+    del made
+    gc.collect()
+    assert part.numpy().tolist() == [0, 1]
+
+
+def test_an_array_overlaps_with_itself(stream):
+    made = array(np.arange(5), stream=stream)
+    made[1:] = made[:-1]
+    assert made.numpy().tolist() == [0, 0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("key", [True, [0, 1], np.array([0]), np.array([True]), "x", 1.0, 3, (0, 0, 0)], ids=repr)
+def test_other_keys_are_refused(stream, key):
+    made = zeros((3, 4), stream=stream)
+    with pytest.raises(IndexError):
+        made[key]
+    with pytest.raises(IndexError):
+        made[key] = 1
+
+
+def test_what_does_not_fit_is_refused(stream):
+    made = zeros((3, 4), np.int32, stream=stream)
+    for value, error in (
+        (np.zeros(3), ValueError),
+        (np.zeros((1, 3, 4)), ValueError),
+        (1j, TypeError),
+        ("a", ValueError),
+    ):
+        with pytest.raises(error):
+            made[:] = value
+    with pytest.raises(ValueError, match="size 1"):
+        made.item()
+    assert not made.numpy().any()
+
+
+def test_full_and_likes(stream):
+    made = device.full((2, 3), 1.5, stream=stream)
+    assert (made.dtype, made.numpy().tolist(), made.stream) == (np.float32, [[1.5] * 3] * 2, stream)
+    assert device.full(2, 3, stream=stream).dtype == np.int32
+    assert device.full(2, 3, np.uint8, stream=stream).numpy().tolist() == [3, 3]
+    with pytest.raises(TypeError, match="one value"):
+        device.full(2, [1, 2], stream=stream)
+    for make in (device.empty_like, device.zeros_like):
+        like = make(made)
+        assert (like.shape, like.dtype, like.stream) == ((2, 3), np.float32, stream)
+        assert make(made, np.int8).dtype == np.int8
+        assert make(np.zeros((0, 2), np.int16), stream=stream).shape == (0, 2)
+        with pytest.raises(TypeError, match="no array"):
+            make([1, 2], stream=stream)
+    assert not device.zeros_like(made).numpy().any()

@@ -298,7 +298,7 @@ def test_fields_of_a_hand_built_tensor(versioned):
         Producer(versioned, data=0x10000, byte_offset=0x24, shape=(2, 3), strides=(-7, 2), dtype=(0, 32, 1), flags=0)
     )
     assert (view.data, view.shape, view.strides, view.element) == (0x10024, (2, 3), (-28, 8), INT32)
-    assert (view.device, view.ordinal, view.stream, view.readonly) == (Device.HOST, 0, None, False)
+    assert (view.device, view.ordinal, view.stream, view.readonly) == (Device.HOST, 0, None, not versioned)
     assert view.alignment == 4
 
 
@@ -494,10 +494,11 @@ def owned(**fields):
 def test_a_gpu_array_goes_out_with_its_device(max_version):
     view, _ = owned(device=Device.CUDA, ordinal=3)
     capsule = dlpack.export(view, max_version)
-    assert name_of(capsule) == (b"dltensor_versioned" if max_version and max_version[0] >= 1 else b"dltensor")
+    versioned = bool(max_version and max_version[0] >= 1)
+    assert name_of(capsule) == (b"dltensor_versioned" if versioned else b"dltensor")
     back = dlpack.take(capsule)
     assert (back.data, back.shape, back.strides, back.element) == (view.data, view.shape, view.strides, view.element)
-    assert (back.device, back.ordinal, back.readonly) == (Device.CUDA, 3, False)
+    assert (back.device, back.ordinal, back.readonly) == (Device.CUDA, 3, not versioned)
 
 
 def test_an_empty_gpu_array_goes_out_without_an_address():
@@ -660,3 +661,43 @@ torch.kept_by_torch = [t]; ctypes.pythonapi.Py_IncRef(ctypes.py_object(t))
 def test_a_view_needs_no_gpu():
     with no_gpu():
         assert view_of(np.zeros(3), 1).device is Device.HOST
+
+
+class Immutable:
+    """An array of a library whose arrays do not change, as JAX's: its capsules are of DLPack before 1.0, and have no flags."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+    def __dlpack__(self, *, stream=None):
+        return self.array.__dlpack__()
+
+
+def test_a_capsule_without_flags_is_read_only_as_numpy_takes_it():
+    array = Immutable(np.zeros(4, np.float32))
+    assert not np.from_dlpack(array).flags.writeable
+    assert view_of(array).readonly
+
+    @device.kernel
+    def store(x):
+        x[0] = 1
+
+    @device.kernel
+    def load(x, y):
+        y[0] = x[0]
+
+    with pytest.raises(device.CompileError, match="read-only"):
+        device.launch(store, array, grid=1, block=1, stream=device.cpu_stream())
+    device.launch(load, array, np.ones(1, np.float32), grid=1, block=1, stream=device.cpu_stream())
+    assert not array.array.any()
+
+
+@pytest.mark.parametrize(("says", "readonly"), [(None, True), (True, True), (False, False)])
+def test_on_a_gpu_the_array_interface_tells_whether_a_capsule_without_flags_may_be_written(says, readonly):
+    producer = Producer(versioned=False, device=2)
+    if says is not None:
+        producer.__cuda_array_interface__ = {"data": (0x10000, says)}
+    assert dlpack.read(producer, 1).readonly is readonly

@@ -868,3 +868,24 @@ def test_sizes_that_are_equal_to_good_ones(stream):
         for size in ({"grid": bad, "block": 1}, {"grid": 1, "block": bad}):
             with pytest.raises(device.LaunchError, match=r"grid=|block="):
                 stream.launch(copied, out, out, **size)
+
+
+def test_positions_have_room_in_an_int32():
+    """A launch of 2**31 threads along x is refused if the kernel counts them in 32 bits, and is none of our business if not."""
+    kernels = [
+        (lambda out: print(device.tid(1)), True),
+        (lambda out: print(device.tid(3)[0]), True),
+        (lambda out: print(device.grid_size(2)[0]), True),
+        (lambda out: print(device.block_idx.x * device.block_dim.x), False),
+    ]
+    out = np.zeros(1, np.uint32)
+    for function, refused in kernels:
+        kernel = device.kernel(function)
+        for shape in ({"grid": 2**31 - 1, "block": 2}, {"grid": (2**21, 1), "block": (1024, 1)}):
+            if not refused:
+                device.prepare(kernel, out, **shape, stream=device.cpu_stream())
+                continue
+            for start in (device.launch, device.prepare):
+                with pytest.raises(device.LaunchError, match=r"threads along x(.|\n)*in steps of grid_size\(1\)"):
+                    start(kernel, out, **shape, stream=device.cpu_stream())
+        device.launch(kernel, out, grid=1, block=1, stream=device.cpu_stream())

@@ -346,6 +346,17 @@ def test_keywords_defaults_and_sizes(gpu):
     assert numbers() == [1, 5.0, 1]
 
 
+def test_positions_have_room_in_an_int32(gpu):
+    kernel, other = new(), new("y[device.block_idx.x] = x[0]")
+    x, y = tensors()
+    for each in (kernel, other):
+        gpu.warm(each, x, y)
+    with pytest.raises(device.LaunchError, match="threads along x"):
+        gpu.launch(kernel, x, y, grid=2**21, block=1024)
+    gpu.launch(other, x, y, grid=2**21, block=1024)
+    assert gpu.by_machine_code(kernel, x, y, grid=2**21 - 1, block=1024)
+
+
 def test_names_that_are_equal_and_other_objects(gpu):
     kernel, torch = new("there[0] = here[0]", "here, there"), Torch()
     x, y = tensors(torch=torch)

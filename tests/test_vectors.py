@@ -348,3 +348,21 @@ def test_dim3_and_abs_in_device_code(stream, cls):
     out = stream.empty(4, np.int32)
     stream.launch(made_and_measured, cls(-3, 4), out, grid=device.uint32x2(1, 1), block=device.Dim3(4, 1, 1))
     assert stream.numpy(out).tolist() == [14, 1, 43, 1]
+
+
+@pytest.mark.parametrize("name", ["bfloat16x2", "float8e4m3x4", "float8e5m2x1", "float16x3", "float32x4", "float64x2"])
+def test_beside_pythons_numbers_elements_keep_their_type_on_the_host_as_on_the_device(name):
+    cls = getattr(device, name)
+    v = cls(*range(1, cls.model.size + 1))
+
+    @device.kernel
+    def multiply(v, number, out):
+        out[0] = v * number
+        out[1] = number - v
+
+    for number in (2, 2.5, True):
+        for function in (operator.mul, operator.add, operator.sub, operator.truediv, operator.pow):
+            assert type(function(v, number)) is type(function(number, v)) is cls
+        out = np.zeros(2, device.numpy_dtype(cls))
+        device.launch(multiply, v, number, out, grid=1, block=1, stream=device.cpu_stream())
+        assert [cls(*found) for found in out.tolist()] == [v * number, number - v]

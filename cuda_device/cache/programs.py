@@ -179,7 +179,7 @@ def _plain(value: Any) -> Any:
 
 def _unpacked(data: bytes) -> Program:
     outline, digest, library, shared_bytes = ast.literal_eval(data.decode())
-    symbol, written, aligned, may_run_long, recursive, waits, reports, prints = outline
+    symbol, written, aligned, may_run_long, recursive, positions, waits, reports, prints = outline
     if not (isinstance(symbol, str) and isinstance(digest, str) and type(shared_bytes) is int):
         raise ValueError("no program")
     return Program(
@@ -189,6 +189,7 @@ def _unpacked(data: bytes) -> Program:
             frozenset(aligned),
             may_run_long,
             recursive,
+            positions,
             {number: Location(*place) for number, place in waits.items()},
             {number: Place(Location(*place), *rest) for number, (place, *rest) in reports.items()},
             {number: Print(*parts) for number, parts in prints.items()},

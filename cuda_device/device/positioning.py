@@ -87,8 +87,8 @@ def _each_axis(build: Lowering, typed: Typed, one: Any) -> Tree:
 
 
 def _read_signed(build: Lowering, name: str) -> Value:
-    """A register as an int32. Sums of them are positions, which the contract promises to have room there."""
-    return build.length(_read(build, name))
+    """A register as an int32. Launches see to it that positions have room there (`Outline.positions`)."""
+    return build.op(ops.REGISTER, INT32, nonneg=True, name=name)
 
 
 def _position(build: Lowering, axis: str) -> Value:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from cuda_device.errors import Location
 from cuda_device.lazy_dataclasses import dataclass
+from cuda_device.types.model import INT32
 
 if TYPE_CHECKING:
     from cuda_device.ir.nodes import Module, Op
@@ -48,7 +49,8 @@ class Outline:
 
     `written` are the numbers of the arrays that it may write, `aligned` of those whose memory begins at a multiple of 16 bytes;
     `may_run_long` is false if each thread is sure to end soon: there are no loops, and no recursion. In `recursive` kernels
-    functions call themselves. Threads may wait for each other at `waits`.
+    functions call themselves. Threads may wait for each other at `waits`. Where `positions`, the kernel computes the place of
+    a thread along x, or the number of threads there, as an int32 (`tid`, `grid_size`).
     """
 
     symbol: str
@@ -56,6 +58,7 @@ class Outline:
     aligned: frozenset[int]
     may_run_long: bool
     recursive: bool
+    positions: bool
     waits: Mapping[int, Location]
     reports: Mapping[int, Place]
     prints: Mapping[int, Print]
@@ -81,6 +84,10 @@ class Outline:
             may_run_long=any(back_edges(function.blocks) for function in module.functions)
             or any(op.code is ops.CALL for op in _of_callees(module)),
             recursive=bool(fuel.in_recursion(module)),
+            positions=any(
+                op.code is ops.REGISTER and op.attributes["name"] == "block_dim.x" and op.result.type == INT32
+                for op in found
+            ),
             waits=numbered(
                 lambda op: "place" in op.attributes and Effect.SUSPENDS in op.code.effects, lambda op: op.location
             ),

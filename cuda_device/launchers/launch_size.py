@@ -10,7 +10,7 @@ from __future__ import annotations
 from cuda_device.launchers.memory_layout import LAUNCH, STREAM, Word
 from cuda_device.launchers.writer import Code
 from cuda_device.runtime.gpu.driver import LEGACY_STREAM, PER_THREAD_STREAM
-from cuda_device.runtime.gpu.grid import MOST_BLOCKS, MOST_IN_BLOCK, MOST_THREADS
+from cuda_device.runtime.gpu.grid import MOST_BLOCKS, MOST_IN_BLOCK, MOST_POSITIONS, MOST_THREADS
 from cuda_device.runtime.gpu.streams import GpuStream, Retained
 
 KEYWORDS = (Word.GRID, Word.BLOCK, Word.STREAM, Word.SHARED)
@@ -157,6 +157,11 @@ def read_launch() -> Code:
     threads = code.value(f"mul i32 {code.value(f'mul i32 {x}, {y}')}, {z}")
     code.require(code.compare("ule", "i32", threads, MOST_IN_BLOCK))
     code.set(LAUNCH, "%launch", "threads", threads)
+    blocks, width = (
+        code.value(f"zext i32 {code.get(LAUNCH, '%launch', name)} to i64") for name in ("grid.x", "block.x")
+    )
+    # Python knows whether the kernel counts its threads in 32 bits.
+    code.require(code.compare("ult", "i64", code.value(f"mul i64 {blocks}, {width}"), MOST_POSITIONS))
     nbytes = code.memory(8)
     code.store("i64", 0, nbytes)
     with code.when(code.compare("ne", "ptr", shared, "null")):

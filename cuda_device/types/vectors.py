@@ -17,7 +17,7 @@ import numpy as np
 
 from cuda_device.errors import ArgumentError
 from cuda_device.types.host import number_of
-from cuda_device.types.model import Vector
+from cuda_device.types.model import Number, Vector
 
 AXES = "xyzw"
 
@@ -112,13 +112,23 @@ def _elementwise(function: Callable[[Any, Any], Any], swapped: bool) -> Callable
                 return NotImplemented
             others = tuple(other)
         elif isinstance(other, (bool, int, float, complex, np.generic)):
-            others = (other,) * len(self)
+            others = (_beside(other, self.model.dtype, self.dtype),) * len(self)
         else:
             return NotImplemented
         pairs = zip(others, self, strict=True) if swapped else zip(self, others, strict=True)
         return _vector_of([function(a, b) for a, b in pairs])
 
     return operate
+
+
+def _beside(number: Any, dtype: Number, scalar: Any) -> Any:
+    """A number beside the elements of a vector: Python's gives way to an element of its own or a higher kind.
+
+    NumPy's scalars do so by themselves; those of bfloat16 and of 8 bits would become float64.
+    """
+    if isinstance(number, np.generic) or not dtype.is_float or isinstance(number, complex):
+        return number
+    return scalar(number)
 
 
 def _unary(function: Callable[[Any], Any]) -> Callable[[VectorValue], Any]:

@@ -4,8 +4,10 @@ It has no arithmetic: NumPy, CuPy and torch take it by DLPack, without a copy. O
 
     x = array([1.0, 2.0, 3.0])              # float32, on the default stream's device
     y = empty(3, stream=stream)
+    y[:2] = [4.0, 5.0]                      # copies from the host, or from another array
     ...launch(f, y, x, grid=1, block=3, stream=stream)...
     y.numpy()                               # waits for the stream and copies to the host
+    y[1:].numpy()                           # copies a part of it
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from cuda_device.lazy_dataclasses import replace
 from cuda_device.runtime.arrays import array_interface, dlpack
 from cuda_device.runtime.arrays.array_view import ArrayView, Device, c_strides, numpy_over
 from cuda_device.runtime.arrays.buffers import GpuMemory, HostMemory, allocate, download
@@ -30,12 +33,15 @@ from cuda_device.types.vectors import VectorValue
 
 Shape = int | Sequence[int]
 _MOST_BYTES = 1 << 62
+_BLOCK = 1 << 16
+"""How many elements come from the host where one is to be repeated."""
 
 
 class DeviceArray:
-    """A C-contiguous array in the memory of a stream's device; made by `array`, `empty` and `zeros`.
+    """An array in the memory of a stream's device; made by `array`, `empty`, `zeros`, `full`, `empty_like` and `zeros_like`.
 
-    The memory is freed when the array, and all that share its memory by DLPack, are gone, after the work that its stream has by
+    It is C-contiguous; a part of it, `x[1:3]` or `x[:, ::2]`, shares its memory and may have gaps between its elements. The
+    memory is freed when the array, and all that share its memory by DLPack, are gone, after the work that its stream has by
     then.
     """
 
@@ -45,21 +51,27 @@ class DeviceArray:
         self, memory: HostMemory | GpuMemory, shape: tuple[int, ...], dtype: np.dtype[Any], stream: Stream
     ) -> None:
         self._memory, self._dtype, self._stream = memory, dtype, stream
-        self._view = ArrayView(
-            data=memory.address,
-            shape=shape,
-            strides=c_strides(shape, dtype.itemsize),
-            element=element_of_dtype(dtype),
-            device=Device.CUDA if isinstance(stream, GpuStream) else Device.HOST,
-            ordinal=stream.ordinal if isinstance(stream, GpuStream) else 0,
-            keep_alive=memory,
-            stream=stream.handle,
+        self._show(
+            ArrayView(
+                data=memory.address,
+                shape=shape,
+                strides=c_strides(shape, dtype.itemsize),
+                element=element_of_dtype(dtype),
+                device=Device.CUDA if isinstance(stream, GpuStream) else Device.HOST,
+                ordinal=stream.ordinal if isinstance(stream, GpuStream) else 0,
+                keep_alive=memory,
+                stream=stream.handle,
+            )
         )
+
+    def _show(self, view: ArrayView) -> None:
+        """Makes this the array that `view` is of its memory."""
+        self._view = view
         self._words = b""
-        """What machine code reads of an array on a GPU: address, stream, context, element type, lengths."""
-        if isinstance(stream, GpuStream):
-            head = memory.address, stream.handle, stream.context, id(self._view.element)
-            self._words = struct.pack(f"=4Q{len(shape)}q", *head, *shape)
+        """What machine code reads of a C-contiguous array on a GPU: address, stream, context, element type, lengths."""
+        if isinstance(self._stream, GpuStream) and view.layout is Layout.C and not view.shortfall:
+            head = view.data, self._stream.handle, self._stream.context, id(view.element)
+            self._words = struct.pack(f"=4Q{len(view.shape)}q", *head, *view.shape)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -84,12 +96,12 @@ class DeviceArray:
     @property
     def size(self) -> int:
         """The number of elements."""
-        return self.nbytes // self._dtype.itemsize
+        return self._view.size
 
     @property
     def nbytes(self) -> int:
         """The bytes of all elements."""
-        return self._memory.nbytes
+        return self.size * self._dtype.itemsize
 
     @property
     def itemsize(self) -> int:
@@ -108,6 +120,39 @@ class DeviceArray:
                 return download(self._view, self._stream.handle)
         self._stream.synchronize()
         return self._host().copy()
+
+    def item(self) -> Any:
+        """The only element, as NumPy's `item` gives it. Waits for the stream; raises `ValueError` if there are more or none."""
+        return self.numpy().item()
+
+    def fill(self, value: Any) -> None:
+        """Sets all elements to `value`: a number, or a struct or vector of the elements' type.
+
+        In the order of the stream. Raises what `array(value, self.dtype)` raises.
+        """
+        self[...] = value
+
+    def __getitem__(self, key: Any) -> DeviceArray:
+        """The part that `key` selects, as NumPy's basic indexing does (ints, slices, `...`, None); it shares the memory.
+
+        One element is an array of no dimensions: `x[3].item()`. Raises `IndexError` for any other key, or one out of bounds.
+        """
+        part = self._host()[_basic(key)]
+        found = object.__new__(DeviceArray)
+        found._memory, found._dtype, found._stream = self._memory, self._dtype, self._stream
+        address = part.__array_interface__["data"][0] if part.size else 0
+        found._show(replace(self._view, data=address, shape=part.shape, strides=part.strides))
+        return found
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Copies `value` to the part that `key` selects: an array of any library, nested lists, or a number for all elements.
+
+        In the order of the stream; the source may change right after. Raises what `array(value, self.dtype)` raises,
+        `ValueError` for a shape that does not fit, and `IndexError` as reading does.
+        """
+        part = self[key]
+        source = array(value, self._dtype, stream=cpu_stream() if view_of(value) is None else self._stream)
+        _copy(source, part)
 
     def _host(self) -> np.ndarray[Any, Any]:
         return numpy_over(self._view)
@@ -201,6 +246,60 @@ def _rebuild(elements: np.ndarray[Any, Any], on_cpu: bool) -> DeviceArray:
     return array(elements, stream=cpu_stream() if on_cpu else None)
 
 
+def _basic(key: Any) -> tuple[Any, ...]:
+    """A key of NumPy's basic indexing, such that what it selects is an array."""
+    parts = key if isinstance(key, tuple) else (key,)
+    for part in parts:
+        if isinstance(part, (bool, np.bool_, np.ndarray)) or not (
+            part is None or part is Ellipsis or isinstance(part, slice) or hasattr(part, "__index__")
+        ):
+            raise IndexError(f"{part!r} is no index of a DeviceArray: give ints, slices, ... or None")
+    return parts if Ellipsis in parts else (*parts, ...)
+
+
+def _copy(source: DeviceArray, target: DeviceArray) -> None:
+    """Copies the elements of one array to all of another of the same type, broadcast to its shape."""
+    if np.broadcast_shapes(source.shape, target.shape) != target.shape:
+        raise ValueError(f"the shape {source.shape} does not fit the shape {target.shape}")
+    stream = target.stream
+    if not target.size:
+        return
+    if not isinstance(stream, GpuStream):
+        stream.synchronize()
+        target._host()[...] = source._host()
+        return
+    with stream.using():
+        if isinstance(source.stream, GpuStream) and source.shape == target.shape and target._view.layout is Layout.C:
+            driver.copy(target._view.data, source._view.data, target.nbytes, stream.handle)
+            driver.synchronize_stream(stream.handle)
+            return
+        elements = source.numpy()
+        if target._view.layout is not Layout.C:  # with the gaps between the elements as they are
+            whole = download(target._view, stream.handle)
+            whole[...] = elements
+            low, high = target._view.extent
+            _upload(whole.ctypes.data - (target._view.data - low), low, high - low, stream)
+            return
+        repeated = np.ascontiguousarray(np.broadcast_to(elements, target.shape)) if elements.ndim else None
+        if repeated is not None:
+            _upload(repeated.ctypes.data, target._view.data, target.nbytes, stream)
+            return
+        # One element many times: a block of them from the host, and then ever larger copies on the GPU.
+        block = np.full(min(target.size, _BLOCK), elements)
+        done = block.nbytes
+        _upload(block.ctypes.data, target._view.data, done, stream)
+        while done < target.nbytes:
+            nbytes = min(done, target.nbytes - done)
+            driver.copy(target._view.data + done, target._view.data, nbytes, stream.handle)
+            done += nbytes
+
+
+def _upload(source: int, target: int, nbytes: int, stream: GpuStream) -> None:
+    """Copies from the host; made when this returns."""
+    driver.copy(target, source, nbytes, stream.handle)
+    driver.synchronize_stream(stream.handle)
+
+
 def empty(shape: Shape, dtype: Any = np.float32, *, stream: Any = None) -> DeviceArray:
     """A new array on `stream`'s device whose elements are unspecified.
 
@@ -214,6 +313,43 @@ def empty(shape: Shape, dtype: Any = np.float32, *, stream: Any = None) -> Devic
 def zeros(shape: Shape, dtype: Any = np.float32, *, stream: Any = None) -> DeviceArray:
     """A new array of zeros on `stream`'s device; `dtype` and errors as for `empty`."""
     return _new(shape, dtype_of(dtype), as_stream(stream), zero=True)
+
+
+def full(shape: Shape, value: Any, dtype: Any = None, *, stream: Any = None) -> DeviceArray:
+    """A new array on `stream`'s device whose elements are `value`: a number, or a struct or vector.
+
+    Without `dtype` the elements are of the type of `value`, as those of `array`. Errors as for `array` and `empty`.
+    """
+    element = array(value, dtype, stream=cpu_stream())
+    if element.ndim:
+        raise TypeError(f"full takes one value, not an array of the shape {element.shape}")
+    made = _new(shape, element.dtype, as_stream(stream), zero=False)
+    _copy(element, made)
+    return made
+
+
+def empty_like(x: Any, dtype: Any = None, *, stream: Any = None) -> DeviceArray:
+    """A new array of the shape and the dtype of the array `x`, if no other is given; its elements are unspecified.
+
+    It is on `stream`'s device; by default on the stream of a `DeviceArray`, else on the default one. Raises `TypeError` for what
+    is no array, and as `empty` does.
+    """
+    return _like(x, dtype, stream, zero=False)
+
+
+def zeros_like(x: Any, dtype: Any = None, *, stream: Any = None) -> DeviceArray:
+    """A new array of zeros of the shape and the dtype of the array `x`; `dtype`, `stream` and errors as for `empty_like`."""
+    return _like(x, dtype, stream, zero=True)
+
+
+def _like(x: Any, dtype: Any, stream: Any, *, zero: bool) -> DeviceArray:
+    view = view_of(x, -1)
+    if view is None:
+        raise TypeError(f"an object of type {type(x).__qualname__} is no array: write empty(shape, dtype)")
+    if stream is None and isinstance(x, DeviceArray):
+        stream = x.stream
+    wanted = dtype_of_type(view.element) if dtype is None else dtype_of(dtype)
+    return _new(view.shape, wanted, as_stream(stream), zero=zero)
 
 
 def array(obj: Any, dtype: Any = None, *, stream: Any = None) -> DeviceArray:

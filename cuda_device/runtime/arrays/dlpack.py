@@ -2,7 +2,8 @@
 
 `read` asks an object's `__dlpack__` for a capsule and takes the tensor in it over: its deleter is called when nothing refers to
 the view any more. `export` makes a capsule of a view. The structures are those of dlpack.h, version 1; a producer that
-predates version 1 gives the same tensor in a smaller frame.
+predates version 1 gives the same tensor in a smaller frame, which has no flags: such a tensor is read-only, as NumPy takes it,
+unless its CUDA Array Interface says that it may be written.
 
     view = read(torch.zeros(4))         # ArrayView(shape=(4,), strides=(4,), element=FLOAT32, …)
     capsule = export(view)              # for np.from_dlpack and its like, through a class with __dlpack__
@@ -144,7 +145,14 @@ def read(obj: Any, stream: int | None = None) -> ArrayView | None:
         # the producer has put before the legacy stream, the caller waits for.
         view = take(_request(obj, {"stream": driver.LEGACY_STREAM}))
         return replace(view, stream=driver.LEGACY_STREAM)
-    return take(_request(obj, {"stream": stream}))
+    view = take(_request(obj, {"stream": stream}))
+    return replace(view, readonly=False) if view.readonly and _is_writable(obj) else view
+
+
+def _is_writable(obj: Any) -> bool:
+    """Whether the CUDA Array Interface of `obj` says that it may be written, which DLPack before 1.0 cannot tell."""
+    description = getattr(obj, "__cuda_array_interface__", None)
+    return isinstance(description, dict) and description.get("data", (0, True))[1] is False
 
 
 def take(capsule: Any) -> ArrayView:
@@ -203,7 +211,7 @@ def view_of_managed(managed: Managed) -> ArrayView:
 
 
 def _view(managed: Managed, owned: Owned) -> ArrayView:
-    readonly = False
+    readonly = True  # a frame without flags cannot tell, and immutable arrays come in such frames, too: NumPy's rule
     if isinstance(managed, DLManagedTensorVersioned):
         if managed.major != VERSION[0]:
             raise LaunchError(f"the array speaks DLPack {managed.major}.{managed.minor}, and we speak {VERSION[0]}.x")

@@ -18,6 +18,8 @@ Index = tuple[int, int, int]
 MOST_BLOCKS = (2**31 - 1, 65535, 65535)
 MOST_THREADS = (1024, 1024, 64)
 MOST_IN_BLOCK = 1024
+MOST_POSITIONS = 1 << 31
+"""A kernel that counts threads along an axis in int32 (`tid`, `grid_size`) is launched with fewer than this."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from cuda_device.lazy_dataclasses import dataclass, field, replace
 from cuda_device.runtime.arrays.array_view import ArrayView
 from cuda_device.runtime.arrays.buffers import is_freed_behind
 from cuda_device.runtime.gpu import driver, launch_log, loaded_kernels, mailbox
-from cuda_device.runtime.gpu.grid import Shape, shape_of
+from cuda_device.runtime.gpu.grid import MOST_POSITIONS, Shape, shape_of
 from cuda_device.runtime.gpu.report_message import barrier_place
 from cuda_device.runtime.gpu.streams import CpuStream, GpuStream, Stream, as_stream
 from cuda_device.runtime.launch import facts, stack
@@ -304,6 +304,7 @@ def _start_on_cpu(variant: Variant, shape: Shape, buffer: Any, arguments: Sequen
             with driver.using(driver.context_of(view.ordinal)):
                 driver.synchronize_stream(view.stream)
     work = variant.work
+    check_positions(variant, shape)
     _check_shared(work.shared_bytes, shape.dynamic, _DEFAULT_DYNAMIC_SHARED, 227 * 1024)
     detector = _race_detector(work, shape, arguments)
     with Output(variant.prints) as output:
@@ -334,6 +335,20 @@ def _race_detector(work: compiler.Work, shape: Shape, arguments: Sequence[Argume
     return RaceDetector(work.watched, shape.block, shape.grid, found)
 
 
+def check_positions(variant: Variant, shape: Shape) -> None:
+    """Raises `LaunchError` where `tid` or `grid_size` of the kernel would not fit an int32.
+
+    Only along x can a launch have so many threads.
+    """
+    threads = shape.grid[0] * shape.block[0]
+    if threads >= MOST_POSITIONS and variant.work.outline.positions:
+        raise LaunchError(
+            f"grid={shape.grid}, block={shape.block}: {threads} threads along x, where tid and grid_size are int32 and count "
+            f"fewer than 2**31: launch fewer blocks and let each thread loop in steps of grid_size(1), or compute "
+            "int64(block_idx.x) * block_dim.x + thread_idx.x instead"
+        )
+
+
 def _check_shared(static: int, dynamic: int, default: int, most: int) -> None:
     if static + dynamic > max(default, most):
         raise LaunchError(
@@ -353,6 +368,7 @@ def _start_on_gpu(variant: Variant, stream: GpuStream, shape: Shape, buffer: Any
 
     It comes after the work of the streams that wrote its arrays, and before their later work.
     """
+    check_positions(variant, shape)
     _check_shared(variant.work.shared_bytes, shape.dynamic, _DEFAULT_DYNAMIC_SHARED, _most_shared(stream))
     mailbox.check(stream.context)
     kernel = _load(variant, stream, shape)

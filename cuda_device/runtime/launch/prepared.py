@@ -20,7 +20,7 @@ from cuda_device.errors import Error, LaunchError
 from cuda_device.runtime.gpu.grid import Shape, shape_of
 from cuda_device.runtime.gpu.streams import Stream, as_stream
 from cuda_device.runtime.launch.binding import argument_of, bind, parameters_of
-from cuda_device.runtime.launch.launcher import check_kernel, launch, users_traceback, variant_of
+from cuda_device.runtime.launch.launcher import check_kernel, check_positions, launch, users_traceback, variant_of
 
 
 @users_traceback
@@ -55,7 +55,9 @@ class PreparedLaunch:
         hidden = function.__code__.co_posonlyargcount
         self._places = {name: place for place, name in enumerate(names) if place >= hidden}
         arguments = tuple(argument_of(function, i, value, stream) for i, value in enumerate(values))
-        variant_of(kernel, arguments, stream).pack(arguments)
+        variant = variant_of(kernel, arguments, stream)
+        check_positions(variant, shape)
+        variant.pack(arguments)
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         """Starts the kernel; arguments that are given take the places of the prepared ones, this time only.
