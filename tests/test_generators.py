@@ -649,3 +649,17 @@ def test_what_has_no_values_is_reported_where_it_is_asked_for(stream, function, 
     with pytest.raises(device.KernelError, match=message) as caught:
         check(stream, function, X)
     assert "test_generators.py" in str(caught.value)
+
+
+def test_a_loop_over_a_generator_is_unrolled_as_other_loops_are():
+    """LLVM sees through the step of a generator: loads of several values wait for memory together."""
+
+    @device.kernel
+    def sums(x, y):
+        i = device.tid(1)
+        y[i] = sum(x[j] * x[j] for j in range(i))
+
+    floats = device.ArrayType(float64, 1)
+    ptx = device.compile(sums, floats, floats, output="ptx").code
+    assert ptx.count("ld.global") > 4
+    assert ptx.count("bra") < 9

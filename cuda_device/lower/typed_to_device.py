@@ -18,6 +18,7 @@ from cuda_device.device.lowering import ArrayTree, Lowering, flatten, grow
 from cuda_device.device.rows import Typed
 from cuda_device.errors import CompileError, CompilerBug
 from cuda_device.ir import ops
+from cuda_device.ir.builder import Builder
 from cuda_device.ir.nodes import Block, Edge, Function, Module, Op, Prototype, Value
 from cuda_device.ir.ops import Effect, Level
 from cuda_device.ir.simplify import join_back_edges, simplify
@@ -88,9 +89,33 @@ def _function(lowerer: Lowerer) -> Function:
     lowered.signature, lowered.shown, lowered.location = source.signature, source.shown, source.location
     lowered.effects, lowered.family = source.effects, source.family
     lowered.falling = lowerer.falling
+    _join_returns(lowered)
     simplify(lowered)
     join_back_edges(lowered)
     return lowered
+
+
+def _join_returns(function: Function) -> None:
+    """Gives a function that returns several values one place to do so, where each of them is a parameter.
+
+    Where LLVM inlines a function with several such returns, the aggregate becomes a phi, which hides from it what is constant
+    on an edge: a generator that goes on returns true beside its value, and the loop over it branches on that at once.
+
+        ^1():  %3 = make %a %b; return %3            ^1():  jump ^3(%a, %b)
+        ^2():  %4 = make %c %d; return %4      →     ^2():  jump ^3(%c, %d)
+                                                     ^3(%5, %6):  %7 = make %5 %6; return %7
+    """
+    ends = [block for block in function.blocks if block.terminator.code is ops.RETURN]
+    if len(ends) < 2 or not isinstance(function.result, Tuple) or len(function.result.elements) < 2:
+        return
+    last = Block([Value(element) for element in function.result.elements])
+    for block in ends:
+        make, end = block.ops[-2:]
+        assert make.code is ops.MAKE
+        block.ops[-2:] = [Op(ops.JUMP, [], [], {}, [Edge(last, list(make.operands))], end.location)]
+    build = Builder(last, ends[-1].terminator.location)
+    build.return_(build.op(ops.MAKE, function.result, *last.params))
+    function.blocks.append(last)
 
 
 def _const(lowerer: Lowerer, op: Op) -> None:
