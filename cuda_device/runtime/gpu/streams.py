@@ -86,6 +86,7 @@ class Retained:
 
     # Pairs of an event, recorded after a launch, and the arguments of that launch; oldest first.
     pending: deque[tuple[int, tuple[object, ...]]] = field(default_factory=deque)
+    releasing: bool = False
     # Letting go of an argument can run any code, that of this module too: the lock is one that its holder may take again.
     lock: threading.RLock = field(default_factory=threading.RLock)
 
@@ -207,21 +208,25 @@ class GpuStream(Stream):
 
 def _release(retained: Retained, context: int) -> None:
     """Lets go of what ended launches used; the context of their stream is current."""
-    finished = []
+    finished: list[tuple[object, ...]] = []
+    pending = retained.pending
     with retained.lock:
-        while retained.pending:
-            # Taken out before it is looked at: a destructor may run at any point, and come here again for the next one.
-            event, objects = retained.pending.popleft()
-            done = False
-            try:
-                done = driver.event_done(event)
-            finally:
-                if not done:
-                    retained.pending.appendleft((event, objects))
-            if not done:
-                break
-            finished.append(objects)
-            driver.give_event(event, context)
+        # A destructor may run at any point, and come here again. What others append meanwhile is behind what is looked at here.
+        if retained.releasing:
+            return
+        retained.releasing = True
+        try:
+            count = len(pending)
+            all_done = count > 1 and driver.event_done(pending[count - 1][0])  # the others happened before the newest
+            for _ in range(count):
+                event, objects = pending[0]
+                if not (all_done or driver.event_done(event)):
+                    break
+                pending.popleft()
+                finished.append(objects)
+                driver.give_event(event, context)
+        finally:
+            retained.releasing = False
     # Outside the lock, because this runs the destructors of the arguments.
     finished.clear()
 
