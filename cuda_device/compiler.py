@@ -245,9 +245,10 @@ def _optimised(work: Work) -> nvptx.Module:
 
 def _ptx(work: Work) -> nvptx.Ptx:
     from cuda_device.codegen.gpu import nvptx
+    from cuda_device.optimise import strength_reduction
 
-    options = work.job.options
-    return nvptx.emit(work["optimised"], work.job.target.architecture, options.level, work.outline.may_run_long)
+    reduce = strength_reduction.pays(work["device"])
+    return nvptx.emit(work["optimised"], work.job.target.architecture, work.job.options.level, reduce)
 
 
 def _cubin(work: Work) -> cubin.Cubin:

@@ -1,4 +1,4 @@
-"""Loops within loops are written in the shorter of two ways: with LLVM's "loop strength reduction" and without it."""
+"""Loops within loops: LLVM reduces their strength unless an inner one begins with what an outer one changes."""
 
 import concurrent.futures
 
@@ -6,48 +6,13 @@ import numpy as np
 import pytest
 
 import cuda_device as device
-from cuda_device.codegen.gpu import nests
-from cuda_device.codegen.gpu.nvptx import emit_ptx
+from cuda_device import compiler
+from cuda_device.codegen.gpu import nvptx
+from cuda_device.optimise import strength_reduction
+from cuda_device.runtime.launch.compiling import job_of
 from cuda_device.types.architectures import parse
 
 SM_90 = parse("sm_90")
-HEAD = ".visible .entry k()\n{\n"
-INNER = "$L__BB0_2:\n\tadd.s32 \t%r1, %r1, 1;\nMORE\t@%p1 bra \t$L__BB0_2;\n"
-OUTER = "$L__BB0_1:\n\tmov.b32 \t%r1, %r2;\nINNER\tbra.uni \t$L__BB0_1;\n"
-TEXT = HEAD + OUTER.replace("INNER", INNER.replace("MORE", "")) + "\tret;\n}\n"
-LOAD = "\t@%p2 ld.global.b32 \t%r3, [%rd1];\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "nested"),
-    [
-        (TEXT, True),
-        (HEAD + INNER.replace("MORE", ""), False),
-        (HEAD + OUTER.replace("INNER", ""), False),
-        (HEAD + OUTER.replace("INNER", "") + INNER.replace("MORE", ""), False),
-        (TEXT.replace("bra \t$L__BB0_2", "bra \t$L__BB0_3"), False),  # forwards, to a label behind
-        (HEAD + INNER + HEAD + OUTER.replace("INNER", ""), False),  # of two functions
-        ("", False),
-    ],
-)
-def test_loops_in_loops(text, nested):
-    assert nests.has_nests(text) == nested
-
-
-def test_what_is_shorter():
-    """One instruction more in the inner loop is more than seven in the outer one; there it is more than seven outside."""
-    inside = TEXT.replace("\tadd", LOAD + "\tadd")
-    around = TEXT.replace("\tmov", 7 * LOAD + "\tmov")
-    outside = TEXT.replace("\tret", 7 * LOAD + "\tret")
-    assert (
-        nests.is_shorter(TEXT, outside) is nests.is_shorter(outside, around) is nests.is_shorter(around, inside) is True
-    )
-    assert not nests.is_shorter(inside, around)
-    assert not nests.is_shorter(TEXT, TEXT)
-    assert not nests.is_shorter(TEXT, TEXT.replace("\tret", "\tadd.s32 \t%r9, %r9, 1;\n\tret"))  # not clearly
-    assert not nests.is_shorter(
-        TEXT, TEXT.replace("\tadd", 9 * "\tmov.b32 \t%r8, %r9;\n" + "\tadd")
-    )  # which cost nothing
 
 
 @device.kernel
@@ -80,7 +45,7 @@ def expected(x):
 
 
 @pytest.mark.parametrize("size", [1, 2, 9, 40])
-def test_both_ways_compute_the_same(stream, size):
+def test_diagonals(stream, size):
     x = np.random.default_rng(size).integers(-9, 9, size).astype(np.int32)
     y = stream.array(np.zeros(size, np.int32))
     stream.launch(diagonals, stream.array(x), y, grid=1, block=32)
@@ -107,12 +72,53 @@ def along(x, y, n):
     y[device.thread_idx.x] = total
 
 
+@device.kernel
+def squares(x, y):
+    """The inner loop begins with 0; it is as long as the outer one's number says."""
+    for i in range(len(x)):
+        total = 0
+        for j in range(i):
+            total += x[j]
+        y[i] = total
+
+
+@device.kernel
+def triangle(x, y):
+    for i in range(len(x)):
+        for j in range(i + 1, len(x)):
+            y[j] += x[i]
+
+
+@device.kernel
+def runs(x, y, starts):
+    """The inner loop begins with what memory says."""
+    for i in range(len(starts) - 1):
+        for j in range(starts[i], starts[i + 1]):
+            y[i] += x[j]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "count", "reduces"), [(along, 3, True), (squares, 2, True), (triangle, 2, False), (runs, 3, False)]
+)
+def test_which_loops_llvm_reduces(kernel, count, reduces):
+    arguments = [np.zeros((9, 9)), np.zeros(9), 9] if kernel is along else [np.zeros(9, int)] * count
+    work = compiler.run(job_of(kernel, arguments, "sm_90"), "device", afresh=True)
+    assert strength_reduction.pays(work["device"]) is reduces
+
+
+def emitted(text, reduce):
+    module = nvptx.parse(text)
+    nvptx.optimise(module, SM_90)
+    return nvptx.emit(module, SM_90, reduce=reduce).text
+
+
 def test_threads_that_compile_at_once_do_not_disturb_one_another():
     """What is said to LLVM for one module is said for the whole process."""
     x, y = np.zeros((9, 9), np.float32), np.zeros(9, np.float32)
     jobs = [(along, x, y, 9), (diagonals, x[0].astype(np.int32), y.astype(np.int32))]
     texts = [device.compile(*job, target="sm_90", output="llvm", launch_facts=True).code for job in jobs]
-    alone = [emit_ptx(text, SM_90).text for text in texts]
-    assert "bar.sync" in alone[1]
+    ways = [(text, reduce) for text in texts for reduce in (True, False)]
+    alone = [emitted(*way) for way in ways]
+    assert alone[0] != alone[1] and alone[2] != alone[3]
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
-        assert list(pool.map(lambda text: emit_ptx(text, SM_90).text, 8 * texts)) == 8 * alone
+        assert list(pool.map(lambda way: emitted(*way), 4 * ways)) == 4 * alone

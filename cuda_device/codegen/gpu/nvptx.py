@@ -22,7 +22,7 @@ import re
 from collections.abc import Iterable
 from functools import cache
 
-from cuda_device.codegen.gpu import nests, peephole, workarounds
+from cuda_device.codegen.gpu import peephole, workarounds
 from cuda_device.codegen.llvm import bindings, modules
 from cuda_device.codegen.llvm.modules import Machine, Module
 from cuda_device.errors import CompilerBug
@@ -126,17 +126,15 @@ def optimise(module: Module, architecture: Architecture, level: int = 3) -> None
     modules.optimise(module, _machine(architecture, level), level, SLPVectorization=level >= 2)
 
 
-def emit(module: Module, architecture: Architecture, level: int = 3, has_loops: bool = True) -> Ptx:
-    """Writes the module as PTX. Generating code changes the module: print it before."""
-    bitcode = module.bitcode() if level and has_loops else b""
-    text = _write(module, architecture, level)
-    if bitcode and nests.has_nests(text):
-        other = _write(modules.read_bitcode(bitcode), architecture, level, reduce=False)
-        text = other if nests.is_shorter(other, text) else text
-    return Ptx(workarounds.run(peephole.run(text)), architecture)
+def emit(module: Module, architecture: Architecture, level: int = 3, reduce: bool = True) -> Ptx:
+    """Writes the module as PTX. Generating code changes the module: print it before.
+
+    `reduce` says whether LLVM reduces the strength of loops (see `optimise/strength_reduction`).
+    """
+    return Ptx(workarounds.run(peephole.run(_write(module, architecture, level, reduce))), architecture)
 
 
-def _write(module: Module, architecture: Architecture, level: int, reduce: bool = True) -> str:
+def _write(module: Module, architecture: Architecture, level: int, reduce: bool) -> str:
     """What LLVM makes of a module."""
     try:
         text = _machine(architecture, level).assembly(module, reduce)
