@@ -11,9 +11,9 @@ import numpy as np
 from cuda_device.device.rows import Intrinsic, Typed
 from cuda_device.device.target import SMSelector
 from cuda_device.errors import CompileError, Location
-from cuda_device.infer import absent
 from cuda_device.infer.fitting import REAL_REMEDY, fit, no_room
-from cuda_device.infer.meanings import Code, Origin, Thing, check_apart
+from cuda_device.infer.joins import join
+from cuda_device.infer.meanings import Code, Origin, Resumed, Thing, check_apart
 from cuda_device.infer.remedies import of_two_types, with_length
 from cuda_device.ir import ops
 from cuda_device.ir.builder import Builder
@@ -35,6 +35,7 @@ from cuda_device.types.known import (
     has_bounds_within,
     identities,
     iterator_of,
+    nameless,
     nonneg_as,
     of_type,
     tuple_of,
@@ -439,15 +440,15 @@ class Frame:
         if is_static(known):
             return self.build.const(known.type, 0 if isinstance(known.type, Number) else None)
         if isinstance(cell.known.value, Unset):
-            return absent.value_of(self, known, objects or {})
+            return _value_of_nothing(self, known, objects or {})
         if objects is None and isinstance(known.value, Gaps):
-            objects = absent.objects_in(self, cell, known)
+            objects = objects_in(self, cell, known)
         if not isinstance(known.type, (Tuple, TupleIterator, Bundle)):
             return self.materialise(cell, known.type)
         if cell.value is not None and cell.value.type == known.type and not _forgets(cell.known, known):
             return cell.value
         pairs = zip(self.fields(cell), known.items, strict=True)
-        parts = [self.carry(part, item, absent.shared(known, part, objects)) for part, item in pairs]
+        parts = [self.carry(part, item, _shared(known, part, objects)) for part, item in pairs]
         return self.build.op(ops.MAKE, known.type, *parts)
 
     def materialise(self, cell: Cell, type: Type) -> Value:
@@ -535,3 +536,45 @@ def settle(pending: Pending | Cell, what: str) -> Cell:
                 or no_room(second, first)
                 or of_two_types(first, second, "give it one type on every way, or two names"),
             )
+
+
+# What travels to a place where parts are expected that the value that comes has not:
+#
+#     a generator at `yield` 1, where it keeps (xs, i)      →    at one of the two, of which each keeps what it needs
+#                              nothing for `yield` 2             for `yield` 2 (xs,): the list that is kept for 1
+#
+# An object that changes is in each part that may hold it, whichever of them counts: whoever has one of them has it.
+
+
+def _value_of_nothing(frame: Frame, known: Known, objects: Mapping[Identity, Cell]) -> Value:
+    """What travels to a part that has no value here: zeros, and the `objects` in it that are in other parts."""
+    found = objects.get(known.identity) if known.identity is not None else None
+    if found is not None:
+        if join(nameless(found.known), nameless(known)) != nameless(known):
+            raise CompileError(
+                f"a generator keeps {known} behind one `yield` that it has changed behind another, which is too much to follow",
+                help="change it in the loop over the generator, or give the generator a copy: [*x]",
+            )
+        return frame.carry(found, known, objects)
+    if any(True for item in known.items for _ in identities(item)):
+        return frame.build.op(ops.MAKE, known.type, *(_value_of_nothing(frame, item, objects) for item in known.items))
+    return frame.build.const(known.type, 0 if isinstance(known.type, Number) else None)
+
+
+def _shared(known: Known, part: Cell, objects: Mapping[Identity, Cell] | None) -> Mapping[Identity, Cell] | None:
+    """Those of the objects that may be in a part of a value: what a call gives has parts that nobody reads."""
+    if not isinstance(known.value, Gaps) or not known.value.alone:
+        return objects
+    ended = isinstance(part.known.value, Resumed) and part.known.items[0].value is False
+    return None if ended or isinstance(part.known.value, Unset) else objects
+
+
+def objects_in(frame: Frame, cell: Cell, known: Known) -> dict[Identity, Cell]:
+    """The objects in a value, by the names that they have in `known`."""
+    found: dict[Identity, Cell] = {}
+    if not isinstance(cell.known.value, Unset) and any(True for _ in identities(known)):
+        for i, item in enumerate(known.items if len(known.items) == len(cell.known.items) else ()):
+            found = objects_in(frame, frame.field(cell, i), item) | found
+        if known.identity is not None:
+            found[known.identity] = cell
+    return found

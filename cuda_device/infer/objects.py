@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeGuard
 
-from cuda_device.infer import absent, closures
-from cuda_device.infer.frame import Cell, Frame, Pending
+from cuda_device.infer import closures
+from cuda_device.infer.frame import Cell, Frame, Pending, objects_in
 from cuda_device.infer.joins import agreed, join_all
 from cuda_device.infer.meanings import Generator, ListIterator, Resumed, Returned, is_container
 from cuda_device.ir import ops
@@ -175,7 +175,7 @@ def at_hand(frame: Frame, pairs: Sequence[tuple[Cell | Pending, State]]) -> Foun
     found: dict[Identity, Cell] = {}
     for cell, state in pairs:
         if isinstance(cell, Cell) and isinstance(state, Known):
-            found |= absent.objects_in(frame, cell, state)
+            found |= objects_in(frame, cell, state)
     return found
 
 

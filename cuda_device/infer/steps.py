@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 from cuda_device.errors import CompileError
 from cuda_device.infer import generators
-from cuda_device.infer.absent import nameless
 from cuda_device.infer.frame import Cell, Frame, is_static
 from cuda_device.infer.joins import join, join_all
 from cuda_device.infer.kinds import references
@@ -25,6 +24,7 @@ from cuda_device.types.known import (
     Known,
     between,
     constant,
+    nameless,
     of_type,
     state_of,
 )

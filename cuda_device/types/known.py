@@ -350,6 +350,11 @@ def renamed(
     return replace(known, identity=identity, items=tuple(renamed(item, names, only) for item in known.items))
 
 
+def nameless(known: Known) -> Known:
+    """What is known of a value, whichever objects are in it."""
+    return renamed(known, dict.fromkeys(identities(known)))
+
+
 def tuple_of(items: tuple[Known, ...]) -> Known:
     """What is known of a tuple of `items`."""
     return Known(Tuple(tuple(item.type for item in items)), items=items)
