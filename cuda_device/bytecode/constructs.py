@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import CodeType
-from typing import TYPE_CHECKING
 
 from cuda_device.bytecode.cfg import CELL, Span
 from cuda_device.bytecode.instructions import Instruction, Opcode
+from cuda_device.bytecode.reader import Reader
 from cuda_device.bytecode.suspension import finish, suspend
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Value
-
-if TYPE_CHECKING:
-    from cuda_device.bytecode.to_ir import Reader
 
 Handler = Callable[["Reader", Instruction, Span], None]
 

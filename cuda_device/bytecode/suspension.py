@@ -16,18 +16,14 @@ Where the position is a constant, as in most loops, inference keeps one way and 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from cuda_device.bytecode.cfg import Span
 from cuda_device.bytecode.instructions import Instruction, Opcode
+from cuda_device.bytecode.reader import Reader, Stop, mark
 from cuda_device.device.parameters import parameter_names
 from cuda_device.ir import ops
 from cuda_device.ir.builder import Builder
 from cuda_device.ir.nodes import Block, Edge, Op, Value
-from cuda_device.lazy_dataclasses import dataclass
-
-if TYPE_CHECKING:
-    from cuda_device.bytecode.to_ir import Reader
 
 STEP, STEP_UNROLLED = "step", "step unrolled"
 """The names of these readings of a code; the second unrolls all loops that yield."""
@@ -37,26 +33,6 @@ POSITION = ".position"
 START, DONE = 0, -1
 OUTERMOST = -1
 """Stands for the index of an ITER, where a generator expression is given its iterator."""
-
-
-def mark(position: int) -> str:
-    """The name of what is set, while compiling, if the generator may stand at a position."""
-    return f".at{position}"
-
-
-@dataclass(frozen=True, slots=True)
-class Stop:
-    """A `yield`: the block that it ends, where the code goes on, and how much of the stack and which variables it takes along."""
-
-    block: Block
-    target: int
-    depth: int
-    variables: tuple[str, ...]
-
-    def slots(self, position: int) -> tuple[str, ...]:
-        """The names of what the generator keeps there."""
-        names = (*(f".stack{i}" for i in range(self.depth)), *self.variables)
-        return mark(position), *(f"{name}@{position}" for name in names)
 
 
 def slots(parameters: Sequence[str], stops: Sequence[Stop]) -> tuple[str, ...]:

@@ -10,7 +10,8 @@ import inspect
 from collections.abc import Sequence
 from types import CodeType, FunctionType
 
-from cuda_device.bytecode.suspension import DONE, START, STEP, STEP_UNROLLED, mark
+from cuda_device.bytecode.reader import mark
+from cuda_device.bytecode.suspension import DONE, START, STEP, STEP_UNROLLED
 from cuda_device.bytecode.to_ir import slots
 from cuda_device.errors import CompileError
 from cuda_device.infer import closures

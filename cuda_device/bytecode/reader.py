@@ -1,0 +1,242 @@
+"""The state of reading a function: the symbolic stack, the variables, and how each value in the stack was read.
+
+`to_ir` runs the instructions on it, one handler of `constructs` for each. For `total[k] += x` the stack is
+
+    LOAD total                    [%total]
+    LOAD k                        [%total, %k]
+    COPY, COPY, SUBSCR            [%total, %k, %1]       `made` has that %1 is an item of %total
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import CodeType
+
+from cuda_device.bytecode.cfg import CELL, spans
+from cuda_device.bytecode.scopes import ITERATOR, Scopes, is_of_comprehension
+from cuda_device.errors import CompileError, CompilerBug
+from cuda_device.ir import ops
+from cuda_device.ir.builder import Builder
+from cuda_device.ir.nodes import Block, Edge, Op, Value
+from cuda_device.lazy_dataclasses import dataclass
+
+Way = tuple[str, tuple[tuple[ops.Opcode, tuple[tuple[str, object], ...]], ...]]
+"""How a value was read: from a variable, by these operations with these attributes."""
+
+
+class TooLittleKept(Exception):
+    """The function is read again, and what assignments want to know is kept."""
+
+
+def mark(position: int) -> str:
+    """The name of what is set, while compiling, if the generator may stand at a position."""
+    return f".at{position}"
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """A `yield`: the block that it ends, where the code goes on, and how much of the stack and which variables it takes along."""
+
+    block: Block
+    target: int
+    depth: int
+    variables: tuple[str, ...]
+
+    def slots(self, position: int) -> tuple[str, ...]:
+        """The names of what the generator keeps there."""
+        names = (*(f".stack{i}" for i in range(self.depth)), *self.variables)
+        return mark(position), *(f"{name}@{position}" for name in names)
+
+
+class Reader:
+    """Reads one function. `stack` and `variables` describe the span at hand."""
+
+    def __init__(self, code: CodeType, found: Scopes, reading: str, kept: frozenset[tuple[int, int]]) -> None:
+        self.code, self.reading = code, reading
+        self.kept, self.wanted = kept, set[tuple[int, int]]()
+        """The places in the stack where an assignment needs to know how a value was read: those that keep it, and all."""
+        self.instructions, self.cells, self.unrolled = found.instructions, found.cells, found.unrolled
+        self.boxed = found.boxed
+        self.spans = spans(self.instructions, self.cells, self.boxed)
+        self.indexed: frozenset[int] = frozenset()
+        """The ITERs whose loops, also over tuples, are loops at run time."""
+        self.stops: list[Stop] = []
+        """Where a generator that is read as steps waits, and the blocks where it ends."""
+        self.ends: list[Block] = []
+        self.index = 0
+        self.references: dict[Value, tuple[str, ...]] = {}
+        """The names of cells, of what CLOSURE pushed and of tuples of that."""
+        self.constants: dict[Value, object] = {}
+        self.codes: dict[Value, CodeType] = {}
+        self.dicts: dict[Value, tuple[tuple[object, ...], list[Value]]] = {}
+        self.made: dict[Value, Op] = {}
+        """The operations that gave items and attributes, those of global names left out."""
+        self.carried: dict[Value, tuple[int, int]] = {}
+        """Parameters of blocks that were in the stack: the span's start, and the place in the stack."""
+        self.brought: dict[tuple[int, int], list[Value]] = {}
+        """What is in the stack there on each way that leads to the span."""
+        self.globals: set[Value] = set()
+        """What globals name, and attributes and items of that."""
+        self.blocks: dict[int, Block] = {}
+        self.ways: dict[int, list[Way | None]] = {}
+        """By span: for each value in the stack at its start, how it was read, if that is known."""
+        self.stack: list[Value] = []
+        self.variables: dict[str, Value] = {}
+        self.build = Builder(Block())
+
+    def begin_cell(self, name: str) -> None:
+        """A new cell variable, which is a parameter, or has no value yet."""
+        if name not in self.boxed:
+            return
+        if is_of_comprehension(name):
+            self.variables.pop(f"{CELL}{name}", None)
+        content = self.variable(f"{CELL}{name}")
+        self.variables[f"{CELL}{name}"] = self.build.op(ops.PY_BOX, None, content, name=name)
+
+    def take_iterator(self, **how: bool) -> None:
+        """Says how the iterator that a comprehension or generator expression is given is run through."""
+        iterator = self.variables[ITERATOR]
+        self.variables[ITERATOR] = self.build.op(ops.PY_ITER, None, iterator, **how)
+
+    def edge(self, start: int) -> Edge:
+        """A way to the span at `start` with the present stack and variables; makes its block at the first visit."""
+        live = self.live(start)
+        ways = [self.way(value, (start, i)) for i, value in enumerate(self.stack)]
+        for i, value in enumerate(self.stack):
+            self.brought.setdefault((start, i), []).append(value)
+        stack = [each for value, way in zip(self.stack, ways, strict=True) for each in self.parts(value, way)]
+        if start not in self.blocks:
+            params = [Value() for _ in stack] + [Value(hint=name.removeprefix(CELL)) for name in live]
+            self.blocks[start], self.ways[start] = Block(params), ways
+        if len(self.ways[start]) != len(ways):
+            raise CompilerBug(f"{self.code.co_qualname}: the stack is uneven at instruction {start}")
+        if self.ways[start] != ways:
+            if not self.wanted <= self.kept:
+                raise TooLittleKept
+            help = "give the value a name first, and then assign it"
+            raise CompileError("the value of the assignment changes what is assigned to", self.build.location, help)
+        return Edge(self.blocks[start], stack + [self.variable(name) for name in live])
+
+    def live(self, start: int) -> list[str]:
+        """The variables that a span takes, in the order of its block's parameters."""
+        span = self.spans[start]
+        known = [name for name in self.code.co_varnames if name in span.live]
+        return known + sorted(span.live.difference(known))
+
+    def target(self, value: Value) -> dict[str, object]:
+        """What an assignment to an item or attribute of `value` changes, where `value` is no variable."""
+        path = self.path(value)
+        return {} if path == [] else {"target": "value" if path is None else "part"}
+
+    def path(self, value: Value) -> list[Op] | None:
+        """How `value` was read from a variable, the last step first; None if it does not come from one."""
+        path = []
+        while not self.is_variable(value):
+            made = self.made.get(value)
+            if made is None:
+                self.want(value)
+                return None
+            path.append(made)
+            value = made.operands[0]
+        return path
+
+    def want(self, value: Value) -> None:
+        """Asks for how a value in the stack was read, on the ways to this block and on those to the blocks before it."""
+        values = [value]
+        while values:
+            value = values.pop()
+            while value in self.made:
+                value = self.made[value].operands[0]
+            place = self.carried.get(value)
+            if place is not None and place not in self.wanted:
+                self.wanted.add(place)
+                values += self.brought[place]
+
+    def is_variable(self, value: Value) -> bool:
+        """Whether this is the present value of a variable."""
+        return any(value is other for other in self.variables.values())
+
+    def write_back(self, value: Value) -> None:
+        """After `x.part.y = v`: `x.part` has a new value, unless it lies in memory, and so has x."""
+        for op in self.path(value) or ():
+            owner, *index = op.operands
+            code = ops.PY_SETITEM if index else ops.PY_SETATTR
+            name = {} if index else {"name": op.attributes["name"]}
+            self.build.effect(code, owner, *index, op.result, **name, **self.target(owner), back=True)
+
+    # Blocks share no values, so `x[i]` in the middle of `x[i].y += v if c else w` would be a mere value. What such assignments
+    # want to know where it was read travels as x and i, and is read anew in each block.
+
+    def way(self, value: Value, place: tuple[int, int]) -> Way | None:
+        """How a value was read, if an assignment wants to know it at this place in the stack."""
+        path = self.path(value) if place in self.kept else None
+        if path is None:
+            return None
+        root = path[-1].operands[0] if path else value
+        name = next(name for name, other in self.variables.items() if other is root)
+        return name, tuple((op.code, tuple(op.attributes.items())) for op in reversed(path))
+
+    def parts(self, value: Value, way: Way | None) -> list[Value]:
+        """What travels for a value in the stack: itself, or the variable and the indices that it is read with."""
+        if way is None:
+            return [value]
+        path = self.path(value) or []
+        indices = [index for op in reversed(path) for index in op.operands[1:]]
+        return [self.variables[way[0]], *indices]
+
+    def restore(self, way: Way | None, values: Iterator[Value], place: tuple[int, int]) -> Value:
+        """The value in the stack that `parts` took apart."""
+        value = next(values)
+        if way is None:
+            self.carried[value] = place
+            return value
+        name, steps = way
+        value.hint = name.removeprefix(CELL)
+        self.variables[name] = value
+        for code, attributes in steps:
+            operands = [value, next(values)] if code is ops.PY_GETITEM else [value]
+            op = Op(code, operands, [Value()], dict(attributes), location=self.build.location)
+            value = self.build.append(op).result
+            self.made[value] = op
+        return value
+
+    def is_part(self, value: Value) -> bool:
+        """Whether a value was read from an array or from another value, and no variable has it yet."""
+        return value in self.made and not self.is_variable(value)
+
+    def variable(self, name: str) -> Value:
+        """The present value of a variable."""
+        if name not in self.variables:
+            self.variables[name] = self.build.op(ops.PY_UNDEFINED, None, name=name.removeprefix(CELL))
+        return self.variables[name]
+
+    def remember(self, op: Op) -> None:
+        """Keeps in mind where an item or attribute came from."""
+        if op.code is ops.PY_GLOBAL:
+            self.globals.add(op.result)
+        elif op.code in (ops.PY_GETITEM, ops.PY_GETATTR):
+            if op.operands[0] in self.globals:
+                self.globals.add(op.result)
+            else:
+                self.made[op.result] = op
+
+    def pop(self, count: int) -> list[Value]:
+        """Takes values off the stack; the last one was on top."""
+        if not count:
+            return []
+        taken = self.stack[-count:]
+        del self.stack[-count:]
+        return taken
+
+    def push(self, *values: Value) -> None:
+        """Puts values on the stack."""
+        self.stack += values
+
+    def end(self, code: ops.Opcode, operands: list[Value], successors: list[Edge]) -> None:
+        """Ends the block."""
+        self.build.append(Op(code, operands, [], {}, successors, self.build.location))
+
+    def unsupported(self, what: str) -> None:
+        """Ends the block; what follows in the span is never run."""
+        self.build.effect(ops.PY_UNSUPPORTED, what=what)
+        self.end(ops.UNREACHABLE, [], [])
