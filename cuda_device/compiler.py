@@ -23,7 +23,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from cuda_device.cache import disk, programs
-from cuda_device.cache.artifacts import Entry, Kept
+from cuda_device.cache.artifacts import CacheEntry, Kept
 from cuda_device.cache.fingerprints import Fingerprint
 from cuda_device.device.options import DEFAULTS, Options
 from cuda_device.errors import CompileError, CompilerBug
@@ -91,12 +91,12 @@ class Work:
     seconds: dict[str, float] = field(default_factory=dict)
     dependencies: tuple[Dependency, ...] = ()
     read: tuple[linking.Input, ...] | None = None
-    program: programs.Program | None = None
+    program: programs.ProgramSummary | None = None
     """What the cache on disk knows of it, or could keep."""
     asked: Fingerprint | None = None
     """The question about its program, as the cache on disk knows it."""
     known: Outline | None = None
-    entry: Entry | None = None
+    entry: CacheEntry | None = None
     """Where the last artifact belongs in the cache."""
 
     def __getitem__(self, stage: str) -> Any:
@@ -405,19 +405,19 @@ def _find(work: Work, last: str) -> bool:
     return True
 
 
-def _program(work: Work) -> programs.Program:
+def _program(work: Work) -> programs.ProgramSummary:
     llvm: to_llvm.Llvm = work[KEY]
-    return programs.Program.of(work.outline, llvm.text, llvm.library, llvm.shared_bytes)
+    return programs.ProgramSummary.of(work.outline, llvm.text, llvm.library, llvm.shared_bytes)
 
 
-def _entry(work: Work, last: str) -> Entry:
+def _entry(work: Work, last: str) -> CacheEntry:
     """Where the last artifact belongs in the cache."""
     if work.entry is None:
         job, program = work.job, work.program or _program(work)
         links = last == "cubin" and (job.link or "typed" in work.artifacts)  # a program that is known links nothing
         linked = [item.digest for item in work.inputs] if links else []
         options = " ".join((repr(job.options), f"kernel={job.kernel}", *linked))
-        work.entry = Entry.of(_kept(last), program, job.target.architecture, options)
+        work.entry = CacheEntry.of(_kept(last), program, job.target.architecture, options)
     return work.entry
 
 

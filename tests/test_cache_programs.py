@@ -19,7 +19,7 @@ from fake_driver import FakeDriver, Result, installed
 
 import cuda_device as device
 from cuda_device.cache import disk, programs
-from cuda_device.cache.programs import Program
+from cuda_device.cache.programs import ProgramSummary
 from cuda_device.errors import CompilerBug, Location
 from cuda_device.infer.dependencies import PASSING, Dependency
 from cuda_device.instrument.outline import Outline, Place, Print
@@ -259,9 +259,9 @@ def test_verifying_finds_what_is_wrong(folder: Path, monkeypatch: pytest.MonkeyP
     launched(names(KERNEL)["k"])
     genuine = programs._unpacked
 
-    def wrong(data: bytes) -> Program:
+    def wrong(data: bytes) -> ProgramSummary:
         program = genuine(data)
-        return Program(program.outline, program.digest, program.library, program.shared_bytes + 1)
+        return ProgramSummary(program.outline, program.digest, program.library, program.shared_bytes + 1)
 
     monkeypatch.setenv("CUDA_DEVICE_VERIFY", "1")
     launched(names(KERNEL)["k"])
@@ -319,7 +319,7 @@ def function(x: int) -> int:
 
 NAMESPACE: dict[str, object] = {}
 HERE = Location("/some/where.py", 3, 4, 5, 6, "f", 7)
-PROGRAM = Program.of(
+PROGRAM = ProgramSummary.of(
     Outline(
         "k",
         frozenset({0, 2}),
@@ -335,7 +335,7 @@ PROGRAM = Program.of(
     frozenset({"__nv_sinf"}),
     16,
 )
-NOTHING = Program.of(Outline("k", frozenset(), frozenset(), False, False, False, {}, {}, {}), "", frozenset(), 0)
+NOTHING = ProgramSummary.of(Outline("k", frozenset(), frozenset(), False, False, False, {}, {}, {}), "", frozenset(), 0)
 
 
 def reads(**values: object) -> list[Dependency]:
@@ -366,14 +366,16 @@ def test_a_function_that_reads_other_names_in_other_worlds(folder: Path) -> None
         programs.keep(
             programs.ask((function,)),
             reads(A=number, **others),
-            Program.of(PROGRAM.outline, str(number), frozenset(), 0),
+            ProgramSummary.of(PROGRAM.outline, str(number), frozenset(), 0),
         )
         kept.append(number)
     found = []
     for number in kept:
         reads(A=number)
         answer = programs.find(programs.ask((function,)))
-        found.append(answer and answer[0].digest == Program.of(PROGRAM.outline, str(number), frozenset(), 0).digest)
+        found.append(
+            answer and answer[0].digest == ProgramSummary.of(PROGRAM.outline, str(number), frozenset(), 0).digest
+        )
     assert found == [None, None, True, True, True, True]
 
 

@@ -130,13 +130,17 @@ def test_threads_that_change_places_anywhere_on_a_gpu(without_a_lock, gpu, seed)
     assert not gpu.memory
 
 
-def test_a_free_threaded_python_makes_no_launchers(without_a_lock):
-    *_, draws, line = kernels_of_this_test()
-    x, y = np.ones(64, np.float32), np.zeros(64, np.float32)
+def test_a_free_threaded_python_makes_no_launchers(without_a_lock, gpu):
+    @device.kernel
+    def add_one(x):
+        x[device.tid(1)] += 1
+
+    stream = GpuStream(0x77, 0, context=CONTEXT)
+    x = device.zeros(8, stream=stream)
     for _ in range(3 * launcher.FIRST_LAUNCHER):
-        device.launch(draws, line, x, y, grid=1, block=64, stream=device.cpu_stream())
-    assert draws.native is None and (y == 5).all()
-    assert next(iter(draws.variants.values())).launches == 3 * launcher.FIRST_LAUNCHER
+        device.launch(add_one, x, grid=1, block=8, stream=stream)
+    assert add_one.native is None and gpu.by_address == 0
+    assert next(iter(add_one.variants.values())).launches == 3 * launcher.FIRST_LAUNCHER
 
 
 # Where one thread could disturb another

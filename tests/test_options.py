@@ -16,10 +16,10 @@ from cuda_device.codegen.gpu import cubin
 from cuda_device.codegen.gpu.elf import registers
 from cuda_device.device.options import FASTMATH, LLVM_FLAGS
 from cuda_device.runtime.launch.arguments import runtime_types
-from cuda_device.runtime.launch.launcher import Variant
+from cuda_device.runtime.launch.launcher import CompiledKernel
 from cuda_device.types.architectures import parse
 from cuda_device.types.known import of_type
-from cuda_device.types.packing import packing
+from cuda_device.types.leaf_packing import packing
 
 VECTOR = device.ArrayType(device.float32, 1)
 WIDE = device.ArrayType(device.float64, 1)
@@ -403,7 +403,7 @@ def test_a_kernel_tells_what_was_compiled():
 def test_a_variant_for_a_gpu_knows_its_registers():
     known = of_type(VECTOR), of_type(VECTOR)
     job = compiler.Job(mixed.underlying, known, True, compiler.Target(parse("sm_90")))
-    variant = Variant(compiler.run(job), packing(runtime_types(known)))
+    variant = CompiledKernel(compiler.run(job), packing(runtime_types(known)))
     text = ptx(mixed)
     used = cubin.assemble(text, parse("sm_90"), cubin.Options(report_usage=True)).usage["mixed"]
     assert str(variant) == (

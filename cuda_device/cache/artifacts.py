@@ -1,6 +1,6 @@
 """Artifacts in the cache on disk: what their key is made of, and their form as bytes.
 
-    entry = Entry.of(cubin.KEPT, program, architecture, "level=3")
+    entry = CacheEntry.of(cubin.KEPT, program, architecture, "level=3")
     entry.take()                # the artifact, or None
     entry.fill(artifact)        # keeps it
 
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cuda_device.cache import disk
-from cuda_device.cache.programs import Program
+from cuda_device.cache.programs import ProgramSummary
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.architectures import Architecture
 
@@ -27,13 +27,13 @@ class Kept:
     artifact that came about in another way than the key says. `unpack` may raise anything.
     """
 
-    key: Callable[[Program, Architecture, str], tuple[str, ...]]
+    key: Callable[[ProgramSummary, Architecture, str], tuple[str, ...]]
     pack: Callable[[Any, tuple[str, ...]], bytes | None]
     unpack: Callable[[bytes], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CacheEntry:
     """The place in the cache of one artifact."""
 
     kept: Kept
@@ -41,10 +41,10 @@ class Entry:
     key: bytes
 
     @staticmethod
-    def of(kept: Kept, program: Program, architecture: Architecture, options: str) -> Entry:
+    def of(kept: Kept, program: ProgramSummary, architecture: Architecture, options: str) -> CacheEntry:
         """Where the artifact of a program belongs."""
         parts = kept.key(program, architecture, options)
-        return Entry(kept, parts, disk.key_of(*parts))
+        return CacheEntry(kept, parts, disk.key_of(*parts))
 
     def take(self) -> Any:
         """The artifact, or None."""

@@ -43,7 +43,7 @@ Reading = tuple[str, int, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class ProgramSummary:
     """What is known of a program: its outline, a hash of its LLVM IR, what that needs of libdevice, its shared memory."""
 
     outline: Outline
@@ -52,9 +52,9 @@ class Program:
     shared_bytes: int
 
     @staticmethod
-    def of(outline: Outline, text: str, library: frozenset[str], shared_bytes: int) -> Program:
+    def of(outline: Outline, text: str, library: frozenset[str], shared_bytes: int) -> ProgramSummary:
         """The program with the LLVM IR `text`."""
-        return Program(
+        return ProgramSummary(
             outline, hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest(), library, shared_bytes
         )
 
@@ -70,7 +70,7 @@ def ask(question: tuple[object, ...]) -> Fingerprint | None:
     return fingerprint
 
 
-def find(asked: Fingerprint) -> tuple[Program, tuple[Dependency, ...]] | None:
+def find(asked: Fingerprint) -> tuple[ProgramSummary, tuple[Dependency, ...]] | None:
     """The program that a question led to when all that it read was as it is now, and what it read."""
     for names in _readings(_key(_READINGS, asked)):
         with contextlib.suppress(Unfit):
@@ -89,7 +89,7 @@ def _readings(key: bytes) -> list[list[Reading]]:
         return []
 
 
-def _follow(fingerprint: Fingerprint, names: Sequence[Reading]) -> tuple[Program, tuple[Dependency, ...]] | None:
+def _follow(fingerprint: Fingerprint, names: Sequence[Reading]) -> tuple[ProgramSummary, tuple[Dependency, ...]] | None:
     dependencies = []
     for kind, number, name in names:
         try:
@@ -106,7 +106,7 @@ def _follow(fingerprint: Fingerprint, names: Sequence[Reading]) -> tuple[Program
         return None
 
 
-def keep(asked: Fingerprint, dependencies: Sequence[Dependency], program: Program) -> None:
+def keep(asked: Fingerprint, dependencies: Sequence[Dependency], program: ProgramSummary) -> None:
     """Keeps what a question led to, if all that it read has a fingerprint."""
     key, fingerprint, names = _key(_READINGS, asked), asked.copy(), []
     try:
@@ -155,7 +155,7 @@ def _key(kind: str, fingerprint: Fingerprint) -> bytes:
 # On disk: a tuple as Python spells it. To read it runs nothing.
 
 
-def _packed(program: Program) -> bytes:
+def _packed(program: ProgramSummary) -> bytes:
     symbol, written, aligned, *rest = _plain(program.outline)
     plain = (
         (symbol, sorted(written), sorted(aligned), *rest),
@@ -177,12 +177,12 @@ def _plain(value: Any) -> Any:
             return value
 
 
-def _unpacked(data: bytes) -> Program:
+def _unpacked(data: bytes) -> ProgramSummary:
     outline, digest, library, shared_bytes = ast.literal_eval(data.decode())
     symbol, written, aligned, may_run_long, recursive, positions, waits, reports, prints = outline
     if not (isinstance(symbol, str) and isinstance(digest, str) and type(shared_bytes) is int):
         raise ValueError("no program")
-    return Program(
+    return ProgramSummary(
         Outline(
             symbol,
             frozenset(written),

@@ -23,7 +23,7 @@ class Place:
     """A place in a kernel that may report.
 
     Where `has_values`, `{0}` and `{1}` in `message` stand for a report's two numbers: integers, if nothing else is said (see
-    `runtime.report.Word`).
+    `runtime.gpu.report_message.ReportedNumber`).
     """
 
     location: Location

@@ -20,7 +20,7 @@ itself: each is waited for once, and waits once for the launch.
     shared_code       the code that all launchers share, compiled once for a machine
     process           what that code has to know of this process, and how calls get to it
     memory_layout     records that both sides know
-    writer            the writer of LLVM IR; `c_functions` lists what may be called
+    guard_writer      the writer of LLVM IR; `c_functions` lists what may be called
 
 Nothing here trusts a pointer that it has not got from Python for an object whose type it has compared, and no function keeps a
 reference. That a type stands in an object's second word, and that there is a global lock, is looked at before anything else

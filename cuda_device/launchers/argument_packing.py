@@ -1,4 +1,4 @@
-"""What a launcher has read, in the form in which a kernel takes it: packed as `types/packing` packs it.
+"""What a launcher has read, in the form in which a kernel takes it: packed as `types/leaf_packing` packs it.
 
 parameters(code, packing, leaves)        the addresses of the parameters, for the driver
 """
@@ -8,14 +8,14 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-from cuda_device.launchers.writer import Code
-from cuda_device.types.packing import Packing
+from cuda_device.launchers.guard_writer import GuardWriter
+from cuda_device.types.leaf_packing import Packing
 
 PackedLeaf = tuple[str, str]
 """A number that a kernel takes: its type and the value, as LLVM spells them."""
 
 
-def parameters(code: Code, packing: Packing, leaves: Sequence[PackedLeaf]) -> str:
+def parameters(code: GuardWriter, packing: Packing, leaves: Sequence[PackedLeaf]) -> str:
     """The addresses of the packed leaves, as the driver wants them."""
     buffer = code.memory(packing.structure.size)
     _pack(code, packing, leaves, buffer)
@@ -25,7 +25,7 @@ def parameters(code: Code, packing: Packing, leaves: Sequence[PackedLeaf]) -> st
     return addresses
 
 
-def _pack(code: Code, packing: Packing, leaves: Sequence[PackedLeaf], buffer: str) -> None:
+def _pack(code: GuardWriter, packing: Packing, leaves: Sequence[PackedLeaf], buffer: str) -> None:
     for (kind, value), place, letter in zip(leaves, packing.places, packing.codes, strict=True):
         bits = 8 * struct.calcsize(letter)
         if kind == "i64" and bits < 64:

@@ -12,6 +12,7 @@ All answer whether the launch was made. If it was not, nothing has happened, and
 from __future__ import annotations
 
 from cuda_device.device.functions import Kernel
+from cuda_device.launchers.guard_writer import GuardWriter, Operand
 from cuda_device.launchers.launch_size import KEYWORDS
 from cuda_device.launchers.memory_layout import (
     CALL,
@@ -26,7 +27,6 @@ from cuda_device.launchers.memory_layout import (
     function_words,
 )
 from cuda_device.launchers.object_reading import EQ
-from cuda_device.launchers.writer import Code, Operand
 from cuda_device.runtime.gpu import launch_log
 
 _POINTER = 8
@@ -35,9 +35,9 @@ _WITHOUT_TIMING = 2  # CU_EVENT_DISABLE_TIMING
 _COUNT = (1 << 63) - 1
 
 
-def place_of() -> Code:
+def place_of() -> GuardWriter:
     """Where a name stands among the parameters, or -1. Names are almost always the same objects, and else compared as text."""
-    code = Code("place_of", "i64", "ptr %names", "i64 %count", "ptr %name")
+    code = GuardWriter("place_of", "i64", "ptr %names", "i64 %count", "ptr %name")
     for same in (_is_same, _is_equal):
         with code.repeat("%count") as i:
             here = code.load("ptr", code.at("%names", i, _POINTER))
@@ -47,17 +47,17 @@ def place_of() -> Code:
     return code
 
 
-def _is_same(code: Code, here: str) -> str:
+def _is_same(code: GuardWriter, here: str) -> str:
     return code.equal("ptr", here, "%name")
 
 
-def _is_equal(code: Code, here: str) -> str:
+def _is_equal(code: GuardWriter, here: str) -> str:
     return code.equal("i32", code.call("PyObject_RichCompareBool", here, "%name", EQ), 1)
 
 
-def bind() -> Code:
+def bind() -> GuardWriter:
     """An object for each parameter in `%values`, if not all are `%args`; those of `launch`'s keywords in `%sizes`, or null."""
-    code = Code("bind", "i1", "ptr %call", "ptr %args", "i64 %count", "ptr %names", "ptr %values", "ptr %sizes")
+    code = GuardWriter("bind", "i1", "ptr %call", "ptr %args", "i64 %count", "ptr %names", "ptr %values", "ptr %sizes")
     parameters = code.get(CALL, "%call", "parameters")
     function = code.get(CALL, "%call", "function")
     for name, offset in function_words().items():
@@ -93,9 +93,9 @@ def bind() -> Code:
     return code
 
 
-def unchanged() -> Code:
+def unchanged() -> GuardWriter:
     """Whether the names that a kernel read still mean the same."""
-    code = Code("unchanged", "i1", "ptr %names", "i64 %count")
+    code = GuardWriter("unchanged", "i1", "ptr %names", "i64 %count")
     with code.repeat("%count") as i:
         here = code.at("%names", i, 8 * len(NAME.fields))
         kind = code.get(NAME, here, "kind")
@@ -115,16 +115,16 @@ def unchanged() -> Code:
     return code
 
 
-def _compare_later(code: Code, found: str, place: str) -> None:
+def _compare_later(code: GuardWriter, found: str, place: str) -> None:
     """Gives a new reference back and keeps the address: equal to one that is held, it is that object."""
     code.store("ptr", found, place)
     with code.when(code.compare("ne", "ptr", found, "null")):
         code.release(found)
 
 
-def fits() -> Code:
+def fits() -> GuardWriter:
     """Whether a compiled kernel can start so: here, of that size, with the names that it read, and nothing reported."""
-    code = Code("fits", "i1", "ptr %launch", "ptr %start", exported=True)
+    code = GuardWriter("fits", "i1", "ptr %launch", "ptr %start", exported=True)
     context = code.get(LAUNCH, "%launch", "context")
     code.require(code.equal("i64", context, code.get(START, "%start", "context")))
     device = code.get(LAUNCH, "%launch", "device")
@@ -140,14 +140,14 @@ def fits() -> Code:
     return code
 
 
-def start() -> Code:
+def start() -> GuardWriter:
     """Calls the driver, without the interpreter's lock, and notes the launch.
 
     An ordered launch comes behind the present work of the streams on which its arrays are made, and before their later work. So
     whoever frees an array in the order of such a stream frees it late enough. A launch that is not ordered keeps its arguments
     alive until it has ended, and one that is captured keeps them for good.
     """
-    code = Code("start", "i1", "ptr %launch", "ptr %start", "ptr %parameters", exported=True)
+    code = GuardWriter("start", "i1", "ptr %launch", "ptr %start", "ptr %parameters", exported=True)
     sizes = [(axis, code.get(LAUNCH, "%launch", axis)) for axis in _SIZES]
     stream = code.get(LAUNCH, "%launch", "stream")
     shared = code.get(LAUNCH, "%launch", "shared")
@@ -207,9 +207,9 @@ def start() -> Code:
     return code
 
 
-def take_event() -> Code:
+def take_event() -> GuardWriter:
     """An event, and the Python int that it comes from: a spare one, or, where it goes into a graph, a new one."""
-    code = Code("take_event", "i1", "ptr %launch", "ptr %start", "ptr %event")
+    code = GuardWriter("take_event", "i1", "ptr %launch", "ptr %start", "ptr %event")
     with code.when(code.compare("ne", "i64", code.get(LAUNCH, "%launch", "capturing"), 0)):
         code.store("ptr", "null", "%event", _POINTER)
         create = code.word(Word.CREATE_EVENT)
@@ -224,9 +224,9 @@ def take_event() -> Code:
     return code
 
 
-def give_event() -> Code:
+def give_event() -> GuardWriter:
     """Gives back what `take_event` gave."""
-    code = Code("give_event", "i1", "ptr %launch", "ptr %start", "ptr %event")
+    code = GuardWriter("give_event", "i1", "ptr %launch", "ptr %start", "ptr %event")
     number = code.load("ptr", "%event", _POINTER)
     with code.when(code.equal("ptr", number, "null")):
         code.call_pointer("i32", code.word(Word.DESTROY_EVENT), ("i64", code.load("i64", "%event")))
@@ -236,9 +236,9 @@ def give_event() -> Code:
     return code
 
 
-def keep_until() -> Code:
+def keep_until() -> GuardWriter:
     """Keeps the arguments of a launch until an event, which is the queue's from now on (see `streams.Retained`)."""
-    code = Code("keep_until", "i1", "ptr %launch", "ptr %event")
+    code = GuardWriter("keep_until", "i1", "ptr %launch", "ptr %event")
     values = code.call("tuple_of", code.get(LAUNCH, "%launch", "values"), code.get(LAUNCH, "%launch", "count"))
     code.require(code.compare("ne", "ptr", values, "null"))
     pair = code.memory(2 * _POINTER)
@@ -258,9 +258,9 @@ def keep_until() -> Code:
     return code
 
 
-def wait_for_producers() -> Code:
+def wait_for_producers() -> GuardWriter:
     """Lets the stream of the launch wait for the present work of the others."""
-    code = Code("wait_for_producers", "i1", "ptr %launch", "i64 %event")
+    code = GuardWriter("wait_for_producers", "i1", "ptr %launch", "i64 %event")
     stream, others = code.get(LAUNCH, "%launch", "stream"), code.field(LAUNCH, "%launch", "producer")
     with code.repeat(code.get(LAUNCH, "%launch", "producers")) as i:
         producer = code.load("i64", code.at(others, i, 8))
@@ -269,9 +269,9 @@ def wait_for_producers() -> Code:
     return code
 
 
-def hold_producers_back() -> Code:
+def hold_producers_back() -> GuardWriter:
     """Lets the others wait for the present work of the stream of the launch: one event serves them all."""
-    code = Code("hold_producers_back", "i1", "ptr %launch", "i64 %event")
+    code = GuardWriter("hold_producers_back", "i1", "ptr %launch", "i64 %event")
     stream, others = code.get(LAUNCH, "%launch", "stream"), code.field(LAUNCH, "%launch", "producer")
     code.require(_succeeds(code, Word.RECORD_EVENT, ("i64", "%event"), ("i64", stream)))
     with code.repeat(code.get(LAUNCH, "%launch", "producers")) as i:
@@ -280,16 +280,16 @@ def hold_producers_back() -> Code:
     return code
 
 
-def _succeeds(code: Code, function: Word, *arguments: tuple[str, Operand]) -> str:
+def _succeeds(code: GuardWriter, function: Word, *arguments: tuple[str, Operand]) -> str:
     return code.equal("i32", code.call_pointer("i32", code.word(function), *arguments), 0)
 
 
 _SIZES = tuple(f"{name}.{axis}" for name in ("grid", "block") for axis in "xyz")
 
 
-def tuple_of() -> Code:
+def tuple_of() -> GuardWriter:
     """A new tuple of objects, or null."""
-    code = Code("tuple_of", "ptr", "ptr %values", "i64 %count")
+    code = GuardWriter("tuple_of", "ptr", "ptr %values", "i64 %count")
     made = code.call("PyTuple_New", "%count")
     code.leave_when(code.equal("ptr", made, "null"), "null")
     with code.repeat("%count") as i:
@@ -300,9 +300,9 @@ def tuple_of() -> Code:
     return code
 
 
-def try_plans() -> Code:
+def try_plans() -> GuardWriter:
     """A launch of the kernel whose record `%call` is: its launchers in turn."""
-    code = Code("try_plans", "i1", "ptr %call", "ptr %args", "i64 %count", "ptr %names")
+    code = GuardWriter("try_plans", "i1", "ptr %call", "ptr %args", "i64 %count", "ptr %names")
     values = code.memory(_POINTER * MOST_PARAMETERS)
     sizes = code.memory(_POINTER * len(KEYWORDS))
     launch = code.memory(LAUNCH_BYTES)
@@ -323,12 +323,12 @@ def try_plans() -> Code:
     return code
 
 
-def record_of() -> Code:
+def record_of() -> GuardWriter:
     """The record of a kernel: so many bytes that come first in its tuple `native`; null if there is none.
 
     The tuple owns whatever the record speaks of. Who holds it may use all that.
     """
-    code = Code("record_of", "ptr", "ptr %native", "i64 %nbytes")
+    code = GuardWriter("record_of", "ptr", "ptr %native", "i64 %nbytes")
     code.leave_when(code.opposite(code.has_type("%native", Word.TUPLE)), "null")
     code.leave_when(code.equal("i64", code.size_of("%native"), 0), "null")
     record = code.item("%native", 0)
@@ -338,9 +338,9 @@ def record_of() -> Code:
     return code
 
 
-def try_launch() -> Code:
+def try_launch() -> GuardWriter:
     """A launch, by the arguments of a call of `launch`."""
-    code = Code("try_launch", "i1", "ptr %args", "i64 %count", "ptr %names")
+    code = GuardWriter("try_launch", "i1", "ptr %args", "i64 %count", "ptr %names")
     code.require(code.compare("sge", "i64", "%count", 1))
     kernel = code.load("ptr", "%args")
     code.require(code.has_type(kernel, Word.KERNEL))
@@ -357,9 +357,11 @@ def try_launch() -> Code:
     return code
 
 
-def launch_in_place() -> Code:
+def launch_in_place() -> GuardWriter:
     """What a call of `launch` does, in the form of Python's vector calls: it takes the place of that of the Python function."""
-    code = Code("launch_in_place", "ptr", "ptr %callable", "ptr %args", "i64 %flags", "ptr %names", exported=True)
+    code = GuardWriter(
+        "launch_in_place", "ptr", "ptr %callable", "ptr %args", "i64 %flags", "ptr %names", exported=True
+    )
     count = code.value(f"and i64 %flags, {_COUNT}")
     # None, which no Python that has this counts references of.
     code.leave_when(code.call("try_launch", "%args", count, "%names"), code.word(Word.NONE))
@@ -369,9 +371,9 @@ def launch_in_place() -> Code:
     return code
 
 
-def launch_method() -> Code:
+def launch_method() -> GuardWriter:
     """A built-in function that tells whether the launch was made, for Pythons whose functions cannot be replaced."""
-    code = Code("launch_method", "ptr", "ptr %self", "ptr %args", "i64 %count", "ptr %names", exported=True)
+    code = GuardWriter("launch_method", "ptr", "ptr %self", "ptr %args", "i64 %count", "ptr %names", exported=True)
     done = code.call("try_launch", "%args", "%count", "%names")
     code.call("PyErr_Clear")
     yes, no = code.word(Word.TRUE), code.word(Word.FALSE)

@@ -7,8 +7,8 @@ read_capture     whether the stream is being captured into a graph
 
 from __future__ import annotations
 
+from cuda_device.launchers.guard_writer import GuardWriter
 from cuda_device.launchers.memory_layout import LAUNCH, STREAM, Word
-from cuda_device.launchers.writer import Code
 from cuda_device.runtime.gpu.driver import LEGACY_STREAM, PER_THREAD_STREAM
 from cuda_device.runtime.gpu.grid import MOST_BLOCKS, MOST_IN_BLOCK, MOST_POSITIONS, MOST_THREADS
 from cuda_device.runtime.gpu.streams import GpuStream, Retained
@@ -20,18 +20,18 @@ _INT_MAX = (1 << 31) - 1
 _POINTER = 8
 
 
-def size() -> Code:
+def size() -> GuardWriter:
     """The size of a grid or a block along one axis."""
-    code = Code("size", "i1", "ptr %object", "i64 %most", "ptr %out")
+    code = GuardWriter("size", "i1", "ptr %object", "i64 %most", "ptr %out")
     found = code.memory(8)
     code.require(code.call("int_of", "%object", 1, "%most", found))
     code.store("i32", code.value(f"trunc i64 {code.load('i64', found)} to i32"), "%out")
     return code
 
 
-def sizes() -> Code:
+def sizes() -> GuardWriter:
     """The size of a grid or a block: an int, or a tuple of one to three."""
-    code = Code("sizes", "i1", "ptr %object", "i64 %x", "i64 %y", "i64 %z", "ptr %out")
+    code = GuardWriter("sizes", "i1", "ptr %object", "i64 %x", "i64 %y", "i64 %z", "ptr %out")
     code.require(code.compare("ne", "ptr", "%object", "null"))
     for i in range(3):
         code.store("i32", 1, "%out", 4 * i)
@@ -48,9 +48,9 @@ def sizes() -> Code:
     return code
 
 
-def find_stream() -> Code:
+def find_stream() -> GuardWriter:
     """The stream of a launch, as `as_stream` finds it: None, one of ours, a handle, or an object with `__cuda_stream__`."""
-    code = Code("find_stream", "i1", "ptr %object", "ptr %launch")
+    code = GuardWriter("find_stream", "i1", "ptr %object", "ptr %launch")
     for name, value in (("device", -1), ("ordered", 1), ("pending", "null"), ("producers", 0)):
         code.set(LAUNCH, "%launch", name, value)
     none = code.equal("ptr", "%object", "null")
@@ -78,9 +78,9 @@ def find_stream() -> Code:
     return code
 
 
-def numbered_stream() -> Code:
+def numbered_stream() -> GuardWriter:
     """A stream by its handle, and its context: that of the legacy stream is the current one."""
-    code = Code("numbered_stream", "i1", "i64 %handle", "ptr %launch")
+    code = GuardWriter("numbered_stream", "i1", "i64 %handle", "ptr %launch")
     code.require(code.compare("ne", "i64", "%handle", PER_THREAD_STREAM))
     code.require(code.compare("ne", "ptr", code.word(Word.CONTEXT_OF_STREAM), "null"))
     context = code.memory(8)
@@ -99,9 +99,9 @@ def numbered_stream() -> Code:
     return code
 
 
-def foreign_stream() -> Code:
+def foreign_stream() -> GuardWriter:
     """A stream of a framework: by its protocol (torch's by an attribute, which is quicker), and its device."""
-    code = Code("foreign_stream", "i1", "ptr %object", "ptr %launch")
+    code = GuardWriter("foreign_stream", "i1", "ptr %object", "ptr %launch")
     pair = code.memory(16)
     torch = code.has_type("%object", Word.TORCH_STREAM)
     with code.when(torch):
@@ -122,9 +122,9 @@ def foreign_stream() -> Code:
     return code
 
 
-def stream_pair() -> Code:
+def stream_pair() -> GuardWriter:
     """What `__cuda_stream__` of an object gives: version 0 and a handle."""
-    code = Code("stream_pair", "i1", "ptr %object", "ptr %out")
+    code = GuardWriter("stream_pair", "i1", "ptr %object", "ptr %out")
     arguments = code.memory(8)
     code.store("ptr", "%object", arguments)
     found = code.call("PyObject_VectorcallMethod", code.word(Word.CUDA_STREAM), arguments, 1, "null")
@@ -136,9 +136,9 @@ def stream_pair() -> Code:
     return code
 
 
-def device_of() -> Code:
+def device_of() -> GuardWriter:
     """The device that a framework's stream says it is on; one that says none, or a negative one, is on the current one."""
-    code = Code("device_of", "i1", "ptr %object", "ptr %launch")
+    code = GuardWriter("device_of", "i1", "ptr %object", "ptr %launch")
     found = code.field(LAUNCH, "%launch", "device")
     for name in (Word.DEVICE_INDEX, Word.DEVICE_ID):
         code.leave_when(code.call("int_attribute", "%object", code.word(name), found), "true")
@@ -147,9 +147,9 @@ def device_of() -> Code:
     return code
 
 
-def read_launch() -> Code:
+def read_launch() -> GuardWriter:
     """Where and how large a launch is, from the objects of the keywords."""
-    code = Code("read_launch", "i1", "ptr %sizes", "ptr %launch")
+    code = GuardWriter("read_launch", "i1", "ptr %sizes", "ptr %launch")
     grid, block, stream, shared = (code.load("ptr", "%sizes", _POINTER * i) for i in range(len(KEYWORDS)))
     code.require(code.call("sizes", grid, *MOST_BLOCKS, code.field(LAUNCH, "%launch", "grid.x")))
     code.require(code.call("sizes", block, *MOST_THREADS, code.field(LAUNCH, "%launch", "block.x")))
@@ -171,17 +171,17 @@ def read_launch() -> Code:
     return code
 
 
-def current_context() -> Code:
+def current_context() -> GuardWriter:
     """The current context, where there is a driver to ask."""
-    code = Code("current_context", "i1", "ptr %out")
+    code = GuardWriter("current_context", "i1", "ptr %out")
     code.require(code.compare("ne", "ptr", code.word(Word.GET_CONTEXT), "null"))
     code.require(code.equal("i32", code.call_pointer("i32", code.word(Word.GET_CONTEXT), ("ptr", "%out")), 0))
     return code
 
 
-def is_here() -> Code:
+def is_here() -> GuardWriter:
     """Whether the driver will launch in the stream's context: a stream names it, the legacy stream stands for the current one."""
-    code = Code("is_here", "i1", "ptr %launch")
+    code = GuardWriter("is_here", "i1", "ptr %launch")
     legacy = code.equal("i64", code.get(LAUNCH, "%launch", "stream"), LEGACY_STREAM)
     code.leave_when(code.opposite(legacy), "true")
     context = code.memory(8)
@@ -190,9 +190,9 @@ def is_here() -> Code:
     return code
 
 
-def capture_state() -> Code:
+def capture_state() -> GuardWriter:
     """Whether a stream is being captured into a graph: 0 or 1. It gives up where a capture was spoilt, or would be."""
-    code = Code("capture_state", "i1", "i64 %stream", "ptr %out")
+    code = GuardWriter("capture_state", "i1", "i64 %stream", "ptr %out")
     code.require(code.compare("ne", "ptr", code.word(Word.CAPTURE_STATE), "null"))
     code.store("i64", 0, "%out")
     status = code.call_pointer("i32", code.word(Word.CAPTURE_STATE), ("i64", "%stream"), ("ptr", "%out"))
@@ -201,9 +201,9 @@ def capture_state() -> Code:
     return code
 
 
-def read_capture() -> Code:
+def read_capture() -> GuardWriter:
     """Whether the launch goes into a graph. On the legacy stream it never does: the driver refuses such launches."""
-    code = Code("read_capture", "i1", "ptr %launch")
+    code = GuardWriter("read_capture", "i1", "ptr %launch")
     code.set(LAUNCH, "%launch", "capturing", 0)
     stream = code.get(LAUNCH, "%launch", "stream")
     code.leave_when(code.compare("ule", "i64", stream, LEGACY_STREAM), "true")

@@ -185,7 +185,7 @@ def buffer(data: bytes) -> ctypes.Array[ctypes.c_char]:
     return ctypes.create_string_buffer(data, max(len(data), 1))
 
 
-class _Definition(ctypes.Structure):
+class _GetterDefinition(ctypes.Structure):
     """PyGetSetDef: an attribute that a C function computes."""
 
     _fields_ = (
@@ -234,7 +234,7 @@ def getter_of(kind: type[Any], name: str) -> Getter | None:
     version = version_of(kind) if knows_versions() else 0
     if not is_plain or type(found) is not GetSetDescriptorType or not version:
         return None
-    definition = _Definition.from_address(_word(id(found) + _DEFINITION))
+    definition = _GetterDefinition.from_address(_word(id(found) + _DEFINITION))
     return Getter(definition.get, definition.closure or 0, version) if definition.get else None
 
 

@@ -6,8 +6,8 @@ whose type it has not compared, or which Python's own functions do not check.
 
 from __future__ import annotations
 
+from cuda_device.launchers.guard_writer import GuardWriter, Operand
 from cuda_device.launchers.memory_layout import LAUNCH, MOST_PRODUCERS, OWN_ARRAY, Word
-from cuda_device.launchers.writer import Code, Operand
 from cuda_device.runtime.arrays.device_array import DeviceArray
 from cuda_device.runtime.gpu.driver import LEGACY_STREAM, PER_THREAD_STREAM
 
@@ -16,9 +16,9 @@ _SIMPLE = 0  # a buffer of plain bytes
 _BUFFER_BYTES, _BUFFER_LENGTH = 80, 16  # Py_buffer, and where its length is
 
 
-def same_attribute() -> Code:
+def same_attribute() -> GuardWriter:
     """Whether the attribute `name` of an object is that very object."""
-    code = Code("same_attribute", "i1", "ptr %object", "ptr %name", "ptr %expected", exported=True)
+    code = GuardWriter("same_attribute", "i1", "ptr %object", "ptr %name", "ptr %expected", exported=True)
     found = code.call("PyObject_GetAttr", "%object", "%name")
     code.require(code.compare("ne", "ptr", found, "null"))
     code.release(found)  # its address only is compared
@@ -26,9 +26,9 @@ def same_attribute() -> Code:
     return code
 
 
-def denies() -> Code:
+def denies() -> GuardWriter:
     """Whether the method `name` of an object, called without arguments, gives False."""
-    code = Code("denies", "i1", "ptr %object", "ptr %name", exported=True)
+    code = GuardWriter("denies", "i1", "ptr %object", "ptr %name", exported=True)
     arguments = code.memory(8)
     code.store("ptr", "%object", arguments)
     found = code.call("PyObject_VectorcallMethod", "%name", arguments, 1, "null")
@@ -38,12 +38,12 @@ def denies() -> Code:
     return code
 
 
-def same_constant() -> Code:
+def same_constant() -> GuardWriter:
     """Whether a value is a constant: the very object, or an equal int, str or float.
 
     Zeros and NaN are for the caller.
     """
-    code = Code("same_constant", "i1", "ptr %object", "ptr %expected", exported=True)
+    code = GuardWriter("same_constant", "i1", "ptr %object", "ptr %expected", exported=True)
     code.leave_when(code.equal("ptr", "%object", "%expected"), "true")
     kind = code.type_of("%object")
     code.require(code.equal("ptr", kind, code.type_of("%expected")))
@@ -53,9 +53,9 @@ def same_constant() -> Code:
     return code
 
 
-def int_of() -> Code:
+def int_of() -> GuardWriter:
     """An int, no bool, between two bounds."""
-    code = Code("int_of", "i1", "ptr %object", "i64 %low", "i64 %high", "ptr %out", exported=True)
+    code = GuardWriter("int_of", "i1", "ptr %object", "i64 %low", "i64 %high", "ptr %out", exported=True)
     code.require(code.has_type("%object", Word.INT))
     overflow = code.memory(4)
     number = code.call("PyLong_AsLongLongAndOverflow", "%object", overflow)
@@ -66,9 +66,9 @@ def int_of() -> Code:
     return code
 
 
-def scalar() -> Code:
+def scalar() -> GuardWriter:
     """The bytes of a NumPy scalar, whose type the caller has compared."""
-    code = Code("scalar", "i1", "ptr %object", "ptr %out", "i64 %nbytes", exported=True)
+    code = GuardWriter("scalar", "i1", "ptr %object", "ptr %out", "i64 %nbytes", exported=True)
     view = code.memory(_BUFFER_BYTES)
     code.require(code.equal("i32", code.call("PyObject_GetBuffer", "%object", view, _SIMPLE), 0))
     length = code.load("i64", view, _BUFFER_LENGTH)
@@ -80,9 +80,9 @@ def scalar() -> Code:
     return code
 
 
-def integer() -> Code:
+def integer() -> GuardWriter:
     """An int of 64 bits without a sign."""
-    code = Code("integer", "i1", "ptr %object", "ptr %out", exported=True)
+    code = GuardWriter("integer", "i1", "ptr %object", "ptr %out", exported=True)
     number = code.call("PyLong_AsUnsignedLongLong", "%object")
     with code.when(code.equal("i64", number, -1)):
         code.leave_when(code.compare("ne", "ptr", code.call("PyErr_Occurred"), "null"), "false")
@@ -90,9 +90,9 @@ def integer() -> Code:
     return code
 
 
-def integers() -> Code:
+def integers() -> GuardWriter:
     """A tuple of so many ints of 64 bits."""
-    code = Code("integers", "i1", "ptr %object", "i64 %count", "ptr %out")
+    code = GuardWriter("integers", "i1", "ptr %object", "i64 %count", "ptr %out")
     code.require(code.has_type("%object", Word.TUPLE))
     code.require(code.equal("i64", code.size_of("%object"), "%count"))
     with code.repeat("%count") as i:
@@ -101,37 +101,37 @@ def integers() -> Code:
     return code
 
 
-def octets() -> Code:
+def octets() -> GuardWriter:
     """A bytes object of so many bytes."""
-    code = Code("octets", "i1", "ptr %object", "i64 %count", "ptr %out")
+    code = GuardWriter("octets", "i1", "ptr %object", "i64 %count", "ptr %out")
     code.require(code.has_type("%object", Word.BYTES))
     code.require(code.equal("i64", code.size_of("%object"), "%count"))
     code.copy("%out", code.octets("%object"), "%count")
     return code
 
 
-def integer_attribute() -> Code:
+def integer_attribute() -> GuardWriter:
     """An attribute that is an int of 64 bits without a sign."""
-    code = Code("integer_attribute", "i1", "ptr %object", "ptr %name", "ptr %out")
+    code = GuardWriter("integer_attribute", "i1", "ptr %object", "ptr %name", "ptr %out")
     _read_attribute(code, "integer", "%out")
     return code
 
 
-def int_attribute() -> Code:
+def int_attribute() -> GuardWriter:
     """An attribute that is an int of 32 bits with a sign."""
-    code = Code("int_attribute", "i1", "ptr %object", "ptr %name", "ptr %out")
+    code = GuardWriter("int_attribute", "i1", "ptr %object", "ptr %name", "ptr %out")
     _read_attribute(code, "int_of", -(1 << 31), (1 << 31) - 1, "%out")
     return code
 
 
-def integers_attribute() -> Code:
+def integers_attribute() -> GuardWriter:
     """An attribute that is a tuple of so many ints of 64 bits."""
-    code = Code("integers_attribute", "i1", "ptr %object", "ptr %name", "i64 %count", "ptr %out")
+    code = GuardWriter("integers_attribute", "i1", "ptr %object", "ptr %name", "i64 %count", "ptr %out")
     _read_attribute(code, "integers", "%count", "%out")
     return code
 
 
-def _read_attribute(code: Code, function: str, *arguments: Operand) -> None:
+def _read_attribute(code: GuardWriter, function: str, *arguments: Operand) -> None:
     found = code.call("PyObject_GetAttr", "%object", "%name")
     code.require(code.compare("ne", "ptr", found, "null"))
     right = code.call(function, found, *arguments)
@@ -139,9 +139,9 @@ def _read_attribute(code: Code, function: str, *arguments: Operand) -> None:
     code.require(right)
 
 
-def works_on() -> Code:
+def works_on() -> GuardWriter:
     """Notes the stream that a framework with DLPack's C exchange API works on, by its function that tells."""
-    code = Code("works_on", "i1", "ptr %function", "i64 %device", "ptr %launch", exported=True)
+    code = GuardWriter("works_on", "i1", "ptr %function", "i64 %device", "ptr %launch", exported=True)
     found = code.memory(8)
     code.store("i64", 0, found)
     device = code.value("trunc i64 %device to i32")
@@ -151,12 +151,12 @@ def works_on() -> Code:
     return code
 
 
-def made_on() -> Code:
+def made_on() -> GuardWriter:
     """Notes that an array is made on a stream, where 0 is the legacy one: a launch on another stream is put in order with it.
 
     In a capture that is done with streams of the same graph only; what others have to wait for is up to who starts the graph.
     """
-    code = Code("made_on", "i1", "i64 %handle", "ptr %launch")
+    code = GuardWriter("made_on", "i1", "i64 %handle", "ptr %launch")
     legacy = code.equal("i64", "%handle", 0)
     producer = code.value(f"select i1 {legacy}, i64 {LEGACY_STREAM}, i64 %handle")
     code.leave_when(code.equal("i64", producer, code.get(LAUNCH, "%launch", "stream")), "true")
@@ -182,9 +182,9 @@ def made_on() -> Code:
     return code
 
 
-def own_array() -> Code:
+def own_array() -> GuardWriter:
     """What one of our arrays says of itself, in `%out`, if it belongs to the context of the launch; its stream is noted."""
-    code = Code(
+    code = GuardWriter(
         "own_array", "i1", "ptr %object", "ptr %element", "i64 %count", "ptr %launch", "ptr %out", exported=True
     )
     nbytes = code.value(f"add i64 {code.value('mul i64 %count, 8')}, {8 * len(OWN_ARRAY)}")
@@ -196,9 +196,9 @@ def own_array() -> Code:
     return code
 
 
-def cupy_memory() -> Code:
+def cupy_memory() -> GuardWriter:
     """The address in a CuPy pointer to memory of a device."""
-    code = Code("cupy_memory", "i1", "ptr %object", "i64 %device", "ptr %out")
+    code = GuardWriter("cupy_memory", "i1", "ptr %object", "i64 %device", "ptr %out")
     device = code.memory(8)
     code.require(code.call("integer_attribute", "%object", code.word(Word.DEVICE_ID), device))
     code.require(code.equal("i64", code.load("i64", device), "%device"))
@@ -206,9 +206,11 @@ def cupy_memory() -> Code:
     return code
 
 
-def cupy_array() -> Code:
+def cupy_array() -> GuardWriter:
     """The address, the lengths and the strides of a CuPy array, in `%out`."""
-    code = Code("cupy_array", "i1", "ptr %object", "ptr %dtype", "i64 %device", "i64 %count", "ptr %out", exported=True)
+    code = GuardWriter(
+        "cupy_array", "i1", "ptr %object", "ptr %dtype", "i64 %device", "i64 %count", "ptr %out", exported=True
+    )
     code.require(code.call("same_attribute", "%object", code.word(Word.DTYPE), "%dtype"))
     memory = code.call("PyObject_GetAttr", "%object", code.word(Word.DATA))
     code.require(code.compare("ne", "ptr", memory, "null"))
@@ -222,9 +224,9 @@ def cupy_array() -> Code:
     return code
 
 
-def cupy_works_on() -> Code:
+def cupy_works_on() -> GuardWriter:
     """Notes the stream that CuPy works on, by its function that tells, and the device's number as an object."""
-    code = Code("cupy_works_on", "i1", "ptr %function", "ptr %device", "ptr %launch", exported=True)
+    code = GuardWriter("cupy_works_on", "i1", "ptr %function", "ptr %device", "ptr %launch", exported=True)
     found = code.memory(8)
     stream = code.call("PyObject_CallOneArg", "%function", "%device")
     code.require(code.compare("ne", "ptr", stream, "null"))

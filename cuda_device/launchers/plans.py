@@ -27,7 +27,7 @@ from cuda_device.launchers import memory_layout, name_checks, process
 from cuda_device.launchers.c_functions import SHARED, symbol_of
 from cuda_device.launchers.memory_layout import CALL, MOST_PARAMETERS, MOST_PLANS, PLAN, START, Word
 from cuda_device.launchers.shared_code import python_functions, support
-from cuda_device.launchers.signature import NAME, Signature, Unsupported, launcher
+from cuda_device.launchers.signature import NAME, Signature, UnsupportedSignature, launcher
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.runtime.gpu import driver, launch_log, mailbox
 from cuda_device.runtime.gpu.streams import GpuStream
@@ -35,7 +35,7 @@ from cuda_device.runtime.gpu.streams import GpuStream
 if TYPE_CHECKING:
     from cuda_device.compiler import Work
     from cuda_device.device.functions import Kernel
-    from cuda_device.types.packing import Packing
+    from cuda_device.types.leaf_packing import Packing
 
 VARIABLE = "CUDA_DEVICE_NATIVE_LAUNCHER"
 _lock = threading.Lock()
@@ -56,7 +56,7 @@ class OnGpu(Protocol):
 
 
 class Launched(Protocol):
-    """What is asked about a compiled kernel that Python has launched: the launcher's `Variant`."""
+    """What is asked about a compiled kernel that Python has launched: the launcher's `CompiledKernel`."""
 
     work: Work
     packing: Packing
@@ -118,7 +118,7 @@ class _Attempt:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
         if self._possible:
             _lock.release()
-        if isinstance(error, Unsupported):
+        if isinstance(error, UnsupportedSignature):
             logs.say(logs.DEBUG, "no %s: %s", self._what, error)
         elif isinstance(error, Exception):
             logs.say(logs.DEBUG, "no %s", self._what, error=error)
@@ -128,7 +128,7 @@ class _Attempt:
 def _plan(kernel: Kernel, variant: Launched, stream: GpuStream, values: tuple[Any, ...]) -> Plan:
     job = variant.work.job
     if len(values) > MOST_PARAMETERS:
-        raise Unsupported(f"{len(values)} parameters")
+        raise UnsupportedSignature(f"{len(values)} parameters")
     asked = [name_checks.environment(CHECKED_VARIABLE)] if kernel.options.build.checked is None else []
     start = _start_of(variant, stream, asked)
     signature = Signature(
@@ -210,10 +210,10 @@ class _Start:
 def _start_of(variant: Launched, stream: GpuStream, more: Sequence[name_checks.Row | None]) -> _Start:
     """The record of a variant in the stream's context, where it was launched before; `more` are names to be looked at, too."""
     if stream.handle == driver.PER_THREAD_STREAM:
-        raise Unsupported("the per-thread stream")
+        raise UnsupportedSignature("the per-thread stream")
     rows = [*name_checks.rows_of(variant.work.dependencies), *more]
     if None in rows:
-        raise Unsupported("names that only Python can compare")
+        raise UnsupportedSignature("names that only Python can compare")
     table = name_checks.table_of([row for row in rows if row is not None])
     loaded, job = variant.loaded[stream.context], variant.work.job
     most = driver.properties(stream.ordinal).max_shared_optin - variant.work.shared_bytes

@@ -114,7 +114,7 @@ def hook(support: Support, function: Callable[..., Any], word: Word, in_place: s
     return True
 
 
-class _Definition(ctypes.Structure):
+class _MethodDefinition(ctypes.Structure):
     """PyMethodDef."""
 
     _fields_ = (
@@ -125,12 +125,12 @@ class _Definition(ctypes.Structure):
     )
 
 
-_definitions: list[_Definition] = []
+_definitions: list[_MethodDefinition] = []
 
 
 def method(support: Support, name: str) -> Callable[..., bool]:
     """A built-in function made of machine code. Python looks at its definition as long as the process lives."""
-    definition = _Definition(name.encode(), support.address(name), _FASTCALL_WITH_KEYWORDS, None)
+    definition = _MethodDefinition(name.encode(), support.address(name), _FASTCALL_WITH_KEYWORDS, None)
     _definitions.append(definition)
     make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(
         ("PyCFunction_NewEx", ctypes.pythonapi)

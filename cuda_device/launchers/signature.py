@@ -26,16 +26,16 @@ import numpy as np
 from cuda_device.launchers import memory_layout
 from cuda_device.launchers.argument_packing import PackedLeaf, parameters
 from cuda_device.launchers.c_functions import declarations, shared_declarations
+from cuda_device.launchers.guard_writer import GuardWriter
 from cuda_device.launchers.memory_layout import OWN_ARRAY, RECORDS
-from cuda_device.launchers.writer import Code
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.runtime.arrays.device_array import DeviceArray
 from cuda_device.runtime.arrays.dlpack_exchange import exchange_of
 from cuda_device.types.host import dlpack_of_element
 from cuda_device.types.known import Known
 from cuda_device.types.layout import WIDEST_ACCESS, leaves, size_of, usual_alignment
+from cuda_device.types.leaf_packing import Packing, code_of
 from cuda_device.types.model import BOOL, INT, Array, Kind, Layout, NoneType, Number, Tuple
-from cuda_device.types.packing import Packing, code_of
 
 NAME = "launcher"
 _CUDA = 2  # DLPack's number for the memory of a CUDA GPU
@@ -45,7 +45,7 @@ _EXACT = 1 << 53
 """Up to here each int is a double."""
 
 
-class Unsupported(Exception):
+class UnsupportedSignature(Exception):
     """Arguments that Python's way is for."""
 
 
@@ -93,16 +93,16 @@ class _Axes:
 
 
 def launcher(signature: Signature) -> Launcher:
-    """The launcher of a signature. Raises `Unsupported`."""
-    return _Writer(signature).write()
+    """The launcher of a signature. Raises `UnsupportedSignature`."""
+    return _LauncherWriter(signature).write()
 
 
-class _Writer:
+class _LauncherWriter:
     """Writes one launcher."""
 
     def __init__(self, signature: Signature) -> None:
         self.signature = signature
-        self.code = Code(NAME, "i1", "ptr %state", "ptr %values", "ptr %launch", exported=True)
+        self.code = GuardWriter(NAME, "i1", "ptr %state", "ptr %values", "ptr %launch", exported=True)
         self.leaves: list[PackedLeaf] = []
         self.spans: list[tuple[str, str]] = []
         self.facts: list[str] = []
@@ -151,7 +151,7 @@ class _Writer:
             self.require_type(operand, type(value))
             self.number(known.type, value, operand)
         else:
-            raise Unsupported(f"a value of type {known.type}")
+            raise UnsupportedSignature(f"a value of type {known.type}")
 
     def require_type(self, operand: str, kind: type[Any]) -> None:
         self.code.require(self.code.equal("ptr", self.code.type_of(operand), self.address(kind)))
@@ -188,7 +188,7 @@ class _Writer:
         elif isinstance(value, np.generic):
             self.scalar(type_, value, operand)
         else:
-            raise Unsupported(f"an object of type {kind} as {type_}")
+            raise UnsupportedSignature(f"an object of type {kind} as {type_}")
 
     def integer(self, low: int, high: int, operand: str) -> str:
         """An int between two bounds."""
@@ -212,9 +212,9 @@ class _Writer:
             buffer: Any = value  # which NumPy's annotations tell since 2.5 only
             whole = memoryview(buffer).nbytes
         except (TypeError, BufferError) as error:
-            raise Unsupported(f"an object of type {type(value)}") from error
+            raise UnsupportedSignature(f"an object of type {type(value)}") from error
         if whole != nbytes:
-            raise Unsupported(f"an object of type {type(value)} has {whole} bytes")
+            raise UnsupportedSignature(f"an object of type {type(value)} has {whole} bytes")
         place = self.code.memory(nbytes)
         self.code.require(self.code.call("scalar", operand, place, nbytes))
         offset = 0
@@ -228,7 +228,7 @@ class _Writer:
     def array(self, type_: Array, value: Any, operand: str) -> None:
         """An array: its memory, its layout, and what it contributes to the facts."""
         if type_.align:
-            raise Unsupported("an array of unusual alignment")
+            raise UnsupportedSignature("an array of unusual alignment")
         self.require_type(operand, type(value))
         axes = self.axes(type_, value, operand)
         self.check_layout(type_, axes)
@@ -264,7 +264,7 @@ class _Writer:
         # What lends a tensor says nothing of memory that is read-only. Torch has none.
         is_safe = kind.__module__.partition(".")[0] == "torch" or len(self.spans) not in self.signature.written
         if exchange is None or not exchange.lend or not is_safe:
-            raise Unsupported(f"an array of type {kind}")
+            raise UnsupportedSignature(f"an array of type {kind}")
         code, ndim = self.code, type_.ndim
         if hasattr(value, "requires_grad"):
             self.require_attribute(operand, kind, "requires_grad", False)

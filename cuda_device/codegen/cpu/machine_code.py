@@ -16,7 +16,7 @@ from typing import Any
 
 from cuda_device.cache import disk
 from cuda_device.cache.artifacts import Kept
-from cuda_device.cache.programs import Program
+from cuda_device.cache.programs import ProgramSummary
 from cuda_device.codegen.cpu import conversions, object_loader, wide_atomics
 from cuda_device.codegen.cpu.runner import EXPORTS, RUN
 from cuda_device.types.architectures import Architecture
@@ -193,7 +193,7 @@ def _as_the_system_sees_it() -> str:
 # In the cache
 
 
-def _key(program: Program, architecture: Architecture, options: str) -> tuple[str, ...]:
+def _key(program: ProgramSummary, architecture: Architecture, options: str) -> tuple[str, ...]:
     return "native", *host(), repr(architecture), options, program.digest
 
 

@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from cuda_device.cache.artifacts import Kept
-from cuda_device.cache.programs import Program
+from cuda_device.cache.programs import ProgramSummary
 from cuda_device.codegen.gpu.assemblers import ASSEMBLERS, Assembler, Options, Rejection, Request, Unusable, loads
 from cuda_device.codegen.gpu.linking import Input, check
 from cuda_device.errors import CompileError, CompilerBug
@@ -205,7 +205,7 @@ def _none_left(architecture: Architecture, reasons: list[str], request: Request 
 # In the cache
 
 
-def _key(program: Program, architecture: Architecture, options: str) -> tuple[str, ...]:
+def _key(program: ProgramSummary, architecture: Architecture, options: str) -> tuple[str, ...]:
     library = ""
     if program.library:
         from cuda_device.codegen.gpu import libdevice

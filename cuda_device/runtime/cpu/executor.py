@@ -57,7 +57,7 @@ _LANES_HELP = (
 _WHAT = {Status.DEADLOCK: "deadlock", Status.DIVERGENT_BARRIER: "divergent barrier"}
 
 
-class Code(Protocol):
+class KernelCode(Protocol):
     """Machine code with the exported function `RUN`."""
 
     def address(self, name: str) -> int:
@@ -81,7 +81,7 @@ _Control: Any = _structure(CONTROL)
 
 
 def execute(
-    code: Code,
+    code: KernelCode,
     grid: Index,
     block: Index,
     parameters: Any,
@@ -169,7 +169,7 @@ def _address(buffer: Any) -> int | None:
 class _Launch:
     """One launch: what its workers share. Each of them holds it, so that nothing is freed under a worker's feet."""
 
-    def __init__(self, code: Code, control: Any, keep: object) -> None:
+    def __init__(self, code: KernelCode, control: Any, keep: object) -> None:
         self.code, self.control, self.keep = code, control, keep
         self.left = 0
         self.abandoned = False

@@ -38,7 +38,7 @@ class Waiting:
     threads: tuple[int, ...]
 
 
-class Word(int):
+class ReportedNumber(int):
     """A report's number, 64 bits. A message says what they mean if they are no integer: `{0.float32:.3f}`."""
 
     @property
@@ -71,7 +71,7 @@ def thread_report(place: Place, block: Index, thread: Index, values: tuple[int, 
     """The error for a report that one thread made: an assertion, an exception, a check."""
     message = place.message or "the kernel failed"
     if place.has_values:
-        message = message.format(*map(Word, values))
+        message = message.format(*map(ReportedNumber, values))
     lines = [f"{message}\n  at {place.location}, in thread {thread} of block {block}", place.location.excerpt()]
     lines += [f"  help: {place.help}"] if place.help else []
     return KernelError("\n".join(line for line in lines if line), block, thread, place.location)

@@ -24,6 +24,7 @@ from cuda_device.types.dtypes import element_of_dtype
 from cuda_device.types.host import number_of
 from cuda_device.types.known import Known, constant, literal, of_type, tuple_of
 from cuda_device.types.layout import has_identity
+from cuda_device.types.leaf_packing import Leaf
 from cuda_device.types.model import (
     BOOL,
     COMPLEX,
@@ -36,7 +37,6 @@ from cuda_device.types.model import (
     Layout,
     Type,
 )
-from cuda_device.types.packing import Leaf
 from cuda_device.types.structs import is_struct, model_of
 from cuda_device.types.vectors import VectorValue
 

@@ -18,8 +18,8 @@ from cuda_device.runtime.arrays.array_view import ArrayView
 from cuda_device.runtime.launch.arguments import Argument
 from cuda_device.types.abi import representation
 from cuda_device.types.layout import accesses, align_of, leaves, size_of
+from cuda_device.types.leaf_packing import Leaf, Packing, code_of, marks
 from cuda_device.types.model import Array, NoneType, Struct, Tuple, Type
-from cuda_device.types.packing import Leaf, Packing, code_of, marks
 
 _NO_ALIGNMENT = 1
 

@@ -33,7 +33,7 @@ from cuda_device.runtime.launch.arguments import Argument, runtime_types
 from cuda_device.runtime.launch.binding import arguments_of, bind, check_arrays, parameters_of
 from cuda_device.runtime.launch.interop_arguments import boundary_packing, describe
 from cuda_device.types.architectures import of_capability, parse
-from cuda_device.types.packing import Packing, packing
+from cuda_device.types.leaf_packing import Packing, packing
 
 if TYPE_CHECKING:
     from cuda_device.runtime.races.detector import RaceDetector
@@ -57,7 +57,7 @@ class Loaded:
 
 
 @dataclass
-class Variant:
+class CompiledKernel:
     """A compiled kernel: the compiler's work, how to pack its arguments, and where it is loaded (by context)."""
 
     work: compiler.Work
@@ -170,7 +170,9 @@ def launch(f: Kernel, /, *args: Any, grid: Any, block: Any, stream: Any = None, 
         raise error.with_traceback(None) from error.__cause__
 
 
-def _count(kernel: Kernel, variant: Variant, stream: GpuStream, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+def _count(
+    kernel: Kernel, variant: CompiledKernel, stream: GpuStream, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> None:
     """Counts a launch that Python has made. After some of them, and ever more of them, the next ones are machine code's."""
     global machine_launch
     variant.launches += 1
@@ -192,7 +194,7 @@ def check_kernel(f: object) -> None:
         raise CallError(f"launch starts a kernel, not {what}: write launch(kernel, …, grid=…, block=…)")
 
 
-def variant_of(kernel: Kernel, arguments: Sequence[Argument], stream: Stream) -> Variant:
+def variant_of(kernel: Kernel, arguments: Sequence[Argument], stream: Stream) -> CompiledKernel:
     """The compiled variant for these arguments: the one that counts on facts of the arrays, where they hold."""
     views = [view for argument in arguments for view in argument.views]
     if not kernel.options.interop and facts.small(views):
@@ -205,7 +207,7 @@ def variant_of(kernel: Kernel, arguments: Sequence[Argument], stream: Stream) ->
     return _recent(kernel, arguments, stream, False)
 
 
-def _recent(kernel: Kernel, arguments: Sequence[Argument], stream: Stream, launch_facts: bool) -> Variant:
+def _recent(kernel: Kernel, arguments: Sequence[Argument], stream: Stream, launch_facts: bool) -> CompiledKernel:
     """The variant with or without the facts. Most often it was asked for before, by the very same objects."""
     checked = kernel.options.build.checked
     if checked is None:
@@ -217,7 +219,7 @@ def _recent(kernel: Kernel, arguments: Sequence[Argument], stream: Stream, launc
     key = (checked, launch_facts, queue, id(code), *map(id, known))
     found = kernel.recent.get(key)
     if found is not None and found[0].current():
-        variant: Variant = found[0]
+        variant: CompiledKernel = found[0]
         return variant
     variant = _compiled(kernel, known, stream, checked, launch_facts)
     if len(kernel.recent) >= _MOST_RECENT:
@@ -226,13 +228,15 @@ def _recent(kernel: Kernel, arguments: Sequence[Argument], stream: Stream, launc
     return variant
 
 
-def _compiled(kernel: Kernel, known: tuple[Known, ...], stream: Stream, checked: bool, launch_facts: bool) -> Variant:
+def _compiled(
+    kernel: Kernel, known: tuple[Known, ...], stream: Stream, checked: bool, launch_facts: bool
+) -> CompiledKernel:
     """The variant, compiled where there is none, or where a name has changed."""
     function = kernel.underlying
     where = stream.target if isinstance(stream, CpuStream) else _capability(stream)
     races = isinstance(stream, CpuStream) and stream.races
     key = (function.__code__, known, isinstance(stream, CpuStream), where, checked, races, launch_facts)
-    variant: Variant | None = kernel.variants.get(key)
+    variant: CompiledKernel | None = kernel.variants.get(key)
     if variant is not None and variant.current():
         return variant
     with _LOCK:
@@ -248,12 +252,12 @@ def _compiled(kernel: Kernel, known: tuple[Known, ...], stream: Stream, checked:
             job = compiler.Job(function, known, True, target, options, interop, kernel.options.link)
             described = interop and not target.on_cpu
             pack = boundary_packing(tuple(k.type for k in known)) if described else packing(runtime_types(job.known))
-            variant = Variant(compiler.run(job), pack, described)
+            variant = CompiledKernel(compiler.run(job), pack, described)
             kernel.variants[key] = variant
     return variant
 
 
-def _warn_of_changes(kernel: Kernel, stale: Variant) -> None:
+def _warn_of_changes(kernel: Kernel, stale: CompiledKernel) -> None:
     """Says, once for a kernel, that names which it reads change so often that it is compiled over and over."""
     kernel.changes += 1
     if kernel.changes == _MANY_CHANGES:
@@ -273,7 +277,7 @@ def _capability(stream: Stream) -> tuple[int, int]:
     return driver.properties(stream.ordinal).capability
 
 
-def start(variant: Variant, stream: Stream, shape: Shape, buffer: Any, arguments: Sequence[Argument]) -> None:
+def start(variant: CompiledKernel, stream: Stream, shape: Shape, buffer: Any, arguments: Sequence[Argument]) -> None:
     """Starts a compiled kernel with its packed arguments; on the CPU stream it has ended on return."""
     if not isinstance(stream, GpuStream):
         _start_on_cpu(variant, shape, buffer, arguments)
@@ -295,7 +299,7 @@ def _keep(stream: GpuStream, views: Sequence[ArrayView]) -> None:
         stream.retain(*(view.keep_alive for view in views))
 
 
-def _start_on_cpu(variant: Variant, shape: Shape, buffer: Any, arguments: Sequence[Argument]) -> None:
+def _start_on_cpu(variant: CompiledKernel, shape: Shape, buffer: Any, arguments: Sequence[Argument]) -> None:
     from cuda_device.runtime.cpu.executor import execute
     from cuda_device.runtime.cpu.output import Output
 
@@ -335,7 +339,7 @@ def _race_detector(work: compiler.Work, shape: Shape, arguments: Sequence[Argume
     return RaceDetector(work.watched, shape.block, shape.grid, found)
 
 
-def check_positions(variant: Variant, shape: Shape) -> None:
+def check_positions(variant: CompiledKernel, shape: Shape) -> None:
     """Raises `LaunchError` where `tid` or `grid_size` of the kernel would not fit an int32.
 
     Only along x can a launch have so many threads.
@@ -356,14 +360,16 @@ def _check_shared(static: int, dynamic: int, default: int, most: int) -> None:
         )
 
 
-def _addresses_of(variant: Variant, buffer: Any) -> Any:
+def _addresses_of(variant: CompiledKernel, buffer: Any) -> Any:
     """The addresses of packed arguments, as the driver wants them; the buffer must live as long as they are used."""
     offsets = variant.packing.offsets
     base = ctypes.addressof(buffer)
     return (ctypes.c_void_p * max(1, len(offsets)))(*(base + offset for offset in offsets))
 
 
-def _start_on_gpu(variant: Variant, stream: GpuStream, shape: Shape, buffer: Any, views: Sequence[ArrayView]) -> None:
+def _start_on_gpu(
+    variant: CompiledKernel, stream: GpuStream, shape: Shape, buffer: Any, views: Sequence[ArrayView]
+) -> None:
     """Puts a kernel into the queue of a stream, whose context is current.
 
     It comes after the work of the streams that wrote its arrays, and before their later work.
@@ -396,7 +402,7 @@ def _most_shared(stream: GpuStream) -> int:
     return driver.properties(stream.ordinal).max_shared_optin
 
 
-def _load(variant: Variant, stream: GpuStream, shape: Shape) -> Loaded:
+def _load(variant: CompiledKernel, stream: GpuStream, shape: Shape) -> Loaded:
     """The kernel for the driver; loads the cubin in each context once. Raises `LaunchError` if it cannot be that large."""
     kernel = variant.loaded.get(stream.context)
     if kernel is None:
@@ -418,7 +424,7 @@ def _load(variant: Variant, stream: GpuStream, shape: Shape) -> Loaded:
     return kernel
 
 
-def _loaded(variant: Variant, stream: GpuStream) -> Loaded:
+def _loaded(variant: CompiledKernel, stream: GpuStream) -> Loaded:
     """The kernel in the current context. Whatever is wrong with code that comes from the cache, it is made again."""
     try:
         return _load_here(variant, stream)
@@ -431,7 +437,7 @@ def _loaded(variant: Variant, stream: GpuStream) -> Loaded:
         return _load_here(variant, stream)
 
 
-def _load_here(variant: Variant, stream: GpuStream) -> Loaded:
+def _load_here(variant: CompiledKernel, stream: GpuStream) -> Loaded:
     work = variant.work
     library = loaded_kernels.load_library(work["cubin"].code)
     if variant.reports:

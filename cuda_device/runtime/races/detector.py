@@ -26,7 +26,7 @@ from cuda_device.errors import Index, KernelError
 from cuda_device.instrument.traces import Event, Point
 from cuda_device.ir.ordering import Order, Scope
 from cuda_device.lazy_dataclasses import dataclass, field
-from cuda_device.runtime.races.vector_clocks import BLOCK, Clocks, Stamp, Thread, View, joined, knows
+from cuda_device.runtime.races.vector_clocks import BLOCK, Clocks, Stamp, Thread, VectorClock, joined, knows
 
 # So many events are handed over at a time.
 CAPACITY = 1 << 14
@@ -46,7 +46,7 @@ _RELEASES = (Order.RELEASE, Order.ACQ_REL, Order.SEQ_CST)
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class MemoryAccess:
     """A thread's access of a location: when, and where in the program."""
 
     stamp: Stamp
@@ -60,24 +60,24 @@ class Access:
 
 
 @dataclass(slots=True)
-class Cell:
+class ShadowCell:
     """One location: its last plain write, and since then the last read, and atomic operation of a kind, of each thread."""
 
-    write: Access | None = None
-    reads: dict[int, Access] = field(default_factory=dict)
+    write: MemoryAccess | None = None
+    reads: dict[int, MemoryAccess] = field(default_factory=dict)
     most: int = _LONG
     """How many reads there may be before those are dropped that no longer matter."""
-    atomics: dict[tuple[int, bool, Scope], Access] = field(default_factory=dict)
+    atomics: dict[tuple[int, bool, Scope], MemoryAccess] = field(default_factory=dict)
     scopes: set[Scope] = field(default_factory=set)
     """The scopes of the atomic operations."""
     blocks: set[int] = field(default_factory=set)
     """The blocks that have made them."""
-    released: dict[int, View] = field(default_factory=dict)
+    released: dict[int, VectorClock] = field(default_factory=dict)
     """What an acquire finds that reads this location: by block, what concerns that block; what all may know at `_ANYWHERE`."""
 
-    def copy(self) -> Cell:
+    def copy(self) -> ShadowCell:
         """The same for a part of the location."""
-        return Cell(
+        return ShadowCell(
             self.write,
             dict(self.reads),
             self.most,
@@ -93,8 +93,8 @@ class Race:
     """Two accesses of one location."""
 
     where: str
-    first: Access
-    second: Access
+    first: MemoryAccess
+    second: MemoryAccess
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class RaceDetector:
         self.points, self.block, self.grid, self.regions = points, block, grid, regions
         self.clocks = Clocks(block[0] * block[1] * block[2])
         self.races: dict[tuple[Point, Point], Race] = {}
-        self._cells: dict[int, Cell] = {}
+        self._cells: dict[int, ShadowCell] = {}
         self._units: dict[int, int] = {}
         self._events = np.zeros(CAPACITY, EVENTS)
         self._failure: BaseException | None = None
@@ -180,11 +180,11 @@ class RaceDetector:
     # Accesses
 
     def _access(self, thread: Thread, point: Point, address: int, writes: bool) -> None:
-        access = Access(thread.stamp, point, writes)
+        access = MemoryAccess(thread.stamp, point, writes)
         for start, cell in self._cells_of(thread, point, address):
             self._check(start, cell, access, thread.view)
             if writes:
-                self._cells[start] = Cell(access)
+                self._cells[start] = ShadowCell(access)
                 continue
             if len(cell.reads) >= cell.most:
                 # Whoever does not know of those that go does not know of this one.
@@ -194,7 +194,7 @@ class RaceDetector:
             cell.reads[access.stamp.thread] = access
 
     def _atomic(self, thread: Thread, point: Point, address: int, writes: bool) -> None:
-        access = Access(thread.stamp, point, writes)
+        access = MemoryAccess(thread.stamp, point, writes)
         cells = list(self._cells_of(thread, point, address))
         # A location that an atomic operation accesses is one cell: what it publishes is kept with its first.
         first = cells[0][1]
@@ -208,7 +208,7 @@ class RaceDetector:
         if writes:
             self._release(thread, point, first)
 
-    def _check(self, start: int, cell: Cell, access: Access, view: View) -> None:
+    def _check(self, start: int, cell: ShadowCell, access: MemoryAccess, view: VectorClock) -> None:
         others = [] if cell.write is None else [cell.write]
         others += cell.reads.values() if access.writes else ()
         if access.atomic:
@@ -226,7 +226,7 @@ class RaceDetector:
 
     # What orders them
 
-    def _acquire(self, thread: Thread, point: Point, cell: Cell) -> None:
+    def _acquire(self, thread: Thread, point: Point, cell: ShadowCell) -> None:
         if point.scope is Scope.THREAD:
             return
         for far, source in ((False, thread.stamp.block), (True, _ANYWHERE)):
@@ -238,7 +238,7 @@ class RaceDetector:
             else:
                 thread.seen[far] = joined((thread.seen.get(far, view), view))
 
-    def _release(self, thread: Thread, point: Point, cell: Cell) -> None:
+    def _release(self, thread: Thread, point: Point, cell: ShadowCell) -> None:
         if point.event is Event.ATOMIC_STORE:
             # A store heads a new release sequence; a read-modify-write carries on the old one.
             cell.released = {}
@@ -261,7 +261,7 @@ class RaceDetector:
 
     # Locations
 
-    def _cells_of(self, thread: Thread, point: Point, address: int) -> Iterator[tuple[int, Cell]]:
+    def _cells_of(self, thread: Thread, point: Point, address: int) -> Iterator[tuple[int, ShadowCell]]:
         """The cells of an access. A line of memory is cut as finely as the smallest access that it has seen.
 
         Shared memory, of which each block has its own, lies below 0.
@@ -276,7 +276,7 @@ class RaceDetector:
                 known = unit
             cell = self._cells.get(start)
             if cell is None:
-                cell = self._cells[start] = Cell()
+                cell = self._cells[start] = ShadowCell()
             yield start, cell
             start += known
 
@@ -323,14 +323,14 @@ def _unit(address: int, width: int) -> int:
     return both & -both
 
 
-def _reach(a: Access, b: Access) -> bool:
+def _reach(a: MemoryAccess, b: MemoryAccess) -> bool:
     """Whether the scope of each of two atomic operations holds the other's thread."""
     if Scope.THREAD in (a.point.scope, b.point.scope):
         return False
     return a.stamp.block == b.stamp.block or Scope.BLOCK not in (a.point.scope, b.point.scope)
 
 
-def _verb(access: Access) -> str:
+def _verb(access: MemoryAccess) -> str:
     how = "atomically " if access.atomic else ""
     return how + ("writes" if access.writes else "reads")
 

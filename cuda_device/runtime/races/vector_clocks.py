@@ -2,7 +2,7 @@
 
     knowledge.knows(view, stamp)      whether what a thread did at `stamp` happened before what the view's owner does now
 
-A clock for each pair of threads would be as large as the square of a block at each barrier. So a `View` counts in three
+A clock for each pair of threads would be as large as the square of a block at each barrier. So a `VectorClock` counts in three
 units: up to which barrier it knows a whole block, up to which `syncwarp` a whole warp, and up to which tick a single
 thread. A barrier makes one view for all threads of its block.
 """
@@ -18,7 +18,7 @@ BLOCK = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class VectorClock:
     """How far its owner knows blocks, warps and threads: all that they did before these counts."""
 
     blocks: Mapping[int, int] = field(default_factory=dict)
@@ -26,7 +26,7 @@ class View:
     threads: Mapping[int, int] = field(default_factory=dict)
 
 
-NOTHING = View()
+NOTHING = VectorClock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Stamp:
         return self.thread // WARP
 
 
-def knows(view: View, stamp: Stamp) -> bool:
+def knows(view: VectorClock, stamp: Stamp) -> bool:
     """Whether the view's owner knows what was done at `stamp`."""
     thread = stamp.thread
     return (
@@ -59,12 +59,12 @@ def knows(view: View, stamp: Stamp) -> bool:
     )
 
 
-def joined(views: Iterable[View]) -> View:
+def joined(views: Iterable[VectorClock]) -> VectorClock:
     """What all of these together know."""
     distinct = list({id(view): view for view in views if view is not NOTHING}.values())
     if len(distinct) < 2:
         return distinct[0] if distinct else NOTHING
-    return View(
+    return VectorClock(
         _most([view.blocks for view in distinct]),
         _most([view.warps for view in distinct]),
         _most([view.threads for view in distinct]),
@@ -88,11 +88,11 @@ class Thread:
     """One thread: what it knows, when it is, what its fences hold ready."""
 
     number: int
-    view: View = NOTHING
+    view: VectorClock = NOTHING
     stamp: Stamp = Stamp(0, 0, 0, 0)
-    fenced: dict[bool, View] = field(default_factory=dict)
+    fenced: dict[bool, VectorClock] = field(default_factory=dict)
     """What its last releasing fence saw, which later relaxed stores publish: to other blocks (True), to its own (False)."""
-    seen: dict[bool, View] = field(default_factory=dict)
+    seen: dict[bool, VectorClock] = field(default_factory=dict)
     """What its relaxed loads found published, which an acquiring fence takes: by other blocks (True), by its own (False)."""
     woken: bool = False
     """Whether the wait that it leaves next has been counted."""
@@ -123,10 +123,10 @@ class Clocks:
         block, warp = number // BLOCK, number // WARP
         thread.stamp = Stamp(number, self._barriers.get(block, 0), self._syncs.get(warp, 0), ticks)
 
-    def publish(self, thread: Thread) -> View:
+    def publish(self, thread: Thread) -> VectorClock:
         """What another thread knows that acquires from this one now. What it does later is not in it."""
         ticks = thread.stamp.ticks + 1
-        view = View(thread.view.blocks, thread.view.warps, {**thread.view.threads, thread.number: ticks})
+        view = VectorClock(thread.view.blocks, thread.view.warps, {**thread.view.threads, thread.number: ticks})
         self._restamp(thread, ticks)
         return view
 
@@ -143,7 +143,7 @@ class Clocks:
         come = self._at_barrier.pop(block)
         count = self._barriers[block] = self._barriers.get(block, 0) + 1
         known = joined(each.view for each in come)
-        view = View(
+        view = VectorClock(
             {**known.blocks, block: count},
             {warp: n for warp, n in known.warps.items() if warp * WARP // BLOCK != block},
             {number: n for number, n in known.threads.items() if number // BLOCK != block},
@@ -165,13 +165,13 @@ class Clocks:
         lanes = min(WARP, self.size - warp * WARP % BLOCK)
         if len(come) == lanes:
             count = self._syncs[warp] = self._syncs.get(warp, 0) + 1
-            view = View(known.blocks, {**known.warps, warp: count}, known.threads)
+            view = VectorClock(known.blocks, {**known.warps, warp: count}, known.threads)
         else:
             ticks = {each.number: each.stamp.ticks + 1 for each in come}
-            view = View(known.blocks, known.warps, {**known.threads, **ticks})
+            view = VectorClock(known.blocks, known.warps, {**known.threads, **ticks})
         self._wake(come, view, thread, ticking=len(come) != lanes)
 
-    def _wake(self, come: list[Thread], view: View, first: Thread, *, ticking: bool = False) -> None:
+    def _wake(self, come: list[Thread], view: VectorClock, first: Thread, *, ticking: bool = False) -> None:
         for each in come:
             each.view = view
             each.woken = each is not first

@@ -1,6 +1,6 @@
 """A writer of LLVM IR for functions that make checks, and give up at the first surprise.
 
-    code = Code("is_seven", "i1", "ptr %object")
+    code = GuardWriter("is_seven", "i1", "ptr %object")
     number = code.call("PyLong_AsLong", "%object")
     code.require(code.equal("i64", number, 7))
     code.text()
@@ -32,7 +32,7 @@ Operand = str | int
 """An LLVM value: the name of one, or a number."""
 
 
-class Code:
+class GuardWriter:
     """The text of one function, which grows by a line a call. `result` is `i1`, or what a `finish` of the caller's gives."""
 
     def __init__(self, name: str, result: str, *parameters: str, exported: bool = False) -> None:
