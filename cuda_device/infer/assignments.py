@@ -90,7 +90,7 @@ def _set_member(frame: Frame, op: Op, owner: Cell, struct: Struct, name: str, va
             f"{name}=…) and assign that",
         )
     parts = [value if i == position else frame.field(owner, i) for i in range(len(struct.fields))]
-    return [frame.composite(struct, parts)]
+    return [composites.composite(frame, struct, parts)]
 
 
 def _is_self(frame: Frame, op: Op, struct: Struct) -> bool:

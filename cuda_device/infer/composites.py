@@ -15,10 +15,11 @@ from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.kinds import references
 from cuda_device.infer.meanings import Named
 from cuda_device.ir import ops
+from cuda_device.lazy_dataclasses import replace as with_fields
 from cuda_device.types import structs
 from cuda_device.types.host import host_type_of
 from cuda_device.types.known import Known, of_type
-from cuda_device.types.layout import has_identity, machine
+from cuda_device.types.layout import has_arrays, has_identity, machine, with_arrays
 from cuda_device.types.model import Array, Kind, NoneType, Number, Ref, Struct, Subarray, Tuple, Type, Vector
 
 AXES = "xyzw"
@@ -79,7 +80,16 @@ def construct(frame: Frame, model: Struct, positional: Sequence[Cell], named: Ma
             help=f"its members are {', '.join(names)}",
         )
     cells = [given[name] if name in given else frame.literal(defaults[name]) for name in names]
-    return frame.composite(model, [member(frame, model, i, cell) for i, cell in enumerate(cells)])
+    return composite(frame, model, [member(frame, model, i, cell) for i, cell in enumerate(cells)])
+
+
+def composite(frame: Frame, struct: Struct, cells: Sequence[Cell]) -> Cell:
+    """A struct of its members; the arrays among them stay as they are."""
+    if has_arrays(struct):
+        pairs = zip(struct.fields, cells, strict=True)
+        fields = tuple(with_fields(field, type=with_arrays(field.type, cell.known.type)) for field, cell in pairs)
+        struct = with_fields(struct, fields=fields)
+    return frame.composite(struct, cells)
 
 
 def member(frame: Frame, struct: Struct, index: int, cell: Cell) -> Cell:
@@ -93,8 +103,9 @@ def member(frame: Frame, struct: Struct, index: int, cell: Cell) -> Cell:
         return subarrays.made_of(frame, field.type, cell)
     if struct.host is None and isinstance(field.type, Struct) and field.type.host is None:
         cell = as_record(frame, field.type, cell)
-    cell = as_aligned(frame, field.type, cell)
-    check_member(cell.known, field.type, f"{struct.name}.{field.name}")
+    wanted = with_arrays(field.type, cell.known.type)
+    cell = as_aligned(frame, wanted, cell)
+    check_member(cell.known, wanted, f"{struct.name}.{field.name}")
     return cell
 
 
@@ -127,7 +138,7 @@ def as_aligned(frame: Frame, wanted: Type, cell: Cell) -> Cell:
         isinstance(wanted, Struct) and isinstance(given, Struct) and structs.alike(given, wanted)
     ):
         return cell
-    return frame.composite(wanted, [frame.field(cell, i) for i in range(len(wanted.fields))])
+    return composite(frame, wanted, [frame.field(cell, i) for i in range(len(wanted.fields))])
 
 
 def check_member(known: Known, wanted: Type, what: str) -> None:
@@ -136,6 +147,8 @@ def check_member(known: Known, wanted: Type, what: str) -> None:
     So an `int` takes an int32, as `tid` is, and a `float` a float32.
     """
     given = known.type
+    if isinstance(wanted, Array) and given in (wanted, with_fields(wanted, readonly=False)):
+        return
     if given == wanted or (isinstance(wanted, NoneType) and isinstance(given, NoneType)):
         return
     if isinstance(wanted, Number) and isinstance(given, Number):
@@ -179,7 +192,7 @@ def replace(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell])
             raise CompileError(f"{cell.known} has no member {name!r}", help=f"its members are {', '.join(names)}")
     cells = [named[name] if name in named else frame.field(cell, i) for i, name in enumerate(names)]
     if isinstance(type, Struct):
-        cells = [member(frame, type, i, part) for i, part in enumerate(cells)]
+        return composite(frame, type, [member(frame, type, i, part) for i, part in enumerate(cells)])
     return frame.composite(type, cells)
 
 

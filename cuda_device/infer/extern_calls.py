@@ -16,14 +16,15 @@ from cuda_device.device.parameters import parameter_names
 from cuda_device.errors import CompileError, Location
 from cuda_device.infer import conditions
 from cuda_device.infer.calls import bind, defaults_in
-from cuda_device.infer.composites import check_member
+from cuda_device.infer.composites import check_member, composite
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Prototype, Value
 from cuda_device.types.abi import representation
 from cuda_device.types.known import Known, constant, of_type
-from cuda_device.types.layout import align_of, leaves
-from cuda_device.types.model import NONE, Array, NoneType, Tuple, Type
+from cuda_device.types.layout import align_of, has_arrays, leaves
+from cuda_device.types.model import NONE, Array, NoneType, Struct, Tuple, Type
+from cuda_device.types.structs import alike
 
 
 def call(frame: Frame, function: Extern, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
@@ -73,6 +74,16 @@ def _convert(frame: Frame, cell: Cell, wanted: Type, what: str) -> Cell:
         operands = [frame.materialise(part, part.known.type) for part in parts]
         made = of_type(Tuple(tuple(part.known.type for part in parts)))
         return frame.emit(ops.MAKE, made, *operands) if operands else cell
+    if (
+        isinstance(wanted, Struct)
+        and isinstance(known.type, Struct)
+        and has_arrays(wanted)
+        and alike(wanted, known.type)
+    ):
+        members = [
+            _convert(frame, frame.field(cell, i), f.type, f"{what}.{f.name}") for i, f in enumerate(wanted.fields)
+        ]
+        return composite(frame, wanted, members)
     check_member(known, wanted, what)
     if isinstance(wanted, NoneType):
         return cell

@@ -40,7 +40,7 @@ from cuda_device.types.known import (
     of_type,
     tuple_of,
 )
-from cuda_device.types.layout import has_leaves
+from cuda_device.types.layout import has_arrays, has_leaves
 from cuda_device.types.model import (
     BOOL,
     INDEX,
@@ -347,6 +347,10 @@ class Frame:
             return self.composite(value.model, [self.literal(item) for item in value])
         if is_struct(type(value)):
             model = model_of(type(value))
+            if has_arrays(model):
+                raise CompileError(
+                    f"{model.name} has array members, and is no constant", help="pass it to the kernel as an argument"
+                )
             return self.composite(model, [self.literal(getattr(value, field.name)) for field in model.fields])
         if isinstance(value, np.void):
             return self.program.operations.record_constant(self, value)

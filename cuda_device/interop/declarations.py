@@ -18,7 +18,7 @@ from cuda_device.device.symbols import CPP_WORDS
 from cuda_device.errors import CompileError
 from cuda_device.interop.names import cpp_name, headers_for
 from cuda_device.runtime.launch.compiling import prototype
-from cuda_device.types.abi import representation
+from cuda_device.types.abi import exchanged, representation
 from cuda_device.types.dtypes import ANONYMOUS
 from cuda_device.types.layout import Placement, align_of, placement, size_of
 from cuda_device.types.model import NoneType, Struct, Subarray, Tuple, Type
@@ -118,7 +118,7 @@ class _Writer:
 
     def define(self, type: Struct | Tuple) -> str:
         """Defines a struct or tuple, once; its name."""
-        key = representation(type)
+        key = representation(exchanged(type))  # however and wherever arrays lie
         if key in self.names:
             return self.names[key]
         if isinstance(type, Struct):

@@ -19,7 +19,7 @@ from __future__ import annotations
 import enum
 
 from cuda_device.lazy_dataclasses import replace
-from cuda_device.types.layout import align_of, leaves, machine, shortfall, size_of
+from cuda_device.types.layout import align_of, has_arrays, leaves, machine, shortfall, size_of
 from cuda_device.types.model import (
     BFLOAT16,
     BOOL,
@@ -61,6 +61,8 @@ def exchanged(type: Type, space: Space = Space.GENERIC) -> Type:
             return Array(dtype, ndim, Layout.STRIDED, readonly, space, shortfall(dtype, align_of(dtype)))
         case Tuple(elements):
             return Tuple(tuple(exchanged(element, space) for element in elements))
+        case Struct(_, fields) if has_arrays(type):
+            return replace(type, fields=tuple(replace(field, type=exchanged(field.type, space)) for field in fields))
     return type
 
 

@@ -15,7 +15,8 @@ import numpy as np
 
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.types import host
-from cuda_device.types.layout import align_of, placement, size_of
+from cuda_device.types.abi import representation
+from cuda_device.types.layout import align_of, has_arrays, placement, size_of
 from cuda_device.types.model import Atomic, Field, NoneType, Number, Struct, Subarray, Tuple, Type, Vector
 from cuda_device.types.structs import Aligned, alignment_of_hint, type_of_hint
 
@@ -33,12 +34,17 @@ def numpy_dtype(T: Any) -> np.dtype[Any]:  # noqa: N803
 
 def sizeof(T: Any) -> int:  # noqa: N803
     """The bytes that a value of `T` takes in memory, as C++'s `sizeof`."""
-    return size_of(type_of_hint(T))
+    return size_of(_in_memory(type_of_hint(T)))
 
 
 def alignof(T: Any) -> int:  # noqa: N803
     """The alignment of `T` in bytes, as C++'s `alignof`; of `align(T, n)` that of a member with this hint."""
-    return max(alignment_of_hint(T), align_of(type_of_hint(T)))
+    return max(alignment_of_hint(T), align_of(_in_memory(type_of_hint(T))))
+
+
+def _in_memory(type: Type) -> Type:
+    """What a type is in memory: arrays are descriptors there."""
+    return representation(type) if has_arrays(type) else type
 
 
 def machine_representation() -> str:
@@ -51,6 +57,7 @@ def machine_representation() -> str:
 
 def dtype_of_type(type: Type) -> np.dtype[Any]:
     """The dtype of an array whose elements are `type`. Raises `TypeError` for what cannot be an element."""
+    _check_element(type)
     match type:
         case Number():
             return host.dtype_of_element(type)
@@ -68,6 +75,12 @@ def dtype_of_type(type: Type) -> np.dtype[Any]:
     parts = [dtype_of_type(member) for member in members.values()]
     description = {"names": list(members), "formats": parts, "offsets": list(place.offsets), "itemsize": place.size}
     return np.dtype(description, metadata={_KEY: type})  # type: ignore[call-overload,no-any-return]
+
+
+def _check_element(type: Type) -> None:
+    if has_arrays(type):
+        name = f"{type.name} has array members" if isinstance(type, Struct) else f"{type} has arrays in it"
+        raise TypeError(f"{name}, so it is an argument or a local value, not an element of an array")
 
 
 def members_of(type: Type) -> dict[str, Type]:
@@ -129,5 +142,6 @@ def element_of(spelling: Any) -> Type:
             raise
         type = None
     if isinstance(type, (Vector, Struct, Tuple, Atomic)):
+        _check_element(type)
         return type
     return element_of_dtype(host.dtype_of(spelling))

@@ -19,6 +19,7 @@ import numpy as np
 from cuda_device.errors import NOWHERE, Location
 from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.types.host import number_of
+from cuda_device.types.layout import has_arrays
 from cuda_device.types.model import (
     BOOL,
     COMPLEX,
@@ -433,6 +434,19 @@ def small(known: Known) -> Known:
     """The same of an argument whose arrays are all small (see `model.Array`)."""
     if isinstance(known.type, Array):
         return replace(known, type=replace(known.type, small=True))
+    if isinstance(known.type, Struct) and has_arrays(known.type):
+        return of_type(_small_struct(known.type))
     if isinstance(known.type, Tuple):
         return replace(tuple_of(tuple(map(small, known.items))), value=known.value, where=known.where)
     return known
+
+
+def _small_struct(type: Type) -> Type:
+    match type:
+        case Array():
+            return replace(type, small=True)
+        case Struct(_, fields):
+            return replace(type, fields=tuple(replace(field, type=_small_struct(field.type)) for field in fields))
+        case Tuple(elements):
+            return Tuple(tuple(map(_small_struct, elements)))
+    return type

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from cuda_device.lazy_dataclasses import dataclass
+from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.types.model import (
     BOOL,
     COMPLEX64,
@@ -173,6 +173,35 @@ def has_identity(type: Type) -> bool:
         case Tuple(elements):
             return any(map(has_identity, elements))
     return False
+
+
+@lru_cache(maxsize=4096)
+def has_arrays(type: Type) -> bool:
+    """Whether a value of `type` is an array, or a struct or tuple with one: it is passed around, and lies in no array."""
+    match type:
+        case Array():
+            return True
+        case Struct(_, fields):
+            return any(has_arrays(field.type) for field in fields)
+        case Tuple(elements):
+            return any(map(has_arrays, elements))
+    return False
+
+
+def with_arrays(wanted: Type, given: Type) -> Type:
+    """`wanted` with the arrays of `given` in the places of its own, where they have the same elements and as many axes.
+
+    A hint says no more of an array: how and where it lies is the affair of who passes it. What the hint makes read-only stays so.
+    """
+    match wanted, given:
+        case Array(), Array() if (wanted.dtype, wanted.ndim) == (given.dtype, given.ndim):
+            return replace(given, readonly=given.readonly or wanted.readonly)
+        case Struct(_, fields), Struct(_, others) if has_arrays(wanted) and len(fields) == len(others):
+            pairs = zip(fields, others, strict=True)
+            return replace(wanted, fields=tuple(replace(a, type=with_arrays(a.type, b.type)) for a, b in pairs))
+        case Tuple(elements), Tuple(others) if has_arrays(wanted) and len(elements) == len(others):
+            return Tuple(tuple(with_arrays(a, b) for a, b in zip(elements, others, strict=True)))
+    return wanted
 
 
 def size_of(type: Type) -> int:

@@ -22,8 +22,9 @@ from typing import Any, ClassVar, TypeVar, dataclass_transform, overload
 import numpy as np
 
 from cuda_device.errors import ArgumentError
+from cuda_device.types.abi import representation
 from cuda_device.types.host import number_of
-from cuda_device.types.layout import align_of, has_identity, machine, placement
+from cuda_device.types.layout import align_of, has_arrays, has_identity, machine, placement, pointee_of
 from cuda_device.types.model import NONE, Array, Field, Kind, Number, Struct, Tuple, Type, Vector
 from cuda_device.types.vectors import VectorValue
 
@@ -90,8 +91,10 @@ def check_alignment(n: Any) -> None:
 
 
 def unannotated(hint: Any) -> Any:
-    """A type hint without what `Annotated[hint, …]` says to others."""
-    return hint.__origin__ if hasattr(hint, "__metadata__") else hint
+    """What `Annotated[hint, …]` says to us: the `ArrayType(…)` in it, which type checkers accept there only, else the hint."""
+    if not hasattr(hint, "__metadata__"):
+        return hint
+    return next((each for each in hint.__metadata__ if isinstance(each, Array)), hint.__origin__)
 
 
 def alignment_of_hint(hint: Any) -> int:
@@ -134,7 +137,7 @@ def type_of_hint(hint: Any) -> Type:
 
 def _type_of_element(hint: Any) -> Type:
     found, least = type_of_hint(hint), alignment_of_hint(hint)
-    if not has_identity(found) and least > align_of(found):
+    if least and not has_identity(found) and least > align_of(found):
         raise TypeError(f"{hint!r}: an element of a tuple is aligned as its type is: make it a member of a struct")
     return found
 
@@ -147,9 +150,10 @@ def struct(*, align: int) -> Callable[[C], C]: ...
 def struct(cls: Any = None, /, *, align: int = 0) -> Any:
     """Makes a class a heterogeneous struct; `align` is its least alignment in bytes.
 
-    Each attribute has a type hint: a number, vector, struct, tuple, `align(…)` of one, or `Atomic(…)`, with which the struct can
-    lie in arrays only; defaults are class attributes. The result has `underlying`, the decorated class. Raises `TypeError` for
-    anything else. Specification: 'User-Defined Types'.
+    Each attribute has a type hint: a number, vector, struct, tuple, `align(…)` of one, `Atomic(…)`, with which the struct can
+    lie in arrays only, or `ArrayType(…)`, with which it is an argument or a local value and lies in none. Defaults are class
+    attributes. The result has `underlying`, the decorated class. Raises `TypeError` for anything else. Specification:
+    'User-Defined Types'.
     """
     if align != 0:
         check_alignment(align)
@@ -183,6 +187,10 @@ def _make(cls: Any, alignment: int, evaluated: Mapping[str, Any] | None = None) 
     }
     if "__eq__" not in vars(cls):
         body |= {"__eq__": _equal, "__hash__": body.get("__hash__", _hash)}
+    if any(has_arrays(each.type) for each in fields) and any(has_identity(each.type) for each in fields):
+        raise TypeError(
+            f"{cls.__name__}: a struct with atomic members lies in arrays, and one with array members cannot: make two structs"
+        )
     made = type(cls.__name__, (), body)
     setattr(made, MODEL, Struct(cls.__name__, fields, alignment, made))
     return made
@@ -228,11 +236,11 @@ def _hints(cls: Any) -> dict[str, Any]:
 def _field(cls: Any, name: str, hint: Any) -> Field:
     try:
         type = type_of_hint(hint)
-        if isinstance(type, Array):
-            raise TypeError("an array is no member of a struct: pass kernels a typing.NamedTuple of arrays and numbers")
-        placement(type)
+        placement(representation(type))
     except TypeError as error:
         raise TypeError(f"{cls.__name__}.{name}: {error}") from None
+    if has_arrays(type) and name in vars(cls):
+        raise TypeError(f"{cls.__name__}.{name}: an array member has no default")
     if has_identity(type) and name in vars(cls):
         raise TypeError(f"{cls.__name__}.{name}: an atomic has no default: set it in the array that it lies in")
     return Field(name, type, alignment_of_hint(hint))
@@ -272,6 +280,8 @@ def convert(value: Any, wanted: Type, what: str) -> Any:
         if not isinstance(value, tuple) or len(value) != len(wanted.elements):
             raise TypeError(f"{what} is a tuple of {len(wanted.elements)} elements, not {value!r}")
         return tuple(convert(v, t, f"{what}[{i}]") for i, (v, t) in enumerate(zip(value, wanted.elements, strict=True)))
+    if isinstance(wanted, Array):
+        return _check_array(value, wanted, what)
     if wanted == NONE and value is None:
         return None
     if isinstance(wanted, Vector) and isinstance(value, VectorValue) and value.model == wanted:
@@ -281,6 +291,18 @@ def convert(value: Any, wanted: Type, what: str) -> Any:
         return value if given == wanted else wanted.host(*_values(value))  # type: ignore[misc]
     vector = f"{wanted.dtype}x{wanted.size}" if isinstance(wanted, Vector) else ""
     raise TypeError(f"{what} is of type {vector or getattr(wanted, 'name', str(wanted))}, not {value!r}")
+
+
+def _check_array(value: Any, wanted: Array, what: str) -> Any:
+    """An array of any library. What cannot be seen here, a launch sees."""
+    says = f"{what} is an array of {wanted.ndim} dimensions of {getattr(wanted.dtype, 'name', wanted.dtype)}"
+    protocols = ("__dlpack__", "__cuda_array_interface__", "__array_interface__")
+    if isinstance(value, (type, np.generic)) or not any(hasattr(value, name) for name in protocols):
+        raise TypeError(f"{says}, not {value!r}: make one with numpy.array or cuda_device.array")
+    ndim, dtype = getattr(value, "ndim", wanted.ndim), getattr(value, "dtype", None)
+    if ndim != wanted.ndim or (isinstance(dtype, np.dtype) and type_of_hint(dtype) != pointee_of(wanted.dtype)):
+        raise TypeError(f"{says}, not one of {ndim} of {dtype}")
+    return value
 
 
 def _convert_number(value: Any, wanted: Number, what: str) -> Any:
@@ -352,6 +374,8 @@ def _equal(self: Any, other: Any) -> Any:
 
 def _same(a: Any, b: Any) -> bool:
     """Whether two members are equal; tuples item by item, of which Python takes the same object to be equal, a NaN too."""
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        return a is b or np.array_equal(a, b)
     if not isinstance(a, tuple):
         return bool(a == b)
     return all(map(_same, a, b))

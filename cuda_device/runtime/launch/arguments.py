@@ -23,7 +23,7 @@ from cuda_device.runtime.gpu.streams import GpuStream, Stream
 from cuda_device.types.dtypes import element_of_dtype
 from cuda_device.types.host import number_of
 from cuda_device.types.known import Known, constant, literal, of_type, tuple_of
-from cuda_device.types.layout import has_identity
+from cuda_device.types.layout import has_arrays, has_identity, with_arrays
 from cuda_device.types.leaf_packing import Leaf
 from cuda_device.types.model import (
     BOOL,
@@ -33,8 +33,10 @@ from cuda_device.types.model import (
     INT,
     NONE,
     Array,
+    Field,
     Format,
     Layout,
+    Struct,
     Type,
 )
 from cuda_device.types.structs import is_struct, model_of
@@ -73,6 +75,8 @@ def read(value: object, name: str, stream: Stream, *, is_constant: bool = False)
             tuple(leaf for part in parts for leaf in part.leaves),
             tuple(view for part in parts for view in part.views),
         )
+    if hasattr(type(value), "__dataclass_fields__") and not hasattr(type(value), "__dlpack__"):
+        return _dataclass(value, name, stream)
     if type(value) is np.ndarray and not isinstance(stream, GpuStream):
         return _numpy(value, name, stream)
     return _array(value, name, stream)
@@ -103,10 +107,41 @@ def _numpy(array: np.ndarray[Any, Any], name: str, stream: Stream) -> Argument:
 
 
 def _struct(value: object, name: str, stream: Stream) -> Argument:
-    """A struct travels as its members do."""
+    """A struct travels as its members do; its arrays are what they are, as those of parameters."""
     model = model_of(type(value))
     parts = [read(getattr(value, field.name), f"{name}.{field.name}", stream) for field in model.fields]
-    return Argument(of_type(model), tuple(leaf for part in parts for leaf in part.leaves))
+    found = tuple(leaf for part in parts for leaf in part.leaves)
+    if not has_arrays(model):
+        return Argument(of_type(model), found)
+    for field, part in zip(model.fields, parts, strict=True):
+        given, wanted = part.known.type, field.type
+        if not isinstance(wanted, Array):
+            continue
+        if not (isinstance(given, Array) and (given.dtype, given.ndim) == (wanted.dtype, wanted.ndim)):
+            raise LaunchError(f"the argument {name!r}: {model.name}.{field.name} is of type {given}, not {wanted}")
+    known = _struct_known(model, tuple(part.known.type for part in parts))
+    return Argument(known, found, tuple(view for part in parts for view in part.views))
+
+
+@lru_cache(maxsize=4096)
+def _struct_known(model: Struct, members: tuple[Type, ...]) -> Known:
+    pairs = zip(model.fields, members, strict=True)
+    return of_type(replace(model, fields=tuple(replace(a, type=with_arrays(a.type, b)) for a, b in pairs)))
+
+
+def _dataclass(value: object, name: str, stream: Stream) -> Argument:
+    """A dataclass of the standard library travels as a struct without methods."""
+    kind = type(value)
+    names = tuple(kind.__dataclass_fields__)  # type: ignore[attr-defined]
+    parts = [read(getattr(value, each), f"{name}.{each}", stream) for each in names]
+    known = _record_known(kind.__name__, names, tuple(part.known.type for part in parts))
+    views = tuple(view for part in parts for view in part.views)
+    return Argument(known, tuple(leaf for part in parts for leaf in part.leaves), views)
+
+
+@lru_cache(maxsize=4096)
+def _record_known(name: str, names: tuple[str, ...], members: tuple[Type, ...]) -> Known:
+    return of_type(Struct(name, tuple(Field(each, type) for each, type in zip(names, members, strict=True))))
 
 
 def _record(value: np.void, name: str) -> Argument:
