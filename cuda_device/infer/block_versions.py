@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from cuda_device.errors import CompileError, Location
 from cuda_device.infer.frame import Cell, Frame, Pending
-from cuda_device.infer.meanings import Code
+from cuda_device.infer.meanings import NestedFunction
 from cuda_device.ir.nodes import Block, Op, Value
 from cuda_device.lazy_dataclasses import dataclass, field
 from cuda_device.types.known import FAILED, Known, State
@@ -19,26 +19,26 @@ PATIENCE = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Variant:
+class CallContext:
     """What else a specialisation depends on.
 
     Of a nested function, its meaning; of a generator, how its code is read; of a function of ours that raises, where the user
     called it.
     """
 
-    code: Code | None = None
+    code: NestedFunction | None = None
     reading: str = ""
     where: Location | None = None
 
 
-PLAIN = Variant()
+PLAIN = CallContext()
 
 # An edge: the key of the instance that it leaves, and which of the terminator's successors it is.
 Way = tuple[tuple[int, ...], int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Point:
+class Checkpoint:
     """Where the visit of an instance stood before an operation that had to wait: the next visit goes on from there.
 
     `place` counts the operations before it, `states` are what was known of the parameters then.
@@ -54,7 +54,7 @@ class Point:
     error: CompileError | None
     follows: CompileError | None
 
-    def restore(self, instance: Instance) -> dict[Value, Cell | Pending]:
+    def restore(self, instance: BlockVersion) -> dict[Value, Cell | Pending]:
         """Everything as it was; returns the cells."""
         assert instance.frame is not None
         for name, value in _copied(self.frame).items():
@@ -79,7 +79,7 @@ def _copied(parts: dict[str, object]) -> dict[str, object]:
 
 
 @dataclass(slots=True, eq=False)
-class Instance:
+class BlockVersion:
     """A block for given positions of the tuple loops that it stands in.
 
     `states` tell what is known of its parameters: the join of `arrivals`, of what each way brought last. `ways` are those
@@ -94,7 +94,7 @@ class Instance:
     restarts: int = 0
     block: Block = field(default_factory=Block)
     end: Op | None = None
-    ways: list[tuple[Instance, Way, list[Cell | Pending]]] = field(default_factory=list, repr=False)
+    ways: list[tuple[BlockVersion, Way, list[Cell | Pending]]] = field(default_factory=list, repr=False)
     returned: Cell | None = None
     frame: Frame | None = None
     error: CompileError | None = None
@@ -105,7 +105,7 @@ class Instance:
     """What was computed since memory may have changed."""
     waited: int = -1
     """The number of the operation that the last visit waited for, and where a visit can go on."""
-    point: Point | None = None
+    point: Checkpoint | None = None
 
     def keep(self, place: int, cells: dict[Value, Cell | Pending]) -> None:
         """Makes a point of where the visit stands."""
@@ -113,7 +113,7 @@ class Instance:
         frame, states = _copied(vars(self.frame)), self.states
         sets = set(self.fresh), set(self.changed)
         ops, errors = list(self.block.ops), (self.error, self.follows)
-        self.point = Point(place, states, dict(cells), frame, ops, *sets, *errors)
+        self.point = Checkpoint(place, states, dict(cells), frame, ops, *sets, *errors)
 
     def bring(self, way: Way, states: list[State]) -> list[tuple[int, ...]]:
         """Notes what a way brings. Returns the instances behind this one that have to be visited again: see above."""

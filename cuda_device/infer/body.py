@@ -16,7 +16,7 @@ from types import FunctionType
 from cuda_device.bytecode.to_ir import read
 from cuda_device.errors import NOWHERE, CompileError
 from cuda_device.infer import closures, composites, definite, hosted, objects
-from cuda_device.infer.block_versions import PATIENCE, Instance, Variant, Way
+from cuda_device.infer.block_versions import PATIENCE, BlockVersion, CallContext, Way
 from cuda_device.infer.frame import (
     Cell,
     Follows,
@@ -86,7 +86,7 @@ class Body:
         arguments: tuple[Known, ...],
         name: str,
         kernel: bool,
-        variant: Variant,
+        variant: CallContext,
         interop: bool = False,
     ) -> None:
         self.program, self.source, self.arguments, self.name, self.kernel = program, source, arguments, name, kernel
@@ -105,7 +105,7 @@ class Body:
         """The objects that change among the arguments: what becomes of them is returned, too."""
         self.twins = twins(self.python)
         self.rank = {id(block): i for i, block in enumerate(self.python.blocks)}
-        self.instances: dict[tuple[int, ...], Instance] = {}
+        self.instances: dict[tuple[int, ...], BlockVersion] = {}
         self.queue: list[tuple[int, ...]] = []
         self.again: list[tuple[int, ...]] = []
         """What is visited once more when nothing else is left to visit."""
@@ -151,7 +151,7 @@ class Body:
         changed = {each for instance in ordered if instance.frame for each in instance.frame.changed}
         return typed, result, frozenset(changed.intersection(self.objects))
 
-    def reach(self, source: Block, cells: Sequence[Cell | Pending], way: Way) -> Instance:
+    def reach(self, source: Block, cells: Sequence[Cell | Pending], way: Way) -> BlockVersion:
         """The instance of `source` that `cells` lead to on `way`; it is visited again if they tell something new."""
         states = [state_of(cell.known) if isinstance(cell, Cell) else cell.state for cell in cells]
         key = (self.rank[id(source)], *objects.positions(states))
@@ -163,12 +163,12 @@ class Body:
                     self.python.location,
                     "loop over range(…), or over an array",
                 )
-            instance = self.instances[key] = Instance(source, key)
+            instance = self.instances[key] = BlockVersion(source, key)
         self.again += instance.bring(way, states)
         self.update(instance)
         return instance
 
-    def update(self, instance: Instance) -> None:
+    def update(self, instance: BlockVersion) -> None:
         """Joins what arrives on all ways.
 
         An earlier look that was wrong leaves no trace, but after many changes the old state is joined in, too: so this ends.
@@ -191,7 +191,7 @@ class Body:
             instance.changes += 1
             heapq.heappush(self.queue, instance.key)
 
-    def visit(self, instance: Instance) -> None:
+    def visit(self, instance: BlockVersion) -> None:
         """Runs an instance's operations; an error is kept until it is certain.
 
         Where one has to wait for a callee, the next visit goes on before the one that waited before that: a block of many calls
@@ -233,7 +233,7 @@ class Body:
                 target.arrivals.pop(way, None)
                 self.update(target)
 
-    def begin(self, instance: Instance) -> dict[Value, Cell | Pending]:
+    def begin(self, instance: BlockVersion) -> dict[Value, Cell | Pending]:
         """Gives an instance a new frame; returns the cells of its parameters."""
         frame = Frame(self.program, self.source)
         instance.frame, instance.block = frame, frame.build.block
@@ -266,7 +266,7 @@ class Body:
         block.params.append(value)
         return Cell(state, value)
 
-    def step(self, instance: Instance, frame: Frame, op: Op, cells: dict[Value, Cell | Pending]) -> None:
+    def step(self, instance: BlockVersion, frame: Frame, op: Op, cells: dict[Value, Cell | Pending]) -> None:
         """Runs one operation by its rule."""
         if op.code is ops.PY_UNDEFINED:
             cells[op.result] = Pending(Undefined(str(op.attributes["name"])))
@@ -317,7 +317,7 @@ class Body:
             state = state_of(cell.known)
             cells[value] = placed if isinstance(state, Known) else Pending(state)
 
-    def terminate(self, instance: Instance, frame: Frame, op: Op, cells: dict[Value, Cell | Pending]) -> None:
+    def terminate(self, instance: BlockVersion, frame: Frame, op: Op, cells: dict[Value, Cell | Pending]) -> None:
         """Ends the block: a branch on a constant has one way."""
         edges = op.successors
         operands = [settle(objects.now(frame, cells[value]), value.hint) for value in op.operands]
@@ -352,7 +352,7 @@ class Body:
             way = (instance.key, number)
             instance.ways.append((self.reach(edge.block, arguments, way), way, arguments))
 
-    def result(self, ordered: list[Instance]) -> State:
+    def result(self, ordered: list[BlockVersion]) -> State:
         """What all returns have in common."""
         ends = [instance for instance in ordered if instance.returned is not None]
         states = objects.returned([i.returned.known for i in ends if i.returned is not None], bool(self.objects))
@@ -370,7 +370,7 @@ class Body:
             result = joined
         return objects.with_what_became(result, states, self.goes_on) if self.objects else result
 
-    def check_result(self, ordered: list[Instance], result: State) -> None:
+    def check_result(self, ordered: list[BlockVersion], result: State) -> None:
         """A function's own memory ends with it."""
         if Effect.LOCAL not in self.effects or not isinstance(result, Known):
             return
@@ -382,7 +382,7 @@ class Body:
                 "make the array where it is used, and pass it to the function",
             )
 
-    def check_kernel(self, instance: Instance) -> None:
+    def check_kernel(self, instance: BlockVersion) -> None:
         """A kernel returns None."""
         assert instance.returned is not None and instance.end is not None
         if self.kernel and instance.returned.known.type != NONE:
@@ -392,7 +392,7 @@ class Body:
                 "write the result to an array",
             )
 
-    def seal(self, instance: Instance, result: State) -> None:
+    def seal(self, instance: BlockVersion, result: State) -> None:
         """Ends an instance's block, now that the types at the ends of its edges are certain."""
         frame, end = instance.frame, instance.end
         assert frame is not None and end is not None
@@ -409,7 +409,7 @@ class Body:
             elif op.code in (ops.PY_RAISE, ops.PY_CHECK):
                 self.effects |= Effect.EXITS
 
-    def carry(self, instance: Instance, frame: Frame, end: Op, result: State) -> None:
+    def carry(self, instance: BlockVersion, frame: Frame, end: Op, result: State) -> None:
         """Writes what a block's end takes along: the result, or the arguments of the blocks that follow."""
         if end.code is ops.RETURN and isinstance(result, Known) and not is_static(result):
             assert instance.returned is not None

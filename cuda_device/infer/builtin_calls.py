@@ -34,7 +34,7 @@ from cuda_device.infer.argument_counts import check_count, no_keywords
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.host_calls import Special
 from cuda_device.infer.kinds import complexes, dicts, sequences
-from cuda_device.infer.meanings import Code, Keywords, Named, Partial, Raised, Text, Thing, means
+from cuda_device.infer.meanings import Keywords, Named, NestedFunction, Partial, Raised, Text, Thing, means
 from cuda_device.infer.ufuncs import NUMPY_FUNCTIONS, OF_COMPLEX, UFUNCS
 from cuda_device.library import complex_functions, numbers, standard
 from cuda_device.library.table import entry, interface_of
@@ -153,7 +153,7 @@ def _type_of_meaning(meaning: object) -> object:
             return cls
     if meaning is slice:
         return slice
-    return FunctionType if isinstance(meaning, Code) else dict if isinstance(meaning, Keywords) else None
+    return FunctionType if isinstance(meaning, NestedFunction) else dict if isinstance(meaning, Keywords) else None
 
 
 def _type(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:

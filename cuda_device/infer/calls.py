@@ -19,7 +19,7 @@ from cuda_device.errors import CompileError
 from cuda_device.infer import closures, composites, conditions, generators, hosted
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.kinds import views
-from cuda_device.infer.meanings import Code, Keywords, Method, Named, Partial, is_list
+from cuda_device.infer.meanings import Keywords, Method, Named, NestedFunction, Partial, is_list
 from cuda_device.library import registry, standard
 from cuda_device.library.table import find, interface_of
 from cuda_device.types.host import host_type_of
@@ -190,7 +190,7 @@ def call_bundle(frame: Frame, function: Cell, positional: Sequence[Cell], named:
         split = len(first) - len(meaning.names)
         given = dict(zip(meaning.names, first[split:], strict=True))
         return call(frame, target, [*first[:split], *positional], given | dict(named))
-    if not isinstance(meaning, Code):
+    if not isinstance(meaning, NestedFunction):
         raise CompileError(f"{meaning} cannot be called", help="call a function")
     defaults = {name: partial(_same, cell) for name, cell in closures.defaults(frame, function).items()}
     cells = bind(frame, meaning.function, positional, named, defaults)

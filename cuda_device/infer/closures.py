@@ -21,7 +21,7 @@ from types import CellType, CodeType, FunctionType
 
 from cuda_device.errors import CompileError
 from cuda_device.infer.frame import Cell, Frame, Pending, settle
-from cuda_device.infer.meanings import Box, Code, Origin, check_apart, code_of
+from cuda_device.infer.meanings import Box, NestedFunction, Origin, check_apart, code_of
 from cuda_device.ir.nodes import Op
 from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.types.known import UNKNOWN, Known, Undefined
@@ -42,7 +42,7 @@ def make(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
         count = len(given.known.items)
         defaults = code.co_varnames[code.co_argcount - count : code.co_argcount]
         values = [*frame.fields(given), *values]
-    meaning = Code(
+    meaning = NestedFunction(
         template(code, frame.globals), defaults + keywords, tuple(_origin(frame, str(name)) for name in names)
     )
     return [frame.bundle(meaning, values)]
@@ -75,7 +75,7 @@ def close_own(frame: Frame, cell: Cell) -> Cell:
     return _closed(frame, cell, scope)
 
 
-def taken_back(frame: Frame, cell: Cell, code: Code | None, arguments: Sequence[Cell]) -> Cell:
+def taken_back(frame: Frame, cell: Cell, code: NestedFunction | None, arguments: Sequence[Cell]) -> Cell:
     """An object after a call of a nested function. Where that was closed elsewhere, nobody here has what it captured."""
     if code is None or id(code) in frame.lent or not has_open(cell.known):
         return cell
@@ -88,7 +88,7 @@ class _Scope:
     """Where functions find their variables: among those of a frame, or among `variables`. `chosen` functions are closed."""
 
     frame: Frame
-    chosen: Callable[[Code], bool] = lambda _: True
+    chosen: Callable[[NestedFunction], bool] = lambda _: True
     variables: Mapping[Origin, Cell] | None = None
 
     def find(self, origin: Origin) -> Cell | Pending:
@@ -97,7 +97,7 @@ class _Scope:
             return _variable(self.frame, origin)
         return self.frame.now(self.variables[origin]) if origin in self.variables else Pending(Undefined(origin.name))
 
-    def needed(self, code: Code) -> dict[Origin, Cell]:
+    def needed(self, code: NestedFunction) -> dict[Origin, Cell]:
         """The variables that a function reads, and those that the open functions in them read, and so on."""
         found: dict[Origin, Cell | Pending] = {}
         todo = [*code.cells]
@@ -129,7 +129,7 @@ def _visible(known: Known) -> tuple[Known, ...]:
     return known.items if isinstance(known.type, (Tuple, TupleIterator, Bundle)) else ()
 
 
-def _functions(known: Known) -> Iterator[Code]:
+def _functions(known: Known) -> Iterator[NestedFunction]:
     """The open functions in a value."""
     code = code_of(known)
     if code is not None and code.open:

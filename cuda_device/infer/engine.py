@@ -36,12 +36,12 @@ from cuda_device.device.parameters import parameter_names
 from cuda_device.device.target import SMSelector, sm90
 from cuda_device.errors import Call, CompileError, Location
 from cuda_device.infer import closures, extern_calls, generators, naming, objects
-from cuda_device.infer.block_versions import PLAIN, Variant
+from cuda_device.infer.block_versions import PLAIN, CallContext
 from cuda_device.infer.body import Body
 from cuda_device.infer.calls import as_constant, bind, defaults_in
 from cuda_device.infer.dependencies import Dependency
 from cuda_device.infer.frame import Cell, Frame, NeverReturns, Waits, is_static
-from cuda_device.infer.meanings import Code, Origin
+from cuda_device.infer.meanings import NestedFunction, Origin
 from cuda_device.infer.operations import OPERATIONS
 from cuda_device.infer.remedies import OF_THE_HOST, of_call
 from cuda_device.ir import ops
@@ -80,7 +80,7 @@ class Specialisation:
     source: FunctionType
     arguments: tuple[Known, ...]
     family: str
-    variant: Variant = PLAIN
+    variant: CallContext = PLAIN
     result: State = field(default_factory=Undefined)
     function: Function | None = None
     error: CompileError | None = None
@@ -161,7 +161,7 @@ class Inference:
         self.row = find
         self.links: list[object] = []
         self.symbols: dict[str, Extern] = {}
-        self.found: dict[tuple[CodeType, int, tuple[Known, ...], Variant], Specialisation] = {}
+        self.found: dict[tuple[CodeType, int, tuple[Known, ...], CallContext], Specialisation] = {}
         self.seen: set[tuple[CodeType, int, tuple[Known, ...]]] = set()
         self.order: list[Specialisation] = []
         self.dependencies: dict[tuple[int, str], Dependency] = {}
@@ -208,7 +208,7 @@ class Inference:
             if source.__module__ in registry.NAMES and _raises(source.__code__)
             else None
         )
-        return self._call(frame, source, cells, Variant(where=where))
+        return self._call(frame, source, cells, CallContext(where=where))
 
     def link(self, function: Extern) -> None:
         """Remembers that the program calls a function of CUDA C++."""
@@ -221,17 +221,24 @@ class Inference:
             )
 
     def enter(
-        self, frame: Frame, code: Code, cells: Sequence[Cell], captured: Mapping[Origin, Cell], reading: str = ""
+        self,
+        frame: Frame,
+        code: NestedFunction,
+        cells: Sequence[Cell],
+        captured: Mapping[Origin, Cell],
+        reading: str = "",
     ) -> Cell:
         """Calls a nested function; what it captured goes behind its arguments."""
-        variant = Variant(code, reading)
+        variant = CallContext(code, reading)
         return self._call(frame, code.function, [*cells, *captured.values()], variant)
 
     def step(self, frame: Frame, function: FunctionType, cells: Sequence[Cell], reading: str) -> Cell:
         """Calls a function that is a generator, whose code is read in some way."""
-        return self._call(frame, function, cells, Variant(None, reading))
+        return self._call(frame, function, cells, CallContext(None, reading))
 
-    def _converted(self, frame: Frame, source: FunctionType, variant: Variant, cells: Sequence[Cell]) -> Sequence[Cell]:
+    def _converted(
+        self, frame: Frame, source: FunctionType, variant: CallContext, cells: Sequence[Cell]
+    ) -> Sequence[Cell]:
         """The arguments, those of parameters `ConstExpr` as they are wanted."""
         constants = const_parameters(source)
         if not constants or variant.reading:
@@ -242,7 +249,7 @@ class Inference:
             for n, c in zip(_names(source, variant), cells, strict=True)
         ]
 
-    def _call(self, frame: Frame, source: FunctionType, cells: Sequence[Cell], variant: Variant) -> Cell:
+    def _call(self, frame: Frame, source: FunctionType, cells: Sequence[Cell], variant: CallContext) -> Cell:
         names = _names(source, variant)
         cells = self._converted(frame, source, variant, cells)
         given = list(dict.fromkeys(each for cell in cells for each in identities(cell.known)))
@@ -305,7 +312,7 @@ class Inference:
         return loose if self.variants[key] > _CONSTANT_VARIANTS else tuple(known)
 
     def specialise(
-        self, source: FunctionType, arguments: tuple[Known, ...], variant: Variant | None = None
+        self, source: FunctionType, arguments: tuple[Known, ...], variant: CallContext | None = None
     ) -> Specialisation:
         """The specialisation of `source` for `arguments`, which may not have been inferred yet."""
         variant = variant or PLAIN
@@ -318,7 +325,7 @@ class Inference:
             self.order.append(spec)
         return spec
 
-    def _family(self, source: FunctionType, arguments: tuple[Known, ...], variant: Variant) -> str:
+    def _family(self, source: FunctionType, arguments: tuple[Known, ...], variant: CallContext) -> str:
         """What the specialisations of `source` have in common that differ in constants alone."""
         constants = const_parameters(source)
         given = zip(_names(source, variant), arguments, strict=True)
@@ -401,7 +408,7 @@ def _called(spec: Specialisation, error: CompileError, where: Location) -> Compi
     return type(error)(error.reason, error.location, error.help, (*error.chain, call))
 
 
-def _names(source: FunctionType, variant: Variant) -> tuple[str, ...]:
+def _names(source: FunctionType, variant: CallContext) -> tuple[str, ...]:
     """The names of a specialisation's arguments: parameters, and what is captured."""
     captured = tuple(f".{each.name} captured" for each in variant.code.captured) if variant.code is not None else ()
     if variant.reading:

@@ -13,7 +13,7 @@ from cuda_device.device.target import SMSelector
 from cuda_device.errors import CompileError, Location
 from cuda_device.infer.fitting import REAL_REMEDY, fit, no_room
 from cuda_device.infer.joins import join
-from cuda_device.infer.meanings import Code, Origin, Resumed, Thing, check_apart
+from cuda_device.infer.meanings import NestedFunction, Origin, Resumed, Thing, check_apart
 from cuda_device.infer.remedies import of_two_types, with_length
 from cuda_device.ir import ops
 from cuda_device.ir.builder import Builder
@@ -174,7 +174,7 @@ class Program(Protocol):
     def enter(
         self,
         frame: Frame,
-        code: Code,
+        code: NestedFunction,
         cells: Sequence[Cell],
         captured: Mapping[Origin, Cell],
         reading: str = "",
@@ -197,11 +197,11 @@ class Frame:
         self.closure = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
         self.captured: Mapping[Origin, Cell] = {}
         """What a nested function captured."""
-        self.code: Code | None = None
+        self.code: NestedFunction | None = None
         """A nested function's meaning: which variables it reads."""
         self.activation = 0
         """The number that tells this function's variables from those of another call of it (see `Origin`)."""
-        self.lent: dict[int, Code] = {}
+        self.lent: dict[int, NestedFunction] = {}
         """The nested functions, by their `id`, that were closed here: what they read are variables of this block."""
         self.cells: Mapping[str, Cell | Pending] = {}
         """The function's own variables that nested functions capture, as they are now."""

@@ -18,7 +18,7 @@ from cuda_device.errors import CompileError
 from cuda_device.infer import named_tuples
 from cuda_device.infer.dependencies import MISSING, PASSING
 from cuda_device.infer.frame import Cell, Frame
-from cuda_device.infer.meanings import Code, Method, Partial
+from cuda_device.infer.meanings import Method, NestedFunction, Partial
 from cuda_device.library.table import entry
 from cuda_device.types.dtypes import alignof, machine_representation, numpy_dtype, sizeof
 from cuda_device.types.known import constant
@@ -144,7 +144,7 @@ def _callable(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell
     if len(positional) == 1 and not named and not positional[0].known.constant:
         known = positional[0].known
         has_method = isinstance(known.type, Struct) and frame.method_of(known.type, "__call__") is not None
-        return Cell(constant(has_method or isinstance(known.value, (Code, Partial, Method))))
+        return Cell(constant(has_method or isinstance(known.value, (NestedFunction, Partial, Method))))
     return while_compiling(callable)(frame, positional, named)
 
 

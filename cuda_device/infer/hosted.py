@@ -21,7 +21,7 @@ import numpy as np
 from cuda_device.device.memory import CONSTANT_ARRAY
 from cuda_device.errors import CompileError
 from cuda_device.infer.frame import Cell, Frame
-from cuda_device.infer.meanings import Keywords, View
+from cuda_device.infer.meanings import DictView, Keywords
 from cuda_device.types.known import Known, constant, describe, shorten
 from cuda_device.types.model import Bundle, Number, Static, Tuple
 from cuda_device.types.structs import is_struct
@@ -85,7 +85,7 @@ def as_items(frame: Frame, cell: Cell) -> Cell:
     known = cell.known
     if isinstance(known.type, Bundle) and isinstance(known.value, Keywords):
         return frame.tuple([frame.literal(key) for key in known.value.names])
-    if isinstance(known.type, Bundle) and isinstance(known.value, View):
+    if isinstance(known.type, Bundle) and isinstance(known.value, DictView):
         return _viewed(frame, frame.field(cell, 0), known.value.name)
     if not isinstance(known.type, Static):
         return cell

@@ -14,7 +14,7 @@ from cuda_device.errors import CompileError
 from cuda_device.infer import hosted, steps
 from cuda_device.infer.frame import Cell, Frame, is_static
 from cuda_device.infer.kinds import subarrays
-from cuda_device.infer.meanings import Generator, ListIterator, Thing, View, is_container
+from cuda_device.infer.meanings import DictView, Generator, ListIterator, Thing, is_container
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op
 from cuda_device.lazy_dataclasses import replace
@@ -52,7 +52,7 @@ def iterate(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 
 def iterator_over(frame: Frame, cell: Cell) -> Cell:
     """The iterator of a range, tuple, vector, array, or what is made of them; an iterator is its own."""
-    if any(identities(cell.known)) and (is_container(cell.known) or isinstance(cell.known.value, View)):
+    if any(identities(cell.known)) and (is_container(cell.known) or isinstance(cell.known.value, DictView)):
         return frame.bundle(ListIterator(0), [cell])  # it sees what becomes of the list
     cell = hosted.as_array(frame, frame.as_iterable(cell))
     known = cell.known

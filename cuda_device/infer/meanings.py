@@ -1,6 +1,6 @@
 """What bundles mean: the things that exist while compiling, with parts that exist at run time.
 
-    lambda: x[i] > limit          Code(<lambda>, captured=("x", "i", "limit")), its parts are what it captured
+    lambda: x[i] > limit          NestedFunction(<lambda>, captured=("x", "i", "limit")), its parts are what it captured
     enumerate(t)                  Loop.ENUMERATE, its parts are the number and the iterator of t
     [a, b]                        LIST, its parts are a and b
 
@@ -32,7 +32,7 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
-class Code:
+class NestedFunction:
     """A nested function. Parts: the values of `defaults`, then of `captured`.
 
     `function` has its code and globals, `cells` are the variables that it reads. While those can still change, it is `open`: it
@@ -140,7 +140,7 @@ class Keywords:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class DictView:
     """`d.items()` and its like. Part: the dict."""
 
     name: str
@@ -175,7 +175,7 @@ class Named:
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class TextField:
     """A value in a string of run time, and how an f-string formats it."""
 
     spec: str = ""
@@ -186,7 +186,7 @@ class Field:
 class Text:
     """A string of run time, which can only be printed: texts, and fields for its parts, one after the other."""
 
-    pieces: tuple[str | Field, ...]
+    pieces: tuple[str | TextField, ...]
 
     def __str__(self) -> str:
         return "a string that is known at run time"
@@ -239,9 +239,9 @@ class Thing(enum.Enum):
 def use_of(known: Known) -> str:
     """What is done with a function, or with what gives items one after the other; empty for anything else."""
     value = known.value
-    if isinstance(value, (Code, Partial, FunctionType, BuiltinFunctionType)):
+    if isinstance(value, (NestedFunction, Partial, FunctionType, BuiltinFunctionType)):
         return "call it"
-    gives = isinstance(value, (Thing, Generator, View, ListIterator)) and value is not Thing.LIST
+    gives = isinstance(value, (Thing, Generator, DictView, ListIterator)) and value is not Thing.LIST
     if gives or isinstance(known.type, (RangeIterator, TupleIterator)):
         return "loop over it, or make a list of it: [*x]"
     return ""
@@ -267,9 +267,9 @@ def is_container(known: Known) -> bool:
     return is_list(known) or (isinstance(known.type, Bundle) and isinstance(known.value, Keywords))
 
 
-def code_of(known: Known) -> Code | None:
+def code_of(known: Known) -> NestedFunction | None:
     """The nested function that `known` is, or None."""
-    return known.value if isinstance(known.type, Bundle) and isinstance(known.value, Code) else None
+    return known.value if isinstance(known.type, Bundle) and isinstance(known.value, NestedFunction) else None
 
 
 def check_apart(known: Known, identity: Identity) -> None:

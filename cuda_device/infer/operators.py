@@ -20,7 +20,7 @@ from cuda_device.infer import composites, conditions
 from cuda_device.infer.fitting import LARGEST_BITS, too_large
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.kinds import complexes, masks
-from cuda_device.infer.meanings import Keywords, Named, Text, Thing, View, is_container, is_member, means, use_of
+from cuda_device.infer.meanings import DictView, Keywords, Named, Text, Thing, is_container, is_member, means, use_of
 from cuda_device.infer.ranges import combine
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op
@@ -403,8 +403,8 @@ def truth_of(frame: Frame, cell: Cell) -> Cell:
     cell = frame.scalar(cell)
     known = cell.known
     match known.type:
-        case Bundle() if isinstance(known.value, Keywords | View):
-            names = known.items[0].value if isinstance(known.value, View) else known.value
+        case Bundle() if isinstance(known.value, Keywords | DictView):
+            names = known.items[0].value if isinstance(known.value, DictView) else known.value
             return Cell(constant(bool(names.names) if isinstance(names, Keywords) else True))
         case _ if known.constant:
             try:

@@ -41,7 +41,7 @@ from cuda_device.types.model import (
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Iteration:
     """One step of an iterator: is there an item, the item, the iterator after it, and what is left if there is none."""
 
     more: Cell
@@ -59,7 +59,7 @@ def next_(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     return [step.more, step.item, step.after]
 
 
-def _step(frame: Frame, op: Op, cell: Cell, exits: dict[Identity, Cell]) -> Step:
+def _step(frame: Frame, op: Op, cell: Cell, exits: dict[Identity, Cell]) -> Iteration:
     """A step; `exits` get what objects are where there is no item."""
     cell = frame.now(cell)
     step = _rule(cell.known)(frame, op, cell, exits)
@@ -70,7 +70,7 @@ def _step(frame: Frame, op: Op, cell: Cell, exits: dict[Identity, Cell]) -> Step
     return replace(step, after=frame.change(identity, step.after))
 
 
-def _rule(known: Known) -> StepRule:
+def _rule(known: Known) -> IterationRule:
     if isinstance(known.type, TupleIterator):
         return _next_of_tuple
     if isinstance(known.type, RangeIterator):
@@ -83,7 +83,7 @@ def _rule(known: Known) -> StepRule:
     return STEPS[known.value]
 
 
-def _next_of_range(frame: Frame, op: Op, cell: Cell, _: dict[Identity, Cell]) -> Step:
+def _next_of_range(frame: Frame, op: Op, cell: Cell, _: dict[Identity, Cell]) -> Iteration:
     type = cell.known.type
     assert cell.value is not None and isinstance(type, RangeIterator)
     start, stop, step = cell.known.items
@@ -94,7 +94,7 @@ def _next_of_range(frame: Frame, op: Op, cell: Cell, _: dict[Identity, Cell]) ->
     if has_room(type.counts_in, stop, step):
         attributes["roomy"] = True
     frame.build.append(Op(ops.PY_NEXT, [cell.value], results, attributes, [], op.location))
-    return Step(Cell(of_type(BOOL), results[0]), Cell(item, results[1]), Cell(after, results[2]), cell)
+    return Iteration(Cell(of_type(BOOL), results[0]), Cell(item, results[1]), Cell(after, results[2]), cell)
 
 
 def _item_of_range(item: Number, start: Known, stop: Known, step: Known) -> Known:
@@ -113,34 +113,36 @@ def _rest_of_range(item: Number, start: Known, stop: Known, step: Known) -> Know
     return between(item, low, start_high if step.bounds[1] < 0 else max(start_high, stop_high))
 
 
-def _end(cell: Cell) -> Step:
+def _end(cell: Cell) -> Iteration:
     """The step of an iterator that has no more items."""
-    return Step(Cell(constant(False)), Cell(constant(None)), cell, cell)
+    return Iteration(Cell(constant(False)), Cell(constant(None)), cell, cell)
 
 
-def _next_of_tuple(frame: Frame, _: Op, cell: Cell, __: dict[Identity, Cell]) -> Step:
+def _next_of_tuple(frame: Frame, _: Op, cell: Cell, __: dict[Identity, Cell]) -> Iteration:
     type = cell.known.type
     assert isinstance(type, TupleIterator)
     if type.position == len(type.items.elements):
         return _end(cell)
     after = Known(TupleIterator(type.items, type.position + 1), items=cell.known.items)
     if is_static(after):
-        return Step(Cell(constant(True)), frame.field(cell, type.position), Cell(after), cell)
+        return Iteration(Cell(constant(True)), frame.field(cell, type.position), Cell(after), cell)
     parts = frame.fields(cell)
     value = frame.build.op(ops.MAKE, after.type, *(frame.carry(part, part.known) for part in parts))
-    return Step(Cell(constant(True)), parts[type.position], Cell(after, value), cell)
+    return Iteration(Cell(constant(True)), parts[type.position], Cell(after, value), cell)
 
 
-def _next_of_list(frame: Frame, _: Op, cell: Cell, __: dict[Identity, Cell]) -> Step:
+def _next_of_list(frame: Frame, _: Op, cell: Cell, __: dict[Identity, Cell]) -> Iteration:
     assert isinstance(cell.known.value, ListIterator)
     owner, place = frame.field(cell, 0), cell.known.value.position
     items = frame.as_iterable(owner)
     if place >= len(items.known.items):
         return _end(cell)
-    return Step(Cell(constant(True)), frame.field(items, place), frame.bundle(ListIterator(place + 1), [owner]), cell)
+    return Iteration(
+        Cell(constant(True)), frame.field(items, place), frame.bundle(ListIterator(place + 1), [owner]), cell
+    )
 
 
-def _next_of_indexed(frame: Frame, op: Op, cell: Cell, exits: dict[Identity, Cell]) -> Step:
+def _next_of_indexed(frame: Frame, op: Op, cell: Cell, exits: dict[Identity, Cell]) -> Iteration:
     """A step through a tuple or list by an index of run time. It sees what the items of the list are now."""
     owner, index = frame.fields(cell)
     items = frame.fields(frame.as_iterable(owner))
@@ -162,13 +164,13 @@ def common_number(items: Sequence[Known]) -> Known | None:
     return joined if isinstance(joined, Known) and isinstance(joined.type, Number) and not joined.constant else None
 
 
-def _next_of_generator(frame: Frame, _: Op, cell: Cell, exits: dict[Identity, Cell]) -> Step:
+def _next_of_generator(frame: Frame, _: Op, cell: Cell, exits: dict[Identity, Cell]) -> Iteration:
     more, item, after = generators.step(frame, cell, exits)
     done = generators.done(frame, cell)
-    return _end(done) if more.known.constant and not more.known.value else Step(more, item, after, done)
+    return _end(done) if more.known.constant and not more.known.value else Iteration(more, item, after, done)
 
 
-def _next_of_enumerate(frame: Frame, op: Op, cell: Cell, exits: dict[Identity, Cell]) -> Step:
+def _next_of_enumerate(frame: Frame, op: Op, cell: Cell, exits: dict[Identity, Cell]) -> Iteration:
     number, iterator = frame.fields(cell)
     step = _step(frame, op, iterator, exits)
     following = _arithmetic(frame, "+", number, Cell(constant(1)))
@@ -179,10 +181,10 @@ def _next_of_enumerate(frame: Frame, op: Op, cell: Cell, exits: dict[Identity, C
             of_type(following.known.type, following.known.nonneg), frame.materialise(following, following.known.type)
         )
     after = frame.bundle(Thing.ENUMERATE, [following, step.after])
-    return Step(step.more, frame.tuple([number, step.item]), after, cell)
+    return Iteration(step.more, frame.tuple([number, step.item]), after, cell)
 
 
-def _next_of_zip(frame: Frame, op: Op, cell: Cell, exits: dict[Identity, Cell]) -> Step:
+def _next_of_zip(frame: Frame, op: Op, cell: Cell, exits: dict[Identity, Cell]) -> Iteration:
     """A part is asked for its next item if all before it had one."""
     parts = frame.fields(cell)
     more = Cell(constant(bool(parts)))
@@ -209,7 +211,7 @@ def _next_of_zip(frame: Frame, op: Op, cell: Cell, exits: dict[Identity, Cell]) 
             items.append(item)
         _add_exits(frame, asked, exits, here)
     after = frame.bundle(Thing.ZIP, [frame.now(part) for part in parts])
-    return Step(more, frame.tuple(items), after, cell)
+    return Iteration(more, frame.tuple(items), after, cell)
 
 
 def _add_exits(frame: Frame, asked: Cell, exits: dict[Identity, Cell], here: Mapping[Identity, Cell]) -> None:
@@ -250,7 +252,7 @@ def _stands(known: Known) -> bool:
     return isinstance(known.type, TupleIterator) or isinstance(known.value, ListIterator)
 
 
-def _next_of_map(frame: Frame, op: Op, cell: Cell, exits: dict[Identity, Cell]) -> Step:
+def _next_of_map(frame: Frame, op: Op, cell: Cell, exits: dict[Identity, Cell]) -> Iteration:
     function, iterator = frame.fields(cell)
     step = _step(frame, op, iterator, exits)
     closed = frame.close(function)
@@ -259,10 +261,10 @@ def _next_of_map(frame: Frame, op: Op, cell: Cell, exits: dict[Identity, Cell]) 
         item = frame.call(frame.literal(standard.call_if), [closed, step.item, step.more], {})
     elif step.more.known.value:
         item = frame.call(closed, frame.fields(step.item), {})
-    return Step(step.more, item, frame.bundle(Thing.MAP, [function, step.after]), cell)
+    return Iteration(step.more, item, frame.bundle(Thing.MAP, [function, step.after]), cell)
 
 
-def _next_of_array(frame: Frame, _: Op, cell: Cell, __: dict[Identity, Cell]) -> Step:
+def _next_of_array(frame: Frame, _: Op, cell: Cell, __: dict[Identity, Cell]) -> Iteration:
     array, index, length = frame.fields(cell)
     number = index.known.type
     assert index.value is not None and isinstance(number, Number)
@@ -275,12 +277,12 @@ def _next_of_array(frame: Frame, _: Op, cell: Cell, __: dict[Identity, Cell]) ->
         item = frame.call(frame.literal(standard.element_if), [array, at, more], {})
     after = frame.emit(ops.PY_BINARY, of_type(number, nonneg=True), index.value, frame.build.const(number, 1), op="+")
     assert isinstance(cell.known.value, Thing)
-    return Step(more, item, frame.bundle(cell.known.value, [array, after, length]), cell)
+    return Iteration(more, item, frame.bundle(cell.known.value, [array, after, length]), cell)
 
 
-StepRule = Callable[[Frame, Op, Cell, dict[Identity, Cell]], Step]
+IterationRule = Callable[[Frame, Op, Cell, dict[Identity, Cell]], Iteration]
 
-STEPS: dict[object, StepRule] = {
+STEPS: dict[object, IterationRule] = {
     Thing.ENUMERATE: _next_of_enumerate,
     Thing.ZIP: _next_of_zip,
     Thing.MAP: _next_of_map,

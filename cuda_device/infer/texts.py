@@ -1,6 +1,6 @@
 """f-strings: a constant, or with values of run time a bundle that `print`, `assert` and exceptions show.
 
-f"x = {x:.3f}\\n"        Text(("x = ", Field(".3f"), "\\n")) of x
+f"x = {x:.3f}\\n"        Text(("x = ", TextField(".3f"), "\\n")) of x
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from cuda_device.errors import CompileError
 from cuda_device.infer.frame import Cell, Frame
-from cuda_device.infer.meanings import Field, Text
+from cuda_device.infer.meanings import Text, TextField
 from cuda_device.ir.nodes import Op
 from cuda_device.types.known import Known, constant
 from cuda_device.types.model import Bundle, Tuple
@@ -42,7 +42,7 @@ def _field(frame: Frame, cell: Cell, spec: str, conversion: str) -> Cell:
     if not _is_constant(value):
         if isinstance(value.value, Text) or (spec and conversion):
             raise CompileError(f"{value.shown} cannot be formatted so", help="write one f-string: f'{n} {x:8.3f}'")
-        return frame.bundle(Text((Field(spec, conversion in ("r", "a")),)), [cell])
+        return frame.bundle(Text((TextField(spec, conversion in ("r", "a")),)), [cell])
     try:
         text = format(_CONVERSIONS[conversion](value.python), spec)
     except (TypeError, ValueError) as error:
@@ -56,7 +56,7 @@ def make_string(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """An f-string: its parts, one after the other."""
     if all(cell.known.constant and isinstance(cell.known.value, str) for cell in cells):
         return [Cell(constant("".join(str(cell.known.value) for cell in cells)))]
-    pieces: list[str | Field] = []
+    pieces: list[str | TextField] = []
     parts: list[Cell] = []
     for cell in cells:
         text = cell.known.value

@@ -15,7 +15,7 @@ from cuda_device.infer import hosted
 from cuda_device.infer.argument_counts import check_count, no_keywords
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.kinds import lists
-from cuda_device.infer.meanings import Keywords, View
+from cuda_device.infer.meanings import DictView, Keywords
 from cuda_device.types.known import constant
 
 
@@ -71,7 +71,7 @@ def _get(frame: Frame, owner: Cell, key: Cell, default: Cell | None = None) -> C
 
 
 def _view(name: str) -> Callable[[Frame, Cell], Cell]:
-    return lambda frame, owner: frame.bundle(View(name), [owner])
+    return lambda frame, owner: frame.bundle(DictView(name), [owner])
 
 
 METHODS: dict[str, tuple[Callable[..., Cell], int, int]] = {
