@@ -70,7 +70,7 @@ def iterator_over(frame: Frame, cell: Cell) -> Cell:
         case Subarray() as type:
             return _iterator_over_tuple(frame, frame.tuple(subarrays.items(frame, cell, type)))
         case Array(_, ndim) if ndim > 0:
-            return _counting(frame, Thing.ARRAY_ITERATOR, cell)
+            return _counting(frame, cell)
         case RangeIterator() | TupleIterator():
             return cell
         case Bundle() if _is_stepped(known):
@@ -108,11 +108,11 @@ def _iterator_over_tuple(frame: Frame, cell: Cell) -> Cell:
     return frame.emit(ops.MAKE, known, *parts)
 
 
-def _counting(frame: Frame, kind: Thing, array: Cell) -> Cell:
-    """An iterator of an array, forwards or backwards."""
+def _counting(frame: Frame, array: Cell) -> Cell:
+    """An iterator of an array."""
     assert isinstance(array.known.type, Array)
     length = frame.field(_attribute(frame, array, "shape"), 0)
-    return frame.bundle(kind, [array, _index(frame, INT if array.known.type.small else INDEX), length])
+    return frame.bundle(Thing.ARRAY_ITERATOR, [array, _index(frame, INT if array.known.type.small else INDEX), length])
 
 
 def _index(frame: Frame, number: Number, value: int = 0) -> Cell:
@@ -130,7 +130,7 @@ def reversed_iterator(frame: Frame, cell: Cell) -> Cell:
             parts = [frame.field(cell, i) for i in range(3)]
             return iterator_over(frame, frame.program.call(frame, standard.reversed_range, parts, {}))
         case Array(_, ndim) if ndim > 0:
-            return _counting(frame, Thing.REVERSED_ITERATOR, cell)
+            return iterator_over(frame, frame.program.call(frame, standard.backwards, [cell], {}))
     raise CompileError(f"reversed cannot take {cell.known}", help="give it a range, a tuple or an array")
 
 

@@ -228,7 +228,6 @@ class Thing(enum.Enum):
     MAP = "a map"
     ARRAY_ITERATOR = "an iterator of an array"
     INDEXED_ITERATOR = "an iterator that run time counts"
-    REVERSED_ITERATOR = "an iterator of a reversed array"
 
     def __str__(self) -> str:
         return self.value

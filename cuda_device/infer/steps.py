@@ -269,15 +269,12 @@ def _next_of_array(frame: Frame, _: Op, cell: Cell, __: dict[Identity, Cell]) ->
     number = index.known.type
     assert index.value is not None and isinstance(number, Number)
     more = frame.emit(ops.PY_COMPARE, of_type(BOOL), index.value, frame.materialise(length, number), op="<")
-    backwards = cell.known.value is Thing.REVERSED_ITERATOR
-    at = _arithmetic(frame, "-", _arithmetic(frame, "-", length, Cell(constant(1))), index) if backwards else index
     if isinstance(array.known.type, Array) and array.known.type.ndim == 1 and has_identity(array.known.type.dtype):
-        item = references.element(frame, array, [frame.materialise(at, INDEX)], behind=True)
+        item = references.element(frame, array, [frame.materialise(index, INDEX)], behind=True)
     else:
-        item = frame.call(frame.literal(standard.element_if), [array, at, more], {})
+        item = frame.call(frame.literal(standard.element_if), [array, index, more], {})
     after = frame.emit(ops.PY_BINARY, of_type(number, nonneg=True), index.value, frame.build.const(number, 1), op="+")
-    assert isinstance(cell.known.value, Thing)
-    return Iteration(more, item, frame.bundle(cell.known.value, [array, after, length]), cell)
+    return Iteration(more, item, frame.bundle(Thing.ARRAY_ITERATOR, [array, after, length]), cell)
 
 
 IterationRule = Callable[[Frame, Op, Cell, dict[Identity, Cell]], Iteration]
@@ -288,7 +285,6 @@ STEPS: dict[object, IterationRule] = {
     Thing.MAP: _next_of_map,
     Thing.ARRAY_ITERATOR: _next_of_array,
     Thing.INDEXED_ITERATOR: _next_of_indexed,
-    Thing.REVERSED_ITERATOR: _next_of_array,
 }
 
 

@@ -200,6 +200,11 @@ def sum_of_products(p: Any, q: Any, /) -> Any:
 # Ranges and arrays
 
 
+def backwards(items: Any) -> Any:
+    """`reversed(items)` of an array."""
+    return items[::-1]
+
+
 def reversed_range(start: Any, stop: Any, step: Any) -> Any:
     """`reversed(range(start, stop, step))`."""
     count = length_of_range(start, stop, step)
