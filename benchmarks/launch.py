@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 import cuda_device as device
-from cuda_device.codegen.cpu.native import compile_native
+from cuda_device.codegen.cpu.machine_code import compile_native
 from cuda_device.runtime.gpu import driver
 from cuda_device.runtime.gpu.streams import GpuStream
 

@@ -12,8 +12,7 @@ import time
 from collections.abc import Callable
 
 from cuda_device.codegen.cpu import kernel_text, warp_exchange
-from cuda_device.codegen.cpu.machine_code import Native
-from cuda_device.codegen.cpu.native import compile_native
+from cuda_device.codegen.cpu.machine_code import Native, compile_native
 from cuda_device.codegen.cpu.records import Suspension
 from cuda_device.codegen.cpu.runner import runner
 from cuda_device.runtime.cpu.executor import execute

@@ -133,7 +133,7 @@ class Work:
         return self.program.shared_bytes if self.program is not None else int(self["llvm"].shared_bytes)
 
     @property
-    def watched(self) -> dict[int, traces.Point]:
+    def watched(self) -> dict[int, traces.TracePoint]:
         """The places that the race detector hears of, by their numbers."""
         from cuda_device.instrument import traces
 
@@ -234,7 +234,7 @@ def _llvm_cpu(work: Work) -> to_llvm.Llvm:
     return to_llvm.run(work["inlined"], Cpu(work["inlined"]), work.job.options)
 
 
-def _optimised(work: Work) -> nvptx.Module:
+def _optimised(work: Work) -> nvptx.LlvmModule:
     from cuda_device.codegen.gpu import nvptx
 
     module = nvptx.parse(work["llvm"].text)
@@ -255,7 +255,7 @@ def _cubin(work: Work) -> cubin.Cubin:
     from cuda_device.codegen.gpu import cubin
 
     # A function alone is of use to a linker only.
-    options = cubin.Options(line_info=work.job.options.lineinfo, relocatable=not work.job.kernel)
+    options = cubin.AssemblerOptions(line_info=work.job.options.lineinfo, relocatable=not work.job.kernel)
     return cubin.assemble(work["ptx"].text, work.job.target.architecture, options, work.inputs)
 
 
@@ -266,9 +266,9 @@ def _ltoir(work: Work) -> bytes:
 
 
 def _native(work: Work) -> machine_code.Native:
-    from cuda_device.codegen.cpu import native
+    from cuda_device.codegen.cpu import machine_code
 
-    return native.compile_native(work["llvm"].text, level=min(work.job.options.level, 2))
+    return machine_code.compile_native(work["llvm"].text, level=min(work.job.options.level, 2))
 
 
 @dataclass(frozen=True, slots=True)

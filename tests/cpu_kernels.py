@@ -8,7 +8,7 @@ import numpy as np
 from cuda_device.codegen.cpu import kernel_text
 from cuda_device.codegen.cpu.runner import runner
 from cuda_device.errors import Location
-from cuda_device.instrument.outline import Place
+from cuda_device.instrument.outline import ReportPlace
 from cuda_device.runtime.cpu.executor import execute
 
 POISON = -77
@@ -32,7 +32,7 @@ def registers(*names):
 
 def places(**lines):
     """`places(p1=10)`: place 1 is kernel.py:10."""
-    return {int(name[1:]): Place(Location("kernel.py", line)) for name, line in lines.items()}
+    return {int(name[1:]): ReportPlace(Location("kernel.py", line)) for name, line in lines.items()}
 
 
 # out[block * n + tid] accumulates shared[n - 1 - tid], three times over, two barriers a turn.

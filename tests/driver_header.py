@@ -162,4 +162,4 @@ def stand_in():
         source, library = Path(folder, "libcuda.c"), Path(folder, "libcuda.so")
         source.write_text("\n".join(lines))
         subprocess.run([compiler, "-w", "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
-        return libcuda.Library(str(library)), (ctypes.c_uint64 * 16).in_dll(ctypes.CDLL(str(library)), "got")
+        return libcuda.DriverLibrary(str(library)), (ctypes.c_uint64 * 16).in_dll(ctypes.CDLL(str(library)), "got")

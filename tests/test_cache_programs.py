@@ -22,7 +22,7 @@ from cuda_device.cache import disk, programs
 from cuda_device.cache.programs import ProgramSummary
 from cuda_device.errors import CompilerBug, Location
 from cuda_device.infer.dependencies import PASSING, Dependency
-from cuda_device.instrument.outline import Outline, Place, Print
+from cuda_device.instrument.outline import Outline, Print, ReportPlace
 from cuda_device.runtime.gpu.streams import GpuStream
 
 ROOT = Path(__file__).parent.parent
@@ -328,7 +328,7 @@ PROGRAM = ProgramSummary.of(
         True,
         True,
         {1: HERE},
-        {2: Place(HERE, "{0} < \u20ac", "help\n", True)},
+        {2: ReportPlace(HERE, "{0} < \u20ac", "help\n", True)},
         {3: Print("%d %s", ("q", ("a", "b")))},
     ),
     "text",

@@ -15,10 +15,10 @@ from at_once import at_once
 from cpu_kernels import POISON, REVERSAL, module, places, registers, run_reversal
 
 from cuda_device.codegen.cpu import kernel_text
-from cuda_device.codegen.cpu.native import compile_native
+from cuda_device.codegen.cpu.machine_code import compile_native
 from cuda_device.codegen.emit.status import Status
 from cuda_device.errors import KernelError, Location
-from cuda_device.instrument.outline import Place
+from cuda_device.instrument.outline import ReportPlace
 from cuda_device.runtime.cpu import executor
 from cuda_device.runtime.cpu.executor import execute, worker_count
 from cuda_device.runtime.gpu.report_message import ranges
@@ -231,7 +231,9 @@ def test_a_report_names_thread_block_place_and_values(suspends):
     body = REPORT + (kernel_text.barrier(1, "after") if suspends else "") + "  br label %coro.finish\n"
     code = compile_native(module(body, ["i32", "i64"], ["bad", "n"], suspends))
     table = {
-        9: Place(Location("kernel.py", 21), "index {0} is out of bounds for {1} elements", "check the index", True)
+        9: ReportPlace(
+            Location("kernel.py", 21), "index {0} is out of bounds for {1} elements", "check the index", True
+        )
     }
     with pytest.raises(KernelError) as caught:
         execute(code, (8, 1, 1), (32, 1, 1), struct.pack("@iq", 5, 1 << 40), places=table)

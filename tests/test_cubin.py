@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from cuda_device.codegen.gpu import assemblers, cubin, libcuda, nvptx
-from cuda_device.codegen.gpu.assemblers import ASSEMBLERS, Options, Rejection, Request
+from cuda_device.codegen.gpu.assemblers import ASSEMBLERS, AssemblerOptions, Rejection, Request
 from cuda_device.codegen.gpu.cubin import Usage, assemble, identity, read_usage
 from cuda_device.errors import CompileError, CompilerBug
 from cuda_device.types.architectures import ARCHITECTURES, Architecture, parse
@@ -96,27 +96,29 @@ _MANY = "\n".join(
 
 
 def test_usage(forced: str) -> None:
-    used = assemble(ptx(body="st.shared.b32 [numbers], 1; bar.sync 0;"), SM_90, Options(report_usage=True)).usage["k"]
+    used = assemble(
+        ptx(body="st.shared.b32 [numbers], 1; bar.sync 0;"), SM_90, AssemblerOptions(report_usage=True)
+    ).usage["k"]
     assert 0 < used.registers < 32
     assert replace(used, registers=0) == Usage(0, barriers=1, shared=400, stack=0, spill_stores=0, spill_loads=0)
 
 
 def test_fewer_registers_spill(forced: str) -> None:
-    free = assemble(ptx(body=_MANY), SM_90, Options(report_usage=True)).usage["k"]
-    tight = assemble(ptx(body=_MANY), SM_90, Options(max_registers=32, report_usage=True)).usage["k"]
+    free = assemble(ptx(body=_MANY), SM_90, AssemblerOptions(report_usage=True)).usage["k"]
+    tight = assemble(ptx(body=_MANY), SM_90, AssemblerOptions(max_registers=32, report_usage=True)).usage["k"]
     assert free.registers > 90 and free.spill_stores == 0
     assert tight.registers <= 32 and tight.spill_stores > 0 and tight.spill_loads > 0 and tight.stack > 0
 
 
 def test_levels(forced: str) -> None:
     source = ptx(body="add.u32 %r2, %r1, 1; mul.lo.u32 %r3, %r2, 7; st.global.b32 [%rd1], 3;")
-    codes = [assemble(source, SM_90, Options(level=level)).code for level in range(4)]
+    codes = [assemble(source, SM_90, AssemblerOptions(level=level)).code for level in range(4)]
     assert {code[:4] for code in codes} == {ELF} and codes[0] != codes[3]
 
 
 def test_line_table(forced: str) -> None:
     source = ptx(body=".loc 1 42 3\n    st.global.b32 [%rd1], 3;") + '.file 1 "kernel.py"\n'
-    assert b"kernel.py" in assemble(source, SM_90, Options(line_info=True)).code
+    assert b"kernel.py" in assemble(source, SM_90, AssemblerOptions(line_info=True)).code
 
 
 def test_usage_of_several_kernels() -> None:
@@ -153,7 +155,7 @@ define ptx_kernel void @k(ptr %p) !dbg !4 {
 """
     text = nvptx.emit_ptx(ir, SM_90).text
     assert re.search(r"\.loc\s+1 42 3", text) and ", debug" not in text
-    assert b"kernel.py" in assemble(text, SM_90, Options(line_info=True)).code
+    assert b"kernel.py" in assemble(text, SM_90, AssemblerOptions(line_info=True)).code
 
 
 def test_eight_threads(forced: str) -> None:
@@ -216,19 +218,19 @@ DIVISION = "mov.b32 %r1, 2; \n\tdiv.rn.f32 \t%r2, %r1, %r1; st.global.b32 [%rd1]
 @pytest.mark.parametrize(
     ("body", "options", "first"),
     [
-        ("\n\tadd.f32 \t%r2, %r1, %r1;", Options(), "a"),
-        ("\n\tdiv.full.f32 \t%r2, %r1, %r1;", Options(), "a"),
-        ("\n\tdiv.s32 \t%r2, %r1, %r1;", Options(), "a"),
-        (DIVISION, Options(), "c"),
-        (DIVISION, Options(relocatable=True), "a"),
-        ("\n\tsqrt.rn.f64 \t%rd2, %rd1;", Options(), "c"),
-        ("\n\trcp.rn.ftz.f32 \t%r2, %r1;", Options(), "c"),
-        ("\n\trem.u64 \t%rd2, %rd1, %rd1;", Options(), "c"),
-        ("\n\tcall.uni \tf;", Options(), "c"),
+        ("\n\tadd.f32 \t%r2, %r1, %r1;", AssemblerOptions(), "a"),
+        ("\n\tdiv.full.f32 \t%r2, %r1, %r1;", AssemblerOptions(), "a"),
+        ("\n\tdiv.s32 \t%r2, %r1, %r1;", AssemblerOptions(), "a"),
+        (DIVISION, AssemblerOptions(), "c"),
+        (DIVISION, AssemblerOptions(relocatable=True), "a"),
+        ("\n\tsqrt.rn.f64 \t%rd2, %rd1;", AssemblerOptions(), "c"),
+        ("\n\trcp.rn.ftz.f32 \t%r2, %r1;", AssemblerOptions(), "c"),
+        ("\n\trem.u64 \t%rd2, %rd1, %rd1;", AssemblerOptions(), "c"),
+        ("\n\tcall.uni \tf;", AssemblerOptions(), "c"),
     ],
 )
 def test_what_calls_is_assembled_as_a_whole(
-    monkeypatch: pytest.MonkeyPatch, body: str, options: Options, first: str
+    monkeypatch: pytest.MonkeyPatch, body: str, options: AssemblerOptions, first: str
 ) -> None:
     """What stands last in the table knows the whole program; the driver, which is first, takes it for a part."""
     ran = stand_in(monkeypatch, a=True, b=True, c=True)
@@ -314,7 +316,7 @@ def test_the_driver_links_a_text_that_ends_in_zero(monkeypatch: pytest.MonkeyPat
     driver = LinkingDriver()
     monkeypatch.setattr(assemblers, "_driver", lambda: driver)
     (row,) = (row for row in ASSEMBLERS if row.name == "driver")
-    code, log = row.run(Request(ptx(), SM_90, Options(level=2, max_registers=40, line_info=True)))
+    code, log = row.run(Request(ptx(), SM_90, AssemblerOptions(level=2, max_registers=40, line_info=True)))
     assert code == ELF + b" made by a stand-in" and log == "ptxas info    : Used 8 registers"
     assert driver.data == ptx().encode() + b"\n\0" and driver.living == 0
     option = driver.CUjit_option
@@ -329,7 +331,7 @@ def test_what_the_driver_refuses_is_in_its_log(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(assemblers, "_driver", lambda: driver)
     (row,) = (row for row in ASSEMBLERS if row.name == "driver")
     with pytest.raises(Rejection, match=r"^ptxas fatal   : it is a stand-in$"):
-        row.run(Request(ptx(), SM_90, Options()))
+        row.run(Request(ptx(), SM_90, AssemblerOptions()))
     assert driver.living == 0
 
 
@@ -349,10 +351,10 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[Architecture]:
 
 
 def test_driver_assembles(gpu: Architecture) -> None:
-    made = assemble(ptx(gpu, body="st.shared.b32 [numbers], 1; bar.sync 0;"), gpu, Options(report_usage=True))
+    made = assemble(ptx(gpu, body="st.shared.b32 [numbers], 1; bar.sync 0;"), gpu, AssemblerOptions(report_usage=True))
     assert made.code[:4] == ELF and made.assembler == "driver" and machine_of(made.code) == gpu.number
     assert made.usage["k"].shared == 400 and made.usage["k"].barriers == 1
-    again = assemble(ptx(gpu, body="st.shared.b32 [numbers], 1; bar.sync 0;"), gpu, Options(report_usage=True))
+    again = assemble(ptx(gpu, body="st.shared.b32 [numbers], 1; bar.sync 0;"), gpu, AssemblerOptions(report_usage=True))
     assert again.usage == made.usage, "from NVIDIA's cache"
     assert re.match(r"driver \d+", identity(gpu))
 
@@ -431,7 +433,7 @@ def test_no_temporary_files_stay(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         pytest.skip("no ptxas on this machine")
     monkeypatch.setenv(cubin.VARIABLE, "ptxas")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    made = assemble(ptx(), SM_90, Options(report_usage=True))
+    made = assemble(ptx(), SM_90, AssemblerOptions(report_usage=True))
     with pytest.raises(CompilerBug):
         assemble(ptx(body="nonsense;"), SM_90)
     assert list(tmp_path.iterdir()) == [] and str(tmp_path) not in made.log

@@ -10,7 +10,7 @@ import pytest
 from fake_driver import CONTEXT, installed
 
 import cuda_device as device
-from cuda_device.codegen.cpu import native
+from cuda_device.codegen.cpu import machine_code
 from cuda_device.errors import LaunchError
 from cuda_device.runtime.arrays import dlpack, dlpack_exchange
 from cuda_device.runtime.arrays.array_view import Device
@@ -179,7 +179,7 @@ def test_the_words_of_a_framework_that_refuses():
     """
     kind = ctypes.c_void_p.in_dll(ctypes.pythonapi, "PyExc_BufferError")
     function = ctypes.cast(ctypes.pythonapi.PyErr_SetString, ctypes.c_void_p).value
-    code = native.compile_native(
+    code = machine_code.compile_native(
         ir.replace("KIND", str(ctypes.addressof(kind))), {"PyErr_SetString": function}, exports=("refuse",)
     )
     framework = Framework()

@@ -48,7 +48,7 @@ def test_an_enumeration_has_the_headers_numbers(header, name):
 def test_flags(header):
     for name in ("CU_MEMHOSTALLOC_PORTABLE", "CU_MEMHOSTALLOC_DEVICEMAP"):
         (value,) = re.findall(rf"#define {name}\s+(0x\w+)", header)
-        assert getattr(libcuda.Library, name) == int(value, 0)
+        assert getattr(libcuda.DriverLibrary, name) == int(value, 0)
 
 
 def test_all_that_the_package_calls_has_a_row():
@@ -62,7 +62,7 @@ def test_all_that_the_package_calls_has_a_row():
         for member in re.findall(r"\.(CU_\w+)\b", path.read_text())
         if path.name != "libcuda.py" and not member.endswith("_")
     }
-    known = {member for row in libcuda.ENUMERATIONS.values() for member in row} | set(vars(libcuda.Library))
+    known = {member for row in libcuda.ENUMERATIONS.values() for member in row} | set(vars(libcuda.DriverLibrary))
     assert members <= known
 
 
@@ -74,7 +74,7 @@ def test_c_gets_and_gives_what_python_says(stand_in, symbol):
 def test_other_threads_run_while_the_driver_works(stand_in, monkeypatch):
     """What takes long lets go of Python's lock; what answers at once keeps it, to let go could take longer."""
     monkeypatch.setattr(libcuda, "_function", lambda foreign, *_: foreign)
-    library = libcuda.Library(stand_in[0]._free._name)
+    library = libcuda.DriverLibrary(stand_in[0]._free._name)
 
     def keeps(name):
         return type(getattr(library, name))._flags_ == ctypes.PyDLL._func_flags_
@@ -105,4 +105,4 @@ def test_wrong_names_and_counts(stand_in):
 
 def test_without_a_driver():
     with pytest.raises(OSError, match="no_such_library"):
-        libcuda.Library("no_such_library.so.1")
+        libcuda.DriverLibrary("no_such_library.so.1")

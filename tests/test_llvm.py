@@ -40,7 +40,7 @@ def test_a_row_is_what_llvmlite_says(name):
 
 def test_all_that_the_package_calls_has_a_row_and_all_rows_are_called():
     folder = Path(bindings.__file__).parent.parent
-    names = ("llvm/bindings", "llvm/modules", "cpu/native", "gpu/nvptx", "gpu/libdevice")
+    names = ("llvm/bindings", "llvm/modules", "cpu/native", "cpu/processor", "gpu/nvptx", "gpu/libdevice")
     text = "".join((folder / f"{name}.py").read_text() for name in names)
     called = set(re.findall(r"(?:api|load\(\)|library|self)\.([A-Z]\w+|buildPer\w+)", text))
     called |= {f"module_Add{name}" for name in re.findall(r'"([A-Z]\w+Pass)"', text)}

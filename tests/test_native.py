@@ -15,8 +15,7 @@ from cpu_kernels import POISON, REVERSAL, module, registers, run_reversal
 
 import cuda_device as device
 from cuda_device.codegen.cpu import conversions, kernel_text, native, object_loader, wide_atomics
-from cuda_device.codegen.cpu.machine_code import load_native
-from cuda_device.codegen.cpu.native import compile_native
+from cuda_device.codegen.cpu.machine_code import compile_native, load_native
 from cuda_device.codegen.cpu.records import RECORDS
 from cuda_device.codegen.llvm.modules import Machine
 from cuda_device.errors import CompilerBug
@@ -204,7 +203,7 @@ def test_a_kernel_is_loaded_without_llvm(reversal, monkeypatch):
 
 def test_llvm_links_what_is_not_simple(reversal, monkeypatch):
     def unsupported(*_):
-        raise object_loader.Unsupported
+        raise object_loader.UnsupportedObject
 
     monkeypatch.setattr(object_loader, "load", unsupported)
     run_reversal(load_native(reversal.object_code), (4, 1, 1), (64, 1, 1))
@@ -223,12 +222,12 @@ def test_objects_that_are_left_to_llvm(reversal, monkeypatch):
     }
     assert object_loader.load(good, lambda _: 1 << 40).addresses
     for at, data in changes.values():
-        with pytest.raises(object_loader.Unsupported):
+        with pytest.raises(object_loader.UnsupportedObject):
             object_loader.load(good[:at] + data + good[at + len(data) :], lambda _: 1 << 40)
-    with pytest.raises(object_loader.Unsupported, match="cuda_device.blocks"):
+    with pytest.raises(object_loader.UnsupportedObject, match="cuda_device.blocks"):
         object_loader.load(good, lambda _: None)
     monkeypatch.setattr(object_loader.platform, "machine", lambda: "aarch64")
-    with pytest.raises(object_loader.Unsupported):
+    with pytest.raises(object_loader.UnsupportedObject):
         object_loader.load(good, lambda _: 1 << 40)
 
 
@@ -390,8 +389,8 @@ end:
     objects = [native.compile_piece(ir, 1, quick) for quick in (False, True)]
     assert objects[0] != objects[1]
     for code in objects:
-        linked = native.link(code, {}, ["piece"])
-        piece = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(linked.addresses["piece"])
+        addresses, _ = native.link(code, {}, ["piece"])
+        piece = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(addresses["piece"])
         for a, b in ((1, 2), (2, 1), (-9, -8), (-8, -9), (5, 5)):
             assert piece(a, b) == max(b * 1000003 if a < b else a, -7)
 

@@ -21,7 +21,7 @@ from fake_driver import CONTEXT, Result, installed
 from producers import Cupy, Torch, computed
 
 import cuda_device as device
-from cuda_device.codegen.cpu import native
+from cuda_device.codegen.cpu import machine_code
 from cuda_device.errors import KernelError, LaunchError
 from cuda_device.launchers import memory_layout, plans, process
 from cuda_device.runtime.gpu import driver, launch_log, mailbox, streams
@@ -1257,7 +1257,7 @@ def test_other_threads_run_while_the_driver_takes_its_time(gpu, prepared):
         start()
     here, there = ctypes.c_int32(), ctypes.c_int32()
     text = WAITING.format(here=ctypes.addressof(here), there=ctypes.addressof(there))
-    code = native.compile_native(text, exports=("launch",))
+    code = machine_code.compile_native(text, exports=("launch",))
     words = plans.support().words
     genuine, words[memory_layout.Word.LAUNCH_KERNEL] = words[memory_layout.Word.LAUNCH_KERNEL], code.address("launch")
 

@@ -305,10 +305,10 @@ def test_all_of_libdevice_can_be_extracted() -> None:
 def test_store_spares_parsing() -> None:
     store: dict[str, bytes] = {}
     path = libdevice.library().path
-    first = libdevice.Library(path, store)
+    first = libdevice.LibdeviceIndex(path, store)
     expected = first.extract({"__nv_cosf"})
     assert first._module is not None and any("@__nv_cosf" in key for key in store)
-    second = libdevice.Library(path, store)
+    second = libdevice.LibdeviceIndex(path, store)
     assert second.extract({"__nv_cosf"}) == expected and second._module is None
     assert all(first.content_hash() in key for key in store)
 
@@ -317,7 +317,11 @@ def test_content_hash_is_of_the_content(tmp_path: Path) -> None:
     a, b = tmp_path / "a.bc", tmp_path / "b.bc"
     a.write_bytes(b"BC one")
     b.write_bytes(b"BC two")
-    hashes = {libdevice.Library(a).content_hash(), libdevice.Library(b).content_hash(), libdevice.content_hash()}
+    hashes = {
+        libdevice.LibdeviceIndex(a).content_hash(),
+        libdevice.LibdeviceIndex(b).content_hash(),
+        libdevice.content_hash(),
+    }
     assert len(hashes) == 3
 
 

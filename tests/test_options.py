@@ -405,7 +405,7 @@ def test_a_variant_for_a_gpu_knows_its_registers():
     job = compiler.Job(mixed.underlying, known, True, compiler.Target(parse("sm_90")))
     variant = CompiledKernel(compiler.run(job), packing(runtime_types(known)))
     text = ptx(mixed)
-    used = cubin.assemble(text, parse("sm_90"), cubin.Options(report_usage=True)).usage["mixed"]
+    used = cubin.assemble(text, parse("sm_90"), cubin.AssemblerOptions(report_usage=True)).usage["mixed"]
     assert str(variant) == (
         f"(array<float32, 1, C>, array<float32, 1, C>) on sm_90, {used.registers} registers, 256 bytes of shared memory"
     )
@@ -414,7 +414,7 @@ def test_a_variant_for_a_gpu_knows_its_registers():
 @pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90", "sm_100", "sm_121"])
 def test_registers_are_those_that_the_assembler_counts(target):
     text = ptx(mixed, target=target)
-    made = cubin.assemble(text, parse(target), cubin.Options(report_usage=True))
+    made = cubin.assemble(text, parse(target), cubin.AssemblerOptions(report_usage=True))
     assert registers(made.code)["mixed"] == made.usage["mixed"].registers
 
 

@@ -13,7 +13,7 @@ from ir_helpers import define
 import cuda_device as device
 from cuda_device import ConstExpr, atomic_ref, int32, lane_id, thread_idx, tid
 from cuda_device.errors import Location
-from cuda_device.instrument.traces import Event, Point
+from cuda_device.instrument.traces import Event, TracePoint
 from cuda_device.ir.ordering import Order, Scope
 from cuda_device.runtime.races.detector import RaceDetector, Region
 
@@ -586,7 +586,7 @@ def races(events):
 def detected(events):
     points, rows = {}, []
     for place, event in enumerate(events):
-        points[place] = Point(event.kind, Location("history", place + 1), 4, False, event.memory, event.scope)
+        points[place] = TracePoint(event.kind, Location("history", place + 1), 4, False, event.memory, event.scope)
         value = event.mask if event.meeting >= 0 else 4096 + 4 * event.location
         rows.append((event.thread // LANES, event.thread % LANES, place, value, 1))
     region = Region("a", 4096, (6,), (4,), 4)

@@ -31,7 +31,7 @@ from cuda_device.cache import disk
 from cuda_device.cache.fingerprints import Fingerprint, Unfit, name_of
 from cuda_device.errors import Location
 from cuda_device.infer.dependencies import MISSING, Dependency, read
-from cuda_device.instrument.outline import Outline, Place, Print
+from cuda_device.instrument.outline import Outline, Print, ReportPlace
 from cuda_device.lazy_dataclasses import dataclass, fields_of
 
 _MOST_READINGS = 4
@@ -169,7 +169,7 @@ def _packed(program: ProgramSummary) -> bytes:
 def _plain(value: Any) -> Any:
     """The parts of an outline as a tuple, and so on."""
     match value:
-        case Outline() | Place() | Print() | Location():
+        case Outline() | ReportPlace() | Print() | Location():
             return tuple(_plain(getattr(value, name)) for name in fields_of(type(value)))
         case Mapping():
             return {number: _plain(part) for number, part in value.items()}
@@ -191,7 +191,7 @@ def _unpacked(data: bytes) -> ProgramSummary:
             recursive,
             positions,
             {number: Location(*place) for number, place in waits.items()},
-            {number: Place(Location(*place), *rest) for number, (place, *rest) in reports.items()},
+            {number: ReportPlace(Location(*place), *rest) for number, (place, *rest) in reports.items()},
             {number: Print(*parts) for number, parts in prints.items()},
         ),
         digest,

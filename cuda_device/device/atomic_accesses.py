@@ -17,7 +17,7 @@ from cuda_device.types.model import Atomic, Ref, Space, Type
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class AtomicAccess:
     """What lowering works with: the reference, the type of what is there, the operands, order and scope."""
 
     build: Lowering
@@ -60,12 +60,12 @@ class Access:
         )
 
 
-def load(access: Access) -> Tree:
+def load(access: AtomicAccess) -> Tree:
     """What is there."""
     return access.read() if access.alone else access.op(ops.ATOMIC_LOAD)
 
 
-def store(access: Access) -> Tree:
+def store(access: AtomicAccess) -> Tree:
     """Sets it."""
     if access.alone:
         access.write(*access.values)
@@ -74,7 +74,7 @@ def store(access: Access) -> Tree:
     return ()
 
 
-def cas(access: Access) -> Tree:
+def cas(access: AtomicAccess) -> Tree:
     """Compare-and-swap."""
     if not access.alone:
         return access.op(ops.ATOMIC_CAS)
@@ -89,7 +89,7 @@ def cas(access: Access) -> Tree:
 Combine = Callable[[Lowering, Value, Value], Value]
 
 
-def exchange(access: Access) -> Tree:
+def exchange(access: AtomicAccess) -> Tree:
     """Sets what is there, and gives what was."""
     if not access.alone:
         return access.op(ops.ATOMIC_UPDATE, operation="exch")
@@ -98,10 +98,10 @@ def exchange(access: Access) -> Tree:
     return here
 
 
-def update(operation: str, combine: Combine) -> Callable[[Access], Tree]:
+def update(operation: str, combine: Combine) -> Callable[[AtomicAccess], Tree]:
     """A read-modify-write of a number; `combine` makes the new one where nobody else looks."""
 
-    def lower(access: Access) -> Tree:
+    def lower(access: AtomicAccess) -> Tree:
         if not access.alone:
             return access.op(ops.ATOMIC_UPDATE, operation=operation)
         here, (value,) = access.read(), access.values
@@ -122,7 +122,7 @@ def extreme(sign: str) -> Combine:
     return lambda build, a, b: build.select(build.compare(sign, b, a), b, a)
 
 
-def subtract(access: Access) -> Tree:
+def subtract(access: AtomicAccess) -> Tree:
     """The sum with the negative, which is the same."""
     build, (value,) = access.build, access.values
     assert isinstance(value, Value)
@@ -132,6 +132,6 @@ def subtract(access: Access) -> Tree:
 add = update("add", binary(ops.ADD))
 
 
-def by_loop(_: Access) -> Tree:
+def by_loop(_: AtomicAccess) -> Tree:
     """Of what machines have no instruction for."""
     raise AssertionError("a function of device/atomic_loops is called instead")

@@ -208,7 +208,7 @@ class _Method:
     """
 
     name: str
-    lower: Callable[[accesses.Access], Tree]
+    lower: Callable[[accesses.AtomicAccess], Tree]
     values: int = 1
     types: tuple[Number, ...] = ()
     most: int = bits.WIDEST_EXCHANGE
@@ -281,7 +281,7 @@ def _method_row(method: _Method) -> Intrinsic:
         assert isinstance(reference.type.pointee, model.Atomic)
         order, scope = map(str, typed.settings)
         return method.lower(
-            accesses.Access(build, reference, reference.type.pointee.dtype, tuple(values), order, scope)
+            accesses.AtomicAccess(build, reference, reference.type.pointee.dtype, tuple(values), order, scope)
         )
 
     entity = getattr(AtomicInterface, method.name)

@@ -24,7 +24,7 @@ from cuda_device.types.promote import promote, to_float
 
 
 @dataclass(frozen=True, slots=True)
-class Function:
+class MathFunction:
     """A function of floats that each backend has by some name."""
 
     name: str
@@ -34,13 +34,13 @@ class Function:
     entity: object = None
 
 
-def _function(entity: Callable[..., object], arity: int = 1, stem: str = "") -> Function:
+def _function(entity: Callable[..., object], arity: int = 1, stem: str = "") -> MathFunction:
     name = entity.__name__
-    return Function(name, arity, stem or name, stem or name, entity)
+    return MathFunction(name, arity, stem or name, stem or name, entity)
 
 
-def _intrinsic(name: str, arity: int = 1, entity: object = None) -> Function:
-    return Function(name, arity, f"llvm.{name}", f"llvm.{name}", entity)
+def _intrinsic(name: str, arity: int = 1, entity: object = None) -> MathFunction:
+    return MathFunction(name, arity, f"llvm.{name}", f"llvm.{name}", entity)
 
 
 def float_floor(x: Any) -> Any:
@@ -69,7 +69,7 @@ FUNCTIONS = (
     _function(math.hypot, 2),
     _function(math.remainder, 2),
     _function(math.nextafter, 2),
-    Function("log", 1, "log", "log"),
+    MathFunction("log", 1, "log", "log"),
     _intrinsic("sqrt", 1, math.sqrt),
     _intrinsic("fabs", 1, math.fabs),
     _intrinsic("copysign", 2, math.copysign),
@@ -101,7 +101,7 @@ def _float_type(arguments: Sequence[Known], name: str) -> Number:
     return type
 
 
-def _row(function: Function) -> Intrinsic:
+def _row(function: MathFunction) -> Intrinsic:
     entity = function.entity
     name = entity.__name__ if isinstance(entity, FunctionType) else f"math.{function.name}"
 

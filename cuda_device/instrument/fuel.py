@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from cuda_device.ir import call_graph, ops
 from cuda_device.ir.dominance import reverse_postorder
-from cuda_device.ir.loops import natural_loops
+from cuda_device.ir.natural_loops import natural_loops
 from cuda_device.ir.nodes import Function, Module, Op
 from cuda_device.ir.ops import Effect
 

@@ -77,7 +77,7 @@ def _inline(function: Function, block: Block, at: int, callee: Function) -> Bloc
             "call them in a loop, or take the barrier out of them",
         )
     after = Block(list(call.results), block.ops[at + 1 :])
-    copy = _Copy({}, {old: Block() for old in callee.blocks}, call.location)
+    copy = _InlinedCopy({}, {old: Block() for old in callee.blocks}, call.location)
     for old, new in copy.blocks.items():
         copy.fill(old, new, after)
     del block.ops[at:]
@@ -94,7 +94,7 @@ def _inline(function: Function, block: Block, at: int, callee: Function) -> Bloc
 
 
 @dataclass(slots=True)
-class _Copy:
+class _InlinedCopy:
     """A copy of a function's blocks under new names. What is in our own Python stands where the user called it."""
 
     values: dict[Value, Value]

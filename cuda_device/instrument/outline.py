@@ -2,7 +2,7 @@
 
 Outline.of(module).written           frozenset({1}): it may write the second of its arrays
 Outline.of(module, True).aligned     frozenset({0}): a launch has to see to it that the memory of its first array is aligned
-Outline.of(module).reports[7]        Place(kernel.py:12, "index {0} is out of bounds …")
+Outline.of(module).reports[7]        ReportPlace(kernel.py:12, "index {0} is out of bounds …")
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ReportPlace:
     """A place in a kernel that may report.
 
     Where `has_values`, `{0}` and `{1}` in `message` stand for a report's two numbers: integers, if nothing else is said (see
@@ -60,7 +60,7 @@ class Outline:
     recursive: bool
     positions: bool
     waits: Mapping[int, Location]
-    reports: Mapping[int, Place]
+    reports: Mapping[int, ReportPlace]
     prints: Mapping[int, Print]
 
     @staticmethod
@@ -68,7 +68,7 @@ class Outline:
         """The outline of a module of the device level."""
         from cuda_device.instrument import fuel
         from cuda_device.ir import ops  # what is kept needs neither these nor the module
-        from cuda_device.ir.loops import back_edges
+        from cuda_device.ir.natural_loops import back_edges
         from cuda_device.ir.ops import Effect
         from cuda_device.optimise import alignment, points_to
 
@@ -101,9 +101,9 @@ def _of_callees(module: Module) -> Iterator[Op]:
         yield from function.ops()
 
 
-def _place(op: Op) -> Place:
+def _place(op: Op) -> ReportPlace:
     text = op.attributes
-    return Place(op.location, str(text["message"]), str(text.get("help", "")), bool(op.operands))
+    return ReportPlace(op.location, str(text["message"]), str(text.get("help", "")), bool(op.operands))
 
 
 def _print(op: Op) -> Print:

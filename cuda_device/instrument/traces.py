@@ -41,7 +41,7 @@ class Event(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class TracePoint:
     """A place in the program where threads tell what they do: how many bytes they access, and in which memory."""
 
     event: Event
@@ -72,19 +72,19 @@ def run(module: Module) -> Module:
     return module
 
 
-def points(module: Module) -> dict[int, Point]:
+def points(module: Module) -> dict[int, TracePoint]:
     """The places of a module that `run` has seen, by their numbers."""
     found = (op for function in module.functions for op in function.ops() if op.code is ops.TRACE)
     return {int(str(op.attributes["place"])): _point(op) for op in found}
 
 
-def _point(op: Op) -> Point:
+def _point(op: Op) -> TracePoint:
     said = op.attributes
     order = Order(str(said.get("memory", Order.RELAXED))), Scope(str(said.get("scope", Scope.SYSTEM)))
     type = op.operands[0].type if op.operands else None
     if not isinstance(type, Ref):
-        return Point(Event(str(said["event"])), op.location, 0, False, *order)
-    return Point(Event(str(said["event"])), op.location, size_of(type.pointee), type.space is Space.SHARED, *order)
+        return TracePoint(Event(str(said["event"])), op.location, 0, False, *order)
+    return TracePoint(Event(str(said["event"])), op.location, size_of(type.pointee), type.space is Space.SHARED, *order)
 
 
 def _traced(op: Op, places: Iterator[int]) -> list[Op]:

@@ -47,7 +47,7 @@ def advance(lowerer: Lowerer, op: Op) -> None:
     if isinstance(known, int):
         step = build.number(number, known)
     up = bool(op.attributes.get("up")) or (isinstance(known, int) and known > 0) or not number.signed
-    direction = Direction.UP if up else Direction.DOWN if isinstance(known, int) else Direction.EITHER
+    direction = RangeDirection.UP if up else RangeDirection.DOWN if isinstance(known, int) else RangeDirection.EITHER
     roomy = number == INDEX or (type.counter is not None and not number.signed)
     exact = known == 1 or (known == -1 and number.signed) or (up and roomy) or bool(op.attributes.get("roomy"))
     after = build.sum(ops.ADD, item, step, exact=True) if exact else _step(build, item, stop, step, direction)
@@ -61,7 +61,7 @@ def advance(lowerer: Lowerer, op: Op) -> None:
     lowerer.trees.update(zip(op.results, trees, strict=True))
 
 
-class Direction(enum.Enum):
+class RangeDirection(enum.Enum):
     """Where a range goes, as far as is known."""
 
     UP = enum.auto()
@@ -75,21 +75,21 @@ def _number(value: Value) -> Number:
 
 
 def _by_direction(
-    build: Lowering, step: Value, direction: Direction, up: Callable[[], Value], down: Callable[[], Value]
+    build: Lowering, step: Value, direction: RangeDirection, up: Callable[[], Value], down: Callable[[], Value]
 ) -> Value:
     """`up()` for a positive step, `down()` for a negative one; a step that only run time knows selects."""
-    if direction is not Direction.EITHER:
-        return up() if direction is Direction.UP else down()
+    if direction is not RangeDirection.EITHER:
+        return up() if direction is RangeDirection.UP else down()
     return build.select(build.compare(">", step, build.number(_number(step), 0)), up(), down())
 
 
-def _has_more(build: Lowering, item: Value, stop: Value, step: Value, direction: Direction) -> Value:
+def _has_more(build: Lowering, item: Value, stop: Value, step: Value, direction: RangeDirection) -> Value:
     return _by_direction(
         build, step, direction, lambda: build.compare("<", item, stop), lambda: build.compare(">", item, stop)
     )
 
 
-def _step(build: Lowering, item: Value, stop: Value, step: Value, direction: Direction) -> Value:
+def _step(build: Lowering, item: Value, stop: Value, step: Value, direction: RangeDirection) -> Value:
     """item + step, or stop where that would pass it: distances are unsigned, so nothing overflows."""
     unsigned = Number(Kind.UINT, _number(item).bits)
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from cuda_device.device.lowering import Lowering
 from cuda_device.ir import ops
-from cuda_device.ir.loops import Loop, innermost, natural_loops
+from cuda_device.ir.natural_loops import Loop, innermost, natural_loops
 from cuda_device.ir.nodes import Block, Function, Op
 from cuda_device.ir.uses import Definitions
 from cuda_device.optimise.invariants import Invariants, total

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from cuda_device.device.lowering import Lowering
 from cuda_device.ir import ops
-from cuda_device.ir.loops import Loop
+from cuda_device.ir.natural_loops import Loop
 from cuda_device.ir.nodes import Block, Value
 from cuda_device.ir.uses import Definitions, Term
 from cuda_device.types.model import INT64

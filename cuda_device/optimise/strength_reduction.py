@@ -14,7 +14,7 @@ A Needleman-Wunsch takes 1.22 times as long with strength reduction. Other nests
 
 from __future__ import annotations
 
-from cuda_device.ir.loops import Loop, natural_loops
+from cuda_device.ir.natural_loops import Loop, natural_loops
 from cuda_device.ir.nodes import Function, Module, Value
 from cuda_device.ir.uses import Definitions
 from cuda_device.optimise.invariants import Invariants

@@ -55,7 +55,7 @@ class Sum:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class IncomingEdge:
     """An edge into a block: from which one, with what for its parameters, and on which condition, if that `holds` or not."""
 
     before: Block
@@ -109,11 +109,11 @@ class Proofs:
 
     def __init__(self, function: Function, makers: dict[Value, Op]) -> None:
         self.makers, self.falling = makers, function.falling
-        self.entries: dict[Block, list[Entry]] = {block: [] for block in function.blocks}
+        self.entries: dict[Block, list[IncomingEdge]] = {block: [] for block in function.blocks}
         for block in function.blocks:
             condition = block.terminator.operands[0] if block.terminator.code is ops.BRANCH else None
             for number, edge in enumerate(block.successors):
-                self.entries[edge.block].append(Entry(block, edge.arguments, condition, number == 0))
+                self.entries[edge.block].append(IncomingEdge(block, edge.arguments, condition, number == 0))
         self.dominators = dominators(function.blocks[0])
         self.sums: dict[Value, Sum] = {}
         self.facts: dict[Block, tuple[Sum, ...]] = {}
@@ -141,9 +141,9 @@ class Proofs:
     def _entered(self, block: Block, facts: Sequence[Sum]) -> Iterator[Sum]:
         """What the edges into a block say."""
         match self.entries[block]:
-            case [Entry(condition=Value() as condition, holds=holds)]:
+            case [IncomingEdge(condition=Value() as condition, holds=holds)]:
                 yield from self._told(condition, holds, facts)
-            case [Entry() as entry, *backs] if backs and self.dominators[block] is entry.before:
+            case [IncomingEdge() as entry, *backs] if backs and self.dominators[block] is entry.before:
                 for place, (param, first) in enumerate(zip(block.params, entry.arguments, strict=True)):
                     signs = {self._moved(param, back.arguments[place]) for back in backs if is_integer(param)}
                     if signs == {1}:  # a counter stays on one side of where it began

@@ -24,7 +24,7 @@ import reference
 
 import cuda_device as device
 from cuda_device import compiler
-from cuda_device.codegen.cpu.native import compile_native
+from cuda_device.codegen.cpu.machine_code import compile_native
 from cuda_device.compiler import Options, Work
 from cuda_device.device.functions import Kernel, KernelOptions
 from cuda_device.runtime.launch.launcher import Variant

@@ -117,7 +117,7 @@ class Cpu(Dialect):
         assert function.kernel, function.name
         return self.leave(function)
 
-    def math(self, function: device_math.Function) -> str:
+    def math(self, function: device_math.MathFunction) -> str:
         """The CPU's column of the table."""
         return function.cpu
 

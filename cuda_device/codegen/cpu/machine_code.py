@@ -7,22 +7,18 @@ host()                                            ("znver5", "+avx512f,…"): wh
 
 from __future__ import annotations
 
-import ast
 import functools
-import threading
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from cuda_device.cache import disk
 from cuda_device.cache.artifacts import Kept
 from cuda_device.cache.programs import ProgramSummary
 from cuda_device.codegen.cpu import conversions, object_loader, wide_atomics
+from cuda_device.codegen.cpu.processor import LOCK, host
 from cuda_device.codegen.cpu.runner import EXPORTS, RUN
+from cuda_device.errors import CompilerBug
 from cuda_device.types.architectures import Architecture
-
-LOCK = threading.RLock()
-"""LLVM's context, our target machines and the linker are shared by all threads of the process."""
 
 
 class Native:
@@ -58,6 +54,31 @@ class Linked:
         self.addresses, self._keep = addresses, keep
 
 
+def compile_native(
+    ir: str,
+    symbols: Mapping[str, int] | None = None,
+    level: int = 2,
+    exports: Sequence[str] = (RUN,),
+    alone: bool = False,
+) -> Native:
+    """Machine code for the module `ir`, whose functions `exports` can then be called.
+
+    `symbols` gives addresses to functions that the module declares and that neither the process nor its C library
+    knows. `level` is LLVM's optimisation level, 0 to 3. A module that is `alone` calls nothing of what kernels call. One that
+    LLVM refuses is a `CompilerBug` that shows the line.
+    """
+    from cuda_device.codegen.cpu import native
+
+    with LOCK:
+        module, object_code, bitcode = native.compile_module(ir, level)
+        try:
+            return Native(object_code, link(object_code, symbols or {}, exports, alone), bitcode, level)
+        except RuntimeError as error:
+            known = {*EXPORTS, *conversions.EXPORTS, *wide_atomics.EXPORTS, *(symbols or {})}
+            missing = native.unknown(module, known)
+            raise CompilerBug(f"cannot link machine code ({error}); unknown functions: {missing}") from error
+
+
 def load_native(
     object_code: bytes, symbols: Mapping[str, int] | None = None, exports: Sequence[str] = (RUN,)
 ) -> Native:
@@ -74,7 +95,7 @@ def link(object_code: bytes, symbols: Mapping[str, int], exports: Sequence[str],
     try:
         code = object_loader.load(object_code, find)
         return Linked(code.addresses, code)
-    except object_loader.Unsupported:
+    except object_loader.UnsupportedObject:
         from cuda_device.codegen.cpu import native
 
         # Which helpers the code generator calls only the object's table of names tells.
@@ -82,7 +103,7 @@ def link(object_code: bytes, symbols: Mapping[str, int], exports: Sequence[str],
         for piece in () if alone else _HELPERS:
             if any(name.encode() in object_code for name in piece.EXPORTS):
                 known |= _helpers(piece)
-        return native.link(object_code, {**known, **symbols}, exports)
+        return Linked(*native.link(object_code, {**known, **symbols}, exports))
 
 
 def _of_kernels(name: str) -> int | None:
@@ -122,7 +143,7 @@ def piece(
     level: int = 0,
     quick: bool = False,
 ) -> Linked:
-    """Functions that kernels and launches share; `symbols` and `level` as in `native.compile_native`.
+    """Functions that kernels and launches share; `symbols` and `level` as in `compile_native`.
 
     The name says all that their text depends on, but for our code generator. `quick`: see `native.compile_piece`.
     """
@@ -151,43 +172,6 @@ def shared(
     made = piece(name, text, exports, symbols, level)
     _KEPT.append(made)
     return {name: made.addresses[name] for name in exports}
-
-
-# The processor
-
-
-@functools.cache
-def host() -> tuple[str, str]:
-    """The processor's name and the features that are used, as LLVM spells them: part of the key of any cache of object code."""
-
-    def ask() -> tuple[str, str]:
-        from cuda_device.codegen.cpu import native
-
-        return native.processor()
-
-    def read(data: bytes) -> tuple[str, str]:
-        processor, features = ast.literal_eval(data.decode())
-        return str(processor), str(features)
-
-    seen = _as_the_system_sees_it()
-    return disk.loaded(f"processor {seen}", lambda: repr(ask()).encode(), read) if seen else ask()
-
-
-_TELLING = ("vendor_id", "cpu family", "model", "stepping", "microcode", "flags", "CPU ", "Features")
-
-
-def _as_the_system_sees_it() -> str:
-    """The processor in Linux's words, and which start of the system it is: by the next one it may be another processor.
-
-    Empty on other systems.
-    """
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text()
-        with Path("/proc/cpuinfo").open() as file:
-            first = file.read(1 << 13).partition("\n\n")[0]
-    except OSError:
-        return ""
-    return boot + "\n".join(line for line in first.splitlines() if line.startswith(_TELLING))
 
 
 # In the cache

@@ -1,10 +1,8 @@
-"""From LLVM IR to machine code in this process, for kernels that run on the CPU.
+"""From LLVM IR to machine code for the CPU stream, by LLVM.
 
-    native = compile_native(ir)                       # text in; verified, optimised, linked into the process
-    native.address("cuda_device.run")                 # an exported function, for ctypes
-    native.optimised                                  # the LLVM IR after optimisation, for people and tests
-    native.assembly                                   # this machine's instructions
-    load_native(native.object_code)                   # the same code again, from a cache: a fraction of a millisecond
+    module, object_code, bitcode = compile_module(ir, level=2)      verified and optimised
+    link(object_code, {"sinf": 0x7f…}, ["run"])                     the addresses of functions in this process
+    text_of(bitcode), assembly_of(bitcode, 2)                       for people and tests
 
 The optimiser's default pipeline splits coroutines and vectorises for the processor it runs on. Floating point is as the
 IR says: a multiply and an add fuse only where both carry the flag `contract`, and nothing else is ever relaxed.
@@ -14,60 +12,32 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
-from cuda_device.codegen.cpu import conversions, machine_code, wide_atomics
-from cuda_device.codegen.cpu.machine_code import LOCK, Linked, Native, host
-from cuda_device.codegen.cpu.runner import EXPORTS, RUN
+from cuda_device.codegen.cpu.processor import LOCK, host
 from cuda_device.codegen.llvm import bindings, modules
-from cuda_device.codegen.llvm.modules import Machine, Module
+from cuda_device.codegen.llvm.modules import LlvmModule, Machine
 from cuda_device.errors import CompilerBug
 from cuda_device.lazy_patterns import pattern
 
 _NUMBERS = itertools.count()
 
 
-def compile_native(
-    ir: str,
-    symbols: Mapping[str, int] | None = None,
-    level: int = 2,
-    exports: Sequence[str] = (RUN,),
-    alone: bool = False,
-) -> Native:
-    """Machine code for the module `ir`, whose functions `exports` can then be called.
-
-    `symbols` gives addresses to functions that the module declares and that neither the process nor its C library
-    knows. `level` is LLVM's optimisation level, 0 to 3. A module that is `alone` calls nothing of what kernels call. One that
-    LLVM refuses is a `CompilerBug` that shows the line.
-    """
+def compile_module(ir: str, level: int) -> tuple[LlvmModule, bytes, bytes]:
+    """The module `ir`, its object file, and its bitcode after optimisation. IR that LLVM refuses is a `CompilerBug`."""
     with LOCK:
         machine = _machine(level)
         module = _parse(ir)
         _optimise(module, machine, level, ir)
         bitcode = module.bitcode()
-        object_code = machine.object_code(module)
-        try:
-            linked = machine_code.link(object_code, symbols or {}, exports, alone)
-            return Native(object_code, linked, bitcode, level)
-        except RuntimeError as error:
-            known = {*EXPORTS, *conversions.EXPORTS, *wide_atomics.EXPORTS, *(symbols or {})}
-            missing = [name for name in module.declared() if name not in known and not name.startswith("llvm.")]
-            missing = [name for name in missing if not bindings.load().SearchAddressOfSymbol(name.encode())]
-            raise CompilerBug(f"cannot link machine code ({error}); unknown functions: {missing}") from error
+        return module, machine.object_code(module), bitcode
 
 
-# These processors' conversions from float to bfloat make a subnormal number zero, which no GPU does.
-_FLUSHING = ("avx512bf16", "avxneconvert")
-
-
-def processor() -> tuple[str, str]:
-    """The processor's name and the features that are used, as LLVM spells them: `cpu_code.host` keeps the answer."""
-    api = bindings.load()
-    _, said = api.GetHostCPUFeatures()
-    signs = {feature[1:]: feature[0] for feature in said.decode().split(",") if feature}
-    signs.update({name: "-" for name in _FLUSHING if name in signs})
-    return api.GetHostCPUName().decode(), ",".join(sign + name for name, sign in sorted(signs.items()))
+def unknown(module: LlvmModule, known: Container[str]) -> list[str]:
+    """The functions that a module calls, and that neither it, nor this process, nor `known` has."""
+    missing = [name for name in module.declared() if name not in known and not name.startswith("llvm.")]
+    return [name for name in missing if not bindings.load().SearchAddressOfSymbol(name.encode())]
 
 
 @functools.cache
@@ -91,7 +61,7 @@ def _linker() -> Any:
     return binding.create_lljit_compiler(machine, use_jit_link=True, suppress_errors=True)
 
 
-def _parse(ir: str) -> Module:
+def _parse(ir: str) -> LlvmModule:
     try:
         module = modules.read(ir)
         module.verify()
@@ -116,7 +86,7 @@ def _excerpt(ir: str, complaint: str) -> str:
 _DIVISION = pattern(r" = [us](?:div|rem) .*, %")
 
 
-def _optimise(module: Module, machine: Machine, level: int, ir: str) -> None:
+def _optimise(module: LlvmModule, machine: Machine, level: int, ir: str) -> None:
     module.fit(machine)
     # The pipeline simplifies callees before it inlines them: what must be inlined goes first, and is seen whole.
     modules.run_passes(module, machine, "AlwaysInlinerPass")
@@ -125,7 +95,7 @@ def _optimise(module: Module, machine: Machine, level: int, ir: str) -> None:
     modules.optimise(module, machine, level, LoopVectorization=loops, SLPVectorization=vectorise)
 
 
-def _tidy(module: Module, machine: Machine) -> None:
+def _tidy(module: LlvmModule, machine: Machine) -> None:
     """What optimising comes to where a function is straight: a third of the default pipeline's time."""
     module.fit(machine)
     modules.run_passes(module, machine, "SROAPass", "InstCombinePass", "SimplifyCFGPass")
@@ -158,8 +128,8 @@ def assembly_of(bitcode: bytes, level: int) -> str:
         return _machine(level).assembly(modules.read_bitcode(bitcode))
 
 
-def link(object_code: bytes, known: Mapping[str, int], exports: Sequence[str]) -> Linked:
-    """Links an object file to functions of known addresses by LLVM's linker, which can do all."""
+def link(object_code: bytes, known: Mapping[str, int], exports: Sequence[str]) -> tuple[dict[str, int], object]:
+    """Links an object file to functions of known addresses by LLVM's linker, which can do all: addresses, and what keeps them."""
     from llvmlite import binding
 
     with LOCK:
@@ -169,4 +139,4 @@ def link(object_code: bytes, known: Mapping[str, int], exports: Sequence[str]) -
         for name in exports:
             library.export_symbol(name)
         linked = library.link(_linker(), f"cuda_device.{next(_NUMBERS)}")
-        return Linked({name: int(linked[name]) for name in exports}, linked)
+        return {name: int(linked[name]) for name in exports}, linked

@@ -33,30 +33,30 @@ _JUMP = struct.Struct("<6sQ2x")
 _JUMP_THERE = b"\xff\x25\0\0\0\0"
 
 
-class Unsupported(Exception):
+class UnsupportedObject(Exception):
     """An object file that this loader leaves to LLVM's."""
 
 
-class Code:
+class LoadedObject:
     """Machine code in this process, for as long as this object lives: the addresses of its functions by their names."""
 
     def __init__(self, memory: mmap.mmap, start: ctypes.c_char, addresses: Mapping[str, int]) -> None:
         self._memory, self._start, self.addresses = memory, start, addresses
 
 
-def load(object_code: bytes, find: Callable[[str], int | None]) -> Code:
+def load(object_code: bytes, find: Callable[[str], int | None]) -> LoadedObject:
     """Loads an object file; `find` knows the addresses of the functions that it calls. Raises `Unsupported`."""
     if platform.machine() != "x86_64" or not object_code.startswith(_X86_64):
-        raise Unsupported("the machine")
+        raise UnsupportedObject("the machine")
     if struct.unpack_from("<HH", object_code, 16) != (_RELOCATABLE, _MACHINE):
-        raise Unsupported("the file")
+        raise UnsupportedObject("the file")
     found = sections(object_code)
     named = list(symbols(object_code))
     if any(symbol.section >= _RESERVED and symbol.kind != _FILE for symbol in named):  # the file's name stands nowhere
-        raise Unsupported("a symbol")
+        raise UnsupportedObject("a symbol")
     elsewhere = {symbol.name: find(symbol.name) for symbol in named if not symbol.section and symbol.name}
     if None in elsewhere.values():
-        raise Unsupported(f"a name: {elsewhere}")
+        raise UnsupportedObject(f"a name: {elsewhere}")
     places, jumps, writable, size = _laid_out(found, len(elsewhere))
     memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     start = ctypes.c_char.from_buffer(memory)
@@ -74,7 +74,7 @@ def load(object_code: bytes, find: Callable[[str], int | None]) -> Code:
                 _relocate(memory, base, place, content(object_code, section), values, named)
     _protect(base, writable)
     exported = zip(named, values, strict=True)
-    return Code(
+    return LoadedObject(
         memory, start, {s.name: value for s, value in exported if s.is_global and s.section and value is not None}
     )
 
@@ -83,7 +83,7 @@ def _laid_out(found: list[Section], jumps: int) -> tuple[dict[int, int], int, in
     """The places of sections by their numbers, of jumps, of what can be written, and the size of all."""
     kept = {i: section for i, section in enumerate(found) if section.flags & _ALLOCATE and section.name != ".eh_frame"}
     if any(section.kind not in (_BITS, _ZEROS) or section.flags & _THREAD_LOCAL for section in kept.values()):
-        raise Unsupported("a section")
+        raise UnsupportedObject("a section")
     places, end = {}, 0
     for number, section in kept.items():
         if not section.flags & _WRITE:
@@ -110,7 +110,7 @@ def _relocate(
         value = values[number]
         is_here = named[number].section != _UNDEFINED
         if value is None or not (kind == _CALL or (is_here and kind in (_ADDRESS, _DISTANCE))):
-            raise Unsupported(f"a reference of the kind {kind}")
+            raise UnsupportedObject(f"a reference of the kind {kind}")
         if kind == _ADDRESS:
             struct.pack_into("<Q", memory, place + offset, value + more)
         else:
@@ -125,7 +125,7 @@ def _process() -> ctypes.CDLL:
 def _protect(start: int, size: int) -> None:
     """Makes memory executable, and no more writable."""
     if _process().mprotect(ctypes.c_void_p(start), ctypes.c_size_t(size), mmap.PROT_READ | mmap.PROT_EXEC):
-        raise Unsupported("memory that can be executed")
+        raise UnsupportedObject("memory that can be executed")
 
 
 def in_process(name: str) -> int | None:

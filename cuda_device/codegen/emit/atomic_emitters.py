@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cuda_device.codegen.emit.dialect import LLVM_ORDERS, Update, Wide
-from cuda_device.codegen.emit.writer import FunctionWriter
+from cuda_device.codegen.emit.llvm_writer import FunctionWriter
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Value
 from cuda_device.ir.ordering import Order, Scope

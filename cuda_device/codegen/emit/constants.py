@@ -12,7 +12,7 @@ import hashlib
 import re
 from collections.abc import Callable
 
-from cuda_device.codegen.emit.writer import FunctionWriter
+from cuda_device.codegen.emit.llvm_writer import FunctionWriter
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Module, Op
 

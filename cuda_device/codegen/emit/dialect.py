@@ -187,7 +187,7 @@ class Dialect(ABC):
         """Ends the thread."""
 
     @abstractmethod
-    def math(self, function: device_math.Function) -> str:
+    def math(self, function: device_math.MathFunction) -> str:
         """The name of a function: `llvm.…`, or the stem of a library's."""
 
     @abstractmethod

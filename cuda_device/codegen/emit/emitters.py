@@ -22,8 +22,8 @@ from cuda_device.codegen.emit import (
 )
 from cuda_device.codegen.emit.dialect import Meeting
 from cuda_device.codegen.emit.literals import float_suffix, literal
+from cuda_device.codegen.emit.llvm_writer import FunctionWriter
 from cuda_device.codegen.emit.status import Status
-from cuda_device.codegen.emit.writer import FunctionWriter
 from cuda_device.device.math import BY_NAME as MATH
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Value

@@ -11,7 +11,7 @@ AVX512-FP16, NaN becomes -32768 as an int16.
 from __future__ import annotations
 
 from cuda_device.codegen.emit.literals import float_suffix
-from cuda_device.codegen.emit.writer import HALVES, FunctionWriter, element
+from cuda_device.codegen.emit.llvm_writer import HALVES, FunctionWriter, element
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op
 from cuda_device.types.model import FLOAT16, FLOAT32, Number, Type, Vector

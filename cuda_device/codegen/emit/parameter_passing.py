@@ -12,7 +12,7 @@ the upper bits.
 
 from __future__ import annotations
 
-from cuda_device.codegen.emit.writer import FunctionWriter
+from cuda_device.codegen.emit.llvm_writer import FunctionWriter
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Value
 from cuda_device.types.layout import align_of, size_of

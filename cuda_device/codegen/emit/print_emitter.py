@@ -6,7 +6,7 @@ print {format="x = %d\\n"} %x      on a GPU      store i64 %x, ptr %b; call i32 
 
 from __future__ import annotations
 
-from cuda_device.codegen.emit.writer import FunctionWriter
+from cuda_device.codegen.emit.llvm_writer import FunctionWriter
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Module, Op
 from cuda_device.lazy_patterns import pattern

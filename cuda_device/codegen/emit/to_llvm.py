@@ -11,7 +11,7 @@ from __future__ import annotations
 from cuda_device.codegen.emit import float8, parameter_passing
 from cuda_device.codegen.emit.dialect import Dialect
 from cuda_device.codegen.emit.emitters import EMITTERS, local_size
-from cuda_device.codegen.emit.writer import FunctionWriter, ModuleWriter
+from cuda_device.codegen.emit.llvm_writer import FunctionWriter, ModuleWriter
 from cuda_device.device.options import DEFAULTS, Options
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Block, Edge, Module, Op, Value

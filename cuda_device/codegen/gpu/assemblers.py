@@ -1,6 +1,6 @@
 """NVIDIA's assemblers, one row each: how to find it, run it, tell its version, get it. cubin.py chooses among them.
 
-    ASSEMBLERS[1].run(Request(ptx, parse("sm_90"), Options()))  ->  (b"\\x7fELF...", "what ptxas printed")
+    ASSEMBLERS[1].run(Request(ptx, parse("sm_90"), AssemblerOptions()))  ->  (b"\\x7fELF...", "what ptxas printed")
 
 None of NVIDIA's packages is imported before an assembler is looked for.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class AssemblerOptions:
     """How to assemble.
 
     `level` is 0 to 3; a thread has at most `max_registers` (0: as many as the GPU has); `line_info` asks for line tables for
@@ -45,7 +45,7 @@ class Request:
 
     ptx: str
     architecture: Architecture
-    options: Options
+    options: AssemblerOptions
     inputs: tuple[Input, ...] = ()
     """What is linked to it: nvJitLink alone can."""
 
@@ -110,7 +110,7 @@ _COPIES = "enable-func-clone-sc"
 def _knows(option: str) -> bool:
     """Whether nvJitLink has an option of the assembler. It is asked with another one that none has: so nothing is assembled."""
     try:
-        _link(Request(".version 8.0\n", parse("sm_90"), Options()), f"-Xptxas=-{option}=true", "-Xptxas=-none")
+        _link(Request(".version 8.0\n", parse("sm_90"), AssemblerOptions()), f"-Xptxas=-{option}=true", "-Xptxas=-none")
     except Rejection as rejection:
         return f"'{option}'" not in str(rejection)
     return True
@@ -355,7 +355,7 @@ def _identify_driver() -> str:
 # ---- what they share
 
 
-def _flags(options: Options, registers: str, verbose: str) -> list[str]:
+def _flags(options: AssemblerOptions, registers: str, verbose: str) -> list[str]:
     """The options, but for the level, as flags of a command line."""
     return [
         *([f"{registers}{options.max_registers}"] if options.max_registers else []),

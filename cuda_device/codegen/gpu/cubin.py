@@ -24,16 +24,24 @@ from types import MappingProxyType
 
 from cuda_device.cache.artifacts import Kept
 from cuda_device.cache.programs import ProgramSummary
-from cuda_device.codegen.gpu.assemblers import ASSEMBLERS, Assembler, Options, Rejection, Request, Unusable, loads
+from cuda_device.codegen.gpu.assemblers import (
+    ASSEMBLERS,
+    Assembler,
+    AssemblerOptions,
+    Rejection,
+    Request,
+    Unusable,
+    loads,
+)
 from cuda_device.codegen.gpu.linking import Input, check
 from cuda_device.errors import CompileError, CompilerBug
 from cuda_device.lazy_dataclasses import dataclass, field
 from cuda_device.types.architectures import Architecture
 
-__all__ = ["DEFAULTS", "KEPT", "VARIABLE", "Cubin", "Options", "Usage", "assemble", "identity", "read_usage"]
+__all__ = ["DEFAULTS", "KEPT", "VARIABLE", "AssemblerOptions", "Cubin", "Usage", "assemble", "identity", "read_usage"]
 
 VARIABLE = "CUDA_DEVICE_ASSEMBLER"
-DEFAULTS = Options()
+DEFAULTS = AssemblerOptions()
 
 # What follows are patterns as text: to compile them takes longer than to load a kernel that is known.
 
@@ -92,7 +100,7 @@ class Cubin:
 
 
 def assemble(
-    ptx: str, architecture: Architecture, options: Options = DEFAULTS, inputs: tuple[Input, ...] = ()
+    ptx: str, architecture: Architecture, options: AssemblerOptions = DEFAULTS, inputs: tuple[Input, ...] = ()
 ) -> Cubin:
     """Assemble PTX with the first assembler that is there and new enough, and link it to `inputs`.
 

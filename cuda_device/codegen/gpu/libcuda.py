@@ -144,7 +144,7 @@ ENUMERATIONS = {
 }
 
 
-class Library:
+class DriverLibrary:
     """The driver's functions and enumerations, each made when it is first asked for."""
 
     CU_MEMHOSTALLOC_PORTABLE = 1
@@ -166,9 +166,9 @@ class Library:
 
 
 @functools.cache
-def load() -> Library:
+def load() -> DriverLibrary:
     """The driver's library. Raises `OSError` where there is none."""
-    return Library(_LIBRARY)
+    return DriverLibrary(_LIBRARY)
 
 
 @functools.cache

@@ -28,7 +28,7 @@ from cuda_device.errors import CompileError, CompilerBug
 from cuda_device.lazy_dataclasses import dataclass
 
 if TYPE_CHECKING:
-    from cuda_device.codegen.llvm.modules import Module
+    from cuda_device.codegen.llvm.modules import LlvmModule
 
 # The answers that we give ourselves; a name that is missing here is LLVM's to answer.
 REFLECTED: Mapping[str, int] = {"__CUDA_PREC_SQRT": 1}
@@ -58,7 +58,7 @@ class Extract:
     functions: tuple[str, ...]
 
 
-class Library:
+class LibdeviceIndex:
     """The libdevice at `path`, of which symbols are printed on demand.
 
     `store` may keep printed symbols between processes: it maps keys to bytes (a disk cache). With all symbols in it the
@@ -70,7 +70,7 @@ class Library:
         self.store = store
         self._symbols: dict[str, str] = {}
         self._globals: dict[str, str] | None = None
-        self._module: Module | None = None
+        self._module: LlvmModule | None = None
         self._hash = ""
         self._lock = threading.RLock()
 
@@ -174,9 +174,9 @@ def _pure(line: str) -> str:
 
 
 @cache
-def library() -> Library:
+def library() -> LibdeviceIndex:
     """The libdevice of this machine. Raises `CompileError` with the remedy where there is none."""
-    return Library(file(), Pieces())
+    return LibdeviceIndex(file(), Pieces())
 
 
 def extract(names: Iterable[str]) -> Extract:

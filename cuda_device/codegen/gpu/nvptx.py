@@ -24,7 +24,7 @@ from functools import cache
 
 from cuda_device.codegen.gpu import peephole, workarounds
 from cuda_device.codegen.llvm import bindings, modules
-from cuda_device.codegen.llvm.modules import Machine, Module
+from cuda_device.codegen.llvm.modules import LlvmModule, Machine
 from cuda_device.errors import CompilerBug
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.lazy_patterns import pattern
@@ -41,7 +41,7 @@ __all__ = [
     "FLUSH_DENORMALS_ATTRIBUTE",
     "FLUSH_DENORMALS_FLAG",
     "TRIPLE",
-    "Module",
+    "LlvmModule",
     "Ptx",
     "emit",
     "emit_ptx",
@@ -88,7 +88,7 @@ def emit_ptx(
     return emit(module, architecture, level)
 
 
-def parse(ir: str) -> Module:
+def parse(ir: str) -> LlvmModule:
     """The module of this IR text, verified. The triple and the data layout may be left out, and must not be others."""
     if not ir.startswith(_TARGET):
         for form, expected in ((_DATA_LAYOUT_LINE, DATA_LAYOUT), (_TRIPLE_LINE, TRIPLE)):
@@ -105,7 +105,7 @@ def parse(ir: str) -> Module:
     return module
 
 
-def link_libdevice(module: Module, functions: Iterable[str]) -> None:
+def link_libdevice(module: LlvmModule, functions: Iterable[str]) -> None:
     """Adds these functions of libdevice, and what they need, to the module. None of them is visible outside of it."""
     names = frozenset(functions)
     if not names:
@@ -120,13 +120,13 @@ def link_libdevice(module: Module, functions: Iterable[str]) -> None:
     module.hide(extract.functions)  # of which the linker took only what is called
 
 
-def optimise(module: Module, architecture: Architecture, level: int = 3) -> None:
+def optimise(module: LlvmModule, architecture: Architecture, level: int = 3) -> None:
     """Runs LLVM's optimiser at this level, 0 to 3, knowing the target."""
     # Pairs of 16-bit floats become one operation: a GPU has next to no other vectors.
     modules.optimise(module, _machine(architecture, level), level, SLPVectorization=level >= 2)
 
 
-def emit(module: Module, architecture: Architecture, level: int = 3, reduce: bool = True) -> Ptx:
+def emit(module: LlvmModule, architecture: Architecture, level: int = 3, reduce: bool = True) -> Ptx:
     """Writes the module as PTX. Generating code changes the module: print it before.
 
     `reduce` says whether LLVM reduces the strength of loops (see `optimise/strength_reduction`).
@@ -134,7 +134,7 @@ def emit(module: Module, architecture: Architecture, level: int = 3, reduce: boo
     return Ptx(workarounds.run(peephole.run(_write(module, architecture, level, reduce))), architecture)
 
 
-def _write(module: Module, architecture: Architecture, level: int, reduce: bool) -> str:
+def _write(module: LlvmModule, architecture: Architecture, level: int, reduce: bool) -> str:
     """What LLVM makes of a module."""
     try:
         text = _machine(architecture, level).assembly(module, reduce)

@@ -167,7 +167,7 @@ class Nvptx(Dialect):
         """`exit`."""
         return report_text.leave()
 
-    def math(self, function: device_math.Function) -> str:
+    def math(self, function: device_math.MathFunction) -> str:
         """The GPU's column of the table."""
         return function.gpu
 

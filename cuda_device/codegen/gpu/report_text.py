@@ -20,7 +20,7 @@ WORDS = 3
 """Of 64 bits each: claim, record, module."""
 
 
-class Field(enum.IntEnum):
+class ReportField(enum.IntEnum):
     """The 32-bit words of the record; the two integers of a report take two words each."""
 
     STATUS = 0
@@ -41,12 +41,12 @@ TRAP = "  call void @llvm.trap()\n"
 """Text that stops the whole grid with an error of the driver's."""
 _POINTER = "ptr addrspace(1)"
 _REGISTERS = {
-    Field.BLOCK_X: "ctaid.x",
-    Field.BLOCK_Y: "ctaid.y",
-    Field.BLOCK_Z: "ctaid.z",
-    Field.THREAD_X: "tid.x",
-    Field.THREAD_Y: "tid.y",
-    Field.THREAD_Z: "tid.z",
+    ReportField.BLOCK_X: "ctaid.x",
+    ReportField.BLOCK_Y: "ctaid.y",
+    ReportField.BLOCK_Z: "ctaid.z",
+    ReportField.THREAD_X: "tid.x",
+    ReportField.THREAD_Y: "tid.y",
+    ReportField.THREAD_Z: "tid.z",
 }
 
 
@@ -123,7 +123,7 @@ def definitions(symbol: str, has_values: bool = False) -> str:
     plain = _function(global_, "device_report", "")
     if not has_values:
         return words + plain
-    stores = _store(Field.FIRST, "%first", "i64") + _store(Field.SECOND, "%second", "i64")
+    stores = _store(ReportField.FIRST, "%first", "i64") + _store(ReportField.SECOND, "%second", "i64")
     return words + plain + _function(global_, "device_report_values", stores, ", i64 %first, i64 %second")
 
 
@@ -147,9 +147,9 @@ claim:
 write:
   %record = inttoptr i64 %record.address to {_POINTER}
   %module = trunc i64 %number to i32
-{reads}{stores}{more_stores}{_store(Field.PLACE, "%place")}{_store(Field.MODULE, "%module")}
+{reads}{stores}{more_stores}{_store(ReportField.PLACE, "%place")}{_store(ReportField.MODULE, "%module")}
   fence seq_cst
-{_store(Field.STATUS, "%status")}
+{_store(ReportField.STATUS, "%status")}
   fence seq_cst
   br label %leave
 leave:
@@ -163,7 +163,7 @@ def _load(name: str, result: str, word: int) -> str:
     return f"  {result} = load volatile i64, {_POINTER} {at}, align 8\n"
 
 
-def _store(field: Field, value: str, type: str = "i32") -> str:
+def _store(field: ReportField, value: str, type: str = "i32") -> str:
     at = f"%at.{field.name.lower()}"
     size = 4 if type == "i32" else 8
     return (

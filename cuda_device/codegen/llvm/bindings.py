@@ -114,7 +114,7 @@ FUNCTIONS = {
 }
 
 
-class Library:
+class LlvmLibrary:
     """LLVM's functions, each made when it is first asked for."""
 
     def __init__(self, path: str) -> None:
@@ -183,13 +183,13 @@ def file() -> str | None:
 
 
 @functools.cache
-def load() -> Library:
+def load() -> LlvmLibrary:
     """The library. Raises `ImportError` where there is none, or one of another LLVM."""
     path = file()
     if path is None:
         raise ImportError("cuda_device needs llvmlite, which is not installed")
     try:
-        library = Library(path)
+        library = LlvmLibrary(path)
     except OSError as error:
         raise ImportError(f"llvmlite's library cannot be loaded: {error}") from error
     if version(library)[0] != MAJOR:
@@ -197,7 +197,7 @@ def load() -> Library:
     return library
 
 
-def version(library: Library) -> tuple[int, int, int]:
+def version(library: LlvmLibrary) -> tuple[int, int, int]:
     """LLVM's."""
     major, minor, patch = int(library.GetVersionInfo()).to_bytes(3, "big")
     return major, minor, patch

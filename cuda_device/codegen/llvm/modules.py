@@ -22,7 +22,7 @@ from cuda_device.codegen.llvm import bindings
 _INTERNAL = 8  # of the kinds of linkage
 
 
-class Module:
+class LlvmModule:
     """A module; `str` gives its text."""
 
     __slots__ = ("__weakref__", "_context", "pointer")
@@ -100,20 +100,20 @@ def _destroy(context: int, pointer: int) -> None:
     bindings.load().ContextDispose(context)
 
 
-def read(text: str) -> Module:
+def read(text: str) -> LlvmModule:
     """The module of this IR text. Raises `RuntimeError`."""
     return _made(lambda context: _parsed(text, context))
 
 
-def read_bitcode(data: bytes) -> Module:
+def read_bitcode(data: bytes) -> LlvmModule:
     """The module of this bitcode. Raises `RuntimeError`."""
     return _made(lambda context: _checked(bindings.load().ParseBitcode(context, data, len(data))))
 
 
-def _made(parse: Callable[[int], int]) -> Module:
+def _made(parse: Callable[[int], int]) -> LlvmModule:
     context = bindings.load().ContextCreate()
     try:
-        return Module(context, parse(context))
+        return LlvmModule(context, parse(context))
     except RuntimeError:
         bindings.load().ContextDispose(context)
         raise
@@ -164,7 +164,7 @@ class Machine:
         finally:
             bindings.load().DisposeTargetData(data)
 
-    def assembly(self, module: Module, reduce: bool = True) -> str:
+    def assembly(self, module: LlvmModule, reduce: bool = True) -> str:
         """A module as text for an assembler; `reduce` says whether LLVM reduces the strength of loops. It changes the module."""
         with bindings.LOCK:
             if reduce:
@@ -175,11 +175,11 @@ class Machine:
             finally:
                 _set("--disable-lsr=0")
 
-    def object_code(self, module: Module) -> bytes:
+    def object_code(self, module: LlvmModule) -> bytes:
         """A module as an object file. It changes the module."""
         return self._written(module, True)
 
-    def _written(self, module: Module, as_object: bool) -> bytes:
+    def _written(self, module: LlvmModule, as_object: bool) -> bytes:
         api = bindings.load()
         buffer, complaint = api.TargetMachineEmitToMemory(self.pointer, module.pointer, as_object)
         if not buffer:
@@ -193,13 +193,13 @@ class Machine:
 # Passes
 
 
-def optimise(module: Module, machine: Machine, level: int, **tuning: bool) -> None:
+def optimise(module: LlvmModule, machine: Machine, level: int, **tuning: bool) -> None:
     """Runs LLVM's optimiser at a level, 0 to 3. `tuning` says which vectorisers run, or do not, whatever the level."""
     with _builder(machine, tuning) as builder:
         _run(bindings.load().buildPerModuleDefaultPipeline(builder, level), module, builder)
 
 
-def run_passes(module: Module, machine: Machine, *passes: str) -> None:
+def run_passes(module: LlvmModule, machine: Machine, *passes: str) -> None:
     """Runs passes, by the names that LLVM's classes have."""
     api = bindings.load()
     with _builder(machine, {}) as builder:
@@ -225,7 +225,7 @@ def _builder(machine: Machine, tuning: Mapping[str, bool]) -> Iterator[int]:
         api.DisposePipelineTuningOptions(options)
 
 
-def _run(manager: int, module: Module, builder: int) -> None:
+def _run(manager: int, module: LlvmModule, builder: int) -> None:
     """Runs a pass manager over a module and frees it. It runs once: LLVM's inliner empties itself, and would end the process."""
     try:
         bindings.load().RunNewModulePassManager(manager, module.pointer, builder)

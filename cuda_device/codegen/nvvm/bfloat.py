@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import re
 
-from cuda_device.codegen.nvvm.scope import FLAGS, NAME, Rule, Scope
+from cuda_device.codegen.nvvm.scope import FLAGS, NAME, FunctionNames, Rule
 from cuda_device.errors import CompileError
 
 
-def _widen(to: Scope, value: str, result: str = "") -> tuple[list[str], str]:
+def _widen(to: FunctionNames, value: str, result: str = "") -> tuple[list[str], str]:
     """Lines that make a float of a bfloat; and its name."""
     wide, shifted, result = to.fresh(), to.fresh(), result or to.fresh()
     lines = [
@@ -25,7 +25,7 @@ def _widen(to: Scope, value: str, result: str = "") -> tuple[list[str], str]:
     return lines, result
 
 
-def _round(to: Scope, value: str, result: str) -> list[str]:
+def _round(to: FunctionNames, value: str, result: str) -> list[str]:
     """Lines that round a float to a bfloat. A NaN keeps the upper part of its bits, and is quiet."""
     bits, high, odd, bias, sum, up, quiet, none, chosen = (to.fresh() for _ in range(9))
     return [
@@ -42,7 +42,7 @@ def _round(to: Scope, value: str, result: str) -> list[str]:
     ]
 
 
-def _extend(to: Scope, match: re.Match[str]) -> list[str]:
+def _extend(to: FunctionNames, match: re.Match[str]) -> list[str]:
     result, value, wanted = match.groups()
     if wanted == "float":
         return _widen(to, value, result)[0]
@@ -50,24 +50,24 @@ def _extend(to: Scope, match: re.Match[str]) -> list[str]:
     return [*lines, f"  {result} = fpext float {single} to double"]
 
 
-def _truncate(to: Scope, match: re.Match[str]) -> list[str]:
+def _truncate(to: FunctionNames, match: re.Match[str]) -> list[str]:
     result, value = match.groups()
     return _round(to, value, result)
 
 
-def _arithmetic(to: Scope, match: re.Match[str]) -> list[str]:
+def _arithmetic(to: FunctionNames, match: re.Match[str]) -> list[str]:
     result, operation, a, b = match.groups()
     return _computed(to, result, operation, a, b)
 
 
-def _computed(to: Scope, result: str, operation: str, a: str, b: str) -> list[str]:
+def _computed(to: FunctionNames, result: str, operation: str, a: str, b: str) -> list[str]:
     first, x = _widen(to, a)
     second, y = _widen(to, b)
     exact = to.fresh()
     return [*first, *second, f"  {exact} = {operation} float {x}, {y}", *_round(to, exact, result)]
 
 
-def _packed(to: Scope, match: re.Match[str]) -> list[str]:
+def _packed(to: FunctionNames, match: re.Match[str]) -> list[str]:
     """Arithmetic of vectors, an element at a time."""
     result, operation, count, a, b = match.groups()
     vector, lines, whole = f"<{count} x bfloat>", [], "undef"
@@ -81,19 +81,19 @@ def _packed(to: Scope, match: re.Match[str]) -> list[str]:
     return lines
 
 
-def _compare(to: Scope, match: re.Match[str]) -> list[str]:
+def _compare(to: FunctionNames, match: re.Match[str]) -> list[str]:
     result, how, a, b = match.groups()
     first, x = _widen(to, a)
     second, y = _widen(to, b)
     return [*first, *second, f"  {result} = fcmp {how} float {x}, {y}"]
 
 
-def _negate(_: Scope, match: re.Match[str]) -> list[str]:
+def _negate(_: FunctionNames, match: re.Match[str]) -> list[str]:
     result, value = match.groups()
     return [f"  {result} = xor bfloat {value}, -32768"]
 
 
-def _refuse(_: Scope, match: re.Match[str]) -> list[str]:
+def _refuse(_: FunctionNames, match: re.Match[str]) -> list[str]:
     raise CompileError(
         f"LTO-IR for GPUs below sm_100 has no {match[1]} of bfloat16",
         help="compile for sm_100 or newer, compute in float32, or make PTX",

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from cuda_device.codegen.nvvm.scope import FLAGS, NAME, TYPE, Rule, Scope, pointers, split
+from cuda_device.codegen.nvvm.scope import FLAGS, NAME, TYPE, FunctionNames, Rule, pointers, split
 from cuda_device.codegen.nvvm.typed_pointers import pointer_to
 
 
-def _call(to: Scope, match: re.Match[str]) -> list[str]:
+def _call(to: FunctionNames, match: re.Match[str]) -> list[str]:
     result, type, name, operands = match["result"], match["type"], match["name"], split(match["operands"])
     for pattern, write in _CALLS.items():
         if found := re.fullmatch(pattern, name):
@@ -27,24 +27,24 @@ def _asm(to: str, type: str, code: str, constraints: str, *operands: str, conver
     )
 
 
-_Call = Callable[[Scope, str, str, re.Match[str], list[str]], list[str]]
+_Call = Callable[[FunctionNames, str, str, re.Match[str], list[str]], list[str]]
 
 
 def _code(code: str, constraints: str, *, convergent: bool = False) -> _Call:
     """A call that is one instruction of PTX."""
 
-    def write(to: Scope, result: str, type: str, _: re.Match[str], operands: list[str]) -> list[str]:
+    def write(to: FunctionNames, result: str, type: str, _: re.Match[str], operands: list[str]) -> list[str]:
         return [_asm(result, type, code, constraints, *operands, convergent=convergent)]
 
     return write
 
 
-def _barrier(to: Scope, result: str, type: str, match: re.Match[str], operands: list[str]) -> list[str]:
+def _barrier(to: FunctionNames, result: str, type: str, match: re.Match[str], operands: list[str]) -> list[str]:
     to.declare("void @llvm.nvvm.barrier0() convergent nounwind")
     return ["  call void @llvm.nvvm.barrier0() convergent"]
 
 
-def _barrier_reduce(to: Scope, result: str, type: str, match: re.Match[str], operands: list[str]) -> list[str]:
+def _barrier_reduce(to: FunctionNames, result: str, type: str, match: re.Match[str], operands: list[str]) -> list[str]:
     kind, aligned = match[1], match[2] is not None
     flag, got = to.fresh(), to.fresh()
     lines = [f"  {flag} = zext {operands[1]} to i32"]
@@ -60,7 +60,7 @@ def _barrier_reduce(to: Scope, result: str, type: str, match: re.Match[str], ope
     ]
 
 
-def _vote(to: Scope, result: str, type: str, match: re.Match[str], operands: list[str]) -> list[str]:
+def _vote(to: FunctionNames, result: str, type: str, match: re.Match[str], operands: list[str]) -> list[str]:
     modes = {"all": 0, "any": 1, "uni": 2, "ballot": 3}
     both = to.fresh()
     to.declare("{ i32, i1 } @llvm.nvvm.vote.sync(i32, i32, i1) convergent nounwind")
@@ -69,7 +69,7 @@ def _vote(to: Scope, result: str, type: str, match: re.Match[str], operands: lis
     return [f"  {both} = {call}", f"  {result}extractvalue {{ i32, i1 }} {both}, {0 if type == 'i32' else 1}"]
 
 
-def _shuffle(to: Scope, result: str, type: str, match: re.Match[str], operands: list[str]) -> list[str]:
+def _shuffle(to: FunctionNames, result: str, type: str, match: re.Match[str], operands: list[str]) -> list[str]:
     modes = {"idx": 0, "up": 1, "down": 2, "bfly": 3}
     both = to.fresh()
     to.declare("{ i32, i1 } @llvm.nvvm.shfl.sync.i32(i32, i32, i32, i32, i32) convergent nounwind")
@@ -84,7 +84,7 @@ def _shuffle(to: Scope, result: str, type: str, match: re.Match[str], operands: 
 _INTEGERS = {"i8": "8", "i16": "16", "i32": "32", "i64": "64"}
 
 
-def _saturate(to: Scope, result: str, type: str, match: re.Match[str], operands: list[str]) -> list[str]:
+def _saturate(to: FunctionNames, result: str, type: str, match: re.Match[str], operands: list[str]) -> list[str]:
     """A conversion from float to integer. PTX's saturates; of a NaN it makes 0 in 32 bits or fewer of float32, else not."""
     sign, real = match[1], operands[0].split()[0]
     value = operands[0]
@@ -107,12 +107,12 @@ def _saturate(to: Scope, result: str, type: str, match: re.Match[str], operands:
     return lines
 
 
-def _to_float8(to: Scope, result: str, type: str, match: re.Match[str], operands: list[str]) -> list[str]:
+def _to_float8(to: FunctionNames, result: str, type: str, match: re.Match[str], operands: list[str]) -> list[str]:
     code = f"cvt.rn.satfinite.{match[1]}.f32 $0, $1, $2;"
     return [f'  {result}call i16 asm "{code}", "=h,f,f"({", ".join(operands)})']
 
 
-def _from_float8(to: Scope, result: str, type: str, match: re.Match[str], operands: list[str]) -> list[str]:
+def _from_float8(to: FunctionNames, result: str, type: str, match: re.Match[str], operands: list[str]) -> list[str]:
     bits = to.fresh()
     return [
         f'  {bits} = call i32 asm "cvt.rn.f16x2.{match[1]} $0, $1;", "=r,h"({operands[0]})',
@@ -140,7 +140,7 @@ _CALLS: dict[str, _Call] = {
 _OLD_NAMES = {f"llvm.nvvm.match.all.sync.{type}p": f"llvm.nvvm.match.all.sync.{type}" for type in ("i32", "i64")}
 
 
-def _function(to: Scope, match: re.Match[str]) -> list[str]:
+def _function(to: FunctionNames, match: re.Match[str]) -> list[str]:
     """A call of a function: what it gets in memory is of its own type, and alignments are metadata."""
     result, type, name, operands, rest = match.groups()
     before, given = [], []
@@ -171,7 +171,7 @@ def alignments(parts: list[str]) -> tuple[list[int], list[str]]:
     return numbers, [re.sub(r" ?alignstack\(\d+\)", "", part) for part in parts]
 
 
-def _negate(_: Scope, match: re.Match[str]) -> list[str]:
+def _negate(_: FunctionNames, match: re.Match[str]) -> list[str]:
     result, flags, type, value = match.groups()
     zero = "-0.0" if type in ("float", "double") else "0xH8000"
     if type.startswith("<"):

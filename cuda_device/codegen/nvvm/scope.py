@@ -15,7 +15,7 @@ NAME = r"%[\w.]+"
 
 
 @dataclass(slots=True)
-class Scope:
+class FunctionNames:
     """Names for values that the translation makes, and the declarations of functions that it calls."""
 
     declarations: set[str] = field(default_factory=set)
@@ -31,7 +31,7 @@ class Scope:
         self.declarations.add(f"declare {text}")
 
 
-Rule = Callable[[Scope, re.Match[str]], list[str]]
+Rule = Callable[[FunctionNames, re.Match[str]], list[str]]
 """What the lines that match a pattern become. Pointers in them may be written as before."""
 
 

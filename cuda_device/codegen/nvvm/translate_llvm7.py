@@ -21,7 +21,7 @@ from collections.abc import Iterable
 
 from cuda_device.codegen.nvvm import bfloat, intrinsic_calls, typed_pointers
 from cuda_device.codegen.nvvm.intrinsic_calls import alignments, in_memory
-from cuda_device.codegen.nvvm.scope import TYPE, Rule, Scope, pointers, split
+from cuda_device.codegen.nvvm.scope import TYPE, FunctionNames, Rule, pointers, split
 from cuda_device.lazy_dataclasses import dataclass, field
 
 _LAYOUT = (
@@ -40,7 +40,7 @@ def marked(text: str) -> str:
     """A module in LLVM's present language, as libNVVM takes it for newer GPUs."""
     kernels = re.findall(r"^define .*\bptx_kernel .*?@([\w.]+)\(", text, re.M)
     text = re.sub(r'^target datalayout = ".*"$', f'target datalayout = "{_PRESENT_LAYOUT}"', text, flags=re.M)
-    scope = Scope()
+    scope = FunctionNames()
     lines = [changed for line in text.splitlines() for changed in _in_oldest(scope, line)]
     return (
         "\n".join([*lines, *sorted(scope.declarations), ""])
@@ -49,7 +49,7 @@ def marked(text: str) -> str:
     )
 
 
-def _in_oldest(scope: Scope, line: str) -> list[str]:
+def _in_oldest(scope: FunctionNames, line: str) -> list[str]:
     """A line in LLVM's present language, so that CUDA 13.0 reads it, too: instructions of PTX, if need be."""
     for pattern, rule in (intrinsic_calls.NEWEST, typed_pointers.SCOPED):
         if match := pattern.fullmatch(line.partition(", !")[0]):  # without metadata, which was for another instruction
@@ -93,7 +93,7 @@ _RULES: tuple[tuple[re.Pattern[str], Rule], ...] = (*bfloat.RULES, *typed_pointe
 
 
 @dataclass(slots=True)
-class _Module(Scope):
+class _Module(FunctionNames):
     """The state of a translation: variables with their space and type, what metadata will say, how the next block begins."""
 
     globals: dict[str, tuple[str, str]] = field(default_factory=dict)

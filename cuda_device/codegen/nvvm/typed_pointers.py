@@ -10,23 +10,23 @@ from __future__ import annotations
 
 import re
 
-from cuda_device.codegen.nvvm.scope import NAME, SPACE, TYPE, Rule, Scope, split, typed
+from cuda_device.codegen.nvvm.scope import NAME, SPACE, TYPE, FunctionNames, Rule, split, typed
 from cuda_device.errors import CompileError
 
 
-def _load(to: Scope, match: re.Match[str]) -> list[str]:
+def _load(to: FunctionNames, match: re.Match[str]) -> list[str]:
     result, volatile, type, space, pointer, rest = match.groups()
     before, operand = pointer_to(to, type, space, pointer)
     return [*before, f"  {result} = load {volatile or ''}{type}, {type}{space or ''}* {operand}{rest}"]
 
 
-def _store(to: Scope, match: re.Match[str]) -> list[str]:
+def _store(to: FunctionNames, match: re.Match[str]) -> list[str]:
     volatile, type, value, space, pointer, rest = match.groups()
     before, operand = pointer_to(to, type, space, pointer)
     return [*before, f"  store {volatile or ''}{type} {value}, {type}{space or ''}* {operand}{rest}"]
 
 
-def _element(to: Scope, match: re.Match[str]) -> list[str]:
+def _element(to: FunctionNames, match: re.Match[str]) -> list[str]:
     result, inbounds, type, space, pointer, indices = match.groups()
     before, operand = pointer_to(to, type, space, pointer)
     moved = to.fresh()
@@ -37,7 +37,7 @@ def _element(to: Scope, match: re.Match[str]) -> list[str]:
     ]
 
 
-def _pointee(to: Scope, type: str, indices: str) -> str:
+def _pointee(to: FunctionNames, type: str, indices: str) -> str:
     """What a `getelementptr` points to; with more than one index, a member."""
     for index in split(indices)[1:]:
         inside = type[1:-1]
@@ -45,7 +45,7 @@ def _pointee(to: Scope, type: str, indices: str) -> str:
     return type
 
 
-def pointer_to(to: Scope, type: str, space: str | None, pointer: str) -> tuple[list[str], str]:
+def pointer_to(to: FunctionNames, type: str, space: str | None, pointer: str) -> tuple[list[str], str]:
     """Lines that make a pointer to `type` of one to a byte; and the operand. A pointer may be one to an element of a variable."""
     before = []
     constant = re.fullmatch(rf"getelementptr(?: inbounds)? \(({TYPE}), ptr{SPACE} (@[\w.]+), (.*)\)", pointer)
@@ -62,7 +62,7 @@ def pointer_to(to: Scope, type: str, space: str | None, pointer: str) -> tuple[l
     return [*before, f"  {operand} = bitcast ptr{space or ''} {pointer} to {type}{space or ''}*"], operand
 
 
-def _alloca(to: Scope, match: re.Match[str]) -> list[str]:
+def _alloca(to: FunctionNames, match: re.Match[str]) -> list[str]:
     result, type, align = match.groups()
     memory = to.fresh()
     return [f"  {memory} = alloca {type}, align {align}", f"  {result} = bitcast {type}* {memory} to i8*"]
@@ -91,12 +91,12 @@ def _fence_text(kind: str, scope: str | None) -> str:
     return f'  call void asm sideeffect "fence.{kind}.{_SCOPES[scope]};", "~{{memory}}"()'
 
 
-def _fence(_: Scope, match: re.Match[str]) -> list[str]:
+def _fence(_: FunctionNames, match: re.Match[str]) -> list[str]:
     scope, order = match.groups()
     return [_fence_text("sc" if order == "seq_cst" else "acq_rel", scope)]
 
 
-def _atomic_load(to: Scope, match: re.Match[str]) -> list[str]:
+def _atomic_load(to: FunctionNames, match: re.Match[str]) -> list[str]:
     result, type, space, pointer, scope, order = match.groups()
     code = f"ld.{_ORDERS[order]}.{_SCOPES[scope]}{_SPACES[space]}.{_unsigned(type)} $0, [$1];"
     lines, got = _into(to, type, result)
@@ -105,7 +105,7 @@ def _atomic_load(to: Scope, match: re.Match[str]) -> list[str]:
     return [*_fence_before(order, scope), f"  {got} = {call}", *lines]
 
 
-def _atomic_store(to: Scope, match: re.Match[str]) -> list[str]:
+def _atomic_store(to: FunctionNames, match: re.Match[str]) -> list[str]:
     type, value, space, pointer, scope, order = match.groups()
     suffix = "release" if order == "seq_cst" else _ORDERS[order]
     code = f"st.{suffix}.{_SCOPES[scope]}{_SPACES[space]}.{_unsigned(type)} [$0], $1;"
@@ -114,7 +114,7 @@ def _atomic_store(to: Scope, match: re.Match[str]) -> list[str]:
     return [*before, *_fence_before(order, scope), call]
 
 
-def _exchange(to: Scope, match: re.Match[str]) -> list[str]:
+def _exchange(to: FunctionNames, match: re.Match[str]) -> list[str]:
     result, space, pointer, type, old, new, scope, order = match.groups()
     if type == "i8":
         raise CompileError(
@@ -142,7 +142,7 @@ def _carried(type: str) -> str:
     return "i16" if type == "i8" else type
 
 
-def _into(to: Scope, type: str, result: str) -> tuple[list[str], str]:
+def _into(to: FunctionNames, type: str, result: str) -> tuple[list[str], str]:
     """Lines that make `result` of what a register holds; and the register."""
     if type != "i8":
         return [], result
@@ -150,7 +150,7 @@ def _into(to: Scope, type: str, result: str) -> tuple[list[str], str]:
     return [f"  {result} = trunc i16 {wide} to i8"], wide
 
 
-def _out_of(to: Scope, type: str, value: str) -> tuple[list[str], str]:
+def _out_of(to: FunctionNames, type: str, value: str) -> tuple[list[str], str]:
     if type != "i8":
         return [], f"{type} {value}"
     wide = to.fresh()

@@ -1,6 +1,6 @@
 """Runs a compiled kernel over a grid on this machine's processors.
 
-    execute(native, (1024, 1, 1), (256, 1, 1), parameters, places={7: Place(location)})
+    execute(native, (1024, 1, 1), (256, 1, 1), parameters, places={7: ReportPlace(location)})
 
 `parameters` are the kernel's leaves packed as a C structure. Worker threads of the host take chunks of blocks from a
 counter until there are none; nothing is made for a block, so that a grid may be as large as CUDA allows. A launch has a
@@ -25,7 +25,7 @@ from cuda_device.codegen.cpu.records import CONTROL, FIRST_MASKED, KIND_SHIFT, P
 from cuda_device.codegen.cpu.runner import RUN
 from cuda_device.codegen.emit.status import Status
 from cuda_device.errors import NOWHERE, Index, KernelError
-from cuda_device.instrument.outline import Place
+from cuda_device.instrument.outline import ReportPlace
 from cuda_device.runtime.gpu.report_message import (
     ALL_AT_BARRIER,
     Waiting,
@@ -87,7 +87,7 @@ def execute(
     parameters: Any,
     *,
     dynamic_shared: int = 0,
-    places: Mapping[int, Place] | None = None,
+    places: Mapping[int, ReportPlace] | None = None,
     checked: bool = False,
     may_run_long: bool = True,
     keep: object = None,
@@ -252,7 +252,7 @@ def _function(address: int) -> Any:
     return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(address)
 
 
-def _error(control: Any, size: Index, places: Mapping[int, Place]) -> KernelError:
+def _error(control: Any, size: Index, places: Mapping[int, ReportPlace]) -> KernelError:
     """What the control record says, as an exception."""
     status = Status(control.status)
     block = (control.report_block_x, control.report_block_y, control.report_block_z)
@@ -262,10 +262,10 @@ def _error(control: Any, size: Index, places: Mapping[int, Place]) -> KernelErro
         help = _LANES_HELP if _waits_for_lanes(control) else _HELP[status]
         return waiting_report(_WHAT[status], help, block, size, _waiting(control, size), places)
     thread = (control.report_thread_x, control.report_thread_y, control.report_thread_z)
-    place = places.get(control.place, Place(NOWHERE))
+    place = places.get(control.place, ReportPlace(NOWHERE))
     if status is Status.OUTSIDE_MASK:
         message = "the mask {0:#010x} does not name the lane {1}, which passes it"
-        place = Place(place.location, message, "a lane that calls a warp operation must be in its own mask", True)
+        place = ReportPlace(place.location, message, "a lane that calls a warp operation must be in its own mask", True)
     return thread_report(place, block, thread, (control.value_0, control.value_1))
 
 

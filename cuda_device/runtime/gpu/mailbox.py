@@ -14,9 +14,9 @@ import itertools
 import threading
 from collections.abc import Mapping
 
-from cuda_device.codegen.gpu.report_text import RECORD_BYTES, WORDS, Field, record
+from cuda_device.codegen.gpu.report_text import RECORD_BYTES, WORDS, ReportField, record
 from cuda_device.errors import NOWHERE
-from cuda_device.instrument.outline import Place
+from cuda_device.instrument.outline import ReportPlace
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.runtime.gpu import driver, loaded_kernels
 from cuda_device.runtime.gpu.report_message import thread_report
@@ -40,10 +40,10 @@ _NOTHING = ctypes.c_uint32(0)
 # By context: the address of the word that says whether there is a report; machine code looks there before each launch.
 _status: dict[int, ctypes.c_uint64] = {}
 # By the number of their module: kept as long as the process, as the modules are.
-_places: dict[int, Mapping[int, Place]] = {}
+_places: dict[int, Mapping[int, ReportPlace]] = {}
 
 
-def attach(library: int, symbol: str, places: Mapping[int, Place]) -> None:
+def attach(library: int, symbol: str, places: Mapping[int, ReportPlace]) -> None:
     """Tells the kernel `symbol` that was loaded in the current context where to report; `places` are those in its text."""
     with _lock:
         mailbox = _mailbox(driver.current_context())
@@ -61,7 +61,7 @@ def _mailbox(context: int) -> _Mailbox:
         ctypes.memset(host, 0, RECORD_BYTES)
         claim = driver.allocate_for_good(_CLAIM_BYTES)
         found = _mailboxes[context] = _Mailbox(claim, record, words)
-        status_of(context).value = host + ctypes.sizeof(ctypes.c_uint32) * Field.STATUS
+        status_of(context).value = host + ctypes.sizeof(ctypes.c_uint32) * ReportField.STATUS
     return found
 
 
@@ -74,10 +74,10 @@ def status_of(context: int) -> ctypes.c_uint64:
 def check(context: int) -> None:
     """Raises what a kernel reported in `context`, which is current, once. The context is as good as before."""
     mailbox = _mailboxes.get(context) if _mailboxes else None
-    if mailbox is None or not mailbox.words[Field.STATUS]:
+    if mailbox is None or not mailbox.words[ReportField.STATUS]:
         return
     with _lock:
-        if not mailbox.words[Field.STATUS]:
+        if not mailbox.words[ReportField.STATUS]:
             return
         # Other threads of the launch may still report: only when all have ended is the mailbox free again.
         driver.synchronize_context()
@@ -85,12 +85,12 @@ def check(context: int) -> None:
         ctypes.memset(ctypes.addressof(mailbox.words), 0, RECORD_BYTES)
         driver.fill_zero(mailbox.claim, _CLAIM_BYTES, driver.LEGACY_STREAM)
         driver.synchronize_stream(driver.LEGACY_STREAM)
-    place = _places.get(words[Field.MODULE], {}).get(words[Field.PLACE], Place(NOWHERE))
-    block = words[Field.BLOCK_X], words[Field.BLOCK_Y], words[Field.BLOCK_Z]
-    thread = words[Field.THREAD_X], words[Field.THREAD_Y], words[Field.THREAD_Z]
-    raise thread_report(place, block, thread, (_integer(words, Field.FIRST), _integer(words, Field.SECOND)))
+    place = _places.get(words[ReportField.MODULE], {}).get(words[ReportField.PLACE], ReportPlace(NOWHERE))
+    block = words[ReportField.BLOCK_X], words[ReportField.BLOCK_Y], words[ReportField.BLOCK_Z]
+    thread = words[ReportField.THREAD_X], words[ReportField.THREAD_Y], words[ReportField.THREAD_Z]
+    raise thread_report(place, block, thread, (_integer(words, ReportField.FIRST), _integer(words, ReportField.SECOND)))
 
 
-def _integer(words: list[int], field: Field) -> int:
+def _integer(words: list[int], field: ReportField) -> int:
     """The int64 in two words of the record."""
     return ctypes.c_int64(words[field] | words[field + 1] << 32).value

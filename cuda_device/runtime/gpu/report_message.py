@@ -3,7 +3,7 @@
     deadlock in block (0, 0, 0): threads (0..15, 0, 0) wait at kernel.py:10 and threads (16..31, 0, 0) at kernel.py:12
       help: every thread of a block must reach the same syncthreads(); move it out of the branch
 
-Kernels number the places that may report; the compiler keeps the table from the number to a `Place`.
+Kernels number the places that may report; the compiler keeps the table from the number to a `ReportPlace`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from cuda_device.errors import NOWHERE, Index, KernelError, Location
-from cuda_device.instrument.outline import Place
+from cuda_device.instrument.outline import ReportPlace
 from cuda_device.lazy_dataclasses import dataclass
 
 _MANY = 4
@@ -23,9 +23,9 @@ _MANY = 4
 ALL_AT_BARRIER = "all threads of a block must reach the same syncthreads(), also those that return early"
 
 
-def barrier_place(location: Location) -> Place:
+def barrier_place(location: Location) -> ReportPlace:
     """The place of a barrier that some threads do not reach."""
-    return Place(
+    return ReportPlace(
         location, "divergent barrier: some threads of the block have returned, or wait at another", ALL_AT_BARRIER
     )
 
@@ -67,7 +67,7 @@ class ReportedNumber(int):
         return self != 0
 
 
-def thread_report(place: Place, block: Index, thread: Index, values: tuple[int, int]) -> KernelError:
+def thread_report(place: ReportPlace, block: Index, thread: Index, values: tuple[int, int]) -> KernelError:
     """The error for a report that one thread made: an assertion, an exception, a check."""
     message = place.message or "the kernel failed"
     if place.has_values:
@@ -78,7 +78,7 @@ def thread_report(place: Place, block: Index, thread: Index, values: tuple[int, 
 
 
 def waiting_report(
-    what: str, help: str, block: Index, size: Index, waiting: Iterable[Waiting], places: Mapping[int, Place]
+    what: str, help: str, block: Index, size: Index, waiting: Iterable[Waiting], places: Mapping[int, ReportPlace]
 ) -> KernelError:
     """The error for a block whose threads wait for each other."""
     groups: list[str] = []
@@ -88,7 +88,7 @@ def waiting_report(
         if group.place is None:
             returned = f"{who} have returned"
             continue
-        place = places.get(group.place, Place(NOWHERE))
+        place = places.get(group.place, ReportPlace(NOWHERE))
         groups.append(f"{who} {'at' if groups else 'wait at'} {place.location}")
     text = " and ".join([*groups, returned] if returned else groups)
     return KernelError(f"{what} in block {block}: {text}\n  help: {help}", block)

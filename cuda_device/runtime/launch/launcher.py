@@ -20,7 +20,7 @@ from cuda_device.device.options import checked_by_environment
 from cuda_device.device.parameters import defaults_of
 from cuda_device.errors import CallError, CompileError, Error, LaunchError
 from cuda_device.infer.dependencies import unchanged
-from cuda_device.instrument.outline import Place, Print
+from cuda_device.instrument.outline import Print, ReportPlace
 from cuda_device.lazy_dataclasses import dataclass, field, replace
 from cuda_device.runtime.arrays.array_view import ArrayView
 from cuda_device.runtime.arrays.buffers import is_freed_behind
@@ -78,7 +78,7 @@ class CompiledKernel:
         return self.packing.pack([leaf for argument in arguments for leaf in argument.leaves])
 
     @functools.cached_property
-    def reports(self) -> dict[int, Place]:
+    def reports(self) -> dict[int, ReportPlace]:
         """The places of the kernel that may report: in checked mode on a GPU also its barriers."""
         barriers = {}
         if self.work.job.options.checked:
@@ -86,9 +86,9 @@ class CompiledKernel:
         return {**barriers, **self.work.outline.reports}
 
     @functools.cached_property
-    def places(self) -> dict[int, Place]:
+    def places(self) -> dict[int, ReportPlace]:
         """The places where threads wait for each other, and those that may report."""
-        return {number: Place(location) for number, location in self.work.outline.waits.items()} | self.reports
+        return {number: ReportPlace(location) for number, location in self.work.outline.waits.items()} | self.reports
 
     @functools.cached_property
     def written(self) -> frozenset[int]:

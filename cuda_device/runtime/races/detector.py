@@ -23,7 +23,7 @@ import numpy as np
 
 from cuda_device.codegen.cpu.records import EVENT
 from cuda_device.errors import Index, KernelError
-from cuda_device.instrument.traces import Event, Point
+from cuda_device.instrument.traces import Event, TracePoint
 from cuda_device.ir.ordering import Order, Scope
 from cuda_device.lazy_dataclasses import dataclass, field
 from cuda_device.runtime.races.vector_clocks import BLOCK, Clocks, Stamp, Thread, VectorClock, joined, knows
@@ -50,7 +50,7 @@ class MemoryAccess:
     """A thread's access of a location: when, and where in the program."""
 
     stamp: Stamp
-    point: Point
+    point: TracePoint
     writes: bool
 
     @property
@@ -126,10 +126,10 @@ class Region:
 class RaceDetector:
     """Follows one launch. `address` is that of the log where its threads tell what they do."""
 
-    def __init__(self, points: Mapping[int, Point], block: Index, grid: Index, regions: Sequence[Region]) -> None:
+    def __init__(self, points: Mapping[int, TracePoint], block: Index, grid: Index, regions: Sequence[Region]) -> None:
         self.points, self.block, self.grid, self.regions = points, block, grid, regions
         self.clocks = Clocks(block[0] * block[1] * block[2])
-        self.races: dict[tuple[Point, Point], Race] = {}
+        self.races: dict[tuple[TracePoint, TracePoint], Race] = {}
         self._cells: dict[int, ShadowCell] = {}
         self._units: dict[int, int] = {}
         self._events = np.zeros(CAPACITY, EVENTS)
@@ -179,7 +179,7 @@ class RaceDetector:
 
     # Accesses
 
-    def _access(self, thread: Thread, point: Point, address: int, writes: bool) -> None:
+    def _access(self, thread: Thread, point: TracePoint, address: int, writes: bool) -> None:
         access = MemoryAccess(thread.stamp, point, writes)
         for start, cell in self._cells_of(thread, point, address):
             self._check(start, cell, access, thread.view)
@@ -193,7 +193,7 @@ class RaceDetector:
                 cell.most = max(_LONG, 2 * len(cell.reads))
             cell.reads[access.stamp.thread] = access
 
-    def _atomic(self, thread: Thread, point: Point, address: int, writes: bool) -> None:
+    def _atomic(self, thread: Thread, point: TracePoint, address: int, writes: bool) -> None:
         access = MemoryAccess(thread.stamp, point, writes)
         cells = list(self._cells_of(thread, point, address))
         # A location that an atomic operation accesses is one cell: what it publishes is kept with its first.
@@ -226,7 +226,7 @@ class RaceDetector:
 
     # What orders them
 
-    def _acquire(self, thread: Thread, point: Point, cell: ShadowCell) -> None:
+    def _acquire(self, thread: Thread, point: TracePoint, cell: ShadowCell) -> None:
         if point.scope is Scope.THREAD:
             return
         for far, source in ((False, thread.stamp.block), (True, _ANYWHERE)):
@@ -238,7 +238,7 @@ class RaceDetector:
             else:
                 thread.seen[far] = joined((thread.seen.get(far, view), view))
 
-    def _release(self, thread: Thread, point: Point, cell: ShadowCell) -> None:
+    def _release(self, thread: Thread, point: TracePoint, cell: ShadowCell) -> None:
         if point.event is Event.ATOMIC_STORE:
             # A store heads a new release sequence; a read-modify-write carries on the old one.
             cell.released = {}
@@ -250,7 +250,7 @@ class RaceDetector:
             if view is not None and not (far and point.scope is Scope.BLOCK):
                 cell.released[target] = joined((cell.released.get(target, view), view))
 
-    def _fence(self, thread: Thread, point: Point) -> None:
+    def _fence(self, thread: Thread, point: TracePoint) -> None:
         if point.scope is Scope.THREAD:
             return
         reached = (False,) if point.scope is Scope.BLOCK else (False, True)
@@ -261,7 +261,7 @@ class RaceDetector:
 
     # Locations
 
-    def _cells_of(self, thread: Thread, point: Point, address: int) -> Iterator[tuple[int, ShadowCell]]:
+    def _cells_of(self, thread: Thread, point: TracePoint, address: int) -> Iterator[tuple[int, ShadowCell]]:
         """The cells of an access. A line of memory is cut as finely as the smallest access that it has seen.
 
         Shared memory, of which each block has its own, lies below 0.
@@ -287,7 +287,7 @@ class RaceDetector:
             if cell is not None:
                 self._cells |= {part: cell.copy() for part in range(start + new, start + old, new)}
 
-    def _name(self, start: int, point: Point) -> str:
+    def _name(self, start: int, point: TracePoint) -> str:
         if point.shared:
             return f"byte {start % _SHARED_BYTES} of shared memory"
         named = (region.element(start) for region in self.regions)
