@@ -15,7 +15,6 @@ known to be as it was then, no stage runs (`cache/programs`); else those up to L
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 from collections.abc import Callable
@@ -27,6 +26,7 @@ from cuda_device.cache.artifacts import CacheEntry, Kept
 from cuda_device.cache.fingerprints import Fingerprint
 from cuda_device.device.options import DEFAULTS, Options
 from cuda_device.errors import CompileError, CompilerBug
+from cuda_device.hashing import sha256
 from cuda_device.infer.dependencies import Dependency
 from cuda_device.instrument.outline import Outline
 from cuda_device.lazy_dataclasses import dataclass, field
@@ -392,6 +392,9 @@ def _recall(work: Work, last: str) -> bool:
 
 def _find(work: Work, last: str) -> bool:
     """Takes the last artifact from the cache, once it is known what the program is, which is kept for the next time."""
+    from cuda_device.codegen.llvm import bindings
+
+    bindings.begin_to_load()
     _make(work, KEY)
     start = time.perf_counter()
     program = _program(work)
@@ -471,7 +474,7 @@ def _dump(folder: str, job: Job, number: int, stage: Stage, artifact: Any) -> No
 
     Path(folder).mkdir(parents=True, exist_ok=True)
     identity = f"{job.function.__qualname__} {job.arguments} {job.target} {job.options}"
-    digest = hashlib.sha256(identity.encode()).hexdigest()[:8]
+    digest = sha256(identity.encode()).hexdigest()[:8]
     shown = stage.show(artifact)
     path = Path(folder, f"{job.name}-{digest}.{number}.{stage.name}.{stage.suffix}")
     path.write_bytes(shown if isinstance(shown, bytes) else shown.encode())

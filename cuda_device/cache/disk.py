@@ -14,7 +14,6 @@ The folder is otherwise `cuda_device` in the user's cache folder (`XDG_CACHE_HOM
 from __future__ import annotations
 
 import functools
-import hashlib
 import importlib.util
 import os
 import threading
@@ -22,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from typing import TYPE_CHECKING, TypeVar
 
 from cuda_device.cache.store import Store
+from cuda_device.hashing import sha256
 from cuda_device.lazy_dataclasses import dataclass
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def loaded(name: str, make: Callable[[], bytes], load: Callable[[bytes], T]) -> 
 
 def key_of(*parts: str | bytes) -> bytes:
     """The key for something that depends on `parts`, on our own sources, and on LLVM."""
-    digest = hashlib.sha256()
+    digest = sha256()
     for part in (package(), llvm(), *parts):
         data = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
         digest.update(len(data).to_bytes(8, "little"))

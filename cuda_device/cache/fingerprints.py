@@ -17,7 +17,6 @@ from __future__ import annotations
 import builtins
 import enum
 import functools
-import hashlib
 import os
 import struct
 import sys
@@ -32,6 +31,7 @@ import numpy as np
 from cuda_device.device.entities import DeviceValue
 from cuda_device.device.expressions import const_parameters
 from cuda_device.device.functions import Func
+from cuda_device.hashing import sha256
 from cuda_device.lazy_dataclasses import fields_of, is_frozen
 from cuda_device.types.known import UNKNOWN
 from cuda_device.types.structs import is_struct, model_of
@@ -64,7 +64,7 @@ class Fingerprint:
 
     def digest(self) -> bytes:
         """The SHA-256 hash of all that was added."""
-        return hashlib.sha256(b"".join(self._parts)).digest()
+        return sha256(b"".join(self._parts)).digest()
 
     def add(self, value: object) -> None:
         """Adds an object. Raises `Unfit` for one that has no fingerprint."""

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import hashlib
 import sys
 from collections.abc import Mapping, Sequence
 from types import FunctionType, ModuleType
@@ -30,6 +29,7 @@ import numpy as np
 from cuda_device.cache import disk
 from cuda_device.cache.fingerprints import Fingerprint, Unfit, name_of
 from cuda_device.errors import Location
+from cuda_device.hashing import sha256
 from cuda_device.infer.dependencies import MISSING, Dependency, read
 from cuda_device.instrument.outline import Outline, Print, ReportPlace
 from cuda_device.lazy_dataclasses import dataclass, fields_of
@@ -54,9 +54,7 @@ class ProgramSummary:
     @staticmethod
     def of(outline: Outline, text: str, library: frozenset[str], shared_bytes: int) -> ProgramSummary:
         """The program with the LLVM IR `text`."""
-        return ProgramSummary(
-            outline, hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest(), library, shared_bytes
-        )
+        return ProgramSummary(outline, sha256(text.encode("utf-8", "surrogatepass")).hexdigest(), library, shared_bytes)
 
 
 def ask(question: tuple[object, ...]) -> Fingerprint | None:
@@ -149,7 +147,7 @@ _OURS = f"{__name__.partition('.')[0]}."
 
 
 def _key(kind: str, fingerprint: Fingerprint) -> bytes:
-    return hashlib.sha256(kind.encode() + fingerprint.digest()).digest()
+    return sha256(kind.encode() + fingerprint.digest()).digest()
 
 
 # On disk: a tuple as Python spells it. To read it runs nothing.

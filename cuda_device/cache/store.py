@@ -15,7 +15,6 @@ where a disk is full, or missing, or read-only: the answer is then None, and the
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import re
 import stat
@@ -24,6 +23,7 @@ import time
 from collections.abc import Iterator
 
 from cuda_device import logs
+from cuda_device.hashing import sha256
 from cuda_device.lazy_patterns import pattern
 
 MOST_BYTES = 512 << 20
@@ -64,7 +64,7 @@ class Store:
     def put(self, key: bytes, data: bytes) -> bool:
         """Keeps `data` under `key`, and tells whether that was possible."""
         body = key + data
-        content = MAGIC + hashlib.sha256(body).digest() + body
+        content = MAGIC + sha256(body).digest() + body
         if len(content) > self.most_bytes:
             return False
         try:
@@ -167,7 +167,7 @@ def _verified(content: bytes, key: bytes) -> bytes | None:
     """The data in a file, if every byte of it is as it was written, and for this key."""
     if content[: len(MAGIC)] != MAGIC or content[_HEADER : _HEADER + len(key)] != key:
         return None
-    if hashlib.sha256(content[_HEADER:]).digest() != content[len(MAGIC) : _HEADER]:
+    if sha256(content[_HEADER:]).digest() != content[len(MAGIC) : _HEADER]:
         return None
     return content[_HEADER + len(key) :]
 

@@ -8,11 +8,11 @@ does not fit there lies in global memory.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable
 
 from cuda_device.codegen.emit.llvm_writer import FunctionWriter
+from cuda_device.hashing import sha256
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Module, Op
 
@@ -22,7 +22,7 @@ MAXIMUM_CONSTANT = 64 * 1024
 def name_of(op: Op) -> str:
     """The symbol of constant memory: the same for the same content."""
     content = f"{op.attributes['align']} {op.attributes['data']}"
-    return f"constant_{hashlib.sha256(content.encode()).hexdigest()[:16]}"
+    return f"constant_{sha256(content.encode()).hexdigest()[:16]}"
 
 
 def _of(module: Module) -> dict[str, Op]:

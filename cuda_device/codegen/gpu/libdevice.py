@@ -14,7 +14,6 @@ we answer it ourselves, with 1, while printing.
 
 from __future__ import annotations
 
-import hashlib
 import re
 import threading
 from collections.abc import Iterable, Mapping, MutableMapping
@@ -25,6 +24,7 @@ from typing import TYPE_CHECKING
 from cuda_device.cache.disk import Pieces
 from cuda_device.codegen.gpu import installed
 from cuda_device.errors import CompileError, CompilerBug
+from cuda_device.hashing import sha256
 from cuda_device.lazy_dataclasses import dataclass
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class LibdeviceIndex:
         """A hash of the file, for cache keys."""
         with self._lock:
             if not self._hash:
-                self._hash = hashlib.sha256(self.path.read_bytes()).hexdigest()[:32]
+                self._hash = sha256(self.path.read_bytes()).hexdigest()[:32]
             return self._hash
 
     def _symbol(self, symbol: str) -> str:

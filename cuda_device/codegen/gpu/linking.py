@@ -8,7 +8,6 @@ define the same function it may end the process, so that is refused before.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import struct
@@ -16,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from cuda_device.errors import CompileError
+from cuda_device.hashing import sha256
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.architectures import Architecture
 
@@ -59,7 +59,7 @@ class Input:
     @property
     def digest(self) -> str:
         """What tells it from others."""
-        return hashlib.sha256(self.data).hexdigest()
+        return sha256(self.data).hexdigest()
 
 
 def read(sources: Iterable[Any]) -> tuple[Input, ...]:

@@ -11,6 +11,7 @@ start: longer than LLVM itself takes for a kernel. What is made of these functio
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import importlib.util
@@ -180,6 +181,19 @@ def file() -> str | None:
     if found is None or not found.submodule_search_locations:
         return None
     return os.path.join(found.submodule_search_locations[0], "binding", _NAMES.get(sys.platform, "libllvmlite.so"))
+
+
+@functools.cache
+def begin_to_load() -> None:
+    """Has the library loaded by a thread of its own: that takes 7 ms, in which others import the compiler."""
+    path = file()
+    if path is not None:
+        threading.Thread(target=_load_file, args=(path,), name="load LLVM", daemon=True).start()
+
+
+def _load_file(path: str) -> None:
+    with contextlib.suppress(OSError):  # `load` says what is wrong
+        ctypes.CDLL(path)
 
 
 @functools.cache
