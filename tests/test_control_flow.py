@@ -1266,3 +1266,39 @@ def kernel(a, b, out):
         device.launch(
             device.kernel(scope["kernel"]), a, a.copy(), a.copy(), grid=1, block=1, stream=device.cpu_stream()
         )
+
+
+def test_a_first_look_at_a_loop_leaves_no_trace_behind_it(stream):
+    """`v` is a builtin float at first sight, whose quotient with an int64 is a float64; after the loop it is a float32."""
+
+    @device.kernel
+    def kernel(out, n):
+        v = 0.5
+        for _ in range(3):
+            v -= device.float32(n * v)
+        if n > 4:
+            v = abs(np.sqrt(n // v))
+        count = device.int32(0)
+        while count < 3:
+            count += 1
+        out[0] = v
+        out[1] = isinstance(v, device.float32)
+
+    out = stream.empty(2, np.float64)
+    stream.launch(kernel, out, np.int64(3), grid=1, block=1)
+    assert stream.numpy(out).tolist() == [-4, 1]
+
+
+def test_shifts_by_the_items_of_empty_ranges(stream):
+    """Nothing is known of an item that does not exist; in particular not that a shift by it is negative."""
+
+    @device.kernel
+    def kernel(out, n):
+        for j in range(0):
+            out[0] = (device.tid(1) >> (j & 15)) // max(j, 1)
+        for j in range(n & 3, (n & 3) + 0):
+            out[0] = j >> (j & 7)
+
+    out = stream.array(np.array([5]))
+    stream.launch(kernel, out, 3, grid=1, block=1)
+    assert stream.numpy(out)[0] == 5

@@ -1,7 +1,7 @@
 """The instances of a body's blocks, what is known of their parameters, and from where.
 
 before the loop   uint32, the way back   float32     a first look: `x` is uint32, so `x = x / y` makes it a float32
-before the loop   int64,  the way back   ?           another loop before this one has made it an int64: all is asked again
+before the loop   int64,  the way back   ?           another loop before this one has made it an int64: all behind is asked again
 before the loop   int64,  the way back   float64     and not what int64 and float32 have in common
 """
 
@@ -90,6 +90,8 @@ class BlockVersion:
     key: tuple[int, ...]
     states: list[State] = field(default_factory=list)
     arrivals: dict[Way, list[State]] = field(default_factory=dict)
+    is_new: bool = True
+    """Whether nothing is known of it, as nothing has arrived yet, or all of it was forgotten."""
     changes: int = 0
     restarts: int = 0
     block: Block = field(default_factory=Block)
@@ -115,21 +117,25 @@ class BlockVersion:
         ops, errors = list(self.block.ops), (self.error, self.follows)
         self.point = Checkpoint(place, states, dict(cells), frame, ops, *sets, *errors)
 
-    def bring(self, way: Way, states: list[State]) -> list[tuple[int, ...]]:
-        """Notes what a way brings. Returns the instances behind this one that have to be visited again: see above."""
+    def bring(self, way: Way, states: list[State]) -> bool:
+        """Notes what an edge brings. Returns whether what was found behind this block has to be forgotten: see above."""
         before, self.arrivals[way] = self.arrivals.get(way), states
         if (
             before is None
             or way[0] >= self.key
             or self.restarts >= PATIENCE
+            or all(other[0] < self.key for other in self.arrivals)
             or not any(map(_is_another, before, states))
         ):
-            return []
+            return False
         self.restarts += 1
-        behind = [other for other in self.arrivals if other != way and other[0] >= self.key]
-        for other in behind:
-            self.arrivals[other] = [FAILED] * len(states)
-        return [key for key, _ in behind]
+        return True
+
+    def forget(self, first: tuple[int, ...]) -> None:
+        """Drops what came from the block `first`, where a loop begins, and from those behind it: this is visited again."""
+        for way in [way for way in self.arrivals if way[0] >= first]:
+            del self.arrivals[way]
+        self.is_new = True
 
 
 def _is_another(old: State, new: State) -> bool:

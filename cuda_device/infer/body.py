@@ -107,8 +107,6 @@ class Body:
         self.rank = {id(block): i for i, block in enumerate(self.python.blocks)}
         self.instances: dict[tuple[int, ...], BlockVersion] = {}
         self.queue: list[tuple[int, ...]] = []
-        self.again: list[tuple[int, ...]] = []
-        """What is visited once more when nothing else is left to visit."""
         self.effects = Effect.PURE
 
     def run(self) -> Coroutine[None, None, tuple[Function, State, frozenset[Identity]]]:
@@ -118,13 +116,12 @@ class Body:
         """
         entry = self.python.blocks[0]
         self.reach(entry, [Pending(state_of(known)) for known in self.parameters], ((), 0))
-        while self.queue or self.again:
-            if not self.queue:
-                self.queue, self.again = sorted(key for key in self.again if self.instances[key].arrivals), []
-                continue
+        while self.queue:
             key = heapq.heappop(self.queue)
             while self.queue and self.queue[0] == key:
                 heapq.heappop(self.queue)
+            if not self.instances[key].arrivals:
+                continue
             try:
                 self.visit(self.instances[key])
             except Waits:
@@ -164,7 +161,12 @@ class Body:
                     "loop over range(…), or over an array",
                 )
             instance = self.instances[key] = BlockVersion(source, key)
-        self.again += instance.bring(way, states)
+        if instance.bring(way, states):
+            behind = [other for other in self.instances.values() if other.key >= key]
+            for other in behind:
+                other.forget(key)
+            for other in behind:
+                self.update(other)
         self.update(instance)
         return instance
 
@@ -174,20 +176,20 @@ class Body:
         An earlier look that was wrong leaves no trace, but after many changes the old state is joined in, too: so this ends.
         """
         arrivals = [*instance.arrivals.values()]
-        if instance.changes > PATIENCE:
+        if instance.changes > PATIENCE and not instance.is_new:
             arrivals.append(instance.states)
         if not arrivals:
             return
         if len(arrivals) > 1:
             arrivals = objects.as_one(arrivals, instance.key, len(instance.source.params))
         states = arrivals[0] if len(arrivals) == 1 else [join_all(column) for column in zip(*arrivals, strict=True)]
-        if instance.changes:
+        if not instance.is_new:
             pairs = zip(instance.states, states, strict=True)
             states = [new if old is new else widened(old, new) for old, new in pairs]
         if len(arrivals) > 1:
             states = agreed(states)
-        if states != instance.states or not instance.changes:
-            instance.states = states
+        if states != instance.states or instance.is_new:
+            instance.states, instance.is_new = states, False
             instance.changes += 1
             heapq.heappush(self.queue, instance.key)
 

@@ -154,12 +154,16 @@ class Known:
 
     @property
     def bounds(self) -> tuple[int, int]:
-        """The least and the greatest value of an integer or bool."""
+        """The least and the greatest value of an integer or bool.
+
+        Bounds that contradict each other, as of the item of an empty range, say that nothing comes there: those of the type hold.
+        """
         if isinstance(self.value, int):
             return int(self.value), int(self.value)
         assert isinstance(self.type, Number)
         low = self.type.low if self.low is None else self.low
-        return low, self.type.high if self.high is None else self.high
+        high = self.type.high if self.high is None else self.high
+        return (low, high) if low <= high else (self.type.low, self.type.high)
 
     def at(self, where: Location) -> Known:
         """The same, of a value that comes from another place."""
