@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from cuda_device.codegen.emit import to_llvm
     from cuda_device.codegen.gpu import cubin, linking, nvptx
     from cuda_device.instrument import traces
-    from cuda_device.ir.nodes import Module
+    from cuda_device.ir.nodes import Function, Module
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,42 +170,15 @@ def _device(work: Work) -> Module:
 
     job, typed = work.job, work["typed"]
     module = typed_to_device.run(typed, bool(job.options.checked))
-    for row in PASSES:
-        row.run(module)
+    for row in passes():
+        for function in module.functions:
+            row.run(function)
     if job.options.checked:
         module = checks.run(module)
     if typed.main.prototype is not None and not job.target.on_cpu:
         typed_to_device.export(module, typed.main.prototype)
     typed_to_device.number_places(module)
     return module
-
-
-def _symbolic_bounds(module: Module) -> None:
-    from cuda_device.optimise import symbolic_bounds
-
-    for function in module.functions:
-        symbolic_bounds.run(function)
-
-
-def _pointer_induction(module: Module) -> None:
-    from cuda_device.optimise import pointer_induction
-
-    for function in module.functions:
-        pointer_induction.run(function)
-
-
-def _hoisting(module: Module) -> None:
-    from cuda_device.optimise import hoisting
-
-    for function in module.functions:
-        hoisting.run(function)
-
-
-def _trip_counts(module: Module) -> None:
-    from cuda_device.optimise import trip_counts
-
-    for function in module.functions:
-        trip_counts.run(function)
 
 
 def _inlined(work: Work) -> Module:
@@ -245,9 +218,9 @@ def _optimised(work: Work) -> nvptx.LlvmModule:
 
 def _ptx(work: Work) -> nvptx.Ptx:
     from cuda_device.codegen.gpu import nvptx
-    from cuda_device.optimise import strength_reduction
+    from cuda_device.optimise import loop_addresses
 
-    reduce = strength_reduction.pays(work["device"])
+    reduce = loop_addresses.wants_strength_reduction(work["device"])
     return nvptx.emit(work["optimised"], work.job.target.architecture, work.job.options.level, reduce)
 
 
@@ -283,25 +256,30 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """An optimisation of device IR: its name, what changes a module, and the kernels that it makes faster.
+    """An optimisation of device IR: its name, what changes a function, and the kernels that it makes faster.
 
     `gain` says how many times as long kernels of `benchmarks/kernels.py` take on an H100 without the pass:
     `docs/optimisations.md` has the whole table. A pass that gains less than 2 % on each kernel does not stay.
     """
 
     name: str
-    run: Callable[[Module], None]
+    run: Callable[[Function], None]
     gain: str
 
 
-PASSES = (
-    Pass("symbolic_bounds", _symbolic_bounds, "convolution 1.56, Needleman-Wunsch 1.41"),
-    Pass("pointer_induction", _pointer_induction, "Needleman-Wunsch 1.18"),
-    Pass("hoisting", _hoisting, "softmax with fast mathematics 1.07, softmax 1.02; FFT with it 0.97"),
-    Pass("trip_counts", _trip_counts, "histogram 2.42, reduction 1.29, transpose 1.23"),
-)
-"""The passes of the stage `device`, in their order. LLVM's own follow in the stage `optimised`, and those of
-`codegen/gpu/peephole` in the stage `ptx`."""
+def passes() -> tuple[Pass, ...]:
+    """The passes of the stage `device`, in their order.
+
+    LLVM's own follow in the stage `optimised`, and those of `codegen/gpu/peephole` in the stage `ptx`.
+    """
+    from cuda_device.optimise import loop_addresses, symbolic_bounds, trip_counts
+
+    return (
+        Pass("symbolic bounds", symbolic_bounds.run, "convolution 1.56, Needleman-Wunsch 1.41"),
+        Pass("pointer induction variables", loop_addresses.follow, "Needleman-Wunsch 1.18"),
+        Pass("hoisting", loop_addresses.hoist, "softmax with fast mathematics 1.07, softmax 1.02; FFT with it 0.97"),
+        Pass("trip counts", trip_counts.run, "histogram 2.42, reduction 1.29, transpose 1.23"),
+    )
 
 
 def _show(module: Module) -> str:

@@ -228,7 +228,7 @@ def _unsupported(_: Op, __: list[Any], ___: Any, ____: Any) -> list[Any]:
     raise Unsupported
 
 
-ROWS: dict[ops.Opcode, Callable[[Op, list[Any], dict[str, Any], dict[str, Any]], Any]] = {
+ROWS: dict[ops.OpDef, Callable[[Op, list[Any], dict[str, Any], dict[str, Any]], Any]] = {
     ops.PY_CONST: lambda op, _, __, ___: [op.attributes["value"]],
     ops.PY_GLOBAL: _global,
     ops.PY_IMPORT: _import,

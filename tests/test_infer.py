@@ -51,7 +51,7 @@ def typed(function: Any, *arguments: Type | Known) -> Module:
     return module
 
 
-def operations(module: Module, code: ops.Opcode) -> list[Op]:
+def operations(module: Module, code: ops.OpDef) -> list[Op]:
     """The operations of that row, in their order."""
     return [op for function in module.functions for op in function.ops() if op.code is code]
 

@@ -137,7 +137,7 @@ def test_blanks_and_indentation_do_not_matter() -> None:
 # Every row and every kind of attribute
 
 
-def _sample(row: ops.Opcode, level: Level) -> Function:
+def _sample(row: ops.OpDef, level: Level) -> Function:
     """A function with an operation of the row: operands and results as many as it has, or two."""
     type: Type | None = None if level is Level.PYTHON else INT32
     operands = [Value(type) for _ in range(2 if row.operands == ops.MANY else row.operands)]
@@ -156,7 +156,7 @@ def _sample(row: ops.Opcode, level: Level) -> Function:
     [(row, level) for row in ops.ALL for level in Level if level in row.levels],
     ids=lambda part: part.name,
 )
-def test_every_row_at_every_level(row: ops.Opcode, level: Level) -> None:
+def test_every_row_at_every_level(row: ops.OpDef, level: Level) -> None:
     copy = round_trip(_sample(row, level))
     op = copy.blocks[0].ops[0]
     assert op.code is row

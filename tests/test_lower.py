@@ -394,7 +394,7 @@ def test_lower(name: str, text: str, golden: Golden) -> None:
     golden(name, show_module(lowered(text)))
 
 
-def operations(name: str, code: ops.Opcode) -> list[Any]:
+def operations(name: str, code: ops.OpDef) -> list[Any]:
     """The operations of a lowered case that are of this row."""
     return [op for function in lowered(CASES[name]).functions for op in function.ops() if op.code is code]
 

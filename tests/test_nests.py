@@ -8,7 +8,7 @@ import pytest
 import cuda_device as device
 from cuda_device import compiler
 from cuda_device.codegen.gpu import nvptx
-from cuda_device.optimise import strength_reduction
+from cuda_device.optimise import loop_addresses
 from cuda_device.runtime.launch.compiling import job_of
 from cuda_device.types.architectures import parse
 
@@ -103,7 +103,7 @@ def runs(x, y, starts):
 def test_which_loops_llvm_reduces(kernel, count, reduces):
     arguments = [np.zeros((9, 9)), np.zeros(9), 9] if kernel is along else [np.zeros(9, int)] * count
     work = compiler.run(job_of(kernel, arguments, "sm_90"), "device", afresh=True)
-    assert strength_reduction.pays(work["device"]) is reduces
+    assert loop_addresses.wants_strength_reduction(work["device"]) is reduces
 
 
 def emitted(text, reduce):

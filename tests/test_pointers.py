@@ -5,7 +5,7 @@ import pytest
 from ir_helpers import read
 
 import cuda_device as device
-from cuda_device.optimise import pointer_induction
+from cuda_device.optimise import loop_addresses
 from cuda_device.types.model import Ref
 
 
@@ -145,7 +145,7 @@ func @f -> none kernel device {
 def pointers_of(text: str) -> int:
     """How many pointers the first block of the loop takes afterwards; all addresses in the loop come from those, or none."""
     function = read(text).main
-    pointer_induction.run(function)
+    loop_addresses.follow(function)
     head, access = function.blocks[1], function.blocks[3]
     found = [param for param in head.params if isinstance(param.type, Ref)]
     bases = {op.operands[0] for op in access.ops if op.code.name == "element"}

@@ -29,7 +29,6 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 # From below: a folder imports from itself and from those before it.
 FOLDERS = (
     *(
-        "lazy_patterns",
         "lazy_dataclasses",
         "logs",
         "hashing",

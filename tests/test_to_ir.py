@@ -293,7 +293,7 @@ def test_equal_code_of_another_file_is_another_function() -> None:
     assert [read(f.__code__).shown for f in (first, second)] == ["A.f", "B.f"]
 
 
-def _single(function: Function, code: ops.Opcode) -> Any:
+def _single(function: Function, code: ops.OpDef) -> Any:
     (op,) = [op for op in function.ops() if op.code is code]
     return op
 

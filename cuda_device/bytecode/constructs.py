@@ -343,7 +343,7 @@ def describe(instruction: Instruction) -> str:
 
 
 # Instructions that are one operation: its row, how many operands it pops, the attribute that takes the argument.
-SIMPLE: dict[Opcode, tuple[ops.Opcode, int, str]] = {
+SIMPLE: dict[Opcode, tuple[ops.OpDef, int, str]] = {
     Opcode.GLOBAL: (ops.PY_GLOBAL, 0, "name"),
     Opcode.UNARY: (ops.PY_UNARY, 1, "op"),
     Opcode.COMPARE: (ops.PY_COMPARE, 2, "op"),

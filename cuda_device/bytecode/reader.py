@@ -20,7 +20,7 @@ from cuda_device.ir.builder import Builder
 from cuda_device.ir.nodes import Block, Edge, Op, Value
 from cuda_device.lazy_dataclasses import dataclass
 
-Way = tuple[str, tuple[tuple[ops.Opcode, tuple[tuple[str, object], ...]], ...]]
+Way = tuple[str, tuple[tuple[ops.OpDef, tuple[tuple[str, object], ...]], ...]]
 """How a value was read: from a variable, by these operations with these attributes."""
 
 
@@ -232,7 +232,7 @@ class Reader:
         """Puts values on the stack."""
         self.stack += values
 
-    def end(self, code: ops.Opcode, operands: list[Value], successors: list[Edge]) -> None:
+    def end(self, code: ops.OpDef, operands: list[Value], successors: list[Edge]) -> None:
         """Ends the block."""
         self.build.append(Op(code, operands, [], {}, successors, self.build.location))
 

@@ -24,7 +24,6 @@ from collections.abc import Iterator
 
 from cuda_device import logs
 from cuda_device.hashing import sha256
-from cuda_device.lazy_patterns import pattern
 
 MOST_BYTES = 512 << 20
 """How large a folder grows, in bytes, before what was not used for longest is removed."""
@@ -33,8 +32,8 @@ MOST_BYTES = 512 << 20
 MAGIC = b"cuda_device\0\0\0\0\1"
 _DIGEST = 32
 _HEADER = len(MAGIC) + _DIGEST
-_ENTRY = pattern(r"[0-9a-f]{64}\.bin")
-_UNFINISHED = pattern(r"[0-9a-f]{64}\.[0-9a-f]{16}\.tmp")
+_ENTRY = re.compile(r"[0-9a-f]{64}\.bin")
+_UNFINISHED = re.compile(r"[0-9a-f]{64}\.[0-9a-f]{16}\.tmp")
 # An unfinished file this old, in seconds, was left by a process that is no more.
 _ABANDONED = 3600.0
 # What is left, of the most that is allowed, after old files were removed.

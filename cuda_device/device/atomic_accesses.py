@@ -51,7 +51,7 @@ class AtomicAccess:
         packed = [bits.pack(self.build, self.dtype, value) for value in self.values]
         return [self.at(Atomic(bits.storage(self.dtype))), *packed]
 
-    def op(self, code: ops.Opcode, **more: str) -> Tree:
+    def op(self, code: ops.OpDef, **more: str) -> Tree:
         """The result of such an operation."""
         type = bits.storage(self.dtype)
         attributes = {"memory": self.order, "scope": self.scope, **more}
@@ -112,7 +112,7 @@ def update(operation: str, combine: Combine) -> Callable[[AtomicAccess], Tree]:
     return lower
 
 
-def binary(code: ops.Opcode) -> Combine:
+def binary(code: ops.OpDef) -> Combine:
     """An operation of the device level."""
     return lambda build, a, b: build.binary(code, a, b)
 

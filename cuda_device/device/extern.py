@@ -20,14 +20,13 @@ from typing import Any, overload
 from cuda_device.device.functions import links_of, reduced
 from cuda_device.device.parameters import parameter_names
 from cuda_device.errors import DeviceOnlyError
-from cuda_device.lazy_patterns import pattern
 from cuda_device.types.abi import exchanged, representation
 from cuda_device.types.layout import machine
 from cuda_device.types.model import Number, Tuple, Type
 from cuda_device.types.structs import type_of_hint
 
 # libdevice's names are LLVM's to know, and these two are PTX's.
-_SYMBOL = pattern(r"(?!__nv_|WARP_SZ$|_$)[A-Za-z_$][\w$]*", re.ASCII)
+_SYMBOL = re.compile(r"(?!__nv_|WARP_SZ$|_$)[A-Za-z_$][\w$]*", re.ASCII)
 
 
 class Extern:

@@ -101,7 +101,7 @@ class Lowering(Builder):
         self.sums = sums or Sums()
 
     def op(
-        self, code: ops.Opcode, type: Type | None, *operands: Value, nonneg: bool = False, **attributes: object
+        self, code: ops.OpDef, type: Type | None, *operands: Value, nonneg: bool = False, **attributes: object
     ) -> Value:
         """An operation with one result; whoever computes no number makes one that is opaque."""
         result = super().op(code, type, *operands, nonneg=nonneg, **attributes)
@@ -224,7 +224,7 @@ class Lowering(Builder):
         """Floats of 8 bits as what machines compute with; the result is rounded once more, which changes nothing."""
         return [self.convert(value, FLOAT32) for value in values]
 
-    def binary(self, code: ops.Opcode, a: Value, b: Value) -> Value:
+    def binary(self, code: ops.OpDef, a: Value, b: Value) -> Value:
         """An operation on two values of one type."""
         number = _number(a)
         if number.is_float8:
@@ -241,7 +241,7 @@ class Lowering(Builder):
             return self.op(ops.BITS, number, self.binary(ops.XOR, bits, self.number(UINT8, 0x80)))
         return self.op(ops.NEG, number, value)
 
-    def sum(self, code: ops.Opcode, a: Value, b: Value, exact: bool = False) -> Value:
+    def sum(self, code: ops.OpDef, a: Value, b: Value, exact: bool = False) -> Value:
         """`add`, `sub` or `mul`; `exact` promises that an integer result has room."""
         if _number(a).is_float8:
             return self.binary(code, a, b)
@@ -312,7 +312,7 @@ class Lowering(Builder):
         differs = self.compare("<", self.binary(ops.XOR, remainder, b), zero)
         return self.binary(ops.AND, self.compare("!=", remainder, zero), differs)
 
-    def shift(self, code: ops.Opcode, a: Value, count: Value, known: object) -> Value:
+    def shift(self, code: ops.OpDef, a: Value, count: Value, known: object) -> Value:
         """`a << count` or `a >> count`; counts of the width or more shift everything out. `known` is a constant count."""
         type = _number(a)
         nonneg = code is ops.SHR and a.nonneg
@@ -325,7 +325,7 @@ class Lowering(Builder):
         shifted = self.op(code, type, a, near, nonneg=nonneg)
         return self.select(far, self._shifted_out(code, a), shifted)
 
-    def _shifted_out(self, code: ops.Opcode, a: Value) -> Value:
+    def _shifted_out(self, code: ops.OpDef, a: Value) -> Value:
         type = _number(a)
         if code is ops.SHR and type.signed:
             return self.op(ops.SHR, type, a, self.number(type, type.bits - 1), nonneg=a.nonneg)

@@ -5,12 +5,13 @@ parse("08.3f")      Spec(flags="0", width=8, precision=3, kind="f")      of whic
 
 from __future__ import annotations
 
+import re
+
 from cuda_device.errors import CompileError
 from cuda_device.lazy_dataclasses import dataclass
-from cuda_device.lazy_patterns import pattern
 from cuda_device.types.model import Format, Number
 
-_SPEC = pattern(
+_SPEC = re.compile(
     r"(?P<align>[<>])?(?P<sign>[-+ ])?(?P<alternate>#)?(?P<zero>0)?(?P<width>\d+)?"
     r"(?:\.(?P<precision>\d+))?(?P<kind>[dxXoeEfFgG])?"
 )

@@ -33,7 +33,7 @@ class Sums:
         if value in self.opaque:
             self.opaque.add(result)
 
-    def added(self, code: ops.Opcode, result: Value, a: Value, b: Value, exact: bool) -> None:
+    def added(self, code: ops.OpDef, result: Value, a: Value, b: Value, exact: bool) -> None:
         """`result` is the sum or difference of two numbers; unless it is `exact` it may have wrapped."""
         self.flows(a, result)
         self.flows(b, result)

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import re
 
-from cuda_device.lazy_patterns import pattern
-
 # Those that are no keywords of Python as well.
 CPP_WORDS = frozenset((
     "alignas", "alignof", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "case", "catch", "char", "char16_t",
@@ -22,7 +20,7 @@ CPP_WORDS = frozenset((
 ))  # fmt: skip
 
 # What means something else to the assembler, and what our own code names.
-_RESERVED = pattern(
+_RESERVED = re.compile(
     r"_|WARP_SZ|shared_\d+|dynamic_shared|device_(?:report|report_values|meet)|cuda_device_\w+|vprintf|__nv_\w+"
 )
 

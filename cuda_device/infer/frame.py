@@ -362,7 +362,7 @@ class Frame:
         operands = [self.materialise(cell, each) for cell, each in zip(cells, types, strict=True)]
         return self.emit(ops.MAKE, of_type(type), *operands)
 
-    def emit(self, code: ops.Opcode, known: Known, *operands: Value, **attributes: object) -> Cell:
+    def emit(self, code: ops.OpDef, known: Known, *operands: Value, **attributes: object) -> Cell:
         """A typed operation with one result."""
         return Cell(known, self.build.op(code, known.type, *operands, nonneg=known.nonneg, **attributes))
 

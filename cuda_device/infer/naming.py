@@ -13,7 +13,6 @@ import re
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Module
-from cuda_device.lazy_patterns import pattern
 
 # Names that mean something else to the assembler.
 _RESERVED = {"WARP_SZ", "_"}
@@ -21,7 +20,7 @@ _RESERVED = {"WARP_SZ", "_"}
 
 # How helpers are spelled for a GPU, and what we name there ourselves.
 _HELPER = "device_"
-_OURS = pattern(r"shared_\d+|dynamic_shared|device_(?:report|report_values|meet)|cuda_device_\w+|vprintf")
+_OURS = re.compile(r"shared_\d+|dynamic_shared|device_(?:report|report_values|meet)|cuda_device_\w+|vprintf")
 
 
 def _is_taken(symbol: str, spelled: set[str]) -> bool:

@@ -197,7 +197,7 @@ def _defined(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     return []
 
 
-RULES: dict[ops.Opcode, Rule] = {
+RULES: dict[ops.OpDef, Rule] = {
     **assignments.RULES,
     ops.PY_CONST: _const,
     ops.PY_GLOBAL: _global,

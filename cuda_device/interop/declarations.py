@@ -47,7 +47,7 @@ def cpp_declaration(T: Any) -> str:  # noqa: N803
     Members are called as in Python, those of tuples `_0`, `_1`, …; the compiler that reads it checks size, alignment and
     offsets. Raises `TypeError` for a type that has no counterpart in C++, `ValueError` for a name that C++ cannot have.
     """
-    writer = _Writer()
+    writer = _DeclarationWriter()
     type = type_of_hint(T)
     if not isinstance(type, (Struct, Tuple)):
         raise TypeError(f"{T!r} is no struct and no tuple: C++ has it as {writer.name(type)}")
@@ -62,7 +62,7 @@ def cpp_header(*items: Any) -> str:
     for `compile`: `cpp_header(point, (norm, point), (scale, ArrayType(float32, 1), float))`. It is to be included once in a
     translation unit. Errors are as in `cpp_declaration` and `compile`.
     """
-    writer = _Writer()
+    writer = _DeclarationWriter()
     lines: dict[str, str] = {}
     for item in items:
         if not _is_function(item):
@@ -80,7 +80,7 @@ def _is_function(item: Any) -> bool:
     return isinstance(item, tuple) and bool(item) and isinstance(item[0], (Func, Kernel))
 
 
-def _declare(writer: _Writer, function: Func | Kernel, *arguments: Any) -> str:
+def _declare(writer: _DeclarationWriter, function: Func | Kernel, *arguments: Any) -> str:
     """The prototype of an interoperable function."""
     if not function.options.interop:
         raise CompileError(f"{function!r} is not interoperable", help="decorate it with interop=True")
@@ -100,7 +100,7 @@ def _plain(name: str) -> str:
     return f"{name}_" if name in CPP_WORDS else name
 
 
-class _Writer:
+class _DeclarationWriter:
     """Names structs and tuples, and keeps their definitions in an order in which each has all that it needs."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from cuda_device.errors import NOWHERE, Location
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Block, Edge, Op, Value
-from cuda_device.ir.ops import Opcode
+from cuda_device.ir.ops import OpDef
 from cuda_device.types.model import Type
 
 
@@ -27,15 +27,13 @@ class Builder:
         self.block.ops.append(op)
         return op
 
-    def op(
-        self, code: Opcode, type: Type | None, *operands: Value, nonneg: bool = False, **attributes: object
-    ) -> Value:
+    def op(self, code: OpDef, type: Type | None, *operands: Value, nonneg: bool = False, **attributes: object) -> Value:
         """An operation with one result of `type`; returns the result."""
         result = Value(type, nonneg=nonneg)
         self.block.ops.append(Op(code, list(operands), [result], attributes, [], self.location))
         return result
 
-    def effect(self, code: Opcode, *operands: Value, **attributes: object) -> None:
+    def effect(self, code: OpDef, *operands: Value, **attributes: object) -> None:
         """An operation without a result."""
         self.block.ops.append(Op(code, list(operands), [], attributes, [], self.location))
 
@@ -60,5 +58,5 @@ class Builder:
         """Ends a block whose end is never reached."""
         self._end(ops.UNREACHABLE, [], [])
 
-    def _end(self, code: Opcode, operands: list[Value], successors: list[Edge]) -> None:
+    def _end(self, code: OpDef, operands: list[Value], successors: list[Edge]) -> None:
         self.block.ops.append(Op(code, operands, [], {}, successors, self.location))

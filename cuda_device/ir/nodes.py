@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cuda_device.errors import NOWHERE, Location
-from cuda_device.ir.ops import Effect, Level, Opcode
+from cuda_device.ir.ops import Effect, Level, OpDef
 from cuda_device.lazy_dataclasses import dataclass, field
 from cuda_device.types.model import NONE, Number, Type
 
@@ -46,7 +46,7 @@ class Edge:
 class Op:
     """One operation: a row of the table, its operands, results, attributes, successors and place in the source."""
 
-    code: Opcode
+    code: OpDef
     operands: list[Value] = field(default_factory=list)
     results: list[Value] = field(default_factory=list)
     attributes: dict[str, object] = field(default_factory=dict)

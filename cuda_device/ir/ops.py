@@ -14,18 +14,18 @@ The levels follow each other:
 
 from __future__ import annotations
 
-from cuda_device.ir.opcode import MANY as MANY
-from cuda_device.ir.opcode import Effect as Effect
-from cuda_device.ir.opcode import Level as Level
-from cuda_device.ir.opcode import Opcode as Opcode
+from cuda_device.ir.op_def import MANY as MANY
+from cuda_device.ir.op_def import Effect as Effect
+from cuda_device.ir.op_def import Level as Level
+from cuda_device.ir.op_def import OpDef as OpDef
 
 P, T, D = Level.PYTHON, Level.TYPED, Level.DEVICE
 _PT, _TD, _ALL = P | T, T | D, P | T | D
 
 # What Python says.
-PY_CONST = Opcode("py.const", P, 0, 1, "A constant of the code object.", ("value",))
-PY_GLOBAL = Opcode("py.global", P, 0, 1, "A global or builtin name.", ("name",))
-PY_IMPORT = Opcode(
+PY_CONST = OpDef("py.const", P, 0, 1, "A constant of the code object.", ("value",))
+PY_GLOBAL = OpDef("py.global", P, 0, 1, "A global or builtin name.", ("name",))
+PY_IMPORT = OpDef(
     "py.import",
     P,
     0,
@@ -33,14 +33,14 @@ PY_IMPORT = Opcode(
     "The module of an import statement: `names` are what is taken from it, or None; `level` counts the dots before the name.",
     ("name", "names", "level"),
 )
-PY_CELL = Opcode("py.cell", P, 0, 1, "The content of a closure's cell.", ("name",))
-PY_SET_CELL = Opcode("py.set_cell", P, 1, 0, "An assignment to a variable of an enclosing function.", ("name",))
-PY_BOX = Opcode("py.box", P, 1, 1, "A place for a variable that nested functions assign to: its value.", ("name",))
-PY_UNBOX = Opcode("py.unbox", P, 1, 1, "The value of such a variable.")
-PY_SET_BOX = Opcode("py.set_box", P, 2, 0, "An assignment to such a variable.")
-PY_UNDEFINED = Opcode("py.undefined", P, 0, 1, "A local variable before its first assignment.", ("name",))
-PY_UNARY = Opcode("py.unary", _PT, 1, 1, "`-x`, `+x`, `~x` or `not x`.", ("op",))
-PY_BINARY = Opcode(
+PY_CELL = OpDef("py.cell", P, 0, 1, "The content of a closure's cell.", ("name",))
+PY_SET_CELL = OpDef("py.set_cell", P, 1, 0, "An assignment to a variable of an enclosing function.", ("name",))
+PY_BOX = OpDef("py.box", P, 1, 1, "A place for a variable that nested functions assign to: its value.", ("name",))
+PY_UNBOX = OpDef("py.unbox", P, 1, 1, "The value of such a variable.")
+PY_SET_BOX = OpDef("py.set_box", P, 2, 0, "An assignment to such a variable.")
+PY_UNDEFINED = OpDef("py.undefined", P, 0, 1, "A local variable before its first assignment.", ("name",))
+PY_UNARY = OpDef("py.unary", _PT, 1, 1, "`-x`, `+x`, `~x` or `not x`.", ("op",))
+PY_BINARY = OpDef(
     "py.binary",
     _PT,
     2,
@@ -49,10 +49,10 @@ PY_BINARY = Opcode(
     ("op",),
     optional=("inplace", "exact"),
 )
-PY_COMPARE = Opcode("py.compare", _PT, 2, 1, "`x < y` and the other comparisons.", ("op",))
-PY_IS = Opcode("py.is", P, 2, 1, "`x is y`, or `x is not y` if inverted.", ("inverted",))
-PY_TRUTH = Opcode("py.truth", _PT, 1, 1, "`bool(x)` as `if` and `while` ask for it.")
-PY_GETATTR = Opcode(
+PY_COMPARE = OpDef("py.compare", _PT, 2, 1, "`x < y` and the other comparisons.", ("op",))
+PY_IS = OpDef("py.is", P, 2, 1, "`x is y`, or `x is not y` if inverted.", ("inverted",))
+PY_TRUTH = OpDef("py.truth", _PT, 1, 1, "`bool(x)` as `if` and `while` ask for it.")
+PY_GETATTR = OpDef(
     "py.getattr",
     P,
     1,
@@ -61,8 +61,8 @@ PY_GETATTR = Opcode(
     ("name",),
     optional=("part",),
 )
-PY_GETITEM = Opcode("py.getitem", _PT, MANY, 1, "`x[i, …]`; `part` as above.", (), Effect.READS, 0, ("part",))
-PY_SETATTR = Opcode(
+PY_GETITEM = OpDef("py.getitem", _PT, MANY, 1, "`x[i, …]`; `part` as above.", (), Effect.READS, 0, ("part",))
+PY_SETATTR = OpDef(
     "py.setattr",
     P,
     2,
@@ -72,8 +72,8 @@ PY_SETATTR = Opcode(
     Effect.WRITES,
     optional=("target", "back"),
 )
-PY_COPY = Opcode("py.copy", P, 1, 1, "A value under a second name: what changes by one does not show by the other.")
-PY_SETITEM = Opcode(
+PY_COPY = OpDef("py.copy", P, 1, 1, "A value under a second name: what changes by one does not show by the other.")
+PY_SETITEM = OpDef(
     "py.setitem",
     _PT,
     MANY,
@@ -84,28 +84,28 @@ PY_SETITEM = Opcode(
     Effect.WRITES,
     optional=("target", "back"),
 )
-PY_TUPLE = Opcode("py.tuple", P, MANY, 1, "`(x, y, …)`.")
-PY_LIST = Opcode("py.list", P, MANY, 1, "`[x, y, …]`: its length is known, and it never changes.")
-PY_APPEND = Opcode("py.append", P, 2, 1, "A list and one more item: what a comprehension does.")
-PY_EXTEND = Opcode("py.extend", P, 2, 1, "A list and all items of something: `[*x, *y]`.")
-PY_TUPLE_OF = Opcode("py.tuple_of", P, 1, 1, "The tuple of a list.")
-PY_DICT = Opcode("py.dict", P, MANY, 1, "Keywords with their values, for a call or a function's defaults.", ("keys",))
-PY_MAP_ADD = Opcode("py.map_add", P, 3, 1, "A dict with one more key and its value: what a comprehension does.")
-PY_MERGE = Opcode("py.merge", P, 2, 1, "`{**a, **b}`; `unique`: no key may be in both.", ("unique",))
-PY_SLICE = Opcode("py.slice", P, MANY, 1, "`start:stop` or `start:stop:step`, as an index.")
-PY_STRING = Opcode("py.string", P, MANY, 1, "An f-string of its parts.")
-PY_FORMAT = Opcode("py.format", P, MANY, 1, "One part of an f-string, perhaps with a format.", ("conversion",))
-PY_CONTAINS = Opcode("py.contains", P, 2, 1, "`x in y`, or `x not in y` if inverted.", ("inverted",))
-PY_IS_SEQUENCE = Opcode("py.is_sequence", P, 1, 1, "Whether a sequence pattern of `match` can match a value.")
-PY_UNPACK = Opcode("py.unpack", P, 1, MANY, "`a, b, … = x`.")
-PY_UNPACK_STAR = Opcode(
+PY_TUPLE = OpDef("py.tuple", P, MANY, 1, "`(x, y, …)`.")
+PY_LIST = OpDef("py.list", P, MANY, 1, "`[x, y, …]`: its length is known, and it never changes.")
+PY_APPEND = OpDef("py.append", P, 2, 1, "A list and one more item: what a comprehension does.")
+PY_EXTEND = OpDef("py.extend", P, 2, 1, "A list and all items of something: `[*x, *y]`.")
+PY_TUPLE_OF = OpDef("py.tuple_of", P, 1, 1, "The tuple of a list.")
+PY_DICT = OpDef("py.dict", P, MANY, 1, "Keywords with their values, for a call or a function's defaults.", ("keys",))
+PY_MAP_ADD = OpDef("py.map_add", P, 3, 1, "A dict with one more key and its value: what a comprehension does.")
+PY_MERGE = OpDef("py.merge", P, 2, 1, "`{**a, **b}`; `unique`: no key may be in both.", ("unique",))
+PY_SLICE = OpDef("py.slice", P, MANY, 1, "`start:stop` or `start:stop:step`, as an index.")
+PY_STRING = OpDef("py.string", P, MANY, 1, "An f-string of its parts.")
+PY_FORMAT = OpDef("py.format", P, MANY, 1, "One part of an f-string, perhaps with a format.", ("conversion",))
+PY_CONTAINS = OpDef("py.contains", P, 2, 1, "`x in y`, or `x not in y` if inverted.", ("inverted",))
+PY_IS_SEQUENCE = OpDef("py.is_sequence", P, 1, 1, "Whether a sequence pattern of `match` can match a value.")
+PY_UNPACK = OpDef("py.unpack", P, 1, MANY, "`a, b, … = x`.")
+PY_UNPACK_STAR = OpDef(
     "py.unpack_star", P, 1, MANY, "`a, *b, c = x`: so many names before the star, and after it.", ("before", "after")
 )
-PY_CALL = Opcode(
+PY_CALL = OpDef(
     "py.call", P, MANY, 1, "`f(x, …, k=y, …)`: f, arguments; `names` are the last ones' keywords.", optional=("names",)
 )
-PY_CALL_STAR = Opcode("py.call_star", P, MANY, 1, "`f(*x)` or `f(*x, **y)`.")
-PY_FUNCTION = Opcode(
+PY_CALL_STAR = OpDef("py.call_star", P, MANY, 1, "`f(*x)` or `f(*x, **y)`.")
+PY_FUNCTION = OpDef(
     "py.function",
     P,
     MANY,
@@ -114,7 +114,7 @@ PY_FUNCTION = Opcode(
     "`keywords`' defaults.",
     ("function", "cells", "defaults", "keywords"),
 )
-PY_CELLS = Opcode(
+PY_CELLS = OpDef(
     "py.cells",
     P,
     MANY,
@@ -122,19 +122,19 @@ PY_CELLS = Opcode(
     "What captured variables hold now, for the call that follows.",
     ("names",),
 )
-PY_ITER = Opcode(
+PY_ITER = OpDef(
     "py.iter", _PT, 1, 1, "`iter(x)`, for a loop that is `unroll`ed, or not.", optional=("unroll", "indexed")
 )
-PY_AT = Opcode("py.at", P, 2, 1, "Whether a generator stands at `position`: where, a mark if it may.", ("position",))
-PY_STEP = Opcode(
+PY_AT = OpDef("py.at", P, 2, 1, "Whether a generator stands at `position`: where, a mark if it may.", ("position",))
+PY_STEP = OpDef(
     "py.step", P, MANY, 1, "What a generator gives: is there a value, the value, where it stands, what it keeps."
 )
 _NEXT_DOC = (
     "One step of a `for`: iterator → is there an item, the item, the iterator after it. `step` is the range's if it is known, "
     "else `up` says whether it is positive for certain; `roomy`: a step from its last item has room in its type."
 )
-PY_NEXT = Opcode("py.next", _PT, 1, 3, _NEXT_DOC, optional=("step", "up", "roomy"))
-PY_RAISE = Opcode(
+PY_NEXT = OpDef("py.next", _PT, 1, 3, _NEXT_DOC, optional=("step", "up", "roomy"))
+PY_RAISE = OpDef(
     "py.raise",
     _PT,
     MANY,
@@ -143,7 +143,7 @@ PY_RAISE = Opcode(
     ("kind",),
     optional=("message",),
 )
-PY_CHECK = Opcode(
+PY_CHECK = OpDef(
     "py.check",
     T,
     MANY,
@@ -152,11 +152,11 @@ PY_CHECK = Opcode(
     ("message",),
     optional=("help",),
 )
-PY_DEFINED = Opcode("py.defined", P, 1, 0, "Checks that a variable has a value: the operand says so.", ("name",))
-PY_UNSUPPORTED = Opcode("py.unsupported", P, 0, 0, "What device code cannot do: an error if it is reached.", ("what",))
+PY_DEFINED = OpDef("py.defined", P, 1, 0, "Checks that a variable has a value: the operand says so.", ("name",))
+PY_UNSUPPORTED = OpDef("py.unsupported", P, 0, 0, "What device code cannot do: an error if it is reached.", ("what",))
 
 # What the typed level adds.
-INTRINSIC = Opcode(
+INTRINSIC = OpDef(
     "intrinsic",
     T,
     MANY,
@@ -165,27 +165,25 @@ INTRINSIC = Opcode(
     ("name",),
     optional=("settings",),
 )
-CALL = Opcode("call", _TD, MANY, 1, "A call of another function of the module.", ("callee",))
+CALL = OpDef("call", _TD, MANY, 1, "A call of another function of the module.", ("callee",))
 _FOREIGN = Effect.READS | Effect.WRITES | Effect.CONVERGENT
 _EXTERN_DOC = (
     "A call of a C++ function. Its operands are as in `lower/interop_boundary`; the first takes the result if `into`."
 )
-EXTERN = Opcode("extern", _TD, MANY, MANY, _EXTERN_DOC, ("symbol",), _FOREIGN, optional=("into",))
-CONST = Opcode("const", _TD, 0, 1, "A number, or None.", ("value",))
-CONVERT = Opcode(
-    "convert", _TD, 1, 1, "A number as another; `exact`: a narrower integer has room.", optional=("exact",)
-)
-MAKE = Opcode("make", _TD, MANY, 1, "A tuple, vector or struct of its operands.")
-FIELD = Opcode("field", _TD, 1, 1, "One element of a tuple, vector or struct.", ("index",))
-EXTENT = Opcode("extent", T, 1, 1, "The length of one axis of an array, an index.", ("axis",))
-WINDOW = Opcode(
+EXTERN = OpDef("extern", _TD, MANY, MANY, _EXTERN_DOC, ("symbol",), _FOREIGN, optional=("into",))
+CONST = OpDef("const", _TD, 0, 1, "A number, or None.", ("value",))
+CONVERT = OpDef("convert", _TD, 1, 1, "A number as another; `exact`: a narrower integer has room.", optional=("exact",))
+MAKE = OpDef("make", _TD, MANY, 1, "A tuple, vector or struct of its operands.")
+FIELD = OpDef("field", _TD, 1, 1, "One element of a tuple, vector or struct.", ("index",))
+EXTENT = OpDef("extent", T, 1, 1, "The length of one axis of an array, an index.", ("axis",))
+WINDOW = OpDef(
     "window",
     T,
     MANY,
     1,
     "An array within another one's memory: the array, or a reference, an offset in bytes, the shape, the strides in bytes.",
 )
-REFER = Opcode(
+REFER = OpDef(
     "refer",
     T,
     MANY,
@@ -193,23 +191,23 @@ REFER = Opcode(
     "The reference to an element of an array: the array, the indices; `behind` says that nothing looks there if it is none.",
     optional=("behind",),
 )
-MEMBER = Opcode("member", T, 1, 1, "The reference to what lies `offset` bytes behind a reference.", ("offset",))
-STRIDE = Opcode("stride", T, 1, 1, "The step of one axis of an array, in bytes, an index.", ("axis",))
+MEMBER = OpDef("member", T, 1, 1, "The reference to what lies `offset` bytes behind a reference.", ("offset",))
+STRIDE = OpDef("stride", T, 1, 1, "The step of one axis of an array, in bytes, an index.", ("axis",))
 
 # What machines do. Operands of an arithmetic row have one type, its result has the same.
-ADD = Opcode("add", D, 2, 1, "Sum; integers wrap, unless `exact` says that they never do.", optional=("exact",))
-SUB = Opcode("sub", D, 2, 1, "Difference, as `add`.", optional=("exact",))
-MUL = Opcode("mul", D, 2, 1, "Product, as `add`.", optional=("exact",))
-DIV = Opcode("div", D, 2, 1, "Quotient of floats, correctly rounded.")
-QUOTIENT = Opcode("quotient", D, 2, 1, "Quotient of integers, truncated; unspecified, but no fault, by zero.")
-REMAINDER = Opcode("remainder", D, 2, 1, "What `quotient` leaves (of floats: fmod); as harmless by zero.")
-AND = Opcode("and", D, 2, 1, "Bitwise and of integers or bools.")
-OR = Opcode("or", D, 2, 1, "Bitwise or of integers or bools.")
-XOR = Opcode("xor", D, 2, 1, "Bitwise exclusive or of integers or bools.")
-SHL = Opcode("shl", D, 2, 1, "Left shift; the count is below the width.")
-SHR = Opcode("shr", D, 2, 1, "Right shift, arithmetic if signed; the count is below the width.")
-BITS = Opcode("bits", D, 1, 1, "A number's bits as another number of the same size.")
-BITWISE = Opcode(
+ADD = OpDef("add", D, 2, 1, "Sum; integers wrap, unless `exact` says that they never do.", optional=("exact",))
+SUB = OpDef("sub", D, 2, 1, "Difference, as `add`.", optional=("exact",))
+MUL = OpDef("mul", D, 2, 1, "Product, as `add`.", optional=("exact",))
+DIV = OpDef("div", D, 2, 1, "Quotient of floats, correctly rounded.")
+QUOTIENT = OpDef("quotient", D, 2, 1, "Quotient of integers, truncated; unspecified, but no fault, by zero.")
+REMAINDER = OpDef("remainder", D, 2, 1, "What `quotient` leaves (of floats: fmod); as harmless by zero.")
+AND = OpDef("and", D, 2, 1, "Bitwise and of integers or bools.")
+OR = OpDef("or", D, 2, 1, "Bitwise or of integers or bools.")
+XOR = OpDef("xor", D, 2, 1, "Bitwise exclusive or of integers or bools.")
+SHL = OpDef("shl", D, 2, 1, "Left shift; the count is below the width.")
+SHR = OpDef("shr", D, 2, 1, "Right shift, arithmetic if signed; the count is below the width.")
+BITS = OpDef("bits", D, 1, 1, "A number's bits as another number of the same size.")
+BITWISE = OpDef(
     "bitwise",
     D,
     1,
@@ -217,20 +215,20 @@ BITWISE = Opcode(
     "`function` of an integer's bits: `ctpop` (how many are set), `ctlz`, `cttz` (how many zeros lead, trail), `bitreverse`.",
     ("function",),
 )
-NEG = Opcode("neg", D, 1, 1, "Negation of a float.")
-COMPARE = Opcode("compare", D, 2, 1, "A bool from two numbers of one type: `op` is == != < <= > >=.", ("op",))
+NEG = OpDef("neg", D, 1, 1, "Negation of a float.")
+COMPARE = OpDef("compare", D, 2, 1, "A bool from two numbers of one type: `op` is == != < <= > >=.", ("op",))
 _SELECT_DOC = "The second operand where the first is true, else the third; perhaps the `extreme` of the two."
-SELECT = Opcode("select", D, 3, 1, _SELECT_DOC, optional=("extreme",))
-MATH = Opcode("math", D, MANY, 1, "A row of `device/math`, in the precision of its operands.", ("function",))
-MACHINE = Opcode("machine", D, MANY, 1, "A function that is one `intrinsic` of LLVM's on a GPU.", ("intrinsic",))
-ELEMENT = Opcode(
+SELECT = OpDef("select", D, 3, 1, _SELECT_DOC, optional=("extreme",))
+MATH = OpDef("math", D, MANY, 1, "A row of `device/math`, in the precision of its operands.", ("function",))
+MACHINE = OpDef("machine", D, MANY, 1, "A function that is one `intrinsic` of LLVM's on a GPU.", ("intrinsic",))
+ELEMENT = OpDef(
     "element", _TD, 2, 1, "The reference `index` elements on, perhaps `outside` the array.", optional=("outside",)
 )
-BYTES = Opcode(
+BYTES = OpDef(
     "bytes", D, 2, 1, "The reference so many bytes after a reference, perhaps to something else in its space."
 )
-ADDRESS = Opcode("address", D, 1, 1, "Where a reference points: the bytes before it in its space, uint64.")
-LOAD = Opcode(
+ADDRESS = OpDef("address", D, 1, 1, "Where a reference points: the bytes before it in its space, uint64.")
+LOAD = OpDef(
     "load",
     _TD,
     1,
@@ -240,10 +238,10 @@ LOAD = Opcode(
     Effect.READS,
     optional=("align",),
 )
-STORE = Opcode(
+STORE = OpDef(
     "store", _TD, 2, 0, "Writes the second operand to the first; as `load`.", (), Effect.WRITES, optional=("align",)
 )
-SHARED = Opcode(
+SHARED = OpDef(
     "shared",
     D,
     0,
@@ -252,7 +250,7 @@ SHARED = Opcode(
     ("count", "align"),
     optional=("number",),
 )
-ROOM = Opcode(
+ROOM = OpDef(
     "room",
     D,
     0,
@@ -261,9 +259,9 @@ ROOM = Opcode(
     (),
     Effect.READS,
 )
-DYNAMIC_SHARED = Opcode("dynamic_shared", D, 0, 1, "The first byte of the shared memory that the launch asked for.")
-CONSTANT = Opcode("constant", D, 0, 1, "Memory that nobody writes; `data` is hexadecimal.", ("data", "align"))
-LOCAL = Opcode(
+DYNAMIC_SHARED = OpDef("dynamic_shared", D, 0, 1, "The first byte of the shared memory that the launch asked for.")
+CONSTANT = OpDef("constant", D, 0, 1, "Memory that nobody writes; `data` is hexadecimal.", ("data", "align"))
+LOCAL = OpDef(
     "local",
     D,
     0,
@@ -272,9 +270,9 @@ LOCAL = Opcode(
     ("count", "align"),
     Effect.LOCAL,
 )
-GENERIC = Opcode("generic", D, 1, 1, "The same place as a reference that may be into any memory.")
-REGISTER = Opcode("register", D, 0, 1, "A special register: `thread_idx.x`, …; `hidden_zero` is 0.", ("name",))
-BARRIER = Opcode(
+GENERIC = OpDef("generic", D, 1, 1, "The same place as a reference that may be into any memory.")
+REGISTER = OpDef("register", D, 0, 1, "A special register: `thread_idx.x`, …; `hidden_zero` is 0.", ("name",))
+BARRIER = OpDef(
     "barrier",
     D,
     0,
@@ -283,7 +281,7 @@ BARRIER = Opcode(
     effects=Effect.CONVERGENT | Effect.SUSPENDS | Effect.WRITES,
     optional=("place",),
 )
-BARRIER_REDUCE = Opcode(
+BARRIER_REDUCE = OpDef(
     "barrier.reduce",
     D,
     1,
@@ -293,7 +291,7 @@ BARRIER_REDUCE = Opcode(
     Effect.CONVERGENT | Effect.SUSPENDS | Effect.WRITES,
     optional=("place",),
 )
-WARP_SYNC = Opcode(
+WARP_SYNC = OpDef(
     "warp.sync",
     D,
     1,
@@ -302,7 +300,7 @@ WARP_SYNC = Opcode(
     effects=Effect.CONVERGENT | Effect.SUSPENDS | Effect.WRITES,
     optional=("place",),
 )
-WARP_VOTE = Opcode(
+WARP_VOTE = OpDef(
     "warp.vote",
     D,
     2,
@@ -312,7 +310,7 @@ WARP_VOTE = Opcode(
     Effect.CONVERGENT | Effect.SUSPENDS,
     optional=("place",),
 )
-WARP_SHUFFLE = Opcode(
+WARP_SHUFFLE = OpDef(
     "warp.shuffle",
     D,
     3,
@@ -322,7 +320,7 @@ WARP_SHUFFLE = Opcode(
     Effect.CONVERGENT | Effect.SUSPENDS,
     optional=("place",),
 )
-WARP_MATCH = Opcode(
+WARP_MATCH = OpDef(
     "warp.match",
     D,
     2,
@@ -332,7 +330,7 @@ WARP_MATCH = Opcode(
     Effect.CONVERGENT | Effect.SUSPENDS,
     optional=("place",),
 )
-WARP_ACTIVE = Opcode(
+WARP_ACTIVE = OpDef(
     "warp.active",
     D,
     0,
@@ -341,7 +339,7 @@ WARP_ACTIVE = Opcode(
     effects=Effect.CONVERGENT | Effect.SUSPENDS,
     optional=("place",),
 )
-YIELD = Opcode(
+YIELD = OpDef(
     "yield",
     D,
     0,
@@ -351,7 +349,7 @@ YIELD = Opcode(
     optional=("now", "place"),
 )
 
-REPORT = Opcode(
+REPORT = OpDef(
     "report",
     D,
     MANY,
@@ -363,7 +361,7 @@ REPORT = Opcode(
     optional=("place", "help"),
 )
 
-TRACE = Opcode(
+TRACE = OpDef(
     "trace",
     D,
     MANY,
@@ -375,7 +373,7 @@ TRACE = Opcode(
     optional=("memory", "scope", "place"),
 )
 
-PRINT = Opcode(
+PRINT = OpDef(
     "print",
     _TD,
     MANY,
@@ -389,12 +387,12 @@ PRINT = Opcode(
 
 # Atomic operations on a reference to an atomic. `memory` and `scope` are an order and a scope of `ir/ordering`.
 _ATOMIC = Effect.READS | Effect.WRITES | Effect.SPINS
-ATOMIC_LOAD = Opcode("atomic.load", D, 1, 1, "The number.", ("memory", "scope"), Effect.READS | Effect.SPINS)
-ATOMIC_STORE = Opcode("atomic.store", D, 2, 0, "Sets the number.", ("memory", "scope"), _ATOMIC)
-ATOMIC_CAS = Opcode(
+ATOMIC_LOAD = OpDef("atomic.load", D, 1, 1, "The number.", ("memory", "scope"), Effect.READS | Effect.SPINS)
+ATOMIC_STORE = OpDef("atomic.store", D, 2, 0, "Sets the number.", ("memory", "scope"), _ATOMIC)
+ATOMIC_CAS = OpDef(
     "atomic.cas", D, 3, 1, "The old number; the third if it has the bits of the second.", ("memory", "scope"), _ATOMIC
 )
-ATOMIC_UPDATE = Opcode(
+ATOMIC_UPDATE = OpDef(
     "atomic.update",
     D,
     2,
@@ -403,24 +401,24 @@ ATOMIC_UPDATE = Opcode(
     ("operation", "memory", "scope"),
     _ATOMIC,
 )
-FENCE = Opcode("fence", D, 0, 0, "Orders the accesses around it.", ("memory", "scope"), Effect.READS | Effect.WRITES)
-PAUSE = Opcode(
+FENCE = OpDef("fence", D, 0, 0, "Orders the accesses around it.", ("memory", "scope"), Effect.READS | Effect.WRITES)
+PAUSE = OpDef(
     "pause", D, 1, 0, "Leaves the processor to others for about so many nanoseconds, a uint32.", (), Effect.SPINS
 )
 
 # How blocks end.
-JUMP = Opcode("jump", _ALL, 0, 0, "To a block.", (), Effect.TERMINATES, 1)
-BRANCH = Opcode(
+JUMP = OpDef("jump", _ALL, 0, 0, "To a block.", (), Effect.TERMINATES, 1)
+BRANCH = OpDef(
     "branch", _ALL, 1, 0, "To the first block where the operand is true, else the second.", (), Effect.TERMINATES, 2
 )
-RETURN = Opcode("return", _ALL, MANY, 0, "To the caller, with at most one value.", (), Effect.TERMINATES)
-EXIT = Opcode("exit", D, 0, 0, "Ends the thread.", (), Effect.TERMINATES | Effect.EXITS)
-UNREACHABLE = Opcode("unreachable", _ALL, 0, 0, "Control never comes here.", (), Effect.TERMINATES)
+RETURN = OpDef("return", _ALL, MANY, 0, "To the caller, with at most one value.", (), Effect.TERMINATES)
+EXIT = OpDef("exit", D, 0, 0, "Ends the thread.", (), Effect.TERMINATES | Effect.EXITS)
+UNREACHABLE = OpDef("unreachable", _ALL, 0, 0, "Control never comes here.", (), Effect.TERMINATES)
 
-ALL: tuple[Opcode, ...] = tuple(row for row in list(globals().values()) if isinstance(row, Opcode))
+ALL: tuple[OpDef, ...] = tuple(row for row in list(globals().values()) if isinstance(row, OpDef))
 BY_NAME = {row.name: row for row in ALL}
 
 
-def at(level: Level) -> frozenset[Opcode]:
+def at(level: Level) -> frozenset[OpDef]:
     """The rows that are legal at `level`."""
     return frozenset(row for row in ALL if level in row.levels)

@@ -274,7 +274,7 @@ def _meets(op: Op) -> bool:
     return all(type == INT32 for type in (*taken, *given))
 
 
-_TYPE_RULES: dict[ops.Opcode, Callable[[Op], bool]] = {
+_TYPE_RULES: dict[ops.OpDef, Callable[[Op], bool]] = {
     **dict.fromkeys((ops.ADD, ops.SUB, ops.MUL), _is_number),
     **dict.fromkeys((ops.DIV, ops.NEG, ops.MATH), _is_float),
     **dict.fromkeys((ops.QUOTIENT, ops.REMAINDER, ops.SHL, ops.SHR, ops.BITWISE), _is_integer),

@@ -349,7 +349,7 @@ def _unreachable(lowerer: Lowerer, op: Op) -> None:
         _end(lowerer, op)
 
 
-RULES: dict[ops.Opcode, Rule] = {
+RULES: dict[ops.OpDef, Rule] = {
     ops.PY_RAISE: _raise,
     ops.PY_CHECK: _check,
     ops.PRINT: _print,

@@ -93,7 +93,7 @@ def expected() -> set[Reached]:
     """Every operation of the device level that computes, with every type that it takes."""
     rows: set[Reached] = set()
 
-    def add(names: Iterable[ops.Opcode], details: Iterable[str], types: Iterable[tuple[str, ...]]) -> None:
+    def add(names: Iterable[ops.OpDef], details: Iterable[str], types: Iterable[tuple[str, ...]]) -> None:
         rows.update((code.name, detail, each) for code, detail, each in itertools.product(names, details, list(types)))
 
     def same(types: Iterable[str], count: int = 3) -> list[tuple[str, ...]]:

@@ -153,7 +153,7 @@ def of_another_level(choose: random.Random, function: Function, block: Block, op
     alike = [
         row
         for row in vars(ops).values()
-        if isinstance(row, ops.Opcode)
+        if isinstance(row, ops.OpDef)
         and function.level not in row.levels
         and (Effect.TERMINATES in row.effects) == (op is block.terminator)
         and (row.operands, row.results, row.successors) == (op.code.operands, op.code.results, op.code.successors)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import re
 from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
@@ -19,7 +20,6 @@ from cuda_device.codegen.cpu.processor import LOCK, host
 from cuda_device.codegen.llvm import bindings, modules
 from cuda_device.codegen.llvm.modules import LlvmModule, Machine
 from cuda_device.errors import CompilerBug
-from cuda_device.lazy_patterns import pattern
 
 _NUMBERS = itertools.count()
 
@@ -83,7 +83,7 @@ def _excerpt(ir: str, complaint: str) -> str:
 
 # LLVM 22 vectorises loops with divisions in branches wrongly: one that is the same in each pass is done only if the first of a
 # vector's passes comes to it, and the others take what is not there. Little is lost: no processor divides vectors of integers.
-_DIVISION = pattern(r" = [us](?:div|rem) .*, %")
+_DIVISION = re.compile(r" = [us](?:div|rem) .*, %")
 
 
 def _optimise(module: LlvmModule, machine: Machine, level: int, ir: str) -> None:

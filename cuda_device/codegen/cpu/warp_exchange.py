@@ -14,7 +14,7 @@ from cuda_device.codegen.cpu.kernel_text import suspend, yield_now, yield_someti
 from cuda_device.codegen.cpu.records import THREAD, WARP, WARP_SIZE, WIDE, Suspension
 from cuda_device.codegen.emit.dialect import Meeting
 from cuda_device.ir import ops
-from cuda_device.ir.opcode import Opcode
+from cuda_device.ir.op_def import OpDef
 
 SHUFFLES = {"idx": Suspension.INDEX, "up": Suspension.UP, "down": Suspension.DOWN, "xor": Suspension.XOR}
 VOTES = {
@@ -119,7 +119,7 @@ def _meet_match(m: Meeting) -> str:
     return match(MATCHES[m.kind], m.place, m.label, m.result, mask, value, m.type)
 
 
-_WRITERS: dict[Opcode, Callable[[Meeting], str]] = {
+_WRITERS: dict[OpDef, Callable[[Meeting], str]] = {
     ops.BARRIER_REDUCE: lambda m: reduce(REDUCTIONS[m.kind], m.place, m.label, m.result, *m.operands),
     ops.WARP_SYNC: lambda m: sync(m.place, m.label, *m.operands),
     ops.WARP_VOTE: lambda m: vote(VOTES[m.kind], m.place, m.label, m.result, *m.operands),

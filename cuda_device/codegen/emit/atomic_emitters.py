@@ -125,7 +125,7 @@ def _pause(to: FunctionWriter, op: Op) -> None:
     to.lines.append(to.dialect.pause(to.typed(op.operands[0])))
 
 
-EMITTERS: dict[ops.Opcode, Callable[[FunctionWriter, Op], None]] = {
+EMITTERS: dict[ops.OpDef, Callable[[FunctionWriter, Op], None]] = {
     ops.ATOMIC_LOAD: _load,
     ops.ATOMIC_STORE: _store,
     ops.ATOMIC_CAS: _cas,

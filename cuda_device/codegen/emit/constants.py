@@ -53,4 +53,4 @@ def _constant(to: FunctionWriter, op: Op) -> None:
     to.names[op.result] = f"@{name_of(op)}"
 
 
-EMITTERS: dict[ops.Opcode, Callable[[FunctionWriter, Op], None]] = {ops.CONSTANT: _constant}
+EMITTERS: dict[ops.OpDef, Callable[[FunctionWriter, Op], None]] = {ops.CONSTANT: _constant}

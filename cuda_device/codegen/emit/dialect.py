@@ -16,7 +16,7 @@ from cuda_device.codegen.emit.status import Status
 from cuda_device.device import math as device_math
 from cuda_device.device.options import DEFAULTS, Options
 from cuda_device.ir.nodes import Function, Module, Op
-from cuda_device.ir.opcode import Effect, Opcode
+from cuda_device.ir.op_def import Effect, OpDef
 from cuda_device.ir.ordering import Order, Scope
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.model import Number, Space
@@ -70,7 +70,7 @@ class Meeting:
     `kind` and `place` are its attributes, `type` is the type of its value operand, if it has one.
     """
 
-    code: Opcode
+    code: OpDef
     kind: str
     place: int
     label: str

@@ -400,7 +400,7 @@ def _unreachable(to: FunctionWriter, _: Op) -> None:
     to.line("unreachable")
 
 
-EMITTERS: dict[ops.Opcode, Emitter] = {
+EMITTERS: dict[ops.OpDef, Emitter] = {
     ops.CONST: _const,
     ops.CALL: _call,
     ops.MAKE: _make,

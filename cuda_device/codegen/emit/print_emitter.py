@@ -6,13 +6,14 @@ print {format="x = %d\\n"} %x      on a GPU      store i64 %x, ptr %b; call i32 
 
 from __future__ import annotations
 
+import re
+
 from cuda_device.codegen.emit.llvm_writer import FunctionWriter
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Module, Op
-from cuda_device.lazy_patterns import pattern
 
 # A conversion of an integer: C has to be told that it has 64 bits.
-_INTEGER = pattern(r"(%%)|(%[-+ #0]*[\d*]*(?:\.\d+)?)([duxXo])")
+_INTEGER = re.compile(r"(%%)|(%[-+ #0]*[\d*]*(?:\.\d+)?)([duxXo])")
 
 
 def emit(to: FunctionWriter, op: Op) -> None:

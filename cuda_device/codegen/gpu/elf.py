@@ -68,6 +68,11 @@ def functions(cubin: bytes) -> frozenset[str]:
     return frozenset(symbol.name for symbol in named if symbol.kind == _FUNCTION and symbol.section)
 
 
+def exported(file: bytes) -> frozenset[str]:
+    """The functions that an ELF file of 64 bits defines for others."""
+    return frozenset(each.name for each in symbols(file) if each.kind == _FUNCTION and each.is_global and each.section)
+
+
 @functools.lru_cache(maxsize=1)  # whoever assembled it asks, and then who launches it
 def _counts(cubin: bytes) -> dict[int, dict[str, int]]:
     """The counts of each kind, by the names of functions."""

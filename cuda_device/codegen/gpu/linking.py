@@ -11,9 +11,10 @@ from __future__ import annotations
 import os
 import re
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
+from cuda_device.codegen.gpu import elf
 from cuda_device.errors import CompileError
 from cuda_device.hashing import sha256
 from cuda_device.lazy_dataclasses import dataclass
@@ -25,9 +26,6 @@ _RELOCATABLE, _EM_CUDA = 1, 190
 # Where the flags of an ELF file are, and by the version of CUDA's conventions (its ninth byte) where the architecture is in them.
 _FLAGS, _VERSION, _ARCHITECTURE = 48, 8, {7: 0, 8: 1}
 _PTX_DEFINITION = rb"(?m)^\s*\.visible \.(?:func|entry)\s*(?:\([^)]*\))?\s*([\w$]+)\s*(?:\([^)]*\))?[^;{]*\{"
-# ELF64: where the section headers are, a section header, a symbol; a table of symbols; global functions.
-_SECTIONS, _SECTION, _SYMBOL = struct.Struct("<40xQ10xHH"), struct.Struct("<IIQQQQIIQQ"), struct.Struct("<IBBHQQ")
-_SYMBOL_TABLE, _GLOBAL_FUNCTION, _UNDEFINED = 2, 0x12, 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +44,10 @@ class Input:
     def functions(self) -> frozenset[str]:
         """The functions that it defines for others, if it is PTX or a cubin."""
         if self.data.startswith(_ELF):
-            return frozenset(_functions_of_elf(self.data))
+            try:
+                return elf.exported(self.data)
+            except (struct.error, IndexError, ValueError):
+                return frozenset()  # nvJitLink will say what is wrong with it
         return frozenset(name.decode() for name in re.findall(_PTX_DEFINITION, self.data))
 
     @property
@@ -122,18 +123,3 @@ def check(main: Input, inputs: Iterable[Input], architecture: Architecture) -> N
                     help="link one of them only",
                 )
             owners[function] = item.name
-
-
-def _functions_of_elf(data: bytes) -> Iterator[str]:
-    try:
-        start, size, count = _SECTIONS.unpack_from(data)
-        sections = [_SECTION.unpack_from(data, start + i * size) for i in range(count)]
-        for _name, kind, _flags, _address, offset, length, link, *_more in sections:
-            if kind == _SYMBOL_TABLE:
-                names = sections[link][4]
-                for at in range(offset, offset + length, _SYMBOL.size):
-                    name, info, _visibility, section, *_value = _SYMBOL.unpack_from(data, at)
-                    if info == _GLOBAL_FUNCTION and section != _UNDEFINED:
-                        yield data[names + name : data.index(b"\0", names + name)].decode()
-    except (struct.error, IndexError, ValueError):
-        return  # nvJitLink will say what is wrong with it

@@ -27,7 +27,6 @@ from cuda_device.codegen.llvm import bindings, modules
 from cuda_device.codegen.llvm.modules import LlvmModule, Machine
 from cuda_device.errors import CompilerBug
 from cuda_device.lazy_dataclasses import dataclass
-from cuda_device.lazy_patterns import pattern
 from cuda_device.types.architectures import (
     DATA_LAYOUT,
     FLUSH_DENORMALS_ATTRIBUTE,
@@ -57,12 +56,12 @@ _TARGET = f'target datalayout = "{DATA_LAYOUT}"\ntarget triple = "{TRIPLE}"\n'
 # line, so that the lines of LLVM's messages are those of the text that follows.
 _HEADER = f'target triple = "{TRIPLE}" target datalayout = "{DATA_LAYOUT}" '
 
-_DATA_LAYOUT_LINE = pattern(r'^target datalayout = "(.*)"', re.M)
-_TRIPLE_LINE = pattern(r'^target triple = "(.*)"', re.M)
-_ERROR_LINE = pattern(r":(\d+):\d+: error:")
-_CALL_NUMBER = pattern(r"[ \t]*// callseq .*")
-_ENTRY = pattern(r"\.entry\s+([\w$]+)")
-_UNRESOLVED = pattern(r"^\.extern \.func .*?(__nv\w+)", re.M)
+_DATA_LAYOUT_LINE = re.compile(r'^target datalayout = "(.*)"', re.M)
+_TRIPLE_LINE = re.compile(r'^target triple = "(.*)"', re.M)
+_ERROR_LINE = re.compile(r":(\d+):\d+: error:")
+_CALL_NUMBER = re.compile(r"[ \t]*// callseq .*")
+_ENTRY = re.compile(r"\.entry\s+([\w$]+)")
+_UNRESOLVED = re.compile(r"^\.extern \.func .*?(__nv\w+)", re.M)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +128,7 @@ def optimise(module: LlvmModule, architecture: Architecture, level: int = 3) -> 
 def emit(module: LlvmModule, architecture: Architecture, level: int = 3, reduce: bool = True) -> Ptx:
     """Writes the module as PTX. Generating code changes the module: print it before.
 
-    `reduce` says whether LLVM reduces the strength of loops (see `optimise/strength_reduction`).
+    `reduce` says whether LLVM reduces the strength of loops (see `optimise/loop_addresses`).
     """
     return Ptx(workarounds.run(peephole.run(_write(module, architecture, level, reduce))), architecture)
 

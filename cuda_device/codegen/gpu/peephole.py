@@ -15,7 +15,6 @@ from collections.abc import Callable
 
 from cuda_device.codegen.gpu.ptx_text import by_function
 from cuda_device.lazy_dataclasses import dataclass
-from cuda_device.lazy_patterns import pattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +49,10 @@ def run(ptx: str) -> str:
 _OPPOSITES = {"eq": "ne", "lt": "ge", "le": "gt"}
 _OPPOSITES |= {b: a for a, b in _OPPOSITES.items()}
 
-_PREDICATE = pattern(r"%p\d+")
+_PREDICATE = re.compile(r"%p\d+")
 # Of integers alone: the opposite of a comparison of floats has another name, and no loop counts with them.
-_COMPARISON = pattern(rf"\tsetp\.({'|'.join(_OPPOSITES)})\.([usb]\d+) \t(%p\d+),")
-_PAIR = pattern(r"\t@(%p\d+) bra \t(\$\w+);\n\tbra\.uni \t(\$\w+);\n(?=\2:)")
+_COMPARISON = re.compile(rf"\tsetp\.({'|'.join(_OPPOSITES)})\.([usb]\d+) \t(%p\d+),")
+_PAIR = re.compile(r"\t@(%p\d+) bra \t(\$\w+);\n\tbra\.uni \t(\$\w+);\n(?=\2:)")
 
 
 def invert_latches(ptx: str) -> str:
@@ -82,7 +81,7 @@ def _invert(body: str) -> str:
 
 # Unrolled loops
 
-_LOOP = pattern(r"^(\$\w+:\n)((?:\t.*\n)*?\t@!?%p\d+ bra \t(\$\w+);\n)", re.M)
+_LOOP = re.compile(r"^(\$\w+:\n)((?:\t.*\n)*?\t@!?%p\d+ bra \t(\$\w+);\n)", re.M)
 _ACCESSES = ("\tst.global", "\tld.shared")
 _UNROLLED = 4
 """So many iterations LLVM makes one of."""
@@ -108,9 +107,9 @@ def _marked(loop: re.Match[str]) -> str:
 #
 #     st.global.b32 [%rd2], %r1;         →    st.global.L1::no_allocate.b32 [%rd2], %r1;
 
-_STORE = pattern(r"(?<=[\t ])st\.global\.(?=[vbfsu])")
+_STORE = re.compile(r"(?<=[\t ])st\.global\.(?=[vbfsu])")
 # What may read what a kernel has written: atomics, functions, and loads, but for those of constants and of shared and own memory.
-_READS = pattern(r"[\t ](?:atom|red|call|ld(?!\.(?:global\.nc|param|shared|local|const)\.))\b")
+_READS = re.compile(r"[\t ](?:atom|red|call|ld(?!\.(?:global\.nc|param|shared|local|const)\.))\b")
 
 
 def mark_no_allocate(ptx: str) -> str:

@@ -8,9 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from cuda_device.lazy_patterns import pattern
-
-_FUNCTION = pattern(r"^(?=.*\.(?:entry|func)\b)", re.M)
+_FUNCTION = re.compile(r"^(?=.*\.(?:entry|func)\b)", re.M)
 
 
 def functions(ptx: str) -> list[str]:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from cuda_device.codegen.emit.dialect import Meeting
 from cuda_device.ir import ops
-from cuda_device.ir.opcode import Opcode
+from cuda_device.ir.op_def import OpDef
 
 _VOTES = {"all": "all", "any": "any", "eq": "uni", "ballot": "ballot"}
 _REDUCTIONS = {"count": "popc", "and": "and", "or": "or"}
@@ -74,7 +74,7 @@ def active(result: str) -> str:
     return _call(result, "i32", "activemask")
 
 
-_WRITERS: dict[Opcode, Callable[[Meeting], str]] = {
+_WRITERS: dict[OpDef, Callable[[Meeting], str]] = {
     ops.BARRIER_REDUCE: lambda m: reduce(m.result, m.kind, *m.operands),
     ops.WARP_SYNC: lambda m: sync(*m.operands),
     ops.WARP_VOTE: lambda m: vote(m.result, m.kind, *m.operands),

@@ -18,7 +18,6 @@ from collections.abc import Callable
 from cuda_device.codegen.gpu.ptx_text import by_function, functions
 from cuda_device.ir.call_graph import recursive
 from cuda_device.lazy_dataclasses import dataclass
-from cuda_device.lazy_patterns import pattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +45,15 @@ def run(ptx: str) -> str:
 #     st.global.b32 [%rd1], %rd3;        →    cvt.u32.u64 %narrow0, %rd3;
 #                                             st.global.b32 [%rd1], %narrow0;
 
-_STORE = pattern(r"^(\s*)(st\.[\w.:]+\.b(8|16|32)\s+\[[^\]]*\], )(\{[^}]*\}|%r[sd]?\d+);$", re.M)
+_STORE = re.compile(r"^(\s*)(st\.[\w.:]+\.b(8|16|32)\s+\[[^\]]*\], )(\{[^}]*\}|%r[sd]?\d+);$", re.M)
 # One of a wider register: most programs have none.
-_NARROW = pattern(r"\sst\.[\w.:]+\.b(?:32\s+\[[^\]]*\], [^;]*%rd|16\s+\[[^\]]*\], [^;]*%r(?!s)|8\s)")
-_REGISTER = pattern(r"%r[sd]?\d+")
+_NARROW = re.compile(r"\sst\.[\w.:]+\.b(?:32\s+\[[^\]]*\], [^;]*%rd|16\s+\[[^\]]*\], [^;]*%r(?!s)|8\s)")
+_REGISTER = re.compile(r"%r[sd]?\d+")
 # An instruction whose first type is that of floats, and what it writes; and what copies registers.
-_FLOAT = pattern(
+_FLOAT = re.compile(
     r"^\s*[a-z]\w*(?:\.(?!(?:[sub]\d+)\b)[\w:]+)*?\.(?:bf|f)(?:16|32|64)(?:x2)?[\w.]*\s+(%r[sd]?\d+)\b", re.M
 )
-_COPY = pattern(r"^\s*(?:mov|selp)\.b(?:16|32|64)\s+(%r[sd]?\d+), (%r[sd]?\d+)(?:, (%r[sd]?\d+))?[,;]", re.M)
+_COPY = re.compile(r"^\s*(?:mov|selp)\.b(?:16|32|64)\s+(%r[sd]?\d+), (%r[sd]?\d+)(?:, (%r[sd]?\d+))?[,;]", re.M)
 _BITS = {"%r": 32, "%rs": 16, "%rd": 64}
 
 
@@ -104,14 +103,14 @@ def _floats(body: str) -> set[str]:
 
 # Negations, bytes and recursion
 
-_SHORT = pattern(r"\t(neg|abs)\.s16 \t(%\w+), (%\w+);\n")
-_BYTE = pattern(r"\tld\.param\.s8 \t(%rs\d+), (.*);\n")
-_NEGATION = pattern(r"\tneg\.s32 \t(%\w+), (%\w+);\n")
-_LEAST = pattern(r"\t(?:min|max)\.s32 ")
-_NAME = pattern(r"\.(?:entry|func)\s+(?:\([^)]*\)\s*)?([\w$]+)")
-_CALLED = pattern(r"\tcall(?:\.uni)? (?:\([\w, ]*\), )?([\w$]+),?")
+_SHORT = re.compile(r"\t(neg|abs)\.s16 \t(%\w+), (%\w+);\n")
+_BYTE = re.compile(r"\tld\.param\.s8 \t(%rs\d+), (.*);\n")
+_NEGATION = re.compile(r"\tneg\.s32 \t(%\w+), (%\w+);\n")
+_LEAST = re.compile(r"\t(?:min|max)\.s32 ")
+_NAME = re.compile(r"\.(?:entry|func)\s+(?:\([^)]*\)\s*)?([\w$]+)")
+_CALLED = re.compile(r"\tcall(?:\.uni)? (?:\([\w, ]*\), )?([\w$]+),?")
 # What threads of a warp or a block do together.
-_MEETING = pattern(r"\t(?:shfl|vote|match|redux|bar|barrier)\.[^;]*;\n")
+_MEETING = re.compile(r"\t(?:shfl|vote|match|redux|bar|barrier)\.[^;]*;\n")
 _MAY_PART = """\
 	{{
 	.reg .pred %apart;
@@ -230,15 +229,15 @@ class Fatal:
 
 
 FATAL = (
-    Fatal("singlethread", pattern(r'fence .*syncscope\("singlethread"\)'), "a fence of one thread"),
+    Fatal("singlethread", re.compile(r'fence .*syncscope\("singlethread"\)'), "a fence of one thread"),
     Fatal(
         "i128",
-        pattern(r"load atomic (?:volatile )?i128.* seq_cst"),
+        re.compile(r"load atomic (?:volatile )?i128.* seq_cst"),
         "a sequentially consistent load of 128 bits",
     ),
     Fatal(
         "noalias",
-        pattern(r"define ptx_kernel [^\n]*\bnoalias\b.*?^[^\n]*\bload atomic\b", re.S | re.M),
+        re.compile(r"define ptx_kernel [^\n]*\bnoalias\b.*?^[^\n]*\bload atomic\b", re.S | re.M),
         "an atomic load in a kernel with a noalias parameter",
     ),
 )

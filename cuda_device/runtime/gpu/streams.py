@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import re
 import struct
 import threading
 from collections import deque
@@ -22,13 +23,12 @@ import numpy as np
 from cuda_device import logs
 from cuda_device.errors import LaunchError
 from cuda_device.lazy_dataclasses import dataclass, field
-from cuda_device.lazy_patterns import pattern
 from cuda_device.runtime.gpu import driver, mailbox
 
 # The driver's own queue is no longer, so that to wait for the oldest of these costs nothing.
 MOST_RETAINED = 1024
 _WORDS = struct.Struct("=QQQ")
-_TARGET = pattern(r"sm_\d{2,3}[af]?")
+_TARGET = re.compile(r"sm_\d{2,3}[af]?")
 
 
 class Stream:

@@ -39,7 +39,7 @@ MANY = -1  # as many operands or results as the operation at hand has
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Opcode:
+class OpDef:
     """One row. `attributes` name what an operation carries beside operands, `optional` what it may carry."""
 
     name: str
