@@ -12,13 +12,10 @@ from typing import Any
 
 import pytest
 from fuzz import coverage
-from fuzz.breaks import BREAKS
 from fuzz.cases import Case
 from fuzz.generate import BUILTIN_STORED, inputs, program
 from fuzz.programs import THREADS, Assign, Expression, Open, Program, Statement, variable
-from fuzz.reduce import smallest
-from fuzz.refusals import Broken
-from fuzz.run import Mismatch, agrees, check, source
+from fuzz.run import Mismatch, agrees, check, smallest, source
 from fuzz.sweep import ALONE, STORED, TOGETHER
 
 import cuda_device as device
@@ -116,11 +113,6 @@ def test_the_programs_reach_every_operation_with_every_type() -> None:
     operations = {row.name for row in ops.at(ops.Level.DEVICE)} - {name for name, _, _ in reached}
     assert sorted(operations) == sorted(UNREACHED_OPERATIONS)
     assert sorted(set(BY_NAME) - entities) == sorted(UNREACHED_ENTITIES)
-
-
-@pytest.mark.parametrize("row", BREAKS, ids=lambda row: row[0])
-def test_every_statement_that_is_none_for_a_device_is_refused_as_expected(row: tuple[str, str, str]) -> None:
-    assert Broken(7, row).attempt(device.cpu_stream()) is None
 
 
 def test_a_program_is_the_same_for_its_number() -> None:

@@ -33,8 +33,7 @@ import cuda_device as device  # noqa: E402
 from cuda_device.runtime.gpu import driver  # noqa: E402
 from fuzz.care import BATCH  # noqa: E402
 from fuzz.generate import RUN, inputs, program  # noqa: E402
-from fuzz.reduce import reduce  # noqa: E402
-from fuzz.run import check  # noqa: E402
+from fuzz.run import check, reduce  # noqa: E402
 
 
 @dataclass

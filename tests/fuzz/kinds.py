@@ -9,19 +9,16 @@ from fuzz.anywhere import Anywhere
 from fuzz.arrays import Arrays
 from fuzz.behind import Behind
 from fuzz.cases import Case, Several
-from fuzz.foreign import Foreign
 from fuzz.hard import Hard
 from fuzz.lanes import Lanes
 from fuzz.mistakes import Checked, Racing
 from fuzz.ordered import Ordered
 from fuzz.printing import Failing, Printing
-from fuzz.refusals import Broken, Refused
 from fuzz.ways import Ways
-from fuzz.wrong_ir import WrongIr
 
 KINDS: tuple[type[Case], ...] = (
-    *(Printing, Hard, Arrays, Refused, Lanes, Checked, Anywhere, WrongIr),
-    *(Printing, Hard, Ways, Foreign, Ordered, Racing, Behind, Broken, Failing),
+    *(Printing, Hard, Arrays, Lanes, Checked, Anywhere, Behind),
+    *(Printing, Hard, Ways, Ordered, Racing, Failing),
 )
 
 

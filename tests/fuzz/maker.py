@@ -16,12 +16,13 @@ import reference
 from reference import EVERY, EVERY_FIXED, INTEGERS, REALS
 
 from fuzz.programs import THREADS, Array, Expression, Open, Statement, Struct, Type, Variables, Vector, variable
-from fuzz.structs import SECONDS
 
 ARRAYS = ("bool", *EVERY_FIXED)
 """The types of the arrays that programs read: `a2` is the one of `ARRAYS[2]`, `o2` the one that they write."""
 LENGTH = 16
 WHOLE = tuple(t for t in INTEGERS if t not in ("bool", "index"))
+SECONDS = ("int8", "uint16", "int32", "uint64", "float8e4m3", "bfloat16", "float32", "float64", "complex64")
+"""The types of the second members of the structs of `tables`."""
 ELEMENTS = tuple(t for t in EVERY_FIXED if not reference.is_complex(t))
 """What vectors are made of."""
 COMMON = (*reference.NUMBERS, *reference.NUMBERS, *EVERY)

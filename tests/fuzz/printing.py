@@ -24,7 +24,6 @@ import numpy as np
 import cuda_device as device
 from fuzz import library
 from fuzz.cases import Case, defined, due, first_difference, printed
-from fuzz.chosen import CHOSEN
 from fuzz.grammar import Grammar
 from fuzz.kept import KEPT
 from fuzz.library import EXPRESSIONS
@@ -143,7 +142,7 @@ class Printing(Case):
 
     def due(self) -> list[str]:
         """The rows of the grammar whose turn it is."""
-        few = (*due(self.number, CHOSEN, 2), *due(self.number, SHADOWED, 1), *due(self.number, KEPT, 1))
+        few = (*due(self.number, SHADOWED, 1), *due(self.number, KEPT, 1))
         return [*due(self.number, STATEMENTS, 3), *due(self.number, SHOWN, 8), *few]
 
     def source(self) -> str:

@@ -15,6 +15,7 @@ import math
 import operator
 import os
 import re
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from unittest import mock
@@ -32,9 +33,8 @@ from fuzz.care import BATCH, care, is_careful
 from fuzz.cases import Case
 from fuzz.generate import ARRAYS, BUILTIN_STORED, SLOTS, THREADS
 from fuzz.machines import by_libnvvm, has_libnvvm, is_emulated
-from fuzz.programs import BLOCKS, Expression, Program, indented
-from fuzz.structs import STRUCTS
-from fuzz.tables import LISTS, TABLES
+from fuzz.programs import BLOCKS, Expression, Open, Program, indented
+from fuzz.tables import LISTS, STRUCTS, TABLES
 
 LEVELS = (0, 3)
 MODULES: dict[str, Any] = {
@@ -267,3 +267,46 @@ def agrees(store: Expression, type: str, got: Any, expected: Any) -> bool:
     if reference.same(type, got, expected):
         return True
     return bool(store.tolerance) and abs(got - expected) <= store.tolerance * abs(expected)
+
+
+# Making a program that fails small: without statements and parts of expressions, as long as it fails in the same way
+
+
+def reduce(failed: Mismatch, given: dict[str, list[Any]], streams: Any, seconds: float = 60) -> Mismatch:
+    """The smallest failure that is found in some time."""
+    end = time.monotonic() + seconds
+    kind = kind_of(failed)
+
+    def fails(program: Program | Case) -> Mismatch | None:
+        if isinstance(program, Case):
+            return next((each for each in tried(program, streams) if kind_of(each) == kind), None)
+        if not program.is_consistent():
+            return None
+        try:
+            program.expected()
+        except (Open, LookupError, TypeError, ValueError, OverflowError, AttributeError, AssertionError):
+            return None
+        return next((each for each in check([program], given, streams) if kind_of(each) == kind), None)
+
+    return smallest(failed, fails, end)
+
+
+def smallest(failed: Mismatch, fails: Callable[[Any], Mismatch | None], end: float) -> Mismatch:
+    """Goes from failure to smaller failure until none is left, or the time is over."""
+    going = True
+    while going:
+        going = False
+        for less in failed.program.smaller():
+            if time.monotonic() > end:
+                return failed
+            found = fails(less)
+            if found is not None:
+                failed, going = found, True
+                break
+    return failed
+
+
+def kind_of(mismatch: Mismatch) -> str:
+    """A wrong value, or the name of an error."""
+    error = re.search(r"\w+(Error|Bug)(?=:)", mismatch.where)
+    return error[0] if error and mismatch.slot < 0 else "value"

@@ -1,6 +1,7 @@
-"""Tables of the host that programs read: an array's elements are constants, a list's are chosen when the program runs.
+"""What programs find on the host: arrays, whose elements are constants, lists that are indexed at run time, and structs.
 
 TABLE_int8[i], LIST_float[n % 16]
+S_int8_float32(x, y).plus(z)        x + z
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import numpy as np
 import reference
 from reference import convert
 
-from fuzz.maker import Maker
+import cuda_device as device
+from fuzz.maker import SECONDS, Maker
 from fuzz.programs import Expression, Type
 
 TABLES: dict[str, Any] = {
@@ -64,3 +66,31 @@ def of_list(make: Maker, type: Type, depth: int) -> Expression | None:
     values = [convert(type, value) for value in LISTS[name]]
     index = make.index(len(values), depth)
     return Expression(type, f"{name}[{{}}]", (index,), lambda i: values[i], kind="constant list")
+
+
+def _made(first: str, second: str) -> Any:
+    name = f"S_{first}_{second}"
+
+    def plus(self: Any, z: Any) -> Any:
+        return self.x + z
+
+    def add(self: Any, other: Any) -> Any:
+        return device.replace(self, x=self.x + other.x)
+
+    def exchange(self: Any, z: Any) -> Any:
+        old = self.x
+        self.x = z
+        return old
+
+    body = {
+        "__annotations__": {"x": getattr(device, first), "y": getattr(device, second)},
+        "plus": device.func(plus),
+        "__add__": device.func(add),
+        "exchange": device.func(exchange),
+        "__module__": __name__,
+    }
+    return device.struct(type(name, (), body))
+
+
+STRUCTS = {f"S_{first}_{second}": _made(first, second) for first in reference.EVERY_FIXED for second in SECONDS}
+"""Structs with a member of each of two types, and methods."""

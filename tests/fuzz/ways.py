@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 from typing import Any
 from unittest import mock
 
@@ -24,7 +25,6 @@ from cuda_device.types.parse import parse as parse_type
 from fuzz.cases import first_difference, printed
 from fuzz.machines import has_libnvvm, ptx_of
 from fuzz.printing import NAMES, Printing, defined
-from fuzz.remembered import cached
 
 TYPES = ("int", "int", "int", "float", "float", "bool", "bool")
 TARGETS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_103", "sm_120")
@@ -71,7 +71,7 @@ class Ways(Printing):
         """A second process would not compile it."""
         assert self.expected is not None
         stream = device.cpu_stream()
-        with cached():
+        with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, {"CUDA_DEVICE_CACHE": folder}):
             for _ in range(3):
                 before = device.cache_info()
                 wrong = first_difference(printed(lambda: self.launch(stream)), self.expected)
