@@ -20,14 +20,6 @@ def <new f>(i):
     return <new a>[i](<int>) + <new a>[1](n)
 print(<new f>(0), <new f>(1), [w(k) for w in <new a>], sum(w(<int>) for w in <new a>))
 
-<new a> = {0: abs, 1: lambda w: w * 2 - m}
-def <new f>(i):
-    m = <int>
-    def <new g>():
-        return <new a>[i](n) + m
-    return <new g>() - <new a>[(i + 1) % 2](<int>)
-print(<new f>(n % 2), <new f>(1), sum(<new a>[w](3) for w in range(2)))
-
 <new c>, <new a> = <int>, [lambda w: w, lambda w: w + <new c>]
 def <new f>(i):
     <new c> = n
@@ -122,9 +114,6 @@ def <new f>():
     for w in range(3):
         yield lambda v: v * w + n
 print([w(<int>) for w in <new f>()], sum(w(m) for w in <new f>()))
-
-<new b>, <new a> = <int>, [lambda w: w * <new b>, lambda w: w - m]
-print(sum(v(w(2)) for w in <new a> for v in <new a>), [w(v(k)) for w in <new a> for v in (abs, <new a>[0])])
 
 <new a> = functools.partial(lambda v, w: v * w - m, <int>)
 <new b> = {'a': <new a>, 'b': lambda w: <new a>(w) + n}

@@ -27,7 +27,7 @@ EXPRESSIONS = {
         sum(w * w for w in (<small>, <small>))  sum(<three>, <int>)  functools.reduce(lambda a, b: a * 2 + b, <three>)
         functools.reduce(operator.sub, <three>, <int>)  <call>  (lambda a, b=<int>: a - b)(<int>)
         (lambda a, *b: a + len(b))(<int>, <int>, 2)  next(iter(<three>))  int('<#9><#9>')
-        ((<new a> := <int>) - <new a>)  operator.mul(<small>, <small>)  operator.itemgetter(1)(<three>)
+        ((<new a> := <int>) - <new a>)  operator.mul(<small>, <small>)
         PAIRS['two'][<#2>]  sum(a - b for a, b in zip(<three>, <three>))  np.sign(<int>)  np.maximum(<int>, <int>)
         np.clip(<int>, -2, 3)  operator.floordiv(<int>, <positive>)  [<int>, <int>][<bool>]
         len(range(<int>, <int>, <positive>))  range(<int>, 90, 7)[<#4>]  (<int>, <int>)[<bool>]
@@ -99,16 +99,13 @@ EXPRESSIONS = {
     """),
     "ints": rows(r"""
         [<int>, <int>]  [<int>]  []  [<int>, 2, <int>]  list(range(<#4>))  [w * 2 for w in <three>]  list(<three>)
-        (<ints> + [<int>])  (<ints> * 2)  <ints>[<#3>:]  <ints>[::-1]  [n, 5, m, 8][<#3>:<#5>:2]  sorted(<three>)
-        sorted(<three>, reverse=True)  sorted([<int>, 1], key=lambda w: -w)  list(map(lambda w: w + <own>, <three>))
+        (<ints> + [<int>])  (<ints> * 2)  <ints>[<#3>:]  <ints>[::-1]  [n, 5, m, 8][<#3>:<#5>:2]
+        list(map(lambda w: w + <own>, <three>))
         [a + b for a in (<int>, 1) for b in <three>]  [w for w in TABLE if w > <#4>]  list(reversed(<three>))
-        [*<three>, <int>]  list(itertools.accumulate(<three>))  list(itertools.chain(<three>, (<int>,)))
-        list(<dict>.values())  <ints>.copy()  [a - b for a, b in zip(<three>, TABLE)]
+        [*<three>, <int>]
+        list(<dict>.values())  [a - b for a, b in zip(<three>, TABLE)]
         [i * w for i, w in enumerate(<three>, <#3>)]  list(filter(lambda w: w > 0, TABLE))
-        list(itertools.islice(<three>, <#4>))  [w for pair in ((1, <int>), (<int>, 4)) for w in pair]
-        list(itertools.takewhile(lambda w: w > 0, TABLE))
-        list(itertools.starmap(operator.add, [(1, <int>), (<int>, 3)]))  list(itertools.compress(<three>, (1, 0, 1)))
-        [a * b for a, b in itertools.product((1, <small>), (2, 3))]
+        [w for pair in ((1, <int>), (<int>, 4)) for w in pair]
     """),
     "three": rows(r"""
         (n, m, k)  (1, n, 4)  (<int>, <int>, <int>)  (*(<int>, <int>), <int>)  ((<int>,) + (2, <int>))
@@ -128,15 +125,11 @@ EXPRESSIONS = {
         '<word>'.upper()  '<word>'.replace('<letter>', '-')  '-'.join(('<word>', 'q'))  '<word>'.title()
         chr(<#9> + 66)  str(<#9>)  repr('<word>')  bin(<#9>)  hex(<#9> * 31)  '<word>'.rjust(6, '.')
         ' <word> '.strip()  WORDS[<#3>]  '<word>'.split('<letter>')[0]  '{:>6}'.format('<word>')
-        '%3d|%s' % (<#9>, '<word>')  f'{<#9>:03d}'  format(<#9>, '05.1f')  ascii('<word>')  str(TABLE[<#3>])
+        f'{<#9>:03d}'  format(<#9>, '05.1f')  ascii('<word>')  str(TABLE[<#3>])
     """),
     "text": rows(r"""
-        <str>  f'{<int>:<ispec>}'  f'{<int>}'  f'{<float>:<fspec>}'  f'{<bool>} {<int>!r}'  str(<int>)  str(<bool>)
-        ('<word>' + str(<int>))  ('%d %5.2f' % (<int>, <float>))  ('%s<%4d>' % (<bool>, <int>))
-        '{} {:>4}'.format(<int>, <int>)  '{1}{0}'.format(<int>, '<word>')  '+'.join([str(<int>), '<word>'])
-        hex(<int>)  format(<int>, '<ispec>')  (<text> + <text>)  repr(<int>)  f'{<str>:>5}'  f'{<int>=}'  oct(<int>)
-        f'{<str>!r}'  ('%-6d|%+d|%x' % (<int>, <int>, abs(<int>)))  '{a} {b:.2f}'.format(a=<int>, b=<float>)
-        f'{<int>:{<#4> + 2}d}'
+        <str>  f'{<int>:<ispec>}'  f'{<int>}'  f'{<float>:<fspec>}'  f'{<bool>} {<int>!r}'  f'{<str>:>5}'  f'{<int>=}'
+        f'{<str>!r}'  f'{<int>:{<#4> + 2}d}'
     """),
     "ispec": rows(r"""
         d  5d  05d  +d  <6  >4d   d  x  #x  o  #o  X  -3d  08x  +05d  .2f  e  <5d  0=7d

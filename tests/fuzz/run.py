@@ -28,7 +28,7 @@ from cuda_device import compiler
 from cuda_device.codegen.cpu.machine_code import compile_native
 from cuda_device.compiler import Options, Work
 from cuda_device.device.functions import Kernel, KernelOptions
-from cuda_device.runtime.launch.launcher import Variant
+from cuda_device.runtime.launch.launcher import CompiledKernel
 from fuzz.care import BATCH, care, is_careful
 from fuzz.cases import Case
 from fuzz.generate import ARRAYS, BUILTIN_STORED, SLOTS, THREADS
@@ -148,7 +148,7 @@ def share(first: Kernel, other: Kernel, on_cpu: bool) -> None:
         work = Work(job, artifacts, {}, variant.work.dependencies, known=variant.work.outline)
         if on_cpu:
             work.artifacts["native"] = compile_native(work["llvm"].text, level=min(job.options.level, 2))
-        shared = other.variants[key] = Variant(work, variant.packing, variant.described)
+        shared = other.variants[key] = CompiledKernel(work, variant.packing, variant.described)
         shared.__dict__["written"] = variant.written
 
 
