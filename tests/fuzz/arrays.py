@@ -200,7 +200,7 @@ else:
     <new a> = g[1]
 print(<new a>[2])
 
-print([int(w) + 1 for w in (s[0], g[1, 1], h[0, 0, 0])], sorted((int(s[1]), int(s[2]))))
+print([int(w) + 1 for w in (s[0], g[1, 1], h[0, 0, 0])], min(int(s[1]), int(s[2])))
 
 print(s[1:].sum() if p else s.sum(), g[1].any(), max(s[k % 3:]))
 

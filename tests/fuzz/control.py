@@ -101,7 +101,7 @@ class Match(If):
 
 @dataclass(eq=False)
 class MatchParts(If):
-    """`match` on a tuple or struct of two integers: a case has for each a constant, the name of what it takes, or None.
+    """`match` on a tuple of two integers: a case has for each a constant, the name of what it takes, or None.
 
     The first expression is what is matched, the others are the cases' guards. `taken` are the names and types that a case gives.
     """
@@ -109,14 +109,13 @@ class MatchParts(If):
     cases: tuple[tuple[Any, Any], ...] = ()
     taken: tuple[dict[str, Type], ...] = ()
     guarded: tuple[bool, ...] = ()
-    struct: str = ""
 
     def lines(self) -> list[str]:
         lines = [f"match {self.expressions[0]}:"]
         guards = iter(self.expressions[1:])
         for (a, b), guarded, body in zip(self.cases, self.guarded, self.bodies[:-1], strict=True):
             shown = ["_" if each is None else str(each) for each in (a, b)]
-            pattern = f"{self.struct}(x={shown[0]}, y={shown[1]})" if self.struct else f"({', '.join(shown)})"
+            pattern = f"({', '.join(shown)})"
             guard = f" if {next(guards)}" if guarded else ""
             lines += [f"    case {pattern}{guard}:", *("    " + line for line in indented(body))]
         return [*lines, "    case _:", *("    " + line for line in indented(self.bodies[-1]))]

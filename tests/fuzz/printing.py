@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import io
-import itertools
 import math
 import operator
 import random
@@ -53,7 +52,7 @@ class Point:
 
 
 NAMES: dict[str, Any] = {
-    "device": device, "Point": Point, "math": math, "functools": functools, "itertools": itertools,
+    "device": device, "Point": Point, "math": math, "functools": functools,
     "operator": operator, "np": np,
     "TABLE": (4, 7, -2, 0, 9), "WORDS": ("a", "bc", ""), "PAIRS": {"one": 1, "two": (2, 3)}, **library.NAMES,
 }  # fmt: skip

@@ -132,10 +132,10 @@ EXPRESSIONS = {
         f'{<str>!r}'  f'{<int>:{<#4> + 2}d}'
     """),
     "ispec": rows(r"""
-        d  5d  05d  +d  <6  >4d   d  x  #x  o  #o  X  -3d  08x  +05d  .2f  e  <5d  0=7d
+        d  5d  05d  +d  <6  >4d   d  x  #x  o  X  -3d  08x  +05d  .2f  e  <5d
     """),
     "fspec": rows(r"""
-        .2f  .1f  8.3f  <9.2f  +.1e  010.3f  g  e  .0f  %  .1%  G  E   .3f  .3g  12g
+        .2f  .1f  8.3f  <9.2f  +.1e  010.3f  g  e  .0f  G  E   .3f  .3g  12g
     """),
     "word": rows(r"""
         abc  cab  aXc  b  bca  it is
@@ -152,5 +152,5 @@ EXPRESSIONS = {
     """),
 }
 """Expressions of each kind. A `text` may have numbers of run time in it, a `str` has none."""
-EXPRESSIONS["ispec"] += [" d", " 6o"]
+EXPRESSIONS["ispec"] += [" d", " 6d"]
 EXPRESSIONS["fspec"] += [" .3f"]

@@ -185,15 +185,10 @@ def branch(make: Maker, depth: int) -> Statement | None:
 
 
 def match_parts(make: Maker, depth: int) -> Statement | None:
-    """`match` on a tuple or a struct."""
-    if make.chance(0.5):
-        subject: Type = (make.pick(WHOLE), make.pick(WHOLE))
-    else:
-        subject = Struct(make.pick(FIXED_WHOLE), make.pick(("int8", "uint16", "int32", "uint64")))
-    pair = parts(subject)
+    """`match` on a tuple."""
+    pair: tuple[Type, Type] = (make.pick(WHOLE), make.pick(WHOLE))
     operands = tuple(make.masked("&", make.expression(each, 1), 3) for each in pair)
-    text = "({}, {})" if isinstance(subject, tuple) else f"{subject}({{}}, {{}})"
-    what = Expression(subject, text, operands, lambda x, y: (x, y), kind="match subject")
+    what = Expression(pair, "({}, {})", operands, lambda x, y: (x, y), kind="match subject")
     cases, taken, guards, guarded = [], [], [], []
     for _ in range(make.pick([1, 2])):
         case: list[Any] = [make.pick([0, 1, 2, None, make.fresh(), make.fresh()]) for _ in pair]
@@ -213,8 +208,7 @@ def match_parts(make: Maker, depth: int) -> Statement | None:
         return None
     bodies, merged = found
     make.types.update(merged)
-    name = "" if isinstance(subject, tuple) else str(subject)
-    return MatchParts((what, *guards), bodies, merged, tuple(cases), tuple(taken), tuple(guarded), name)
+    return MatchParts((what, *guards), bodies, merged, tuple(cases), tuple(taken), tuple(guarded))
 
 
 def _ways(make: Maker, depth: int, starts: list[dict[str, Type]]) -> Any:
