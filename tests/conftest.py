@@ -17,6 +17,7 @@ import contextlib
 import dataclasses
 import difflib
 import faulthandler
+import gc
 import os
 import re
 from collections.abc import Generator, Iterator
@@ -50,6 +51,13 @@ EMULATED = os.environ.get("CUDA_DEVICE_TEST_PTX", "") == "1"
 """Whether what is compiled for GPUs runs where there is none: tests/ptx_machine executes the PTX."""
 _STDERR = pytest.StashKey[int]()
 POISON = 0xA5  # what every byte of memory holds that a kernel should write
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _old_objects_stay() -> None:
+    """Tests that collect garbage look through what their own module has made, and not through all that the session has."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

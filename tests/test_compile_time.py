@@ -73,6 +73,7 @@ def test_large_programs_compile_in_seconds(source: str) -> None:
     assert seconds(source) < 30
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "make", [statements, chain, choices, calls, table], ids=["statements", "chain", "choices", "calls", "table"]
 )

@@ -49,7 +49,7 @@ def test_there_are_enough_programs() -> None:
     assert PROGRAMS >= 2000
 
 
-@pytest.mark.parametrize("chunk", range(CHUNKS))
+@pytest.mark.parametrize("chunk", [0, 1, *(pytest.param(i, marks=pytest.mark.long) for i in range(2, CHUNKS))])
 def test_programs_give_what_the_rules_say(chunk: int) -> None:
     wrong: list[Mismatch] = []
     for number in range(BATCHES):
@@ -61,6 +61,7 @@ def test_programs_give_what_the_rules_say(chunk: int) -> None:
 # What programs reach
 
 
+@pytest.mark.long
 def test_the_programs_reach_every_row() -> None:
     """Every operator and function with every type and pair of types that can meet, alone and of threads together."""
     reached: set[tuple[Any, ...]] = set()
@@ -102,6 +103,7 @@ UNREACHED_ENTITIES = {
 }
 
 
+@pytest.mark.long
 def test_the_programs_reach_every_operation_with_every_type() -> None:
     """What the compiler's own tables have, in the IR of programs: nothing is left out that is not listed, with the reason."""
     reached, entities = set(), set()

@@ -105,6 +105,7 @@ def run(program, cases):
     return True
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", programs.NAMES)
 def test_every_barrier_and_atomic_matters(name, monkeypatch):
     pytest.importorskip("scipy")
