@@ -9,9 +9,9 @@ from cpu_kernels import POISON, module, places, registers
 from test_cpu_executor import interrupted
 
 from cuda_device.codegen.cpu import kernel_text, warp_exchange
-from cuda_device.codegen.cpu.crew import INTERLEAVED
 from cuda_device.codegen.cpu.machine_code import compile_native
 from cuda_device.codegen.cpu.records import FUEL, Suspension
+from cuda_device.codegen.cpu.scheduler import INTERLEAVED
 from cuda_device.errors import KernelError
 from cuda_device.runtime.cpu import executor
 from cuda_device.runtime.cpu.executor import execute

@@ -224,7 +224,7 @@ def test_objects_that_are_left_to_llvm(reversal, monkeypatch):
     for at, data in changes.values():
         with pytest.raises(object_loader.UnsupportedObject):
             object_loader.load(good[:at] + data + good[at + len(data) :], lambda _: 1 << 40)
-    with pytest.raises(object_loader.UnsupportedObject, match="cuda_device.blocks"):
+    with pytest.raises(object_loader.UnsupportedObject, match="cuda_device.crew"):
         object_loader.load(good, lambda _: None)
     monkeypatch.setattr(object_loader.platform, "machine", lambda: "aarch64")
     with pytest.raises(object_loader.UnsupportedObject):

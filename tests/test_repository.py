@@ -345,7 +345,7 @@ def test_each_device_entity_is_public_and_documented(row):
     ]
     methods = [method for owner in ours if isinstance(owner, type) for method in vars(owner).values()]
     internal = [*vars(atomic_loops).values(), *vars(reinterpret).values(), *vars(complex_numbers).values()]
-    internal += [memory.constant_array, copying.distance]
+    internal += [memory.array_at, memory.constant_array, copying.distance]
     assert any(row.entity is entity for entity in (*ours, *python, *methods, *internal))
     assert inspect.getdoc(row.entity)
     if isinstance(row.entity, DeviceValue):

@@ -17,6 +17,7 @@ from cuda_device.device.lowering import ArrayTree, Lowering, Tree
 from cuda_device.device.rows import Infer, Intrinsic, Typed, constant_of
 from cuda_device.errors import CompileError, DeviceOnlyError
 from cuda_device.ir import ops
+from cuda_device.ir.nodes import Value
 from cuda_device.ir.ops import Effect
 from cuda_device.types.dtypes import element_of
 from cuda_device.types.known import Known
@@ -163,10 +164,27 @@ def _lower_constant(build: Lowering, _: Sequence[Tree], typed: Typed) -> Tree:
     return ArrayTree(memory, tuple(build.const(INT64, extent) for extent in extents))
 
 
+def array_at(dtype: Any, address: Any) -> Any:
+    """What lies at an address of the host, for our own functions that kernels on the CPU call (`codegen/cpu/host_code`)."""
+    raise DeviceOnlyError.of("array_at")
+
+
+def _infer_at(arguments: Sequence[Known]) -> Typed:
+    return Typed(Known(Array(_element(constant_of(arguments[0], "dtype")), 1)), ((1, INT64),))
+
+
+def _lower_at(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
+    array = typed.result.type
+    assert isinstance(array, Array) and isinstance(operands[0], Value)
+    data = build.op(ops.EXTERN, Ref(Space.GLOBAL, array.dtype), operands[0], symbol="host_at")
+    return ArrayTree(data, (build.const(INT64, INT64.high),))
+
+
 CONSTANT_ARRAY = Intrinsic(constant_array, "constant_array", _infer_constant, _lower_constant)
 
 ROWS = (
     CONSTANT_ARRAY,
+    Intrinsic(array_at, "array_at", _infer_at, _lower_at),
     Intrinsic(shared_array, "shared_array", _infer_array(Space.SHARED), _lower_array),
     Intrinsic(local_array, "local_array", _infer_array(Space.LOCAL), _lower_array, effects=Effect.LOCAL),
     Intrinsic(dynamic_shared_array, "dynamic_shared_array", _infer_dynamic, _lower_dynamic),

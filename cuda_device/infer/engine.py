@@ -441,10 +441,11 @@ def _is_for_the_host(function: FunctionType) -> bool:
     """Whether it is no part of device code: one of our own functions, or one that asks the operating system."""
     module = function.__module__ or ""
     if module.startswith("cuda_device."):
-        return module in _HOST or not module.startswith(("cuda_device.device.", "cuda_device.library."))
+        return module in _HOST or not module.startswith(_DEVICE_CODE)
     return module in OF_THE_HOST
 
 
+_DEVICE_CODE = ("cuda_device.device.", "cuda_device.library.", "cuda_device.codegen.cpu.")
 _HOST = (functions.__name__, declarations.__name__)
 
 

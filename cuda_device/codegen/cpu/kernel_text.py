@@ -14,7 +14,7 @@ coroutine: each thread has a frame of its own, and a barrier is the point where 
     }
     <runner("kernel", ["ptr"], suspends=True, shared_bytes=0)>
 
-A barrier stores why and where the thread waits, and hands control back to the scheduler (`cpu_support`), which compares
+A barrier stores why and where the thread waits, and hands control back to the scheduler (`scheduler`), which compares
 these words and resumes the threads. Only a kernel's own body can suspend: what holds a barrier is inlined into it
 before. `special_register` and `report` may stand in any device function.
 """

@@ -99,10 +99,10 @@ def link(object_code: bytes, symbols: Mapping[str, int], exports: Sequence[str],
         from cuda_device.codegen.cpu import native
 
         # Which helpers the code generator calls only the object's table of names tells.
-        known: dict[str, int] = {} if alone else dict(support())
-        for piece in () if alone else _HELPERS:
-            if any(name.encode() in object_code for name in piece.EXPORTS):
-                known |= _helpers(piece)
+        known: dict[str, int] = {}
+        for name in () if alone else (*EXPORTS, *conversions.EXPORTS, *wide_atomics.EXPORTS):
+            if name.encode() in object_code and (address := _of_kernels(name)):
+                known[name] = address
         return Linked(*native.link(object_code, {**known, **symbols}, exports))
 
 
@@ -111,19 +111,19 @@ def _of_kernels(name: str) -> int | None:
     for piece in _HELPERS:
         if name in piece.EXPORTS:
             return _helpers(piece)[name]
-    return support().get(name) if name in EXPORTS else None
+    return _support(name) if name in EXPORTS else None
 
 
 @functools.cache
-def support() -> Mapping[str, int]:
-    """The scheduler, linked once: kernels call its functions by their addresses. Its text needs no optimiser."""
+def _support(name: str) -> int:
+    """The address of one of the functions in Python that run blocks, each compiled when a kernel first calls it."""
 
     def text() -> str:
-        from cuda_device.codegen.cpu import support
+        from cuda_device.codegen.cpu import scheduler
 
-        return support.support()
+        return scheduler.text(name)
 
-    return shared("support", text, EXPORTS)
+    return shared(name, text, (name,), level=2)[name]
 
 
 _HELPERS = (conversions, wide_atomics)

@@ -10,6 +10,9 @@ rows, so that the two cannot disagree.
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Any
+
+import numpy as np
 
 from cuda_device.lazy_dataclasses import dataclass
 
@@ -73,6 +76,17 @@ class Record:
         """Where `field` stands."""
         return [name for name, _ in self.fields].index(field)
 
+    @property
+    def dtype(self) -> np.dtype[np.void]:
+        """The same record for NumPy, and so for our own Python: dots in names become underscores."""
+        return np.dtype([(name.replace(".", "_"), *_numpy(type)) for name, type in self.fields], align=True)
+
+    def offset(self, field: str) -> int:
+        """How many bytes behind the beginning a field stands."""
+        fields = self.dtype.fields
+        assert fields is not None
+        return int(fields[field.replace(".", "_")][1])
+
     def address(self, result: str, pointer: str, field: str) -> str:
         """Text that makes `result` the address of `field` in the record at `pointer`."""
         return f"  {result} = getelementptr {self.name}, ptr {pointer}, i32 0, i32 {self.index(field)}\n"
@@ -91,6 +105,15 @@ class Record:
         type = self.fields[self.index(field)][1]
         at = at or f"%to.{self.name[1:]}.{field}"
         return self.address(at, pointer, field) + f"  store {type} {value}, ptr {at}\n"
+
+
+_NUMPY: dict[str, type[np.generic]] = {"i32": np.uint32, "i64": np.int64, "ptr": np.int64}
+
+
+def _numpy(type: str) -> tuple[Any, ...]:
+    """NumPy's type, and the shape of an array: `[32 x i32]`."""
+    count, _, element = type.strip("[]").rpartition(" x ")
+    return (_NUMPY[element], (int(count),)) if count else (_NUMPY[element],)
 
 
 def _three(name: str) -> tuple[tuple[str, str], ...]:

@@ -1,12 +1,10 @@
 """What surrounds one kernel on the CPU: the threads of one block, and the exported `@cuda_device.run`.
 
-    void @cuda_device.run(ptr control)    each worker calls it once for a launch; `cpu_support` takes blocks and calls
-    back void @cuda_device.block(ptr block)    plain kernel:       for z, y, x: kernel(thread), inlined, x vectorised by
-    LLVM
-                                          suspending kernel:  starts a coroutine for each thread; `cpu_support` resumes
-                                          them
+    void @cuda_device.run(ptr control)      each worker calls it once for a launch; `scheduler` takes blocks, and calls
+    void @cuda_device.block(ptr block)      plain kernel:       for z, y, x: kernel(thread), inlined, x vectorised by LLVM
+                                            suspending kernel:  starts a coroutine for each thread; `scheduler` resumes them
 
-Only this is compiled anew for each kernel, and so it is small: what is the same for all kernels is in `cpu_support`.
+Only this is compiled anew for each kernel, and so it is small: what is the same for all kernels is in `scheduler`.
 """
 
 from __future__ import annotations
@@ -16,8 +14,8 @@ from collections.abc import Sequence
 from cuda_device.codegen.cpu.records import BLOCK, THREAD, Record
 
 RUN = "cuda_device.run"
-EXPORTS = tuple(f"cuda_device.{name}" for name in ("blocks", "frames", "keep", "log"))
-"""What `codegen/cpu/support` defines for kernels."""
+EXPORTS = tuple(f"cuda_device.{name}" for name in ("blocks", "crew", "frames", "keep", "log"))
+"""What `scheduler` defines for kernels."""
 _SIZE = ("size.x", "size.y", "size.z")
 _AXES = "xyz"
 # The loops over threads are vectorised, not unrolled, which would only cost time to compile. Nobody else takes this
@@ -37,13 +35,14 @@ def runner(symbol: str, leaves: Sequence[str], suspends: bool, shared_bytes: int
     shared memory.
     """
     block = _suspending(symbol, leaves) if suspends else _plain(symbol, leaves)
+    worker = "cuda_device.crew" if suspends else "cuda_device.blocks"
     return f"""\
 define void @{RUN}(ptr %control) nounwind {{
-  call void @cuda_device.blocks(ptr %control, ptr @cuda_device.block, i64 {shared_bytes}, i1 {int(suspends)})
+  call void @{worker}(ptr %control, ptr @cuda_device.block, i64 {shared_bytes})
   ret void
 }}
 
-declare void @cuda_device.blocks(ptr, ptr, i64, i1)
+declare void @{worker}(ptr, ptr, i64)
 
 {block}
 {_report()}

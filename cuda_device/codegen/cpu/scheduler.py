@@ -1,26 +1,47 @@
-"""How the threads of one block take turns on the CPU: part of what `cpu_support` compiles once for a process.
+"""How the blocks of a grid run on the CPU, in our own Python: each function here is device code for no thread (`host_code`).
 
-    schedule(block)
-        rounds: if all live threads are at a barrier: resume them
-                else for each warp: its lanes go on as far as they can (`cpu_lanes`);
-                     then each thread that yielded has a turn
-        until all have returned, or those that yield seem to wait for another block
+    blocks(control, function, static)     a worker's share of a launch whose threads never wait: calls `function` for each block
+    crew(control, function, static)       of one whose threads wait: `function` starts a block's threads, which then take turns
+    frames(block, size)                   memory for the coroutines of a block's threads
 
-Between two rounds `settle` looks at the words in which the threads said where they wait, a warp at a time, in vectors.
-All live threads of a warp must be at one barrier, as `bar.sync` on a GPU wants it; in checked mode all threads of the block
-must. Where nobody may go on, that is a deadlock, and is reported with everyone's place: nothing ever hangs.
+Workers take chunks of blocks from a counter in the control record. A block whose threads all wait for other blocks is put aside,
+and the next one starts in memory of its own: up to `INTERLEAVED` blocks of a worker may wait for each other, while a kernel whose
+blocks do not has only one in memory. Those put aside have turns after each power of two of them, and when no more can be started.
+
+In a block, the lanes of each warp go on as far as they can (`meetings`); threads that yielded have a turn; and where all live
+threads are at one barrier, they go on. Each says in the word that it left behind where it waits, so that this takes a look at 32
+words at a time, which LLVM makes vectors of. Where nobody may go on, that is a deadlock, reported with everyone's place: nothing
+ever hangs. In checked mode all threads of the block must come to a barrier, and not the live ones alone.
+
+Addresses are int64 here. Records are arrays of one element: `array_at(Block, block)[0].count`.
 """
 
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
+from typing import Any
 
-from cuda_device.codegen.cpu.lanes import ALIGNMENT, LANES, bits, lanes, load_lanes, splat
-from cuda_device.codegen.cpu.records import BLOCK, CONTROL, KIND_SHIFT, WARP, WARP_SIZE, Suspension
+from numpy import int64, uint32, uint64
+
+from cuda_device.codegen.cpu import host_code, launch_control, meetings
+from cuda_device.codegen.cpu.host_code import aligned_alloc, call, frame_address, free, lanes_between, sched_yield
+from cuda_device.codegen.cpu.launch_control import Block, Control, Thread, claim, publish, stopped
+from cuda_device.codegen.cpu.meetings import ALL, LOWS, WARP_BYTES, WORDS, most, resume_lanes, row
+from cuda_device.codegen.cpu.records import CONTROL, FUEL, KIND_SHIFT, PLACE_MASK, WARP_SIZE, Suspension
 from cuda_device.codegen.emit.status import Status
+from cuda_device.device.atomics import atomic_ref
+from cuda_device.device.memory import array_at, local_array
+from cuda_device.device.numeric import popc
+from cuda_device.types.model import INT64, UINT32, Type
 
-# So many rounds in which the same number of threads yield, and nothing else happens, make room for another block.
+INTERLEAVED = 256
+"""So many blocks of a worker may wait at a time."""
 _PATIENCE = 4
+"""So many rounds in which the same number of threads yield, and nothing else happens, make room for another block."""
+_ALIGNMENT = 128
+_CACHE_LINE = 64
+_WAITING = CONTROL.offset("waiting")
 
 
 class Outcome(enum.IntEnum):
@@ -38,290 +59,312 @@ class Verdict(enum.IntEnum):
     MIXED = 2
 
 
-def schedule() -> str:
-    """The functions."""
-    return _schedule() + _settle() + _reduce() + _together() + _turns() + lanes()
+# Taking blocks
 
 
-def _schedule() -> str:
-    return f"""\
-define internal i32 @cuda_device.schedule(ptr %block) nounwind {{
-entry:
-{BLOCK.loads("%block", "count", "warps", "handles", "control")}{CONTROL.loads("%control", "checked")}
-{CONTROL.address("%stop.at", "%control", "stop")}
-  %count.up = add i32 %count, {WARP_SIZE - 1}
-  %many = udiv i32 %count.up, {WARP_SIZE}
-  %strict = icmp ne i32 %checked, 0
-  br label %round
-round:
-  %patience = phi i32 [{_PATIENCE}, %entry], [{_PATIENCE}, %released], [%patience.next, %waiting]
-  %before = phi i32 [-1, %entry], [-1, %released], [%yields, %waiting]
-  %stop = load atomic i32, ptr %stop.at monotonic, align 4
-  %stopped = icmp ne i32 %stop, 0
-  br i1 %stopped, label %leave, label %ask
-ask:
-  %verdict = call i32 @cuda_device.settle(ptr %warps, i32 %many)
-  switch i32 %verdict, label %mixed [
-    i32 {Verdict.OVER:d}, label %leave
-    i32 {Verdict.TOGETHER:d}, label %barrier
-  ]
-barrier:
-  br i1 %strict, label %check, label %release
-check:
-  %all = call i1 @cuda_device.together(ptr %block)
-  br i1 %all, label %release, label %apart
-apart:
-  call void @cuda_device.deadlock(ptr %block, i32 {Status.DIVERGENT_BARRIER:d})
-  ret i32 {Outcome.ENDED:d}
-release:
-  %w = phi i32 [0, %barrier], [0, %check], [0, %mixed], [%w.next, %warp.end]
-  %warp = getelementptr {WARP}, ptr %warps, i32 %w
-  %w.first = mul i32 %w, {WARP_SIZE}
-  %w.handles = getelementptr ptr, ptr %handles, i32 %w.first
-  br label %each
-each:
-  %lane = phi i32 [0, %release], [%lane.next, %next]
-  %state.at = getelementptr i32, ptr %warp, i32 %lane
-  %state = load i32, ptr %state.at
-  %live = icmp ne i32 %state, 0
-  br i1 %live, label %resume, label %next
-resume:
-  %handle.at = getelementptr ptr, ptr %w.handles, i32 %lane
-  %handle = load ptr, ptr %handle.at
-  call void @llvm.coro.resume(ptr %handle)
-  br label %next
-next:
-  %lane.next = add nuw i32 %lane, 1
-  %lane.more = icmp ult i32 %lane.next, {WARP_SIZE}
-  br i1 %lane.more, label %each, label %warp.end
-warp.end:
-  %w.next = add nuw i32 %w, 1
-  %w.more = icmp ult i32 %w.next, %many
-  br i1 %w.more, label %release, label %released
-released:
-  br label %round
-mixed:
-  %reduced = call i1 @cuda_device.reduce(ptr %block)
-  br i1 %reduced, label %release, label %warps.each
-warps.each:
-  %v = phi i32 [0, %mixed], [%v.next, %warps.each]
-  %progress = phi i1 [false, %mixed], [%progress.next, %warps.each]
-  %v.warp = getelementptr {WARP}, ptr %warps, i32 %v
-  %v.first = mul i32 %v, {WARP_SIZE}
-  %v.handles = getelementptr ptr, ptr %handles, i32 %v.first
-  %went = call i1 @cuda_device.warp(ptr %block, ptr %v.warp, ptr %v.handles)
-  %progress.next = or i1 %progress, %went
-  %v.next = add nuw i32 %v, 1
-  %v.more = icmp ult i32 %v.next, %many
-  br i1 %v.more, label %warps.each, label %turns
-turns:
-  %yields = call i32 @cuda_device.turns(ptr %block)
-  %nobody = icmp eq i32 %yields, 0
-  %idle = xor i1 %progress.next, true
-  %stuck = and i1 %nobody, %idle
-  br i1 %stuck, label %deadlock, label %waiting
-deadlock:
-  call void @cuda_device.deadlock(ptr %block, i32 {Status.DEADLOCK:d})
-  ret i32 {Outcome.ENDED:d}
-waiting:
-  %changed = icmp ne i32 %yields, %before
-  %moved = or i1 %changed, %progress.next
-  %less = sub i32 %patience, 1
-  %patience.next = select i1 %moved, i32 {_PATIENCE}, i32 %less
-  %tired = icmp eq i32 %patience.next, 0
-  br i1 %tired, label %spins, label %round
-spins:
-  ret i32 {Outcome.SPINS:d}
-leave:
-  ret i32 {Outcome.ENDED:d}
-}}
-"""
+def blocks(control: Any, function: Any, static: Any) -> None:
+    """Runs blocks until none are left or the launch is to stop."""
+    block = opened(control, static)
+    left, x, y, z = int64(0), uint32(0), uint32(0), uint32(0)
+    while not stopped(control):
+        left, x, y, z = advance(control, left, x, y, z)
+        if left <= 0:
+            break
+        begin(block, x, y, z)
+        call(function, block)
+    close(block)
 
 
-def _settle() -> str:
+def crew(control: Any, function: Any, static: Any) -> None:
+    """As `blocks`, for threads that wait."""
+    aside = local_array(INTERLEAVED, int64)
+    many = 0
+    block = with_threads(opened(control, static))
+    left, x, y, z = int64(0), uint32(0), uint32(0), uint32(0)
+    while not stopped(control):
+        visits = many == INTERLEAVED
+        if not visits:
+            left, x, y, z = advance(control, left, x, y, z)
+            if left > 0:
+                begin(block, x, y, z)
+                call(function, block)
+                if schedule(block) == Outcome.SPINS:
+                    aside[many] = block
+                    many += 1
+                    block = with_threads(opened(control, static))
+                    visits = popc(many) == 1
+            elif many == 0:
+                break
+            else:
+                visits = True
+        if visits:
+            many = visit(aside, many)
+    for i in range(many):
+        dismiss(aside[i])
+    dismiss(block)
+
+
+def visit(aside: Any, many: Any) -> Any:
+    """Gives each block that was put aside a turn; returns how many are left."""
+    here = many
+    for i in range(many - 1, -1, -1):
+        if schedule(aside[i]) == Outcome.ENDED:
+            dismiss(aside[i])
+            here -= 1
+            aside[i] = aside[here]
+    if here == many:
+        sched_yield()
+    return here
+
+
+def advance(control: Any, left: Any, x: Any, y: Any, z: Any) -> Any:
+    """How many blocks are left of a worker's chunk, and the index of the first, after the one at x, y, z; none: 0 or less."""
+    at = array_at(Control, control)
+    if left > 1:
+        x += 1
+        if x == at[0].grid_x:
+            x = uint32(0)
+            y += 1
+            if y == at[0].grid_y:
+                y = uint32(0)
+                z += 1
+        return left - 1, x, y, z
+    first = atomic_ref(at["next"], 0).add(at[0].chunk, "relaxed")
+    linear = uint64(first)
+    line = linear // at[0].grid_x
+    plane = line // at[0].grid_y
+    left = min(at[0].blocks - first, at[0].chunk)
+    return left, uint32(linear % at[0].grid_x), uint32(line % at[0].grid_y), uint32(plane)
+
+
+# Blocks in memory
+
+
+def allocate(size: Any) -> Any:
+    """Memory for an array of `size` bytes: a multiple of the alignment, and more than none, as `aligned_alloc` wants it."""
+    return aligned_alloc(_ALIGNMENT, int64(size) + (2 * _ALIGNMENT - 1) & -_ALIGNMENT)
+
+
+def opened(control: Any, static: Any) -> Any:
+    """Memory for one block at a time, and for its shared memory, `static` bytes of it fixed."""
+    block = allocate(Block.itemsize)
+    to, of = array_at(Block, block), array_at(Control, control)
+    to[0].size_x, to[0].size_y, to[0].size_z = of[0].size_x, of[0].size_y, of[0].size_z
+    to[0].grid_x, to[0].grid_y, to[0].grid_z = of[0].grid_x, of[0].grid_y, of[0].grid_z
+    to[0].dynamic_bytes, to[0].parameters = of[0].dynamic_bytes, of[0].parameters
+    to[0].control = control
+    to[0].count = of[0].size_x * of[0].size_y * of[0].size_z
+    fixed = static + (_ALIGNMENT - 1) & -_ALIGNMENT
+    shared = allocate(fixed + of[0].dynamic_bytes)
+    to[0].shared = shared
+    to[0].dynamic = shared + fixed
+    to[0].base = frame_address()
+    return block
+
+
+def with_threads(block: Any) -> Any:
+    """A block with the records of its threads and warps, and room for the handles of their coroutines."""
+    to = array_at(Block, block)
+    count = to[0].count
+    warps = allocate(WARP_BYTES * warps_of(block))
+    words = array_at(uint32, warps)
+    for i in range(WARP_BYTES // 4 * warps_of(block)):
+        words[i] = uint32(0)
+    first = allocate(Thread.itemsize * int64(count))
+    to[0].warps, to[0].handles, to[0].threads, to[0].frames = warps, allocate(8 * int64(count)), first, int64(0)
+    threads = array_at(Thread, first)
+    for linear in range(count):
+        line = linear // to[0].size_x
+        threads[linear].x = linear % to[0].size_x
+        threads[linear].y = line % to[0].size_y
+        threads[linear].z = line // to[0].size_y
+        threads[linear].linear = linear
+        threads[linear].block = block
+        threads[linear].state = warps + WARP_BYTES * int64(linear // WARP_SIZE) + 4 * int64(linear % WARP_SIZE)
+        threads[linear].fuel = uint32(FUEL)
+    return block
+
+
+def begin(block: Any, x: Any, y: Any, z: Any) -> None:
+    """Says which block it is."""
+    to = array_at(Block, block)
+    to[0].index_x, to[0].index_y, to[0].index_z = x, y, z
+
+
+def close(block: Any) -> None:
+    """Gives the memory of a block back."""
+    free(array_at(Block, block)[0].shared)
+    free(block)
+
+
+def dismiss(block: Any) -> None:
+    """As `close`, of a block with threads."""
+    of = array_at(Block, block)
+    free(of[0].warps)
+    free(of[0].handles)
+    free(of[0].threads)
+    free(of[0].frames)
+    close(block)
+
+
+def frames(block: Any, size: Any) -> None:
+    """Memory for the coroutines of all threads of a block, `size` bytes each.
+
+    The stride is an odd number of cache lines: frames a power of two apart would all compete for the same few lines.
+    """
+    to = array_at(Block, block)
+    stride = size + (_CACHE_LINE - 1) & -_CACHE_LINE | _CACHE_LINE
+    memory = allocate(stride * to[0].count)
+    to[0].frames, to[0].stride = memory, stride
+    if memory == 0:
+        deadlock(block, Status.OUT_OF_MEMORY)
+
+
+# Turns
+
+
+def warps_of(block: Any) -> Any:
+    """How many warps a block has."""
+    return int64(array_at(Block, block)[0].count + (WARP_SIZE - 1)) // WARP_SIZE
+
+
+def schedule(block: Any) -> Any:
+    """Lets the threads of a block take turns until all have returned, or those that yield seem to wait for another block."""
+    at = array_at(Block, block)
+    control, warps, handles, many = at[0].control, at[0].warps, at[0].handles, warps_of(block)
+    checked = array_at(Control, control)[0].checked != 0
+    patience, before = _PATIENCE, -1
+    while not stopped(control):
+        verdict = settle(warps, many)
+        if verdict == Verdict.OVER:
+            break
+        if verdict == Verdict.TOGETHER and checked and not together(block):
+            deadlock(block, Status.DIVERGENT_BARRIER)
+            break
+        if verdict == Verdict.TOGETHER or reduce(block):
+            for w in range(many):
+                warp = warps + WARP_BYTES * w
+                resume_lanes(handles + 8 * WARP_SIZE * w, lanes_between(warp + WORDS, 1, ALL))
+            patience, before = _PATIENCE, -1
+            continue
+        progress = False
+        for w in range(many):
+            progress |= meetings.go_on(block, warps + WARP_BYTES * w, handles + 8 * WARP_SIZE * w)
+        yields = turns(warps, handles, many)
+        if yields == 0 and not progress:
+            deadlock(block, Status.DEADLOCK)
+            break
+        patience = _PATIENCE if progress or yields != before else patience - 1
+        before = yields
+        if patience == 0:
+            return Outcome.SPINS
+    return Outcome.ENDED
+
+
+def settle(warps: Any, many: Any) -> Any:
     """The verdict on `many` warps. A returned thread's word is 0.
 
     The threads of a warp agree if the greatest word is the least word, leaving the zeros out: of the unsigned words
     less one, a zero is the greatest of all. A warp without live threads agrees, too: 0 and 0.
     """
-    return f"""\
-define internal i32 @cuda_device.settle(ptr %warps, i32 %many) nounwind {{
-entry:
-  br label %each
-each:
-  %w = phi i32 [0, %entry], [%w.next, %each]
-  %greatest = phi i32 [0, %entry], [%greatest.next, %each]
-  %torn = phi i1 [false, %entry], [%torn.next, %each]
-  %warp = getelementptr {WARP}, ptr %warps, i32 %w
-{load_lanes("%words", "%warp", "words")}
-  %less = sub {LANES} %words, splat (i32 1)
-  %most = call i32 @llvm.vector.reduce.umax.v{WARP_SIZE}i32({LANES} %words)
-  %least = call i32 @llvm.vector.reduce.umin.v{WARP_SIZE}i32({LANES} %less)
-  %least.word = add i32 %least, 1
-  %differ = icmp ne i32 %most, %least.word
-  %torn.next = or i1 %torn, %differ
-  %greatest.next = call i32 @llvm.umax.i32(i32 %greatest, i32 %most)
-  %w.next = add nuw i32 %w, 1
-  %more = icmp ult i32 %w.next, %many
-  br i1 %more, label %each, label %judge
-judge:
-  %over = icmp eq i32 %greatest.next, 0
-  %kind = lshr i32 %greatest.next, {KIND_SHIFT}
-  %plain = icmp eq i32 %kind, {Suspension.BARRIER:d}
-  %whole = xor i1 %torn.next, true
-  %together = and i1 %plain, %whole
-  %other = select i1 %together, i32 {Verdict.TOGETHER:d}, i32 {Verdict.MIXED:d}
-  %verdict = select i1 %over, i32 {Verdict.OVER:d}, i32 %other
-  ret i32 %verdict
-}}
-"""
+    greatest, torn = uint32(0), False
+    for w in range(many):
+        words = row(warps + WARP_BYTES * w, WORDS)
+        least = uint32(0xFFFFFFFF)
+        for lane in range(WARP_SIZE):
+            least = min(least, words[lane] - 1)
+        torn |= most(words) != least + 1
+        greatest = max(greatest, most(words))
+    if greatest == 0:
+        return Verdict.OVER
+    return Verdict.TOGETHER if greatest >> KIND_SHIFT == Suspension.BARRIER and not torn else Verdict.MIXED
 
 
-def _reduce() -> str:
+def reduce(block: Any) -> Any:
     """Joins the flags of a barrier with a predicate and gives everyone the result, if all live threads are at such ones."""
-    first, last = Suspension.COUNT, Suspension.OR
-    return f"""\
-define internal i1 @cuda_device.reduce(ptr %block) nounwind {{
-entry:
-{BLOCK.loads("%block", "count", "warps", "control")}{CONTROL.loads("%control", "checked")}
-  %count.up = add i32 %count, {WARP_SIZE - 1}
-  %many = udiv i32 %count.up, {WARP_SIZE}
-  br label %each
-each:
-  %w = phi i32 [0, %entry], [%w.next, %after]
-  %common = phi i32 [0, %entry], [%common.next, %after]
-  %threads = phi i32 [0, %entry], [%threads.next, %after]
-  %flags = phi i32 [0, %entry], [%flags.next, %after]
-  %warp = getelementptr {WARP}, ptr %warps, i32 %w
-{load_lanes("%words", "%warp", "words")}
-  %greatest = call i32 @llvm.vector.reduce.umax.v{WARP_SIZE}i32({LANES} %words)
-  %returned = icmp eq i32 %greatest, 0
-  br i1 %returned, label %after, label %some
-some:
-{bits("%live", f"icmp ne {LANES} %words, zeroinitializer")}{splat("%splat", "%greatest")}
-{bits("%equal", f"icmp eq {LANES} %words, %splat")}
-  %whole = icmp eq i32 %live, %equal
-  %kind = lshr i32 %greatest, {KIND_SHIFT}
-  %is.first = icmp eq i32 %common, 0
-  %is.same = icmp eq i32 %kind, %common
-  %fits = or i1 %is.first, %is.same
-  %from.first = sub i32 %kind, {first:d}
-  %reduces = icmp ule i32 %from.first, {last - first}
-  %fitting = and i1 %fits, %reduces
-  %good = and i1 %fitting, %whole
-  br i1 %good, label %take, label %refuse
-take:
-{load_lanes("%lows", "%warp", "lows")}{bits("%true", f"icmp ne {LANES} %lows, zeroinitializer")}
-  %flagged = and i32 %true, %live
-  %flags.here = call i32 @llvm.ctpop.i32(i32 %flagged)
-  %threads.here = call i32 @llvm.ctpop.i32(i32 %live)
-  br label %after
-after:
-  %common.next = phi i32 [%common, %each], [%kind, %take]
-  %more.flags = phi i32 [0, %each], [%flags.here, %take]
-  %more.threads = phi i32 [0, %each], [%threads.here, %take]
-  %flags.next = add i32 %flags, %more.flags
-  %threads.next = add i32 %threads, %more.threads
-  %w.next = add nuw i32 %w, 1
-  %more = icmp ult i32 %w.next, %many
-  br i1 %more, label %each, label %judge
-judge:
-  %strict = icmp ne i32 %checked, 0
-  br i1 %strict, label %check, label %answer
-check:
-  %all.here = call i1 @cuda_device.together(ptr %block)
-  br i1 %all.here, label %answer, label %apart
-apart:
-  call void @cuda_device.deadlock(ptr %block, i32 {Status.DIVERGENT_BARRIER:d})
-  br label %refuse
-answer:
-  %all = icmp eq i32 %flags.next, %threads.next
-  %any = icmp ne i32 %flags.next, 0
-  %is.count = icmp eq i32 %common.next, {Suspension.COUNT:d}
-  %is.and = icmp eq i32 %common.next, {Suspension.AND:d}
-  %joined = select i1 %is.and, i1 %all, i1 %any
-  %joined.wide = zext i1 %joined to i32
-  %result = select i1 %is.count, i32 %flags.next, i32 %joined.wide
-{splat("%results", "%result")}
-  br label %give
-give:
-  %g = phi i32 [0, %answer], [%g.next, %give]
-  %g.warp = getelementptr {WARP}, ptr %warps, i32 %g
-{WARP.address("%lows.to", "%g.warp", "lows")}  store {LANES} %results, ptr %lows.to, align {ALIGNMENT}
-  %g.next = add nuw i32 %g, 1
-  %g.more = icmp ult i32 %g.next, %many
-  br i1 %g.more, label %give, label %done
-done:
-  ret i1 true
-refuse:
-  ret i1 false
-}}
-"""
+    at = array_at(Block, block)
+    warps, many = at[0].warps, warps_of(block)
+    common = uint32(0)
+    threads: Any = 0
+    flags: Any = 0
+    for w in range(many):
+        warp = warps + WARP_BYTES * w
+        words = row(warp, WORDS)
+        greatest = most(words)
+        if greatest != 0:
+            live = lanes_between(warp + WORDS, 1, ALL)
+            kind = greatest >> KIND_SHIFT
+            if live != lanes_between(warp + WORDS, greatest, greatest) or not Suspension.COUNT <= kind <= Suspension.OR:
+                return False
+            if common != 0 and common != kind:
+                return False
+            common = kind
+            flags += popc(lanes_between(warp + LOWS, 1, ALL) & live)
+            threads += popc(live)
+    if array_at(Control, at[0].control)[0].checked != 0 and not together(block):
+        deadlock(block, Status.DIVERGENT_BARRIER)
+        return False
+    result = flags
+    if common != Suspension.COUNT:
+        result = int(flags == threads) if common == Suspension.AND else int(flags != 0)
+    for w in range(many):
+        lows = row(warps + WARP_BYTES * w, LOWS)
+        for lane in range(WARP_SIZE):
+            lows[lane] = result
+    return True
 
 
-def _together() -> str:
+def together(block: Any) -> Any:
     """Whether every thread of the block, none of which has returned, waits at one place."""
-    return f"""\
-define internal i1 @cuda_device.together(ptr %block) nounwind noinline {{
-entry:
-{BLOCK.loads("%block", "count", "warps")}
-  %word = load i32, ptr %warps
-  br label %each
-each:
-  %i = phi i32 [0, %entry], [%i.next, %each]
-  %same = phi i1 [true, %entry], [%same.next, %each]
-  %w = udiv i32 %i, {WARP_SIZE}
-  %lane = urem i32 %i, {WARP_SIZE}
-  %at = getelementptr {WARP}, ptr %warps, i32 %w, i32 {WARP.index("words")}, i32 %lane
-  %its = load i32, ptr %at
-  %equal = icmp eq i32 %its, %word
-  %same.next = and i1 %same, %equal
-  %i.next = add nuw i32 %i, 1
-  %more = icmp ult i32 %i.next, %count
-  br i1 %more, label %each, label %end
-end:
-  ret i1 %same.next
-}}
-"""
+    at = array_at(Block, block)
+    warps = at[0].warps
+    word, same = array_at(uint32, warps)[0], True
+    for i in range(at[0].count):
+        same &= word_of(warps, i) == word
+    return same
 
 
-def _turns() -> str:
+def word_of(warps: Any, thread: Any) -> Any:
+    """Where a thread of a block waits."""
+    return row(warps + WARP_BYTES * int64(thread // WARP_SIZE), WORDS)[thread % WARP_SIZE]
+
+
+def turns(warps: Any, handles: Any, many: Any) -> Any:
     """Resumes each thread that has yielded, once; returns how many."""
-    return f"""\
-define internal i32 @cuda_device.turns(ptr %block) nounwind {{
-entry:
-{BLOCK.loads("%block", "count", "warps", "handles")}
-  %count.up = add i32 %count, {WARP_SIZE - 1}
-  %many = udiv i32 %count.up, {WARP_SIZE}
-  br label %each
-each:
-  %w = phi i32 [0, %entry], [%w.next, %after]
-  %total = phi i32 [0, %entry], [%total.next, %after]
-  %warp = getelementptr {WARP}, ptr %warps, i32 %w
-  %first = mul i32 %w, {WARP_SIZE}
-  %own = getelementptr ptr, ptr %handles, i32 %first
-{load_lanes("%words", "%warp", "words")}
-  %kinds = lshr {LANES} %words, splat (i32 {KIND_SHIFT})
-{bits("%yielded", f"icmp eq {LANES} %kinds, splat (i32 {Suspension.YIELD:d})")}
-  %here = call i32 @llvm.ctpop.i32(i32 %yielded)
-  %total.next = add i32 %total, %here
-  %none = icmp eq i32 %yielded, 0
-  br i1 %none, label %after, label %resume
-resume:
-  %left = phi i32 [%yielded, %each], [%left.next, %resume]
-  %lane = call i32 @llvm.cttz.i32(i32 %left, i1 true)
-  %handle.at = getelementptr ptr, ptr %own, i32 %lane
-  %handle = load ptr, ptr %handle.at
-  call void @llvm.coro.resume(ptr %handle)
-  %less = add i32 %left, -1
-  %left.next = and i32 %left, %less
-  %again = icmp ne i32 %left.next, 0
-  br i1 %again, label %resume, label %after
-after:
-  %w.next = add nuw i32 %w, 1
-  %more = icmp ult i32 %w.next, %many
-  br i1 %more, label %each, label %end
-end:
-  ret i32 %total.next
-}}
-"""
+    total: Any = 0
+    for w in range(many):
+        first = Suspension.YIELD << KIND_SHIFT
+        yielded = lanes_between(warps + WARP_BYTES * w + WORDS, first, first | PLACE_MASK)
+        total += popc(yielded)
+        resume_lanes(handles + 8 * WARP_SIZE * w, yielded)
+    return total
+
+
+def deadlock(block: Any, status: Any) -> None:
+    """A report about a whole block: its index, and where each of its threads waits."""
+    of = array_at(Block, block)
+    control = of[0].control
+    if claim(control):
+        to = array_at(Control, control)
+        to[0].report_block_x, to[0].report_block_y, to[0].report_block_z = of[0].index_x, of[0].index_y, of[0].index_z
+        waiting = array_at(uint32, control + _WAITING)
+        for i in range(of[0].count):
+            waiting[i] = word_of(of[0].warps, i)
+        publish(control, status)
+
+
+# Compiled
+
+_WORKER = (INT64, INT64, INT64)
+_ENTRIES: dict[str, tuple[Callable[..., Any], tuple[Type, ...]]] = {
+    "blocks": (blocks, _WORKER),
+    "crew": (crew, _WORKER),
+    "frames": (frames, (INT64, INT64)),
+    "keep": (launch_control.keep, (INT64, *[UINT32] * 8, INT64, INT64)),
+    "log": (launch_control.log, (INT64, INT64, UINT32, UINT32, INT64, INT64)),
+}
+
+
+def text(symbol: str) -> str:
+    """LLVM IR of what kernels call by a symbol, such as `cuda_device.crew`."""
+    return host_code.text(*_ENTRIES[symbol.removeprefix("cuda_device.")], symbol)

@@ -1,7 +1,7 @@
 """How a kernel's thread meets others on the CPU: what it brings, where it waits, what it takes away.
 
-A thread writes its part into its lane's entries of the warp's record (`cpu_records.WARP`), suspends, and finds the result
-there when the scheduler (`cpu_lanes`) resumes it: nothing is exchanged between threads directly.
+A thread writes its part into its lane's entries of the warp's record (`records.WARP`), suspends, and finds the result
+there when the scheduler (`meetings`) resumes it: nothing is exchanged between threads directly.
 
     vote(Suspension.ANY, 4, "after", "%voted", "%mask", "%flag")     mask and flag are stored, `any` is in the lane's low half
 """

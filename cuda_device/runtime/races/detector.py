@@ -134,7 +134,7 @@ class RaceDetector:
         self._units: dict[int, int] = {}
         self._events = np.zeros(CAPACITY, EVENTS)
         self._failure: BaseException | None = None
-        self._callback = ctypes.CFUNCTYPE(None)(self._full)
+        self._callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: self._full())
         address = ctypes.cast(self._callback, ctypes.c_void_p).value
         self.log = np.array([0, CAPACITY, self._events.ctypes.data, address], np.int64)
         self.address = self.log.ctypes.data

@@ -1,0 +1,189 @@
+"""How the lanes of one warp go on, on the CPU: what they meet for, in our own Python, as `scheduler`.
+
+    go_on(block, warp, handles)        what lanes bring stands in the warp's record, as `warp_exchange` wrote it
+        steps: for each set of lanes that wait at one operation with one mask:
+                   if all live lanes of the mask are there: exchange what they brought, they are ready
+               if none are ready: those that wait in the first `activemask` of the text are
+               resume the ready ones; until none are
+
+A warp needs no other one for this. Lanes outside a mask do not matter, so that disjoint groups go on independently. What
+is left waits for a whole block's barrier, for its next turn, or for ever, which the scheduler finds out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy import int64, uint32
+
+from cuda_device.codegen.cpu.host_code import lanes_between, resume
+from cuda_device.codegen.cpu.launch_control import Block, Thread, keep, stopped
+from cuda_device.codegen.cpu.records import FIRST_MASKED, KIND_SHIFT, PLACE_MASK, WARP, WARP_SIZE, WIDE, Suspension
+from cuda_device.codegen.emit.status import Status
+from cuda_device.device.memory import array_at, local_array
+from cuda_device.device.numeric import ffs
+
+WORDS, MASKS, SOURCES, LOWS, HIGHS = (WARP.offset(name) for name in ("words", "masks", "sources", "lows", "highs"))
+WARP_BYTES = WARP.dtype.itemsize
+ALL = 0xFFFFFFFF
+
+
+# Lanes: an entry of a row for each, and sets of them as the bits of a word
+
+
+def row(warp: Any, offset: Any) -> Any:
+    """One of a warp's arrays."""
+    return array_at(uint32, warp + offset)
+
+
+def blend(values: Any, lanes: Any, value: Any) -> None:
+    """Gives some lanes one value."""
+    for lane in range(WARP_SIZE):
+        values[lane] = value if lanes >> lane & 1 else values[lane]
+
+
+def most(values: Any) -> Any:
+    """The greatest value."""
+    found = uint32(0)
+    for lane in range(WARP_SIZE):
+        found = max(found, values[lane])
+    return found
+
+
+def first(lanes: Any) -> Any:
+    """The first of some lanes."""
+    return uint32(ffs(lanes) - 1)
+
+
+def resume_lanes(handles: Any, lanes: Any) -> None:
+    """Lets some lanes go on until they wait again."""
+    own = array_at(int64, handles)
+    while lanes != 0:
+        resume(own[first(lanes)])
+        lanes &= lanes - 1
+
+
+# Steps
+
+
+def go_on(block: Any, warp: Any, handles: Any) -> Any:
+    """Returns whether any lane went on. `handles` are those of this warp's coroutines."""
+    control = array_at(Block, block)[0].control
+    words, masks = row(warp, WORDS), row(warp, MASKS)
+    progress = False
+    while not stopped(control):
+        live, masked = lanes_between(warp + WORDS, 1, ALL), lanes_between(warp + WORDS, FIRST_MASKED << KIND_SHIFT, ALL)
+        ready, rest = uint32(0), masked
+        while rest != 0:
+            lane = first(rest)
+            word, mask = words[lane], masks[lane]
+            kind = word >> KIND_SHIFT
+            low, high = word, word
+            if kind == Suspension.SYNC:  # lanes may wait for one another in different places
+                low, high = kind << KIND_SHIFT, kind << KIND_SHIFT | PLACE_MASK
+            there = lanes_between(warp + WORDS, low, high) & lanes_between(warp + MASKS, mask, mask)
+            if there & ~mask:
+                outside(block, warp, first(there & ~mask))
+                return True
+            if mask & live & ~there == 0:
+                exchange(warp, there, lane, kind)
+                ready |= there
+            rest &= ~there
+        if ready == 0:
+            active = lanes_between(warp + WORDS, Suspension.ACTIVE << KIND_SHIFT, ALL) & ~masked
+            if active == 0:
+                break
+            earliest = uint32(ALL)
+            for lane in range(WARP_SIZE):
+                earliest = min(earliest, words[lane] if active >> lane & 1 else earliest)
+            ready = lanes_between(warp + WORDS, earliest, earliest)
+            blend(row(warp, LOWS), ready, ready)
+        resume_lanes(handles, ready)
+        progress = True
+    return progress
+
+
+def exchange(warp: Any, group: Any, lane: Any, kind: Any) -> None:
+    """Puts the result of a meeting into the records of `group`; `lane` is one of them."""
+    if Suspension.ALL <= kind <= Suspension.BALLOT:
+        vote(warp, group, kind)
+    elif Suspension.INDEX <= kind <= Suspension.XOR:
+        shuffle(warp, group, kind, row(warp, SOURCES)[lane] & WIDE)
+    elif kind == Suspension.MATCH_ANY or kind == Suspension.MATCH_ALL:
+        match(warp, group, kind)
+
+
+def vote(warp: Any, group: Any, kind: Any) -> None:
+    """What the lanes say of their flags."""
+    ballot = lanes_between(warp + LOWS, 1, ALL) & group
+    if kind == Suspension.BALLOT:
+        result = ballot
+    elif kind == Suspension.ALL:
+        result = uint32(ballot == group)
+    elif kind == Suspension.ANY:
+        result = uint32(ballot != 0)
+    else:
+        result = uint32(ballot == group or ballot == 0)
+    blend(row(warp, LOWS), group, result)
+
+
+def shuffle(warp: Any, group: Any, kind: Any, wide: Any) -> None:
+    """Lanes outside of the group have nothing to give: then a lane keeps its own, as past the warp's edge."""
+    source = local_array(WARP_SIZE, uint32)
+    sources = row(warp, SOURCES)
+    for lane in range(WARP_SIZE):
+        near = sources[lane] & (WARP_SIZE - 1)
+        wanted = near
+        if kind == Suspension.UP:
+            wanted = lane - near
+        elif kind == Suspension.DOWN:
+            wanted = lane + near
+        elif kind == Suspension.XOR:
+            wanted = lane ^ near
+        gives = wanted < WARP_SIZE and group >> (wanted & (WARP_SIZE - 1)) & 1 != 0
+        source[lane] = wanted if gives else uint32(lane)
+    move(row(warp, LOWS), group, source)
+    if wide:
+        move(row(warp, HIGHS), group, source)
+
+
+def move(values: Any, group: Any, source: Any) -> None:
+    """Gives each lane of the group the value of its source."""
+    old = local_array(WARP_SIZE, uint32)
+    for lane in range(WARP_SIZE):
+        old[lane] = values[lane]
+    for lane in range(WARP_SIZE):
+        if group >> lane & 1:
+            values[lane] = old[source[lane]]
+
+
+def match(warp: Any, group: Any, kind: Any) -> None:
+    """For each lane, which lanes of the group have its number; or, for all of them, whether that is all."""
+    lows, highs = row(warp, LOWS), row(warp, HIGHS)
+    results = local_array(WARP_SIZE, uint32)
+    left = group
+    while left != 0:
+        lane = first(left)
+        members = (
+            lanes_between(warp + LOWS, lows[lane], lows[lane])
+            & lanes_between(warp + HIGHS, highs[lane], highs[lane])
+            & group
+        )
+        result = members
+        if kind == Suspension.MATCH_ALL and members != group:
+            result = uint32(0)
+        blend(results, members, result)
+        left &= ~members
+    for lane in range(WARP_SIZE):
+        lows[lane] = results[lane] if group >> lane & 1 else lows[lane]
+
+
+def outside(block: Any, warp: Any, lane: Any) -> None:
+    """Reports a lane that waits in an operation whose mask it is not in."""
+    of = array_at(Block, block)
+    linear = (warp - of[0].warps) // WARP_BYTES * WARP_SIZE + lane
+    thread = array_at(Thread, of[0].threads + Thread.itemsize * linear)
+    place, mask = row(warp, WORDS)[lane] & PLACE_MASK, row(warp, MASKS)[lane]
+    index = of[0].index_x, of[0].index_y, of[0].index_z
+    report = uint32(Status.OUTSIDE_MASK), place, int64(mask), int64(lane)
+    keep(of[0].control, *index, thread[0].x, thread[0].y, thread[0].z, *report)
