@@ -227,9 +227,10 @@ def _ptx(work: Work) -> nvptx.Ptx:
 def _cubin(work: Work) -> cubin.Cubin:
     from cuda_device.codegen.gpu import cubin
 
+    job, text = work.job, work["ptx"].text
     # A function alone is of use to a linker only.
-    options = cubin.AssemblerOptions(line_info=work.job.options.lineinfo, relocatable=not work.job.kernel)
-    return cubin.assemble(work["ptx"].text, work.job.target.architecture, options, work.inputs)
+    options = {"line_info": job.options.lineinfo, "relocatable": not job.kernel}
+    return cubin.assemble(text, job.target.architecture, work.inputs, **options)
 
 
 def _ltoir(work: Work) -> bytes:

@@ -6,7 +6,6 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,8 +13,8 @@ from typing import Any
 import pytest
 
 from cuda_device.codegen.gpu import assemblers, cubin, libcuda, nvptx
-from cuda_device.codegen.gpu.assemblers import ASSEMBLERS, AssemblerOptions, Rejection, Request
-from cuda_device.codegen.gpu.cubin import Usage, assemble, identity, read_usage
+from cuda_device.codegen.gpu.assemblers import ASSEMBLERS, Rejection, Request
+from cuda_device.codegen.gpu.cubin import assemble, identity
 from cuda_device.errors import CompileError, CompilerBug
 from cuda_device.types.architectures import ARCHITECTURES, Architecture, parse
 
@@ -73,7 +72,6 @@ def machine_of(cubin: bytes) -> int:
 def test_cubin_for_every_architecture(architecture: Architecture) -> None:
     made = assemble(ptx(architecture), architecture)
     assert made.code[:4] == ELF and b".text.k" in made.code and made.assembler in [*HERE, "driver"]
-    assert not made.usage
 
 
 @pytest.mark.parametrize("name", ["sm_75", "sm_88", "sm_90a", "sm_110f", "sm_121"])
@@ -87,53 +85,9 @@ def test_cubins_differ_by_architecture(forced: str) -> None:
     assert machine_of(assemble(ptx(), SM_90).code) == 90
 
 
-# 90 values that all live across a barrier.
-_MANY = "\n".join(
-    [f"ld.volatile.global.b32 %r{i}, [%rd1+{4 * i}];" for i in range(90)]
-    + ["bar.sync 0;"]
-    + [f"st.volatile.global.b32 [%rd1+{4 * i}], %r{i};" for i in range(90)]
-)
-
-
-def test_usage(forced: str) -> None:
-    used = assemble(
-        ptx(body="st.shared.b32 [numbers], 1; bar.sync 0;"), SM_90, AssemblerOptions(report_usage=True)
-    ).usage["k"]
-    assert 0 < used.registers < 32
-    assert replace(used, registers=0) == Usage(0, barriers=1, shared=400, stack=0, spill_stores=0, spill_loads=0)
-
-
-def test_fewer_registers_spill(forced: str) -> None:
-    free = assemble(ptx(body=_MANY), SM_90, AssemblerOptions(report_usage=True)).usage["k"]
-    tight = assemble(ptx(body=_MANY), SM_90, AssemblerOptions(max_registers=32, report_usage=True)).usage["k"]
-    assert free.registers > 90 and free.spill_stores == 0
-    assert tight.registers <= 32 and tight.spill_stores > 0 and tight.spill_loads > 0 and tight.stack > 0
-
-
-def test_levels(forced: str) -> None:
-    source = ptx(body="add.u32 %r2, %r1, 1; mul.lo.u32 %r3, %r2, 7; st.global.b32 [%rd1], 3;")
-    codes = [assemble(source, SM_90, AssemblerOptions(level=level)).code for level in range(4)]
-    assert {code[:4] for code in codes} == {ELF} and codes[0] != codes[3]
-
-
 def test_line_table(forced: str) -> None:
     source = ptx(body=".loc 1 42 3\n    st.global.b32 [%rd1], 3;") + '.file 1 "kernel.py"\n'
-    assert b"kernel.py" in assemble(source, SM_90, AssemblerOptions(line_info=True)).code
-
-
-def test_usage_of_several_kernels() -> None:
-    log = """ptxas info    : 0 bytes gmem
-ptxas info    : Compiling entry function 'one' for 'sm_90'
-ptxas info    : Function properties for one
-    8 bytes stack frame, 4 bytes spill stores, 12 bytes spill loads
-ptxas info    : Used 255 registers, used 2 barriers, 8 bytes cumulative stack size, 4096 bytes smem, 8 bytes cmem[0]
-ptxas info    : Compiling entry function 'two' for 'sm_90'
-ptxas info    : Function properties for two
-ptxas         .     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
-ptxas info    : Used 6 registers, used 0 barriers
-"""
-    assert read_usage(log) == {"one": Usage(255, 2, 4096, 8, 4, 12), "two": Usage(6, 0, 0, 0, 0, 0)}
-    assert read_usage("") == {}
+    assert b"kernel.py" in assemble(source, SM_90, line_info=True).code
 
 
 def test_what_llvm_writes_for_profilers_becomes_a_line_table(forced: str) -> None:
@@ -155,7 +109,7 @@ define ptx_kernel void @k(ptr %p) !dbg !4 {
 """
     text = nvptx.emit_ptx(ir, SM_90).text
     assert re.search(r"\.loc\s+1 42 3", text) and ", debug" not in text
-    assert b"kernel.py" in assemble(text, SM_90, AssemblerOptions(line_info=True)).code
+    assert b"kernel.py" in assemble(text, SM_90, line_info=True).code
 
 
 def test_eight_threads(forced: str) -> None:
@@ -174,11 +128,11 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, **rows: object) -> list[str]:
     ran: list[str] = []
 
     def row(name: str, outcome: object) -> assemblers.Assembler:
-        def run(request: Request) -> tuple[bytes, str]:
+        def run(request: Request) -> bytes:
             ran.append(name)
             if isinstance(outcome, Exception):
                 raise outcome
-            return ELF, "log of " + name
+            return ELF
 
         return assemblers.Assembler(name, lambda _: outcome is not None, run, lambda: name + " 1", "get " + name)
 
@@ -189,7 +143,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, **rows: object) -> list[str]:
 def test_first_available_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     ran = stand_in(monkeypatch, a=None, b=True, c=True)
     made = assemble(ptx(), SM_90)
-    assert (made.assembler, made.log, ran) == ("b", "log of b", ["b"])
+    assert (made.assembler, ran) == ("b", ["b"])
     assert identity(SM_90) == "b 1"
 
 
@@ -216,25 +170,25 @@ DIVISION = "mov.b32 %r1, 2; \n\tdiv.rn.f32 \t%r2, %r1, %r1; st.global.b32 [%rd1]
 
 
 @pytest.mark.parametrize(
-    ("body", "options", "first"),
+    ("body", "relocatable", "first"),
     [
-        ("\n\tadd.f32 \t%r2, %r1, %r1;", AssemblerOptions(), "a"),
-        ("\n\tdiv.full.f32 \t%r2, %r1, %r1;", AssemblerOptions(), "a"),
-        ("\n\tdiv.s32 \t%r2, %r1, %r1;", AssemblerOptions(), "a"),
-        (DIVISION, AssemblerOptions(), "c"),
-        (DIVISION, AssemblerOptions(relocatable=True), "a"),
-        ("\n\tsqrt.rn.f64 \t%rd2, %rd1;", AssemblerOptions(), "c"),
-        ("\n\trcp.rn.ftz.f32 \t%r2, %r1;", AssemblerOptions(), "c"),
-        ("\n\trem.u64 \t%rd2, %rd1, %rd1;", AssemblerOptions(), "c"),
-        ("\n\tcall.uni \tf;", AssemblerOptions(), "c"),
+        ("\n\tadd.f32 \t%r2, %r1, %r1;", False, "a"),
+        ("\n\tdiv.full.f32 \t%r2, %r1, %r1;", False, "a"),
+        ("\n\tdiv.s32 \t%r2, %r1, %r1;", False, "a"),
+        (DIVISION, False, "c"),
+        (DIVISION, True, "a"),
+        ("\n\tsqrt.rn.f64 \t%rd2, %rd1;", False, "c"),
+        ("\n\trcp.rn.ftz.f32 \t%r2, %r1;", False, "c"),
+        ("\n\trem.u64 \t%rd2, %rd1, %rd1;", False, "c"),
+        ("\n\tcall.uni \tf;", False, "c"),
     ],
 )
 def test_what_calls_is_assembled_as_a_whole(
-    monkeypatch: pytest.MonkeyPatch, body: str, options: AssemblerOptions, first: str
+    monkeypatch: pytest.MonkeyPatch, body: str, relocatable: bool, first: str
 ) -> None:
     """What stands last in the table knows the whole program; the driver, which is first, takes it for a part."""
     ran = stand_in(monkeypatch, a=True, b=True, c=True)
-    assert assemble(ptx(body=body), SM_90, options).assembler == first and ran == [first]
+    assert assemble(ptx(body=body), SM_90, relocatable=relocatable).assembler == first and ran == [first]
 
 
 def test_code_that_the_driver_does_not_take_is_made_by_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,7 +212,7 @@ def test_nvjitlink_that_cannot_copy_functions(monkeypatch: pytest.MonkeyPatch) -
     asked = []
     genuine = assemblers._link
 
-    def link(request: Request, *more: str) -> tuple[bytes, str]:
+    def link(request: Request, *more: str) -> bytes:
         asked.append(more)
         return genuine(request, *more)
 
@@ -297,10 +251,8 @@ class LinkingDriver:
     ) -> tuple[Any, ...]:
         assert state == 77 and kind == self.CUjitInputType.CU_JIT_INPUT_PTX and size == len(data) and count == 0
         self.data = data
-        log = "ERROR" if self.refuses else "INFO"
-        text = self.refuses or b"ptxas info    : Used 8 registers"
-        assert len(text) < self.options[getattr(self.CUjit_option, f"CU_JIT_{log}_LOG_BUFFER_SIZE_BYTES")]
-        ctypes.memmove(self.options[getattr(self.CUjit_option, f"CU_JIT_{log}_LOG_BUFFER")], text, len(text))
+        assert len(self.refuses) < self.options[self.CUjit_option.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES]
+        ctypes.memmove(self.options[self.CUjit_option.CU_JIT_ERROR_LOG_BUFFER], self.refuses, len(self.refuses))
         return (218 if self.refuses else 0,)
 
     def cuLinkComplete(self, state: int) -> tuple[Any, ...]:
@@ -316,14 +268,13 @@ def test_the_driver_links_a_text_that_ends_in_zero(monkeypatch: pytest.MonkeyPat
     driver = LinkingDriver()
     monkeypatch.setattr(assemblers, "_driver", lambda: driver)
     (row,) = (row for row in ASSEMBLERS if row.name == "driver")
-    code, log = row.run(Request(ptx(), SM_90, AssemblerOptions(level=2, max_registers=40, line_info=True)))
-    assert code == ELF + b" made by a stand-in" and log == "ptxas info    : Used 8 registers"
+    assert row.run(Request(ptx(), SM_90, line_info=True)) == ELF + b" made by a stand-in"
     assert driver.data == ptx().encode() + b"\n\0" and driver.living == 0
     option = driver.CUjit_option
-    assert driver.options[option.CU_JIT_OPTIMIZATION_LEVEL] == 2 and driver.options[option.CU_JIT_MAX_REGISTERS] == 40
-    assert driver.options[option.CU_JIT_GENERATE_LINE_INFO] == 1 and driver.options[option.CU_JIT_LOG_VERBOSE] == 0
-    for log in ("INFO", "ERROR"):
-        assert driver.options[getattr(option, f"CU_JIT_{log}_LOG_BUFFER_SIZE_BYTES")] > 1000
+    assert (
+        driver.options[option.CU_JIT_OPTIMIZATION_LEVEL] == 3 and driver.options[option.CU_JIT_GENERATE_LINE_INFO] == 1
+    )
+    assert driver.options[option.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES] > 1000
 
 
 def test_what_the_driver_refuses_is_in_its_log(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -331,7 +282,7 @@ def test_what_the_driver_refuses_is_in_its_log(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(assemblers, "_driver", lambda: driver)
     (row,) = (row for row in ASSEMBLERS if row.name == "driver")
     with pytest.raises(Rejection, match=r"^ptxas fatal   : it is a stand-in$"):
-        row.run(Request(ptx(), SM_90, AssemblerOptions()))
+        row.run(Request(ptx(), SM_90))
     assert driver.living == 0
 
 
@@ -351,11 +302,8 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[Architecture]:
 
 
 def test_driver_assembles(gpu: Architecture) -> None:
-    made = assemble(ptx(gpu, body="st.shared.b32 [numbers], 1; bar.sync 0;"), gpu, AssemblerOptions(report_usage=True))
+    made = assemble(ptx(gpu, body="st.shared.b32 [numbers], 1; bar.sync 0;"), gpu)
     assert made.code[:4] == ELF and made.assembler == "driver" and machine_of(made.code) == gpu.number
-    assert made.usage["k"].shared == 400 and made.usage["k"].barriers == 1
-    again = assemble(ptx(gpu, body="st.shared.b32 [numbers], 1; bar.sync 0;"), gpu, AssemblerOptions(report_usage=True))
-    assert again.usage == made.usage, "from NVIDIA's cache"
     assert re.match(r"driver \d+", identity(gpu))
 
 
@@ -433,10 +381,10 @@ def test_no_temporary_files_stay(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         pytest.skip("no ptxas on this machine")
     monkeypatch.setenv(cubin.VARIABLE, "ptxas")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    made = assemble(ptx(), SM_90, AssemblerOptions(report_usage=True))
-    with pytest.raises(CompilerBug):
+    assert assemble(ptx(), SM_90).code[:4] == ELF
+    with pytest.raises(CompilerBug) as error:
         assemble(ptx(body="nonsense;"), SM_90)
-    assert list(tmp_path.iterdir()) == [] and str(tmp_path) not in made.log
+    assert list(tmp_path.iterdir()) == [] and str(tmp_path) not in str(error.value)
 
 
 def test_ptxas_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

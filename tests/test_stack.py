@@ -218,8 +218,6 @@ def test_what_cubins_say_of_stacks(name, monkeypatch):
     assert elf.functions(flat) == {"kernel"}
     assert len(elf.functions(deep)) > 1 and "kernel" in elf.functions(deep)
     if name == "nvJitLink":  # when it copies no functions; else it counts recursion as nothing, as ptxas does
-        part, _ = assemblers._link(
-            assemblers.Request(code(kernel_of("mixed(n, 1, 2)"), "ptx"), parse("sm_90"), assemblers.AssemblerOptions())
-        )
+        part = assemblers._link(assemblers.Request(code(kernel_of("mixed(n, 1, 2)"), "ptx"), parse("sm_90")))
         assert elf.stacks(part) == {"kernel": elf.UNBOUNDED}
     assert elf.stacks(b".version 8.8") == {} and elf.functions(b".version 8.8") == frozenset()

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-import time
 from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -25,34 +24,20 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class AssemblerOptions:
-    """How to assemble.
-
-    `level` is 0 to 3; a thread has at most `max_registers` (0: as many as the GPU has); `line_info` asks for line tables for
-    profilers, `report_usage` for what each kernel uses, which costs time. A `relocatable` cubin is for a linker.
-    """
-
-    level: int = 3
-    max_registers: int = 0
-    line_info: bool = False
-    report_usage: bool = False
-    relocatable: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Request:
-    """What an assembler is given."""
+    """What an assembler is given. `line_info` asks for line tables for profilers; a `relocatable` cubin is for a linker."""
 
     ptx: str
     architecture: Architecture
-    options: AssemblerOptions
     inputs: tuple[Input, ...] = ()
     """What is linked to it: nvJitLink alone can."""
+    line_info: bool = False
+    relocatable: bool = False
 
     @property
     def is_whole(self) -> bool:
         """Whether it is the whole program, of which nothing is linked to anything else."""
-        return not (self.inputs or self.options.relocatable)
+        return not (self.inputs or self.relocatable)
 
 
 class Rejection(Exception):
@@ -67,7 +52,7 @@ class Unusable(Rejection):
 class Assembler:
     """A row of the table.
 
-    `available` tells whether it can be used for this architecture, `run` returns the code and the log or raises
+    `available` tells whether it can be used for this architecture, `run` returns the code or raises
     `Rejection`, `identity` is a string that changes when the assembler does, and `remedy` says how to get one. `installed`
     tells quickly that there is one, without loading it; where it does not, `available` has the answer. Some make no
     relocatable cubins, and only one links.
@@ -75,7 +60,7 @@ class Assembler:
 
     name: str
     available: Callable[[Architecture], bool]
-    run: Callable[[Request], tuple[bytes, str]]
+    run: Callable[[Request], bytes]
     identity: Callable[[], str]
     remedy: str
     installed: Callable[[], bool] = lambda: False
@@ -84,7 +69,7 @@ class Assembler:
 
     def can(self, request: Request) -> bool:
         """Whether it makes what is asked for at all."""
-        return (self.links or not request.inputs) and (self.relocates or not request.options.relocatable)
+        return (self.links or not request.inputs) and (self.relocates or not request.relocatable)
 
 
 # ---- nvJitLink
@@ -110,13 +95,13 @@ _COPIES = "enable-func-clone-sc"
 def _knows(option: str) -> bool:
     """Whether nvJitLink has an option of the assembler. It is asked with another one that none has: so nothing is assembled."""
     try:
-        _link(Request(".version 8.0\n", parse("sm_90"), AssemblerOptions()), f"-Xptxas=-{option}=true", "-Xptxas=-none")
+        _link(Request(".version 8.0\n", parse("sm_90")), f"-Xptxas=-{option}=true", "-Xptxas=-none")
     except Rejection as rejection:
         return f"'{option}'" not in str(rejection)
     return True
 
 
-def _run_nvjitlink(request: Request) -> tuple[bytes, str]:
+def _run_nvjitlink(request: Request) -> bytes:
     """It takes every program for a part of one, and calls what divides as a function of another file, unless it copies that."""
     copies = request.is_whole and _knows(_COPIES)
     return _link(request, *[f"-Xptxas=-{_COPIES}=true"] * copies)
@@ -131,7 +116,7 @@ _is_lost = False
 """Whether that thread did not survive a fork."""
 
 
-def _link(request: Request, *more: str) -> tuple[bytes, str]:
+def _link(request: Request, *more: str) -> bytes:
     global _apart
     if _is_lost:
         raise Unusable(
@@ -154,15 +139,10 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-def _linked(request: Request, *more: str) -> tuple[bytes, str]:
+def _linked(request: Request, *more: str) -> bytes:
     library, data = _nvjitlink(), request.ptx.encode()
-    # It knows the levels 0 and 3 only.
-    level = "-O3" if request.options.level else "-O0"
-    options = [f"-arch={request.architecture}", level, *_flags(request.options, "-maxrregcount=", "-Xptxas=-v")]
-    options += [*more, *["-r"] * request.options.relocatable]
-    options += ["-lto"] * any(item.is_lto for item in request.inputs)
-    if request.options.report_usage:
-        options.append("-no-cache")  # what comes out of NVIDIA's cache comes without a log
+    options = [f"-arch={request.architecture}", "-O3", *["-lineinfo"] * request.line_info, *more]
+    options += ["-r"] * request.relocatable + ["-lto"] * any(item.is_lto for item in request.inputs)
     try:
         handle = library.create(len(options), options)
     except library.nvJitLinkError as error:
@@ -174,19 +154,14 @@ def _linked(request: Request, *more: str) -> tuple[bytes, str]:
         library.complete(handle)
         code = bytearray(library.get_linked_cubin_size(handle))
         library.get_linked_cubin(handle, code)
-        return bytes(code), _text_of(handle, library.get_info_log_size, library.get_info_log)
+        return bytes(code)
     except library.nvJitLinkError as error:
-        log = _text_of(handle, library.get_error_log_size, library.get_error_log)
-        raise Rejection(log or str(error)) from None
+        log = bytearray(library.get_error_log_size(handle))
+        if log:
+            library.get_error_log(handle, log)
+        raise Rejection(log.rstrip(b"\0").decode(errors="replace") or str(error)) from None
     finally:
         library.destroy(handle)
-
-
-def _text_of(handle: Any, size: Callable[[Any], int], get: Callable[[Any, bytearray], None]) -> str:
-    text = bytearray(size(handle))
-    if text:
-        get(handle, text)
-    return text.rstrip(b"\0").decode(errors="replace")
 
 
 def _identify_nvjitlink() -> str:
@@ -227,13 +202,12 @@ def _ptxas_file() -> str | None:
     return path or installed.find("nvidia/cu13/bin/ptxas*", "bin/ptxas*")
 
 
-def _run_ptxas(request: Request) -> tuple[bytes, str]:
+def _run_ptxas(request: Request) -> bytes:
     import subprocess
     import tempfile
     from pathlib import Path
 
-    flags = [f"-O{request.options.level}", *_flags(request.options, "-maxrregcount=", "-v")]
-    flags += ["-c"] * request.options.relocatable
+    flags = ["-O3", *["-lineinfo"] * request.line_info, *["-c"] * request.relocatable]
     with tempfile.TemporaryDirectory(prefix="cuda_device_") as folder:
         source, target = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
         source.write_text(request.ptx, encoding="utf-8")
@@ -242,11 +216,11 @@ def _run_ptxas(request: Request) -> tuple[bytes, str]:
             done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
         except OSError as error:
             raise Unusable(f"{command[0]}: {error}") from None
-        # The name of a temporary file says nothing to anybody, and would make two logs of one kernel differ.
-        log = (done.stderr + done.stdout).replace(str(source), "kernel.ptx")
         if done.returncode != 0:
+            # The name of a temporary file says nothing to anybody.
+            log = (done.stderr + done.stdout).replace(str(source), "kernel.ptx")
             raise Rejection(log or f"{command[0]} ended with status {done.returncode}")
-        return target.read_bytes(), log
+        return target.read_bytes()
 
 
 def _identify_ptxas() -> str:
@@ -305,28 +279,20 @@ def loads(code: bytes, architecture: Architecture) -> bool:
     return bool(status == 0)
 
 
-def _run_driver(request: Request) -> tuple[bytes, str]:
-    driver, options = _driver(), request.options
+def _run_driver(request: Request) -> bytes:
+    driver, log = _driver(), ctypes.create_string_buffer(1 << 14)
     option = driver.CUjit_option
-    logs = {name: ctypes.create_string_buffer(1 << 14) for name in ("info", "error")}
     values: dict[int, int] = {
-        option.CU_JIT_INFO_LOG_BUFFER: ctypes.addressof(logs["info"]),
-        option.CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES: len(logs["info"]),
-        option.CU_JIT_ERROR_LOG_BUFFER: ctypes.addressof(logs["error"]),
-        option.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES: len(logs["error"]),
-        option.CU_JIT_LOG_VERBOSE: int(options.report_usage),
-        option.CU_JIT_OPTIMIZATION_LEVEL: options.level,
-        option.CU_JIT_GENERATE_LINE_INFO: int(options.line_info),
+        option.CU_JIT_ERROR_LOG_BUFFER: ctypes.addressof(log),
+        option.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES: len(log),
+        option.CU_JIT_OPTIMIZATION_LEVEL: 3,
+        option.CU_JIT_GENERATE_LINE_INFO: int(request.line_info),
     }
-    if options.max_registers:
-        values[option.CU_JIT_MAX_REGISTERS] = options.max_registers
-    # What comes out of NVIDIA's cache comes without a log: a text that it has not seen yet goes around it.
-    comment = f"// {time.time_ns()}\n" if options.report_usage else ""
-    data = f"{request.ptx}\n{comment}\0".encode()
+    data = f"{request.ptx}\n\0".encode()
 
     def check(answer: tuple[Any, ...]) -> tuple[Any, ...]:
         if answer[0] != 0:
-            raise Rejection(logs["error"].value.decode(errors="replace") or f"the driver's error {answer[0]}")
+            raise Rejection(log.value.decode(errors="replace") or f"the driver's error {answer[0]}")
         return answer[1:]
 
     # The driver reads numbers and addresses alike from pointers, when it is asked to link and when it has linked.
@@ -337,7 +303,7 @@ def _run_driver(request: Request) -> tuple[bytes, str]:
         kind = driver.CUjitInputType.CU_JIT_INPUT_PTX
         check(driver.cuLinkAddData(state, kind, data, len(data), b"kernel.ptx", 0, None, None))
         address, size = check(driver.cuLinkComplete(state))
-        return ctypes.string_at(address, size), logs["info"].value.decode(errors="replace")
+        return ctypes.string_at(address, size)
     finally:
         driver.cuLinkDestroy(state)
 
@@ -353,15 +319,6 @@ def _identify_driver() -> str:
 
 
 # ---- what they share
-
-
-def _flags(options: AssemblerOptions, registers: str, verbose: str) -> list[str]:
-    """The options, but for the level, as flags of a command line."""
-    return [
-        *([f"{registers}{options.max_registers}"] if options.max_registers else []),
-        *(["-lineinfo"] if options.line_info else []),
-        *([verbose] if options.report_usage else []),
-    ]
 
 
 def _text_of_file(file: str) -> str:

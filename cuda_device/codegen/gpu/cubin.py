@@ -1,6 +1,6 @@
 """From PTX to machine code (a cubin), through whichever of NVIDIA's assemblers this machine has.
 
-    assemble(ptx, parse("sm_90"))  ->  Cubin(code=b"\\x7fELF...", assembler="ptxas", log="", usage={})
+    assemble(ptx, parse("sm_90"))  ->  Cubin(code=b"\\x7fELF...", assembler="ptxas")
 
 They are tried in the order of `assemblers.ASSEMBLERS`; one that is missing, or older than the PTX or the architecture,
 leaves the work to the next:
@@ -19,15 +19,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
-from types import MappingProxyType
 
 from cuda_device.cache.artifacts import Kept
 from cuda_device.cache.programs import ProgramSummary
 from cuda_device.codegen.gpu.assemblers import (
     ASSEMBLERS,
     Assembler,
-    AssemblerOptions,
     Rejection,
     Request,
     Unusable,
@@ -35,13 +32,10 @@ from cuda_device.codegen.gpu.assemblers import (
 )
 from cuda_device.codegen.gpu.linking import Input, check
 from cuda_device.errors import CompileError, CompilerBug
-from cuda_device.lazy_dataclasses import dataclass, field
+from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.architectures import Architecture
 
-__all__ = ["DEFAULTS", "KEPT", "VARIABLE", "AssemblerOptions", "Cubin", "Usage", "assemble", "identity", "read_usage"]
-
 VARIABLE = "CUDA_DEVICE_ASSEMBLER"
-DEFAULTS = AssemblerOptions()
 
 # What follows are patterns as text: to compile them takes longer than to load a kernel that is known.
 
@@ -65,49 +59,29 @@ _TOO_MUCH_WORDS = {
 _MISSING = r"(?:Undefined reference to|Unresolved extern function) '([^']+)'"
 _LINE = r"line (\d+); (?:error|fatal)"
 
-_USAGE = (
-    r"(?s)Compiling entry function '(?P<name>[^']+)'(?:(?!Compiling entry).)*?Used (?P<registers>\d+) registers[^\n]*"
-)
-_USAGE_PARTS = {
-    "barriers": r"used (\d+) barriers",
-    "shared": r"(\d+) bytes smem",
-    "stack": r"(\d+) bytes stack frame",
-    "spill_stores": r"(\d+) bytes spill stores",
-    "spill_loads": r"(\d+) bytes spill loads",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """What one kernel uses: registers of a thread; bytes of shared memory of a block, of stack and spills of a thread."""
-
-    registers: int
-    barriers: int
-    shared: int
-    stack: int
-    spill_stores: int
-    spill_loads: int
-
 
 @dataclass(frozen=True, slots=True)
 class Cubin:
-    """Machine code for one architecture, who made it, what it said, and the usage by kernel where it was asked for."""
+    """Machine code for one architecture, and who made it."""
 
     code: bytes
     assembler: str
-    log: str
-    usage: Mapping[str, Usage] = field(default_factory=lambda: MappingProxyType({}))
 
 
 def assemble(
-    ptx: str, architecture: Architecture, options: AssemblerOptions = DEFAULTS, inputs: tuple[Input, ...] = ()
+    ptx: str,
+    architecture: Architecture,
+    inputs: tuple[Input, ...] = (),
+    *,
+    line_info: bool = False,
+    relocatable: bool = False,
 ) -> Cubin:
-    """Assemble PTX with the first assembler that is there and new enough, and link it to `inputs`.
+    """Assembles PTX with the first assembler that is there and new enough, and links it to `inputs`; see `Request`.
 
     Raises `CompileError` if there is none, if a kernel wants more of something than a GPU has, or if what is linked does not
     fit together; `CompilerBug` if the PTX is wrong.
     """
-    request = Request(ptx, architecture, options, inputs)
+    request = Request(ptx, architecture, inputs, line_info, relocatable)
     if inputs:
         check(Input("the program", ptx.encode()), inputs, architecture)
     version = re.search(_VERSION, ptx)
@@ -116,9 +90,7 @@ def assemble(
         key = (assembler, architecture, version[1] if version else "")
         if key not in _unusable and assembler.available(architecture):
             try:
-                code, log = _run(assembler, request)
-                usage = read_usage(log) if options.report_usage else {}
-                return Cubin(code, assembler.name, log, MappingProxyType(usage))
+                return Cubin(_run(assembler, request), assembler.name)
             except Rejection as rejection:
                 text = str(rejection).strip()
                 if not isinstance(rejection, Unusable) and not re.search(_TOO_OLD, text):
@@ -128,12 +100,12 @@ def assemble(
     raise _none_left(architecture, reasons, request)
 
 
-def _run(assembler: Assembler, request: Request) -> tuple[bytes, str]:
-    """The code and the log."""
-    code, log = assembler.run(request)
+def _run(assembler: Assembler, request: Request) -> bytes:
+    """The code."""
+    code = assembler.run(request)
     if assembler.name != "driver" and _has_calls(request) and not loads(code, request.architecture):
         raise Unusable("the driver of this GPU does not take its code")
-    return code, log
+    return code
 
 
 def _has_calls(request: Request) -> bool:
@@ -152,16 +124,6 @@ def identity(architecture: Architecture) -> str:
     if first is None:
         raise _none_left(architecture, [])
     return ", ".join(each.identity() for each in able if each is first or each in found)
-
-
-def read_usage(log: str) -> dict[str, Usage]:
-    """The usage by kernel that the log of an assembler in verbose mode tells."""
-    usage = {}
-    for kernel in re.finditer(_USAGE, log):
-        found = {name: re.search(pattern, kernel[0]) for name, pattern in _USAGE_PARTS.items()}
-        parts = {name: int(match[1]) if match else 0 for name, match in found.items()}
-        usage[kernel["name"]] = Usage(registers=int(kernel["registers"]), **parts)
-    return usage
 
 
 def _candidates(request: Request | None = None) -> tuple[Assembler, ...]:
@@ -226,13 +188,12 @@ def _pack(cubin: Cubin, key: tuple[str, ...]) -> bytes | None:
     # The assembler that comes first may have turned out to be too old: the key does not name the one that did the work.
     if key[0].partition(" ")[0] != cubin.assembler:
         return None
-    return b"\0".join((cubin.assembler.encode(), cubin.log.encode().replace(b"\0", b""), cubin.code))
+    return b"\0".join((cubin.assembler.encode(), cubin.code))
 
 
 def _unpack(data: bytes) -> Cubin:
-    assembler, log, code = data.split(b"\0", 2)
-    usage = read_usage(log.decode()) if log else {}
-    return Cubin(code, assembler.decode(), log.decode(), MappingProxyType(usage))
+    assembler, code = data.split(b"\0", 1)
+    return Cubin(code, assembler.decode())
 
 
 KEPT = Kept(_key, _pack, _unpack)
