@@ -414,7 +414,8 @@ def counted(text, target):
     return int(re.search(r"Used (\d+) registers", log.decode())[1])
 
 
-def test_a_variant_for_a_gpu_knows_its_registers():
+def test_a_variant_for_a_gpu_knows_its_registers(monkeypatch):
+    monkeypatch.setenv(cubin.VARIABLE, "nvJitLink")
     known = of_type(VECTOR), of_type(VECTOR)
     job = compiler.Job(mixed.underlying, known, True, compiler.Target(parse("sm_90")))
     variant = CompiledKernel(compiler.run(job), packing(runtime_types(known)))
@@ -425,7 +426,8 @@ def test_a_variant_for_a_gpu_knows_its_registers():
 
 
 @pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90", "sm_100", "sm_121"])
-def test_registers_are_those_that_the_assembler_counts(target):
+def test_registers_are_those_that_the_assembler_counts(target, monkeypatch):
+    monkeypatch.setenv(cubin.VARIABLE, "nvJitLink")
     text = ptx(mixed, target=target)
     assert registers(cubin.assemble(text, parse(target)).code)["mixed"] == counted(text, target)
 
