@@ -249,7 +249,7 @@ def test_what_was_forged_is_made_again(form: str, which: int, cache: Path, monke
         assert data is not None
         if chance.randrange(2) or which == 0:
             store.put(key, FORGED[form](data, chance))
-    for cached in (machine_code.host, machine_code._support, machine_code._helpers):
+    for cached in (machine_code.host, machine_code._support):
         cached.cache_clear()
     assert results(program(text, monkeypatch)["k"]) == [0, 1, 2, 3]
     assert results(program(text, monkeypatch)["k"]) == [0, 1, 2, 3]

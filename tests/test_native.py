@@ -14,9 +14,10 @@ import pytest
 from cpu_kernels import POISON, REVERSAL, module, registers, run_reversal
 
 import cuda_device as device
-from cuda_device.codegen.cpu import conversions, kernel_text, native, object_loader, wide_atomics
+from cuda_device.codegen.cpu import kernel_text, native, object_loader
 from cuda_device.codegen.cpu.machine_code import compile_native, load_native
 from cuda_device.codegen.cpu.records import RECORDS
+from cuda_device.codegen.cpu.runner import CONVERSIONS, WIDE_ATOMICS
 from cuda_device.codegen.llvm.modules import Machine
 from cuda_device.errors import CompilerBug
 from cuda_device.runtime.cpu import executor
@@ -294,7 +295,7 @@ def test_sixteen_bit_conversions_round_once():
 """
     names = [name for row in rows for name in (row[0], f"{row[0]}.out")]
     code = compile_native(module(body + "  br label %coro.finish\n", ["ptr"] * 10, names, extra=declared))
-    assert {row[3] for row in rows} == set(conversions.EXPORTS)
+    assert {row[3] for row in rows} == set(CONVERSIONS)
     halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
     with np.errstate(all="ignore"):
         # Between two neighbours, a hair to either side: where rounding twice goes wrong.
@@ -347,7 +348,7 @@ def test_sixteen_bytes_of_a_processor_without_an_instruction_for_them(monkeypatc
     old = Machine(llvm.get_default_triple(), "x86-64", "-cx16", 2, jit=True)
     monkeypatch.setattr(native, "_machine", lambda *_: old)
     code = compile_native(WIDE, exports=("store", "load"))
-    assert all(name.encode() in code.object_code for name in wide_atomics.EXPORTS)
+    assert all(name.encode() in code.object_code for name in WIDE_ATOMICS)
     store = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64)(code.address("store"))
     load = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p, ctypes.c_void_p)(code.address("load"))
     memory = np.zeros(8, np.uint64)

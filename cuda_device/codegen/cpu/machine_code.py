@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from cuda_device.cache import disk
 from cuda_device.cache.artifacts import Kept
 from cuda_device.cache.programs import ProgramSummary
-from cuda_device.codegen.cpu import conversions, object_loader, wide_atomics
+from cuda_device.codegen.cpu import object_loader
 from cuda_device.codegen.cpu.processor import LOCK, host
-from cuda_device.codegen.cpu.runner import EXPORTS, RUN
+from cuda_device.codegen.cpu.runner import EXPORTS, RUN, SUPPORT, WIDE_ATOMICS
 from cuda_device.errors import CompilerBug
 from cuda_device.types.architectures import Architecture
 
@@ -74,7 +73,7 @@ def compile_native(
         try:
             return Native(object_code, link(object_code, symbols or {}, exports, alone), bitcode, level)
         except RuntimeError as error:
-            known = {*EXPORTS, *conversions.EXPORTS, *wide_atomics.EXPORTS, *(symbols or {})}
+            known = {*SUPPORT, *(symbols or {})}
             missing = native.unknown(module, known)
             raise CompilerBug(f"cannot link machine code ({error}); unknown functions: {missing}") from error
 
@@ -90,7 +89,8 @@ def link(object_code: bytes, symbols: Mapping[str, int], exports: Sequence[str],
     """Links an object file, which may be `alone`: it calls nothing of what kernels call. Raises `RuntimeError` if it cannot."""
 
     def find(name: str) -> int | None:
-        return symbols.get(name) or (None if alone else _of_kernels(name)) or object_loader.in_process(name)
+        ours = _support(name) if name in SUPPORT and not alone else None
+        return symbols.get(name) or ours or object_loader.in_process(name)
 
     try:
         code = object_loader.load(object_code, find)
@@ -99,40 +99,22 @@ def link(object_code: bytes, symbols: Mapping[str, int], exports: Sequence[str],
         from cuda_device.codegen.cpu import native
 
         # Which helpers the code generator calls only the object's table of names tells.
-        known: dict[str, int] = {}
-        for name in () if alone else (*EXPORTS, *conversions.EXPORTS, *wide_atomics.EXPORTS):
-            if name.encode() in object_code and (address := _of_kernels(name)):
-                known[name] = address
+        called = () if alone else (name for name in SUPPORT if name.encode() in object_code)
+        known = {name: _support(name) for name in called}
         return Linked(*native.link(object_code, {**known, **symbols}, exports))
-
-
-def _of_kernels(name: str) -> int | None:
-    """The address of a function that kernels call."""
-    for piece in _HELPERS:
-        if name in piece.EXPORTS:
-            return _helpers(piece)[name]
-    return _support(name) if name in EXPORTS else None
 
 
 @functools.cache
 def _support(name: str) -> int:
-    """The address of one of the functions in Python that run blocks, each compiled when a kernel first calls it."""
+    """The address of a function of ours that kernels call. It is compiled when a kernel first calls it."""
 
     def text() -> str:
-        from cuda_device.codegen.cpu import scheduler
+        from cuda_device.codegen.cpu import runtime_library, scheduler
 
-        return scheduler.text(name)
+        return scheduler.text(name) if name in EXPORTS else runtime_library.text(name)
 
-    return shared(name, text, (name,), level=2)[name]
-
-
-_HELPERS = (conversions, wide_atomics)
-"""What processors may lack: the functions that LLVM calls then. Most kernels need none."""
-
-
-@functools.cache
-def _helpers(piece: Any) -> Mapping[str, int]:
-    return shared(piece.__name__, piece.text, piece.EXPORTS)
+    names = WIDE_ATOMICS if name in WIDE_ATOMICS else (name,)
+    return shared(names[0], text, names, level=2)[name]
 
 
 def piece(

@@ -16,6 +16,10 @@ from cuda_device.codegen.cpu.records import BLOCK, THREAD, Record
 RUN = "cuda_device.run"
 EXPORTS = tuple(f"cuda_device.{name}" for name in ("blocks", "crew", "frames", "keep", "log"))
 """What `scheduler` defines for kernels."""
+CONVERSIONS = ("__truncdfhf2", "__truncsfhf2", "__truncdfbf2", "__truncsfbf2", "__extendhfsf2")
+WIDE_ATOMICS = ("__atomic_load_16", "__atomic_store_16")
+SUPPORT = frozenset((*EXPORTS, *CONVERSIONS, *WIDE_ATOMICS))
+"""What kernels may call: `runtime_library` defines the others."""
 _SIZE = ("size.x", "size.y", "size.z")
 _AXES = "xyz"
 # The loops over threads are vectorised, not unrolled, which would only cost time to compile. Nobody else takes this
