@@ -10,7 +10,6 @@ from cuda_device.codegen.emit import constants
 from cuda_device.codegen.emit.dialect import LLVM_ORDERS, PAIR, Dialect, Meeting, Update, Wide
 from cuda_device.codegen.emit.status import Status
 from cuda_device.device import math as device_math
-from cuda_device.ir import ops
 from cuda_device.ir.nodes import Function, Module, Op
 from cuda_device.ir.ops import Effect
 from cuda_device.ir.ordering import Scope
@@ -32,9 +31,8 @@ class Cpu(Dialect):
 
     def preamble(self, text: str) -> str:
         """The records that threads and the scheduler share."""
-        traced = any(op.code is ops.TRACE for function in self.module.functions for op in function.ops())
         lines = "".join(f"{line}\n" for line in constants.definitions(self.module))
-        return kernel_text.declarations() + lines + (kernel_text.tracing() if traced else "")
+        return kernel_text.declarations() + lines
 
     def pointer(self, space: Space) -> str:
         """One space."""

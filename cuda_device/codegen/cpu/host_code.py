@@ -1,6 +1,6 @@
 """Functions of ours in Python that kernels on the CPU call: from their source to LLVM IR.
 
-    text(scheduler.frames, (INT64, INT64), "cuda_device.frames")        define void @cuda_device.frames(i64 %v1, i64 %v2) …
+    text(scheduler.frame, (INT64, INT64), "cuda_device.frame")        define i64 @cuda_device.frame(i64 %v1, i64 %v2) …
 
 They are compiled as device functions are, but for no thread: they take addresses as int64 and reach memory by `array_at`. What
 device code cannot say is in `PRELUDE`: these few functions are inlined.

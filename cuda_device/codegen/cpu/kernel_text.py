@@ -24,7 +24,6 @@ from __future__ import annotations
 from cuda_device.codegen.cpu.records import (
     BLOCK,
     CONTROL,
-    EVENT,
     FUEL,
     KIND_SHIFT,
     PLACE_MASK,
@@ -42,14 +41,15 @@ RETURNED = "coro.finish"
 _RANGES = {"thread_idx": "0, i32 1024", "block_dim": "1, i32 1025", "block_idx": "0, i32 -2147483648"}
 _BLOCK_FIELDS = {"block_idx": "index", "block_dim": "size", "grid_dim": "grid"}
 _POINTERS = {"shared": "shared", "dynamic_shared": "dynamic", "dynamic_shared_bytes": "dynamic_bytes"}
-_INTRINSICS = """\
+_FUNCTIONS = """\
 declare ptr @llvm.frameaddress.p0(i32)
+declare void @cuda_device.trace(ptr, i32, i64, i64)
 """
 
 
 def declarations() -> str:
     """The types that the other texts use: once in each module, before the first function."""
-    return "".join(record.declaration() for record in RECORDS) + _INTRINSICS
+    return "".join(record.declaration() for record in RECORDS) + _FUNCTIONS
 
 
 def kernel_signature(symbol: str, parameters: str, suspends: bool) -> str:
@@ -192,23 +192,3 @@ def report(status: Status, place: int, first: str = "0", second: str = "0") -> s
 def trace(place: int, value: str, done: str) -> str:
     """Text that tells the race detector what this thread does; `value` and `done` are i64."""
     return f"  call void @cuda_device.trace(ptr %thread, i32 {place}, i64 {value}, i64 {done})\n"
-
-
-def tracing() -> str:
-    """What modules with `trace` define. The grid's blocks are numbered as they are taken, x fastest."""
-    types = ", ".join(type for _, type in EVENT.fields)
-    return f"""\
-declare void @cuda_device.log(ptr, {types})
-
-define internal void @cuda_device.trace(ptr %thread, i32 %place, i64 %value, i64 %done) nounwind {{
-{THREAD.loads("%thread", "block", "linear")}
-{BLOCK.loads("%block", "index.x", "index.y", "index.z", "grid.x", "grid.y", "control")}
-{"".join(f"  %{name}.wide = zext i32 %{name} to i64" + chr(10) for name in ("index.x", "index.y", "index.z", "grid.x", "grid.y"))}
-  %planes = mul i64 %index.z.wide, %grid.y.wide
-  %row = add i64 %planes, %index.y.wide
-  %rows = mul i64 %row, %grid.x.wide
-  %number = add i64 %rows, %index.x.wide
-  call void @cuda_device.log(ptr %control, i64 %number, i32 %linear, i32 %place, i64 %value, i64 %done)
-  ret void
-}}
-"""

@@ -1,7 +1,7 @@
 """What threads of a launch on the CPU tell it, in our own Python, as `scheduler`: reports, and events for the race detector.
 
 keep(control, …)        a report of a thread, of which a launch keeps the first, and stops
-log(control, …)         an event
+trace(thread, …)        what a thread does, for the race detector
 stopped(control)        whether a worker is to stop
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numpy import uint32
+from numpy import int64, uint32
 
 from cuda_device.codegen.cpu.host_code import call
 from cuda_device.codegen.cpu.records import BLOCK, CONTROL, EVENT, LOG, THREAD
@@ -58,13 +58,18 @@ def keep(
         publish(control, status)
 
 
-def log(control: Any, block: Any, thread: Any, place: Any, value: Any, done: Any) -> None:
-    """An event for the race detector. Such a launch has one worker: nobody else writes."""
-    address = array_at(Control, control)[0].log
+def trace(thread: Any, place: Any, value: Any, done: Any) -> None:
+    """Tells the race detector what a thread does. Such a launch has one worker: nobody else writes.
+
+    The blocks of the grid are numbered as they are taken, x fastest.
+    """
+    own = array_at(Thread, thread)
+    of = array_at(Block, own[0].block)
+    plane = int64(of[0].index_z) * of[0].grid_y + of[0].index_y
+    address = array_at(Control, of[0].control)[0].log
     to = array_at(Log, address)
-    events = array_at(Event, to[0].events)
-    at = to[0].count
-    events[at].block, events[at].thread, events[at].place = block, thread, place
+    events, at = array_at(Event, to[0].events), to[0].count
+    events[at].block, events[at].thread, events[at].place = plane * of[0].grid_x + of[0].index_x, own[0].linear, place
     events[at].value, events[at].done = value, done
     to[0].count = at + 1
     if at + 1 == to[0].capacity:

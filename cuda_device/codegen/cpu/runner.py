@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from cuda_device.codegen.cpu.records import BLOCK, THREAD, Record
 
 RUN = "cuda_device.run"
-EXPORTS = tuple(f"cuda_device.{name}" for name in ("blocks", "crew", "frames", "keep", "log"))
+EXPORTS = tuple(f"cuda_device.{name}" for name in ("blocks", "crew", "frame", "keep", "trace"))
 """What `scheduler` defines for kernels."""
 CONVERSIONS = ("__truncdfhf2", "__truncsfhf2", "__truncdfbf2", "__truncsfbf2", "__extendhfsf2")
 WIDE_ATOMICS = ("__atomic_load_16", "__atomic_store_16")
@@ -139,31 +139,7 @@ leave:
   ret void
 }}
 
-{_frame()}"""
-
-
-def _frame() -> str:
-    """Where a thread's coroutine lives. The first thread of a worker allocates for all, once it knows the size."""
-    return f"""\
-declare void @cuda_device.frames(ptr, i64)
-
-define internal ptr @cuda_device.frame(ptr %thread, i64 %size) nounwind alwaysinline {{
-entry:
-{THREAD.loads("%thread", "linear", "block")}{BLOCK.loads("%block", "frames")}
-  %missing = icmp eq ptr %frames, null
-  br i1 %missing, label %first, label %have
-first:
-  call void @cuda_device.frames(ptr %block, i64 %size)
-  br label %have
-have:
-{BLOCK.load("%memory", "%block", "frames")}{BLOCK.loads("%block", "stride")}
-  %none = icmp eq ptr %memory, null
-  %wide = zext i32 %linear to i64
-  %offset = mul i64 %wide, %stride
-  %place = getelementptr i8, ptr %memory, i64 %offset
-  %frame = select i1 %none, ptr null, ptr %place
-  ret ptr %frame
-}}
+declare ptr @cuda_device.frame(ptr, i64)
 """
 
 

@@ -2,7 +2,7 @@
 
     blocks(control, function, static)     a worker's share of a launch whose threads never wait: calls `function` for each block
     crew(control, function, static)       of one whose threads wait: `function` starts a block's threads, which then take turns
-    frames(block, size)                   memory for the coroutines of a block's threads
+    frame(thread, size)                   memory for a thread's coroutine
 
 Workers take chunks of blocks from a counter in the control record. A block whose threads all wait for other blocks is put aside,
 and the next one starts in memory of its own: up to `INTERLEAVED` blocks of a worker may wait for each other, while a kernel whose
@@ -207,7 +207,17 @@ def dismiss(block: Any) -> None:
     close(block)
 
 
-def frames(block: Any, size: Any) -> None:
+def frame(thread: Any, size: Any) -> Any:
+    """Where a thread's coroutine lives; 0 where there is no memory. The first thread of a worker allocates for all."""
+    own = array_at(Thread, thread)
+    block = own[0].block
+    at = array_at(Block, block)
+    if at[0].frames == 0:
+        make_frames(block, size)
+    return at[0].frames + int64(own[0].linear) * at[0].stride if at[0].frames != 0 else int64(0)
+
+
+def make_frames(block: Any, size: Any) -> None:
     """Memory for the coroutines of all threads of a block, `size` bytes each.
 
     The stride is an odd number of cache lines: frames a power of two apart would all compete for the same few lines.
@@ -359,9 +369,9 @@ _WORKER = (INT64, INT64, INT64)
 _ENTRIES: dict[str, tuple[Callable[..., Any], tuple[Type, ...]]] = {
     "blocks": (blocks, _WORKER),
     "crew": (crew, _WORKER),
-    "frames": (frames, (INT64, INT64)),
+    "frame": (frame, (INT64, INT64)),
     "keep": (launch_control.keep, (INT64, *[UINT32] * 8, INT64, INT64)),
-    "log": (launch_control.log, (INT64, INT64, UINT32, UINT32, INT64, INT64)),
+    "trace": (launch_control.trace, (INT64, UINT32, INT64, INT64)),
 }
 
 

@@ -9,17 +9,38 @@ from cuda_device.codegen.emit import constants, print_emitter
 from cuda_device.codegen.emit.dialect import Dialect, Meeting, Update, Wide
 from cuda_device.codegen.emit.shared_memory import shared_arrays, shared_size
 from cuda_device.codegen.emit.status import Status
-from cuda_device.codegen.gpu import atomic_text, kernel_attributes, report_text, warp_intrinsics
+from cuda_device.codegen.gpu import atomic_text, report_text, warp_intrinsics
 from cuda_device.device import math as device_math
 from cuda_device.device.options import DEFAULTS, Options
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Function, Module, Op
 from cuda_device.ir.ordering import Scope
-from cuda_device.types.architectures import DATA_LAYOUT, TRIPLE, Architecture
+from cuda_device.types.architectures import (
+    DATA_LAYOUT,
+    FLUSH_DENORMALS_ATTRIBUTE,
+    FLUSH_DENORMALS_FLAG,
+    TRIPLE,
+    Architecture,
+)
 from cuda_device.types.model import Number, Space
 
 # The functions of float32 that libdevice has in an approximate form, too.
 _APPROXIMATE = frozenset(("sin", "cos", "tan", "exp", "exp10", "log", "log2", "log10", "pow"))
+
+# Special registers of which nothing is promised, and what reads them.
+_PLAIN_REGISTERS = {
+    "dynamic_shared_bytes": "@llvm.nvvm.read.ptx.sreg.dynamic_smem_size",
+    "hidden_zero": 'asm "mov.b32 $0, 0;", "=r"',
+}
+_INTRINSICS = (
+    *(f"i32 @llvm.nvvm.read.ptx.sreg.{name}.{axis}()" for name in ("tid", "ctaid", "ntid", "nctaid") for axis in "xyz"),
+    "i32 @llvm.nvvm.read.ptx.sreg.dynamic_smem_size()",
+    "void @llvm.nvvm.nanosleep(i32)",
+    "void @llvm.nvvm.barrier.cta.sync.aligned.all(i32) convergent nounwind",
+    "void @llvm.trap() noreturn nounwind",
+    "void @llvm.nvvm.exit() noreturn nounwind",
+)
+"""What functions may call without saying so to their module."""
 
 
 class Nvptx(Dialect):
@@ -66,18 +87,18 @@ class Nvptx(Dialect):
         if any(op.code is ops.DYNAMIC_SHARED for f in self.module.functions for op in f.ops()):
             lines.append("@dynamic_shared = external addrspace(3) global [0 x i8], align 128")
         reports = [op for f in self.module.functions for op in f.ops() if op.code is ops.REPORT]
-        places = kernel_attributes.checked_barriers(self.options, self.module)
+        places = _checked_barriers(self.options, self.module)
         if places or (reports and self.module.main.kernel):
             has_values = any(op.operands for op in reports)
             lines.append(report_text.definitions(self.module.main.name, has_values))
         if places:
             lines.append(report_text.meeting(places))
-        lines += kernel_attributes.declarations("".join((*lines, text)))
+        lines += _declarations("".join((*lines, text)))
         return "\n".join(lines) + "\n"
 
     def module_flags(self) -> tuple[str, ...]:
         """What libdevice asks."""
-        return kernel_attributes.flags(self.options)
+        return (FLUSH_DENORMALS_FLAG,) if "ftz" in self.options.fastmath else ()
 
     def pointer(self, space: Space) -> str:
         """Each space has its number; constants that are too many for their own memory lie in global memory."""
@@ -93,7 +114,7 @@ class Nvptx(Dialect):
         """Kernels are marked by their calling convention."""
         linkage = "ptx_kernel " if function.kernel else "" if function is self.module.main else "internal "
         head = f"define {linkage}{result} @{self.symbol(function)}({', '.join(parameters)})"
-        more = self.definition(function) + kernel_attributes.attributes(self.options, function.kernel)
+        more = self.definition(function) + _attributes(self.options, function.kernel)
         return f"{head} nounwind{more} {{\nb0:\n{allocas}", "b0"
 
     def close(self, _: Function) -> str:
@@ -110,8 +131,8 @@ class Nvptx(Dialect):
 
     def register(self, name: str, result: str) -> str:
         """A call of the intrinsic, with the range that the hardware promises."""
-        if name in kernel_attributes.REGISTERS:
-            return f"  {result} = call i32 {kernel_attributes.REGISTERS[name]}()\n"
+        if name in _PLAIN_REGISTERS:
+            return f"  {result} = call i32 {_PLAIN_REGISTERS[name]}()\n"
         if name in self._LANE_REGISTERS:
             intrinsic, promise = self._LANE_REGISTERS[name]
             return f"  {result} = call {promise}i32 @llvm.nvvm.read.ptx.sreg.{intrinsic}()\n"
@@ -204,3 +225,21 @@ def _texts(texts: Mapping[str, int]) -> str:
 def _bytes(text: str) -> str:
     """Text within quotes in LLVM IR."""
     return "".join(chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:02X}" for b in text.encode())
+
+
+def _declarations(text: str) -> list[str]:
+    """Those of the intrinsics that a text calls: to LLVM's passes each one that is declared is a function to look at."""
+    return [f"declare {line}" for line in _INTRINSICS if line[line.index("@") : line.index("(") + 1] in text]
+
+
+def _attributes(options: Options, kernel: bool) -> str:
+    """What the definition of a function says."""
+    bounds = {"maxntid": options.max_threads, "minctasm": options.min_blocks, "maxnreg": options.max_registers}
+    given = [f' "nvvm.{name}"="{number}"' for name, number in bounds.items() if number and kernel]
+    return "".join(given) + (f" {FLUSH_DENORMALS_ATTRIBUTE}" if "ftz" in options.fastmath else "")
+
+
+def _checked_barriers(options: Options, module: Module) -> list[int]:
+    """In checked mode, the places of the barriers, which are checked."""
+    found = (op for f in module.functions for op in f.ops() if op.code in (ops.BARRIER, ops.BARRIER_REDUCE))
+    return sorted({int(str(op.attributes["place"])) for op in found}) if options.checked else []

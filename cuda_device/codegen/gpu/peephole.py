@@ -13,8 +13,19 @@ import re
 from collections import Counter
 from collections.abc import Callable
 
-from cuda_device.codegen.gpu.ptx_text import by_function
 from cuda_device.lazy_dataclasses import dataclass
+
+_FUNCTION = re.compile(r"^(?=.*\.(?:entry|func)\b)", re.M)
+
+
+def functions(ptx: str) -> list[str]:
+    """The parts of a module: what stands before the functions, and each of these. Registers are local to a function."""
+    return _FUNCTION.split(ptx)
+
+
+def by_function(ptx: str, change: Callable[[str], str]) -> str:
+    """A module with each of its functions changed."""
+    return "".join(map(change, functions(ptx)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from cuda_device.codegen.gpu.ptx_text import by_function, functions
+from cuda_device.codegen.gpu.peephole import by_function, functions
 from cuda_device.ir.call_graph import recursive
 from cuda_device.lazy_dataclasses import dataclass
 
