@@ -45,7 +45,7 @@ _MODULES = {
         "WarpMask activemask all_sync any_sync ballot_sync eq_sync lane_id lanemask_lt match_all_sync "
         "match_any_sync shfl_down_sync shfl_sync shfl_up_sync shfl_xor_sync syncwarp warp_size"
     ),
-    "errors": "CompileError DeviceOnlyError Error KernelError LaunchError",
+    "errors": "CompileError DeviceOnlyError Error KernelError LaunchError PrecisionWarning",
     "interop.declarations": "cpp_declaration cpp_header get_include",
     "runtime.launch.compiling": "Compiled compile",
     "runtime.arrays.device_array": "DeviceArray array empty empty_like full zeros zeros_like",

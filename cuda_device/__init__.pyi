@@ -98,6 +98,7 @@ from cuda_device.errors import DeviceOnlyError as DeviceOnlyError
 from cuda_device.errors import Error as Error
 from cuda_device.errors import KernelError as KernelError
 from cuda_device.errors import LaunchError as LaunchError
+from cuda_device.errors import PrecisionWarning as PrecisionWarning
 from cuda_device.interop.declarations import cpp_declaration as cpp_declaration
 from cuda_device.interop.declarations import cpp_header as cpp_header
 from cuda_device.interop.declarations import get_include as get_include

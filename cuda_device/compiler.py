@@ -17,15 +17,17 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import Callable
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from cuda_device.cache import disk, programs
 from cuda_device.cache.artifacts import CacheEntry, Kept
 from cuda_device.cache.fingerprints import Fingerprint
 from cuda_device.device.options import DEFAULTS, Options
-from cuda_device.errors import CompileError, CompilerBug
+from cuda_device.errors import CompileError, CompilerBug, Loss, PrecisionWarning
 from cuda_device.hashing import sha256
 from cuda_device.infer.dependencies import Dependency
 from cuda_device.instrument.outline import Outline
@@ -334,7 +336,22 @@ def run(job: Job, until: str = "", *, afresh: bool = False) -> Work:
         _entry(work, last).fill(work[last])
         disk.count(hits=-afresh, misses=1)
     work.asked = None  # a fingerprint holds all that it was made of
+    _warn(work)
     return work
+
+
+_WARNED: WeakKeyDictionary[FunctionType, set[Loss]] = WeakKeyDictionary()
+"""What has been said of each function."""
+
+
+def _warn(work: Work) -> None:
+    """Says once what the program loses by the rules of promotion."""
+    typed = work.artifacts.get("typed")
+    for loss in typed.losses if typed is not None else work.program.losses if work.program is not None else ():
+        told = _WARNED.setdefault(work.job.function, set())
+        if loss not in told:
+            told.add(loss)
+            warnings.warn_explicit(str(loss), PrecisionWarning, loss.location.file, loss.location.line)
 
 
 def _stages(job: Job, until: str) -> tuple[Stage, ...]:
@@ -389,7 +406,7 @@ def _find(work: Work, last: str) -> bool:
 
 def _program(work: Work) -> programs.ProgramSummary:
     llvm: to_llvm.Llvm = work[KEY]
-    return programs.ProgramSummary.of(work.outline, llvm.text, llvm.library, llvm.shared_bytes)
+    return programs.ProgramSummary.of(work.outline, work["typed"].losses, llvm.text, llvm.library, llvm.shared_bytes)
 
 
 def _entry(work: Work, last: str) -> CacheEntry:

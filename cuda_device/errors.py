@@ -145,6 +145,27 @@ def _repetitions(places: list[tuple[str, Location]], at: int, period: int) -> in
     return times
 
 
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Digits that a program loses by the rules of promotion: where, why, and what to write instead."""
+
+    location: Location
+    reason: str
+    help: str
+
+    def __str__(self) -> str:
+        return str(CompileError(self.reason, self.location, self.help))
+
+
+class PrecisionWarning(UserWarning):
+    """A kernel loses digits where few programs mean to.
+
+    Either an int of Python takes a type of 8 or 16 bits, or a number that was computed in float32, as floats of Python are,
+    becomes a float64 or complex128. The compiler warns once for each place and specialisation; constants that are exact never
+    warn. Python's warning filters switch it off. Checked mode reports ints of Python that do not fit the type that they take.
+    """
+
+
 class LaunchError(Error, ValueError):
     """A launch that cannot be made: its grid, block, shared memory, stream or arguments. Nothing was started."""
 

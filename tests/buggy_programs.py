@@ -205,7 +205,7 @@ def division_of_vectors(x, m, out, bug):
     out[0] = v.x
 
 
-@reports("0 has no power with the exponent -1", thread=0, block=1)
+@reports("an integer has no power with the exponent -1", thread=0, block=1)
 def power_of_zero(x, m, out, bug):
     out[0] = x[1 - bug] ** (x[0] - 1)  # here
 

@@ -20,7 +20,7 @@ from fake_driver import FakeDriver, Result, installed
 import cuda_device as device
 from cuda_device.cache import disk, programs
 from cuda_device.cache.programs import ProgramSummary
-from cuda_device.errors import CompilerBug, Location
+from cuda_device.errors import CompilerBug, Location, Loss
 from cuda_device.infer.dependencies import PASSING, Dependency
 from cuda_device.instrument.outline import Outline, Print, ReportPlace
 from cuda_device.runtime.gpu.streams import GpuStream
@@ -261,7 +261,9 @@ def test_verifying_finds_what_is_wrong(folder: Path, monkeypatch: pytest.MonkeyP
 
     def wrong(data: bytes) -> ProgramSummary:
         program = genuine(data)
-        return ProgramSummary(program.outline, program.digest, program.library, program.shared_bytes + 1)
+        return ProgramSummary(
+            program.outline, program.losses, program.digest, program.library, program.shared_bytes + 1
+        )
 
     monkeypatch.setenv("CUDA_DEVICE_VERIFY", "1")
     launched(names(KERNEL)["k"])
@@ -331,11 +333,14 @@ PROGRAM = ProgramSummary.of(
         {2: ReportPlace(HERE, "{0} < \u20ac", "help\n", True)},
         {3: Print("%d %s", ("q", ("a", "b")))},
     ),
+    (Loss(HERE, "an int", "convert it"),),
     "text",
     frozenset({"__nv_sinf"}),
     16,
 )
-NOTHING = ProgramSummary.of(Outline("k", frozenset(), frozenset(), False, False, False, {}, {}, {}), "", frozenset(), 0)
+NOTHING = ProgramSummary.of(
+    Outline("k", frozenset(), frozenset(), False, False, False, {}, {}, {}), (), "", frozenset(), 0
+)
 
 
 def reads(**values: object) -> list[Dependency]:
@@ -366,7 +371,7 @@ def test_a_function_that_reads_other_names_in_other_worlds(folder: Path) -> None
         programs.keep(
             programs.ask((function,)),
             reads(A=number, **others),
-            ProgramSummary.of(PROGRAM.outline, str(number), frozenset(), 0),
+            ProgramSummary.of(PROGRAM.outline, (), str(number), frozenset(), 0),
         )
         kept.append(number)
     found = []
@@ -374,7 +379,7 @@ def test_a_function_that_reads_other_names_in_other_worlds(folder: Path) -> None
         reads(A=number)
         answer = programs.find(programs.ask((function,)))
         found.append(
-            answer and answer[0].digest == ProgramSummary.of(PROGRAM.outline, str(number), frozenset(), 0).digest
+            answer and answer[0].digest == ProgramSummary.of(PROGRAM.outline, (), str(number), frozenset(), 0).digest
         )
     assert found == [None, None, True, True, True, True]
 

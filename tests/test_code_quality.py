@@ -20,6 +20,8 @@ TARGET = "sm_90"
 SLACK = 0.05
 FIRST = "3.12"
 """The release of Python that is recorded first, and for all others that do not differ from it."""
+# And they lose no digits that nobody means to lose.
+pytestmark = pytest.mark.filterwarnings("error::cuda_device.PrecisionWarning")
 RELEASE = f"{sys.version_info.major}.{sys.version_info.minor}"
 sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "examples")]
 suite, assembly, nvrtc = (importlib.import_module(name) for name in ("suite", "assembly", "nvrtc"))

@@ -26,6 +26,10 @@ BLOCK = r"```\w*\n(?P<text>.*?)```"
 MARKED = re.compile(rf'<!-- (?P<kind>[\w]+)(?:: (?P<name>\w+))?(?:, from "(?P<start>[^"]+)")? -->\n{BLOCK}', re.S)
 
 
+# What users should not see in what they are shown.
+_STRICT = ("-W", "error::cuda_device.PrecisionWarning")
+
+
 def python(*arguments: str, cwd: pathlib.Path) -> subprocess.CompletedProcess:
     """Runs Python, with the package that is under test."""
     package = pathlib.Path(device.__file__).parent.parent
@@ -67,7 +71,7 @@ def photo():
 def test_the_photograph(photo, tmp_path):
     from PIL import Image
 
-    done = python(str(ROOT / "examples" / "photo.py"), "--output", "out.png", "--cpu", cwd=tmp_path)
+    done = python(*_STRICT, str(ROOT / "examples" / "photo.py"), "--output", "out.png", "--cpu", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "WRONG" not in done.stdout
     assert done.stdout.count(" right, within") == 4

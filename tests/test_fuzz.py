@@ -77,13 +77,12 @@ UNREACHED_OPERATIONS = {
     "address": "what an address is differs from run to run",
     "extern": "it needs C++",
     "generic": "it is for calls of C++",
-    "mark": "checked mode; see test_definite",
+    "machine": "one instruction of a GPU; see test_machine_functions",
     "pause": "it is for threads that wait; see test_atomics",
     "print": "text, not values; see test_print",
     "room": "checked mode; see test_checked",
     "trace": "the race detector; see test_races",
     "unreachable": "nothing comes there",
-    "written": "checked mode; see test_definite",
     "yield": "it is put into loops for the CPU, after lowering",
 }
 UNREACHED_ENTITIES = {

@@ -38,6 +38,7 @@ def poisoned(stream, monkeypatch):
     return under_test
 
 
+@pytest.mark.filterwarnings("error::cuda_device.PrecisionWarning")
 @pytest.mark.parametrize("name", programs.NAMES)
 def test_programs(poisoned, name):
     pytest.importorskip("scipy")

@@ -28,7 +28,7 @@ import numpy as np
 
 from cuda_device.cache import disk
 from cuda_device.cache.fingerprints import Fingerprint, Unfit, name_of
-from cuda_device.errors import Location
+from cuda_device.errors import Location, Loss
 from cuda_device.hashing import sha256
 from cuda_device.infer.dependencies import MISSING, Dependency, read
 from cuda_device.instrument.outline import Outline, Print, ReportPlace
@@ -44,17 +44,21 @@ Reading = tuple[str, int, str]
 
 @dataclass(frozen=True, slots=True)
 class ProgramSummary:
-    """What is known of a program: its outline, a hash of its LLVM IR, what that needs of libdevice, its shared memory."""
+    """What is known of a program: its outline, losses, a hash of its LLVM IR, what that needs of libdevice, its shared memory."""
 
     outline: Outline
+    losses: tuple[Loss, ...]
     digest: str
     library: frozenset[str]
     shared_bytes: int
 
     @staticmethod
-    def of(outline: Outline, text: str, library: frozenset[str], shared_bytes: int) -> ProgramSummary:
+    def of(
+        outline: Outline, losses: tuple[Loss, ...], text: str, library: frozenset[str], shared_bytes: int
+    ) -> ProgramSummary:
         """The program with the LLVM IR `text`."""
-        return ProgramSummary(outline, sha256(text.encode("utf-8", "surrogatepass")).hexdigest(), library, shared_bytes)
+        digest = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        return ProgramSummary(outline, losses, digest, library, shared_bytes)
 
 
 def ask(question: tuple[object, ...]) -> Fingerprint | None:
@@ -157,6 +161,7 @@ def _packed(program: ProgramSummary) -> bytes:
     symbol, written, aligned, *rest = _plain(program.outline)
     plain = (
         (symbol, sorted(written), sorted(aligned), *rest),
+        tuple(map(_plain, program.losses)),
         program.digest,
         sorted(program.library),
         program.shared_bytes,
@@ -167,7 +172,7 @@ def _packed(program: ProgramSummary) -> bytes:
 def _plain(value: Any) -> Any:
     """The parts of an outline as a tuple, and so on."""
     match value:
-        case Outline() | ReportPlace() | Print() | Location():
+        case Outline() | ReportPlace() | Print() | Location() | Loss():
             return tuple(_plain(getattr(value, name)) for name in fields_of(type(value)))
         case Mapping():
             return {number: _plain(part) for number, part in value.items()}
@@ -176,7 +181,7 @@ def _plain(value: Any) -> Any:
 
 
 def _unpacked(data: bytes) -> ProgramSummary:
-    outline, digest, library, shared_bytes = ast.literal_eval(data.decode())
+    outline, losses, digest, library, shared_bytes = ast.literal_eval(data.decode())
     symbol, written, aligned, may_run_long, recursive, positions, waits, reports, prints = outline
     if not (isinstance(symbol, str) and isinstance(digest, str) and type(shared_bytes) is int):
         raise ValueError("no program")
@@ -192,6 +197,7 @@ def _unpacked(data: bytes) -> ProgramSummary:
             {number: ReportPlace(Location(*place), *rest) for number, (place, *rest) in reports.items()},
             {number: Print(*parts) for number, parts in prints.items()},
         ),
+        tuple(Loss(Location(*place), *words) for place, *words in losses),
         digest,
         frozenset(library),
         shared_bytes,

@@ -15,7 +15,7 @@ from types import FunctionType
 
 from cuda_device.bytecode.to_ir import read
 from cuda_device.errors import NOWHERE, CompileError
-from cuda_device.infer import closures, composites, definite, hosted, objects
+from cuda_device.infer import closures, composites, definite, hosted, objects, precision
 from cuda_device.infer.block_versions import PATIENCE, BlockVersion, CallContext, Way
 from cuda_device.infer.frame import (
     Cell,
@@ -419,9 +419,11 @@ class Body:
         for target, _, cells in instance.ways:
             pairs = [*zip(cells, target.states, strict=True)]
             found = objects.at_hand(frame, pairs)
-            arguments = []
+            arguments: list[Value] = []
             for cell, state in pairs:
                 if isinstance(state, Known) and not is_static(state):
+                    if isinstance(cell, Cell) and _is_int(cell.known) and precision.is_narrow(state.type):
+                        self.program.adopted.add(target.block.params[len(arguments)])
                     arguments.append(self.argument(frame, cell, state, found))
             end.successors.append(Edge(target.block, arguments))
 
@@ -435,6 +437,11 @@ class Body:
             else:
                 return frame.build.const(state.type, None)
         return frame.carry(cell, state, found)
+
+
+def _is_int(known: Known) -> bool:
+    """Whether this is a constant int of Python."""
+    return known.constant and isinstance(known.type, Number) and known.type.is_integer and known.type.builtin
 
 
 def _line(error: CompileError) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from cuda_device.errors import CompileError
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.ir import ops
 from cuda_device.library import copying, prelude
@@ -37,10 +38,24 @@ def divisor(frame: Frame, b: Cell) -> None:
 
 
 def power(frame: Frame, base: Cell, exponent: Cell) -> None:
-    """Of integers."""
+    """Of integers: with a negative exponent only 1 and -1 have one that is an integer. A constant exponent is an error."""
+    help = "make the base a float: float32(x) ** n"
+    value = exponent.known.value
+    if isinstance(value, int) and value < 0 and base.known.value not in (1, -1):
+        raise CompileError(f"an integer has no power with the exponent {value}", help=help)
     if frame.program.checked:
         holds = _ask(frame, prelude.has_power, base, exponent)
-        frame.check(holds, "0 has no power with the exponent {0}", exponent)
+        frame.check(holds, "an integer has no power with the exponent {0}", exponent, help=help)
+
+
+def shift(frame: Frame, count: Cell) -> None:
+    """The count of a shift. A constant that is negative is an error."""
+    value = count.known.value
+    if isinstance(value, int) and value < 0:
+        raise CompileError(f"the count of a shift is {value}, which is negative", help="shift the other way")
+    if frame.program.checked and not count.known.nonneg:
+        holds = _ask(frame, prelude.is_length, count)
+        frame.check(holds, "the count of a shift is {0}, which is negative", count, help="shift the other way")
 
 
 def step(frame: Frame, cell: Cell) -> None:

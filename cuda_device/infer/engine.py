@@ -35,7 +35,7 @@ from cuda_device.device.functions import Func, Kernel
 from cuda_device.device.parameters import parameter_names
 from cuda_device.device.target import SMSelector, sm90
 from cuda_device.errors import Call, CompileError, Location
-from cuda_device.infer import closures, extern_calls, generators, naming, objects
+from cuda_device.infer import closures, extern_calls, generators, naming, objects, precision
 from cuda_device.infer.block_versions import PLAIN, CallContext
 from cuda_device.infer.body import Body
 from cuda_device.infer.calls import as_constant, bind, defaults_in
@@ -119,6 +119,7 @@ def run(
         result = main.result if isinstance(main.result, Known) else None
         main.function.prototype = extern_calls.prototype(source, arguments, result, main.function.location)
     module = Module([main.function, *_reachable(main.function, functions)], tuple(program.links))
+    module.losses = precision.losses(module, program.adopted, program.given)
     naming.run(module, set(program.symbols))
     _propagate_effects(module)
     return module, tuple(program.dependencies.values())
@@ -160,6 +161,8 @@ class Inference:
         self.operations = OPERATIONS
         self.row = find
         self.links: list[object] = []
+        self.adopted: set[Value] = set()
+        self.given: set[Value] = set()
         self.symbols: dict[str, Extern] = {}
         self.found: dict[tuple[CodeType, int, tuple[Known, ...], CallContext], Specialisation] = {}
         self.seen: set[tuple[CodeType, int, tuple[Known, ...]]] = set()

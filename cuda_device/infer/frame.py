@@ -152,6 +152,10 @@ class Program(Protocol):
 
     on_cpu: bool
     """Whether it is for the CPU, where there is no CUDA C++."""
+    adopted: set[Value]
+    """Parameters of blocks that took their type from what a constant int of Python has met there."""
+    given: set[Value]
+    """Constants with a type of their own, as `float32(0.5)`."""
 
     def link(self, function: Any) -> None:
         """Records a call of a function of CUDA C++."""
@@ -497,7 +501,10 @@ class Frame:
 
     def _number(self, cell: Cell, type: Number) -> Value:
         if cell.known.constant:
-            return self.build.const(type, fit(cell.known, type))
+            value = self.build.const(type, fit(cell.known, type))
+            if isinstance(cell.known.type, Number) and not cell.known.type.builtin:
+                self.program.given.add(value)
+            return value
         assert cell.value is not None and isinstance(cell.value.type, Number), str(cell.known)
         if cell.value.type == type:
             return cell.value
@@ -507,7 +514,24 @@ class Frame:
         if cell.value.type.is_complex and not type.is_complex:
             raise CompileError(f"{cell.known} has no place in {type}", help=REAL_REMEDY)
         exact = {"exact": True} if has_bounds_within(cell.known, type) else {}
+        if self.program.checked and not exact and not self.location.is_ours:
+            self._check_room(cell, type)
         return self.build.op(ops.CONVERT, type, cell.value, nonneg=nonneg_as(cell.known, type), **exact)
+
+    def _check_room(self, cell: Cell, type: Number) -> None:
+        """In checked mode: an int of Python fits the integer type that it takes."""
+        source = cell.known.type
+        assert isinstance(source, Number)
+        if not (source.is_integer and source.builtin and type.is_integer) or source == BOOL:
+            return
+        low, high = cell.known.bounds
+        limits = [("<=", type.low)] * (low < type.low) + [(">=", type.high)] * (high > type.high)
+        for sign, limit in limits:
+            assert cell.value is not None
+            operands = self.build.const(source, limit), cell.value
+            fits = self.emit(ops.PY_COMPARE, of_type(BOOL), *operands, op=sign)
+            message = f"the int {{0}} does not fit {type}, the type of what it meets"
+            self.check(fits, message, cell, help=f"convert what it meets to a wider type, or the int itself: {type}(…)")
 
 
 def _type_of_part(type: Vector | Struct | Subarray, index: int) -> Type:

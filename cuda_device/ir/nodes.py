@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cuda_device.errors import NOWHERE, Location
+from cuda_device.errors import NOWHERE, Location, Loss
 from cuda_device.ir.ops import Effect, Level, OpDef
 from cuda_device.lazy_dataclasses import dataclass, field
 from cuda_device.types.model import NONE, Number, Type
@@ -124,10 +124,14 @@ class Function:
 
 @dataclass(slots=True, eq=False)
 class Module:
-    """A kernel or function, first, and the functions that it calls. `links` are what programs say that defines others."""
+    """A kernel or function, first, and the functions that it calls. `links` are what programs say that defines others.
+
+    `losses` are what a typed module loses by the rules of promotion.
+    """
 
     functions: list[Function]
     links: tuple[object, ...] = ()
+    losses: tuple[Loss, ...] = ()
 
     @property
     def main(self) -> Function:

@@ -145,8 +145,8 @@ def fits(length: Any, other: Any) -> Any:
 
 
 def has_power(base: Any, exponent: Any) -> Any:
-    """Whether `base ** exponent` of integers is a number."""
-    return exponent >= 0 or base != 0
+    """Whether `base ** exponent` of integers is an integer."""
+    return exponent >= 0 or base == 1 or base == -1
 
 
 def with_element(items: Any, index: Any, value: Any) -> Any:

@@ -147,7 +147,7 @@ EXPRESSIONS = {
         <int>
     """),
     "any": rows(r"""
-        <int>  <float>  <bool>  <text>  <ints>  <three>  <dict>  <cplx>  None  (<int>, <float>)  [<three>, <bool>]
+        <int>  <float>  <bool>  <ints>  <three>  <dict>  <cplx>  None  (<int>, <float>)  [<three>, <bool>]
         (<any>,)  {<#4>: <any>}  ()  [<any>, <any>]  <str>
     """),
 }

@@ -1,0 +1,255 @@
+"""Losses of precision that the rules of promotion allow and that are seldom meant: what `PrecisionWarning` tells.
+
+    img[i] * gain           uint8, and a Python int of run time: the product is a uint8
+    y[i] + 0.1 * i          float64, and a product that was computed in float32 because a Python float is one
+
+Inference has decided all types: in the typed IR a number that takes another type without being asked to is a `convert`. An
+integer loses in an operation or where control flow joins, if nothing shows that its values fit. For floats an abstract
+interpretation over three values finds where the digits of a float32 come from:
+
+    EXACT < COMPUTED < GIVEN        constants without a rounding, integers; sums and the like of these and of Python floats; what
+                                    the program itself made a float32: elements of arrays, `float32(x)`
+
+A `COMPUTED` number that becomes a float64 has fewer digits than that says.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from enum import IntEnum
+
+from cuda_device.errors import Location, Loss
+from cuda_device.ir import ops
+from cuda_device.ir.nodes import Function, Module, Op, Value
+from cuda_device.types.model import BOOL, Number
+
+_NARROW = 16
+_SHOWING = (ops.PRINT, ops.PY_RAISE, ops.PY_CHECK)
+"""What people read of a number is a copy of it."""
+_STORES = (ops.PY_SETITEM, ops.PY_SETATTR)
+"""An assignment to an element makes an int what the element is: programs store what they know to fit."""
+_GROWING = frozenset(("+", "-", "*", "<<", "**"))
+
+
+class Origin(IntEnum):
+    """Where the digits of a float come from; of several, the greatest counts."""
+
+    EXACT = 0
+    COMPUTED = 1
+    GIVEN = 2
+
+
+class _Losses:
+    """What is lost in a module. For `adopted` and `given` see `frame.Program`."""
+
+    def __init__(self, module: Module, adopted: set[Value], given: set[Value]) -> None:
+        self.module, self.adopted, self.given = module, adopted, given
+        self.results: dict[tuple[str, tuple[Origin, ...]], Origin] = {}
+        self.found: dict[tuple[Location, str], Loss] = {}
+
+    def report(self, location: Location, reason: str, help: str) -> None:
+        """Keeps a loss once; what the library computes is not the user's."""
+        if not location.is_ours:
+            self.found.setdefault((location, reason), Loss(location, reason, help))
+
+    def enter(self, function: Function, arguments: tuple[Origin, ...]) -> Origin:
+        """What a function's result is for its arguments. While it is being found, in recursion, it is exact."""
+        key = function.name, arguments
+        if key not in self.results:
+            self.results[key] = Origin.EXACT
+            self.results[key] = _Body(self, function, arguments).run()
+        return self.results[key]
+
+
+class _Body:
+    """One function, for the origins of its arguments."""
+
+    def __init__(self, losses: _Losses, function: Function, arguments: Sequence[Origin]) -> None:
+        self.losses, self.function = losses, function
+        self.origins: dict[Value, Origin] = dict(zip(function.params, arguments, strict=True))
+        self.made: dict[Value, Op] = {value: op for op in function.ops() for value in op.results}
+        self.arrives: dict[Value, list[Value]] = {}
+        for block in function.blocks:
+            for edge in block.successors:
+                for param, argument in zip(edge.block.params, edge.arguments, strict=True):
+                    self.arrives.setdefault(param, []).append(argument)
+
+    def run(self) -> Origin:
+        """Finds the origins, then what is lost."""
+        changed = True
+        while changed:
+            changed = False
+            for value, origin in self._step():
+                if origin > self.origins.get(value, Origin.EXACT):
+                    self.origins[value], changed = origin, True
+        shown = {value for op in self.function.ops() if op.code in _SHOWING for value in op.operands}
+        stored = {op.operands[-1] for op in self.function.ops() if op.code in _STORES}
+        for op in self.function.ops():
+            if op.code is ops.CONVERT and op.result not in shown:
+                self._float(op)
+                if op.result not in stored:
+                    self._integer(op)
+        for param in self.losses.adopted.intersection(self.arrives):
+            self._grows(param)
+        ends = [block.terminator for block in self.function.blocks if block.terminator.code is ops.RETURN]
+        return max((self.of(value) for end in ends for value in end.operands), default=Origin.EXACT)
+
+    def of(self, value: Value) -> Origin:
+        """The origin of a value as far as it is known; what is no number brings what it holds."""
+        if not isinstance(value.type, Number):
+            return Origin.GIVEN
+        return self.origins.get(value, Origin.EXACT) if _is_float(value) else Origin.EXACT
+
+    def _step(self) -> Iterator[tuple[Value, Origin]]:
+        for op in self.function.ops():
+            if len(op.results) == 1 and _is_float(op.result):
+                yield op.result, self._result(op)
+            elif op.code is ops.CALL:
+                self._result(op)
+        for param, arguments in self.arrives.items():
+            yield param, max(map(self.of, arguments))
+
+    def _result(self, op: Op) -> Origin:
+        operands = max(map(self.of, op.operands), default=Origin.EXACT)
+        if op.code is ops.CONST:
+            if op.result in self.losses.given:
+                return Origin.GIVEN
+            return Origin.EXACT if _fits_float32(op.attributes["value"]) else Origin.COMPUTED
+        if op.code in (ops.CONVERT, ops.PY_UNARY, ops.MAKE) or (op.code is ops.FIELD and _is_float(op.operands[0])):
+            return operands
+        if op.code is ops.CALL:
+            callee = self.losses.module[str(op.attributes["callee"])]
+            return self.losses.enter(callee, tuple(map(self.of, op.operands)))
+        if op.code is ops.PY_BINARY or (op.code is ops.INTRINSIC and not _is_explicit(op)):
+            return max(operands, Origin.COMPUTED)
+        return Origin.GIVEN
+
+    def _integer(self, op: Op) -> None:
+        (value,), target = op.operands, op.result.type
+        source = value.type
+        if not isinstance(source, Number) or not source.is_integer or not source.builtin or source == BOOL:
+            return
+        if not is_narrow(target) or op.attributes.get("exact"):
+            return
+        self.losses.report(
+            op.location,
+            f"{_named(value)} is an int of Python, and takes the type {target} of what it meets: what does not fit wraps",
+            f"convert the {target} to a wider type first, as in int32(x); or write {target}(…) around what fits",
+        )
+
+    def _float(self, op: Op) -> None:
+        (value,), target = op.operands, op.result.type
+        source = value.type
+        if not _is_wide_float(target) or _is_wide_float(source) or not _is_float(value):
+            return
+        if self.of(value) != Origin.COMPUTED:
+            return
+        names = [param.hint for param in self.function.params if param is self._source(value)]
+        self.losses.report(
+            op.location,
+            f"{_named(value)} has the precision of float32, as floats of Python have, and becomes {target} here",
+            f"give the parameter a hint, {names[0]}: float64, or pass numpy.float64(…)"
+            if names
+            else "begin in float64: write float64(…) around the first number of the computation",
+        )
+
+    def _source(self, value: Value) -> Value:
+        """The value, or that which comes to its block wherever it comes from."""
+        seen = set[Value]()
+        while value in self.arrives and value not in seen:
+            seen.add(value)
+            others = set(self.arrives[value]) - seen
+            if len(others) != 1:
+                break
+            (value,) = others
+        return value
+
+    def _grows(self, param: Value) -> None:
+        """Reports the operation by which a variable that began as a Python int grows in a narrow type."""
+        seen, todo = set[Value](), list(self.arrives[param])
+        while todo:
+            value = todo.pop()
+            if value in seen or value is param:
+                continue
+            seen.add(value)
+            op = self.made.get(value)
+            if op is None:
+                todo += self.arrives.get(value, ())
+            elif op.code is ops.PY_BINARY and op.attributes["op"] in _GROWING:
+                if any(self._comes_from(operand, param) for operand in op.operands):
+                    self.losses.report(
+                        op.location,
+                        f"{_named(param)} began as an int of Python, and took the type {param.type}: what does not fit wraps",
+                        "begin with a wider type, as in int32(0)",
+                    )
+                else:
+                    todo += op.operands
+
+    def _comes_from(self, value: Value, param: Value) -> bool:
+        seen, todo = set[Value](), [value]
+        while todo:
+            value = todo.pop()
+            if value is param:
+                return True
+            if value not in seen:
+                seen.add(value)
+                op = self.made.get(value)
+                todo += self.arrives.get(value, ()) if op is None else op.operands if op.code is ops.PY_BINARY else ()
+        return False
+
+
+def losses(module: Module, adopted: set[Value], given: set[Value]) -> tuple[Loss, ...]:
+    """What is lost in a typed module, in the order of the program."""
+    found = _Losses(module, adopted, given)
+    if not (adopted or any(map(_may_lose, (op for function in module.functions for op in function.ops())))):
+        return ()
+    main = module.main
+    found.enter(main, tuple(Origin.COMPUTED if _is_builtin_float(p) else Origin.GIVEN for p in main.params))
+    return tuple(sorted(found.found.values(), key=lambda each: (each.location.file, each.location.line)))
+
+
+def _may_lose(op: Op) -> bool:
+    """Whether it is a conversion of one of the kinds that `_Body` looks at."""
+    return op.code is ops.CONVERT and (is_narrow(op.result.type) or _is_wide_float(op.result.type))
+
+
+def _is_wide_float(type: object) -> bool:
+    """Whether it is float64 or complex128."""
+    return isinstance(type, Number) and not type.is_integer and (type.part if type.is_complex else type).bits == 64
+
+
+def _is_float(value: Value) -> bool:
+    return isinstance(value.type, Number) and (value.type.is_float or value.type.is_complex)
+
+
+def _is_builtin_float(value: Value) -> bool:
+    return _is_float(value) and isinstance(value.type, Number) and value.type.builtin
+
+
+def _is_explicit(op: Op) -> bool:
+    """Whether it is a call of a type with a fixed format."""
+    type = op.result.type
+    return isinstance(type, Number) and not type.builtin and op.attributes["name"] == str(type)
+
+
+def is_narrow(type: object) -> bool:
+    """Whether it is a type of integers of at most 16 bits."""
+    return isinstance(type, Number) and type.is_integer and type.bits <= _NARROW and type != BOOL
+
+
+def _fits_float32(value: object) -> bool:
+    """Whether a float32 is exactly this number."""
+    if isinstance(value, complex):
+        return _fits_float32(value.real) and _fits_float32(value.imag)
+    if not isinstance(value, (int, float)):
+        return True
+    try:
+        (near,) = struct.unpack("f", struct.pack("f", value))
+    except OverflowError:
+        return False
+    return bool(near == value or value != value)
+
+
+def _named(value: Value) -> str:
+    return repr(value.hint) if value.hint else "the value"

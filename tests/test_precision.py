@@ -1,0 +1,238 @@
+"""`PrecisionWarning`: where the rules of promotion lose digits that few programs mean to lose, once, located, with a remedy."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+from ir_helpers import define
+
+import cuda_device as device
+from cuda_device import ArrayType, float32, float64, int8, int16, int32, uint8
+
+CPU = device.cpu_stream()
+ROWS = {
+    "u": np.arange(8, dtype=np.uint8),
+    "s": np.arange(8, dtype=np.int16),
+    "w": np.arange(8, dtype=np.int32),
+    "f": np.arange(8, dtype=np.float32),
+    "d": np.arange(8, dtype=np.float64),
+    "z": np.arange(8, dtype=np.complex128),
+}
+NAMES = {**{t.__name__: t for t in (int8, int16, int32, uint8, float32, float64)}}
+
+
+def told(body: str, n: object = 3, x: object = 0.1) -> list[warnings.WarningMessage]:
+    """The warnings of a kernel with these statements; `n` and `x` are arguments, the other names arrays."""
+    text = "def k(u, s, w, f, d, z, n, x):\n    i = device.tid(1)\n" + "".join(
+        f"    {line}\n" for line in body.split("\n")
+    )
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        kernel = device.kernel(define(text, "k", **NAMES))
+        device.launch(kernel, *(row.copy() for row in ROWS.values()), n, x, grid=1, block=1, stream=CPU)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("statement", "type"),
+    [
+        ("w[i] = u[i] * n", "uint8"),
+        ("w[i] = n + u[i]", "uint8"),
+        ("w[i] = s[i] - n", "int16"),
+        ("w[i] = s[i] * (n * 2)", "int16"),
+        ("w[i] = max(u[i], n)", "uint8"),
+        ("v = n\nif n > 2:\n    v = u[0]\nw[i] = v", "uint8"),
+        ("acc = 0\nfor j in range(n):\n    acc += u[j]\nw[i] = acc", "uint8"),
+        ("acc = 1\nfor j in range(n):\n    acc = u[j] * acc\nw[i] = acc", "uint8"),
+        ("acc, j = 0, 0\nwhile j < n:\n    acc = (acc << 1) + s[j]\n    j += 1\nw[i] = acc", "int16"),
+        ("acc = 0\nfor j in range(n):\n    if j > 1:\n        acc += u[j]\nw[i] = acc", "uint8"),
+        ("for j in range(n):\n    w[j] = u[j] * j", "uint8"),
+    ],
+)
+def test_an_int_of_python_takes_a_narrow_type(statement, type):
+    (found,) = told(statement)
+    assert issubclass(found.category, device.PrecisionWarning)
+    text = str(found.message)
+    assert f"type {type}" in text and "int of Python" in text and "help: " in text
+    line = int(re.search(r":(\d+):\d+, in k", text)[1])
+    assert line == found.lineno and statement.split("\n")[line - 3].strip() in text
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "w[i] = u[i] * 2",
+        "w[i] = u[i] + len(w)",
+        "w[i] = u[i] * uint8(n)",
+        "w[i] = int32(u[i]) * n",
+        "w[i] = w[i] * n",
+        "w[i] = u[i] + (n & 15)",
+        "u[i] = n",
+        "u[i] = min(max(n, 0), 255)",
+        "w[i] = u[i] < n",
+        "w[i] = u[i] << n",
+        "w[n] = u[n]",
+        "w[i] = u[i] + u[0]",
+        "v = 0\nif n > 2:\n    v = u[0]\nw[i] = v",
+        "acc = uint8(0)\nfor j in range(n):\n    acc += u[j]\nw[i] = acc",
+        "acc = int32(0)\nfor j in range(n):\n    acc += u[j]\nw[i] = acc",
+        "acc = 0\nfor j in range(n):\n    acc = max(acc, u[j])\nw[i] = acc",
+        "acc = 0\nfor j in range(n):\n    acc += w[j]\nw[i] = acc",
+        "acc = 0\nfor j in range(n):\n    acc += u[j] > 2\nw[i] = acc",
+        "last = 0\nfor j in range(n):\n    w[j] = last\n    last = u[j] + u[0]",
+    ],
+)
+def test_ints_that_fit_or_are_converted_say_nothing(statement):
+    assert told(statement) == []
+
+
+@pytest.mark.parametrize(
+    ("statement", "type"),
+    [
+        ("d[i] = d[i] + x", "float64"),
+        ("d[i] = x", "float64"),
+        ("d[i] += x * 2", "float64"),
+        ("d[i] *= math.cos(-2 * math.pi * i / 7)", "float64"),
+        ("z[i] = z[i] * x", "complex128"),
+        ("z[i] += complex(math.cos(x), math.sin(x))", "complex128"),
+        ("h = x\nfor j in range(n):\n    h = h * 0.5\nd[i] = d[i] + h", "float64"),
+        ("h = 0.1 if n > 2 else x\nd[i] = d[i] - h", "float64"),
+        ("d[i] = d[i] * (i * 0.1)", "float64"),
+        ("d[i] = d[i] * (lambda t: t * 0.1)(i)", "float64"),
+    ],
+)
+def test_a_float32_that_comes_of_floats_of_python_meets_a_wider_type(statement, type):
+    found = told(statement)
+    assert found and all(issubclass(each.category, device.PrecisionWarning) for each in found)
+    text = str(found[0].message)
+    assert re.search("becomes (float64|complex128)", text) and "float32" in text and "help: " in text
+    assert found[0].lineno - 3 == statement.count("\n")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "d[i] = d[i] * 0.1",
+        "d[i] = d[i] + 2 * math.pi",
+        "d[i] = 0.1",
+        "d[i] = d[i] * f[i]",
+        "d[i] = f[i] * 0.1",
+        "d[i] = d[i] + float32(0.5) * i",
+        "f[i] = x * f[i]",
+        "d[i] = d[i] + float64(0.1) * i",
+        "d[i] = d[i] * i",
+        "d[i] = float64(x)",
+        "h = 0.5 if n > 2 else 0.25\nd[i] = d[i] - h",
+        "s = 0.0\nfor j in range(n):\n    s += d[j]\nd[i] = s",
+    ],
+)
+def test_exact_floats_and_those_that_were_asked_for_say_nothing(statement):
+    assert told(statement) == []
+
+
+def test_the_remedies_help():
+    assert told("d[i] = d[i] + x", x=np.float64(0.1)) == []
+    assert told("d[i] = d[i] * math.cos(float64(-2 * math.pi) * i / 7)") == []
+    (found,) = told("d[i] = d[i] + x")
+    assert "x: float64" in str(found.message)
+
+
+def narrow(out, x, n):
+    out[0] = x[0] * n
+
+
+def test_each_place_is_told_once_for_each_specialisation():
+    kernel = device.kernel(narrow)
+    out = np.zeros(1, np.int32)
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        for dtype in (np.uint8, np.int16, np.uint8, np.int32):
+            for options in (CPU, CPU):
+                device.launch(kernel, out, np.ones(1, dtype), 3, grid=1, block=1, stream=options)
+        device.compile(kernel, ArrayType(int32, 1), ArrayType(uint8, 1), int, output="ptx")
+    assert [re.search(r"type (\w+)", str(each.message))[1] for each in found] == ["uint8", "int16"]
+    assert all(each.filename == __file__ for each in found)
+
+
+def test_filters_of_python_hold():
+    def narrow(out, x, n):
+        out[0] = x[0] * n
+
+    def other(out, x, n):
+        out[0] = x[0] * n
+
+    kernel = device.kernel(narrow)
+    out, x = np.zeros(1, np.int32), np.ones(1, np.uint8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", device.PrecisionWarning)
+        with pytest.raises(device.PrecisionWarning, match="uint8"):
+            device.launch(kernel, out, x, 3, grid=1, block=1, stream=CPU)
+        device.launch(kernel, out, x, 3, grid=1, block=1, stream=CPU)
+    assert out[0] == 3
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("ignore", device.PrecisionWarning)
+        device.launch(device.kernel(other), out, x, 3, grid=1, block=1, stream=CPU)
+    assert found == []
+
+
+PROGRAM = """
+import numpy as np, cuda_device as device
+@device.kernel
+def k(out, x, n):
+    out[0] = x[0] * n
+device.launch(k, np.zeros(1, np.int32), np.ones(1, np.uint8), 3, grid=1, block=1, stream=device.cpu_stream())
+print(device.cache_info().direct)
+"""
+
+
+def test_what_comes_from_the_cache_is_told_in_each_process(tmp_path, monkeypatch):
+    monkeypatch.setenv("CUDA_DEVICE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("CUDA_DEVICE_VERIFY", "0")
+    file = tmp_path / "program.py"
+    file.write_text(PROGRAM)
+    runs = [subprocess.run([sys.executable, file], capture_output=True, text=True, check=True) for _ in range(2)]
+    assert [run.stdout.strip() for run in runs] == ["0", "1"]
+    for run in runs:
+        assert run.stderr.count("PrecisionWarning") == 1 and "help: " in run.stderr
+    quiet = [sys.executable, "-W", "ignore::cuda_device.PrecisionWarning", str(file)]
+    assert subprocess.run(quiet, capture_output=True, text=True, check=True).stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("statement", "n", "report"),
+    [
+        ("w[i] = u[i] * n", 256, "the int 256 does not fit uint8"),
+        ("w[i] = u[i] + n", -1, "the int -1 does not fit uint8"),
+        ("w[i] = s[i] + n", -40000, "the int -40000 does not fit int16"),
+        ("v = n\nif n < 2:\n    v = u[0]\nw[i] = v", 300, "the int 300 does not fit uint8"),
+        ("w[i] = device.uint32(w[i]) + n", -7, "the int -7 does not fit uint32"),
+        ("w[i] = device.uint64(w[i]) // n", -7, "the int -7 does not fit uint64"),
+        ("w[i] = 2 ** n", -1, "an integer has no power with the exponent -1"),
+        ("w[i] = w[i] << n", -1, "the count of a shift is -1, which is negative"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::cuda_device.PrecisionWarning")
+def test_checked_mode_reports_what_does_not_fit(stream, statement, n, report):
+    text = "def k(u, s, w, n):\n    i = device.tid(1)\n" + "".join(f"    {line}\n" for line in statement.split("\n"))
+    function = define(text, "k", **NAMES)
+    arrays = [stream.array(ROWS[name]) for name in "usw"]
+    with pytest.raises(device.KernelError, match=re.escape(report)) as caught:
+        stream.launch(device.kernel(checked=True)(function), *arrays, n, grid=1, block=1)
+    assert caught.value.location.line >= 3
+    stream.launch(device.kernel(checked=True)(function), *arrays, 5, grid=1, block=1)
+    stream.launch(device.kernel(checked=False)(function), *arrays, n, grid=1, block=1)
+
+
+@pytest.mark.parametrize(
+    ("expression", "reason"), [("w[0] ** -1", "has no power"), ("w[0] >> -2", "is -2, which is negative")]
+)
+def test_constants_that_no_operation_takes_are_refused(expression, reason):
+    function = define(f"def k(w):\n    w[0] = {expression}\n", "k", **NAMES)
+    with pytest.raises(device.CompileError, match=reason) as caught:
+        device.launch(device.kernel(function), ROWS["w"].copy(), grid=1, block=1, stream=CPU)
+    assert caught.value.help and caught.value.location.line == 2
