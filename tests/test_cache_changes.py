@@ -249,8 +249,7 @@ def test_what_was_forged_is_made_again(form: str, which: int, cache: Path, monke
         assert data is not None
         if chance.randrange(2) or which == 0:
             store.put(key, FORGED[form](data, chance))
-    for cached in (machine_code.host, machine_code._support):
-        cached.cache_clear()
+    machine_code._support.cache_clear()
     assert results(program(text, monkeypatch)["k"]) == [0, 1, 2, 3]
     assert results(program(text, monkeypatch)["k"]) == [0, 1, 2, 3]
 
@@ -347,6 +346,6 @@ def test_other_tools_are_other_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cuda_device.codegen.gpu.cubin.identity", lambda _: "another 2")
     parts.append(cubin.KEPT.key(llvm, sm90, "o"))
     native_parts = machine_code.KEPT.key(llvm, sm90, "o")
-    monkeypatch.setattr("cuda_device.codegen.cpu.machine_code.host", lambda: ("another", "+avx"))
+    monkeypatch.setattr("cuda_device.codegen.cpu.machine_code.identity", lambda: "another")
     parts += [native_parts, machine_code.KEPT.key(llvm, sm90, "o")]
     assert len(set(parts)) == len(parts)

@@ -2,7 +2,6 @@
 
 native = load_native(object_code)                 made before by `codegen/cpu/native`
 native.address("cuda_device.run")                 an exported function, for ctypes
-host()                                            ("znver5", "+avx512f,…"): which processor it is for
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from cuda_device.cache import disk
 from cuda_device.cache.artifacts import Kept
 from cuda_device.cache.programs import ProgramSummary
 from cuda_device.codegen.cpu import object_loader
-from cuda_device.codegen.cpu.processor import LOCK, host
+from cuda_device.codegen.cpu.processor import LOCK, identity
 from cuda_device.codegen.cpu.runner import EXPORTS, RUN, SUPPORT, WIDE_ATOMICS
 from cuda_device.errors import CompilerBug
 from cuda_device.types.architectures import Architecture
@@ -81,7 +80,7 @@ def compile_native(
 def load_native(
     object_code: bytes, symbols: Mapping[str, int] | None = None, exports: Sequence[str] = (RUN,)
 ) -> Native:
-    """Machine code made before on a machine with the same `host()`; `symbols` are addresses of functions that it calls."""
+    """Machine code made before on a machine with the same `identity()`; `symbols` are addresses of functions that it calls."""
     return Native(object_code, link(object_code, symbols or {}, exports))
 
 
@@ -135,7 +134,7 @@ def piece(
 
         return native.compile_piece(text(), level, quick)
 
-    whole = " ".join((name, "quick" if quick else str(level), *host()))
+    whole = " ".join((name, "quick" if quick else str(level), identity()))
     with LOCK:
         return disk.loaded(whole, make, lambda object_code: link(object_code, symbols or {}, exports, alone=True))
 
@@ -160,7 +159,7 @@ def shared(
 
 
 def _key(program: ProgramSummary, architecture: Architecture, options: str) -> tuple[str, ...]:
-    return "native", *host(), repr(architecture), options, program.digest
+    return "native", identity(), repr(architecture), options, program.digest
 
 
 def _pack(native: Native, key: tuple[str, ...]) -> bytes:

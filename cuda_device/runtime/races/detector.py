@@ -38,8 +38,6 @@ _LINE = 16
 _ANYWHERE = -1
 # More than the shared memory of any block.
 _SHARED_BYTES = 1 << 32
-_NUMPY = {"i32": np.int32, "i64": np.int64}
-EVENTS = np.dtype([(name, _NUMPY[type]) for name, type in EVENT.fields])
 
 _ACQUIRES = (Order.ACQUIRE, Order.CONSUME, Order.ACQ_REL, Order.SEQ_CST)
 _RELEASES = (Order.RELEASE, Order.ACQ_REL, Order.SEQ_CST)
@@ -132,7 +130,7 @@ class RaceDetector:
         self.races: dict[tuple[TracePoint, TracePoint], Race] = {}
         self._cells: dict[int, ShadowCell] = {}
         self._units: dict[int, int] = {}
-        self._events = np.zeros(CAPACITY, EVENTS)
+        self._events = np.zeros(CAPACITY, EVENT.dtype)
         self._failure: BaseException | None = None
         self._callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: self._full())
         address = ctypes.cast(self._callback, ctypes.c_void_p).value
