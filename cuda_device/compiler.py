@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from cuda_device.codegen.cpu import machine_code
     from cuda_device.codegen.emit import to_llvm
     from cuda_device.codegen.gpu import cubin, linking, nvptx
+    from cuda_device.codegen.llvm.modules import LlvmModule
     from cuda_device.instrument import traces
     from cuda_device.ir.nodes import Function, Module
 
@@ -209,7 +210,7 @@ def _llvm_cpu(work: Work) -> to_llvm.Llvm:
     return to_llvm.run(work["inlined"], Cpu(work["inlined"]), work.job.options)
 
 
-def _optimised(work: Work) -> nvptx.LlvmModule:
+def _optimised(work: Work) -> LlvmModule:
     from cuda_device.codegen.gpu import nvptx
 
     module = nvptx.parse(work["llvm"].text)

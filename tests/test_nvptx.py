@@ -13,6 +13,7 @@ import pytest
 
 from cuda_device.codegen.gpu import libdevice, nvptx
 from cuda_device.errors import CompileError, CompilerBug
+from cuda_device.types import architectures
 from cuda_device.types.architectures import ARCHITECTURES, Architecture, PtxVersion, Variant, of_capability, parse
 
 SM_90 = parse("sm_90")
@@ -134,8 +135,8 @@ def test_flushing_denormals_takes_two_marks() -> None:
     ir = kernel(
         body,
         "declare float @__nv_expf(float)",
-        nvptx.FLUSH_DENORMALS_ATTRIBUTE,
-        f"!llvm.module.flags = !{{!0}}\n!0 = {nvptx.FLUSH_DENORMALS_FLAG}",
+        architectures.FLUSH_DENORMALS_ATTRIBUTE,
+        f"!llvm.module.flags = !{{!0}}\n!0 = {architectures.FLUSH_DENORMALS_FLAG}",
     )
     flushed = instructions(nvptx.emit_ptx(ir, SM_90, 3, {"__nv_expf"}))
     assert flushed["div.rn.ftz.f32"] == 1 and flushed["fma.rn.ftz.f32"] >= 3 and not flushed["fma.rn.f32"]
@@ -217,7 +218,7 @@ def test_alignment_comes_from_our_data_layout() -> None:
 
 def test_steps_and_their_text() -> None:
     module = nvptx.parse(calls("__nv_fabsf"))
-    assert "call float @__nv_fabsf" in str(module) and nvptx.DATA_LAYOUT in str(module)
+    assert "call float @__nv_fabsf" in str(module) and architectures.DATA_LAYOUT in str(module)
     nvptx.link_libdevice(module, {"__nv_fabsf"})
     assert "define internal float @__nv_fabsf" in str(module)
     nvptx.optimise(module, SM_90)
@@ -318,8 +319,8 @@ def test_content_hash_is_of_the_content(tmp_path: Path) -> None:
     a.write_bytes(b"BC one")
     b.write_bytes(b"BC two")
     hashes = {
-        libdevice.LibdeviceIndex(a).content_hash(),
-        libdevice.LibdeviceIndex(b).content_hash(),
+        libdevice.LibdeviceIndex(a, {}).content_hash(),
+        libdevice.LibdeviceIndex(b, {}).content_hash(),
         libdevice.content_hash(),
     }
     assert len(hashes) == 3
@@ -389,7 +390,7 @@ def test_another_machine_is_refused(line: str) -> None:
 
 
 def test_our_machine_may_be_named() -> None:
-    header = f'target triple = "{nvptx.TRIPLE}"\ntarget datalayout = "{nvptx.DATA_LAYOUT}"\n'
+    header = f'target triple = "{architectures.TRIPLE}"\ntarget datalayout = "{architectures.DATA_LAYOUT}"\n'
     assert nvptx.emit_ptx(header + kernel("%y = fadd float %x, 1.0"), SM_90).entries == ("k",)
 
 

@@ -33,9 +33,6 @@ if TYPE_CHECKING:
 # The answers that we give ourselves; a name that is missing here is LLVM's to answer.
 REFLECTED: Mapping[str, int] = {"__CUDA_PREC_SQRT": 1}
 
-# Part of every key of the store: raise it when what is printed changes.
-_FORMAT = 1
-
 _REFLECT = "@__nvvm_reflect"
 _SYMBOL = re.compile(r"@[\w.$]+|%struct\.[\w.$]+")
 _DEFINITION = re.compile(r"^define (?:internal )?(?P<signature>[^@]+ @.*\)) #\d+ \{$", re.M)
@@ -61,11 +58,11 @@ class Extract:
 class LibdeviceIndex:
     """The libdevice at `path`, of which symbols are printed on demand.
 
-    `store` may keep printed symbols between processes: it maps keys to bytes (a disk cache). With all symbols in it the
-    library is not even parsed.
+    `store` keeps printed symbols between processes: it maps keys to bytes (a disk cache). With all symbols in it the library is
+    not even parsed.
     """
 
-    def __init__(self, path: Path, store: MutableMapping[str, bytes] | None = None) -> None:
+    def __init__(self, path: Path, store: MutableMapping[str, bytes]) -> None:
         self.path = path
         self.store = store
         self._symbols: dict[str, str] = {}
@@ -100,20 +97,11 @@ class LibdeviceIndex:
         """The cleaned text of one symbol: from memory, from the store, from the library."""
         text = self._symbols.get(symbol)
         if text is None:
-            text = self._symbols[symbol] = self._stored(symbol)
+            key = f"libdevice {self.content_hash()} {symbol}"
+            if (data := self.store.get(key)) is None:
+                self.store[key] = data = self._print(symbol).encode()
+            text = self._symbols[symbol] = data.decode()
         return text
-
-    def _stored(self, symbol: str) -> str:
-        if self.store is None:
-            return self._print(symbol)
-        from cuda_device.codegen.llvm import bindings  # a kernel whose machine code is known needs no LLVM
-
-        version = ".".join(map(str, bindings.version(bindings.load())))
-        key = f"libdevice-{_FORMAT}-llvm-{version}-{self.content_hash()}-{symbol}"
-        data = self.store.get(key)
-        if data is None:
-            self.store[key] = data = self._print(symbol).encode()
-        return data.decode()
 
     def _print(self, symbol: str) -> str:
         """Prints a function, a global variable or a structure type of the library."""

@@ -27,27 +27,7 @@ from cuda_device.codegen.llvm import bindings, modules
 from cuda_device.codegen.llvm.modules import LlvmModule, Machine
 from cuda_device.errors import CompilerBug
 from cuda_device.lazy_dataclasses import dataclass
-from cuda_device.types.architectures import (
-    DATA_LAYOUT,
-    FLUSH_DENORMALS_ATTRIBUTE,
-    FLUSH_DENORMALS_FLAG,
-    TRIPLE,
-    Architecture,
-)
-
-__all__ = [
-    "DATA_LAYOUT",
-    "FLUSH_DENORMALS_ATTRIBUTE",
-    "FLUSH_DENORMALS_FLAG",
-    "TRIPLE",
-    "LlvmModule",
-    "Ptx",
-    "emit",
-    "emit_ptx",
-    "link_libdevice",
-    "optimise",
-    "parse",
-]
+from cuda_device.types.architectures import DATA_LAYOUT, TRIPLE, Architecture
 
 # What the compiler's own texts begin with.
 _TARGET = f'target datalayout = "{DATA_LAYOUT}"\ntarget triple = "{TRIPLE}"\n'
