@@ -27,7 +27,7 @@ from cuda_device.cache import disk, programs
 from cuda_device.cache.artifacts import CacheEntry, Kept
 from cuda_device.cache.fingerprints import Fingerprint
 from cuda_device.device.options import DEFAULTS, Options
-from cuda_device.errors import CompileError, CompilerBug, Loss, PrecisionWarning
+from cuda_device.errors import NOWHERE, Call, CompileError, CompilerBug, Loss, PrecisionWarning
 from cuda_device.hashing import sha256
 from cuda_device.infer.dependencies import Dependency
 from cuda_device.instrument.outline import Outline
@@ -442,12 +442,23 @@ def _take(work: Work, last: str, start: float) -> bool:
     return True
 
 
+def _root(job: Job) -> Call:
+    """The end of the chain of calls that leads to an error: the kernel, with its arguments' types."""
+    code = job.function.__code__
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    shown = ", ".join(f"{name}: {known}" for name, known in zip(names, job.arguments, strict=False))
+    return Call(job.function.__qualname__, shown, NOWHERE)
+
+
 def _run(work: Work, number: int, stage: Stage) -> None:
     """Runs one stage, dumps and verifies what it makes."""
     job, start = work.job, time.perf_counter()
     try:
         work.artifacts[stage.name] = artifact = stage.run(work)
-    except (CompileError, CompilerBug):
+    except CompileError as error:
+        error.chain = (*error.chain, _root(job))
+        raise
+    except CompilerBug:
         raise
     except Exception as error:
         raise CompilerBug(f"{type(error).__name__} in the stage {stage.name!r} for {job.name}: {error}") from error

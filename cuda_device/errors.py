@@ -8,6 +8,7 @@ A user's mistake is an `Error`; its message names the place, the reason and a re
          7 |     return pixel + 300
                         ^^^^^^^^^^^
       in brighten(pixel: uint8), called from kernel.py:12:12
+      in k(image: array<uint8, 1, C>)
       help: use a constant from 0 to 255, or a wider type
 """
 
@@ -65,11 +66,18 @@ NOWHERE = Location("<unknown>", 0)
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One frame of the chain of calls that leads to an error: a function, its arguments' types, where it was called."""
+    """One frame of the chain of calls that leads to an error: a function, its arguments' types, where it was called.
+
+    The last one is the kernel, which is called from nowhere.
+    """
 
     function: str
     arguments: str
     location: Location
+
+    def __str__(self) -> str:
+        where = "" if self.location == NOWHERE else f", called from {self.location}"
+        return f"in {self.function}({self.arguments}){where}"
 
 
 # Of a long chain of calls, so many are shown at each end.
@@ -108,7 +116,7 @@ class CompileError(Error):
         return "\n".join(line for line in lines if line)
 
     def _chain(self) -> list[str]:
-        lines = _folded([(f"  in {c.function}({c.arguments}), called from {c.location}", c) for c in self.chain])
+        lines = _folded([(f"  {call}", call) for call in self.chain])
         hidden = len(lines) - 2 * _SHOWN_CALLS
         if hidden <= 1:
             return lines

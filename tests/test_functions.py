@@ -366,7 +366,7 @@ def test_the_chain_of_calls_is_shown():
         return middle(x, 2.5)
 
     error = refusal(outer, device.int16)
-    assert [call.function.split(".")[-1] for call in error.chain] == ["inner", "middle"]
+    assert [call.function.split(".")[-1] for call in error.chain] == ["inner", "middle", "outer"]
     assert "int16" in error.chain[0].arguments and "2.5" in error.chain[1].arguments
     for text in ("nothing", "inner(", "middle(", Path(__file__).name):
         assert text in str(error)

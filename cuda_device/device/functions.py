@@ -168,6 +168,10 @@ def links_of(given: Any, who: str) -> tuple[Any, ...]:
 def _check_function(function: object, decorator: str, interop: bool) -> FunctionType:
     if isinstance(function, (Func, Kernel)):
         raise TypeError(f"{function!r} is decorated already: a function is either a @func or a @kernel")
+    if isinstance(function, (staticmethod, classmethod)):
+        kind = type(function).__name__
+        remedy = f"write @staticmethod above @{decorator}" + (", and name the class" if kind == "classmethod" else "")
+        raise TypeError(f"@{decorator} decorates a Python function, not a {kind}: {remedy}")
     if not isinstance(function, FunctionType):
         raise TypeError(f"@{decorator} decorates a Python function, not {function!r}")
     if interop:

@@ -177,6 +177,8 @@ def _static_help(cell: Cell) -> str:
         return "name one of its members"
     if isinstance(cell.known.value, Text):
         return "text with values of run time can be joined with other texts, printed, and raised"
+    if isinstance(cell.known.value, str):
+        return "index a text by a constant, or pass the kernel an array of its bytes: np.frombuffer(text.encode(), np.uint8)"
     return use_of(cell.known) or ("pass it to the kernel as an argument" if isinstance(cell.known.type, Static) else "")
 
 

@@ -16,7 +16,7 @@ from cuda_device.infer.dependencies import MISSING
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.kinds import dicts, lists, subarrays, views
 from cuda_device.infer.meanings import Keywords, Method, Named, Text, is_list, means, use_of
-from cuda_device.infer.remedies import NAMES_ELSEWHERE, ON_THE_HOST
+from cuda_device.infer.remedies import ON_THE_HOST
 from cuda_device.ir.nodes import Op
 from cuda_device.library import standard
 from cuda_device.library.table import interface_of
@@ -104,6 +104,8 @@ def _attributes_help(known: Known, name: str) -> str:
             names = [method for method in dir(interface) if not method.startswith("_")]
         case _:
             return use_of(known)
+    if isinstance(known.type, Vector) and (remedy := remedies.of_swizzle(name, known.type.dtype, known.type.size)):
+        return remedy
     close = remedies.nearest(name, names)
     return f"did you mean {close[0]}?" if close else f"there are {', '.join(names)}"
 
@@ -155,11 +157,12 @@ def _static_attribute(frame: Frame, owner: object, name: str) -> Cell:
     except AttributeError:
         if can_change:  # `hasattr` goes on
             frame.program.depend(owner, name, MISSING)
-        ours = [NAMES_ELSEWHERE[name]] if name in NAMES_ELSEWHERE and describe(owner) == "cuda_device" else []
-        close = ours or remedies.nearest(name, dir(owner), 0.65)
-        remedy = (
-            f"did you mean {close[0]}?" if close else "correct the name, or define it before the kernel is launched"
-        )
+        remedy = remedies.of_attribute(describe(owner), name)
+        if not remedy:
+            close = remedies.nearest(name, dir(owner), 0.65)
+            remedy = (
+                f"did you mean {close[0]}?" if close else "correct the name, or define it before the kernel is launched"
+            )
         raise CompileError(f"{describe(owner)} has no attribute {name!r}", help=remedy) from None
     except Exception as error:
         raise CompileError(

@@ -183,7 +183,7 @@ def _own_remedy(method: str, *operands: Known) -> str:
         return "take their .value, or make the class an enum.IntEnum, whose members are numbers"
     if any(isinstance(k.type, (Tuple, Vector)) or is_container(k) for k in operands):
         return f"write it for {'its' if len(operands) == 1 else 'their'} elements"
-    return next(filter(None, map(use_of, operands)), "")
+    return next(filter(None, map(use_of, operands)), "take the numbers in it: read its members or attributes")
 
 
 def _remedy(known: Known) -> str:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import builtins
 import enum
 import functools
+import math
 import operator
+import re
 from collections.abc import Iterable
 from types import FunctionType
 
@@ -24,6 +27,7 @@ CONSTRUCTS = {
     "async": "device code has no coroutines",
     "assignment to a global variable": "write to an array that the kernel takes as an argument",
     "del of an item": "keep the items that stay: ys = xs[:i] + xs[i + 1 :]",
+    "del of an attribute": "leave it out: members of structs and of arrays stay",
     "del of a global variable": "device code cannot change globals",
     "class": "define it outside of the kernel",
     "super()": _SUPER,
@@ -47,7 +51,7 @@ _CALLS: dict[object, str] = {
     np.linspace: "compute each number from its index: start + i * step",
     np.array: "use a tuple, or make the array outside of the function",
     **dict.fromkeys((set, frozenset), "use a tuple, in which `in` looks as well"),
-    sorted: "sort an array with an algorithm of your own; of two numbers write min(a, b), max(a, b)",
+    sorted: "sort an array on the host, or by a bitonic or radix sort of your own; of two numbers write min(a, b), max(a, b)",
     super: _SUPER,
     **dict.fromkeys(
         (functools.cache, functools.lru_cache), "leave it out: a call in device code computes its result each time"
@@ -112,6 +116,8 @@ def of_call(function: object) -> str:
     for name, remedy in _MODULES.items():
         if module == name or module.startswith(f"{name}."):
             return remedy
+    if isinstance(function, type) and hasattr(function, "__dataclass_fields__"):
+        return f"decorate {function.__name__} with @struct instead of @dataclass; or make the object on the host, and pass it"
     if isinstance(function, type) and isinstance(getattr(function, "__init__", None), FunctionType):
         return f"decorate {function.__name__} with @struct: its members are those with type hints; or make the object on the host"
     if isinstance(function, type) and not function.__flags__ & _IMMUTABLE:
@@ -119,6 +125,27 @@ def of_call(function: object) -> str:
     if isinstance(function, type):
         return "device code makes numbers, vectors, tuples, and classes with @struct"
     return "write it as a Python function, or compute it on the host"
+
+
+def of_attribute(owner: str, name: str) -> str:
+    """What to write instead of a name that a module of another programming model has."""
+    if owner == "cuda_device" and name in NAMES_ELSEWHERE:
+        return f"did you mean {NAMES_ELSEWHERE[name]}?"
+    plain = name.strip("_").removesuffix("f")
+    for module, prefix in ((math, "math"), (builtins, "")):
+        for each in (name, plain):
+            if owner == "cuda_device" and hasattr(module, each):
+                return f"write {prefix}.{each}" if prefix else f"write {each}: Python's own"
+    return ""
+
+
+def of_swizzle(name: str, dtype: object, size: int) -> str:
+    """What to write instead of `v.xy`, or of another language's names of the elements of a vector."""
+    if 1 < len(name) <= 4 and set(name) <= set("xyzw"[:size]):
+        return f"write {dtype}x{len(name)}({', '.join(f'v.{each}' for each in name)})"
+    if set(name) <= set("rgbastpq") or re.fullmatch(r"s\d", name):
+        return f"its elements are {', '.join('xyzw'[:size])}"
+    return ""
 
 
 def with_length(known: Known) -> str:

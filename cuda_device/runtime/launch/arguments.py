@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from functools import lru_cache
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -220,6 +221,26 @@ def _remedy(value: int) -> str:
 
 
 _TAKEN = "pass numbers, tuples, None, or arrays with __dlpack__ or __cuda_array_interface__"
+
+
+def _taken(value: object) -> str:
+    """What to pass instead of an object that is no argument."""
+    if isinstance(value, (list, set, range)):
+        if any(map(_is_array, value)):
+            return "pass a tuple of arrays"
+        return "pass a tuple, or an array: numpy.array(…) on a CPU stream, device.array(…) on any"
+    if isinstance(value, dict):
+        return "pass its values one by one, or as a typing.NamedTuple or a dataclass"
+    if isinstance(type(value).__init__, FunctionType):
+        return f"decorate {type(value).__name__} with @struct, or make it a dataclass: its members are then those with type hints"
+    return _TAKEN
+
+
+def _is_array(value: object) -> bool:
+    """Whether a value has one of the protocols of arrays."""
+    return hasattr(value, "__dlpack__") or hasattr(value, "__cuda_array_interface__")
+
+
 _CONSTANT = "give the parameter the type hint ConstExpr, and the kernel is compiled for each value"
 
 
@@ -232,7 +253,7 @@ def _array(value: object, name: str, stream: Stream) -> Argument:
         is_constant = isinstance(value, str | Enum) or callable(value)  # functions, types
         raise LaunchError(
             f"the argument {name!r} is of type {type(value).__name__}, which device code cannot take: "
-            + (_CONSTANT if is_constant else _TAKEN)
+            + (_CONSTANT if is_constant else _taken(value))
         )
     ordinal = stream.ordinal if isinstance(stream, GpuStream) else None
     if view.passed is not None and view.passed[0] == ordinal:

@@ -156,7 +156,12 @@ def bind(
         bound.setdefault(name, value)
     missing = [name for name in names if name not in bound]
     if missing:
-        raise CallError(f"{shown} lacks an argument for {', '.join(map(repr, missing))}")
+        text = f"{shown} lacks an argument for {', '.join(map(repr, missing))}"
+        if names[0] == "self":
+            text += (
+                ": a kernel is no method, and takes self as any argument (a struct): write @staticmethod above @kernel"
+            )
+        raise CallError(text)
     return [bound[name] for name in names]
 
 

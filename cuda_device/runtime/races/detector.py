@@ -94,6 +94,11 @@ class Race:
     first: MemoryAccess
     second: MemoryAccess
 
+    @property
+    def is_of_writes(self) -> bool:
+        """Whether both are writes that are not atomic."""
+        return all(access.writes and not access.atomic for access in (self.first, self.second))
+
 
 @dataclass(frozen=True, slots=True)
 class Region:
@@ -308,8 +313,21 @@ class RaceDetector:
             block, thread = self._indices(access.stamp)
             lines.append(f"  thread {thread} of block {block} {_verb(access)} at {access.point.location}")
             lines.append(access.point.location.excerpt())
-        lines.append(f"  help: {_remedy(race)}")
+        lines.append(f"  help: {self._atomic_remedy(race) or _remedy(race)}")
         return "\n".join(line for line in lines if line)
+
+    def _atomic_remedy(self, race: Race) -> str:
+        """The remedy where threads write one element by the same statement, as `c[0] += 1` does: no barrier orders that."""
+        if race.first.atomic or race.second.atomic:
+            return ""
+        shared = {_line(r.first) for r in self.races.values() if r.is_of_writes and _line(r.first) == _line(r.second)}
+        if not {_line(race.first), _line(race.second)} <= shared:
+            return ""
+        name, _, index = race.where.removesuffix("]").partition("[")
+        element = (
+            f"atomic_ref({name}, {f'({index})' if ', ' in index else index})" if index else "atomic_ref(array, index)"
+        )
+        return f"many threads write this element: write {element}.add(…) or another atomic, or let one of them do it"
 
     def _indices(self, stamp: Stamp) -> tuple[Index, Index]:
         return _position(stamp.block, self.grid), _position(stamp.thread % BLOCK, self.block)
@@ -331,6 +349,10 @@ def _reach(a: MemoryAccess, b: MemoryAccess) -> bool:
 def _verb(access: MemoryAccess) -> str:
     how = "atomically " if access.atomic else ""
     return how + ("writes" if access.writes else "reads")
+
+
+def _line(access: MemoryAccess) -> tuple[str, int]:
+    return access.point.location.file, access.point.location.line
 
 
 def _remedy(race: Race) -> str:
