@@ -168,7 +168,7 @@ def _typed(work: Work) -> Module:
 
 
 def _device(work: Work) -> Module:
-    from cuda_device.instrument import checks
+    from cuda_device.instrument import inline
     from cuda_device.lower import typed_to_device
 
     job, typed = work.job, work["typed"]
@@ -177,7 +177,7 @@ def _device(work: Work) -> Module:
         for function in module.functions:
             row.run(function)
     if job.options.checked:
-        module = checks.run(module)
+        module = inline.run_ours(module)
     if typed.main.prototype is not None and not job.target.on_cpu:
         typed_to_device.export(module, typed.main.prototype)
     typed_to_device.number_places(module)
@@ -185,14 +185,14 @@ def _device(work: Work) -> Module:
 
 
 def _inlined(work: Work) -> Module:
-    from cuda_device.instrument import exits, fuel, inline, stack_guard, traces
+    from cuda_device.instrument import exits, host_limits, inline, traces
 
     options, module = work.job.options, work["device"]
     if options.checked:
-        module = stack_guard.run(module)
+        module = host_limits.guard_stack(module)
     if options.races:
         module = traces.run(module)
-    return exits.run(inline.run(fuel.run(module)))
+    return exits.run(inline.run(host_limits.add_yields(module)))
 
 
 def _llvm_gpu(work: Work) -> to_llvm.Llvm:

@@ -44,7 +44,7 @@ from cuda_device.infer.frame import Cell, Frame, NeverReturns, Waits, is_static
 from cuda_device.infer.meanings import NestedFunction, Origin
 from cuda_device.infer.operations import OPERATIONS
 from cuda_device.infer.remedies import OF_THE_HOST, of_call
-from cuda_device.ir import ops
+from cuda_device.ir import call_graph, ops
 from cuda_device.ir.nodes import Function, Module, Op, Value
 from cuda_device.lazy_dataclasses import dataclass, field, replace
 from cuda_device.library import registry
@@ -121,36 +121,15 @@ def run(
     module = Module([main.function, *_reachable(main.function, functions)], tuple(program.links))
     module.losses = precision.losses(module, program.adopted, program.given)
     naming.run(module, set(program.symbols))
-    _propagate_effects(module)
+    call_graph.propagate(module)
     return module, tuple(program.dependencies.values())
 
 
 def _reachable(main: Function, functions: list[Function]) -> list[Function]:
     """Those of `functions` that `main` calls, directly or not, in their order."""
-    by_name = {function.name: function for function in functions}
-    reached: set[str] = set()
-    todo = [main]
-    while todo:
-        for op in todo.pop().ops():
-            callee = str(op.attributes.get("callee", ""))
-            if op.code is ops.CALL and callee in by_name and callee not in reached:
-                reached.add(callee)
-                todo.append(by_name[callee])
-    return [function for function in functions if function.name in reached]
-
-
-def _propagate_effects(module: Module) -> None:
-    """What a function does is what its operations and callees do; here callees are joined in."""
-    changed = True
-    while changed:
-        changed = False
-        for function in module.functions:
-            effects = function.effects
-            for op in function.ops():
-                if op.code is ops.CALL:
-                    effects |= module[str(op.attributes["callee"])].effects
-            changed |= effects != function.effects
-            function.effects = effects
+    calls = {function.name: call_graph.callees(function) for function in (main, *functions)}
+    found = call_graph.reached_from(calls, main.name)
+    return [function for function in functions if function.name in found]
 
 
 class Inference:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Container
 
 from cuda_device.errors import CompileError, Location
-from cuda_device.ir import ops
+from cuda_device.ir import call_graph, ops
 from cuda_device.ir.nodes import Block, Edge, Function, Module, Op, Value
 from cuda_device.ir.ops import Effect
 from cuda_device.lazy_dataclasses import dataclass
@@ -24,12 +24,19 @@ def run(module: Module) -> Module:
     return Module(kept)
 
 
-def run_own(module: Module, own: Container[str]) -> Module:
-    """The module with the functions named `own` gone: what they do happens where they are called, also in messages."""
+def run_ours(module: Module) -> Module:
+    """The module of checked mode with those of our own functions gone that may end their thread.
+
+    What our own Python found wrong, such as the function behind `x[i][:]`, is told of the user's line:
+
+        call {callee="place"} %i %n        at kernel.py:7      →      its blocks, all of them at kernel.py:7
+    """
+    call_graph.propagate(module, Effect.EXITS)
+    ours = {f.name for f in module.functions if f.location.is_ours and Effect.EXITS in f.effects}
     for function in module.functions:
-        if function.name not in own:
-            _expand_own(module, function, own)
-    return Module([function for function in module.functions if function.name not in own])
+        if function.name not in ours:
+            _expand_own(module, function, ours)
+    return Module([function for function in module.functions if function.name not in ours])
 
 
 def _expand_own(module: Module, function: Function, own: Container[str]) -> None:
