@@ -102,8 +102,8 @@ class CompileError(Error):
     """
 
     def __init__(self, reason: str, location: Location = NOWHERE, help: str = "", chain: Sequence[Call] = ()) -> None:
-        self.reason, self.location, self.help, self.chain = reason, location, help, tuple(chain)
         super().__init__(reason)
+        self.reason, self.location, self.help, self.chain = reason, location, help, tuple(chain)
 
     def __str__(self) -> str:
         lines = [self.reason if self.location == NOWHERE else f"{self.reason}\n  at {self.location}"]
@@ -175,7 +175,17 @@ class PrecisionWarning(UserWarning):
 
 
 class LaunchError(Error, ValueError):
-    """A launch that cannot be made: its grid, block, shared memory, stream or arguments. Nothing was started."""
+    """A launch that cannot be made: its grid, block, shared memory, stream or arguments. Nothing was started.
+
+    `reason` is one line; `help` says what to do.
+    """
+
+    def __init__(self, reason: str, help: str = "") -> None:
+        super().__init__(reason)
+        self.reason, self.help = reason, help
+
+    def __str__(self) -> str:
+        return f"{self.reason}\n  help: {self.help}" if self.help else self.reason
 
 
 class CallError(LaunchError, TypeError):

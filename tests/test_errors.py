@@ -38,7 +38,10 @@ from cuda_device.types.known import Known, constant, of_type
 from cuda_device.types.parse import parse as parse_type
 
 HOST_PAGE = "test_errors/on_the_host"
+LAUNCH_PAGE = "test_errors/at_launch"
 SM_90 = parse("sm_90")
+CPU = device.cpu_stream()
+PACKAGE = Path(compiler.__file__).parent
 
 
 def known(text: str) -> Known:
@@ -90,9 +93,10 @@ def test_message(name: str, golden: Golden, update_golden: bool) -> None:
 
 def test_each_golden_text_has_its_program(update_golden: bool) -> None:
     pages = [f"test_errors/{path.stem}" for path in (golden_pages.GOLDEN / "test_errors").glob("*.txt")]
-    assert {*pages} >= {*PAGES.values(), HOST_PAGE}
+    assert {*pages} >= {*PAGES.values(), HOST_PAGE, LAUNCH_PAGE}
     for page in pages:
-        names = {*HOST_MISTAKES} if page == HOST_PAGE else {name for name in PAGES if PAGES[name] == page}
+        others = {HOST_PAGE: HOST_MISTAKES, LAUNCH_PAGE: LAUNCH_MISTAKES}
+        names = {*others[page]} if page in others else {name for name in PAGES if PAGES[name] == page}
         if update_golden:
             golden_pages.keep(page, names)
         assert {name.split(" ")[0] for name in golden_pages.read(page)} <= names
@@ -405,6 +409,83 @@ def test_mistakes_on_the_host(name: str, golden: Golden) -> None:
     with pytest.raises(kind) as caught:
         action()
     golden(name, re.sub(r" at 0x\w+", "", f"{caught.value}\n"), HOST_PAGE)
+
+
+def launched(
+    *arguments: Any, grid: Any = 1, block: Any = 1, stream: Any = CPU, kernel: Any = doubled, **others: Any
+) -> Any:
+    return lambda: device.launch(kernel, *arguments, grid=grid, block=block, stream=stream, **others)
+
+
+class Plain:
+    def __init__(self, weight: int) -> None:
+        self.weight = weight
+
+    @device.kernel
+    def method(self, x):  # type: ignore[no-untyped-def]
+        x[0] = 1
+
+
+@device.kernel
+def hinted(x: device.ArrayType(device.float64, 1), n: int):  # type: ignore[valid-type, no-untyped-def]
+    x[0] = n
+
+
+LAUNCH_MISTAKES: dict[str, Callable[[], object]] = {
+    "launch_of_a_function": launched(1, kernel=_plain),
+    "launch_of_an_object": launched(1, kernel="doubled"),
+    "launch_of_a_method": launched(np.ones(3), kernel=Plain(1).method),
+    "launch_with_too_few_arguments": launched(),
+    "launch_with_too_many_arguments": launched(1, 2, 3),
+    "launch_with_an_unknown_keyword": launched(1, weight=2),
+    "launch_with_an_argument_twice": launched(1, x=2),
+    "launch_without_blocks": launched(1, grid=0),
+    "launch_with_many_axes": launched(1, grid=(1, 1, 1, 1)),
+    "launch_with_too_many_blocks": launched(1, grid=(1, 1 << 16)),
+    "launch_with_large_blocks": launched(1, block=2000),
+    "launch_with_large_square_blocks": launched(1, block=(64, 64)),
+    "launch_with_a_float_as_grid": launched(1, grid=1.5),
+    "launch_with_too_much_shared_memory": launched(np.ones(3), shared=10**7),
+    "launch_with_negative_shared_memory": launched(1, shared=-1),
+    "launch_with_text_as_shared_memory": launched(1, shared="1 kB"),
+    "launch_on_no_stream": launched(1, stream="mine"),
+    "launch_with_a_list": launched([1, 2]),
+    "launch_with_a_list_of_arrays": launched([np.ones(3)]),
+    "launch_with_a_dict": launched({"a": 1}),
+    "launch_with_an_object": launched(Plain(1)),
+    "launch_with_a_text": launched("abc"),
+    "launch_with_a_function": launched(_plain),
+    "launch_with_an_array_of_objects": launched(np.array([object()])),
+    "launch_with_an_array_of_texts": launched(np.array(["a"])),
+    "launch_with_a_masked_array": launched(np.ma.array([1.0], mask=[True])),
+    "launch_with_a_wide_int": launched(5_000_000_000),
+    "launch_with_a_very_wide_int": launched(1 << 70),
+    "launch_with_another_type_than_hinted": launched(np.ones(3, np.float32), 1, kernel=hinted),
+    "launch_with_other_axes_than_hinted": launched(np.ones((3, 3)), 1, kernel=hinted),
+    "launch_with_no_array_where_one_is_hinted": launched(3, 1, kernel=hinted),
+    "launch_with_a_float_where_an_int_is_hinted": launched(np.ones(3), 1.5, kernel=hinted),
+    "launch_with_an_array_where_an_int_is_hinted": launched(np.ones(3), np.ones(3), kernel=hinted),
+}
+
+
+@pytest.mark.parametrize("name", LAUNCH_MISTAKES)
+def test_mistakes_at_a_launch(name: str, golden: Golden) -> None:
+    with pytest.raises(device.LaunchError) as caught:
+        LAUNCH_MISTAKES[name]()
+    error = caught.value
+    assert "\n" not in error.reason and error.help
+    assert str(error) == f"{error.reason}\n  help: {error.help}"
+    assert pickle.loads(pickle.dumps(error)).help == error.help
+    golden(name, re.sub(r" at 0x\w+", "", f"{error}\n"), LAUNCH_PAGE)
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in PACKAGE.rglob("*.py") if re.search("LaunchError|CallError", p.read_text())]
+)
+def test_each_error_of_a_launch_says_what_to_do(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("LaunchError", "CallError", "OutOfMemory"):
+            assert len(node.args) == 2, f"line {node.lineno}"
 
 
 # Nothing but messages: whatever the program

@@ -315,7 +315,7 @@ def test_other_parameters_than_it_was_prepared_with():
     kernel.underlying.__code__ = other.__code__
     for act in (step, lambda: step(x), lambda: step.replace(a=1)):
         with pytest.raises(
-            device.LaunchError, match="k has other parameters than when it was prepared: prepare it again"
+            device.LaunchError, match="k has other parameters than when it was prepared\n  help: prepare it again"
         ):
             act()
     assert x[0] == 3

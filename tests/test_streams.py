@@ -93,7 +93,9 @@ def test_cuda_core_protocol_goes_before_attributes(gpu):
     "obj", [True, "stream", object(), 1.5, [], WithProtocol, WithAttribute("ptr", True), WithAttribute("ptr", "x")]
 )
 def test_what_is_no_stream_is_refused_with_a_list_of_what_is(gpu, obj):
-    with pytest.raises(LaunchError, match=r"is no stream: pass None, cpu_stream\(\), an object with __cuda_stream__"):
+    with pytest.raises(
+        LaunchError, match=r"is no stream\n  help: pass None, cpu_stream\(\), an object with __cuda_stream__"
+    ):
         as_stream(obj)
 
 
@@ -115,7 +117,9 @@ def test_bad_streams_say_what_is_bad(gpu, obj, message):
 
 
 def test_a_gpu_stream_without_a_gpu(nothing):
-    with pytest.raises(LaunchError, match=r"no GPU is usable here: the driver sees no GPU; pass stream=cpu_stream\(\)"):
+    with pytest.raises(
+        LaunchError, match=r"no GPU is usable here: the driver sees no GPU\n  help: pass stream=cpu_stream\(\)"
+    ):
         as_stream(5)
 
 

@@ -24,6 +24,9 @@ from cuda_device.types.model import Type
 ATTRIBUTE = "__cuda_array_interface__"
 VERSION = 3
 
+_COPY = "pass a copy of the array, as by device.array(x)"
+_DESCRIPTION = "correct the description, or pass the array by __dlpack__"
+
 
 def read(obj: Any) -> ArrayView | None:
     """A view of the GPU array `obj`, or None if it does not have the interface.
@@ -36,13 +39,13 @@ def read(obj: Any) -> ArrayView | None:
         # Made anew at every access: read once, so that all of it is about the same moment.
         description = getattr(obj, ATTRIBUTE, None)
     except RuntimeError as error:
-        raise LaunchError(f"{_describe(obj)} refuses to share its memory: {error}") from error
+        raise LaunchError(f"{_describe(obj)} refuses to share its memory: {error}", _COPY) from error
     if description is None or isinstance(obj, type):
         return None
     try:
         return _view_of(obj, description)
     except _BadDescription as error:
-        raise LaunchError(f"the {ATTRIBUTE} of {_describe(obj)} {error}") from None
+        raise LaunchError(f"the {ATTRIBUTE} of {_describe(obj)} {error}", _DESCRIPTION) from None
 
 
 class _BadDescription(Exception):

@@ -87,7 +87,9 @@ def allocate(nbytes: int, stream: Stream, *, zero: bool) -> HostMemory | GpuMemo
     try:
         return HostMemory(nbytes, zero=zero)
     except MemoryError as error:
-        raise LaunchError(f"the host has no {nbytes} bytes of memory left: {error}") from error
+        raise LaunchError(
+            f"the host has no {nbytes} bytes of memory left: {error}", "drop arrays, or make smaller ones"
+        ) from error
 
 
 def _allocate(nbytes: int, stream: GpuStream) -> int:

@@ -135,7 +135,7 @@ def read(obj: Any, stream: int | None = None) -> ArrayView | None:
         return None
     if stream == 0:
         raise LaunchError(
-            "stream 0 is ambiguous in DLPack: pass 1 for the legacy default stream, 2 for the per-thread one"
+            "stream 0 is ambiguous in DLPack", "pass 1 for the legacy default stream, 2 for the per-thread one"
         )
     device, _ = _device_of(obj)
     if device not in (Device.CUDA, Device.MANAGED):
@@ -155,6 +155,10 @@ def _is_writable(obj: Any) -> bool:
     return isinstance(description, dict) and description.get("data", (0, True))[1] is False
 
 
+# What to do about an array that does not share its memory as DLPack has it.
+_CONVERT = "copy it to a NumPy, CuPy or torch array, or by device.array(…), and pass that"
+
+
 def take(capsule: Any) -> ArrayView:
     """A view of the tensor in `capsule`, which is used up by this."""
     for name, frame in _CAPSULE_NAMES.items():
@@ -163,8 +167,8 @@ def take(capsule: Any) -> ArrayView:
             _set_name(capsule, _USED_NAMES[name])
             return view_of_managed(managed)
     if any(_is_valid(capsule, name) for name in _USED_NAMES.values()):
-        raise LaunchError("this DLPack capsule was used before: ask its array for a new one")
-    raise LaunchError(f"__dlpack__ gave {capsule!r}, which is no capsule with a tensor")
+        raise LaunchError("this DLPack capsule was used before", "ask its array for a new one")
+    raise LaunchError(f"__dlpack__ gave {capsule!r}, which is no capsule with a tensor", _CONVERT)
 
 
 def _device_of(obj: Any) -> tuple[Device, int]:
@@ -174,7 +178,8 @@ def _device_of(obj: Any) -> tuple[Device, int]:
     if device is None:
         name = _OTHER_DEVICES.get(int(code), f"type {int(code)}")
         raise LaunchError(
-            f"{describe(obj)} is in the memory of a device ({name}) that is neither a CUDA GPU nor the host"
+            f"{describe(obj)} is in the memory of a device ({name}) that is neither a CUDA GPU nor the host",
+            "copy it to a CUDA GPU or to the host, with its own framework",
         )
     return device, int(ordinal)
 
@@ -197,7 +202,7 @@ def _ask(obj: Any, function: Callable[..., Any], **arguments: Any) -> Any:
 def refusal(obj: Any, error: Exception) -> LaunchError:
     """Our error for a producer's; without the C++ stack that torch appends to what it says."""
     words = str(error).partition("\nException raised from")[0]
-    return LaunchError(f"{describe(obj)} refuses to share its memory: {words}")
+    return LaunchError(f"{describe(obj)} refuses to share its memory: {words}", _CONVERT)
 
 
 def view_of_managed(managed: Managed) -> ArrayView:
@@ -214,17 +219,22 @@ def _view(managed: Managed, owned: Owned) -> ArrayView:
     readonly = True  # a frame without flags cannot tell, and immutable arrays come in such frames, too: NumPy's rule
     if isinstance(managed, DLManagedTensorVersioned):
         if managed.major != VERSION[0]:
-            raise LaunchError(f"the array speaks DLPack {managed.major}.{managed.minor}, and we speak {VERSION[0]}.x")
+            raise LaunchError(
+                f"the array speaks DLPack {managed.major}.{managed.minor}, and we speak {VERSION[0]}.x",
+                _CONVERT,
+            )
         readonly = bool(managed.flags & FLAG_READONLY)
     tensor = managed.dl_tensor
     device = DEVICES.get(tensor.device_type)
     if device is None:
-        raise LaunchError(f"the array is in the memory of DLPack device type {tensor.device_type}, which we cannot use")
+        raise LaunchError(
+            f"the array is in the memory of DLPack device type {tensor.device_type}, which we cannot use", _CONVERT
+        )
     element = element_of_dlpack(tensor.code, tensor.bits, tensor.lanes)
     itemsize = tensor.bits // 8
     shape = tuple(tensor.shape[: tensor.ndim]) if tensor.ndim else ()
     if any(length < 0 for length in shape) or not (tensor.data or 0 in shape):
-        raise LaunchError(f"the array says that it is of the shape {shape} at the address {tensor.data or 0}")
+        raise LaunchError(f"the array says that it is of the shape {shape} at the address {tensor.data or 0}", _CONVERT)
     if tensor.ndim and tensor.strides:
         # In 64 bits: CuPy divides negative strides as if they had no sign, and only so the bytes come out right.
         strides = tuple(ctypes.c_int64(stride * itemsize).value for stride in tensor.strides[: tensor.ndim])

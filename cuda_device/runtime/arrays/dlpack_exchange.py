@@ -66,7 +66,7 @@ class Exchange:
             return None
         if _holds(obj, "is_neg"):
             raise LaunchError(
-                f"{dlpack.describe(obj)} is negated, and its memory does not know it yet: pass x.resolve_neg()"
+                f"{dlpack.describe(obj)} is negated, and its memory does not know it yet", "pass x.resolve_neg()"
             )
         found = ctypes.c_void_p()
         try:
@@ -74,7 +74,9 @@ class Exchange:
         except (BufferError, RuntimeError, ValueError, NotImplementedError) as error:
             raise dlpack.refusal(obj, error) from error
         if failed or not found.value:
-            raise LaunchError(f"{dlpack.describe(obj)} refuses to share its memory, and does not say why")
+            raise LaunchError(
+                f"{dlpack.describe(obj)} refuses to share its memory, and does not say why", "pass a copy of it"
+            )
         view = dlpack.view_of_managed(dlpack.DLManagedTensorVersioned.from_address(found.value))
         if view.device not in (Device.CUDA, Device.MANAGED):
             return view
@@ -84,7 +86,9 @@ class Exchange:
         """The handle of the stream that the framework works on now, on this GPU."""
         found = ctypes.c_void_p()
         if self._current(dlpack.DEVICE_CODES[device], ordinal, ctypes.byref(found)):
-            raise LaunchError("a framework cannot tell its current stream")
+            raise LaunchError(
+                "a framework cannot tell its current stream", "synchronise it, and pass a copy of the array"
+            )
         return found.value or driver.LEGACY_STREAM
 
 

@@ -72,7 +72,7 @@ def _by_interface(obj: Any, stream: int | None) -> ArrayView | None:
 
 
 def _masked(obj: Any, stream: int | None) -> ArrayView | None:
-    raise LaunchError("kernels know no masked elements: pass the data and the mask of a masked array as two arrays")
+    raise LaunchError("kernels know no masked elements", "pass the data and the mask of a masked array as two arrays")
 
 
 def _reader_for(kind: type[Any]) -> Reader | None:

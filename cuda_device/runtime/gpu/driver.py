@@ -73,7 +73,7 @@ def unavailable_reason() -> str:
 def require() -> None:
     """Raises `LaunchError` with the reason if no GPU is usable."""
     if not available():
-        raise LaunchError(f"no GPU is usable here: {_reason}; pass stream=cpu_stream() to run on the CPU")
+        raise LaunchError(f"no GPU is usable here: {_reason}", "pass stream=cpu_stream() to run on the CPU")
 
 
 class OutOfMemory(LaunchError):
@@ -107,8 +107,8 @@ def error_of(status: int, doing: str = "") -> LaunchError | KernelError:
             + "\n  help: run the kernel with @kernel(checked=True), or under compute-sanitizer"
         )
     if status == _OUT_OF_MEMORY:
-        return OutOfMemory(f"{message}\n  help: drop arrays, or let frameworks give back the memory that they keep")
-    return LaunchError(message)
+        return OutOfMemory(message, "drop arrays, or let frameworks give back the memory that they keep")
+    return LaunchError(message, "")  # we know no more than the driver says
 
 
 def _describe(status: int) -> tuple[str, str]:

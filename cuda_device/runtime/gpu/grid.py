@@ -31,6 +31,9 @@ class Shape:
     dynamic: int
 
 
+_MORE_BLOCKS = "launch more blocks of fewer threads"
+
+
 def shape_of(grid: Any, block: Any, shared: Any, most_threads: int = 0) -> Shape:
     """The size of a launch, as users give it. Raises `LaunchError` for one that CUDA does not have.
 
@@ -45,10 +48,11 @@ def _shape(grid: Any, block: Any, shared: Any, most_threads: int) -> Shape:
     grid_size = _dimensions(grid, "grid", MOST_BLOCKS, "blocks")
     block_size = _dimensions(block, "block", MOST_THREADS, "threads")
     if block_size[0] * block_size[1] * block_size[2] > MOST_IN_BLOCK:
-        raise LaunchError(f"block={block}: a block has {MOST_IN_BLOCK} threads at most")
+        raise LaunchError(f"block={block}: a block has {MOST_IN_BLOCK} threads at most", _MORE_BLOCKS)
     if most_threads and block_size[0] * block_size[1] * block_size[2] > most_threads:
         raise LaunchError(
-            f"block={block}: the kernel is compiled for blocks of {most_threads} threads at most (max_threads)"
+            f"block={block}: the kernel is compiled for blocks of {most_threads} threads at most (max_threads)",
+            _MORE_BLOCKS,
         )
     return Shape(grid_size, block_size, _shared_bytes(shared))
 
@@ -62,13 +66,21 @@ def _dimensions(value: Any, name: str, most: Index, unit: str) -> Index:
     try:
         sizes = tuple(map(_integer, parts))
     except TypeError:
-        raise LaunchError(f"{name}={value!r}: give an int, or a tuple of one to three ints") from None
+        raise LaunchError(
+            f"{name}={value!r} is no size of a {name}", "give an int, or a tuple of one to three ints"
+        ) from None
     if not 1 <= len(sizes) <= 3:
-        raise LaunchError(f"{name}={value!r}: a grid or block has one to three dimensions, not {len(sizes)}")
+        raise LaunchError(
+            f"{name}={value!r}: a grid or block has one to three dimensions, not {len(sizes)}",
+            "give an int, or a tuple of one to three ints",
+        )
     x, y, z = (*sizes, 1, 1)[:3]
     for axis, size, limit in zip("xyz", (x, y, z), most, strict=True):
         if not 1 <= size <= limit:
-            raise LaunchError(f"{name}={value!r}: {size} {unit} along {axis}, where 1 to {limit} are possible")
+            remedy = "launch nothing where there is nothing to do" if size == 0 else _MORE_BLOCKS
+            if unit == "blocks" and size:
+                remedy = "launch fewer blocks, and let each thread loop in steps of grid_size(1)"
+            raise LaunchError(f"{name}={value!r}: {size} {unit} along {axis}, where 1 to {limit} are possible", remedy)
     return x, y, z
 
 
@@ -76,9 +88,11 @@ def _shared_bytes(shared: Any) -> int:
     try:
         count = _integer(shared)
     except TypeError:
-        raise LaunchError(f"shared={shared!r}: give a number of bytes") from None
+        raise LaunchError(f"shared={shared!r} is no size of shared memory", "give a number of bytes") from None
     if not 0 <= count < 1 << 31:
-        raise LaunchError(f"shared={shared!r}: give a number of bytes from 0 to {(1 << 31) - 1}")
+        raise LaunchError(
+            f"shared={shared!r} is no size of shared memory", f"give a number of bytes from 0 to {(1 << 31) - 1}"
+        )
     return count
 
 

@@ -298,8 +298,9 @@ def as_stream(obj: Any) -> Stream:
     handle = _handle_of(obj)
     if handle is None:
         raise LaunchError(
-            f"{_describe(obj)} is no stream: pass None, cpu_stream(), an object with __cuda_stream__ (of cuda.core, torch or "
-            "CuPy), or a stream's handle as an int"
+            f"{_describe(obj)} is no stream",
+            "pass None, cpu_stream(), an object with __cuda_stream__ (of cuda.core, torch or CuPy), or a stream's handle as "
+            "an int",
         )
     driver.require()
     handle = handle or driver.LEGACY_STREAM
@@ -337,18 +338,23 @@ def _by_protocol(obj: Any, answer: Any) -> int:
         version, handle = int(version), int(handle)
     except (TypeError, ValueError) as error:
         raise LaunchError(
-            f"__cuda_stream__ of {_describe(obj)} gave {answer!r} instead of (version, handle)"
+            f"__cuda_stream__ of {_describe(obj)} gave {answer!r} instead of (version, handle)",
+            "pass the stream's handle as an int",
         ) from error
     if version != 0:
         raise LaunchError(
-            f"__cuda_stream__ of {_describe(obj)} speaks version {version}, and we know 0 only: pass its handle"
+            f"__cuda_stream__ of {_describe(obj)} speaks version {version}, and we know 0 only",
+            "pass the stream's handle as an int",
         )
     return _checked(handle, obj)
 
 
 def _checked(handle: int, obj: Any) -> int:
     if not 0 <= handle < 1 << 64:
-        raise LaunchError(f"{_describe(obj)} has the stream handle {handle}, which is no address")
+        raise LaunchError(
+            f"{_describe(obj)} has the stream handle {handle}, which is no address",
+            "pass the handle of a living stream",
+        )
     return handle
 
 

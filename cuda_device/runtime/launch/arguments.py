@@ -119,7 +119,9 @@ def _struct(value: object, name: str, stream: Stream) -> Argument:
         if not isinstance(wanted, Array):
             continue
         if not (isinstance(given, Array) and (given.dtype, given.ndim) == (wanted.dtype, wanted.ndim)):
-            raise LaunchError(f"the argument {name!r}: {model.name}.{field.name} is of type {given}, not {wanted}")
+            raise LaunchError(
+                f"the argument {name!r}: {model.name}.{field.name} is of type {given}, not {wanted}", _CORRECT
+            )
     known = _struct_known(model, tuple(part.known.type for part in parts))
     return Argument(known, found, tuple(view for part in parts for view in part.views))
 
@@ -150,10 +152,10 @@ def _record(value: np.void, name: str) -> Argument:
     try:
         element = element_of_dtype(value.dtype)
     except TypeError as error:
-        raise LaunchError(f"the argument {name!r}: {error}") from None
+        raise _no_element(error, name) from None
     if has_identity(element):
         raise LaunchError(
-            f"the argument {name!r} has atomic members, so it cannot be copied: pass the array that it lies in"
+            f"the argument {name!r} has atomic members, so it cannot be copied", "pass the array that it lies in"
         )
     return Argument(of_type(element), tuple(_numbers_of(value)))
 
@@ -174,7 +176,8 @@ def _constant(value: object, name: str) -> Argument:
     try:
         return Argument(literal(value))
     except TypeError as error:
-        raise LaunchError(f"the argument {name!r}: {error}") from None
+        remedy = "pass a number, a text, a function, a type, or a tuple of such"
+        raise LaunchError(f"the argument {name!r}: {error}", remedy) from None
 
 
 def _number(value: object, name: str) -> Argument:
@@ -183,14 +186,14 @@ def _number(value: object, name: str) -> Argument:
     except TypeError as error:
         if isinstance(value, np.void) and value.dtype.names:
             return _record(value, name)
-        raise LaunchError(f"the argument {name!r}: {error}") from None
+        raise _no_element(error, name) from None
     plain = value.item() if isinstance(value, np.generic) else value
     if isinstance(plain, complex):
         return Argument(_ANY[number], (plain.real, plain.imag))
     plain = plain if number.format is Format.IEEE else float(plain)  # type: ignore[arg-type]
     assert isinstance(plain, (bool, int, float))
     if number == INT and not INT.low <= plain <= INT.high:
-        raise LaunchError(f"the argument {name!r} is {plain}: {_remedy(int(plain))}")
+        raise LaunchError(f"the argument {name!r} is {plain}, and a Python int is 32 bits wide", _remedy(int(plain)))
     return Argument(_ANY[number], (plain,))
 
 
@@ -216,11 +219,19 @@ _QUICK: dict[type[Any], Callable[[Any, str], Argument]] = {
 def _remedy(value: int) -> str:
     for name, low, high in (("int64", -(1 << 63), 1 << 63), ("uint64", 0, 1 << 64)):
         if low <= value < high:
-            return f"a Python int is 32 bits wide in device code; pass {name}({value})"
-    return "no integer type of device code is that wide"
+            return f"pass {name}({value})"
+    return "pass it in parts: no integer type of device code is that wide"
 
 
+_CONVERT = "convert it to numbers, vectors or structs of device code, as by x.astype(numpy.float32)"
+_CORRECT = "pass an array of the hint's type and axes, or correct the hint of the member"
 _TAKEN = "pass numbers, tuples, None, or arrays with __dlpack__ or __cuda_array_interface__"
+
+
+def _no_element(error: TypeError, name: str) -> LaunchError:
+    """Our error for a type that is none of device code's; the error may say which there are."""
+    reason, _, types = str(error).partition(": convert to ")
+    return LaunchError(f"the argument {name!r}: {reason}", f"convert it to {types}" if types else _CONVERT)
 
 
 def _taken(value: object) -> str:
@@ -247,13 +258,15 @@ _CONSTANT = "give the parameter the type hint ConstExpr, and the kernel is compi
 def _array(value: object, name: str, stream: Stream) -> Argument:
     try:
         view = view_of(value, stream.consumer)
-    except (TypeError, LaunchError) as error:
-        raise LaunchError(f"the argument {name!r}: {error}") from None
+    except LaunchError as error:
+        raise LaunchError(f"the argument {name!r}: {error.reason}", error.help) from None
+    except TypeError as error:
+        raise _no_element(error, name) from None
     if view is None:
         is_constant = isinstance(value, str | Enum) or callable(value)  # functions, types
         raise LaunchError(
-            f"the argument {name!r} is of type {type(value).__name__}, which device code cannot take: "
-            + (_CONSTANT if is_constant else _taken(value))
+            f"the argument {name!r} is of type {type(value).__name__}, which device code cannot take",
+            _CONSTANT if is_constant else _taken(value),
         )
     ordinal = stream.ordinal if isinstance(stream, GpuStream) else None
     if view.passed is not None and view.passed[0] == ordinal:
@@ -277,17 +290,18 @@ def _check_memory(view: ArrayView, name: str, stream: Stream) -> None:
     if isinstance(stream, GpuStream):
         if not view.device.on_gpu:
             raise LaunchError(
-                f"the argument {name!r} is in host memory, but the launch is on a GPU stream: copy it with "
-                "device.array(x, stream=…) or your framework, or launch on cpu_stream()"
+                f"the argument {name!r} is in host memory, but the launch is on a GPU stream",
+                "copy it with device.array(x, stream=…) or your framework, or launch on cpu_stream()",
             )
         if view.ordinal != stream.ordinal and view.size:
             raise LaunchError(
-                f"the argument {name!r} is on GPU {view.ordinal}, but the stream is on GPU {stream.ordinal}"
+                f"the argument {name!r} is on GPU {view.ordinal}, but the stream is on GPU {stream.ordinal}",
+                "launch on a stream of its GPU, or copy it: device.array(x, stream=…)",
             )
     elif not view.device.on_host:
         raise LaunchError(
-            f"the argument {name!r} is in GPU memory, but the launch is on a CPU stream: copy it to the host, or launch on "
-            "a GPU stream"
+            f"the argument {name!r} is in GPU memory, but the launch is on a CPU stream",
+            "copy it to the host, or launch on a GPU stream",
         )
 
 

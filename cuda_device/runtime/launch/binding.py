@@ -76,8 +76,18 @@ def argument_of(function: FunctionType, index: int, value: Any, stream: Stream) 
             value = constant_as(value, constants[name])
         except TypeError:
             wanted = constants[name].__name__
-            raise LaunchError(f"the argument {name!r} is a constant {wanted}, not {value!r}") from None
+            raise LaunchError(
+                f"the argument {name!r} is a constant {wanted}, not {value!r}", f"pass {wanted}(…)"
+            ) from None
     return read(value, name, stream, is_constant=name in constants)
+
+
+_HINT = "pass a number of that type, or correct the hint"
+_ARRAY_HINT = "pass an array with as many axes, or correct the hint"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names) or "none"
 
 
 def number_as(value: Any, wanted: model.Number, name: str) -> Any:
@@ -91,16 +101,16 @@ def number_as(value: Any, wanted: model.Number, name: str) -> Any:
     value = bool(value) if isinstance(value, np.bool_) else value
     says = f"but the hint of the parameter says {wanted}"
     if not isinstance(value, (bool, int, float, complex, np.generic)):
-        raise CallError(f"the argument {name!r} is of type {type(value).__name__}, {says}")
+        raise CallError(f"the argument {name!r} is of type {type(value).__name__}, {says}", "pass a number")
     try:
         if isinstance(value, np.generic) and _is_one(number_of(type(value)), wanted):
             return value
         with np.errstate(over="ignore"):  # what is too large for a float is infinite
             return convert(value, wanted, name)
     except OverflowError:
-        raise CallError(f"the argument {name!r} is {value!r}, {says}, which has no room for it") from None
+        raise CallError(f"the argument {name!r} is {value!r}, {says}, which has no room for it", _HINT) from None
     except TypeError:
-        raise CallError(f"the argument {name!r} is {value!r}, {says}: write {wanted}(…)") from None
+        raise CallError(f"the argument {name!r} is {value!r}, {says}", f"write {wanted}(…)") from None
 
 
 def type_as(given: model.Type, wanted: model.Number, name: str) -> model.Type:
@@ -111,7 +121,7 @@ def type_as(given: model.Type, wanted: model.Number, name: str) -> model.Type:
         return given
     fits = isinstance(given, model.Number) and given.builtin and becomes(given, wanted)
     if not fits and given not in (wanted, machine(wanted)):
-        raise CallError(f"the argument {name!r} is of type {given}, but the hint of the parameter says {wanted}")
+        raise CallError(f"the argument {name!r} is of type {given}, but the hint of the parameter says {wanted}", _HINT)
     return wanted
 
 
@@ -134,7 +144,9 @@ def check_arrays(function: FunctionType, known: Sequence[Known]) -> None:
         is_array = isinstance(given, model.Array) and given.ndim == hint.ndim
         others = {each.dtype for each in (given, hint) if isinstance(each, model.Array)}
         if not is_array or (isinstance(hint.dtype, model.Number) and len(others) > 1):
-            raise CallError(f"the argument {name!r} is of type {given}, but the hint of the parameter says {hint}")
+            text = f"the argument {name!r} is of type {given}, but the hint of the parameter says {hint}"
+            same = isinstance(given, model.Array) and given.ndim == hint.ndim
+            raise CallError(text, "convert the array, as by x.astype(…), or correct the hint" if same else _ARRAY_HINT)
 
 
 def bind(
@@ -144,24 +156,28 @@ def bind(
     names, positional, *_ = parameters_of(function)
     shown = function.__qualname__
     if len(args) > positional:
-        raise CallError(f"{shown} takes {positional} argument{'s' * (positional != 1)}, not {len(args)}")
+        raise CallError(
+            f"{shown} takes {positional} argument{'s' * (positional != 1)}, not {len(args)}", f"pass {_listed(names)}"
+        )
     bound = dict(zip(names, args, strict=False))
     for name, value in kwargs.items():
         if name not in names:
-            raise CallError(f"{shown} has no parameter {name!r}")
+            raise CallError(f"{shown} has no parameter {name!r}", f"its parameters are {_listed(names)}")
         if name in bound or names.index(name) < function.__code__.co_posonlyargcount:
-            raise CallError(f"{shown} got two values for its parameter {name!r}, or it cannot be named")
+            raise CallError(
+                f"{shown} got two values for its parameter {name!r}, or it cannot be named", "pass it once, by position"
+            )
         bound[name] = value
     for name, value in defaults.items():
         bound.setdefault(name, value)
     missing = [name for name in names if name not in bound]
     if missing:
-        text = f"{shown} lacks an argument for {', '.join(map(repr, missing))}"
+        remedy = f"pass {_listed(names)}"
         if names[0] == "self":
-            text += (
-                ": a kernel is no method, and takes self as any argument (a struct): write @staticmethod above @kernel"
+            remedy = (
+                "write @staticmethod above @kernel: a kernel is no method, and takes self as any argument (a struct)"
             )
-        raise CallError(text)
+        raise CallError(f"{shown} lacks an argument for {', '.join(map(repr, missing))}", remedy)
     return [bound[name] for name in names]
 
 

@@ -57,7 +57,8 @@ def _descriptor(view: ArrayView, name: str) -> Iterator[Leaf]:
     if any(stride % size for stride in view.strides):
         raise LaunchError(
             f"the argument {name!r}: its strides {view.strides} are no multiples of its elements' {size} bytes, which an "
-            "interoperable kernel needs: copy it (.copy())"
+            "interoperable kernel needs",
+            "copy it (.copy())",
         )
     yield from (view.data, *view.shape, *(stride // size for stride in view.strides))
 

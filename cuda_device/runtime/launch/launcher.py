@@ -188,10 +188,10 @@ def _count(
 def check_kernel(f: object) -> None:
     """Raises `CallError` for what is no kernel."""
     if isinstance(f, (Func, FunctionType)):
-        raise CallError(f"launch starts a kernel, not the function {f.__qualname__}: decorate it with @kernel")
+        raise CallError(f"launch starts a kernel, not the function {f.__qualname__}", "decorate it with @kernel")
     if not isinstance(f, Kernel):
         what = f"an object of type {type(f).__name__}"
-        raise CallError(f"launch starts a kernel, not {what}: write launch(kernel, …, grid=…, block=…)")
+        raise CallError(f"launch starts a kernel, not {what}", "write launch(kernel, …, grid=…, block=…)")
 
 
 def variant_of(kernel: Kernel, arguments: Sequence[Argument], stream: Stream) -> CompiledKernel:
@@ -348,15 +348,17 @@ def check_positions(variant: CompiledKernel, shape: Shape) -> None:
     if threads >= MOST_POSITIONS and variant.work.outline.positions:
         raise LaunchError(
             f"grid={shape.grid}, block={shape.block}: {threads} threads along x, where tid and grid_size are int32 and count "
-            f"fewer than 2**31: launch fewer blocks and let each thread loop in steps of grid_size(1), or compute "
-            "int64(block_idx.x) * block_dim.x + thread_idx.x instead"
+            "fewer than 2**31",
+            "launch fewer blocks and let each thread loop in steps of grid_size(1), or compute "
+            "int64(block_idx.x) * block_dim.x + thread_idx.x instead",
         )
 
 
 def _check_shared(static: int, dynamic: int, default: int, most: int) -> None:
     if static + dynamic > max(default, most):
         raise LaunchError(
-            f"shared={dynamic}: with {static} bytes of shared arrays that is more than the {most} of a block"
+            f"shared={dynamic}: with {static} bytes of shared arrays that is more than the {most} of a block",
+            f"give {max(0, max(default, most) - static)} bytes at most, or make the shared arrays smaller",
         )
 
 
@@ -414,7 +416,8 @@ def _load(variant: CompiledKernel, stream: GpuStream, shape: Shape) -> Loaded:
     if x * y * z > kernel.most_threads:
         raise LaunchError(
             f"block={shape.block}: {variant.work.job.name} uses so many registers, or was so limited, that a block of it has "
-            f"{kernel.most_threads} threads at most"
+            f"{kernel.most_threads} threads at most",
+            f"launch smaller blocks, or compile it for such: @kernel(max_threads={x * y * z})",
         )
     if shape.dynamic > kernel.dynamic_shared:
         with _LOCK:

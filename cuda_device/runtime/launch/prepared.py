@@ -111,7 +111,7 @@ class PreparedLaunch:
         names = parameters_of(function).names
         if len(names) != len(self._values):
             raise LaunchError(
-                f"{function.__qualname__} has other parameters than when it was prepared: prepare it again"
+                f"{function.__qualname__} has other parameters than when it was prepared", "prepare it again"
             )
         return bind(function, args, kwargs, dict(zip(names, self._values, strict=True)))
 

@@ -36,7 +36,7 @@ def provide(work: Work, ordinal: int) -> None:
             loaded_kernels.raise_stack_limit(wanted)
         except LaunchError as error:
             text = f"stack_size={wanted}: this GPU cannot give each thread as much stack"
-            raise LaunchError(f"{text} ({error})") from None
+            raise LaunchError(f"{text} ({error.reason})", "ask for less, or launch fewer threads at once") from None
     elif has_recursion(work):
         _provide_some(work.job.name, min(RECURSION, _share(ordinal)))
 
