@@ -8,7 +8,7 @@ from conftest import StreamUnderTest
 from ir_helpers import define
 
 import cuda_device as device
-from cuda_device.types.dtypes import dtype_of_type, element_of_dtype
+from cuda_device.types.element_dtypes import dtype_of_type, element_of_dtype
 from cuda_device.types.parse import parse
 
 PACKED = np.dtype([("a", "i1"), ("b", "f8"), ("c", "i2"), ("d", "f4")])

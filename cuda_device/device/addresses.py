@@ -9,19 +9,19 @@ In small arrays (see `types.model.Array`) all of that happens in 32 bits, of whi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from cuda_device.device.lowering import ArrayTree, Lowering
 from cuda_device.device.sums import FAR
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Value
 from cuda_device.types.model import INT32, INT64, UINT32, UINT64, Array, Layout, Number
 
-if TYPE_CHECKING:
-    from cuda_device.device.lowering import ArrayTree, Lowering
 
+def address_of(build: Lowering, tree: ArrayTree, type: Array, indices: Sequence[Value], behind: bool = False) -> Value:
+    """The reference to the element at `indices`, each of which counts from the end where it is negative.
 
-def address_of(build: Lowering, tree: ArrayTree, type: Array, indices: Sequence[Value], behind: bool) -> Value:
-    """See `Lowering.address`."""
+    `behind`: an index may be out of bounds, since nothing looks there then.
+    """
     if not indices:
         return tree.data
     # An index that 32 bits do not hold is out of bounds in a small array: checks have to see it whole.

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from cuda_device.device import atomic_accesses as accesses
 from cuda_device.device import atomic_bits as bits
 from cuda_device.device import atomic_loops as loops
+from cuda_device.device.addresses import address_of
 from cuda_device.device.atomic_types import Atomic, AtomicInterface
 from cuda_device.device.lowering import ArrayTree, Lowering, Tree, grow
 from cuda_device.device.rows import Intrinsic, Typed, constant_of
@@ -149,7 +150,7 @@ def _lower_ref(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
         reference.pointee.dtype, len(tree.extents), Layout(str(layout)), space=reference.space, small=bool(small)
     )
     indices = [value for value in (index if isinstance(index, tuple) else (index,)) if isinstance(value, Value)]
-    return build.refer(build.address(tree, array, indices), reference)
+    return build.refer(address_of(build, tree, array, indices), reference)
 
 
 def _check_alignment(known: Known, align: int, content: Type) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from cuda_device.device.addresses import address_of
 from cuda_device.device.sums import Sums
 from cuda_device.ir import ops
 from cuda_device.ir.builder import Builder
@@ -407,13 +406,6 @@ class Lowering(Builder):
             steps.append(self.sum(ops.MUL, steps[-1], self.convert(extent, INT64), exact=True))
         steps = steps[: type.ndim]
         return tuple(reversed(steps)) if type.layout is Layout.C else tuple(steps)
-
-    def address(self, tree: ArrayTree, type: Array, indices: Sequence[Value], behind: bool = False) -> Value:
-        """The reference to the element at `indices`, each of which counts from the end where it is negative.
-
-        `behind`: an index may be out of bounds, since nothing looks there then.
-        """
-        return address_of(self, tree, type, indices, behind)
 
     def length(self, value: Value) -> Value:
         """A number that is not negative and has room in 32 bits, as an int32."""

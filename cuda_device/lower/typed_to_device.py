@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from cuda_device.device import math as device_math
+from cuda_device.device.addresses import address_of
 from cuda_device.device.lowering import ArrayTree, Lowering, flatten, grow
 from cuda_device.device.rows import Typed
 from cuda_device.errors import CompileError, CompilerBug
@@ -231,7 +232,7 @@ def _truth(lowerer: Lowerer, op: Op) -> None:
 def _getitem(lowerer: Lowerer, op: Op) -> None:
     owner, *indices = op.operands
     tree, array = lowerer.array(owner)
-    address = lowerer.build.address(tree, array, [lowerer.value(index) for index in indices])
+    address = address_of(lowerer.build, tree, array, [lowerer.value(index) for index in indices])
     _check_size(op, array.dtype)
     lowerer.define(op, lowerer.build.load(address, array.dtype))
 
@@ -251,7 +252,7 @@ def _refer(lowerer: Lowerer, op: Op) -> None:
     owner, *indices = op.operands
     tree, array = lowerer.array(owner)
     places = [lowerer.value(index) for index in indices]
-    address = lowerer.build.address(tree, array, places, behind=bool(op.attributes.get("behind")))
+    address = address_of(lowerer.build, tree, array, places, behind=bool(op.attributes.get("behind")))
     assert isinstance(op.result.type, Ref)
     lowerer.define(op, lowerer.build.refer(address, op.result.type))
 
@@ -283,7 +284,7 @@ def _store(lowerer: Lowerer, op: Op) -> None:
 def _setitem(lowerer: Lowerer, op: Op) -> None:
     owner, *indices, item = op.operands
     tree, array = lowerer.array(owner)
-    address = lowerer.build.address(tree, array, [lowerer.value(index) for index in indices])
+    address = address_of(lowerer.build, tree, array, [lowerer.value(index) for index in indices])
     lowerer.build.store(address, array.dtype, lowerer.trees[item])
 
 

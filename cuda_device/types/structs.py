@@ -23,10 +23,11 @@ import numpy as np
 
 from cuda_device.errors import ArgumentError
 from cuda_device.types.abi import representation
+from cuda_device.types.element_dtypes import element_of_dtype
 from cuda_device.types.host import number_of
 from cuda_device.types.layout import align_of, has_arrays, has_identity, machine, placement, pointee_of
 from cuda_device.types.model import NONE, Array, Field, Kind, Number, Struct, Tuple, Type, Vector
-from cuda_device.types.vectors import VectorValue
+from cuda_device.types.vectors import VectorValue, replaced
 
 C = TypeVar("C", bound=type)
 MODEL = "__cuda_device_struct__"
@@ -122,8 +123,6 @@ def type_of_hint(hint: Any) -> Type:
             raise TypeError("an atomic is a member of a struct, not of a tuple")
         return made
     if isinstance(hint, np.dtype):
-        from cuda_device.types.dtypes import element_of_dtype  # which needs hints, too
-
         return element_of_dtype(hint)
     if isinstance(hint, type):
         model = hint.__dict__.get(MODEL)
@@ -414,14 +413,7 @@ def replace(s: Any, /, **changes: Any) -> Any:
     Raises `TypeError` for a member that it does not have.
     """
     if isinstance(s, VectorValue):
-        names = "xyzw"[: len(s)]
-        values = dict(zip(names, s, strict=True))
-    elif MODEL in vars(type(s)):
-        names = [field.name for field in model_of(type(s)).fields]  # type: ignore[assignment]
-        values = {name: getattr(s, name) for name in names}
-    else:
+        return s.__replace__(**changes)
+    if MODEL not in vars(type(s)):
         raise TypeError(f"replace takes a struct or a vector, not {s!r}")
-    for name in changes:
-        if name not in values:
-            raise TypeError(f"{type(s).__name__} has no member {name!r}")
-    return type(s)(*({**values, **changes}[name] for name in names))
+    return replaced(s, [field.name for field in model_of(type(s)).fields], changes)

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
 import ml_dtypes
@@ -97,12 +97,19 @@ class VectorValue:
         return f"{type(self).__name__}({', '.join(str(item) for item in self._items)})"
 
     def __replace__(self, /, **changes: Any) -> Any:
-        from cuda_device.types.structs import replace  # which needs vectors, too
-
-        return replace(self, **changes)
+        return replaced(self, "xyzw"[: len(self)], changes)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), self._items
+
+
+def replaced(value: Any, names: Iterable[str], changes: Mapping[str, Any]) -> Any:
+    """A new object of a type, with some of its members changed. Raises `TypeError` for one that it does not have."""
+    values = {name: getattr(value, name) for name in names}
+    for name in changes:
+        if name not in values:
+            raise TypeError(f"{type(value).__name__} has no member {name!r}")
+    return type(value)(*{**values, **changes}.values())
 
 
 def _elementwise(function: Callable[[Any, Any], Any], swapped: bool) -> Callable[[VectorValue, Any], Any]:
