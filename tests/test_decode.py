@@ -17,7 +17,7 @@ from cuda_device.bytecode import decode as decoder
 from cuda_device.bytecode import versions
 from cuda_device.bytecode.decode import decode
 from cuda_device.bytecode.instructions import Opcode
-from cuda_device.bytecode.raw import Place, Raw, Slot
+from cuda_device.bytecode.raw import Cursor, Raw, Slot
 from cuda_device.errors import NOWHERE, CompileError, CompilerBug
 
 PACKAGE = pathlib.Path(decoder.__file__).parents[1]
@@ -57,7 +57,7 @@ def test_functions_of_the_standard_library_are_well_formed(module):
 
 def test_positions_count_values_only():
     slots = [Slot.VALUE, Slot.NULL, Slot.ASSERTION, Slot.VALUE]
-    place = Place(samples.loop.__code__, [Raw("COPY", 4, 4, "", NOWHERE, 1)], 0, slots)
+    place = Cursor(samples.loop.__code__, [Raw("COPY", 4, 4, "", NOWHERE, 1)], 0, slots)
     assert (place.position(1), place.position(4)) == (1, 2)
     for position in (2, 3, 5):
         try:

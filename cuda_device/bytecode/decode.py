@@ -24,7 +24,7 @@ from collections.abc import Iterator, Mapping
 from types import CodeType
 
 from cuda_device.bytecode.instructions import TERMINATORS, Instruction, Opcode
-from cuda_device.bytecode.raw import Place, Raw, Row, Slot, Step, Steps
+from cuda_device.bytecode.raw import Cursor, Raw, Row, Slot, Step, Steps
 from cuda_device.bytecode.versions import ADDED_ROWS, FUSED, IGNORED, LOOP_END, UNSUPPORTED
 from cuda_device.errors import CompileError, CompilerBug, Location
 from cuda_device.lazy_dataclasses import replace
@@ -179,25 +179,25 @@ def _walk(code: CodeType, raws: list[Raw]) -> dict[int, Steps]:
                 raise CompilerBug(f"the stack differs between two ways to offset {raws[index].location.offset}")
             continue
         known[index] = slots
-        place = Place(code, raws, index, slots.copy())
-        steps_of[index] = steps = _translate(place)
-        at_target = place.slots if place.slots_at_target is None else place.slots_at_target
+        cursor = Cursor(code, raws, index, slots.copy())
+        steps_of[index] = steps = _translate(cursor)
+        at_target = cursor.slots if cursor.slots_at_target is None else cursor.slots_at_target
         pending += [(step.target, at_target) for step in steps if step.target >= 0]
         if not steps or steps[-1].opcode not in TERMINATORS:
-            pending.append((index + 1, place.slots))
+            pending.append((index + 1, cursor.slots))
     return steps_of
 
 
-def _translate(place: Place) -> Steps:
+def _translate(cursor: Cursor) -> Steps:
     """The instructions for one raw instruction."""
-    raw = place.raw
+    raw = cursor.raw
     if raw.protection:
         return (Step(Opcode.UNSUPPORTED, raw.protection),)
     row = ROWS.get(raw.name)
     if row is None:
         description = UNSUPPORTED.get(raw.name, f"the bytecode instruction {raw.name}")
         return (Step(Opcode.UNSUPPORTED, description),)
-    return row(place)
+    return row(cursor)
 
 
 def _assemble(raws: list[Raw], steps_of: Mapping[int, Steps]) -> tuple[Instruction, ...]:

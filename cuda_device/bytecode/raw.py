@@ -1,6 +1,6 @@
 """CPython's own instructions, and the stack on which they work, as far as their translation needs to know them.
 
-`decode` makes `Raw` instructions of a code object and carries a stack of `Slot`s along; `Place` is what it shows to a
+`decode` makes `Raw` instructions of a code object and carries a stack of `Slot`s along; `Cursor` is what it shows to a
 row of the table in `versions`: the instruction, its neighbours, and the stack, which the row changes.
 """
 
@@ -71,7 +71,7 @@ class Step:
 
 
 @dataclass(slots=True)
-class Place:
+class Cursor:
     """Where the walk is."""
 
     code: CodeType
@@ -123,5 +123,5 @@ class Place:
 
 
 Steps = tuple[Step, ...]
-Row = Callable[[Place], Steps]
+Row = Callable[[Cursor], Steps]
 """The translation of one raw instruction: returns ours, and changes the stack of the place."""

@@ -1,7 +1,7 @@
 """How each raw instruction of CPython is translated: the functions that the tables in `versions` name.
 
-A row is called with the `Place` where its raw instruction stands. It returns our instructions for it, mostly one, and
-does to the place's stack what the raw one does. `CALL 1` below `LOAD_GLOBAL (len + NULL)` and an argument, for
+A row is called with the `Cursor` where its raw instruction stands. It returns our instructions for it, mostly one, and
+does to the cursor's stack what the raw one does. `CALL 1` below `LOAD_GLOBAL (len + NULL)` and an argument, for
 example, pops the argument and the pair, finds one value in the pair, pushes a value, and returns `CALL 1`.
 """
 
@@ -12,7 +12,7 @@ import inspect
 from collections.abc import Callable
 
 from cuda_device.bytecode.instructions import Opcode
-from cuda_device.bytecode.raw import Place, Raw, Row, Slot, Step, Steps
+from cuda_device.bytecode.raw import Cursor, Raw, Row, Slot, Step, Steps
 
 # Functions that make rows
 
@@ -20,9 +20,9 @@ from cuda_device.bytecode.raw import Place, Raw, Row, Slot, Step, Steps
 def simple(opcode: Opcode, argument: Callable[[Raw], object] = lambda raw: None) -> Row:
     """One instruction."""
 
-    def row(place: Place) -> Steps:
-        place.settle()
-        return (Step(opcode, argument(place.raw)),)
+    def row(cursor: Cursor) -> Steps:
+        cursor.settle()
+        return (Step(opcode, argument(cursor.raw)),)
 
     return row
 
@@ -30,8 +30,8 @@ def simple(opcode: Opcode, argument: Callable[[Raw], object] = lambda raw: None)
 def fixed(*steps: Step) -> Row:
     """Always the same instructions."""
 
-    def row(place: Place) -> Steps:
-        place.settle()
+    def row(cursor: Cursor) -> Steps:
+        cursor.settle()
         return steps
 
     return row
@@ -45,9 +45,9 @@ def build(kind: str) -> Row:
 def into(opcode: Opcode) -> Row:
     """Adds the top of the stack to a container further down."""
 
-    def row(place: Place) -> Steps:
-        place.settle()
-        return (Step(opcode, place.position(place.raw.number)),)
+    def row(cursor: Cursor) -> Steps:
+        cursor.settle()
+        return (Step(opcode, cursor.position(cursor.raw.number)),)
 
     return row
 
@@ -55,9 +55,9 @@ def into(opcode: Opcode) -> Row:
 def jump(opcode: Opcode) -> Row:
     """A jump that pops what it tests."""
 
-    def row(place: Place) -> Steps:
-        place.settle()
-        return (Step(opcode, None, place.raw.target),)
+    def row(cursor: Cursor) -> Steps:
+        cursor.settle()
+        return (Step(opcode, None, cursor.raw.target),)
 
     return row
 
@@ -65,9 +65,9 @@ def jump(opcode: Opcode) -> Row:
 def jump_if_none(opcode: Opcode) -> Row:
     """A jump with an `is None` in it."""
 
-    def row(place: Place) -> Steps:
-        place.settle()
-        return (Step(Opcode.CONST, None), Step(Opcode.IS, False), Step(opcode, None, place.raw.target))
+    def row(cursor: Cursor) -> Steps:
+        cursor.settle()
+        return (Step(Opcode.CONST, None), Step(Opcode.IS, False), Step(opcode, None, cursor.raw.target))
 
     return row
 
@@ -75,10 +75,10 @@ def jump_if_none(opcode: Opcode) -> Row:
 def jump_if_or_pop(opcode: Opcode) -> Row:
     """A jump that pops what it tests only if it does not jump."""
 
-    def row(place: Place) -> Steps:
-        place.slots_at_target = place.slots.copy()
-        place.settle()
-        return (Step(Opcode.COPY, 1), Step(opcode, None, place.raw.target), Step(Opcode.POP))
+    def row(cursor: Cursor) -> Steps:
+        cursor.slots_at_target = cursor.slots.copy()
+        cursor.settle()
+        return (Step(Opcode.COPY, 1), Step(opcode, None, cursor.raw.target), Step(Opcode.POP))
 
     return row
 
@@ -106,115 +106,119 @@ def always(raw: Raw) -> bool:
 # Constants and variables
 
 
-def load_const(place: Place) -> Steps:
+def load_const(cursor: Cursor) -> Steps:
     """A constant; nothing if it is the names for the instruction behind it, which takes them itself."""
-    if place.is_near(1, "CALL_KW", "BUILD_CONST_KEY_MAP"):
-        place.push(Slot.NULL)
+    if cursor.is_near(1, "CALL_KW", "BUILD_CONST_KEY_MAP"):
+        cursor.push(Slot.NULL)
         return ()
-    place.push()
-    constant = place.raw.value
+    cursor.push()
+    constant = cursor.raw.value
     if isinstance(constant, slice):  # 3.14 folds slices; BUILD_SLICE is what every other version has.
         parts = [constant.start, constant.stop] + [constant.step] * (constant.step is not None)
         return (*(Step(Opcode.CONST, part) for part in parts), Step(Opcode.BUILD_SLICE, len(parts)))
     return (Step(Opcode.CONST, constant),)
 
 
-def load_common_constant(place: Place) -> Steps:
+def load_common_constant(cursor: Cursor) -> Steps:
     """A builtin, whatever its name means in the program. Only `assert` loads AssertionError so."""
-    if place.raw.text == "AssertionError":
-        return load_assertion_error(place)
-    place.push()
-    return (Step(Opcode.CONST, getattr(builtins, place.raw.text)),)
+    if cursor.raw.text == "AssertionError":
+        return load_assertion_error(cursor)
+    cursor.push()
+    return (Step(Opcode.CONST, getattr(builtins, cursor.raw.text)),)
 
 
-def load_assertion_error(place: Place) -> Steps:
+def load_assertion_error(cursor: Cursor) -> Steps:
     """The start of a failing `assert`."""
-    place.push(Slot.ASSERTION)
+    cursor.push(Slot.ASSERTION)
     return ()
 
 
-def load_fast(place: Place) -> Steps:
+def load_fast(cursor: Cursor) -> Steps:
     """LOAD."""
-    place.push()
-    return (Step(Opcode.LOAD, place.raw.value),)
+    cursor.push()
+    return (Step(Opcode.LOAD, cursor.raw.value),)
 
 
-def load_fast_or_cell(place: Place) -> Steps:
+def load_fast_or_cell(cursor: Cursor) -> Steps:
     """LOAD, or CLOSURE if what follows makes a function with this cell in its closure."""
-    place.push()
-    return (Step(Opcode.CLOSURE if _makes_closure(place) else Opcode.LOAD, place.raw.value),)
+    cursor.push()
+    return (Step(Opcode.CLOSURE if _makes_closure(cursor) else Opcode.LOAD, cursor.raw.value),)
 
 
-def _makes_closure(place: Place) -> bool:
+def _makes_closure(cursor: Cursor) -> bool:
     """Whether there is: this and more loads, a tuple of them all, the code, a function, and its closure attribute."""
     count = 1
-    while place.is_near(count, "LOAD_FAST", "LOAD_FAST_BORROW", "LOAD_FAST_CHECK"):
+    while cursor.is_near(count, "LOAD_FAST", "LOAD_FAST_BORROW", "LOAD_FAST_CHECK"):
         count += 1
     return (
-        place.is_near(count, "BUILD_TUPLE")
-        and place.near(count).number >= count
-        and place.is_near(count + 1, "LOAD_CONST")
-        and place.is_near(count + 2, "MAKE_FUNCTION")
-        and place.is_near(count + 3, "SET_FUNCTION_ATTRIBUTE")
-        and place.near(count + 3).number == FUNCTION_EXTRAS["closure"]
+        cursor.is_near(count, "BUILD_TUPLE")
+        and cursor.near(count).number >= count
+        and cursor.is_near(count + 1, "LOAD_CONST")
+        and cursor.is_near(count + 2, "MAKE_FUNCTION")
+        and cursor.is_near(count + 3, "SET_FUNCTION_ATTRIBUTE")
+        and cursor.near(count + 3).number == FUNCTION_EXTRAS["closure"]
     )
 
 
-def load_fast_and_clear(place: Place) -> Steps:
+def load_fast_and_clear(cursor: Cursor) -> Steps:
     """A comprehension borrows a variable; MAKE_CELL tells that it is a cell variable."""
-    if place.is_near(1, "MAKE_CELL"):
-        place.push(Slot.SAVED_CELL)
-        return (Step(Opcode.SAVE_CELL, place.raw.value),)
-    place.push()
-    return (Step(Opcode.LOAD_AND_CLEAR, place.raw.value),)
+    if cursor.is_near(1, "MAKE_CELL"):
+        cursor.push(Slot.SAVED_CELL)
+        return (Step(Opcode.SAVE_CELL, cursor.raw.value),)
+    cursor.push()
+    return (Step(Opcode.LOAD_AND_CLEAR, cursor.raw.value),)
 
 
-def store_fast(place: Place) -> Steps:
+def store_fast(cursor: Cursor) -> Steps:
     """STORE, or RESTORE_CELL of what SAVE_CELL saved."""
-    (slot,) = place.pop()
-    return (Step(Opcode.RESTORE_CELL if slot is Slot.SAVED_CELL else Opcode.STORE, place.raw.value),)
+    (slot,) = cursor.pop()
+    return (Step(Opcode.RESTORE_CELL if slot is Slot.SAVED_CELL else Opcode.STORE, cursor.raw.value),)
 
 
 # The stack
 
 
-def nothing(place: Place) -> Steps:
+def nothing(cursor: Cursor) -> Steps:
     """Only the effect on the stack."""
-    place.settle()
+    cursor.settle()
     return ()
 
 
-def push_null(place: Place) -> Steps:
+def push_null(cursor: Cursor) -> Steps:
     """The NULL that goes with a callable."""
-    place.push(Slot.NULL)
+    cursor.push(Slot.NULL)
     return ()
 
 
-def pop_top(place: Place) -> Steps:
+def pop_top(cursor: Cursor) -> Steps:
     """POP."""
-    place.position(1)
-    place.pop()
+    cursor.position(1)
+    cursor.pop()
     return (Step(Opcode.POP),)
 
 
-def copy(place: Place) -> Steps:
+def copy(cursor: Cursor) -> Steps:
     """COPY. Before a test whether `all`, `any` or `tuple` is the builtin, a jump to where it is not.
 
     There, 3.14 calls it, as every other version does; if it is the builtin, 3.14 runs the generator in a loop instead.
     """
-    if place.is_near(1, "LOAD_COMMON_CONSTANT") and place.is_near(2, "IS_OP") and place.is_near(3, "POP_JUMP_IF_FALSE"):
-        return (Step(Opcode.JUMP, None, place.near(3).target),)
-    position = place.position(place.raw.number)
-    place.push()
+    if (
+        cursor.is_near(1, "LOAD_COMMON_CONSTANT")
+        and cursor.is_near(2, "IS_OP")
+        and cursor.is_near(3, "POP_JUMP_IF_FALSE")
+    ):
+        return (Step(Opcode.JUMP, None, cursor.near(3).target),)
+    position = cursor.position(cursor.raw.number)
+    cursor.push()
     return (Step(Opcode.COPY, position),)
 
 
-def swap(place: Place) -> Steps:
+def swap(cursor: Cursor) -> Steps:
     """SWAP."""
-    place.position(1)
-    position = place.position(place.raw.number)
-    other = -place.raw.number
-    place.slots[-1], place.slots[other] = place.slots[other], place.slots[-1]
+    cursor.position(1)
+    position = cursor.position(cursor.raw.number)
+    other = -cursor.raw.number
+    cursor.slots[-1], cursor.slots[other] = cursor.slots[other], cursor.slots[-1]
     return (Step(Opcode.SWAP, position),)
 
 
@@ -228,59 +232,59 @@ def load_callable(opcode: Opcode, is_called: Callable[[Raw], bool] = flag) -> Ro
     the NULL that goes with `other`. Since 3.13 it is above, but then they are a pair, whose order does not matter.
     """
 
-    def row(place: Place) -> Steps:
-        place.settle()
-        if is_called(place.raw):
-            place.slots[-2] = Slot.NULL
-        return (Step(opcode, place.raw.value),)
+    def row(cursor: Cursor) -> Steps:
+        cursor.settle()
+        if is_called(cursor.raw):
+            cursor.slots[-2] = Slot.NULL
+        return (Step(opcode, cursor.raw.value),)
 
     return row
 
 
-def call(place: Place) -> Steps:
+def call(cursor: Cursor) -> Steps:
     """CALL, or CALL_KW if the names of keywords were noted just before (until 3.12)."""
-    count = _pop_call(place)
+    count = _pop_call(cursor)
     if count is None:
         return ()
-    if place.is_near(-1, "KW_NAMES"):
-        names = place.code.co_consts[place.near(-1).number]  # 3.11's `dis` does not know that it is a constant.
+    if cursor.is_near(-1, "KW_NAMES"):
+        names = cursor.code.co_consts[cursor.near(-1).number]  # 3.11's `dis` does not know that it is a constant.
         return (Step(Opcode.CALL_KW, (count, names)),)
     return (Step(Opcode.CALL, count),)
 
 
-def call_kw(place: Place) -> Steps:
+def call_kw(cursor: Cursor) -> Steps:
     """CALL_KW, with the names in the constant before."""
-    place.pop()
-    return (Step(Opcode.CALL_KW, (_pop_call(place), place.near(-1).value)),)
+    cursor.pop()
+    return (Step(Opcode.CALL_KW, (_pop_call(cursor), cursor.near(-1).value)),)
 
 
-def _pop_call(place: Place) -> int | None:
+def _pop_call(cursor: Cursor) -> int | None:
     """Pops what a call takes and pushes its result; the number of arguments, or None for the call of an `assert`.
 
     Below the counted arguments is a pair: a callable and a NULL, or a callable and one more argument, the first.
     """
-    place.pop(place.raw.number)
-    pair = place.pop(2)
+    cursor.pop(cursor.raw.number)
+    pair = cursor.pop(2)
     if Slot.ASSERTION in pair:
-        place.push(Slot.FAILURE)
+        cursor.push(Slot.FAILURE)
         return None
-    place.push()
-    return place.raw.number + sum(slot.is_value for slot in pair) - 1
+    cursor.push()
+    return cursor.raw.number + sum(slot.is_value for slot in pair) - 1
 
 
-def call_function_ex(place: Place) -> Steps:
+def call_function_ex(cursor: Cursor) -> Steps:
     """CALL_EX, with a NULL beside the callable."""
-    has_mapping = flag(place.raw)
-    place.pop(3 + has_mapping)
-    place.push()
+    has_mapping = flag(cursor.raw)
+    cursor.pop(3 + has_mapping)
+    cursor.push()
     return (Step(Opcode.CALL_EX, has_mapping),)
 
 
-def call_function_ex_with_slot(place: Place) -> Steps:
+def call_function_ex_with_slot(cursor: Cursor) -> Steps:
     """CALL_EX, where the mapping always has a slot, which can be NULL."""
-    (mapping,) = place.pop()
-    place.pop(3)
-    place.push()
+    (mapping,) = cursor.pop()
+    cursor.pop(3)
+    cursor.push()
     return (Step(Opcode.CALL_EX, mapping.is_value),)
 
 
@@ -288,41 +292,41 @@ FUNCTION_EXTRAS = {"defaults": 1, "kwdefaults": 2, "annotations": 4, "annotate":
 """The bit of each extra, in the order in which they lie on the stack."""
 
 
-def make_function(place: Place) -> Steps:
+def make_function(cursor: Cursor) -> Steps:
     """MAKE_FUNCTION with its extras: bits of its own until 3.12, then instructions behind it, one for each."""
-    place.settle()
-    bits, distance = place.raw.number, 1
-    while place.is_near(distance, "SET_FUNCTION_ATTRIBUTE"):
-        bits |= place.near(distance).number
+    cursor.settle()
+    bits, distance = cursor.raw.number, 1
+    while cursor.is_near(distance, "SET_FUNCTION_ATTRIBUTE"):
+        bits |= cursor.near(distance).number
         distance += 1
     return (Step(Opcode.MAKE_FUNCTION, tuple(extra for extra, bit in FUNCTION_EXTRAS.items() if bits & bit)),)
 
 
-def raise_varargs(place: Place) -> Steps:
+def raise_varargs(cursor: Cursor) -> Steps:
     """RAISE, or the end of an `assert`."""
-    slots = place.pop(place.raw.number)
+    slots = cursor.pop(cursor.raw.number)
     if slots == [Slot.ASSERTION] or slots == [Slot.FAILURE]:
         return (Step(Opcode.ASSERT_FAIL, slots == [Slot.FAILURE]),)
-    return (Step(Opcode.RAISE, place.raw.number),)
+    return (Step(Opcode.RAISE, cursor.raw.number),)
 
 
-def return_const(place: Place) -> Steps:
+def return_const(cursor: Cursor) -> Steps:
     """CONST and RETURN."""
-    return (Step(Opcode.CONST, place.raw.value), Step(Opcode.RETURN))
+    return (Step(Opcode.CONST, cursor.raw.value), Step(Opcode.RETURN))
 
 
-def return_generator(place: Place) -> Steps:
+def return_generator(cursor: Cursor) -> Steps:
     """The first instruction of a generator or coroutine."""
-    if not place.code.co_flags & inspect.CO_GENERATOR:
+    if not cursor.code.co_flags & inspect.CO_GENERATOR:
         return (Step(Opcode.UNSUPPORTED, "async"),)
-    place.push()
+    cursor.push()
     return (Step(Opcode.CONST, None),)  # what the first `next` sends
 
 
-def yield_value(place: Place) -> Steps:
+def yield_value(cursor: Cursor) -> Steps:
     """YIELD."""
-    place.pop()
-    place.push()
+    cursor.pop()
+    cursor.push()
     return (Step(Opcode.YIELD),)
 
 
@@ -330,24 +334,24 @@ def yield_value(place: Place) -> Steps:
 # lies that value, which CPython puts there in the end.
 
 
-def get_yield_from_iter(place: Place) -> Steps:
+def get_yield_from_iter(cursor: Cursor) -> Steps:
     """The value, and ITER."""
     return (Step(Opcode.CONST, None), Step(Opcode.SWAP, 2), Step(Opcode.ITER))
 
 
-def send(place: Place) -> Steps:
+def send(cursor: Cursor) -> Steps:
     """FOR_ITER, less what is sent. Until 3.11 it takes the iterator away as our FOR_ITER does."""
-    below = place.slots[:-2]
-    place.slots_at_target = [*below, Slot.VALUE]
-    if place.near(0).target >= 0 and place.raws[place.raw.target].name == "END_SEND":
-        place.slots_at_target = [*below, Slot.NULL, Slot.VALUE]
-    return (Step(Opcode.POP), Step(Opcode.FOR_ITER, None, place.raw.target))
+    below = cursor.slots[:-2]
+    cursor.slots_at_target = [*below, Slot.VALUE]
+    if cursor.near(0).target >= 0 and cursor.raws[cursor.raw.target].name == "END_SEND":
+        cursor.slots_at_target = [*below, Slot.NULL, Slot.VALUE]
+    return (Step(Opcode.POP), Step(Opcode.FOR_ITER, None, cursor.raw.target))
 
 
-def end_send(place: Place) -> Steps:
+def end_send(cursor: Cursor) -> Steps:
     """Nothing: the iterator is gone."""
-    place.pop(2)
-    place.push()
+    cursor.pop(2)
+    cursor.push()
     return ()
 
 
@@ -356,22 +360,22 @@ def end_send(place: Place) -> Steps:
 NOT = Step(Opcode.UNARY, "not")
 
 
-def binary(place: Place) -> Steps:
+def binary(cursor: Cursor) -> Steps:
     """BINARY; since 3.14 also SUBSCR."""
-    place.settle()
-    return (Step(Opcode.SUBSCR) if place.raw.text == "[]" else Step(Opcode.BINARY, place.raw.text),)
+    cursor.settle()
+    return (Step(Opcode.SUBSCR) if cursor.raw.text == "[]" else Step(Opcode.BINARY, cursor.raw.text),)
 
 
-def compare(place: Place) -> Steps:
+def compare(cursor: Cursor) -> Steps:
     """COMPARE, with a TO_BOOL in it since 3.13."""
-    place.settle()
-    converts = place.raw.text.startswith("bool(")
-    return (Step(Opcode.COMPARE, place.raw.value), *(to_bool(place) if converts else ()))
+    cursor.settle()
+    converts = cursor.raw.text.startswith("bool(")
+    return (Step(Opcode.COMPARE, cursor.raw.value), *(to_bool(cursor) if converts else ()))
 
 
-def to_bool(place: Place) -> Steps:
+def to_bool(cursor: Cursor) -> Steps:
     """Nothing if what follows tests truth itself. If not, this is all that newer versions leave of `not not`."""
-    tested = place.is_near(1, "POP_JUMP_IF_TRUE", "POP_JUMP_IF_FALSE", "UNARY_NOT", "TO_BOOL")
+    tested = cursor.is_near(1, "POP_JUMP_IF_TRUE", "POP_JUMP_IF_FALSE", "UNARY_NOT", "TO_BOOL")
     return () if tested else (NOT, NOT)
 
 
@@ -381,58 +385,58 @@ INTRINSICS = {
 }
 
 
-def call_intrinsic(place: Place) -> Steps:
+def call_intrinsic(cursor: Cursor) -> Steps:
     """Two of CPython's internal functions are operators; those that remain serve generic functions and classes."""
-    place.settle()
-    return (INTRINSICS.get(place.raw.text, Step(Opcode.UNSUPPORTED, "a type parameter")),)
+    cursor.settle()
+    return (INTRINSICS.get(cursor.raw.text, Step(Opcode.UNSUPPORTED, "a type parameter")),)
 
 
-def for_iter(place: Place) -> Steps:
+def for_iter(cursor: Cursor) -> Steps:
     """FOR_ITER, which jumps with the iterator gone."""
-    place.slots_at_target = place.slots[:-1]
-    place.push()
-    return (Step(Opcode.FOR_ITER, None, place.raw.target),)
+    cursor.slots_at_target = cursor.slots[:-1]
+    cursor.push()
+    return (Step(Opcode.FOR_ITER, None, cursor.raw.target),)
 
 
 # Displays, formatting and patterns
 
 
-def keyed_map(place: Place) -> Steps:
+def keyed_map(cursor: Cursor) -> Steps:
     """BUILD_KEYED: the keys are the constant before it."""
-    place.settle()
-    place.slots[-1] = Slot.VALUE
-    return (Step(Opcode.BUILD_KEYED, place.near(-1).value),)
+    cursor.settle()
+    cursor.slots[-1] = Slot.VALUE
+    return (Step(Opcode.BUILD_KEYED, cursor.near(-1).value),)
 
 
 CONVERSIONS = (Slot.VALUE, Slot.STR, Slot.REPR, Slot.ASCII)
 CONVERSION_TEXTS = {Slot.VALUE: "", Slot.STR: "s", Slot.REPR: "r", Slot.ASCII: "a"}
 
 
-def convert_value(place: Place) -> Steps:
+def convert_value(cursor: Cursor) -> Steps:
     """Leaves the conversion to the FORMAT that follows."""
-    place.slots[-1] = CONVERSIONS[place.raw.number]
+    cursor.slots[-1] = CONVERSIONS[cursor.raw.number]
     return ()
 
 
-def format_value(place: Place) -> Steps:
+def format_value(cursor: Cursor) -> Steps:
     """FORMAT until 3.12: bits 0 and 1 are the conversion, bit 2 says that there is a specification."""
-    has_spec = bool(place.raw.number & 4)
-    place.slots[-2 if has_spec else -1] = CONVERSIONS[place.raw.number & 3]
-    return _format(place, has_spec)
+    has_spec = bool(cursor.raw.number & 4)
+    cursor.slots[-2 if has_spec else -1] = CONVERSIONS[cursor.raw.number & 3]
+    return _format(cursor, has_spec)
 
 
-def format_simple(place: Place) -> Steps:
+def format_simple(cursor: Cursor) -> Steps:
     """FORMAT without a specification."""
-    return _format(place, has_spec=False)
+    return _format(cursor, has_spec=False)
 
 
-def format_with_spec(place: Place) -> Steps:
+def format_with_spec(cursor: Cursor) -> Steps:
     """FORMAT with one."""
-    return _format(place, has_spec=True)
+    return _format(cursor, has_spec=True)
 
 
-def _format(place: Place, has_spec: bool) -> Steps:
-    place.pop(has_spec)
-    (converted,) = place.pop()
-    place.push()
+def _format(cursor: Cursor, has_spec: bool) -> Steps:
+    cursor.pop(has_spec)
+    (converted,) = cursor.pop()
+    cursor.push()
     return (Step(Opcode.FORMAT, (CONVERSION_TEXTS[converted], has_spec)),)

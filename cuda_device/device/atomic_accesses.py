@@ -13,7 +13,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.nodes import Value
 from cuda_device.ir.ordering import Scope
 from cuda_device.lazy_dataclasses import dataclass, replace
-from cuda_device.types.model import Atomic, Ref, Space, Type
+from cuda_device.types.model import AtomicCell, Ref, Space, Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class AtomicAccess:
     def operands(self) -> list[Value]:
         """The operands of an atomic operation of the device level."""
         packed = [bits.pack(self.build, self.dtype, value) for value in self.values]
-        return [self.at(Atomic(bits.storage(self.dtype))), *packed]
+        return [self.at(AtomicCell(bits.storage(self.dtype))), *packed]
 
     def op(self, code: ops.OpDef, **more: str) -> Tree:
         """The result of such an operation."""

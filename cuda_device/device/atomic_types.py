@@ -113,7 +113,7 @@ class Atomic(AtomicInterface, Aligned):
         check_alignment(align)
         content = element_of(dtype)
         check(content)
-        super().__init__(model.Atomic(content), align)
+        super().__init__(model.AtomicCell(content), align)
         self.dtype = dtype
 
     def __repr__(self) -> str:

@@ -100,9 +100,9 @@ def _ordering(memory: Known, scope: Known, allowed: Sequence[Order], operation: 
 def _atomic_type(known: Known, name: str) -> Type:
     """The type of what an atomic refers to."""
     match known.type:
-        case Ref(_, model.Atomic(), True):
+        case Ref(_, model.AtomicCell(), True):
             raise CompileError("the array is read-only", help="pass an array that can be written")
-        case Ref(_, model.Atomic(dtype), _, align):
+        case Ref(_, model.AtomicCell(dtype), _, align):
             _check_alignment(known, align, dtype)
             return dtype
     raise CompileError(
@@ -122,7 +122,7 @@ def _infer_ref(arguments: Sequence[Known]) -> Typed:
         )
     if type.readonly:
         raise CompileError(f"the array is read-only: {type}", help="pass an array that can be written")
-    content = type.dtype.dtype if isinstance(type.dtype, model.Atomic) else type.dtype
+    content = type.dtype.dtype if isinstance(type.dtype, model.AtomicCell) else type.dtype
     _check_content(content)
     _check_alignment(array, type.align, content)
     indices = [item.type for item in index.items] if isinstance(index.type, Tuple) else [index.type]
@@ -137,7 +137,7 @@ def _infer_ref(arguments: Sequence[Known]) -> Typed:
             f"{type} has {type.ndim} axes, but there are {len(indices)} indices", help="give each axis one index"
         )
     wide: Type = Tuple((INDEX,) * len(indices)) if isinstance(index.type, Tuple) else INDEX
-    result = Ref(type.space, model.Atomic(content))
+    result = Ref(type.space, model.AtomicCell(content))
     return Typed(of_type(result), ((0, type), (1, wide)), (type.layout.value, type.small))
 
 
@@ -145,7 +145,9 @@ def _lower_ref(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
     tree, index = operands
     layout, small = typed.settings
     reference = typed.result.type
-    assert isinstance(tree, ArrayTree) and isinstance(reference, Ref) and isinstance(reference.pointee, model.Atomic)
+    assert (
+        isinstance(tree, ArrayTree) and isinstance(reference, Ref) and isinstance(reference.pointee, model.AtomicCell)
+    )
     array = Array(
         reference.pointee.dtype, len(tree.extents), Layout(str(layout)), space=reference.space, small=bool(small)
     )
@@ -177,12 +179,12 @@ def _infer_atomic(arguments: Sequence[Known]) -> Typed:
         reason = str(error) if isinstance(error, ArgumentError) else f"dtype: {error}"
         raise CompileError(reason, help="write Atomic(int32), for example, or Atomic(int32, align=16)") from None
     _check_content(dtype)
-    return Typed(of_type(Ref(Space.LOCAL, model.Atomic(dtype))), settings=(align,))
+    return Typed(of_type(Ref(Space.LOCAL, model.AtomicCell(dtype))), settings=(align,))
 
 
 def _lower_atomic(build: Lowering, _: Sequence[Tree], typed: Typed) -> Tree:
     reference = typed.result.type
-    assert isinstance(reference, Ref) and isinstance(reference.pointee, model.Atomic)
+    assert isinstance(reference, Ref) and isinstance(reference.pointee, model.AtomicCell)
     (align,) = typed.settings
     assert isinstance(align, int)
     dtype = reference.pointee.dtype
@@ -279,7 +281,7 @@ def _method_row(method: _Method) -> Intrinsic:
     def lower(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
         reference, *values = operands
         assert isinstance(reference, Value) and isinstance(reference.type, Ref)
-        assert isinstance(reference.type.pointee, model.Atomic)
+        assert isinstance(reference.type.pointee, model.AtomicCell)
         order, scope = map(str, typed.settings)
         return method.lower(
             accesses.AtomicAccess(build, reference, reference.type.pointee.dtype, tuple(values), order, scope)

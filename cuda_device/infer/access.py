@@ -22,7 +22,7 @@ from cuda_device.types.layout import has_identity
 from cuda_device.types.model import (
     MASK,
     Array,
-    Atomic,
+    AtomicCell,
     Bundle,
     NoneType,
     Number,
@@ -204,7 +204,7 @@ def store(frame: Frame, owner: Cell, index: Cell, value: Cell) -> None:
     if isinstance(value.known.type, Number) != isinstance(element, Number) or not isinstance(
         value.known.type, (Number, Vector, Struct, Tuple)
     ):
-        loads = isinstance(value.known.type, Ref) and isinstance(value.known.type.pointee, Atomic)
+        loads = isinstance(value.known.type, Ref) and isinstance(value.known.type.pointee, AtomicCell)
         raise CompileError(
             f"an element of {array} cannot be set to {value.known}",
             help="write x.load(), its value"

@@ -26,7 +26,7 @@ from cuda_device.types.layout import size_of
 from cuda_device.types.model import (
     MASK,
     Array,
-    Atomic,
+    AtomicCell,
     Bundle,
     Number,
     Range,
@@ -63,7 +63,7 @@ def getattr_(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
             return [members.attribute(frame, cell, struct, name, bool(op.attributes.get("part")))]
         case Ref(_, Struct() as struct):
             return [members.attribute_of_reference(frame, cell, struct, name)]
-        case Ref(_, Atomic(content)) if name == "dtype":
+        case Ref(_, AtomicCell(content)) if name == "dtype":
             return [Cell(constant(subarrays.host_class_of(content)))]
         case type if type == MASK and name in ITEM_METHODS:
             return [frame.bundle(Method(name), [cell])]

@@ -34,7 +34,7 @@ from cuda_device.types.model import (
     NONE,
     UINT32,
     Array,
-    Atomic,
+    AtomicCell,
     Bundle,
     Number,
     Range,
@@ -189,7 +189,7 @@ def _own_remedy(method: str, *operands: Known) -> str:
 def _remedy(known: Known) -> str:
     if isinstance(known.type, Array) or isinstance(known.value, np.ndarray):
         return "arithmetic in device code is on elements: index the array first"
-    if isinstance(known.type, Ref) and isinstance(known.type.pointee, Atomic):
+    if isinstance(known.type, Ref) and isinstance(known.type.pointee, AtomicCell):
         return "an atomic is read and changed by its methods: x.load(), x.add(value), …"
     return ""
 

@@ -32,7 +32,7 @@ _STORES = (ops.PY_SETITEM, ops.PY_SETATTR)
 _GROWING = frozenset(("+", "-", "*", "<<", "**"))
 
 
-class Origin(IntEnum):
+class FloatOrigin(IntEnum):
     """Where the digits of a float come from; of several, the greatest counts."""
 
     EXACT = 0
@@ -45,7 +45,7 @@ class _Losses:
 
     def __init__(self, module: Module, adopted: set[Value], given: set[Value]) -> None:
         self.module, self.adopted, self.given = module, adopted, given
-        self.results: dict[tuple[str, tuple[Origin, ...]], Origin] = {}
+        self.results: dict[tuple[str, tuple[FloatOrigin, ...]], FloatOrigin] = {}
         self.found: dict[tuple[Location, str], Loss] = {}
 
     def report(self, location: Location, reason: str, help: str) -> None:
@@ -53,11 +53,11 @@ class _Losses:
         if not location.is_ours:
             self.found.setdefault((location, reason), Loss(location, reason, help))
 
-    def enter(self, function: Function, arguments: tuple[Origin, ...]) -> Origin:
+    def enter(self, function: Function, arguments: tuple[FloatOrigin, ...]) -> FloatOrigin:
         """What a function's result is for its arguments. While it is being found, in recursion, it is exact."""
         key = function.name, arguments
         if key not in self.results:
-            self.results[key] = Origin.EXACT
+            self.results[key] = FloatOrigin.EXACT
             self.results[key] = _Body(self, function, arguments).run()
         return self.results[key]
 
@@ -65,9 +65,9 @@ class _Losses:
 class _Body:
     """One function, for the origins of its arguments."""
 
-    def __init__(self, losses: _Losses, function: Function, arguments: Sequence[Origin]) -> None:
+    def __init__(self, losses: _Losses, function: Function, arguments: Sequence[FloatOrigin]) -> None:
         self.losses, self.function = losses, function
-        self.origins: dict[Value, Origin] = dict(zip(function.params, arguments, strict=True))
+        self.origins: dict[Value, FloatOrigin] = dict(zip(function.params, arguments, strict=True))
         self.made: dict[Value, Op] = {value: op for op in function.ops() for value in op.results}
         self.arrives: dict[Value, list[Value]] = {}
         for block in function.blocks:
@@ -75,13 +75,13 @@ class _Body:
                 for param, argument in zip(edge.block.params, edge.arguments, strict=True):
                     self.arrives.setdefault(param, []).append(argument)
 
-    def run(self) -> Origin:
+    def run(self) -> FloatOrigin:
         """Finds the origins, then what is lost."""
         changed = True
         while changed:
             changed = False
             for value, origin in self._step():
-                if origin > self.origins.get(value, Origin.EXACT):
+                if origin > self.origins.get(value, FloatOrigin.EXACT):
                     self.origins[value], changed = origin, True
         shown = {value for op in self.function.ops() if op.code in _SHOWING for value in op.operands}
         stored = {op.operands[-1] for op in self.function.ops() if op.code in _STORES}
@@ -93,15 +93,15 @@ class _Body:
         for param in self.losses.adopted.intersection(self.arrives):
             self._grows(param)
         ends = [block.terminator for block in self.function.blocks if block.terminator.code is ops.RETURN]
-        return max((self.of(value) for end in ends for value in end.operands), default=Origin.EXACT)
+        return max((self.of(value) for end in ends for value in end.operands), default=FloatOrigin.EXACT)
 
-    def of(self, value: Value) -> Origin:
+    def of(self, value: Value) -> FloatOrigin:
         """The origin of a value as far as it is known; what is no number brings what it holds."""
         if not isinstance(value.type, Number):
-            return Origin.GIVEN
-        return self.origins.get(value, Origin.EXACT) if _is_float(value) else Origin.EXACT
+            return FloatOrigin.GIVEN
+        return self.origins.get(value, FloatOrigin.EXACT) if _is_float(value) else FloatOrigin.EXACT
 
-    def _step(self) -> Iterator[tuple[Value, Origin]]:
+    def _step(self) -> Iterator[tuple[Value, FloatOrigin]]:
         for op in self.function.ops():
             if len(op.results) == 1 and _is_float(op.result):
                 yield op.result, self._result(op)
@@ -110,20 +110,20 @@ class _Body:
         for param, arguments in self.arrives.items():
             yield param, max(map(self.of, arguments))
 
-    def _result(self, op: Op) -> Origin:
-        operands = max(map(self.of, op.operands), default=Origin.EXACT)
+    def _result(self, op: Op) -> FloatOrigin:
+        operands = max(map(self.of, op.operands), default=FloatOrigin.EXACT)
         if op.code is ops.CONST:
             if op.result in self.losses.given:
-                return Origin.GIVEN
-            return Origin.EXACT if _fits_float32(op.attributes["value"]) else Origin.COMPUTED
+                return FloatOrigin.GIVEN
+            return FloatOrigin.EXACT if _fits_float32(op.attributes["value"]) else FloatOrigin.COMPUTED
         if op.code in (ops.CONVERT, ops.PY_UNARY, ops.MAKE) or (op.code is ops.FIELD and _is_float(op.operands[0])):
             return operands
         if op.code is ops.CALL:
             callee = self.losses.module[str(op.attributes["callee"])]
             return self.losses.enter(callee, tuple(map(self.of, op.operands)))
         if op.code is ops.PY_BINARY or (op.code is ops.INTRINSIC and not _is_explicit(op)):
-            return max(operands, Origin.COMPUTED)
-        return Origin.GIVEN
+            return max(operands, FloatOrigin.COMPUTED)
+        return FloatOrigin.GIVEN
 
     def _integer(self, op: Op) -> None:
         (value,), target = op.operands, op.result.type
@@ -143,7 +143,7 @@ class _Body:
         source = value.type
         if not _is_wide_float(target) or _is_wide_float(source) or not _is_float(value):
             return
-        if self.of(value) != Origin.COMPUTED:
+        if self.of(value) != FloatOrigin.COMPUTED:
             return
         names = [param.hint for param in self.function.params if param is self._source(value)]
         self.losses.report(
@@ -205,7 +205,7 @@ def losses(module: Module, adopted: set[Value], given: set[Value]) -> tuple[Loss
     if not (adopted or any(map(_may_lose, (op for function in module.functions for op in function.ops())))):
         return ()
     main = module.main
-    found.enter(main, tuple(Origin.COMPUTED if _is_builtin_float(p) else Origin.GIVEN for p in main.params))
+    found.enter(main, tuple(FloatOrigin.COMPUTED if _is_builtin_float(p) else FloatOrigin.GIVEN for p in main.params))
     return tuple(sorted(found.found.values(), key=lambda each: (each.location.file, each.location.line)))
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from cuda_device.types.abi import DESCRIPTOR
 from cuda_device.types.layout import machine
-from cuda_device.types.model import Array, Atomic, NoneType, Number, Struct, Tuple, Type, Vector
+from cuda_device.types.model import Array, AtomicCell, NoneType, Number, Struct, Tuple, Type, Vector
 
 NUMBERS = {
     "bool": "bool",
@@ -65,7 +65,7 @@ def cpp_name(type: Type, name_of: Callable[[Struct | Tuple], str]) -> str:
     match type:
         case Number():
             return NUMBERS[str(machine(type))]
-        case Atomic(dtype):
+        case AtomicCell(dtype):
             return cpp_name(dtype, name_of)
         case NoneType():
             return "void*"

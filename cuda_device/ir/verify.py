@@ -20,7 +20,7 @@ from cuda_device.ir.dominance import Tree
 from cuda_device.ir.nodes import Block, Function, Module, Op, Value
 from cuda_device.ir.ops import Effect, Level
 from cuda_device.ir.text import show
-from cuda_device.types.model import BOOL, FLOAT64, INT32, INT64, NONE, UINT32, UINT64, Atomic, Number, Ref, Tuple
+from cuda_device.types.model import BOOL, FLOAT64, INT32, INT64, NONE, UINT32, UINT64, AtomicCell, Number, Ref, Tuple
 
 Complaint = tuple[Op | None, str]
 
@@ -248,7 +248,7 @@ def _is_print(op: Op) -> bool:
 def _is_atomic(op: Op) -> bool:
     """The operands after the reference, and the result, are numbers of the type that it refers to."""
     reference, *values = op.operands
-    if not isinstance(reference.type, Ref) or not isinstance(reference.type.pointee, Atomic):
+    if not isinstance(reference.type, Ref) or not isinstance(reference.type.pointee, AtomicCell):
         return False
     return all(value.type == reference.type.pointee.dtype for value in (*values, *op.results))
 

@@ -23,7 +23,7 @@ from cuda_device.device import (
 from cuda_device.device.atomic_types import AtomicInterface
 from cuda_device.device.rows import Intrinsic
 from cuda_device.library import builtins, complex_rows, copying
-from cuda_device.types.model import Atomic, Ref, Type
+from cuda_device.types.model import AtomicCell, Ref, Type
 
 T = TypeVar("T")
 ALL: tuple[Intrinsic, ...] = (
@@ -50,7 +50,7 @@ _BY_IDENTITY = {id(row.entity): row for row in ALL}
 def interface_of(type: Type) -> Any:
     """The class whose methods a value of this type has in device code, each an entity with a row; None for most types."""
     match type:
-        case Ref(_, Atomic()):
+        case Ref(_, AtomicCell()):
             return AtomicInterface
     return None
 

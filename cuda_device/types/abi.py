@@ -27,7 +27,7 @@ from cuda_device.types.model import (
     INT64,
     UINT64,
     Array,
-    Atomic,
+    AtomicCell,
     Field,
     Layout,
     NoneType,
@@ -73,7 +73,7 @@ def representation(type: Type) -> Type:
             return machine(type)
         case NoneType():
             return UINT64
-        case Vector() | Atomic():
+        case Vector() | AtomicCell():
             return type
         case Tuple(elements):
             return Tuple(tuple(map(representation, elements)))

@@ -15,7 +15,7 @@ from cuda_device.types import host
 from cuda_device.types.abi import representation
 from cuda_device.types.element_dtypes import check_element, dtype_of_type, element_of_dtype
 from cuda_device.types.layout import align_of, has_arrays, size_of
-from cuda_device.types.model import Atomic, Struct, Tuple, Type, Vector
+from cuda_device.types.model import AtomicCell, Struct, Tuple, Type, Vector
 from cuda_device.types.structs import Aligned, alignment_of_hint, type_of_hint
 
 
@@ -73,7 +73,7 @@ def element_of(spelling: Any) -> Type:
         if getattr(spelling, "__origin__", None) is tuple:
             raise
         type = None
-    if isinstance(type, (Vector, Struct, Tuple, Atomic)):
+    if isinstance(type, (Vector, Struct, Tuple, AtomicCell)):
         check_element(type)
         return type
     return element_of_dtype(host.dtype_of(spelling))

@@ -15,7 +15,7 @@ import numpy as np
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.types import host
 from cuda_device.types.layout import has_arrays, placement
-from cuda_device.types.model import Atomic, Field, NoneType, Number, Struct, Subarray, Tuple, Type, Vector
+from cuda_device.types.model import AtomicCell, Field, NoneType, Number, Struct, Subarray, Tuple, Type, Vector
 
 _KEY = "cuda_device"
 ANONYMOUS = "anonymous"
@@ -33,7 +33,7 @@ def dtype_of_type(type: Type) -> np.dtype[Any]:
             return np.dtype((dtype_of_type(dtype), shape))
         case NoneType():
             return np.dtype(np.uint64)
-        case Atomic(dtype):
+        case AtomicCell(dtype):
             return dtype_of_type(dtype)
         case _:
             raise TypeError(f"{type} is no element of an array")

@@ -28,7 +28,7 @@ from cuda_device.types.model import (
     NONE,
     STATIC,
     Array,
-    Atomic,
+    AtomicCell,
     Bundle,
     NoneType,
     Number,
@@ -204,7 +204,7 @@ class Known:
             return f"an iterator of a {'range' if isinstance(self.type, RangeIterator) else 'tuple'}"
         if isinstance(self.type, Ref) and isinstance(self.type.pointee, Struct):
             return f"a reference to {self.type.pointee.name} in {self.type.space.value} memory"
-        if isinstance(self.type, Ref) and isinstance(self.type.pointee, Atomic):
+        if isinstance(self.type, Ref) and isinstance(self.type.pointee, AtomicCell):
             where = "" if self.type.space is Space.GLOBAL else f" in {self.type.space.value} memory"
             return f"an atomic of {shorten(str(self.type.pointee.dtype), 60)}{where}"
         if isinstance(self.type, Bundle):

@@ -26,7 +26,7 @@ from cuda_device.types.model import (
     INT32,
     INT64,
     Array,
-    Atomic,
+    AtomicCell,
     Bundle,
     Layout,
     NoneType,
@@ -123,7 +123,7 @@ def placement(type: Type) -> Placement:
             return Placement(type.bits // 8, type.bits // 8)
         case NoneType() | Ref():
             return Placement(8, 8)
-        case Atomic(dtype):
+        case AtomicCell(dtype):
             return _place_atomic(placement(dtype))
         case Vector(dtype, size):
             return _place_vector(size_of(dtype), size)
@@ -166,7 +166,7 @@ def _place(types: Sequence[Type], aligns: Sequence[int], align: int) -> Placemen
 def has_identity(type: Type) -> bool:
     """Whether a value of `type` is one place in memory and cannot be copied: an atomic, or a struct that contains one."""
     match type:
-        case Atomic():
+        case AtomicCell():
             return True
         case Struct(_, fields):
             return any(has_identity(field.type) for field in fields)

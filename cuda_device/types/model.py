@@ -246,7 +246,7 @@ class Ref:
 
 
 @dataclass(frozen=True, slots=True)
-class Atomic:
+class AtomicCell:
     """A number, or another value of a few bytes, that threads access atomically. It never is a value: references to it are."""
 
     dtype: Type
@@ -332,7 +332,7 @@ Type = (
     | TupleIterator
     | Static
     | Bundle
-    | Atomic
+    | AtomicCell
 )
 
 BOOL = Number(Kind.BOOL, 8, builtin=True)

@@ -13,7 +13,7 @@ from cuda_device.types.model import (
     NUMBERS,
     STATIC,
     Array,
-    Atomic,
+    AtomicCell,
     Bundle,
     Field,
     Layout,
@@ -112,7 +112,7 @@ def _build(name: str, arguments: list[Type | str]) -> Type:
         case "subarray", [dtype], shape:
             return Subarray(dtype, tuple(map(int, shape)))
         case "atomic", [dtype], []:
-            return Atomic(dtype)
+            return AtomicCell(dtype)
         case "ref", [pointee], [space_name, *flags] if flags in ([], ["readonly"]):
             return Ref(Space(space_name), pointee, bool(flags), align)
         case "range", [Number() as item], []:

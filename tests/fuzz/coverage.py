@@ -20,7 +20,7 @@ from cuda_device.ir.nodes import Module, Op, Value
 from cuda_device.types.architectures import parse
 from cuda_device.types.dtypes import element_of
 from cuda_device.types.known import of_type
-from cuda_device.types.model import Array, Atomic, Layout, Number, Ref, Tuple
+from cuda_device.types.model import Array, AtomicCell, Layout, Number, Ref, Tuple
 from fuzz.generate import ARRAYS, inputs, of_rows
 from fuzz.programs import Program
 from fuzz.run import PLAIN, kernels
@@ -84,7 +84,7 @@ def _name(value: Value) -> str:
     match value.type:
         case Number():
             return str(value.type)
-        case Ref(_, Atomic(dtype)) | Ref(_, dtype):
+        case Ref(_, AtomicCell(dtype)) | Ref(_, dtype):
             return f"ref {dtype}"
     return "other"
 

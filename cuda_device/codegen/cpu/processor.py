@@ -2,11 +2,13 @@
 
 host()          ("znver5", "+avx512f,…"): its name and features, as LLVM spells them
 identity()      the same for keys, without LLVM where the system describes its processor
+worker_count()  how many host threads run a launch
 """
 
 from __future__ import annotations
 
 import functools
+import os
 import threading
 from pathlib import Path
 
@@ -41,3 +43,13 @@ def host() -> tuple[str, str]:
     signs = {feature[1:]: feature[0] for feature in said.decode().split(",") if feature}
     signs.update({name: "-" for name in _FLUSHING if name in signs})
     return api.GetHostCPUName().decode(), ",".join(sign + name for name, sign in sorted(signs.items()))
+
+
+@functools.cache
+def worker_count() -> int:
+    """How many host threads run a launch: `CUDA_DEVICE_CPU_THREADS`, or as many as this process may use processors."""
+    asked = os.environ.get("CUDA_DEVICE_CPU_THREADS", "")
+    if asked.isdigit() and int(asked) > 0:
+        return int(asked)
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1

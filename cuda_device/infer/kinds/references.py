@@ -28,7 +28,7 @@ from cuda_device.types.layout import (
     placement,
     shortfall,
 )
-from cuda_device.types.model import INDEX, Array, Atomic, Layout, Ref, Struct, Subarray, Tuple, Type, Vector
+from cuda_device.types.model import INDEX, Array, AtomicCell, Layout, Ref, Struct, Subarray, Tuple, Type, Vector
 
 
 def element(frame: Frame, array: Cell, indices: Sequence[Value], **more: bool) -> Cell:
@@ -164,7 +164,7 @@ def check_result(function: str, type: Type) -> None:
 
 def refusal(type: Type) -> CompileError:
     """The error of an attempt to copy, make or replace what has identity."""
-    if isinstance(type, Atomic):
+    if isinstance(type, AtomicCell):
         return CompileError(
             "an atomic cannot be copied or assigned to", help="use its methods: x.load(), x.store(value), …"
         )

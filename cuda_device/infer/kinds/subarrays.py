@@ -27,7 +27,7 @@ from cuda_device.types.element_dtypes import dtype_of_type
 from cuda_device.types.host import host_type_of
 from cuda_device.types.known import Known, constant, of_type
 from cuda_device.types.layout import size_of
-from cuda_device.types.model import Array, Atomic, Number, Struct, Subarray, Tuple, Type, Vector
+from cuda_device.types.model import Array, AtomicCell, Number, Struct, Subarray, Tuple, Type, Vector
 from cuda_device.types.vectors import host_vector
 
 _MOST_SELECTED = 16
@@ -199,6 +199,6 @@ def host_class_of(type: Type) -> object:
             return dtype_of_type(type)
         case Tuple(elements):
             return tuple[tuple(map(host_class_of, elements))]  # type: ignore[misc]
-        case Atomic(content):
+        case AtomicCell(content):
             return host_class_of(content)
     return getattr(type, "host", None) or dtype_of_type(type)

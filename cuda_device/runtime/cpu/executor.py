@@ -21,6 +21,7 @@ from collections.abc import Mapping
 from queue import SimpleQueue
 from typing import Any, Protocol
 
+from cuda_device.codegen.cpu.processor import worker_count
 from cuda_device.codegen.cpu.records import CONTROL, FIRST_MASKED, KIND_SHIFT, PLACE_MASK, Record
 from cuda_device.codegen.cpu.runner import RUN
 from cuda_device.codegen.emit.status import Status
@@ -129,16 +130,6 @@ def _stack_bytes() -> int:
     if not size and resource is not None:
         size = resource.getrlimit(resource.RLIMIT_STACK)[0]
     return (size if 0 < size < 1 << 40 else 2 << 20) // 2
-
-
-@functools.cache
-def worker_count() -> int:
-    """How many host threads run a launch: `CUDA_DEVICE_CPU_THREADS`, or as many as this process may use processors."""
-    asked = os.environ.get("CUDA_DEVICE_CPU_THREADS", "")
-    if asked.isdigit() and int(asked) > 0:
-        return int(asked)
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 def _control(grid: Index, block: Index, parameters: Any, dynamic_shared: int, checked: bool) -> Any:
