@@ -11,7 +11,7 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import pytest
@@ -218,7 +218,7 @@ def of_hints(
     x: device.ArrayType(device.float32, 1),
     y: "device.ArrayType(np.int32, 2)" = None,
     n: Annotated[int, "how many"] = 3,
-    z: Annotated[device.ArrayType(device.float32, 1), "more"] = None,
+    z: Annotated[Any, device.ArrayType(device.float32, 1)] = None,
 ):
     x[0] = n
 

@@ -1,5 +1,6 @@
-"""docs/reference.md: every public name, and the first sentence of its docstring; `--update-golden` writes it."""
+"""docs/reference.md: every public name, its signature, and the first sentence of its docstring; `--update-golden` writes it."""
 
+import importlib
 import inspect
 import re
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 import cuda_device as device
+from cuda_device.device.entities import DeviceValue
 
 TESTS = Path(__file__).parent
 REFERENCE = TESTS.parent / "docs" / "reference.md"
@@ -16,7 +18,7 @@ CHAPTERS = {
     "Functions and kernels": r"func|kernel|launch|prepare|Func|Kernel|PreparedLaunch|ConstExpr|compile|Compiled",
     "Numbers": r"(u?int|float|complex|bfloat)\d+|float8e\dm\d",
     "Vectors": r"\w+x[1-4]|Dim3",
-    "Structs, layout and arrays": r"struct|align|alignof|sizeof|replace|numpy_dtype|ArrayType|array|empty|zeros|DeviceArray",
+    "Structs, layout and arrays": r"struct|\w*align\w*|sizeof|replace|numpy_dtype|\w*Array\w*|array|(empty|zeros)(_like)?|full",
     "CUDA C++": r"machine_representation|extern|Extern|cpp_\w+|get_include",
     "Target specialisation": r"(is_|any_|no_)?(target|host|device)|TargetDescription|SMSelector|sm\d\w+|is_exactly|provides",
     "Thread positioning": r"thread_idx|block_idx|block_dim|grid_dim|tid|grid_size|lane_id|warp_size",
@@ -25,13 +27,13 @@ CHAPTERS = {
     "Thread block synchronisation": r"syncthreads\w*",
     "Thread warp synchronisation": r"WarpMask|activemask|lanemask_lt|syncwarp|\w+_sync",
     "Numeric intrinsics": r"popc|brev|clz|ffs|cbrt|fma",
-    "Errors": r"\w*Error",
+    "Errors": r"\w*(Error|Warning)",
     "Streams, and the rest": r".*",
 }
 # Names that differ in a number alone stand in one row: with one in its place, and what the row says.
 FAMILIES = {
-    r"sm\d+[af]?": ("smXX", "An architecture: `sm75` to `sm121f`."),
-    r"(\w+)x[1-4]": ("{}xN", "A vector of N elements: `N` is 1, 2, 3 or 4."),
+    r"sm\d+[af]?": ("smXX: SMSelector", "An architecture: `sm75` to `sm121f`."),
+    r"(\w+)x[1-4]": ("{0}xN(x, …)", "A vector of N elements: `N` is 1, 2, 3 or 4."),
 }
 # What the docstrings of others do not say: those of NumPy's types, and of values.
 SUMMARIES = {
@@ -49,15 +51,72 @@ SUMMARIES = {
 INTRODUCTION = """\
 # Every public name
 
-`help(cuda_device.launch)` says more.
+With the signature of a function, the members of a class that functions make, and the type of a value. A parameter without a type
+takes what its docstring says: `help(cuda_device.launch)` says more. In device code a parameter that is an integer, and a result
+that is one, has a type of fixed width: [`numbers.md`](numbers.md).
 """
+# Classes that programs make objects of.
+MADE = r"Atomic|WarpMask|Dim3|SMSelector|Vector"
 
 
 def family(name):
     for pattern, (label, summary) in FAMILIES.items():
         if match := re.fullmatch(pattern, name):
             return label.format(*match.groups()), summary
-    return name, ""
+    return signature(name), ""
+
+
+def signature(name):
+    """What a program writes: `popc(x: int) -> np.int32`, `Compiled: .code .symbol`, `lane_id: np.int32`."""
+    thing = getattr(device, name)
+    if isinstance(thing, type) and issubclass(thing, np.generic) and not re.fullmatch(MADE, name):
+        return f"{name}(value)"
+    if isinstance(thing, type) and not re.fullmatch(MADE, name):
+        if issubclass(thing, Exception):
+            members = {
+                name: None for name in "reason location help chain block thread".split() if name in vars_of(thing)
+            }
+        else:
+            members = {each: getattr(thing, each, None) for each in vars_of(thing) if not each.startswith("_")}
+        shown = [f".{each}{'()' * inspect.isroutine(member)}" for each, member in members.items()]
+        return ": ".join(filter(None, [name, " ".join(shown)]))
+    if callable(thing) and not isinstance(thing, DeviceValue):
+        return name + signature_text(thing)
+    module = importlib.import_module(f"cuda_device.{device._HOMES[name][0]}")
+    return f"{name}: {vars(module).get('__annotations__', {}).get(name, type(thing).__name__)}"
+
+
+def vars_of(kind):
+    """The names that a class and its bases, but Python's, define, its own first; slots and attributes set on making, too."""
+    bases = [base for base in kind.__mro__ if base.__module__.startswith("cuda_device")]
+    made = [inspect.signature(base.__init__).parameters for base in bases if "__init__" in vars(base)]
+    return dict.fromkeys(n for names in (*map(vars, bases), *made[:1]) for n in names if n not in ("self", "message"))
+
+
+def signature_text(function):
+    """A signature as one writes it: without `Any`, and with long defaults left out."""
+    found = inspect.signature(function)
+    shown = [
+        p.replace(
+            annotation=p.empty if p.annotation == "Any" else p.annotation,
+            default=Shown(p.default) if p.default is not p.empty else p.default,
+        )
+        for p in found.parameters.values()
+    ]
+    result = found.empty if found.return_annotation == "Any" or isinstance(function, type) else found.return_annotation
+    return str(found.replace(parameters=shown, return_annotation=result)).replace("'", "").replace('"', "'")
+
+
+class Shown:
+    """A default, as a program would write it."""
+
+    def __init__(self, value):
+        self.text = (
+            value.__name__ if isinstance(value, type) else f'"{value}"' if isinstance(value, str) else repr(value)
+        )
+
+    def __repr__(self):
+        return self.text
 
 
 def summary(name):
@@ -81,6 +140,7 @@ def reference():
     rows = {chapter: {} for chapter in CHAPTERS}
     for name in sorted(device.__all__, key=str.lower):
         label, text = family(name)
+        label = label.replace("|", chr(92) + "|")
         rows[chapter_of(name)].setdefault(label, text or summary(name))
     lines = [INTRODUCTION]
     for chapter, found in rows.items():

@@ -21,6 +21,7 @@ from cuda_device.infer import rules
 from cuda_device.ir import ops
 from cuda_device.library import complex_numbers, copying, prelude, table
 from cuda_device.lower import typed_to_device
+from cuda_device.types.vectors import FAMILIES
 
 ROOT = pathlib.Path(__file__).parent.parent
 PACKAGE = ROOT / "cuda_device"
@@ -218,13 +219,20 @@ def test_cuda_stays_a_namespace():
 
 def stub() -> str:
     """The package as type checkers see it: an import of each public name."""
-    imports, others = [], []
+    imports, others, vectors = ["from typing import TypeAlias\n\n"], [], []
     for name, (module, there) in sorted(cuda_device._HOMES.items(), key=lambda item: (item[1][0], item[0])):
+        if name in FAMILIES:
+            vectors.append(f"class {name}(VectorValue): ...\n")
+            continue
         home = module if module in cuda_device._FOREIGN else f"cuda_device.{module}"
         imports.append(f"from {home} import {there}" + (f" as {name}\n" if name == there else "\n"))
-        others += [] if name == there else [f"{name} = {there}\n"]
+        others += [] if name == there else [f"{name}: TypeAlias = {there}\n"]
     how = "`pytest --update-golden tests/test_repository.py` makes it from the table in `__init__.py`."
-    return f"# ruff: isort: skip_file\n# {how}\n\n{''.join(imports)}\n{''.join(others)}__version__: str\n"
+    parts = [
+        f"# ruff: isort: skip_file\n# ruff: noqa: N801, PYI042\n# {how}\n",
+        *map("".join, (imports, others, vectors)),
+    ]
+    return "\n".join([*parts, "__version__: str\n"])
 
 
 def test_type_checkers_see_every_name(request):

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import Any, NoReturn
+
+import numpy as np
 
 from cuda_device.errors import DeviceOnlyError
+
+# What type checkers take for an integer of device code.
+Integer = int | np.integer[Any]
 
 
 class CompileTime:
@@ -61,3 +66,8 @@ class DeviceValue:
     __neg__ = __pos__ = __invert__ = __abs__ = __round__ = __trunc__ = __floor__ = __ceil__ = _refuse
     __lt__ = __le__ = __gt__ = __ge__ = __bool__ = __int__ = __index__ = __float__ = __complex__ = _refuse
     __len__ = __iter__ = __reversed__ = __contains__ = __getitem__ = __setitem__ = __delitem__ = __call__ = _refuse
+
+
+def device_value(name: str, doc: str) -> Any:
+    """A `DeviceValue`, which stands for a value of another type, as its annotation says."""
+    return DeviceValue(name, doc)

@@ -13,6 +13,7 @@ from typing import Any
 
 from numpy import uint32, uint64
 
+from cuda_device.device.entities import Integer
 from cuda_device.device.lowering import Lowering, Tree
 from cuda_device.device.rows import Intrinsic, Typed, number_of
 from cuda_device.errors import CompileError
@@ -33,7 +34,7 @@ class MachineFunction:
     result: Number
 
 
-def byte_perm(x: Any, y: Any, selector: Any) -> Any:
+def byte_perm(x: Integer, y: Integer, selector: Integer) -> uint32:
     """Four of the eight bytes of `x` and `y`, chosen by the four lowest hexadecimal digits of `selector`: CUDA's `__byte_perm`.
 
     Bytes 0 to 3 are those of `x`, the lowest first, 4 to 7 those of `y`. The lowest digit chooses the lowest byte of the result,

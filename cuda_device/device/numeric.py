@@ -16,6 +16,7 @@ import ml_dtypes
 import numpy as np
 
 from cuda_device.device import math as device_math
+from cuda_device.device.entities import Integer
 from cuda_device.device.lowering import Lowering, Tree
 from cuda_device.device.rows import Intrinsic, Typed, number_of
 from cuda_device.errors import CompileError
@@ -29,7 +30,7 @@ from cuda_device.types.promote import promote
 # On the host
 
 
-def popc(x: Any) -> np.int32:
+def popc(x: Integer) -> np.int32:
     """How many bits of an integer are set, an int32. A Python int counts as 32 bits, negative ones in two's complement.
 
     Works on host and device. Raises `TypeError` (in device code `CompileError`) for what is no integer, `OverflowError` for a
@@ -50,7 +51,7 @@ def brev(x: Any) -> Any:
     return value if type(x) is int else type(x)(value)
 
 
-def clz(x: Any) -> np.int32:
+def clz(x: Integer) -> np.int32:
     """How many zeros lead in the bits of an integer, an int32; all of them in 0. A Python int counts as 32 bits.
 
     Works on host and device. Errors: as `popc`. Specification: 'Numeric Intrinsics'.
@@ -59,7 +60,7 @@ def clz(x: Any) -> np.int32:
     return np.int32(number.bits - bits.bit_length())
 
 
-def ffs(x: Any) -> np.int32:
+def ffs(x: Integer) -> np.int32:
     """The position of an integer's least significant bit that is set, counted from 1, an int32; 0 for 0.
 
     A Python int counts as 32 bits. Works on host and device. Errors: as `popc`. Specification: 'Numeric Intrinsics'.

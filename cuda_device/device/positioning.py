@@ -7,10 +7,12 @@ step = device.grid_size(1)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Literal, overload
 
-from cuda_device.device.entities import DeviceValue
+import numpy as np
+
+from cuda_device.device.entities import device_value
 from cuda_device.device.lowering import Lowering, Tree
 from cuda_device.device.rows import Intrinsic, Typed, constant_of
 from cuda_device.errors import CompileError, DeviceOnlyError
@@ -18,20 +20,27 @@ from cuda_device.ir import ops
 from cuda_device.ir.nodes import Value
 from cuda_device.types.known import Known, of_type
 from cuda_device.types.model import INT32, UINT32, Tuple, Vector
+from cuda_device.types.vectors import Dim3
 
 AXES = "xyz"
 
-thread_idx: Any = DeviceValue(
+thread_idx: Dim3 = device_value(
     "thread_idx", "The thread's indices in its block: `Dim3` with `.x < block_dim.x` and so on; uint32."
 )
-block_idx: Any = DeviceValue(
+block_idx: Dim3 = device_value(
     "block_idx", "The block's indices in the grid: `Dim3` with `.x < grid_dim.x` and so on; uint32."
 )
-block_dim: Any = DeviceValue("block_dim", "The number of threads of a block along each axis: `Dim3` of uint32.")
-grid_dim: Any = DeviceValue("grid_dim", "The number of blocks of the grid along each axis: `Dim3` of uint32.")
+block_dim: Dim3 = device_value("block_dim", "The number of threads of a block along each axis: `Dim3` of uint32.")
+grid_dim: Dim3 = device_value("grid_dim", "The number of blocks of the grid along each axis: `Dim3` of uint32.")
 
 
-def tid(ndims: int) -> Any:
+@overload
+def tid(ndims: Literal[1]) -> np.int32: ...
+@overload
+def tid(ndims: Literal[2]) -> tuple[np.int32, np.int32]: ...
+@overload
+def tid(ndims: Literal[3]) -> tuple[np.int32, np.int32, np.int32]: ...
+def tid(ndims: int) -> np.int32 | tuple[np.int32, ...]:
     """The thread's position in the grid: an int32 for `ndims` 1, a tuple (x, y) or (x, y, z) of int32 for 2 and 3.
 
     `ndims` is a constant expression. Specification: 'Thread Positioning'.
@@ -39,7 +48,13 @@ def tid(ndims: int) -> Any:
     raise DeviceOnlyError.of("tid")
 
 
-def grid_size(ndims: int) -> Any:
+@overload
+def grid_size(ndims: Literal[1]) -> np.int32: ...
+@overload
+def grid_size(ndims: Literal[2]) -> tuple[np.int32, np.int32]: ...
+@overload
+def grid_size(ndims: Literal[3]) -> tuple[np.int32, np.int32, np.int32]: ...
+def grid_size(ndims: int) -> np.int32 | tuple[np.int32, ...]:
     """The number of threads of the grid along x: an int32 for `ndims` 1; for 2 and 3 a tuple, along each axis.
 
     `ndims` is a constant expression. Specification: 'Thread Positioning'.
@@ -55,7 +70,7 @@ def _read(build: Lowering, name: str) -> Value:
     return build.op(ops.REGISTER, UINT32, nonneg=True, name=name)
 
 
-def _vector_row(entity: DeviceValue, name: str, most: int) -> Intrinsic:
+def _vector_row(entity: object, name: str, most: int) -> Intrinsic:
     """The row of a vector whose elements CUDA's limits keep from growing above `most`."""
 
     def infer(_: Sequence[Known]) -> Typed:
@@ -79,7 +94,7 @@ def _infer_axes(arguments: Sequence[Known]) -> Typed:
     return Typed(result, settings=(ndims,))
 
 
-def _each_axis(build: Lowering, typed: Typed, one: Any) -> Tree:
+def _each_axis(build: Lowering, typed: Typed, one: Callable[[Lowering, str], Value]) -> Tree:
     (ndims,) = typed.settings
     assert isinstance(ndims, int)
     values = tuple(one(build, axis) for axis in AXES[:ndims])

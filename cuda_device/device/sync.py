@@ -9,7 +9,8 @@ Every thread of the block must call the same one; threads that have returned no 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+
+import numpy as np
 
 from cuda_device.device.lowering import Lowering, Tree
 from cuda_device.device.rows import Intrinsic, Typed
@@ -30,7 +31,7 @@ def syncthreads() -> None:
     raise DeviceOnlyError.of("syncthreads")
 
 
-def syncthreads_count(pred: Predicate) -> Any:
+def syncthreads_count(pred: Predicate) -> np.int32:
     """As `syncthreads`; the number of the block's threads in which `pred()` is true, an int32.
 
     `pred` is a function without parameters, called before the threads wait; a bool does as well. Specification: 'Thread
@@ -39,7 +40,7 @@ def syncthreads_count(pred: Predicate) -> Any:
     raise DeviceOnlyError.of("syncthreads_count")
 
 
-def syncthreads_and(pred: Predicate) -> Any:
+def syncthreads_and(pred: Predicate) -> bool:
     """As `syncthreads`; whether `pred()` is true in all of the block's threads, a bool.
 
     `pred` is a function without parameters, called before the threads wait; a bool does as well. Specification: 'Thread
@@ -48,7 +49,7 @@ def syncthreads_and(pred: Predicate) -> Any:
     raise DeviceOnlyError.of("syncthreads_and")
 
 
-def syncthreads_or(pred: Predicate) -> Any:
+def syncthreads_or(pred: Predicate) -> bool:
     """As `syncthreads`; whether `pred()` is true in any of the block's threads, a bool.
 
     `pred` is a function without parameters, called before the threads wait; a bool does as well. Specification: 'Thread

@@ -6,13 +6,14 @@ v = device.float32x4(1, 2, 3, x[i])
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from cuda_device.device.lowering import Lowering, Tree
 from cuda_device.device.rows import Intrinsic, Typed, number_of
 from cuda_device.ir.nodes import Value
 from cuda_device.types.known import Known, of_type
-from cuda_device.types.model import INT, Number, Type
-from cuda_device.types.vectors import FAMILIES, Dim3, VectorValue
+from cuda_device.types.model import INT, Number, Type, Vector
+from cuda_device.types.vectors import FAMILIES, Dim3
 
 
 def _handed_over(known: Known, target: Number, what: str) -> Number:
@@ -25,8 +26,8 @@ def _handed_over(known: Known, target: Number, what: str) -> Number:
     return number
 
 
-def _row(cls: type[VectorValue], name: str) -> Intrinsic:
-    model = cls.model
+def _row(cls: Any, name: str) -> Intrinsic:
+    model: Vector = cls.model
 
     def infer(arguments: Sequence[Known]) -> Typed:
         operands: list[tuple[int, Type]] = [

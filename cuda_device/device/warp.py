@@ -12,11 +12,11 @@ same mask. None of these operations but `syncwarp` orders accesses to memory.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
-from cuda_device.device.entities import DeviceValue
+from cuda_device.device.entities import Integer, device_value
 from cuda_device.device.lowering import Lowering, Tree, flatten, grow
 from cuda_device.device.packing import fits, pack, unpack
 from cuda_device.device.rows import Intrinsic, Typed
@@ -31,10 +31,13 @@ from cuda_device.types.promote import signed
 WARP_SIZE = 32
 _ALL_BITS = (1 << WARP_SIZE) - 1
 
-Predicate = Callable[[], Any] | bool
+Predicate = Callable[[], Any] | bool | np.bool_
+T = TypeVar("T")
 
-warp_size: Any = DeviceValue("warp_size", "The number of threads of a warp, 32: an int32, and a constant expression.")
-lane_id: Any = DeviceValue("lane_id", "The thread's index in its warp, from 0 to 31: int32.")
+warp_size: np.int32 = device_value(
+    "warp_size", "The number of threads of a warp, 32: an int32, and a constant expression."
+)
+lane_id: np.int32 = device_value("lane_id", "The thread's index in its warp, from 0 to 31: int32.")
 
 
 class WarpMask(np.int32):
@@ -46,20 +49,20 @@ class WarpMask(np.int32):
     Synchronization'.
     """
 
-    def __new__(cls, mask: Any = 0, /) -> Self:
+    def __new__(cls, mask: Integer = 0, /) -> Self:
         """Refuses: a mask is made in device code."""
         raise DeviceOnlyError.of("WarpMask")
 
-    def __getitem__(self, i: Any) -> Any:
+    def __getitem__(self, i: Integer) -> bool:
         """Whether lane `i`, from 0 to 31, is in the mask: a bool."""
         raise DeviceOnlyError.of("WarpMask")
 
-    def __setitem__(self, i: Any, val: Any) -> None:
+    def __setitem__(self, i: Integer, val: bool) -> None:
         """Puts lane `i`, from 0 to 31, into the mask, or takes it out."""
         raise DeviceOnlyError.of("WarpMask")
 
 
-def activemask() -> Any:
+def activemask() -> WarpMask:
     """The lanes that come here together, a `WarpMask`.
 
     Which lanes those are after a branch is up to the machine: to name lanes that must meet, use `ballot_sync`.
@@ -68,12 +71,12 @@ def activemask() -> Any:
     raise DeviceOnlyError.of("activemask")
 
 
-def lanemask_lt() -> Any:
+def lanemask_lt() -> WarpMask:
     """The lanes below the caller's own, active or not: a `WarpMask`. Specification: 'Thread Warp Synchronization'."""
     raise DeviceOnlyError.of("lanemask_lt")
 
 
-def syncwarp(mask: Any) -> None:
+def syncwarp(mask: Integer) -> None:
     """Waits until all lanes of `mask` have come to a `syncwarp` with it; what each wrote before is visible to them after.
 
     Specification: 'Thread Warp Synchronization'.
@@ -81,7 +84,7 @@ def syncwarp(mask: Any) -> None:
     raise DeviceOnlyError.of("syncwarp")
 
 
-def all_sync(mask: Any, pred: Predicate) -> Any:
+def all_sync(mask: Integer, pred: Predicate) -> bool:
     """Whether `pred()` is true in all lanes of `mask`: a bool. `pred` takes no arguments; a bool does as well.
 
     Specification: 'Thread Warp Synchronization'.
@@ -89,7 +92,7 @@ def all_sync(mask: Any, pred: Predicate) -> Any:
     raise DeviceOnlyError.of("all_sync")
 
 
-def any_sync(mask: Any, pred: Predicate) -> Any:
+def any_sync(mask: Integer, pred: Predicate) -> bool:
     """Whether `pred()` is true in any lane of `mask`: a bool. `pred` takes no arguments; a bool does as well.
 
     Specification: 'Thread Warp Synchronization'.
@@ -97,7 +100,7 @@ def any_sync(mask: Any, pred: Predicate) -> Any:
     raise DeviceOnlyError.of("any_sync")
 
 
-def eq_sync(mask: Any, pred: Predicate) -> Any:
+def eq_sync(mask: Integer, pred: Predicate) -> bool:
     """Whether `pred()` is the same in all lanes of `mask`: a bool. `pred` takes no arguments; a bool does as well.
 
     Specification: 'Thread Warp Synchronization'.
@@ -105,7 +108,7 @@ def eq_sync(mask: Any, pred: Predicate) -> Any:
     raise DeviceOnlyError.of("eq_sync")
 
 
-def ballot_sync(mask: Any, pred: Predicate) -> Any:
+def ballot_sync(mask: Integer, pred: Predicate) -> WarpMask:
     """The lanes of `mask` in which `pred()` is true: a `WarpMask`. `pred` takes no arguments; a bool does as well.
 
     Specification: 'Thread Warp Synchronization'.
@@ -113,7 +116,7 @@ def ballot_sync(mask: Any, pred: Predicate) -> Any:
     raise DeviceOnlyError.of("ballot_sync")
 
 
-def shfl_sync(mask: Any, value: Any, src_lane: Any) -> Any:
+def shfl_sync(mask: Integer, value: T, src_lane: Integer) -> T:
     """The `value` of lane `src_lane`, from 0 to 31, which must be in `mask`.
 
     `value` is a number, or a vector, struct or tuple of numbers, of at most 8 bytes (and, as our extension, 16).
@@ -122,7 +125,7 @@ def shfl_sync(mask: Any, value: Any, src_lane: Any) -> Any:
     raise DeviceOnlyError.of("shfl_sync")
 
 
-def shfl_up_sync(mask: Any, value: Any, delta: Any) -> Any:
+def shfl_up_sync(mask: Integer, value: T, delta: Integer) -> T:
     """The `value` of the lane `delta`, from 0 to 31, below the caller's; the caller's own where there is no such lane.
 
     Otherwise as `shfl_sync`. Specification: 'Thread Warp Synchronization'.
@@ -130,7 +133,7 @@ def shfl_up_sync(mask: Any, value: Any, delta: Any) -> Any:
     raise DeviceOnlyError.of("shfl_up_sync")
 
 
-def shfl_down_sync(mask: Any, value: Any, delta: Any) -> Any:
+def shfl_down_sync(mask: Integer, value: T, delta: Integer) -> T:
     """The `value` of the lane `delta`, from 0 to 31, above the caller's; the caller's own where there is no such lane.
 
     Otherwise as `shfl_sync`. Specification: 'Thread Warp Synchronization'.
@@ -138,7 +141,7 @@ def shfl_down_sync(mask: Any, value: Any, delta: Any) -> Any:
     raise DeviceOnlyError.of("shfl_down_sync")
 
 
-def shfl_xor_sync(mask: Any, value: Any, flag: Any) -> Any:
+def shfl_xor_sync(mask: Integer, value: T, flag: Integer) -> T:
     """The `value` of the lane whose index is the caller's with the bits of `flag`, from 0 to 31, flipped.
 
     Otherwise as `shfl_sync`. Specification: 'Thread Warp Synchronization'.
@@ -146,7 +149,7 @@ def shfl_xor_sync(mask: Any, value: Any, flag: Any) -> Any:
     raise DeviceOnlyError.of("shfl_xor_sync")
 
 
-def match_any_sync(mask: Any, value: Any, flag: Any = 0) -> Any:
+def match_any_sync(mask: Integer, value: Any, flag: object = 0) -> WarpMask:
     """The lanes of `mask` whose `value` has the same bits as the caller's: a `WarpMask`. `flag` is not used.
 
     `value` is as in `shfl_sync`. Specification: 'Thread Warp Synchronization'.
@@ -154,7 +157,7 @@ def match_any_sync(mask: Any, value: Any, flag: Any = 0) -> Any:
     raise DeviceOnlyError.of("match_any_sync")
 
 
-def match_all_sync(mask: Any, value: Any, flag: Any = 0) -> Any:
+def match_all_sync(mask: Integer, value: Any, flag: object = 0) -> tuple[WarpMask, bool]:
     """(lanes, True) where `value` has the same bits in all lanes of `mask`, else (0, False). `flag` is not used.
 
     The lanes are those of `mask` that have not returned, a `WarpMask`. `value` is as in `shfl_sync`. Specification: 'Thread

@@ -22,6 +22,44 @@ from cuda_device.types.model import Number, Vector
 AXES = "xyzw"
 
 
+Operator = Callable[["VectorValue", Any], Any]
+
+
+def _elementwise(function: Callable[[Any, Any], Any]) -> tuple[Operator, Operator]:
+    """The methods of an operator that vectors have to the left, and to the right, of another operand."""
+    return _operator(function, swapped=False), _operator(function, swapped=True)
+
+
+def _operator(function: Callable[[Any, Any], Any], swapped: bool) -> Operator:
+    def operate(self: VectorValue, other: Any) -> Any:
+        if isinstance(other, VectorValue):
+            if len(other) != len(self):
+                return NotImplemented
+            others = tuple(other)
+        elif isinstance(other, (bool, int, float, complex, np.generic)):
+            others = (_beside(other, self.model.dtype, self.dtype),) * len(self)
+        else:
+            return NotImplemented
+        pairs = zip(others, self, strict=True) if swapped else zip(self, others, strict=True)
+        return _vector_of([function(a, b) for a, b in pairs])
+
+    return operate
+
+
+def _beside(number: Any, dtype: Number, scalar: Any) -> Any:
+    """A number beside the elements of a vector: Python's gives way to an element of its own or a higher kind.
+
+    NumPy's scalars do so by themselves; those of bfloat16 and of 8 bits would become float64.
+    """
+    if isinstance(number, np.generic) or not dtype.is_float or isinstance(number, complex):
+        return number
+    return scalar(number)
+
+
+def _unary(function: Callable[[Any], Any]) -> Callable[[VectorValue], Any]:
+    return lambda self: _vector_of([function(item) for item in self])
+
+
 class VectorValue:
     """The base of the host's vector classes. Specification: 'Vectors'."""
 
@@ -102,6 +140,23 @@ class VectorValue:
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), self._items
 
+    __add__, __radd__ = _elementwise(operator.add)
+    __sub__, __rsub__ = _elementwise(operator.sub)
+    __mul__, __rmul__ = _elementwise(operator.mul)
+    __truediv__, __rtruediv__ = _elementwise(operator.truediv)
+    __floordiv__, __rfloordiv__ = _elementwise(operator.floordiv)
+    __mod__, __rmod__ = _elementwise(operator.mod)
+    __pow__, __rpow__ = _elementwise(operator.pow)
+    __and__, __rand__ = _elementwise(operator.and_)
+    __or__, __ror__ = _elementwise(operator.or_)
+    __xor__, __rxor__ = _elementwise(operator.xor)
+    __lshift__, __rlshift__ = _elementwise(operator.lshift)
+    __rshift__, __rrshift__ = _elementwise(operator.rshift)
+    __neg__ = _unary(operator.neg)
+    __pos__ = _unary(operator.pos)
+    __invert__ = _unary(operator.invert)
+    __abs__ = _unary(operator.abs)
+
 
 def replaced(value: Any, names: Iterable[str], changes: Mapping[str, Any]) -> Any:
     """A new object of a type, with some of its members changed. Raises `TypeError` for one that it does not have."""
@@ -112,51 +167,12 @@ def replaced(value: Any, names: Iterable[str], changes: Mapping[str, Any]) -> An
     return type(value)(*{**values, **changes}.values())
 
 
-def _elementwise(function: Callable[[Any, Any], Any], swapped: bool) -> Callable[[VectorValue, Any], Any]:
-    def operate(self: VectorValue, other: Any) -> Any:
-        if isinstance(other, VectorValue):
-            if len(other) != len(self):
-                return NotImplemented
-            others = tuple(other)
-        elif isinstance(other, (bool, int, float, complex, np.generic)):
-            others = (_beside(other, self.model.dtype, self.dtype),) * len(self)
-        else:
-            return NotImplemented
-        pairs = zip(others, self, strict=True) if swapped else zip(self, others, strict=True)
-        return _vector_of([function(a, b) for a, b in pairs])
-
-    return operate
-
-
-def _beside(number: Any, dtype: Number, scalar: Any) -> Any:
-    """A number beside the elements of a vector: Python's gives way to an element of its own or a higher kind.
-
-    NumPy's scalars do so by themselves; those of bfloat16 and of 8 bits would become float64.
-    """
-    if isinstance(number, np.generic) or not dtype.is_float or isinstance(number, complex):
-        return number
-    return scalar(number)
-
-
-def _unary(function: Callable[[Any], Any]) -> Callable[[VectorValue], Any]:
-    return lambda self: _vector_of([function(item) for item in self])
-
-
 def _vector_of(items: list[Any]) -> Any:
     """The vector of NumPy scalars of one type."""
     kind = type(items[0])
     if (kind, len(items)) not in _BY_DTYPE:
         raise TypeError(f"there is no vector of {kind.__name__}")
     return _BY_DTYPE[kind, len(items)](*items)
-
-
-for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and_", "or_", "xor", "lshift", "rshift"):
-    _function = getattr(operator, _name)
-    _plain = _name.rstrip("_")
-    setattr(VectorValue, f"__{_plain}__", _elementwise(_function, swapped=False))
-    setattr(VectorValue, f"__r{_plain}__", _elementwise(_function, swapped=True))
-for _name in ("neg", "pos", "invert", "abs"):
-    setattr(VectorValue, f"__{_name}__", _unary(getattr(operator, _name)))
 
 
 def _axis(index: int) -> property:
@@ -210,12 +226,8 @@ def host_vector(model: Vector) -> type[VectorValue] | None:
     return next((cls for cls in FAMILIES.values() if cls.model == model), None)
 
 
-Dim3 = type(
-    "Dim3",
-    (uint32x3,),
-    {
-        "__slots__": (),
-        "__module__": "cuda_device",
-        "__doc__": "The shape of a level of the thread hierarchy, and a place in it. Specification: 'Thread Positioning'.",
-    },
-)
+class Dim3(uint32x3):  # type: ignore[valid-type, misc]
+    """The shape of a level of the thread hierarchy, and a place in it. Specification: 'Thread Positioning'."""
+
+    __slots__ = ()
+    __module__ = "cuda_device"

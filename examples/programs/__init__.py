@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,7 @@ def load(name: str) -> ModuleType:
     return importlib.import_module(f"{__name__}.{name}")
 
 
-def check(program: ModuleType, result: object, expected: object) -> None:
+def check(program: ModuleType, result: Any, expected: Any) -> None:
     """Raises `AssertionError` where a result is not what NumPy has, within the program's tolerance."""
     results = result if isinstance(result, tuple) else (result,)
     wanted = expected if isinstance(expected, tuple) else (expected,)

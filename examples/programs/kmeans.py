@@ -59,7 +59,7 @@ def run(stream, points, centres, rounds):
 
 def expect(points, centres, rounds):
     """By NumPy, in double precision."""
-    centres = centres.astype(np.float64)
+    centres, labels = centres.astype(np.float64), None
     for _ in range(rounds):
         labels = ((points[:, None] - centres[None]) ** 2).sum(-1).argmin(1)
         for k in range(len(centres)):
