@@ -1,7 +1,7 @@
 """The records that host code, kernels and the block scheduler share when a kernel runs on the CPU.
 
-One table a record: the LLVM type is printed from it here, and the executor makes the `ctypes.Structure` from the same
-rows, so that the two cannot disagree.
+One table a record: the LLVM type of kernels is printed from it here, the scheduler, which is Python, takes its NumPy dtype, and
+the executor makes the `ctypes.Structure` from the same rows, so that they cannot disagree.
 
     THREAD.load("%x", "%thread", "x")   ->   %x.at = getelementptr %Thread, ptr %thread, i32 0, i32 0
                                              %x = load i32, ptr %x.at
@@ -192,13 +192,10 @@ CONTROL = Record(
     ),
 )
 
-# What a worker has taken and not yet begun: so many blocks, from this index on.
-CURSOR = Record("%Cursor", (("left", "i64"), *_three("next")))
-
 # What the threads of a launch did, for the race detector: `count` events of the `capacity` that there is room for. The
-# function `full` empties it.
+# function `full` empties it; it gets the address of the log.
 LOG = Record("%Log", (("count", "i64"), ("capacity", "i64"), ("events", "ptr"), ("full", "ptr")))
 # One access, or one end of a wait: at a place of the program, with an address or a mask, and whether a write took place.
 EVENT = Record("%Event", (("block", "i64"), ("thread", "i32"), ("place", "i32"), ("value", "i64"), ("done", "i64")))
 
-RECORDS = (THREAD, WARP, BLOCK, CONTROL, CURSOR, LOG, EVENT)
+RECORDS = (THREAD, WARP, BLOCK, CONTROL, LOG, EVENT)
