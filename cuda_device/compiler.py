@@ -170,9 +170,11 @@ def _typed(work: Work) -> Module:
 def _device(work: Work) -> Module:
     from cuda_device.instrument import inline
     from cuda_device.lower import typed_to_device
+    from cuda_device.optimise import atomic_orders
 
     job, typed = work.job, work["typed"]
     module = typed_to_device.run(typed, bool(job.options.checked))
+    atomic_orders.run(module)
     for row in passes():
         for function in module.functions:
             row.run(function)

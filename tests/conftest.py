@@ -53,6 +53,12 @@ _STDERR = pytest.StashKey[int]()
 POISON = 0xA5  # what every byte of memory holds that a kernel should write
 
 
+@pytest.fixture
+def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests of what code does that checks would report: kernels on CPU streams are not checked, as on GPUs."""
+    monkeypatch.setenv("CUDA_DEVICE_CHECKED", "0")
+
+
 @pytest.fixture(autouse=True, scope="module")
 def _old_objects_stay() -> None:
     """Tests that collect garbage look through what their own module has made, and not through all that the session has."""

@@ -426,7 +426,7 @@ def letter(method, name):
 
 def instructions(method, name, order, scope, space):
     """What the PTX memory model's mapping from C++ says of one operation on 32 or 64 bits."""
-    bits, where = name[-2:], PTX_SCOPES[scope]
+    bits, where = name[-2:], PTX_SCOPES["block" if space == "shared" else scope]
     fence = [f"fence.sc.{where}"] if order == "seq_cst" else []
     if method in ("load", "store"):
         strong = {"load": "acquire", "store": "release"}[method]
@@ -453,7 +453,9 @@ def kernel_of(lines, space, name, wanted=True):
     body = "\n".join(f"    {target}{line}" for target, line in zip(given, lines, strict=True))
     # Plain accesses before and after: LLVM drops what is only read, or only written.
     head = f"    x = {SPACES[space]}\n    x[1] = out[2]\n    a = device.atomic_ref(x, 1)\n"
-    source = f"@device.kernel\ndef k(cells, out, v):\n{head}{body}\n    device.syncthreads()\n    out[1] = x[1]\n"
+    # Of a function alone nobody knows who can see its orders: they stay (see test_atomic_orders).
+    kind = "func" if space == "shared" else "kernel"
+    source = f"@device.{kind}\ndef k(cells, out, v):\n{head}{body}\n    device.syncthreads()\n    out[1] = x[1]\n"
     return define(source, file=f"<ptx {space} {name}>")
 
 
@@ -494,7 +496,8 @@ def test_ptx_of_updates_whose_result_nobody_wants(name, space):
 def test_ptx_of_narrow_loads_and_stores(name, space):
     bits = np.dtype(name if name != "bool" else "int8").itemsize * 8
     for method, order, scope, line in calls(["load", "store"], PTX_SCOPES):
-        where, strong = PTX_SCOPES[scope], {"load": "ld.acquire", "store": "st.release"}[method]
+        where = PTX_SCOPES["block" if space == "shared" else scope]
+        strong = {"load": "ld.acquire", "store": "st.release"}[method]
         access = strong if order != "relaxed" else f"{strong[:2]}.relaxed"
         fence = [f"fence.sc.{where}"] if order == "seq_cst" else []
         text = ptx_of([line], space, name if name != "bool" else "bool_")
@@ -514,7 +517,7 @@ def acquired(order):
 def test_ptx_of_narrow_compare_and_swap(name, space):
     """A loop over the word that the number lies in, between the fences of its order."""
     for _, order, scope, line in calls(["cas", "exch"], ["device", "block"]):
-        where = PTX_SCOPES[scope]
+        where = PTX_SCOPES["block" if space == "shared" else scope]
         found = accesses(ptx_of([line], space, name))
         assert f"atom.relaxed.{where}.{space}.cas.b32" in found
         fences = {each for each in found if each.startswith("fence")}

@@ -100,14 +100,41 @@ def launched(kernel, i=9):
     return x
 
 
-def test_the_environment_asks_for_checks(monkeypatch):
+@pytest.mark.parametrize("asked", [None, "", "1"])
+def test_kernels_are_checked_on_cpu_streams(monkeypatch, asked):
+    if asked is None:
+        monkeypatch.delenv("CUDA_DEVICE_CHECKED", raising=False)
+    else:
+        monkeypatch.setenv("CUDA_DEVICE_CHECKED", asked)
+    kernel = define(SOURCE)
+    for _ in range(2):
+        with pytest.raises(device.KernelError, match="index 3 is out of bounds for axis 0 of size 3"):
+            launched(kernel, 3)
+        launched(kernel, 2)  # the next good launch works
+    prepared = device.prepare(kernel, np.zeros(3, np.float32), 3, grid=1, block=1, stream=device.cpu_stream())
+    with pytest.raises(device.KernelError, match="index 3 is out of bounds"):
+        prepared()
+    with pytest.raises(device.KernelError, match="index 3 is out of bounds"):
+        device.launch(kernel, np.zeros(3, np.float32), 3, grid=1, block=1, stream=device.cpu_stream(races=True))
+
+
+def test_the_environment_turns_checks_off(monkeypatch):
+    monkeypatch.setenv("CUDA_DEVICE_CHECKED", "0")
     kernel = define(SOURCE)
     assert launched(kernel, 3)[3] == 1
-    monkeypatch.setenv("CUDA_DEVICE_CHECKED", "1")
-    with pytest.raises(device.KernelError, match="index 3 is out of bounds for axis 0 of size 3"):
+    monkeypatch.delenv("CUDA_DEVICE_CHECKED")
+    with pytest.raises(device.KernelError, match="index 3 is out of bounds"):
         launched(kernel, 3)
-    monkeypatch.setenv("CUDA_DEVICE_CHECKED", "0")
-    assert launched(kernel, 3)[3] == 1
+
+
+def test_kernels_are_not_checked_on_gpus_unless_somebody_asks(monkeypatch):
+    for asked, checked in ((None, False), ("0", False), ("1", True)):
+        if asked is None:
+            monkeypatch.delenv("CUDA_DEVICE_CHECKED", raising=False)
+        else:
+            monkeypatch.setenv("CUDA_DEVICE_CHECKED", asked)
+        options = device.kernel()(define(SOURCE).underlying).options.build
+        assert options.is_checked(on_cpu=False) is checked
 
 
 def test_the_kernel_has_the_last_word(monkeypatch):

@@ -433,6 +433,7 @@ def test_ranges_with_constant_steps(stream, name):
             assert got == right, f"range{(*pair, step)} of {name}"
 
 
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("name", ["int8", "uint8", "int32", "uint32", "int64", "uint64"])
 def test_ranges_with_run_time_steps(stream, name):
     low, high = ref.limits(name)
@@ -445,6 +446,7 @@ def test_ranges_with_run_time_steps(stream, name):
         assert got == right, f"range{case} of {name}"
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_a_way_in_steps_of_nothing_ends(stream):
     """Such a step makes every kind of counter stand still: of indices, of a part of the grid, of a number from zero up."""
 
@@ -1168,6 +1170,7 @@ def test_builtin_numbers_of_many_ways_meet_before_the_others(stream, order):
     assert stream.numpy(out).tolist() == [float(np.float32(expected[each] / 5)) for each in order]
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_a_first_look_at_a_loop_that_fails_is_not_the_last(stream):
     """`-count` is -1 at first, which a uint16 has no room for; but it is no constant."""
 

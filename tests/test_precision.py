@@ -213,7 +213,6 @@ def test_what_comes_from_the_cache_is_told_in_each_process(tmp_path, monkeypatch
         ("w[i] = device.uint32(w[i]) + n", -7, "the int -7 does not fit uint32"),
         ("w[i] = device.uint64(w[i]) // n", -7, "the int -7 does not fit uint64"),
         ("w[i] = 2 ** n", -1, "an integer has no power with the exponent -1"),
-        ("w[i] = w[i] << n", -1, "the count of a shift is -1, which is negative"),
     ],
 )
 @pytest.mark.filterwarnings("ignore::cuda_device.PrecisionWarning")
@@ -228,11 +227,8 @@ def test_checked_mode_reports_what_does_not_fit(stream, statement, n, report):
     stream.launch(device.kernel(checked=False)(function), *arrays, n, grid=1, block=1)
 
 
-@pytest.mark.parametrize(
-    ("expression", "reason"), [("w[0] ** -1", "has no power"), ("w[0] >> -2", "is -2, which is negative")]
-)
-def test_constants_that_no_operation_takes_are_refused(expression, reason):
-    function = define(f"def k(w):\n    w[0] = {expression}\n", "k", **NAMES)
-    with pytest.raises(device.CompileError, match=reason) as caught:
+def test_constants_that_no_operation_takes_are_refused():
+    function = define("def k(w):\n    w[0] = w[0] ** -1\n", "k", **NAMES)
+    with pytest.raises(device.CompileError, match="has no power") as caught:
         device.launch(device.kernel(function), ROWS["w"].copy(), grid=1, block=1, stream=CPU)
     assert caught.value.help and caught.value.location.line == 2

@@ -339,6 +339,7 @@ PROGRAMS = [
 ]  # fmt: skip
 
 
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("kernel, grid, block", PROGRAMS, ids=lambda value: getattr(value, "underlying", value))
 def test_a_program_and_its_wrong_twin(kernel, grid, block):
     run(kernel, zeros(256), True, grid=grid, block=block, shared=256)

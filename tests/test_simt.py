@@ -469,6 +469,7 @@ def test_barriers_in_branches_that_all_threads_of_a_block_take(stream):
     assert got[3].tolist() == [77] * 64
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_threads_that_have_returned_no_longer_count(stream):
     @device.kernel
     def kernel(out, n):
@@ -728,6 +729,7 @@ def test_a_deadlock_in_one_block_of_many_names_it(stream):
     assert "(1, 0..7, 0)" in str(caught.value)
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_threads_of_a_warp_that_loop_differently(stream):
     """Threads that have ended no longer count, so that the others may go on alone."""
     out = stream.empty(32, np.int32)

@@ -114,6 +114,7 @@ def some_return(out, limit):
     out[i, 2] = device.syncthreads_or(i >= limit)
 
 
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("limit", [1, 32, 64])
 def test_threads_that_have_returned_do_not_count(stream, limit):
     out = stream.empty((96, 3), np.int32)
@@ -124,6 +125,7 @@ def test_threads_that_have_returned_do_not_count(stream, limit):
     assert (found[limit:] == before[limit:]).all()
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_threads_of_one_warp_may_return(stream):
     if stream.kind == "gpu":
         pytest.skip("an aligned barrier wants whole warps")

@@ -181,6 +181,7 @@ def test_views_of_other_types(stream):
     assert stream.numpy(out).tolist() == [a[1, 2], 2]
 
 
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(
     ("statement", "expected"),
     [

@@ -488,6 +488,7 @@ def partial_warp(out, x):
     out[i, 1] = device.ballot_sync(mask, x[i] > 0)
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_a_partial_warp(stream):
     x = sample(np.int32, 39)
     out = stream.empty((39, 2), np.int32)

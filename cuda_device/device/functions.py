@@ -230,8 +230,9 @@ def kernel(function: Callable[..., Any] | None = None, /, **keywords: Any) -> An
     """Makes a function a kernel, which `launch` starts.
 
     `checked=True` (or the environment variable CUDA_DEVICE_CHECKED=1) makes the kernel report its mistakes as a `KernelError`:
-    indices out of bounds, integer division by zero, variables without a value, lanes and masks that do not fit, barriers that
-    not all threads reach. `fastmath=True` does what `-use_fast_math` does in nvcc; a set names parts of it or of LLVM's flags:
+    indices out of bounds, integer division by zero, variables without a value, ints of Python, lanes and masks that do not fit,
+    barriers that not all threads reach. On CPU streams that is the default, which `checked=False` or CUDA_DEVICE_CHECKED=0 turns
+    off. `fastmath=True` does what `-use_fast_math` does in nvcc; a set names parts of it or of LLVM's flags:
     nnan, ninf, nsz, arcp, contract, afn (approximate division, square roots and functions), reassoc, ftz. A block has at most
     `max_threads` threads (a larger one is a `LaunchError`), `min_blocks` such blocks fit on a multiprocessor, and a thread uses
     at most `max_registers`. Kernels with recursion have 32 KiB of stack a thread on a GPU (less where all stacks would take more

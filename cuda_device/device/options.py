@@ -21,9 +21,9 @@ class Options:
     """How to compile.
 
     `level` is LLVM's, 0 to 3; `contract` lets a product and a sum fuse, as nvcc does. `checked` adds checks to the code: of
-    indices, divisors, lanes, masks, barriers, and of variables without a value; None leaves it to the environment
-    variable CUDA_DEVICE_CHECKED. `fastmath` names what arithmetic may do beside (see `FASTMATH`). `lineinfo` makes tables of
-    lines for profilers.
+    indices, divisors, lanes, masks, barriers, ints of Python, and of variables without a value; None leaves it to the
+    environment variable CUDA_DEVICE_CHECKED, and where that says nothing, code for the CPU is checked. `fastmath` names what
+    arithmetic may do beside (see `FASTMATH`). `lineinfo` makes tables of lines for profilers.
 
     Of a kernel: a block has at most `max_threads`, of which a multiprocessor can hold `min_blocks` blocks; a thread uses at
     most `max_registers`, and has `stack_size` bytes of stack at least; 0 leaves it to the assembler (`runtime/launch/stack`).
@@ -43,9 +43,12 @@ class Options:
     races: bool = False
     launch_facts: bool = False
 
-    def resolve(self) -> Options:
-        """The same with the environment's answer where there is none."""
-        return self if self.checked is not None else replace(self, checked=checked_by_environment())
+    def is_checked(self, on_cpu: bool) -> bool:
+        """Whether code for a CPU or a GPU is checked."""
+        if self.checked is not None:
+            return self.checked
+        asked = os.environ.get(CHECKED_VARIABLE, "")
+        return asked != "0" if asked else on_cpu
 
 
 DEFAULTS = Options()
@@ -64,11 +67,6 @@ _MOST_STACK = 512 * 1024
 """No GPU gives a thread more."""
 
 CHECKED_VARIABLE = "CUDA_DEVICE_CHECKED"
-
-
-def checked_by_environment() -> bool:
-    """Whether the environment asks for checks."""
-    return os.environ.get(CHECKED_VARIABLE, "") not in ("", "0")
 
 
 def _is_bool(value: object) -> bool:

@@ -48,16 +48,6 @@ def power(frame: Frame, base: Cell, exponent: Cell) -> None:
         frame.check(holds, "an integer has no power with the exponent {0}", exponent, help=help)
 
 
-def shift(frame: Frame, count: Cell) -> None:
-    """The count of a shift. A constant that is negative is an error."""
-    value = count.known.value
-    if isinstance(value, int) and value < 0:
-        raise CompileError(f"the count of a shift is {value}, which is negative", help="shift the other way")
-    if frame.program.checked and not count.known.nonneg:
-        holds = _ask(frame, prelude.is_length, count)
-        frame.check(holds, "the count of a shift is {0}, which is negative", count, help="shift the other way")
-
-
 def step(frame: Frame, cell: Cell) -> None:
     """The step of a slice."""
     if frame.program.checked:

@@ -360,7 +360,6 @@ def _shift(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
     type = INT if type == BOOL else type
     if type.is_float or count.is_float:
         raise _only_integers(sign, a, b)
-    conditions.shift(frame, b)
     result = combine(sign, type, known_as(a.known, type), b.known)[0] if count.is_integer else of_type(type)
     operands = frame.materialise(a, type), frame.materialise(b, INT if count == BOOL else count)
     return frame.emit(ops.PY_BINARY, result, *operands, op=sign)

@@ -18,7 +18,7 @@ def histogram(data, bins):
         local[j] = 0
     device.syncthreads()
     for i in range(device.tid(1), len(data), device.grid_size(1)):
-        device.atomic_ref(local, data[i]).add(1, memory="relaxed", scope="block")
+        device.atomic_ref(local, data[i]).add(1)
     device.syncthreads()
     for j in range(thread, BINS, BLOCK):
         if local[j] > 0:

@@ -33,7 +33,7 @@ def count(keys, counts, shift):
     device.syncthreads()
     i = device.tid(1)
     if i < len(keys):
-        device.atomic_ref(local, digit_of(keys[i], shift)).add(1, memory="relaxed", scope="block")
+        device.atomic_ref(local, digit_of(keys[i], shift)).add(1)
     device.syncthreads()
     if thread < DIGITS:
         counts[thread * int(device.grid_dim.x) + int(device.block_idx.x)] = local[thread]

@@ -120,7 +120,8 @@ class Ordered(Case):
         )
         if settings in ("", repr(order)):
             order, scope = order if settings else "seq_cst", "system"
-        where, fence = SCOPES[scope], [rf"fence\.sc\.{SCOPES[scope]}"] if order == "seq_cst" else []
+        where = "cta" if self.space == "shared" else SCOPES[scope]
+        fence = [rf"fence\.sc\.{where}"] if order == "seq_cst" else []
         if name in ("load", "store"):
             strong = "relaxed" if order == "relaxed" else {"load": "acquire", "store": "release"}[name]
             access = rf"{'ld' if name == 'load' else 'st'}\.{strong}\.{where}\.{self.space}\.b{bits}"
@@ -146,7 +147,9 @@ class Ordered(Case):
             "    x[1] = out[2]",
             "    a = device.atomic_ref(x, 1)",
         ]
-        tail = ["    device.syncthreads()", "    out[1] = x[1]", f"    out[2] = math.{self.function}(out[2])"]
+        # Somebody who reads the object: no order goes because nobody could see it.
+        told = ["    out[0] = device.atomic_ref(x, 0).load('relaxed', 'block')"] * (self.space == "shared")
+        tail = [*told, "    device.syncthreads()", "    out[1] = x[1]", f"    out[2] = math.{self.function}(out[2])"]
         return "\n".join([*head, *(f"    {text}" for text, _ in self.rows), *tail]) + "\n"
 
     def attempt(self, stream: device.Stream) -> str | None:

@@ -106,7 +106,8 @@ def job_of(
         )
         raise TypeError(f"compile takes a @kernel or a @func, not {plain}")
     architecture = parse(target) if isinstance(target, str) else _not_a_target(target)
-    settings = with_options(f.options.build, dict(options), "compile", kernel=isinstance(f, Kernel)).resolve()
+    settings = with_options(f.options.build, dict(options), "compile", kernel=isinstance(f, Kernel))
+    settings = replace(settings, checked=settings.is_checked(on_cpu=False))
     names, _, constants, numbers = parameters_of(f.underlying)
     defaults = defaults_of(f.underlying) | hints_of(f.underlying)
     if len(args) > len(names) or any(name not in defaults for name in names[len(args) :]):

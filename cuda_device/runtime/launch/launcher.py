@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from cuda_device import compiler, logs
 from cuda_device.codegen.gpu.elf import registers
 from cuda_device.device.functions import Func, Kernel
-from cuda_device.device.options import checked_by_environment
 from cuda_device.device.parameters import defaults_of
 from cuda_device.errors import CallError, CompileError, Error, LaunchError
 from cuda_device.infer.dependencies import unchanged
@@ -209,9 +208,7 @@ def variant_of(kernel: Kernel, arguments: Sequence[Argument], stream: Stream) ->
 
 def _recent(kernel: Kernel, arguments: Sequence[Argument], stream: Stream, launch_facts: bool) -> CompiledKernel:
     """The variant with or without the facts. Most often it was asked for before, by the very same objects."""
-    checked = kernel.options.build.checked
-    if checked is None:
-        checked = checked_by_environment()
+    checked = kernel.options.build.is_checked(isinstance(stream, CpuStream))
     # To hash and compare what is known of arguments would take some microseconds.
     queue = (stream.target, stream.races) if isinstance(stream, CpuStream) else stream.ordinal  # type: ignore[attr-defined]
     known = tuple([argument.known for argument in arguments])

@@ -1,0 +1,120 @@
+"""Scopes and memory orders of atomics on shared memory, no wider and no stronger than anybody can see.
+
+    bins = device.shared_array(256, device.int32)
+    device.atomic_ref(bins, b).add(1)             seq_cst, system      →      relaxed, block
+
+**Scopes.** Shared memory can be reached by the threads of one block alone, so a scope of the block includes every thread that
+accesses it. Two operations are morally strong, in the words of PTX's memory model, if their scopes include each other's
+threads: for accesses to shared memory that holds with the narrow scope as with the wide one. Causality order is
+transitive over edges of any scope: what a thread acquired through shared memory it hands on by a release of a wider scope.
+
+**Orders.** An operation orders other accesses by an edge of *synchronizes-with*: from a release to an operation that reads
+what it wrote, or a later one of its release sequence. An *observer* is an operation that can tell such an edge: a fence, an
+atomic whose value something reads, an ordered atomic on memory that others than the block reach. The orders of all atomics on
+shared memory are dropped if none of them is an observer, and if from none of them an observer can be reached without a barrier
+of the block on the way.
+
+The argument: an execution of the weaker program has to be one of the stronger program. Let the operations of an object be in
+a modification order that agrees with happens-before, and, between two barriers, has the threads that end there last. The
+stronger program has an edge from each to all later ones, which orders accesses before the first with accesses behind the
+second. If there is a barrier between the two operations, or between the second one and the access behind it, the barrier
+orders these accesses, too. Else all is in one phase. If one of the accesses is plain, then in the execution in which the two
+operations come in the other order nothing orders the accesses; nothing forbids that execution, as nobody reads which came first.
+So the program has a data race, and its behaviour was undefined. If both are atomic, the later one is no observer: it tells
+nothing of what came before.
+
+What a function of CUDA C++ does is not known, nor who calls a function that is no kernel: there all orders stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Sequence
+
+from cuda_device.ir import ops
+from cuda_device.ir.nodes import Block, Function, Module, Op, Value
+from cuda_device.ir.ordering import Order, Scope
+from cuda_device.types.model import Ref, Space
+
+_ATOMICS = (ops.ATOMIC_LOAD, ops.ATOMIC_STORE, ops.ATOMIC_CAS, ops.ATOMIC_UPDATE)
+_BARRIERS = (ops.BARRIER, ops.BARRIER_REDUCE)
+
+
+def run(module: Module) -> None:
+    """Narrows scopes, and drops orders that nobody can see."""
+    for function in module.functions:
+        for op in function.ops():
+            if op.code in _ATOMICS and _space(op) is Space.SHARED and op.attributes["scope"] != Scope.THREAD:
+                op.attributes["scope"] = str(Scope.BLOCK)
+    if module.main.kernel and not any(op.code is ops.EXTERN for each in module.functions for op in each.ops()):
+        silent = [(function, *found) for function in module.functions for found in _silent(function)]
+        if silent and not _is_observed(module, silent):
+            for *_, op in silent:
+                op.attributes["memory"] = str(Order.RELAXED)
+
+
+def _space(op: Op) -> Space:
+    type = op.operands[0].type
+    assert isinstance(type, Ref)
+    return type.space
+
+
+def _read(function: Function) -> set[Value]:
+    """The values that something reads."""
+    found = {value for op in function.ops() for value in op.operands}
+    return found.union(*(edge.arguments for block in function.blocks for edge in block.successors))
+
+
+def _silent(function: Function) -> Iterator[tuple[Block, int, Op]]:
+    """The atomics on shared memory that tell nothing, with their places."""
+    read = _read(function)
+    for block in function.blocks:
+        for index, op in enumerate(block.ops):
+            changes = op.code in (ops.ATOMIC_STORE, ops.ATOMIC_UPDATE)
+            if changes and _space(op) is Space.SHARED and read.isdisjoint(op.results):
+                yield block, index, op
+
+
+def _is_observed(module: Module, silent: Sequence[tuple[Function, Block, int, Op]]) -> bool:
+    """Whether anybody can tell that the silent operations order anything."""
+    observers = _observers(module, {id(op) for *_, op in silent})
+    if any(op.code in _ATOMICS and _space(op) is not Space.GLOBAL for op in observers):
+        return True
+    behind = {id(op) for op in observers}
+    return any(behind and function is not module.main for function, *_ in silent) or any(
+        _reaches(block, index + 1, behind) for _, block, index, _ in silent
+    )
+
+
+def _observers(module: Module, silent: Container[int]) -> list[Op]:
+    """All observers, and the calls of functions that have some."""
+    found: list[Op] = []
+    names: set[str] = set()
+    for function in module.functions:
+        read = _read(function)
+        for op in function.ops():
+            is_ordered = op.code in _ATOMICS and id(op) not in silent and op.attributes["memory"] != Order.RELAXED
+            tells = op.code in _ATOMICS and not read.isdisjoint(op.results)
+            if is_ordered or tells or op.code is ops.FENCE:
+                found.append(op)
+                names.add(function.name)
+    calls = [(f.name, op) for f in module.functions for op in f.ops() if op.code is ops.CALL]
+    while more := {name for name, op in calls if op.attributes["callee"] in names} - names:
+        names |= more
+    return found + [op for _, op in calls if op.attributes["callee"] in names]
+
+
+def _reaches(block: Block, first: int, wanted: Container[int]) -> bool:
+    """Whether one of some operations can be reached from a place without a barrier on the way."""
+    todo, seen = [(block, first)], set[int]()
+    while todo:
+        block, first = todo.pop()
+        for op in block.ops[first:]:
+            if id(op) in wanted:
+                return True
+            if op.code in _BARRIERS:
+                break
+        else:
+            new = [edge.block for edge in block.successors if id(edge.block) not in seen]
+            seen.update(map(id, new))
+            todo += [(each, 0) for each in new]
+    return False
