@@ -29,22 +29,23 @@ from cuda_device.types.known import of_type
 from cuda_device.types.model import Type
 
 PRELUDE = """\
-declare void @llvm.coro.resume(ptr)
-declare ptr @llvm.frameaddress.p0(i32)
 define internal ptr @host_at(i64 %address) alwaysinline nounwind {
   %pointer = inttoptr i64 %address to ptr
   ret ptr %pointer
 }
+
 define internal void @host_resume(i64 %handle) alwaysinline nounwind {
   %pointer = inttoptr i64 %handle to ptr
   call void @llvm.coro.resume(ptr %pointer)
   ret void
 }
+
 define internal void @host_call(i64 %function, i64 %argument) alwaysinline nounwind {
   %pointer = inttoptr i64 %function to ptr
   call void %pointer(i64 %argument)
   ret void
 }
+
 define internal i32 @host_lanes(i64 %address, i32 %low, i32 %high) alwaysinline nounwind {
   %pointer = inttoptr i64 %address to ptr
   %words = load <32 x i32>, ptr %pointer, align 4
@@ -58,13 +59,14 @@ define internal i32 @host_lanes(i64 %address, i32 %low, i32 %high) alwaysinline 
   %lanes = bitcast <32 x i1> %each to i32
   ret i32 %lanes
 }
+
 define internal i64 @host_frame() alwaysinline nounwind {
   %pointer = call ptr @llvm.frameaddress.p0(i32 0)
   %address = ptrtoint ptr %pointer to i64
   ret i64 %address
 }
 """
-_DECLARED = re.compile(r"^declare .*@host_\w+\(.*\n", re.M)
+_DECLARED = re.compile(r"^declare .*(@host_\w+\().*\n", re.M)
 
 
 @extern(symbol="host_resume")
@@ -117,8 +119,8 @@ class _Host(Cpu):
         self.name = name
 
     def preamble(self, text: str) -> str:
-        """What device code cannot say."""
-        return PRELUDE
+        """Nothing: what device code cannot say is written where it is known what is called."""
+        return ""
 
     def symbol(self, function: Function) -> str:
         """The main function's own name."""
@@ -146,7 +148,10 @@ def text(function: Any, parameters: Sequence[Type], name: str) -> str:
     device = typed_to_device.run(module)
     for each in device.functions:
         _drop_dead(each)
-    return _DECLARED.sub("", to_llvm.run(device, _Host(device, name)).text)
+    written = to_llvm.run(device, _Host(device, name)).text
+    called = {match[1] for match in _DECLARED.finditer(written)}
+    helpers = [each for each in PRELUDE.split("\n\n") if any(name in each for name in called)]
+    return "\n".join((*helpers, _DECLARED.sub("", written)))
 
 
 def _drop_dead(function: Function) -> None:

@@ -14,7 +14,7 @@ from cuda_device.cache.artifacts import Kept
 from cuda_device.cache.programs import ProgramSummary
 from cuda_device.codegen.cpu import object_loader
 from cuda_device.codegen.cpu.processor import LOCK, identity
-from cuda_device.codegen.cpu.runner import EXPORTS, RUN, SUPPORT, WIDE_ATOMICS
+from cuda_device.codegen.cpu.runner import CREW, EXPORTS, RUN, SUPPORT, WIDE_ATOMICS
 from cuda_device.errors import CompilerBug
 from cuda_device.types.architectures import Architecture
 
@@ -113,7 +113,7 @@ def _support(name: str) -> int:
         return scheduler.text(name) if name in EXPORTS else runtime_library.text(name)
 
     names = WIDE_ATOMICS if name in WIDE_ATOMICS else (name,)
-    return shared(names[0], text, names, level=2)[name]
+    return shared(names[0], text, names, level=2, quick=name != CREW)[name]
 
 
 def piece(
@@ -148,9 +148,10 @@ def shared(
     exports: Sequence[str],
     symbols: Mapping[str, int] | None = None,
     level: int = 0,
+    quick: bool = False,
 ) -> dict[str, int]:
     """The addresses of functions that stay in the process for good; the parameters are those of `piece`."""
-    made = piece(name, text, exports, symbols, level)
+    made = piece(name, text, exports, symbols, level, quick)
     _KEPT.append(made)
     return {name: made.addresses[name] for name in exports}
 

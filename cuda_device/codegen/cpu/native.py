@@ -98,7 +98,7 @@ def _optimise(module: LlvmModule, machine: Machine, level: int, ir: str) -> None
 def _tidy(module: LlvmModule, machine: Machine) -> None:
     """What optimising comes to where a function is straight: a third of the default pipeline's time."""
     module.fit(machine)
-    modules.run_passes(module, machine, "SROAPass", "InstCombinePass", "SimplifyCFGPass")
+    modules.run_passes(module, machine, "AlwaysInlinerPass", "SROAPass", "InstCombinePass", "SimplifyCFGPass")
 
 
 def compile_piece(ir: str, level: int, quick: bool = False) -> bytes:

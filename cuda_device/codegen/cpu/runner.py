@@ -16,6 +16,7 @@ from cuda_device.codegen.cpu.records import BLOCK, THREAD, Record
 RUN = "cuda_device.run"
 EXPORTS = tuple(f"cuda_device.{name}" for name in ("blocks", "crew", "frame", "keep", "trace"))
 """What `scheduler` defines for kernels."""
+CREW = "cuda_device.crew"
 CONVERSIONS = ("__truncdfhf2", "__truncsfhf2", "__truncdfbf2", "__truncsfbf2", "__extendhfsf2")
 WIDE_ATOMICS = ("__atomic_load_16", "__atomic_store_16")
 SUPPORT = frozenset((*EXPORTS, *CONVERSIONS, *WIDE_ATOMICS))
@@ -39,7 +40,7 @@ def runner(symbol: str, leaves: Sequence[str], suspends: bool, shared_bytes: int
     shared memory.
     """
     block = _suspending(symbol, leaves) if suspends else _plain(symbol, leaves)
-    worker = "cuda_device.crew" if suspends else "cuda_device.blocks"
+    worker = CREW if suspends else "cuda_device.blocks"
     return f"""\
 define void @{RUN}(ptr %control) nounwind {{
   call void @{worker}(ptr %control, ptr @cuda_device.block, i64 {shared_bytes})
