@@ -52,8 +52,7 @@ _MODULES = {
     "runtime.launch.launcher": "launch synchronize",
     "runtime.launch.prepared": "PreparedLaunch prepare",
     "runtime.gpu.streams": "CpuStream GpuStream Stream cpu_stream default_stream unordered",
-    "types.arraytype": "ArrayType",
-    "types.dtypes": "alignof machine_representation numpy_dtype sizeof",
+    "types.dtypes": "ArrayType alignof machine_representation numpy_dtype sizeof",
     "types.structs": "align replace struct",
     "types.vectors": (
         "Dim3 bfloat16x1 bfloat16x2 bfloat16x3 bfloat16x4 float8e4m3x1 float8e4m3x2 float8e4m3x3 float8e4m3x4 "

@@ -140,7 +140,7 @@ from cuda_device.runtime.launch.launcher import launch as launch
 from cuda_device.runtime.launch.launcher import synchronize as synchronize
 from cuda_device.runtime.launch.prepared import PreparedLaunch as PreparedLaunch
 from cuda_device.runtime.launch.prepared import prepare as prepare
-from cuda_device.types.arraytype import ArrayType as ArrayType
+from cuda_device.types.dtypes import ArrayType as ArrayType
 from cuda_device.types.dtypes import alignof as alignof
 from cuda_device.types.dtypes import machine_representation as machine_representation
 from cuda_device.types.dtypes import numpy_dtype as numpy_dtype

@@ -22,12 +22,13 @@ from types import FunctionType
 from typing import Any
 
 import numpy as np
+from ir_reader import parse
 
 import cuda_device as device
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Function, Module
 from cuda_device.ir.ops import Effect
-from cuda_device.ir.text import parse, show
+from cuda_device.ir.text import show
 from cuda_device.ir.verify import verify
 
 

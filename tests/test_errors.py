@@ -28,6 +28,7 @@ from bad_programs import PAGES, PROGRAMS
 from generated_programs import TYPES, mutated, program
 from golden_pages import Golden
 from ir_helpers import define
+from ir_reader import parse_type
 
 import cuda_device as device
 from cuda_device import ArrayType, compiler
@@ -35,7 +36,6 @@ from cuda_device.errors import NOWHERE, Call, CompileError, CompilerBug, Error, 
 from cuda_device.types import model
 from cuda_device.types.architectures import parse
 from cuda_device.types.known import Known, constant, of_type
-from cuda_device.types.parse import parse as parse_type
 
 HOST_PAGE = "test_errors/on_the_host"
 LAUNCH_PAGE = "test_errors/at_launch"

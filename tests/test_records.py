@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from conftest import StreamUnderTest
 from ir_helpers import define
+from ir_reader import parse_type
 
 import cuda_device as device
-from cuda_device.types.element_dtypes import dtype_of_type, element_of_dtype
-from cuda_device.types.parse import parse
+from cuda_device.types.host import dtype_of_type, element_of_dtype
 
 PACKED = np.dtype([("a", "i1"), ("b", "f8"), ("c", "i2"), ("d", "f4")])
 GAPS = np.dtype({"names": ["x", "y"], "formats": ["f4", "i8"], "offsets": [12, 1], "itemsize": 21})
@@ -37,7 +37,7 @@ def fill(x: np.ndarray[Any, Any], random: np.random.Generator) -> None:
 @pytest.mark.parametrize("dtype", DTYPES, ids=range(len(DTYPES)))
 def test_types(dtype: np.dtype[Any]) -> None:
     type = element_of_dtype(dtype)
-    assert parse(str(type)) == type
+    assert parse_type(str(type)) == type
     back = dtype_of_type(type)
     assert back.itemsize == dtype.itemsize and back.names == dtype.names
     assert [back.fields[name][1] for name in back.names] == [dtype.fields[name][1] for name in dtype.names]

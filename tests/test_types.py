@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from ir_reader import parse_type
 
 import cuda_device as device
 from cuda_device.infer.joins import join, join_all
@@ -46,7 +47,6 @@ from cuda_device.types.model import (
     Type,
     Vector,
 )
-from cuda_device.types.parse import parse
 
 numbers = st.sampled_from(list(NUMBERS.values()))
 vectors = st.builds(Vector, numbers, st.integers(1, 4))
@@ -82,9 +82,9 @@ types: st.SearchStrategy[Type] = st.recursive(leaves, _grow, max_leaves=6)
 
 @given(types)
 def test_text_of_a_type_is_the_type(type: Type) -> None:
-    assert parse(str(type)) == type
-    assert parse(f"  {type} ") == type
-    assert str(parse(str(type).replace(" ", ""))) == str(type)
+    assert parse_type(str(type)) == type
+    assert parse_type(f"  {type} ") == type
+    assert str(parse_type(str(type).replace(" ", ""))) == str(type)
 
 
 def test_the_order_of_three_ways_is_no_matter() -> None:
@@ -116,7 +116,7 @@ def test_different_types_have_different_texts(a: Type, b: Type) -> None:
 )
 def test_text(type: Type, text: str) -> None:
     assert str(type) == text
-    assert parse(text) == type
+    assert parse_type(text) == type
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_text(type: Type, text: str) -> None:
 )  # fmt: skip
 def test_bad_text(text: str) -> None:
     with pytest.raises(ValueError):
-        parse(text)
+        parse_type(text)
 
 
 # Promotion

@@ -50,7 +50,6 @@ from cuda_device.types.model import (
     Type,
     is_index,
 )
-from cuda_device.types.parse import parse
 from cuda_device.types.structs import check_alignment
 
 
@@ -323,13 +322,13 @@ def _lower_fence(build: Lowering, _: Sequence[Tree], typed: Typed) -> Tree:
 
 def _infer_same_bits(arguments: Sequence[Known]) -> Typed:
     type = arguments[0].type
-    return Typed(of_type(BOOL), ((0, type), (1, type)), (str(type),))
+    return Typed(of_type(BOOL), ((0, type), (1, type)))
 
 
 def _lower_same_bits(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
     a, b = operands
-    (dtype,) = typed.settings
-    return bits.equal(build, parse(str(dtype)), a, b)
+    (_, dtype), _ = typed.operands
+    return bits.equal(build, dtype, a, b)
 
 
 def _lower_pause(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:

@@ -9,9 +9,8 @@ import math
 from contextlib import suppress
 
 from cuda_device.errors import CompileError
-from cuda_device.types.float_formats import DIVISIONS
 from cuda_device.types.known import Known, show
-from cuda_device.types.layout import machine
+from cuda_device.types.layout import DIVISIONS, machine
 from cuda_device.types.model import (
     BFLOAT16,
     FLOAT8E4M3,

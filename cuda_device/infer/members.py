@@ -18,7 +18,7 @@ from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.kinds import references, views
 from cuda_device.infer.meanings import Method
 from cuda_device.ir.nodes import Op
-from cuda_device.types.element_dtypes import element_of_dtype, members_of
+from cuda_device.types.host import element_of_dtype, members_of
 from cuda_device.types.known import constant
 from cuda_device.types.layout import common_alignment, known_alignment, machine, placement, shortfall, size_of
 from cuda_device.types.model import Array, Layout, Number, Ref, Struct, Subarray, Tuple, Type, Vector

@@ -19,7 +19,7 @@ from cuda_device.errors import CompileError
 from cuda_device.interop.names import cpp_name, headers_for
 from cuda_device.runtime.launch.compiling import prototype
 from cuda_device.types.abi import exchanged, representation
-from cuda_device.types.element_dtypes import ANONYMOUS
+from cuda_device.types.host import ANONYMOUS
 from cuda_device.types.layout import Placement, align_of, placement, size_of
 from cuda_device.types.model import NoneType, Struct, Subarray, Tuple, Type
 from cuda_device.types.structs import type_of_hint

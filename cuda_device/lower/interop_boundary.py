@@ -18,14 +18,14 @@ leaves as a reference to it, which is `local`; what travels by its address has a
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from cuda_device.device.lowering import ArrayTree, Lowering, Tree, flatten
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Block, Function, Module, Prototype, Value
 from cuda_device.ir.ops import Level
 from cuda_device.types.abi import Passing, exchanged, passing, representation
-from cuda_device.types.layout import leaves, reference_of_cpp, size_of, usual_alignment
+from cuda_device.types.layout import leaves, parts, reference_of_cpp, size_of, usual_alignment
 from cuda_device.types.model import (
     INT64,
     NONE,
@@ -167,11 +167,8 @@ def pack(build: Lowering, tree: Tree, type: Type) -> Tree:
     return tree
 
 
-def _parts(type: Tuple | Struct | Subarray) -> Iterator[Type]:
-    if isinstance(type, Subarray):
-        yield from (type.dtype,) * type.count
-    else:
-        yield from type.elements if isinstance(type, Tuple) else (field.type for field in type.fields)
+def _parts(type: Tuple | Struct | Subarray) -> tuple[Type, ...]:
+    return (type.dtype,) * type.count if isinstance(type, Subarray) else parts(type)
 
 
 def _unpack_array(build: Lowering, tree: Tree, type: Array) -> ArrayTree:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import enum
 
 from cuda_device.lazy_dataclasses import replace
-from cuda_device.types.layout import align_of, has_arrays, leaves, machine, shortfall, size_of
+from cuda_device.types.layout import align_of, leaves, machine, map_arrays, parts, shortfall, size_of
 from cuda_device.types.model import (
     BFLOAT16,
     BOOL,
@@ -56,14 +56,12 @@ class Passing(enum.Enum):
 
 def exchanged(type: Type, space: Space = Space.GENERIC) -> Type:
     """A type as the other side may give it: arrays have any strides, and lie in `space`."""
-    match type:
-        case Array(dtype, ndim, _, readonly):
-            return Array(dtype, ndim, Layout.STRIDED, readonly, space, shortfall(dtype, align_of(dtype)))
-        case Tuple(elements):
-            return Tuple(tuple(exchanged(element, space) for element in elements))
-        case Struct(_, fields) if has_arrays(type):
-            return replace(type, fields=tuple(replace(field, type=exchanged(field.type, space)) for field in fields))
-    return type
+
+    def strided(array: Array) -> Array:
+        least = shortfall(array.dtype, align_of(array.dtype))
+        return Array(array.dtype, array.ndim, Layout.STRIDED, array.readonly, space, least)
+
+    return map_arrays(type, strided)
 
 
 def representation(type: Type) -> Type:
@@ -114,11 +112,5 @@ def _is_scalar(type: Type) -> bool:
 
 
 def _is_hidden(type: Type) -> bool:
-    match type:
-        case Tuple(elements):
-            return any(map(_is_hidden, elements))
-        case Struct(_, fields):
-            return any(_is_hidden(field.type) for field in fields)
-        case Subarray(dtype):
-            return _is_hidden(dtype)
-    return type in _HIDDEN
+    inner = (type.dtype,) if isinstance(type, Subarray) else parts(type)
+    return type in _HIDDEN or any(map(_is_hidden, inner))

@@ -1,4 +1,4 @@
-"""What users spell as types: NumPy dtypes, sizes and alignments of hints, with CUDA C++'s layout to the byte.
+"""What users spell as types: arrays, NumPy dtypes, sizes and alignments of hints, with CUDA C++'s layout to the byte.
 
 numpy_dtype(float32x2)   dtype({'names': ['x', 'y'], 'formats': ['<f4', '<f4'], 'offsets': [0, 4], 'itemsize': 8})
 sizeof(float32x2)        8
@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from cuda_device.errors import ArgumentError
 from cuda_device.types import host
 from cuda_device.types.abi import representation
-from cuda_device.types.element_dtypes import check_element, dtype_of_type, element_of_dtype
+from cuda_device.types.host import check_element, dtype_of_type, element_of_dtype
 from cuda_device.types.layout import align_of, has_arrays, size_of
-from cuda_device.types.model import AtomicCell, Struct, Tuple, Type, Vector
+from cuda_device.types.model import Array, AtomicCell, Layout, Struct, Tuple, Type, Vector
 from cuda_device.types.structs import Aligned, alignment_of_hint, type_of_hint
 
 
@@ -77,3 +78,21 @@ def element_of(spelling: Any) -> Type:
         check_element(type)
         return type
     return element_of_dtype(host.dtype_of(spelling))
+
+
+def ArrayType(dtype: Any, ndim: int, layout: str = "C", readonly: bool = False) -> Array:
+    """The type of an array argument, for `compile` and annotations.
+
+    `dtype` is a number type such as `float32`; `layout` is "C", "F" or "strided". Raises `TypeError` for a dtype that device code
+    does not have, and an error that is both `TypeError` and `ValueError` for another layout or a negative `ndim`.
+
+    Elements are aligned as those of NumPy and CUDA C++ are, structs and tuples also to what divides their size, up to 16 bytes.
+    """
+    layouts = {each.value: each for each in Layout}
+    if layout not in layouts:
+        raise ArgumentError(f"layout={layout!r}: there are {', '.join(map(repr, layouts))}")
+    if not isinstance(ndim, int) or isinstance(ndim, bool) or ndim < 0:
+        raise ArgumentError(f"ndim={ndim!r}: give the number of axes")
+    if not isinstance(readonly, (bool, np.bool_)):
+        raise ArgumentError(f"readonly={readonly!r}: give True or False")
+    return Array(element_of(dtype), ndim, layouts[layout], bool(readonly))

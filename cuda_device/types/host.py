@@ -9,6 +9,12 @@ that names the type in its owner's words.
     element_of_typestr("<f4")               FLOAT32
     number_of(int)                          INT          Python's numbers are builtin numbers
     dtype_of(int)                           dtype('int32')
+
+Vectors, tuples and structs are structured dtypes. One that we made remembers its type, so arrays of it are arrays of that type.
+Any other is an anonymous struct with the same fields at the same places, also where C++ would lay them out otherwise (packed,
+overlapping, with gaps).
+
+    dtype_of_type(Vector(FLOAT32, 2))       dtype({'names': ['x', 'y'], …, 'offsets': [0, 4], 'itemsize': 8})
 """
 
 from __future__ import annotations
@@ -19,7 +25,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from cuda_device.lazy_dataclasses import dataclass
+from cuda_device.lazy_dataclasses import dataclass, replace
+from cuda_device.types.layout import has_arrays, placement
 from cuda_device.types.model import (
     BFLOAT16,
     BOOL,
@@ -43,8 +50,15 @@ from cuda_device.types.model import (
     UINT16,
     UINT32,
     UINT64,
+    AtomicCell,
+    Field,
+    NoneType,
     Number,
+    Struct,
+    Subarray,
+    Tuple,
     Type,
+    Vector,
 )
 
 # The type codes of DLPack, in its order (DLDataTypeCode).
@@ -128,8 +142,7 @@ def host_type_of(number: Number) -> type[Any]:
     return _row(number).scalar
 
 
-def element_of_dtype(dtype: np.dtype[Any]) -> Number:
-    """The element type of a NumPy array of `dtype`. Raises `TypeError` for a dtype that device code does not have."""
+def _number_of_dtype(dtype: np.dtype[Any]) -> Number:
     row = _BY_DTYPE.get(dtype)
     if row is not None:
         return row.number
@@ -159,7 +172,7 @@ def dtype_of(spelling: Any) -> np.dtype[Any]:
         dtype: np.dtype[Any] = np.dtype(spelling)
     except (TypeError, ValueError) as error:
         raise TypeError(f"{spelling!r} is no dtype: give one of {_SUPPORTED}") from error
-    element_of_dtype(dtype)
+    _number_of_dtype(dtype)
     return dtype
 
 
@@ -207,3 +220,74 @@ def _row(element: Type) -> Row:
 
 def _unsupported(name: str) -> TypeError:
     return TypeError(f"{name} is not a type of device code: convert to one of {_SUPPORTED}")
+
+
+# Elements with members
+
+
+_KEY = "cuda_device"
+ANONYMOUS = "anonymous"
+
+
+def dtype_of_type(type: Type) -> np.dtype[Any]:
+    """The dtype of an array whose elements are `type`. Raises `TypeError` for what cannot be an element."""
+    check_element(type)
+    match type:
+        case Number():
+            return dtype_of_element(type)
+        case Vector() | Tuple() | Struct():
+            members = members_of(type)
+        case Subarray(dtype, shape):
+            return np.dtype((dtype_of_type(dtype), shape))
+        case NoneType():
+            return np.dtype(np.uint64)
+        case AtomicCell(dtype):
+            return dtype_of_type(dtype)
+        case _:
+            raise TypeError(f"{type} is no element of an array")
+    place = placement(type)
+    parts = [dtype_of_type(member) for member in members.values()]
+    description = {"names": list(members), "formats": parts, "offsets": list(place.offsets), "itemsize": place.size}
+    return np.dtype(description, metadata={_KEY: type})  # type: ignore[call-overload,no-any-return]
+
+
+def check_element(type: Type) -> None:
+    """Raises `TypeError` for what is not an element of an array."""
+    if has_arrays(type):
+        name = f"{type.name} has array members" if isinstance(type, Struct) else f"{type} has arrays in it"
+        raise TypeError(f"{name}, so it is an argument or a local value, not an element of an array")
+
+
+def members_of(type: Type) -> dict[str, Type]:
+    """The fields that a structured dtype of `type` has: x, y, z, w of a vector, _0, _1, … of a tuple; none of anything else."""
+    match type:
+        case Vector(dtype, size):
+            return dict.fromkeys("xyzw"[:size], dtype)
+        case Tuple(elements):
+            return {f"_{i}": element for i, element in enumerate(elements)}
+        case Struct(_, fields):
+            return {field.name: field.type for field in fields}
+    return {}
+
+
+def element_of_dtype(dtype: np.dtype[Any]) -> Type:
+    """The element type of an array of `dtype`. Raises `TypeError` for a dtype that device code does not have."""
+    if dtype.subdtype is not None:
+        return Subarray(element_of_dtype(dtype.subdtype[0]), dtype.subdtype[1])
+    if dtype.fields is None:
+        return _number_of_dtype(dtype)
+    metadata: Any = dtype.metadata or {}
+    known = metadata.get(_KEY)
+    if isinstance(known, (Struct, Vector, Tuple)):
+        return known
+    names = dtype.names or ()
+    members = tuple(Field(name, element_of_dtype(dtype.fields[name][0])) for name in names)
+    struct = Struct(ANONYMOUS, members)
+    place = placement(struct)
+    offsets = tuple(dtype.fields[name][1] for name in names)
+    if (place.offsets, place.size) == (offsets, dtype.itemsize):
+        return struct
+    # The elements of an array are so far apart, and no number needs more than its own alignment.
+    align = min(place.align, dtype.itemsize & -dtype.itemsize)
+    fields = tuple(replace(field, offset=offset) for field, offset in zip(members, offsets, strict=True))
+    return Struct(ANONYMOUS, fields, align, size=dtype.itemsize)

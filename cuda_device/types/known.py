@@ -19,7 +19,7 @@ import numpy as np
 from cuda_device.errors import NOWHERE, Location
 from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.types.host import number_of
-from cuda_device.types.layout import has_arrays
+from cuda_device.types.layout import has_arrays, map_arrays
 from cuda_device.types.model import (
     BOOL,
     COMPLEX,
@@ -27,7 +27,6 @@ from cuda_device.types.model import (
     INT,
     NONE,
     STATIC,
-    Array,
     AtomicCell,
     Bundle,
     NoneType,
@@ -436,21 +435,8 @@ def of_type(type: Type, nonneg: bool = False, high: int | None = None) -> Known:
 
 def small(known: Known) -> Known:
     """The same of an argument whose arrays are all small (see `model.Array`)."""
-    if isinstance(known.type, Array):
-        return replace(known, type=replace(known.type, small=True))
-    if isinstance(known.type, Struct) and has_arrays(known.type):
-        return of_type(_small_struct(known.type))
     if isinstance(known.type, Tuple):
         return replace(tuple_of(tuple(map(small, known.items))), value=known.value, where=known.where)
-    return known
-
-
-def _small_struct(type: Type) -> Type:
-    match type:
-        case Array():
-            return replace(type, small=True)
-        case Struct(_, fields):
-            return replace(type, fields=tuple(replace(field, type=_small_struct(field.type)) for field in fields))
-        case Tuple(elements):
-            return Tuple(tuple(map(_small_struct, elements)))
-    return type
+    if not has_arrays(known.type):
+        return known
+    return replace(known, type=map_arrays(known.type, lambda array: replace(array, small=True)))

@@ -15,7 +15,8 @@ In memory, values lie as CUDA C++ lays them out:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
 from cuda_device.lazy_dataclasses import dataclass, replace
@@ -28,6 +29,7 @@ from cuda_device.types.model import (
     Array,
     AtomicCell,
     Bundle,
+    Format,
     Layout,
     NoneType,
     Number,
@@ -99,10 +101,10 @@ def has_leaves(type: Type) -> bool:
     match type:
         case Number() | Ref() | Array():
             return True
-        case Tuple(elements) | TupleIterator(Tuple(elements)) | Bundle(elements):
+        case TupleIterator(Tuple(elements)) | Bundle(elements):
             return any(map(has_leaves, elements))
-        case Struct(_, fields):
-            return any(has_leaves(field.type) for field in fields)
+        case Tuple() | Struct():
+            return any(map(has_leaves, parts(type)))
     return bool(leaves(type))
 
 
@@ -162,30 +164,38 @@ def _place(types: Sequence[Type], aligns: Sequence[int], align: int) -> Placemen
     return Placement(max(-(-end // most) * most, most if not types else 0), most, tuple(offsets))
 
 
+def parts(type: Type) -> tuple[Type, ...]:
+    """The types of the members of a struct, or of the elements of a tuple; none of anything else."""
+    match type:
+        case Struct(_, fields):
+            return tuple(field.type for field in fields)
+        case Tuple(elements):
+            return elements
+    return ()
+
+
 @lru_cache(maxsize=4096)
 def has_identity(type: Type) -> bool:
     """Whether a value of `type` is one place in memory and cannot be copied: an atomic, or a struct that contains one."""
-    match type:
-        case AtomicCell():
-            return True
-        case Struct(_, fields):
-            return any(has_identity(field.type) for field in fields)
-        case Tuple(elements):
-            return any(map(has_identity, elements))
-    return False
+    return isinstance(type, AtomicCell) or any(map(has_identity, parts(type)))
 
 
 @lru_cache(maxsize=4096)
 def has_arrays(type: Type) -> bool:
     """Whether a value of `type` is an array, or a struct or tuple with one: it is passed around, and lies in no array."""
+    return isinstance(type, Array) or any(map(has_arrays, parts(type)))
+
+
+def map_arrays(type: Type, function: Callable[[Array], Array]) -> Type:
+    """`type` with other types of arrays, also of those in structs and tuples."""
     match type:
         case Array():
-            return True
-        case Struct(_, fields):
-            return any(has_arrays(field.type) for field in fields)
+            return function(type)
         case Tuple(elements):
-            return any(map(has_arrays, elements))
-    return False
+            return Tuple(tuple(map_arrays(element, function) for element in elements))
+        case Struct(_, fields) if has_arrays(type):
+            return replace(type, fields=tuple(replace(f, type=map_arrays(f.type, function)) for f in fields))
+    return type
 
 
 def with_arrays(wanted: Type, given: Type) -> Type:
@@ -266,8 +276,7 @@ def accesses(type: Type, align: int = 0, offset: int = 0) -> Iterator[Access]:
                 for i in range(size):
                     yield from accesses(dtype, align, offset + i * size_of(dtype))
         case Tuple() | Struct():
-            parts = type.elements if isinstance(type, Tuple) else [field.type for field in type.fields]
-            for part, start in zip(parts, placement(type).offsets, strict=True):
+            for part, start in zip(parts(type), placement(type).offsets, strict=True):
                 yield from accesses(part, align, offset + start)
         case Subarray(dtype):
             for i in range(type.count):
@@ -289,3 +298,50 @@ def _wide(dtype: Number, size: int, offset: int, align: int) -> Iterator[Access]
 def common_alignment(align: int, offset: int) -> int:
     """The alignment of an address that lies `offset` behind one that is aligned to `align`."""
     return min(align, offset & -offset) if offset else align
+
+
+# Floats that processors do not all compute with
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """How bfloat16 or a float of 8 bits divides its bits: those of the mantissa, and the exponent's bias.
+
+    `overflow` are the bits of what is too large, `nan` those of NaN, both without the sign. `limit` is the largest finite number,
+    and `last` the largest that rounds to it.
+    """
+
+    mantissa: int
+    bias: int
+    overflow: int
+    nan: int
+    limit: float
+    last: float
+
+
+DIVISIONS = {
+    # s eeee mmm: no infinity; what is too large is NaN (0x7F).
+    # 464 lies in the middle between 448 and what would be 480: ties go to the even mantissa, which is that of 448.
+    Format.E4M3: Division(3, 7, 0x7F, 0x7F, 448.0, 464.0),
+    # Here the even one is infinity.
+    Format.E5M2: Division(2, 15, 0x7C, 0x7E, 57344.0, math.nextafter(61440.0, 0)),
+    Format.BFLOAT: Division(7, 127, 0x7F80, 0x7FC0, 2.0**128 - 2.0**120, math.nextafter(2.0**128 - 2.0**119, 0)),
+}
+
+
+def float_bits(number: Number, value: float) -> int:
+    """The bits of the `number` nearest to a value, rounded once; ties go to the even one, as ml_dtypes has it on the host.
+
+    `float_bits(FLOAT8E4M3, 1.0) == 0x38`.
+    """
+    form = DIVISIONS[number.format]
+    sign = 1 << (number.bits - 1) if math.copysign(1, value) < 0 else 0
+    magnitude = abs(value)
+    if math.isnan(value):
+        return sign | form.nan
+    if magnitude == 0 or magnitude > form.last:
+        return sign | (form.overflow if magnitude else 0)
+    # In units of the last place of a number of this size; the least exponent is that of the subnormal ones.
+    exponent = max(math.frexp(magnitude)[1] - 1 - form.mantissa, 1 - form.bias - form.mantissa)
+    units = round(math.ldexp(magnitude, -exponent))
+    return sign | (units + ((exponent - (1 - form.bias - form.mantissa)) << form.mantissa))

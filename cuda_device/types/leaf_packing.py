@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from cuda_device.lazy_dataclasses import dataclass
-from cuda_device.types.float_formats import float_bits
-from cuda_device.types.layout import leaves
+from cuda_device.types.layout import float_bits, leaves
 from cuda_device.types.model import Format, Kind, Number, Ref, Type
 
 Leaf = int | float | bool

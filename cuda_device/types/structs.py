@@ -23,8 +23,7 @@ import numpy as np
 
 from cuda_device.errors import ArgumentError
 from cuda_device.types.abi import representation
-from cuda_device.types.element_dtypes import element_of_dtype
-from cuda_device.types.host import number_of
+from cuda_device.types.host import element_of_dtype, number_of
 from cuda_device.types.layout import align_of, has_arrays, has_identity, machine, placement, pointee_of
 from cuda_device.types.model import NONE, Array, Field, Kind, Number, Struct, Tuple, Type, Vector
 from cuda_device.types.vectors import VectorValue, replaced

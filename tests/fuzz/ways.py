@@ -14,6 +14,9 @@ import tempfile
 from typing import Any
 from unittest import mock
 
+import ir_reader
+from cuda_device.types.parse import parse as parse_type
+
 import cuda_device as device
 from cuda_device import compiler
 from cuda_device.codegen.gpu import assemblers, cubin
@@ -21,7 +24,6 @@ from cuda_device.ir import text
 from cuda_device.ir.verify import verify
 from cuda_device.types.architectures import parse
 from cuda_device.types.known import Known, of_type
-from cuda_device.types.parse import parse as parse_type
 from fuzz.cases import first_difference, printed
 from fuzz.machines import has_libnvvm, ptx_of
 from fuzz.printing import NAMES, Printing, defined
@@ -57,7 +59,7 @@ class Ways(Printing):
             for function in work[stage].functions:
                 objects: list[object] = []
                 shown = text.show(function, objects)
-                copy = text.parse(shown, objects)
+                copy = ir_reader.parse(shown, objects)
                 again = text.show(copy)
                 if again != shown:
                     return (

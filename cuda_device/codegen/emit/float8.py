@@ -14,7 +14,7 @@ import enum
 import struct
 from collections.abc import Iterable
 
-from cuda_device.types.float_formats import DIVISIONS
+from cuda_device.types.layout import DIVISIONS
 from cuda_device.types.model import Format, Number
 
 _MANTISSA, _BIAS, _INFINITY = 23, 127, 0x7F800000  # of a float32

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import struct
 
-from cuda_device.types.float_formats import float_bits
+from cuda_device.types.layout import float_bits
 from cuda_device.types.model import Format, Kind, Number, Ref, Type
 
 

@@ -23,8 +23,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.library import prelude
-from cuda_device.types.element_dtypes import dtype_of_type
-from cuda_device.types.host import host_type_of
+from cuda_device.types.host import dtype_of_type, host_type_of
 from cuda_device.types.known import Known, constant, of_type
 from cuda_device.types.layout import size_of
 from cuda_device.types.model import Array, AtomicCell, Number, Struct, Subarray, Tuple, Type, Vector

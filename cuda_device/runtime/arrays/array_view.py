@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from cuda_device.lazy_dataclasses import dataclass, field
-from cuda_device.types.element_dtypes import dtype_of_type
+from cuda_device.types.host import dtype_of_type
 from cuda_device.types.layout import WIDEST_ACCESS, size_of, usual_alignment
 from cuda_device.types.model import Array, Layout, Type
 

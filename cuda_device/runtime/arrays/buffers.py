@@ -21,7 +21,7 @@ from cuda_device.errors import LaunchError
 from cuda_device.runtime.arrays.array_view import ArrayView
 from cuda_device.runtime.gpu import driver
 from cuda_device.runtime.gpu.streams import GpuStream, Stream, release_finished_everywhere
-from cuda_device.types.element_dtypes import dtype_of_type
+from cuda_device.types.host import dtype_of_type
 
 # A cache line, and the widest vector register.
 HOST_ALIGNMENT = 64

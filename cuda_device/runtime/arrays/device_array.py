@@ -27,7 +27,7 @@ from cuda_device.runtime.arrays.protocols import view_of
 from cuda_device.runtime.gpu import driver
 from cuda_device.runtime.gpu.streams import CpuStream, GpuStream, Stream, as_stream, cpu_stream
 from cuda_device.types.dtypes import dtype_of
-from cuda_device.types.element_dtypes import dtype_of_type, element_of_dtype
+from cuda_device.types.host import dtype_of_type, element_of_dtype
 from cuda_device.types.model import Layout
 from cuda_device.types.structs import is_struct, model_of
 from cuda_device.types.vectors import VectorValue

@@ -22,7 +22,7 @@ from cuda_device.errors import LaunchError
 from cuda_device.runtime.arrays import array_interface, dlpack
 from cuda_device.runtime.arrays.array_view import ArrayView, Device, c_strides, layout_of
 from cuda_device.runtime.arrays.dlpack_exchange import Exchange, exchange_of
-from cuda_device.types.element_dtypes import element_of_dtype
+from cuda_device.types.host import element_of_dtype
 
 __all__ = ["ArrayView", "Device", "c_strides", "layout_of", "view_of"]
 
