@@ -126,7 +126,7 @@ def _const(lowerer: Lowerer, op: Op) -> None:
     lowerer.constants[op.result] = value
     if isinstance(type, Number):
         lowerer.trees[op.result] = lowerer.build.constant(type, value)
-    else:  # None, or a variable that has no value on this way
+    else:  # None, or a variable that has no value on this path
         zeros = (lowerer.build.const(leaf, 0) for leaf in leaves(type))
         lowerer.trees[op.result] = grow(type, zeros)
 

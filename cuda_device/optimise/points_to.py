@@ -30,15 +30,15 @@ def of(function: Function) -> dict[Value, Roots]:
     roots: dict[Value, Roots] = {
         param: frozenset((i,)) for i, param in enumerate(function.params) if isinstance(param.type, Ref)
     }
-    ways = [(result, op.operands) for op in function.ops() for result in op.results if _holds_address(result)]
+    copies = [(result, op.operands) for op in function.ops() for result in op.results if _holds_address(result)]
     for block in function.blocks:
         for edge in block.successors:
             pairs = zip(edge.block.params, edge.arguments, strict=True)
-            ways += [(param, [argument]) for param, argument in pairs if _holds_address(param)]
+            copies += [(param, [argument]) for param, argument in pairs if _holds_address(param)]
     changed = True
     while changed:
         changed = False
-        for value, sources in ways:
+        for value, sources in copies:
             old, found = roots.get(value, _NONE), _union(roots, sources)
             if not found <= old:
                 roots[value] = old | found

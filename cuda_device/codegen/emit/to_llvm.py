@@ -122,7 +122,7 @@ def _unpack_parameters(to: FunctionWriter) -> None:
 
 
 def _entries(to: FunctionWriter) -> dict[Block, list[tuple[str, Edge]]]:
-    """The ways into each block: where they come from, what they bring."""
+    """The edges into each block, each with the label of the LLVM block that it leaves."""
     entries: dict[Block, list[tuple[str, Edge]]] = {block: [] for block in to.function.blocks}
     for block in to.function.blocks:
         for edge in block.successors:
@@ -132,5 +132,5 @@ def _entries(to: FunctionWriter) -> dict[Block, list[tuple[str, Edge]]]:
 
 def _phi(to: FunctionWriter, index: int, param: Value, entries: list[tuple[str, Edge]]) -> str:
     """A block's parameter."""
-    ways = ", ".join(f"[ {to.names[edge.arguments[index]]}, %{label} ]" for label, edge in entries)
-    return f"  {to.names[param]} = phi {to.module.type(param.type)} {ways}\n"
+    incoming = ", ".join(f"[ {to.names[edge.arguments[index]]}, %{label} ]" for label, edge in entries)
+    return f"  {to.names[param]} = phi {to.module.type(param.type)} {incoming}\n"

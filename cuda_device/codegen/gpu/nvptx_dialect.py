@@ -49,7 +49,7 @@ class Nvptx(Dialect):
     is_gpu = has_lines = has_texts = True
     same_bits = 'asm "mov.b16 $0, $1;", "=h,h"'
     frame_alignment = 1 << 30
-    # Where a call's argument is known on one way to it, LLVM's call site splitting copies the call into each way, and all
+    # Where a call's argument is known on one edge to it, LLVM's call site splitting copies the call to each edge, and all
     # that stands before it in its block, barriers and shuffles too. It leaves convergent calls alone; that a callee is not
     # convergent LLVM finds later by itself.
     called = " convergent"
