@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from cuda_device.device import atomic_accesses as accesses
 from cuda_device.device import atomic_bits as bits
@@ -322,13 +322,13 @@ def _lower_fence(build: Lowering, _: Sequence[Tree], typed: Typed) -> Tree:
 
 def _infer_same_bits(arguments: Sequence[Known]) -> Typed:
     type = arguments[0].type
-    return Typed(of_type(BOOL), ((0, type), (1, type)))
+    return Typed(of_type(BOOL), ((0, type), (1, type)), (type,))
 
 
 def _lower_same_bits(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
     a, b = operands
-    (_, dtype), _ = typed.operands
-    return bits.equal(build, dtype, a, b)
+    (dtype,) = typed.settings
+    return bits.equal(build, cast(Type, dtype), a, b)
 
 
 def _lower_pause(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
