@@ -32,9 +32,11 @@ CHAPTERS = {
 }
 # Names that differ in a number alone stand in one row: with one in its place, and what the row says.
 FAMILIES = {
-    r"sm\d+[af]?": ("smXX: SMSelector", "An architecture: `sm75` to `sm121f`."),
-    r"(\w+)x[1-4]": ("{0}xN(x, …)", "A vector of N elements: `N` is 1, 2, 3 or 4."),
+    r"sm\d+[af]?": ("smXX", "An architecture: `sm75` to `sm121f`."),
+    r"(\w+)x[1-4]": ("{}xN", "A vector of N elements: `N` is 1, 2, 3 or 4."),
 }
+# What stands behind those in a signature.
+MEMBERS = {"XX": ": SMSelector", "xN": "(x, …)"}
 # What the docstrings of others do not say: those of NumPy's types, and of values.
 SUMMARIES = {
     "any_target": "Matches every target.",
@@ -63,7 +65,7 @@ def family(name):
     for pattern, (label, summary) in FAMILIES.items():
         if match := re.fullmatch(pattern, name):
             return label.format(*match.groups()), summary
-    return signature(name), ""
+    return name, ""
 
 
 def signature(name):
@@ -140,7 +142,8 @@ def reference():
     rows = {chapter: {} for chapter in CHAPTERS}
     for name in sorted(device.__all__, key=str.lower):
         label, text = family(name)
-        label = label.replace("|", chr(92) + "|")
+        shown = signature(name) if label == name else label + MEMBERS[label[-2:]]
+        label = shown.replace("|", chr(92) + "|")
         rows[chapter_of(name)].setdefault(label, text or summary(name))
     lines = [INTRODUCTION]
     for chapter, found in rows.items():
@@ -155,3 +158,12 @@ def test_the_reference_is_up_to_date(update_golden):
     if update_golden:
         REFERENCE.write_text(text)
     assert REFERENCE.read_text() == text, "pytest --update-golden tests/test_reference.py"
+
+
+def test_help_shows_types():
+    for name in device.__all__:
+        thing = getattr(device, name)
+        if inspect.isfunction(thing):
+            found = inspect.signature(thing)
+            assert found.return_annotation is not found.empty, name
+            assert all(p.annotation is not p.empty for p in found.parameters.values()), name
