@@ -20,7 +20,7 @@ _RESERVED = {"WARP_SZ", "_"}
 
 # How helpers are spelled for a GPU, and what we name there ourselves.
 _HELPER = "device_"
-_OURS = re.compile(r"shared_\d+|dynamic_shared|device_(?:report|report_values|meet)|cuda_device_\w+|vprintf")
+_OURS = re.compile(r"shared_\d+|dynamic_shared|device_(?:report|meet)|cuda_device_\w+|vprintf")
 
 
 def _is_taken(symbol: str, spelled: set[str]) -> bool:

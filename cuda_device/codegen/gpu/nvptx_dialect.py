@@ -86,11 +86,10 @@ class Nvptx(Dialect):
         lines.append(_texts(self.texts))
         if any(op.code is ops.DYNAMIC_SHARED for f in self.module.functions for op in f.ops()):
             lines.append("@dynamic_shared = external addrspace(3) global [0 x i8], align 128")
-        reports = [op for f in self.module.functions for op in f.ops() if op.code is ops.REPORT]
+        reports = any(op.code is ops.REPORT for f in self.module.functions for op in f.ops())
         places = _checked_barriers(self.options, self.module)
         if places or (reports and self.module.main.kernel):
-            has_values = any(op.operands for op in reports)
-            lines.append(report_text.definitions(self.module.main.name, has_values))
+            lines.append(report_text.definitions(self.module.main.name))
         if places:
             lines.append(report_text.meeting(places))
         lines += _declarations("".join((*lines, text)))

@@ -57,10 +57,8 @@ def record(symbol: str) -> str:
 
 def report(status: int, place: int, values: Sequence[str] = ()) -> str:
     """Text that reports from this thread, with two integers of 64 bits at most; the thread has to end after it."""
-    if not values:
-        return f"  call void @device_report(i32 {status}, i32 {place})\n"
-    first, second = (*values, "0")[:2]
-    return f"  call void @device_report_values(i32 {status}, i32 {place}, i64 {first}, i64 {second})\n"
+    first, second = (*values, "0", "0")[:2]
+    return f"  call void @device_report(i32 {status}, i32 {place}, i64 {first}, i64 {second})\n"
 
 
 def meet(place: int) -> str:
@@ -89,7 +87,7 @@ define internal void @device_meet(i32 %place) noinline convergent nounwind {{
   %full = icmp eq i32 %here, %all
 {compared}  br i1 {last}, label %together, label %apart
 apart:
-  call void @device_report(i32 {Status.DIVERGENT_BARRIER:d}, i32 %place)
+  call void @device_report(i32 {Status.DIVERGENT_BARRIER:d}, i32 %place, i64 0, i64 0)
   call void @llvm.nvvm.exit()
   unreachable
 together:
@@ -116,24 +114,17 @@ def leave() -> str:
     return "call void @llvm.nvvm.exit()\n  unreachable"
 
 
-def definitions(symbol: str, has_values: bool = False) -> str:
-    """The global words, and the functions that `report` calls: with `has_values` also the one for reports with integers."""
-    global_ = record(symbol)
-    words = f"@{global_} = addrspace(1) externally_initialized global [{WORDS} x i64] zeroinitializer, align 8\n"
-    plain = _function(global_, "device_report", "")
-    if not has_values:
-        return words + plain
-    stores = _store(ReportField.FIRST, "%first", "i64") + _store(ReportField.SECOND, "%second", "i64")
-    return words + plain + _function(global_, "device_report_values", stores, ", i64 %first, i64 %second")
-
-
-def _function(words: str, name: str, more_stores: str, more_parameters: str = "") -> str:
+def definitions(symbol: str) -> str:
+    """The global words, and the function that `report` calls."""
+    words = record(symbol)
     stores = "".join(_store(field, f"%{field.name.lower()}") for field in _REGISTERS)
+    values = _store(ReportField.FIRST, "%first", "i64") + _store(ReportField.SECOND, "%second", "i64")
     reads = "".join(
         f"  %{field.name.lower()} = call i32 @llvm.nvvm.read.ptx.sreg.{name}()\n" for field, name in _REGISTERS.items()
     )
     return f"""\
-define internal void @{name}(i32 %status, i32 %place{more_parameters}) noinline cold nounwind {{
+@{words} = addrspace(1) externally_initialized global [{WORDS} x i64] zeroinitializer, align 8
+define internal void @device_report(i32 %status, i32 %place, i64 %first, i64 %second) noinline cold nounwind {{
 {_load(words, "%claim.address", 0)}{_load(words, "%record.address", 1)}{_load(words, "%number", 2)}
   %missing = icmp eq i64 %claim.address, 0
   br i1 %missing, label %alone, label %claim
@@ -147,7 +138,7 @@ claim:
 write:
   %record = inttoptr i64 %record.address to {_POINTER}
   %module = trunc i64 %number to i32
-{reads}{stores}{more_stores}{_store(ReportField.PLACE, "%place")}{_store(ReportField.MODULE, "%module")}
+{reads}{stores}{values}{_store(ReportField.PLACE, "%place")}{_store(ReportField.MODULE, "%module")}
   fence seq_cst
 {_store(ReportField.STATUS, "%status")}
   fence seq_cst
