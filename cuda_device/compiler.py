@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from cuda_device.cache import disk, programs
-from cuda_device.cache.artifacts import CacheEntry, Kept
 from cuda_device.cache.fingerprints import Fingerprint
+from cuda_device.cache.programs import CacheEntry, Kept
 from cuda_device.device.options import DEFAULTS, Options
 from cuda_device.errors import NOWHERE, Call, CompileError, CompilerBug, Loss, PrecisionWarning
 from cuda_device.hashing import sha256

@@ -12,7 +12,7 @@ from buggy_programs import PROGRAMS
 from ir_helpers import define
 
 import cuda_device as device
-from cuda_device.bytecode import rewritten
+from cuda_device.bytecode import decode
 
 by_name = pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.function.__name__)
 NUMBERS = np.arange(64, dtype=np.int32)
@@ -295,7 +295,7 @@ def test_without_pytest_or_the_source_text_changed_asserts_still_report(monkeypa
         assert x[0] > 3, "small"
 
     monkeypatch.setattr("linecache.getlines", lambda *_: ["x = 1"])
-    rewritten._originals.cache_clear()
+    decode._originals.cache_clear()
     with pytest.raises(device.KernelError, match="the assertion does not hold"):
         device.launch(k, np.zeros(1, np.int32), grid=1, block=1, stream=device.cpu_stream())
-    rewritten._originals.cache_clear()
+    decode._originals.cache_clear()

@@ -12,7 +12,7 @@ from test_to_ir import CALLS, RUNNABLE, outcome, programs
 
 from cuda_device.bytecode.to_ir import read
 from cuda_device.errors import CompileError
-from cuda_device.infer import definite
+from cuda_device.infer import conditions
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Module
 from cuda_device.ir.verify import verify
@@ -21,7 +21,7 @@ from cuda_device.library import standard
 
 def changed(function: Any) -> Any:
     plain = underlying(function)
-    return definite.run(read(plain.__code__), plain)
+    return conditions.run(read(plain.__code__), plain)
 
 
 def run(function: Any, *arguments: Any) -> Any:

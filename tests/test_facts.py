@@ -8,7 +8,7 @@ import pytest
 
 import cuda_device as device
 from cuda_device.runtime.arrays.protocols import view_of
-from cuda_device.runtime.launch import facts
+from cuda_device.runtime.launch import launcher
 
 
 def views(*arrays):
@@ -34,8 +34,8 @@ def big(*shape):
     ],
 )  # fmt: skip
 def test_small(shape, small):
-    assert facts.small(views(np.zeros(3), big(*shape))) is small
-    assert facts.small([])
+    assert launcher.small(views(np.zeros(3), big(*shape))) is small
+    assert launcher.small([])
 
 
 X = np.zeros((10, 10), np.float32)
@@ -52,12 +52,12 @@ X = np.zeros((10, 10), np.float32)
 )  # fmt: skip
 def test_disjoint(a, b, apart):
     """Strided arrays that interleave count as overlapping."""
-    assert facts.disjoint(views(a, b), {0}) is apart
-    assert facts.disjoint(views(b, a), {0}) is apart
-    assert facts.disjoint(views(a, b), {1}) is apart
-    assert facts.disjoint(views(a, b), {0, 1}) is apart
-    assert facts.disjoint(views(a, b), set())
-    assert facts.disjoint(views(a), {0})
+    assert launcher.disjoint(views(a, b), {0}) is apart
+    assert launcher.disjoint(views(b, a), {0}) is apart
+    assert launcher.disjoint(views(a, b), {1}) is apart
+    assert launcher.disjoint(views(a, b), {0, 1}) is apart
+    assert launcher.disjoint(views(a, b), set())
+    assert launcher.disjoint(views(a), {0})
 
 
 def written(function, *types):
@@ -554,7 +554,7 @@ def test_only_arrays_of_which_it_is_of_use_have_to_be_aligned():
 def test_aligned(data, numbers, expected):
     memory = np.zeros(64, np.uint8)
     begin = -memory.ctypes.data % 16
-    assert facts.aligned(views(*(memory[begin + each :] for each in data)), numbers) is expected
+    assert launcher.aligned(views(*(memory[begin + each :] for each in data)), numbers) is expected
 
 
 class Behind:

@@ -9,7 +9,7 @@ import pytest
 
 import cuda_device as device
 from cuda_device.runtime.launch.arguments import read
-from cuda_device.runtime.launch.interop_arguments import boundary_packing, describe
+from cuda_device.runtime.launch.binding import boundary_packing, describe
 
 FLOATS = device.ArrayType(device.float32, 1)
 

@@ -18,7 +18,7 @@ import pytest
 
 import cuda_device as device
 from cuda_device.bytecode.versions import UNSUPPORTED
-from cuda_device.infer import builtin_calls, functionals, host_calls, operators, remedies, scalars, ufuncs
+from cuda_device.infer import builtin_calls, host_calls, operators, remedies, scalars, ufuncs
 from cuda_device.infer.kinds import dicts, lists, views
 from cuda_device.library import standard
 from cuda_device.library.table import ALL
@@ -61,7 +61,7 @@ def entities() -> list[object]:
         *standard.REPLACEMENTS,
         *standard.ONE_ARGUMENT,
         *builtin_calls._SPECIAL,
-        *functionals.RULES,
+        *builtin_calls.RULES,
         *host_calls.RULES,
     ]
 

@@ -24,7 +24,7 @@ import cuda_device as device
 from cuda_device.codegen.cpu import machine_code
 from cuda_device.errors import KernelError, LaunchError
 from cuda_device.launchers import memory_layout, plans, process
-from cuda_device.runtime.gpu import driver, launch_log, mailbox, streams
+from cuda_device.runtime.gpu import driver, launch_log, report_message, streams
 from cuda_device.runtime.gpu.streams import GpuStream
 from cuda_device.runtime.launch import launcher
 
@@ -628,7 +628,7 @@ def test_the_environment_is_seen(gpu, monkeypatch):
     monkeypatch.delenv("CUDA_DEVICE_CHECKED", raising=False)
     gpu.warm(kernel, x, y)
     assert gpu.by_machine_code(kernel, x, y)
-    monkeypatch.setattr(mailbox, "attach", lambda *_: None)
+    monkeypatch.setattr(report_message, "attach", lambda *_: None)
     monkeypatch.setenv("CUDA_DEVICE_CHECKED", "1")
     assert not gpu.by_machine_code(kernel, x, y)
     monkeypatch.delenv("CUDA_DEVICE_CHECKED")
@@ -894,7 +894,7 @@ def test_a_report_is_raised_first(gpu, monkeypatch):
     x, y = tensors(torch=torch)
     gpu.warm(kernel, x, y)
     word = ctypes.c_uint32(1)
-    status = mailbox.status_of(CONTEXT)
+    status = report_message.status_of(CONTEXT)
     monkeypatch.setattr(status, "value", ctypes.addressof(word))
 
     def check(context):
@@ -902,7 +902,7 @@ def test_a_report_is_raised_first(gpu, monkeypatch):
             word.value = 0
             raise KernelError("it reported")
 
-    monkeypatch.setattr(mailbox, "check", check)
+    monkeypatch.setattr(report_message, "check", check)
     with pytest.raises(KernelError, match="it reported"):
         gpu.launch(kernel, x, y)
     assert gpu.by_machine_code(kernel, x, y)

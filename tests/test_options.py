@@ -17,9 +17,9 @@ from cuda_device.codegen.gpu.elf import registers
 from cuda_device.device.options import FASTMATH, LLVM_FLAGS
 from cuda_device.runtime.launch.arguments import runtime_types
 from cuda_device.runtime.launch.launcher import CompiledKernel
+from cuda_device.types.abi import packing
 from cuda_device.types.architectures import parse
 from cuda_device.types.known import of_type
-from cuda_device.types.leaf_packing import packing
 
 VECTOR = device.ArrayType(device.float32, 1)
 WIDE = device.ArrayType(device.float64, 1)

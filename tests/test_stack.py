@@ -15,7 +15,7 @@ from cuda_device.codegen.gpu import assemblers, cubin, elf
 from cuda_device.codegen.gpu.assemblers import ASSEMBLERS
 from cuda_device.errors import LaunchError
 from cuda_device.runtime.gpu.streams import GpuStream
-from cuda_device.runtime.launch import stack
+from cuda_device.runtime.launch import launcher
 from cuda_device.types.architectures import parse
 
 LIMIT = "CU_LIMIT_STACK_SIZE"
@@ -130,7 +130,7 @@ def kernel_of(expression: str, level: int = 3, **options: Any) -> device.Kernel:
 )
 def test_who_gets_more(gpu, expression, level, recursion):
     launched(kernel_of(expression, level))
-    assert asked(gpu) == [stack.RECURSION] * recursion
+    assert asked(gpu) == [launcher.RECURSION] * recursion
     before_it = gpu.names().index("cuLaunchKernel")
     assert "cuCtxSetLimit" not in gpu.names()[before_it:]
 
@@ -139,10 +139,10 @@ def test_once_for_each_context(gpu):
     first, second = kernel_of("fibonacci(n)"), kernel_of("fibonacci(n + 1)")
     for kernel in (first, second, first):
         launched(kernel)
-    assert asked(gpu) == [stack.RECURSION]
+    assert asked(gpu) == [launcher.RECURSION]
     launched(first, ordinal=1)
-    assert asked(gpu) == [stack.RECURSION] * 2
-    assert gpu.limits == {(LIMIT, CONTEXT): stack.RECURSION, (LIMIT, CONTEXT + 1): stack.RECURSION}
+    assert asked(gpu) == [launcher.RECURSION] * 2
+    assert gpu.limits == {(LIMIT, CONTEXT): launcher.RECURSION, (LIMIT, CONTEXT + 1): launcher.RECURSION}
 
 
 def test_it_is_never_lowered(gpu):

@@ -11,7 +11,7 @@ from ir_helpers import define
 import cuda_device as device
 from cuda_device.bytecode import to_ir
 from cuda_device.bytecode.decode import decode
-from cuda_device.bytecode.tails import merge
+from cuda_device.bytecode.scopes import merge
 from cuda_device.ir import ops
 
 MOST = 2**31 - 1

@@ -18,8 +18,8 @@ from ir_programs import IDS, PROGRAMS
 
 from cuda_device.bytecode.cfg import spans
 from cuda_device.bytecode.decode import decode
+from cuda_device.bytecode.scopes import merge
 from cuda_device.bytecode.suspension import STEP, STEP_UNROLLED
-from cuda_device.bytecode.tails import merge
 from cuda_device.bytecode.to_ir import read
 from cuda_device.device.parameters import parameter_names
 from cuda_device.errors import NOWHERE, CompileError

@@ -16,8 +16,7 @@ from cuda_device.bytecode.cfg import CELL, spans
 from cuda_device.bytecode.scopes import ITERATOR, Scopes, is_of_comprehension
 from cuda_device.errors import CompileError, CompilerBug
 from cuda_device.ir import ops
-from cuda_device.ir.builder import Builder
-from cuda_device.ir.nodes import Block, Edge, Op, Value
+from cuda_device.ir.nodes import Block, Builder, Edge, Op, Value
 from cuda_device.lazy_dataclasses import dataclass
 
 Way = tuple[str, tuple[tuple[ops.OpDef, tuple[tuple[str, object], ...]], ...]]

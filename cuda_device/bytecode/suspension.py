@@ -22,8 +22,7 @@ from cuda_device.bytecode.instructions import Instruction, Opcode
 from cuda_device.bytecode.reader import Reader, Stop, mark
 from cuda_device.device.parameters import parameter_names
 from cuda_device.ir import ops
-from cuda_device.ir.builder import Builder
-from cuda_device.ir.nodes import Block, Edge, Op, Value
+from cuda_device.ir.nodes import Block, Builder, Edge, Op, Value
 
 STEP, STEP_UNROLLED = "step", "step unrolled"
 """The names of these readings of a code; the second unrolls all loops that yield."""

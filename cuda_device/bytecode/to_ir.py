@@ -19,18 +19,15 @@ from types import CodeType
 
 from cuda_device.bytecode.cfg import CELL, READS_CELLS, Span
 from cuda_device.bytecode.constructs import SIMPLE, SPECIAL, describe
-from cuda_device.bytecode.decode import decode
+from cuda_device.bytecode.decode import decode, original
 from cuda_device.bytecode.instructions import Instruction, Opcode
 from cuda_device.bytecode.reader import Reader, TooLittleKept
-from cuda_device.bytecode.rewritten import original
-from cuda_device.bytecode.scopes import GENERATOR, OF_KNOWN_LENGTH, is_of_comprehension, scopes
+from cuda_device.bytecode.scopes import GENERATOR, OF_KNOWN_LENGTH, is_of_comprehension, merge, scopes
 from cuda_device.bytecode.suspension import OUTERMOST, STEP, STEP_UNROLLED, dispatch, yielding_loops
-from cuda_device.bytecode.tails import merge
 from cuda_device.device.parameters import parameter_names
 from cuda_device.errors import CompileError, Location
 from cuda_device.ir import ops
-from cuda_device.ir.builder import Builder
-from cuda_device.ir.nodes import Block, Function, Op, Value
+from cuda_device.ir.nodes import Block, Builder, Function, Op, Value
 from cuda_device.ir.ops import Level
 
 _COROUTINE, _ASYNC_GENERATOR = 0x80, 0x200

@@ -11,8 +11,7 @@ import builtins
 import inspect
 from collections.abc import Callable
 
-from cuda_device.bytecode.instructions import Opcode
-from cuda_device.bytecode.raw import Cursor, Raw, Row, Slot, Step, Steps
+from cuda_device.bytecode.instructions import Cursor, Opcode, Raw, Row, Slot, Step, Steps
 
 # Functions that make rows
 

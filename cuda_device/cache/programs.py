@@ -1,4 +1,4 @@
-"""Programs on disk: what a kernel's LLVM IR would be, without compiling the kernel.
+"""Programs on disk: what a kernel's LLVM IR would be, without compiling the kernel; and the artifacts made of it.
 
     asked = programs.ask(question)                       None for a question that has no fingerprint
     programs.keep(asked, dependencies, program)          after a kernel was compiled
@@ -19,7 +19,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -33,6 +33,7 @@ from cuda_device.hashing import sha256
 from cuda_device.infer.dependencies import MISSING, Dependency, read
 from cuda_device.instrument.outline import Outline, Print, ReportPlace
 from cuda_device.lazy_dataclasses import dataclass, fields_of
+from cuda_device.types.architectures import Architecture
 
 _MOST_READINGS = 4
 """A function may read other names where the first have other values; the newest of so many lists of names are kept."""
@@ -202,3 +203,54 @@ def _unpacked(data: bytes) -> ProgramSummary:
         frozenset(library),
         shared_bytes,
     )
+
+
+# Artifacts in the cache on disk: what their key is made of, and their form as bytes.
+#
+# Each kind of artifact says where it is made how it is kept: a `Kept` stands in `codegen/gpu/cubin`, and one in
+# `codegen/cpu/machine_code`.
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """How a kind of artifact is kept.
+
+    `key` names all that it depends on, given the program, the architecture, and the options as text. `pack` gives None for an
+    artifact that came about in another way than the key says. `unpack` may raise anything.
+    """
+
+    key: Callable[[ProgramSummary, Architecture, str], tuple[str, ...]]
+    pack: Callable[[Any, tuple[str, ...]], bytes | None]
+    unpack: Callable[[bytes], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class CacheEntry:
+    """The place in the cache of one artifact."""
+
+    kept: Kept
+    parts: tuple[str, ...]
+    key: bytes
+
+    @staticmethod
+    def of(kept: Kept, program: ProgramSummary, architecture: Architecture, options: str) -> CacheEntry:
+        """Where the artifact of a program belongs."""
+        parts = kept.key(program, architecture, options)
+        return CacheEntry(kept, parts, disk.key_of(*parts))
+
+    def take(self) -> Any:
+        """The artifact, or None."""
+        data = disk.find(self.key)
+        if data is None:
+            return None
+        try:
+            return self.kept.unpack(data)
+        except Exception:  # It is what was kept, and yet of no use here: it is made again.
+            disk.discard(self.key)
+            return None
+
+    def fill(self, artifact: Any) -> None:
+        """Keeps the artifact."""
+        data = self.kept.pack(artifact, self.parts)
+        if data is not None:
+            disk.keep(self.key, data)

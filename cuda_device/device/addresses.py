@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cuda_device.device.lowering import ArrayTree, Lowering
-from cuda_device.device.sums import FAR
+from cuda_device.device.lowering import FAR, ArrayTree, Lowering
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Value
 from cuda_device.types.model import INT32, INT64, UINT32, UINT64, Array, Layout, Number

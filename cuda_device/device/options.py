@@ -26,9 +26,9 @@ class Options:
     arithmetic may do beside (see `FASTMATH`). `lineinfo` makes tables of lines for profilers.
 
     Of a kernel: a block has at most `max_threads`, of which a multiprocessor can hold `min_blocks` blocks; a thread uses at
-    most `max_registers`, and has `stack_size` bytes of stack at least; 0 leaves it to the assembler (`runtime/launch/stack`).
+    most `max_registers`, and has `stack_size` bytes of stack at least; 0 leaves it to the assembler (`runtime/launch/launcher`).
     `races` looks for races, on the CPU alone: the stream says so. `launch_facts` counts on what launches check
-    (`runtime/launch/facts`): every array is small, and none that the kernel writes shares memory with another.
+    (`runtime/launch/launcher`): every array is small, and none that the kernel writes shares memory with another.
     """
 
     level: int = 3

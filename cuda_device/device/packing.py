@@ -1,4 +1,4 @@
-"""A value of a few bytes as one or two integers, for operations that exchange or compare bits; and back.
+"""A value of a few bytes as one or two integers, for operations that exchange, compare or reinterpret bits; and back.
 
     (float32 a, int8 b, bool c)     →     bits(a) | uint8(b) << 32 | uint8(c) << 40, a uint64
 
@@ -8,11 +8,17 @@ Each number lies where its own alignment puts it. What fits in 32 bits is one ui
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
-from cuda_device.device.lowering import Lowering
+from cuda_device.device.lowering import Lowering, Tree, flatten, grow
+from cuda_device.device.rows import Intrinsic, Typed, constant_of
+from cuda_device.errors import CompileError, DeviceOnlyError
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Value
-from cuda_device.types.model import BOOL, UINT32, UINT64, Kind, Number, Type
+from cuda_device.types.dtypes import element_of
+from cuda_device.types.known import Known, of_type
+from cuda_device.types.layout import leaves, size_of
+from cuda_device.types.model import BOOL, UINT32, UINT64, Kind, Number, Type, Vector
 
 _MOST_BITS = 2 * UINT64.bits
 
@@ -83,3 +89,33 @@ def from_bits(build: Lowering, bits: Value, type: Number) -> Value:
     if type == BOOL or type.is_integer:
         return build.convert(bits, type)
     return build.op(ops.BITS, type, bits)
+
+
+# A value's bits as a value of another type of the same size: what `x.view(T)` of a number is.
+
+
+def reinterpret(value: Any, dtype: Any) -> Any:
+    """The bits of a number or vector as `dtype`, a number or vector of the same size."""
+    raise DeviceOnlyError.of("reinterpret")
+
+
+def _infer(arguments: Sequence[Known]) -> Typed:
+    value, dtype = arguments
+    try:
+        target = element_of(constant_of(dtype, "the dtype of view"))
+    except TypeError as error:
+        raise CompileError(f"dtype: {error}", help="name a type: float32, x.dtype, …") from None
+    assert isinstance(value.type, (Number, Vector))
+    if not isinstance(target, (Number, Vector)) or size_of(target) != size_of(value.type):
+        raise CompileError(
+            f"{value.type} cannot be viewed as {target}: their sizes differ", help="convert it: x.astype(T, copy=False)"
+        )
+    return Typed(of_type(target), ((0, value.type),))
+
+
+def _lower(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
+    words = pack(build, list(flatten(operands[0])))
+    return grow(typed.result.type, iter(unpack(build, words, leaves(typed.result.type))))
+
+
+ROWS = (Intrinsic(reinterpret, "reinterpret", _infer, _lower),)

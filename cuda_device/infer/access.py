@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cuda_device.errors import CompileError
-from cuda_device.infer import composites, conditions, hosted, indexing, members, scalars
+from cuda_device.infer import attributes, composites, conditions, hosted, indexing, scalars
 from cuda_device.infer.frame import Cell, Frame, Place
 from cuda_device.infer.joins import join
 from cuda_device.infer.kinds import masks, references, sequences, subarrays, views
@@ -60,7 +60,7 @@ def getitem(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
             return [found]
         case Subarray() as subarray:
             return [subarrays.item(frame, owner, subarray, indexing.parts_of(frame, index))]
-        case (Struct() as struct) | Ref(_, Struct() as struct) if member := members.item(
+        case (Struct() as struct) | Ref(_, Struct() as struct) if member := attributes.item(
             frame, op, owner, struct, index
         ):
             return [member]
@@ -137,7 +137,7 @@ def _array_item(frame: Frame, owner: Cell, array: Array, index: Cell) -> Cell:
     assert owner.value is not None
     parts = indexing.parts_of(frame, index)
     if len(parts) == 1 and isinstance(parts[0].known.value, str):
-        return members.of_each(frame, owner, array, str(parts[0].known.value))
+        return attributes.of_each(frame, owner, array, str(parts[0].known.value))
     if views.is_partial(array, parts):
         return views.select(frame, owner, array, parts)
     if has_identity(array.dtype):

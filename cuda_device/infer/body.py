@@ -15,7 +15,7 @@ from types import FunctionType
 
 from cuda_device.bytecode.to_ir import read
 from cuda_device.errors import NOWHERE, CompileError
-from cuda_device.infer import closures, composites, definite, hosted, objects, precision
+from cuda_device.infer import closures, composites, conditions, hosted, objects, precision
 from cuda_device.infer.block_versions import PATIENCE, BlockVersion, CallContext, Way
 from cuda_device.infer.frame import (
     Cell,
@@ -31,8 +31,7 @@ from cuda_device.infer.frame import (
 from cuda_device.infer.joins import agreed, join, join_all
 from cuda_device.infer.kinds import references
 from cuda_device.infer.meanings import Resumed
-from cuda_device.infer.proofs import proofs, twins
-from cuda_device.infer.ranges import widened
+from cuda_device.infer.ranges import proofs, twins, widened
 from cuda_device.infer.remedies import of_two_types
 from cuda_device.infer.rules import RULES
 from cuda_device.ir import ops
@@ -94,7 +93,7 @@ class Body:
         self.python = read(source.__code__, variant.reading)
         self.goes_on = bool(variant.reading)
         if program.checked:
-            self.python = definite.run(self.python, source)
+            self.python = conditions.run(self.python, source)
         self.code, self.where = variant.code, variant.where
         names = self.code.captured if self.code is not None else ()
         behind = len(arguments) - len(names)

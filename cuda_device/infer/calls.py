@@ -16,11 +16,11 @@ from cuda_device.device.functions import Func, Kernel
 from cuda_device.device.parameters import defaults_of, parameter_names, takes_any_keyword, takes_any_number
 from cuda_device.device.rows import Intrinsic, constant_of
 from cuda_device.errors import CompileError
-from cuda_device.infer import closures, composites, conditions, generators, hosted
+from cuda_device.infer import closures, composites, conditions, hosted
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.kinds import views
 from cuda_device.infer.meanings import Keywords, Method, Named, NestedFunction, Partial, is_list
-from cuda_device.library import registry, standard
+from cuda_device.library import standard, table
 from cuda_device.library.table import find, interface_of
 from cuda_device.types.host import host_type_of
 from cuda_device.types.known import Known, of_type
@@ -194,8 +194,8 @@ def call_bundle(frame: Frame, function: Cell, positional: Sequence[Cell], named:
         raise CompileError(f"{meaning} cannot be called", help="call a function")
     defaults = {name: partial(_same, cell) for name, cell in closures.defaults(frame, function).items()}
     cells = bind(frame, meaning.function, positional, named, defaults)
-    if generators.is_generator_function(meaning.function):
-        return generators.begin(frame, function, meaning.function, cells)
+    if closures.is_generator_function(meaning.function):
+        return closures.begin(frame, function, meaning.function, cells)
     return frame.program.enter(frame, meaning, cells, closures.captured(frame, function))
 
 
@@ -222,7 +222,7 @@ def bind(
         usable = names[code.co_posonlyargcount :]
         more = {name: cell for name, cell in named.items() if name not in usable}
         named = {name: cell for name, cell in named.items() if name in usable}
-    shown = registry.shown(function)
+    shown = table.shown(function)
     usage = f"its parameters are {', '.join(names)}" if names else "it has no parameters"
     if len(positional) > code.co_argcount:
         raise CompileError(

@@ -17,6 +17,8 @@ that the second look corrects.
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from functools import lru_cache
 from types import BuiltinFunctionType, CodeType, FunctionType
@@ -35,7 +37,7 @@ from cuda_device.device.functions import Func, Kernel
 from cuda_device.device.parameters import parameter_names
 from cuda_device.device.target import SMSelector, sm90
 from cuda_device.errors import Call, CompileError, Location
-from cuda_device.infer import closures, extern_calls, generators, naming, objects, precision
+from cuda_device.infer import closures, extern_calls, objects, precision
 from cuda_device.infer.block_versions import PLAIN, CallContext
 from cuda_device.infer.body import Body
 from cuda_device.infer.calls import as_constant, bind, defaults_in
@@ -47,7 +49,7 @@ from cuda_device.infer.remedies import OF_THE_HOST, of_call
 from cuda_device.ir import call_graph, ops
 from cuda_device.ir.nodes import Function, Module, Op, Value
 from cuda_device.lazy_dataclasses import dataclass, field, replace
-from cuda_device.library import registry
+from cuda_device.library import table
 from cuda_device.library.table import find
 from cuda_device.types.known import (
     Identity,
@@ -62,6 +64,55 @@ from cuda_device.types.known import (
     state_of,
 )
 from cuda_device.types.model import NONE
+
+# The symbols of a program's functions: what debuggers and profilers show.
+#
+#     func @0, @1, @2         →     func @saxpy, @clamp, @clamp_2
+#
+# A GPU's helpers get a prefix as well (`device_clamp`), and no symbol is one that means something else to the assembler.
+
+
+# Names that mean something else to the assembler.
+_RESERVED = {"WARP_SZ", "_"}
+
+
+# How helpers are spelled for a GPU, and what we name there ourselves.
+_HELPER = "device_"
+_OURS = re.compile(r"shared_\d+|dynamic_shared|device_(?:report|meet)|cuda_device_\w+|vprintf")
+
+
+def _is_taken(symbol: str, spelled: set[str]) -> bool:
+    return symbol in spelled or _OURS.fullmatch(symbol) is not None
+
+
+def name_functions(module: Module, symbols: set[str]) -> None:
+    """Gives each function a symbol: its own name, with a number where something else has that name, as do `symbols`."""
+    names: dict[str, str] = {}
+    taken = _RESERVED | symbols
+    spelled = set(symbols)
+    if module.main.prototype is not None and module.main.shown.rpartition(".")[2] in symbols:
+        reason = f"{module.main.shown} calls a function of CUDA C++ of the same name"
+        raise CompileError(reason, module.main.location, "rename it, or say symbol=… in @extern")
+    for function in module.functions:
+        plain = re.sub(r"\W", "_", function.shown.rpartition(".")[2], flags=re.ASCII)
+        plain = f"_{plain}" if plain[0].isdigit() else plain
+        numbered = (f"{plain}_{number}" for number in itertools.count(2))
+        prefix = "" if function is module.main else _HELPER
+        free = (n for n in itertools.chain([plain], numbered) if not (n in taken or _is_taken(prefix + n, spelled)))
+        name = next(free)
+        taken.add(name)
+        spelled.add(prefix + name)
+        names[function.name] = name
+    for function in module.functions:
+        function.name = names[function.name]
+    for function in module.functions:
+        for op in function.ops():
+            if op.code is ops.CALL:
+                op.attributes["callee"] = names[str(op.attributes["callee"])]
+
+
+# Type inference: python-level IR and what is known of the arguments → typed IR of a function and of all that it calls.
+
 
 # Calls deeper than this while compiling are refused; more variants of a function for constants share one.
 _DEPTH = 2_000
@@ -120,7 +171,7 @@ def run(
         main.function.prototype = extern_calls.prototype(source, arguments, result, main.function.location)
     module = Module([main.function, *_reachable(main.function, functions)], tuple(program.links))
     module.losses = precision.losses(module, program.adopted, program.given)
-    naming.run(module, set(program.symbols))
+    name_functions(module, set(program.symbols))
     call_graph.propagate(module)
     return module, tuple(program.dependencies.values())
 
@@ -180,15 +231,13 @@ class Inference:
         if isinstance(function, Func):
             self.links += function.options.link
         source = _callable(function)
-        if source.__module__ not in registry.NAMES:  # tools that reload modules exchange the code of functions
+        if source.__module__ not in table.NAMES:  # tools that reload modules exchange the code of functions
             self.depend(source, "__code__", source.__code__)
         cells = bind(frame, source, arguments, named, defaults_in(frame, source))
-        if generators.is_generator_function(source):
-            return generators.begin(frame, Cell(constant(source)), source, self._converted(frame, source, PLAIN, cells))
+        if closures.is_generator_function(source):
+            return closures.begin(frame, Cell(constant(source)), source, self._converted(frame, source, PLAIN, cells))
         where = (
-            (frame.where or frame.location)
-            if source.__module__ in registry.NAMES and _raises(source.__code__)
-            else None
+            (frame.where or frame.location) if source.__module__ in table.NAMES and _raises(source.__code__) else None
         )
         return self._call(frame, source, cells, CallContext(where=where))
 
@@ -259,7 +308,7 @@ class Inference:
             raise _called(spec, spec.error, frame.location)
         if spec in self.active:
             if spec.variant.reading:
-                raise generators.endless(spec.source.__qualname__)
+                raise closures.endless(spec.source.__qualname__)
             spec.used_early = True
         elif spec.function is None:
             self._begin(spec)
@@ -377,7 +426,7 @@ def _called(spec: Specialisation, error: CompileError, where: Location) -> Compi
 
     An error in a user's function that the library calls, such as a generator in a sum, stays where it is.
     """
-    if spec.source.__module__ in registry.NAMES:
+    if spec.source.__module__ in table.NAMES:
         if not error.chain:
             return type(error)(error.reason, where, error.help)
         *inner, last = error.chain
@@ -401,8 +450,8 @@ def _names(source: FunctionType, variant: CallContext) -> tuple[str, ...]:
 def _callable(function: object) -> FunctionType:
     if isinstance(function, Func):
         return function.underlying
-    if isinstance(function, (BuiltinFunctionType, FunctionType, type)) and function in registry.REPLACEMENTS:
-        function = registry.REPLACEMENTS[function]
+    if isinstance(function, (BuiltinFunctionType, FunctionType, type)) and function in table.REPLACEMENTS:
+        function = table.REPLACEMENTS[function]
     if isinstance(function, FunctionType):
         if _is_for_the_host(function):
             ours = function.__module__.startswith("cuda_device.")

@@ -16,8 +16,7 @@ from cuda_device.infer.joins import join
 from cuda_device.infer.meanings import NestedFunction, Origin, Resumed, Thing, check_apart
 from cuda_device.infer.remedies import of_two_types, with_length
 from cuda_device.ir import ops
-from cuda_device.ir.builder import Builder
-from cuda_device.ir.nodes import Block, Op, Value
+from cuda_device.ir.nodes import Block, Builder, Op, Value
 from cuda_device.ir.ops import Effect
 from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.types.known import (

@@ -5,7 +5,7 @@ x[i, j]      parts_of: i and j      values_of: two typed values, one for each ax
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from cuda_device.errors import CompileError
 from cuda_device.infer.frame import Cell, Frame
@@ -52,3 +52,22 @@ def help_with(index: Known) -> str:
         case Array() | Bundle() | Static():
             return "index with one integer after the other, in a loop"
     return ""
+
+
+# Refusals of calls of builtins with arguments that they do not take.
+
+
+def no_keywords(name: str, named: Mapping[str, Cell]) -> None:
+    """Refuses keywords."""
+    if named:
+        raise CompileError(f"{name} takes no keyword arguments in device code", help="give the arguments by position")
+
+
+def check_count(name: str, positional: Sequence[Cell], low: int, high: int) -> None:
+    """Refuses too few or too many arguments."""
+    if not low <= len(positional) <= high:
+        count = str(low) if low == high else f"{low} to {high}"
+        raise CompileError(
+            f"{name} takes {count} argument{'s' * (count != '1')}, not {len(positional)}",
+            help=f"give {name} what it takes in Python",
+        )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cuda_device.infer import access, attributes, calls, closures, comparisons, composites, loops, members, operators
+from cuda_device.infer import access, attributes, calls, closures, composites, loops, operators
 from cuda_device.infer.frame import Operations
 from cuda_device.infer.kinds import sequences, views
 
@@ -14,7 +14,7 @@ OPERATIONS = Operations(
     store=access.store,
     binary=operators.binary,
     unary=operators.unary,
-    compare=comparisons.compare,
+    compare=operators.compare,
     truth=operators.truth_of,
     iterate=loops.iterator_over,
     items_of_iterator=loops.items_of,
@@ -25,5 +25,5 @@ OPERATIONS = Operations(
     method_of=composites.method_of,
     close=closures.close,
     as_array_type=views.as_type,
-    record_constant=members.constant_of,
+    record_constant=attributes.constant_of,
 )

@@ -1,4 +1,4 @@
-"""`print` in device code: what is known while compiling becomes text, the rest conversions of C's printf.
+"""`print` and texts in device code: what is known while compiling becomes text, the rest conversions of C's printf.
 
     print("x =", x, f"{y:.3f}")      →      print {format="x = %d %.3f\\n"} %x %y
 
@@ -18,9 +18,9 @@ from cuda_device.device.printf_formats import FLOAT_KINDS, Spec, digits_of, pars
 from cuda_device.errors import CompileError
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.kinds import complexes, references
-from cuda_device.infer.meanings import Keywords, Named, Text, Thing, means
+from cuda_device.infer.meanings import Keywords, Named, Text, TextField, Thing, means
 from cuda_device.ir import ops
-from cuda_device.ir.nodes import Value
+from cuda_device.ir.nodes import Op, Value
 from cuda_device.library import prelude
 from cuda_device.types.known import Known, constant, of_type
 from cuda_device.types.model import (
@@ -275,3 +275,62 @@ def _constant(known: Known, is_repr: bool) -> str:
     if isinstance(known.type, Static) and not is_plain:
         raise CompileError(f"{known} cannot be printed in device code", help="print numbers, and what is made of them")
     return repr(value) if is_repr else str(value)
+
+
+# f-strings: a constant, or with values of run time a bundle that `print`, `assert` and exceptions show.
+#
+# f"x = {x:.3f}\\n"        Text(("x = ", TextField(".3f"), "\\n")) of x
+
+
+_CONVERSIONS: dict[str, Callable[[object], object]] = {"": lambda value: value, "s": str, "r": repr, "a": ascii}
+
+
+def _is_constant(known: Known) -> bool:
+    """Whether Python's own object stands for it while compiling."""
+    if isinstance(known.type, Tuple):
+        return all(map(_is_constant, known.items))
+    return known.constant and not isinstance(known.type, Bundle)
+
+
+def format_part(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """One part of an f-string: a constant, or a field of a text of run time."""
+    spec = cells[1].known.value if len(cells) > 1 else ""
+    if not isinstance(spec, str):
+        raise CompileError(
+            "a format in device code is made of constants", help="write the width and the precision as numbers"
+        )
+    return [_field(frame, cells[0], spec, str(op.attributes["conversion"]))]
+
+
+def _field(frame: Frame, cell: Cell, spec: str, conversion: str) -> Cell:
+    """A value as text, in a format."""
+    value = cell.known
+    if isinstance(value.value, Text) and not (spec or conversion):
+        return cell
+    if not _is_constant(value):
+        if isinstance(value.value, Text) or (spec and conversion):
+            raise CompileError(f"{value.shown} cannot be formatted so", help="write one f-string: f'{n} {x:8.3f}'")
+        return frame.bundle(Text((TextField(spec, conversion in ("r", "a")),)), [cell])
+    try:
+        text = format(_CONVERSIONS[conversion](value.python), spec)
+    except (TypeError, ValueError) as error:
+        raise CompileError(
+            f"the f-string cannot format {value}: {error}", help="use a format that Python has for this type"
+        ) from None
+    return Cell(constant(text))
+
+
+def make_string(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """An f-string: its parts, one after the other."""
+    if all(cell.known.constant and isinstance(cell.known.value, str) for cell in cells):
+        return [Cell(constant("".join(str(cell.known.value) for cell in cells)))]
+    pieces: list[str | TextField] = []
+    parts: list[Cell] = []
+    for cell in cells:
+        text = cell.known.value
+        if isinstance(text, Text):
+            pieces += text.pieces
+            parts += frame.fields(cell)
+        else:
+            pieces.append(str(text))
+    return [frame.bundle(Text(tuple(pieces)), parts)]

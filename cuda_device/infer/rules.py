@@ -12,18 +12,7 @@ from collections.abc import Callable, Sequence
 from enum import Enum, IntEnum, IntFlag
 
 from cuda_device.errors import CompileError
-from cuda_device.infer import (
-    access,
-    assignments,
-    closures,
-    comparisons,
-    hosted,
-    imports,
-    loops,
-    operators,
-    steps,
-    texts,
-)
+from cuda_device.infer import access, assignments, closures, host_calls, hosted, loops, operators, printing
 from cuda_device.infer.dependencies import MISSING
 from cuda_device.infer.frame import Cell, Frame, NeverReturns
 from cuda_device.infer.kinds import sequences
@@ -142,7 +131,7 @@ def _is(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     a, b = (cell.known.value for cell in cells)
     if isinstance(a, Enum) and isinstance(b, Enum) and not isinstance(cells[0].known.type, Bundle):
         return [Cell(constant((a is b) != op.attributes["inverted"]))]
-    return comparisons.is_(frame, op, cells)
+    return operators.is_(frame, op, cells)
 
 
 def _getattr(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
@@ -201,7 +190,7 @@ RULES: dict[ops.OpDef, Rule] = {
     **assignments.RULES,
     ops.PY_CONST: _const,
     ops.PY_GLOBAL: _global,
-    ops.PY_IMPORT: imports.import_,
+    ops.PY_IMPORT: host_calls.import_,
     ops.PY_CELL: closures.get_cell,
     ops.PY_SET_CELL: closures.set_cell,
     ops.PY_BOX: closures.box,
@@ -224,8 +213,8 @@ RULES: dict[ops.OpDef, Rule] = {
     ops.PY_MAP_ADD: sequences.map_add,
     ops.PY_MERGE: sequences.merge,
     ops.PY_SLICE: sequences.make_slice,
-    ops.PY_STRING: texts.make_string,
-    ops.PY_FORMAT: texts.format_part,
+    ops.PY_STRING: printing.make_string,
+    ops.PY_FORMAT: printing.format_part,
     ops.PY_CONTAINS: _contains,
     ops.PY_IS_SEQUENCE: sequences.is_sequence,
     ops.PY_UNPACK: _unpack,
@@ -234,7 +223,7 @@ RULES: dict[ops.OpDef, Rule] = {
     ops.PY_CALL_STAR: _call_star,
     ops.PY_FUNCTION: closures.make,
     ops.PY_ITER: loops.iterate,
-    ops.PY_NEXT: steps.next_,
+    ops.PY_NEXT: loops.next_,
     ops.PY_RAISE: _raise,
     ops.PY_DEFINED: _defined,
     ops.PY_UNSUPPORTED: _unsupported,

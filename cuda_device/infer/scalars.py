@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from cuda_device.device.reinterpret import reinterpret
+from cuda_device.device.packing import reinterpret
 from cuda_device.device.rows import constant_of
 from cuda_device.errors import CompileError
 from cuda_device.infer import remedies

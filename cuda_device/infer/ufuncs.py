@@ -1,4 +1,4 @@
-"""NumPy's universal functions on single numbers: which function of Python each of them is.
+"""NumPy's universal functions on single numbers, and functions of `math` for integers: which function of Python each of them is.
 
     np.sqrt(x)   →   math.sqrt(x)          np.minimum(a, b)   →   a function of `library/standard`, in which NaN wins
 
@@ -9,13 +9,20 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from cuda_device.device import math as device_math
+from cuda_device.errors import CompileError
+from cuda_device.infer.fitting import LARGEST_BITS, too_large
+from cuda_device.infer.frame import Cell, Frame
+from cuda_device.infer.host_calls import Special
 from cuda_device.library import array_functions, complex_functions, numbers, standard
+from cuda_device.types.known import constant
+from cuda_device.types.model import BOOL, INT, Number
 
 _SAME_NAME = (
     "sqrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "sinh", "cosh", "tanh", "hypot",
@@ -109,3 +116,46 @@ OF_COMPLEX: dict[Callable[..., Any], Callable[..., Any]] = {
     numbers.sign: complex_functions.sign,
 }
 """By what computes a universal function of real numbers: what computes it of complex ones, if that is something else."""
+
+
+# Functions of `math` that take nothing but integers: of constants their results are exact, as those of operators are.
+#
+# math.factorial(25) % 1000003      a constant: what is between has 84 bits
+# math.gcd(n, 12)                   a call of a function of ours
+
+
+def call(function: Callable[..., int], frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """`math.gcd` and its like."""
+    cells = [frame.scalar(cell) for cell in positional]
+    for cell in cells:
+        number = cell.known.type
+        if isinstance(number, Number) and not (number.is_integer or number == BOOL):
+            raise CompileError(
+                f"math.{function.__name__} takes integers, not {cell.known}", help="convert it: int(…), or round(…)"
+            )
+    values = [cell.known.value for cell in cells if cell.known.type in (INT, BOOL)]
+    constants = [int(value) for value in values if isinstance(value, int)]
+    if len(constants) == len(cells) and not named:
+        if _bits(function, constants) > LARGEST_BITS:
+            raise too_large()
+        try:
+            return Cell(constant(function(*constants), frame.location))
+        except (ValueError, TypeError):
+            pass  # it is reported as of numbers of run time
+    return frame.program.call(frame, standard.REPLACEMENTS[function], positional, named)
+
+
+def _bits(function: Callable[..., int], values: Sequence[int]) -> int:
+    """No fewer bits than the result has."""
+    sizes = [value.bit_length() for value in values]
+    match (function, values):
+        case (math.factorial, [n]) | (math.perm, [n]) | (math.perm, [_, n]):
+            return n * sizes[0]
+        case (math.comb, [n, k]):
+            return min(k, n - k) * sizes[0]
+        case _:
+            return sum(sizes)
+
+
+FUNCTIONS = (math.gcd, math.lcm, math.comb, math.perm, math.factorial, math.isqrt)
+RULES: dict[object, Special] = {function: partial(call, function) for function in FUNCTIONS}

@@ -12,8 +12,7 @@ and goes the same way. In the kernel, to exit is to return.
 from __future__ import annotations
 
 from cuda_device.ir import ops
-from cuda_device.ir.builder import Builder
-from cuda_device.ir.nodes import Block, Edge, Function, Module, Op, Value
+from cuda_device.ir.nodes import Block, Builder, Edge, Function, Module, Op, Value
 from cuda_device.ir.ops import Effect
 from cuda_device.types.model import BOOL, NoneType, Number, Tuple, Type
 

@@ -15,10 +15,9 @@ mode they look at the stack instead, where the process would end without a word:
 from __future__ import annotations
 
 from cuda_device.ir import call_graph, ops
-from cuda_device.ir.builder import Builder
 from cuda_device.ir.dominance import reverse_postorder
 from cuda_device.ir.natural_loops import natural_loops
-from cuda_device.ir.nodes import Block, Edge, Function, Module, Op
+from cuda_device.ir.nodes import Block, Builder, Edge, Function, Module, Op
 from cuda_device.ir.ops import Effect
 from cuda_device.types.model import BOOL
 

@@ -13,8 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from cuda_device.device.functions import Func, Kernel
-from cuda_device.device.symbols import CPP_WORDS
+from cuda_device.device.functions import CPP_WORDS, Func, Kernel
 from cuda_device.errors import CompileError
 from cuda_device.interop.names import cpp_name, headers_for
 from cuda_device.runtime.launch.compiling import prototype

@@ -1,4 +1,4 @@
-"""The IR's data: values, operations, blocks with parameters, functions, modules.
+"""The IR's data: values, operations, blocks with parameters, functions, modules; and a builder of operations.
 
 A block's parameters take the place of SSA's phis: every jump passes arguments. At the python level every value that a
 block uses from another one arrives through its parameters; later levels may also use values of dominating blocks.
@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cuda_device.errors import NOWHERE, Location, Loss
+from cuda_device.ir import ops
 from cuda_device.ir.ops import Effect, Level, OpDef
 from cuda_device.lazy_dataclasses import dataclass, field
 from cuda_device.types.model import NONE, Number, Type
@@ -140,3 +141,54 @@ class Module:
 
     def __getitem__(self, name: str) -> Function:
         return next(function for function in self.functions if function.name == name)
+
+
+# Appends operations to a block: what passes use to write IR.
+
+
+class Builder:
+    """Writes at the end of `block`; every operation gets the builder's current `location`."""
+
+    __slots__ = ("block", "location")
+
+    def __init__(self, block: Block, location: Location = NOWHERE) -> None:
+        self.block, self.location = block, location
+
+    def append(self, op: Op) -> Op:
+        """Appends an operation that was made elsewhere."""
+        self.block.ops.append(op)
+        return op
+
+    def op(self, code: OpDef, type: Type | None, *operands: Value, nonneg: bool = False, **attributes: object) -> Value:
+        """An operation with one result of `type`; returns the result."""
+        result = Value(type, nonneg=nonneg)
+        self.block.ops.append(Op(code, list(operands), [result], attributes, [], self.location))
+        return result
+
+    def effect(self, code: OpDef, *operands: Value, **attributes: object) -> None:
+        """An operation without a result."""
+        self.block.ops.append(Op(code, list(operands), [], attributes, [], self.location))
+
+    def const(self, type: Type, value: object) -> Value:
+        """The constant `value` of `type`."""
+        nonneg = isinstance(value, (int, float)) and value >= 0
+        return self.op(ops.CONST, type, nonneg=nonneg, value=value)
+
+    def jump(self, block: Block, *arguments: Value) -> None:
+        """Ends the block with a jump."""
+        self._end(ops.JUMP, [], [Edge(block, list(arguments))])
+
+    def branch(self, condition: Value, then: Edge, otherwise: Edge) -> None:
+        """Ends the block with a branch."""
+        self._end(ops.BRANCH, [condition], [then, otherwise])
+
+    def return_(self, *value: Value) -> None:
+        """Ends the block with a return of at most one value."""
+        self._end(ops.RETURN, list(value), [])
+
+    def unreachable(self) -> None:
+        """Ends a block whose end is never reached."""
+        self._end(ops.UNREACHABLE, [], [])
+
+    def _end(self, code: OpDef, operands: list[Value], successors: list[Edge]) -> None:
+        self.block.ops.append(Op(code, operands, [], {}, successors, self.location))

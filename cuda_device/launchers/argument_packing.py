@@ -1,4 +1,4 @@
-"""What a launcher has read, in the form in which a kernel takes it: packed as `types/leaf_packing` packs it.
+"""What a launcher has read, in the form in which a kernel takes it: packed as `types/abi` packs it.
 
 parameters(code, packing, leaves)        the addresses of the parameters, for the driver
 """
@@ -9,7 +9,7 @@ import struct
 from collections.abc import Sequence
 
 from cuda_device.launchers.guard_writer import GuardWriter
-from cuda_device.types.leaf_packing import Packing
+from cuda_device.types.abi import Packing
 
 PackedLeaf = tuple[str, str]
 """A number that a kernel takes: its type and the value, as LLVM spells them."""

@@ -21,12 +21,18 @@ A function owns nothing where it makes a requirement: what Python gives is given
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Hashable, Iterator
+import ctypes
+import os
+from collections.abc import Hashable, Iterator, Sequence
+from types import CellType, ModuleType
+from typing import Any
 
 from cuda_device.codegen.cpu.records import Record
+from cuda_device.infer.dependencies import MISSING, PASSING, Dependency
 from cuda_device.launchers import memory_layout
 from cuda_device.launchers.c_functions import CALLED, PYTHON, symbol_of
-from cuda_device.launchers.memory_layout import TABLE, Word
+from cuda_device.launchers.memory_layout import NAME, TABLE, Owner, Word, buffer, pack
+from cuda_device.lazy_dataclasses import dataclass
 
 Operand = str | int
 """An LLVM value: the name of one, or a number."""
@@ -241,3 +247,68 @@ class GuardWriter:
     def has_type(self, obj: str, word: Word) -> str:
         """Whether a Python object is exactly of a type."""
         return self.is_word(self.type_of(obj), word)
+
+
+# The names that a kernel read while it was compiled, in the form in which machine code checks them before each launch.
+
+
+Row = tuple[Owner, object, object, object]
+"""In what, of which name, what was found: `MISSING` for nothing."""
+
+
+@dataclass(frozen=True)
+class Names:
+    """A table of `count` names in memory, and what it speaks of."""
+
+    table: Any
+    count: int
+    keep: tuple[Row, ...]
+
+    @property
+    def address(self) -> int:
+        """Where the table is."""
+        return ctypes.addressof(self.table)
+
+
+def table_of(rows: Sequence[Row]) -> Names:
+    """The table in memory."""
+    data = b"".join(
+        pack(
+            NAME,
+            kind=kind,
+            owner=id(owner),
+            name=id(name),
+            value=0 if value is MISSING else id(value),
+        )
+        for kind, owner, name, value in rows
+    )
+    return Names(buffer(data), len(rows), tuple(rows))
+
+
+def rows_of(dependencies: Sequence[Dependency]) -> list[Row | None]:
+    """The names that a program read; None for one that only Python can compare."""
+    return [_row(dependency) for dependency in dependencies if dependency.owner is not PASSING]
+
+
+def _row(dependency: Dependency) -> Row | None:
+    owner, name, value = dependency.owner, dependency.name, dependency.value
+    if type(owner) is dict:
+        return Owner.NAMESPACE, owner, name, value
+    if isinstance(owner, CellType):
+        return Owner.CELL, owner, name, value
+    if type(owner) is ModuleType and vars(owner).get(name, MISSING) is value:
+        return Owner.NAMESPACE, vars(owner), name, value
+    # What is bound anew at each look, or made by the look, is another object each time.
+    if value is not MISSING and getattr(owner, name, MISSING) is value:
+        return Owner.OBJECT, owner, name, value
+    return None
+
+
+def environment(variable: str) -> Row | None:
+    """A variable of the environment, if it is where CPython keeps it: an object in a dictionary."""
+    data = getattr(os.environ, "_data", None)
+    encode = getattr(os.environ, "encodekey", None)
+    if type(data) is not dict or encode is None:
+        return None
+    key = encode(variable)
+    return Owner.NAMESPACE, data, key, data.get(key, MISSING)

@@ -23,19 +23,19 @@ from cuda_device import logs
 from cuda_device.codegen.cpu import machine_code
 from cuda_device.device.options import CHECKED_VARIABLE
 from cuda_device.device.parameters import parameter_names
-from cuda_device.launchers import memory_layout, name_checks, process
+from cuda_device.launchers import guard_writer, memory_layout, process
 from cuda_device.launchers.c_functions import SHARED, symbol_of
 from cuda_device.launchers.memory_layout import CALL, MOST_PARAMETERS, MOST_PLANS, PLAN, START, Word
-from cuda_device.launchers.shared_code import python_functions, support
+from cuda_device.launchers.process import python_functions, support
 from cuda_device.launchers.signature import NAME, Signature, UnsupportedSignature, launcher
 from cuda_device.lazy_dataclasses import dataclass
-from cuda_device.runtime.gpu import driver, launch_log, mailbox
+from cuda_device.runtime.gpu import driver, launch_log, report_message
 from cuda_device.runtime.gpu.streams import GpuStream
 
 if TYPE_CHECKING:
     from cuda_device.compiler import Work
     from cuda_device.device.functions import Kernel
-    from cuda_device.types.leaf_packing import Packing
+    from cuda_device.types.abi import Packing
 
 VARIABLE = "CUDA_DEVICE_NATIVE_LAUNCHER"
 _lock = threading.Lock()
@@ -129,7 +129,7 @@ def _plan(kernel: Kernel, variant: Launched, stream: GpuStream, values: tuple[An
     job = variant.work.job
     if len(values) > MOST_PARAMETERS:
         raise UnsupportedSignature(f"{len(values)} parameters")
-    asked = [name_checks.environment(CHECKED_VARIABLE)] if kernel.options.build.checked is None else []
+    asked = [guard_writer.environment(CHECKED_VARIABLE)] if kernel.options.build.checked is None else []
     start = _start_of(variant, stream, asked)
     signature = Signature(
         known=job.known,
@@ -207,17 +207,17 @@ class _Start:
     keep: tuple[object, ...]
 
 
-def _start_of(variant: Launched, stream: GpuStream, more: Sequence[name_checks.Row | None]) -> _Start:
+def _start_of(variant: Launched, stream: GpuStream, more: Sequence[guard_writer.Row | None]) -> _Start:
     """The record of a variant in the stream's context, where it was launched before; `more` are names to be looked at, too."""
     if stream.handle == driver.PER_THREAD_STREAM:
         raise UnsupportedSignature("the per-thread stream")
-    rows = [*name_checks.rows_of(variant.work.dependencies), *more]
+    rows = [*guard_writer.rows_of(variant.work.dependencies), *more]
     if None in rows:
         raise UnsupportedSignature("names that only Python can compare")
-    table = name_checks.table_of([row for row in rows if row is not None])
+    table = guard_writer.table_of([row for row in rows if row is not None])
     loaded, job = variant.loaded[stream.context], variant.work.job
     most = driver.properties(stream.ordinal).max_shared_optin - variant.work.shared_bytes
-    status, events = mailbox.status_of(stream.context), driver.spare_events(stream.context)
+    status, events = report_message.status_of(stream.context), driver.spare_events(stream.context)
     if not events:
         with stream.using():
             driver.give_event(driver.create_event(), stream.context)

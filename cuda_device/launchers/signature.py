@@ -31,10 +31,10 @@ from cuda_device.launchers.memory_layout import OWN_ARRAY, RECORDS
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.runtime.arrays.device_array import DeviceArray
 from cuda_device.runtime.arrays.dlpack_exchange import exchange_of
+from cuda_device.types.abi import Packing, code_of
 from cuda_device.types.host import dlpack_of_element
 from cuda_device.types.known import Known
 from cuda_device.types.layout import WIDEST_ACCESS, leaves, size_of, usual_alignment
-from cuda_device.types.leaf_packing import Packing, code_of
 from cuda_device.types.model import BOOL, INT, Array, Kind, Layout, NoneType, Number, Tuple
 
 NAME = "launcher"
@@ -60,7 +60,7 @@ class Signature:
     aligned: frozenset[int]
     """The numbers of those whose memory has to begin at a multiple of 16 bytes."""
     facts: bool | None
-    """Whether the kernel counts on the facts of `runtime/launch/facts`, or is for arrays without them, or (None) for all."""
+    """Whether the kernel counts on the facts of `runtime/launch/launcher`, or is for arrays without them, or (None) for all."""
     packing: Packing
     described: bool
     """Whether arrays travel as descriptors, and None as a null pointer."""

@@ -1,8 +1,9 @@
-"""The device table: every row, assembled by explicit import. What is not here, device code cannot name."""
+"""The device table: all rows, by explicit import. What is not here, device code cannot name. And the library's modules."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import FunctionType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,8 +14,8 @@ from cuda_device.device import (
     math,
     memory,
     numeric,
+    packing,
     positioning,
-    reinterpret,
     sync,
     target,
     vector_rows,
@@ -22,7 +23,17 @@ from cuda_device.device import (
 )
 from cuda_device.device.atomic_types import AtomicInterface
 from cuda_device.device.rows import Intrinsic
-from cuda_device.library import builtins, complex_rows, copying
+from cuda_device.library import (
+    array_functions,
+    builtins,
+    complex_functions,
+    complex_numbers,
+    complex_rows,
+    copying,
+    numbers,
+    prelude,
+    standard,
+)
 from cuda_device.types.model import AtomicCell, Ref, Type
 
 T = TypeVar("T")
@@ -39,7 +50,7 @@ ALL: tuple[Intrinsic, ...] = (
     *complex_rows.ROWS,
     *math.ROWS,
     *vector_rows.ROWS,
-    *reinterpret.ROWS,
+    *packing.ROWS,
     *copying.ROWS,
 )
 BY_NAME = {row.name: row for row in ALL}
@@ -67,3 +78,34 @@ def entry(entries: Mapping[Any, T], entity: object) -> T | None:
         return None if isinstance(entity, np.dtype) else entries.get(entity)
     except Exception:  # of a user's own `__hash__`
         return None
+
+
+# What of device code is written in Python: modules whose functions are compiled like a user's, and what they stand for.
+
+
+_MODULES = (
+    array_functions,
+    complex_functions,
+    complex_numbers,
+    copying,
+    numbers,
+    prelude,
+    standard,
+)
+NAMES = frozenset(module.__name__ for module in _MODULES)
+"""The names of these modules: in their functions, messages tell where the user called them."""
+REPLACEMENTS = prelude.REPLACEMENTS | standard.REPLACEMENTS
+"""By a function of Python, the one that device code runs instead."""
+
+
+_SHOWN = {function: entity for entity, function in reversed(REPLACEMENTS.items())}
+
+
+def shown(function: FunctionType) -> str:
+    """The name of a function in messages: of one of ours, that of what it stands for."""
+    entity = _SHOWN.get(function)
+    if entity is None:
+        return function.__qualname__
+    module = str(getattr(entity, "__module__", "")).strip("_")
+    name = str(getattr(entity, "__name__", function.__name__))
+    return name if module in ("", "builtins") else f"{module}.{name}"

@@ -6,8 +6,7 @@ lowerer.define(op, tree)        gives the operation's result its tree
 
 from __future__ import annotations
 
-from cuda_device.device.lowering import ArrayTree, Lowering, Tree, grow
-from cuda_device.device.sums import Sums
+from cuda_device.device.lowering import ArrayTree, Lowering, Sums, Tree, grow
 from cuda_device.ir.nodes import Block, Function, Op, Value
 from cuda_device.types.layout import leaves
 from cuda_device.types.model import Array, Number

@@ -19,8 +19,7 @@ from cuda_device.device.lowering import ArrayTree, Lowering, flatten, grow
 from cuda_device.device.rows import Typed
 from cuda_device.errors import CompileError, CompilerBug
 from cuda_device.ir import ops
-from cuda_device.ir.builder import Builder
-from cuda_device.ir.nodes import Block, Edge, Function, Module, Op, Prototype, Value
+from cuda_device.ir.nodes import Block, Builder, Edge, Function, Module, Op, Prototype, Value
 from cuda_device.ir.ops import Effect, Level
 from cuda_device.ir.simplify import join_back_edges, simplify
 from cuda_device.lazy_dataclasses import replace

@@ -10,8 +10,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 
 from cuda_device.cache import disk
-from cuda_device.cache.artifacts import Kept
-from cuda_device.cache.programs import ProgramSummary
+from cuda_device.cache.programs import Kept, ProgramSummary
 from cuda_device.codegen.cpu import object_loader
 from cuda_device.codegen.cpu.processor import LOCK, identity
 from cuda_device.codegen.cpu.runner import CREW, EXPORTS, RUN, SUPPORT, WIDE_ATOMICS

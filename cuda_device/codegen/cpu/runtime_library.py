@@ -18,7 +18,7 @@ from ml_dtypes import bfloat16
 from numpy import float16, float32, float64, uint16, uint32
 
 from cuda_device.codegen.cpu import host_code
-from cuda_device.device.reinterpret import reinterpret
+from cuda_device.device.packing import reinterpret
 from cuda_device.types.model import FLOAT16, FLOAT32, FLOAT64, Type
 
 _INFINITY = 0x7F800000

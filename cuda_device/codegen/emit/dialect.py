@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar
 
-from cuda_device.codegen.emit.shared_memory import shared_offsets
+from cuda_device.codegen.emit.metadata import shared_offsets
 from cuda_device.codegen.emit.status import Status
 from cuda_device.device import math as device_math
 from cuda_device.device.options import DEFAULTS, Options

@@ -10,25 +10,67 @@ An emitter gets the writer of its function and the operation, and writes lines. 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
-from cuda_device.codegen.emit import (
-    atomic_emitters,
-    constants,
-    float8,
-    floats,
-    parameter_passing,
-    print_emitter,
-)
+from cuda_device.codegen.emit import atomic_emitters, constants, float8, parameter_passing
 from cuda_device.codegen.emit.dialect import Meeting
 from cuda_device.codegen.emit.literals import float_suffix, literal
 from cuda_device.codegen.emit.llvm_writer import FunctionWriter
 from cuda_device.codegen.emit.status import Status
 from cuda_device.device.math import BY_NAME as MATH
 from cuda_device.ir import ops
-from cuda_device.ir.nodes import Op, Value
+from cuda_device.ir.nodes import Module, Op, Value
 from cuda_device.types.layout import align_of, size_of
 from cuda_device.types.model import BOOL, FLOAT32, Kind, Number, Ref, Space, Vector
+
+# How a thread prints, in LLVM IR: the values are put into memory, eight bytes each, and handed over with the format.
+#
+# print {format="x = %d\\n"} %x      on a GPU      store i64 %x, ptr %b; call i32 @vprintf(ptr @text_0, ptr %b)
+#                                   on the CPU    the same with the number of the place, for the host (`runtime/cpu/executor`)
+
+
+# A conversion of an integer: C has to be told that it has 64 bits.
+_INTEGER = re.compile(r"(%%)|(%[-+ #0]*[\d*]*(?:\.\d+)?)([duxXo])")
+
+
+def emit(to: FunctionWriter, op: Op) -> None:
+    """Stores the values and calls what prints."""
+    buffer = to.buffers.get(id(op), "null")
+    choices = op.attributes["choices"]
+    assert isinstance(choices, tuple)
+    for i, (operand, choice) in enumerate(zip(op.operands, choices, strict=True)):
+        at = to.temporary(f"getelementptr i64, ptr {buffer}, i64 {i}")
+        if choice is None:
+            to.line(f"store {to.typed(operand)}, ptr {at}, align 8")
+        elif to.dialect.has_texts:
+            yes, no = (f"ptr {to.dialect.text(text)}" for text in choice)
+            to.line(f"store ptr {to.temporary(f'select {to.typed(operand)}, {yes}, {no}')}, ptr {at}, align 8")
+        else:
+            to.line(f"store i64 {to.temporary(f'zext {to.typed(operand)} to i64')}, ptr {at}, align 8")
+    to.lines.append(to.dialect.print(op, buffer, to.fresh()))
+
+
+def texts(module: Module) -> dict[str, int]:
+    """The texts that a module prints, numbered."""
+    found: dict[str, int] = {}
+    for function in module.functions:
+        for op in function.ops():
+            if op.code is ops.PRINT:
+                choices = op.attributes["choices"]
+                assert isinstance(choices, tuple)
+                for text in (c_format(op), *(text for choice in choices if choice for text in choice)):
+                    found.setdefault(text, len(found))
+    return found
+
+
+def c_format(op: Op) -> str:
+    """The format of a `print` as C has it."""
+    return _INTEGER.sub(lambda match: match[1] or f"{match[2]}ll{match[3]}", str(op.attributes["format"]))
+
+
+# How each operation of the device level is written in LLVM IR: one emitter for each row of `ir/ops`.
+
 
 REPORTS = {"assert": Status.ASSERTION, "raise": Status.EXCEPTION, "check": Status.CHECK}
 
@@ -221,7 +263,7 @@ def _convert(to: FunctionWriter, op: Op) -> None:
         test = f"fcmp une {to.typed(operand)}, {zero}" if source.is_float else f"icmp ne {to.typed(operand)}, {zero}"
         to.result(op, test)
     elif source.is_float and not target.is_float:
-        floats.truncate(to, op, source, target)
+        constants.truncate(to, op, source, target)
     else:
         instruction = _instruction(operand, source, target)
         if not instruction:
@@ -273,7 +315,7 @@ def _load(to: FunctionWriter, op: Op) -> None:
     if pointee == BOOL:
         to.result(op, f"icmp ne i8 {to.temporary(load)}, 0")
     else:
-        floats.taken(to, op, load)
+        constants.taken(to, op, load)
 
 
 def _store(to: FunctionWriter, op: Op) -> None:
@@ -355,7 +397,7 @@ def _bits(to: FunctionWriter, op: Op) -> None:
     if source == target:
         to.names[op.result] = to.names[op.operands[0]]
     else:
-        floats.taken(to, op, f"bitcast {to.typed(op.operands[0])} to {target}")
+        constants.taken(to, op, f"bitcast {to.typed(op.operands[0])} to {target}")
 
 
 # Ends of blocks and threads
@@ -455,6 +497,6 @@ EMITTERS: dict[ops.OpDef, Emitter] = {
     **atomic_emitters.EMITTERS,
     ops.ADDRESS: _address,
     ops.ROOM: _room,
-    ops.PRINT: print_emitter.emit,
+    ops.PRINT: emit,
     **parameter_passing.EMITTERS,
 }

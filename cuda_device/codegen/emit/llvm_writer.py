@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from cuda_device.codegen.emit import float8
-from cuda_device.codegen.emit.aliasing import Aliasing
 from cuda_device.codegen.emit.dialect import Dialect
 from cuda_device.codegen.emit.literals import float_name
-from cuda_device.codegen.emit.metadata import Metadata
+from cuda_device.codegen.emit.metadata import Aliasing, Metadata
 from cuda_device.device.options import LLVM_FLAGS, Options
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Block, Function, Op, Value

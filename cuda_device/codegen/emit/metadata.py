@@ -1,4 +1,4 @@
-"""What stands behind the functions of a module in LLVM IR: its flags, and the table of the user's lines for profilers.
+"""What stands beside the functions of a module in LLVM IR: flags, lines for profilers, aliasing, places of shared arrays.
 
     metadata.function(f)               " !dbg !2": f stands at this line of this file
     metadata.place(op.location)        ", !dbg !5": this instruction does
@@ -11,8 +11,14 @@ from __future__ import annotations
 
 import os
 
-from cuda_device.errors import Location
-from cuda_device.ir.nodes import Function
+from cuda_device.errors import CompileError, Location
+from cuda_device.ir import ops
+from cuda_device.ir.nodes import Function, Module, Op, Value
+from cuda_device.ir.ops import Effect
+from cuda_device.optimise import points_to
+from cuda_device.optimise.points_to import Roots
+from cuda_device.types.layout import size_of
+from cuda_device.types.model import Ref, Space
 
 # No number of ours is as large, and none of the runner on the CPU as small.
 _FIRST = 1000
@@ -93,3 +99,91 @@ def _quoted(text: str) -> str:
     """Text within quotes in LLVM IR."""
     plain = (chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\{byte:02X}" for byte in text.encode())
     return "".join(plain)
+
+
+# Where the shared arrays of a kernel lie.
+#
+# shared_offsets(module)       {0: 0, 1: 256}, 384: each array's first byte by its number, and the size of all
+
+
+# CUDA's limit for arrays whose size the compiler knows.
+MAXIMUM_STATIC_SHARED = 48 * 1024
+_WIDEST = 16
+
+
+def shared_arrays(module: Module) -> dict[int, Op]:
+    """The shared arrays of a module, by their numbers: copies of an operation stand for the same array."""
+    return {int(str(op.attributes["number"])): op for f in module.functions for op in f.ops() if op.code is ops.SHARED}
+
+
+def shared_size(op: Op) -> tuple[int, int]:
+    """The bytes of a shared array, and the boundary that it begins at: one for the widest accesses, if it has room for any."""
+    count, align, type = op.attributes["count"], op.attributes["align"], op.result.type
+    assert isinstance(count, int) and isinstance(align, int) and isinstance(type, Ref)
+    size = count * size_of(type.pointee)
+    return size, max(align, _WIDEST) if size >= _WIDEST else align
+
+
+def shared_offsets(module: Module) -> tuple[dict[int, int], int]:
+    """Where each shared array begins, in bytes, and the size of all. Too much of it is a `CompileError`."""
+    offsets: dict[int, int] = {}
+    end = 0
+    for number, op in sorted(shared_arrays(module).items()):
+        size, align = shared_size(op)
+        offsets[number] = -(-end // align) * align
+        end = offsets[number] + size
+        if end > MAXIMUM_STATIC_SHARED:
+            raise CompileError(
+                f"the kernel's shared arrays take {end} bytes or more: {MAXIMUM_STATIC_SHARED} is the most",
+                op.location,
+                "make the arrays smaller",
+            )
+    return offsets, end
+
+
+# What LLVM is told of memory where launches have checked that no array that a kernel writes overlaps another.
+#
+#     load float, ptr addrspace(1) %v5, align 4, !alias.scope !1002, !noalias !1005, !invariant.load !1006
+#
+# An access belongs to the scope of the array that its address comes from, and meets none of the other scopes. Loads of what
+# the kernel never writes always give the same, so a GPU may read them through its cache for constants (`ld.global.nc`); but
+# not where atomics, fences or foreign code may wait for another kernel's writes.
+#
+# Parameters with `noalias` would say more than is true: LLVM then carries values over barriers.
+
+
+class Aliasing:
+    """What accesses of one module say; in functions, those of the arrays that any of their calls brings."""
+
+    def __init__(self, module: Module, metadata: Metadata, constant_cache: bool) -> None:
+        main = module.main
+        self.metadata = metadata
+        self.arrays = [i for i, param in enumerate(main.params) if isinstance(param.type, Ref)]
+        self.roots = points_to.of_launch(module)
+        self.written: Roots = frozenset(self.arrays[number] for number in points_to.written(module))
+        self.constant_cache = constant_cache and not any(
+            Effect.SPINS in op.code.effects or op.code in (ops.FENCE, ops.EXTERN)
+            for function in module.functions
+            for op in function.ops()
+        )
+
+    def store(self, reference: Value) -> str:
+        """What a store says."""
+        found = self.roots.get(reference)
+        if not found or not isinstance(reference.type, Ref) or reference.type.space is not Space.GLOBAL:
+            return ""
+        others = [i for i in self.arrays if i not in found]
+        text = f", !alias.scope {self._scopes(sorted(found))}"
+        return text + (f", !noalias {self._scopes(others)}" if others else "")
+
+    def load(self, reference: Value) -> str:
+        """What a load says."""
+        text = self.store(reference)
+        if text and self.constant_cache and not self.roots[reference] & self.written:
+            text += f", !invariant.load {self.metadata.node('!{}')}"
+        return text
+
+    def _scopes(self, arrays: list[int]) -> str:
+        domain = self.metadata.node('!{!"arrays of a launch"}')
+        scopes = [self.metadata.node(f'!{{!"array {i}", {domain}}}') for i in arrays]
+        return self.metadata.node(f"!{{{', '.join(scopes)}}}")

@@ -20,8 +20,7 @@ from __future__ import annotations
 import os
 import re
 
-from cuda_device.cache.artifacts import Kept
-from cuda_device.cache.programs import ProgramSummary
+from cuda_device.cache.programs import Kept, ProgramSummary
 from cuda_device.codegen.gpu.assemblers import (
     ASSEMBLERS,
     Assembler,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from cuda_device.codegen.emit import constants, print_emitter
+from cuda_device.codegen.emit import constants, emitters
 from cuda_device.codegen.emit.dialect import Dialect, Meeting, Update, Wide
-from cuda_device.codegen.emit.shared_memory import shared_arrays, shared_size
+from cuda_device.codegen.emit.metadata import shared_arrays, shared_size
 from cuda_device.codegen.emit.status import Status
 from cuda_device.codegen.gpu import atomic_text, report_text, warp_intrinsics
 from cuda_device.device import math as device_math
@@ -74,7 +74,7 @@ class Nvptx(Dialect):
         super().__init__(module, options)
         self.has_float8 = architecture.capability >= (8, 9)
         self.constants_fit = constants.fit(module)
-        self.texts = print_emitter.texts(module)
+        self.texts = emitters.texts(module)
 
     def preamble(self, text: str) -> str:
         """Triple, data layout, shared arrays, what reports, and the intrinsics that all of it calls."""
@@ -199,7 +199,7 @@ class Nvptx(Dialect):
 
     def print(self, op: Op, buffer: str, result: str) -> str:
         """CUDA's own printf."""
-        return f"  {result} = call i32 @vprintf(ptr {self.text(print_emitter.c_format(op))}, ptr {buffer})\n"
+        return f"  {result} = call i32 @vprintf(ptr {self.text(emitters.c_format(op))}, ptr {buffer})\n"
 
     def text(self, text: str) -> str:
         """A global constant."""

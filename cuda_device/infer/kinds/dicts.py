@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from cuda_device.errors import CompileError
 from cuda_device.infer import hosted
-from cuda_device.infer.argument_counts import check_count, no_keywords
 from cuda_device.infer.frame import Cell, Frame
+from cuda_device.infer.indexing import check_count, no_keywords
 from cuda_device.infer.kinds import lists
 from cuda_device.infer.meanings import DictView, Keywords
 from cuda_device.types.known import constant

@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 
 from cuda_device.errors import CompileError
 from cuda_device.infer import conditions
-from cuda_device.infer.argument_counts import check_count, no_keywords
 from cuda_device.infer.frame import Cell, Frame
+from cuda_device.infer.indexing import check_count, no_keywords
 from cuda_device.infer.joins import join_all
 from cuda_device.infer.kinds import sequences
 from cuda_device.library import prelude

@@ -1,4 +1,4 @@
-"""Runs a compiled kernel over a grid on this machine's processors.
+"""Runs a compiled kernel over a grid on this machine's processors, and shows what it prints.
 
     execute(native, (1024, 1, 1), (256, 1, 1), parameters, places={7: ReportPlace(location)})
 
@@ -16,17 +16,19 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import struct
+import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from queue import SimpleQueue
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from cuda_device.codegen.cpu.processor import worker_count
 from cuda_device.codegen.cpu.records import CONTROL, FIRST_MASKED, KIND_SHIFT, PLACE_MASK, Record
 from cuda_device.codegen.cpu.runner import RUN
 from cuda_device.codegen.emit.status import Status
 from cuda_device.errors import NOWHERE, Index, KernelError
-from cuda_device.instrument.outline import ReportPlace
+from cuda_device.instrument.outline import Print, ReportPlace
 from cuda_device.runtime.gpu.report_message import (
     ALL_AT_BARRIER,
     Waiting,
@@ -273,3 +275,70 @@ def _waiting(control: Any, size: Index) -> list[Waiting]:
     return [
         Waiting(place, tuple(threads)) for place, threads in sorted(groups.items(), key=lambda item: item[0] is None)
     ]
+
+
+# What kernels print on the CPU: the host gets the values, formats them as printf would, and writes to `sys.stdout`.
+#
+#     with Output(prints) as output:
+#         execute(…, output=output.address)       what was printed is written at the latest when the launch has ended
+#
+# A call of `print` is one piece of text, which nothing comes between; the calls of a thread stay in their order.
+
+
+_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_uint32, ctypes.c_void_p)
+# So many calls are kept before they are written, so that a kernel that runs for long is heard.
+_KEPT = 1000
+
+
+class Output:
+    """Takes what the kernel of one launch prints. `prints` tells how, by the numbers of places."""
+
+    def __init__(self, prints: Mapping[int, Print]) -> None:
+        self._texts: list[str] = []
+        self._lock = threading.Lock()
+        self.address: int | None = None
+        """The function that the kernel calls, if it prints anything."""
+        if prints:
+            self._formats = {place: _formatter(printed) for place, printed in prints.items()}
+            self._function = _FUNCTION(self._take)
+            self.address = ctypes.cast(self._function, ctypes.c_void_p).value
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.write()
+
+    def _take(self, place: int, values: int | None) -> None:
+        text = self._formats[place](values or 0)
+        with self._lock:
+            self._texts.append(text)
+            many = len(self._texts) >= _KEPT
+        if many:
+            self.write()
+
+    def write(self) -> None:
+        """Writes what has been printed by now."""
+        with self._lock:
+            texts, self._texts = self._texts, []
+            if texts and sys.stdout is not None:
+                sys.stdout.write("".join(texts))
+
+
+def _formatter(printed: Print) -> Callable[[int], str]:
+    """Makes the text of a `print` of the values at an address."""
+    kinds = [value if isinstance(value, str) else "?7x" for value in printed.values]
+    record = struct.Struct("<" + "".join(kinds))
+
+    def text(address: int) -> str:
+        values: tuple[Any, ...] = record.unpack(ctypes.string_at(address, record.size)) if printed.values else ()
+        return printed.format % tuple(map(_chosen, values, printed.values))
+
+    return text
+
+
+def _chosen(value: Any, kind: str | tuple[str, ...]) -> Any:
+    """A number, or which of two texts it stands for: true is the first."""
+    if isinstance(kind, str):
+        return value
+    return kind[not value]

@@ -23,7 +23,7 @@ import numpy as np
 from cuda_device import logs
 from cuda_device.errors import LaunchError
 from cuda_device.lazy_dataclasses import dataclass, field
-from cuda_device.runtime.gpu import driver, mailbox
+from cuda_device.runtime.gpu import driver, report_message
 
 # The driver's own queue is no longer, so that to wait for the oldest of these costs nothing.
 MOST_RETAINED = 1024
@@ -148,7 +148,7 @@ class GpuStream(Stream):
         with self.using():
             driver.synchronize_stream(self._handle)
             self.release_finished()
-            mailbox.check(self.context)
+            report_message.check(self.context)
 
     def retain(self, *objects: object) -> None:
         """Keeps `objects` alive until the launches made so far have ended; call it after a launch.

@@ -21,10 +21,10 @@ from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.runtime.arrays.array_view import ArrayView
 from cuda_device.runtime.arrays.protocols import view_of
 from cuda_device.runtime.gpu.streams import GpuStream, Stream
+from cuda_device.types.abi import Leaf
 from cuda_device.types.host import element_of_dtype, number_of
 from cuda_device.types.known import Known, constant, literal, of_type, tuple_of
 from cuda_device.types.layout import has_arrays, has_identity, with_arrays
-from cuda_device.types.leaf_packing import Leaf
 from cuda_device.types.model import (
     BOOL,
     COMPLEX,

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import math
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from cuda_device import compiler, logs
+from cuda_device.codegen.gpu import elf
 from cuda_device.codegen.gpu.elf import registers
 from cuda_device.device.functions import Func, Kernel
 from cuda_device.device.parameters import defaults_of
@@ -23,20 +25,121 @@ from cuda_device.instrument.outline import Print, ReportPlace
 from cuda_device.lazy_dataclasses import dataclass, field, replace
 from cuda_device.runtime.arrays.array_view import ArrayView
 from cuda_device.runtime.arrays.buffers import is_freed_behind
-from cuda_device.runtime.gpu import driver, launch_log, loaded_kernels, mailbox
+from cuda_device.runtime.gpu import driver, launch_log, loaded_kernels, report_message
 from cuda_device.runtime.gpu.grid import MOST_POSITIONS, Shape, shape_of
 from cuda_device.runtime.gpu.report_message import barrier_place
 from cuda_device.runtime.gpu.streams import CpuStream, GpuStream, Stream, as_stream
-from cuda_device.runtime.launch import facts, stack
 from cuda_device.runtime.launch.arguments import Argument, runtime_types
-from cuda_device.runtime.launch.binding import arguments_of, bind, check_arrays, parameters_of
-from cuda_device.runtime.launch.interop_arguments import boundary_packing, describe
+from cuda_device.runtime.launch.binding import (
+    arguments_of,
+    bind,
+    boundary_packing,
+    check_arrays,
+    describe,
+    parameters_of,
+)
+from cuda_device.types.abi import Packing, packing
 from cuda_device.types.architectures import of_capability, parse
-from cuda_device.types.leaf_packing import Packing, packing
+from cuda_device.types.layout import WIDEST_ACCESS
+from cuda_device.types.model import SMALL
 
 if TYPE_CHECKING:
+    from cuda_device.compiler import Work
     from cuda_device.runtime.races.detector import RaceDetector
     from cuda_device.types.known import Known
+
+# What each launch checks of its arrays, so that the compiler may count on it.
+#
+#     small      every array has 2**30 - 2**16 elements at most, and no axis is longer: places, and sums of two, have 32 bits
+#     disjoint   no array that the kernel writes shares memory with another one
+#     aligned    arrays of numbers that it can access several at a time begin at a multiple of 16 bytes (see `optimise/alignment`)
+#
+# A kernel has two variants for a signature at most: one for arrays of which all of this holds, and one for any arrays.
+
+
+def small(views: Sequence[ArrayView]) -> bool:
+    """Whether 32 bits hold all lengths and all places of elements, and the sum of any two of them."""
+    for view in views:
+        shape = view.shape
+        if math.prod(shape) > SMALL or (shape and max(shape) > SMALL):
+            return False
+    return True
+
+
+def disjoint(views: Sequence[ArrayView], written: Collection[int]) -> bool:
+    """Whether no array whose number is in `written` shares a byte with another one."""
+    if len(views) < 2 or not written:
+        return True
+    spans = [view.span or view.find_span() for view in views]
+    for i in written:
+        low, high = spans[i]
+        for j, (start, end) in enumerate(spans):
+            if start < high and low < end and i != j and start < end and low < high:
+                return False
+    return True
+
+
+def aligned(views: Sequence[ArrayView], numbers: Collection[int]) -> bool:
+    """Whether the memory of each array whose number is in `numbers` begins at a multiple of 16 bytes."""
+    return not any(views[i].data % WIDEST_ACCESS for i in numbers)
+
+
+# `launch` and `compile`: from a call to a compiled variant of the kernel, and from there to a running grid.
+
+
+RECURSION = 32 * 1024
+"""The bytes of stack of a thread that a kernel with recursion gets if it does not say what it needs."""
+_PART = 8
+"""The GPU sets stack aside for all threads that it can hold at once; without being told so, for an eighth of its memory."""
+
+
+def provide(work: Work, ordinal: int) -> None:
+    """Sees to it that a kernel has enough stack in the current context, which is on device `ordinal`.
+
+    Raises `LaunchError` if the GPU cannot give as much as the kernel's option `stack_size` says.
+    """
+    wanted = work.job.options.stack_size
+    if wanted:
+        try:
+            loaded_kernels.raise_stack_limit(wanted)
+        except LaunchError as error:
+            text = f"stack_size={wanted}: this GPU cannot give each thread as much stack"
+            raise LaunchError(f"{text} ({error.reason})", "ask for less, or launch fewer threads at once") from None
+    elif has_recursion(work):
+        _provide_some(work.job.name, min(RECURSION, _share(ordinal)))
+
+
+def has_recursion(work: Work) -> bool:
+    """Whether functions of the kernel's machine code call themselves."""
+    code, symbol = work["cubin"].code, work.outline.symbol
+    if elf.stacks(code).get(symbol) == elf.UNBOUNDED:
+        return True
+    # Recursion that LLVM has made a loop leaves no function behind.
+    return work.outline.recursive and elf.functions(code) != {symbol}
+
+
+def _share(ordinal: int) -> int:
+    """The bytes of stack of a thread when all stacks together take the part of the memory that they may."""
+    properties = driver.properties(ordinal)
+    return properties.memory // _PART // (properties.multiprocessors * properties.resident_threads)
+
+
+def _provide_some(name: str, nbytes: int) -> None:
+    """Gives each thread `nbytes` of stack, or what can be had."""
+    wanted = nbytes
+    while nbytes:
+        try:
+            loaded_kernels.raise_stack_limit(nbytes)
+            break
+        except LaunchError:
+            nbytes //= 2
+    if nbytes < wanted:
+        message = "%s calls itself, and the GPU has memory for %d bytes of stack of a thread only"
+        logs.say(logs.WARNING, message, name, nbytes)
+
+
+# `launch` and `compile`: from a call to a compiled variant of the kernel, and from there to a running grid.
+
 
 _LOCK = threading.RLock()
 _DEFAULT_DYNAMIC_SHARED = 48 * 1024
@@ -196,12 +299,12 @@ def check_kernel(f: object) -> None:
 def variant_of(kernel: Kernel, arguments: Sequence[Argument], stream: Stream) -> CompiledKernel:
     """The compiled variant for these arguments: the one that counts on facts of the arrays, where they hold."""
     views = [view for argument in arguments for view in argument.views]
-    if not kernel.options.interop and facts.small(views):
+    if not kernel.options.interop and small(views):
         try:
             variant = _recent(kernel, arguments, stream, True)
         except CompileError:
             return _recent(kernel, arguments, stream, False)  # which says it without the facts
-        if facts.disjoint(views, variant.written) and facts.aligned(views, variant.aligned):
+        if disjoint(views, variant.written) and aligned(views, variant.aligned):
             return variant
     return _recent(kernel, arguments, stream, False)
 
@@ -297,8 +400,7 @@ def _keep(stream: GpuStream, views: Sequence[ArrayView]) -> None:
 
 
 def _start_on_cpu(variant: CompiledKernel, shape: Shape, buffer: Any, arguments: Sequence[Argument]) -> None:
-    from cuda_device.runtime.cpu.executor import execute
-    from cuda_device.runtime.cpu.output import Output
+    from cuda_device.runtime.cpu.executor import Output, execute
 
     for view in (view for argument in arguments for view in argument.views):
         if view.stream is not None:  # managed memory, which a GPU may be writing
@@ -375,7 +477,7 @@ def _start_on_gpu(
     """
     check_positions(variant, shape)
     _check_shared(variant.work.shared_bytes, shape.dynamic, _DEFAULT_DYNAMIC_SHARED, _most_shared(stream))
-    mailbox.check(stream.context)
+    report_message.check(stream.context)
     kernel = _load(variant, stream, shape)
     foreign, addresses = _foreign_streams(stream, views), _addresses_of(variant, buffer)
     driver.order(foreign, (stream.handle,))
@@ -441,9 +543,9 @@ def _load_here(variant: CompiledKernel, stream: GpuStream) -> Loaded:
     work = variant.work
     library = loaded_kernels.load_library(work["cubin"].code)
     if variant.reports:
-        mailbox.attach(library, work.outline.symbol, variant.reports)
+        report_message.attach(library, work.outline.symbol, variant.reports)
     handle = loaded_kernels.get_kernel(library, work.outline.symbol)
-    stack.provide(work, stream.ordinal)
+    provide(work, stream.ordinal)
     return Loaded(handle, loaded_kernels.kernel_attributes(handle, stream.ordinal).max_threads)
 
 
