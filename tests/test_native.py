@@ -177,7 +177,7 @@ def test_functions_of_the_host_can_be_given():
 
 
 def test_what_llvm_refuses_is_a_bug_with_an_excerpt(capfd):
-    with pytest.raises(CompilerBug, match=r"(?s)\n +\d+ \|   %x = nonsense i32 1\n"):
+    with pytest.raises(CompilerBug, match=r"(?s)\n-> +\d+ \|   %x = nonsense i32 1\n"):
         compile_native(module("  %x = nonsense i32 1\n  br label %coro.finish\n"))
     with pytest.raises(CompilerBug, match=r"unknown functions: \['nowhere'\]"):
         compile_native(module("  call void @nowhere()\n  br label %coro.finish\n", extra="declare void @nowhere()\n"))

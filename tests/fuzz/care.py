@@ -28,7 +28,7 @@ BATCH = 12
 ONE_IN = 7
 """Of so many batches one is compiled with care. Sorts of programs follow each other in groups of 96, 8 batches."""
 _PROGRAM = re.compile(r"(define internal \S+ @device\.program\d+\(.*\) )(?=nounwind)")
-_machine, _optimise, _parse = native._machine, native._optimise, native._parse
+_machine, _optimise, _parse = native._machine, native._optimise, native.parse
 
 
 def is_careful(number: int) -> bool:
@@ -43,7 +43,7 @@ def care(number: int) -> Iterator[None]:
         if is_careful(number):
             stack.enter_context(mock.patch.dict(os.environ, {"CUDA_DEVICE_VERIFY": "1"}))
         else:
-            stack.enter_context(mock.patch.multiple(native, _machine=_simple, _optimise=_optimised, _parse=_parsed))
+            stack.enter_context(mock.patch.multiple(native, _machine=_simple, _optimise=_optimised, parse=_parsed))
         yield
 
 

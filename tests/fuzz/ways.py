@@ -15,7 +15,6 @@ from typing import Any
 from unittest import mock
 
 import ir_reader
-from cuda_device.types.parse import parse as parse_type
 
 import cuda_device as device
 from cuda_device import compiler
@@ -46,7 +45,7 @@ class Ways(Printing):
         return device.kernel(**options)(defined(self.source(), "k", NAMES, self.file))
 
     def _job(self, on_cpu: bool, **options: Any) -> compiler.Job:
-        known: tuple[Known, ...] = tuple(of_type(parse_type(each)) for each in TYPES)
+        known: tuple[Known, ...] = tuple(of_type(ir_reader.parse_type(each)) for each in TYPES)
         target = compiler.Target(parse(self.random.choice(TARGETS)), on_cpu)
         return compiler.Job(self._kernel().underlying, known, True, target, compiler.Options(**options))
 

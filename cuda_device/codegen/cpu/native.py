@@ -18,8 +18,7 @@ from typing import Any
 
 from cuda_device.codegen.cpu.processor import LOCK, host
 from cuda_device.codegen.llvm import bindings, modules
-from cuda_device.codegen.llvm.modules import LlvmModule, Machine
-from cuda_device.errors import CompilerBug
+from cuda_device.codegen.llvm.modules import LlvmModule, Machine, parse
 
 _NUMBERS = itertools.count()
 
@@ -28,7 +27,7 @@ def compile_module(ir: str, level: int) -> tuple[LlvmModule, bytes, bytes]:
     """The module `ir`, its object file, and its bitcode after optimisation. IR that LLVM refuses is a `CompilerBug`."""
     with LOCK:
         machine = _machine(level)
-        module = _parse(ir)
+        module = parse(ir)
         _optimise(module, machine, level, ir)
         bitcode = module.bitcode()
         return module, machine.object_code(module), bitcode
@@ -61,26 +60,6 @@ def _linker() -> Any:
     return binding.create_lljit_compiler(machine, use_jit_link=True, suppress_errors=True)
 
 
-def _parse(ir: str) -> LlvmModule:
-    try:
-        module = modules.read(ir)
-        module.verify()
-    except RuntimeError as error:
-        raise CompilerBug(f"LLVM refuses the module: {str(error).strip()}\n{_excerpt(ir, str(error))}") from error
-    return module
-
-
-def _excerpt(ir: str, complaint: str) -> str:
-    """The lines of the module around the one that a parser's complaint (`<string>:12:5: ...`) names."""
-    position = complaint.split("<string>:", 1)
-    number = position[1].split(":", 1)[0] if len(position) == 2 else ""
-    if not number.isdigit():
-        return ""
-    lines = ir.splitlines()
-    first = max(0, int(number) - 4)
-    return "\n".join(f"{i + 1:5} | {line}" for i, line in enumerate(lines[first : int(number) + 3], first))
-
-
 # LLVM 22 vectorises loops with divisions in branches wrongly: one that is the same in each pass is done only if the first of a
 # vector's passes comes to it, and the others take what is not there. Little is lost: no processor divides vectors of integers.
 _DIVISION = re.compile(r" = [us](?:div|rem) .*, %")
@@ -108,7 +87,7 @@ def compile_piece(ir: str, level: int, quick: bool = False) -> bytes:
     level, is a fifth longer, and takes no longer to run.
     """
     with LOCK:
-        module, machine = _parse(ir), _machine(1, quick)
+        module, machine = parse(ir), _machine(1, quick)
         if quick:
             _tidy(module, machine)
         else:

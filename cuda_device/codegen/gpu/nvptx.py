@@ -38,7 +38,6 @@ _HEADER = f'target triple = "{TRIPLE}" target datalayout = "{DATA_LAYOUT}" '
 
 _DATA_LAYOUT_LINE = re.compile(r'^target datalayout = "(.*)"', re.M)
 _TRIPLE_LINE = re.compile(r'^target triple = "(.*)"', re.M)
-_ERROR_LINE = re.compile(r":(\d+):\d+: error:")
 _CALL_NUMBER = re.compile(r"[ \t]*// callseq .*")
 _ENTRY = re.compile(r"\.entry\s+([\w$]+)")
 _UNRESOLVED = re.compile(r"^\.extern \.func .*?(__nv\w+)", re.M)
@@ -75,13 +74,8 @@ def parse(ir: str) -> LlvmModule:
             if line and line[1] != expected:
                 raise CompilerBug(f"LLVM IR for NVPTX says {line[0]!r}, and has to say {expected!r}")
     if fatal := workarounds.refused(ir):
-        raise CompilerBug(f"LLVM cannot compile {fatal[0]}:\n{_excerpt(ir, fatal[1])}")
-    try:
-        module = modules.read(_HEADER + ir)
-        module.verify()
-    except RuntimeError as error:
-        raise _refused(ir, str(error)) from None
-    return module
+        raise CompilerBug(f"LLVM cannot compile {fatal[0]}:\n{modules.excerpt(ir, fatal[1])}")
+    return modules.parse(ir, _HEADER)
 
 
 def link_libdevice(module: LlvmModule, functions: Iterable[str]) -> None:
@@ -140,25 +134,3 @@ def _initialise() -> None:
     api.InitializeAllTargets()
     api.InitializeAllTargetMCs()
     api.InitializeAllAsmPrinters()
-
-
-def _refused(ir: str, message: str) -> CompilerBug:
-    """The bug for IR that LLVM's parser or verifier refuses, with the lines that it is about."""
-    where = _ERROR_LINE.search(message)
-    if where:
-        return CompilerBug(f"LLVM refuses our IR: {message.strip()}\n{_excerpt(ir, int(where[1]))}")
-    # The verifier prints instructions instead of line numbers; their text is often the text that was parsed.
-    printed = {line.strip() for line in message.splitlines()}
-    lines = [number for number, line in enumerate(ir.splitlines(), 1) if line.strip() in printed]
-    excerpt = _excerpt(ir, lines[0]) if lines else ir[:2000]
-    return CompilerBug(f"LLVM refuses our IR: {message.strip()}\n{excerpt}")
-
-
-def _excerpt(text: str, line: int, around: int = 3) -> str:
-    """The lines around one (counted from 1), numbered, with an arrow at it."""
-    lines = text.splitlines()
-    first = max(1, line - around)
-    return "\n".join(
-        f"{'->' if number == line else '  '} {number:5} | {lines[number - 1]}"
-        for number in range(first, min(len(lines), line + around) + 1)
-    )

@@ -14,12 +14,15 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import re
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from cuda_device.codegen.llvm import bindings
+from cuda_device.errors import CompilerBug
 
 _INTERNAL = 8  # of the kinds of linkage
+_ERROR_LINE = re.compile(r":(\d+):\d+: error:")
 
 
 class LlvmModule:
@@ -103,6 +106,32 @@ def _destroy(context: int, pointer: int) -> None:
 def read(text: str) -> LlvmModule:
     """The module of this IR text. Raises `RuntimeError`."""
     return _made(lambda context: _parsed(text, context))
+
+
+def parse(ir: str, header: str = "") -> LlvmModule:
+    """The module of our own IR text, verified. `header` stands before its first line. What LLVM refuses is a `CompilerBug`."""
+    try:
+        module = read(header + ir)
+        module.verify()
+        return module
+    except RuntimeError as error:
+        message = str(error).strip()
+        where = _ERROR_LINE.search(message)
+        # The verifier prints instructions instead of line numbers; their text is often the text that was parsed.
+        printed = {line.strip() for line in message.splitlines()}
+        lines = [number for number, line in enumerate(ir.splitlines(), 1) if line.strip() in printed]
+        line = int(where[1]) if where else lines[0] if lines else 0
+        raise CompilerBug(f"LLVM refuses our IR: {message}\n{excerpt(ir, line) if line else ir[:2000]}") from None
+
+
+def excerpt(text: str, line: int, around: int = 3) -> str:
+    """The lines around one (counted from 1), numbered, with an arrow at it."""
+    lines = text.splitlines()
+    first = max(1, line - around)
+    return "\n".join(
+        f"{'->' if number == line else '  '} {number:5} | {lines[number - 1]}"
+        for number in range(first, min(len(lines), line + around) + 1)
+    )
 
 
 def read_bitcode(data: bytes) -> LlvmModule:
