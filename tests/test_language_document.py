@@ -18,8 +18,8 @@ import pytest
 
 import cuda_device as device
 from cuda_device.bytecode.versions import UNSUPPORTED
-from cuda_device.infer import builtin_calls, host_calls, operators, remedies, scalars, ufuncs
-from cuda_device.infer.kinds import dicts, lists, views
+from cuda_device.infer import builtin_calls, fitting, host_calls, operators, remedies, ufuncs
+from cuda_device.infer.kinds import arrays, dicts, lists, scalars
 from cuda_device.library import standard
 from cuda_device.library.table import ALL
 
@@ -71,14 +71,14 @@ def document() -> str:
     everything = [*entities(), *ufuncs.UFUNCS, *ufuncs.NUMPY_FUNCTIONS]
     public = [getattr(device, name) for name in device.__all__]
     rows = {
-        "Operators": listed([*operators.FOLDS, *operators._UNARY, "and", "or", "is", "in", "if else", ":="]),
+        "Operators": listed([*fitting.FOLDS, *operators._UNARY, "and", "or", "is", "in", "if else", ":="]),
         "Builtins": of_module(builtins, "", everything),
         "`math`": of_module(math, "math.", everything),
         "`cmath`": of_module(cmath, "cmath.", everything),
         "`operator`": of_module(operator, "operator.", everything),
         "NumPy, of numbers": of_module(np, "np.", everything),
         "`cuda_device`": of_module(device_names(), "", [e for e in everything if any(e is p for p in public)]),
-        "Methods of arrays": listed(views.METHODS),
+        "Methods of arrays": listed(arrays.METHODS),
         "Methods of numbers": listed([*scalars.METHODS, *standard.NUMBER_METHODS]),
         "Methods of tuples and lists": listed(standard.TUPLE_METHODS),
         "Methods of lists": listed(lists.METHODS),

@@ -15,7 +15,7 @@ from types import FunctionType
 
 from cuda_device.bytecode.to_ir import read
 from cuda_device.errors import NOWHERE, CompileError
-from cuda_device.infer import closures, composites, conditions, hosted, objects, precision
+from cuda_device.infer import closures, composites, conditions, hosted, objects, precision, references
 from cuda_device.infer.block_versions import PATIENCE, BlockVersion, CallContext, Way
 from cuda_device.infer.frame import (
     Cell,
@@ -29,7 +29,6 @@ from cuda_device.infer.frame import (
     settle,
 )
 from cuda_device.infer.joins import agreed, join, join_all
-from cuda_device.infer.kinds import references
 from cuda_device.infer.meanings import Resumed
 from cuda_device.infer.ranges import proofs, twins, widened
 from cuda_device.infer.remedies import of_two_types

@@ -20,11 +20,11 @@ from cuda_device.device import functions
 from cuda_device.device.atomic_types import Atomic
 from cuda_device.device.warp import WarpMask
 from cuda_device.errors import CompileError
-from cuda_device.infer import composites, host_calls, hosted, loops, messages, printing, ufuncs
+from cuda_device.infer import host_calls, hosted, loops, messages, printing, sequences, ufuncs
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.host_calls import Special
 from cuda_device.infer.indexing import check_count, no_keywords
-from cuda_device.infer.kinds import complexes, dicts, sequences
+from cuda_device.infer.kinds import complexes, dicts, vectors
 from cuda_device.infer.meanings import Keywords, Named, NestedFunction, Partial, Raised, Text, Thing, means
 from cuda_device.infer.ufuncs import NUMPY_FUNCTIONS, OF_COMPLEX, UFUNCS
 from cuda_device.ir import ops
@@ -332,7 +332,7 @@ def _bool(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -
 def _abs(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     """`abs(x)`; of a vector, element by element."""
     if len(positional) == 1 and isinstance(positional[0].known.type, Vector) and not named:
-        return composites.elementwise(frame, lambda parts: frame.call_plain(constant(abs), parts, {}), positional)
+        return vectors.elementwise(frame, lambda parts: frame.call_plain(constant(abs), parts, {}), positional)
     return frame.call_plain(constant(abs), positional, named)
 
 
@@ -509,3 +509,12 @@ def find(entity: object) -> Special | None:
     if isinstance(entity, np.ufunc) and entity in UFUNCS:
         return functools.partial(_ufunc, UFUNCS[entity])
     return entry(_SPECIAL, entity)
+
+
+def special(frame: Frame, entity: object, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell | None:
+    """Calls an entity that has a rule of its own, or a special method of its first argument; None for any other."""
+    method = method_for(frame, entity, positional)
+    if method is not None:
+        return frame.program.call(frame, method, positional, named)
+    rule = find(entity)
+    return None if rule is None else rule(frame, positional, named)

@@ -18,13 +18,12 @@ from cuda_device.device.rows import Intrinsic, constant_of
 from cuda_device.errors import CompileError
 from cuda_device.infer import closures, composites, conditions, hosted
 from cuda_device.infer.frame import Cell, Frame
-from cuda_device.infer.kinds import views
-from cuda_device.infer.meanings import Keywords, Method, Named, NestedFunction, Partial, is_list
-from cuda_device.library import standard, table
-from cuda_device.library.table import find, interface_of
+from cuda_device.infer.meanings import Keywords, Method, NestedFunction, Partial
+from cuda_device.library import table
+from cuda_device.library.table import find
 from cuda_device.types.host import host_type_of
 from cuda_device.types.known import Known, of_type
-from cuda_device.types.model import Array, Bundle, Number, Range, Ref, Static, Struct, Tuple
+from cuda_device.types.model import Bundle, Number, Static, Struct
 from cuda_device.types.structs import Aligned, is_struct, model_of, replace
 
 
@@ -46,15 +45,8 @@ def call(frame: Frame, function: Cell, positional: Sequence[Cell], named: Mappin
         return composites.construct(frame, model_of(known.value), positional, named)
     if type(known.value) is Aligned:
         return call(frame, frame.literal(known.value.type), positional, named)
-    from cuda_device.infer import builtin_calls  # they call back
-
-    method = builtin_calls.method_for(frame, known.value, positional)
-    if method is not None:
-        return frame.program.call(frame, method, positional, named)
-    special = builtin_calls.find(known.value)
-    if special is not None:
-        return special(frame, positional, named)
-    return call_plain(frame, known, positional, named)
+    result = frame.program.operations.special(frame, known.value, positional, named)
+    return result if result is not None else call_plain(frame, known, positional, named)
 
 
 def call_plain(frame: Frame, known: Known, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
@@ -106,37 +98,10 @@ def _answer(frame: Frame, row: Intrinsic, name: str, predicate: Cell) -> Cell:
 
 
 def call_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    """Calls a method of an array, atomic, vector or mask, or of a struct: a function of its class, the object first."""
-    if isinstance(owner.known.value, Keywords):
-        from cuda_device.infer.kinds import dicts  # they call back
-
-        return dicts.call_method(frame, owner, name, positional, named)
-    if is_list(owner.known):
-        from cuda_device.infer.kinds import lists  # they call back
-
-        return lists.call_method(frame, owner, name, positional, named)
-    if isinstance(owner.known.type, Tuple) or isinstance(owner.known.value, Named):
-        return frame.program.call(frame, standard.TUPLE_METHODS[name], [owner, *positional], named)
-    if isinstance(owner.known.type, Range):
-        return frame.program.call(frame, standard.RANGE_METHODS[name], [owner, *positional], named)
-    if isinstance(owner.known.type, Number) and name in standard.NUMBER_METHODS:
-        return frame.program.call(frame, standard.NUMBER_METHODS[name], [owner, *positional], named)
-    if isinstance(owner.known.type, Array):
-        return views.call_method(frame, owner, name, positional, named)
-    from cuda_device.infer import scalars  # they call back
-
-    if isinstance(owner.known.type, Number) and name in scalars.METHODS:
-        return scalars.call_method(frame, owner, name, positional, named)
-    interface = interface_of(owner.known.type)
-    if interface is not None:
-        return call(frame, frame.literal(getattr(interface, name)), [owner, *positional], named)
-    struct = owner.known.type.pointee if isinstance(owner.known.type, Ref) else owner.known.type
-    if not isinstance(struct, Struct):
-        from cuda_device.infer import assignments  # they call back
-
-        return assignments.call_method(frame, owner, name, positional, named)
-    function = getattr(struct.host, name)
-    return frame.program.call(frame, function, [owner, *positional], named)
+    """Calls a method that an attribute has bound."""
+    rule = frame.kind(owner.known).method
+    assert rule is not None, owner.known
+    return rule(frame, owner, name, positional, named)
 
 
 def as_constant(frame: Frame, cell: Cell, what: str, type: Any) -> Cell:

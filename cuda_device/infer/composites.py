@@ -5,45 +5,25 @@ float32x4 * float32   →   four products and a `make`
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import FunctionType
 from typing import Any
 
 from cuda_device.errors import CompileError
+from cuda_device.infer import references
 from cuda_device.infer.dependencies import MISSING
 from cuda_device.infer.frame import Cell, Frame
-from cuda_device.infer.kinds import references
-from cuda_device.infer.meanings import Method, Named
+from cuda_device.infer.meanings import Named
 from cuda_device.ir import ops
+from cuda_device.ir.nodes import Op
 from cuda_device.lazy_dataclasses import replace as with_fields
-from cuda_device.library import standard
 from cuda_device.types import structs
-from cuda_device.types.host import host_type_of
-from cuda_device.types.known import Known, of_type
+from cuda_device.types.host import host_type_of, members_of
+from cuda_device.types.known import Known, constant, of_type
 from cuda_device.types.layout import has_arrays, has_identity, machine, with_arrays
-from cuda_device.types.model import Array, Kind, NoneType, Number, Ref, Struct, Subarray, Tuple, Type, Vector
+from cuda_device.types.model import BOOL, Array, Kind, NoneType, Number, Ref, Struct, Subarray, Tuple, Type, Vector
 
 AXES = "xyzw"
-
-
-def elementwise(frame: Frame, operate: Callable[[Sequence[Cell]], Cell], cells: Sequence[Cell]) -> Cell:
-    """`operate` on the elements of vectors of one size; numbers beside them count for each element."""
-    sizes = {cell.known.type.size for cell in cells if isinstance(cell.known.type, Vector)}
-    if len(sizes) != 1:
-        raise CompileError(
-            f"vectors of different sizes: {' and '.join(str(cell.known) for cell in cells)}",
-            help="take the elements that are meant: v.x, v.y, …",
-        )
-    (size,) = sizes
-    results = [operate([_element(frame, cell, i) for cell in cells]) for i in range(size)]
-    dtype = results[0].known.type
-    assert isinstance(dtype, Number)
-    if dtype.kind is Kind.BOOL:
-        raise CompileError("there are no vectors of bools", help="compare the elements")
-    if dtype.is_complex:
-        raise CompileError("there are no vectors of complex numbers", help="use a tuple of them")
-    return frame.composite(Vector(machine(dtype), size), results)
 
 
 def scalar(frame: Frame, cell: Cell) -> Cell:
@@ -52,10 +32,6 @@ def scalar(frame: Frame, cell: Cell) -> Cell:
     if not isinstance(array, Array) or array.ndim or not isinstance(array.dtype, Number) or cell.value is None:
         return cell
     return frame.emit(ops.PY_GETITEM, of_type(array.dtype), cell.value)
-
-
-def _element(frame: Frame, cell: Cell, index: int) -> Cell:
-    return frame.field(cell, index) if isinstance(cell.known.type, Vector) else cell
 
 
 def construct(frame: Frame, model: Struct, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
@@ -100,9 +76,7 @@ def member(frame: Frame, struct: Struct, index: int, cell: Cell) -> Cell:
     if struct.host is None and isinstance(field.type, Number) and isinstance(cell.known.type, Number):
         return as_stored(frame, cell, field.type)
     if isinstance(field.type, Subarray) and cell.known.type != field.type:
-        from cuda_device.infer.kinds import subarrays  # it needs composites, too
-
-        return subarrays.made_of(frame, field.type, cell)
+        return frame.program.operations.subarray(frame, field.type, cell)
     if struct.host is None and isinstance(field.type, Struct) and field.type.host is None:
         cell = as_record(frame, field.type, cell)
     wanted = with_arrays(field.type, cell.known.type)
@@ -219,10 +193,7 @@ def as_stored(frame: Frame, value: Cell, element: Number) -> Cell:
     return value
 
 
-# Named tuples: how they are made, and their members.
-#
-# class Pair(NamedTuple): …        Pair(x, b=2)          bundle(Pair, x, 2)
-#                                  p.a                   a part
+# Named tuples
 
 
 def make(cls: Any, frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
@@ -241,18 +212,65 @@ def make(cls: Any, frame: Frame, positional: Sequence[Cell], named: Mapping[str,
     return frame.bundle(Named(cls), [given[name] for name in cls._fields])
 
 
-def attribute(frame: Frame, cell: Cell, meaning: Named, name: str) -> Cell | None:
-    """A member, or a constant of the class. None if there is nothing of that name."""
-    if name in meaning.names:
-        return frame.field(cell, meaning.names.index(name))
-    if name in standard.TUPLE_METHODS:
-        return frame.bundle(Method(name), [cell])
-    found = inspect.getattr_static(meaning.cls, name, None)
-    if isinstance(found, property | FunctionType | classmethod):
-        raise CompileError(
-            f"{meaning} has no methods in device code", help="write a function that takes it, or use @struct"
-        )
-    if found is None:
-        return None
-    frame.program.depend(meaning.cls, name, found)
-    return frame.literal(getattr(meaning.cls, name))
+def check_shape(shape: tuple[int, ...], value: Known) -> None:
+    """Refuses tuples that have not as many items as there are places for them, or one for all."""
+    if isinstance(value.type, Tuple):
+        if not shape or len(value.items) not in (1, shape[0]):
+            count = shape[0] if shape else 1
+            raise CompileError(
+                f"{len(value.items)} values for {count} element{'s' * (count != 1)}", help="give each one"
+            )
+        for item in value.items:
+            check_shape(shape[1:], item)
+
+
+def no_member(type: Type, name: str) -> CompileError:
+    """The error of a member that a type has not."""
+    shown = type.name if isinstance(type, Struct) else type
+    return CompileError(f"{shown} has no member {name!r}", help=f"its members are {', '.join(members_of(type))}")
+
+
+def check_item_method(name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> None:
+    """The arguments of `__getitem__`, `__len__` and `__setitem__` of vectors and masks."""
+    parameters = {"__len__": (), "__getitem__": ("i",)}.get(name, ("i", "val"))
+    if named or len(positional) != len(parameters):
+        count = f"{len(parameters)} argument{'s' * (len(parameters) != 1)}"
+        raise CompileError(f"{name} takes {count}", help=f"write {name}({', '.join(parameters)})")
+
+
+# Equality
+
+
+def compare(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
+    """`==` of tuples, of vectors and of structs: all members equal."""
+    sizes = {length(cell.known.type) for cell in (a, b)}
+    x, y = (cell.known.type for cell in (a, b))
+    is_same = structs.alike(x, y) if isinstance(x, Struct) and isinstance(y, Struct) else type(x) is type(y)
+    if len(sizes) == 2 or not is_same:
+        return Cell(constant(sign == "!="))
+    return all_equal(frame, sign, [(frame.field(a, i), frame.field(b, i)) for i in range(sizes.pop())])
+
+
+def all_equal(frame: Frame, sign: str, pairs: Sequence[tuple[Cell, Cell]]) -> Cell:
+    """Whether the cells of all pairs are equal, or for `!=` those of any are not."""
+    result: Cell | None = None
+    for pair in pairs:
+        (equal,) = frame.compare(Op(ops.PY_COMPARE, attributes={"op": sign}), pair)
+        joined = [cell for cell in (result, equal) if cell is not None]
+        result = equal
+        if len(joined) == 2:
+            values = [frame.materialise(cell, BOOL) for cell in joined]
+            result = frame.emit(ops.PY_BINARY, of_type(BOOL), *values, op="&" if sign == "==" else "|")
+    return result or Cell(constant(sign == "=="))
+
+
+def length(type: Type) -> int:
+    """How many parts a value of a type has."""
+    match type:
+        case Vector(_, size):
+            return size
+        case Subarray():
+            return type.count
+        case Struct(_, parts) | Tuple(parts):
+            return len(parts)
+    raise AssertionError(type)

@@ -6,6 +6,8 @@ x[i] + 300      of an array of uint8: uint8 has no room for the constant 300
 from __future__ import annotations
 
 import math
+import operator
+from collections.abc import Callable
 from contextlib import suppress
 
 from cuda_device.errors import CompileError
@@ -13,6 +15,7 @@ from cuda_device.types.known import Known, show
 from cuda_device.types.layout import DIVISIONS, machine
 from cuda_device.types.model import (
     BFLOAT16,
+    BOOL,
     FLOAT8E4M3,
     FLOAT8E5M2,
     FLOAT16,
@@ -22,7 +25,15 @@ from cuda_device.types.model import (
     Format,
     Number,
 )
+from cuda_device.types.promote import divide, promote
 
+FOLDS: dict[str, Callable[..., object]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
+    "%": operator.mod, "**": operator.pow, "<<": operator.lshift, ">>": operator.rshift, "&": operator.and_,
+    "|": operator.or_, "^": operator.xor, "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le,
+    ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
+"""What Python itself does, by the sign of an operator."""
 REAL_REMEDY = "write its .real, or its abs(…)"
 """What makes a real number of a complex one."""
 
@@ -106,4 +117,31 @@ def too_large() -> CompileError:
     return CompileError(
         "a constant of thousands of bits is not computed in device code",
         help="compute it outside of the kernel, and name what is needed of it",
+    )
+
+
+def operation_type(sign: str, a: Known, b: Known) -> Number:
+    """The type in which an operator on two numbers computes."""
+    x, y = a.type, b.type
+    assert isinstance(x, Number) and isinstance(y, Number)
+    type = divide(x, y) if sign == "/" else promote(x, y)
+    if type is None:
+        wide, other = (x, y) if x.bits == 64 and not x.signed else (y, x)
+        raise CompileError(
+            f"{a} {sign} {b}: no integer type holds both {wide} and {other}",
+            help=f"convert one of them: int64(…) or {wide}(…)",
+        )
+    if sign in ("&", "|", "^"):
+        if type.is_float:
+            raise only_integers(sign, a, b)
+        if x == BOOL and y == BOOL:
+            return BOOL
+    return type
+
+
+def only_integers(sign: str, a: Known, b: Known) -> CompileError:
+    """The error of an operator on integers that got others."""
+    return CompileError(
+        f"the operator {sign} takes integers, not {a} and {b}",
+        help="convert them: int(…), or x.view(uint32) for the bits of a number",
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from enum import IntEnum, auto
 from types import FunctionType
 from typing import Any, Protocol
 
@@ -113,15 +114,71 @@ def is_static(known: Known) -> bool:
     return known.constant or not has_leaves(known.type)
 
 
+class Rank(IntEnum):
+    """Which of two kinds has the rule for an operator on both: the later one."""
+
+    NUMBER = auto()
+    MASK = auto()
+    COMPLEX = auto()
+    ARRAY = auto()
+    VECTOR = auto()
+    COMPOSITE = auto()
+    OTHER = auto()
+    SEQUENCE = auto()
+    LIST = auto()
+    STRUCT = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What can be done with the values of one kind, as slots.
+
+        x[i]        KINDS[kind of x].getitem(frame, op, x, i)
+        a * b       the `binary` of the kind with the higher rank: of a vector and a number that of vectors
+
+    A kind is one file of `infer/kinds`, which imports no other: what it needs of others it asks its frame for. A slot that
+    is None is an operation that the kind has not; one that returns None does not know the index or name at hand.
+    """
+
+    rank: Rank
+    getitem: Callable[[Frame, Op, Cell, Cell], Cell | None] | None = None
+    """`x[i]`."""
+    setitem: Callable[[Frame, Op, Cell, Cell, Cell], Sequence[Cell] | None] | None = None
+    """`x[i] = v`: nothing, or what the variable becomes."""
+    getattr: Callable[[Frame, Op, Cell, str], Cell | None] | None = None
+    """`x.name`."""
+    setattr: Callable[[Frame, Op, Cell, str, Cell], Sequence[Cell] | None] | None = None
+    """`x.name = v`: nothing, or what the variable becomes."""
+    names: Callable[[Known], Sequence[str]] = lambda _: ()
+    """The attributes that error messages offer."""
+    method: Callable[[Frame, Cell, str, Sequence[Cell], Mapping[str, Cell]], Cell] | None = None
+    """A call of a method that `getattr` has bound."""
+    items: Callable[[Frame, Cell], list[Cell] | None] | None = None
+    """All items, where their number is known while compiling."""
+    truth: Callable[[Frame, Cell], Cell] | None = None
+    """Whether a value is true; constants other than bundles are not asked."""
+    unary: Callable[[Frame, str, Cell], Cell] | None = None
+    """`-x`, `+x`, `~x`."""
+    binary: Callable[[Frame, str, Cell, Cell], Cell] | None = None
+    """`x + y` and its like."""
+    compare: Callable[[Frame, str, Cell, Cell], Cell] | None = None
+    """`x < y` and its like, of numbers."""
+
+
 @dataclass(frozen=True, slots=True)
 class Operations:
     """What can be done with a value of any kind. `infer/operations` has the table; rules reach it through their frame."""
+
+    kind: Callable[[Known], Kind]
+    special: Callable[[Frame, object, Sequence[Cell], Mapping[str, Cell]], Cell | None]
 
     call: Callable[[Frame, Cell, Sequence[Cell], Mapping[str, Cell]], Cell]
     call_plain: Callable[[Frame, Known, Sequence[Cell], Mapping[str, Cell]], Cell]
     getattr: Callable[[Frame, Op, Sequence[Cell]], Sequence[Cell]]
     getitem: Callable[[Frame, Op, Sequence[Cell]], Sequence[Cell]]
+    attribute: Callable[[Frame, Op, Cell, str], Cell | None]
     store: Callable[[Frame, Cell, Cell, Cell], None]
+    assign: Callable[[Frame, Cell, Cell], None]
     binary: Callable[[Frame, Op, Sequence[Cell]], Sequence[Cell]]
     unary: Callable[[Frame, Op, Sequence[Cell]], Sequence[Cell]]
     compare: Callable[[Frame, Op, Sequence[Cell]], Sequence[Cell]]
@@ -134,6 +191,7 @@ class Operations:
     scalar: Callable[[Frame, Cell], Cell]
     method_of: Callable[[Frame, Struct, str], FunctionType | None]
     close: Callable[[Frame, Cell], Cell]
+    subarray: Callable[[Frame, Subarray, Cell], Cell]
     as_array_type: Callable[[Frame, Cell, Array], Value]
     record_constant: Callable[[Frame, np.void], Cell]
 
@@ -252,6 +310,22 @@ class Frame:
     def store(self, owner: Cell, index: Cell, value: Cell) -> None:
         """`x[i] = v` of an array."""
         self.program.operations.store(self, owner, index, value)
+
+    def assign(self, target: Cell, value: Cell) -> None:
+        """`x[:] = v`: sets all elements of an array."""
+        self.program.operations.assign(self, target, value)
+
+    def kind(self, known: Known) -> Kind:
+        """What can be done with a value."""
+        return self.program.operations.kind(known)
+
+    def attribute(self, op: Op, cell: Cell, name: str) -> Cell | None:
+        """`x.name`, or None if there is nothing of that name."""
+        return self.program.operations.attribute(self, op, cell, name)
+
+    def arithmetic(self, sign: str, a: Cell, b: Cell) -> Cell:
+        """`a + b` and its like, as the user's own arithmetic."""
+        return self.binary(Op(ops.PY_BINARY, attributes={"op": sign}, location=self.location), (a, b))[0]
 
     def binary(self, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
         """`x + y` and its like."""

@@ -22,7 +22,7 @@ from cuda_device.device.memory import CONSTANT_ARRAY
 from cuda_device.errors import CompileError
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.meanings import DictView, Keywords
-from cuda_device.types.known import Known, constant, describe, shorten
+from cuda_device.types.known import Known, constant, describe
 from cuda_device.types.model import Bundle, Number, Static, Tuple
 from cuda_device.types.structs import is_struct
 from cuda_device.types.vectors import VectorValue
@@ -113,49 +113,16 @@ def _viewed(frame: Frame, cell: Cell, name: str) -> Cell:
     return frame.tuple(shown if name == "keys" else parts)
 
 
-def getitem(frame: Frame, owner: Cell, index: Cell) -> Cell | None:
-    """`x[i]` of an object of the host, with a constant index, or of its own `__getitem__`; None if it is nothing of that."""
-    known = owner.known
-    if isinstance(known.type, Bundle) and isinstance(known.value, Keywords):
-        return _member(frame, owner, known.value, index)
-    if not isinstance(known.type, Static):
-        return None
-    value: Any = known.value
-    if isinstance(value, dict):
-        mapping = as_mapping(frame, owner)
-        keys = mapping.known.value
-        assert isinstance(keys, Keywords)
-        return _member(frame, mapping, keys, index)
-    method = method_of(value, "__getitem__")
-    if method is not None:
-        return frame.program.call(frame, method, [owner, index], {})
-    if not isinstance(value, (np.ndarray, list, tuple, str, bytes, range)) or not index.known.constant:
-        return None
-    place: Any = _index_of(index.known)
-    try:
-        return frame.literal(frame.program.once(value, "[]", (place,), lambda: value[place]))
-    except CompileError:
-        raise
-    except Exception as error:
-        shape = f"its shape is {value.shape}" if isinstance(value, np.ndarray) else f"it has {len(value)} items"
-        raise CompileError(
-            f"{describe(value)} cannot be indexed: {type(error).__name__}: {error}", help=shape
-        ) from None
+def as_sequence(frame: Frame, cell: Cell) -> Cell:
+    """A list, tuple or bytes of the host as a tuple; anything else as it is."""
+    is_sequence = isinstance(cell.known.type, Static) and isinstance(cell.known.value, (list, tuple, bytes))
+    return as_items(frame, cell) if is_sequence else cell
 
 
 def elements(frame: Frame, value: np.ndarray[Any, Any]) -> list[Cell]:
     """The elements, or rows, of an array of the host: the same objects each time that they are asked for."""
     found = (frame.program.once(value, "[]", (i,), functools.partial(value.__getitem__, i)) for i in range(len(value)))
     return [frame.literal(each) for each in found]
-
-
-def _index_of(known: Known) -> object:
-    """A constant index, which may hold slices."""
-    if isinstance(known.type, Bundle) and known.value is slice:
-        return slice(*(_index_of(item) for item in known.items))
-    if isinstance(known.type, Tuple):
-        return tuple(map(_index_of, known.items))
-    return known.python
 
 
 def method_of(value: object, name: str) -> FunctionType | None:
@@ -190,13 +157,6 @@ def merge(frame: Frame, cells: Sequence[Cell], unique: bool) -> Cell:
     return frame.bundle(Keywords(tuple(merged)), list(merged.values()))
 
 
-def _member(frame: Frame, owner: Cell, keys: Keywords, key: Cell) -> Cell:
-    place = position(keys, key)
-    if place is None:
-        raise CompileError(f"the dict has no key {key.known}", help=_keys_help(keys.names))
-    return frame.field(owner, place)
-
-
 def position(keys: Keywords, key: Cell) -> int | None:
     """Which of the keys of a dict it is, or None; an error if it is no constant."""
     wanted = key_of(key)
@@ -224,10 +184,6 @@ def key_of(key: Cell) -> object:
 def _has_bundle(known: Known) -> bool:
     """Whether it is, or has in it, what is no object of Python's own while compiling: a list, a named tuple, a lambda."""
     return isinstance(known.type, Bundle) or any(map(_has_bundle, known.items))
-
-
-def _keys_help(keys: tuple[object, ...]) -> str:
-    return f"its keys are {shorten(', '.join(map(repr, keys)), 80)}" if keys else "it is empty"
 
 
 def as_value(frame: Frame, cell: Cell) -> Cell:

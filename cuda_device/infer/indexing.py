@@ -1,4 +1,4 @@
-"""What arrays, vectors and tuples are indexed with: the parts of an index, and the integers that they are.
+"""What arrays, vectors and tuples are indexed with: the parts of an index, the integers that they are, and slices.
 
 x[i, j]      parts_of: i and j      values_of: two typed values, one for each axis
 """
@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 
 from cuda_device.errors import CompileError
 from cuda_device.infer.frame import Cell, Frame
-from cuda_device.infer.meanings import is_member
+from cuda_device.infer.meanings import is_member, means
 from cuda_device.ir.nodes import Value
-from cuda_device.types.known import Known
+from cuda_device.types.known import Known, constant
 from cuda_device.types.model import BOOL, INDEX, INT, Array, Bundle, Number, Static, Tuple, Vector, is_index
 
 
@@ -52,6 +52,44 @@ def help_with(index: Known) -> str:
         case Array() | Bundle() | Static():
             return "index with one integer after the other, in a loop"
     return ""
+
+
+def position(index: Cell, count: int) -> int:
+    """A constant index of `count` elements, counted from the beginning."""
+    if not index.known.constant or not isinstance(index.known.value, int):
+        if not is_index(index.known.type):
+            help = "take its .value" if is_member(index.known) else "convert it: int(…)"
+            raise CompileError(f"an index is an integer, not {index.known}", help=help)
+        raise CompileError(
+            "the index of a tuple must be a constant integer", help="loop over the tuple with for, or use an array"
+        )
+    position = int(index.known.value)
+    if not -count <= position < count:
+        elements = f"{count} element{'s' * (count != 1)}"
+        remedy = f"indices are from {-count} to {count - 1}" if count else "append to a list, or use local_array"
+        raise CompileError(f"there is no index {position} in {elements}", help=remedy)
+    return position % count
+
+
+def constant_slice(frame: Frame, index: Cell) -> slice | None:
+    """`1:` as an index of a tuple or list; None if it is no slice."""
+    if not means(index.known, slice):
+        return None
+    bounds = [part.known.value for part in frame.fields(index)]
+    known = [bound for bound in bounds if bound is None or isinstance(bound, int)]
+    if not index.known.constant or len(known) < len(bounds):
+        raise CompileError("a slice of a tuple has constant integers", help="index its elements in a loop")
+    if known[2:] == [0]:
+        raise CompileError("the step of a slice cannot be 0", help="use a positive or a negative step")
+    return slice(*known)
+
+
+def slice_parts(frame: Frame, cell: Cell) -> list[Cell] | None:
+    """Start, stop and step of a slice; None if it is none."""
+    known = cell.known
+    if isinstance(known.type, Static) and isinstance(known.value, slice):
+        return [frame.literal(part) for part in (known.value.start, known.value.stop, known.value.step)]
+    return [*frame.fields(cell), Cell(constant(None))][:3] if means(known, slice) else None
 
 
 # Refusals of calls of builtins with arguments that they do not take.

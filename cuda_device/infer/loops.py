@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from cuda_device.errors import CompileError
-from cuda_device.infer import closures, hosted
+from cuda_device.infer import closures, hosted, references
 from cuda_device.infer.frame import Cell, Frame, is_static
 from cuda_device.infer.joins import join, join_all
-from cuda_device.infer.kinds import references, subarrays
 from cuda_device.infer.meanings import DictView, Generator, ListIterator, Thing, is_container
 from cuda_device.infer.ranges import has_room
 from cuda_device.ir import ops
@@ -194,7 +193,7 @@ def _next_of_generator(frame: Frame, _: Op, cell: Cell, exits: dict[Identity, Ce
 def _next_of_enumerate(frame: Frame, op: Op, cell: Cell, exits: dict[Identity, Cell]) -> Iteration:
     number, iterator = frame.fields(cell)
     step = _step(frame, op, iterator, exits)
-    following = _arithmetic(frame, "+", number, Cell(constant(1)))
+    following = frame.arithmetic("+", number, Cell(constant(1)))
     if not _stands(step.after.known):
         # The number of a loop that is not unrolled is no constant.
         assert isinstance(following.known.type, Number)
@@ -223,7 +222,7 @@ def _next_of_zip(frame: Frame, op: Op, cell: Cell, exits: dict[Identity, Cell]) 
                 # Whether it was asked is not known while compiling, and how far it is must be.
                 here[identity] = Cell(part_of(Conflict(before.known, step.after.known)))
             both = [each for each in (asked, step.more) if not each.known.constant]
-            more = _arithmetic(frame, "&", *both) if len(both) == 2 else (both or [asked])[0]
+            more = frame.arithmetic("&", *both) if len(both) == 2 else (both or [asked])[0]
             items.append(step.item)
             parts[position] = step.after
         else:
@@ -309,11 +308,6 @@ STEPS: dict[object, IterationRule] = {
 }
 
 
-def _arithmetic(frame: Frame, sign: str, *cells: Cell) -> Cell:
-    (result,) = frame.binary(Op(ops.PY_BINARY, attributes={"op": sign}, location=frame.location), cells)
-    return result
-
-
 # Rules of type inference for iteration: `iter(x)`, and all items of what has a known length (a step of a `for` is in `steps`).
 
 
@@ -344,10 +338,8 @@ def iterator_over(frame: Frame, cell: Cell) -> Cell:
             return _iterator_over_tuple(frame, cell)
         case Struct() as struct if (method := frame.method_of(struct, "__iter__")) is not None:
             return iterator_over(frame, frame.program.call(frame, method, [cell], {}))
-        case Vector(_, size):
-            return _iterator_over_tuple(frame, frame.tuple([frame.field(cell, i) for i in range(size)]))
-        case Subarray() as type:
-            return _iterator_over_tuple(frame, frame.tuple(subarrays.items(frame, cell, type)))
+        case Vector() | Subarray():
+            return _iterator_over_tuple(frame, frame.tuple(frame.items_of(cell, "iter")))
         case Array(_, ndim) if ndim > 0:
             return _counting(frame, cell)
         case RangeIterator() | TupleIterator():

@@ -14,9 +14,8 @@ import numpy as np
 
 from cuda_device.device.printf_formats import Spec
 from cuda_device.errors import CompileError
-from cuda_device.infer import scalars
 from cuda_device.infer.frame import Cell, Frame
-from cuda_device.infer.meanings import Raised, Text
+from cuda_device.infer.meanings import Method, Raised, Text
 from cuda_device.infer.printing import Line
 from cuda_device.types.known import of_type
 from cuda_device.types.model import BOOL, FLOAT64, INDEX, UINT64, Number
@@ -107,5 +106,5 @@ def _as_word(frame: Frame, cell: Cell, type: Number) -> Cell:
     """A number as 64 bits."""
     if type.is_float:
         wide = Cell(of_type(FLOAT64), frame.materialise(cell, FLOAT64))
-        cell = scalars.call_method(frame, wide, "view", [frame.literal(np.int64)], {})
+        cell = frame.call(frame.bundle(Method("view"), [wide]), [frame.literal(np.int64)], {})
     return Cell(of_type(INDEX), frame.materialise(cell, INDEX))

@@ -1,17 +1,182 @@
-"""The table of what can be done with a value of any kind: rules reach it through their frame, so that no kind needs another."""
+"""The table of kinds, and the operations that look their slots up. Rules and kinds reach both through their frame.
+
+x[i]        getitem(…): the slot of the kind of x, or an error that says what can be indexed
+"""
 
 from __future__ import annotations
 
-from cuda_device.infer import access, attributes, calls, closures, composites, loops, operators
-from cuda_device.infer.frame import Operations
-from cuda_device.infer.kinds import sequences, views
+from collections.abc import Sequence
+
+from cuda_device.errors import CompileError
+from cuda_device.infer import builtin_calls, calls, closures, composites, hosted, loops, operators, remedies, sequences
+from cuda_device.infer.frame import Cell, Frame, Kind, Operations, Rank
+from cuda_device.infer.kinds import (
+    arrays,
+    complexes,
+    dicts,
+    host_objects,
+    lists,
+    masks,
+    ranges,
+    scalars,
+    structs,
+    subarrays,
+    tuples,
+    vectors,
+)
+from cuda_device.infer.meanings import DictView, Keywords, Named, Text, Thing, use_of
+from cuda_device.ir.nodes import Op
+from cuda_device.types.known import Known, constant
+from cuda_device.types.model import (
+    Array,
+    Bundle,
+    NoneType,
+    Number,
+    Range,
+    Ref,
+    Static,
+    Struct,
+    Subarray,
+    Tuple,
+    Vector,
+)
+
+_NUMBER, _MASK, _COMPLEX = scalars.KIND, masks.kind(scalars.KIND), complexes.kind(scalars.KIND)
+_OTHER = Kind(Rank.OTHER)
+KINDS: dict[object, Kind] = {
+    Array: arrays.KIND,
+    Vector: vectors.KIND,
+    Struct: structs.KIND,
+    Ref: structs.REFERENCE,
+    Subarray: subarrays.KIND,
+    Tuple: tuples.KIND,
+    Named: tuples.NAMED,
+    Thing.LIST: lists.KIND,
+    Keywords: dicts.KIND,
+    DictView: dicts.VIEW,
+    Range: ranges.KIND,
+    slice: ranges.SLICE,
+    Static: host_objects.KIND,
+}
+"""By the class of a type; of bundles by the class of the meaning, or by the meaning itself."""
+
+
+def kind_of(known: Known) -> Kind:
+    """What can be done with a value."""
+    type = known.type
+    if isinstance(type, Number):
+        return _MASK if type.mask else _COMPLEX if type.is_complex else _NUMBER
+    if isinstance(type, Bundle):
+        meaning = known.value
+        return KINDS.get(meaning if isinstance(meaning, Thing) or meaning is slice else meaning.__class__, _OTHER)
+    return KINDS.get(type.__class__, _OTHER)
+
+
+def getitem(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """`x[i]`."""
+    owner, index = cells
+    if isinstance(index.known.value, Named):
+        index = frame.as_tuple(index)
+    rule = kind_of(owner.known).getitem
+    found = rule(frame, op, owner, index) if rule else None
+    if found is None:
+        raise CompileError(f"{owner.known.shown} cannot be indexed in device code", help=_help_with_items(owner.known))
+    return [found]
+
+
+def _help_with_items(known: Known) -> str:
+    if isinstance(known.type, Number | NoneType):
+        return "index an array, a tuple or a vector"
+    if isinstance(known.type, Struct):
+        return "name one of its members"
+    if isinstance(known.value, Text):
+        return "text with values of run time can be joined with other texts, printed, and raised"
+    if isinstance(known.value, str):
+        return "index a text by a constant, or pass the kernel an array of its bytes: np.frombuffer(text.encode(), np.uint8)"
+    return use_of(known) or ("pass it to the kernel as an argument" if isinstance(known.type, Static) else "")
+
+
+def setitem(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """`x[i] = v`."""
+    owner, index, value = cells
+    if isinstance(index.known.value, Named):
+        index = frame.as_tuple(index)
+    rule = kind_of(owner.known).setitem
+    found = rule(frame, op, owner, index, value) if rule else None
+    if found is not None:
+        return found
+    known = owner.known
+    if isinstance(known.type, Number | NoneType):
+        raise CompileError(f"{known} has no elements to assign to", help="pass an array to the kernel")
+    if isinstance(known.value, list | dict):
+        raise CompileError(
+            f"{known} of the host cannot be changed in device code",
+            help="change a copy, made by list(…) or dict(…), or an array that the kernel takes as an argument",
+        )
+    is_array = hosted.is_array(known)
+    remedy = "pass it to the kernel as an argument" if is_array else "make a new one, or use local_array"
+    raise CompileError(f"{known} cannot be changed in device code", help=remedy)
+
+
+def getattr_(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """`x.name`."""
+    (cell,) = cells
+    name = str(op.attributes["name"])
+    found = attribute(frame, op, cell, name)
+    if found is None:
+        raise CompileError(
+            f"{cell.known} has no attribute {name!r} in device code", help=_help_with_attributes(cell.known, name)
+        )
+    return [found]
+
+
+def attribute(frame: Frame, op: Op, cell: Cell, name: str) -> Cell | None:
+    """`x.name`, or None if the kind of x has nothing of that name."""
+    if name == "__class__":
+        return frame.call(Cell(constant(type)), [cell], {})
+    rule = kind_of(cell.known).getattr
+    return rule(frame, op, cell, name) if rule else None
+
+
+def _help_with_attributes(known: Known, name: str) -> str:
+    """What a value has instead."""
+    if isinstance(known.value, Named):
+        return f"its members are {', '.join(known.value.names)}"
+    if isinstance(known.value, Text):
+        return "a text with values of run time can be printed"
+    if isinstance(known.type, Vector) and (remedy := remedies.of_swizzle(name, known.type.dtype, known.type.size)):
+        return remedy
+    names = kind_of(known).names(known)
+    if not names:
+        return use_of(known)
+    close = remedies.nearest(name, names)
+    return f"did you mean {close[0]}?" if close else f"there are {', '.join(names)}"
+
+
+def setattr_(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """`x.name = v`."""
+    owner, value = cells
+    name = str(op.attributes["name"])
+    rule = kind_of(owner.known).setattr
+    found = rule(frame, op, owner, name, value) if rule else None
+    if found is None:
+        raise CompileError(
+            f"the attribute {name!r} of {owner.known} cannot be assigned to",
+            help="members of structs, and x, y, z, w of vectors, can be",
+        )
+    return found
+
 
 OPERATIONS = Operations(
+    kind=kind_of,
+    special=builtin_calls.special,
     call=calls.call,
     call_plain=calls.call_plain,
-    getattr=attributes.getattr_,
-    getitem=access.getitem,
-    store=access.store,
+    getattr=getattr_,
+    getitem=getitem,
+    attribute=attribute,
+    store=arrays.store,
+    assign=arrays.assign,
     binary=operators.binary,
     unary=operators.unary,
     compare=operators.compare,
@@ -24,6 +189,7 @@ OPERATIONS = Operations(
     scalar=composites.scalar,
     method_of=composites.method_of,
     close=closures.close,
-    as_array_type=views.as_type,
-    record_constant=attributes.constant_of,
+    subarray=subarrays.made_of,
+    as_array_type=arrays.as_type,
+    record_constant=structs.constant_of,
 )

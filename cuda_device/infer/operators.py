@@ -10,57 +10,36 @@ from __future__ import annotations
 import enum
 import operator
 from collections.abc import Callable, Sequence
-from types import FunctionType
 
 import numpy as np
 
 from cuda_device.device.entities import CompileTime
 from cuda_device.errors import CompileError
-from cuda_device.infer import composites, conditions
-from cuda_device.infer.fitting import LARGEST_BITS, too_large
-from cuda_device.infer.frame import Cell, Frame
-from cuda_device.infer.kinds import complexes, masks
-from cuda_device.infer.meanings import DictView, Keywords, Named, Text, Thing, is_container, is_member, means, use_of
-from cuda_device.infer.ranges import combine
-from cuda_device.infer.remedies import ON_THE_HOST
+from cuda_device.infer import composites
+from cuda_device.infer.fitting import FOLDS, LARGEST_BITS, too_large
+from cuda_device.infer.frame import Cell, Frame, Kind, Rank
+from cuda_device.infer.meanings import is_container
+from cuda_device.infer.remedies import METHODS, ON_THE_HOST, UNARY_METHODS, undefined
 from cuda_device.ir import ops
-from cuda_device.ir.nodes import Op, Value
-from cuda_device.library import prelude, standard
-from cuda_device.types.known import Known, between, constant, describe, is_narrow, known_as, of_type
+from cuda_device.ir.nodes import Op
+from cuda_device.library import standard
+from cuda_device.types.known import Known, constant, describe, of_type
 from cuda_device.types.model import (
     BOOL,
-    FLOAT32,
-    INDEX,
-    INT,
     NONE,
-    UINT32,
-    Array,
-    AtomicCell,
     Bundle,
     Number,
     Range,
-    Ref,
     Static,
     Struct,
     Subarray,
     Tuple,
-    Type,
     Vector,
 )
-from cuda_device.types.promote import divide, promote, to_complex
-from cuda_device.types.structs import alike
 
-FOLDS: dict[str, Callable[..., object]] = {
-    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
-    "%": operator.mod, "**": operator.pow, "<<": operator.lshift, ">>": operator.rshift, "&": operator.and_,
-    "|": operator.or_, "^": operator.xor, "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le,
-    ">": operator.gt, ">=": operator.ge,
-}  # fmt: skip
 _UNARY: dict[str, Callable[..., object]] = {
     "-": operator.neg, "+": operator.pos, "~": operator.invert, "not": operator.not_,
 }  # fmt: skip
-_BITWISE = frozenset("&|^")
-_SHIFTS = frozenset(("<<", ">>"))
 # What folding may result in.
 _RESULTS = (bool, int, float, complex, str, CompileTime, enum.Enum)
 
@@ -120,199 +99,58 @@ def unary(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
             return [Cell(constant(not truth.known.value))]
         assert truth.value is not None
         return [frame.emit(ops.PY_UNARY, of_type(BOOL), truth.value, op=sign)]
-    folded = fold(frame, _UNARY[sign], cells)
+    folded = fold(frame, _UNARY[sign], cells) if cell.known.constant else None
     if folded is not None:
         return [folded]
-    own = overloaded(frame, _UNARY_METHODS[sign], cell)
+    own = overloaded(frame, UNARY_METHODS[sign], cell)
     if own is not None:
         return [own]
-    if isinstance(cell.known.type, Vector):
-        return [composites.elementwise(frame, lambda parts: unary(frame, op, parts)[0], cells)]
-    number = _number(cell, f"the operator {sign}", f"__{_UNARY_METHODS[sign]}__")
-    if number.is_complex:
-        return [complexes.unary(frame, sign, cell)]
-    type = INT if number == BOOL else number
-    if sign == "~" and type.is_float:
-        raise CompileError(f"~ takes an integer, not {cell.known}", help="convert it: int(…)")
-    if sign == "+":
-        return [Cell(of_type(type, cell.known.nonneg), frame.materialise(cell, type))]
-    known = of_type(type)
-    if sign == "-" and type.is_integer:
-        known, _ = combine(sign, type, Known(type, 0), known_as(cell.known, type))
-    return [frame.emit(ops.PY_UNARY, known, frame.materialise(cell, type), op=sign)]
-
-
-def _number(cell: Cell, what: str, method: str = "") -> Number:
-    if not isinstance(cell.known.type, Number):
-        raise CompileError(
-            f"{what} is not defined for {cell.known}",
-            help=_remedy(cell.known) or _remedy_by_kind("", cell.known) or _own_remedy(method, cell.known),
-        )
-    return cell.known.type
-
-
-def numbers_of(sign: str, a: Cell, b: Cell) -> tuple[Number, Number]:
-    """The types of two operands that must be numbers."""
-    x, y = a.known.type, b.known.type
-    if not isinstance(x, Number) or not isinstance(y, Number):
-        method = f"__{METHODS[sign]}__" if sign in METHODS else ""
-        raise CompileError(
-            f"{a.known} {sign} {b.known} is not defined",
-            help=_remedy(a.known)
-            or _remedy(b.known)
-            or _remedy_by_kind(sign, a.known, b.known)
-            or _own_remedy(method, a.known, b.known),
-        )
-    return x, y
-
-
-def _remedy_by_kind(sign: str, *operands: Known) -> str:
-    """What to do where an operand of an operator is a text, bytes, or None."""
-    if any(isinstance(operand.value, bytes) for operand in operands):
-        return "its items are numbers: b'a'[0]"
-    if any(isinstance(operand.value, str | Text) for operand in operands):
-        if sign in ("%", "+"):
-            return "write one f-string: f'{n} {x:.3f}'"
-        if sign in ("<", "<=", ">", ">=", "==", "!=") and any(isinstance(operand.value, Text) for operand in operands):
-            return "texts with values of run time are for print: compare the values"
-        return "a number is made of text by int('12'), float('1.5') or ord('a')"
-    return "test for None with `is`" if any(operand.type == NONE for operand in operands) else ""
-
-
-def _own_remedy(method: str, *operands: Known) -> str:
-    for operand in operands:
-        if isinstance(operand.type, Struct) and operand.type.host is not None and method:
-            return f"give {operand.type.name} a method {method}"
-    if any(is_member(operand) for operand in operands):
-        return "take their .value, or make the class an enum.IntEnum, whose members are numbers"
-    if any(isinstance(k.type, (Tuple, Vector)) or is_container(k) for k in operands):
-        return f"write it for {'its' if len(operands) == 1 else 'their'} elements"
-    return next(filter(None, map(use_of, operands)), "take the numbers in it: read its members or attributes")
-
-
-def _remedy(known: Known) -> str:
-    if isinstance(known.type, Array) or isinstance(known.value, np.ndarray):
-        return "arithmetic in device code is on elements: index the array first"
-    if isinstance(known.type, Ref) and isinstance(known.type.pointee, AtomicCell):
-        return "an atomic is read and changed by its methods: x.load(), x.add(value), …"
-    return ""
+    rule = frame.kind(cell.known).unary
+    if rule is None:
+        raise undefined(sign, cell.known)
+    return [rule(frame, sign, cell)]
 
 
 def binary(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-    """`x + y` and the other binary operators of numbers, and `+` of tuples."""
+    """`x + y` and the other binary operators: a constant, a struct's own method, or the rule of the kind of higher rank."""
     sign = str(op.attributes["op"])
     a, b = cells
+    if a.known.constant and b.known.constant and sign in FOLDS:
+        folded = fold(frame, FOLDS[sign], cells)
+        if folded is not None:
+            return [folded]
+    kind = _of_both(frame, a, b)
     in_place = bool(op.attributes.get("inplace"))
-    if in_place and is_container(a.known):
+    if kind.rank is Rank.STRUCT:
+        own = overloaded(frame, METHODS[sign], a, b, in_place=in_place)
+        if own is not None:
+            return [own]
+    elif in_place and is_container(a.known):
         raise CompileError(
             f"{a.known} is not changed by {sign}=", help="append items one by one; or make another: xs = xs + [v]"
         )
-    joined = _join_tuples(frame, sign, a, b)
-    if joined is not None:
-        return [joined]
-    folded = fold(frame, FOLDS[sign], cells) if sign in FOLDS else None
-    if folded is not None:
-        return [folded]
-    own = overloaded(frame, METHODS[sign], a, b, in_place=in_place)
-    if own is not None:
-        return [own]
-    if isinstance(a.known.type, Vector) or isinstance(b.known.type, Vector):
-        return [composites.elementwise(frame, lambda parts: binary(frame, op, parts)[0], cells)]
-    # NumPy's `x += 1` would change a 0-d array.
-    return [_of_numbers(frame, sign, a if in_place else frame.scalar(a), frame.scalar(b))]
-
-
-def _of_numbers(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
-    """A binary operator of numbers; an error for anything else."""
+    elif kind.rank is Rank.ARRAY:
+        # NumPy's `x += 1` would change a 0-d array.
+        a, b = a if in_place else frame.scalar(a), frame.scalar(b)
+        kind = _of_both(frame, a, b)
     if sign not in FOLDS:
         raise CompileError(
             f"the operator {sign} is not supported in device code", help="write a loop over the elements"
         )
-    cells = (a, b)
-    if masks.apply(sign, cells):
-        return masks.binary(frame, sign, cells)
-    x, y = numbers_of(sign, a, b)
-    if x.is_complex or y.is_complex:
-        return complexes.binary(frame, sign, a, b, _operation_type("+", x, y, a, b))
-    if sign in _SHIFTS:
-        return _shift(frame, sign, a, b)
-    type = _operation_type(sign, x, y, a, b)
-    if sign in ("/", "//", "%") and not x.is_float and not y.is_float:
-        conditions.divisor(frame, b)
-    if sign == "**":
-        return _power(frame, a, b, type)
-    if sign in ("//", "%") and type.is_float:
-        return _floor_division(frame, sign, a, b, type)
-    return _arithmetic(frame, sign, type, a, b)
+    if kind.binary is None:
+        raise undefined(sign, a.known, b.known)
+    return [kind.binary(frame, sign, a, b)]
 
 
-def _arithmetic(frame: Frame, sign: str, type: Number, a: Cell, b: Cell) -> Cell:
-    """An operator of numbers that have become `type`."""
-    first, second = known_as(a.known, type), known_as(b.known, type)
-    if not type.is_integer:
-        nonneg = (first.nonneg and second.nonneg and sign in "+*/|^&") or (sign == "%" and second.nonneg)
-        return frame.emit(ops.PY_BINARY, of_type(type, nonneg), *(frame.materialise(c, type) for c in (a, b)), op=sign)
-    result, exact = combine(sign, type, first, second)
-    short = _short(first, second, result) if type == INDEX else type
-    operands = [frame.materialise(cell, short) for cell in (a, b)]
-    # A builtin integer never leaves its range anyway.
-    says = {"exact": True} if exact and sign in "+-*" and not short.builtin else {}
-    whole = frame.emit(ops.PY_BINARY, between(short, *result.bounds), *operands, op=sign, **says)
-    return whole if short == type else frame.index(whole, result)
-
-
-def _short(*known: Known) -> Number:
-    """The type of 32 bits that has room for all of these indices, in which a GPU computes faster; or else the index."""
-    for short in (INT, UINT32):
-        if all(short.low <= low and high <= short.high for low, high in (each.bounds for each in known)):
-            return short
-    return INDEX
-
-
-def _join_tuples(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell | None:
-    """`t + u` and `t * n` of tuples or lists; None for anything else."""
-    if sign == "+" and _is_tuple(a) and _is_tuple(b):
-        return frame.tuple([*frame.fields(a), *frame.fields(b)])
-    if sign == "+" and means(a.known, Thing.LIST) and means(b.known, Thing.LIST):
-        return frame.new_list([*frame.fields(a), *frame.fields(b)])
-    return (_repeat(frame, a, b) or _repeat(frame, b, a)) if sign == "*" else None
-
-
-def _is_tuple(cell: Cell) -> bool:
-    """Whether it is a tuple, perhaps a named one."""
-    return isinstance(cell.known.value, Named) or isinstance(cell.known.type, Tuple)
+def _of_both(frame: Frame, a: Cell, b: Cell) -> Kind:
+    """The kind that has the rule for two values."""
+    x, y = frame.kind(a.known), frame.kind(b.known)
+    return x if x.rank >= y.rank else y
 
 
 # More elements than that are no tuple.
-_MOST_REPEATED = 1024
 
 
-def _repeat(frame: Frame, cell: Cell, count: Cell) -> Cell | None:
-    """`t * n` of a tuple or list; None if it is neither."""
-    is_list = means(cell.known, Thing.LIST)
-    if not (is_list or _is_tuple(cell)) or not isinstance(count.known.type, Number):
-        return None
-    if not count.known.constant or not isinstance(count.known.value, int):
-        raise CompileError(
-            f"the length of {cell.known} * {count.known} is not known while compiling",
-            help="repeat a tuple a constant number of times, or use local_array",
-        )
-    parts = frame.fields(cell)
-    if len(parts) * count.known.value > _MOST_REPEATED:
-        raise CompileError(
-            f"a tuple of {len(parts) * count.known.value} elements is too long for device code: {_MOST_REPEATED} are the most",
-            help="use local_array",
-        )
-    repeated = parts * count.known.value
-    return frame.new_list(repeated) if is_list else frame.tuple(repeated)
-
-
-METHODS = {
-    "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow", "<<": "lshift",
-    ">>": "rshift", "&": "and", "|": "or", "^": "xor", "==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge",
-    "@": "matmul",
-}  # fmt: skip
-_UNARY_METHODS = {"-": "neg", "+": "pos", "~": "invert"}
 _REFLECTED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
 
 
@@ -336,101 +174,24 @@ def _special_method(frame: Frame, cell: Cell, method: str) -> object:
     return frame.method_of(struct, f"__{method}__") if isinstance(struct, Struct) else None
 
 
-def _operation_type(sign: str, x: Number, y: Number, a: Cell, b: Cell) -> Number:
-    type = divide(x, y) if sign == "/" else promote(x, y)
-    if type is None:
-        wide, other = (x, y) if x.bits == 64 and not x.signed else (y, x)
-        raise CompileError(
-            f"{a.known} {sign} {b.known}: no integer type holds both {wide} and {other}",
-            help=f"convert one of them: int64(…) or {wide}(…)",
-        )
-    if sign in _BITWISE:
-        if type.is_float:
-            raise _only_integers(sign, a, b)
-        if x == BOOL and y == BOOL:
-            return BOOL
-    return type
-
-
-def _only_integers(sign: str, a: Cell, b: Cell) -> CompileError:
-    return CompileError(
-        f"the operator {sign} takes integers, not {a.known} and {b.known}",
-        help="convert them: int(…), or x.view(uint32) for the bits of a number",
-    )
-
-
-def _shift(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
-    type, count = _number(a, sign), _number(b, sign)
-    type = INT if type == BOOL else type
-    if type.is_float or count.is_float:
-        raise _only_integers(sign, a, b)
-    result = combine(sign, type, known_as(a.known, type), b.known)[0] if count.is_integer else of_type(type)
-    operands = frame.materialise(a, type), frame.materialise(b, INT if count == BOOL else count)
-    return frame.emit(ops.PY_BINARY, result, *operands, op=sign)
-
-
-def _power(frame: Frame, a: Cell, b: Cell, type: Number) -> Cell:
-    if b.known.constant and b.known.value == 2:
-        factor = frame.materialise(a, type)
-        return frame.emit(ops.PY_BINARY, of_type(type, type.builtin or type.is_float), factor, factor, op="*")
-    if type.is_float:
-        return frame.emit(ops.PY_BINARY, of_type(type), *(frame.materialise(cell, type) for cell in (a, b)), op="**")
-    conditions.power(frame, a, b)
-    base = Cell(of_type(type, a.known.nonneg), frame.materialise(a, type))
-    return frame.program.call(frame, prelude.integer_power, [base, b], {})
-
-
-def _floor_division(frame: Frame, sign: str, a: Cell, b: Cell, type: Number) -> Cell:
-    """`//` and `%` of floats, written in Python; narrow ones compute in float32 and round once."""
-    work = FLOAT32 if type.bits < 32 else type
-    function = prelude.float_floor_divide if sign == "//" else prelude.float_modulo
-    operands = [
-        Cell(of_type(work), frame.materialise(Cell(of_type(type), frame.materialise(cell, type)), work))
-        for cell in (a, b)
-    ]
-    result = frame.program.call(frame, function, operands, {})
-    return Cell(of_type(type), frame.materialise(result, type))
-
-
 def truth(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """What `if` and `while` ask of a value."""
     return [truth_of(frame, cells[0])]
-
-
-def _truth_method(frame: Frame, struct: Struct) -> FunctionType | None:
-    """`__bool__`, or else `__len__`."""
-    return frame.method_of(struct, "__bool__") or frame.method_of(struct, "__len__")
 
 
 def truth_of(frame: Frame, cell: Cell) -> Cell:
     """Whether a value is true in Python's sense, a bool."""
     cell = frame.scalar(cell)
     known = cell.known
-    match known.type:
-        case Bundle() if isinstance(known.value, Keywords | DictView):
-            names = known.items[0].value if isinstance(known.value, DictView) else known.value
-            return Cell(constant(bool(names.names) if isinstance(names, Keywords) else True))
-        case _ if known.constant:
-            try:
-                return Cell(constant(bool(known.python)))
-            except Exception as error:  # whatever an object's own `__bool__` raises
-                raise CompileError(str(error), help="compare it with something, or ask is None") from error
-        case Tuple(elements):
-            return Cell(constant(bool(elements)))
-        case Range():
-            length = frame.program.call(frame, standard.length_of_range, [frame.field(cell, i) for i in range(3)], {})
-            return truth_of(frame, length)
-        case Struct() as struct if (method := _truth_method(frame, struct)) is not None:
-            return truth_of(frame, frame.program.call(frame, method, [cell], {}))
-        case Number() as number if number == BOOL:
-            return cell
-        case Number() as number if number.is_complex:
-            parts = [frame.materialise(truth_of(frame, part), BOOL) for part in complexes.parts(frame, cell)]
-            return frame.emit(ops.PY_BINARY, of_type(BOOL), *parts, op="|")
-        case Number() as number:
-            return frame.emit(ops.PY_TRUTH, of_type(BOOL), frame.materialise(cell, number))
-        case _:
-            raise CompileError(f"{known} is neither true nor false", help="compare it, or one of its elements")
+    rule = frame.kind(known).truth
+    if known.constant and (rule is None or not isinstance(known.type, Bundle)):
+        try:
+            return Cell(constant(bool(known.python)))
+        except Exception as error:  # whatever an object's own `__bool__` raises
+            raise CompileError(str(error), help="compare it with something, or ask is None") from error
+    if rule is None:
+        raise CompileError(f"{known} is neither true nor false", help="compare it, or one of its elements")
+    return rule(frame, cell)
 
 
 # Rules of type inference for comparisons: of numbers, exact; of tuples, item by item; of structs, by their methods; and `is`.
@@ -443,9 +204,13 @@ def compare(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """`x < y` and the other comparisons: of numbers, exact; of tuples, `==` and `!=`."""
     sign = str(op.attributes["op"])
     cells = [frame.scalar(cell) for cell in cells]
-    folded = fold(frame, FOLDS[sign], cells)
+    a, b = cells
+    folded = fold(frame, FOLDS[sign], cells) if a.known.constant and b.known.constant else None
     if folded is not None:
         return [folded]
+    kind = _of_both(frame, a, b)
+    if kind.compare is not None:
+        return [kind.compare(frame, sign, a, b)]
     if all(cell.known.type == Static() for cell in cells) and sign in ("==", "!="):
         return [Cell(constant(_equal(*(cell.known.value for cell in cells)) == (sign == "==")))]
     overloaded = _overloaded(frame, sign, cells)
@@ -459,20 +224,8 @@ def compare(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     if sign not in ("==", "!=") and all(isinstance(cell.known.type, Tuple) for cell in cells):
         return [_compare_in_order(frame, sign, *cells)]
     if sign in ("==", "!=") and all(isinstance(cell.known.type, (Tuple, Vector, Struct, Subarray)) for cell in cells):
-        return [_compare_composites(frame, sign, *cells)]
-    if masks.apply(sign, cells):
-        return [masks.binary(frame, sign, cells)]
-    x, y = numbers_of(sign, *cells)
-    if x.is_complex or y.is_complex:
-        if sign not in ("==", "!="):
-            a, b = (cell.known for cell in cells)
-            raise CompileError(f"{a} {sign} {b}: complex numbers have no order", help="compare their abs(…), or .real")
-        pairs = zip(*(complexes.parts_as(frame, cell, to_complex(promote(x, y) or x)) for cell in cells), strict=True)
-        return [_all_equal(frame, sign, list(pairs))]
-    operands = _comparable(frame, sign, x, y, *cells)
-    if isinstance(operands, Cell):
-        return [operands]
-    return [frame.emit(ops.PY_COMPARE, of_type(BOOL), *operands, op=sign)]
+        return [composites.compare(frame, sign, *cells)]
+    raise undefined(sign, a.known, b.known)
 
 
 def _are_unlike(a: Known, b: Known) -> bool:
@@ -488,7 +241,7 @@ def _overloaded(frame: Frame, sign: str, cells: Sequence[Cell]) -> Sequence[Cell
     own = overloaded(frame, METHODS[sign], *cells)
     if own is not None:
         return [own]
-    if sign != "!=" or any(isinstance(cell.known.value, Named) for cell in cells):
+    if sign != "!=":
         return None
     equal = overloaded(frame, METHODS["=="], *cells)
     return None if equal is None else _negated(frame, equal)
@@ -500,8 +253,11 @@ def _negated(frame: Frame, cell: Cell) -> Sequence[Cell]:
 
 def _compare_in_order(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
     """`<` and the like of two tuples: the first items that differ decide, then the lengths."""
-    pairs = [(frame.field(a, i), frame.field(b, i)) for i in range(min(_length(a.known.type), _length(b.known.type)))]
-    result = Cell(constant(bool(FOLDS[sign](_length(a.known.type), _length(b.known.type)))))
+    pairs = [
+        (frame.field(a, i), frame.field(b, i))
+        for i in range(min(composites.length(a.known.type), composites.length(b.known.type)))
+    ]
+    result = Cell(constant(bool(FOLDS[sign](composites.length(a.known.type), composites.length(b.known.type)))))
     for x, y in reversed(pairs):
         (equal,) = compare(frame, Op(ops.PY_COMPARE, attributes={"op": "=="}), (x, y))
         (before,) = compare(frame, Op(ops.PY_COMPARE, attributes={"op": sign[0]}), (x, y))
@@ -530,63 +286,6 @@ def _names_dtype(name: object, cls: object) -> bool:
     if not isinstance(name, str) or not isinstance(cls, type) or not issubclass(cls, np.generic):
         return False
     return bool(np.dtype(cls) == name)
-
-
-def _comparable(frame: Frame, sign: str, x: Number, y: Number, a: Cell, b: Cell) -> tuple[Value, Value] | Cell:
-    """The operands of an exact comparison: a constant takes the other's type, or decides alone if it has no room there."""
-    if x == BOOL and y == BOOL:
-        return frame.materialise(a, BOOL), frame.materialise(b, BOOL)
-    for number, cell, other in ((x, a, b), (y, b, a)):
-        if not cell.known.constant or other.known.constant:
-            continue
-        theirs = y if cell is a else x
-        if not number.is_float and not theirs.is_float and isinstance(cell.known.value, int):
-            if not theirs.low <= cell.known.value <= theirs.high:
-                inside = theirs.low  # every value of that type lies on the same side of the constant
-                sides = (cell.known.value, inside) if cell is a else (inside, cell.known.value)
-                return Cell(constant(bool(FOLDS[sign](*sides)), frame.location))
-            x = y = INT if theirs == BOOL else theirs
-        elif (type := promote(number, theirs)) is not None:
-            x = y = type
-    if INDEX in (x, y) and is_narrow(a.known) and is_narrow(b.known):
-        x = y = INT  # a GPU compares 32 bits
-    if (x.is_float or y.is_float) and (type := promote(x, y)) is not None:
-        x = y = type  # so a builtin float is rounded to what it stands beside, as a constant is
-    return frame.materialise(a, INT if x == BOOL else x), frame.materialise(b, INT if y == BOOL else y)
-
-
-def _compare_composites(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
-    """`==` of tuples, of vectors and of structs: all members equal."""
-    sizes = {_length(cell.known.type) for cell in (a, b)}
-    x, y = (cell.known.type for cell in (a, b))
-    is_same = alike(x, y) if isinstance(x, Struct) and isinstance(y, Struct) else type(x) is type(y)
-    if len(sizes) == 2 or not is_same:
-        return Cell(constant(sign == "!="))
-    return _all_equal(frame, sign, [(frame.field(a, i), frame.field(b, i)) for i in range(sizes.pop())])
-
-
-def _all_equal(frame: Frame, sign: str, pairs: Sequence[tuple[Cell, Cell]]) -> Cell:
-    """Whether the cells of all pairs are equal, or for `!=` those of any are not."""
-    result: Cell | None = None
-    for pair in pairs:
-        (equal,) = compare(frame, Op(ops.PY_COMPARE, attributes={"op": sign}), pair)
-        joined = [cell for cell in (result, equal) if cell is not None]
-        result = equal
-        if len(joined) == 2:
-            values = [frame.materialise(cell, BOOL) for cell in joined]
-            result = frame.emit(ops.PY_BINARY, of_type(BOOL), *values, op="&" if sign == "==" else "|")
-    return result or Cell(constant(sign == "=="))
-
-
-def _length(type: Type) -> int:
-    match type:
-        case Vector(_, size):
-            return size
-        case Subarray():
-            return type.count
-        case Struct(_, parts) | Tuple(parts):
-            return len(parts)
-    raise AssertionError(type)
 
 
 def is_(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:

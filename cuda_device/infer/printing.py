@@ -16,8 +16,8 @@ from types import EllipsisType
 
 from cuda_device.device.printf_formats import FLOAT_KINDS, Spec, digits_of, parse
 from cuda_device.errors import CompileError
+from cuda_device.infer import references
 from cuda_device.infer.frame import Cell, Frame
-from cuda_device.infer.kinds import complexes, references
 from cuda_device.infer.meanings import Keywords, Named, Text, TextField, Thing, means
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Value
@@ -218,7 +218,7 @@ class Line:
         """Both parts between brackets."""
         if not spec.plain:
             raise CompileError("a complex number cannot be printed with a format", help="print .real and .imag")
-        real, imaginary = complexes.parts(self.frame, cell)
+        real, imaginary = self.frame.field(cell, 0), self.frame.field(cell, 1)
         number = imaginary.known.type
         assert isinstance(number, Number)
         digits = digits_of(number)

@@ -13,9 +13,10 @@ from types import FunctionType
 
 import numpy as np
 
-from cuda_device.infer.meanings import ListIterator, Thing, code_of, means
+from cuda_device.errors import CompileError
+from cuda_device.infer.meanings import ListIterator, Text, Thing, code_of, is_container, is_member, means, use_of
 from cuda_device.types.known import Known
-from cuda_device.types.model import NONE, Static, Tuple, TupleIterator
+from cuda_device.types.model import NONE, Array, AtomicCell, Ref, Static, Struct, Tuple, TupleIterator, Vector
 
 _SUPER = "a struct inherits from nothing: name the method's class"
 CONSTRUCTS = {
@@ -176,3 +177,60 @@ def of_two_types(first: Known, second: Known, otherwise: str) -> str:
         is_flag = isinstance(first.value, enum.Flag)
         return f"make the class an enum.{'IntFlag' if is_flag else 'IntEnum'}: its members are numbers"
     return otherwise
+
+
+# Operators
+
+METHODS = {
+    "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow", "<<": "lshift",
+    ">>": "rshift", "&": "and", "|": "or", "^": "xor", "==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge",
+    "@": "matmul",
+}  # fmt: skip
+UNARY_METHODS = {"-": "neg", "+": "pos", "~": "invert"}
+
+
+def _remedy_of_text(sign: str, *operands: Known) -> str:
+    """What to do where an operand of an operator is a text, bytes, or None."""
+    if any(isinstance(operand.value, bytes) for operand in operands):
+        return "its items are numbers: b'a'[0]"
+    if any(isinstance(operand.value, str | Text) for operand in operands):
+        if sign in ("%", "+"):
+            return "write one f-string: f'{n} {x:.3f}'"
+        if sign in ("<", "<=", ">", ">=", "==", "!=") and any(isinstance(operand.value, Text) for operand in operands):
+            return "texts with values of run time are for print: compare the values"
+        return "a number is made of text by int('12'), float('1.5') or ord('a')"
+    return "test for None with `is`" if any(operand.type == NONE for operand in operands) else ""
+
+
+def _own_remedy(method: str, *operands: Known) -> str:
+    for operand in operands:
+        if isinstance(operand.type, Struct) and operand.type.host is not None and method:
+            return f"give {operand.type.name} a method {method}"
+    if any(is_member(operand) for operand in operands):
+        return "take their .value, or make the class an enum.IntEnum, whose members are numbers"
+    if any(isinstance(k.type, (Tuple, Vector)) or is_container(k) for k in operands):
+        return f"write it for {'its' if len(operands) == 1 else 'their'} elements"
+    return next(filter(None, map(use_of, operands)), "take the numbers in it: read its members or attributes")
+
+
+def _remedy_of_array(known: Known) -> str:
+    if isinstance(known.type, Array) or isinstance(known.value, np.ndarray):
+        return "arithmetic in device code is on elements: index the array first"
+    if isinstance(known.type, Ref) and isinstance(known.type.pointee, AtomicCell):
+        return "an atomic is read and changed by its methods: x.load(), x.add(value), …"
+    return ""
+
+
+def undefined(sign: str, *operands: Known) -> CompileError:
+    """The error of an operator that its operands do not have."""
+    method = f"__{METHODS[sign]}__" if sign in METHODS else ""
+    if len(operands) == 1:
+        what, method = f"the operator {sign} is not defined for {operands[0]}", f"__{UNARY_METHODS[sign]}__"
+    else:
+        what = f"{operands[0]} {sign} {operands[1]} is not defined"
+    return CompileError(
+        what,
+        help=next(filter(None, map(_remedy_of_array, operands)), "")
+        or _remedy_of_text(sign if len(operands) == 2 else "", *operands)
+        or _own_remedy(method, *operands),
+    )

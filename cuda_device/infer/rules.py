@@ -2,29 +2,53 @@
 
 A rule gets the frame, the operation and its operands' cells, writes typed operations, and returns a cell for each
 result. It raises `CompileError` without a place: the caller knows where it stands. Rules for names and calls are here,
-those for operators in `operators`, for attributes in `attributes`, for items in `access`, for loops in `loops`.
+those for operators in `operators`, for items and attributes in `operations`, for loops in `loops`.
 """
 
 from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Sequence
-from enum import Enum, IntEnum, IntFlag
+from enum import Enum
 
 from cuda_device.errors import CompileError
-from cuda_device.infer import access, assignments, closures, host_calls, hosted, loops, operators, printing
+from cuda_device.infer import (
+    closures,
+    conditions,
+    host_calls,
+    hosted,
+    loops,
+    operations,
+    operators,
+    printing,
+    sequences,
+)
 from cuda_device.infer.dependencies import MISSING
 from cuda_device.infer.frame import Cell, Frame, NeverReturns
-from cuda_device.infer.kinds import sequences
 from cuda_device.infer.meanings import Keywords, Raised, Thing, code_of, means
 from cuda_device.infer.messages import message_of
 from cuda_device.infer.remedies import CONSTRUCTS
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op
 from cuda_device.types.known import Known, constant
-from cuda_device.types.model import INDEX, Bundle, Range, RangeIterator, Static, Struct, TupleIterator
+from cuda_device.types.model import INDEX, Array, Bundle, Range, RangeIterator, Static, Struct, TupleIterator
 
 Rule = Callable[[Frame, Op, Sequence[Cell]], Sequence[Cell]]
+
+
+def _copy(_: Frame, __: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """A second name for a value."""
+    return [Cell(cells[0].known, cells[0].value)]
+
+
+def _tuple(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """`(x, y, …)`."""
+    return [frame.tuple(cells)]
+
+
+def _tuple_of_list(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """The tuple that `(*x, y)` makes of a list."""
+    return [frame.as_tuple(cell) for cell in cells]
 
 
 def _const(_: Frame, op: Op, __: Sequence[Cell]) -> Sequence[Cell]:
@@ -83,31 +107,27 @@ def _call_star(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     return [frame.call(function, frame.items_of(iterable, "a call with *"), named)]
 
 
-def _getitem(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-    owner, index = cells
-    part = sequences.slice_tuple(frame, owner, index)
-    if part is not None:
-        return [part]
-    return frame.getitem(op, [frame.as_tuple(owner), _index(frame, index)])
-
-
-def _setitem(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-    owner, index, value = cells
-    return assignments.setitem(frame, op, [owner, _index(frame, index), value])
-
-
-def _index(frame: Frame, cell: Cell) -> Cell:
-    """A named tuple is an index as a tuple is; with a list NumPy selects several rows, which would be a copy."""
-    return cell if means(cell.known, Thing.LIST) else frame.as_tuple(cell)
-
-
 def _unpack(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """`a, b, … = x`."""
     (cell,) = cells
+    count = len(op.results)
+    if isinstance(cell.known.type, Array) and cell.known.type.ndim:
+        length = sequences.length(frame, cell)
+        conditions.unpacked(frame, length, count)
+        return [frame.getitem(Op(ops.PY_GETITEM), (cell, Cell(constant(i))))[0] for i in range(count)]
     if isinstance(cell.known.type, (Range, RangeIterator, TupleIterator, Static, Struct, Bundle)) and not isinstance(
         cell.known.value, Raised
     ):
         cell = frame.tuple(frame.items_of(cell, "unpacking"))
-    return access.unpack(frame, op, [frame.as_tuple(cell)])
+    rule = frame.kind(cell.known).items
+    items = rule(frame, cell) if rule else None
+    if items is None:
+        raise CompileError(f"{cell.known} cannot be unpacked", help="a tuple, a vector or an array can be")
+    if len(items) != count:
+        raise CompileError(
+            f"{count} names for {len(items)} values", help="give each value one name, or write a, *rest = …"
+        )
+    return items
 
 
 def _compare(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
@@ -116,7 +136,7 @@ def _compare(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
         cells = [frame.tuple(frame.fields(cell)) for cell in cells]
     if len([cell for cell in cells if means(cell.known, Thing.LIST)]) == 1 and op.attributes["op"] in ("==", "!="):
         return [Cell(constant(op.attributes["op"] == "!="))]
-    return frame.compare(op, sequences.as_tuples(frame, cells))
+    return frame.compare(op, [frame.as_tuple(cell) for cell in cells])
 
 
 def _contains(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
@@ -132,27 +152,6 @@ def _is(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     if isinstance(a, Enum) and isinstance(b, Enum) and not isinstance(cells[0].known.type, Bundle):
         return [Cell(constant((a is b) != op.attributes["inverted"]))]
     return operators.is_(frame, op, cells)
-
-
-def _getattr(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-    member = cells[0].known.value
-    if isinstance(member, IntEnum | IntFlag):
-        return [frame.literal(getattr(member, str(op.attributes["name"]), None))]
-    return frame.getattr(op, cells)
-
-
-def _truth(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-    return operators.truth(frame, op, [_to_ask(frame, cell) for cell in cells])
-
-
-def _unary(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-    is_not = op.attributes["op"] == "not"
-    return frame.unary(op, [_to_ask(frame, cell) for cell in cells] if is_not else cells)
-
-
-def _to_ask(frame: Frame, cell: Cell) -> Cell:
-    """What is asked whether it is true: of a list or named tuple, the tuple of its items."""
-    return frame.as_tuple(cell)
 
 
 def _raise(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
@@ -187,7 +186,8 @@ def _defined(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 
 
 RULES: dict[ops.OpDef, Rule] = {
-    **assignments.RULES,
+    ops.PY_COPY: _copy,
+    ops.PY_SETATTR: operations.setattr_,
     ops.PY_CONST: _const,
     ops.PY_GLOBAL: _global,
     ops.PY_IMPORT: host_calls.import_,
@@ -196,19 +196,19 @@ RULES: dict[ops.OpDef, Rule] = {
     ops.PY_BOX: closures.box,
     ops.PY_UNBOX: closures.unbox,
     ops.PY_SET_BOX: closures.set_box,
-    ops.PY_UNARY: _unary,
+    ops.PY_UNARY: operators.unary,
     ops.PY_BINARY: operators.binary,
     ops.PY_COMPARE: _compare,
     ops.PY_IS: _is,
-    ops.PY_TRUTH: _truth,
-    ops.PY_GETATTR: _getattr,
-    ops.PY_GETITEM: _getitem,
-    ops.PY_SETITEM: _setitem,
-    ops.PY_TUPLE: access.make_tuple,
+    ops.PY_TRUTH: operators.truth,
+    ops.PY_GETATTR: operations.getattr_,
+    ops.PY_GETITEM: operations.getitem,
+    ops.PY_SETITEM: operations.setitem,
+    ops.PY_TUPLE: _tuple,
     ops.PY_LIST: sequences.make_list,
     ops.PY_APPEND: sequences.append,
     ops.PY_EXTEND: sequences.extend,
-    ops.PY_TUPLE_OF: sequences.tuple_of_list,
+    ops.PY_TUPLE_OF: _tuple_of_list,
     ops.PY_DICT: sequences.make_dict,
     ops.PY_MAP_ADD: sequences.map_add,
     ops.PY_MERGE: sequences.merge,

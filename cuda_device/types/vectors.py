@@ -16,8 +16,8 @@ import ml_dtypes
 import numpy as np
 
 from cuda_device.errors import ArgumentError
-from cuda_device.types.host import number_of
-from cuda_device.types.model import Number, Vector
+from cuda_device.types.host import dtype_of_type, host_type_of, number_of
+from cuda_device.types.model import AtomicCell, Number, Struct, Subarray, Tuple, Type, Vector
 
 AXES = "xyzw"
 
@@ -231,3 +231,19 @@ class Dim3(uint32x3):  # type: ignore[valid-type, misc]
 
     __slots__ = ()
     __module__ = "cuda_device"
+
+
+def host_class_of(type: Type) -> object:
+    """The host's class of an element type."""
+    if isinstance(type, Number):
+        return host_type_of(type)
+    match type:
+        case Vector():
+            return host_vector(type)
+        case Struct(host=None) | Subarray():
+            return dtype_of_type(type)
+        case Tuple(elements):
+            return tuple[tuple(map(host_class_of, elements))]  # type: ignore[misc]
+        case AtomicCell(content):
+            return host_class_of(content)
+    return getattr(type, "host", None) or dtype_of_type(type)

@@ -18,15 +18,16 @@ from functools import reduce
 
 from cuda_device.device.rows import any_number_of, number_of
 from cuda_device.errors import CompileError
-from cuda_device.infer.fitting import fit
-from cuda_device.infer.frame import Cell, Frame
+from cuda_device.infer import composites
+from cuda_device.infer.fitting import fit, operation_type
+from cuda_device.infer.frame import Cell, Frame, Kind, Rank
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Value
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.library import complex_numbers
 from cuda_device.library.complex_functions import FUNCTIONS
 from cuda_device.types.known import Known, constant, nonneg_as, of_type
-from cuda_device.types.model import Number
+from cuda_device.types.model import BOOL, Number
 from cuda_device.types.promote import promote, to_complex, to_float
 
 _POWERS = 100
@@ -38,22 +39,22 @@ def is_complex(cell: Cell) -> bool:
     return isinstance(cell.known.type, Number) and cell.known.type.is_complex
 
 
-def parts(frame: Frame, cell: Cell) -> tuple[Cell, Cell]:
+def _parts(frame: Frame, cell: Cell) -> tuple[Cell, Cell]:
     """The real and the imaginary part; the latter of a real number is 0."""
     if is_complex(cell):
         return frame.field(cell, 0), frame.field(cell, 1)
     return cell, Cell(constant(0))
 
 
-def parts_as(frame: Frame, cell: Cell, type: Number) -> tuple[Cell, Cell]:
+def _parts_as(frame: Frame, cell: Cell, type: Number) -> tuple[Cell, Cell]:
     """The real and the imaginary part in the precision of a complex type."""
-    real, imaginary = (Cell(of_type(type.part), frame.materialise(each, type.part)) for each in parts(frame, cell))
+    real, imaginary = (Cell(of_type(type.part), frame.materialise(each, type.part)) for each in _parts(frame, cell))
     return real, imaginary
 
 
 def _operands(frame: Frame, cell: Cell, part: Number) -> list[Value]:
     """The parts of an operand as floats of one type: one of a real operand, two of a complex one."""
-    cells = parts(frame, cell) if is_complex(cell) else (cell,)
+    cells = _parts(frame, cell) if is_complex(cell) else (cell,)
     return [frame.materialise(each, part) for each in cells]
 
 
@@ -78,7 +79,7 @@ class _Writer:
         return value
 
 
-def unary(frame: Frame, sign: str, cell: Cell) -> Cell:
+def _unary(frame: Frame, sign: str, cell: Cell) -> Cell:
     """`-z` and `+z`."""
     type = cell.known.type
     assert isinstance(type, Number)
@@ -90,8 +91,9 @@ def unary(frame: Frame, sign: str, cell: Cell) -> Cell:
     return _make(frame, type, *(write.negative(value) for value in _operands(frame, cell, type.part)))
 
 
-def binary(frame: Frame, sign: str, a: Cell, b: Cell, type: Number) -> Cell:
-    """Arithmetic of which one operand at least is complex; `type` is the result's."""
+def _binary(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
+    """Arithmetic of which one operand at least is complex."""
+    type = operation_type("+", a.known, b.known)
     match sign:
         case "+" | "-":
             return _sum(frame, sign, a, b, type)
@@ -178,7 +180,7 @@ def _as(frame: Frame, cell: Cell, type: Number) -> Cell:
     return Cell(of_type(type, nonneg_as(cell.known, type)), frame.materialise(cell, type))
 
 
-def conjugate(frame: Frame, cell: Cell) -> Cell:
+def _conjugate(frame: Frame, cell: Cell) -> Cell:
     """`z.conjugate()` of a complex number."""
     type = cell.known.type
     assert isinstance(type, Number)
@@ -215,3 +217,42 @@ def _fold(frame: Frame, function: Callable[..., object], cells: Sequence[Cell]) 
         return frame.literal(function(*(cell.known.value for cell in cells)))
     except (ValueError, ArithmeticError, TypeError):
         return None
+
+
+def _compare(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
+    """`==` and `!=`."""
+    if sign not in ("==", "!="):
+        raise CompileError(
+            f"{a.known} {sign} {b.known}: complex numbers have no order", help="compare their abs(…), or .real"
+        )
+    x, y = a.known.type, b.known.type
+    assert isinstance(x, Number) and isinstance(y, Number)
+    type = to_complex(promote(x, y) or x)
+    pairs = zip(_parts_as(frame, a, type), _parts_as(frame, b, type), strict=True)
+    return composites.all_equal(frame, sign, list(pairs))
+
+
+def _truth(frame: Frame, cell: Cell) -> Cell:
+    """One of the parts is not 0."""
+    parts = [frame.materialise(frame.truth(part), BOOL) for part in _parts(frame, cell)]
+    return frame.emit(ops.PY_BINARY, of_type(BOOL), *parts, op="|")
+
+
+def kind(number: Kind) -> Kind:
+    """The kind of complex numbers: what they have beside what a number has."""
+    assert number.method
+    method = number.method
+
+    def call_method(frame: Frame, owner: Cell, name: str, given: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+        result = method(frame, owner, name, given, named)
+        return _conjugate(frame, owner) if name in ("conjugate", "conj") else result
+
+    return replace(
+        number,
+        rank=Rank.COMPLEX,
+        method=call_method,
+        truth=_truth,
+        unary=_unary,
+        binary=_binary,
+        compare=_compare,
+    )

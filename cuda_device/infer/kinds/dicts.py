@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from cuda_device.errors import CompileError
-from cuda_device.infer import hosted
-from cuda_device.infer.frame import Cell, Frame
+from cuda_device.infer import hosted, sequences
+from cuda_device.infer.frame import Cell, Frame, Kind, Rank
 from cuda_device.infer.indexing import check_count, no_keywords
-from cuda_device.infer.kinds import lists
-from cuda_device.infer.meanings import DictView, Keywords
-from cuda_device.types.known import constant
+from cuda_device.infer.meanings import DictView, Keywords, Method
+from cuda_device.ir.nodes import Op
+from cuda_device.types.known import constant, shorten
 
 
 def make(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
@@ -47,25 +47,6 @@ def _pair(frame: Frame, cell: Cell) -> tuple[object, Cell]:
     return hosted.key_of(items[0]), items[1]
 
 
-def setitem(frame: Frame, owner: Cell, index: Cell, value: Cell) -> None:
-    """`d[k] = v` of a key that the dict has."""
-    parts, key = _parts(frame, owner), hosted.key_of(index)
-    if key not in parts:
-        raise CompileError(
-            f"the dict has no key {index.known}, and gets no new ones",
-            help="write all keys where it is made: {k: 0, …}",
-        )
-    lists.change(frame, owner, parts | {key: value})
-
-
-def call_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    """`d.get(key, default)`, `d.items()` and the like."""
-    method, low, high = METHODS[name]
-    no_keywords(name, named)
-    check_count(name, positional, low, high)
-    return method(frame, owner, *positional)
-
-
 def _get(frame: Frame, owner: Cell, key: Cell, default: Cell | None = None) -> Cell:
     return _parts(frame, owner).get(hosted.key_of(key), default or Cell(constant(None)))
 
@@ -81,3 +62,58 @@ METHODS: dict[str, tuple[Callable[..., Cell], int, int]] = {
     "values": (_view("values"), 0, 0),
 }
 """What each method does, and how many arguments it takes at least and at most."""
+
+
+def _getitem(frame: Frame, _: Op, owner: Cell, key: Cell) -> Cell:
+    keys = owner.known.value
+    assert isinstance(keys, Keywords)
+    place = hosted.position(keys, key)
+    if place is None:
+        raise CompileError(f"the dict has no key {key.known}", help=_keys_help(keys.names))
+    return frame.field(owner, place)
+
+
+def _keys_help(keys: tuple[object, ...]) -> str:
+    return f"its keys are {shorten(', '.join(map(repr, keys)), 80)}" if keys else "it is empty"
+
+
+def _setitem(frame: Frame, _: Op, owner: Cell, index: Cell, value: Cell) -> Sequence[Cell]:
+    """`d[k] = v` of a key that the dict has."""
+    parts, key = _parts(frame, owner), hosted.key_of(index)
+    if key not in parts:
+        raise CompileError(
+            f"the dict has no key {index.known}, and gets no new ones",
+            help="write all keys where it is made: {k: 0, …}",
+        )
+    sequences.change(frame, owner, parts | {key: value})
+    return ()
+
+
+def _attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell | None:
+    return frame.bundle(Method(name), [cell]) if name in METHODS else None
+
+
+def _method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """`d.get(key, default)`, `d.items()` and the like."""
+    method, low, high = METHODS[name]
+    no_keywords(name, named)
+    check_count(name, positional, low, high)
+    return method(frame, owner, *positional)
+
+
+def _truth(_: Frame, cell: Cell) -> Cell:
+    """Whether a dict, or a view of one, has items."""
+    meaning = cell.known.items[0].value if isinstance(cell.known.value, DictView) else cell.known.value
+    return Cell(constant(bool(meaning.names) if isinstance(meaning, Keywords) else True))
+
+
+KIND = Kind(
+    rank=Rank.LIST,
+    getitem=_getitem,
+    setitem=_setitem,
+    getattr=_attribute,
+    names=lambda _: [*METHODS],
+    method=_method,
+    truth=_truth,
+)
+VIEW = Kind(rank=Rank.OTHER, truth=_truth)

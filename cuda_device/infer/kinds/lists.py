@@ -13,30 +13,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from cuda_device.errors import CompileError
-from cuda_device.infer import conditions
-from cuda_device.infer.frame import Cell, Frame
+from cuda_device.infer import conditions, indexing, sequences
+from cuda_device.infer.frame import Cell, Frame, Kind, Rank
 from cuda_device.infer.indexing import check_count, no_keywords
 from cuda_device.infer.joins import join_all
-from cuda_device.infer.kinds import sequences
-from cuda_device.library import prelude
+from cuda_device.infer.meanings import Method, is_list
+from cuda_device.infer.remedies import undefined
+from cuda_device.ir.nodes import Op
+from cuda_device.library import prelude, standard
 from cuda_device.types.known import Known, constant, identities
 from cuda_device.types.model import Bundle, Static, is_index
 
 # An index of run time selects among all items.
 _MOST_SELECTED = 64
 METHODS = ("append",)
-
-
-def setitem(frame: Frame, owner: Cell, index: Cell, value: Cell) -> None:
-    """`xs[i] = v`."""
-    parts = frame.fields(owner)
-    if sequences.constant_slice(frame, index) is not None:
-        raise CompileError("a slice of a list cannot be assigned to", help="assign to its items one by one")
-    if index.known.constant:
-        parts[sequences.position(index, len(parts))] = value
-    else:
-        parts = _with_item(frame, parts, index, value)
-    change(frame, owner, parts)
 
 
 def _with_item(frame: Frame, parts: Sequence[Cell], index: Cell, value: Cell) -> list[Cell]:
@@ -61,27 +51,65 @@ def _with_item(frame: Frame, parts: Sequence[Cell], index: Cell, value: Cell) ->
     return frame.fields(changed)
 
 
-def change(frame: Frame, owner: Cell, parts: Sequence[Cell] | Mapping[object, Cell]) -> Cell:
-    """Gives a list or dict other items."""
-    if owner.known.identity is None:
-        raise CompileError(
-            f"which {str(owner.known)[2:]} this is depends on the way that leads here: it cannot be changed",
-            help="give each one a name of its own, or make a copy",
-        )
-    if len(parts) > _MOST_ITEMS:
-        raise CompileError(
-            f"{owner.known} of {len(parts)} items is too long for device code: {_MOST_ITEMS} are the most",
-            help="use local_array",
-        )
-    return sequences.changed(frame, owner, parts)
+def _getitem(frame: Frame, op: Op, owner: Cell, index: Cell) -> Cell:
+    parts = frame.fields(owner)
+    bounds = indexing.constant_slice(frame, index)
+    return frame.getitem(op, (frame.tuple(parts), index))[0] if bounds is None else frame.new_list(parts[bounds])
 
 
-_MOST_ITEMS = 1024
+def _setitem(frame: Frame, _: Op, owner: Cell, index: Cell, value: Cell) -> Sequence[Cell]:
+    """`xs[i] = v`."""
+    parts = frame.fields(owner)
+    if indexing.constant_slice(frame, index) is not None:
+        raise CompileError("a slice of a list cannot be assigned to", help="assign to its items one by one")
+    if index.known.constant:
+        parts[indexing.position(index, len(parts))] = value
+    else:
+        parts = _with_item(frame, parts, index, value)
+    sequences.change(frame, owner, parts)
+    return ()
 
 
-def call_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+def _attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell | None:
+    if name in standard.TUPLE_METHODS:
+        return frame.bundle(Method(name), [frame.tuple(frame.fields(cell))])
+    return frame.bundle(Method(name), [cell]) if name in METHODS else None
+
+
+def _method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     """`xs.append(v)`."""
     no_keywords(name, named)
     check_count(name, positional, 1, 1)
-    change(frame, owner, [*frame.fields(owner), *positional])
+    sequences.change(frame, owner, [*frame.fields(owner), *positional])
     return Cell(constant(None))
+
+
+def _items(frame: Frame, cell: Cell) -> list[Cell]:
+    return frame.fields(cell)
+
+
+def _truth(_: Frame, cell: Cell) -> Cell:
+    return Cell(constant(bool(cell.known.items)))
+
+
+def _binary(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
+    """`xs + ys` and `xs * n`."""
+    if sign == "+" and is_list(a.known) and is_list(b.known):
+        return frame.new_list([*frame.fields(a), *frame.fields(b)])
+    repeated = sequences.repeated(frame, a, b) if sign == "*" else None
+    if repeated is None:
+        raise undefined(sign, a.known, b.known)
+    return frame.new_list(repeated)
+
+
+KIND = Kind(
+    rank=Rank.LIST,
+    getitem=_getitem,
+    setitem=_setitem,
+    getattr=_attribute,
+    names=lambda _: [*standard.TUPLE_METHODS, *METHODS],
+    method=_method,
+    items=_items,
+    truth=_truth,
+    binary=_binary,
+)

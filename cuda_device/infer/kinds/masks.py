@@ -9,12 +9,15 @@ In other arithmetic a mask is an int32 (`types.promote`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from cuda_device.errors import CompileError
-from cuda_device.infer import conditions
-from cuda_device.infer.frame import Cell, Frame
+from cuda_device.infer import composites, conditions
+from cuda_device.infer.frame import Cell, Frame, Kind, Rank
+from cuda_device.infer.meanings import Method
 from cuda_device.ir import ops
+from cuda_device.ir.nodes import Op
+from cuda_device.lazy_dataclasses import replace
 from cuda_device.library import prelude
 from cuda_device.types.known import Known, of_type
 from cuda_device.types.model import BOOL, INT32, MASK, UINT32, Number
@@ -24,10 +27,9 @@ _BITWISE = frozenset("&|^")
 _EQUALITIES = frozenset(("==", "!="))
 
 
-def apply(sign: str, cells: Sequence[Cell]) -> bool:
-    """Whether an operator on these operands works on masks: one of them is, and the other is an integer of 32 bits."""
-    types = [cell.known.type for cell in cells]
-    return sign in _BITWISE | _EQUALITIES and MASK in types and all(map(_may_be_mask, cells))
+def _apply(sign: str, *cells: Cell) -> bool:
+    """Whether an operator on these operands works on masks: they are integers of 32 bits."""
+    return sign in _BITWISE | _EQUALITIES and all(map(_may_be_mask, cells))
 
 
 def _may_be_mask(cell: Cell) -> bool:
@@ -39,7 +41,7 @@ def _may_be_mask(cell: Cell) -> bool:
     return number.bits <= INT32.bits
 
 
-def binary(frame: Frame, sign: str, cells: Sequence[Cell]) -> Cell:
+def _operator(frame: Frame, sign: str, *cells: Cell) -> Cell:
     """`&`, `|` and `^` give masks, `==` and `!=` a bool."""
     operands = [frame.materialise(_as_mask(cell), MASK) for cell in cells]
     if sign in _BITWISE:
@@ -54,13 +56,13 @@ def _as_mask(cell: Cell) -> Cell:
     return cell
 
 
-def item(frame: Frame, mask: Cell, index: Cell) -> Cell:
+def _item(frame: Frame, _: Op, mask: Cell, index: Cell) -> Cell:
     """`mask[i]`."""
     _check_lane(frame, index)
     return frame.program.call(frame, prelude.lane_of_mask, [mask, index], {})
 
 
-def with_lane(frame: Frame, mask: Cell, index: Cell, value: Cell) -> Cell:
+def _with_lane(frame: Frame, mask: Cell, index: Cell, value: Cell) -> Cell:
     """What `mask[i] = value` makes of the mask."""
     _check_lane(frame, index)
     return frame.program.call(frame, prelude.mask_with, [mask, index, value], {})
@@ -76,3 +78,36 @@ def _check_lane(frame: Frame, index: Cell) -> None:
     if known.constant and isinstance(known.value, int) and not 0 <= known.value < INT32.bits:
         raise CompileError(f"the lanes of a mask are integers from 0 to 31, not {known.value}", help=_LANES)
     conditions.lane(frame, index)
+
+
+def _setitem(frame: Frame, op: Op, owner: Cell, index: Cell, value: Cell) -> Sequence[Cell] | None:
+    return [_with_lane(frame, owner, index, value)] if op.attributes.get("target") != "value" else None
+
+
+def _method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """`mask.__getitem__(i)`, and `mask.__setitem__(i, a)`, which gives a mask with a lane changed."""
+    composites.check_item_method(name, positional, named)
+    if name == "__getitem__":
+        return _item(frame, Op(ops.PY_GETITEM), owner, *positional)
+    return _with_lane(frame, owner, *positional)
+
+
+_METHODS = ("__getitem__", "__setitem__")
+
+
+def kind(number: Kind) -> Kind:
+    """The kind of masks: what they have beside what a number has."""
+    assert number.getattr and number.method and number.binary and number.compare
+    attribute, method, binary, compare = number.getattr, number.method, number.binary, number.compare
+    return replace(
+        number,
+        rank=Rank.MASK,
+        getitem=_item,
+        setitem=_setitem,
+        getattr=lambda frame, op, cell, name: (
+            frame.bundle(Method(name), [cell]) if name in _METHODS else attribute(frame, op, cell, name)
+        ),
+        method=lambda frame, cell, name, *more: (_method if name in _METHODS else method)(frame, cell, name, *more),
+        binary=lambda frame, sign, a, b: (_operator if _apply(sign, a, b) else binary)(frame, sign, a, b),
+        compare=lambda frame, sign, a, b: (_operator if _apply(sign, a, b) else compare)(frame, sign, a, b),
+    )

@@ -16,25 +16,25 @@ import numpy as np
 
 from cuda_device.device.memory import local_array
 from cuda_device.errors import CompileError
-from cuda_device.infer import conditions
-from cuda_device.infer.frame import Cell, Frame
-from cuda_device.infer.kinds import views
+from cuda_device.infer import composites, indexing, references
+from cuda_device.infer.frame import Cell, Frame, Kind, Rank
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.library import prelude
-from cuda_device.types.host import dtype_of_type, host_type_of
-from cuda_device.types.known import Known, constant, of_type
+from cuda_device.types.known import constant, of_type
 from cuda_device.types.layout import size_of
-from cuda_device.types.model import Array, AtomicCell, Number, Struct, Subarray, Tuple, Type, Vector
-from cuda_device.types.vectors import host_vector
+from cuda_device.types.model import Array, Number, Subarray
+from cuda_device.types.vectors import host_class_of
 
 _MOST_SELECTED = 16
 """Of so many elements an index that only run time knows selects one; of more it reads one in memory."""
 
 
-def attribute(frame: Frame, cell: Cell, type: Subarray, name: str) -> Cell:
+def _attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell:
     """`x.name` of a subarray that is a value."""
+    type = cell.known.type
+    assert isinstance(type, Subarray)
     values = {
         "shape": type.shape, "ndim": len(type.shape), "size": type.count, "dtype": host_class_of(type.dtype),
         "itemsize": size_of(type.dtype), "nbytes": size_of(type),
@@ -47,7 +47,7 @@ def attribute(frame: Frame, cell: Cell, type: Subarray, name: str) -> Cell:
     return frame.literal(values[name])
 
 
-def item(frame: Frame, cell: Cell, type: Subarray, parts: Sequence[Cell]) -> Cell:
+def _item(frame: Frame, cell: Cell, type: Subarray, parts: Sequence[Cell]) -> Cell:
     """`x[i]`, `x[i, j]`: an element, or the subarray of the axes that are left."""
     if len(parts) > len(type.shape):
         raise CompileError(
@@ -59,7 +59,7 @@ def item(frame: Frame, cell: Cell, type: Subarray, parts: Sequence[Cell]) -> Cel
     row = Cell(constant(0))
     for part, length in zip(parts, type.shape, strict=False):
         place = _place(frame, part, length)
-        row = views.arithmetic(frame, "+", views.arithmetic(frame, "*", row, Cell(constant(length))), place)
+        row = frame.arithmetic("+", frame.arithmetic("*", row, Cell(constant(length))), place)
     return _row(frame, cell, type, row, len(parts))
 
 
@@ -67,10 +67,10 @@ def _view(frame: Frame, copy: Cell, parts: Sequence[Cell]) -> Cell:
     """A slice of the copy of a value: to write there would change nothing else, so nobody may."""
     array = copy.known.type
     assert isinstance(array, Array) and copy.value is not None
-    if not views.is_partial(array, parts):
+    if len(parts) == array.ndim and all(isinstance(part.known.type, Number) for part in parts):
         raise CompileError(f"an index is an integer or a slice, not {parts[0].known}", help="convert it: int(…)")
     copy = Cell(of_type(replace(array, readonly=True)), copy.value)
-    return views.select(frame, copy, replace(array, readonly=True), parts)
+    return frame.getitem(Op(ops.PY_GETITEM), (copy, frame.tuple(parts)))[0]
 
 
 def _place(frame: Frame, part: Cell, length: int) -> Cell:
@@ -93,8 +93,8 @@ def _row(frame: Frame, cell: Cell, type: Subarray, row: Cell, axes: int) -> Cell
     step = math.prod(shape)
     if not row.known.constant and type.count > _MOST_SELECTED:
         table = _in_memory(frame, cell, replace(type, shape=(type.count,)))
-        first = views.arithmetic(frame, "*", row, Cell(constant(step)))
-        places = [views.arithmetic(frame, "+", first, Cell(constant(i))) for i in range(step)]
+        first = frame.arithmetic("*", row, Cell(constant(step)))
+        places = [frame.arithmetic("+", first, Cell(constant(i))) for i in range(step)]
         chosen = [frame.getitem(Op(ops.PY_GETITEM), (table, place))[0] for place in places]
         return frame.composite(Subarray(type.dtype, shape), chosen) if shape else chosen[0]
     rows = [[frame.field(cell, first + i) for first in range(0, type.count, step)] for i in range(step)] if step else []
@@ -125,18 +125,22 @@ def _of_memory(frame: Frame, array: Cell, type: Subarray) -> Cell:
     return frame.composite(type, items)
 
 
-def with_items(frame: Frame, cell: Cell, type: Subarray, index: Cell, value: Cell) -> Cell:
+def _setitem(frame: Frame, op: Op, cell: Cell, index: Cell, value: Cell) -> Sequence[Cell] | None:
     """The value after `x[i] = v`, `x[a:b] = v`, as if it were an array in memory; LLVM finds the elements that stay."""
+    type = cell.known.type
+    assert isinstance(type, Subarray)
+    if not references.is_variable(op, cell, "…"):
+        return None
     array = _in_memory(frame, cell, type)
     frame.store(array, index, value)
-    return _of_memory(frame, array, type)
+    return [_of_memory(frame, array, type)]
 
 
 def made_of(frame: Frame, type: Subarray, value: Cell) -> Cell:
     """The subarray that takes its elements from an array, a tuple or a number."""
-    check_shape(type.shape, value.known)
+    composites.check_shape(type.shape, value.known)
     array = _local(frame, type)
-    assign(frame, array, value)
+    frame.assign(array, value)
     return _of_memory(frame, array, type)
 
 
@@ -146,58 +150,16 @@ def _choose(frame: Frame, column: Sequence[Cell], row: Cell) -> Cell:
     return frame.program.call(frame, prelude.element, [frame.tuple(column), row], {})
 
 
-def items(frame: Frame, cell: Cell, type: Subarray) -> list[Cell]:
+def _items(frame: Frame, cell: Cell) -> list[Cell]:
     """What a loop over it runs over."""
-    return [item(frame, cell, type, [Cell(constant(i))]) for i in range(type.shape[0])]
+    type = cell.known.type
+    assert isinstance(type, Subarray)
+    return [_item(frame, cell, type, [Cell(constant(i))]) for i in range(type.shape[0])]
 
 
-def check_shape(shape: tuple[int, ...], value: Known) -> None:
-    """Refuses tuples that have not as many items as there are places for them, or one for all."""
-    if isinstance(value.type, Tuple):
-        if not shape or len(value.items) not in (1, shape[0]):
-            count = shape[0] if shape else 1
-            raise CompileError(
-                f"{len(value.items)} values for {count} element{'s' * (count != 1)}", help="give each one"
-            )
-        for item in value.items:
-            check_shape(shape[1:], item)
+def _getitem(frame: Frame, _: Op, owner: Cell, index: Cell) -> Cell:
+    assert isinstance(owner.known.type, Subarray)
+    return _item(frame, owner, owner.known.type, indexing.parts_of(frame, index))
 
 
-def assign(frame: Frame, target: Cell, value: Cell) -> None:
-    """`a[i].m = v`, `a[i:j] = v`: to the elements of an array or of a value that has elements, or all of them to one value."""
-    array = target.known.type
-    assert isinstance(array, Array)
-    parts = _elements(frame, value, array.dtype)
-    if parts is None or array.ndim == 0:
-        views.assign(frame, target, value)
-        return
-    if frame.program.checked:
-        conditions.broadcast(frame, Cell(constant(len(parts))), views.extents(frame, target)[0])
-    if len(parts) == 1:
-        frame.store(target, Cell(constant(slice(None))), parts[0])
-        return
-    for i, part in enumerate(parts):
-        frame.store(target, Cell(constant(i)), part)
-
-
-def _elements(frame: Frame, value: Cell, dtype: Type) -> list[Cell] | None:
-    """The items of a value that has one for each element of an array of `dtype`; None of a value that each of them takes."""
-    value = frame.as_tuple(value)
-    is_row = isinstance(value.known.type, (Tuple, Vector)) and isinstance(dtype, Number)
-    return frame.items_of(value, "=") if is_row or isinstance(value.known.type, Subarray) else None
-
-
-def host_class_of(type: Type) -> object:
-    """The host's class of an element type."""
-    if isinstance(type, Number):
-        return host_type_of(type)
-    match type:
-        case Vector():
-            return host_vector(type)
-        case Struct(host=None) | Subarray():
-            return dtype_of_type(type)
-        case Tuple(elements):
-            return tuple[tuple(map(host_class_of, elements))]  # type: ignore[misc]
-        case AtomicCell(content):
-            return host_class_of(content)
-    return getattr(type, "host", None) or dtype_of_type(type)
+KIND = Kind(rank=Rank.COMPOSITE, getitem=_getitem, setitem=_setitem, getattr=_attribute, items=_items)

@@ -16,7 +16,7 @@ from cuda_device.errors import CompileError
 from cuda_device.infer.frame import Cell, Frame, Place
 from cuda_device.infer.indexing import indices_of
 from cuda_device.ir import ops
-from cuda_device.ir.nodes import Value
+from cuda_device.ir.nodes import Op, Value
 from cuda_device.library import copying
 from cuda_device.types.known import of_type
 from cuda_device.types.layout import (
@@ -173,3 +173,20 @@ def refusal(type: Type) -> CompileError:
         f"{name} has atomic members, so it cannot be made, copied or replaced: it is one place in an array",
         help=f"name it where it is, as in m = locks[i]; make memory for it with shared_array(n, {name}), or on the host",
     )
+
+
+def is_variable(op: Op, owner: Cell, change: str) -> bool:
+    """Whether the assignment changes a variable, and not memory; an error if it would be lost."""
+    target = op.attributes.get("target")
+    if target == "value" and owner.place is None:
+        raise CompileError(
+            "the assignment changes a value that no variable holds",
+            help=f"assign to the variable: v = replace(v, {change})",
+        )
+    return target is None or owner.place is None
+
+
+def of_value(frame: Frame, owner: Cell) -> Cell:
+    """The reference to a value that lies in memory."""
+    assert owner.place is not None
+    return of_place(frame, owner.place)

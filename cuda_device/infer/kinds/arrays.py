@@ -1,52 +1,65 @@
-"""Rules of type inference for arrays made of arrays: slices, rows, `.T`, `view`, `astype`, and assignment to them.
+"""Arrays: elements, and arrays made of arrays: slices, rows, `.T`, `view`, `astype`, members; and assignment to them.
 
 A view shares its array's memory: `window` says where it begins, how long its axes are and how far apart in bytes.
 
     x[2:n:3]   →   (first, count) = prelude.slice_bounds(2, n, 3, len(x))
                    window x, first * stride, (count,), (3 * stride,)
 
+    x["a"]     →   an array of the members a, in the memory of x
+
 What can be computed is computed by Python's own rules, as if the user had written it.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import reduce
 
 from cuda_device.device.rows import constant_of
 from cuda_device.errors import CompileError
-from cuda_device.infer import conditions, indexing
-from cuda_device.infer.frame import Cell, Frame
+from cuda_device.infer import composites, conditions, indexing, references
+from cuda_device.infer.frame import Cell, Frame, Kind, Place, Rank
+from cuda_device.infer.meanings import Method, is_member, means
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Value
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.library import array_functions, copying, prelude
 from cuda_device.types.dtypes import element_of
+from cuda_device.types.host import members_of
 from cuda_device.types.known import constant, known_as, of_type
-from cuda_device.types.layout import align_of, known_alignment, shortfall, size_of
+from cuda_device.types.layout import (
+    align_of,
+    common_alignment,
+    has_identity,
+    known_alignment,
+    machine,
+    placement,
+    shortfall,
+    size_of,
+)
 from cuda_device.types.model import (
     INDEX,
     INT,
     NONE,
     SMALL,
     Array,
-    Bundle,
+    AtomicCell,
     Layout,
     Number,
+    Ref,
     Space,
     Static,
+    Struct,
+    Subarray,
     Tuple,
     Type,
+    Vector,
     is_index,
 )
+from cuda_device.types.vectors import host_class_of
 
 METHODS = ("view", "reshape", "astype", *array_functions.METHODS)
-
-
-def arithmetic(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
-    """`a + b` and the like, as the user's own arithmetic."""
-    (result,) = frame.binary(Op(ops.PY_BINARY, attributes={"op": sign}), (a, b))
-    return result
 
 
 def extents(frame: Frame, cell: Cell) -> list[Cell]:
@@ -93,10 +106,10 @@ def select(frame: Frame, owner: Cell, array: Array, parts: Sequence[Cell]) -> Ce
             jumps.append(Cell(constant(0)))
             continue
         first, count, step = _select_axis(frame, part, axis, lengths[axis])
-        offset = arithmetic(frame, "+", offset, arithmetic(frame, "*", first, steps[axis]))
+        offset = frame.arithmetic("+", offset, frame.arithmetic("*", first, steps[axis]))
         if count is not None:
             shape.append(count)
-            jumps.append(arithmetic(frame, "*", step, steps[axis]))
+            jumps.append(frame.arithmetic("*", step, steps[axis]))
         axis += 1
     shape, jumps = shape + lengths[axis:], jumps + steps[axis:]
     layout = Layout.C if array.layout is Layout.C and _keeps_rows(parts) else Layout.STRIDED
@@ -135,7 +148,7 @@ class _Full(Cell):
 
 def _select_axis(frame: Frame, part: Cell, axis: int, length: Cell) -> tuple[Cell, Cell | None, Cell]:
     """Where an index begins on its axis, how many it selects (None: it is an integer), and its step."""
-    pieces = slice_parts(frame, part)
+    pieces = part.parts if isinstance(part, _Full) else indexing.slice_parts(frame, part)
     if pieces is None:
         type = part.known.type
         if not is_index(type):
@@ -163,18 +176,6 @@ def _select_axis(frame: Frame, part: Cell, axis: int, length: Cell) -> tuple[Cel
     return frame.field(bounds, 0), frame.field(bounds, 1), step
 
 
-def slice_parts(frame: Frame, cell: Cell) -> list[Cell] | None:
-    """Start, stop and step of a slice; None if it is none."""
-    if isinstance(cell, _Full):
-        return cell.parts
-    known = cell.known
-    if isinstance(known.type, Static) and isinstance(known.value, slice):
-        return [frame.literal(part) for part in (known.value.start, known.value.stop, known.value.step)]
-    if isinstance(known.type, Bundle) and known.value is slice:
-        return [*frame.fields(cell), Cell(constant(None))][:3]
-    return None
-
-
 def _keeps_rows(parts: Sequence[Cell]) -> bool:
     """Whether a C-contiguous array stays so: integers, then perhaps one slice with the step 1, then whole axes."""
     kinds = [part for part in parts if not isinstance(part.known.type, Number)]
@@ -190,7 +191,7 @@ def _has_unit_step(part: Cell) -> bool:
     known = part.known
     if isinstance(known.type, Static) and isinstance(known.value, slice):
         return known.value.step in (None, 1)
-    if isinstance(known.type, Bundle) and known.value is slice:
+    if means(known, slice):
         return len(known.items) < 3 or known.items[2].value in (None, 1)
     return False
 
@@ -259,9 +260,9 @@ def _view(frame: Frame, owner: Cell, array: Array, dtype: Type) -> Cell:
                 else ("it has no axis, and their sizes differ", "x.reshape(1), which has one")
             )
             raise CompileError(f"{array} cannot be viewed as {dtype}: {why}", help=f"make a view of {instead}")
-        size = arithmetic(frame, "*", shape[-1], Cell(constant(old)))
+        size = frame.arithmetic("*", shape[-1], Cell(constant(old)))
         conditions.viewed(frame, size, new, steps[-1] if array.layout is Layout.STRIDED else None, old)
-        length = arithmetic(frame, "//", size, Cell(constant(new)))
+        length = frame.arithmetic("//", size, Cell(constant(new)))
         shape = [*shape[:-1], length]
         steps = [*steps[:-1], Cell(constant(new))]
     # An array of less alignment than its own dtype's says so; of any other one, who views it knows where it begins, as in C++.
@@ -276,10 +277,10 @@ def product(frame: Frame, cells: Sequence[Cell]) -> Cell:
     """The product of lengths; 1 of none."""
     if not cells:
         return Cell(constant(1))
-    return reduce(lambda product, length: arithmetic(frame, "*", product, length), cells)
+    return reduce(lambda product, length: frame.arithmetic("*", product, length), cells)
 
 
-def assign(frame: Frame, target: Cell, value: Cell) -> None:
+def _assign_all(frame: Frame, target: Cell, value: Cell) -> None:
     """`x[a:b] = v`: every element of a view is set, to a value or to the elements of an array that is broadcast.
 
     Both may be the same memory (see `library/copying`).
@@ -373,7 +374,7 @@ def _lengths(frame: Frame, owner: Cell, shape: Sequence[Cell]) -> list[Cell]:
         conditions.reshaped(frame, product(frame, extents(frame, owner)), given, product(frame, given), bool(open_axes))
     if open_axes:
         total = product(frame, extents(frame, owner))
-        lengths[open_axes[0]] = arithmetic(frame, "//", total, product(frame, given))
+        lengths[open_axes[0]] = frame.arithmetic("//", total, product(frame, given))
     return lengths
 
 
@@ -381,7 +382,7 @@ def _steps(frame: Frame, owner: Cell, array: Array, lengths: Sequence[Cell]) -> 
     """How far apart in bytes the elements of each new axis are."""
     if array.ndim < 2:  # one axis with a step: so has every shape of it
         step = strides(frame, owner)[0] if array.ndim else Cell(constant(0))
-        return [arithmetic(frame, "*", step, product(frame, lengths[i + 1 :])) for i in range(len(lengths))]
+        return [frame.arithmetic("*", step, product(frame, lengths[i + 1 :])) for i in range(len(lengths))]
     old = frame.tuple(extents(frame, owner)), frame.tuple(strides(frame, owner))
     conditions.stays(frame, *old, frame.tuple(lengths))
     places = [product(frame, lengths[i + 1 :]) for i in range(len(lengths))]
@@ -399,3 +400,177 @@ def _as_index(frame: Frame, cell: Cell) -> Cell:
     if cell.known.constant and cell.known.type == INT:
         return cell
     return Cell(known_as(cell.known, INDEX), frame.materialise(cell, INDEX))
+
+
+# Elements
+
+
+def _getitem(frame: Frame, _: Op, owner: Cell, index: Cell) -> Cell:
+    """`x[i]` of an array: an element, an array of one member of each, or a view."""
+    array = owner.known.type
+    assert isinstance(array, Array) and owner.value is not None
+    parts = indexing.parts_of(frame, index)
+    if len(parts) == 1 and isinstance(parts[0].known.value, str):
+        return of_each(frame, owner, array, str(parts[0].known.value))
+    if is_partial(array, parts):
+        return select(frame, owner, array, parts)
+    if has_identity(array.dtype):
+        return references.element(frame, owner, indexing.values_of(frame, parts))
+    element = frame.emit(ops.PY_GETITEM, of_type(array.dtype), owner.value, *indexing.values_of(frame, parts))
+    if not isinstance(array.dtype, Number) and element.value is not None:
+        element.place = Place(element.value, owner, index)
+    return element
+
+
+def store(frame: Frame, owner: Cell, index: Cell, value: Cell) -> None:
+    """`x[i] = v` of an array: writes an element, converted as the element type's constructor would, or many of a view."""
+    array = owner.known.type
+    assert isinstance(array, Array)
+    if array.readonly:
+        raise CompileError(f"the array is read-only: {array}", help="pass an array that can be written")
+    assert owner.value is not None
+    parts = indexing.parts_of(frame, index)
+    if is_partial(array, parts) or (parts and isinstance(parts[0].known.value, str)):
+        assign(frame, _getitem(frame, Op(ops.PY_GETITEM), owner, index), value)
+        return
+    element = array.dtype
+    value = frame.scalar(value)
+    if isinstance(element, Struct) and element.host is None:
+        value = composites.as_record(frame, element, value)
+    value = composites.as_aligned(frame, element, value)
+    if has_identity(element):
+        raise references.refusal(element)
+    if isinstance(value.known.type, Number) != isinstance(element, Number) or not isinstance(
+        value.known.type, (Number, Vector, Struct, Tuple)
+    ):
+        loads = isinstance(value.known.type, Ref) and isinstance(value.known.type.pointee, AtomicCell)
+        raise CompileError(
+            f"an element of {array} cannot be set to {value.known}",
+            help="write x.load(), its value"
+            if loads
+            else "write its .value"
+            if is_member(value.known)
+            else f"write a {_kind_of(element)}",
+        )
+    indices = indexing.values_of(frame, parts)
+    if references.is_copied_in_memory(value, element):
+        references.store(frame, references.element(frame, owner, indices), value)
+        return
+    if not isinstance(element, Number):
+        composites.check_member(value.known, element, f"an element of {array}")
+        item = frame.materialise(value, element)
+    else:
+        item = frame.materialise(composites.as_stored(frame, value, element), element)
+    frame.build.effect(ops.PY_SETITEM, owner.value, *indices, item)
+
+
+def _kind_of(element: Type) -> str:
+    return "number" if isinstance(element, Number) else str(element)
+
+
+def assign(frame: Frame, target: Cell, value: Cell) -> None:
+    """`a[i].m = v`, `a[i:j] = v`: to the elements of an array or of a value that has elements, or all of them to one value."""
+    array = target.known.type
+    assert isinstance(array, Array)
+    parts = _elements(frame, value, array.dtype)
+    if parts is None or array.ndim == 0:
+        _assign_all(frame, target, value)
+        return
+    if frame.program.checked:
+        conditions.broadcast(frame, Cell(constant(len(parts))), extents(frame, target)[0])
+    if len(parts) == 1:
+        frame.store(target, Cell(constant(slice(None))), parts[0])
+        return
+    for i, part in enumerate(parts):
+        frame.store(target, Cell(constant(i)), part)
+
+
+def _elements(frame: Frame, value: Cell, dtype: Type) -> list[Cell] | None:
+    """The items of a value that has one for each element of an array of `dtype`; None of a value that each of them takes."""
+    value = frame.as_tuple(value)
+    is_row = isinstance(value.known.type, (Tuple, Vector)) and isinstance(dtype, Number)
+    return frame.items_of(value, "=") if is_row or isinstance(value.known.type, Subarray) else None
+
+
+# Members of all elements, and attributes
+
+
+def of_each(frame: Frame, owner: Cell, array: Array, name: str) -> Cell:
+    """`a["f"]` of an array of structs, vectors or tuples: an array of one member of each, by its name in the NumPy dtype."""
+    members = members_of(array.dtype)
+    if not members:
+        raise CompileError(f"an index is an integer or a slice, not {name!r}", help=indexing.help_with(constant(name)))
+    if name not in members:
+        raise composites.no_member(array.dtype, name)
+    return column(frame, owner, array, members[name], placement(array.dtype).offsets[list(members).index(name)])
+
+
+def column(frame: Frame, owner: Cell, array: Array, member: Type, offset: int) -> Cell:
+    """One part of each element of an array, `offset` bytes within it."""
+    align = shortfall(member, common_alignment(known_alignment(array), offset))
+    inner = member.shape if isinstance(member, Subarray) else ()
+    dtype = member.dtype if isinstance(member, Subarray) else member
+    if isinstance(dtype, Number):
+        dtype = machine(dtype)  # an array of a dtype, which has no builtin numbers
+    type = Array(dtype, array.ndim + len(inner), Layout.STRIDED, array.readonly, array.space, align)
+    shape = [*extents(frame, owner), *(Cell(constant(length)) for length in inner)]
+    steps = [size_of(dtype) * math.prod(inner[i + 1 :]) for i in range(len(inner))]
+    jumps = [*strides(frame, owner), *(Cell(constant(step)) for step in steps)]
+    return window(frame, owner, type, Cell(constant(offset)), shape, jumps)
+
+
+_INSTEAD = {
+    "append": "arrays keep their size: write to an element that is free, and count",
+    "copy": "copy the elements to a local_array: own[:] = x",
+    "fill": "write x[:] = value",
+    "flatten": "write x.reshape(-1), which is a view",
+    "ravel": "write x.reshape(-1), which is a view",
+    "sort": "sort it with an algorithm of your own",
+    "tolist": "loop over the array",
+    "transpose": "write x.T",
+}
+"""Methods of NumPy's arrays that device code has not, and what to write."""
+
+
+def _attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell:
+    array = cell.known.type
+    assert isinstance(array, Array)
+    match name:
+        case "ndim" | "ndims":
+            return Cell(constant(array.ndim))
+        case "dtype":
+            return Cell(constant(host_class_of(array.dtype)))
+        case "itemsize":
+            return Cell(constant(size_of(array.dtype)))
+        case "shape":
+            return frame.tuple(extents(frame, cell))
+        case "strides":
+            return frame.tuple(strides(frame, cell))
+        case "size":
+            return product(frame, extents(frame, cell))
+        case "nbytes":
+            size = product(frame, extents(frame, cell))
+            return frame.arithmetic("*", size, Cell(constant(size_of(array.dtype))))
+        case "T":
+            return transpose(frame, cell, array)
+        case "real" | "imag" if isinstance(array.dtype, Number) and array.dtype.is_complex:
+            part = array.dtype.part
+            return column(frame, cell, array, part, 0 if name == "real" else size_of(part))
+        case "real" if isinstance(array.dtype, Number):
+            return cell
+        case _ if name in METHODS:
+            return frame.bundle(Method(name), [cell])
+    raise CompileError(
+        f"arrays have no attribute {name!r} in device code",
+        help=_INSTEAD.get(name)
+        or "there are shape, strides, size, ndim, dtype, itemsize, nbytes, T, real, imag (of complex numbers), "
+        + ", ".join(METHODS),
+    )
+
+
+def _setitem(frame: Frame, _: Op, owner: Cell, index: Cell, value: Cell) -> Sequence[Cell]:
+    store(frame, owner, index, value)
+    return ()
+
+
+KIND = Kind(rank=Rank.ARRAY, getitem=_getitem, setitem=_setitem, getattr=_attribute, method=call_method)

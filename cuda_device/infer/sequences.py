@@ -1,6 +1,6 @@
-"""Rules of type inference for lists, what is unpacked, `in`, and dicts of keywords.
+"""What holds of all sequences: their items, unpacking, `in`, and how lists and dicts are made and changed.
 
-A list is an object that changes (see `lists`) and holds what a tuple holds: its length is known at every place.
+A list is an object that changes (see `kinds/lists`) and holds what a tuple holds: its length is known at every place.
 """
 
 from __future__ import annotations
@@ -8,13 +8,10 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
 from cuda_device.errors import CompileError
 from cuda_device.infer import hosted
 from cuda_device.infer.frame import Cell, Frame
-from cuda_device.infer.kinds import subarrays
-from cuda_device.infer.meanings import Keywords, Named, Thing, is_member, means
+from cuda_device.infer.meanings import Keywords, Named, Thing, means
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op
 from cuda_device.library import standard
@@ -29,11 +26,9 @@ from cuda_device.types.model import (
     RangeIterator,
     Static,
     Struct,
-    Subarray,
     Tuple,
     TupleIterator,
     Vector,
-    is_index,
 )
 
 
@@ -48,23 +43,14 @@ def as_iterable(frame: Frame, cell: Cell) -> Cell:
     return as_tuple(frame, hosted.as_items(frame, cell))
 
 
-def as_tuples(frame: Frame, cells: Sequence[Cell]) -> list[Cell]:
-    """Each list among the cells as a tuple."""
-    return [as_tuple(frame, cell) for cell in cells]
-
-
 def items_of(frame: Frame, cell: Cell, what: str) -> list[Cell]:
     """The items of something whose length is known."""
     cell = as_iterable(frame, cell)
+    rule = frame.kind(cell.known).items
+    found = rule(frame, cell) if rule else None
+    if found is not None:
+        return found
     match cell.known.type:
-        case Tuple():
-            return frame.fields(cell)
-        case Static() if isinstance(value := cell.known.value, np.ndarray) and value.ndim:
-            return hosted.elements(frame, value)
-        case Vector(_, size):
-            return [frame.field(cell, i) for i in range(size)]
-        case Subarray() as type:
-            return subarrays.items(frame, cell, type)
         case Range() | RangeIterator() | Bundle() | Struct() | TupleIterator() if what != "in":
             return frame.items_of_iterator(cell)
     if isinstance(cell.known.type, Number) or cell.known.type == NONE:
@@ -82,7 +68,7 @@ def make_list(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     return [frame.new_list(cells)]
 
 
-def changed(frame: Frame, cell: Cell, parts: Sequence[Cell] | Mapping[object, Cell]) -> Cell:
+def _changed(frame: Frame, cell: Cell, parts: Sequence[Cell] | Mapping[object, Cell]) -> Cell:
     """What becomes of a list or dict that gets these items."""
     if isinstance(parts, Mapping):
         after = frame.bundle(Keywords(tuple(parts)), list(parts.values()))
@@ -94,18 +80,13 @@ def changed(frame: Frame, cell: Cell, parts: Sequence[Cell] | Mapping[object, Ce
 def append(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """One more item in a comprehension."""
     so_far, item = cells
-    return [changed(frame, so_far, [*frame.fields(so_far), item])]
+    return [_changed(frame, so_far, [*frame.fields(so_far), item])]
 
 
 def extend(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """`[*x, *y]`."""
     so_far, more = cells
-    return [changed(frame, so_far, [*frame.fields(so_far), *items_of(frame, more, "a * in a list or tuple")])]
-
-
-def tuple_of_list(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-    """The tuple that `(*x, y)` makes of a list."""
-    return as_tuples(frame, cells)
+    return [_changed(frame, so_far, [*frame.fields(so_far), *items_of(frame, more, "a * in a list or tuple")])]
 
 
 def make_dict(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
@@ -123,7 +104,7 @@ def map_add(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     if not key.known.constant:
         raise CompileError(f"the keys of a dict are constants, not {key.known}", help="use an array, or if and match")
     parts = dict(zip(meaning.names, frame.fields(so_far), strict=True)) | {hosted.key_of(key): value}
-    return [changed(frame, so_far, parts)]
+    return [_changed(frame, so_far, parts)]
 
 
 def merge(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
@@ -134,48 +115,6 @@ def merge(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 def make_slice(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """`start:stop:step`."""
     return [frame.bundle(slice, [*cells, Cell(constant(None))][:3])]
-
-
-def constant_slice(frame: Frame, index: Cell) -> slice | None:
-    """`1:` as an index of a tuple or list; None if it is no slice."""
-    if not means(index.known, slice):
-        return None
-    bounds = [part.known.value for part in frame.fields(index)]
-    known = [bound for bound in bounds if bound is None or isinstance(bound, int)]
-    if not index.known.constant or len(known) < len(bounds):
-        raise CompileError("a slice of a tuple has constant integers", help="index its elements in a loop")
-    if known[2:] == [0]:
-        raise CompileError("the step of a slice cannot be 0", help="use a positive or a negative step")
-    return slice(*known)
-
-
-def slice_tuple(frame: Frame, owner: Cell, index: Cell) -> Cell | None:
-    """`t[1:]` of a tuple or list; None if that is not what is indexed."""
-    is_list = means(owner.known, Thing.LIST)
-    if not (is_list or isinstance(owner.known.type, Tuple) or isinstance(owner.known.value, Named)):
-        return None
-    bounds = constant_slice(frame, index)
-    if bounds is None:
-        return None
-    parts = frame.fields(owner)[bounds]
-    return frame.new_list(parts) if is_list else frame.tuple(parts)
-
-
-def position(index: Cell, count: int) -> int:
-    """A constant index of `count` elements, counted from the beginning."""
-    if not index.known.constant or not isinstance(index.known.value, int):
-        if not is_index(index.known.type):
-            help = "take its .value" if is_member(index.known) else "convert it: int(…)"
-            raise CompileError(f"an index is an integer, not {index.known}", help=help)
-        raise CompileError(
-            "the index of a tuple must be a constant integer", help="loop over the tuple with for, or use an array"
-        )
-    position = int(index.known.value)
-    if not -count <= position < count:
-        elements = f"{count} element{'s' * (count != 1)}"
-        remedy = f"indices are from {-count} to {count - 1}" if count else "append to a list, or use local_array"
-        raise CompileError(f"there is no index {position} in {elements}", help=remedy)
-    return position % count
 
 
 def unpack_star(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
@@ -264,3 +203,51 @@ def is_sequence(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     known = as_tuple(frame, cells[0]).known
     is_host = isinstance(known.type, Static) and isinstance(known.value, (list, tuple, range))
     return [Cell(constant(is_host or isinstance(known.type, (Tuple, Range, Vector))))]
+
+
+# More elements than that are no tuple or list.
+_MOST_ITEMS = 1024
+
+
+def repeated(frame: Frame, a: Cell, b: Cell) -> list[Cell] | None:
+    """The items of `t * n` or `n * t`; None if it is neither."""
+    first = _repeated(frame, a, b)
+    return _repeated(frame, b, a) if first is None else first
+
+
+def _repeated(frame: Frame, cell: Cell, count: Cell) -> list[Cell] | None:
+    if not isinstance(as_tuple(frame, cell).known.type, Tuple) or not isinstance(count.known.type, Number):
+        return None
+    if not count.known.constant or not isinstance(count.known.value, int):
+        raise CompileError(
+            f"the length of {cell.known} * {count.known} is not known while compiling",
+            help="repeat a tuple a constant number of times, or use local_array",
+        )
+    parts = frame.fields(cell)
+    if len(parts) * count.known.value > _MOST_ITEMS:
+        raise CompileError(
+            f"a tuple of {len(parts) * count.known.value} elements is too long for device code: {_MOST_ITEMS} are the most",
+            help="use local_array",
+        )
+    return parts * count.known.value
+
+
+def change(frame: Frame, owner: Cell, parts: Sequence[Cell] | Mapping[object, Cell]) -> Cell:
+    """Gives a list or dict other items."""
+    if owner.known.identity is None:
+        raise CompileError(
+            f"which {str(owner.known)[2:]} this is depends on the way that leads here: it cannot be changed",
+            help="give each one a name of its own, or make a copy",
+        )
+    if len(parts) > _MOST_ITEMS:
+        raise CompileError(
+            f"{owner.known} of {len(parts)} items is too long for device code: {_MOST_ITEMS} are the most",
+            help="use local_array",
+        )
+    return _changed(frame, owner, parts)
+
+
+def length(frame: Frame, array: Cell) -> Cell:
+    """The length of the first axis of an array."""
+    (shape,) = frame.getattr(Op(ops.PY_GETATTR, attributes={"name": "shape"}), [array])
+    return frame.field(shape, 0)

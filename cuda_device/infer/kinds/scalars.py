@@ -1,0 +1,344 @@
+"""Numbers: arithmetic and comparisons, and what 0-d arrays have, as NumPy's scalars are on the host.
+
+int8 < uint64                     exact, whatever their signs and widths
+x.dtype, x.ndim, x.shape          float32, 0, ()            of a float32
+x.astype(T, copy=False)           T(x)
+x.view(uint32)                    the bits of x as a uint32
+x.item()                          a builtin number
+x[()], x.T, x.reshape(())         x
+x[None]                           an array of it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import IntEnum, IntFlag
+
+from cuda_device.device.packing import reinterpret
+from cuda_device.device.rows import constant_of
+from cuda_device.errors import CompileError
+from cuda_device.infer import conditions, remedies
+from cuda_device.infer.fitting import FOLDS, only_integers, operation_type
+from cuda_device.infer.frame import Cell, Frame, Kind, Rank
+from cuda_device.infer.meanings import Method
+from cuda_device.infer.ranges import combine
+from cuda_device.ir import ops
+from cuda_device.ir.nodes import Op, Value
+from cuda_device.library import prelude, standard
+from cuda_device.types.dtypes import element_of
+from cuda_device.types.host import host_type_of
+from cuda_device.types.known import Known, between, constant, is_narrow, known_as, of_type
+from cuda_device.types.layout import machine, size_of
+from cuda_device.types.model import (
+    BOOL,
+    COMPLEX,
+    FLOAT,
+    FLOAT32,
+    INDEX,
+    INT,
+    NONE,
+    UINT32,
+    Number,
+    Subarray,
+    Tuple,
+    Vector,
+)
+from cuda_device.types.promote import promote
+from cuda_device.types.vectors import host_vector
+
+_OF_CONSTANTS = ("as_integer_ratio", "hex", "to_bytes")
+"""Methods of numbers that make texts, bytes and integers of any size: constants have them."""
+_SAME = ("T", "real")
+_NUMBERS_ALONE = ("real", "imag", "conjugate", "dtype")
+"""What Python's numbers have, too (and `dtype`, to ask for a number's type)."""
+
+
+def _attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell:
+    """`x.name` of a number."""
+    number, value = cell.known.type, cell.known.value
+    assert isinstance(number, Number)
+    if isinstance(value, IntEnum | IntFlag):
+        return frame.literal(getattr(value, name, None))
+    if number.is_integer and name in standard.NUMBER_PROPERTIES:
+        return frame.program.call(frame, standard.NUMBER_PROPERTIES[name], [cell], {})
+    if name in standard.NUMBER_METHODS and (number.is_integer or name == "is_integer"):
+        return frame.bundle(Method(name), [cell])
+    if name in _OF_CONSTANTS and number.builtin and cell.known.constant and callable(getattr(value, name, None)):
+        return Cell(constant(frame.program.once(value, name, (value,), lambda: getattr(value, name))))
+    _check_name(cell, number, name)
+    if name in METHODS:
+        return frame.bundle(Method(name), [cell])
+    if number.is_complex and name in ("real", "imag"):
+        return frame.field(cell, ("real", "imag").index(name))
+    if name in _SAME:
+        return cell
+    if name == "imag":
+        return Cell(of_type(number, True), frame.build.const(number, 0))
+    constants = {
+        "dtype": host_type_of(number), "shape": (), "strides": (), "ndim": 0, "size": 1, "itemsize": size_of(number),
+        "nbytes": size_of(number),
+    }  # fmt: skip
+    if name in constants:
+        return frame.literal(constants[name])
+    raise AssertionError(name)
+
+
+_CONSTANTS = ("dtype", "shape", "strides", "ndim", "size", "itemsize", "nbytes")
+
+
+def _check_name(cell: Cell, number: Number, name: str) -> None:
+    """Refuses what a number does not have, and what Python's own numbers do not have."""
+    everything = (*_CONSTANTS, *_SAME, "imag", *METHODS, *_of_python(number))
+    is_python = number.builtin and number != BOOL
+    if name in (_NUMBERS_ALONE if is_python else everything):
+        return
+    if name in everything:
+        raise CompileError(
+            f"{cell.known} has no attribute {name!r} in device code: a Python number has no more than "
+            f"{', '.join((*_NUMBERS_ALONE, *_of_python(number)))}",
+            help=f"make it a fixed-format number first: {machine(number)}(…).{name}",
+        )
+    known = (*_NUMBERS_ALONE, *_of_python(number)) if is_python else everything
+    close = remedies.nearest(name, known)
+    raise CompileError(
+        f"{cell.known} has no attribute {name!r} in device code",
+        help=f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}",
+    )
+
+
+def _of_python(number: Number) -> tuple[str, ...]:
+    """What Python itself can express."""
+    return tuple(standard.NUMBER_METHODS) if number.is_integer else ("is_integer",)
+
+
+def call_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """`x.astype(T, copy=False)` and the like."""
+    if name in standard.NUMBER_METHODS:
+        return frame.program.call(frame, standard.NUMBER_METHODS[name], [owner, *positional], named)
+    return METHODS[name](frame, owner, positional, named)
+
+
+def _getitem(frame: Frame, _: Op, owner: Cell, index: Cell) -> Cell | None:
+    """`x[()]` and `x[...]`, the number itself, and `x[None]`, an array of it with so many axes; None for another index."""
+    number = owner.known.type
+    assert isinstance(number, Number)
+    parts = index.known.items if isinstance(index.known.type, Tuple) else (index.known,)
+    axes = [part for part in parts if part.type == NONE]
+    others = [part for part in parts if part.type != NONE]
+    if (number.builtin and number != BOOL) or len(others) > 1 or any(part.value is not Ellipsis for part in others):
+        return None
+    return frame.composite(Subarray(number, (1,) * len(axes)), [owner]) if axes else owner
+
+
+def _dtype(name: str, positional: Sequence[Cell], named: Mapping[str, Cell], others: Sequence[str] = ()) -> Cell:
+    given = [*positional, *(cell for key, cell in named.items() if key == "dtype")]
+    if len(given) != 1 or any(key not in ("dtype", *others) for key in named):
+        raise CompileError(f"{name} takes a dtype", help=f"write x.{name}(T)")
+    return given[0]
+
+
+def _astype(frame: Frame, owner: Cell, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    try:
+        target = element_of(constant_of(_dtype("astype", positional, named, ["copy"]).known, "the dtype of astype"))
+    except TypeError as error:
+        raise CompileError(f"dtype: {error}", help="name a type: float32, x.dtype, …") from None
+    if not isinstance(target, Number):
+        vector = host_vector(target) if isinstance(target, Vector) else None
+        name = vector.__name__ if vector else getattr(target, "name", str(target))
+        raise CompileError(f"{owner.known} cannot become a {name}", help=f"make one: {name}(…)")
+    return frame.call(frame.literal(host_type_of(target)), [owner], {})
+
+
+def _view(frame: Frame, owner: Cell, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    return frame.call(frame.literal(reinterpret), [owner, _dtype("view", positional, named)], {})
+
+
+def _reshape(frame: Frame, owner: Cell, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    shape = positional[0].known if len(positional) == 1 else None
+    if named or (positional and (shape is None or not isinstance(shape.type, Tuple) or shape.items)):
+        raise CompileError(f"{owner.known} is a number: its only shape is ()", help="write x.reshape(())")
+    return owner
+
+
+def _conjugate(_: Frame, owner: Cell, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    _no_arguments("conjugate", positional, named)
+    return owner
+
+
+def _item(frame: Frame, owner: Cell, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """A builtin number, where one has room for every value of the type: float64 and uint64 stay what they are."""
+    _no_arguments("item", positional, named)
+    number = owner.known.type
+    assert isinstance(number, Number)
+    builtin = (
+        (COMPLEX,)
+        if number.is_complex
+        else (FLOAT,)
+        if number.is_float
+        else (INT, INDEX)
+        if number != BOOL
+        else (BOOL,)
+    )
+    target = next((each for each in builtin if _most(each) >= _most(number)), number)
+    return Cell(known_as(owner.known, target), frame.materialise(owner, target))
+
+
+def _most(number: Number) -> int:
+    return number.bits if number.is_float or number.is_complex else number.high
+
+
+def _no_arguments(name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> None:
+    if positional or named:
+        raise CompileError(f"{name} of a number takes no arguments", help=f"write x.{name}()")
+
+
+METHODS: dict[str, Callable[[Frame, Cell, Sequence[Cell], Mapping[str, Cell]], Cell]] = {
+    "astype": _astype,
+    "view": _view,
+    "reshape": _reshape,
+    "conjugate": _conjugate,
+    "conj": _conjugate,
+    "item": _item,
+}
+
+
+# Operators
+
+
+def _unary(frame: Frame, sign: str, cell: Cell) -> Cell:
+    """`-x`, `+x`, `~x`."""
+    type = INT if cell.known.type == BOOL else cell.known.type
+    assert isinstance(type, Number)
+    if sign == "~" and type.is_float:
+        raise CompileError(f"~ takes an integer, not {cell.known}", help="convert it: int(…)")
+    if sign == "+":
+        return Cell(of_type(type, cell.known.nonneg), frame.materialise(cell, type))
+    known = of_type(type)
+    if sign == "-" and type.is_integer:
+        known, _ = combine(sign, type, Known(type, 0), known_as(cell.known, type))
+    return frame.emit(ops.PY_UNARY, known, frame.materialise(cell, type), op=sign)
+
+
+def _binary(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
+    """A binary operator."""
+    if sign in ("<<", ">>"):
+        return _shift(frame, sign, a, b)
+    type = operation_type(sign, a.known, b.known)
+    if sign in ("/", "//", "%"):
+        x, y = a.known.type, b.known.type
+        assert isinstance(x, Number) and isinstance(y, Number)
+        if not x.is_float and not y.is_float:
+            conditions.divisor(frame, b)
+        if sign != "/" and type.is_float:
+            return _floor_division(frame, sign, a, b, type)
+    if sign == "**":
+        return _power(frame, a, b, type)
+    return _arithmetic(frame, sign, type, a, b)
+
+
+def _compare(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
+    """A comparison, which is exact."""
+    operands = _comparable(frame, sign, a, b)
+    if isinstance(operands, Cell):
+        return operands
+    return frame.emit(ops.PY_COMPARE, of_type(BOOL), *operands, op=sign)
+
+
+def _arithmetic(frame: Frame, sign: str, type: Number, a: Cell, b: Cell) -> Cell:
+    """An operator of numbers that have become `type`."""
+    first, second = known_as(a.known, type), known_as(b.known, type)
+    if not type.is_integer:
+        nonneg = (first.nonneg and second.nonneg and sign in "+*/|^&") or (sign == "%" and second.nonneg)
+        return frame.emit(ops.PY_BINARY, of_type(type, nonneg), *(frame.materialise(c, type) for c in (a, b)), op=sign)
+    result, exact = combine(sign, type, first, second)
+    short = _short(first, second, result) if type == INDEX else type
+    operands = [frame.materialise(cell, short) for cell in (a, b)]
+    # A builtin integer never leaves its range anyway.
+    says = {"exact": True} if exact and sign in "+-*" and not short.builtin else {}
+    whole = frame.emit(ops.PY_BINARY, between(short, *result.bounds), *operands, op=sign, **says)
+    return whole if short == type else frame.index(whole, result)
+
+
+def _short(*known: Known) -> Number:
+    """The type of 32 bits that has room for all of these indices, in which a GPU computes faster; or else the index."""
+    for short in (INT, UINT32):
+        if all(short.low <= low and high <= short.high for low, high in (each.bounds for each in known)):
+            return short
+    return INDEX
+
+
+def _shift(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
+    type, count = a.known.type, b.known.type
+    assert isinstance(type, Number) and isinstance(count, Number)
+    type = INT if type == BOOL else type
+    if type.is_float or count.is_float:
+        raise only_integers(sign, a.known, b.known)
+    result = combine(sign, type, known_as(a.known, type), b.known)[0] if count.is_integer else of_type(type)
+    operands = frame.materialise(a, type), frame.materialise(b, INT if count == BOOL else count)
+    return frame.emit(ops.PY_BINARY, result, *operands, op=sign)
+
+
+def _power(frame: Frame, a: Cell, b: Cell, type: Number) -> Cell:
+    if b.known.constant and b.known.value == 2:
+        factor = frame.materialise(a, type)
+        return frame.emit(ops.PY_BINARY, of_type(type, type.builtin or type.is_float), factor, factor, op="*")
+    if type.is_float:
+        return frame.emit(ops.PY_BINARY, of_type(type), *(frame.materialise(cell, type) for cell in (a, b)), op="**")
+    conditions.power(frame, a, b)
+    base = Cell(of_type(type, a.known.nonneg), frame.materialise(a, type))
+    return frame.program.call(frame, prelude.integer_power, [base, b], {})
+
+
+def _floor_division(frame: Frame, sign: str, a: Cell, b: Cell, type: Number) -> Cell:
+    """`//` and `%` of floats, written in Python; narrow ones compute in float32 and round once."""
+    work = FLOAT32 if type.bits < 32 else type
+    function = prelude.float_floor_divide if sign == "//" else prelude.float_modulo
+    operands = [
+        Cell(of_type(work), frame.materialise(Cell(of_type(type), frame.materialise(cell, type)), work))
+        for cell in (a, b)
+    ]
+    result = frame.program.call(frame, function, operands, {})
+    return Cell(of_type(type), frame.materialise(result, type))
+
+
+def _comparable(frame: Frame, sign: str, a: Cell, b: Cell) -> tuple[Value, Value] | Cell:
+    """The operands of an exact comparison: a constant takes the other's type, or decides alone if it has no room there."""
+    x, y = a.known.type, b.known.type
+    assert isinstance(x, Number) and isinstance(y, Number)
+    if x == BOOL and y == BOOL:
+        return frame.materialise(a, BOOL), frame.materialise(b, BOOL)
+    for number, cell, other in ((x, a, b), (y, b, a)):
+        if not cell.known.constant or other.known.constant:
+            continue
+        theirs = y if cell is a else x
+        if not number.is_float and not theirs.is_float and isinstance(cell.known.value, int):
+            if not theirs.low <= cell.known.value <= theirs.high:
+                inside = theirs.low  # every value of that type lies on the same side of the constant
+                sides = (cell.known.value, inside) if cell is a else (inside, cell.known.value)
+                return Cell(constant(bool(FOLDS[sign](*sides)), frame.location))
+            x = y = INT if theirs == BOOL else theirs
+        elif (type := promote(number, theirs)) is not None:
+            x = y = type
+    if INDEX in (x, y) and is_narrow(a.known) and is_narrow(b.known):
+        x = y = INT  # a GPU compares 32 bits
+    if (x.is_float or y.is_float) and (type := promote(x, y)) is not None:
+        x = y = type  # so a builtin float is rounded to what it stands beside, as a constant is
+    return frame.materialise(a, INT if x == BOOL else x), frame.materialise(b, INT if y == BOOL else y)
+
+
+def _truth(frame: Frame, cell: Cell) -> Cell:
+    """Whether it is not 0."""
+    number = cell.known.type
+    return cell if number == BOOL else frame.emit(ops.PY_TRUTH, of_type(BOOL), frame.materialise(cell, number))
+
+
+KIND = Kind(
+    rank=Rank.NUMBER,
+    getitem=_getitem,
+    getattr=_attribute,
+    method=call_method,
+    truth=_truth,
+    unary=_unary,
+    binary=_binary,
+    compare=_compare,
+)

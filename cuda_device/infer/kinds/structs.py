@@ -1,0 +1,221 @@
+"""Structs: members of values and of what lies in memory, methods, and what a NumPy dtype without a class has.
+
+s.x, s["x"]         a member of a value
+a[i].part.x         read where it lies
+s.v.x = 1           s.v becomes `replace(s.v, x=1)`, and so s becomes `replace(s, v=…)`
+points[i].x = 1     writes x there, as `self.x = 1` does in a method that was called on points[i]
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from cuda_device.errors import CompileError
+from cuda_device.infer import composites, references
+from cuda_device.infer.frame import Cell, Frame, Kind, Rank
+from cuda_device.infer.meanings import Method
+from cuda_device.ir.nodes import Op
+from cuda_device.lazy_dataclasses import replace
+from cuda_device.library.table import interface_of
+from cuda_device.types.host import element_of_dtype
+from cuda_device.types.known import Known, constant
+from cuda_device.types.layout import has_identity
+from cuda_device.types.model import AtomicCell, Ref, Struct, Subarray, Tuple, Vector
+from cuda_device.types.vectors import host_class_of
+
+
+def _struct_of(cell: Cell) -> Struct | None:
+    """The struct that a value is, or that a reference refers to."""
+    type = cell.known.type.pointee if isinstance(cell.known.type, Ref) else cell.known.type
+    return type if isinstance(type, Struct) else None
+
+
+def _attribute(frame: Frame, op: Op, cell: Cell, name: str) -> Cell | None:
+    """A member, a method, or a constant of the class.
+
+    A part of what lies in memory is read there, so that it can be written there; a variable's value is a copy.
+    """
+    struct = _struct_of(cell)
+    if struct is None:
+        return _attribute_of_reference(frame, cell, name)
+    index = struct.index(name)
+    if isinstance(cell.known.type, Ref):
+        read = references.read_member
+        return _class_attribute(frame, cell, struct, name) if index is None else read(frame, cell, struct, index)
+    if cell.place is not None and op.attributes.get("part") and (index is None or _stays_in_memory(struct, index)):
+        return _attribute(frame, op, references.of_place(frame, cell.place), name)
+    return frame.field(cell, index) if index is not None else _class_attribute(frame, cell, struct, name)
+
+
+def _attribute_of_reference(frame: Frame, cell: Cell, name: str) -> Cell | None:
+    """An attribute of an atomic."""
+    type = cell.known.type
+    if isinstance(type, Ref) and isinstance(type.pointee, AtomicCell) and name == "dtype":
+        return Cell(constant(host_class_of(type.pointee.dtype)))
+    if not name.startswith("_") and callable(getattr(interface_of(type), name, None)):
+        return frame.bundle(Method(name), [cell])
+    return None
+
+
+def _stays_in_memory(struct: Struct, index: int) -> bool:
+    """Whether a member is read where it lies: it has parts itself, or a copy of the struct would be large."""
+    composite = isinstance(struct.fields[index].type, (Struct, Vector, Tuple))
+    return composite or any(isinstance(field.type, Subarray) for field in struct.fields)
+
+
+def _class_attribute(frame: Frame, cell: Cell, struct: Struct, name: str) -> Cell:
+    value = inspect.getattr_static(struct.host, name, None)
+    if isinstance(value, property):
+        return frame.program.call(frame, value.fget, [cell], {})
+    is_bound = isinstance(value, classmethod)
+    value = getattr(struct.host, name, None)
+    if not is_bound:  # what is bound to the class is a new object each time
+        frame.program.depend(struct.host, name, value)
+    if isinstance(inspect.getattr_static(struct.host, name, None), (staticmethod, classmethod)):
+        return frame.literal(value)
+    if value is None:
+        raise composites.no_member(struct, name)
+    return frame.bundle(Method(name), [cell]) if callable(value) else frame.literal(value)
+
+
+def _getitem(frame: Frame, op: Op, owner: Cell, index: Cell) -> Cell | None:
+    """`s[i]` by the struct's own `__getitem__`, or the member of that name; of a struct, or of a reference to one."""
+    struct = _struct_of(owner)
+    if struct is None:
+        return None
+    method = frame.method_of(struct, "__getitem__")
+    if method is not None:
+        return frame.program.call(frame, method, [owner, index], {})
+    name = index.known.value
+    if not isinstance(name, str):
+        return None
+    if struct.index(name) is None:
+        raise composites.no_member(struct, name)
+    return _attribute(frame, op, owner, name)
+
+
+def _method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """A function of the class, the object first."""
+    struct = _struct_of(owner)
+    if struct is None:
+        return frame.call(frame.literal(getattr(interface_of(owner.known.type), name)), [owner, *positional], named)
+    return frame.program.call(frame, getattr(struct.host, name), [owner, *positional], named)
+
+
+def _truth(frame: Frame, cell: Cell) -> Cell:
+    """`__bool__`, or else `__len__`."""
+    struct = cell.known.type
+    assert isinstance(struct, Struct)
+    method = frame.method_of(struct, "__bool__") or frame.method_of(struct, "__len__")
+    if method is None:
+        raise CompileError(f"{cell.known} is neither true nor false", help="compare it, or one of its elements")
+    return frame.truth(frame.program.call(frame, method, [cell], {}))
+
+
+# Assignment
+
+
+def _setitem(frame: Frame, op: Op, owner: Cell, index: Cell, value: Cell) -> Sequence[Cell] | None:
+    return _setattr(frame, op, owner, index.known.value, value) if isinstance(index.known.value, str) else None
+
+
+def _setattr(frame: Frame, op: Op, owner: Cell, name: str, value: Cell) -> Sequence[Cell] | None:
+    struct = _struct_of(owner)
+    if struct is None:
+        return None
+    if isinstance(owner.known.type, Ref):
+        return _write_member(frame, owner, struct, name, value)
+    return _set_member(frame, op, owner, struct, name, value)
+
+
+def _set_member(frame: Frame, op: Op, owner: Cell, struct: Struct, name: str, value: Cell) -> Sequence[Cell]:
+    if not references.is_variable(op, owner, f"{name}=…"):
+        return _write_member(frame, references.of_value(frame, owner), struct, name, value)
+    position, value = _member(frame, struct, name, value)
+    if _is_self(frame, op, struct):
+        raise CompileError(
+            "a method cannot change its struct, which is a value here",
+            help=f"call it on an element of an array, as points[i].{frame.function.__name__}(…), or return replace(self, "
+            f"{name}=…) and assign that",
+        )
+    parts = [value if i == position else frame.field(owner, i) for i in range(len(struct.fields))]
+    return [composites.composite(frame, struct, parts)]
+
+
+def _is_self(frame: Frame, op: Op, struct: Struct) -> bool:
+    """Whether the variable is the struct that the function at hand is a method of."""
+    code = frame.function.__code__
+    if not op.operands or not code.co_argcount or op.operands[0].hint != code.co_varnames[0] or struct.host is None:
+        return False
+    own = vars(struct.host).get(code.co_name)
+    return getattr(getattr(own, "underlying", own), "__code__", None) is code
+
+
+def _member(frame: Frame, struct: Struct, name: str, value: Cell) -> tuple[int, Cell]:
+    """Which member it is that is set, and to what; an error if it cannot be."""
+    position = struct.index(name)
+    if position is None:
+        members = ", ".join(field.name for field in struct.fields)
+        raise CompileError(f"{struct.name} has no member {name!r}", help=f"its members are {members}")
+    wanted = struct.fields[position].type
+    if has_identity(wanted):
+        raise references.refusal(wanted)
+    return position, composites.member(frame, struct, position, value)
+
+
+def _write_member(frame: Frame, reference: Cell, struct: Struct, name: str, value: Cell) -> Sequence[Cell]:
+    """Writes a member, and nothing else, in memory."""
+    index = struct.index(name)
+    wanted = struct.fields[index].type if index is not None else None
+    if index is not None and isinstance(wanted, Subarray):
+        composites.check_shape(wanted.shape, value.known)
+        frame.assign(references.read_member(frame, reference, struct, index), value)
+        return []
+    position, value = _member(frame, struct, name, value)
+    references.store(frame, references.member(frame, reference, struct, position), value)
+    return []
+
+
+# Elements of structured arrays of the host
+
+
+_PLAIN = "use a structured dtype of numbers"
+
+
+def constant_of(frame: Frame, value: np.void) -> Cell:
+    """An element of a structured array of the host."""
+    try:
+        type = element_of_dtype(value.dtype)
+    except TypeError as error:
+        raise CompileError(str(error), help=_PLAIN) from None
+    parts = [_part(frame, value[name]) for name in value.dtype.names or ()]
+    return frame.composite(type, parts) if isinstance(type, (Struct, Vector)) else frame.tuple(parts)
+
+
+def _part(frame: Frame, value: object) -> Cell:
+    if not isinstance(value, np.ndarray):
+        return frame.literal(value)
+    items = [frame.literal(item) for item in value.reshape(-1)]
+    return frame.composite(Subarray(items[0].known.type, value.shape), items)
+
+
+KIND = Kind(
+    rank=Rank.STRUCT,
+    getitem=_getitem,
+    setitem=_setitem,
+    getattr=_attribute,
+    setattr=_setattr,
+    method=_method,
+    truth=_truth,
+)
+
+
+def _names_of_interface(known: Known) -> Sequence[str]:
+    """The methods of what a reference refers to."""
+    return [name for name in dir(interface_of(known.type)) if not name.startswith("_")]
+
+
+REFERENCE = replace(KIND, rank=Rank.OTHER, names=_names_of_interface, truth=None)

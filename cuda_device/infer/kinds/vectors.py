@@ -1,0 +1,164 @@
+"""Vectors: their elements, and arithmetic element by element.
+
+float32x4 * float32   →   four products and a `make`
+v.x = 1               v becomes `replace(v, x=1)`
+a[i].x = 1            writes x there, in memory
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from cuda_device.errors import CompileError
+from cuda_device.infer import composites, conditions, indexing, references
+from cuda_device.infer.frame import Cell, Frame, Kind, Rank
+from cuda_device.infer.meanings import Method
+from cuda_device.ir import ops
+from cuda_device.ir.nodes import Op
+from cuda_device.library import prelude
+from cuda_device.types.host import host_type_of
+from cuda_device.types.known import Known, constant, of_type
+from cuda_device.types.layout import machine, placement
+from cuda_device.types.model import Kind as NumberKind
+from cuda_device.types.model import Number, Vector
+
+_METHODS = ("__getitem__", "__setitem__", "__len__")
+
+
+def elementwise(frame: Frame, operate: Callable[[Sequence[Cell]], Cell], cells: Sequence[Cell]) -> Cell:
+    """`operate` on the elements of vectors of one size; numbers beside them count for each element."""
+    sizes = {cell.known.type.size for cell in cells if isinstance(cell.known.type, Vector)}
+    if len(sizes) != 1:
+        raise CompileError(
+            f"vectors of different sizes: {' and '.join(str(cell.known) for cell in cells)}",
+            help="take the elements that are meant: v.x, v.y, …",
+        )
+    (size,) = sizes
+    results = [operate([_part(frame, cell, i) for cell in cells]) for i in range(size)]
+    dtype = results[0].known.type
+    assert isinstance(dtype, Number)
+    if dtype.kind is NumberKind.BOOL:
+        raise CompileError("there are no vectors of bools", help="compare the elements")
+    if dtype.is_complex:
+        raise CompileError("there are no vectors of complex numbers", help="use a tuple of them")
+    return frame.composite(Vector(machine(dtype), size), results)
+
+
+def _part(frame: Frame, cell: Cell, index: int) -> Cell:
+    return frame.field(cell, index) if isinstance(cell.known.type, Vector) else cell
+
+
+def _unary(frame: Frame, sign: str, cell: Cell) -> Cell:
+    op = Op(ops.PY_UNARY, attributes={"op": sign})
+    return elementwise(frame, lambda parts: frame.unary(op, parts)[0], [cell])
+
+
+def _binary(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
+    return elementwise(frame, lambda parts: frame.arithmetic(sign, *parts), [a, b])
+
+
+def _getitem(frame: Frame, _: Op, vector: Cell, index: Cell) -> Cell:
+    """`v[i]` of a vector; an index that only run time knows selects."""
+    assert isinstance(vector.known.type, Vector)
+    size = vector.known.type.size
+    if index.known.constant:
+        return frame.field(vector, indexing.position(index, size))
+    if not isinstance(index.known.type, Number) or not index.known.type.is_integer:
+        raise CompileError(f"an index is an integer, not {index.known}", help="convert it: int(…)")
+    conditions.element(frame, index, size)
+    return frame.call(
+        frame.literal(prelude.element), [frame.tuple([frame.field(vector, i) for i in range(size)]), index], {}
+    )
+
+
+def _items(frame: Frame, cell: Cell) -> list[Cell]:
+    assert isinstance(cell.known.type, Vector)
+    return [frame.field(cell, i) for i in range(cell.known.type.size)]
+
+
+def _attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell | None:
+    vector = cell.known.type
+    assert isinstance(vector, Vector)
+    if name in tuple("xyzw"[: vector.size]):
+        return frame.field(cell, "xyzw".index(name))
+    if name in ("size", "dtype"):
+        return Cell(constant(vector.size if name == "size" else host_type_of(vector.dtype)))
+    return frame.bundle(Method(name), [cell]) if name in _METHODS else None
+
+
+def _names(known: Known) -> Sequence[str]:
+    assert isinstance(known.type, Vector)
+    return [*"xyzw"[: known.type.size], "size", "dtype", *_METHODS]
+
+
+def _setattr(frame: Frame, op: Op, owner: Cell, name: str, value: Cell) -> Sequence[Cell] | None:
+    assert isinstance(owner.known.type, Vector)
+    if name not in tuple("xyzw"[: owner.known.type.size]):
+        return None
+    return _setitem(frame, op, owner, Cell(constant("xyzw".index(name))), value)
+
+
+def _setitem(frame: Frame, op: Op, owner: Cell, index: Cell, value: Cell) -> Sequence[Cell]:
+    vector = owner.known.type
+    assert isinstance(vector, Vector)
+    if references.is_variable(op, owner, "x=…"):
+        return [_with_element(frame, owner, vector, index, value)]
+    value = _as_element(frame, owner, vector, value)
+    references.store(frame, _element(frame, references.of_value(frame, owner), vector, index), value)
+    return ()
+
+
+def _element(frame: Frame, reference: Cell, vector: Vector, index: Cell) -> Cell:
+    """The reference to one element of a vector in memory."""
+    if index.known.constant:
+        offset = placement(vector).offsets[indexing.position(index, vector.size)]
+        return references.behind(frame, reference, vector.dtype, offset)
+    if not isinstance(index.known.type, Number) or not index.known.type.is_integer:
+        raise CompileError(f"an index is an integer, not {index.known}", help="convert it: int(…)")
+    conditions.element(frame, index, vector.size)
+    place = frame.program.call(frame, prelude.place, [index, Cell(constant(vector.size))], {})
+    return references.after(frame, references.behind(frame, reference, vector.dtype, 0), place)
+
+
+def _with_element(frame: Frame, owner: Cell, vector: Vector, index: Cell, value: Cell) -> Cell:
+    """A vector that differs from `owner` in one element."""
+    value = _as_element(frame, owner, vector, value)
+    parts = [frame.field(owner, i) for i in range(vector.size)]
+    if index.known.constant:
+        parts[indexing.position(index, vector.size)] = value
+        return frame.composite(vector, parts)
+    conditions.element(frame, index, vector.size)
+    item = Cell(of_type(vector.dtype), frame.materialise(value, vector.dtype))
+    changed = frame.program.call(frame, prelude.with_element, [frame.tuple(parts), index, item], {})
+    return frame.composite(vector, frame.fields(changed))
+
+
+def _as_element(frame: Frame, owner: Cell, vector: Vector, value: Cell) -> Cell:
+    if not isinstance(value.known.type, Number):
+        raise CompileError(f"an element of {owner.known} cannot be set to {value.known}", help="write a number")
+    return composites.as_stored(frame, value, vector.dtype)
+
+
+def _method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """`v.__getitem__(i)`, `v.__len__()`, and `v.__setitem__(i, a)`, which gives a vector with an element changed."""
+    composites.check_item_method(name, positional, named)
+    assert isinstance(owner.known.type, Vector)
+    if name == "__len__":
+        return Cell(constant(owner.known.type.size))
+    if name == "__getitem__":
+        return _getitem(frame, Op(ops.PY_GETITEM), owner, *positional)
+    return _with_element(frame, owner, owner.known.type, *positional)
+
+
+KIND = Kind(
+    rank=Rank.VECTOR,
+    getitem=_getitem,
+    setitem=_setitem,
+    getattr=_attribute,
+    setattr=_setattr,
+    names=_names,
+    method=_method,
+    items=_items,
+    unary=_unary,
+    binary=_binary,
+)
