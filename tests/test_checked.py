@@ -49,6 +49,7 @@ def test_the_mistake_is_reported(stream, program):
         assert text.count("# here") == 1
         assert f"in thread ({program.thread}, 0, 0) of block (0, 0, 0)" in text or stream.kind == "gpu"
     assert "buggy_programs.py:" in text
+    assert text.splitlines()[-1].startswith("  help: ")
 
 
 def _of_any_lane(message):

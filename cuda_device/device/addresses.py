@@ -100,11 +100,15 @@ def _strided(build: Lowering, tree: ArrayTree, places: Sequence[Value]) -> Value
     return build.op(ops.BYTES, tree.data.type, tree.data, offset)
 
 
+WITHIN = "test the index first: if i < len(x)"
+"""What to do about an index out of bounds."""
+
+
 def _check_bounds(build: Lowering, indices: Sequence[Value], places: Sequence[Value], extents: Sequence[Value]) -> None:
     """What was negative still is where it was below the axis, and very large as an unsigned number."""
     for axis, (index, place, extent) in enumerate(zip(indices, places, extents, strict=True)):
         inside = build.compare("<", build.convert(place, UINT64), build.convert(extent, UINT64))
-        build.check(inside, f"index {{0}} is out of bounds for axis {axis} of size {{1}}", index, extent)
+        build.check(inside, f"index {{0}} is out of bounds for axis {axis} of size {{1}}", index, extent, help=WITHIN)
 
 
 def _place(build: Lowering, index: Value, extent: Value) -> Value:

@@ -174,17 +174,18 @@ class Lowering(Builder):
 
     # Checked mode
 
-    def check(self, holds: Value, message: str, *values: Value, help: str = "") -> None:
+    def check(self, holds: Value, message: str, *values: Value, help: str) -> None:
         """Unless `holds`, the thread ends with a report; `{0}` and `{1}` in the message are the values, integers.
 
         What follows is written to another block. Nothing is written where checks are not asked for: whoever computes
         `holds` asks `checked` first.
         """
-        words = {"message": message} | ({"help": help} if help else {})
         failed, after = Block(), Block()
         numbers = [self.convert(value, INT64) for value in values]
         self.branch(holds, Edge(after, []), Edge(failed, []))
-        failed.ops.append(Op(ops.REPORT, numbers, [], {"status": "check", **words}, [], self.location))
+        failed.ops.append(
+            Op(ops.REPORT, numbers, [], {"status": "check", "message": message, "help": help}, [], self.location)
+        )
         failed.ops.append(Op(ops.EXIT, location=self.location))
         self.opened += [failed, after]
         self.block = after
@@ -194,7 +195,12 @@ class Lowering(Builder):
         address = self.op(ops.ADDRESS, UINT64, reference)
         rest = self.binary(ops.AND, address, self.number(UINT64, align - 1))
         holds = self.compare("==", rest, self.number(UINT64, 0))
-        self.check(holds, f"{what} at the address {{0:#x}}, which is no multiple of {align}", address)
+        self.check(
+            holds,
+            f"{what} at the address {{0:#x}}, which is no multiple of {align}",
+            address,
+            help=f"begin at a multiple of {align} bytes",
+        )
 
     # Numbers
 

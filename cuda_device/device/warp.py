@@ -254,7 +254,12 @@ def _is_lane(build: Lowering, number: Value) -> Value:
 
 def _check_shuffle(build: Lowering, mask: Value, number: Value, kind: str, name: str) -> None:
     """The number is that of a lane, and the lane that it leads to is in the mask; beyond the warp's edge there is none."""
-    build.check(_is_lane(build, number), f"{name} is an integer from 0 to 31, not {{0}}", number)
+    build.check(
+        _is_lane(build, number),
+        f"{name} is an integer from 0 to 31, not {{0}}",
+        number,
+        help="write it modulo 32: n & 31",
+    )
     own = _own_lane(build)
     source = number if kind == "idx" else build.binary(_STEPS[kind], own, number)
     low = build.binary(ops.AND, source, build.number(INT32, WARP_SIZE - 1))

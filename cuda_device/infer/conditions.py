@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import Any
 
+from cuda_device.device.addresses import WITHIN
 from cuda_device.errors import CompileError
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.ir import ops
@@ -25,6 +26,9 @@ def _ask(frame: Frame, condition: Callable[..., Any], *cells: Cell) -> Cell:
     return frame.program.call(frame, condition, cells, {})
 
 
+_PRODUCT = "give lengths whose product is the number of elements"
+
+
 def _is_true(frame: Frame, cell: Cell) -> Cell:
     """Whether a number is not zero."""
     if cell.known.constant:
@@ -36,7 +40,7 @@ def _is_true(frame: Frame, cell: Cell) -> Cell:
 def divisor(frame: Frame, b: Cell) -> None:
     """Of a division of integers."""
     if frame.program.checked:
-        frame.check(_is_true(frame, b), "integer division by zero")
+        frame.check(_is_true(frame, b), "integer division by zero", help="divide only where the divisor is not 0")
 
 
 def power(frame: Frame, base: Cell, exponent: Cell) -> None:
@@ -53,35 +57,49 @@ def power(frame: Frame, base: Cell, exponent: Cell) -> None:
 def step(frame: Frame, cell: Cell) -> None:
     """The step of a slice."""
     if frame.program.checked:
-        frame.check(_is_true(frame, cell), "the step of a slice cannot be 0")
+        frame.check(
+            _is_true(frame, cell), "the step of a slice cannot be 0", help="give a step of 1 or more, or below 0"
+        )
 
 
 def element(frame: Frame, index: Cell, size: int, what: str = "vector") -> None:
     """The index of a vector or tuple."""
     if frame.program.checked:
         holds = _ask(frame, prelude.is_within, index, Cell(constant(size)))
-        frame.check(holds, f"index {{0}} is out of bounds for a {what} of size {size}", index)
+        frame.check(
+            holds,
+            f"index {{0}} is out of bounds for a {what} of size {size}",
+            index,
+            help=f"its elements are 0 to {size - 1}",
+        )
 
 
 def place(frame: Frame, index: Cell, what: str, length: Cell) -> None:
     """An index of an axis, where an array with fewer axes is made, or of a range."""
     if frame.program.checked:
         holds = _ask(frame, prelude.is_within, index, length)
-        frame.check(holds, f"index {{0}} is out of bounds for {what} of size {{1}}", index, length)
+        frame.check(holds, f"index {{0}} is out of bounds for {what} of size {{1}}", index, length, help=WITHIN)
 
 
 def unpacked(frame: Frame, length: Cell, count: int) -> None:
     """The length of an array whose elements, or rows, get one name each."""
     if frame.program.checked:
         holds = _ask(frame, prelude.is_equal, length, Cell(constant(count)))
-        frame.check(holds, f"an array of length {{0}} cannot be unpacked into {count} names", length)
+        frame.check(
+            holds,
+            f"an array of length {{0}} cannot be unpacked into {count} names",
+            length,
+            help="unpack a slice of it: x[:n]",
+        )
 
 
 def lane(frame: Frame, index: Cell) -> None:
     """The index of a mask."""
     if frame.program.checked:
         holds = _ask(frame, prelude.is_lane, index)
-        frame.check(holds, "the lanes of a mask are integers from 0 to 31, not {0}", index)
+        frame.check(
+            holds, "the lanes of a mask are integers from 0 to 31, not {0}", index, help="write i & 31, or test it"
+        )
 
 
 def viewed(frame: Frame, size: Cell, new: int, step: Cell | None, old: int) -> None:
@@ -95,7 +113,12 @@ def viewed(frame: Frame, size: Cell, new: int, step: Cell | None, old: int) -> N
             holds, f"the last axis has a step of {{0}} bytes, not of {old}: it has no such view", step, help=help
         )
     holds = _ask(frame, prelude.is_multiple, size, Cell(constant(new)))
-    frame.check(holds, f"a last axis of {{0}} bytes is not made of elements of {new} bytes", size)
+    frame.check(
+        holds,
+        f"a last axis of {{0}} bytes is not made of elements of {new} bytes",
+        size,
+        help="make a view of a slice whose bytes are",
+    )
 
 
 def reshaped(frame: Frame, total: Cell, lengths: Sequence[Cell], rest: Cell, is_open: bool) -> None:
@@ -103,17 +126,22 @@ def reshaped(frame: Frame, total: Cell, lengths: Sequence[Cell], rest: Cell, is_
     for length in lengths:
         if not length.known.nonneg:
             holds = _ask(frame, prelude.is_length, length)
-            frame.check(holds, "a length of a shape cannot be {0}", length)
+            frame.check(
+                holds, "a length of a shape cannot be {0}", length, help="give lengths of 0 or more, and -1 once"
+            )
     if is_open:
         frame.check(
             _ask(frame, prelude.is_multiple, total, rest),
             "an array of {0} elements cannot be reshaped: the lengths that are given have the product {1}",
             total,
             rest,
+            help=_PRODUCT,
         )
     else:
         holds = _ask(frame, prelude.is_equal, total, rest)
-        frame.check(holds, "an array of {0} elements cannot be reshaped to one of {1} elements", total, rest)
+        frame.check(
+            holds, "an array of {0} elements cannot be reshaped to one of {1} elements", total, rest, help=_PRODUCT
+        )
 
 
 def stays(frame: Frame, shape: Cell, steps: Cell, lengths: Cell) -> None:
@@ -148,7 +176,13 @@ def describable(frame: Frame, cell: Cell) -> None:
 def broadcast(frame: Frame, length: Cell, other: Cell) -> None:
     """An axis that is assigned to an axis of the length `other`."""
     holds = _ask(frame, prelude.fits, length, other)
-    frame.check(holds, "an axis of length {0} cannot be assigned to one of length {1}", length, other)
+    frame.check(
+        holds,
+        "an axis of length {0} cannot be assigned to one of length {1}",
+        length,
+        other,
+        help="assign slices of the same lengths",
+    )
 
 
 # Checked mode at the python level: a variable that some ways leave without a value gets a companion, which says if it has one.

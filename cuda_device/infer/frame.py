@@ -460,11 +460,11 @@ class Frame:
         self.build.append(Op(ops.INTRINSIC, operands, [result], attributes, [], self.location))
         return Cell(typed.result, None if is_static(typed.result) else result)
 
-    def check(self, holds: Cell, message: str, *values: Cell, help: str = "", always: bool = False) -> None:
+    def check(self, holds: Cell, message: str, *values: Cell, help: str, always: bool = False) -> None:
         """In checked mode, unless `holds` the thread ends with a report; `{0}` and `{1}` in the message are the values."""
         if not (self.program.checked or always) or (holds.known.constant and holds.known.value):
             return
-        words = {"message": message} | ({"help": help} if help else {})
+        words = {"message": message, "help": help}
         operands = (self.materialise(value, INDEX) for value in values)
         self.build.effect(ops.PY_CHECK, self.materialise(holds, BOOL), *operands, **words)
 

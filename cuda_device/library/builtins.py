@@ -214,7 +214,7 @@ def _with_step(build: Lowering, item: Number, parts: tuple[Value, Tree, Value], 
     """A range with a step. One of 0 is reported in checked mode; else the range is empty, so that loops over it end."""
     start, stop, step = parts
     if settings and build.checked:
-        build.check(build.truth(step), "the step of a range cannot be 0")
+        build.check(build.truth(step), "the step of a range cannot be 0", help="give a step of 1 or more, or below 0")
     elif settings:
         moves = build.truth(step)
         start = build.select(moves, start, build.number(item, settings[0]))
