@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from cuda_device.codegen.nvvm.scope import FLAGS, NAME, FunctionNames, Rule
+from cuda_device.codegen.nvvm.typed_pointers import FLAGS, NAME, FunctionNames, Rule
 from cuda_device.errors import CompileError
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from cuda_device.codegen.nvvm.scope import FLAGS, NAME, TYPE, FunctionNames, Rule, pointers, split
-from cuda_device.codegen.nvvm.typed_pointers import pointer_to
+from cuda_device.codegen.nvvm.typed_pointers import FLAGS, NAME, TYPE, FunctionNames, Rule, pointer_to, pointers, split
 
 
 def _call(to: FunctionNames, match: re.Match[str]) -> list[str]:

@@ -21,7 +21,7 @@ from collections.abc import Iterable
 
 from cuda_device.codegen.nvvm import bfloat, intrinsic_calls, typed_pointers
 from cuda_device.codegen.nvvm.intrinsic_calls import alignments, in_memory
-from cuda_device.codegen.nvvm.scope import TYPE, FunctionNames, Rule, pointers, split
+from cuda_device.codegen.nvvm.typed_pointers import TYPE, FunctionNames, Rule, pointers, split
 from cuda_device.lazy_dataclasses import dataclass, field
 
 _LAYOUT = (
