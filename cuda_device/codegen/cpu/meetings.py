@@ -172,8 +172,10 @@ def match(warp: Any, group: Any, kind: Any) -> None:
         result = members
         if kind == Suspension.MATCH_ALL and members != group:
             result = uint32(0)
-        blend(results, members, result)
         left &= ~members
+        while members != 0:
+            results[first(members)] = result
+            members &= members - 1
     for lane in range(WARP_SIZE):
         lows[lane] = results[lane] if group >> lane & 1 else lows[lane]
 
