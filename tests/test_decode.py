@@ -56,7 +56,8 @@ def test_functions_of_the_standard_library_are_well_formed(module):
 
 def test_positions_count_values_only():
     slots = [Slot.VALUE, Slot.NULL, Slot.ASSERTION, Slot.VALUE]
-    place = Cursor(samples.loop.__code__, [Raw("COPY", 4, 4, "", NOWHERE, 1)], 0, slots)
+    raw = Raw("COPY", 4, 4, "", NOWHERE, 1)
+    place = Cursor(samples.loop.__code__, [raw], raw, 0, slots)
     assert (place.position(1), place.position(4)) == (1, 2)
     for position in (2, 3, 5):
         try:

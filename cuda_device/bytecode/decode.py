@@ -181,7 +181,7 @@ def _walk(code: CodeType, raws: list[Raw]) -> dict[int, Steps]:
                 raise CompilerBug(f"the stack differs between two ways to offset {raws[index].location.offset}")
             continue
         known[index] = slots
-        cursor = Cursor(code, raws, index, slots.copy())
+        cursor = Cursor(code, raws, raws[index], index, slots.copy())
         steps_of[index] = steps = _translate(cursor)
         at_target = cursor.slots if cursor.slots_at_target is None else cursor.slots_at_target
         pending += [(step.target, at_target) for step in steps if step.target >= 0]

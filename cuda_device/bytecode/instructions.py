@@ -283,16 +283,13 @@ class Cursor:
 
     code: CodeType
     raws: list[Raw]
+    raw: Raw
+    """The instruction to translate."""
     index: int
     slots: list[Slot]
     """The raw stack, its top last."""
     slots_at_target: list[Slot] | None = None
     """The stack if the instruction jumps; None if it is the same as if it does not."""
-
-    @property
-    def raw(self) -> Raw:
-        """The instruction to translate."""
-        return self.raws[self.index]
 
     def near(self, distance: int) -> Raw:
         """The raw instruction so far behind this one, or before it if the distance is negative."""

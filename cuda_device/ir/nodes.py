@@ -13,7 +13,8 @@ block uses from another one arrives through its parameters; later levels may als
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from itertools import chain
+from operator import attrgetter
 
 from cuda_device.errors import NOWHERE, Location, Loss
 from cuda_device.ir import ops
@@ -87,6 +88,9 @@ class Prototype:
     result: Type
 
 
+_OPS, _CODE = attrgetter("ops"), attrgetter("code")
+
+
 @dataclass(slots=True, eq=False)
 class Function:
     """A function at one level: `blocks[0]` is the entry and its parameters are the function's.
@@ -117,10 +121,13 @@ class Function:
         """The function's parameters."""
         return self.blocks[0].params
 
-    def ops(self) -> Iterator[Op]:
-        """Every operation, block by block."""
-        for block in self.blocks:
-            yield from block.ops
+    def ops(self) -> list[Op]:
+        """Every operation, block by block: those that there are now."""
+        return list(chain.from_iterable(map(_OPS, self.blocks)))
+
+
+def _codes(function: Function) -> set[OpDef]:
+    return set(map(_CODE, function.ops()))
 
 
 @dataclass(slots=True, eq=False)
@@ -138,6 +145,10 @@ class Module:
     def main(self) -> Function:
         """The function that was asked for."""
         return self.functions[0]
+
+    def has(self, *codes: OpDef) -> bool:
+        """Whether there is such an operation in it."""
+        return any(not _codes(function).isdisjoint(codes) for function in self.functions)
 
     def __getitem__(self, name: str) -> Function:
         return next(function for function in self.functions if function.name == name)

@@ -32,9 +32,9 @@ def simplify(function: Function) -> None:
     _merge_blocks(function, entries, same)
     function.blocks = reverse_postorder(function.blocks[0])
     for op in function.ops():
-        op.operands = [_final(value, same) for value in op.operands]
+        op.operands = [_final(value, same) if value in same else value for value in op.operands]
         for edge in op.successors:
-            edge.arguments = [_final(value, same) for value in edge.arguments]
+            edge.arguments = [_final(value, same) if value in same else value for value in edge.arguments]
 
 
 def _final(value: Value, same: dict[Value, Value]) -> Value:

@@ -41,11 +41,13 @@ _BARRIERS = (ops.BARRIER, ops.BARRIER_REDUCE)
 
 def run(module: Module) -> None:
     """Narrows scopes, and drops orders that nobody can see."""
+    if not module.has(*_ATOMICS):
+        return
     for function in module.functions:
         for op in function.ops():
             if op.code in _ATOMICS and _space(op) is Space.SHARED and op.attributes["scope"] != Scope.THREAD:
                 op.attributes["scope"] = str(Scope.BLOCK)
-    if module.main.kernel and not any(op.code is ops.EXTERN for each in module.functions for op in each.ops()):
+    if module.main.kernel and not module.has(ops.EXTERN):
         silent = [(function, *found) for function in module.functions for found in _silent(function)]
         if silent and not _is_observed(module, silent):
             for *_, op in silent:

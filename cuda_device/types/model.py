@@ -13,6 +13,7 @@ from __future__ import annotations
 import enum
 import math
 import re
+from functools import cached_property
 from typing import Any, TypeGuard
 
 from cuda_device.lazy_dataclasses import dataclass, field
@@ -55,7 +56,7 @@ class Space(enum.Enum):
     CONSTANT = "constant"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Number:
     """A builtin or fixed-format number of `bits` bits (a bool is stored in a byte, and counts as 8 bits).
 
@@ -73,47 +74,47 @@ class Number:
     def __str__(self) -> str:
         return _NAMES[self]
 
-    @property
+    @cached_property
     def is_integer(self) -> bool:
         """Whether this is an integer (a bool is not)."""
         return self.kind in (Kind.INT, Kind.UINT)
 
-    @property
+    @cached_property
     def is_float(self) -> bool:
         """Whether this is a real floating point number."""
         return self.kind is Kind.FLOAT
 
-    @property
+    @cached_property
     def bfloat(self) -> bool:
         """Whether this is bfloat16."""
         return self.format is Format.BFLOAT
 
-    @property
+    @cached_property
     def is_float8(self) -> bool:
         """Whether this is a float of 8 bits: machines know its bits, and compute with it in float32."""
         return self.kind is Kind.FLOAT and self.bits == 8
 
-    @property
+    @cached_property
     def is_complex(self) -> bool:
         """Whether this is a complex number: two floats of half its bits."""
         return self.kind is Kind.COMPLEX
 
-    @property
+    @cached_property
     def part(self) -> Number:
         """The type of the real and the imaginary part of a complex number; a real number's own type."""
         return Number(Kind.FLOAT, self.bits // 2, self.builtin) if self.is_complex else self
 
-    @property
+    @cached_property
     def signed(self) -> bool:
         """Whether values below zero exist."""
         return self.kind not in (Kind.BOOL, Kind.UINT)
 
-    @property
+    @cached_property
     def low(self) -> int:
         """The least value of an integer or bool."""
         return -(1 << (self.bits - 1)) if self.kind is Kind.INT else 0
 
-    @property
+    @cached_property
     def high(self) -> int:
         """The greatest value of an integer or bool."""
         if self.kind is Kind.BOOL:

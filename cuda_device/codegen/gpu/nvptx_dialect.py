@@ -84,9 +84,9 @@ class Nvptx(Dialect):
             lines.append(f"@shared_{number} = internal addrspace(3) global [{size} x i8] undef, align {align}")
         lines += constants.definitions(self.module, self.pointer(Space.CONSTANT).removeprefix("ptr ") + " ")
         lines.append(_texts(self.texts))
-        if any(op.code is ops.DYNAMIC_SHARED for f in self.module.functions for op in f.ops()):
+        if self.module.has(ops.DYNAMIC_SHARED):
             lines.append("@dynamic_shared = external addrspace(3) global [0 x i8], align 128")
-        reports = any(op.code is ops.REPORT for f in self.module.functions for op in f.ops())
+        reports = self.module.has(ops.REPORT)
         places = _checked_barriers(self.options, self.module)
         if places or (reports and self.module.main.kernel):
             lines.append(report_text.definitions(self.module.main.name))
@@ -240,5 +240,7 @@ def _attributes(options: Options, kernel: bool) -> str:
 
 def _checked_barriers(options: Options, module: Module) -> list[int]:
     """In checked mode, the places of the barriers, which are checked."""
+    if not options.checked:
+        return []
     found = (op for f in module.functions for op in f.ops() if op.code in (ops.BARRIER, ops.BARRIER_REDUCE))
-    return sorted({int(str(op.attributes["place"])) for op in found}) if options.checked else []
+    return sorted({int(str(op.attributes["place"])) for op in found})
