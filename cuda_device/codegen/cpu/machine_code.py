@@ -112,7 +112,8 @@ def _support(name: str) -> int:
         return scheduler.text(name) if name in EXPORTS else runtime_library.text(name)
 
     names = WIDE_ATOMICS if name in WIDE_ATOMICS else (name,)
-    return shared(names[0], text, names, level=2, quick=name != CREW)[name]
+    # Quick code takes no floats of 16 bits through calls (see `native`), and no vectors of what lanes bring.
+    return shared(names[0], text, names, level=2, quick=name in EXPORTS and name != CREW)[name]
 
 
 def piece(
