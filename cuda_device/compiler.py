@@ -187,14 +187,14 @@ def _device(work: Work) -> Module:
 
 
 def _inlined(work: Work) -> Module:
-    from cuda_device.instrument import exits, host_limits, inline, traces
+    from cuda_device.instrument import host_limits, inline, traces
 
     options, module = work.job.options, work["device"]
     if options.checked:
         module = host_limits.guard_stack(module)
     if options.races:
         module = traces.run(module)
-    return exits.run(inline.run(host_limits.add_yields(module)))
+    return host_limits.run(inline.run(host_limits.add_yields(module)))
 
 
 def _llvm_gpu(work: Work) -> to_llvm.Llvm:

@@ -9,7 +9,7 @@ gate.open()                                         # now it goes on
 
 import ctypes
 
-from cuda_device.runtime.gpu import driver, loaded_kernels
+from cuda_device.runtime.gpu import driver
 
 PTX = b"""
 .version 8.0
@@ -64,7 +64,7 @@ class Late:
     """The kernel, in the current context."""
 
     def __init__(self):
-        self._fill = loaded_kernels.get_kernel(loaded_kernels.load_library(PTX), "late_fill")
+        self._fill = driver.get_kernel(driver.load_library(PTX), "late_fill")
 
     def fill(self, address, value, handle, wait=WAIT, count=COUNT, gate=None):
         """Fills `count` words at `address`, on the stream `handle`, after `wait` nanoseconds, or when the gate is open."""
@@ -81,4 +81,4 @@ class Late:
 def launch(kernel, values, handle, grid=1, block=1, shared=0):
     """Launches a kernel with C values for parameters."""
     pointers = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
-    loaded_kernels.launch(kernel, (grid, 1, 1), (block, 1, 1), shared, handle, ctypes.addressof(pointers))
+    driver.launch(kernel, (grid, 1, 1), (block, 1, 1), shared, handle, ctypes.addressof(pointers))

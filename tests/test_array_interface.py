@@ -7,8 +7,8 @@ from fake_driver import installed, no_gpu
 import cuda_device as device
 from cuda_device.errors import LaunchError
 from cuda_device.runtime.arrays import array_interface
+from cuda_device.runtime.arrays.array_interface import view_of
 from cuda_device.runtime.arrays.array_view import ArrayView, Device
-from cuda_device.runtime.arrays.protocols import view_of
 from cuda_device.types.host import ROWS, element_of_dtype
 from cuda_device.types.layout import placement
 from cuda_device.types.model import FLOAT32, INT16, Layout

@@ -14,9 +14,9 @@ from fake_driver import MOST_BYTES, Result, installed
 import cuda_device as device
 from cuda_device.errors import LaunchError
 from cuda_device.runtime.arrays import dlpack
+from cuda_device.runtime.arrays.array_interface import view_of
 from cuda_device.runtime.arrays.array_view import ArrayView, Device, c_strides, layout_of
 from cuda_device.runtime.arrays.device_array import DeviceArray, array, empty, zeros
-from cuda_device.runtime.arrays.protocols import view_of
 from cuda_device.runtime.gpu import driver
 from cuda_device.runtime.gpu.streams import GpuStream, cpu_stream
 from cuda_device.types.host import ROWS

@@ -15,8 +15,8 @@ from fake_driver import no_gpu
 import cuda_device as device
 from cuda_device.errors import LaunchError
 from cuda_device.runtime.arrays import dlpack
+from cuda_device.runtime.arrays.array_interface import view_of
 from cuda_device.runtime.arrays.array_view import ArrayView, Device, numpy_over
-from cuda_device.runtime.arrays.protocols import view_of
 from cuda_device.types import host
 from cuda_device.types.model import BFLOAT16, BOOL, FLOAT32, INT16, INT32, NUMBERS, Layout
 

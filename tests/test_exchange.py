@@ -12,9 +12,9 @@ from fake_driver import CONTEXT, installed
 import cuda_device as device
 from cuda_device.codegen.cpu import machine_code
 from cuda_device.errors import LaunchError
-from cuda_device.runtime.arrays import dlpack, dlpack_exchange
+from cuda_device.runtime.arrays import dlpack
+from cuda_device.runtime.arrays.array_interface import view_of
 from cuda_device.runtime.arrays.array_view import Device
-from cuda_device.runtime.arrays.protocols import view_of
 from cuda_device.runtime.gpu.streams import GpuStream
 from cuda_device.types.model import FLOAT32
 
@@ -155,7 +155,7 @@ def test_a_negated_view_is_refused(framework):
 def test_other_tables_are_left_alone(framework, capsule):
     kind = tensor_type(framework)
     kind.__dlpack_c_exchange_api__ = capsule
-    assert dlpack_exchange.exchange_of(kind) is None
+    assert dlpack.exchange_of(kind) is None
     with pytest.raises(LaunchError, match="the slow way"):
         view_of(kind(), 1)
 
@@ -190,7 +190,7 @@ def test_the_words_of_a_framework_that_refuses():
 
 def test_torch(framework):
     torch = pytest.importorskip("torch")
-    assert dlpack_exchange.exchange_of(torch.Tensor) is not None
+    assert dlpack.exchange_of(torch.Tensor) is not None
     tensor = torch.arange(12.0).reshape(3, 4)[:, ::2]
     view = view_of(tensor)
     assert (view.data, view.shape, view.strides) == (tensor.data_ptr(), (3, 2), (16, 8))

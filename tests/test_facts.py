@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import cuda_device as device
-from cuda_device.runtime.arrays.protocols import view_of
+from cuda_device.runtime.arrays.array_interface import view_of
 from cuda_device.runtime.launch import launcher
 
 

@@ -22,7 +22,7 @@ from cuda_device import compiler
 from cuda_device.codegen.cpu import machine_code
 from cuda_device.infer import closures
 from cuda_device.launchers import memory_layout, plans
-from cuda_device.runtime.gpu import loaded_kernels
+from cuda_device.runtime.gpu import driver
 from cuda_device.runtime.gpu.streams import GpuStream
 from cuda_device.runtime.launch import launcher
 from cuda_device.types import structs
@@ -154,7 +154,7 @@ def test_two_threads_that_want_more_shared_memory(gpu, monkeypatch):
         x[0] = device.dynamic_shared_array()[0]
 
     stream = GpuStream(0x77, 0, context=CONTEXT)
-    x, allow = device.zeros(1, np.uint8, stream=stream), loaded_kernels.set_max_dynamic_shared
+    x, allow = device.zeros(1, np.uint8, stream=stream), driver.set_max_dynamic_shared
     other = threading.Thread(target=lambda: device.launch(kernel, x, grid=1, block=1, shared=100 << 10, stream=stream))
 
     def slowly(handle, nbytes, ordinal):
@@ -164,7 +164,7 @@ def test_two_threads_that_want_more_shared_memory(gpu, monkeypatch):
         allow(handle, nbytes, ordinal)
 
     device.launch(kernel, x, grid=1, block=1, stream=stream)
-    monkeypatch.setattr(loaded_kernels, "set_max_dynamic_shared", slowly)
+    monkeypatch.setattr(driver, "set_max_dynamic_shared", slowly)
     device.launch(kernel, x, grid=1, block=1, shared=60 << 10, stream=stream)
     other.join()
     told = [entry[2] for entry in gpu.log if entry[0] == "cuKernelSetAttribute"]

@@ -19,7 +19,7 @@ from cuda_device.device import math as device_math
 from cuda_device.device.entities import DeviceValue
 from cuda_device.infer import rules
 from cuda_device.ir import ops
-from cuda_device.library import complex_numbers, copying, prelude, table
+from cuda_device.library import complex_functions, copying, prelude, table
 from cuda_device.lower import typed_to_device
 from cuda_device.types.vectors import FAMILIES
 
@@ -323,7 +323,7 @@ def test_each_device_entity_is_public_and_documented(row):
         *vars(device_math).values(),
     ]
     methods = [method for owner in ours if isinstance(owner, type) for method in vars(owner).values()]
-    internal = [*vars(atomic_loops).values(), *vars(packing).values(), *vars(complex_numbers).values()]
+    internal = [*vars(atomic_loops).values(), *vars(packing).values(), *vars(complex_functions).values()]
     internal += [memory.array_at, memory.constant_array, copying.distance]
     assert any(row.entity is entity for entity in (*ours, *python, *methods, *internal))
     assert inspect.getdoc(row.entity)

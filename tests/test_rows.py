@@ -7,7 +7,7 @@ import pytest
 from ir_helpers import define, read
 
 import cuda_device as device
-from cuda_device.ir.natural_loops import innermost, natural_loops
+from cuda_device.ir.dominance import innermost, natural_loops
 
 
 @device.kernel

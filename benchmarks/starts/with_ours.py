@@ -46,9 +46,9 @@ with contextlib.ExitStack() as stack:
     stream = device.cpu_stream() if WHERE == "cpu" else device.default_stream()
     pairs = [[device.array(values, stream=stream) for values in pair] for pair in host]
     start.mark("arrays")
-    from cuda_device.runtime.gpu import loaded_kernels
+    from cuda_device.runtime.gpu import driver
 
-    genuine = loaded_kernels.load_library
+    genuine = driver.load_library
 
     def load(code: bytes) -> int:
         begin = time.perf_counter()
@@ -57,7 +57,7 @@ with contextlib.ExitStack() as stack:
         finally:
             seconds["load"] = seconds.get("load", 0.0) + time.perf_counter() - begin
 
-    loaded_kernels.load_library = load
+    driver.load_library = load
     if STATE == "apart":
         begin = time.perf_counter()
         for name in (*COMPILER, *LAST["cpu" if WHERE == "cpu" else "gpu"]):

@@ -1,4 +1,4 @@
-"""How atomic operations become operations of the device level: one function for each, all of an `Access`.
+"""How atomic operations become operations of the device level, and the bits of what atomics hold.
 
 Where nobody else looks (the scope is one thread, or the memory is the thread's own), plain loads and stores do.
 """
@@ -7,13 +7,108 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cuda_device.device import atomic_bits as bits
-from cuda_device.device.lowering import Lowering, Tree, flatten
+from cuda_device.device.lowering import Lowering, Tree, flatten, grow
+from cuda_device.device.packing import from_bits, to_bits
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Value
-from cuda_device.ir.ordering import Scope
+from cuda_device.ir.ops import Scope
 from cuda_device.lazy_dataclasses import dataclass, replace
-from cuda_device.types.model import AtomicCell, Ref, Space, Type
+from cuda_device.types.layout import accesses, has_identity, leaves, size_of
+from cuda_device.types.model import UINT64, AtomicCell, Kind, Number, Ref, Space, Struct, Tuple, Type, Vector
+
+# The bits of what atomics hold: machines access integers atomically, so any other value travels as one of its size.
+#
+#     vector<float16, 2>                        uint32
+#     struct<pair, key: uint32, n: uint16>      uint64; padding is zero
+#     complex128, vector<int32, 4>              vector<uint64, 2>: of 16 bytes there are loads and stores
+#
+# Real numbers are accessed as what they are.
+
+
+WIDEST = 16
+WIDEST_EXCHANGE = 8
+
+
+def check(dtype: Type) -> None:
+    """Raises `TypeError` for what no atomic can hold."""
+    name = dtype.name if isinstance(dtype, Struct) else str(dtype)
+    if has_identity(dtype):
+        raise TypeError(f"{name} has atomic members, and cannot be the content of an atomic: name one of them")
+    kind = isinstance(dtype, (Number, Vector, Struct, Tuple))
+    if not kind or not all(isinstance(leaf, Number) for leaf in leaves(dtype)):
+        raise TypeError(f"an atomic holds a number, vector, struct or tuple, not {name}")
+    size = size_of(dtype)
+    if size > WIDEST:
+        raise TypeError(f"an atomic holds {WIDEST} bytes at most, but {name} has {size}")
+    if size & (size - 1) or not leaves(dtype):
+        raise TypeError(f"{name} has {size} bytes, but machines access 1, 2, 4, 8 or 16 at once")
+
+
+def is_number(dtype: Type) -> bool:
+    """Whether machines access it as what it is: a real number."""
+    return isinstance(dtype, Number) and len(leaves(dtype)) == 1
+
+
+def storage(dtype: Type) -> Type:
+    """What an atomic of `dtype` is to a machine."""
+    if is_number(dtype):
+        return dtype
+    size = size_of(dtype)
+    return Vector(UINT64, 2) if size == WIDEST else Number(Kind.UINT, size * 8)
+
+
+def pack(build: Lowering, dtype: Type, tree: Tree) -> Value:
+    """A value as what it is to a machine."""
+    if is_number(dtype):
+        assert isinstance(tree, Value)
+        return tree
+    words = words_of(build, dtype, tree)
+    return words[0] if len(words) == 1 else build.op(ops.MAKE, Vector(UINT64, 2), *words)
+
+
+def words_of(build: Lowering, dtype: Type, tree: Tree) -> list[Value]:
+    """The bits of a value as it lies in memory: one unsigned integer, or two of 64 bits."""
+    word = Number(Kind.UINT, min(size_of(dtype), WIDEST_EXCHANGE) * 8)
+    words: dict[int, Value] = {}
+    for access, leaf in zip(accesses(dtype, align=1), flatten(tree), strict=True):
+        index, offset = divmod(access.offset * 8, word.bits)
+        part = build.convert(to_bits(build, leaf), word)
+        if offset:
+            part = build.op(ops.SHL, word, part, build.number(word, offset))
+        words[index] = build.binary(ops.OR, words[index], part) if index in words else part
+    return [words.get(i) or build.number(word, 0) for i in range(size_of(dtype) * 8 // word.bits)]
+
+
+def unpack(build: Lowering, dtype: Type, value: Value) -> Tree:
+    """The value of `dtype` that was packed so."""
+    if is_number(dtype):
+        return value
+    word = UINT64 if isinstance(value.type, Vector) else value.type
+    assert isinstance(word, Number)
+    words = [value]
+    if isinstance(value.type, Vector):
+        words = [build.op(ops.FIELD, UINT64, value, index=i) for i in range(2)]
+    parts = []
+    for access, leaf in zip(accesses(dtype, align=1), leaves(dtype), strict=True):
+        assert isinstance(leaf, Number)
+        index, offset = divmod(access.offset * 8, word.bits)
+        part = words[index]
+        if offset:
+            part = build.op(ops.SHR, word, part, build.number(word, offset))
+        parts.append(from_bits(build, build.convert(part, Number(Kind.UINT, leaf.bits)), leaf))
+    return grow(dtype, iter(parts))
+
+
+def equal(build: Lowering, dtype: Type, a: Tree, b: Tree) -> Value:
+    """Whether two values have the same bits."""
+    pairs = zip(words_of(build, dtype, a), words_of(build, dtype, b), strict=True)
+    first, *rest = (build.compare("==", x, y) for x, y in pairs)
+    for each in rest:
+        first = build.binary(ops.AND, first, each)
+    return first
+
+
+# How atomic operations become operations of the device level: one function for each, all of an `Access`.
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +143,14 @@ class AtomicAccess:
 
     def operands(self) -> list[Value]:
         """The operands of an atomic operation of the device level."""
-        packed = [bits.pack(self.build, self.dtype, value) for value in self.values]
-        return [self.at(AtomicCell(bits.storage(self.dtype))), *packed]
+        packed = [pack(self.build, self.dtype, value) for value in self.values]
+        return [self.at(AtomicCell(storage(self.dtype))), *packed]
 
     def op(self, code: ops.OpDef, **more: str) -> Tree:
         """The result of such an operation."""
-        type = bits.storage(self.dtype)
+        type = storage(self.dtype)
         attributes = {"memory": self.order, "scope": self.scope, **more}
-        return bits.unpack(
-            self.build, self.dtype, self.build.op(code, type, *self.operands(), nonneg=False, **attributes)
-        )
+        return unpack(self.build, self.dtype, self.build.op(code, type, *self.operands(), nonneg=False, **attributes))
 
 
 def load(access: AtomicAccess) -> Tree:
@@ -80,7 +173,7 @@ def cas(access: AtomicAccess) -> Tree:
         return access.op(ops.ATOMIC_CAS)
     build, (old, new) = access.build, access.values
     here = access.read()
-    same = bits.equal(build, access.dtype, here, old)
+    same = equal(build, access.dtype, here, old)
     leaves = zip(flatten(new), flatten(here), strict=True)
     access.write(tuple(build.select(same, *pair) for pair in leaves))
     return here

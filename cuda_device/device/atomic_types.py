@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cuda_device.device.atomic_bits import check
+from cuda_device.device.atomic_accesses import check
 from cuda_device.errors import DeviceOnlyError
 from cuda_device.types import model
 from cuda_device.types.dtypes import element_of

@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import Any, TypeVar, cast
 
 from cuda_device.device import atomic_accesses as accesses
-from cuda_device.device import atomic_bits as bits
+from cuda_device.device import atomic_accesses as bits
 from cuda_device.device import atomic_loops as loops
 from cuda_device.device.addresses import address_of
 from cuda_device.device.atomic_types import Atomic, AtomicInterface
@@ -25,8 +25,7 @@ from cuda_device.device.rows import Intrinsic, Typed, constant_of
 from cuda_device.errors import ArgumentError, CompileError, DeviceOnlyError, UnalignedError
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Value
-from cuda_device.ir.ops import Effect
-from cuda_device.ir.ordering import OF_LOADS, OF_STORES, OF_UPDATES, Order, Scope
+from cuda_device.ir.ops import OF_LOADS, OF_STORES, OF_UPDATES, Effect, Order, Scope
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types import model
 from cuda_device.types.dtypes import element_of

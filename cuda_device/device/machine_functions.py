@@ -1,4 +1,4 @@
-"""Functions of integers that are one instruction of a GPU: one row of `FUNCTIONS` each.
+"""Functions of integers that are one instruction of a GPU, a row of `FUNCTIONS` each; and vector types as constructors.
 
     byte_perm(0x33221100, 0x77665544, 0x7531) == 0x77553311
 
@@ -21,7 +21,8 @@ from cuda_device.ir import ops
 from cuda_device.ir.nodes import Value
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.known import Known, of_type
-from cuda_device.types.model import UINT32, Number
+from cuda_device.types.model import INT, UINT32, Number, Type, Vector
+from cuda_device.types.vectors import FAMILIES, Dim3
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,3 +74,38 @@ def _row(row: MachineFunction) -> Intrinsic:
 
 
 ROWS = tuple(map(_row, FUNCTIONS))
+
+
+# The vector types as constructors in device code: the specification's 'Vectors'.
+
+
+def _handed_over(known: Known, target: Number, what: str) -> Number:
+    """The type in which an argument goes to a constructor, which converts it to `target`: a constant loses nothing on the way."""
+    number = number_of(known, what)
+    if not known.constant:
+        return number
+    if target.is_float or (number == INT and isinstance(known.value, int)):
+        return target
+    return number
+
+
+def _vector_row(cls: Any, name: str) -> Intrinsic:
+    model: Vector = cls.model
+
+    def infer(arguments: Sequence[Known]) -> Typed:
+        operands: list[tuple[int, Type]] = [
+            (i, _handed_over(argument, model.dtype, name)) for i, argument in enumerate(arguments)
+        ]
+        return Typed(of_type(model), tuple(operands))
+
+    def lower(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
+        parts = []
+        for operand in operands:
+            assert isinstance(operand, Value)
+            parts.append(build.convert(operand, model.dtype))
+        return tuple(parts)
+
+    return Intrinsic(cls, name, infer, lower, (model.size, model.size))
+
+
+VECTOR_ROWS = tuple(_vector_row(cls, name) for name, cls in (*FAMILIES.items(), ("Dim3", Dim3)))

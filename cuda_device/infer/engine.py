@@ -46,7 +46,7 @@ from cuda_device.infer.frame import Cell, Frame, NeverReturns, Waits, is_static
 from cuda_device.infer.meanings import NestedFunction, Origin
 from cuda_device.infer.operations import OPERATIONS
 from cuda_device.infer.remedies import OF_THE_HOST, of_call
-from cuda_device.ir import call_graph, ops
+from cuda_device.ir import dominance, ops
 from cuda_device.ir.nodes import Function, Module, Op, Value
 from cuda_device.lazy_dataclasses import dataclass, field, replace
 from cuda_device.library import table
@@ -172,14 +172,14 @@ def run(
     module = Module([main.function, *_reachable(main.function, functions)], tuple(program.links))
     module.losses = precision.losses(module, program.adopted, program.given)
     name_functions(module, set(program.symbols))
-    call_graph.propagate(module)
+    dominance.propagate(module)
     return module, tuple(program.dependencies.values())
 
 
 def _reachable(main: Function, functions: list[Function]) -> list[Function]:
     """Those of `functions` that `main` calls, directly or not, in their order."""
-    calls = {function.name: call_graph.callees(function) for function in (main, *functions)}
-    found = call_graph.reached_from(calls, main.name)
+    calls = {function.name: dominance.callees(function) for function in (main, *functions)}
+    found = dominance.reached_from(calls, main.name)
     return [function for function in functions if function.name in found]
 
 

@@ -1,4 +1,4 @@
-"""What a GPU does by itself and the CPU does not: threads that wait in a loop take turns, and a full stack is reported.
+"""What code for the CPU needs beside: loops that let others run, the guard of the stack, exits of threads.
 
 A loop that contains an atomic (an operation with `Effect.SPINS`), or a call of a function that does, may run until another
 thread does something. Its back edges get a `yield`, which once in a while hands control to the other threads:
@@ -14,25 +14,24 @@ mode they look at the stack instead, where the process would end without a word:
 
 from __future__ import annotations
 
-from cuda_device.ir import call_graph, ops
-from cuda_device.ir.dominance import reverse_postorder
-from cuda_device.ir.natural_loops import natural_loops
-from cuda_device.ir.nodes import Block, Builder, Edge, Function, Module, Op
+from cuda_device.ir import dominance, ops
+from cuda_device.ir.dominance import natural_loops, reverse_postorder
+from cuda_device.ir.nodes import Block, Builder, Edge, Function, Module, Op, Value
 from cuda_device.ir.ops import Effect
-from cuda_device.types.model import BOOL
+from cuda_device.types.model import BOOL, NoneType, Number, Tuple, Type
 
 TOO_DEEP = "the recursion is too deep: the stack is full"
 
 
 def add_yields(module: Module) -> Module:
     """Changes the functions of a device-level module, before `inline`, and returns it."""
-    call_graph.propagate(module, Effect.SPINS)
+    dominance.propagate(module, Effect.SPINS)
     spinning = {function.name for function in module.functions if Effect.SPINS in function.effects}
-    barred = call_graph.in_recursion(module)
+    barred = dominance.in_recursion(module)
     for function in module.functions:
         if function.name not in barred:
             _feed(function, spinning)
-    call_graph.propagate(module, Effect.SUSPENDS)
+    dominance.propagate(module, Effect.SUSPENDS)
     return module
 
 
@@ -52,9 +51,9 @@ def _spins(op: Op, spinning: set[str]) -> bool:
 def guard_stack(module: Module) -> Module:
     """Changes the functions of a device-level module that may call themselves, and returns it."""
     places = [int(str(op.attributes["place"])) for f in module.functions for op in f.ops() if "place" in op.attributes]
-    for place, name in enumerate(sorted(call_graph.in_recursion(module)), max(places, default=0) + 1):
+    for place, name in enumerate(sorted(dominance.in_recursion(module)), max(places, default=0) + 1):
         _guard(module[name], place)
-    call_graph.propagate(module, Effect.EXITS)
+    dominance.propagate(module, Effect.EXITS)
     return module
 
 
@@ -69,3 +68,88 @@ def _guard(function: Function, place: int) -> None:
     words = {"status": "check", "message": TOO_DEEP, "help": "write the recursion as a loop", "place": place}
     failed.ops = [Op(ops.REPORT, attributes=words, location=location), Op(ops.EXIT, location=location)]
     function.blocks[1:1] = [failed, rest]
+
+
+# Lets functions tell their callers that their thread has ended: the CPU has no instruction that ends a thread.
+#
+# Each function that may exit returns a bool before its result, true if the thread has ended; each call of one looks at it,
+# and goes the same way. In the kernel, to exit is to return.
+#
+#     %2: float32 = call {callee="checked_root"} %x
+#                                      →   %3: tuple<bool, float32> = call {callee="checked_root"} %x
+#                                          %4: bool = field {index=0} %3
+
+
+def run(module: Module) -> Module:
+    """Changes the functions of a device-level module in place, and returns it."""
+    exiting = {f.name: f for f in module.functions if f is not module.main and Effect.EXITS in f.effects}
+    for function in module.functions:
+        for block in list(function.blocks):
+            _follow_calls(function, block, exiting)
+    for function in exiting.values():
+        _return_whether_ended(function)
+    return module
+
+
+def _has_result(type: Type) -> bool:
+    return not isinstance(type, NoneType) and type != Tuple(())
+
+
+def _flagged(result: Type) -> Type:
+    """What a function returns that returned `result` before."""
+    return Tuple((BOOL, result)) if _has_result(result) else BOOL
+
+
+def _follow_calls(function: Function, block: Block, exiting: dict[str, Function]) -> None:
+    at = 0
+    while at < len(block.ops):
+        op = block.ops[at]
+        callee = exiting.get(str(op.attributes.get("callee", ""))) if op.code is ops.CALL else None
+        if callee is None:
+            at += 1
+            continue
+        block = _split(function, block, at, callee.result)
+        at = 0
+
+
+def _split(function: Function, block: Block, at: int, result: Type) -> Block:
+    """Ends `block` behind the call `block.ops[at]`; returns the block that goes on."""
+    call = block.ops[at]
+    ended, after = Block(), Block([], block.ops[at + 1 :])
+    del block.ops[at:]
+    build = Builder(block, call.location)
+    flagged = Value(_flagged(result))
+    build.append(Op(ops.CALL, call.operands, [flagged], call.attributes, [], call.location))
+    flag = flagged
+    if _has_result(result):
+        flag = build.op(ops.FIELD, BOOL, flagged, index=0)
+        after.ops.insert(0, Op(ops.FIELD, [flagged], list(call.results), {"index": 1}, [], call.location))
+    build.branch(flag, Edge(ended, []), Edge(after, []))
+    ended.ops.append(Op(ops.EXIT, location=call.location))
+    position = function.blocks.index(block) + 1
+    function.blocks[position:position] = [ended, after]
+    return after
+
+
+def _return_whether_ended(function: Function) -> None:
+    result = function.result
+    function.result = _flagged(result)
+    for block in function.blocks:
+        end = block.terminator
+        if end.code not in (ops.RETURN, ops.EXIT):
+            continue
+        del block.ops[-1]
+        build = Builder(block, end.location)
+        flag = build.const(BOOL, end.code is ops.EXIT)
+        if not _has_result(result):
+            build.return_(flag)
+            continue
+        value = end.operands[0] if end.operands else _nothing(build, result)
+        build.return_(build.op(ops.MAKE, function.result, flag, value))
+
+
+def _nothing(build: Builder, type: Type) -> Value:
+    """Some value of a type, for a caller that does not look at it."""
+    if isinstance(type, Tuple):
+        return build.op(ops.MAKE, type, *(_nothing(build, element) for element in type.elements))
+    return build.const(type, False if type == BOOL else 0.0 if isinstance(type, Number) and type.is_float else 0)

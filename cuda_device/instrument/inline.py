@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Container
 
 from cuda_device.errors import CompileError, Location
-from cuda_device.ir import call_graph, ops
+from cuda_device.ir import dominance, ops
 from cuda_device.ir.nodes import Block, Edge, Function, Module, Op, Value
 from cuda_device.ir.ops import Effect
 from cuda_device.lazy_dataclasses import dataclass
@@ -31,7 +31,7 @@ def run_ours(module: Module) -> Module:
 
         call {callee="place"} %i %n        at kernel.py:7      →      its blocks, all of them at kernel.py:7
     """
-    call_graph.propagate(module, Effect.EXITS)
+    dominance.propagate(module, Effect.EXITS)
     ours = {f.name for f in module.functions if f.location.is_ours and Effect.EXITS in f.effects}
     for function in module.functions:
         if function.name not in ours:

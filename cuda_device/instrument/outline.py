@@ -66,10 +66,10 @@ class Outline:
     @staticmethod
     def of(module: Module, counts_on_alignment: bool = False) -> Outline:
         """The outline of a module of the device level."""
-        from cuda_device.ir import call_graph, ops  # what is kept needs neither these nor the module
-        from cuda_device.ir.natural_loops import back_edges
+        from cuda_device.ir import dominance, ops
+        from cuda_device.ir.dominance import back_edges
         from cuda_device.ir.ops import Effect
-        from cuda_device.optimise import alignment, points_to
+        from cuda_device.optimise import points_to
 
         found = [op for function in module.functions for op in function.ops()]
 
@@ -79,10 +79,10 @@ class Outline:
         return Outline(
             symbol=module.main.name,
             written=points_to.written(module),
-            aligned=alignment.numbers(module) if counts_on_alignment else frozenset(),
+            aligned=points_to.numbers(module) if counts_on_alignment else frozenset(),
             may_run_long=any(back_edges(function.blocks) for function in module.functions)
             or any(op.code is ops.CALL for op in _of_callees(module)),
-            recursive=bool(call_graph.in_recursion(module)),
+            recursive=bool(dominance.in_recursion(module)),
             positions=any(
                 op.code is ops.REGISTER and op.attributes["name"] == "block_dim.x" and op.result.type == INT32
                 for op in found

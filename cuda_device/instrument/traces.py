@@ -19,7 +19,7 @@ from itertools import count
 from cuda_device.errors import Location
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Module, Op, Value
-from cuda_device.ir.ordering import Order, Scope
+from cuda_device.ir.ops import Order, Scope
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.layout import size_of
 from cuda_device.types.model import BOOL, UINT32, Number, Ref, Space

@@ -1,4 +1,4 @@
-"""Which blocks every way to a block leads through (Cooper, Harvey and Kennedy, 2001), and an order in which they come first.
+"""Analyses of the graph of a function's blocks, dominance and natural loops, and of the graph of calls.
 
     reverse_postorder(entry)                   [entry, branch, …, join]
     dominators(entry)[join]                    branch, the last such block before it
@@ -9,7 +9,12 @@ Blocks that cannot be reached are in none of these.
 
 from __future__ import annotations
 
-from cuda_device.ir.nodes import Block
+from collections.abc import Collection, Iterable, Mapping
+
+from cuda_device.ir import ops
+from cuda_device.ir.nodes import Block, Edge, Function, Module
+from cuda_device.ir.op_def import Effect
+from cuda_device.lazy_dataclasses import dataclass
 
 
 def reverse_postorder(entry: Block) -> list[Block]:
@@ -87,3 +92,150 @@ class Tree:
     def contains(self, above: Block, block: Block) -> bool:
         """Whether all ways to a block that can be reached lead through another one, or it is that one."""
         return above in self._begin and self._begin[above] <= self._begin[block] < self._end[above]
+
+
+# Natural loops of a function: their headers, latches and bodies.
+#
+#     loops = natural_loops(function.blocks)      [Loop(header=^1, ...)] for `^0: jump ^1; ^1: branch %c ^1() ^2()`
+#     loops[0].latches                            [^1], whose edges to the header close the loop
+#     innermost(loops)[block]                     the smallest loop that contains a block
+#
+# A back edge leads to a block that does not stand later in reverse postorder. The body of a loop holds the blocks from which a
+# latch is reached without passing the header. Back edges to one header make one loop.
+
+
+Predecessors = dict[Block, list[tuple[Block, Edge]]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Loop:
+    """A natural loop. `entries` are the edges that enter the header from outside, `backs` those that close the loop."""
+
+    header: Block
+    blocks: frozenset[Block]
+    entries: list[tuple[Block, Edge]]
+    backs: list[tuple[Block, Edge]]
+
+    @property
+    def latches(self) -> list[Block]:
+        """The blocks that lead back to the header."""
+        return list(dict.fromkeys(block for block, _ in self.backs))
+
+    def always_runs(self, block: Block) -> bool:
+        """Whether each iteration passes through a block of the loop."""
+        seen, todo = {block}, [self.header]
+        while todo:
+            each = todo.pop()
+            if each not in seen:
+                seen.add(each)
+                todo += [edge.block for edge in each.successors if edge.block in self.blocks]
+        return block is self.header or not any(latch in seen for latch in self.latches if latch is not block)
+
+
+def predecessors(blocks: Iterable[Block]) -> Predecessors:
+    """The edges into each block, with the blocks that they leave."""
+    blocks = list(blocks)
+    found: Predecessors = {block: [] for block in blocks}
+    for block in blocks:
+        for edge in block.successors:
+            found[edge.block].append((block, edge))
+    return found
+
+
+def back_edges(blocks: Iterable[Block]) -> list[tuple[Block, Edge]]:
+    """The back edges of a function whose blocks are in reverse postorder, each with the block that it leaves."""
+    seen: set[Block] = set()
+    found = []
+    for block in blocks:
+        seen.add(block)
+        found += [(block, edge) for edge in block.successors if edge.block in seen]
+    return found
+
+
+def natural_loops(blocks: list[Block]) -> list[Loop]:
+    """The loops of a function whose blocks are in reverse postorder, in the order in which their first latches stand."""
+    backs: dict[Block, list[tuple[Block, Edge]]] = {}
+    for block, edge in back_edges(blocks):
+        backs.setdefault(edge.block, []).append((block, edge))
+    if not backs:
+        return []
+    before = predecessors(blocks)
+    found = []
+    for header, closing in backs.items():
+        body, todo = {header}, [latch for latch, _ in closing]
+        while todo:
+            block = todo.pop()
+            if block not in body:
+                body.add(block)
+                todo += [each for each, _ in before[block]]
+        entries = [(block, edge) for block, edge in before[header] if block not in body]
+        found.append(Loop(header, frozenset(body), entries, closing))
+    return found
+
+
+def innermost(loops: Iterable[Loop]) -> dict[Block, Loop]:
+    """For each block that a loop contains, the smallest such loop."""
+    found: dict[Block, Loop] = {}
+    for loop in loops:
+        for block in loop.blocks:
+            if block not in found or len(loop.blocks) < len(found[block].blocks):
+                found[block] = loop
+    return found
+
+
+# Who calls whom: `recursive({"even": {"odd"}, "odd": {"even"}, "k": {"odd"}})  ->  {"even", "odd"}`.
+
+
+Calls = Mapping[str, Collection[str]]
+"""What each function calls; what is not among them calls nothing."""
+
+
+def reached(calls: Calls) -> dict[str, set[str]]:
+    """The functions that each one calls, directly or not."""
+    return {name: reached_from(calls, name) for name in calls}
+
+
+def recursive(calls: Calls) -> set[str]:
+    """The functions that come to call themselves."""
+    return {name for name, found in reached(calls).items() if name in found}
+
+
+def reached_from(calls: Calls, name: str) -> set[str]:
+    """The functions that one calls, directly or not."""
+    found: set[str] = set()
+    todo = [name]
+    while todo:
+        fresh = set(calls.get(todo.pop(), ())) - found
+        found |= fresh
+        todo += fresh
+    return found
+
+
+def callees(function: Function) -> set[str]:
+    """The functions that a function calls itself."""
+    return {str(op.attributes["callee"]) for op in function.ops() if op.code is ops.CALL}
+
+
+def in_recursion(module: Module) -> set[str]:
+    """The functions that come to call themselves, and all that those call."""
+    found = reached({function.name: callees(function) for function in module.functions})
+    loops = {name for name, called in found.items() if name in called}
+    return loops.union(*(found[name] for name in loops))
+
+
+def propagate(module: Module, effects: Effect = Effect.PURE) -> None:
+    """What a function does is what its callees do, too; and of `effects` what its operations do."""
+    called = {function.name: callees(function) for function in module.functions}
+    does = {function.name: function.effects for function in module.functions}
+    for function in module.functions if effects else ():
+        for op in function.ops():
+            does[function.name] |= op.code.effects & effects
+    changed = True
+    while changed:
+        changed = False
+        for name, names in called.items():
+            for callee in names:
+                changed |= bool(does[callee] & ~does[name])
+                does[name] |= does[callee]
+    for function in module.functions:
+        function.effects = does[function.name]

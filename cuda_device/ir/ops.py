@@ -14,6 +14,8 @@ The levels follow each other:
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from cuda_device.ir.op_def import MANY as MANY
 from cuda_device.ir.op_def import Effect as Effect
 from cuda_device.ir.op_def import Level as Level
@@ -385,7 +387,7 @@ PRINT = OpDef(
     optional=("place",),
 )
 
-# Atomic operations on a reference to an atomic. `memory` and `scope` are an order and a scope of `ir/ordering`.
+# Atomic operations on a reference to an atomic. `memory` and `scope` are an order and a scope of `ir/ops`.
 _ATOMIC = Effect.READS | Effect.WRITES | Effect.SPINS
 ATOMIC_LOAD = OpDef("atomic.load", D, 1, 1, "The number.", ("memory", "scope"), Effect.READS | Effect.SPINS)
 ATOMIC_STORE = OpDef("atomic.store", D, 2, 0, "Sets the number.", ("memory", "scope"), _ATOMIC)
@@ -422,3 +424,34 @@ BY_NAME = {row.name: row for row in ALL}
 def at(level: Level) -> frozenset[OpDef]:
     """The rows that are legal at `level`."""
     return frozenset(row for row in ALL if level in row.levels)
+
+
+# Memory orders and thread scopes of atomic operations, as C++ and CUDA C++ define them.
+#
+# Order("acquire") in OF_LOADS     Scope("block") is Scope.BLOCK
+
+
+class Order(StrEnum):
+    """A memory order of standard C++."""
+
+    RELAXED = "relaxed"
+    CONSUME = "consume"
+    ACQUIRE = "acquire"
+    RELEASE = "release"
+    ACQ_REL = "acq_rel"
+    SEQ_CST = "seq_cst"
+
+
+class Scope(StrEnum):
+    """Whose threads an operation synchronises with, from all to none."""
+
+    SYSTEM = "system"
+    DEVICE = "device"
+    BLOCK = "block"
+    THREAD = "thread"
+
+
+# What C++ allows: a load releases nothing, a store acquires nothing.
+OF_LOADS = (Order.RELAXED, Order.CONSUME, Order.ACQUIRE, Order.SEQ_CST)
+OF_STORES = (Order.RELAXED, Order.RELEASE, Order.SEQ_CST)
+OF_UPDATES = tuple(Order)

@@ -16,8 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cuda_device.ir.dominance import reverse_postorder
-from cuda_device.ir.natural_loops import back_edges
+from cuda_device.ir.dominance import back_edges, reverse_postorder
 from cuda_device.ir.nodes import Block, Builder, Edge, Function, Value
 from cuda_device.ir.ops import Level
 

@@ -30,7 +30,7 @@ from cuda_device.launchers.guard_writer import GuardWriter
 from cuda_device.launchers.memory_layout import OWN_ARRAY, RECORDS
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.runtime.arrays.device_array import DeviceArray
-from cuda_device.runtime.arrays.dlpack_exchange import exchange_of
+from cuda_device.runtime.arrays.dlpack import exchange_of
 from cuda_device.types.abi import Packing, code_of
 from cuda_device.types.host import dlpack_of_element
 from cuda_device.types.known import Known

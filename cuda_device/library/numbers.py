@@ -12,7 +12,7 @@ import numpy as np
 
 from cuda_device.device import math as device_math
 from cuda_device.device import numeric
-from cuda_device.library.complex_numbers import complex_of
+from cuda_device.library.complex_functions import complex_of
 
 # Integers
 

@@ -18,22 +18,11 @@ from cuda_device.device import (
     positioning,
     sync,
     target,
-    vector_rows,
     warp,
 )
 from cuda_device.device.atomic_types import AtomicInterface
 from cuda_device.device.rows import Intrinsic
-from cuda_device.library import (
-    array_functions,
-    builtins,
-    complex_functions,
-    complex_numbers,
-    complex_rows,
-    copying,
-    numbers,
-    prelude,
-    standard,
-)
+from cuda_device.library import array_functions, builtins, complex_functions, copying, numbers, prelude, standard
 from cuda_device.types.model import AtomicCell, Ref, Type
 
 T = TypeVar("T")
@@ -47,9 +36,9 @@ ALL: tuple[Intrinsic, ...] = (
     *numeric.ROWS,
     *machine_functions.ROWS,
     *builtins.ROWS,
-    *complex_rows.ROWS,
+    *builtins.COMPLEX_ROWS,
     *math.ROWS,
-    *vector_rows.ROWS,
+    *machine_functions.VECTOR_ROWS,
     *packing.ROWS,
     *copying.ROWS,
 )
@@ -86,7 +75,7 @@ def entry(entries: Mapping[Any, T], entity: object) -> T | None:
 _MODULES = (
     array_functions,
     complex_functions,
-    complex_numbers,
+    complex_functions,
     copying,
     numbers,
     prelude,

@@ -32,7 +32,7 @@ from collections.abc import Container, Iterator, Sequence
 
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Block, Function, Module, Op, Value
-from cuda_device.ir.ordering import Order, Scope
+from cuda_device.ir.ops import Order, Scope
 from cuda_device.types.model import Ref, Space
 
 _ATOMICS = (ops.ATOMIC_LOAD, ops.ATOMIC_STORE, ops.ATOMIC_CAS, ops.ATOMIC_UPDATE)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from cuda_device.device.lowering import Lowering
 from cuda_device.ir import ops
-from cuda_device.ir.natural_loops import Loop, innermost, natural_loops
+from cuda_device.ir.dominance import Loop, innermost, natural_loops
 from cuda_device.ir.nodes import Block, Edge, Function, Module, Op, Value
 from cuda_device.ir.uses import Definitions, Term
 from cuda_device.lazy_dataclasses import dataclass, field

@@ -12,11 +12,11 @@ import pytest
 from late import COUNT, Gate, Late, launch
 
 from cuda_device.errors import LaunchError
+from cuda_device.runtime.arrays.array_interface import view_of
 from cuda_device.runtime.arrays.array_view import Device
 from cuda_device.runtime.arrays.device_array import array, empty, zeros
-from cuda_device.runtime.arrays.protocols import view_of
 from cuda_device.runtime.gpu import driver
-from cuda_device.runtime.gpu import loaded_kernels as code
+from cuda_device.runtime.gpu import driver as code
 from cuda_device.runtime.gpu.streams import GpuStream, as_stream, cpu_stream, default_stream
 from cuda_device.types.host import ROWS
 

@@ -10,7 +10,7 @@ from conftest import a_gpu
 
 import cuda_device as device
 from cuda_device.codegen.gpu import cubin, linking
-from cuda_device.runtime.gpu import driver, loaded_kernels
+from cuda_device.runtime.gpu import driver
 from cuda_device.types.architectures import of_capability
 
 
@@ -31,9 +31,9 @@ def target(stream):
 def start(code, symbol, stream, *parameters):
     """Launches one thread of a kernel as others do, with C structures for parameters, and waits for it."""
     with stream.using():
-        kernel = loaded_kernels.get_kernel(loaded_kernels.load_library(code), symbol)
+        kernel = driver.get_kernel(driver.load_library(code), symbol)
         addresses = (ctypes.c_void_p * len(parameters))(*map(ctypes.addressof, parameters))
-        loaded_kernels.launch(kernel, (1, 1, 1), (1, 1, 1), 0, stream.handle, ctypes.addressof(addresses))
+        driver.launch(kernel, (1, 1, 1), (1, 1, 1), 0, stream.handle, ctypes.addressof(addresses))
     stream.synchronize()
 
 

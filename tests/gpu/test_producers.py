@@ -16,7 +16,7 @@ from producers import DELETER, Torch, new_capsule
 import cuda_device as device
 from cuda_device.launchers import memory_layout
 from cuda_device.runtime.arrays import dlpack
-from cuda_device.runtime.arrays.protocols import view_of
+from cuda_device.runtime.arrays.array_interface import view_of
 from cuda_device.runtime.gpu import driver
 from cuda_device.runtime.gpu.streams import as_stream
 from cuda_device.runtime.launch.launcher import FIRST_LAUNCHER

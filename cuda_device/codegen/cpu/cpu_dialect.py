@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from cuda_device.codegen.cpu import kernel_text, runner, warp_exchange
 from cuda_device.codegen.cpu.records import BLOCK, CONTROL, THREAD
 from cuda_device.codegen.emit import constants
-from cuda_device.codegen.emit.dialect import LLVM_ORDERS, PAIR, Dialect, Meeting, Update, Wide
-from cuda_device.codegen.emit.status import Status
+from cuda_device.codegen.emit.dialect import LLVM_ORDERS, PAIR, Dialect, Meeting, Status, Update, Wide
 from cuda_device.device import math as device_math
 from cuda_device.ir.nodes import Function, Module, Op
-from cuda_device.ir.ops import Effect
-from cuda_device.ir.ordering import Scope
+from cuda_device.ir.ops import Effect, Scope
 from cuda_device.types.model import Number, Space
 
 
@@ -111,7 +109,7 @@ class Cpu(Dialect):
         return kernel_text.trace(place, value, done)
 
     def exit(self, function: Function) -> str:
-        """The kernel's end: other functions have told their callers (see `instrument/exits`)."""
+        """The kernel's end: other functions have told their callers (see `instrument/host_limits`)."""
         assert function.kernel, function.name
         return self.leave(function)
 

@@ -32,7 +32,7 @@ from cuda_device.codegen.cpu.records import (
     WARP_SIZE,
     Suspension,
 )
-from cuda_device.codegen.emit.status import Status
+from cuda_device.codegen.emit.dialect import Status
 
 THREAD_PARAMETER = "ptr readonly captures(none) %thread"
 RETURNED = "coro.finish"

@@ -13,7 +13,7 @@ from numpy import int64, uint32
 
 from cuda_device.codegen.cpu.host_code import call
 from cuda_device.codegen.cpu.records import BLOCK, CONTROL, EVENT, LOG, THREAD
-from cuda_device.codegen.emit.status import Status
+from cuda_device.codegen.emit.dialect import Status
 from cuda_device.device.atomics import atomic_ref
 from cuda_device.device.memory import array_at
 

@@ -19,7 +19,7 @@ from numpy import int64, uint32
 from cuda_device.codegen.cpu.host_code import lanes_between, resume
 from cuda_device.codegen.cpu.launch_control import Block, Thread, keep, stopped
 from cuda_device.codegen.cpu.records import FIRST_MASKED, KIND_SHIFT, PLACE_MASK, WARP, WARP_SIZE, WIDE, Suspension
-from cuda_device.codegen.emit.status import Status
+from cuda_device.codegen.emit.dialect import Status
 from cuda_device.device.memory import array_at, local_array
 from cuda_device.device.numeric import ffs
 

@@ -29,7 +29,7 @@ from cuda_device.codegen.cpu.host_code import aligned_alloc, call, frame_address
 from cuda_device.codegen.cpu.launch_control import Block, Control, Thread, claim, publish, stopped
 from cuda_device.codegen.cpu.meetings import ALL, LOWS, WARP_BYTES, WORDS, most, resume_lanes, row
 from cuda_device.codegen.cpu.records import CONTROL, FUEL, KIND_SHIFT, PLACE_MASK, WARP_SIZE, Suspension
-from cuda_device.codegen.emit.status import Status
+from cuda_device.codegen.emit.dialect import Status
 from cuda_device.device.atomics import atomic_ref
 from cuda_device.device.memory import array_at, local_array
 from cuda_device.device.numeric import popc

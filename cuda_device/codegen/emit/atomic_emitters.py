@@ -15,7 +15,7 @@ from cuda_device.codegen.emit.dialect import LLVM_ORDERS, Update, Wide
 from cuda_device.codegen.emit.llvm_writer import FunctionWriter
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Value
-from cuda_device.ir.ordering import Order, Scope
+from cuda_device.ir.ops import Order, Scope
 from cuda_device.types.model import BOOL, Number, Ref, Vector
 
 # What a compare-and-swap that changes nothing may still do.

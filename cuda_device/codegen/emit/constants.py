@@ -11,8 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from cuda_device.codegen.emit.literals import float_suffix
-from cuda_device.codegen.emit.llvm_writer import HALVES, FunctionWriter, element
+from cuda_device.codegen.emit.llvm_writer import HALVES, FunctionWriter, element, float_suffix
 from cuda_device.hashing import sha256
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Module, Op

@@ -9,17 +9,37 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from enum import IntEnum
 from typing import ClassVar
 
 from cuda_device.codegen.emit.metadata import shared_offsets
-from cuda_device.codegen.emit.status import Status
 from cuda_device.device import math as device_math
 from cuda_device.device.options import DEFAULTS, Options
 from cuda_device.ir.nodes import Function, Module, Op
 from cuda_device.ir.op_def import Effect, OpDef
-from cuda_device.ir.ordering import Order, Scope
+from cuda_device.ir.ops import Order, Scope
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.model import Number, Space
+
+# What a thread's report says: the same numbers on a GPU and on the CPU.
+
+
+class Status(IntEnum):
+    """What a report says. The first report of a launch wins: `CLAIMED` while its writer fills in the rest."""
+
+    NONE = 0
+    CLAIMED = 1
+    ASSERTION = 2
+    EXCEPTION = 3
+    CHECK = 4
+    DEADLOCK = 5
+    DIVERGENT_BARRIER = 6
+    OUT_OF_MEMORY = 7
+    OUTSIDE_MASK = 8
+
+
+# What differs between the backends when device IR becomes LLVM IR: a `Dialect` for each, with the same methods.
+
 
 # LLVM's names; consume is acquire, as in every compiler.
 LLVM_ORDERS = {

@@ -14,10 +14,8 @@ import re
 from collections.abc import Callable
 
 from cuda_device.codegen.emit import atomic_emitters, constants, float8, parameter_passing
-from cuda_device.codegen.emit.dialect import Meeting
-from cuda_device.codegen.emit.literals import float_suffix, literal
-from cuda_device.codegen.emit.llvm_writer import FunctionWriter
-from cuda_device.codegen.emit.status import Status
+from cuda_device.codegen.emit.dialect import Meeting, Status
+from cuda_device.codegen.emit.llvm_writer import FunctionWriter, float_suffix, literal
 from cuda_device.device.math import BY_NAME as MATH
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Module, Op, Value

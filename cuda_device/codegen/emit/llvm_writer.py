@@ -7,20 +7,70 @@ to.module.type(FLOAT16)                              "half"
 
 from __future__ import annotations
 
+import math
+import struct
 from collections.abc import Sequence
 from functools import cached_property
 
 from cuda_device.codegen.emit import float8
 from cuda_device.codegen.emit.dialect import Dialect
-from cuda_device.codegen.emit.literals import float_name
 from cuda_device.codegen.emit.metadata import Aliasing, Metadata
 from cuda_device.device.options import LLVM_FLAGS, Options
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Block, Function, Op, Value
 from cuda_device.ir.uses import used
-from cuda_device.optimise import alignment
-from cuda_device.types.layout import WIDEST_ACCESS, size_of
-from cuda_device.types.model import BFLOAT16, BOOL, FLOAT16, Format, NoneType, Number, Ref, Tuple, Type, Vector
+from cuda_device.optimise import points_to
+from cuda_device.types.layout import WIDEST_ACCESS, float_bits, size_of
+from cuda_device.types.model import BFLOAT16, BOOL, FLOAT16, Format, Kind, NoneType, Number, Ref, Tuple, Type, Vector
+
+# Constants and the names of floats as LLVM writes them.
+#
+# literal(FLOAT32, 0.1)  ==  "0x3FB99999A0000000"      the float32 nearest to it, in the bits of a double
+# literal(FLOAT8E4M3, 1) ==  "56"                      its bits, an i8
+
+
+def literal(type: Type, value: object) -> str:
+    """The text of `value` as an operand of `type`."""
+    if isinstance(type, Ref):
+        return "null"
+    assert isinstance(type, Number) and isinstance(value, (bool, int, float)), (type, value)
+    if type.is_float:
+        match type.format:
+            case Format.IEEE:
+                return _float(type.bits, float(value))
+            case Format.BFLOAT:
+                return f"0xR{float_bits(type, float(value)):04X}"
+            case _:
+                return str(float_bits(type, float(value)))
+    if type.kind is Kind.BOOL:
+        return "true" if value else "false"
+    return str(int(value))
+
+
+def _float(bits: int, value: float) -> str:
+    code = {16: "<e", 32: "<f", 64: "<d"}[bits]
+    try:
+        packed = struct.pack(code, value)
+    except OverflowError:
+        packed = struct.pack(code, math.copysign(math.inf, value))
+    if bits == 16:
+        return f"0xH{struct.unpack('<H', packed)[0]:04X}"
+    (rounded,) = struct.unpack(code, packed)
+    return f"0x{struct.unpack('<Q', struct.pack('<d', rounded))[0]:016X}"
+
+
+def float_name(number: Number) -> str:
+    """A float as LLVM calls it."""
+    return "bfloat" if number.bfloat else {16: "half", 32: "float", 64: "double"}[number.bits]
+
+
+def float_suffix(number: Number) -> str:
+    """A float in the name of an intrinsic."""
+    return f"{'b' if number.bfloat else ''}f{number.bits}"
+
+
+# What emitters write with: a `ModuleWriter`, and a `FunctionWriter` for each function.
+
 
 HALVES = (FLOAT16, BFLOAT16)
 
@@ -44,7 +94,7 @@ class ModuleWriter:
         self.metadata = Metadata(options.lineinfo and dialect.has_lines, dialect.module_flags())
         self.aliasing = Aliasing(dialect.module, self.metadata, dialect.is_gpu) if options.launch_facts else None
         counts = options.launch_facts and dialect.is_gpu
-        self.aligned = alignment.references(dialect.module) if counts else []
+        self.aligned = points_to.references(dialect.module) if counts else []
         """The parameters that point to multiples of 16 bytes: launches see to it."""
         self.declared: set[str] = set()
         self.library: set[str] = set()

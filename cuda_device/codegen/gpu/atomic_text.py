@@ -9,7 +9,7 @@ maps them: a sequentially consistent one is a `fence.sc` and an acquire.
 from __future__ import annotations
 
 from cuda_device.codegen.emit.dialect import PAIR, Update, Wide
-from cuda_device.ir.ordering import Order, Scope
+from cuda_device.ir.ops import Order, Scope
 from cuda_device.types.model import Space
 
 

@@ -6,15 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from cuda_device.codegen.emit import constants, emitters
-from cuda_device.codegen.emit.dialect import Dialect, Meeting, Update, Wide
+from cuda_device.codegen.emit.dialect import Dialect, Meeting, Status, Update, Wide
 from cuda_device.codegen.emit.metadata import shared_arrays, shared_size
-from cuda_device.codegen.emit.status import Status
 from cuda_device.codegen.gpu import atomic_text, report_text, warp_intrinsics
 from cuda_device.device import math as device_math
 from cuda_device.device.options import DEFAULTS, Options
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Function, Module, Op
-from cuda_device.ir.ordering import Scope
+from cuda_device.ir.ops import Scope
 from cuda_device.types.architectures import (
     DATA_LAYOUT,
     FLUSH_DENORMALS_ATTRIBUTE,

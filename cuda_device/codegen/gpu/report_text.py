@@ -14,7 +14,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 
-from cuda_device.codegen.emit.status import Status
+from cuda_device.codegen.emit.dialect import Status
 
 WORDS = 3
 """Of 64 bits each: claim, record, module."""

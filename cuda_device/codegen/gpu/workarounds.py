@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable
 
 from cuda_device.codegen.gpu.peephole import by_function, functions
-from cuda_device.ir.call_graph import recursive
+from cuda_device.ir.dominance import recursive
 from cuda_device.lazy_dataclasses import dataclass
 
 

@@ -7,7 +7,7 @@ Operators become operations on the parts:
 
 A real operand stays real, as in C (Annex G) and in CPython 3.14: `z * x` is `(z.real * x, z.imag * x)`, so that zeros keep their
 signs and infinities do not become NaN. Products are the textbook formula, as NumPy's and cuComplex's. Division and powers
-are functions of `library/complex_numbers`.
+are functions of `library/complex_functions`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from cuda_device.infer.frame import Cell, Frame, Kind, Rank
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Value
 from cuda_device.lazy_dataclasses import replace
-from cuda_device.library import complex_numbers
+from cuda_device.library import complex_functions
 from cuda_device.library.complex_functions import FUNCTIONS
 from cuda_device.types.known import Known, constant, nonneg_as, of_type
 from cuda_device.types.model import BOOL, Number
@@ -138,7 +138,7 @@ def _product(frame: Frame, a: Cell, b: Cell, type: Number) -> Cell:
 
 def _quotient(frame: Frame, a: Cell, b: Cell, type: Number) -> Cell:
     if is_complex(b):
-        return _call(frame, complex_numbers.quotient, a, b, type)
+        return _call(frame, complex_functions.quotient, a, b, type)
     write = _Writer(frame, type.part)
     (x, y), (u,) = _operands(frame, a, type.part), _operands(frame, b, type.part)
     return _make(frame, type, write("/", x, u), write("/", y, u))
@@ -153,8 +153,8 @@ def _power(frame: Frame, a: Cell, b: Cell, type: Number) -> Cell:
     if exponent == 2:
         return _product(frame, base, base, type)
     if isinstance(b.known.type, Number) and b.known.type.is_integer:
-        return frame.program.call(frame, complex_numbers.integer_power, [base, b], {})
-    return _call(frame, complex_numbers.power, a, b, type)
+        return frame.program.call(frame, complex_functions.integer_power, [base, b], {})
+    return _call(frame, complex_functions.power, a, b, type)
 
 
 def _small_integer(known: Known) -> int | None:

@@ -21,9 +21,9 @@ import numpy as np
 
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.runtime.arrays import array_interface, dlpack
+from cuda_device.runtime.arrays.array_interface import view_of
 from cuda_device.runtime.arrays.array_view import ArrayView, Device, c_strides, numpy_over
 from cuda_device.runtime.arrays.buffers import GpuMemory, HostMemory, allocate, download
-from cuda_device.runtime.arrays.protocols import view_of
 from cuda_device.runtime.gpu import driver
 from cuda_device.runtime.gpu.streams import CpuStream, GpuStream, Stream, as_stream, cpu_stream
 from cuda_device.types.dtypes import dtype_of

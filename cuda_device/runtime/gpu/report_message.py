@@ -20,7 +20,7 @@ from cuda_device.codegen.gpu.report_text import RECORD_BYTES, WORDS, ReportField
 from cuda_device.errors import NOWHERE, Index, KernelError, Location
 from cuda_device.instrument.outline import ReportPlace
 from cuda_device.lazy_dataclasses import dataclass
-from cuda_device.runtime.gpu import driver, loaded_kernels
+from cuda_device.runtime.gpu import driver
 
 _MANY = 4
 
@@ -172,7 +172,7 @@ def attach(library: int, symbol: str, places: Mapping[int, ReportPlace]) -> None
         number = next(_numbers)
         _places[number] = places
         words = (ctypes.c_uint64 * WORDS)(mailbox.claim, mailbox.record, number)
-        loaded_kernels.write_global(library, record(symbol), ctypes.addressof(words), ctypes.sizeof(words))
+        driver.write_global(library, record(symbol), ctypes.addressof(words), ctypes.sizeof(words))
 
 
 def _mailbox(context: int) -> _Mailbox:

@@ -18,8 +18,8 @@ import numpy as np
 from cuda_device.errors import LaunchError
 from cuda_device.infer.meanings import Named
 from cuda_device.lazy_dataclasses import dataclass, replace
+from cuda_device.runtime.arrays.array_interface import view_of
 from cuda_device.runtime.arrays.array_view import ArrayView
-from cuda_device.runtime.arrays.protocols import view_of
 from cuda_device.runtime.gpu.streams import GpuStream, Stream
 from cuda_device.types.abi import Leaf
 from cuda_device.types.host import element_of_dtype, number_of

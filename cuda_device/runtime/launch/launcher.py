@@ -25,7 +25,7 @@ from cuda_device.instrument.outline import Print, ReportPlace
 from cuda_device.lazy_dataclasses import dataclass, field, replace
 from cuda_device.runtime.arrays.array_view import ArrayView
 from cuda_device.runtime.arrays.buffers import is_freed_behind
-from cuda_device.runtime.gpu import driver, launch_log, loaded_kernels, report_message
+from cuda_device.runtime.gpu import driver, launch_log, report_message
 from cuda_device.runtime.gpu.grid import MOST_POSITIONS, Shape, shape_of
 from cuda_device.runtime.gpu.report_message import barrier_place
 from cuda_device.runtime.gpu.streams import CpuStream, GpuStream, Stream, as_stream
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 #
 #     small      every array has 2**30 - 2**16 elements at most, and no axis is longer: places, and sums of two, have 32 bits
 #     disjoint   no array that the kernel writes shares memory with another one
-#     aligned    arrays of numbers that it can access several at a time begin at a multiple of 16 bytes (see `optimise/alignment`)
+#     aligned    arrays of numbers that it can access several at a time begin at a multiple of 16 bytes (see `optimise/points_to`)
 #
 # A kernel has two variants for a signature at most: one for arrays of which all of this holds, and one for any arrays.
 
@@ -101,7 +101,7 @@ def provide(work: Work, ordinal: int) -> None:
     wanted = work.job.options.stack_size
     if wanted:
         try:
-            loaded_kernels.raise_stack_limit(wanted)
+            driver.raise_stack_limit(wanted)
         except LaunchError as error:
             text = f"stack_size={wanted}: this GPU cannot give each thread as much stack"
             raise LaunchError(f"{text} ({error.reason})", "ask for less, or launch fewer threads at once") from None
@@ -129,7 +129,7 @@ def _provide_some(name: str, nbytes: int) -> None:
     wanted = nbytes
     while nbytes:
         try:
-            loaded_kernels.raise_stack_limit(nbytes)
+            driver.raise_stack_limit(nbytes)
             break
         except LaunchError:
             nbytes //= 2
@@ -481,9 +481,7 @@ def _start_on_gpu(
     kernel = _load(variant, stream, shape)
     foreign, addresses = _foreign_streams(stream, views), _addresses_of(variant, buffer)
     driver.order(foreign, (stream.handle,))
-    loaded_kernels.launch(
-        kernel.handle, shape.grid, shape.block, shape.dynamic, stream.handle, ctypes.addressof(addresses)
-    )
+    driver.launch(kernel.handle, shape.grid, shape.block, shape.dynamic, stream.handle, ctypes.addressof(addresses))
     launch_log.launched(variant.work.job.name, shape.grid, shape.block, stream.context, stream.handle)
     driver.order((stream.handle,), foreign)
 
@@ -521,7 +519,7 @@ def _load(variant: CompiledKernel, stream: GpuStream, shape: Shape) -> Loaded:
     if shape.dynamic > kernel.dynamic_shared:
         with _LOCK:
             if shape.dynamic > kernel.dynamic_shared:  # another thread may just have been allowed more
-                loaded_kernels.set_max_dynamic_shared(kernel.handle, shape.dynamic, stream.ordinal)
+                driver.set_max_dynamic_shared(kernel.handle, shape.dynamic, stream.ordinal)
                 kernel.dynamic_shared = shape.dynamic
     return kernel
 
@@ -541,12 +539,12 @@ def _loaded(variant: CompiledKernel, stream: GpuStream) -> Loaded:
 
 def _load_here(variant: CompiledKernel, stream: GpuStream) -> Loaded:
     work = variant.work
-    library = loaded_kernels.load_library(work["cubin"].code)
+    library = driver.load_library(work["cubin"].code)
     if variant.reports:
         report_message.attach(library, work.outline.symbol, variant.reports)
-    handle = loaded_kernels.get_kernel(library, work.outline.symbol)
+    handle = driver.get_kernel(library, work.outline.symbol)
     provide(work, stream.ordinal)
-    return Loaded(handle, loaded_kernels.kernel_attributes(handle, stream.ordinal).max_threads)
+    return Loaded(handle, driver.kernel_attributes(handle, stream.ordinal).max_threads)
 
 
 def synchronize(stream: Any = None) -> None:

@@ -24,7 +24,7 @@ import numpy as np
 from cuda_device.codegen.cpu.records import EVENT
 from cuda_device.errors import Index, KernelError
 from cuda_device.instrument.traces import Event, TracePoint
-from cuda_device.ir.ordering import Order, Scope
+from cuda_device.ir.ops import Order, Scope
 from cuda_device.lazy_dataclasses import dataclass, field
 from cuda_device.runtime.races.vector_clocks import BLOCK, Clocks, Stamp, Thread, VectorClock, joined, knows
 
