@@ -1,6 +1,6 @@
 """Instructions → spans (basic blocks of instructions) with their successors, in reverse postorder, and what lives.
 
-A variable is live where a span begins if some way from there loads it before it stores it: only live variables become
+A variable is live where a span begins if some path from there loads it before it stores it: only live variables become
 block parameters.
 
     while i < n: i += 1         span 0: LOAD i, LOAD n, COMPARE, JUMP_IF_FALSE → 1, 2    live in: i, n

@@ -312,8 +312,8 @@ def _jump(reader: Reader, _: Instruction, span: Span) -> None:
 def _jump_if(reader: Reader, instruction: Instruction, span: Span) -> None:
     condition = reader.build.op(ops.PY_TRUTH, None, *reader.pop(1))
     falls, jumps = (reader.edge(start) for start in span.successors)
-    ways = [jumps, falls] if instruction.opcode is Opcode.JUMP_IF_TRUE else [falls, jumps]
-    reader.end(ops.BRANCH, [condition], ways)
+    edges = [jumps, falls] if instruction.opcode is Opcode.JUMP_IF_TRUE else [falls, jumps]
+    reader.end(ops.BRANCH, [condition], edges)
 
 
 def _return(reader: Reader, _: Instruction, __: Span) -> None:

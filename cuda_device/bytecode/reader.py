@@ -19,7 +19,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.nodes import Block, Builder, Edge, Op, Value
 from cuda_device.lazy_dataclasses import dataclass
 
-Way = tuple[str, tuple[tuple[ops.OpDef, tuple[tuple[str, object], ...]], ...]]
+AccessPath = tuple[str, tuple[tuple[ops.OpDef, tuple[tuple[str, object], ...]], ...]]
 """How a value was read: from a variable, by these operations with these attributes."""
 
 
@@ -73,11 +73,11 @@ class Reader:
         self.carried: dict[Value, tuple[int, int]] = {}
         """Parameters of blocks that were in the stack: the span's start, and the place in the stack."""
         self.brought: dict[tuple[int, int], list[Value]] = {}
-        """What is in the stack there on each way that leads to the span."""
+        """What is in the stack there on each edge to the span."""
         self.globals: set[Value] = set()
         """What globals name, and attributes and items of that."""
         self.blocks: dict[int, Block] = {}
-        self.ways: dict[int, list[Way | None]] = {}
+        self.paths: dict[int, list[AccessPath | None]] = {}
         """By span: for each value in the stack at its start, how it was read, if that is known."""
         self.stack: list[Value] = []
         self.variables: dict[str, Value] = {}
@@ -98,18 +98,18 @@ class Reader:
         self.variables[ITERATOR] = self.build.op(ops.PY_ITER, None, iterator, **how)
 
     def edge(self, start: int) -> Edge:
-        """A way to the span at `start` with the present stack and variables; makes its block at the first visit."""
+        """An edge to the span at `start` with the present stack and variables; makes its block at the first visit."""
         live = self.live(start)
-        ways = [self.way(value, (start, i)) for i, value in enumerate(self.stack)]
+        paths = [self.access_path(value, (start, i)) for i, value in enumerate(self.stack)]
         for i, value in enumerate(self.stack):
             self.brought.setdefault((start, i), []).append(value)
-        stack = [each for value, way in zip(self.stack, ways, strict=True) for each in self.parts(value, way)]
+        stack = [each for value, path in zip(self.stack, paths, strict=True) for each in self.parts(value, path)]
         if start not in self.blocks:
             params = [Value() for _ in stack] + [Value(hint=name.removeprefix(CELL)) for name in live]
-            self.blocks[start], self.ways[start] = Block(params), ways
-        if len(self.ways[start]) != len(ways):
+            self.blocks[start], self.paths[start] = Block(params), paths
+        if len(self.paths[start]) != len(paths):
             raise CompilerBug(f"{self.code.co_qualname}: the stack is uneven at instruction {start}")
-        if self.ways[start] != ways:
+        if self.paths[start] != paths:
             if not self.wanted <= self.kept:
                 raise TooLittleKept
             help = "give the value a name first, and then assign it"
@@ -140,7 +140,7 @@ class Reader:
         return path
 
     def want(self, value: Value) -> None:
-        """Asks for how a value in the stack was read, on the ways to this block and on those to the blocks before it."""
+        """Asks for how a value in the stack was read, on the edges to this block and on those to the blocks before it."""
         values = [value]
         while values:
             value = values.pop()
@@ -166,7 +166,7 @@ class Reader:
     # Blocks share no values, so `x[i]` in the middle of `x[i].y += v if c else w` would be a mere value. What such assignments
     # want to know where it was read travels as x and i, and is read anew in each block.
 
-    def way(self, value: Value, place: tuple[int, int]) -> Way | None:
+    def access_path(self, value: Value, place: tuple[int, int]) -> AccessPath | None:
         """How a value was read, if an assignment wants to know it at this place in the stack."""
         path = self.path(value) if place in self.kept else None
         if path is None:
@@ -175,21 +175,21 @@ class Reader:
         name = next(name for name, other in self.variables.items() if other is root)
         return name, tuple((op.code, tuple(op.attributes.items())) for op in reversed(path))
 
-    def parts(self, value: Value, way: Way | None) -> list[Value]:
+    def parts(self, value: Value, access: AccessPath | None) -> list[Value]:
         """What travels for a value in the stack: itself, or the variable and the indices that it is read with."""
-        if way is None:
+        if access is None:
             return [value]
         path = self.path(value) or []
         indices = [index for op in reversed(path) for index in op.operands[1:]]
-        return [self.variables[way[0]], *indices]
+        return [self.variables[access[0]], *indices]
 
-    def restore(self, way: Way | None, values: Iterator[Value], place: tuple[int, int]) -> Value:
+    def restore(self, access: AccessPath | None, values: Iterator[Value], place: tuple[int, int]) -> Value:
         """The value in the stack that `parts` took apart."""
         value = next(values)
-        if way is None:
+        if access is None:
             self.carried[value] = place
             return value
-        name, steps = way
+        name, steps = access
         value.hint = name.removeprefix(CELL)
         self.variables[name] = value
         for code, attributes in steps:

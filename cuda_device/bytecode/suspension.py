@@ -10,7 +10,7 @@ stands, and the variables and stack that are still needed there. A step is a cal
                                        yield v  →  return (True, v, 1, and what is kept)
                                        return   →  return (False,)
 
-Where the position is a constant, as in most loops, inference keeps one way and drops the others.
+Where the position is a constant, as in most loops, inference keeps one branch and drops the others.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def complete(reader: Reader, names: Sequence[str]) -> None:
 
 
 def dispatch(reader: Reader, start: Block) -> list[Block]:
-    """The way from the entry to where the generator stands; `start` begins with the parameters."""
+    """The branches from the entry to where the generator stands; `start` begins with the parameters."""
     parameters = parameter_names(reader.code)
     names = slots(parameters, reader.stops)
     location = reader.instructions[0].location
@@ -91,14 +91,14 @@ def dispatch(reader: Reader, start: Block) -> list[Block]:
         build = Builder(test, location)
         here = build.op(ops.PY_AT, None, kept[POSITION], kept[mark(position)], position=position)
         if stop is None:
-            way = Edge(start, [kept[name] for name in parameters])
+            taken = Edge(start, [kept[name] for name in parameters])
         else:
             sent = build.op(ops.PY_CONST, None, value=None)
             _, *others = (kept[name] for name in stop.slots(position))
-            way = Edge(reader.blocks[stop.target], [*others[: stop.depth], sent, *others[stop.depth :]])
+            taken = Edge(reader.blocks[stop.target], [*others[: stop.depth], sent, *others[stop.depth :]])
         following = Block([] if stop is None else [Value(hint=param.hint) for param in test.params])
         passed = [] if stop is None else [*test.params]
-        build.append(Op(ops.BRANCH, [here], [], {}, [way, Edge(following, passed)], location))
+        build.append(Op(ops.BRANCH, [here], [], {}, [taken, Edge(following, passed)], location))
         blocks.append(following)
     reader.build = Builder(blocks[-1], location)
     finish(reader)

@@ -122,8 +122,8 @@ def _span(reader: Reader, span: Span, block: Block) -> None:
     reader.build = Builder(block, reader.instructions[span.start].location)
     reader.variables = dict(zip(live, block.params[depth:], strict=True))
     params = iter(block.params[:depth])
-    ways = reader.ways[span.start]
-    reader.stack = [reader.restore(way, params, (span.start, i)) for i, way in enumerate(ways)]
+    paths = reader.paths[span.start]
+    reader.stack = [reader.restore(path, params, (span.start, i)) for i, path in enumerate(paths)]
     for reader.index in range(span.start, span.stop):
         instruction = reader.instructions[reader.index]
         reader.build.location = instruction.location

@@ -1,8 +1,8 @@
-"""The instances of a body's blocks, what is known of their parameters, and from where.
+"""The versions of a body's blocks, what is known of their parameters, and from which edges.
 
-before the loop   uint32, the way back   float32     a first look: `x` is uint32, so `x = x / y` makes it a float32
-before the loop   int64,  the way back   ?           another loop before this one has made it an int64: all behind is asked again
-before the loop   int64,  the way back   float64     and not what int64 and float32 have in common
+before the loop   uint32, the back edge   float32     a first look: `x` is uint32, so `x = x / y` makes it a float32
+before the loop   int64,  the back edge   ?           another loop before this one has made it an int64: all behind is asked again
+before the loop   int64,  the back edge   float64     and not what int64 and float32 have in common
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ class CallContext:
 
 PLAIN = CallContext()
 
-# An edge: the key of the instance that it leaves, and which of the terminator's successors it is.
-Way = tuple[tuple[int, ...], int]
+EdgeKey = tuple[tuple[int, ...], int]
+"""An edge: the key of the block version that it leaves, and which of the terminator's successors it is."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Checkpoint:
-    """Where the visit of an instance stood before an operation that had to wait: the next visit goes on from there.
+    """Where the visit of a block version stood before an operation that had to wait: the next visit goes on from there.
 
     `place` counts the operations before it, `states` are what was known of the parameters then.
     """
@@ -54,15 +54,15 @@ class Checkpoint:
     error: CompileError | None
     follows: CompileError | None
 
-    def restore(self, instance: BlockVersion) -> dict[Value, Cell | Pending]:
+    def restore(self, version: BlockVersion) -> dict[Value, Cell | Pending]:
         """Everything as it was; returns the cells."""
-        assert instance.frame is not None
+        assert version.frame is not None
         for name, value in _copied(self.frame).items():
-            setattr(instance.frame, name, value)
-        instance.block.ops[:] = self.ops
-        instance.end, instance.ways, instance.returned = None, [], None
-        instance.fresh, instance.changed = set(self.fresh), set(self.changed)
-        instance.error, instance.follows = self.error, self.follows
+            setattr(version.frame, name, value)
+        version.block.ops[:] = self.ops
+        version.end, version.outgoing, version.returned = None, [], None
+        version.fresh, version.changed = set(self.fresh), set(self.changed)
+        version.error, version.follows = self.error, self.follows
         return dict(self.cells)
 
 
@@ -82,21 +82,21 @@ def _copied(parts: dict[str, object]) -> dict[str, object]:
 class BlockVersion:
     """A block for given positions of the tuple loops that it stands in.
 
-    `states` tell what is known of its parameters: the join of `arrivals`, of what each way brought last. `ways` are those
-    out of it.
+    `states` tell what is known of its parameters: the join of `incoming`, the last state of each edge. `outgoing` are
+    the edges that leave it.
     """
 
     source: Block
     key: tuple[int, ...]
     states: list[State] = field(default_factory=list)
-    arrivals: dict[Way, list[State]] = field(default_factory=dict)
+    incoming: dict[EdgeKey, list[State]] = field(default_factory=dict)
     is_new: bool = True
     """Whether nothing is known of it, as nothing has arrived yet, or all of it was forgotten."""
     changes: int = 0
     restarts: int = 0
     block: Block = field(default_factory=Block)
     end: Op | None = None
-    ways: list[tuple[BlockVersion, Way, list[Cell | Pending]]] = field(default_factory=list, repr=False)
+    outgoing: list[tuple[BlockVersion, EdgeKey, list[Cell | Pending]]] = field(default_factory=list, repr=False)
     returned: Cell | None = None
     frame: Frame | None = None
     error: CompileError | None = None
@@ -117,14 +117,14 @@ class BlockVersion:
         ops, errors = list(self.block.ops), (self.error, self.follows)
         self.point = Checkpoint(place, states, dict(cells), frame, ops, *sets, *errors)
 
-    def bring(self, way: Way, states: list[State]) -> bool:
-        """Notes what an edge brings. Returns whether what was found behind this block has to be forgotten: see above."""
-        before, self.arrivals[way] = self.arrivals.get(way), states
+    def receive(self, edge: EdgeKey, states: list[State]) -> bool:
+        """Notes the state at an edge. Returns whether what was found behind this block has to be forgotten: see above."""
+        before, self.incoming[edge] = self.incoming.get(edge), states
         if (
             before is None
-            or way[0] >= self.key
+            or edge[0] >= self.key
             or self.restarts >= PATIENCE
-            or all(other[0] < self.key for other in self.arrivals)
+            or all(other[0] < self.key for other in self.incoming)
             or not any(map(_is_another, before, states))
         ):
             return False
@@ -133,8 +133,8 @@ class BlockVersion:
 
     def forget(self, first: tuple[int, ...]) -> None:
         """Drops what came from the block `first`, where a loop begins, and from those behind it: this is visited again."""
-        for way in [way for way in self.arrivals if way[0] >= first]:
-            del self.arrivals[way]
+        for edge in [edge for edge in self.incoming if edge[0] >= first]:
+            del self.incoming[edge]
         self.is_new = True
 
 

@@ -1,9 +1,9 @@
 """The inference of one function's body: a worklist of blocks, visited until nothing more is learned.
 
-Each block of the python level has an *instance*; inside loops over tuples it has one for each position, which unrolls
-them. `visit` runs an instance's operations by the rules and writes typed operations into a new block; `reach` joins what
-flows along an edge into the target's state and visits it again if that tells something new; `seal` ends the blocks once
-all types are certain, and converts what flows along their edges.
+Each block of the python level has a *version*; inside loops over tuples it has one for each position, which unrolls
+them. `visit` runs the operations of a version by the rules and writes typed operations into a new block; `propagate` joins
+the state at an edge into that of its target and puts the target on the worklist if the state changed; `seal` ends the
+blocks once all types are certain, and converts the arguments of their edges.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from types import FunctionType
 from cuda_device.bytecode.to_ir import read
 from cuda_device.errors import NOWHERE, CompileError
 from cuda_device.infer import closures, composites, conditions, hosted, objects, precision, references
-from cuda_device.infer.block_versions import PATIENCE, BlockVersion, CallContext, Way
+from cuda_device.infer.block_versions import PATIENCE, BlockVersion, CallContext, EdgeKey
 from cuda_device.infer.frame import (
     Cell,
     Follows,
@@ -70,8 +70,8 @@ _READING = frozenset(
 _OF_VARIABLES = frozenset((ops.PY_BOX, ops.PY_SET_BOX, ops.PY_SET_CELL))
 """Operations that take a variable also if it has no value."""
 _OF_OWNERS = frozenset((ops.PY_GETATTR, ops.PY_SETATTR, ops.PY_SETITEM))
-# Beyond so many instances a function is refused rather than compiled for ever.
-_INSTANCES = 20_000
+# Beyond so many block versions a function is refused rather than compiled for ever.
+_VERSIONS = 20_000
 
 
 class Body:
@@ -103,8 +103,8 @@ class Body:
         """The objects that change among the arguments: what becomes of them is returned, too."""
         self.twins = twins(self.python)
         self.rank = {id(block): i for i, block in enumerate(self.python.blocks)}
-        self.instances: dict[tuple[int, ...], BlockVersion] = {}
-        self.queue: list[tuple[int, ...]] = []
+        self.versions: dict[tuple[int, ...], BlockVersion] = {}
+        self.worklist: list[tuple[int, ...]] = []
         self.effects = Effect.PURE
 
     def run(self) -> Coroutine[None, None, tuple[Function, State, frozenset[Identity]]]:
@@ -113,19 +113,19 @@ class Body:
         Yields whenever a callee has to be inferred first.
         """
         entry = self.python.blocks[0]
-        self.reach(entry, [Pending(state_of(known)) for known in self.parameters], ((), 0))
-        while self.queue:
-            key = heapq.heappop(self.queue)
-            while self.queue and self.queue[0] == key:
-                heapq.heappop(self.queue)
-            if not self.instances[key].arrivals:
+        self.propagate(entry, [Pending(state_of(known)) for known in self.parameters], ((), 0))
+        while self.worklist:
+            key = heapq.heappop(self.worklist)
+            while self.worklist and self.worklist[0] == key:
+                heapq.heappop(self.worklist)
+            if not self.versions[key].incoming:
                 continue
             try:
-                self.visit(self.instances[key])
+                self.visit(self.versions[key])
             except Waits:
-                heapq.heappush(self.queue, key)
+                heapq.heappush(self.worklist, key)
                 yield
-        ordered = [self.instances[key] for key in sorted(self.instances) if self.instances[key].arrivals]
+        ordered = [self.versions[key] for key in sorted(self.versions) if self.versions[key].incoming]
         for errors in ([each.error for each in ordered], [each.follows for each in ordered]):
             found = [error for error in errors if error is not None]
             if found:
@@ -133,8 +133,8 @@ class Body:
         result = self.result(ordered)
         if self.interop and isinstance(result, Known):
             result = result.forget()  # to C++, a constant is a result like any other
-        for instance in ordered:
-            self.seal(instance, result)
+        for version in ordered:
+            self.seal(version, result)
         self.check_result(ordered, result)
         typed = Function(self.name, [i.block for i in ordered], Level.TYPED, location=self.python.location)
         typed.shown = self.python.shown
@@ -142,118 +142,118 @@ class Body:
         typed.signature = tuple(k.type for k in self.arguments if not is_static(k))
         typed.effects = self.effects
         simplify(typed)
-        drop_unused(typed, {value for instance in ordered if instance.frame for value in instance.frame.passed_over})
-        changed = {each for instance in ordered if instance.frame for each in instance.frame.changed}
+        drop_unused(typed, {value for version in ordered if version.frame for value in version.frame.passed_over})
+        changed = {each for version in ordered if version.frame for each in version.frame.changed}
         return typed, result, frozenset(changed.intersection(self.objects))
 
-    def reach(self, source: Block, cells: Sequence[Cell | Pending], way: Way) -> BlockVersion:
-        """The instance of `source` that `cells` lead to on `way`; it is visited again if they tell something new."""
+    def propagate(self, source: Block, cells: Sequence[Cell | Pending], edge: EdgeKey) -> BlockVersion:
+        """Brings the state at an edge to the version of `source` that it selects, which is visited again if its state changes."""
         states = [state_of(cell.known) if isinstance(cell, Cell) else cell.state for cell in cells]
         key = (self.rank[id(source)], *objects.positions(states))
-        instance = self.instances.get(key)
-        if instance is None:
-            if len(self.instances) >= _INSTANCES:
+        version = self.versions.get(key)
+        if version is None:
+            if len(self.versions) >= _VERSIONS:
                 raise CompileError(
                     "the function is too large once its loops over tuples are unrolled",
                     self.python.location,
                     "loop over range(…), or over an array",
                 )
-            instance = self.instances[key] = BlockVersion(source, key)
-        if instance.bring(way, states):
-            behind = [other for other in self.instances.values() if other.key >= key]
+            version = self.versions[key] = BlockVersion(source, key)
+        if version.receive(edge, states):
+            behind = [other for other in self.versions.values() if other.key >= key]
             for other in behind:
                 other.forget(key)
             for other in behind:
                 self.update(other)
-        self.update(instance)
-        return instance
+        self.update(version)
+        return version
 
-    def update(self, instance: BlockVersion) -> None:
-        """Joins what arrives on all ways.
+    def update(self, version: BlockVersion) -> None:
+        """Joins the states at all incoming edges.
 
         An earlier look that was wrong leaves no trace, but after many changes the old state is joined in, too: so this ends.
         """
-        arrivals = [*instance.arrivals.values()]
-        if instance.changes > PATIENCE and not instance.is_new:
-            arrivals.append(instance.states)
-        if not arrivals:
+        incoming = [*version.incoming.values()]
+        if version.changes > PATIENCE and not version.is_new:
+            incoming.append(version.states)
+        if not incoming:
             return
-        if len(arrivals) > 1:
-            arrivals = objects.as_one(arrivals, instance.key, len(instance.source.params))
-        states = arrivals[0] if len(arrivals) == 1 else [join_all(column) for column in zip(*arrivals, strict=True)]
-        if not instance.is_new:
-            pairs = zip(instance.states, states, strict=True)
+        if len(incoming) > 1:
+            incoming = objects.as_one(incoming, version.key, len(version.source.params))
+        states = incoming[0] if len(incoming) == 1 else [join_all(column) for column in zip(*incoming, strict=True)]
+        if not version.is_new:
+            pairs = zip(version.states, states, strict=True)
             states = [new if old is new else widened(old, new) for old, new in pairs]
-        if len(arrivals) > 1:
+        if len(incoming) > 1:
             states = agreed(states)
-        if states != instance.states or instance.is_new:
-            instance.states, instance.is_new = states, False
-            instance.changes += 1
-            heapq.heappush(self.queue, instance.key)
+        if states != version.states or version.is_new:
+            version.states, version.is_new = states, False
+            version.changes += 1
+            heapq.heappush(self.worklist, version.key)
 
-    def visit(self, instance: BlockVersion) -> None:
-        """Runs an instance's operations; an error is kept until it is certain.
+    def visit(self, version: BlockVersion) -> None:
+        """Runs a version's operations; an error is kept until it is certain.
 
         Where one has to wait for a callee, the next visit goes on before the one that waited before that: a block of many calls
         is not begun anew for each of them.
         """
-        before = {way: target for target, way, _ in instance.ways}
-        point, first = instance.point, 0
-        if point is not None and point.states is instance.states:
-            cells, first = point.restore(instance), point.place
+        before = {edge: target for target, edge, _ in version.outgoing}
+        point, first = version.point, 0
+        if point is not None and point.states is version.states:
+            cells, first = point.restore(version), point.place
         else:
-            cells = self.begin(instance)
-        frame = instance.frame
+            cells = self.begin(version)
+        frame = version.frame
         assert frame is not None
-        for place in range(first, len(instance.source.ops)):
-            op = instance.source.ops[place]
-            if place == instance.waited:
-                instance.keep(place, cells)
+        for place in range(first, len(version.source.ops)):
+            op = version.source.ops[place]
+            if place == version.waited:
+                version.keep(place, cells)
             frame.build.location = (op.code is ops.PY_RAISE and self.where) or op.location
             try:
-                self.step(instance, frame, op, cells)
+                self.step(version, frame, op, cells)
             except Waits:
-                instance.waited = place
+                version.waited = place
                 raise
             except NeverReturns:
-                instance.end = Op(ops.UNREACHABLE, location=frame.location)
+                version.end = Op(ops.UNREACHABLE, location=frame.location)
                 break
             except CompileError as error:
                 if error.location is NOWHERE:
                     error.location = frame.location
                 # The rest is looked at nevertheless: what it brings back to a loop may make this right.
                 if isinstance(error, Follows):
-                    instance.follows = instance.follows or error
+                    version.follows = version.follows or error
                 else:
-                    instance.error = instance.error or error
+                    version.error = version.error or error
                 cells.update((result, Pending(FAILED)) for result in op.results)
-        instance.waited, instance.point = -1, None
-        for way, target in before.items():
-            if all(target is not now for now, same, _ in instance.ways if same == way):
-                target.arrivals.pop(way, None)
+        version.waited, version.point = -1, None
+        for edge, target in before.items():
+            if all(target is not now for now, same, _ in version.outgoing if same == edge):
+                target.incoming.pop(edge, None)
                 self.update(target)
 
-    def begin(self, instance: BlockVersion) -> dict[Value, Cell | Pending]:
-        """Gives an instance a new frame; returns the cells of its parameters."""
+    def begin(self, version: BlockVersion) -> dict[Value, Cell | Pending]:
+        """Gives a version a new frame; returns the cells of its parameters."""
         frame = Frame(self.program, self.source)
-        instance.frame, instance.block = frame, frame.build.block
-        instance.end, instance.ways, instance.returned, instance.error = None, [], None, None
-        instance.follows, instance.changed, instance.fresh = None, set(), set()
-        instance.point = None
+        version.frame, version.block = frame, frame.build.block
+        version.end, version.outgoing, version.returned, version.error = None, [], None, None
+        version.follows, version.changed, version.fresh = None, set(), set()
+        version.point = None
         frame.code, frame.captured, frame.activation = self.code, self.captured, self.activation
-        frame.site, frame.where = instance.key, self.where
+        frame.site, frame.where = version.key, self.where
         cells: dict[Value, Cell | Pending] = {}
-        count = len(instance.source.params)
-        for param, state in zip(instance.source.params, instance.states[:count], strict=True):
-            cells[param] = self.parameter(instance.block, param, objects.aged(state, instance.key))
-        if instance.source is self.python.blocks[0]:
+        count = len(version.source.params)
+        for param, state in zip(version.source.params, version.states[:count], strict=True):
+            cells[param] = self.parameter(version.block, param, objects.aged(state, version.key))
+        if version.source is self.python.blocks[0]:
             cells.update(
                 (param, composites.named(frame, cell)) for param, cell in cells.items() if isinstance(cell, Cell)
             )
-            instance.block.params += [cell.value for cell in self.captured.values() if cell.value is not None]
+            version.block.params += [cell.value for cell in self.captured.values() if cell.value is not None]
             objects.find_all(frame, self.objects, [*cells.values(), *self.captured.values()])
-        for each, state in zip(self.objects, instance.states[count:], strict=False):
-            frame.latest[each] = objects.as_cell(self.parameter(instance.block, Value(), state))
+        for each, state in zip(self.objects, version.states[count:], strict=False):
+            frame.latest[each] = objects.as_cell(self.parameter(version.block, Value(), state))
         return cells
 
     def parameter(self, block: Block, param: Value, state: State) -> Cell | Pending:
@@ -266,7 +266,7 @@ class Body:
         block.params.append(value)
         return Cell(state, value)
 
-    def step(self, instance: BlockVersion, frame: Frame, op: Op, cells: dict[Value, Cell | Pending]) -> None:
+    def step(self, version: BlockVersion, frame: Frame, op: Op, cells: dict[Value, Cell | Pending]) -> None:
         """Runs one operation by its rule."""
         if op.code is ops.PY_UNDEFINED:
             cells[op.result] = Pending(Undefined(str(op.attributes["name"])))
@@ -277,7 +277,7 @@ class Body:
             frame.cells = dict(zip(names, (objects.now(frame, cells[value]) for value in op.operands), strict=True))
             return
         if ops.Effect.TERMINATES in op.code.effects:
-            self.terminate(instance, frame, op, cells)
+            self.terminate(version, frame, op, cells)
             return
         if op.code is ops.PY_AT:
             position, mark = (cells[value] for value in op.operands)
@@ -295,21 +295,21 @@ class Body:
         else:
             pairs = zip(now, op.operands, strict=True)
             operands = [hosted.as_value(frame, settle(cell, value.hint)) for cell, value in pairs]
-        if "back" in op.attributes and op.operands[-1] not in instance.changed:
+        if "back" in op.attributes and op.operands[-1] not in version.changed:
             return
         owners = 1 if op.code in _OF_OWNERS else 0
-        if op.code in (ops.PY_SETITEM, ops.PY_SETATTR) and op.operands[-1] not in instance.fresh:
+        if op.code in (ops.PY_SETITEM, ops.PY_SETATTR) and op.operands[-1] not in version.fresh:
             operands[-1] = replace(operands[-1], place=None)  # what lies there may have changed
         operands[owners:] = [references.value_of(frame, cell) for cell in operands[owners:]]
         results = RULES[op.code](frame, op, operands)
         if op.code in _READING:
-            instance.fresh.update(op.results)
+            version.fresh.update(op.results)
         else:
-            instance.fresh.clear()
+            version.fresh.clear()
         if op.code in (ops.PY_SETITEM, ops.PY_SETATTR):
             # A vector or struct is a value: the variable is the changed one from here on.
             cells.update(zip(op.operands, results, strict=False))
-            instance.changed.update(op.operands[: len(results)])
+            version.changed.update(op.operands[: len(results)])
             return
         for value, cell in zip(op.results, results, strict=True):
             here = (cell.known.where.file, cell.known.where.function) == (op.location.file, op.location.function)
@@ -317,27 +317,27 @@ class Body:
             state = state_of(cell.known)
             cells[value] = placed if isinstance(state, Known) else Pending(state)
 
-    def terminate(self, instance: BlockVersion, frame: Frame, op: Op, cells: dict[Value, Cell | Pending]) -> None:
-        """Ends the block: a branch on a constant has one way."""
+    def terminate(self, version: BlockVersion, frame: Frame, op: Op, cells: dict[Value, Cell | Pending]) -> None:
+        """Ends the block: a branch on a constant has one edge."""
         edges = op.successors
         operands = [settle(objects.now(frame, cells[value]), value.hint) for value in op.operands]
-        instance.end = Op(op.code, location=op.location)
+        version.end = Op(op.code, location=op.location)
         if op.code is ops.RETURN:
             returned = frame.close(references.value_of(frame, operands[0]))
             references.check_result(self.source.__qualname__, returned.known.type)
-            instance.returned = objects.returning(frame, returned, self.objects)
+            version.returned = objects.returning(frame, returned, self.objects)
         elif op.code is ops.BRANCH:
             condition = operands[0]
             if edges[0].block is edges[1].block and edges[0].arguments == edges[1].arguments:
-                condition = Cell(constant(True))  # Python has folded the condition; both ways are one
+                condition = Cell(constant(True))  # Python has folded the condition; both edges are one
             if condition.known.constant:
                 edges = [edges[0] if condition.known.value else edges[1]]
-                instance.end.code = ops.JUMP
+                version.end.code = ops.JUMP
             else:
                 assert condition.value is not None
-                instance.end.operands = [condition.value]
-        proved = proofs(instance.source, op.operands[0], cells, self.twins) if len(edges) > 1 else ({},) * len(edges)
-        resumes = any(each.code is ops.PY_AT for each in instance.source.ops)
+                version.end.operands = [condition.value]
+        proved = proofs(version.source, op.operands[0], cells, self.twins) if len(edges) > 1 else ({},) * len(edges)
+        resumes = any(each.code is ops.PY_AT for each in version.source.ops)
         for edge, known in zip(edges, proved, strict=True):
             number = op.successors.index(edge)
             if number and op.operands[0] in frame.exits:
@@ -349,22 +349,22 @@ class Body:
             else:
                 arguments = [objects.now(frame, cell) for cell in arguments]
                 arguments += [frame.now(frame.latest[each]) for each in self.objects]
-            way = (instance.key, number)
-            instance.ways.append((self.reach(edge.block, arguments, way), way, arguments))
+            name = (version.key, number)
+            version.outgoing.append((self.propagate(edge.block, arguments, name), name, arguments))
 
     def result(self, ordered: list[BlockVersion]) -> State:
         """What all returns have in common."""
-        ends = [instance for instance in ordered if instance.returned is not None]
+        ends = [version for version in ordered if version.returned is not None]
         states = objects.returned([i.returned.known for i in ends if i.returned is not None], bool(self.objects))
         result: State = Undefined()
-        for instance, (known, *_) in zip(ends, states, strict=True):
-            self.check_kernel(instance)
+        for version, (known, *_) in zip(ends, states, strict=True):
+            self.check_kernel(version)
             joined = join(result, known)
             if not isinstance(joined, (Known, Undefined)):
-                assert instance.end is not None and isinstance(result, Known) and isinstance(known, Known)
+                assert version.end is not None and isinstance(result, Known) and isinstance(known, Known)
                 raise CompileError(
                     f"{self.source.__qualname__} returns {result} on one way and {known} on another",
-                    instance.end.location,
+                    version.end.location,
                     of_two_types(result, known, "return one type on every way"),
                 )
             result = joined
@@ -375,46 +375,46 @@ class Body:
         if Effect.LOCAL not in self.effects or not isinstance(result, Known):
             return
         if any(isinstance(leaf, Ref) and leaf.space is Space.LOCAL for leaf in leaves(result.type)):
-            ends = [instance.end for instance in ordered if instance.returned is not None and instance.end is not None]
+            ends = [version.end for version in ordered if version.returned is not None and version.end is not None]
             raise CompileError(
                 f"{self.source.__qualname__} returns {result}, but its local arrays end with it",
                 ends[0].location,
                 "make the array where it is used, and pass it to the function",
             )
 
-    def check_kernel(self, instance: BlockVersion) -> None:
+    def check_kernel(self, version: BlockVersion) -> None:
         """A kernel returns None."""
-        assert instance.returned is not None and instance.end is not None
-        if self.kernel and instance.returned.known.type != NONE:
+        assert version.returned is not None and version.end is not None
+        if self.kernel and version.returned.known.type != NONE:
             raise CompileError(
-                f"a kernel returns None, but {self.source.__qualname__} returns {instance.returned.known} here",
-                instance.end.location,
+                f"a kernel returns None, but {self.source.__qualname__} returns {version.returned.known} here",
+                version.end.location,
                 "write the result to an array",
             )
 
-    def seal(self, instance: BlockVersion, result: State) -> None:
-        """Ends an instance's block, now that the types at the ends of its edges are certain."""
-        frame, end = instance.frame, instance.end
+    def seal(self, version: BlockVersion, result: State) -> None:
+        """Ends a version's block, now that the types at the ends of its edges are certain."""
+        frame, end = version.frame, version.end
         assert frame is not None and end is not None
         frame.build.location = end.location
         try:
-            self.carry(instance, frame, end, result)
+            self.carry(version, frame, end, result)
         except CompileError as error:
             error.location = end.location if error.location is NOWHERE else error.location
             raise
-        instance.block.ops.append(end)
-        for op in instance.block.ops:
+        version.block.ops.append(end)
+        for op in version.block.ops:
             if op.code is ops.INTRINSIC:
                 self.effects |= BY_NAME[str(op.attributes["name"])].effects
             elif op.code in (ops.PY_RAISE, ops.PY_CHECK):
                 self.effects |= Effect.EXITS
 
-    def carry(self, instance: BlockVersion, frame: Frame, end: Op, result: State) -> None:
+    def carry(self, version: BlockVersion, frame: Frame, end: Op, result: State) -> None:
         """Writes what a block's end takes along: the result, or the arguments of the blocks that follow."""
         if end.code is ops.RETURN and isinstance(result, Known) and not is_static(result):
-            assert instance.returned is not None
-            end.operands = [frame.carry(instance.returned, result)]
-        for target, _, cells in instance.ways:
+            assert version.returned is not None
+            end.operands = [frame.carry(version.returned, result)]
+        for target, _, cells in version.outgoing:
             pairs = [*zip(cells, target.states, strict=True)]
             found = objects.at_hand(frame, pairs)
             arguments: list[Value] = []

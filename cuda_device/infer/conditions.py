@@ -185,10 +185,10 @@ def broadcast(frame: Frame, length: Cell, other: Cell) -> None:
     )
 
 
-# Checked mode at the python level: a variable that some ways leave without a value gets a companion, which says if it has one.
+# Checked mode at the python level: a variable that some edges leave without a value gets a companion, which says if it has one.
 #
-# Where control flow meets, the companion is one more parameter of the block, true or false on each way; inference folds those
-# that are the same on all ways. Before the first use in a block stands a check:
+# Where control flow meets, the companion is one more parameter of the block, true or false on each edge; inference folds those
+# that are the same on all edges. Before the first use in a block stands a check:
 #
 #     ^3(%v):                                ^3(%v, %6):
 #       %5 = py.binary {op="+"} %v %v   →      py.defined {name="v"} %6
@@ -208,7 +208,7 @@ def run(function: Function, source: FunctionType) -> Function:
 
 
 def _open_parameters(function: Function) -> dict[Value, str]:
-    """The parameters of blocks that some way leaves without a value, with the names of their variables."""
+    """The parameters of blocks that some edge leaves without a value, with the names of their variables."""
     names = {op.result: str(op.attributes["name"]) for op in function.ops() if op.code is ops.PY_UNDEFINED}
     found: dict[Value, str] = {}
     changed = bool(names)

@@ -1,7 +1,7 @@
 """Type inference: python-level IR and what is known of the arguments → typed IR of a function and of all that it calls.
 
-Inference runs the program on what is known (`types.known`). A block's parameters hold what is true on every way that
-reaches it; when a new way changes that, the block is run again. So types are found, constants folded, branches that
+Inference runs the program on what is known (`types.known`). A block's parameters hold what is true on every edge that
+reaches it; when a new edge changes that, the block is run again. So types are found, constants folded, branches that
 constants decide pruned, and callees specialised, all at once. A loop over a tuple has an instance of its blocks for each
 element: it is unrolled.
 

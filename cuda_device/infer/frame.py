@@ -97,7 +97,7 @@ class Follows(CompileError):
 
 
 class NeverReturns(Exception):
-    """A call that has no way back, as far as is known by now: the rest of its block is not reached."""
+    """A call that does not return, as far as is known by now: the rest of its block is not reached."""
 
 
 def _forgets(known: Known, less: Known) -> bool:
@@ -546,7 +546,7 @@ class Frame:
             case Range() | RangeIterator() if cell.value is not None and cell.value.type != type:
                 return self.build.op(ops.MAKE, type, *self._range_parts(cell, type.counts_in))
             case Struct() if cell.value is not None and isinstance(known.type, Ref):
-                # Where control flow joins, `self` may be a value on the other way.
+                # Where control flow joins, `self` may be a value on the other edge.
                 return self.build.op(ops.LOAD, type, cell.value)
             case Array() if cell.value is not None and cell.value.type != type:
                 return self.program.operations.as_array_type(self, cell, type)

@@ -1,4 +1,4 @@
-"""What holds where control flow joins: the least that is true of a value on every way there.
+"""What holds where control flow joins: the least that is true of a value on every edge.
 
 Known(INT, 0)      ⊔ Known(FLOAT32)   = Known(FLOAT32)       acc = 0, later acc += x[i]
 Known(STATIC, sin) ⊔ Known(STATIC, cos) = Conflict           an error if the variable is used later
@@ -50,7 +50,7 @@ S = TypeVar("S", bound=State)
 
 
 def join(a: State, b: State) -> State:
-    """What holds of a variable that is `a` on one way and `b` on another."""
+    """What holds of a variable that is `a` on one edge and `b` on another."""
     if a is FAILED or b is FAILED:
         return b if a is FAILED else a
     if isinstance(a, Known) and isinstance(b, Known):
@@ -67,9 +67,9 @@ def join(a: State, b: State) -> State:
 
 
 def join_all(states: Sequence[State]) -> State:
-    """What holds on many ways: numbers of a fixed format join, those of Python join, and then both meet.
+    """What holds on many edges: numbers of a fixed format join, those of Python join, and then both meet.
 
-    So the order of the ways is no matter: int8, a length and a float are a float32, whichever comes first.
+    So the order of the edges does not matter: int8, a length and a float are a float32, whichever comes first.
     """
     if len(set(map(id, states))) == 1:
         return states[0]
@@ -120,7 +120,7 @@ def _as_said(state: S, said: Mapping[Identity, Known]) -> S | Known:
 
 
 def _conflicts(known: Known) -> int:
-    """In how many parts of a value ways have met that have nothing in common."""
+    """In how many parts of a value states have met that have nothing in common."""
     return isinstance(state_of(known), Conflict) + sum(map(_conflicts, known.items))
 
 
@@ -129,7 +129,7 @@ def _is_builtin(state: State) -> bool:
 
 
 def _settle(conflict: Conflict, other: State) -> State:
-    """A conflict and a third way, in whose light the first two may agree: int64 and uint64 do beside a float."""
+    """A conflict and a third state, in whose light the first two may agree: int64 and uint64 do beside a float."""
     if isinstance(other, Known):
         # Each with the third, and then both, so that the order of the two is no matter.
         sides = [each if each == other else _join_known(each, other) for each in (conflict.first, conflict.second)]

@@ -1,4 +1,4 @@
-"""Objects that change, iterators first of all: which one a value is, in blocks, where ways join, and after calls.
+"""Objects that change, iterators first of all: which one a value is, in blocks, at joins, and after calls.
 
 A value holds what an object was when the value was made; `Frame.latest` has what became of the object in the block at hand. A
 block's end brings all values up to date. A function that is given objects returns what became of them.
@@ -76,7 +76,7 @@ def find(frame: Frame, cell: Cell | Pending, object: Identity) -> Cell | None:
     return next(found for part in frame.fields(cell) if (found := find(frame, part, object)) is not None)
 
 
-def as_one(arrivals: list[list[State]], key: tuple[int, ...], count: int) -> list[list[State]]:
+def as_one(incoming: list[list[State]], key: tuple[int, ...], count: int) -> list[list[State]]:
     """Different objects that come to one place, a variable or a part of one, are one from here on, if they are nowhere else.
 
     Lists and dicts that are somewhere else, too, are no objects from here on, but what they hold: nobody can change them any
@@ -85,8 +85,8 @@ def as_one(arrivals: list[list[State]], key: tuple[int, ...], count: int) -> lis
     met: dict[_Place, set[Identity | None]] = {}
     places: dict[Identity, set[_Place]] = {}
     owners: dict[_Place, set[Identity]] = {}
-    for arrival in arrivals:
-        for column, state in enumerate(arrival):
+    for states in incoming:
+        for column, state in enumerate(states):
             for place, each, owner in _places(state, (column,)) if _may_hold(state) else ():
                 if column >= count and place == (column,):
                     continue
@@ -103,15 +103,15 @@ def as_one(arrivals: list[list[State]], key: tuple[int, ...], count: int) -> lis
         elif len(objects) > 1:
             fixed |= dict.fromkeys(several)
     if fixed:
-        arrivals = [[*(_met(state, fixed, is_container) for state in a[:count]), *a[count:]] for a in arrivals]
+        incoming = [[*(_met(state, fixed, is_container) for state in a[:count]), *a[count:]] for a in incoming]
     if not names:
-        return arrivals
+        return incoming
     inside = {each: owners[place] for each in names for place in places[each]}
-    arrivals = [
+    incoming = [
         [_met(state, names) if column < count else _of_argument(state, names, inside) for column, state in enumerate(a)]
-        for a in arrivals
+        for a in incoming
     ]
-    return as_one(arrivals, key, count)  # what is in those that are one now may become one, too
+    return as_one(incoming, key, count)  # what is in those that are one now may become one, too
 
 
 def _may_hold(state: State) -> TypeGuard[Known]:

@@ -140,7 +140,7 @@ _SWAPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}
 
 
 def twins(function: Function) -> dict[Value, tuple[Value, ...]]:
-    """For parameters of a block that get the same value on every way into it, all of these."""
+    """For parameters of a block that get the same value on every edge into it, all of these."""
     entries: dict[Block, list[Edge]] = {}
     for block in function.blocks:
         for edge in block.successors:

@@ -176,7 +176,7 @@ def _raise(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 
 
 def _defined(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-    """A use of a variable that has no value on any way is an error, which comes behind this."""
+    """A use of a variable that has no value on any edge is an error, which comes behind this."""
     (has_value,) = cells
     if not has_value.known.constant:
         name = str(op.attributes["name"])

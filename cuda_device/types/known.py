@@ -1,6 +1,6 @@
 """What is known of a value while compiling: its type, and as much of the value itself as the program fixes.
 
-`Known` is the lattice of type inference. Where control flow joins, `join` finds what holds on both ways:
+`Known` is the lattice of type inference. Where control flow joins, `join` finds what holds on both edges:
 
     Known(INT, 0)      ⊔ Known(FLOAT32)   = Known(FLOAT32)       acc = 0, later acc += x[i]
     Known(INT, 0)      ⊔ Known(INT, 1)    = Known(INT, low=0, high=1)
@@ -260,7 +260,7 @@ FAILED = Undefined(".failed")
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """A variable that is one thing on one way and something else on another: an error if it is used."""
+    """A variable that is one thing on one edge and something else on another: an error if it is used."""
 
     first: Known
     second: Known
