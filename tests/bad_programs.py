@@ -36,6 +36,9 @@ def statement(name: str, body: str, types: str = "float32[1]; int") -> None:
 section("Names and variables")
 
 statement("unknown_name", "x[0] = weight * n")
+statement("function_of_math_in_device", "x[0] = device.sqrt(x[0])")
+statement("function_of_cuda_in_device", "x[0] = device.__expf(x[0])")
+statement("builtin_in_device", "x[0] = device.min(x[0], 1)")
 statement("unknown_module", "x[0] = torch.sqrt(x[0])")
 statement("unknown_attribute_of_module", "x[0] = math.sqroot(x[0])")
 statement("unknown_device_name", "x[device.thread_index.x] = 0")
@@ -353,6 +356,26 @@ def k(x):
 """,
 )
 
+program("dataclass_is_made", "float32[1]", """
+import dataclasses
+
+@dataclasses.dataclass
+class Point:
+    x: float
+
+@device.kernel
+def k(x):
+    x[0] = Point(1.0).x
+""")  # fmt: skip
+program("text_with_index_of_run_time", "float32[1]; int", """
+NAME = "hello"
+
+@device.kernel
+def k(x, n):
+    if NAME[n] == "h":
+        x[0] = 1
+""")  # fmt: skip
+
 section("Operators and types")
 
 statement("sum_of_arrays", "y = x + x")
@@ -610,6 +633,8 @@ statement("vector_without_z", "v = device.float32x2(1, 2)\nx[0] = v.z")
 statement("vector_index_out_of_range", "v = device.float32x2(1, 2)\nx[0] = v[2]")
 statement("vectors_of_different_sizes", "v = device.float32x2(1, 2) + device.float32x3(1, 2, 3)\nx[0] = v.x")
 statement("vector_into_scalar_array", "x[0] = device.float32x2(1, 2)")
+statement("vector_swizzle", "v = device.float32x4(1, 2, 3, 4).zyx\nx[0] = v.x")
+statement("vector_of_another_language", "v = device.float32x4(1, 2, 3, 4)\nx[0] = v.r")
 statement("vector_of_array", "v = device.float32x2(x, 1)\nx[0] = v.x")
 POINT = """
 @device.struct

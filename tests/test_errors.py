@@ -198,6 +198,28 @@ def test_all_messages_say_what_to_do() -> None:
     assert [name for name in PROGRAMS if not error_of(name).help] == []
 
 
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("vector_swizzle", "float32x3(v.z, v.y, v.x)"),
+        ("vector_of_another_language", "x, y, z, w"),
+        ("function_of_math_in_device", "math.sqrt"),
+        ("function_of_cuda_in_device", "math.exp"),
+        ("builtin_in_device", "write min"),
+        ("dataclass_is_made", "decorate Point with @struct"),
+        ("text_with_index_of_run_time", "np.frombuffer"),
+    ],
+)
+def test_advice_says_what_to_write(name: str, advice: str) -> None:
+    assert advice in error_of(name).help
+
+
+def test_a_kernel_is_no_static_method() -> None:
+    for kind in (staticmethod, classmethod):
+        with pytest.raises(TypeError, match="write @staticmethod above @kernel"):
+            device.kernel(kind(_plain))
+
+
 def test_the_chain_has_the_types_of_arguments() -> None:
     error = error_of("error_in_a_chain_of_calls")
     assert [call.function for call in error.chain] == ["innermost", "middle", "outermost", "k"]

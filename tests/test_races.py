@@ -403,7 +403,7 @@ def test_the_report_names_threads_lines_and_elements():
 
 @pytest.mark.parametrize("kernel, remedy", [
     (reverses, "put syncthreads\\(\\)"), (syncs_the_warp, "put syncwarp\\(\\)"), (sums_and_reads, "make both accesses atomic"),
-    (passes_a_message_near, "blocks are not ordered"),
+    (passes_a_message_near, "blocks are not ordered"), (adds, r"atomic_ref\(x, 0\).add\("),
 ])  # fmt: skip
 def test_the_remedy_fits(kernel, remedy):
     blocks = {"grid": 2, "block": 1} if kernel is passes_a_message_near else {}

@@ -50,7 +50,7 @@ _CALLS: dict[object, str] = {
     ),
     np.arange: "loop over range(…)",
     np.linspace: "compute each number from its index: start + i * step",
-    np.array: "use a tuple, or make the array outside of the function",
+    np.array: "use a tuple or local_array, or make it on the host with np.array or device.array, and pass it",
     **dict.fromkeys((set, frozenset), "use a tuple, in which `in` looks as well"),
     sorted: "sort an array on the host, or by a bitonic or radix sort of your own; of two numbers write min(a, b), max(a, b)",
     super: _SUPER,
