@@ -113,7 +113,7 @@ class Body:
         Yields whenever a callee has to be inferred first.
         """
         entry = self.python.blocks[0]
-        self.propagate(entry, [Pending(state_of(known)) for known in self.parameters], ((), 0))
+        self.propagate(entry, [Cell(known) for known in self.parameters], ((), 0))
         while self.worklist:
             key = heapq.heappop(self.worklist)
             while self.worklist and self.worklist[0] == key:
@@ -428,12 +428,9 @@ class Body:
     def argument(self, frame: Frame, cell: Cell | Pending, state: Known, found: objects.Found) -> Value:
         """A block's argument, converted; a variable without a value yet passes zero, and so is the same everywhere."""
         if isinstance(cell, Pending):
-            if isinstance(cell.state, Known):
-                cell = Cell(cell.state, cell.value)
-            elif isinstance(state.type, Number):
-                cell = Cell(constant(0))
-            else:
+            if not isinstance(state.type, Number):
                 return frame.build.const(state.type, None)
+            cell = Cell(constant(0))
         return frame.carry(cell, state, found)
 
 

@@ -109,9 +109,8 @@ class _Scope:
             origin = todo.pop()
             if origin not in found:
                 found[origin] = cell = self.find(origin)
-                state = cell.state if isinstance(cell, Pending) else cell.known
-                if isinstance(state, Known):
-                    todo += [each for inner in _functions(state) for each in inner.cells]
+                if isinstance(cell, Cell):
+                    todo += [each for inner in _functions(cell.known) for each in inner.cells]
         there = {each: cell for each, cell in found.items() if not _is_undefined(cell)}
         return {each: settle(there[each], each.name) for each in sorted(there, key=lambda each: each.name)}
 

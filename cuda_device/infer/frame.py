@@ -27,7 +27,6 @@ from cuda_device.types.known import (
     Gaps,
     Identity,
     Known,
-    State,
     Undefined,
     Unset,
     bundle_of,
@@ -82,10 +81,9 @@ class Place:
 
 @dataclass(slots=True)
 class Pending:
-    """A variable whose state may still be undefined or in conflict: an error only where it is used."""
+    """A variable that is undefined or in conflict: an error only where it is used."""
 
-    state: State
-    value: Value | None = None
+    state: Undefined | Conflict
 
 
 class Waits(Exception):
@@ -617,8 +615,6 @@ def settle(pending: Pending | Cell, what: str) -> Cell:
     if isinstance(pending, Cell):
         return pending
     match pending.state:
-        case Known() as known:
-            return Cell(known, pending.value)
         case state if state is FAILED:
             raise Follows("what is used here has no value, because of another error", help="mend that one first")
         case Undefined(_, why) if why:

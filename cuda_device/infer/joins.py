@@ -80,14 +80,6 @@ def join_all(states: Sequence[State]) -> State:
     return told if isinstance(told, Conflict) else joined
 
 
-def common(items: Sequence[Known]) -> Known | None:
-    """What is known of a value that is one of these, which one only run time knows; None if it cannot be that."""
-    joined = join_all([known.forget() for known in items])
-    if not isinstance(joined, Known):
-        return None
-    return None if isinstance(joined.type, Static | Bundle) else joined
-
-
 def agreed(states: Sequence[S]) -> list[S | Known]:
     """The same states, in which all that is said of one object is said wherever it is."""
     said: dict[Identity, Known] = {}

@@ -162,11 +162,6 @@ class Named:
         """The names of the items."""
         return tuple(self.cls._fields)
 
-    def method(self, name: str) -> FunctionType | None:
-        """A special method that the class defines itself."""
-        found = getattr(self.cls, name, None)
-        return found if isinstance(found, FunctionType) else None
-
     def __str__(self) -> str:
         name = self.cls.__name__
         return f"a{'n' * (name[0] in 'AEIOUaeio')} {name}"

@@ -56,7 +56,7 @@ def now(frame: Frame, cell: Cell | Pending) -> Cell | Pending:
         return cell
     cell = frame.now(cell)
     state = state_of(cell.known)
-    return cell if state is cell.known else Pending(state)
+    return cell if isinstance(state, Known) else Pending(state)
 
 
 def aged(state: State, site: tuple[int, ...]) -> State:
