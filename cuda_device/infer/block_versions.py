@@ -14,7 +14,7 @@ from cuda_device.ir.nodes import Block, Op, Value
 from cuda_device.lazy_dataclasses import dataclass, field
 from cuda_device.types.known import FAILED, Known, State
 
-PATIENCE = 8
+WIDENING_DELAY = 8
 """After so many changes what is known of a block only becomes less."""
 
 
@@ -123,7 +123,7 @@ class BlockVersion:
         if (
             before is None
             or edge[0] >= self.key
-            or self.restarts >= PATIENCE
+            or self.restarts >= WIDENING_DELAY
             or all(other[0] < self.key for other in self.incoming)
             or not any(map(_is_another, before, states))
         ):

@@ -16,7 +16,7 @@ from types import FunctionType
 from cuda_device.bytecode.to_ir import read
 from cuda_device.errors import NOWHERE, CompileError
 from cuda_device.infer import closures, composites, conditions, hosted, objects, precision, references
-from cuda_device.infer.block_versions import PATIENCE, BlockVersion, CallContext, EdgeKey
+from cuda_device.infer.block_versions import WIDENING_DELAY, BlockVersion, CallContext, EdgeKey
 from cuda_device.infer.frame import (
     Cell,
     Follows,
@@ -28,7 +28,7 @@ from cuda_device.infer.frame import (
     is_static,
     settle,
 )
-from cuda_device.infer.joins import agreed, join, join_all
+from cuda_device.infer.joins import join, join_all, join_objects
 from cuda_device.infer.meanings import Resumed
 from cuda_device.infer.ranges import proofs, twins, widened
 from cuda_device.infer.remedies import of_two_types
@@ -53,7 +53,6 @@ from cuda_device.types.known import (
 from cuda_device.types.layout import leaves
 from cuda_device.types.model import NONE, Number, Ref, Space
 
-# What they do to `self` in a method, they do to the struct that it refers to.
 _READING = frozenset(
     (
         ops.PY_GETITEM,
@@ -70,6 +69,7 @@ _READING = frozenset(
 _OF_VARIABLES = frozenset((ops.PY_BOX, ops.PY_SET_BOX, ops.PY_SET_CELL))
 """Operations that take a variable also if it has no value."""
 _OF_OWNERS = frozenset((ops.PY_GETATTR, ops.PY_SETATTR, ops.PY_SETITEM))
+"""Operations whose first operand stays a reference: in a method, they act on the struct that `self` refers to."""
 # Beyond so many block versions a function is refused rather than compiled for ever.
 _VERSIONS = 20_000
 
@@ -98,7 +98,7 @@ class Body:
         behind = len(arguments) - len(names)
         self.parameters = arguments[:behind]
         self.captured = {each: _parameter(k, each.name) for each, k in zip(names, arguments[behind:], strict=True)}
-        self.activation = closures.number(source.__code__, names)
+        self.activation = closures.activation_number(source.__code__, names)
         self.objects = tuple(dict.fromkeys(each for known in arguments for each in identities(known)))
         """The objects that change among the arguments: what becomes of them is returned, too."""
         self.twins = twins(self.python)
@@ -174,18 +174,18 @@ class Body:
         An earlier look that was wrong leaves no trace, but after many changes the old state is joined in, too: so this ends.
         """
         incoming = [*version.incoming.values()]
-        if version.changes > PATIENCE and not version.is_new:
+        if version.changes > WIDENING_DELAY and not version.is_new:
             incoming.append(version.states)
         if not incoming:
             return
         if len(incoming) > 1:
-            incoming = objects.as_one(incoming, version.key, len(version.source.params))
+            incoming = objects.join_identities(incoming, version.key, len(version.source.params))
         states = incoming[0] if len(incoming) == 1 else [join_all(column) for column in zip(*incoming, strict=True)]
         if not version.is_new:
             pairs = zip(version.states, states, strict=True)
             states = [new if old is new else widened(old, new) for old, new in pairs]
         if len(incoming) > 1:
-            states = agreed(states)
+            states = join_objects(states)
         if states != version.states or version.is_new:
             version.states, version.is_new = states, False
             version.changes += 1
@@ -245,15 +245,15 @@ class Body:
         cells: dict[Value, Cell | Pending] = {}
         count = len(version.source.params)
         for param, state in zip(version.source.params, version.states[:count], strict=True):
-            cells[param] = self.parameter(version.block, param, objects.aged(state, version.key))
+            cells[param] = self.parameter(version.block, param, objects.rename_previous_iteration(state, version.key))
         if version.source is self.python.blocks[0]:
             cells.update(
                 (param, composites.named(frame, cell)) for param, cell in cells.items() if isinstance(cell, Cell)
             )
             version.block.params += [cell.value for cell in self.captured.values() if cell.value is not None]
-            objects.find_all(frame, self.objects, [*cells.values(), *self.captured.values()])
+            objects.find_arguments(frame, self.objects, [*cells.values(), *self.captured.values()])
         for each, state in zip(self.objects, version.states[count:], strict=False):
-            frame.latest[each] = objects.as_cell(self.parameter(version.block, Value(), state))
+            frame.heap[each] = objects.as_cell(self.parameter(version.block, Value(), state))
         return cells
 
     def parameter(self, block: Block, param: Value, state: State) -> Cell | Pending:
@@ -341,14 +341,14 @@ class Body:
         for edge, known in zip(edges, proved, strict=True):
             number = op.successors.index(edge)
             if number and op.operands[0] in frame.exits:
-                frame.latest = {**frame.latest, **frame.exits[op.operands[0]]}
+                frame.heap = {**frame.heap, **frame.exits[op.operands[0]]}
             arguments = [_proved(cells[value], known.get(value)) for value in edge.arguments]
             if resumes:
                 kept = [] if number else arguments
-                arguments += [objects.kept(frame, each, kept, frame.latest[each]) for each in self.objects]
+                arguments += [objects.kept(frame, each, kept, frame.heap[each]) for each in self.objects]
             else:
                 arguments = [objects.now(frame, cell) for cell in arguments]
-                arguments += [frame.now(frame.latest[each]) for each in self.objects]
+                arguments += [frame.now(frame.heap[each]) for each in self.objects]
             name = (version.key, number)
             version.outgoing.append((self.propagate(edge.block, arguments, name), name, arguments))
 

@@ -81,7 +81,7 @@ def close_own(frame: Frame, cell: Cell) -> Cell:
 
 def taken_back(frame: Frame, cell: Cell, code: NestedFunction | None, arguments: Sequence[Cell]) -> Cell:
     """An object after a call of a nested function. Where that was closed elsewhere, nobody here has what it captured."""
-    if code is None or id(code) in frame.lent or not has_open(cell.known):
+    if code is None or id(code) in frame.closed_here or not has_open(cell.known):
         return cell
     values = arguments[len(arguments) - len(code.captured) :]
     return _closed(frame, cell, _Scope(frame, variables=dict(zip(code.captured, values, strict=True))))
@@ -155,7 +155,7 @@ def _closed(frame: Frame, cell: Cell, scope: _Scope) -> Cell:
         variables = scope.needed(code)
         closed = replace(code, captured=tuple(variables), open=False)
         if scope.variables is None:
-            frame.lent[id(closed)] = closed
+            frame.closed_here[id(closed)] = closed
         return frame.bundle(closed, [*parts, *variables.values()])
     rebuilt = frame.rebuilt(known, parts)
     if known.identity is not None:
@@ -163,11 +163,11 @@ def _closed(frame: Frame, cell: Cell, scope: _Scope) -> Cell:
     return rebuilt
 
 
-# Whose a variable is
+# The functions and activations that own variables
 
 
-def number(code: CodeType, captured: Sequence[Origin]) -> int:
-    """A number for a call of a function, other than those of the calls of it whose variables it was given."""
+def activation_number(code: CodeType, captured: Sequence[Origin]) -> int:
+    """The number of an activation of a function: none of those whose variables it was given."""
     taken = {each.call for each in captured if each.code == id(code)}
     return next(each for each in range(len(taken) + 1) if each not in taken)
 

@@ -260,12 +260,12 @@ class Frame:
         """A nested function's meaning: which variables it reads."""
         self.activation = 0
         """The number that tells this function's variables from those of another call of it (see `Origin`)."""
-        self.lent: dict[int, NestedFunction] = {}
+        self.closed_here: dict[int, NestedFunction] = {}
         """The nested functions, by their `id`, that were closed here: what they read are variables of this block."""
         self.cells: Mapping[str, Cell | Pending] = {}
         """The function's own variables that nested functions capture, as they are now."""
-        self.latest: dict[Identity, Cell] = {}
-        """What has become of objects that changed in this block; names for them may still hold what they were."""
+        self.heap: dict[Identity, Cell] = {}
+        """The contents of the objects that changed in this block; values of them may still hold what they were before."""
         self.changed: set[Identity] = set()
         self.exits: dict[Value, Mapping[Identity, Cell]] = {}
         """The same where a loop ends, by the condition that there is a next item."""
@@ -388,17 +388,17 @@ class Frame:
         """Says what has become of an object."""
         check_apart(cell.known, identity)
         self.changed.add(identity)
-        self.latest[identity] = self.as_object(cell, identity)
-        return self.latest[identity]
+        self.heap[identity] = self.as_object(cell, identity)
+        return self.heap[identity]
 
     def now(self, cell: Cell) -> Cell:
         """A value as it is now, after what has become of the objects in it."""
-        if not self.latest:
+        if not self.heap:
             return cell
         identity = cell.known.identity
-        if identity is not None and identity in self.latest:
-            cell = self.latest[identity]
-        if not any(each in self.latest for item in cell.known.items for each in identities(item)):
+        if identity is not None and identity in self.heap:
+            cell = self.heap[identity]
+        if not any(each in self.heap for item in cell.known.items for each in identities(item)):
             return cell
         return self.rebuilt(cell.known, [self.now(part) for part in self.fields(cell)])
 

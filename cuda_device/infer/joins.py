@@ -80,8 +80,8 @@ def join_all(states: Sequence[State]) -> State:
     return told if isinstance(told, Conflict) else joined
 
 
-def agreed(states: Sequence[S]) -> list[S | Known]:
-    """The same states, in which all that is said of one object is said wherever it is."""
+def join_objects(states: Sequence[S]) -> list[S | Known]:
+    """The same states, in which each object has the same contents, the join of all, wherever it is."""
     said: dict[Identity, Known] = {}
     for state in states:
         for known in objects(state) if isinstance(state, Known) else ():
@@ -207,7 +207,7 @@ def _join_bundles(a: Known, b: Known) -> Known | None:
             return None
         items.append(joined)
     if isinstance(a.value, Gaps):
-        items = agreed(items)
+        items = join_objects(items)
     return replace(a, type=Bundle(tuple(item.type for item in items)), items=tuple(items))
 
 

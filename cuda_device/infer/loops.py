@@ -55,7 +55,7 @@ from cuda_device.types.model import (
     Vector,
 )
 
-# Rules of type inference for one step of a `for`: is there an item, the item, and the iterator after it.
+# One step of a `for`
 #
 # for v in zip(x, t)     the steps of an iterator of an array and of one of a tuple, which unrolls the loop
 
@@ -237,7 +237,7 @@ def _next_of_zip(frame: Frame, op: Op, cell: Cell, exits: dict[Identity, Cell]) 
 def _add_exits(frame: Frame, asked: Cell, exits: dict[Identity, Cell], here: Mapping[Identity, Cell]) -> None:
     """What objects are where a part of a zip has no item (`here`), or where one before had none, so that it was not `asked`."""
     for identity, left in exits.items():
-        exits[identity] = _one_of(frame, asked, here.get(identity, frame.latest[identity]), left)
+        exits[identity] = _one_of(frame, asked, here.get(identity, frame.heap[identity]), left)
     for identity, left in here.items():
         exits.setdefault(identity, left)
 
@@ -308,8 +308,7 @@ STEPS: dict[object, IterationRule] = {
 }
 
 
-# Rules of type inference for iteration: `iter(x)`, and all items of what has a known length (a step of a `for` is in `steps`).
-
+# `iter(x)`, and all items of what has a known length
 
 # Longer loops are not unrolled: the code would be too large.
 _MOST_UNROLLED = 1024

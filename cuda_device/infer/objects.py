@@ -1,12 +1,14 @@
-"""Objects that change, iterators first of all: which one a value is, in blocks, at joins, and after calls.
+"""Objects that change (lists, dicts, iterators, shared variables): which object a value is, in blocks, at joins and after calls.
 
-A value holds what an object was when the value was made; `Frame.latest` has what became of the object in the block at hand. A
-block's end brings all values up to date. A function that is given objects returns what became of them.
+A value has the identity of its object, which is its allocation site, and the contents of the object when the value was made.
+`Frame.heap` has the contents of each object that changed in the block at hand; operands are read through it. The end of a
+block brings all variables up to date, so the heap of the next block begins empty. A function that takes objects returns their
+contents, too.
 
-    a = iter(x)              a is the object 1
-    b = a                    so is b
-    next(a)                  latest[1] is the iterator behind its first item
-    next(b)                  which b is read as
+    a = iter(x)              a has the identity 1
+    b = a                    so has b
+    next(a)                  heap[1] is the iterator behind its first item
+    next(b)                  b is read as heap[1]
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from typing import TypeGuard
 
 from cuda_device.infer import closures
 from cuda_device.infer.frame import Cell, Frame, Pending, objects_in
-from cuda_device.infer.joins import agreed, join_all
+from cuda_device.infer.joins import join_all, join_objects
 from cuda_device.infer.meanings import Generator, ListIterator, Resumed, Returned, is_container
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op
@@ -59,8 +61,11 @@ def now(frame: Frame, cell: Cell | Pending) -> Cell | Pending:
     return cell if isinstance(state, Known) else Pending(state)
 
 
-def aged(state: State, site: tuple[int, ...]) -> State:
-    """What arrives at a block that makes objects: those that it made before are others."""
+def rename_previous_iteration(state: State, site: tuple[int, ...]) -> State:
+    """A state at the beginning of a block: objects that the block made in an earlier iteration get names of their own.
+
+    This is recency abstraction: the name of an allocation site stands for the newest object alone.
+    """
     if not _may_hold(state):
         return state
     older = {each: replace(each, age=each.age + 1) for each in identities(state) if each.site[:-1] == site}
@@ -76,8 +81,8 @@ def find(frame: Frame, cell: Cell | Pending, object: Identity) -> Cell | None:
     return next(found for part in frame.fields(cell) if (found := find(frame, part, object)) is not None)
 
 
-def as_one(incoming: list[list[State]], key: tuple[int, ...], count: int) -> list[list[State]]:
-    """Different objects that come to one place, a variable or a part of one, are one from here on, if they are nowhere else.
+def join_identities(incoming: list[list[State]], key: tuple[int, ...], count: int) -> list[list[State]]:
+    """Joins the names of objects: different objects that meet at one place alone, a variable or a part of one, become one object.
 
     Lists and dicts that are somewhere else, too, are no objects from here on, but what they hold: nobody can change them any
     more. The first `count` states are of variables, the others of objects that came as arguments, whose names are lost then.
@@ -111,7 +116,7 @@ def as_one(incoming: list[list[State]], key: tuple[int, ...], count: int) -> lis
         [_met(state, names) if column < count else _of_argument(state, names, inside) for column, state in enumerate(a)]
         for a in incoming
     ]
-    return as_one(incoming, key, count)  # what is in those that are one now may become one, too
+    return join_identities(incoming, key, count)  # what is in those that are one now may become one, too
 
 
 def _may_hold(state: State) -> TypeGuard[Known]:
@@ -156,11 +161,11 @@ def as_new(frame: Frame, cell: Cell, names: dict[Identity, Identity]) -> Cell:
     return Cell(renamed(cell.known, names), cell.value)
 
 
-def find_all(frame: Frame, objects: Sequence[Identity], cells: Sequence[Cell | Pending]) -> None:
+def find_arguments(frame: Frame, objects: Sequence[Identity], cells: Sequence[Cell | Pending]) -> None:
     """Finds the objects among the arguments of a function: as they were given, rather than as functions captured them."""
     for each in objects:
         found = [part for cell in cells if (part := find(frame, cell, each)) is not None]
-        frame.latest[each] = min(found, key=lambda cell: closures.has_open(cell.known))
+        frame.heap[each] = min(found, key=lambda cell: closures.has_open(cell.known))
 
 
 def kept(frame: Frame, object: Identity, cells: Sequence[Cell | Pending], otherwise: Cell) -> Cell:
@@ -195,7 +200,7 @@ def returning(frame: Frame, cell: Cell, objects: Sequence[Identity]) -> Cell:
     """
     if not objects:
         return cell
-    now = [closures.close_own(frame, frame.now(frame.latest[each])) for each in objects]
+    now = [closures.close_own(frame, frame.now(frame.heap[each])) for each in objects]
     if isinstance(cell.known.value, Resumed):
         nothing = [Cell(UNSET)] * len(now)
         now = [*now, *nothing] if cell.known.items[0].value else [*nothing, *now]
@@ -205,7 +210,7 @@ def returning(frame: Frame, cell: Cell, objects: Sequence[Identity]) -> Cell:
 def returned(known: Sequence[Known], has_objects: bool) -> list[list[State]]:
     """What each return gives: the value, and what has become of the objects."""
     states: list[list[State]] = [[k.items[0], *map(state_of, k.items[1:])] if has_objects else [k] for k in known]
-    return as_one(states, (), 1) if len(states) > 1 else states
+    return join_identities(states, (), 1) if len(states) > 1 else states
 
 
 def with_what_became(result: State, states: Sequence[Sequence[State]], goes_on: bool) -> State:
@@ -215,7 +220,7 @@ def with_what_became(result: State, states: Sequence[Sequence[State]], goes_on: 
     columns = zip(*(state[1:] for state in states), strict=True)
     became = [part(join_all(column)) for column in columns]
     there = len(became) // 2 if goes_on else len(became)
-    return bundle_of(Returned(), (*agreed([result, *became[:there]]), *agreed(became[there:])))
+    return bundle_of(Returned(), (*join_objects([result, *became[:there]]), *join_objects(became[there:])))
 
 
 # The position of a generator that may stand at more than one `yield`; DONE is -1.
