@@ -107,7 +107,7 @@ def _forgets(known: Known, less: Known) -> bool:
 
 def is_static(known: Known) -> bool:
     """Whether nothing is left for run time: a constant, a function, None, an empty tuple."""
-    if isinstance(known.type, Number):
+    if isinstance(known.type, (Number, Array, Ref)):  # most values
         return known.value is not UNKNOWN
     return known.constant or not has_leaves(known.type)
 
