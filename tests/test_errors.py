@@ -510,6 +510,13 @@ def test_each_error_of_a_launch_says_what_to_do(path: Path) -> None:
             assert len(node.args) == 2, f"line {node.lineno}"
 
 
+@pytest.mark.parametrize("path", [p for p in PACKAGE.rglob("*.py") if "CompileError(" in p.read_text()])
+def test_each_error_of_compilation_says_what_to_do(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "CompileError":
+            assert len(node.args) > 2 or "help" in [word.arg for word in node.keywords], f"line {node.lineno}"
+
+
 # Nothing but messages: whatever the program
 
 
@@ -542,6 +549,7 @@ def try_to_compile(source: str, types: str, **names: Any) -> str:
                 compile_it(kernel, types, on_cpu)
         except CompileError as error:
             assert "\n" not in error.reason
+            assert error.help, error.reason
             assert len(str(error).splitlines()) < 30
             return error.reason
     return ""

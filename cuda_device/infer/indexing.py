@@ -12,7 +12,7 @@ from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.meanings import is_member, means
 from cuda_device.ir.nodes import Value
 from cuda_device.types.known import Known, constant
-from cuda_device.types.model import BOOL, INDEX, INT, Array, Bundle, Number, Static, Tuple, Vector, is_index
+from cuda_device.types.model import BOOL, INDEX, INT, Number, Static, Struct, Tuple, Vector, is_index
 
 
 def parts_of(frame: Frame, index: Cell) -> list[Cell]:
@@ -49,9 +49,9 @@ def help_with(index: Known) -> str:
             return "take one of its elements: .x, .y, .z"
         case Static() if isinstance(index.value, str):
             return "only arrays of structs have members: x['name']"
-        case Array() | Bundle() | Static():
-            return "index with one integer after the other, in a loop"
-    return ""
+        case Struct():
+            return "take one of its members"
+    return "index with one integer after the other, in a loop"
 
 
 def position(index: Cell, count: int) -> int:
