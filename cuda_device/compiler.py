@@ -236,9 +236,9 @@ def _cubin(work: Work) -> cubin.Cubin:
 
 
 def _ltoir(work: Work) -> bytes:
-    from cuda_device.codegen.nvvm import ltoir
+    from cuda_device.codegen.nvvm import translate_llvm7
 
-    return ltoir.make(work["llvm"], work.job.target.architecture, work.job.options)
+    return translate_llvm7.make(work["llvm"], work.job.target.architecture, work.job.options)
 
 
 def _native(work: Work) -> machine_code.Native:

@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from cuda_device.codegen.gpu import installed, libcuda
+from cuda_device.codegen.gpu import assemblers, libcuda
 
 # How the parameters of our rows are spelt in C; all other types are enumerations, or handles, which are pointers.
 NUMBERS = {
@@ -28,7 +28,7 @@ READ_AS = {
 @functools.cache
 def header():
     """The text of cuda.h without comments; None where it is not."""
-    path = installed.find("nvidia/cu13/include/cuda.h", "include/cuda.h")
+    path = assemblers.find("nvidia/cu13/include/cuda.h", "include/cuda.h")
     if path is None:
         return None
     return re.sub(r"/\*.*?\*/|//[^\n]*", "", Path(path).read_text(errors="replace"), flags=re.S)

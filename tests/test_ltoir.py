@@ -15,7 +15,7 @@ from ir_helpers import define
 import cuda_device as device
 from cuda_device import compiler
 from cuda_device.codegen.gpu import cubin, linking
-from cuda_device.codegen.nvvm import ltoir, translate_llvm7
+from cuda_device.codegen.nvvm import translate_llvm7
 from cuda_device.device.options import FASTMATH
 from cuda_device.runtime.launch.compiling import job_of
 from cuda_device.types.architectures import parse
@@ -61,9 +61,11 @@ def newest(out):
 def test_ltoir_is_made_for_every_generation(target):
     arguments = FLOATS, FLOATS, device.ArrayType(device.int32, 1), int
     made = device.compile(everything, *arguments, target=target, output="ltoir")
-    assert made.code.startswith(ltoir.MAGIC) and (made.symbol, made.output) == ("everything", "ltoir")
+    assert made.code.startswith(translate_llvm7.MAGIC) and (made.symbol, made.output) == ("everything", "ltoir")
     assert made.code == device.compile(everything, *arguments, target=target, output="ltoir").code
-    assert device.compile(scaled, device.float32, int, target=target, output="ltoir").code.startswith(ltoir.MAGIC)
+    assert device.compile(scaled, device.float32, int, target=target, output="ltoir").code.startswith(
+        translate_llvm7.MAGIC
+    )
     made = device.compile(newest, arguments[2], target=target, output="ltoir")
     nothing = f".version 8.7\n.target {target}\n.address_size 64\n"
     linked = cubin.assemble(nothing, parse(target), inputs=linking.read([made]))
@@ -98,7 +100,7 @@ def test_what_launches_check_is_no_obstacle(target):
     job = job_of(device.kernel(kernel), (FLOATS, FLOATS), target, {"checked": False})
     job = dataclasses.replace(job, options=dataclasses.replace(job.options, launch_facts=True))
     work = compiler.run(job, "ltoir")
-    assert "addrspace(1) align 16 %" in work["llvm"].text and work["ltoir"].startswith(ltoir.MAGIC)
+    assert "addrspace(1) align 16 %" in work["llvm"].text and work["ltoir"].startswith(translate_llvm7.MAGIC)
 
 
 @pytest.mark.parametrize("target", ["sm_90", "sm_100"])
@@ -377,7 +379,7 @@ def test_line_information_is_no_obstacle(target):
         print("n is", n)
 
     made = device.compile(kernel, device.ArrayType(device.int32, 1), int, target=target, output="ltoir")
-    assert made.code.startswith(ltoir.MAGIC)
+    assert made.code.startswith(translate_llvm7.MAGIC)
 
 
 @pytest.mark.parametrize("flag", [*FASTMATH, "fast"])
@@ -392,4 +394,4 @@ def test_every_flag_of_fast_mathematics_is_taken(flag, dtype):
         out[i] = -np.sqrt(abs(v)) / x[i] if v < x[i] else np.exp(v) - np.copysign(v, x[i])
 
     x = np.ones(4, dtype)
-    assert device.compile(k, x, x, target="sm_80", output="ltoir").code.startswith(ltoir.MAGIC)
+    assert device.compile(k, x, x, target="sm_80", output="ltoir").code.startswith(translate_llvm7.MAGIC)

@@ -14,7 +14,7 @@ import pytest
 
 import cuda_device
 from cuda_device.codegen.emit import emitters
-from cuda_device.device import atomic_loops, memory, packing
+from cuda_device.device import atomic_types, memory, packing
 from cuda_device.device import math as device_math
 from cuda_device.device.entities import DeviceValue
 from cuda_device.infer import rules
@@ -323,7 +323,7 @@ def test_each_device_entity_is_public_and_documented(row):
         *vars(device_math).values(),
     ]
     methods = [method for owner in ours if isinstance(owner, type) for method in vars(owner).values()]
-    internal = [*vars(atomic_loops).values(), *vars(packing).values(), *vars(complex_functions).values()]
+    internal = [*vars(atomic_types).values(), *vars(packing).values(), *vars(complex_functions).values()]
     internal += [memory.array_at, memory.constant_array, copying.distance]
     assert any(row.entity is entity for entity in (*ours, *python, *methods, *internal))
     assert inspect.getdoc(row.entity)

@@ -227,4 +227,4 @@ add = update("add", binary(ops.ADD))
 
 def by_loop(_: AtomicAccess) -> Tree:
     """Of what machines have no instruction for."""
-    raise AssertionError("a function of device/atomic_loops is called instead")
+    raise AssertionError("a function of device/atomic_types is called instead")

@@ -34,10 +34,10 @@ from cuda_device.infer.ranges import proofs, twins, widened
 from cuda_device.infer.remedies import of_two_types
 from cuda_device.infer.rules import RULES
 from cuda_device.ir import ops
+from cuda_device.ir.dominance import drop_unused
 from cuda_device.ir.nodes import Block, Edge, Function, Op, Value
 from cuda_device.ir.ops import Effect, Level
 from cuda_device.ir.simplify import simplify
-from cuda_device.ir.uses import drop_unused
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.library.table import BY_NAME
 from cuda_device.types.known import (

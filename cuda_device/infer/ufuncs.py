@@ -20,7 +20,7 @@ from cuda_device.errors import CompileError
 from cuda_device.infer.fitting import LARGEST_BITS, too_large
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.host_calls import Special
-from cuda_device.library import array_functions, complex_functions, numbers, standard
+from cuda_device.library import complex_functions, numbers, standard
 from cuda_device.types.known import constant
 from cuda_device.types.model import BOOL, INT, Number
 
@@ -103,12 +103,12 @@ NUMPY_FUNCTIONS: dict[object, Callable[..., Any]] = {
     np.round: numbers.rounded,
     np.around: numbers.rounded,
     np.isclose: numbers.are_close,
-    np.amax: array_functions.largest,
-    np.amin: array_functions.smallest,
+    np.amax: standard.largest,
+    np.amin: standard.smallest,
     np.size: standard.size_of,
     np.ndim: standard.axes_of,
     np.shape: standard.shape_of,
-    **{getattr(np, name): function for name, function in array_functions.METHODS.items()},
+    **{getattr(np, name): function for name, function in standard.METHODS.items()},
 }
 """By a function of NumPy that is not universal: what computes it in device code."""
 OF_COMPLEX: dict[Callable[..., Any], Callable[..., Any]] = {

@@ -22,7 +22,7 @@ from cuda_device.device import (
 )
 from cuda_device.device.atomic_types import AtomicInterface
 from cuda_device.device.rows import Intrinsic
-from cuda_device.library import array_functions, builtins, complex_functions, copying, numbers, prelude, standard
+from cuda_device.library import builtins, complex_functions, copying, numbers, prelude, standard
 from cuda_device.types.model import AtomicCell, Ref, Type
 
 T = TypeVar("T")
@@ -73,7 +73,7 @@ def entry(entries: Mapping[Any, T], entity: object) -> T | None:
 
 
 _MODULES = (
-    array_functions,
+    standard,
     complex_functions,
     complex_functions,
     copying,

@@ -13,9 +13,8 @@ from collections.abc import Sequence
 
 from cuda_device.device.lowering import Lowering
 from cuda_device.ir import ops
-from cuda_device.ir.dominance import Loop, innermost, natural_loops
+from cuda_device.ir.dominance import Definitions, Loop, Term, innermost, natural_loops
 from cuda_device.ir.nodes import Block, Edge, Function, Module, Op, Value
-from cuda_device.ir.uses import Definitions, Term
 from cuda_device.lazy_dataclasses import dataclass, field
 from cuda_device.types.model import INT64, Number, Ref, Space
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 import math
 
 from cuda_device.ir import ops
+from cuda_device.ir.dominance import Definitions, keeps
 from cuda_device.ir.nodes import Function, Module, Op, Value
 from cuda_device.ir.ops import Effect
-from cuda_device.ir.uses import Definitions, keeps
 from cuda_device.types.layout import WIDEST_ACCESS, leaves, size_of
 from cuda_device.types.model import Number, Ref, Space
 

@@ -19,9 +19,8 @@ from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
 from cuda_device.ir import ops
-from cuda_device.ir.dominance import dominators
+from cuda_device.ir.dominance import Definitions, dominators, drop_unused, integer_of, keeps, substitute
 from cuda_device.ir.nodes import Block, Function, Op, Value
-from cuda_device.ir.uses import Definitions, drop_unused, integer_of, keeps, substitute
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.model import BOOL, Number
 

@@ -16,9 +16,8 @@ from __future__ import annotations
 
 from cuda_device.device.lowering import Lowering
 from cuda_device.ir import ops
-from cuda_device.ir.dominance import Loop, natural_loops
+from cuda_device.ir.dominance import Definitions, Loop, natural_loops
 from cuda_device.ir.nodes import Block, Edge, Function, Op, Value
-from cuda_device.ir.uses import Definitions
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.model import UINT32
 

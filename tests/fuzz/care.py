@@ -20,7 +20,7 @@ from typing import Any
 from unittest import mock
 
 from cuda_device.codegen.cpu import native
-from cuda_device.codegen.cpu.processor import host
+from cuda_device.codegen.cpu.native import host
 from cuda_device.codegen.llvm import bindings
 from cuda_device.codegen.llvm.modules import Machine
 

@@ -20,10 +20,9 @@ from cuda_device.device.extern import extern
 from cuda_device.errors import DeviceOnlyError
 from cuda_device.infer import engine
 from cuda_device.ir import ops
-from cuda_device.ir.dominance import back_edges
+from cuda_device.ir.dominance import back_edges, drop_unused
 from cuda_device.ir.nodes import Function, Module
 from cuda_device.ir.ops import Effect
-from cuda_device.ir.uses import drop_unused
 from cuda_device.lower import typed_to_device
 from cuda_device.types.known import of_type
 from cuda_device.types.model import Type

@@ -17,8 +17,8 @@ from cuda_device.codegen.emit.dialect import Dialect
 from cuda_device.codegen.emit.metadata import Aliasing, Metadata
 from cuda_device.device.options import LLVM_FLAGS, Options
 from cuda_device.ir import ops
+from cuda_device.ir.dominance import used
 from cuda_device.ir.nodes import Block, Function, Op, Value
-from cuda_device.ir.uses import used
 from cuda_device.optimise import points_to
 from cuda_device.types.layout import WIDEST_ACCESS, float_bits, size_of
 from cuda_device.types.model import BFLOAT16, BOOL, FLOAT16, Format, Kind, NoneType, Number, Ref, Tuple, Type, Vector

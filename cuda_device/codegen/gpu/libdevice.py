@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cuda_device.cache.disk import Pieces
-from cuda_device.codegen.gpu import installed
+from cuda_device.codegen.gpu import assemblers
 from cuda_device.errors import CompileError, CompilerBug
 from cuda_device.hashing import sha256
 from cuda_device.lazy_dataclasses import dataclass
@@ -179,7 +179,7 @@ def content_hash() -> str:
 
 def file() -> Path:
     """Where libdevice is. Raises `CompileError` if it is not on this machine."""
-    found = installed.find("nvidia/cu13/nvvm/libdevice/libdevice.10.bc", "nvvm/libdevice/libdevice.10.bc")
+    found = assemblers.find("nvidia/cu13/nvvm/libdevice/libdevice.10.bc", "nvvm/libdevice/libdevice.10.bc")
     if found:
         return Path(found)
     try:

@@ -24,7 +24,7 @@ from cuda_device.infer.meanings import Method, is_member, means
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Value
 from cuda_device.lazy_dataclasses import replace
-from cuda_device.library import array_functions, copying, prelude
+from cuda_device.library import copying, prelude, standard
 from cuda_device.types.dtypes import element_of
 from cuda_device.types.host import members_of
 from cuda_device.types.known import constant, known_as, of_type
@@ -59,7 +59,7 @@ from cuda_device.types.model import (
 )
 from cuda_device.types.vectors import host_class_of
 
-METHODS = ("view", "reshape", "astype", *array_functions.METHODS)
+METHODS = ("view", "reshape", "astype", *standard.METHODS)
 
 
 def extents(frame: Frame, cell: Cell) -> list[Cell]:
@@ -208,10 +208,10 @@ def call_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell]
     """`x.view(…)`, `x.reshape(…)`, `x.astype(…, copy=False)`, or `x.sum()` and the like."""
     array = owner.known.type
     assert isinstance(array, Array)
-    if name in array_functions.METHODS:
-        if positional or any(key not in array_functions.KEYWORDS.get(name, ()) for key in named):
+    if name in standard.METHODS:
+        if positional or any(key not in standard.KEYWORDS.get(name, ()) for key in named):
             raise CompileError(f"{name} of an array takes no arguments in device code", help="loop over the axis")
-        return frame.program.call(frame, array_functions.METHODS[name], [owner], named)
+        return frame.program.call(frame, standard.METHODS[name], [owner], named)
     if name == "reshape":
         return reshape(frame, owner, array, positional, named)
     dtype = _dtype_argument(name, positional, named)
