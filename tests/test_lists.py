@@ -620,6 +620,17 @@ def test_lists_change_as_in_python(stream, name):
             "xs = [0, None]\nxs[n] = 1\nreturn 1",
             "have no common type, and which one is assigned to only run time knows",
         ),
+        (
+            "xs = [(n, 2)]\nif n > 3:\n    xs[0] = (n, 2, 3)\nreturn xs[0][0]",
+            "item 0 of the variable 'xs' is tuple<int, int> on one way here and tuple<int, int, int> on another",
+        ),
+        (
+            (
+                "def change(a):\n    v = a[0]\n    v[0] = 7\n    a[0] = [9]\n    if n > 3:\n        v = [3]\n    return v[0]\n"
+                "b = [1]\ny = change([b])\nreturn y + b[0]"
+            ),
+            "what has become of a list is not known, as a variable held it or another",
+        ),
         ("xs = [1]\nxs[1] = n\nreturn 1", "there is no index 1 in 1 element"),
         ("xs = [1]\nxs[0.5 * n] = n\nreturn 1", "an index is an integer, not float"),
         ("xs = [1]\nxs.push(2)\nreturn 1", "a list has no attribute 'push'"),

@@ -14,7 +14,7 @@ from cuda_device.device.target import SMSelector
 from cuda_device.errors import CompileError, Location
 from cuda_device.infer.fitting import REAL_REMEDY, fit, no_room
 from cuda_device.infer.joins import join
-from cuda_device.infer.meanings import NestedFunction, Origin, Resumed, Thing, check_apart
+from cuda_device.infer.meanings import NestedFunction, Origin, Resumed, Thing, check_apart, is_list
 from cuda_device.infer.remedies import of_two_types, with_length
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Block, Builder, Op, Value
@@ -625,14 +625,24 @@ def settle(pending: Pending | Cell, what: str) -> Cell:
                 help="assign it on every way that leads here",
             )
         case Conflict(first, second):
-            places = "".join(f"; it is {k} from line {k.where.line}" for k in (first, second) if k.where.line > 0)
             name = f"the variable {what!r}" if what else "the value"
+            while (number := _item_in_conflict(first, second)) is not None:
+                name, first, second = f"item {number} of {name}", first.items[number], second.items[number]
+            places = "".join(f"; it is {k} from line {k.where.line}" for k in (first, second) if k.where.line > 0)
             raise CompileError(
                 f"{name} is {with_length(first)} on one way here and {with_length(second)} on another{places}",
                 help=no_room(first, second)
                 or no_room(second, first)
                 or of_two_types(first, second, "give it one type on every way, or two names"),
             )
+
+
+def _item_in_conflict(first: Known, second: Known) -> int | None:
+    """The first item in which two lists of one length have nothing in common."""
+    if not (is_list(first) and is_list(second) and len(first.items) == len(second.items)):
+        return None
+    pairs = enumerate(zip(first.items, second.items, strict=True))
+    return next((number for number, (a, b) in pairs if not isinstance(join(a, b), Known)), None)
 
 
 # What travels to a place where parts are expected that the value that comes has not:
