@@ -1,6 +1,6 @@
 """What a warp's operations cost on the CPU stream: nanoseconds for each lane at each operation.
 
-    python benchmarks/warp.py
+    python benchmarks/warps.py
 
 A kernel in LLVM text does one operation a thousand times over, and keeps its result.
 """

@@ -575,7 +575,7 @@ def test_the_interpreter_ends_without_noise(ending):
     code = f"""
 import ctypes
 import numpy as np
-from cuda_device.runtime.arrays.protocols import view_of
+from cuda_device.runtime.arrays.array_interface import view_of
 from cuda_device.runtime.arrays.dlpack import export, take, read
 class P:
     def __init__(self, a): self.a = a
@@ -649,7 +649,7 @@ def test_torch_takes_our_views(torch):
 def test_torch_drops_our_view_after_the_interpreter_has_ended(torch):
     code = """
 import numpy as np, torch, ctypes
-from cuda_device.runtime.arrays.protocols import view_of
+from cuda_device.runtime.arrays.array_interface import view_of
 from cuda_device.runtime.arrays.dlpack import export
 t = torch.utils.dlpack.from_dlpack(export(view_of(np.ones(3))))
 torch.kept_by_torch = [t]; ctypes.pythonapi.Py_IncRef(ctypes.py_object(t))

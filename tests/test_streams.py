@@ -488,7 +488,7 @@ def test_the_context_comes_back_after_an_error():
 
 def test_importing_the_runtime_loads_nothing_of_cuda():
     code = (
-        "import sys, cuda_device.runtime.arrays.device_array, cuda_device.runtime.arrays.protocols\n"
+        "import sys, cuda_device.runtime.arrays.device_array, cuda_device.runtime.arrays.array_interface\n"
         "print([m for m in sys.modules if m.split('.')[0] in ('cuda', 'torch', 'cupy') or 'llvm' in m])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -56,7 +56,7 @@ def modules(batch: Sequence[Program]) -> tuple[Module, Module]:
     (kernel,) = kernels(batch, PLAIN[0])
     arrays = Tuple(tuple(Array(element_of(reference.storage(type)), 1, Layout.C) for type in ARRAYS))
     known = (of_type(arrays), of_type(arrays))
-    job = compiler.Job(kernel.underlying, known, True, compiler.Target(parse("sm_90")), kernel.options.build.resolve())
+    job = compiler.Job(kernel.underlying, known, True, compiler.Target(parse("sm_90")), kernel.options.build)
     work = compiler.run(job, "device")
     return work["typed"], work["device"]
 

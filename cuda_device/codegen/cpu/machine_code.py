@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from cuda_device.cache import disk
 from cuda_device.cache.programs import Kept, ProgramSummary
 from cuda_device.codegen.cpu import object_loader
-from cuda_device.codegen.cpu.native import LOCK, identity
+from cuda_device.codegen.cpu.processor import LOCK, identity
 from cuda_device.codegen.cpu.runner import CREW, EXPORTS, RUN, SUPPORT, WIDE_ATOMICS
 from cuda_device.errors import CompilerBug
 from cuda_device.types.architectures import Architecture

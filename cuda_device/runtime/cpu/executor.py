@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping
 from queue import SimpleQueue
 from typing import Any, Protocol, Self
 
-from cuda_device.codegen.cpu.native import worker_count
+from cuda_device.codegen.cpu.processor import worker_count
 from cuda_device.codegen.cpu.records import CONTROL, FIRST_MASKED, KIND_SHIFT, PLACE_MASK, Record
 from cuda_device.codegen.cpu.runner import RUN
 from cuda_device.codegen.emit.dialect import Status

@@ -75,7 +75,7 @@ class CpuStream(Stream):
     @property
     def device_name(self) -> str:
         """The CPU, and how many of its threads run a launch."""
-        from cuda_device.codegen.cpu.native import worker_count
+        from cuda_device.codegen.cpu.processor import worker_count
 
         return f"CPU, {worker_count()} threads"
 

@@ -1,0 +1,55 @@
+"""Which processor machine code for the CPU stream is for.
+
+host()          ("znver5", "+avx512f,…"): its name and features, as LLVM spells them
+identity()      the same for keys, without LLVM where the system describes its processor
+worker_count()  how many host threads run a launch
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+from pathlib import Path
+
+LOCK = threading.RLock()
+"""LLVM's context, our target machines for this processor and the linker are shared by all threads of the process."""
+
+_TELLING = ("vendor_id", "cpu family", "model", "stepping", "microcode", "flags", "CPU ", "Features")
+
+
+@functools.cache
+def identity() -> str:
+    """What tells this processor from others, also from one that has the same name and fewer features: part of keys."""
+    try:
+        with Path("/proc/cpuinfo").open() as file:
+            first = file.read(1 << 13).partition("\n\n")[0]
+    except OSError:
+        return " ".join(host())
+    return "\n".join(line for line in first.splitlines() if line.startswith(_TELLING))
+
+
+# These processors' conversions from float to bfloat make a subnormal number zero, which no GPU does.
+_FLUSHING = ("avx512bf16", "avxneconvert")
+
+
+@functools.cache
+def host() -> tuple[str, str]:
+    """The processor's name and the features that are used, as LLVM spells them."""
+    from cuda_device.codegen.llvm import bindings
+
+    api = bindings.load()
+    _, said = api.GetHostCPUFeatures()
+    signs = {feature[1:]: feature[0] for feature in said.decode().split(",") if feature}
+    signs.update({name: "-" for name in _FLUSHING if name in signs})
+    return api.GetHostCPUName().decode(), ",".join(sign + name for name, sign in sorted(signs.items()))
+
+
+@functools.cache
+def worker_count() -> int:
+    """How many host threads run a launch: `CUDA_DEVICE_CPU_THREADS`, or as many as this process may use processors."""
+    asked = os.environ.get("CUDA_DEVICE_CPU_THREADS", "")
+    if asked.isdigit() and int(asked) > 0:
+        return int(asked)
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
