@@ -20,7 +20,7 @@ import cuda_device as device
 from cuda_device.bytecode.versions import UNSUPPORTED
 from cuda_device.infer import builtin_calls, fitting, host_calls, operators, remedies, ufuncs
 from cuda_device.infer.kinds import arrays, dicts, lists, scalars
-from cuda_device.library import standard
+from cuda_device.library import numbers, standard, table
 from cuda_device.library.table import ALL
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "language.md"
@@ -58,7 +58,7 @@ def entities() -> list[object]:
     own = [row.entity for row in ALL]
     return [
         *own,
-        *standard.REPLACEMENTS,
+        *table.REPLACEMENTS,
         *standard.ONE_ARGUMENT,
         *builtin_calls._SPECIAL,
         *builtin_calls.RULES,
@@ -79,7 +79,7 @@ def document() -> str:
         "NumPy, of numbers": of_module(np, "np.", everything),
         "`cuda_device`": of_module(device_names(), "", [e for e in everything if any(e is p for p in public)]),
         "Methods of arrays": listed(arrays.METHODS),
-        "Methods of numbers": listed([*scalars.METHODS, *standard.NUMBER_METHODS]),
+        "Methods of numbers": listed([*scalars.METHODS, *numbers.METHODS]),
         "Methods of tuples and lists": listed(standard.TUPLE_METHODS),
         "Methods of lists": listed(lists.METHODS),
         "Methods of dicts": listed(dicts.METHODS),

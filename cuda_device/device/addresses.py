@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cuda_device.device.lowering import FAR, ArrayTree, Lowering
+from cuda_device.device.lowering import FAR, WITHIN, ArrayTree, Lowering
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Value
 from cuda_device.types.model import INT32, INT64, UINT32, UINT64, Array, Layout, Number
@@ -98,10 +98,6 @@ def _strided(build: Lowering, tree: ArrayTree, places: Sequence[Value]) -> Value
     for step in steps[1:]:
         offset = build.sum(ops.ADD, offset, step, exact=True)
     return build.op(ops.BYTES, tree.data.type, tree.data, offset)
-
-
-WITHIN = "test the index first: if i < len(x)"
-"""What to do about an index out of bounds."""
 
 
 def _check_bounds(build: Lowering, indices: Sequence[Value], places: Sequence[Value], extents: Sequence[Value]) -> None:

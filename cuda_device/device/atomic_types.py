@@ -123,6 +123,14 @@ class Atomic(AtomicInterface, Aligned):
         return f"Atomic({name}, align={self.align})" if self.align > 1 else f"Atomic({name})"
 
 
+def interface_of(type: model.Type) -> Any:
+    """The class whose methods a value of this type has in device code, each an entity with a row; None for most types."""
+    match type:
+        case model.Ref(_, model.AtomicCell()):
+            return AtomicInterface
+    return None
+
+
 # Atomic operations that Python itself can express, by compare-and-swap: compiled like any function that a user writes.
 #
 # Each takes the arguments of the method of `AtomicInterface` that it stands for; all of them were checked before.

@@ -47,6 +47,8 @@ from cuda_device.types.promote import promote
 
 FAR = 1 << 12
 """What machines have room for in a load, in elements."""
+WITHIN = "test the index first: if i < len(x)"
+"""What to do about an index out of bounds."""
 
 
 class Sums:

@@ -15,7 +15,7 @@ from types import FunctionType
 
 from cuda_device.bytecode.to_ir import read
 from cuda_device.errors import NOWHERE, CompileError
-from cuda_device.infer import closures, composites, conditions, hosted, objects, precision, references
+from cuda_device.infer import closures, composites, hosted, objects, precision, references
 from cuda_device.infer.block_versions import WIDENING_DELAY, BlockVersion, CallContext, EdgeKey
 from cuda_device.infer.frame import (
     Cell,
@@ -26,7 +26,6 @@ from cuda_device.infer.frame import (
     Program,
     Waits,
     is_static,
-    settle,
 )
 from cuda_device.infer.joins import join, join_all, join_objects
 from cuda_device.infer.meanings import Resumed
@@ -39,7 +38,7 @@ from cuda_device.ir.nodes import Block, Edge, Function, Op, Value
 from cuda_device.ir.ops import Effect, Level
 from cuda_device.ir.simplify import simplify
 from cuda_device.lazy_dataclasses import replace
-from cuda_device.library.table import BY_NAME
+from cuda_device.library.table import BY_NAME, NAMES
 from cuda_device.types.known import (
     FAILED,
     Identity,
@@ -51,7 +50,7 @@ from cuda_device.types.known import (
     state_of,
 )
 from cuda_device.types.layout import leaves
-from cuda_device.types.model import NONE, Number, Ref, Space
+from cuda_device.types.model import NONE, Number, Ref, Space, Static
 
 _READING = frozenset(
     (
@@ -91,8 +90,8 @@ class Body:
         self.interop = interop
         self.python = read(source.__code__, variant.reading)
         self.goes_on = bool(variant.reading)
-        if program.checked:
-            self.python = conditions.run(self.python, source)
+        if program.checked and source.__module__ not in NAMES:  # where a variable has a value, or none is needed
+            self.python = with_companions(self.python)
         self.code, self.where = variant.code, variant.where
         names = self.code.captured if self.code is not None else ()
         behind = len(arguments) - len(names)
@@ -282,25 +281,20 @@ class Body:
         if op.code is ops.PY_AT:
             position, mark = (cells[value] for value in op.operands)
             cells[op.result] = (
-                objects.stands(frame, op, settle(position, "")) if isinstance(mark, Cell) else Cell(constant(False))
+                objects.stands(frame, op, closures.settle(position, ""))
+                if isinstance(mark, Cell)
+                else Cell(constant(False))
             )
             return
         if op.code is ops.PY_STEP:
             parts = [objects.as_cell(objects.now(frame, cells[value])) for value in op.operands]
             cells[op.result] = frame.bundle(Resumed(), parts)
             return
-        now = [objects.now(frame, cells[value]) for value in op.operands]
-        if op.code in _OF_VARIABLES:
-            operands = [objects.as_cell(cell) for cell in now]
-        else:
-            pairs = zip(now, op.operands, strict=True)
-            operands = [hosted.as_value(frame, settle(cell, value.hint)) for cell, value in pairs]
+        operands = self.operands(frame, op, cells)
         if "back" in op.attributes and op.operands[-1] not in version.changed:
             return
-        owners = 1 if op.code in _OF_OWNERS else 0
         if op.code in (ops.PY_SETITEM, ops.PY_SETATTR) and op.operands[-1] not in version.fresh:
             operands[-1] = replace(operands[-1], place=None)  # what lies there may have changed
-        operands[owners:] = [references.value_of(frame, cell) for cell in operands[owners:]]
         results = RULES[op.code](frame, op, operands)
         if op.code in _READING:
             version.fresh.update(op.results)
@@ -317,10 +311,25 @@ class Body:
             state = state_of(cell.known)
             cells[value] = placed if isinstance(state, Known) else Pending(state)
 
+    def operands(self, frame: Frame, op: Op, cells: dict[Value, Cell | Pending]) -> list[Cell]:
+        """What an operation gets: variables as they are now, which have to have a value; references but for owners are read."""
+        now = [objects.now(frame, cells[value]) for value in op.operands]
+        if op.code in _OF_VARIABLES:
+            operands = [objects.as_cell(cell) for cell in now]
+        else:
+            pairs = zip(now, op.operands, strict=True)
+            operands = [cell if isinstance(cell, Cell) else closures.settle(cell, value.hint) for cell, value in pairs]
+        for i, cell in enumerate(operands):
+            if isinstance(cell.known.type, Static) and op.code not in _OF_VARIABLES:
+                operands[i] = hosted.as_value(frame, cell)
+            elif isinstance(cell.known.type, Ref) and not (i == 0 and op.code in _OF_OWNERS):
+                operands[i] = references.value_of(frame, cell)
+        return operands
+
     def terminate(self, version: BlockVersion, frame: Frame, op: Op, cells: dict[Value, Cell | Pending]) -> None:
         """Ends the block: a branch on a constant has one edge."""
         edges = op.successors
-        operands = [settle(objects.now(frame, cells[value]), value.hint) for value in op.operands]
+        operands = [closures.settle(objects.now(frame, cells[value]), value.hint) for value in op.operands]
         version.end = Op(op.code, location=op.location)
         if op.code is ops.RETURN:
             returned = frame.close(references.value_of(frame, operands[0]))
@@ -337,7 +346,7 @@ class Body:
                 assert condition.value is not None
                 version.end.operands = [condition.value]
         proved = proofs(version.source, op.operands[0], cells, self.twins) if len(edges) > 1 else ({},) * len(edges)
-        resumes = any(each.code is ops.PY_AT for each in version.source.ops)
+        resumes = ops.PY_AT in [each.code for each in version.source.ops]
         for edge, known in zip(edges, proved, strict=True):
             number = op.successors.index(edge)
             if number and op.operands[0] in frame.exits:
@@ -452,3 +461,97 @@ def _parameter(known: Known, name: str) -> Cell:
 def _proved(cell: Cell | Pending, known: Known | None) -> Cell | Pending:
     """The cell where more is known of it."""
     return cell if known is None or not isinstance(cell, Cell) else Cell(known, cell.value, cell.place)
+
+
+# Checked mode at the python level: a variable that some edges leave without a value gets a companion, which says if it has one.
+#
+# Where control flow meets, the companion is one more parameter of the block, true or false on each edge; inference folds those
+# that are the same on all edges. Before the first use in a block stands a check:
+#
+#     ^3(%v):                                ^3(%v, %6):
+#       %5 = py.binary {op="+"} %v %v   →      py.defined {name="v"} %6
+#                                              %5 = py.binary {op="+"} %v %v
+
+
+# What takes a variable as it is, with a value or without.
+_NO_USE = (ops.PY_CELLS, ops.PY_STEP, ops.PY_AT, ops.PY_BOX, ops.PY_SET_BOX, ops.PY_SET_CELL)
+
+
+def with_companions(function: Function) -> Function:
+    """The python-level function with companions and checks; the same one where none are needed."""
+    names = _open_parameters(function)
+    return _Companions(names).function(function) if names else function
+
+
+def _open_parameters(function: Function) -> dict[Value, str]:
+    """The parameters of blocks that some edge leaves without a value, with the names of their variables."""
+    names = {op.result: str(op.attributes["name"]) for op in function.ops() if op.code is ops.PY_UNDEFINED}
+    found: dict[Value, str] = {}
+    changed = bool(names)
+    while changed:
+        changed = False
+        for block in function.blocks:
+            for edge in block.successors:
+                for argument, param in zip(edge.arguments, edge.block.params, strict=True):
+                    name = names.get(argument)
+                    if name is not None and param not in names:
+                        found[param] = names[param] = name
+                        changed = True
+    return found
+
+
+class _Companions:
+    """A copy of a function, since what `bytecode.to_ir` reads is shared. `names` are of the parameters with a companion."""
+
+    def __init__(self, names: dict[Value, str]) -> None:
+        self.names = names
+        self.values: dict[Value, Value] = {}
+        self.companions: dict[Value, Value] = {}
+        self.blocks: dict[Block, Block] = {}
+        self.undefined: set[Value] = set()
+
+    def function(self, function: Function) -> Function:
+        for block in function.blocks:
+            params = [self.value(param) for param in block.params]
+            self.companions |= {param: Value() for param in block.params if param in self.names}
+            more = [self.companions[param] for param in block.params if param in self.names]
+            self.blocks[block] = Block(params + more)
+        self.undefined = {op.result for op in function.ops() if op.code is ops.PY_UNDEFINED}
+        for block in function.blocks:
+            self.block(block)
+        blocks = [self.blocks[block] for block in function.blocks]
+        copy = Function(function.name, blocks, function.level, shown=function.shown, location=function.location)
+        copy.result, copy.effects = function.result, function.effects
+        return copy
+
+    def value(self, old: Value) -> Value:
+        if old not in self.values:
+            self.values[old] = Value(hint=old.hint)
+        return self.values[old]
+
+    def block(self, old: Block) -> None:
+        new = self.blocks[old]
+        asked: set[Value] = set()
+        for op in old.ops:
+            for operand in op.operands if op.code not in _NO_USE else ():
+                if operand in self.names and operand not in asked:
+                    asked.add(operand)
+                    words: dict[str, object] = {"name": self.names[operand]}
+                    new.ops.append(Op(ops.PY_DEFINED, [self.companions[operand]], [], words, [], op.location))
+            edges = [self.edge(new, edge, op) for edge in op.successors]
+            operands = [self.value(operand) for operand in op.operands]
+            results = [self.value(result) for result in op.results]
+            new.ops.append(Op(op.code, operands, results, dict(op.attributes), edges, op.location))
+
+    def edge(self, block: Block, edge: Edge, op: Op) -> Edge:
+        """The edge with the companions of its arguments; what is known of them is written to `block`."""
+        arguments = [self.value(argument) for argument in edge.arguments]
+        for argument, param in zip(edge.arguments, edge.block.params, strict=True):
+            if param in self.names:
+                companion = self.companions.get(argument)
+                if companion is None:
+                    companion = Value()
+                    known: dict[str, object] = {"value": argument not in self.undefined}
+                    block.ops.append(Op(ops.PY_CONST, [], [companion], known, [], op.location))
+                arguments.append(companion)
+        return Edge(self.blocks[edge.block], arguments)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from cuda_device.device import functions
-from cuda_device.device.atomic_types import Atomic
+from cuda_device.device.atomic_types import Atomic, interface_of
 from cuda_device.device.warp import WarpMask
 from cuda_device.errors import CompileError
 from cuda_device.infer import host_calls, hosted, loops, messages, printing, sequences, ufuncs
@@ -30,7 +30,7 @@ from cuda_device.infer.ufuncs import NUMPY_FUNCTIONS, OF_COMPLEX, UFUNCS
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op
 from cuda_device.library import complex_functions, numbers, standard
-from cuda_device.library.table import entry, interface_of
+from cuda_device.library.table import entry
 from cuda_device.types.host import host_type_of
 from cuda_device.types.known import Known, constant
 from cuda_device.types.model import BOOL, Bundle, NoneType, Number, Range, Ref, Static, Struct, Tuple, Vector

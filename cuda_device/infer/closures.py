@@ -24,11 +24,14 @@ from cuda_device.bytecode.reader import mark
 from cuda_device.bytecode.suspension import DONE, START, STEP, STEP_UNROLLED
 from cuda_device.bytecode.to_ir import slots
 from cuda_device.errors import CompileError
-from cuda_device.infer.frame import Cell, Frame, Pending, settle
-from cuda_device.infer.meanings import Box, Generator, NestedFunction, Origin, check_apart, code_of
+from cuda_device.infer.fitting import no_room
+from cuda_device.infer.frame import Cell, Follows, Frame, Pending
+from cuda_device.infer.joins import join
+from cuda_device.infer.meanings import Box, Generator, NestedFunction, Origin, check_apart, code_of, is_list
+from cuda_device.infer.remedies import of_two_types, with_length
 from cuda_device.ir.nodes import Op
 from cuda_device.lazy_dataclasses import dataclass, replace
-from cuda_device.types.known import UNKNOWN, UNSET, Identity, Known, Undefined, constant
+from cuda_device.types.known import FAILED, UNKNOWN, UNSET, Conflict, Identity, Known, Undefined, constant
 from cuda_device.types.model import Bundle, Tuple, TupleIterator
 
 # The code objects are kept with their functions, so that no other gets their addresses.
@@ -358,3 +361,41 @@ def _source(frame: Frame, generator: Cell) -> FunctionType:
 
 
 # How calls that are no rows of a table look at their arguments
+
+
+# Variables
+
+
+def settle(pending: Pending | Cell, what: str) -> Cell:
+    """A value that is about to be used: an error if it is undefined or in conflict."""
+    if isinstance(pending, Cell):
+        return pending
+    match pending.state:
+        case state if state is FAILED:
+            raise Follows("what is used here has no value, because of another error", help="mend that one first")
+        case Undefined(_, why) if why:
+            raise CompileError(why, help="give the second value a name of its own")
+        case Undefined(name):
+            raise CompileError(
+                f"the variable {name or what!r} is used before it has a value",
+                help="assign it on every way that leads here",
+            )
+        case Conflict(first, second):
+            name = f"the variable {what!r}" if what else "the value"
+            while (number := _item_in_conflict(first, second)) is not None:
+                name, first, second = f"item {number} of {name}", first.items[number], second.items[number]
+            places = "".join(f"; it is {k} from line {k.where.line}" for k in (first, second) if k.where.line > 0)
+            raise CompileError(
+                f"{name} is {with_length(first)} on one way here and {with_length(second)} on another{places}",
+                help=no_room(first, second)
+                or no_room(second, first)
+                or of_two_types(first, second, "give it one type on every way, or two names"),
+            )
+
+
+def _item_in_conflict(first: Known, second: Known) -> int | None:
+    """The first item in which two lists of one length have nothing in common."""
+    if not (is_list(first) and is_list(second) and len(first.items) == len(second.items)):
+        return None
+    pairs = enumerate(zip(first.items, second.items, strict=True))
+    return next((number for number, (a, b) in pairs if not isinstance(join(a, b), Known)), None)

@@ -13,7 +13,8 @@ from cuda_device.errors import CompileError
 from cuda_device.infer import references
 from cuda_device.infer.dependencies import MISSING
 from cuda_device.infer.frame import Cell, Frame
-from cuda_device.infer.meanings import Named
+from cuda_device.infer.indexing import MOST_ITEMS
+from cuda_device.infer.meanings import Keywords, Named, Thing
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op
 from cuda_device.lazy_dataclasses import replace as with_fields
@@ -274,3 +275,30 @@ def length(type: Type) -> int:
         case Struct(_, parts) | Tuple(parts):
             return len(parts)
     raise AssertionError(type)
+
+
+# Lists and dicts
+
+
+def changed(frame: Frame, cell: Cell, parts: Sequence[Cell] | Mapping[object, Cell]) -> Cell:
+    """What becomes of a list or dict that gets these items."""
+    if isinstance(parts, Mapping):
+        after = frame.bundle(Keywords(tuple(parts)), list(parts.values()))
+    else:
+        after = frame.bundle(Thing.LIST, parts)
+    return after if cell.known.identity is None else frame.change(cell.known.identity, after)
+
+
+def change(frame: Frame, owner: Cell, parts: Sequence[Cell] | Mapping[object, Cell]) -> Cell:
+    """Gives a list or dict other items."""
+    if owner.known.identity is None:
+        raise CompileError(
+            f"which {str(owner.known)[2:]} this is depends on the way that leads here: it cannot be changed",
+            help="give each one a name of its own, or make a copy",
+        )
+    if len(parts) > MOST_ITEMS:
+        raise CompileError(
+            f"{owner.known} of {len(parts)} items is too long for device code: {MOST_ITEMS} are the most",
+            help="use local_array",
+        )
+    return changed(frame, owner, parts)

@@ -10,18 +10,15 @@ from typing import Any, Protocol
 import numpy as np
 
 from cuda_device.device.rows import Intrinsic, Typed
-from cuda_device.device.target import SMSelector
 from cuda_device.errors import CompileError, Location
-from cuda_device.infer.fitting import REAL_REMEDY, fit, no_room
+from cuda_device.infer.fitting import REAL_REMEDY, fit
 from cuda_device.infer.joins import join
-from cuda_device.infer.meanings import NestedFunction, Origin, Resumed, Thing, check_apart, is_list
-from cuda_device.infer.remedies import of_two_types, with_length
+from cuda_device.infer.meanings import NestedFunction, Origin, Resumed, Thing, check_apart
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Block, Builder, Op, Value
 from cuda_device.ir.ops import Effect
 from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.types.known import (
-    FAILED,
     UNKNOWN,
     Conflict,
     Gaps,
@@ -200,8 +197,8 @@ class Program(Protocol):
     operations: Operations
     """What can be done with values of all kinds."""
 
-    target: SMSelector
-    """The architecture that the program is compiled for."""
+    target: Any
+    """The architecture that the program is compiled for, an `SMSelector`."""
     checked: bool
     """Whether the program checks what it does."""
 
@@ -371,7 +368,8 @@ class Frame:
 
     def close(self, cell: Cell) -> Cell:
         """A value in which nested functions have captured what they read."""
-        return self.program.operations.close(self, cell)
+        may_hold = isinstance(cell.known.type, (Tuple, TupleIterator, Bundle))
+        return self.program.operations.close(self, cell) if may_hold else cell
 
     # Objects that change. They are values as all others; what they become is kept by their identity.
 
@@ -608,41 +606,6 @@ class Frame:
 def _type_of_part(type: Vector | Struct | Subarray, index: int) -> Type:
     """The type of a part."""
     return type.fields[index].type if isinstance(type, Struct) else type.dtype
-
-
-def settle(pending: Pending | Cell, what: str) -> Cell:
-    """A value that is about to be used: an error if it is undefined or in conflict."""
-    if isinstance(pending, Cell):
-        return pending
-    match pending.state:
-        case state if state is FAILED:
-            raise Follows("what is used here has no value, because of another error", help="mend that one first")
-        case Undefined(_, why) if why:
-            raise CompileError(why, help="give the second value a name of its own")
-        case Undefined(name):
-            raise CompileError(
-                f"the variable {name or what!r} is used before it has a value",
-                help="assign it on every way that leads here",
-            )
-        case Conflict(first, second):
-            name = f"the variable {what!r}" if what else "the value"
-            while (number := _item_in_conflict(first, second)) is not None:
-                name, first, second = f"item {number} of {name}", first.items[number], second.items[number]
-            places = "".join(f"; it is {k} from line {k.where.line}" for k in (first, second) if k.where.line > 0)
-            raise CompileError(
-                f"{name} is {with_length(first)} on one way here and {with_length(second)} on another{places}",
-                help=no_room(first, second)
-                or no_room(second, first)
-                or of_two_types(first, second, "give it one type on every way, or two names"),
-            )
-
-
-def _item_in_conflict(first: Known, second: Known) -> int | None:
-    """The first item in which two lists of one length have nothing in common."""
-    if not (is_list(first) and is_list(second) and len(first.items) == len(second.items)):
-        return None
-    pairs = enumerate(zip(first.items, second.items, strict=True))
-    return next((number for number, (a, b) in pairs if not isinstance(join(a, b), Known)), None)
 
 
 # What travels to a place where parts are expected that the value that comes has not:

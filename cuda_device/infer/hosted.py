@@ -142,21 +142,6 @@ def as_mapping(frame: Frame, cell: Cell) -> Cell:
     return frame.bundle(Keywords(tuple(value)), [frame.literal(item) for item in value.values()])
 
 
-def merge(frame: Frame, cells: Sequence[Cell], unique: bool) -> Cell:
-    """`{**a, **b}`: the items of both; later keys win."""
-    merged: dict[object, Cell] = {}
-    for cell in cells:
-        mapping = as_mapping(frame, cell)
-        keys = mapping.known.value
-        if not isinstance(keys, Keywords):
-            raise CompileError(f"** takes a dict, not {cell.known}", help="write the arguments one by one")
-        repeated = [name for name in keys.names if name in merged]
-        if unique and repeated:
-            raise CompileError(f"the call has two values for {repeated[0]!r}", help="leave one of them out")
-        merged |= dict(zip(keys.names, frame.fields(mapping), strict=True))
-    return frame.bundle(Keywords(tuple(merged)), list(merged.values()))
-
-
 def position(keys: Keywords, key: Cell) -> int | None:
     """Which of the keys of a dict it is, or None; an error if it is no constant."""
     wanted = key_of(key)

@@ -12,13 +12,13 @@ from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.meanings import is_member, means
 from cuda_device.ir.nodes import Value
 from cuda_device.types.known import Known, constant
-from cuda_device.types.model import BOOL, INDEX, INT, Number, Static, Struct, Tuple, Vector, is_index
+from cuda_device.types.model import BOOL, INDEX, INT, Array, Number, Static, Struct, Tuple, Vector, is_index
 
 
 def parts_of(frame: Frame, index: Cell) -> list[Cell]:
     """`i` and `j` of `x[i, j]`, numbers in place of 0-d arrays."""
     parts = frame.fields(index) if isinstance(index.known.type, Tuple) else [index]
-    return [frame.scalar(part) for part in parts]
+    return [frame.scalar(part) if isinstance(part.known.type, Array) else part for part in parts]
 
 
 def indices_of(frame: Frame, index: Cell) -> list[Value]:
@@ -109,3 +109,32 @@ def check_count(name: str, positional: Sequence[Cell], low: int, high: int) -> N
             f"{name} takes {count} argument{'s' * (count != '1')}, not {len(positional)}",
             help=f"give {name} what it takes in Python",
         )
+
+
+# Repetition
+
+MOST_ITEMS = 1024
+"""Tuples and lists have no more elements."""
+
+
+def repeated(frame: Frame, a: Cell, b: Cell) -> list[Cell] | None:
+    """The items of `t * n` or `n * t`; None if it is neither."""
+    first = _repeated(frame, a, b)
+    return _repeated(frame, b, a) if first is None else first
+
+
+def _repeated(frame: Frame, cell: Cell, count: Cell) -> list[Cell] | None:
+    if not isinstance(frame.as_tuple(cell).known.type, Tuple) or not isinstance(count.known.type, Number):
+        return None
+    if not count.known.constant or not isinstance(count.known.value, int):
+        raise CompileError(
+            f"the length of {cell.known} * {count.known} is not known while compiling",
+            help="repeat a tuple a constant number of times, or use local_array",
+        )
+    parts = frame.fields(cell)
+    if len(parts) * count.known.value > MOST_ITEMS:
+        raise CompileError(
+            f"a tuple of {len(parts) * count.known.value} elements is too long for device code: {MOST_ITEMS} are the most",
+            help="use local_array",
+        )
+    return parts * count.known.value

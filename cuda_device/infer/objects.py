@@ -30,6 +30,7 @@ from cuda_device.types.known import (
     Known,
     State,
     Undefined,
+    Unset,
     bundle_of,
     constant,
     identities,
@@ -54,7 +55,7 @@ def stands(frame: Frame, op: Op, position: Cell) -> Cell:
 
 def now(frame: Frame, cell: Cell | Pending) -> Cell | Pending:
     """A variable's value as it is now."""
-    if isinstance(cell, Pending):
+    if isinstance(cell, Pending) or not (frame.heap or isinstance(cell.known.value, Unset)):
         return cell
     cell = frame.now(cell)
     state = state_of(cell.known)

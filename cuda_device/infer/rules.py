@@ -25,6 +25,7 @@ from cuda_device.infer import (
 )
 from cuda_device.infer.dependencies import MISSING
 from cuda_device.infer.frame import Cell, Frame, NeverReturns
+from cuda_device.infer.kinds import dicts, lists
 from cuda_device.infer.meanings import Keywords, Raised, Thing, code_of, means
 from cuda_device.infer.messages import message_of
 from cuda_device.infer.remedies import CONSTRUCTS
@@ -82,9 +83,9 @@ def _unsupported(_: Frame, op: Op, __: Sequence[Cell]) -> Sequence[Cell]:
 def _call(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     names = op.attributes.get("names", ())
     assert isinstance(names, tuple)
-    function, *arguments = (frame.now(cell) for cell in cells)
+    function, *arguments = cells
     if not _keeps(function.known):
-        function, *arguments = (frame.close(cell) for cell in (function, *arguments))
+        function, *arguments = [frame.close(cell) for cell in cells]
     split = len(arguments) - len(names)
     return [frame.call(function, arguments[:split], dict(zip(names, arguments[split:], strict=True)))]
 
@@ -205,13 +206,13 @@ RULES: dict[ops.OpDef, Rule] = {
     ops.PY_GETITEM: operations.getitem,
     ops.PY_SETITEM: operations.setitem,
     ops.PY_TUPLE: _tuple,
-    ops.PY_LIST: sequences.make_list,
-    ops.PY_APPEND: sequences.append,
-    ops.PY_EXTEND: sequences.extend,
+    ops.PY_LIST: lists.make_list,
+    ops.PY_APPEND: lists.append,
+    ops.PY_EXTEND: lists.extend,
     ops.PY_TUPLE_OF: _tuple_of_list,
-    ops.PY_DICT: sequences.make_dict,
-    ops.PY_MAP_ADD: sequences.map_add,
-    ops.PY_MERGE: sequences.merge,
+    ops.PY_DICT: dicts.make_dict,
+    ops.PY_MAP_ADD: dicts.map_add,
+    ops.PY_MERGE: dicts.merge,
     ops.PY_SLICE: sequences.make_slice,
     ops.PY_STRING: printing.make_string,
     ops.PY_FORMAT: printing.format_part,

@@ -6,7 +6,7 @@ A list is an object that changes (see `kinds/lists`) and holds what a tuple hold
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from cuda_device.errors import CompileError
 from cuda_device.infer import hosted
@@ -61,55 +61,6 @@ def items_of(frame: Frame, cell: Cell, what: str) -> list[Cell]:
 def list_of(frame: Frame, cell: Cell, what: str = "list") -> Cell:
     """A list of the items of something."""
     return frame.new_list(items_of(frame, cell, what))
-
-
-def make_list(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-    """`[x, y, …]`."""
-    return [frame.new_list(cells)]
-
-
-def _changed(frame: Frame, cell: Cell, parts: Sequence[Cell] | Mapping[object, Cell]) -> Cell:
-    """What becomes of a list or dict that gets these items."""
-    if isinstance(parts, Mapping):
-        after = frame.bundle(Keywords(tuple(parts)), list(parts.values()))
-    else:
-        after = frame.bundle(Thing.LIST, parts)
-    return after if cell.known.identity is None else frame.change(cell.known.identity, after)
-
-
-def append(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-    """One more item in a comprehension."""
-    so_far, item = cells
-    return [_changed(frame, so_far, [*frame.fields(so_far), item])]
-
-
-def extend(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-    """`[*x, *y]`."""
-    so_far, more = cells
-    return [_changed(frame, so_far, [*frame.fields(so_far), *items_of(frame, more, "a * in a list or tuple")])]
-
-
-def make_dict(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-    """Keywords and their values."""
-    names = op.attributes["keys"]
-    assert isinstance(names, tuple)
-    return [frame.as_object(frame.bundle(Keywords(names), cells))]
-
-
-def map_add(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-    """One more key in a comprehension; a key that is there gets another value."""
-    so_far, key, value = cells
-    meaning = so_far.known.value
-    assert isinstance(meaning, Keywords)
-    if not key.known.constant:
-        raise CompileError(f"the keys of a dict are constants, not {key.known}", help="use an array, or if and match")
-    parts = dict(zip(meaning.names, frame.fields(so_far), strict=True)) | {hosted.key_of(key): value}
-    return [_changed(frame, so_far, parts)]
-
-
-def merge(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-    """`{**a, **b}`, or the keywords of a call with `**`."""
-    return [frame.as_object(hosted.merge(frame, cells, bool(op.attributes["unique"])))]
 
 
 def make_slice(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
@@ -203,48 +154,6 @@ def is_sequence(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     known = as_tuple(frame, cells[0]).known
     is_host = isinstance(known.type, Static) and isinstance(known.value, (list, tuple, range))
     return [Cell(constant(is_host or isinstance(known.type, (Tuple, Range, Vector))))]
-
-
-# More elements than that are no tuple or list.
-_MOST_ITEMS = 1024
-
-
-def repeated(frame: Frame, a: Cell, b: Cell) -> list[Cell] | None:
-    """The items of `t * n` or `n * t`; None if it is neither."""
-    first = _repeated(frame, a, b)
-    return _repeated(frame, b, a) if first is None else first
-
-
-def _repeated(frame: Frame, cell: Cell, count: Cell) -> list[Cell] | None:
-    if not isinstance(as_tuple(frame, cell).known.type, Tuple) or not isinstance(count.known.type, Number):
-        return None
-    if not count.known.constant or not isinstance(count.known.value, int):
-        raise CompileError(
-            f"the length of {cell.known} * {count.known} is not known while compiling",
-            help="repeat a tuple a constant number of times, or use local_array",
-        )
-    parts = frame.fields(cell)
-    if len(parts) * count.known.value > _MOST_ITEMS:
-        raise CompileError(
-            f"a tuple of {len(parts) * count.known.value} elements is too long for device code: {_MOST_ITEMS} are the most",
-            help="use local_array",
-        )
-    return parts * count.known.value
-
-
-def change(frame: Frame, owner: Cell, parts: Sequence[Cell] | Mapping[object, Cell]) -> Cell:
-    """Gives a list or dict other items."""
-    if owner.known.identity is None:
-        raise CompileError(
-            f"which {str(owner.known)[2:]} this is depends on the way that leads here: it cannot be changed",
-            help="give each one a name of its own, or make a copy",
-        )
-    if len(parts) > _MOST_ITEMS:
-        raise CompileError(
-            f"{owner.known} of {len(parts)} items is too long for device code: {_MOST_ITEMS} are the most",
-            help="use local_array",
-        )
-    return _changed(frame, owner, parts)
 
 
 def length(frame: Frame, array: Cell) -> Cell:

@@ -20,7 +20,7 @@ from cuda_device.errors import CompileError
 from cuda_device.infer.fitting import LARGEST_BITS, too_large
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.host_calls import Special
-from cuda_device.library import complex_functions, numbers, standard
+from cuda_device.library import complex_functions, numbers, prelude, standard
 from cuda_device.types.known import constant
 from cuda_device.types.model import BOOL, INT, Number
 
@@ -44,8 +44,8 @@ _NAMES: dict[str, Callable[..., Any]] = {
     "ceil": numbers.float_ceil,
     "trunc": device_math.float_trunc,
     "rint": device_math.float_round,
-    "minimum": numbers.minimum,
-    "maximum": numbers.maximum,
+    "minimum": prelude.minimum,
+    "maximum": prelude.maximum,
     "fmin": numbers.minimum_number,
     "fmax": numbers.maximum_number,
     "sign": numbers.sign,
@@ -100,8 +100,8 @@ NUMPY_FUNCTIONS: dict[object, Callable[..., Any]] = {
     np.imag: complex_functions.imag,
     np.clip: numbers.clip,
     np.where: numbers.where,
-    np.round: numbers.rounded,
-    np.around: numbers.rounded,
+    np.round: complex_functions.rounded,
+    np.around: complex_functions.rounded,
     np.isclose: numbers.are_close,
     np.amax: standard.largest,
     np.amin: standard.smallest,
@@ -142,7 +142,7 @@ def call(function: Callable[..., int], frame: Frame, positional: Sequence[Cell],
             return Cell(constant(function(*constants), frame.location))
         except (ValueError, TypeError):
             pass  # it is reported as of numbers of run time
-    return frame.program.call(frame, standard.REPLACEMENTS[function], positional, named)
+    return frame.program.call(frame, numbers.REPLACEMENTS[function], positional, named)
 
 
 def _bits(function: Callable[..., int], values: Sequence[int]) -> int:

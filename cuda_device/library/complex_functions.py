@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from cuda_device.device import math as device_math
+
 # What Python itself can express of complex arithmetic: quotients, powers, magnitudes. Compiled like a user's functions.
 #
 # They compute in the precision of their arguments: `isinstance(x, np.float64)` is decided while compiling, and builtin floats are
@@ -477,6 +479,17 @@ def sign(z: Any) -> Any:
 
 
 _ROOTS = (sqrt, exp, log10, sinh, cosh, tanh, asinh, acosh, atanh, sin, cos, tan, asin, acos, atan)
+
+
+def rounded(x: Any, decimals: Any = 0) -> Any:
+    """`np.round`: of a float a float; of a complex number both parts."""
+    if isinstance(x, (complex, np.complexfloating)):
+        return complex_of(rounded(x.real, decimals), rounded(x.imag, decimals))
+    if decimals == 0:
+        return device_math.float_round(x) if isinstance(x, (float, np.floating)) else x
+    return round(x, decimals)
+
+
 FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {
     **{
         getattr(cmath, function.__name__): function for function in (*_ROOTS, phase, polar, isnan, isinf, isfinite, log)

@@ -6,13 +6,15 @@ Compiled like a user's functions, where `library/standard` says that they stand 
 from __future__ import annotations
 
 import math
+import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from cuda_device.device import math as device_math
 from cuda_device.device import numeric
-from cuda_device.library.complex_functions import complex_of
+from cuda_device.library import prelude
 
 # Integers
 
@@ -263,21 +265,12 @@ def spacing(x: Any) -> Any:
 
 def clip(x: Any, low: Any, high: Any) -> Any:
     """`np.clip`: x, but not below low nor above high."""
-    return minimum(maximum(x, low), high)
+    return prelude.minimum(prelude.maximum(x, low), high)
 
 
 def where(condition: Any, a: Any, b: Any) -> Any:
     """`np.where`: a if the condition holds, else b."""
-    return _as_both(a if condition else b, a, b)
-
-
-def rounded(x: Any, decimals: Any = 0) -> Any:
-    """`np.round`: of a float a float; of a complex number both parts."""
-    if isinstance(x, (complex, np.complexfloating)):
-        return complex_of(rounded(x.real, decimals), rounded(x.imag, decimals))
-    if decimals == 0:
-        return device_math.float_round(x) if isinstance(x, (float, np.floating)) else x
-    return round(x, decimals)
+    return prelude.as_both(a if condition else b, a, b)
 
 
 def are_close(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08) -> Any:
@@ -287,29 +280,14 @@ def are_close(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08) -> Any:
     return math.isfinite(a) and math.isfinite(b) and abs(a - b) <= atol + rtol * abs(b)
 
 
-def _as_both(chosen: Any, a: Any, b: Any) -> Any:
-    """One of a and b: a float if either is one, though it be chosen while compiling."""
-    return chosen * 1.0 if isinstance(a, float) != isinstance(b, float) else chosen
-
-
-def minimum(a: Any, b: Any) -> Any:
-    """`np.minimum`: NaN wins."""
-    return _as_both(b if a == a and (b < a or b != b) else a, a, b)
-
-
-def maximum(a: Any, b: Any) -> Any:
-    """`np.maximum`: NaN wins."""
-    return _as_both(b if a == a and (b > a or b != b) else a, a, b)
-
-
 def minimum_number(a: Any, b: Any) -> Any:
     """`np.fmin`: a number wins over NaN."""
-    return _as_both(b if b < a or a != a else a, a, b)
+    return prelude.as_both(b if b < a or a != a else a, a, b)
 
 
 def maximum_number(a: Any, b: Any) -> Any:
     """`np.fmax`: a number wins over NaN."""
-    return _as_both(b if b > a or a != a else a, a, b)
+    return prelude.as_both(b if b > a or a != a else a, a, b)
 
 
 def sign(x: Any) -> Any:
@@ -398,3 +376,29 @@ def round_to(x: Any, digits: Any) -> Any:
 
 _POWERS_32 = (64, 64, 32, 16, 8, 4, 2, 1)
 _POWERS_64 = (512, 512, 256, 128, 64, 32, 16, 8, 4, 2, 1)
+
+
+REPLACEMENTS: dict[object, Callable[..., Any]] = {
+    pow: power,
+    math.gcd: greatest_common_divisor,
+    math.lcm: least_common_multiple,
+    math.isqrt: integer_square_root,
+    math.factorial: factorial,
+    math.comb: combinations,
+    math.perm: permutations,
+    math.isclose: is_close,
+    math.modf: parts,
+    math.frexp: mantissa_and_exponent,
+    math.ldexp: times_power,
+    math.ulp: last_place,
+    operator.truth: truth,
+}
+"""By a function of Python, the one that device code runs instead."""
+METHODS: dict[str, Callable[..., Any]] = {
+    "bit_count": bit_count,
+    "bit_length": bit_length,
+    "is_integer": is_integer,
+}
+"""Methods of numbers, each a function of the number."""
+PROPERTIES: dict[str, Callable[..., Any]] = {"numerator": numerator, "denominator": denominator}
+"""Attributes of integers."""

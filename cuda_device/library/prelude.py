@@ -202,5 +202,20 @@ def integer_power(base: Any, exponent: Any) -> Any:
     return result
 
 
+def as_both(chosen: Any, a: Any, b: Any) -> Any:
+    """One of a and b: a float if either is one, though it be chosen while compiling."""
+    return chosen * 1.0 if isinstance(a, float) != isinstance(b, float) else chosen
+
+
+def minimum(a: Any, b: Any) -> Any:
+    """`np.minimum`: NaN wins."""
+    return as_both(b if a == a and (b < a or b != b) else a, a, b)
+
+
+def maximum(a: Any, b: Any) -> Any:
+    """`np.maximum`: NaN wins."""
+    return as_both(b if a == a and (b > a or b != b) else a, a, b)
+
+
 REPLACEMENTS: dict[object, Callable[..., Any]] = {divmod: divide_and_modulo}
 """Builtins that are written in Python for device code."""

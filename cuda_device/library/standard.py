@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from cuda_device.library import numbers, prelude
+from cuda_device.library import prelude
 
 
 def add_all(items: Any, /, start: Any = 0) -> Any:
@@ -284,21 +284,9 @@ REPLACEMENTS: dict[object, Callable[..., Any]] = {
     sum: add_all,
     any: any_of,
     all: all_of,
-    pow: numbers.power,
     math.prod: product,
     math.fsum: float_sum,
     math.dist: distance,
-    math.gcd: numbers.greatest_common_divisor,
-    math.lcm: numbers.least_common_multiple,
-    math.isqrt: numbers.integer_square_root,
-    math.factorial: numbers.factorial,
-    math.comb: numbers.combinations,
-    math.perm: numbers.permutations,
-    math.isclose: numbers.is_close,
-    math.modf: numbers.parts,
-    math.frexp: numbers.mantissa_and_exponent,
-    math.ldexp: numbers.times_power,
-    math.ulp: numbers.last_place,
     typing.assert_never: unreachable,
     operator.add: lambda a, b: a + b,
     operator.sub: lambda a, b: a - b,
@@ -323,7 +311,6 @@ REPLACEMENTS: dict[object, Callable[..., Any]] = {
     operator.invert: lambda a: ~a,
     operator.inv: lambda a: ~a,
     operator.not_: lambda a: not a,
-    operator.truth: numbers.truth,
     operator.abs: lambda a: +abs(a),
     operator.is_: lambda a, b: a is b,
     operator.is_not: lambda a, b: a is not b,
@@ -341,14 +328,6 @@ if hasattr(math, "sumprod"):
 ONE_ARGUMENT: dict[object, Callable[..., Any]] = {builtins.min: least, builtins.max: greatest}
 """Functions that take many arguments, or one thing with many elements: then these."""
 
-NUMBER_METHODS: dict[str, Callable[..., Any]] = {
-    "bit_count": numbers.bit_count,
-    "bit_length": numbers.bit_length,
-    "is_integer": numbers.is_integer,
-}
-"""Methods of numbers, each a function of the number."""
-NUMBER_PROPERTIES: dict[str, Callable[..., Any]] = {"numerator": numbers.numerator, "denominator": numbers.denominator}
-"""Attributes of integers."""
 TUPLE_METHODS: dict[str, Callable[..., Any]] = {"index": index_of, "count": count_of}
 """Methods of tuples and lists."""
 RANGE_METHODS: dict[str, Callable[..., Any]] = {"index": index_in_range, "count": count_in_range}
@@ -413,13 +392,13 @@ def outermost(items: Any, of_two: Any, complaint: Any, /) -> Any:
 def largest(items: Any, /) -> Any:
     """`np.max(items)`: NaN wins."""
     complaint = "zero-size array to reduction operation maximum which has no identity"
-    return outermost(items, numbers.maximum, complaint)
+    return outermost(items, prelude.maximum, complaint)
 
 
 def smallest(items: Any, /) -> Any:
     """`np.min(items)`: NaN wins."""
     complaint = "zero-size array to reduction operation minimum which has no identity"
-    return outermost(items, numbers.minimum, complaint)
+    return outermost(items, prelude.minimum, complaint)
 
 
 def is_any(items: Any, /) -> Any:

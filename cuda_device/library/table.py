@@ -20,10 +20,8 @@ from cuda_device.device import (
     target,
     warp,
 )
-from cuda_device.device.atomic_types import AtomicInterface
 from cuda_device.device.rows import Intrinsic
 from cuda_device.library import builtins, complex_functions, copying, numbers, prelude, standard
-from cuda_device.types.model import AtomicCell, Ref, Type
 
 T = TypeVar("T")
 ALL: tuple[Intrinsic, ...] = (
@@ -45,14 +43,6 @@ ALL: tuple[Intrinsic, ...] = (
 BY_NAME = {row.name: row for row in ALL}
 # By identity: some entities compare equal to others (np.float32 == np.dtype("float32")), some do not hash.
 _BY_IDENTITY = {id(row.entity): row for row in ALL}
-
-
-def interface_of(type: Type) -> Any:
-    """The class whose methods a value of this type has in device code, each an entity with a row; None for most types."""
-    match type:
-        case Ref(_, AtomicCell()):
-            return AtomicInterface
-    return None
 
 
 def find(entity: object) -> Intrinsic | None:
@@ -83,7 +73,7 @@ _MODULES = (
 )
 NAMES = frozenset(module.__name__ for module in _MODULES)
 """The names of these modules: in their functions, messages tell where the user called them."""
-REPLACEMENTS = prelude.REPLACEMENTS | standard.REPLACEMENTS
+REPLACEMENTS = prelude.REPLACEMENTS | numbers.REPLACEMENTS | standard.REPLACEMENTS
 """By a function of Python, the one that device code runs instead."""
 
 

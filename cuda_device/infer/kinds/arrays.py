@@ -300,11 +300,21 @@ def _assign_all(frame: Frame, target: Cell, value: Cell) -> None:
                 conditions.broadcast(frame, theirs, ours)
         meet = array.space is source.space or Space.GENERIC in (array.space, source.space)
         if meet:
-            conditions.movable(frame, target, value)
+            _check_order(frame, target, value)
         copy = copying.move_elements if meet else copying.copy_elements
         frame.program.call(frame, copy, [target, value], {})
     else:
         frame.program.call(frame, copying.set_elements, [target, value], {})
+
+
+def _check_order(frame: Frame, target: Cell, source: Cell) -> None:
+    """In checked mode: an array that is assigned to another one in the same memory lies there in the same order."""
+    if frame.program.checked:
+        frame.check(
+            frame.program.call(frame, copying.has_order, [target, source], {}),
+            "the array is assigned to one that overlaps it in another order",
+            help="copy it to a local_array or shared_array first",
+        )
 
 
 # Other shapes

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from cuda_device.errors import CompileError
-from cuda_device.infer import hosted, sequences
+from cuda_device.infer import composites, hosted
 from cuda_device.infer.frame import Cell, Frame, Kind, Rank
 from cuda_device.infer.indexing import check_count, no_keywords
 from cuda_device.infer.meanings import DictView, Keywords, Method
@@ -85,7 +85,7 @@ def _setitem(frame: Frame, _: Op, owner: Cell, index: Cell, value: Cell) -> Sequ
             f"the dict has no key {index.known}, and gets no new ones",
             help="write all keys where it is made: {k: 0, …}",
         )
-    sequences.change(frame, owner, parts | {key: value})
+    composites.change(frame, owner, parts | {key: value})
     return ()
 
 
@@ -105,6 +105,42 @@ def _truth(_: Frame, cell: Cell) -> Cell:
     """Whether a dict, or a view of one, has items."""
     meaning = cell.known.items[0].value if isinstance(cell.known.value, DictView) else cell.known.value
     return Cell(constant(bool(meaning.names) if isinstance(meaning, Keywords) else True))
+
+
+# Operations that make dicts
+
+
+def make_dict(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """Keywords and their values."""
+    names = op.attributes["keys"]
+    assert isinstance(names, tuple)
+    return [frame.as_object(frame.bundle(Keywords(names), cells))]
+
+
+def map_add(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """One more key in a comprehension; a key that is there gets another value."""
+    so_far, key, value = cells
+    meaning = so_far.known.value
+    assert isinstance(meaning, Keywords)
+    if not key.known.constant:
+        raise CompileError(f"the keys of a dict are constants, not {key.known}", help="use an array, or if and match")
+    parts = dict(zip(meaning.names, frame.fields(so_far), strict=True)) | {hosted.key_of(key): value}
+    return [composites.changed(frame, so_far, parts)]
+
+
+def merge(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """`{**a, **b}`, or the keywords of a call with `**`: the items of both; later keys win."""
+    merged: dict[object, Cell] = {}
+    for cell in cells:
+        mapping = hosted.as_mapping(frame, cell)
+        keys = mapping.known.value
+        if not isinstance(keys, Keywords):
+            raise CompileError(f"** takes a dict, not {cell.known}", help="write the arguments one by one")
+        repeated = [name for name in keys.names if name in merged]
+        if op.attributes["unique"] and repeated:
+            raise CompileError(f"the call has two values for {repeated[0]!r}", help="leave one of them out")
+        merged |= dict(zip(keys.names, frame.fields(mapping), strict=True))
+    return [frame.as_object(frame.bundle(Keywords(tuple(merged)), list(merged.values())))]
 
 
 KIND = Kind(

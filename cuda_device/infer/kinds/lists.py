@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from cuda_device.errors import CompileError
-from cuda_device.infer import conditions, indexing, sequences
+from cuda_device.infer import composites, conditions, indexing
 from cuda_device.infer.frame import Cell, Frame, Kind, Rank
 from cuda_device.infer.indexing import check_count, no_keywords
 from cuda_device.infer.joins import join_all
@@ -66,7 +66,7 @@ def _setitem(frame: Frame, _: Op, owner: Cell, index: Cell, value: Cell) -> Sequ
         parts[indexing.position(index, len(parts))] = value
     else:
         parts = _with_item(frame, parts, index, value)
-    sequences.change(frame, owner, parts)
+    composites.change(frame, owner, parts)
     return ()
 
 
@@ -80,7 +80,7 @@ def _method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell], na
     """`xs.append(v)`."""
     no_keywords(name, named)
     check_count(name, positional, 1, 1)
-    sequences.change(frame, owner, [*frame.fields(owner), *positional])
+    composites.change(frame, owner, [*frame.fields(owner), *positional])
     return Cell(constant(None))
 
 
@@ -96,10 +96,30 @@ def _binary(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
     """`xs + ys` and `xs * n`."""
     if sign == "+" and is_list(a.known) and is_list(b.known):
         return frame.new_list([*frame.fields(a), *frame.fields(b)])
-    repeated = sequences.repeated(frame, a, b) if sign == "*" else None
+    repeated = indexing.repeated(frame, a, b) if sign == "*" else None
     if repeated is None:
         raise undefined(sign, a.known, b.known)
     return frame.new_list(repeated)
+
+
+# Operations that make lists
+
+
+def make_list(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """`[x, y, …]`."""
+    return [frame.new_list(cells)]
+
+
+def append(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """One more item in a comprehension."""
+    so_far, item = cells
+    return [composites.changed(frame, so_far, [*frame.fields(so_far), item])]
+
+
+def extend(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """`[*x, *y]`."""
+    so_far, more = cells
+    return [composites.changed(frame, so_far, [*frame.fields(so_far), *frame.items_of(more, "a * in a list or tuple")])]
 
 
 KIND = Kind(

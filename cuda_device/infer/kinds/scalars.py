@@ -24,7 +24,7 @@ from cuda_device.infer.meanings import Method
 from cuda_device.infer.ranges import combine
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Value
-from cuda_device.library import prelude, standard
+from cuda_device.library import numbers, prelude
 from cuda_device.types.dtypes import element_of
 from cuda_device.types.host import host_type_of
 from cuda_device.types.known import Known, between, constant, is_narrow, known_as, of_type
@@ -59,9 +59,9 @@ def _attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell:
     assert isinstance(number, Number)
     if isinstance(value, IntEnum | IntFlag):
         return frame.literal(getattr(value, name, None))
-    if number.is_integer and name in standard.NUMBER_PROPERTIES:
-        return frame.program.call(frame, standard.NUMBER_PROPERTIES[name], [cell], {})
-    if name in standard.NUMBER_METHODS and (number.is_integer or name == "is_integer"):
+    if number.is_integer and name in numbers.PROPERTIES:
+        return frame.program.call(frame, numbers.PROPERTIES[name], [cell], {})
+    if name in numbers.METHODS and (number.is_integer or name == "is_integer"):
         return frame.bundle(Method(name), [cell])
     if name in _OF_CONSTANTS and number.builtin and cell.known.constant and callable(getattr(value, name, None)):
         return Cell(constant(frame.program.once(value, name, (value,), lambda: getattr(value, name))))
@@ -108,13 +108,13 @@ def _check_name(cell: Cell, number: Number, name: str) -> None:
 
 def _of_python(number: Number) -> tuple[str, ...]:
     """What Python itself can express."""
-    return tuple(standard.NUMBER_METHODS) if number.is_integer else ("is_integer",)
+    return tuple(numbers.METHODS) if number.is_integer else ("is_integer",)
 
 
 def call_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     """`x.astype(T, copy=False)` and the like."""
-    if name in standard.NUMBER_METHODS:
-        return frame.program.call(frame, standard.NUMBER_METHODS[name], [owner, *positional], named)
+    if name in numbers.METHODS:
+        return frame.program.call(frame, numbers.METHODS[name], [owner, *positional], named)
     return METHODS[name](frame, owner, positional, named)
 
 

@@ -13,13 +13,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from cuda_device.device.atomic_types import interface_of
 from cuda_device.errors import CompileError
 from cuda_device.infer import composites, references
 from cuda_device.infer.frame import Cell, Frame, Kind, Rank
 from cuda_device.infer.meanings import Method
 from cuda_device.ir.nodes import Op
 from cuda_device.lazy_dataclasses import replace
-from cuda_device.library.table import interface_of
 from cuda_device.types.host import element_of_dtype
 from cuda_device.types.known import Known, constant
 from cuda_device.types.layout import has_identity

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from types import FunctionType
 
 from cuda_device.errors import CompileError
-from cuda_device.infer import conditions, hosted, indexing, references, sequences
+from cuda_device.infer import conditions, hosted, indexing, references
 from cuda_device.infer.frame import Cell, Frame, Kind, Rank
 from cuda_device.infer.joins import join
 from cuda_device.infer.meanings import Method, Named
@@ -104,7 +104,7 @@ def _binary(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
     """`t + u` and `t * n`."""
     if sign == "+" and _is_tuple(a) and _is_tuple(b):
         return frame.tuple([*frame.fields(a), *frame.fields(b)])
-    repeated = sequences.repeated(frame, a, b) if sign == "*" else None
+    repeated = indexing.repeated(frame, a, b) if sign == "*" else None
     if repeated is None:
         raise undefined(sign, a.known, b.known)
     return frame.tuple(repeated)
