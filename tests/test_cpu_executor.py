@@ -16,7 +16,7 @@ from cpu_kernels import POISON, REVERSAL, module, places, registers, run_reversa
 
 from cuda_device.codegen.cpu import kernel_text
 from cuda_device.codegen.cpu.machine_code import compile_native
-from cuda_device.codegen.cpu.native import worker_count
+from cuda_device.codegen.cpu.processor import worker_count
 from cuda_device.codegen.emit.dialect import Status
 from cuda_device.errors import KernelError, Location
 from cuda_device.instrument.outline import ReportPlace

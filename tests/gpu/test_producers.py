@@ -158,6 +158,8 @@ def test_a_protocol(late, handles, protocol, theirs, ours):
     kernel, make = new_kernel(), PROTOCOLS[protocol]
     memory = [device.zeros(COUNT, np.int32) for _ in range(2)]
     arrays = [make(array, handles[theirs]) for array in memory]
+    if make is PackedBefore1:
+        arrays[1] = Packed(memory[1], handles[theirs])  # what such a capsule holds may only be read
     play(late, kernel, memory, arrays, handles[theirs], handles[ours], protocol in ANSWERED)
 
 
