@@ -227,6 +227,40 @@ def test_nvjitlink_that_cannot_copy_functions(monkeypatch: pytest.MonkeyPatch) -
         assemble(ptx(body="st.global.b33 [%rd1], 3;"), SM_90)
 
 
+# ---- registers
+
+
+def test_a_register_or_two_fewer_where_more_warps_run() -> None:
+    """By CUDA's occupancy table: 64 warps of a multiprocessor have up to 32 registers, then 48, 40, 36, 32, 28, 24, 20, 16, …"""
+    fewer = {97: 96, 98: 96, 33: 32, 34: 32, 129: 128, 130: 128, 169: 168}
+    same = (1, 2, 8, 25, 31, 32, 35, 89, 96, 99, 105, 113, 255)
+    assert {registers: cubin.fewer_registers(registers) for registers in (*fewer, *same)} == fewer | dict.fromkeys(same)
+
+
+@pytest.mark.parametrize(
+    ("registers", "stack", "expected"), [(97, 0, 96), (97, 8, 96), (97, 12, 97), (96, 0, 96), (100, 0, 100)]
+)
+def test_it_is_assembled_again_for_more_warps(
+    monkeypatch: pytest.MonkeyPatch, registers: int, stack: int, expected: int
+) -> None:
+    asked = []
+
+    def run(request: Request) -> bytes:
+        bound = re.search(r"\)\n\.maxnreg (\d+)\n\{", request.ptx)
+        asked.append(int(bound[1]) if bound else 0)
+        return b"%d" % (asked[-1] or registers)
+
+    monkeypatch.setattr(cubin, "ASSEMBLERS", (assemblers.Assembler("a", lambda _: True, run, str, ""),))
+    monkeypatch.setattr(cubin.elf, "registers", lambda code: {"k": int(code)})
+    monkeypatch.setattr(cubin.elf, "stacks", lambda code: {"k": stack * (code == b"96")})
+    assert assemble(ptx(), SM_90).code == b"%d" % expected
+    assert asked == ([0, 96] if registers == 97 else [0])
+    asked.clear()
+    assemble(ptx(body=".maxntid 128"), SM_90)
+    assemble(ptx(), SM_90, relocatable=True)
+    assert asked == [0, 0]
+
+
 # ---- the driver, by a stand-in, and where there is a GPU
 
 

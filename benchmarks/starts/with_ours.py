@@ -63,11 +63,11 @@ with contextlib.ExitStack() as stack:
         for name in (*COMPILER, *LAST["cpu" if WHERE == "cpu" else "gpu"]):
             importlib.import_module(f"cuda_device.{name}")
         seconds["compiler"] = time.perf_counter() - begin
-    device.launch(saxpy, 2.0, *pairs[0], grid=4, block=256, stream=stream)
+    device.launch(saxpy, np.float32(2), *pairs[0], grid=4, block=256, stream=stream)
     first = pairs[0][1].numpy()
     start.mark("first")
     stages = saxpy.timings() | seconds
-    device.launch(saxpy, 2.0, *pairs[1], grid=4, block=256, stream=stream)
+    device.launch(saxpy, np.float64(2), *pairs[1], grid=4, block=256, stream=stream)
     following = pairs[1][1].numpy()
     start.mark("next")
     assert WHERE == "fake" or ((first == 3).all() and (following == 3).all())

@@ -21,6 +21,7 @@ import os
 import re
 
 from cuda_device.cache.programs import Kept, ProgramSummary
+from cuda_device.codegen.gpu import elf
 from cuda_device.codegen.gpu.assemblers import (
     ASSEMBLERS,
     Assembler,
@@ -31,7 +32,7 @@ from cuda_device.codegen.gpu.assemblers import (
 )
 from cuda_device.codegen.gpu.linking import Input, check
 from cuda_device.errors import CompileError, CompilerBug
-from cuda_device.lazy_dataclasses import dataclass
+from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.types.architectures import Architecture
 
 VARIABLE = "CUDA_DEVICE_ASSEMBLER"
@@ -54,6 +55,12 @@ _TOO_MUCH_WORDS = {
     "shared data": ("static shared memory", "use dynamic shared memory, or smaller or fewer shared arrays"),
     "parameter space": ("arguments", "pass large structs and tuples in an array"),
 }
+
+# What somebody has said of registers, or of the blocks that share them, and where a kernel's body begins.
+_BOUNDS = r"\.(?:maxnreg|minnctapersm|maxntid|reqntid)\b"
+_BODY = r"(?s)(\.entry\b.*?\)\s*)\{"
+_REGISTERS_OF_A_PART, _REGISTER_UNIT = 1 << 14, 8
+_SPILLS = 8  # bytes of stack that the assembler may need for that
 
 _MISSING = r"(?:Undefined reference to|Unresolved extern function) '([^']+)'"
 _LINE = r"line (\d+); (?:error|fatal)"
@@ -100,11 +107,33 @@ def assemble(
 
 
 def _run(assembler: Assembler, request: Request) -> bytes:
-    """The code."""
+    """The code, assembled once more with a register less where more warps run for that."""
     code = assembler.run(request)
     if assembler.name != "driver" and _has_calls(request) and not loads(code, request.architecture):
         raise Unusable("the driver of this GPU does not take its code")
+    if request.is_whole and len(found := elf.registers(code)) == 1 and not re.search(_BOUNDS, request.ptx):
+        ((kernel, registers),) = found.items()
+        if most := fewer_registers(registers):
+            bound = re.sub(_BODY, rf"\1.maxnreg {most}\n{{", request.ptx, count=1)
+            tight = assembler.run(replace(request, ptx=bound))
+            if elf.registers(tight).get(kernel, registers) <= most and _stack(tight) <= _stack(code) + _SPILLS:
+                return tight
     return code
+
+
+def fewer_registers(registers: int) -> int | None:
+    """A number of registers that is one or two less, and with which more warps of 32 threads are resident, if there is one."""
+    least = (registers - 1) // _REGISTER_UNIT * _REGISTER_UNIT
+    return least if 0 < registers - least <= 2 and _resident_warps(registers) < _resident_warps(least) else None
+
+
+def _resident_warps(registers: int) -> int:
+    """How many warps can have so many registers a thread, in each of the four parts of a multiprocessor."""
+    return min(16, _REGISTERS_OF_A_PART // (32 * max(-(-registers // _REGISTER_UNIT) * _REGISTER_UNIT, 1)))
+
+
+def _stack(code: bytes) -> int:
+    return max(elf.stacks(code).values(), default=0)
 
 
 def _has_calls(request: Request) -> bool:
