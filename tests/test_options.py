@@ -401,8 +401,13 @@ def test_a_kernel_tells_what_was_compiled():
 
 
 def counted(text, target):
-    """The registers that nvJitLink says that it used."""
+    """The registers that nvJitLink says that it used, in the thread that may hold its lock."""
     nvjitlink = pytest.importorskip("cuda.bindings.nvjitlink")
+    apart = assemblers._apart
+    return apart.submit(count, nvjitlink, text, target).result() if apart else count(nvjitlink, text, target)
+
+
+def count(nvjitlink, text, target):
     options = [f"-arch={target}", "-O3", "-Xptxas=-v", "-no-cache"]  # what comes out of a cache comes without a log
     options += [f"-Xptxas=-{assemblers._COPIES}=true"] * assemblers._knows(assemblers._COPIES)
     handle = nvjitlink.create(len(options), options)
