@@ -48,6 +48,7 @@ _MODULES = {
     "errors": "CompileError DeviceOnlyError Error KernelError LaunchError PrecisionWarning",
     "interop.declarations": "cpp_declaration cpp_header get_include",
     "runtime.launch.compiling": "Compiled compile",
+    "runtime.arrays.as_array": "as_array",
     "runtime.arrays.device_array": "DeviceArray array empty empty_like full zeros zeros_like",
     "runtime.launch.launcher": "launch synchronize",
     "runtime.launch.prepared": "PreparedLaunch prepare",

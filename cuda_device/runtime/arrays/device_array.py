@@ -39,11 +39,11 @@ _BLOCK = 1 << 16
 
 
 class DeviceArray:
-    """An array in the memory of a stream's device; made by `array`, `empty`, `zeros`, `full`, `empty_like` and `zeros_like`.
+    """An array in the memory of a stream's device; made by `array`, `empty`, `zeros`, `full` and others.
 
-    It is C-contiguous; a part of it, `x[1:3]` or `x[:, ::2]`, shares its memory and may have gaps between its elements. The
-    memory is freed when the array, and all that share its memory by DLPack, are gone, after the work that its stream has by
-    then.
+    It is C-contiguous, but where `as_array` found it otherwise; a part of it, `x[1:3]` or `x[:, ::2]`, shares its memory and may
+    have gaps between its elements. The memory is freed when the array, and all that share its memory by DLPack, are gone, after
+    the work that its stream has by then.
     """
 
     __slots__ = ("__weakref__", "_dtype", "_memory", "_stream", "_view", "_words")
@@ -51,7 +51,9 @@ class DeviceArray:
     def __init__(
         self, memory: HostMemory | GpuMemory, shape: tuple[int, ...], dtype: np.dtype[Any], stream: Stream
     ) -> None:
-        self._memory, self._dtype, self._stream = memory, dtype, stream
+        self._memory: Any = memory
+        """What keeps the memory alive: ours, or an array of another library (see `as_array`)."""
+        self._dtype, self._stream = dtype, stream
         self._show(
             ArrayView(
                 data=memory.address,
@@ -65,13 +67,22 @@ class DeviceArray:
             )
         )
 
+    @classmethod
+    def over(cls, view: ArrayView, stream: Stream, dtype: np.dtype[Any] | None = None) -> DeviceArray:
+        """The array that `view` is of somebody's memory, which `stream`'s device reaches; nothing is copied."""
+        made = object.__new__(cls)
+        made._memory, made._stream = view.keep_alive, stream
+        made._dtype = dtype_of_type(view.element) if dtype is None else dtype
+        made._show(view)
+        return made
+
     def _show(self, view: ArrayView) -> None:
-        """Makes this the array that `view` is of its memory."""
         self._view = view
         self._words = b""
         """What machine code reads of a C-contiguous array on a GPU: address, stream, context, element type, lengths."""
-        if isinstance(self._stream, GpuStream) and view.layout is Layout.C and not view.shortfall:
-            head = view.data, self._stream.handle, self._stream.context, id(view.element)
+        plain = view.layout is Layout.C and not view.shortfall and not view.readonly
+        if isinstance(self._stream, GpuStream) and plain:
+            head = view.data, view.stream, self._stream.context, id(view.element)
             self._words = struct.pack(f"=4Q{len(view.shape)}q", *head, *view.shape)
 
     @property
@@ -139,19 +150,19 @@ class DeviceArray:
         One element is an array of no dimensions: `x[3].item()`. Raises `IndexError` for any other key, or one out of bounds.
         """
         part = self._host()[_basic(key)]
-        found = object.__new__(DeviceArray)
-        found._memory, found._dtype, found._stream = self._memory, self._dtype, self._stream
         address = part.__array_interface__["data"][0] if part.size else 0
-        found._show(replace(self._view, data=address, shape=part.shape, strides=part.strides))
-        return found
+        view = replace(self._view, data=address, shape=part.shape, strides=part.strides)
+        return DeviceArray.over(view, self._stream, self._dtype)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """Copies `value` to the part that `key` selects: an array of any library, nested lists, or a number for all elements.
 
         In the order of the stream; the source may change right after. Raises what `array(value, self.dtype)` raises,
-        `ValueError` for a shape that does not fit, and `IndexError` as reading does.
+        `ValueError` for a shape that does not fit or a read-only array, and `IndexError` as reading does.
         """
         part = self[key]
+        if part._view.readonly:
+            raise ValueError("the array is read-only: write to a copy, device.array(x)")
         source = array(value, self._dtype, stream=cpu_stream() if view_of(value) is None else self._stream)
         _copy(source, part)
 

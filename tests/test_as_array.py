@@ -1,0 +1,140 @@
+"""`as_array`: arrays of any library with a fixed number of axes, and what is said of those that do not fit."""
+
+from __future__ import annotations
+
+import re
+
+import fake_driver
+import numpy as np
+import pytest
+from producers import Torch
+
+import cuda_device as device
+from cuda_device.errors import LaunchError
+from cuda_device.runtime.gpu.streams import GpuStream
+
+
+class OnlyDlpack:
+    """An array that has nothing but DLPack."""
+
+    def __init__(self, array):
+        self.__array = array
+
+    def __dlpack__(self, **options):
+        return self.__array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.__array.__dlpack_device__()
+
+
+@device.kernel
+def add_one(x):
+    b, d, i, j = 0, 0, device.thread_idx.y, device.thread_idx.x
+    if i < x.shape[2] and j < x.shape[3]:
+        x[b, d, i, j] += 1
+
+
+def test_axes_of_length_1_are_put_before(stream):
+    x = stream.array(np.arange(12, dtype=np.float32).reshape(3, 4))
+    view = device.as_array(x, 4)
+    assert (view.shape, view.ndim, view.dtype) == ((1, 1, 3, 4), 4, np.float32)
+    stream.launch(add_one, view, grid=1, block=(4, 3))
+    assert stream.numpy(x).tolist() == (np.arange(12) + 1).reshape(3, 4).tolist()
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (5,), (3, 4), (2, 0, 3), (1, 2, 3, 4)])
+@pytest.mark.parametrize("pad", ["left", "right"])
+def test_shapes_and_strides_are_numpys(shape, pad):
+    x = np.zeros(shape, np.int16)
+    view = device.as_array(x, 4, pad)
+    ones = (1,) * (4 - x.ndim)
+    expected = x.reshape(ones + shape if pad == "left" else shape + ones)
+    assert view.shape == expected.shape
+    assert view.strides == expected.strides or x.size == 0
+    assert view.numpy().tolist() == expected.tolist()
+
+
+def test_what_fits_is_the_same_object():
+    x = device.zeros((2, 3), stream=device.cpu_stream())
+    assert device.as_array(x) is device.as_array(x, 2, dtype=device.float32) is x
+    assert device.as_array(x, 3).stream == x.stream
+
+
+def test_the_memory_is_shared_and_lives_as_long():
+    view = device.as_array(np.arange(3.0), 2)
+    view[0, 1] = 7
+    assert view.numpy().tolist() == [[0, 7, 2]]
+    assert np.asarray(device.as_array(OnlyDlpack(np.arange(4)), 2)).tolist() == [[0, 1, 2, 3]]
+
+
+def test_read_only_memory_stays_so():
+    x = np.arange(4.0)
+    x.flags.writeable = False
+    view = device.as_array(x, 2)
+    with pytest.raises(ValueError, match="read-only: write to a copy"):
+        view[0, 1] = 7
+    with pytest.raises(device.CompileError, match="read-only"):
+        device.launch(add_one, device.as_array(x, 4), grid=1, block=1, stream=device.cpu_stream())
+
+
+def test_orders():
+    x = np.zeros((3, 4))
+    assert device.as_array(x.T, 4, order="F").strides[-2:] == (8, 32)
+    assert device.as_array(x[:, ::2], 3, order="strided").shape == (1, 3, 2)
+    device.as_array(np.zeros((1, 5)), 3, order="F")  # which is both
+    for wrong, order in ((x.T, "C"), (x, "F"), (x[:, ::2], "C")):
+        text = re.escape(f"{wrong.shape} and dtype float64 in host memory has strides {wrong.strides}")
+        with pytest.raises(LaunchError, match=rf"the array 'w' of shape {text}.*'{order}'\n  help: copy it"):
+            device.as_array(wrong, 4, order=order, name="w")
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "arguments"),
+    [
+        (LaunchError, r"'x' of shape \(3, 4\) and dtype float64 in host memory has 2 axes, more than 1", {"ndim": 1}),
+        (
+            TypeError,
+            "dtype float64 in host memory is not one of float32\n  help: convert it",
+            {"dtype": device.float32},
+        ),
+        (TypeError, r"is not one of vector<float32, 4>", {"dtype": device.float32x4}),
+        (ValueError, "pad='top': write one of 'left', 'right'", {"pad": "top"}),
+        (ValueError, "order='A': write one of 'C', 'F', 'strided'", {"order": "A"}),
+    ],
+)
+def test_what_does_not_fit_is_named(error, message, arguments):
+    with pytest.raises(error, match=message):
+        device.as_array(np.zeros((3, 4)), **arguments)
+
+
+def test_what_is_no_array():
+    for wrong in ([1.0], None, 3, np.float32(1)):
+        with pytest.raises(TypeError, match=f"'w' is of type {type(wrong).__name__}, which is no array\n  help: pass"):
+            device.as_array(wrong, 2, name="w")
+    with pytest.raises(TypeError, match="the array 'w': "):
+        device.as_array(np.array(["a"]), 2, name="w")
+
+
+def test_gpus():
+    with fake_driver.installed(devices=2) as gpu:
+        x = device.zeros((2, 3), stream=GpuStream(7, 0))
+        view = device.as_array(x, 4)
+        assert (view.stream, view.__dlpack_device__()) == (x.stream, (2, 0))
+        assert view.__cuda_array_interface__["shape"] == (1, 1, 2, 3)
+        other = device.as_array(x, stream=GpuStream(8, 0))
+        assert gpu.names()[-2:] == ["cuEventRecord", "cuStreamWaitEvent"]  # stream 8 waits for the work of 7
+        assert other._view.stream == 7 and other.stream.handle == 8
+        with pytest.raises(LaunchError, match=r"'x' of shape \(2, 3\).* on GPU 0 is not where a stream of GPU 1 works"):
+            device.as_array(x, stream=GpuStream(7, 1))
+        with pytest.raises(LaunchError, match="on GPU 0 is not where a CPU stream works"):
+            device.as_array(x, stream=device.cpu_stream())
+        with pytest.raises(LaunchError, match="in host memory is not where a stream of GPU 0 works"):
+            device.as_array(np.zeros(3), stream=GpuStream(7, 0))
+
+
+def test_a_tensor_is_ordered_with_the_stream_that_its_framework_works_on():
+    with fake_driver.installed():
+        tensor = Torch(stream=0x77).tensor(0x7000, (2, 4))
+        view = device.as_array(tensor, 4, dtype=device.float32)
+        assert (view.shape, view._view.data, view._view.stream) == ((1, 1, 2, 4), 0x7000, 0x77)
+        assert view.stream == device.default_stream()
