@@ -114,6 +114,84 @@ def test_hosts_structs_with_arrays():
             Grid(wrong, 1)
 
 
+@pytest.mark.parametrize("step", [1, -1])
+def test_structs_are_made_of_arrays_of_any_library(stream, step):
+    data, weights = values()
+    data, weights, out = stream.array(data), stream.array(weights), stream.empty(4, np.float32)
+    for grid in ({"data": data[::step], "n": 7}, (data[::step], 7), Grid(data[::step], 7)):
+        stream.launch(combine, Weighted.of(grid, weights=weights), out, grid=1, block=32)
+        assert stream.numpy(out).tolist() == ((values()[0][::step, 0] + 7) * np.arange(4) + 4).tolist()
+
+
+@device.struct
+class Globals:
+    image: ArrayType(float32, 4)
+    pairs: ArrayType(Pair, 2)
+    vectors: ArrayType(device.float32x2, 1)
+    n: int32 = 3
+
+
+PAIR = device.numpy_dtype(Pair)
+
+
+def test_array_members_get_the_axes_that_they_lack():
+    image, pairs = values()[0], np.zeros(5, PAIR)
+    g = Globals.of(image, pairs, vectors=np.zeros(2, device.numpy_dtype(device.float32x2)))
+    assert (g.image.shape, g.pairs.shape, g.vectors.shape, g.n) == ((1, 1, 4, 3), (1, 5), (2,), 3)
+    g.image[0, 0, 1, 1] = 100
+    assert image[1, 1] == 100
+
+
+@pytest.mark.parametrize(
+    ("message", "name", "value"),
+    [
+        (
+            r"'Globals\.image' of shape \(4,\) and dtype float64 in host memory is not one of float32",
+            "image",
+            np.zeros(4),
+        ),
+        (r"'Globals\.pairs' .* is not one of struct<Pair", "pairs", np.zeros(5)),
+        (r"'Globals\.pairs' of shape \(1, 1, 2\).* has 3 axes, more than 2", "pairs", np.zeros((1, 1, 2), PAIR)),
+        (r"'Globals\.image' is of type list, which is no array", "image", [1.0]),
+        (r"Globals\.n is of type int32, not 2\.5", "n", 2.5),
+        (r"Globals has no member 'm'", "m", 1),
+    ],
+)
+def test_what_does_not_fit_a_member_is_named(message, name, value):
+    vectors = np.zeros(2, device.numpy_dtype(device.float32x2))
+    right = {"image": values()[0], "pairs": np.zeros(5, PAIR), "vectors": vectors}
+    with pytest.raises((TypeError, ValueError), match=message):
+        Globals.of(**{**right, name: value})
+
+
+def test_a_nested_member_is_named_by_its_own_struct():
+    with pytest.raises(TypeError, match=r"'Grid\.data' of shape"):
+        Weighted.of({"data": values()[0].astype(np.float64), "n": 1}, values()[1])
+    with pytest.raises(TypeError, match="Grid lacks a value for 'n'"):
+        Weighted.of({"data": values()[0]}, values()[1])
+
+
+def test_a_class_may_have_an_of_of_its_own():
+    @device.struct
+    class Square:
+        side: int32
+
+        @staticmethod
+        def of(area):
+            return Square(int(area**0.5))
+
+    assert Square.of(9) == Square(3)
+
+
+def test_of_is_for_the_host():
+    @device.kernel
+    def k(x):
+        Grid.of(x, 3)
+
+    with pytest.raises(device.CompileError, match="device code cannot call of: it is for the host"):
+        device.launch(k, values()[0], grid=1, block=1, stream=device.cpu_stream())
+
+
 def test_structs_with_arrays_are_no_elements():
     for use in (
         lambda: device.numpy_dtype(Grid), lambda: ArrayType(Weighted, 1), lambda: device.numpy_dtype(tuple[Grid, int]),

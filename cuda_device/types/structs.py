@@ -15,7 +15,7 @@ Structs are immutable values: `replace(p, x=1)` gives a new one. Their layout is
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 from typing import Any, ClassVar, TypeVar, dataclass_transform, overload
 
@@ -152,6 +152,9 @@ def struct(cls: Any = None, /, *, align: int = 0) -> Any:
     lie in arrays only, or `ArrayType(…)`, with which it is an argument or a local value and lies in none. Defaults are class
     attributes. The result has `underlying`, the decorated class. Raises `TypeError` for anything else. Specification:
     'User-Defined Types'.
+
+    `T.of(…)`, of a class that has no `of` of its own, makes a struct of arrays of any library, numbers, and dicts or tuples for the
+    members that are structs: `help(T.of)` says more.
     """
     if align != 0:
         check_alignment(align)
@@ -183,6 +186,8 @@ def _make(cls: Any, alignment: int, evaluated: Mapping[str, Any] | None = None) 
         "_defaults": {name: vars(cls)[name] for name in hints if name in vars(cls)},
         "_plain": None,
     }
+    if "of" not in hints:
+        body.setdefault("of", classmethod(of))
     if "__eq__" not in vars(cls):
         body |= {"__eq__": _equal, "__hash__": body.get("__hash__", _hash)}
     if any(has_arrays(each.type) for each in fields) and any(has_identity(each.type) for each in fields):
@@ -246,6 +251,14 @@ def _field(cls: Any, name: str, hint: Any) -> Field:
 
 def _initialise(self: Any, /, *args: Any, **kwargs: Any) -> None:
     model = model_of(type(self))
+    for name, value in _by_name(type(self), args, kwargs).items():
+        wanted = model.fields[model.index(name)].type  # type: ignore[index]
+        object.__setattr__(self, name, convert(value, wanted, f"{model.name}.{name}"))
+
+
+def _by_name(cls: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """What a constructor was given, by the names of the members, in their order; defaults where it was given nothing."""
+    model = model_of(cls)
     if has_identity(model):
         raise TypeError(
             f"{model.name} has atomic members, so it lies in an array: numpy.zeros(n, cuda_device.numpy_dtype({model.name}))"
@@ -260,11 +273,38 @@ def _initialise(self: Any, /, *args: Any, **kwargs: Any) -> None:
                 f"{model.name} " + (f"got two values for {name!r}" if name in values else f"has no member {name!r}")
             )
         values[name] = value
-    values = {**type(self)._defaults, **values}
-    for field in model.fields:
-        if field.name not in values:
-            raise TypeError(f"{model.name} lacks a value for {field.name!r}")
-        object.__setattr__(self, field.name, convert(values[field.name], field.type, f"{model.name}.{field.name}"))
+    values = {**cls._defaults, **values}
+    for name in names:
+        if name not in values:
+            raise TypeError(f"{model.name} lacks a value for {name!r}")
+    return {name: values[name] for name in names}
+
+
+def of(cls: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """A struct of what a program has at hand, as the parameters of a kernel take it, by position or by name.
+
+    An array member takes an array of any library, as `as_array` does: one of fewer axes gets axes of length 1 before its own, and
+    its elements have to be the member's. A struct member takes a struct, a dict of its members, or a tuple of them, and everything
+    else is as in the constructor. Raises `TypeError` and `LaunchError` with the name of the member.
+    """
+    model = model_of(cls)
+    values = _by_name(cls, args, kwargs).values()
+    members = zip(model.fields, values, strict=True)
+    return cls(*(_member_of(value, field.type, f"{model.name}.{field.name}") for field, value in members))
+
+
+def _member_of(value: Any, wanted: Type, what: str) -> Any:
+    """A member's value, made of what a program has at hand."""
+    match wanted:
+        case Array():
+            # It lies above this module, and is found as programs find it.
+            as_array = sys.modules["cuda_device"].as_array
+            return as_array(value, wanted.ndim, order="strided", dtype=wanted.dtype, name=what)
+        case Struct(host=host) if isinstance(value, Mapping):
+            return of(host, **value)
+        case Struct(host=host) if isinstance(value, tuple):
+            return of(host, *value)
+    return value
 
 
 def convert(value: Any, wanted: Type, what: str) -> Any:
