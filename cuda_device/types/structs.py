@@ -153,7 +153,7 @@ def struct(cls: Any = None, /, *, align: int = 0) -> Any:
     attributes. The result has `underlying`, the decorated class. Raises `TypeError` for anything else. Specification:
     'User-Defined Types'.
 
-    `T.of(…)`, of a class that has no `of` of its own, makes a struct of arrays of any library, numbers, and dicts or tuples for the
+    `T.of(…)`, of a class that has no `of` of its own, makes a struct of arrays of any library, numbers, and dicts or tuples for
     members that are structs: `help(T.of)` says more.
     """
     if align != 0:
@@ -284,8 +284,8 @@ def of(cls: Any, /, *args: Any, **kwargs: Any) -> Any:
     """A struct of what a program has at hand, as the parameters of a kernel take it, by position or by name.
 
     An array member takes an array of any library, as `as_array` does: one of fewer axes gets axes of length 1 before its own, and
-    its elements have to be the member's. A struct member takes a struct, a dict of its members, or a tuple of them, and everything
-    else is as in the constructor. Raises `TypeError` and `LaunchError` with the name of the member.
+    its elements have to be the member's. A struct member takes a struct, or a dict or tuple of its members; the others take what
+    they take in the constructor. Raises `TypeError` and `LaunchError` with the name of the member.
     """
     model = model_of(cls)
     values = _by_name(cls, args, kwargs).values()
