@@ -50,7 +50,7 @@ from cuda_device.types.known import (
     state_of,
 )
 from cuda_device.types.layout import leaves
-from cuda_device.types.model import NONE, Number, Ref, Space, Static
+from cuda_device.types.model import NONE, Array, Number, Ref, Space, Static
 
 _READING = frozenset(
     (
@@ -244,7 +244,9 @@ class Body:
         cells: dict[Value, Cell | Pending] = {}
         count = len(version.source.params)
         for param, state in zip(version.source.params, version.states[:count], strict=True):
-            cells[param] = self.parameter(version.block, param, objects.rename_previous_iteration(state, version.key))
+            if objects.may_hold(state):
+                state = objects.rename_previous_iteration(state, version.key)  # noqa: PLW2901
+            cells[param] = self.parameter(version.block, param, state)
         if version.source is self.python.blocks[0]:
             cells.update(
                 (param, composites.named(frame, cell)) for param, cell in cells.items() if isinstance(cell, Cell)
@@ -266,29 +268,10 @@ class Body:
         return Cell(state, value)
 
     def step(self, version: BlockVersion, frame: Frame, op: Op, cells: dict[Value, Cell | Pending]) -> None:
-        """Runs one operation by its rule."""
-        if op.code is ops.PY_UNDEFINED:
-            cells[op.result] = Pending(Undefined(str(op.attributes["name"])))
-            return
-        if op.code is ops.PY_CELLS:
-            names = op.attributes["names"]
-            assert isinstance(names, tuple)
-            frame.cells = dict(zip(names, (objects.now(frame, cells[value]) for value in op.operands), strict=True))
-            return
-        if ops.Effect.TERMINATES in op.code.effects:
-            self.terminate(version, frame, op, cells)
-            return
-        if op.code is ops.PY_AT:
-            position, mark = (cells[value] for value in op.operands)
-            cells[op.result] = (
-                objects.stands(frame, op, closures.settle(position, ""))
-                if isinstance(mark, Cell)
-                else Cell(constant(False))
-            )
-            return
-        if op.code is ops.PY_STEP:
-            parts = [objects.as_cell(objects.now(frame, cells[value])) for value in op.operands]
-            cells[op.result] = frame.bundle(Resumed(), parts)
+        """Runs one operation: by its method of this class, or by its rule."""
+        own = _OWN.get(op.code)
+        if own is not None:
+            own(self, version, frame, op, cells)
             return
         operands = self.operands(frame, op, cells)
         if "back" in op.attributes and op.operands[-1] not in version.changed:
@@ -306,10 +289,32 @@ class Body:
             version.changed.update(op.operands[: len(results)])
             return
         for value, cell in zip(op.results, results, strict=True):
-            here = (cell.known.where.file, cell.known.where.function) == (op.location.file, op.location.function)
-            placed = cell if here else Cell(cell.known.at(op.location), cell.value, cell.place)
+            where, here = cell.known.where, op.location
+            if where is not here and (where.file, where.function) != (here.file, here.function):
+                cell = Cell(cell.known.at(here), cell.value, cell.place)  # noqa: PLW2901
             state = state_of(cell.known)
-            cells[value] = placed if isinstance(state, Known) else Pending(state)
+            cells[value] = cell if isinstance(state, Known) else Pending(state)
+
+    def undefined(self, version: BlockVersion, frame: Frame, op: Op, cells: dict[Value, Cell | Pending]) -> None:
+        """A variable loses its value, or has none yet."""
+        cells[op.result] = Pending(Undefined(str(op.attributes["name"])))
+
+    def name_cells(self, version: BlockVersion, frame: Frame, op: Op, cells: dict[Value, Cell | Pending]) -> None:
+        """Variables that nested functions see."""
+        names = op.attributes["names"]
+        assert isinstance(names, tuple)
+        frame.cells = dict(zip(names, (objects.now(frame, cells[value]) for value in op.operands), strict=True))
+
+    def stands_at(self, version: BlockVersion, frame: Frame, op: Op, cells: dict[Value, Cell | Pending]) -> None:
+        """Whether a generator stands at a position."""
+        position, mark = (cells[value] for value in op.operands)
+        known = isinstance(mark, Cell)
+        cells[op.result] = objects.stands(frame, op, closures.settle(position, "")) if known else Cell(constant(False))
+
+    def resume(self, version: BlockVersion, frame: Frame, op: Op, cells: dict[Value, Cell | Pending]) -> None:
+        """What a generator has at hand when it goes on."""
+        parts = [objects.as_cell(objects.now(frame, cells[value])) for value in op.operands]
+        cells[op.result] = frame.bundle(Resumed(), parts)
 
     def operands(self, frame: Frame, op: Op, cells: dict[Value, Cell | Pending]) -> list[Cell]:
         """What an operation gets: variables as they are now, which have to have a value; references but for owners are read."""
@@ -428,10 +433,14 @@ class Body:
             found = objects.at_hand(frame, pairs)
             arguments: list[Value] = []
             for cell, state in pairs:
-                if isinstance(state, Known) and not is_static(state):
+                if not isinstance(state, Known) or is_static(state):
+                    continue
+                value = cell.value if isinstance(cell, Cell) else None
+                if value is None or value.type is not state.type or not isinstance(value.type, (Number, Array)):
                     if isinstance(cell, Cell) and _is_int(cell.known) and precision.is_narrow(state.type):
                         self.program.adopted.add(target.block.params[len(arguments)])
-                    arguments.append(self.argument(frame, cell, state, found))
+                    value = self.argument(frame, cell, state, found)
+                arguments.append(value)  # most often as it is
             end.successors.append(Edge(target.block, arguments))
 
     def argument(self, frame: Frame, cell: Cell | Pending, state: Known, found: objects.Found) -> Value:
@@ -441,6 +450,16 @@ class Body:
                 return frame.build.const(state.type, None)
             cell = Cell(constant(0))
         return frame.carry(cell, state, found)
+
+
+_OWN = {
+    ops.PY_UNDEFINED: Body.undefined,
+    ops.PY_CELLS: Body.name_cells,
+    ops.PY_AT: Body.stands_at,
+    ops.PY_STEP: Body.resume,
+    **dict.fromkeys((ops.JUMP, ops.BRANCH, ops.RETURN, ops.UNREACHABLE), Body.terminate),
+}
+"""Operations that concern a body and its variables; the others have `RULES`."""
 
 
 def _is_int(known: Known) -> bool:

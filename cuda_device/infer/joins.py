@@ -71,8 +71,9 @@ def join_all(states: Sequence[State]) -> State:
 
     So the order of the edges does not matter: int8, a length and a float are a float32, whichever comes first.
     """
-    if len(set(map(id, states))) == 1:
-        return states[0]
+    first = states[0]
+    if all(state is first or state == first for state in states):
+        return first
     kinds = ([state for state in states if _is_builtin(state) is builtin] for builtin in (False, True))
     joined = reduce(join, (reduce(join, kind) for kind in kinds if kind))
     # People are told of a conflict in the order of their program.

@@ -38,7 +38,7 @@ from cuda_device.types.known import (
     renamed,
     state_of,
 )
-from cuda_device.types.model import Bundle, Number, TupleIterator
+from cuda_device.types.model import Array, Bundle, Number, TupleIterator
 
 Found = dict[Identity, Cell] | None
 """Objects by their names."""
@@ -62,13 +62,11 @@ def now(frame: Frame, cell: Cell | Pending) -> Cell | Pending:
     return cell if isinstance(state, Known) else Pending(state)
 
 
-def rename_previous_iteration(state: State, site: tuple[int, ...]) -> State:
-    """A state at the beginning of a block: objects that the block made in an earlier iteration get names of their own.
+def rename_previous_iteration(state: Known, site: tuple[int, ...]) -> State:
+    """What is known at the beginning of a block: objects that the block made in an earlier iteration get names of their own.
 
     This is recency abstraction: the name of an allocation site stands for the newest object alone.
     """
-    if not _may_hold(state):
-        return state
     older = {each: replace(each, age=each.age + 1) for each in identities(state) if each.site[:-1] == site}
     return renamed(state, older) if older else state
 
@@ -93,7 +91,9 @@ def join_identities(incoming: list[list[State]], key: tuple[int, ...], count: in
     owners: dict[_Place, set[Identity]] = {}
     for states in incoming:
         for column, state in enumerate(states):
-            for place, each, owner in _places(state, (column,)) if _may_hold(state) else ():
+            if not may_hold(state):
+                continue
+            for place, each, owner in _places(state, (column,)):
                 if column >= count and place == (column,):
                     continue
                 met.setdefault(place, set()).add(each)
@@ -120,9 +120,9 @@ def join_identities(incoming: list[list[State]], key: tuple[int, ...], count: in
     return join_identities(incoming, key, count)  # what is in those that are one now may become one, too
 
 
-def _may_hold(state: State) -> TypeGuard[Known]:
-    """Whether there may be objects in a value that change. Most values are numbers."""
-    return isinstance(state, Known) and not isinstance(state.type, Number)
+def may_hold(state: State) -> TypeGuard[Known]:
+    """Whether there may be objects in a value that change. Numbers and arrays do not."""
+    return isinstance(state, Known) and not isinstance(state.type, (Number, Array))
 
 
 def _met(
@@ -230,7 +230,8 @@ _ANYWHERE = -2
 
 def positions(states: Sequence[State]) -> list[int]:
     """Where the iterators in variables stand that unroll their loops, and where generators do."""
-    return [position for state in states if _may_hold(state) for position in _positions(state)]
+    held = [each for each in states if isinstance(each, Known) and isinstance(each.type, (TupleIterator, Bundle))]
+    return [position for each in held for position in _positions(each)]
 
 
 def _positions(known: Known) -> Iterator[int]:
