@@ -47,6 +47,7 @@ _MODULES = {
     ),
     "errors": "CompileError DeviceOnlyError Error KernelError LaunchError PrecisionWarning",
     "interop.declarations": "cpp_declaration cpp_header get_include",
+    "runtime.launch.bound": "BoundKernel",
     "runtime.launch.compiling": "Compiled compile",
     "runtime.arrays.as_array": "as_array",
     "runtime.arrays.device_array": "DeviceArray array empty empty_like full zeros zeros_like",

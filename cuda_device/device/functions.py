@@ -137,6 +137,15 @@ class Kernel:
         name = self.underlying.__name__
         raise DeviceOnlyError(f"{name} is a kernel: start it with launch({name}, …, grid=…, block=…)")
 
+    def bind(self, *, grid: Any, block: Any, shared: Any = 0) -> Any:
+        """The kernel with the size of its launches: a `BoundKernel`, called as `bound(*args, stream=…)`.
+
+        Each of `grid`, `block` and `shared` is what `launch` takes, or a function of the kernel's arguments that gives it. Raises
+        `TypeError` for a function of other parameters.
+        """
+        # It lies above this module, and is found as programs find it.
+        return sys.modules["cuda_device"].BoundKernel(self, grid, block, shared)
+
     def __getitem__(self, _: object) -> NoReturn:
         """Refuses numba-cuda's and Triton's way to launch."""
         name = self.underlying.__name__
