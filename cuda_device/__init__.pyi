@@ -18,6 +18,12 @@ from cuda_device.device.functions import Kernel as Kernel
 from cuda_device.device.functions import func as func
 from cuda_device.device.functions import kernel as kernel
 from cuda_device.device.machine_functions import byte_perm as byte_perm
+from cuda_device.device.machine_functions import dp4a as dp4a
+from cuda_device.device.machine_functions import funnelshift_l as funnelshift_l
+from cuda_device.device.machine_functions import funnelshift_lc as funnelshift_lc
+from cuda_device.device.machine_functions import funnelshift_r as funnelshift_r
+from cuda_device.device.machine_functions import funnelshift_rc as funnelshift_rc
+from cuda_device.device.machine_functions import mulhi as mulhi
 from cuda_device.device.memory import dynamic_shared_array as dynamic_shared_array
 from cuda_device.device.memory import local_array as local_array
 from cuda_device.device.memory import shared_array as shared_array
@@ -27,6 +33,7 @@ from cuda_device.device.numeric import clz as clz
 from cuda_device.device.numeric import ffs as ffs
 from cuda_device.device.numeric import fma as fma
 from cuda_device.device.numeric import popc as popc
+from cuda_device.device.numeric import rsqrt as rsqrt
 from cuda_device.device.positioning import block_dim as block_dim
 from cuda_device.device.positioning import block_idx as block_idx
 from cuda_device.device.positioning import grid_dim as grid_dim
@@ -80,6 +87,9 @@ from cuda_device.device.target import sm89 as sm89
 from cuda_device.device.target import sm90 as sm90
 from cuda_device.device.target import sm90a as sm90a
 from cuda_device.device.target import target as target
+from cuda_device.device.timing import clock64 as clock64
+from cuda_device.device.timing import globaltimer as globaltimer
+from cuda_device.device.timing import nanosleep as nanosleep
 from cuda_device.device.warp import WarpMask as WarpMask
 from cuda_device.device.warp import activemask as activemask
 from cuda_device.device.warp import all_sync as all_sync
@@ -90,6 +100,12 @@ from cuda_device.device.warp import lane_id as lane_id
 from cuda_device.device.warp import lanemask_lt as lanemask_lt
 from cuda_device.device.warp import match_all_sync as match_all_sync
 from cuda_device.device.warp import match_any_sync as match_any_sync
+from cuda_device.device.warp import reduce_add_sync as reduce_add_sync
+from cuda_device.device.warp import reduce_and_sync as reduce_and_sync
+from cuda_device.device.warp import reduce_max_sync as reduce_max_sync
+from cuda_device.device.warp import reduce_min_sync as reduce_min_sync
+from cuda_device.device.warp import reduce_or_sync as reduce_or_sync
+from cuda_device.device.warp import reduce_xor_sync as reduce_xor_sync
 from cuda_device.device.warp import shfl_down_sync as shfl_down_sync
 from cuda_device.device.warp import shfl_sync as shfl_sync
 from cuda_device.device.warp import shfl_up_sync as shfl_up_sync

@@ -181,6 +181,8 @@ TOGETHER = {
     "all_sync(-1, lambda: v > 3)": "vote.sync.all.pred", "any_sync(-1, lambda: v > 3)": "vote.sync.any.pred",
     "eq_sync(-1, lambda: v > 3)": "vote.sync.uni.pred", "ballot_sync(-1, lambda: v > 3)": "vote.sync.ballot.b32",
     "match_any_sync(-1, v)": "match.any.sync.b32", "match_all_sync(-1, v)[0]": "match.all.sync.b32",
+    "reduce_add_sync(-1, device.int32(v))": "redux.sync.add.s32", "reduce_max_sync(-1, device.uint32(v))": "redux.sync.max.u32",
+    "reduce_xor_sync(-1, device.int32(v))": "redux.sync.xor.b32",
     "syncthreads_or(lambda: v > 3)": "bar.red.or.pred", "syncthreads_and(lambda: v > 3)": "bar.red.and.pred",
     "syncthreads_count(lambda: v > 3)": "bar.red.popc.u32", "activemask()": "activemask.b32",
 }  # fmt: skip
@@ -193,7 +195,7 @@ def test_both_compilers_choose_the_instruction(call):
     for target in ("sm_80", "sm_100"):
         ours = device.compile(function, array, output="ptx", target=target).code
         for ptx in (ours, ptx_of(function, array, target=target)):
-            found = re.findall(r"\b(?:shfl|vote|bar|barrier|match|activemask)\.[\w.:]+", ptx)
+            found = re.findall(r"\b(?:shfl|vote|bar|barrier|match|redux|activemask)\.[\w.:]+", ptx)
             assert found == [TOGETHER[call]], target
 
 

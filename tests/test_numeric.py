@@ -240,6 +240,27 @@ def test_cbrt(stream, name):
     assert [device.cbrt(np.float32(n**3)) for n in range(100)] == [*range(100)]
 
 
+@pytest.mark.parametrize("name", FLOATS)
+def test_rsqrt(stream, name):
+    @device.kernel
+    def k(x, out):
+        i = device.tid(1)
+        if i < len(x):
+            out[i] = device.rsqrt(x[i])
+
+    x = np.array([*((i / 7) ** 3 for i in range(1, 31)), 0.0, math.inf, -1.0, math.nan], name)
+    out = stream.empty(len(x), name)
+    stream.launch(k, stream.array(x), out, grid=1, block=64)
+    right = 1 / np.sqrt(x.astype(np.longdouble))
+    for got in (stream.numpy(out), np.array([device.rsqrt(each) for each in x])):
+        assert got.dtype == np.dtype(name)
+        assert np.array_equal(got[30:], right[30:].astype(name), equal_nan=True)
+        assert (np.abs(got[:30] - right[:30]) / np.spacing(got[:30])).max() <= 2
+    assert device.rsqrt(0.25) == 2.0
+    text = device.compile(k, x, x, output="ptx").code
+    assert ("rsqrt.approx.f32" in text) == (name != "float64")
+
+
 def test_fma_on_the_host_may_be_larger_than_any_number():
     assert device.fma(1e200, 1e200, 0.0) == device.fma(np.float32(3e38), np.float32(2), np.float32(1)) == np.inf
     assert device.fma(-1e300, 1e300, 1e300) == -np.inf
@@ -268,6 +289,8 @@ def test_wrong_types_on_the_host():
     for wrong in (1, np.int32(1), True, "1"):
         with pytest.raises(TypeError, match="cbrt takes floating point numbers"):
             device.cbrt(wrong)
+        with pytest.raises(TypeError, match="rsqrt takes floating point numbers"):
+            device.rsqrt(wrong)
         with pytest.raises(TypeError, match="fma takes floating point numbers"):
             device.fma(1.0, wrong, 1.0)
 

@@ -26,7 +26,8 @@ CHAPTERS = {
     "Atomics": r"Atomic\w*|atomic_ref|threadfence",
     "Thread block synchronisation": r"syncthreads\w*",
     "Thread warp synchronisation": r"WarpMask|activemask|lanemask_lt|syncwarp|\w+_sync",
-    "Numeric intrinsics": r"popc|brev|clz|ffs|cbrt|fma",
+    "Numeric intrinsics": r"popc|brev|clz|ffs|cbrt|fma|rsqrt",
+    "Time": r"clock64|globaltimer|nanosleep",
     "Errors": r"\w*(Error|Warning)",
     "Streams, and the rest": r".*",
 }

@@ -748,6 +748,50 @@ def test_the_host_cannot_use_them(use):
         use()
 
 
+REDUCTIONS = {
+    "add": np.add, "min": np.minimum, "max": np.maximum,
+    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", REDUCTIONS)
+@pytest.mark.parametrize("dtype", [np.int8, np.uint16, np.int32, np.uint32])
+def test_reductions(stream, kind, dtype):
+    """Of a whole warp, and of the lanes on either side of a branch, of which some have returned."""
+    reduce = getattr(device, f"reduce_{kind}_sync")
+
+    @device.kernel
+    def k(x, whole, part):
+        i = device.tid(1)
+        whole[i] = reduce(-1, x[i])
+        if device.lane_id < 8:
+            part[i] = reduce(0xFF, x[i])
+        elif device.lane_id % 3:
+            part[i] = reduce(0xFFFFFF00, x[i])
+
+    x, word = sample(dtype, 64), np.int32 if np.dtype(dtype).kind == "i" else np.uint32
+    whole, part = stream.array(np.zeros(64, word)), stream.array(np.zeros(64, word))
+    stream.launch(k, stream.array(x), whole, part, grid=2, block=32)
+    for begin in (0, 32):
+        values, lanes = x[begin : begin + 32].astype(word), np.arange(32)
+        expected = np.zeros(32, word)
+        for group in (lanes < 8, (lanes >= 8) & (lanes % 3 != 0)):
+            expected[group] = REDUCTIONS[kind].reduce(values[group], dtype=word)
+        assert (stream.numpy(part)[begin : begin + 32] == expected).all()
+        assert (stream.numpy(whole)[begin : begin + 32] == REDUCTIONS[kind].reduce(values, dtype=word)).all()
+
+
+def test_reductions_need_sm_80():
+    with pytest.raises(CompileError) as caught:
+        device.compile(wrong("x[i] = device.reduce_max_sync(-1, i)"), np.zeros(32), target="sm_75", output="ptx")
+    assert "reduce_max_sync needs sm_80 or later, and this is compiled for sm_75" in str(caught.value)
+    assert "ask target(provides(sm80)) first, and exchange values with shfl_xor_sync there" in caught.value.help
+    kernel = wrong("x[i] = device.reduce_max_sync(-1, x[i])")
+    for type, instruction in ((np.int32, "redux.sync.max.s32"), (np.uint8, "redux.sync.max.u32")):
+        text = device.compile(kernel, np.zeros(32, type), target="sm_80", output="ptx").code
+        assert text.count(instruction) == 1
+
+
 def test_types_of_masks(stream):
     @device.kernel
     def k(out):
@@ -790,6 +834,8 @@ def wrong(source):
         ("device.any_sync(-1, noop)", "pred of any_sync gives None, not a bool"),
         ("device.any_sync(-1, one)", "lacks an argument for 'x'"),
         ("device.any_sync(-1, x)", "cannot be called"),
+        ("x[i] = device.reduce_add_sync(-1, x[i])", "reduce_add_sync takes integers of 32 bits, not float64"),
+        ("x[i] = device.reduce_or_sync(-1, len(x))", "reduce_or_sync takes integers of 32 bits"),
         ("x[i] = device.WarpMask(7)[32]", "the lanes of a mask are integers from 0 to 31, not 32"),
         ("x[i] = device.WarpMask(1.5)", "a mask is an integer"),
     ],

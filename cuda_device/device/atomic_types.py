@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cuda_device.device.atomic_accesses import check
+from cuda_device.device.timing import nanosleep
 from cuda_device.errors import DeviceOnlyError
 from cuda_device.types import model
 from cuda_device.types.dtypes import element_of
@@ -141,11 +142,6 @@ def same_bits(a: Any, b: Any) -> bool:
     raise DeviceOnlyError.of("same_bits")
 
 
-def pause(nanoseconds: Any) -> None:
-    """Waits for about so long, and leaves the processor to others."""
-    raise DeviceOnlyError.of("pause")
-
-
 def replace(atomic: Any, val: Any, choose: Callable[[Any, Any], Any], memory: str, scope: str) -> Any:
     """Replaces the content by `choose(content, val)` and returns what it was before."""
     old = atomic.load("relaxed", scope)
@@ -185,7 +181,7 @@ def wait(atomic: Any, old: Any, memory: str, scope: str) -> None:
     """`wait`: looks less and less often, up to about once in a microsecond."""
     nanoseconds = 16
     while same_bits(atomic.load(memory, scope), old):
-        pause(nanoseconds)
+        nanosleep(nanoseconds)
         if nanoseconds < 1024:
             nanoseconds *= 2
 

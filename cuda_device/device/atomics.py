@@ -330,12 +330,6 @@ def _lower_same_bits(build: Lowering, operands: Sequence[Tree], typed: Typed) ->
     return bits.equal(build, cast(Type, dtype), a, b)
 
 
-def _lower_pause(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
-    build.effect(ops.PAUSE, *(operand for operand in operands if isinstance(operand, Value)))
-    build.effect(ops.YIELD, now=True)
-    return ()
-
-
 ROWS = (
     Intrinsic(atomic_ref, "atomic_ref", _infer_ref, _lower_ref),
     Intrinsic(Atomic, "Atomic", _infer_atomic, _lower_atomic, effects=Effect.LOCAL | Effect.WRITES, named=True),
@@ -343,11 +337,4 @@ ROWS = (
     *map(_notify_row, ("notify_one", "notify_all")),
     Intrinsic(threadfence, "threadfence", _infer_fence, _lower_fence, effects=ops.FENCE.effects),
     Intrinsic(loops.same_bits, "same_bits", _infer_same_bits, _lower_same_bits),
-    Intrinsic(
-        loops.pause,
-        "pause",
-        lambda _: Typed(constant(None), ((0, UINT32),)),
-        _lower_pause,
-        effects=ops.PAUSE.effects | ops.YIELD.effects,
-    ),
 )

@@ -1,17 +1,19 @@
 """Functions of integers that are one instruction of a GPU, a row of `FUNCTIONS` each; and vector types as constructors.
 
-    byte_perm(0x33221100, 0x77665544, 0x7531) == 0x77553311
+    byte_perm(0x33221100, 0x77665544, 0x7531) == 0x77553311        mulhi(uint32(1 << 31), uint32(6)) == 3
 
-A row names the function, the intrinsic of LLVM that a GPU's code calls, and the types of its parameters and of its result. The
-function itself is ordinary Python: the host runs it, and it is compiled like a user's function for the CPU stream.
+A row names the function, the instruction of a GPU, the types of its parameters and of its result, and a function in ordinary
+Python that computes the same: the host runs it, and it is compiled like a user's function for the CPU stream. Rows of one
+function are its overloads, as in CUDA C++: the integer type that the arguments promote to chooses one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
-from numpy import uint32, uint64
+import numpy as np
+from numpy import int32, int64, uint32, uint64
 
 from cuda_device.device.entities import Integer
 from cuda_device.device.lowering import Lowering, Tree
@@ -20,19 +22,29 @@ from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Value
 from cuda_device.lazy_dataclasses import dataclass
+from cuda_device.types.host import host_type_of
+from cuda_device.types.host import number_of as host_number_of
 from cuda_device.types.known import Known, of_type
-from cuda_device.types.model import INT, UINT32, Number, Type, Vector
+from cuda_device.types.model import INT, INT32, INT64, UINT32, UINT64, Number, Type, Vector
+from cuda_device.types.promote import promote
 from cuda_device.types.vectors import FAMILIES, Dim3
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class MachineFunction:
-    """A row: the Python function, LLVM's intrinsic on a GPU, the types of the parameters and of the result."""
+    """A row: the function, what it is on a GPU, the types of the parameters and of the result, the same in Python.
+
+    `instruction` is the name of an intrinsic of LLVM, `llvm.…`, or text of PTX in which `$0` is the result, and `$1` and so on
+    are the operands.
+    """
 
     function: Callable[..., Any]
-    intrinsic: str
+    instruction: str
     parameters: tuple[Number, ...]
     result: Number
+    body: Callable[..., Any]
 
 
 def byte_perm(x: Integer, y: Integer, selector: Integer) -> uint32:
@@ -40,13 +52,16 @@ def byte_perm(x: Integer, y: Integer, selector: Integer) -> uint32:
 
     Bytes 0 to 3 are those of `x`, the lowest first, 4 to 7 those of `y`. The lowest digit chooses the lowest byte of the result,
     a uint32. A digit of 8 or more gives eight copies of the sign of byte `digit - 8`. Works on host and device. Arguments
-    become uint32. Device code raises `CompileError` for what is no integer.
+    become uint32. Raises `TypeError` (in device code `CompileError`) for what is no integer.
     """
-    both = uint64(uint32(y)) << uint64(32) | uint64(uint32(x))
-    digits = uint32(selector)
+    return _on_host(byte_perm, x, y, selector)
+
+
+def _byte_perm(x: Any, y: Any, selector: Any) -> Any:
+    both = uint64(y) << uint64(32) | uint64(x)
     result = uint32(0)
     for place in range(4):
-        digit = digits >> uint32(4 * place) & uint32(15)
+        digit = selector >> uint32(4 * place) & uint32(15)
         byte = uint32(both >> uint64(8 * (digit & uint32(7))) & uint64(255))
         if digit >= 8:
             byte = uint32(255) if byte >= 128 else uint32(0)
@@ -54,26 +69,170 @@ def byte_perm(x: Integer, y: Integer, selector: Integer) -> uint32:
     return result
 
 
-FUNCTIONS = (MachineFunction(byte_perm, "llvm.nvvm.prmt", (UINT32, UINT32, UINT32), UINT32),)
+def dp4a(a: Integer, b: Integer, c: Integer) -> int32 | uint32:
+    """`c` plus the four products of the bytes of `a` with those of `b`: CUDA's `__dp4a`.
+
+    All three are uint32, and their bytes unsigned, if they promote to an unsigned type; else they are int32, and their bytes
+    signed. The result has that type, and wraps. Works on host and device. Raises `TypeError` (in device code `CompileError`) for
+    what is no integer of at most 32 bits.
+    """
+    return _on_host(dp4a, a, b, c)
 
 
-def _row(row: MachineFunction) -> Intrinsic:
-    name = row.function.__name__
+def _dp4a(a: Any, b: Any, c: Any) -> Any:
+    for place in range(4):
+        if type(c) is int32:
+            c += (a << (24 - 8 * place) >> 24) * (b << (24 - 8 * place) >> 24)
+        else:
+            c += (a >> 8 * place & 255) * (b >> 8 * place & 255)
+    return c
+
+
+def funnelshift_l(lo: Integer, hi: Integer, shift: Integer) -> uint32:
+    """The upper 32 bits of `hi` and `lo`, side by side, shifted to the left by `shift & 31`: CUDA's `__funnelshift_l`.
+
+    With `lo` and `hi` the same it rotates. Works on host and device. Arguments and result are uint32. Raises `TypeError`
+    (in device code `CompileError`) for what is no integer.
+    """
+    return _on_host(funnelshift_l, lo, hi, shift)
+
+
+def funnelshift_lc(lo: Integer, hi: Integer, shift: Integer) -> uint32:
+    """As `funnelshift_l`, but it shifts by `min(shift, 32)`: CUDA's `__funnelshift_lc`."""
+    return _on_host(funnelshift_lc, lo, hi, shift)
+
+
+def funnelshift_r(lo: Integer, hi: Integer, shift: Integer) -> uint32:
+    """The lower 32 bits of `hi` and `lo`, side by side, shifted to the right by `shift & 31`: CUDA's `__funnelshift_r`.
+
+    Otherwise as `funnelshift_l`.
+    """
+    return _on_host(funnelshift_r, lo, hi, shift)
+
+
+def funnelshift_rc(lo: Integer, hi: Integer, shift: Integer) -> uint32:
+    """As `funnelshift_r`, but it shifts by `min(shift, 32)`: CUDA's `__funnelshift_rc`."""
+    return _on_host(funnelshift_rc, lo, hi, shift)
+
+
+def _both(lo: Any, hi: Any) -> Any:
+    return uint64(hi) << uint64(32) | uint64(lo)
+
+
+def _funnelshift_l(lo: Any, hi: Any, shift: Any) -> Any:
+    return uint32(_both(lo, hi) << uint64(shift & 31) >> uint64(32))
+
+
+def _funnelshift_lc(lo: Any, hi: Any, shift: Any) -> Any:
+    return uint32(_both(lo, hi) << uint64(min(shift, uint32(32))) >> uint64(32))
+
+
+def _funnelshift_r(lo: Any, hi: Any, shift: Any) -> Any:
+    return uint32(_both(lo, hi) >> uint64(shift & 31) & uint64(0xFFFFFFFF))
+
+
+def _funnelshift_rc(lo: Any, hi: Any, shift: Any) -> Any:
+    return uint32(_both(lo, hi) >> uint64(min(shift, uint32(32))) & uint64(0xFFFFFFFF))
+
+
+def mulhi(x: Integer, y: Integer) -> int32 | uint32 | int64 | uint64:
+    """The upper half of the exact product `x * y`: CUDA's `__mulhi`, `__umulhi`, `__mul64hi` and `__umul64hi`.
+
+    Both become the int32, uint32, int64 or uint64 that has room for the type to which they promote; the result has that type.
+    Works on host and device. Raises `TypeError` (in device code `CompileError`) for what is no integer, and for a uint64 beside
+    a signed integer.
+    """
+    return _on_host(mulhi, x, y)
+
+
+def _mulhi(x: Any, y: Any) -> Any:
+    if type(x) is int32:
+        return int32(int64(x) * int64(y) >> int64(32))
+    if type(x) is uint32:
+        return uint32(uint64(x) * uint64(y) >> uint64(32))
+    a, b = uint64(x), uint64(y)
+    low, half = uint64(0xFFFFFFFF), uint64(32)
+    cross = (a >> half) * (b & low) + ((a & low) * (b & low) >> half)
+    other = (a & low) * (b >> half) + (cross & low)
+    upper = (a >> half) * (b >> half) + (cross >> half) + (other >> half)
+    if type(x) is uint64:
+        return upper
+    return int64(upper) - (y if x < 0 else int64(0)) - (x if y < 0 else int64(0))
+
+
+_WORDS, _SIGNED = (UINT32,) * 3, (INT32,) * 3
+FUNCTIONS = (
+    MachineFunction(byte_perm, "llvm.nvvm.prmt", _WORDS, UINT32, _byte_perm),
+    MachineFunction(dp4a, "llvm.nvvm.idp4a.s.s", _SIGNED, INT32, _dp4a),
+    MachineFunction(dp4a, "llvm.nvvm.idp4a.u.u", _WORDS, UINT32, _dp4a),
+    MachineFunction(funnelshift_l, "shf.l.wrap.b32 $0, $1, $2, $3;", _WORDS, UINT32, _funnelshift_l),
+    MachineFunction(funnelshift_lc, "shf.l.clamp.b32 $0, $1, $2, $3;", _WORDS, UINT32, _funnelshift_lc),
+    MachineFunction(funnelshift_r, "shf.r.wrap.b32 $0, $1, $2, $3;", _WORDS, UINT32, _funnelshift_r),
+    MachineFunction(funnelshift_rc, "shf.r.clamp.b32 $0, $1, $2, $3;", _WORDS, UINT32, _funnelshift_rc),
+    MachineFunction(mulhi, "llvm.nvvm.mulhi.i", (INT32, INT32), INT32, _mulhi),
+    MachineFunction(mulhi, "llvm.nvvm.mulhi.ui", (UINT32, UINT32), UINT32, _mulhi),
+    MachineFunction(mulhi, "llvm.nvvm.mulhi.ll", (INT64, INT64), INT64, _mulhi),
+    MachineFunction(mulhi, "llvm.nvvm.mulhi.ull", (UINT64, UINT64), UINT64, _mulhi),
+)
+
+
+def word_of(name: str, numbers: Sequence[Number]) -> Number:
+    """The int32, uint32, int64 or uint64 for the type that integers promote to. Raises `TypeError` where they have none."""
+    common: Number | None = INT
+    for number in numbers:
+        common = common and promote(common, number)
+    if common is None:
+        raise TypeError(f"{name} has no common type for {', '.join(map(str, numbers))}")
+    if common.signed:
+        return INT64 if common.bits == 64 else INT32
+    return UINT64 if common.bits == 64 else UINT32
+
+
+def _overload(function: Callable[..., Any], numbers: Sequence[Number]) -> MachineFunction:
+    """The row for numbers of such types. Raises `TypeError` where there is none."""
+    name, rows = function.__name__, [row for row in FUNCTIONS if row.function is function]
+    for number in numbers:
+        if not number.is_integer:
+            raise TypeError(f"{name} takes integers, not {number}")
+    if len(rows) == 1:
+        return rows[0]
+    word = word_of(name, numbers)
+    for row in rows:
+        if row.result == word:
+            return row
+    raise TypeError(f"{name} takes integers of 32 bits, not {', '.join(map(str, numbers))}")
+
+
+def _on_host(function: Callable[..., T], *values: Any) -> T:
+    """What a function gives for numbers of NumPy and Python, which become the types of the parameters."""
+    row = _overload(function, [host_number_of(type(value)) for value in values])
+    with np.errstate(all="ignore"):
+        given = (np.uint64(int(value) & 0xFFFFFFFFFFFFFFFF) for value in values)
+        result: T = row.body(
+            *(each.astype(host_type_of(type)) for each, type in zip(given, row.parameters, strict=True))
+        )
+        return result
+
+
+def _row(function: Callable[..., Any]) -> Intrinsic:
+    name = function.__name__
+    body = next(row.body for row in FUNCTIONS if row.function is function)
 
     def infer(arguments: Sequence[Known]) -> Typed:
-        for argument in arguments:
-            if not number_of(argument, name).is_integer:
-                raise CompileError(f"{name} takes integers, not {argument}", help="convert it: int(…)")
-        return Typed(of_type(row.result), tuple(enumerate(row.parameters)))
+        try:
+            row = _overload(function, [number_of(argument, name) for argument in arguments])
+        except TypeError as error:
+            raise CompileError(str(error), help="convert them: int32(…)") from None
+        return Typed(of_type(row.result), tuple(enumerate(row.parameters)), (row.instruction,))
 
-    def lower(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
+    def lower(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
         values = [operand for operand in operands if isinstance(operand, Value)]
-        return build.op(ops.MACHINE, row.result, *values, intrinsic=row.intrinsic)
+        return build.op(ops.MACHINE, typed.result.type, *values, instruction=typed.settings[0])
 
-    return Intrinsic(row.function, name, infer, lower, on_cpu=row.function)
+    return Intrinsic(function, name, infer, lower, on_cpu=body)
 
 
-ROWS = tuple(map(_row, FUNCTIONS))
+ROWS = tuple(map(_row, dict.fromkeys(row.function for row in FUNCTIONS)))
 
 
 # The vector types as constructors in device code: the specification's 'Vectors'.

@@ -18,13 +18,13 @@ import numpy as np
 from cuda_device.device import math as device_math
 from cuda_device.device.entities import Integer
 from cuda_device.device.lowering import Lowering, Tree
-from cuda_device.device.rows import Intrinsic, Typed, number_of
+from cuda_device.device.rows import Intrinsic, Lower, Typed, number_of
 from cuda_device.errors import CompileError
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Value
 from cuda_device.types.host import number_of as host_number_of
 from cuda_device.types.known import Known, of_type
-from cuda_device.types.model import INT32, UINT32, UINT64, Kind, Number
+from cuda_device.types.model import FLOAT32, FLOAT64, INT32, UINT32, UINT64, Kind, Number
 from cuda_device.types.promote import promote
 
 # On the host
@@ -78,6 +78,17 @@ def cbrt(a: Any) -> Any:
     """
     _check_floats("cbrt", a)
     return type(a)(np.cbrt(np.float64(a)))  # NumPy's own of a float32 is no 3 for 27
+
+
+def rsqrt(a: Any) -> Any:
+    """`1 / sqrt(a)` of a floating point number, in its precision: CUDA's `rsqrt`. It is off by 2 units of the last place at most.
+
+    Of 0 it is infinity, of a negative number NaN. Works on host and device. Raises `TypeError` (in device code `CompileError`)
+    for what is no float.
+    """
+    _check_floats("rsqrt", a)
+    with np.errstate(all="ignore"):
+        return type(a)(1 / np.sqrt(np.float64(a)))
 
 
 def fma(a: Any, b: Any, c: Any) -> Any:
@@ -200,7 +211,9 @@ def _first_set(build: Lowering, x: Value, _: int) -> Value:
     return build.select(build.truth(x), position, build.number(x.type, 0))
 
 
-def _float_row(entity: Callable[..., Any], arity: int) -> Intrinsic:
+def _float_row(
+    entity: Callable[..., Any], arity: int, lower: Lower, on_cpu: Callable[..., Any] | None = None
+) -> Intrinsic:
     """A function of floats, in the type that they promote to."""
     name = entity.__name__
 
@@ -218,7 +231,7 @@ def _float_row(entity: Callable[..., Any], arity: int) -> Intrinsic:
             )
         return Typed(of_type(result), tuple((i, result) for i in range(arity)))
 
-    return Intrinsic(entity, name, infer, _lower_cbrt if arity == 1 else _lower_fma, folds=True)
+    return Intrinsic(entity, name, infer, lower, folds=True, on_cpu=on_cpu)
 
 
 def _values(operands: Sequence[Tree]) -> list[Value]:
@@ -227,6 +240,20 @@ def _values(operands: Sequence[Tree]) -> list[Value]:
 
 def _lower_cbrt(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
     return device_math.call(build, "cbrt", *_values(operands))
+
+
+def _lower_rsqrt(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
+    """Approximated in float32, with an error of one unit; of a float64 the quotient."""
+    (value,) = _values(operands)
+    assert isinstance(value.type, Number)
+    if value.type == FLOAT64:
+        return build.binary(ops.DIV, build.number(FLOAT64, 1.0), device_math.call(build, "sqrt", value))
+    root = build.op(ops.MACHINE, FLOAT32, build.convert(value, FLOAT32), instruction="llvm.nvvm.rsqrt.approx.f")
+    return build.convert(root, value.type)
+
+
+def _rsqrt(a: Any) -> Any:
+    return 1 / math.sqrt(a)
 
 
 def _lower_fma(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
@@ -242,6 +269,7 @@ ROWS = (
     _bit_row(brev, _reverse, counts=False),
     _bit_row(clz, _leading_zeros),
     _bit_row(ffs, _first_set),
-    _float_row(cbrt, 1),
-    _float_row(fma, 3),
+    _float_row(cbrt, 1, _lower_cbrt),
+    _float_row(fma, 3, _lower_fma),
+    _float_row(rsqrt, 1, _lower_rsqrt, _rsqrt),
 )

@@ -191,6 +191,17 @@ def _described(desc: object) -> TargetDescription:
     return desc
 
 
+def require(name: str, machine: Known, least: SMSelector, otherwise: str) -> None:
+    """Refuses an entity on targets that lack what it needs; `otherwise` is what else a program can do there."""
+    found = machine.value
+    assert isinstance(found, SMSelector)
+    if not found.provides(least):
+        raise CompileError(
+            f"{name} needs {least.name} or later, and this is compiled for {found.name}",
+            help=f"ask target(provides({least})) first, and {otherwise}",
+        )
+
+
 def _infer_target(arguments: Sequence[Known]) -> Typed:
     desc, machine = (constant_of(argument, "desc") for argument in arguments)
     assert isinstance(machine, SMSelector)

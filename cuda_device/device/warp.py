@@ -19,7 +19,8 @@ import numpy as np
 from cuda_device.device.entities import Integer, device_value
 from cuda_device.device.lowering import Lowering, Tree, flatten, grow
 from cuda_device.device.packing import fits, pack, unpack
-from cuda_device.device.rows import Intrinsic, Typed
+from cuda_device.device.rows import Intrinsic, Typed, number_of
+from cuda_device.device.target import require, sm80
 from cuda_device.errors import CompileError, DeviceOnlyError
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Value
@@ -164,6 +165,40 @@ def match_all_sync(mask: Integer, value: Any, flag: object = 0) -> tuple[WarpMas
     Warp Synchronization'.
     """
     raise DeviceOnlyError.of("match_all_sync")
+
+
+def reduce_add_sync(mask: Integer, value: Integer) -> np.int32 | np.uint32:
+    """The sum of the `value` of all lanes of `mask`, which wraps: CUDA's `__reduce_add_sync`.
+
+    It is an int32, or a uint32 if `value` has an unsigned type. `value` is an integer of at most 32 bits. One instruction of
+    sm_80 and later; a `CompileError` for older targets. Device only.
+    """
+    raise DeviceOnlyError.of("reduce_add_sync")
+
+
+def reduce_min_sync(mask: Integer, value: Integer) -> np.int32 | np.uint32:
+    """The least `value` of all lanes of `mask`: CUDA's `__reduce_min_sync`. Otherwise as `reduce_add_sync`."""
+    raise DeviceOnlyError.of("reduce_min_sync")
+
+
+def reduce_max_sync(mask: Integer, value: Integer) -> np.int32 | np.uint32:
+    """The greatest `value` of all lanes of `mask`: CUDA's `__reduce_max_sync`. Otherwise as `reduce_add_sync`."""
+    raise DeviceOnlyError.of("reduce_max_sync")
+
+
+def reduce_and_sync(mask: Integer, value: Integer) -> np.int32 | np.uint32:
+    """The bits that the `value` of all lanes of `mask` has: CUDA's `__reduce_and_sync`. Otherwise as `reduce_add_sync`."""
+    raise DeviceOnlyError.of("reduce_and_sync")
+
+
+def reduce_or_sync(mask: Integer, value: Integer) -> np.int32 | np.uint32:
+    """The bits that the `value` of any lane of `mask` has: CUDA's `__reduce_or_sync`. Otherwise as `reduce_add_sync`."""
+    raise DeviceOnlyError.of("reduce_or_sync")
+
+
+def reduce_xor_sync(mask: Integer, value: Integer) -> np.int32 | np.uint32:
+    """The exclusive or of the `value` of all lanes of `mask`: CUDA's `__reduce_xor_sync`. Otherwise as `reduce_add_sync`."""
+    raise DeviceOnlyError.of("reduce_xor_sync")
 
 
 # What arguments are
@@ -389,6 +424,26 @@ def _lower_match_all(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tre
     return lanes, build.truth(lanes)
 
 
+def _reduction(entity: Callable[..., Any], kind: str) -> Intrinsic:
+    name = entity.__name__
+
+    def infer(arguments: Sequence[Known]) -> Typed:
+        mask, value, machine = arguments
+        require(name, machine, sm80, "exchange values with shfl_xor_sync there")
+        number = number_of(value, name)
+        if not number.is_integer or number.bits > 32:
+            raise CompileError(f"{name} takes integers of 32 bits, not {value}", help="convert it: int32(…)")
+        word = INT32 if number.signed else UINT32
+        return Typed(of_type(word), ((0, _mask(mask)), (1, word)))
+
+    def lower(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
+        unsigned = "u" if typed.result.type == UINT32 and kind in ("min", "max") else ""
+        mask, value = _lower_own_mask(build, operands[0]), _value(operands[1])
+        return build.op(ops.WARP_REDUCE, value.type, mask, value, kind=unsigned + kind)
+
+    return Intrinsic(entity, name, infer, lower, effects=ops.WARP_REDUCE.effects, asks_target=True)
+
+
 ROWS = (
     Intrinsic(warp_size, "warp_size", _infer_size, _lower_size, is_value=True),
     _register(lane_id, "lane_id", INT32, is_value=True),
@@ -406,4 +461,10 @@ ROWS = (
     _shuffle(shfl_xor_sync, "shfl_xor_sync", "xor", "flag"),
     Intrinsic(match_any_sync, "match_any_sync", _infer_match_any, _lower_match_any, effects=ops.WARP_MATCH.effects),
     Intrinsic(match_all_sync, "match_all_sync", _infer_match_all, _lower_match_all, effects=ops.WARP_MATCH.effects),
+    _reduction(reduce_add_sync, "add"),
+    _reduction(reduce_min_sync, "min"),
+    _reduction(reduce_max_sync, "max"),
+    _reduction(reduce_and_sync, "and"),
+    _reduction(reduce_or_sync, "or"),
+    _reduction(reduce_xor_sync, "xor"),
 )

@@ -222,7 +222,14 @@ COMPARE = OpDef("compare", D, 2, 1, "A bool from two numbers of one type: `op` i
 _SELECT_DOC = "The second operand where the first is true, else the third; perhaps the `extreme` of the two."
 SELECT = OpDef("select", D, 3, 1, _SELECT_DOC, optional=("extreme",))
 MATH = OpDef("math", D, MANY, 1, "A row of `device/math`, in the precision of its operands.", ("function",))
-MACHINE = OpDef("machine", D, MANY, 1, "A function that is one `intrinsic` of LLVM's on a GPU.", ("intrinsic",))
+MACHINE = OpDef(
+    "machine",
+    D,
+    MANY,
+    1,
+    "A function that is one `instruction` of a GPU: an intrinsic of LLVM, or PTX.",
+    ("instruction",),
+)
 ELEMENT = OpDef(
     "element", _TD, 2, 1, "The reference `index` elements on, perhaps `outside` the array.", optional=("outside",)
 )
@@ -332,6 +339,16 @@ WARP_MATCH = OpDef(
     Effect.CONVERGENT | Effect.SUSPENDS,
     optional=("place",),
 )
+WARP_REDUCE = OpDef(
+    "warp.reduce",
+    D,
+    2,
+    1,
+    "Mask, an int32 or uint32: the `kind` (`add`, `min`, `umin`, `max`, `umax`, `and`, `or`, `xor`) of the lanes' numbers.",
+    ("kind",),
+    Effect.CONVERGENT | Effect.SUSPENDS,
+    optional=("place",),
+)
 WARP_ACTIVE = OpDef(
     "warp.active",
     D,
@@ -406,6 +423,9 @@ ATOMIC_UPDATE = OpDef(
 FENCE = OpDef("fence", D, 0, 0, "Orders the accesses around it.", ("memory", "scope"), Effect.READS | Effect.WRITES)
 PAUSE = OpDef(
     "pause", D, 1, 0, "Leaves the processor to others for about so many nanoseconds, a uint32.", (), Effect.SPINS
+)
+TIMER = OpDef(
+    "timer", D, 0, 1, "`clock64`, an int64, or `globaltimer`, a uint64.", ("name",), Effect.READS | Effect.WRITES
 )
 
 # How blocks end.

@@ -271,6 +271,8 @@ def _meets(op: Op) -> bool:
         return taken == [INT32, given[0], INT32] and given[0] in _WORDS
     if op.code is ops.WARP_MATCH:
         return taken[0] == INT32 and taken[1] in _WORDS and given == [INT32]
+    if op.code is ops.WARP_REDUCE:
+        return taken == [INT32, *given] and given[0] in (INT32, UINT32)
     return all(type == INT32 for type in (*taken, *given))
 
 
@@ -291,7 +293,7 @@ _TYPE_RULES: dict[ops.OpDef, Callable[[Op], bool]] = {
     ops.PRINT: _is_print,
     ops.BITS: _is_same_size,
     **dict.fromkeys((ops.BARRIER_REDUCE, ops.WARP_SYNC, ops.WARP_VOTE), _meets),
-    **dict.fromkeys((ops.WARP_SHUFFLE, ops.WARP_MATCH, ops.WARP_ACTIVE), _meets),
+    **dict.fromkeys((ops.WARP_SHUFFLE, ops.WARP_MATCH, ops.WARP_REDUCE, ops.WARP_ACTIVE), _meets),
 }
 
 

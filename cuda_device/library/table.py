@@ -18,6 +18,7 @@ from cuda_device.device import (
     positioning,
     sync,
     target,
+    timing,
     warp,
 )
 from cuda_device.device.rows import Intrinsic
@@ -31,6 +32,7 @@ ALL: tuple[Intrinsic, ...] = (
     *sync.ROWS,
     *atomics.ROWS,
     *warp.ROWS,
+    *timing.ROWS,
     *numeric.ROWS,
     *machine_functions.ROWS,
     *builtins.ROWS,

@@ -448,6 +448,19 @@ def _permute(name: str, parts: tuple[str, ...], kind: str) -> Rule:
     return Rule(("u32", "u32", "u32"), "u32", compute)
 
 
+@_row("dp4a")
+def _dot(name: str, parts: tuple[str, ...], kind: str) -> Rule:
+    def compute(a: Values, b: Values, c: Values) -> Values:
+        kinds = [TYPES[each[0] + "8"] for each in (*parts, kind)]
+        left, right = (
+            np.ascontiguousarray(np.broadcast_to(x, np.shape(a))).view(kind).reshape(-1, 4).astype(np.int64)
+            for x, kind in zip((a, b), kinds, strict=True)
+        )
+        return ((left * right).sum(axis=1) + c).astype(TYPES[kind])
+
+    return Rule((*parts, kind, kind), kind, compute)
+
+
 @_row("lop3")
 def _table(name: str, parts: tuple[str, ...], kind: str) -> Rule:
     def compute(a: Values, b: Values, c: Values, table: Values) -> Values:

@@ -133,14 +133,14 @@ class Gpu(FakeDriver):
         return (0,)
 
 
-def _as_it_is(request: assemblers.Request) -> tuple[bytes, str]:
+def _as_it_is(request: assemblers.Request) -> bytes:
     """An assembler that leaves PTX as it is, and puts what is linked behind it."""
     others = []
     for item in request.inputs:
         if b".version" not in item.data[:4096]:
             raise assemblers.Rejection(f"{item.name} is no PTX")
         others.append(item.data.decode())
-    return "\n".join([request.ptx, *others]).encode(), ""
+    return "\n".join([request.ptx, *others]).encode()
 
 
 ASSEMBLER = assemblers.Assembler(

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import random
+import time
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
@@ -31,6 +32,7 @@ RESIDENT = 1 << 13
 MOST_BLOCKS = 2_000_000
 """So many basic blocks may a launch execute."""
 _TIMEOUT = 702
+_CLOCKS = {"%clock64": time.monotonic_ns, "%globaltimer": time.time_ns}
 
 
 class Status(IntEnum):
@@ -340,6 +342,8 @@ class Machine:
 
     def special(self, name: str) -> Values:
         """A special register, for each thread."""
+        if name in _CLOCKS:
+            return np.broadcast_to(np.uint64(_CLOCKS[name]()), self.numbers.shape)
         if name not in self._special:
             found = self._registers.get(name)
             if found is None:

@@ -66,6 +66,10 @@ class Cpu(Dialect):
         """A field of the thread's or block's record."""
         return kernel_text.special_register(name, result)
 
+    def timer(self, name: str, result: str) -> str:
+        """A clock of the C library, by its number on Linux."""
+        return f"  {result} = call i64 @{runner.NANOSECONDS}(i32 {0 if name == 'globaltimer' else 1})\n"
+
     def barrier(self, place: int, label: str) -> tuple[str, str]:
         """A suspension."""
         return kernel_text.barrier(place, label), label

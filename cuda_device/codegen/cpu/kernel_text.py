@@ -44,6 +44,7 @@ _POINTERS = {"shared": "shared", "dynamic_shared": "dynamic", "dynamic_shared_by
 _FUNCTIONS = """\
 declare ptr @llvm.frameaddress.p0(i32)
 declare void @cuda_device.trace(ptr, i32, i64, i64)
+declare i64 @cuda_device.nanoseconds(i32)
 """
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numpy import int64, uint32
+from numpy import int32, int64, uint32
 
 from cuda_device.codegen.cpu.host_code import lanes_between, resume
 from cuda_device.codegen.cpu.launch_control import Block, Thread, keep, stopped
@@ -111,6 +111,8 @@ def exchange(warp: Any, group: Any, lane: Any, kind: Any) -> None:
         shuffle(warp, group, kind, row(warp, SOURCES)[lane] & WIDE)
     elif kind == Suspension.MATCH_ANY or kind == Suspension.MATCH_ALL:
         match(warp, group, kind)
+    elif kind >= Suspension.REDUCE_ADD:
+        blend(row(warp, LOWS), group, combined(row(warp, LOWS), group, kind))
 
 
 def vote(warp: Any, group: Any, kind: Any) -> None:
@@ -178,6 +180,30 @@ def match(warp: Any, group: Any, kind: Any) -> None:
             members &= members - 1
     for lane in range(WARP_SIZE):
         lows[lane] = results[lane] if group >> lane & 1 else lows[lane]
+
+
+def combined(values: Any, group: Any, kind: Any) -> Any:
+    """What the numbers of the group are together."""
+    result = values[first(group)]
+    left = group & (group - 1)
+    while left != 0:
+        value = values[first(left)]
+        if kind == Suspension.REDUCE_ADD:
+            result += value
+        elif kind == Suspension.REDUCE_AND:
+            result &= value
+        elif kind == Suspension.REDUCE_OR:
+            result |= value
+        elif kind == Suspension.REDUCE_XOR:
+            result ^= value
+        elif kind <= Suspension.REDUCE_UMIN:
+            less = int32(value) < int32(result) if kind == Suspension.REDUCE_MIN else value < result
+            result = value if less else result
+        else:
+            more = int32(value) > int32(result) if kind == Suspension.REDUCE_MAX else value > result
+            result = value if more else result
+        left &= left - 1
+    return result
 
 
 def outside(block: Any, warp: Any, lane: Any) -> None:

@@ -48,6 +48,14 @@ class Suspension(IntEnum):
     XOR = 15
     MATCH_ANY = 16
     MATCH_ALL = 17
+    REDUCE_ADD = 18
+    REDUCE_MIN = 19
+    REDUCE_UMIN = 20
+    REDUCE_MAX = 21
+    REDUCE_UMAX = 22
+    REDUCE_AND = 23
+    REDUCE_OR = 24
+    REDUCE_XOR = 25
 
 
 # The first kind that has a mask of lanes.

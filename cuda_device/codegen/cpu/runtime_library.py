@@ -3,6 +3,7 @@
     __truncdfhf2   double -> half      __truncdfbf2   double -> bfloat      __extendhfsf2   half -> float
     __truncsfhf2   float  -> half      __truncsfbf2   float  -> bfloat
     __atomic_load_16    __atomic_store_16
+    cuda_device.nanoseconds        what a clock of the C library says
 
 Conversions round to nearest even, once. A double is first rounded to an odd float: cut off, with the last bit set if anything
 was lost. The float then has enough bits for the second rounding to come out as if it were the only one. They are written in
@@ -18,6 +19,7 @@ from ml_dtypes import bfloat16
 from numpy import float16, float32, float64, uint16, uint32
 
 from cuda_device.codegen.cpu import host_code
+from cuda_device.codegen.cpu.runner import NANOSECONDS
 from cuda_device.device.packing import reinterpret
 from cuda_device.types.model import FLOAT16, FLOAT32, FLOAT64, Type
 
@@ -111,8 +113,25 @@ define void @__atomic_store_16(ptr %at, i128 %value, i32 %order) {{
 """
 
 
+_NANOSECONDS = f"""\
+declare i32 @clock_gettime(i32, ptr)
+define i64 @{NANOSECONDS}(i32 %clock) {{
+  %time = alloca {{ i64, i64 }}
+  %got = call i32 @clock_gettime(i32 %clock, ptr %time)
+  %seconds = load i64, ptr %time
+  %at = getelementptr {{ i64, i64 }}, ptr %time, i32 0, i32 1
+  %rest = load i64, ptr %at
+  %whole = mul i64 %seconds, 1000000000
+  %all = add i64 %whole, %rest
+  ret i64 %all
+}}
+"""
+
+
 def text(symbol: str) -> str:
     """LLVM IR of one of the functions, or of both that guard 16 bytes."""
+    if symbol == NANOSECONDS:
+        return _NANOSECONDS
     if symbol not in _CONVERSIONS:
         return _WIDE_ATOMICS
     function, type = _CONVERSIONS[symbol]

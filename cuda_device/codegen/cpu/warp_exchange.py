@@ -24,6 +24,9 @@ VOTES = {
     "ballot": Suspension.BALLOT,
 }
 MATCHES = {"any": Suspension.MATCH_ANY, "all": Suspension.MATCH_ALL}
+COMBINATIONS = {
+    kind: Suspension[f"REDUCE_{kind.upper()}"] for kind in ("add", "min", "umin", "max", "umax", "and", "or", "xor")
+}
 REDUCTIONS = {"count": Suspension.COUNT, "and": Suspension.AND, "or": Suspension.OR}
 
 
@@ -59,6 +62,12 @@ def match(kind: Suspension, place: int, label: str, result: str, mask: str, valu
     wide = type == "i64"
     before = _store(label, "masks", mask) + _store_value(label, value, wide)
     before += "" if wide else _store(label, "highs", "0")
+    return suspend(kind, place, label, before) + _load(label, result, "lows")
+
+
+def combine(kind: Suspension, place: int, label: str, result: str, mask: str, value: str) -> str:
+    """What the lanes' values, each an i32, are together: an i32."""
+    before = _store(label, "masks", mask) + _store_value(label, value, wide=False)
     return suspend(kind, place, label, before) + _load(label, result, "lows")
 
 
@@ -125,6 +134,7 @@ _WRITERS: dict[OpDef, Callable[[Meeting], str]] = {
     ops.WARP_VOTE: lambda m: vote(VOTES[m.kind], m.place, m.label, m.result, *m.operands),
     ops.WARP_SHUFFLE: _meet_shuffle,
     ops.WARP_MATCH: _meet_match,
+    ops.WARP_REDUCE: lambda m: combine(COMBINATIONS[m.kind], m.place, m.label, m.result, *m.operands),
     ops.WARP_ACTIVE: lambda m: active(m.place, m.label, m.result),
     ops.YIELD: lambda m: (yield_now if m.kind == "now" else yield_sometimes)(m.place, m.label),
 }

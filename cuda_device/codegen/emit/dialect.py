@@ -163,6 +163,10 @@ class Dialect(ABC):
         """Reads a special register."""
 
     @abstractmethod
+    def timer(self, name: str, result: str) -> str:
+        """Reads `clock64` or `globaltimer`."""
+
+    @abstractmethod
     def barrier(self, place: int, label: str) -> tuple[str, str]:
         """Waits for the block's threads; with the label of the block that goes on, or "" if it is the same one."""
 

@@ -242,9 +242,21 @@ def _math(to: FunctionWriter, op: Op) -> None:
 
 
 def _machine(to: FunctionWriter, op: Op) -> None:
-    types = [to.module.type(operand.type) for operand in op.operands]
-    call = to.module.call(str(op.attributes["intrinsic"]), to.module.type(op.result.type), types)
+    instruction, result = str(op.attributes["instruction"]), to.module.type(op.result.type)
+    if instruction.startswith("llvm."):
+        call = to.module.call(instruction, result, [to.module.type(operand.type) for operand in op.operands])
+    else:
+        constraints = ",".join(["=" + _register_class(op.result), *map(_register_class, op.operands)])
+        call = f'call {result} asm "{instruction}", "{constraints}"'
     to.result(op, f"{call}({', '.join(map(to.typed, op.operands))})")
+
+
+def _register_class(value: Value) -> str:
+    """The letter for the registers of PTX that hold a number."""
+    number = _number(value)
+    return {(32, True): "f", (64, True): "d", (16, False): "h", (32, False): "r", (64, False): "l"}[
+        number.bits, number.is_float
+    ]
 
 
 # Conversions
@@ -371,6 +383,10 @@ def _register(to: FunctionWriter, op: Op) -> None:
     to.lines.append(to.dialect.register(str(op.attributes["name"]), to.name(op.result)))
 
 
+def _timer(to: FunctionWriter, op: Op) -> None:
+    to.lines.append(to.dialect.timer(str(op.attributes["name"]), to.name(op.result)))
+
+
 def _barrier(to: FunctionWriter, op: Op) -> None:
     text, label = to.dialect.barrier(int(str(op.attributes["place"])), to.fresh().removeprefix("%"))
     to.lines.append(text)
@@ -472,6 +488,7 @@ EMITTERS: dict[ops.OpDef, Emitter] = {
     ops.LOCAL: _local,
     **constants.EMITTERS,
     ops.REGISTER: _register,
+    ops.TIMER: _timer,
     ops.BARRIER: _barrier,
     **dict.fromkeys(
         (
@@ -480,6 +497,7 @@ EMITTERS: dict[ops.OpDef, Emitter] = {
             ops.WARP_VOTE,
             ops.WARP_SHUFFLE,
             ops.WARP_MATCH,
+            ops.WARP_REDUCE,
             ops.WARP_ACTIVE,
             ops.YIELD,
         ),

@@ -87,6 +87,11 @@ def match(result: str, kind: str, mask: str, value: str, type: str) -> str:
     return text + f"  {result} = extractvalue {{ i32, i1 }} {both}, 0\n"
 
 
+def warp_reduce(result: str, kind: str, mask: str, value: str) -> str:
+    """`redux.sync`."""
+    return _call(result, "i32", f"redux.sync.{kind}", f"i32 {value}", f"i32 {mask}")
+
+
 def active(result: str) -> str:
     """`activemask`."""
     return _call(result, "i32", "activemask")
@@ -98,6 +103,7 @@ _WRITERS: dict[OpDef, Callable[[Meeting], str]] = {
     ops.WARP_VOTE: lambda m: vote(m.result, m.kind, *m.operands),
     ops.WARP_SHUFFLE: lambda m: shuffle(m.result, m.kind, m.operands[0], m.operands[1], m.type, m.operands[2]),
     ops.WARP_MATCH: lambda m: match(m.result, m.kind, m.operands[0], m.operands[1], m.type),
+    ops.WARP_REDUCE: lambda m: warp_reduce(m.result, m.kind, *m.operands),
     ops.WARP_ACTIVE: lambda m: active(m.result),
     ops.YIELD: lambda _: "",
 }
@@ -227,6 +233,10 @@ class Nvptx(Dialect):
         high = high - (1 << 32) if high >= 1 << 31 else high
         intrinsic = f"llvm.nvvm.read.ptx.sreg.{self._REGISTERS[group]}.{axis}"
         return f"  {result} = call range(i32 {low}, {high}) i32 @{intrinsic}()\n"
+
+    def timer(self, name: str, result: str) -> str:
+        """A special register, which is read between the accesses to memory around it."""
+        return f'  {result} = call i64 asm sideeffect "mov.u64 $0, %{name};", "=l,~{{memory}}"()\n'
 
     def barrier(self, place: int, label: str) -> tuple[str, str]:
         """`bar.sync 0`."""

@@ -20,6 +20,12 @@ def _call(to: FunctionNames, match: re.Match[str]) -> list[str]:
     return [f"  {f'{result} = ' if result else ''}{call}"]
 
 
+def _warp_reduce(to: FunctionNames, result: str, type: str, match: re.Match[str], operands: list[str]) -> list[str]:
+    kind = match[1].removeprefix("u")
+    letter = "u" if match[1].startswith("u") else "b" if kind in ("and", "or", "xor") else "s"
+    return [_asm(result, type, f"redux.sync.{kind}.{letter}32 $0, $1, $2;", "=r,r,r", *operands, convergent=True)]
+
+
 def _asm(to: str, type: str, code: str, constraints: str, *operands: str, convergent: bool = False) -> str:
     return (
         f'  {to}call {type} asm sideeffect "{code}", "{constraints}"({", ".join(operands)}){" convergent" * convergent}'
@@ -125,6 +131,7 @@ _CALLS: dict[str, _Call] = {
     r"llvm\.nvvm\.barrier\.cta\.red\.(\w+?)(\.aligned)?\.all": _barrier_reduce,
     r"llvm\.nvvm\.vote\.(\w+)\.sync": _vote,
     r"llvm\.nvvm\.shfl\.sync\.(\w+)\.i32": _shuffle,
+    r"llvm\.nvvm\.redux\.sync\.(\w+)": _warp_reduce,
     r"llvm\.nvvm\.activemask": _code("activemask.b32 $0;", "=r", convergent=True),
     r"llvm\.nvvm\.nanosleep": _code("nanosleep.u32 $0;", "r"),
     r"llvm\.nvvm\.exit": _code("exit;", ""),
@@ -189,7 +196,9 @@ def _intrinsic(name: str) -> re.Pattern[str]:
 
 
 NEWEST: tuple[re.Pattern[str], Rule] = (
-    _intrinsic(r"nvvm\.(?:activemask|nanosleep|barrier\.cta\.[\w.]+|read\.ptx\.sreg\.dynamic_smem_size)"),
+    _intrinsic(
+        r"nvvm\.(?:activemask|nanosleep|redux\.sync\.\w+|barrier\.cta\.[\w.]+|read\.ptx\.sreg\.dynamic_smem_size)"
+    ),
     _call,
 )
 """Those that libNVVM of CUDA 13.0 does not know in LLVM's present language either."""
