@@ -53,6 +53,7 @@ _MODULES = {
     "runtime.launch.compiling": "Compiled compile",
     "runtime.arrays.as_array": "as_array",
     "runtime.arrays.device_array": "DeviceArray array empty empty_like full zeros zeros_like",
+    "runtime.launch.host_functions": "HostFunction host_function",
     "runtime.launch.launcher": "launch synchronize",
     "runtime.launch.prepared": "PreparedLaunch prepare",
     "runtime.gpu.streams": "CpuStream GpuStream Stream cpu_stream default_stream unordered",

@@ -154,6 +154,8 @@ from cuda_device.runtime.gpu.streams import unordered as unordered
 from cuda_device.runtime.launch.bound import BoundKernel as BoundKernel
 from cuda_device.runtime.launch.compiling import Compiled as Compiled
 from cuda_device.runtime.launch.compiling import compile as compile
+from cuda_device.runtime.launch.host_functions import HostFunction as HostFunction
+from cuda_device.runtime.launch.host_functions import host_function as host_function
 from cuda_device.runtime.launch.launcher import launch as launch
 from cuda_device.runtime.launch.launcher import synchronize as synchronize
 from cuda_device.runtime.launch.prepared import PreparedLaunch as PreparedLaunch

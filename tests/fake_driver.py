@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import enum
+import functools
 import gc
 import itertools
 import sys
@@ -37,6 +38,7 @@ LAUNCH_KERNEL = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.c_size_t, *[ctypes.c_uint] * 7, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_size_t
 )
 CREATE_EVENT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_uint64), ctypes.c_uint)
+HOST_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 DESTROY_EVENT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_size_t)
 RECORD_EVENT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_size_t, ctypes.c_size_t)
 WAIT_EVENT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_uint)
@@ -82,6 +84,7 @@ class FakeDriver:
         self.stream_contexts: dict[int, int] = {}
         self.done = True  # Whether events happen at once.
         self.happened: dict[int, bool] = {}
+        self.host_functions: list[Any] = []  # which run at once, or when a test says so
         self.total_memory = 16 << 30
         self.pools: dict[tuple[int, str], int] = {}
         self.limits: dict[tuple[str, int], int] = {}
@@ -249,6 +252,12 @@ class FakeDriver:
         self.words.append([ctypes.c_uint64.from_address(address).value for address in self.launched[-1]])
         return self._answer("cuLaunchKernel", kernel, (gx, gy, gz), (bx, by, bz), shared, stream)[:1]
 
+    def cuLaunchHostFunc(self, stream, function, data):
+        if not self.failing.get("cuLaunchHostFunc"):
+            call = functools.partial(HOST_FUNCTION(function), data)
+            call() if self.done else self.host_functions.append(call)
+        return self._answer("cuLaunchHostFunc", stream)
+
     def _launch_by_address(self, *arguments):
         self.by_address += 1
         return self.cuLaunchKernel(*arguments)[0]
@@ -269,7 +278,9 @@ class FakeDriver:
         return 0, ctypes.cast(self.entries[symbol.decode()], ctypes.c_void_p).value, 0
 
     def finish(self) -> None:
-        """Lets every event happen."""
+        """Lets every event happen, and host functions run."""
+        while self.host_functions:
+            self.host_functions.pop(0)()
         self.happened = dict.fromkeys(self.happened, True)
 
 

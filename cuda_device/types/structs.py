@@ -290,11 +290,11 @@ def of(cls: Any, /, *args: Any, **kwargs: Any) -> Any:
     model = model_of(cls)
     values = _by_name(cls, args, kwargs).values()
     members = zip(model.fields, values, strict=True)
-    return cls(*(_member_of(value, field.type, f"{model.name}.{field.name}") for field, value in members))
+    return cls(*(made_of(value, field.type, f"{model.name}.{field.name}") for field, value in members))
 
 
-def _member_of(value: Any, wanted: Type, what: str) -> Any:
-    """A member's value, made of what a program has at hand."""
+def made_of(value: Any, wanted: Type, what: str) -> Any:
+    """An array or struct made of what a program has at hand; any other value as it is."""
     match wanted:
         case Array():
             # It lies above this module, and is found as programs find it.

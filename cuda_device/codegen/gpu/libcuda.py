@@ -59,6 +59,7 @@ FUNCTIONS = {
     "cuLibraryUnload": "p",
     "cuKernelGetAttribute": ">i i p i",
     "cuKernelSetAttribute": "i i p i",
+    "cuLaunchHostFunc": "p p p",
     "cuLaunchKernel": "p u u u u u u u p p p",
     "cuLinkCreate_v2": "u p p >p",
     "cuLinkAddData_v2": "p i s z s u p p",

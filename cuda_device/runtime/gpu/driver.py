@@ -541,3 +541,8 @@ def launch(
     (status,) = bindings().cuLaunchKernel(kernel, *grid, *block, shared, stream, params, 0)
     if status != SUCCESS:
         raise error_of(int(status), f"launching a grid of {grid} blocks of {block} threads")
+
+
+def launch_host_function(stream: int, function: int, data: int) -> None:
+    """Lets a thread of the driver call the C function at an address with `data`, when `stream` comes to it."""
+    check(bindings().cuLaunchHostFunc(stream, function, data), "putting a host function into a stream")

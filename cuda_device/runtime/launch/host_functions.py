@@ -1,0 +1,130 @@
+"""`@host_function`: functions of the host that take what kernels take, and may run in the order of a stream.
+
+@host_function
+def total(g: Globals):
+    return float(np.asarray(g.out).sum())
+
+total((weights, out))                       # with Globals.of(weights, out)
+later = total(g, stream=stream)             # when the stream comes to it: a concurrent.futures.Future
+later.result()
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import inspect
+import itertools
+from collections.abc import Callable
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+from cuda_device import logs
+from cuda_device.device.functions import Func, Kernel
+from cuda_device.errors import LaunchError
+from cuda_device.runtime.gpu import driver
+from cuda_device.runtime.gpu.streams import GpuStream, as_stream
+from cuda_device.runtime.launch.binding import hints_of
+from cuda_device.types.structs import convert, made_of, type_of_hint
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+Call = tuple["Future[Any]", Callable[[], Any]]
+
+
+class HostFunction:
+    """What `host_function` makes of a function, which is `underlying`.
+
+    Called, it runs at once and returns what the function returns. With `stream=` it runs after what the stream has so far, and
+    before what is put there later; that returns a `concurrent.futures.Future` of the result. On a CPU stream, whose launches have
+    ended, it is done on return. On a GPU's, a thread of the driver calls the function, in which CUDA cannot be used: it may not
+    launch, copy from the GPU (as `numpy()` of an array there does) or wait for it. An exception is raised by the Future's
+    `result()`, and logged. If the context breaks before, the driver never calls the function: give `result` a timeout.
+
+    Raises `TypeError` and `LaunchError` for arguments that do not fit, and `LaunchError` while a graph is made of the stream.
+    """
+
+    def __init__(self, underlying: FunctionType) -> None:
+        functools.update_wrapper(self, underlying)
+        self.underlying = underlying
+
+    def __call__(self, *args: Any, stream: Any = None, **kwargs: Any) -> Any:
+        """Runs the function with the arguments as its hints say, in the order of `stream` if there is one."""
+        given = self._converted(args, kwargs)
+        call = functools.partial(self.underlying, *given.args, **given.kwargs)
+        if stream is None:
+            return call()
+        from concurrent.futures import Future
+
+        where, future = as_stream(stream), Future[Any]()
+        if isinstance(where, GpuStream):
+            _enqueue(where, (future, call))
+        else:
+            _run((future, call))
+        return future
+
+    def _converted(self, args: Any, kwargs: Any) -> inspect.BoundArguments:
+        """The arguments, converted as the hints of their parameters say."""
+        bound = inspect.signature(self.underlying).bind(*args, **kwargs)
+        for name, hint in hints_of(self.underlying).items():
+            if name in bound.arguments:
+                wanted = type_of_hint(hint)
+                bound.arguments[name] = convert(made_of(bound.arguments[name], wanted, name), wanted, name)
+        return bound
+
+    def __repr__(self) -> str:
+        return f"<host function {self.underlying.__qualname__}>"
+
+
+def host_function(function: Callable[..., Any], /) -> HostFunction:
+    """Makes a function take on the host what a kernel takes: its hints say what becomes of the arguments.
+
+    A parameter whose hint is a struct takes one, or a tuple or dict that `T.of` makes one of; with `ArrayType(…)` an array of any
+    library, as `as_array` does; a number what a member of a struct takes. Others take anything. Raises `TypeError` for what is no
+    plain function, and for a parameter called stream.
+    """
+    if isinstance(function, (Func, Kernel)) or not isinstance(function, FunctionType):
+        raise TypeError(f"@host_function decorates a Python function, not {function!r}")
+    if "stream" in inspect.signature(function).parameters:
+        raise TypeError("a parameter cannot be called 'stream', which says when a host function runs")
+    return HostFunction(function)
+
+
+# What streams have yet to run, by the number that the driver gives back.
+_waiting: dict[int, Call] = {}
+_numbers = itertools.count(1)
+
+
+def _run(call: Call) -> None:
+    future, function = call
+    if future.set_running_or_notify_cancel():
+        try:
+            future.set_result(function())
+        except BaseException as error:
+            future.set_exception(error)
+            logs.say(logs.WARNING, "a host function raised in the order of its stream", error=error)
+
+
+def _run_number(number: int) -> None:
+    _run(_waiting.pop(number))
+
+
+_CALLED = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(_run_number)
+
+
+def _enqueue(stream: GpuStream, call: Call) -> None:
+    """Lets the driver run the call when the stream comes to it."""
+    with stream.using():
+        if driver.is_capturing(stream.handle):
+            raise LaunchError(
+                "the stream is captured into a graph, which would run the host function many times, with one Future",
+                "call it on a stream that is not captured, or add a host node to the graph",
+            )
+        number = next(_numbers)
+        _waiting[number] = call
+        try:
+            driver.launch_host_function(stream.handle, ctypes.cast(_CALLED, ctypes.c_void_p).value or 0, number)
+        except BaseException:
+            del _waiting[number]
+            raise
