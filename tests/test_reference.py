@@ -15,7 +15,7 @@ REFERENCE = TESTS.parent / "docs" / "reference.md"
 
 # Chapters, in the specification's order, and the names that belong to them: patterns of names, else where they are defined.
 CHAPTERS = {
-    "Functions and kernels": r"func|kernel|launch|prepare|Func|\w*Kernel|PreparedLaunch|host_f\w+|HostF\w+|ConstExpr|[cC]ompiled?",
+    "Functions and kernels": r"func|kernel|launch|prepare|Func|\w*Kernel|PreparedLaunch|\w+unction|ConstExpr|[cC]ompiled?",
     "Numbers": r"(u?int|float|complex|bfloat)\d+|float8e\dm\d",
     "Vectors": r"\w+x[1-4]|Dim3",
     "Structs, layout and arrays": r"struct|\w*align\w*|sizeof|replace|numpy_dtype|\w*Array\w*|(as_)?array|(empty|zeros|full)\w*",
