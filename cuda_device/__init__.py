@@ -58,8 +58,8 @@ _MODULES = {
     "runtime.launch.prepared": "PreparedLaunch prepare",
     "runtime.gpu.streams": "CpuStream GpuStream Stream cpu_stream default_stream unordered",
     "types.dtypes": "ArrayType alignof machine_representation numpy_dtype sizeof",
-    "types.structs": "align replace struct",
-    "types.vectors": (
+    "types.struct_classes": "align replace struct",
+    "types.vector_classes": (
         "Dim3 bfloat16x1 bfloat16x2 bfloat16x3 bfloat16x4 float8e4m3x1 float8e4m3x2 float8e4m3x3 float8e4m3x4 "
         "float8e5m2x1 float8e5m2x2 float8e5m2x3 float8e5m2x4 float16x1 float16x2 float16x3 float16x4 "
         "float32x1 float32x2 float32x3 float32x4 float64x1 float64x2 float64x3 float64x4 int8x1 int8x2 int8x3 "

@@ -165,11 +165,11 @@ from cuda_device.types.dtypes import alignof as alignof
 from cuda_device.types.dtypes import machine_representation as machine_representation
 from cuda_device.types.dtypes import numpy_dtype as numpy_dtype
 from cuda_device.types.dtypes import sizeof as sizeof
-from cuda_device.types.structs import align as align
-from cuda_device.types.structs import replace as replace
-from cuda_device.types.structs import struct as struct
-from cuda_device.types.vectors import Dim3 as Dim3
-from cuda_device.types.vectors import VectorValue
+from cuda_device.types.struct_classes import align as align
+from cuda_device.types.struct_classes import replace as replace
+from cuda_device.types.struct_classes import struct as struct
+from cuda_device.types.vector_classes import Dim3 as Dim3
+from cuda_device.types.vector_classes import VectorValue
 
 float8e4m3: TypeAlias = float8_e4m3fn
 float8e5m2: TypeAlias = float8_e5m2

@@ -25,7 +25,7 @@ from cuda_device.launchers import memory_layout, plans
 from cuda_device.runtime.gpu import driver
 from cuda_device.runtime.gpu.streams import GpuStream
 from cuda_device.runtime.launch import launcher
-from cuda_device.types import structs
+from cuda_device.types import struct_classes
 
 THREADS = 8
 
@@ -212,7 +212,7 @@ def test_two_threads_that_want_one_function_or_type(monkeypatch):
         y: device.int32
 
     monkeypatch.setattr(closures, "FunctionType", together(closures.FunctionType))
-    monkeypatch.setattr(structs, "_make", together(structs._make))
+    monkeypatch.setattr(struct_classes, "_make", together(struct_classes._make))
     code, found = compile("x + 1", "", "eval"), []
     for make in (partial(closures.template, code, {}), partial(device.align, Pair, 16)):
         results = []

@@ -11,12 +11,12 @@ from ir_helpers import define
 from test_infer import operations, typed
 
 import cuda_device as device
-from cuda_device.infer.ranges import combine, has_room, passed, widened
+from cuda_device.infer.intervals import combine, has_room, passed, widened
 from cuda_device.ir import ops
 from cuda_device.types.known import Known, between, constant, of_type
-from cuda_device.types.model import FLOAT32, INT, SMALL, Array, Kind, Number
+from cuda_device.types.model import FLOAT32, INT, SMALL, Array, Number, NumberKind
 
-INT4, UINT4 = Number(Kind.INT, 4), Number(Kind.UINT, 4)
+INT4, UINT4 = Number(NumberKind.INT, 4), Number(NumberKind.UINT, 4)
 OPERATORS = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv, "%": operator.mod, "&": operator.and_,
     "|": operator.or_, "^": operator.xor, "<<": operator.lshift, ">>": operator.rshift,

@@ -8,6 +8,7 @@ import pathlib
 import re
 import subprocess
 import sys
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from cuda_device.infer import rules
 from cuda_device.ir import ops
 from cuda_device.library import complex_functions, copying, prelude, table
 from cuda_device.lower import typed_to_device
-from cuda_device.types.vectors import FAMILIES
+from cuda_device.types.vector_classes import FAMILIES
 
 ROOT = pathlib.Path(__file__).parent.parent
 PACKAGE = ROOT / "cuda_device"
@@ -51,7 +52,7 @@ FOLDERS = (
 AGAINST = ()
 CIRCLES = []
 # The decoder, which alone knows how versions of CPython differ.
-DECODER = {f"bytecode/{name}.py" for name in ("decode", "raw", "translate", "versions")}
+DECODER = {f"bytecode/{name}.py" for name in ("decode", "translate", "versions")}
 MOST_IMPORT_SECONDS = 0.050
 USUAL_IMPORT_SECONDS_OF_NUMPY = 0.050
 
@@ -168,6 +169,14 @@ def test_only_the_decoder_knows_versions_of_cpython(module):
                 pytest.fail(f"line {node.lineno} imports from {node.module}")
             case ast.Attribute(attr="version_info" | "hexversion") | ast.ImportFrom(module="sys"):
                 pytest.fail(f"line {node.lineno} asks for the version of CPython")
+
+
+def test_no_name_stands_twice():
+    """Of classes, and of files, but for `__init__`: a name says which one is meant without its folder."""
+    files, classes = Counter(path.name for path in MODULES), Counter()
+    for path in MODULES:
+        classes.update({node.name for node in ast.parse(path.read_text()).body if isinstance(node, ast.ClassDef)})
+    assert [name for name, count in (files + classes).items() if count > 1] == ["__init__.py"]
 
 
 def test_data_classes_are_ours(module):

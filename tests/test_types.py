@@ -34,9 +34,9 @@ from cuda_device.types.model import (
     UINT32,
     UINT64,
     Array,
-    Kind,
     Layout,
     Number,
+    NumberKind,
     Range,
     RangeIterator,
     Ref,
@@ -189,7 +189,7 @@ def test_promotion_is_symmetric_and_loses_no_kind(a: Number, b: Number) -> None:
     assert promote.promote(b, a) == both
     assert promote.join_numbers(a, b) == promote.join_numbers(b, a)
     if both is not None:
-        assert both.kind >= min(max(a.kind, b.kind), Kind.UINT)
+        assert both.kind >= min(max(a.kind, b.kind), NumberKind.UINT)
         assert both.is_complex == (a.is_complex or b.is_complex)
         assert both.is_complex or both.is_float == (a.is_float or b.is_float)
         if both.is_complex:

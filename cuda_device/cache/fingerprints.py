@@ -34,8 +34,8 @@ from cuda_device.device.functions import Func
 from cuda_device.hashing import sha256
 from cuda_device.lazy_dataclasses import fields_of, is_frozen
 from cuda_device.types.known import UNKNOWN
-from cuda_device.types.structs import is_struct, model_of
-from cuda_device.types.vectors import VectorValue
+from cuda_device.types.struct_classes import is_struct, model_of
+from cuda_device.types.vector_classes import VectorValue
 
 
 class Unfit(Exception):

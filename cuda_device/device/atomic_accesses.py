@@ -14,7 +14,7 @@ from cuda_device.ir.nodes import Value
 from cuda_device.ir.ops import Scope
 from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.types.layout import accesses, has_identity, leaves, size_of
-from cuda_device.types.model import UINT64, AtomicCell, Kind, Number, Ref, Space, Struct, Tuple, Type, Vector
+from cuda_device.types.model import UINT64, AtomicCell, Number, NumberKind, Ref, Space, Struct, Tuple, Type, Vector
 
 # The bits of what atomics hold: machines access integers atomically, so any other value travels as one of its size.
 #
@@ -54,7 +54,7 @@ def storage(dtype: Type) -> Type:
     if is_number(dtype):
         return dtype
     size = size_of(dtype)
-    return Vector(UINT64, 2) if size == WIDEST else Number(Kind.UINT, size * 8)
+    return Vector(UINT64, 2) if size == WIDEST else Number(NumberKind.UINT, size * 8)
 
 
 def pack(build: Lowering, dtype: Type, tree: Tree) -> Value:
@@ -68,7 +68,7 @@ def pack(build: Lowering, dtype: Type, tree: Tree) -> Value:
 
 def words_of(build: Lowering, dtype: Type, tree: Tree) -> list[Value]:
     """The bits of a value as it lies in memory: one unsigned integer, or two of 64 bits."""
-    word = Number(Kind.UINT, min(size_of(dtype), WIDEST_EXCHANGE) * 8)
+    word = Number(NumberKind.UINT, min(size_of(dtype), WIDEST_EXCHANGE) * 8)
     words: dict[int, Value] = {}
     for access, leaf in zip(accesses(dtype, align=1), flatten(tree), strict=True):
         index, offset = divmod(access.offset * 8, word.bits)
@@ -95,7 +95,7 @@ def unpack(build: Lowering, dtype: Type, value: Value) -> Tree:
         part = words[index]
         if offset:
             part = build.op(ops.SHR, word, part, build.number(word, offset))
-        parts.append(from_bits(build, build.convert(part, Number(Kind.UINT, leaf.bits)), leaf))
+        parts.append(from_bits(build, build.convert(part, Number(NumberKind.UINT, leaf.bits)), leaf))
     return grow(dtype, iter(parts))
 
 

@@ -15,7 +15,7 @@ from cuda_device.device.timing import nanosleep
 from cuda_device.errors import DeviceOnlyError
 from cuda_device.types import model
 from cuda_device.types.dtypes import element_of
-from cuda_device.types.structs import Aligned, check_alignment
+from cuda_device.types.struct_classes import Aligned, check_alignment
 
 
 class AtomicInterface:

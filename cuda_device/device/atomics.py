@@ -49,7 +49,7 @@ from cuda_device.types.model import (
     Type,
     is_index,
 )
-from cuda_device.types.structs import check_alignment
+from cuda_device.types.struct_classes import check_alignment
 
 
 def atomic_ref(array: Any, index: Any) -> AtomicInterface:

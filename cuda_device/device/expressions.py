@@ -12,7 +12,7 @@ import numpy as np
 
 from cuda_device.device.parameters import annotations_of
 from cuda_device.types.host import PYTHON, number_of
-from cuda_device.types.structs import convert, unannotated
+from cuda_device.types.struct_classes import convert, unannotated
 
 
 class _ConstExprOf:

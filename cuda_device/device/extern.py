@@ -23,7 +23,7 @@ from cuda_device.errors import DeviceOnlyError
 from cuda_device.types.abi import exchanged, representation
 from cuda_device.types.layout import machine
 from cuda_device.types.model import Number, Tuple, Type
-from cuda_device.types.structs import type_of_hint
+from cuda_device.types.struct_classes import type_of_hint
 
 # libdevice's names are LLVM's to know, and these two are PTX's.
 _SYMBOL = re.compile(r"(?!__nv_|WARP_SZ$|_$)[A-Za-z_$][\w$]*", re.ASCII)

@@ -24,9 +24,9 @@ from cuda_device.types.model import (
     UINT64,
     Array,
     Bundle,
-    Kind,
     Layout,
     Number,
+    NumberKind,
     Ref,
     Struct,
     Subarray,
@@ -344,7 +344,7 @@ class Lowering(Builder):
         if x.is_float or y.is_float:
             common = promote(x, y) or FLOAT64
             return self.compare(op, self.convert(a, common), self.convert(b, common))
-        if Number(Kind.UINT, 64) not in (x, y):
+        if Number(NumberKind.UINT, 64) not in (x, y):
             return self.compare(op, self.convert(a, INT64), self.convert(b, INT64))
         if x.signed == y.signed or (a.nonneg and b.nonneg):
             return self.compare(op, self.convert(a, UINT64), self.convert(b, UINT64))

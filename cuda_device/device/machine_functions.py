@@ -27,7 +27,7 @@ from cuda_device.types.host import number_of as host_number_of
 from cuda_device.types.known import Known, of_type
 from cuda_device.types.model import INT, INT32, INT64, UINT32, UINT64, Number, Type, Vector
 from cuda_device.types.promote import promote
-from cuda_device.types.vectors import FAMILIES, Dim3
+from cuda_device.types.vector_classes import FAMILIES, Dim3
 
 T = TypeVar("T")
 

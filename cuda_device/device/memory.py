@@ -23,7 +23,7 @@ from cuda_device.types.dtypes import element_of
 from cuda_device.types.known import Known
 from cuda_device.types.layout import size_of, usual_alignment
 from cuda_device.types.model import INT32, INT64, UINT8, UINT32, Array, Layout, Ref, Space, Type
-from cuda_device.types.structs import alignment_of_hint, check_alignment
+from cuda_device.types.struct_classes import alignment_of_hint, check_alignment
 
 
 def shared_array(shape: Any, dtype: Any, order: str = "C", align: int = 0) -> Any:

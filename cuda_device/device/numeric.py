@@ -24,7 +24,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.nodes import Value
 from cuda_device.types.host import number_of as host_number_of
 from cuda_device.types.known import Known, of_type
-from cuda_device.types.model import FLOAT32, FLOAT64, INT32, UINT32, UINT64, Kind, Number
+from cuda_device.types.model import FLOAT32, FLOAT64, INT32, UINT32, UINT64, Number, NumberKind
 from cuda_device.types.promote import promote
 
 # On the host
@@ -177,7 +177,7 @@ def _bit_row(entity: Callable[[Any], Any], of_bits: Bits, counts: bool = True) -
     def lower(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
         (operand,) = operands
         assert isinstance(operand, Value) and isinstance(operand.type, Number)
-        bits = build.convert(operand, Number(Kind.UINT, operand.type.bits))
+        bits = build.convert(operand, Number(NumberKind.UINT, operand.type.bits))
         result = of_bits(build, build.convert(bits, UINT64 if operand.type.bits == 64 else UINT32), operand.type.bits)
         return build.convert(result, INT32 if counts else operand.type)
 

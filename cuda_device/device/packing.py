@@ -18,7 +18,7 @@ from cuda_device.ir.nodes import Value
 from cuda_device.types.dtypes import element_of
 from cuda_device.types.known import Known, of_type
 from cuda_device.types.layout import leaves, size_of
-from cuda_device.types.model import BOOL, UINT32, UINT64, Kind, Number, Type, Vector
+from cuda_device.types.model import BOOL, UINT32, UINT64, Number, NumberKind, Type, Vector
 
 _MOST_BITS = 2 * UINT64.bits
 
@@ -71,14 +71,14 @@ def unpack(build: Lowering, words: Sequence[Value], types: Sequence[Type]) -> li
         part = words[index]
         if offset:
             part = build.op(ops.SHR, word, part, build.number(word, offset))
-        values.append(from_bits(build, build.convert(part, Number(Kind.UINT, type.bits)), type))
+        values.append(from_bits(build, build.convert(part, Number(NumberKind.UINT, type.bits)), type))
     return values
 
 
 def to_bits(build: Lowering, value: Value) -> Value:
     """A number's bits as an unsigned integer of its size."""
     assert isinstance(value.type, Number)
-    target = Number(Kind.UINT, value.type.bits)
+    target = Number(NumberKind.UINT, value.type.bits)
     if value.type == BOOL or value.type.is_integer:
         return build.convert(value, target)
     return build.op(ops.BITS, target, value)

@@ -20,7 +20,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.nodes import Value
 from cuda_device.types.known import Known, of_type
 from cuda_device.types.model import INT32, UINT32, Tuple, Vector
-from cuda_device.types.vectors import Dim3
+from cuda_device.types.vector_classes import Dim3
 
 AXES = "xyz"
 

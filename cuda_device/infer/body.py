@@ -27,9 +27,9 @@ from cuda_device.infer.frame import (
     Waits,
     is_static,
 )
+from cuda_device.infer.intervals import proofs, twins, widened
 from cuda_device.infer.joins import join, join_all, join_objects
 from cuda_device.infer.meanings import Resumed
-from cuda_device.infer.ranges import proofs, twins, widened
 from cuda_device.infer.remedies import of_two_types
 from cuda_device.infer.rules import RULES
 from cuda_device.ir import ops

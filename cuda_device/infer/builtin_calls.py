@@ -34,7 +34,7 @@ from cuda_device.library.table import entry
 from cuda_device.types.host import host_type_of
 from cuda_device.types.known import Known, constant
 from cuda_device.types.model import BOOL, Bundle, NoneType, Number, Range, Ref, Static, Struct, Tuple, Vector
-from cuda_device.types.vectors import host_vector
+from cuda_device.types.vector_classes import host_vector
 
 # Calls that take functions, or names: `min(key=…)`, `functools.reduce`, `map`, `getattr`.
 #

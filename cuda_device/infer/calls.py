@@ -24,7 +24,7 @@ from cuda_device.library.table import find
 from cuda_device.types.host import host_type_of
 from cuda_device.types.known import Known, of_type
 from cuda_device.types.model import Bundle, Number, Static, Struct
-from cuda_device.types.structs import Aligned, is_struct, model_of, replace
+from cuda_device.types.struct_classes import Aligned, is_struct, model_of, replace
 
 
 def call(frame: Frame, function: Cell, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:

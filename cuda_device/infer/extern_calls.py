@@ -24,7 +24,7 @@ from cuda_device.types.abi import representation
 from cuda_device.types.known import Known, constant, of_type
 from cuda_device.types.layout import align_of, has_arrays, leaves
 from cuda_device.types.model import NONE, Array, NoneType, Struct, Tuple, Type
-from cuda_device.types.structs import alike
+from cuda_device.types.struct_classes import alike
 
 
 def call(frame: Frame, function: Extern, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:

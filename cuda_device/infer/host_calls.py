@@ -27,7 +27,7 @@ from cuda_device.library.table import entry
 from cuda_device.types.dtypes import alignof, machine_representation, numpy_dtype, sizeof
 from cuda_device.types.known import constant
 from cuda_device.types.model import Struct
-from cuda_device.types.structs import align
+from cuda_device.types.struct_classes import align
 
 Special = Callable[[Frame, Sequence[Cell], Mapping[str, Cell]], Cell]
 

@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from cuda_device.errors import CompileError
 from cuda_device.infer import closures, hosted, references
 from cuda_device.infer.frame import Cell, Frame, is_static
+from cuda_device.infer.intervals import has_room
 from cuda_device.infer.joins import join, join_all
 from cuda_device.infer.meanings import DictView, Generator, ListIterator, Thing, is_container
-from cuda_device.infer.ranges import has_room
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Value
 from cuda_device.lazy_dataclasses import dataclass, replace

@@ -39,7 +39,7 @@ from cuda_device.types.model import (
     Tuple,
     Vector,
 )
-from cuda_device.types.vectors import host_vector
+from cuda_device.types.vector_classes import host_vector
 
 # CUDA's printf takes no more.
 _MOST = 32

@@ -20,7 +20,7 @@ from cuda_device.types.abi import DESCRIPTOR, exchanged, representation
 from cuda_device.types.host import ANONYMOUS
 from cuda_device.types.layout import Placement, align_of, machine, placement, size_of
 from cuda_device.types.model import Array, AtomicCell, NoneType, Number, Struct, Subarray, Tuple, Type, Vector
-from cuda_device.types.structs import type_of_hint
+from cuda_device.types.struct_classes import type_of_hint
 
 # What CUDA C++ calls our types: a name for each number and vector, by what our types print as.
 #

@@ -35,7 +35,7 @@ from cuda_device.types.abi import Packing, code_of
 from cuda_device.types.host import dlpack_of_element
 from cuda_device.types.known import Known
 from cuda_device.types.layout import WIDEST_ACCESS, leaves, size_of, usual_alignment
-from cuda_device.types.model import BOOL, INT, Array, Kind, Layout, NoneType, Number, Tuple
+from cuda_device.types.model import BOOL, INT, Array, Layout, NoneType, Number, NumberKind, Tuple
 
 NAME = "launcher"
 _CUDA = 2  # DLPack's number for the memory of a CUDA GPU
@@ -175,7 +175,7 @@ class _LauncherWriter:
         if kind is bool and type_ == BOOL:
             true = code.equal("ptr", operand, self.address(True))
             self.leaves.append(("i8", code.value(f"zext i1 {true} to i8")))
-        elif kind is int and type_.kind in (Kind.INT, Kind.UINT):
+        elif kind is int and type_.kind in (NumberKind.INT, NumberKind.UINT):
             self.leaves.append(("i64", self.integer(type_.low, type_.high, operand)))
         elif kind is int and _is_real(type_):
             number = self.integer(-_EXACT, _EXACT, operand)
@@ -305,8 +305,8 @@ class _LauncherWriter:
     def check_reservations(self, type_: Array, value: Any, operand: str, data: str) -> None:
         """Numbers that are to be negated or conjugated when read: whoever says so is asked once for each object and address."""
         assert isinstance(type_.dtype, Number)
-        inexact = type_.dtype.kind in (Kind.FLOAT, Kind.COMPLEX)
-        questions = {"is_neg": inexact, "is_conj": type_.dtype.kind is Kind.COMPLEX}
+        inexact = type_.dtype.kind in (NumberKind.FLOAT, NumberKind.COMPLEX)
+        questions = {"is_neg": inexact, "is_conj": type_.dtype.kind is NumberKind.COMPLEX}
         names = [name for name, asked in questions.items() if asked and hasattr(value, name)]
         if not names:
             return
@@ -422,4 +422,4 @@ class _LauncherWriter:
 
 def _is_real(type_: Number) -> bool:
     """Whether a number is a float that a processor has."""
-    return type_.kind is Kind.FLOAT and type_.bits >= 32
+    return type_.kind is NumberKind.FLOAT and type_.bits >= 32

@@ -27,8 +27,8 @@ from cuda_device.types.model import (
     INT,
     SMALL,
     Array,
-    Kind,
     Number,
+    NumberKind,
     Range,
     Static,
     Subarray,
@@ -174,7 +174,7 @@ def _infer_range(arguments: Sequence[Known]) -> Typed:
     item: Number | None = INT
     for part in arguments:
         type = number_of(part, "range")
-        if not (type.is_integer or type.kind is Kind.BOOL):
+        if not (type.is_integer or type.kind is NumberKind.BOOL):
             raise CompileError(f"range takes integers, not {part}", help="convert with int(…)")
         item = item and promote(item, type)
     if item is None:

@@ -28,7 +28,7 @@ from cuda_device.library.table import BY_NAME
 from cuda_device.lower import interop_boundary
 from cuda_device.types.known import of_type
 from cuda_device.types.layout import MOST_NUMBERS, known_alignment, leaves, pointee_of
-from cuda_device.types.model import BOOL, INDEX, NONE, Array, Kind, Number, RangeIterator, Ref, Tuple, Type
+from cuda_device.types.model import BOOL, INDEX, NONE, Array, Number, NumberKind, RangeIterator, Ref, Tuple, Type
 
 # The state of the lowering of one function: what each typed value has become at the device level.
 #
@@ -159,7 +159,7 @@ def _has_more(build: Lowering, item: Value, stop: Value, step: Value, direction:
 
 def _step(build: Lowering, item: Value, stop: Value, step: Value, direction: RangeDirection) -> Value:
     """item + step, or stop where that would pass it: distances are unsigned, so nothing overflows."""
-    unsigned = Number(Kind.UINT, _number(item).bits)
+    unsigned = Number(NumberKind.UINT, _number(item).bits)
 
     def left(end: Value, start: Value, stride: Value) -> Value:
         distance = build.sum(ops.SUB, build.convert(end, unsigned), build.convert(start, unsigned))

@@ -3,9 +3,9 @@
     for j in range(2 * r + 1):         j < 2 * r + 1
         w[2 * r - j]                   so 2 * r - j is not negative, and does not count from the end
 
-Inference knows bounds that are numbers (`infer/ranges`). This pass knows sums: where the index is read, each comparison that has
-led there says that a sum of values and a constant is not negative. If the index less one of them is plainly not negative, neither
-is the index, and what would count from the end goes:
+Inference knows bounds that are numbers (`infer/intervals`). This pass knows sums: where the index is read, each comparison that
+has led there says that a sum of values and a constant is not negative. If the index less one of them is plainly not negative,
+neither is the index, and what would count from the end goes:
 
     %5: bool = compare {op="<"} %4 %zero
     %6: int32 = add {exact=True} %4 %n

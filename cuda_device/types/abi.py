@@ -34,10 +34,10 @@ from cuda_device.types.model import (
     AtomicCell,
     Field,
     Format,
-    Kind,
     Layout,
     NoneType,
     Number,
+    NumberKind,
     Ref,
     Space,
     Struct,
@@ -128,7 +128,7 @@ def _is_hidden(type: Type) -> bool:
 Leaf = int | float | bool
 """A number that travels to a kernel."""
 
-_CODES = {Kind.BOOL: "?", Kind.INT: "bhiq", Kind.UINT: "BHIQ", Kind.FLOAT: " efd"}
+_CODES = {NumberKind.BOOL: "?", NumberKind.INT: "bhiq", NumberKind.UINT: "BHIQ", NumberKind.FLOAT: " efd"}
 
 
 def code_of(leaf: Type) -> str:
@@ -139,7 +139,7 @@ def code_of(leaf: Type) -> str:
     if leaf.format is not Format.IEEE:
         return {8: "B", 16: "H"}[leaf.bits]
     codes = _CODES[leaf.kind]
-    return codes if leaf.kind is Kind.BOOL else codes[leaf.bits.bit_length() - 4]
+    return codes if leaf.kind is NumberKind.BOOL else codes[leaf.bits.bit_length() - 4]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from cuda_device.types.abi import representation
 from cuda_device.types.host import check_element, dtype_of_type, element_of_dtype
 from cuda_device.types.layout import align_of, has_arrays, size_of
 from cuda_device.types.model import Array, AtomicCell, Layout, Struct, Tuple, Type, Vector
-from cuda_device.types.structs import Aligned, alignment_of_hint, type_of_hint
+from cuda_device.types.struct_classes import Aligned, alignment_of_hint, type_of_hint
 
 
 def numpy_dtype(T: Any) -> np.dtype[Any]:  # noqa: N803

@@ -3,8 +3,8 @@
 Two types are equal when their fields are: there is no registry and no identity. This module imports nothing but the
 standard library; `types/host.py` maps it to NumPy's and Python's own types.
 
-    Number(Kind.FLOAT, 32)                  float32
-    Number(Kind.INT, 32, builtin=True)      Python's int in device code
+    Number(NumberKind.FLOAT, 32)                  float32
+    Number(NumberKind.INT, 32, builtin=True)      Python's int in device code
     Array(FLOAT32, 2, Layout.C)             a 2-D C-contiguous array of float32
 """
 
@@ -19,7 +19,7 @@ from typing import Any, TypeGuard
 from cuda_device.lazy_dataclasses import dataclass, field
 
 
-class Kind(enum.IntEnum):
+class NumberKind(enum.IntEnum):
     """The kinds of numbers, in the order in which they promote."""
 
     BOOL = 0
@@ -65,7 +65,7 @@ class Number:
     `format` tells bfloat16 from float16, and the floats of 8 bits from each other.
     """
 
-    kind: Kind
+    kind: NumberKind
     bits: int
     builtin: bool = False
     mask: bool = False
@@ -77,12 +77,12 @@ class Number:
     @cached_property
     def is_integer(self) -> bool:
         """Whether this is an integer (a bool is not)."""
-        return self.kind in (Kind.INT, Kind.UINT)
+        return self.kind in (NumberKind.INT, NumberKind.UINT)
 
     @cached_property
     def is_float(self) -> bool:
         """Whether this is a real floating point number."""
-        return self.kind is Kind.FLOAT
+        return self.kind is NumberKind.FLOAT
 
     @cached_property
     def bfloat(self) -> bool:
@@ -92,34 +92,34 @@ class Number:
     @cached_property
     def is_float8(self) -> bool:
         """Whether this is a float of 8 bits: machines know its bits, and compute with it in float32."""
-        return self.kind is Kind.FLOAT and self.bits == 8
+        return self.kind is NumberKind.FLOAT and self.bits == 8
 
     @cached_property
     def is_complex(self) -> bool:
         """Whether this is a complex number: two floats of half its bits."""
-        return self.kind is Kind.COMPLEX
+        return self.kind is NumberKind.COMPLEX
 
     @cached_property
     def part(self) -> Number:
         """The type of the real and the imaginary part of a complex number; a real number's own type."""
-        return Number(Kind.FLOAT, self.bits // 2, self.builtin) if self.is_complex else self
+        return Number(NumberKind.FLOAT, self.bits // 2, self.builtin) if self.is_complex else self
 
     @cached_property
     def signed(self) -> bool:
         """Whether values below zero exist."""
-        return self.kind not in (Kind.BOOL, Kind.UINT)
+        return self.kind not in (NumberKind.BOOL, NumberKind.UINT)
 
     @cached_property
     def low(self) -> int:
         """The least value of an integer or bool."""
-        return -(1 << (self.bits - 1)) if self.kind is Kind.INT else 0
+        return -(1 << (self.bits - 1)) if self.kind is NumberKind.INT else 0
 
     @cached_property
     def high(self) -> int:
         """The greatest value of an integer or bool."""
-        if self.kind is Kind.BOOL:
+        if self.kind is NumberKind.BOOL:
             return 1
-        return (1 << (self.bits - 1 if self.kind is Kind.INT else self.bits)) - 1
+        return (1 << (self.bits - 1 if self.kind is NumberKind.INT else self.bits)) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,22 +336,22 @@ Type = (
     | AtomicCell
 )
 
-BOOL = Number(Kind.BOOL, 8, builtin=True)
-INT = Number(Kind.INT, 32, builtin=True)
-INDEX = Number(Kind.INT, 64, builtin=True)
+BOOL = Number(NumberKind.BOOL, 8, builtin=True)
+INT = Number(NumberKind.INT, 32, builtin=True)
+INDEX = Number(NumberKind.INT, 64, builtin=True)
 
 SMALL = (1 << 30) - (1 << 16)
 """What a small array (see `Array`) has at most: 32 bits hold the sum of two lengths and some ten thousand more."""
-FLOAT = Number(Kind.FLOAT, 32, builtin=True)
-COMPLEX = Number(Kind.COMPLEX, 64, builtin=True)
-INT8, INT16, INT32, INT64 = (Number(Kind.INT, bits) for bits in (8, 16, 32, 64))
-UINT8, UINT16, UINT32, UINT64 = (Number(Kind.UINT, bits) for bits in (8, 16, 32, 64))
-FLOAT16, FLOAT32, FLOAT64 = (Number(Kind.FLOAT, bits) for bits in (16, 32, 64))
-COMPLEX64, COMPLEX128 = (Number(Kind.COMPLEX, bits) for bits in (64, 128))
-BFLOAT16 = Number(Kind.FLOAT, 16, format=Format.BFLOAT)
-FLOAT8E4M3 = Number(Kind.FLOAT, 8, format=Format.E4M3)
-FLOAT8E5M2 = Number(Kind.FLOAT, 8, format=Format.E5M2)
-MASK = Number(Kind.INT, 32, mask=True)
+FLOAT = Number(NumberKind.FLOAT, 32, builtin=True)
+COMPLEX = Number(NumberKind.COMPLEX, 64, builtin=True)
+INT8, INT16, INT32, INT64 = (Number(NumberKind.INT, bits) for bits in (8, 16, 32, 64))
+UINT8, UINT16, UINT32, UINT64 = (Number(NumberKind.UINT, bits) for bits in (8, 16, 32, 64))
+FLOAT16, FLOAT32, FLOAT64 = (Number(NumberKind.FLOAT, bits) for bits in (16, 32, 64))
+COMPLEX64, COMPLEX128 = (Number(NumberKind.COMPLEX, bits) for bits in (64, 128))
+BFLOAT16 = Number(NumberKind.FLOAT, 16, format=Format.BFLOAT)
+FLOAT8E4M3 = Number(NumberKind.FLOAT, 8, format=Format.E4M3)
+FLOAT8E5M2 = Number(NumberKind.FLOAT, 8, format=Format.E5M2)
+MASK = Number(NumberKind.INT, 32, mask=True)
 NONE = NoneType()
 STATIC = Static()
 

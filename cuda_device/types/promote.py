@@ -27,8 +27,8 @@ from cuda_device.types.model import (
     INT16,
     INT32,
     INT64,
-    Kind,
     Number,
+    NumberKind,
 )
 
 
@@ -46,7 +46,7 @@ def promote(a: Number, b: Number) -> Number | None:
 
 
 def _arithmetic(number: Number) -> Number:
-    return INT if number.kind is Kind.BOOL else INT32 if number.mask else number
+    return INT if number.kind is NumberKind.BOOL else INT32 if number.mask else number
 
 
 def _promote_builtin(a: Number, b: Number) -> Number:
@@ -79,7 +79,7 @@ def _promote_fixed(a: Number, b: Number) -> Number | None:
         return a if a.is_float else b
     if a.kind is b.kind:
         return a if a.bits >= b.bits else b
-    unsigned, signed = (a, b) if a.kind is Kind.UINT else (b, a)
+    unsigned, signed = (a, b) if a.kind is NumberKind.UINT else (b, a)
     if signed.bits > unsigned.bits:
         return signed
     return {8: INT16, 16: INT32, 32: INT64}.get(unsigned.bits)
@@ -115,7 +115,7 @@ def to_complex(number: Number) -> Number:
 
 def join_numbers(a: Number, b: Number) -> Number | None:
     """The type of a variable that is `a` on one way and `b` on another: as `promote`, but bools stay bool, and masks masks."""
-    if a.kind is Kind.BOOL and b.kind is Kind.BOOL:
+    if a.kind is NumberKind.BOOL and b.kind is NumberKind.BOOL:
         return BOOL
     return a if a == b else promote(a, b)
 

@@ -20,7 +20,7 @@ from cuda_device.device.math import BY_NAME as MATH
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Module, Op, Value
 from cuda_device.types.layout import align_of, size_of
-from cuda_device.types.model import BOOL, FLOAT32, Kind, Number, Ref, Space, Vector
+from cuda_device.types.model import BOOL, FLOAT32, Number, NumberKind, Ref, Space, Vector
 
 # How a thread prints, in LLVM IR: the values are put into memory, eight bytes each, and handed over with the format.
 #
@@ -289,7 +289,7 @@ def _instruction(operand: Value, source: Number, target: Number) -> str:
     signed = source.signed and not operand.nonneg
     if target.is_float:
         return "sitofp" if signed else "uitofp"
-    source_bits = 1 if source.kind is Kind.BOOL else source.bits
+    source_bits = 1 if source.kind is NumberKind.BOOL else source.bits
     if target.bits == source_bits:
         return ""
     if target.bits < source_bits:

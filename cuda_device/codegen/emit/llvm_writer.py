@@ -21,7 +21,19 @@ from cuda_device.ir.dominance import used
 from cuda_device.ir.nodes import Block, Function, Op, Value
 from cuda_device.optimise import points_to
 from cuda_device.types.layout import WIDEST_ACCESS, float_bits, size_of
-from cuda_device.types.model import BFLOAT16, BOOL, FLOAT16, Format, Kind, NoneType, Number, Ref, Tuple, Type, Vector
+from cuda_device.types.model import (
+    BFLOAT16,
+    BOOL,
+    FLOAT16,
+    Format,
+    NoneType,
+    Number,
+    NumberKind,
+    Ref,
+    Tuple,
+    Type,
+    Vector,
+)
 
 # Constants and the names of floats as LLVM writes them.
 #
@@ -42,7 +54,7 @@ def literal(type: Type, value: object) -> str:
                 return f"0xR{float_bits(type, float(value)):04X}"
             case _:
                 return str(float_bits(type, float(value)))
-    if type.kind is Kind.BOOL:
+    if type.kind is NumberKind.BOOL:
         return "true" if value else "false"
     return str(int(value))
 

@@ -57,7 +57,7 @@ from cuda_device.types.model import (
     Vector,
     is_index,
 )
-from cuda_device.types.vectors import host_class_of
+from cuda_device.types.vector_classes import host_class_of
 
 METHODS = ("view", "reshape", "astype", *standard.METHODS)
 

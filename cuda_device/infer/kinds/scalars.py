@@ -20,8 +20,8 @@ from cuda_device.errors import CompileError
 from cuda_device.infer import conditions, remedies
 from cuda_device.infer.fitting import FOLDS, only_integers, operation_type
 from cuda_device.infer.frame import Cell, Frame, Kind, Rank
+from cuda_device.infer.intervals import combine
 from cuda_device.infer.meanings import Method
-from cuda_device.infer.ranges import combine
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Value
 from cuda_device.library import numbers, prelude
@@ -44,7 +44,7 @@ from cuda_device.types.model import (
     Vector,
 )
 from cuda_device.types.promote import promote
-from cuda_device.types.vectors import host_vector
+from cuda_device.types.vector_classes import host_vector
 
 _OF_CONSTANTS = ("as_integer_ratio", "hex", "to_bytes")
 """Methods of numbers that make texts, bytes and integers of any size: constants have them."""

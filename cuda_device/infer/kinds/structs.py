@@ -24,7 +24,7 @@ from cuda_device.types.host import element_of_dtype
 from cuda_device.types.known import Known, constant
 from cuda_device.types.layout import has_identity
 from cuda_device.types.model import AtomicCell, Ref, Struct, Subarray, Tuple, Vector
-from cuda_device.types.vectors import host_class_of
+from cuda_device.types.vector_classes import host_class_of
 
 
 def _struct_of(cell: Cell) -> Struct | None:

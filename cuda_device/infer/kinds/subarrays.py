@@ -25,7 +25,7 @@ from cuda_device.library import prelude
 from cuda_device.types.known import constant, of_type
 from cuda_device.types.layout import size_of
 from cuda_device.types.model import Array, Number, Subarray
-from cuda_device.types.vectors import host_class_of
+from cuda_device.types.vector_classes import host_class_of
 
 _MOST_SELECTED = 16
 """Of so many elements an index that only run time knows selects one; of more it reads one in memory."""

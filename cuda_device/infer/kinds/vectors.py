@@ -19,8 +19,7 @@ from cuda_device.library import prelude
 from cuda_device.types.host import host_type_of
 from cuda_device.types.known import Known, constant, of_type
 from cuda_device.types.layout import machine, placement
-from cuda_device.types.model import Kind as NumberKind
-from cuda_device.types.model import Number, Vector
+from cuda_device.types.model import Number, NumberKind, Vector
 
 _METHODS = ("__getitem__", "__setitem__", "__len__")
 

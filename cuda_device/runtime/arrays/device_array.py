@@ -29,8 +29,8 @@ from cuda_device.runtime.gpu.streams import CpuStream, GpuStream, Stream, as_str
 from cuda_device.types.dtypes import dtype_of
 from cuda_device.types.host import dtype_of_type, element_of_dtype
 from cuda_device.types.model import Layout
-from cuda_device.types.structs import is_struct, model_of
-from cuda_device.types.vectors import VectorValue
+from cuda_device.types.struct_classes import is_struct, model_of
+from cuda_device.types.vector_classes import VectorValue
 
 Shape = int | Sequence[int]
 _MOST_BYTES = 1 << 62

@@ -20,7 +20,7 @@ from cuda_device.lazy_dataclasses import replace
 from cuda_device.runtime.arrays.array_view import ArrayView, Device, c_strides, numpy_over
 from cuda_device.runtime.gpu import driver
 from cuda_device.types.host import dlpack_of_element, element_of_dlpack
-from cuda_device.types.model import Kind, Number
+from cuda_device.types.model import Number, NumberKind
 
 VERSION = (1, 3)
 FLAG_READONLY, FLAG_COPIED = 1, 2
@@ -268,7 +268,7 @@ def export(view: ArrayView, max_version: tuple[int, int] | None = None, *, copie
     except TypeError as error:
         raise BufferError(f"DLPack has no arrays of {view.element}") from error
     # NumPy exports its own types only; what it says of the type is corrected, too.
-    plain = replace(view, element=Number(Kind.UINT, bits)) if code not in _NUMPYS else view
+    plain = replace(view, element=Number(NumberKind.UINT, bits)) if code not in _NUMPYS else view
     capsule = numpy_over(plain).__dlpack__(max_version=max_version if versioned else None)
     name = b"dltensor_versioned" if versioned else b"dltensor"
     managed = _CAPSULE_NAMES[name].from_address(_get_pointer(capsule, name))

@@ -11,7 +11,7 @@ from typing import Any
 
 from cuda_device.errors import LaunchError
 from cuda_device.lazy_dataclasses import dataclass
-from cuda_device.types.vectors import VectorValue
+from cuda_device.types.vector_classes import VectorValue
 
 Index = tuple[int, int, int]
 

@@ -39,8 +39,8 @@ from cuda_device.types.model import (
     Struct,
     Type,
 )
-from cuda_device.types.structs import is_struct, model_of
-from cuda_device.types.vectors import VectorValue
+from cuda_device.types.struct_classes import is_struct, model_of
+from cuda_device.types.vector_classes import VectorValue
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from cuda_device.types.host import number_of
 from cuda_device.types.known import Known
 from cuda_device.types.layout import accesses, align_of, leaves, machine, size_of
 from cuda_device.types.model import Array, NoneType, Struct, Tuple, Type
-from cuda_device.types.structs import Aligned, becomes, convert, type_of_hint, unannotated
+from cuda_device.types.struct_classes import Aligned, becomes, convert, type_of_hint, unannotated
 
 
 class Parameters(NamedTuple):

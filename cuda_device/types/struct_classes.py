@@ -25,8 +25,8 @@ from cuda_device.errors import ArgumentError
 from cuda_device.types.abi import representation
 from cuda_device.types.host import element_of_dtype, number_of
 from cuda_device.types.layout import align_of, has_arrays, has_identity, machine, placement, pointee_of
-from cuda_device.types.model import NONE, Array, Field, Kind, Number, Struct, Tuple, Type, Vector
-from cuda_device.types.vectors import VectorValue, replaced
+from cuda_device.types.model import NONE, Array, Field, Number, NumberKind, Struct, Tuple, Type, Vector
+from cuda_device.types.vector_classes import VectorValue, replaced
 
 C = TypeVar("C", bound=type)
 MODEL = "__cuda_device_struct__"
@@ -360,7 +360,7 @@ def _convert_number(value: Any, wanted: Number, what: str) -> Any:
 
 def becomes(builtin: Number, wanted: Number) -> bool:
     """Whether builtin numbers become another kind of number where that is wanted: one of their own kind, or of a higher one."""
-    return builtin.kind <= wanted.kind or (builtin.kind is Kind.INT and wanted.kind is Kind.UINT)
+    return builtin.kind <= wanted.kind or (builtin.kind is NumberKind.INT and wanted.kind is NumberKind.UINT)
 
 
 class _Signature:
