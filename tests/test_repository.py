@@ -46,7 +46,7 @@ FOLDERS = (
     *("lower", "optimise", "instrument", "cache"),
     *("codegen/llvm", "codegen/emit", "codegen/gpu", "codegen/cpu", "codegen/nvvm", "compiler"),
     *("runtime/gpu", "runtime/cpu", "runtime/arrays", "runtime/races", "launchers", "runtime/launch", "interop"),
-    *("__init__",),
+    *("__init__", "__main__"),
 )
 # What is left to turn round, and the sizes of the circles that are left to break: both lists only ever get shorter.
 AGAINST = ()

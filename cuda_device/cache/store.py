@@ -91,6 +91,17 @@ class Store:
                 return len(sizes), sum(sizes)
         return 0, 0
 
+    def clear(self) -> int:
+        """Removes all entries, and tells how many there were."""
+        with contextlib.suppress(OSError), self._opened() as folder:
+            if folder is not None:
+                names = [name for *_, name in _entries(folder)]
+                for name in names:
+                    with contextlib.suppress(FileNotFoundError):
+                        os.unlink(name, dir_fd=folder)
+                return len(names)
+        return 0
+
     @contextlib.contextmanager
     def _opened(self, make: bool = False) -> Iterator[int | None]:
         """The folder's descriptor, or None if it is not ours alone to write."""

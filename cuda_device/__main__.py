@@ -1,0 +1,168 @@
+"""The command line: what a bug report needs, the stages of a kernel, and the cache.
+
+python -m cuda_device info
+python -m cuda_device dump saxpy.py:saxpy --signature "float32, ArrayType(float32, 1), ArrayType(float32, 1)"
+python -m cuda_device dump package.module:kernel --stage ptx --target sm_100
+python -m cuda_device cache            what the cache on disk holds
+python -m cuda_device cache clear
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.metadata
+import linecache
+import os
+import platform
+import re
+import runpy
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import cuda_device as device
+
+STAGES = ("ir", "llvm", "ptx")
+PACKAGES = (
+    "numpy",
+    "ml_dtypes",
+    "llvmlite",
+    "cuda-bindings",
+    "cuda-core",
+    "nvidia-nvjitlink",
+    "nvidia-nvvm",
+    "torch",
+    "cupy",
+)
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Runs the command that `words` spell, or the process's own; returns the exit status."""
+    parser = argparse.ArgumentParser("python -m cuda_device", description="The compiler's command line.")
+    commands = parser.add_subparsers(required=True, metavar="command")
+
+    info = commands.add_parser("info", help="versions, GPUs, assemblers and the cache: what to paste into a bug report")
+    info.set_defaults(run=lambda _: print("\n".join(f"{name:<18} {value}" for name, value in facts())))
+
+    dump = commands.add_parser("dump", help="print the stages of a kernel: typed IR, LLVM IR, PTX")
+    dump.add_argument("kernel", help="file.py:name or package.module:name")
+    dump.add_argument("--signature", help="the arguments' types; without it the kernel's hints count")
+    dump.add_argument("--target", default="sm_90", help="the architecture (default: sm_90)")
+    dump.add_argument("--stage", choices=STAGES, help="print one stage only")
+    dump.set_defaults(run=_dump)
+
+    cache = commands.add_parser("cache", help="what the cache on disk holds")
+    cache.add_argument("action", nargs="?", choices=("info", "clear"), default="info")
+    cache.set_defaults(run=_cache)
+
+    wanted = parser.parse_args(words)
+    try:
+        wanted.run(wanted)
+    except (device.Error, LookupError, TypeError, ValueError, OSError, ImportError) as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def facts() -> Iterator[tuple[str, str]]:
+    """What a bug report needs, as names and values."""
+    from cuda_device.codegen.gpu import libdevice
+    from cuda_device.codegen.gpu.assemblers import ASSEMBLERS
+    from cuda_device.runtime.gpu import driver
+    from cuda_device.types.architectures import parse
+
+    yield "cuda_device", f"{device.__version__}, {os.path.dirname(device.__file__)}"
+    yield "Python", f"{platform.python_implementation()} {platform.python_version()}, {platform.platform()}"
+    for package in PACKAGES:
+        try:
+            yield package, importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            yield package, "not installed"
+    if driver.available():
+        for ordinal in range(driver.device_count()):
+            found = driver.properties(ordinal)
+            major, minor = found.capability
+            yield f"GPU {ordinal}", f"{found.name}, compute capability {major}.{minor}, {found.memory >> 20} MiB"
+    else:
+        yield "GPU", f"none: {driver.unavailable_reason()}"
+    for assembler in ASSEMBLERS:
+        is_there = assembler.available(parse("sm_90"))
+        yield f"assembler {assembler.name}", assembler.identity() if is_there else "not for sm_90 here"
+    try:
+        yield "libdevice", str(libdevice.file())
+    except device.CompileError as error:
+        yield "libdevice", str(error).splitlines()[0]
+    yield "cache", _cache_in_words()
+    for name in sorted(os.environ):
+        if name.startswith("CUDA_DEVICE_"):
+            yield name, os.environ[name]
+
+
+def _cache_in_words() -> str:
+    info = device.cache_info()
+    if info.folder is None:
+        return "off"
+    return f"{info.folder}, {info.entries} entries, {info.nbytes / 2**20:.1f} MiB"
+
+
+def _cache(wanted: argparse.Namespace) -> None:
+    if wanted.action == "clear":
+        from cuda_device.cache import disk
+
+        found = disk.current()
+        print(f"removed {found.clear() if found else 0} entries")
+    print(_cache_in_words())
+
+
+def _dump(wanted: argparse.Namespace) -> None:
+    kernel = load(wanted.kernel)
+    facts_of_launches = isinstance(kernel, device.Kernel) and not kernel.options.interop
+    signature = () if wanted.signature is None else eval(f"({wanted.signature},)", dict(_names()))
+    for stage in [wanted.stage] if wanted.stage else STAGES:
+        if not wanted.stage:
+            print(f"==== {stage}")
+        options = {"launch_facts": facts_of_launches, "lineinfo": stage == "ptx"}
+        text = str(device.compile(kernel, *signature, target=wanted.target, output=stage, **options).code)
+        print(_with_source(text) if stage == "ptx" else text)
+
+
+def _with_source(ptx: str) -> str:
+    """PTX with the line of the source above the instructions that come from it, in place of directives for debuggers."""
+    files = dict(re.findall(r'^\s*\.file\s+(\d+) "(.*)"', ptx, re.M))
+    text: list[str] = []
+    before: tuple[str | Any, ...] = ()
+    for line in ptx.partition("\t.section")[0].splitlines():
+        if found := re.match(r"\s*\.loc\s+(\d+) (\d+)", line):
+            if found.groups() != before and found[2] != "0":
+                before = found.groups()
+                source = linecache.getline(files[before[0]], int(before[1])).strip()
+                text.append(f"\t// {os.path.basename(files[before[0]])}:{before[1]}   {source}")
+        elif not re.match(r"\s*\.file\b|\$L__tmp\d+:|\$L__func_\w+:", line):
+            text.append(line)
+    return "\n".join(text)
+
+
+def _names() -> Iterator[tuple[str, Any]]:
+    """What signatures may name: the package's public names, and the package itself as `device`."""
+    yield "device", device
+    yield from ((name, getattr(device, name)) for name in dir(device) if name != "__version__")
+
+
+def load(place: str) -> Any:
+    """The kernel or function that `file.py:name` or `package.module:name` means."""
+    home, colon, name = place.rpartition(":")
+    if not colon:
+        raise ValueError(f"{place}: write file.py:name or package.module:name")
+    if home.endswith(".py"):
+        found = runpy.run_path(home)
+    else:
+        sys.path.insert(0, "")
+        found = vars(importlib.import_module(home))
+    for part in name.split("."):
+        found = found[part] if isinstance(found, dict) else getattr(found, part)
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,106 @@
+"""`python -m cuda_device`: what it prints, and how it refuses."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+import cuda_device as device
+from cuda_device.__main__ import main
+
+PROGRAM = """
+import cuda_device as device
+from cuda_device import ArrayType, float32
+
+@device.kernel
+def double(x: ArrayType(float32, 1)):
+    i = device.tid(1)
+    if i < len(x):
+        x[i] = x[i] * 2
+
+@device.kernel
+def wrong(x):
+    x[0] = nothing
+"""
+
+
+@pytest.fixture
+def program(tmp_path):
+    file = tmp_path / "program.py"
+    file.write_text(PROGRAM)
+    return file
+
+
+def test_info_has_what_a_bug_report_needs(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("CUDA_DEVICE_CACHE", str(tmp_path))
+    assert main(["info"]) == 0
+    text = capsys.readouterr().out
+    for name in (
+        "cuda_device",
+        "Python",
+        "llvmlite",
+        "GPU",
+        "assembler ptxas",
+        "libdevice",
+        "cache",
+        "CUDA_DEVICE_CACHE",
+    ):
+        assert re.search(rf"^{name}\b.* \S", text, re.M), name
+    assert device.__version__ in text and f"{tmp_path}, 0 entries" in text
+
+
+def test_dump_prints_each_stage(capsys, program):
+    assert main(["dump", f"{program}:double", "--target", "sm_80"]) == 0
+    text = capsys.readouterr().out
+    assert re.findall(r"^==== (\w+)$", text, re.M) == ["ir", "llvm", "ptx"]
+    assert ".target sm_80" in text and "define" in text
+    for line in ("program.py:8   if i < len(x):", "program.py:9   x[i] = x[i] * 2"):
+        assert f"// {line}" in text
+    assert main(["dump", f"{program}:double", "--signature", "ArrayType(float64, 2)", "--stage", "ir"]) == 1
+    assert "CallError: the argument 'x'" in capsys.readouterr().err
+
+
+def test_dump_of_one_stage_for_another_signature(capsys, program):
+    program.write_text(PROGRAM.replace("x: ArrayType(float32, 1)", "x"))
+    assert main(["dump", f"{program}:double", "--signature", "ArrayType(device.float64, 1)", "--stage", "ptx"]) == 0
+    text = capsys.readouterr().out
+    assert "====" not in text and "ld.global.b64" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["dump", "{}:wrong", "--signature", "ArrayType(float32, 1)"], "CompileError: .*nothing"),
+        (["dump", "{}:missing"], "KeyError: 'missing'"),
+        (["dump", "double"], "write file.py:name or package.module:name"),
+        (["dump", "no.such.module:double"], "No module named 'no'"),
+        (["dump", "{}:double", "--target", "sm_1"], "sm_1"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_line(capsys, program, words, message):
+    assert main([word.format(program) for word in words]) == 1
+    assert re.search(message, capsys.readouterr().err)
+
+
+def test_the_cache_is_shown_and_cleared(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("CUDA_DEVICE_CACHE", str(tmp_path / "cache"))
+
+    @device.kernel
+    def fill(x):
+        x[device.tid(1)] = 5
+
+    device.launch(fill, device.zeros(32, stream=device.cpu_stream()), grid=1, block=32, stream=device.cpu_stream())
+    count = device.cache_info().entries
+    assert count > 0 and main(["cache"]) == 0 and f"{count} entries" in capsys.readouterr().out
+    assert main(["cache", "clear"]) == 0 and f"removed {count} entries" in capsys.readouterr().out
+    assert device.cache_info().entries == 0
+    monkeypatch.setenv("CUDA_DEVICE_CACHE", "0")
+    assert main(["cache", "clear"]) == 0 and "off" in capsys.readouterr().out
+
+
+def test_it_is_a_program(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "cuda_device"], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert done.returncode == 2 and "usage: python -m cuda_device" in done.stderr
