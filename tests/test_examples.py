@@ -111,8 +111,10 @@ def test_the_program_in_readme(tmp_path):
     assert numbers == [0, 2, 4, 6, 8]
 
 
-def test_readme_names_what_is_there():
-    for path in re.findall(r"^    (cuda(?:_device)?/[\w/.]+) ", README.read_text(), re.M):
+def test_the_tour_names_what_is_there():
+    paths = re.findall(r"^    (cuda(?:_device)?/[\w/.]+) ", TOUR.read_text(), re.M)
+    assert paths
+    for path in paths:
         assert (ROOT / path).exists(), path
 
 
@@ -191,12 +193,27 @@ def test_the_intrinsic_of_the_tour(tmp_path, stream, monkeypatch):
     execute(marked("test"), tmp_path, device=device)["test_lerp"](stream)
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/guide.md", "docs/tour.md", "benchmarks/README.md"])
+def heading_names(page: pathlib.Path) -> set[str]:
+    """What links can name after `#`: the headings in small letters, without punctuation, with dashes for spaces."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+PAGES = sorted(path for folder in ("", "docs/**/", "benchmarks/") for path in ROOT.glob(f"{folder}*.md"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links(page):
-    paths = re.findall(r"\]\(([^):]+)\)", (ROOT / page).read_text())
-    assert paths
-    for path in paths:
-        assert ((ROOT / page).parent / path).exists(), path
+    for link in re.findall(r"\]\(([^):\s]+)\)", re.sub(r"```.*?```", "", page.read_text(), flags=re.S)):
+        path, _, heading = link.partition("#")
+        there = (page.parent / path) if path else page
+        assert there.exists(), link
+        assert not heading or heading in heading_names(there), link
+
+
+def test_links_are_looked_for():
+    assert len(PAGES) > 8
+    assert "find-mistakes" in heading_names(GUIDE)
 
 
 # Benchmarks
