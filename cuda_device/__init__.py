@@ -31,6 +31,7 @@ _MODULES = {
     "device.expressions": "ConstExpr",
     "device.extern": "Extern extern",
     "device.functions": "Func Kernel func kernel",
+    "device.inline_ptx": "ptx",
     "device.machine_functions": "byte_perm dp4a funnelshift_l funnelshift_lc funnelshift_r funnelshift_rc mulhi",
     "device.memory": "dynamic_shared_array local_array shared_array",
     "device.numeric": "brev cbrt clz ffs fma popc rsqrt",

@@ -17,6 +17,7 @@ from cuda_device.device.functions import Func as Func
 from cuda_device.device.functions import Kernel as Kernel
 from cuda_device.device.functions import func as func
 from cuda_device.device.functions import kernel as kernel
+from cuda_device.device.inline_ptx import ptx as ptx
 from cuda_device.device.machine_functions import byte_perm as byte_perm
 from cuda_device.device.machine_functions import dp4a as dp4a
 from cuda_device.device.machine_functions import funnelshift_l as funnelshift_l

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import time
 import warnings
 from collections.abc import Callable
@@ -28,7 +29,7 @@ from cuda_device.cache import disk, programs
 from cuda_device.cache.fingerprints import Fingerprint
 from cuda_device.cache.programs import CacheEntry, Kept
 from cuda_device.device.options import DEFAULTS, Options
-from cuda_device.errors import NOWHERE, Call, CompileError, CompilerBug, Loss, PrecisionWarning
+from cuda_device.errors import NOWHERE, Call, CompileError, CompilerBug, Location, Loss, PrecisionWarning
 from cuda_device.hashing import sha256
 from cuda_device.infer.dependencies import Dependency
 from cuda_device.instrument.outline import Outline
@@ -233,7 +234,24 @@ def _cubin(work: Work) -> cubin.Cubin:
     job, text = work.job, work["ptx"].text
     # A function alone is of use to a linker only.
     options = {"line_info": job.options.lineinfo, "relocatable": not job.kernel}
-    return cubin.assemble(text, job.target.architecture, work.inputs, **options)
+    try:
+        return cubin.assemble(text, job.target.architecture, work.inputs, **options)
+    except CompileError as error:
+        if error.location is NOWHERE:
+            error.location = _inline_ptx(work["device"], error.reason)
+        raise
+
+
+def _inline_ptx(module: Module, reason: str) -> Location:
+    """Where the program's own PTX is that an assembler refuses: the first whose instruction the reason names."""
+    from cuda_device.ir import ops
+
+    found = (op for function in module.functions for op in function.ops() if op.code in (ops.PTX, ops.MACHINE))
+    for op in found:
+        words = re.findall(r"(?:^|;|\n)\s*([a-z][\w.:]*)", str(op.attributes["instruction"]))
+        if any(f" '{word} " in reason for word in words):
+            return op.location
+    return NOWHERE
 
 
 def _ltoir(work: Work) -> bytes:

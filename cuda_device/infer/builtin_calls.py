@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from cuda_device.device import functions
+from cuda_device.device import functions, inline_ptx
 from cuda_device.device.atomic_types import Atomic, interface_of
+from cuda_device.device.rows import constant_of
 from cuda_device.device.warp import WarpMask
 from cuda_device.errors import CompileError
 from cuda_device.infer import host_calls, hosted, loops, messages, printing, sequences, ufuncs
@@ -32,7 +33,7 @@ from cuda_device.ir.nodes import Op
 from cuda_device.library import complex_functions, numbers, standard
 from cuda_device.library.table import entry
 from cuda_device.types.host import host_type_of
-from cuda_device.types.known import Known, constant
+from cuda_device.types.known import Known, constant, of_type
 from cuda_device.types.model import BOOL, Bundle, NoneType, Number, Range, Ref, Static, Struct, Tuple, Vector
 from cuda_device.types.vector_classes import host_vector
 
@@ -439,6 +440,51 @@ def _hypot(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) 
     return frame.program.call(frame, numbers.length_of, positional, named)
 
 
+def _ptx(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """Instructions of PTX; on the CPU the function that stands for them."""
+    if not positional:
+        raise CompileError("ptx lacks its template", help='write ptx("…", x, y, result=uint32, host=…)')
+    if unknown := [name for name in named if name not in ("result", "host", "volatile")]:
+        raise CompileError(
+            f"ptx has no keyword parameter {unknown[0]!r}", help="its keywords are result, host, volatile"
+        )
+    template, operands = positional[0], [frame.scalar(cell) for cell in positional[1:]]
+    text = constant_of(template.known, "the template of ptx")
+    result, volatile = (
+        constant_of(named[name].known, f"{name} of ptx") if name in named else otherwise
+        for name, otherwise in (("result", None), ("volatile", True))
+    )
+    if not isinstance(text, str):
+        raise CompileError(f"the template of ptx is a string, not {text!r}", help="write it in quotes")
+    typed = inline_ptx.typed(text, [cell.known for cell in operands], result, bool(volatile))
+    if not frame.program.on_cpu:
+        return frame.intrinsic(inline_ptx.ROW, typed, operands)
+    host, numbers = named.get("host"), typed.settings[1]
+    if host is None or host.known.value is None:
+        raise CompileError(
+            "this ptx has no function that the CPU stream could call in its place",
+            help="write host=…, a function in Python that computes the same from the same operands",
+        )
+    found = frame.call(host, operands, {})
+    wanted = typed.result.type
+    if isinstance(wanted, NoneType):
+        return Cell(constant(None))
+    assert isinstance(numbers, tuple)
+    parts = frame.items_of(found, "host of ptx") if isinstance(wanted, Tuple) else [found]
+    if len(parts) != len(numbers):
+        raise CompileError(f"host of ptx gives {len(parts)} results", help=f"return a tuple of {len(numbers)} numbers")
+    cells = [_as_number(frame, cell, number) for cell, number in zip(parts, numbers, strict=True)]
+    return frame.tuple(cells) if isinstance(wanted, Tuple) else cells[0]
+
+
+def _as_number(frame: Frame, cell: Cell, number: Number) -> Cell:
+    if not isinstance(cell.known.type, Number) or cell.known.type.is_complex:
+        raise CompileError(
+            f"host of ptx gives {cell.known} where {number} is due", help=f"return a number: {number}(…)"
+        )
+    return Cell(of_type(number), frame.materialise(cell, number))
+
+
 _REDUCTIONS: tuple[Callable[..., Any], ...] = (sum, any, all, builtins.min, builtins.max, math.prod, math.fsum)
 
 _SPECIAL: dict[object, Special] = {
@@ -464,6 +510,7 @@ _SPECIAL: dict[object, Special] = {
     math.hypot: _hypot,
     functions.func: _func,
     print: printing.print_,
+    inline_ptx.ptx: _ptx,
 }
 
 

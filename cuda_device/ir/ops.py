@@ -226,9 +226,18 @@ MACHINE = OpDef(
     "machine",
     D,
     MANY,
-    1,
-    "A function that is one `instruction` of a GPU: an intrinsic of LLVM, or PTX.",
+    MANY,
+    "A function that is one `instruction` of a GPU: an intrinsic of LLVM, or PTX with `$0`, … for results and then operands.",
     ("instruction",),
+)
+PTX = OpDef(
+    "ptx",
+    D,
+    MANY,
+    MANY,
+    "PTX of the program's own, as of `machine`, that may do anything; references among the operands are addresses.",
+    ("instruction",),
+    Effect.READS | Effect.WRITES | Effect.CONVERGENT,
 )
 ELEMENT = OpDef(
     "element", _TD, 2, 1, "The reference `index` elements on, perhaps `outside` the array.", optional=("outside",)

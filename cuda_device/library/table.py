@@ -10,6 +10,7 @@ import numpy as np
 
 from cuda_device.device import (
     atomics,
+    inline_ptx,
     machine_functions,
     math,
     memory,
@@ -35,6 +36,7 @@ ALL: tuple[Intrinsic, ...] = (
     *timing.ROWS,
     *numeric.ROWS,
     *machine_functions.ROWS,
+    inline_ptx.ROW,
     *builtins.ROWS,
     *builtins.COMPLEX_ROWS,
     *math.ROWS,

@@ -47,7 +47,7 @@ def run(module: Module) -> None:
         for op in function.ops():
             if op.code in _ATOMICS and _space(op) is Space.SHARED and op.attributes["scope"] != Scope.THREAD:
                 op.attributes["scope"] = str(Scope.BLOCK)
-    if module.main.kernel and not module.has(ops.EXTERN):
+    if module.main.kernel and not module.has(ops.EXTERN, ops.PTX):
         silent = [(function, *found) for function in module.functions for found in _silent(function)]
         if silent and not _is_observed(module, silent):
             for *_, op in silent:

@@ -242,21 +242,35 @@ def _math(to: FunctionWriter, op: Op) -> None:
 
 
 def _machine(to: FunctionWriter, op: Op) -> None:
-    instruction, result = str(op.attributes["instruction"]), to.module.type(op.result.type)
-    if instruction.startswith("llvm."):
-        call = to.module.call(instruction, result, [to.module.type(operand.type) for operand in op.operands])
+    """A call of an intrinsic, or inline PTX."""
+    text, kinds = str(op.attributes["instruction"]), [to.module.type(result.type) for result in op.results]
+    result = kinds[0] if len(kinds) == 1 else f"{{ {', '.join(kinds)} }}" if kinds else "void"
+    if text.startswith("llvm."):
+        call = to.module.call(text, result, [to.module.type(operand.type) for operand in op.operands])
     else:
-        constraints = ",".join(["=" + _register_class(op.result), *map(_register_class, op.operands)])
-        call = f'call {result} asm "{instruction}", "{constraints}"'
-    to.result(op, f"{call}({', '.join(map(to.typed, op.operands))})")
+        constraints = ["=" + _register_class(each) for each in op.results] + list(map(_register_class, op.operands))
+        effects, sideeffect = (["~{memory}"], " sideeffect") if op.code is ops.PTX else ([], "")
+        code = "".join(c if " " <= c <= "~" and c not in '"\\' else f"\\{ord(c):02X}" for c in text)
+        call = f'call {result} asm{sideeffect} "{code}", "{",".join(constraints + effects)}"'
+    call += f"({', '.join(map(to.typed, op.operands))})" + (" convergent" if op.code is ops.PTX else "")
+    if not kinds:
+        to.line(call)
+    elif len(kinds) == 1:
+        to.result(op, call)
+    else:
+        whole = to.temporary(call)
+        for i, each in enumerate(op.results):
+            to.line(f"{to.name(each)} = extractvalue {result} {whole}, {i}")
 
 
 def _register_class(value: Value) -> str:
-    """The letter for the registers of PTX that hold a number."""
+    """The letter for the registers of PTX that hold a number, or an address."""
+    if isinstance(value.type, Ref):
+        return "l"
     number = _number(value)
-    return {(32, True): "f", (64, True): "d", (16, False): "h", (32, False): "r", (64, False): "l"}[
-        number.bits, number.is_float
-    ]
+    if number.is_float:
+        return {32: "f", 64: "d"}[number.bits]
+    return {16: "h", 32: "r", 64: "l"}[number.bits]
 
 
 # Conversions
@@ -479,6 +493,7 @@ EMITTERS: dict[ops.OpDef, Emitter] = {
     ops.SELECT: _select,
     ops.MATH: _math,
     ops.MACHINE: _machine,
+    ops.PTX: _machine,
     ops.ELEMENT: _element,
     ops.BYTES: _bytes,
     ops.LOAD: _load,

@@ -63,6 +63,7 @@ _REGISTERS_OF_A_PART, _REGISTER_UNIT = 1 << 14, 8
 _SPILLS = 8  # bytes of stack that the assembler may need for that
 
 _MISSING = r"(?:Undefined reference to|Unresolved extern function) '([^']+)'"
+_INLINE = r"(?s)// begin inline asm\n.*?// end inline asm"
 _LINE = r"line (\d+); (?:error|fatal)"
 
 
@@ -187,6 +188,15 @@ def _explain(assembler: Assembler, request: Request, log: str) -> Exception:
         )
     lines = request.ptx.splitlines()
     numbers = [int(number) for number in re.findall(_LINE, log)]
+    left = re.sub(_INLINE, lambda block: "\n" * block[0].count("\n"), request.ptx).splitlines()
+    for number in numbers:
+        if 0 < number <= len(lines) and lines[number - 1].strip() and not left[number - 1]:
+            said = next((line for line in log.splitlines() if f"line {number};" in line), log).rpartition("error")[2]
+            said = said.strip(" :") or "it is wrong"
+            return CompileError(
+                f"{assembler.name} does not take the PTX '{lines[number - 1].strip()}' for {request.architecture}: {said}",
+                help="the PTX ISA says what operands an instruction takes, and which targets have it",
+            )
     culprits = [f"  {number:5} | {lines[number - 1]}" for number in dict.fromkeys(numbers) if 0 < number <= len(lines)]
     head = f"{assembler.name} rejects our PTX for {request.architecture}:"
     return CompilerBug("\n".join([head, log.strip(), *culprits[:10]]))
