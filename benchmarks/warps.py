@@ -15,7 +15,7 @@ from cuda_device.codegen.cpu import kernel_text, warp_exchange
 from cuda_device.codegen.cpu.machine_code import Native, compile_native
 from cuda_device.codegen.cpu.records import Suspension
 from cuda_device.codegen.cpu.runner import runner
-from cuda_device.runtime.cpu.executor import execute
+from cuda_device.runtime.cpu_executor import execute
 
 TURNS = 1000
 GOAL = 40.0

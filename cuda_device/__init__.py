@@ -28,7 +28,7 @@ _MODULES = {
     "cache.disk": "CacheInfo cache_info",
     "device.atomic_types": "Atomic AtomicInterface",
     "device.atomics": "atomic_ref threadfence",
-    "device.expressions": "ConstExpr",
+    "device.parameters": "ConstExpr",
     "device.extern": "Extern extern",
     "device.functions": "Func Kernel func kernel",
     "device.inline_ptx": "ptx",

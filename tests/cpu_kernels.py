@@ -9,7 +9,7 @@ from cuda_device.codegen.cpu import kernel_text
 from cuda_device.codegen.cpu.runner import runner
 from cuda_device.errors import Location
 from cuda_device.instrument.outline import ReportPlace
-from cuda_device.runtime.cpu.executor import execute
+from cuda_device.runtime.cpu_executor import execute
 
 POISON = -77
 

@@ -20,8 +20,8 @@ from cuda_device.codegen.cpu.processor import worker_count
 from cuda_device.codegen.emit.dialect import Status
 from cuda_device.errors import KernelError, Location
 from cuda_device.instrument.outline import ReportPlace
-from cuda_device.runtime.cpu import executor
-from cuda_device.runtime.cpu.executor import execute
+from cuda_device.runtime import cpu_executor
+from cuda_device.runtime.cpu_executor import execute
 from cuda_device.runtime.gpu.report_message import ranges
 
 
@@ -271,7 +271,7 @@ def test_an_interrupt_stops_threads_that_meet_for_ever():
     )
     for how in (ctrl_c, _thread.interrupt_main):
         assert interrupted(lambda: execute(code, (4, 1, 1), (32, 1, 1), b""), how) < 1
-        assert executor._POOL.busy == 0
+        assert cpu_executor._POOL.busy == 0
 
 
 def test_a_report_stops_the_largest_grid():
@@ -311,9 +311,9 @@ def test_an_interrupt_stops_a_launch(reversal, workers):
     # Every block writes its slot at a wrapped index: n = 0 keeps all of them within `out`.
     parameters = struct.pack("@Pi", out.ctypes.data, 0)
     grid = (1 << 30, 1, 1)
-    before = executor._POOL.busy
+    before = cpu_executor._POOL.busy
     assert interrupted(lambda: execute(reversal, grid, (1, 1, 1), parameters, workers=workers)) < 1
-    assert executor._POOL.busy == before
+    assert cpu_executor._POOL.busy == before
     run_reversal(reversal, (5, 1, 1), (32, 1, 1))
 
 
@@ -335,9 +335,9 @@ spin:
     finally:
         flag[:] = 1
     deadline = time.monotonic() + 5
-    while not executor._POOL.idle and time.monotonic() < deadline:
+    while not cpu_executor._POOL.idle and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert executor._POOL.busy == 0
+    assert cpu_executor._POOL.busy == 0
 
 
 def test_no_memory_for_frames_is_reported():

@@ -13,8 +13,8 @@ from cuda_device.codegen.cpu.machine_code import compile_native
 from cuda_device.codegen.cpu.records import FUEL, Suspension
 from cuda_device.codegen.cpu.scheduler import INTERLEAVED
 from cuda_device.errors import KernelError
-from cuda_device.runtime.cpu import executor
-from cuda_device.runtime.cpu.executor import execute
+from cuda_device.runtime import cpu_executor
+from cuda_device.runtime.cpu_executor import execute
 
 
 def store(value, index="%index", array="%out"):
@@ -153,7 +153,7 @@ def test_an_interrupt_stops_lanes_that_meet_for_ever():
     body = "  br label %again\nagain:\n" + warp_exchange.sync(0, "after", "-1") + "  br label %again\n"
     code = compile_native(module(body, suspends=True))
     assert interrupted(lambda: execute(code, (4, 1, 1), (32, 1, 1), b"")) < 1
-    assert executor._POOL.busy == 0
+    assert cpu_executor._POOL.busy == 0
 
 
 # Barriers with a predicate
@@ -296,7 +296,7 @@ def test_an_interrupt_stops_threads_that_spin_for_ever():
     flag = np.zeros(1, np.int32)
     parameters = struct.pack("@P", flag.ctypes.data)
     assert interrupted(lambda: execute(code, (1000, 1, 1), (40, 1, 1), parameters, keep=flag)) < 2
-    assert executor._POOL.busy == 0
+    assert cpu_executor._POOL.busy == 0
 
 
 def test_a_yield_costs_a_turn_only_once_in_a_while():

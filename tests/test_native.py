@@ -14,14 +14,14 @@ import pytest
 from cpu_kernels import POISON, REVERSAL, module, registers, run_reversal
 
 import cuda_device as device
-from cuda_device.codegen.cpu import kernel_text, native, object_loader
+from cuda_device.codegen.cpu import kernel_text, machine_code, native
 from cuda_device.codegen.cpu.machine_code import compile_native, load_native
 from cuda_device.codegen.cpu.records import RECORDS
 from cuda_device.codegen.cpu.runner import CONVERSIONS, WIDE_ATOMICS
 from cuda_device.codegen.llvm.modules import Machine
 from cuda_device.errors import CompilerBug
-from cuda_device.runtime.cpu import executor
-from cuda_device.runtime.cpu.executor import execute
+from cuda_device.runtime import cpu_executor
+from cuda_device.runtime.cpu_executor import execute
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +145,7 @@ def test_the_records_are_the_same_in_both_languages():
     data = llvm.create_target_data(_machine(2).data_layout)
     for record in RECORDS:
         type = parsed.get_global_variable(record.name[1:]).global_value_type
-        structure = executor._structure(record)
+        structure = cpu_executor._structure(record)
         assert ctypes.sizeof(structure) == data.get_abi_size(type)
         for i, (name, _) in enumerate(record.fields):
             assert getattr(structure, name.replace(".", "_")).offset == data.get_element_offset(type, i)
@@ -204,16 +204,16 @@ def test_a_kernel_is_loaded_without_llvm(reversal, monkeypatch):
 
 def test_llvm_links_what_is_not_simple(reversal, monkeypatch):
     def unsupported(*_):
-        raise object_loader.UnsupportedObject
+        raise machine_code.UnsupportedObject
 
-    monkeypatch.setattr(object_loader, "load", unsupported)
+    monkeypatch.setattr(machine_code, "load", unsupported)
     run_reversal(load_native(reversal.object_code), (4, 1, 1), (64, 1, 1))
 
 
 @SIMPLE
 def test_objects_that_are_left_to_llvm(reversal, monkeypatch):
     good = reversal.object_code
-    found = object_loader.sections(good)
+    found = machine_code.sections(good)
     relocations = next(section for section in found if section.kind == 4)
     changes = {
         "another format": (0, b"MZ"),
@@ -221,15 +221,15 @@ def test_objects_that_are_left_to_llvm(reversal, monkeypatch):
         "a program": (16, b"\2\0"),
         "another kind of reference": (relocations.offset + 8, b"\x17\0\0\0"),
     }
-    assert object_loader.load(good, lambda _: 1 << 40).addresses
+    assert machine_code.load(good, lambda _: 1 << 40).addresses
     for at, data in changes.values():
-        with pytest.raises(object_loader.UnsupportedObject):
-            object_loader.load(good[:at] + data + good[at + len(data) :], lambda _: 1 << 40)
-    with pytest.raises(object_loader.UnsupportedObject, match="cuda_device.crew"):
-        object_loader.load(good, lambda _: None)
-    monkeypatch.setattr(object_loader.platform, "machine", lambda: "aarch64")
-    with pytest.raises(object_loader.UnsupportedObject):
-        object_loader.load(good, lambda _: 1 << 40)
+        with pytest.raises(machine_code.UnsupportedObject):
+            machine_code.load(good[:at] + data + good[at + len(data) :], lambda _: 1 << 40)
+    with pytest.raises(machine_code.UnsupportedObject, match="cuda_device.crew"):
+        machine_code.load(good, lambda _: None)
+    monkeypatch.setattr(machine_code.platform, "machine", lambda: "aarch64")
+    with pytest.raises(machine_code.UnsupportedObject):
+        machine_code.load(good, lambda _: 1 << 40)
 
 
 DATA = """

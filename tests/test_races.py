@@ -15,7 +15,7 @@ from cuda_device import ConstExpr, atomic_ref, int32, lane_id, thread_idx, tid
 from cuda_device.errors import Location
 from cuda_device.instrument.traces import Event, TracePoint
 from cuda_device.ir.ops import Order, Scope
-from cuda_device.runtime.races.detector import RaceDetector, Region
+from cuda_device.runtime.races import RaceDetector, Region
 
 STREAM = device.cpu_stream(races=True)
 

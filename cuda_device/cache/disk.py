@@ -20,8 +20,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from typing import TYPE_CHECKING, TypeVar
 
-from cuda_device.cache.store import Store
-from cuda_device.hashing import sha256
+from cuda_device.cache.store import Store, sha256
 from cuda_device.lazy_dataclasses import dataclass
 
 if TYPE_CHECKING:

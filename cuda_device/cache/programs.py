@@ -28,8 +28,8 @@ import numpy as np
 
 from cuda_device.cache import disk
 from cuda_device.cache.fingerprints import Fingerprint, Unfit, name_of
+from cuda_device.cache.store import sha256
 from cuda_device.errors import Location, Loss
-from cuda_device.hashing import sha256
 from cuda_device.infer.dependencies import MISSING, Dependency, read
 from cuda_device.instrument.outline import Outline, Print, ReportPlace
 from cuda_device.lazy_dataclasses import dataclass, fields_of

@@ -21,9 +21,20 @@ import stat
 import threading
 import time
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from cuda_device import logs
-from cuda_device.hashing import sha256
+
+if TYPE_CHECKING:
+    from hashlib import sha256 as sha256
+else:  # Python's own implementation: `hashlib` would load OpenSSL, which takes a twentieth of a cold start
+    try:
+        from _sha2 import sha256  # since CPython 3.12
+    except ImportError:
+        try:
+            from _sha256 import sha256
+        except ImportError:
+            from hashlib import sha256
 
 MOST_BYTES = 512 << 20
 """How large a folder grows, in bytes, before what was not used for longest is removed."""

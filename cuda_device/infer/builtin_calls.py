@@ -21,7 +21,7 @@ from cuda_device.device.atomic_types import Atomic, interface_of
 from cuda_device.device.rows import constant_of
 from cuda_device.device.warp import WarpMask
 from cuda_device.errors import CompileError
-from cuda_device.infer import host_calls, hosted, loops, messages, printing, sequences, ufuncs
+from cuda_device.infer import host_calls, hosted, loops, printing, sequences, ufuncs
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.host_calls import Special
 from cuda_device.infer.indexing import check_count, no_keywords
@@ -403,7 +403,7 @@ def _len(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) ->
 def _exception(kind: type[BaseException], frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     """An exception that the program makes to raise it."""
     no_keywords(kind.__name__, named)
-    message, numbers = messages.message_of(frame, positional, shows_repr=issubclass(kind, KeyError))
+    message, numbers = printing.message_of(frame, positional, shows_repr=issubclass(kind, KeyError))
     return frame.bundle(Raised(kind.__name__, message), numbers)
 
 

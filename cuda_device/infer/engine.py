@@ -31,13 +31,12 @@ from cuda_device.bytecode.suspension import POSITION
 from cuda_device.bytecode.to_ir import slots
 from cuda_device.device import extern as declarations
 from cuda_device.device import functions
-from cuda_device.device.expressions import const_parameters
 from cuda_device.device.extern import Extern
 from cuda_device.device.functions import Func, Kernel
-from cuda_device.device.parameters import parameter_names
+from cuda_device.device.parameters import const_parameters, parameter_names
 from cuda_device.device.target import SMSelector, sm90
 from cuda_device.errors import Call, CompileError, Location
-from cuda_device.infer import closures, extern_calls, objects, precision
+from cuda_device.infer import calls, closures, objects, precision
 from cuda_device.infer.block_versions import PLAIN, CallContext
 from cuda_device.infer.body import Body
 from cuda_device.infer.calls import as_constant, bind, defaults_in
@@ -168,7 +167,7 @@ def run(
     main.function.kernel = kernel
     if interop:
         result = main.result if isinstance(main.result, Known) else None
-        main.function.prototype = extern_calls.prototype(source, arguments, result, main.function.location)
+        main.function.prototype = calls.prototype(source, arguments, result, main.function.location)
     module = Module([main.function, *_reachable(main.function, functions)], tuple(program.links))
     module.losses = precision.losses(module, program.adopted, program.given)
     name_functions(module, set(program.symbols))
@@ -227,7 +226,7 @@ class Inference:
     def call(self, frame: Frame, function: object, arguments: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
         """Calls a Python function, or one of CUDA C++, from a frame."""
         if isinstance(function, Extern):
-            return extern_calls.call(frame, function, arguments, named)
+            return calls.call_extern(frame, function, arguments, named)
         if isinstance(function, Func):
             self.links += function.options.link
         source = _callable(function)

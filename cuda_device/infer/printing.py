@@ -10,28 +10,33 @@ from __future__ import annotations
 
 import enum
 import math
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import EllipsisType
 
-from cuda_device.device.printf_formats import FLOAT_KINDS, Spec, digits_of, parse
+import numpy as np
+
 from cuda_device.errors import CompileError
 from cuda_device.infer import references
 from cuda_device.infer.frame import Cell, Frame
-from cuda_device.infer.meanings import Keywords, Named, Text, TextField, Thing, means
+from cuda_device.infer.meanings import Keywords, Method, Named, Raised, Text, TextField, Thing, means
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Value
+from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.library import prelude
 from cuda_device.types.known import Known, constant, of_type
 from cuda_device.types.model import (
     BOOL,
     FLOAT64,
+    INDEX,
     INT64,
     MASK,
     UINT32,
     UINT64,
     Array,
     Bundle,
+    Format,
     Number,
     Range,
     Static,
@@ -40,6 +45,68 @@ from cuda_device.types.model import (
     Vector,
 )
 from cuda_device.types.vector_classes import host_vector
+
+_SPEC = re.compile(
+    r"(?P<align>[<>])?(?P<sign>[-+ ])?(?P<alternate>#)?(?P<zero>0)?(?P<width>\d+)?"
+    r"(?:\.(?P<precision>\d+))?(?P<kind>[dxXoeEfFgG])?"
+)
+FLOAT_KINDS = frozenset("eEfFgG")
+# More columns than these nobody reads, and printf's buffer is small.
+_MOST_COLUMNS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """A specification: `flags` are printf's; `sign` is "", "+" or " "; `kind` is a letter, or "" for Python's default."""
+
+    flags: str = ""
+    sign: str = ""
+    alternate: bool = False
+    width: int = 0
+    precision: int | None = None
+    kind: str = ""
+
+    @property
+    def plain(self) -> bool:
+        """Whether it says nothing."""
+        return self == Spec()
+
+    def conversion(self, kind: str, precision: int | None = None) -> str:
+        """The conversion of printf with this kind."""
+        digits = self.precision if precision is None else precision
+        width = str(self.width) if self.width else ""
+        point = "" if digits is None else f".{digits}"
+        return f"%{self.sign}{'#' * (self.alternate and kind in FLOAT_KINDS)}{self.flags}{width}{point}{kind}"
+
+    def __str__(self) -> str:
+        return self.conversion(self.kind)[1:]
+
+
+def parse(text: str) -> Spec:
+    """The specification. Raises `CompileError` for what is none, and for what printf does not have."""
+    found = _SPEC.fullmatch(text)
+    if found is None or (found["align"] and found["zero"]):
+        raise CompileError(
+            f"device code has no format {text!r}",
+            help="there are widths, signs, <, >, zeros and precisions with d, x, o, e, f, g: {n:5d}, {n:08x}, {x:8.3f}",
+        )
+    width, precision = int(found["width"] or 0), int(found["precision"]) if found["precision"] else None
+    if width > _MOST_COLUMNS or (precision or 0) > _MOST_COLUMNS:
+        raise CompileError(f"the format {text!r} is too wide", help=f"{_MOST_COLUMNS} columns and digits are the most")
+    flags = "-" if found["align"] == "<" else "0" if found["zero"] else ""
+    sign = (found["sign"] or "").replace("-", "")
+    return Spec(flags, sign, found["alternate"] is not None, width, precision, found["kind"] or "")
+
+
+def digits_of(number: Number) -> int:
+    """How many digits of a float are printed where nobody says: so many are about as good as the number itself."""
+    if number.bits == 16:
+        return 3 if number.format is Format.BFLOAT else 4
+    return {8: 3, 32: 7, 64: 15}[number.bits]
+
+
+# `print` and texts in device code: what is known while compiling becomes text, the rest conversions of C's printf.
+
 
 # CUDA's printf takes no more.
 _MOST = 32
@@ -334,3 +401,102 @@ def make_string(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
         else:
             pieces.append(str(text))
     return [frame.bundle(Text(tuple(pieces)), parts)]
+
+
+# The messages of exceptions: text that is known while compiling, with two numbers of run time at most.
+#
+#     raise IndexError(f"no row {i}")      →      report {message="IndexError: no row {0}"} %i
+#     assert x > 0.5, x                    →      report {message="AssertionError: {0.float32}"} %bits_of_x
+#
+# The numbers reach the host in 64 bits each, and there the message is put together, in Python (see `runtime.report`).
+
+
+_MOST_NUMBERS = 2
+
+
+def message_of(frame: Frame, cells: Sequence[Cell], shows_repr: bool = False) -> tuple[str, list[Cell]]:
+    """What Python shows of an exception with these arguments, and the numbers that `{0}` and `{1}` stand for."""
+    message = _Message(frame)
+    if len(cells) == 1:
+        message.argument(cells[0], shows_repr)
+    elif cells:
+        message.literal("(")
+        for i, cell in enumerate(cells):
+            message.literal(", " if i else "")
+            message.argument(cell, is_repr=True)
+        message.literal(")")
+    return message.format if message.numbers else message.format.format(), message.numbers
+
+
+class _Message(Line):
+    """As a line that is printed, but for Python's formats instead of printf's."""
+
+    def __init__(self, frame: Frame) -> None:
+        super().__init__(frame)
+        self.numbers: list[Cell] = []
+
+    def argument(self, cell: Cell, is_repr: bool) -> None:
+        """An argument of the exception; if its value cannot be told, what it is."""
+        before, count = self.format, len(self.numbers)
+        try:
+            if isinstance(cell.known.value, Raised) and not is_repr:
+                self.exception(cell, cell.known.value)
+            else:
+                self.show(cell, is_repr)
+        except CompileError:
+            if isinstance(cell.known.value, Text):
+                raise
+            self.format = before
+            del self.numbers[count:]
+            self.literal(str(cell.known))
+
+    def exception(self, cell: Cell, raised: Raised) -> None:
+        """The message of an exception, which is the only argument: its numbers of run time keep their places."""
+        numbers = self.frame.fields(cell)
+        self.format += raised.message if numbers else raised.message.replace("{", "{{").replace("}", "}}")
+        self.numbers += numbers
+
+    def literal(self, text: str) -> None:
+        """A text."""
+        self.format += text.replace("{", "{{").replace("}", "}}")
+
+    def number(self, cell: Cell, type: Number, _: Spec) -> None:
+        """A number as Python shows it."""
+        self.formatted(cell, type, "")
+
+    def formatted(self, cell: Cell, type: Number, spec: str) -> None:
+        """A number in a format."""
+        if type.is_complex or len(self.numbers) == _MOST_NUMBERS or not _fits(spec, type):
+            raise CompileError(
+                f"the message of an exception has {_MOST_NUMBERS} numbers of run time at most, in formats of Python, "
+                "and else constants",
+                help="print the rest before: print(f'…')",
+            )
+        form = _form(type)
+        shown = f":{spec}" if spec else "!s"  # without a format, as `str` shows it
+        self.format += f"{{{len(self.numbers)}{form and f'.{form}'}{shown}}}"
+        self.numbers.append(_as_word(self.frame, cell, type))
+
+
+def _fits(spec: str, type: Number) -> bool:
+    """Whether Python formats such numbers so."""
+    try:
+        format(1.0 if type.is_float else True if type == BOOL else 1, spec)
+    except ValueError:
+        return False
+    return "{" not in spec and "}" not in spec
+
+
+def _form(type: Number) -> str:
+    """How the host reads the bits: the name of a property of its words, or nothing."""
+    if type.is_float:
+        return f"float{type.bits}" if type.builtin or str(type) in ("float16", "float32") else "float64"
+    return str(type) if type in (BOOL, UINT64) else ""
+
+
+def _as_word(frame: Frame, cell: Cell, type: Number) -> Cell:
+    """A number as 64 bits."""
+    if type.is_float:
+        wide = Cell(of_type(FLOAT64), frame.materialise(cell, FLOAT64))
+        cell = frame.call(frame.bundle(Method("view"), [wide]), [frame.literal(np.int64)], {})
+    return Cell(of_type(INDEX), frame.materialise(cell, INDEX))

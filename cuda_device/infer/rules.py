@@ -27,7 +27,7 @@ from cuda_device.infer.dependencies import MISSING
 from cuda_device.infer.frame import Cell, Frame, NeverReturns
 from cuda_device.infer.kinds import dicts, lists
 from cuda_device.infer.meanings import Keywords, Raised, Thing, code_of, means
-from cuda_device.infer.messages import message_of
+from cuda_device.infer.printing import message_of
 from cuda_device.infer.remedies import CONSTRUCTS
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op

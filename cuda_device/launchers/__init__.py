@@ -11,18 +11,15 @@ launched nothing, and Python makes the launch, or raises the error. Other stream
 itself: each is waited for once, and waits once for the launch.
 
     plans             when a launcher is made, and what of it lives how long
-    signature         the launcher of one signature: checks, leaves, facts, parameters
-    argument_packing  parameters, packed
-    entry             from a call of `launch` to a launcher, and to the driver
+    signature         the launcher of one signature: checks, leaves, facts
+    entry             from a call of `launch` to a launcher, and to the driver; parameters, packed
     launch_size       grid, block, shared memory and streams
     object_reading    numbers, and arrays of torch, CuPy and our own
-    name_checks       what a kernel read of the world, as a table
-    shared_code       the code that all launchers share, compiled once for a machine
-    process           what that code has to know of this process, and how calls get to it
+    process           the code that all launchers share, what it has to know of this process, and how calls get to it
     memory_layout     records that both sides know
-    guard_writer      the writer of LLVM IR; `c_functions` lists what may be called
+    guard_writer      the writer of LLVM IR, what may be called, and what a kernel read of the world, as a table
 
 Nothing here trusts a pointer that it has not got from Python for an object whose type it has compared, and no function keeps a
 reference. That a type stands in an object's second word, and that there is a global lock, is looked at before anything else
-(`layout.is_usable`); where it is not so, as in a free-threaded Python, all launches are Python's.
+(`memory_layout.is_usable`); where it is not so, as in a free-threaded Python, all launches are Python's.
 """

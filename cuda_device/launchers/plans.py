@@ -24,7 +24,7 @@ from cuda_device.codegen.cpu import machine_code
 from cuda_device.device.options import CHECKED_VARIABLE
 from cuda_device.device.parameters import parameter_names
 from cuda_device.launchers import guard_writer, memory_layout, process
-from cuda_device.launchers.c_functions import SHARED, symbol_of
+from cuda_device.launchers.guard_writer import SHARED, symbol_of
 from cuda_device.launchers.memory_layout import CALL, MOST_PARAMETERS, MOST_PLANS, PLAN, START, Word
 from cuda_device.launchers.process import python_functions, support
 from cuda_device.launchers.signature import NAME, Signature, UnsupportedSignature, launcher

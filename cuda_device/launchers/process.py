@@ -15,7 +15,7 @@ from typing import Any
 from cuda_device.codegen.cpu import machine_code
 from cuda_device.device.functions import Kernel
 from cuda_device.launchers import entry, launch_size, object_reading
-from cuda_device.launchers.c_functions import PYTHON, SHARED, declarations, symbol_of
+from cuda_device.launchers.guard_writer import PYTHON, SHARED, declarations, symbol_of
 from cuda_device.launchers.memory_layout import RECORDS, TABLE, Word, getter_of
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.runtime.gpu import driver, launch_log

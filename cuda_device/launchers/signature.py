@@ -24,9 +24,8 @@ from typing import Any
 import numpy as np
 
 from cuda_device.launchers import memory_layout
-from cuda_device.launchers.c_functions import declarations, shared_declarations
 from cuda_device.launchers.entry import PackedLeaf, parameters
-from cuda_device.launchers.guard_writer import GuardWriter
+from cuda_device.launchers.guard_writer import GuardWriter, declarations, shared_declarations
 from cuda_device.launchers.memory_layout import OWN_ARRAY, RECORDS
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.runtime.arrays.device_array import DeviceArray

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from cuda_device.codegen.cpu import kernel_text, runner, warp_exchange
 from cuda_device.codegen.cpu.records import BLOCK, CONTROL, THREAD
-from cuda_device.codegen.emit import constants
+from cuda_device.codegen.emit import llvm_writer
 from cuda_device.codegen.emit.dialect import LLVM_ORDERS, PAIR, Dialect, Meeting, Status, Update, Wide
 from cuda_device.device import math as device_math
 from cuda_device.ir.nodes import Function, Module, Op
@@ -29,7 +29,7 @@ class Cpu(Dialect):
 
     def preamble(self, text: str) -> str:
         """The records that threads and the scheduler share."""
-        lines = "".join(f"{line}\n" for line in constants.definitions(self.module))
+        lines = "".join(f"{line}\n" for line in llvm_writer.constant_definitions(self.module))
         return kernel_text.declarations() + lines
 
     def pointer(self, space: Space) -> str:

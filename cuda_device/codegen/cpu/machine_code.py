@@ -6,16 +6,149 @@ native.address("cuda_device.run")                 an exported function, for ctyp
 
 from __future__ import annotations
 
+import ctypes
 import functools
+import mmap
+import platform
+import struct
 from collections.abc import Callable, Mapping, Sequence
 
 from cuda_device.cache import disk
 from cuda_device.cache.programs import Kept, ProgramSummary
-from cuda_device.codegen.cpu import object_loader
 from cuda_device.codegen.cpu.processor import LOCK, identity
 from cuda_device.codegen.cpu.runner import CREW, EXPORTS, RUN, SUPPORT, WIDE_ATOMICS
+from cuda_device.codegen.gpu.elf import Section, Symbol, content, sections, symbols
 from cuda_device.errors import CompilerBug
 from cuda_device.types.architectures import Architecture
+
+# An object file into this process, without LLVM, whose library takes longer to load than a kernel to run.
+#
+#     code = load(object_code, {"sinf": 0x7f…}.get)
+#     code.addresses["cuda_device.run"]           where an exported function starts, for ctypes
+#
+# The objects of kernels are simple: instructions and constants that refer to each other by their distance, and calls of functions
+# that are somewhere else. Anything else (another processor, another kind of file or reference, a name that nobody knows) is
+# `Unsupported`, and LLVM's linker does it.
+
+
+_X86_64 = b"\x7fELF\2\1\1"
+_RELOCATABLE, _MACHINE = 1, 62
+# Kinds of sections, and what flags say of them.
+_BITS, _RELOCATIONS, _ZEROS = 1, 4, 8
+_WRITE, _ALLOCATE, _THREAD_LOCAL = 1, 2, 0x400
+_RELOCATION = struct.Struct("<QIIq")
+_UNDEFINED, _RESERVED, _FILE = 0, 0xFF00, 4
+# An address of 64 bits; a distance of 32; the same of a function that may be elsewhere.
+_ADDRESS, _DISTANCE, _CALL = 1, 2, 4
+# jmp *0(%rip), and behind it the address.
+_JUMP = struct.Struct("<6sQ2x")
+_JUMP_THERE = b"\xff\x25\0\0\0\0"
+
+
+class UnsupportedObject(Exception):
+    """An object file that this loader leaves to LLVM's."""
+
+
+class LoadedObject:
+    """Machine code in this process, for as long as this object lives: the addresses of its functions by their names."""
+
+    def __init__(self, memory: mmap.mmap, start: ctypes.c_char, addresses: Mapping[str, int]) -> None:
+        self._memory, self._start, self.addresses = memory, start, addresses
+
+
+def load(object_code: bytes, find: Callable[[str], int | None]) -> LoadedObject:
+    """Loads an object file; `find` knows the addresses of the functions that it calls. Raises `Unsupported`."""
+    if platform.machine() != "x86_64" or not object_code.startswith(_X86_64):
+        raise UnsupportedObject("the machine")
+    if struct.unpack_from("<HH", object_code, 16) != (_RELOCATABLE, _MACHINE):
+        raise UnsupportedObject("the file")
+    found = sections(object_code)
+    named = list(symbols(object_code))
+    if any(symbol.section >= _RESERVED and symbol.kind != _FILE for symbol in named):  # the file's name stands nowhere
+        raise UnsupportedObject("a symbol")
+    elsewhere = {symbol.name: find(symbol.name) for symbol in named if not symbol.section and symbol.name}
+    if None in elsewhere.values():
+        raise UnsupportedObject(f"a name: {elsewhere}")
+    places, jumps, writable, size = _laid_out(found, len(elsewhere))
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    start = ctypes.c_char.from_buffer(memory)
+    base = ctypes.addressof(start)
+    for number, place in places.items():
+        if found[number].kind == _BITS:
+            memory[place : place + found[number].size] = content(object_code, found[number])
+    at = {name: base + jumps + _JUMP.size * i for i, name in enumerate(elsewhere)}
+    for name, address in elsewhere.items():
+        _JUMP.pack_into(memory, at[name] - base, _JUMP_THERE, address)
+    values = [base + places[s.section] + s.value if s.section in places else at.get(s.name) for s in named]
+    for number, place in places.items():
+        for section in found:
+            if section.kind == _RELOCATIONS and section.info == number:
+                _relocate(memory, base, place, content(object_code, section), values, named)
+    _protect(base, writable)
+    exported = zip(named, values, strict=True)
+    return LoadedObject(
+        memory, start, {s.name: value for s, value in exported if s.is_global and s.section and value is not None}
+    )
+
+
+def _laid_out(found: list[Section], jumps: int) -> tuple[dict[int, int], int, int, int]:
+    """The places of sections by their numbers, of jumps, of what can be written, and the size of all."""
+    kept = {i: section for i, section in enumerate(found) if section.flags & _ALLOCATE and section.name != ".eh_frame"}
+    if any(section.kind not in (_BITS, _ZEROS) or section.flags & _THREAD_LOCAL for section in kept.values()):
+        raise UnsupportedObject("a section")
+    places, end = {}, 0
+    for number, section in kept.items():
+        if not section.flags & _WRITE:
+            places[number] = _aligned(end, section.align)
+            end = places[number] + section.size
+    first_jump = _aligned(end, 16)
+    writable = end = _aligned(first_jump + jumps * _JUMP.size, mmap.PAGESIZE)
+    for number, section in kept.items():
+        if section.flags & _WRITE:
+            places[number] = _aligned(end, section.align)
+            end = places[number] + section.size
+    return places, first_jump, writable, max(end, mmap.PAGESIZE)
+
+
+def _aligned(place: int, align: int) -> int:
+    return -(-place // max(align, 1)) * max(align, 1)
+
+
+def _relocate(
+    memory: mmap.mmap, base: int, place: int, relocations: bytes, values: list[int | None], named: list[Symbol]
+) -> None:
+    """Writes into a section how far other things are from it, or where they are."""
+    for offset, kind, number, more in _RELOCATION.iter_unpack(relocations):
+        value = values[number]
+        is_here = named[number].section != _UNDEFINED
+        if value is None or not (kind == _CALL or (is_here and kind in (_ADDRESS, _DISTANCE))):
+            raise UnsupportedObject(f"a reference of the kind {kind}")
+        if kind == _ADDRESS:
+            struct.pack_into("<Q", memory, place + offset, value + more)
+        else:
+            struct.pack_into("<i", memory, place + offset, value + more - (base + place + offset))
+
+
+@functools.cache
+def _process() -> ctypes.CDLL:
+    return ctypes.CDLL(None)
+
+
+def _protect(start: int, size: int) -> None:
+    """Makes memory executable, and no more writable."""
+    if _process().mprotect(ctypes.c_void_p(start), ctypes.c_size_t(size), mmap.PROT_READ | mmap.PROT_EXEC):
+        raise UnsupportedObject("memory that can be executed")
+
+
+def in_process(name: str) -> int | None:
+    """The address of a function that the process has: of the C library, say."""
+    try:
+        return ctypes.cast(getattr(_process(), name), ctypes.c_void_p).value
+    except (AttributeError, ValueError):
+        return None
+
+
+# Machine code of kernels for the CPU, in this process: from the cache, without LLVM, where that is possible.
 
 
 class Native:
@@ -88,12 +221,12 @@ def link(object_code: bytes, symbols: Mapping[str, int], exports: Sequence[str],
 
     def find(name: str) -> int | None:
         ours = _support(name) if name in SUPPORT and not alone else None
-        return symbols.get(name) or ours or object_loader.in_process(name)
+        return symbols.get(name) or ours or in_process(name)
 
     try:
-        code = object_loader.load(object_code, find)
+        code = load(object_code, find)
         return Linked(code.addresses, code)
-    except object_loader.UnsupportedObject:
+    except UnsupportedObject:
         from cuda_device.codegen.cpu import native
 
         # Which helpers the code generator calls only the object's table of names tells.

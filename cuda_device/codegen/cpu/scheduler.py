@@ -24,10 +24,23 @@ from typing import Any
 
 from numpy import int64, uint32, uint64
 
-from cuda_device.codegen.cpu import host_code, launch_control, meetings
+from cuda_device.codegen.cpu import host_code, meetings
 from cuda_device.codegen.cpu.host_code import aligned_alloc, call, frame_address, free, lanes_between, sched_yield
-from cuda_device.codegen.cpu.launch_control import Block, Control, Thread, claim, publish, stopped
-from cuda_device.codegen.cpu.meetings import ALL, LOWS, WARP_BYTES, WORDS, most, resume_lanes, row
+from cuda_device.codegen.cpu.meetings import (
+    ALL,
+    LOWS,
+    WARP_BYTES,
+    WORDS,
+    Block,
+    Control,
+    Thread,
+    claim,
+    most,
+    publish,
+    resume_lanes,
+    row,
+    stopped,
+)
 from cuda_device.codegen.cpu.records import CONTROL, FUEL, KIND_SHIFT, PLACE_MASK, WARP_SIZE, Suspension
 from cuda_device.codegen.emit.dialect import Status
 from cuda_device.device.atomics import atomic_ref
@@ -370,8 +383,8 @@ _ENTRIES: dict[str, tuple[Callable[..., Any], tuple[Type, ...]]] = {
     "blocks": (blocks, _WORKER),
     "crew": (crew, _WORKER),
     "frame": (frame, (INT64, INT64)),
-    "keep": (launch_control.keep, (INT64, *[UINT32] * 8, INT64, INT64)),
-    "trace": (launch_control.trace, (INT64, UINT32, INT64, INT64)),
+    "keep": (meetings.keep, (INT64, *[UINT32] * 8, INT64, INT64)),
+    "trace": (meetings.trace, (INT64, UINT32, INT64, INT64)),
 }
 
 

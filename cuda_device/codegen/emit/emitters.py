@@ -13,19 +13,136 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from cuda_device.codegen.emit import atomic_emitters, constants, float8, parameter_passing
-from cuda_device.codegen.emit.dialect import Meeting, Status
+from cuda_device.codegen.emit import float8, llvm_writer, parameter_passing
+from cuda_device.codegen.emit.dialect import LLVM_ORDERS, Meeting, Status, Update, Wide
 from cuda_device.codegen.emit.llvm_writer import FunctionWriter, float_suffix, literal
 from cuda_device.device.math import BY_NAME as MATH
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Module, Op, Value
+from cuda_device.ir.ops import Order, Scope
 from cuda_device.types.layout import align_of, size_of
 from cuda_device.types.model import BOOL, FLOAT32, Number, NumberKind, Ref, Space, Vector
 
-# How a thread prints, in LLVM IR: the values are put into memory, eight bytes each, and handed over with the format.
+# How atomic operations are written in LLVM IR, for both backends.
 #
-# print {format="x = %d\\n"} %x      on a GPU      store i64 %x, ptr %b; call i32 @vprintf(ptr @text_0, ptr %b)
-#                                   on the CPU    the same with the number of the place, for the host (`runtime/cpu/executor`)
+# Loads, stores, compare-and-swap and fences are LLVM's own instructions. It writes them to PTX as the memory model wants:
+#
+#     load seq_cst, scope "device"      fence.sc.gpu;  ld.acquire.gpu
+#
+# Read-modify-writes, and accesses to 16 bytes (a vector of two integers here), are the dialect's: see
+# `codegen/gpu/nvptx_dialect`.
+
+
+# What a compare-and-swap that changes nothing may still do.
+_FAILURES = {"release": "monotonic", "acq_rel": "acquire"}
+
+
+def _atomic_number(reference: Value) -> Number:
+    assert isinstance(reference.type, Ref)
+    number = getattr(reference.type.pointee, "dtype", None)
+    assert isinstance(number, Number), reference.type
+    return number
+
+
+def _how(to: FunctionWriter, op: Op) -> tuple[str, str]:
+    """The scope and the order of an operation in LLVM's words."""
+    order, scope = Order(str(op.attributes["memory"])), Scope(str(op.attributes["scope"]))
+    return to.dialect.sync_scope(scope), LLVM_ORDERS[order]
+
+
+def _number_bits(to: FunctionWriter, value: Value) -> str:
+    """A value, with its type, as the integer that it is in memory."""
+    number = value.type
+    assert isinstance(number, Number)
+    if number == BOOL:
+        return f"i8 {to.temporary(f'zext {to.typed(value)} to i8')}"
+    if number.is_float and not number.is_float8:
+        return f"i{number.bits} {to.temporary(f'bitcast {to.typed(value)} to i{number.bits}')}"
+    return to.typed(value)
+
+
+def _from_bits(to: FunctionWriter, op: Op, bits: str) -> None:
+    """Makes an operation's result of the integer that came from memory."""
+    number = op.result.type
+    assert isinstance(number, Number)
+    if number == BOOL:
+        to.result(op, f"icmp ne i8 {bits}, 0")
+    elif number.is_float and not number.is_float8:
+        to.result(op, f"bitcast i{number.bits} {bits} to {to.module.type(number)}")
+    else:
+        to.names[op.result] = bits
+
+
+def _wide(to: FunctionWriter, op: Op) -> bool:
+    """Writes an access to 16 bytes; False if it is none."""
+    reference, *values = op.operands
+    assert isinstance(reference.type, Ref)
+    if not isinstance(getattr(reference.type.pointee, "dtype", None), Vector):
+        return False
+    order, scope = Order(str(op.attributes["memory"])), Scope(str(op.attributes["scope"]))
+    value = to.typed(values[0]) if values else ""
+    result = to.fresh() if values else to.name(op.result)
+    access = Wide(reference.type.space, to.typed(reference), value, order, scope)
+    to.lines.append(to.dialect.wide(access, result))
+    return True
+
+
+def _atomic_load(to: FunctionWriter, op: Op) -> None:
+    if _wide(to, op):
+        return
+    (reference,) = op.operands
+    number = _atomic_number(reference)
+    scope, order = _how(to, op)
+    load = f"load atomic i{number.bits}, {to.typed(reference)}{scope} {order}, align {number.bits // 8}"
+    _from_bits(to, op, to.temporary(load))
+
+
+def _atomic_store(to: FunctionWriter, op: Op) -> None:
+    if _wide(to, op):
+        return
+    reference, value = op.operands
+    scope, order = _how(to, op)
+    align = _atomic_number(reference).bits // 8
+    to.line(f"store atomic {_number_bits(to, value)}, {to.typed(reference)}{scope} {order}, align {align}")
+
+
+def _cas(to: FunctionWriter, op: Op) -> None:
+    reference, old, new = op.operands
+    scope, order = _how(to, op)
+    orders = f"{order} {_FAILURES.get(order, order)}"
+    pair = to.temporary(
+        f"cmpxchg {to.typed(reference)}, {_number_bits(to, old)}, {_number_bits(to, new)}{scope} {orders}"
+    )
+    _from_bits(to, op, to.temporary(f"extractvalue {{ i{_atomic_number(reference).bits}, i1 }} {pair}, 0"))
+
+
+def _update(to: FunctionWriter, op: Op) -> None:
+    """Sums are of the number's own type, exchanges of its bits."""
+    reference, value = op.operands
+    assert isinstance(reference.type, Ref)
+    number, operation = _atomic_number(reference), str(op.attributes["operation"])
+    order, scope = Order(str(op.attributes["memory"])), Scope(str(op.attributes["scope"]))
+    operand = _number_bits(to, value) if operation == "exch" else to.typed(value)
+    is_used = op.result in to.used
+    update = Update(operation, number, reference.type.space, to.typed(reference), operand, order, scope, is_used)
+    result = to.fresh()
+    to.lines.append(to.dialect.update(update, result))
+    if operation == "exch":
+        _from_bits(to, op, result)
+    else:
+        to.names[op.result] = result
+
+
+def _fence(to: FunctionWriter, op: Op) -> None:
+    scope, order = _how(to, op)
+    to.line(f"fence{scope} {order}")
+
+
+def _pause(to: FunctionWriter, op: Op) -> None:
+    to.lines.append(to.dialect.pause(to.typed(op.operands[0])))
+
+
+# How each operation of the device level is written in LLVM IR: one emitter for each row of `ir/ops`.
 
 
 # A conversion of an integer: C has to be told that it has 64 bits.
@@ -287,7 +404,7 @@ def _convert(to: FunctionWriter, op: Op) -> None:
         test = f"fcmp une {to.typed(operand)}, {zero}" if source.is_float else f"icmp ne {to.typed(operand)}, {zero}"
         to.result(op, test)
     elif source.is_float and not target.is_float:
-        constants.truncate(to, op, source, target)
+        llvm_writer.truncate(to, op, source, target)
     else:
         instruction = _instruction(operand, source, target)
         if not instruction:
@@ -339,7 +456,7 @@ def _load(to: FunctionWriter, op: Op) -> None:
     if pointee == BOOL:
         to.result(op, f"icmp ne i8 {to.temporary(load)}, 0")
     else:
-        constants.taken(to, op, load)
+        llvm_writer.taken(to, op, load)
 
 
 def _store(to: FunctionWriter, op: Op) -> None:
@@ -351,6 +468,10 @@ def _store(to: FunctionWriter, op: Op) -> None:
     align = op.attributes.get("align", align_of(reference.type.pointee))
     says = to.module.aliasing.store(reference) if to.module.aliasing else ""
     to.line(f"store {stored}, {to.typed(reference)}, align {align}{says}")
+
+
+def _constant(to: FunctionWriter, op: Op) -> None:
+    to.names[op.result] = f"@{llvm_writer.constant_name(op)}"
 
 
 def _shared(to: FunctionWriter, op: Op) -> None:
@@ -425,7 +546,7 @@ def _bits(to: FunctionWriter, op: Op) -> None:
     if source == target:
         to.names[op.result] = to.names[op.operands[0]]
     else:
-        constants.taken(to, op, f"bitcast {to.typed(op.operands[0])} to {target}")
+        llvm_writer.taken(to, op, f"bitcast {to.typed(op.operands[0])} to {target}")
 
 
 # Ends of blocks and threads
@@ -501,7 +622,7 @@ EMITTERS: dict[ops.OpDef, Emitter] = {
     ops.SHARED: _shared,
     ops.DYNAMIC_SHARED: _dynamic_shared,
     ops.LOCAL: _local,
-    **constants.EMITTERS,
+    ops.CONSTANT: _constant,
     ops.REGISTER: _register,
     ops.TIMER: _timer,
     ops.BARRIER: _barrier,
@@ -525,7 +646,12 @@ EMITTERS: dict[ops.OpDef, Emitter] = {
     ops.REPORT: _report,
     ops.TRACE: _trace,
     ops.EXIT: _exit,
-    **atomic_emitters.EMITTERS,
+    ops.ATOMIC_LOAD: _atomic_load,
+    ops.ATOMIC_STORE: _atomic_store,
+    ops.ATOMIC_CAS: _cas,
+    ops.ATOMIC_UPDATE: _update,
+    ops.FENCE: _fence,
+    ops.PAUSE: _pause,
     ops.ADDRESS: _address,
     ops.ROOM: _room,
     ops.PRINT: emit,

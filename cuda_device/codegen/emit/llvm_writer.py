@@ -8,23 +8,26 @@ to.module.type(FLOAT16)                              "half"
 from __future__ import annotations
 
 import math
+import re
 import struct
 from collections.abc import Sequence
 from functools import cached_property
 
+from cuda_device.cache.store import sha256
 from cuda_device.codegen.emit import float8
 from cuda_device.codegen.emit.dialect import Dialect
 from cuda_device.codegen.emit.metadata import Aliasing, Metadata
 from cuda_device.device.options import LLVM_FLAGS, Options
 from cuda_device.ir import ops
 from cuda_device.ir.dominance import used
-from cuda_device.ir.nodes import Block, Function, Op, Value
+from cuda_device.ir.nodes import Block, Function, Module, Op, Value
 from cuda_device.optimise import points_to
 from cuda_device.types.layout import WIDEST_ACCESS, float_bits, size_of
 from cuda_device.types.model import (
     BFLOAT16,
     BOOL,
     FLOAT16,
+    FLOAT32,
     Format,
     NoneType,
     Number,
@@ -34,11 +37,6 @@ from cuda_device.types.model import (
     Type,
     Vector,
 )
-
-# Constants and the names of floats as LLVM writes them.
-#
-# literal(FLOAT32, 0.1)  ==  "0x3FB99999A0000000"      the float32 nearest to it, in the bits of a double
-# literal(FLOAT8E4M3, 1) ==  "56"                      its bits, an i8
 
 
 def literal(type: Type, value: object) -> str:
@@ -229,3 +227,88 @@ class FunctionWriter:
     def operands(self, op: Op) -> str:
         """The operands of an operation whose type they share: `float %v1, %v2`."""
         return f"{self.module.type(op.operands[0].type)} {', '.join(self.names[value] for value in op.operands)}"
+
+
+# Constant memory in LLVM IR: a global variable for each content, which nobody writes; and how floats are spelt.
+#
+#     constant {data="0000803f", align=16}   →   @constant_6d3c… = internal constant [4 x i8] c"\\00\\00\\80\\3f", align 16
+#
+# A GPU has 64 KiB of constant memory for each module, with a cache that is fast where all lanes of a warp read one address. What
+# does not fit there lies in global memory.
+
+
+MAXIMUM_CONSTANT = 64 * 1024
+
+
+def constant_name(op: Op) -> str:
+    """The symbol of constant memory: the same for the same content."""
+    content = f"{op.attributes['align']} {op.attributes['data']}"
+    return f"constant_{sha256(content.encode()).hexdigest()[:16]}"
+
+
+def _of(module: Module) -> dict[str, Op]:
+    found = {constant_name(op): op for f in module.functions for op in f.ops() if op.code is ops.CONSTANT}
+    return dict(sorted(found.items()))
+
+
+def constants_fit(module: Module) -> bool:
+    """Whether the constants of a module have room in a GPU's constant memory."""
+    return sum(
+        len(str(op.attributes["data"])) // 2 + int(str(op.attributes["align"])) for op in _of(module).values()
+    ) <= (MAXIMUM_CONSTANT)
+
+
+def constant_definitions(module: Module, space: str = "") -> list[str]:
+    """The global variables; `space` is `addrspace(n) ` or empty."""
+    lines = []
+    for name, op in _of(module).items():
+        data = str(op.attributes["data"])
+        text = re.sub("..", lambda byte: f"\\{byte[0]}", data)
+        lines.append(
+            f'@{name} = internal {space}constant [{len(data) // 2} x i8] c"{text}", align {op.attributes["align"]}'
+        )
+    return lines
+
+
+# Floats as LLVM calls them, and what it gets wrong for those of 16 bits: their bits, and conversion to integers.
+#
+#     bits %b: float16          bitcast bfloat … to half, by way of an integer, in a text that LLVM cannot see through
+#     convert %h: int16         fpext half … to float; …      for float16 on the CPU
+#
+# Where LLVM 22 sees that the bits of a bfloat are taken for a half, or the reverse, and that is compared with zero, as it is
+# or as a wider float, its combiner of instructions wants to mask them as if they were an integer, and ends the process. And with
+# AVX512-FP16, NaN becomes -32768 as an int16.
+
+
+def taken(to: FunctionWriter, op: Op, text: str) -> None:
+    """Writes an instruction that takes bits, or what is in memory, for a number of the result's type."""
+    type = op.result.type
+    if element(type) in HALVES and (to.module.mixes_halves if op.code is ops.LOAD else to.module.has_both_halves):
+        assert type is not None
+        to.names[op.result] = _hidden(to, to.temporary(text), type)
+    else:
+        to.result(op, text)
+
+
+def _hidden(to: FunctionWriter, value: str, type: Type) -> str:
+    """The same value, of which LLVM does not know where it is from."""
+    if not isinstance(type, Vector):
+        bits = to.temporary(f"bitcast {to.module.type(type)} {value} to i16")
+        return to.temporary(
+            f"bitcast i16 {to.temporary(f'call i16 {to.dialect.same_bits}(i16 {bits})')} to {to.module.type(type)}"
+        )
+    whole, element = to.module.type(type), to.module.type(type.dtype)
+    for i in range(type.size):
+        hidden = _hidden(to, to.temporary(f"extractelement {whole} {value}, i32 {i}"), type.dtype)
+        value = to.temporary(f"insertelement {whole} {value}, {element} {hidden}, i32 {i}")
+    return value
+
+
+def truncate(to: FunctionWriter, op: Op, source: Number, target: Number) -> None:
+    """Writes a float's integral part, the nearest integer there is where it has none of its own, 0 for NaN."""
+    value = to.typed(op.operands[0])
+    if source == FLOAT16 and not to.dialect.truncates_halves:
+        source, value = FLOAT32, f"float {to.temporary(f'fpext {value} to float')}"
+    function = f"llvm.fpto{'s' if target.signed else 'u'}i.sat.i{target.bits}.{float_suffix(source)}"
+    call = to.module.call(function, to.module.type(target), [to.module.type(source)])
+    to.result(op, f"{call}({value})")

@@ -14,9 +14,9 @@ import struct
 from collections.abc import Iterable
 from typing import Any
 
+from cuda_device.cache.store import sha256
 from cuda_device.codegen.gpu import elf
 from cuda_device.errors import CompileError
-from cuda_device.hashing import sha256
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.architectures import Architecture
 

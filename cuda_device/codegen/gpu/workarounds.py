@@ -7,7 +7,7 @@
                                   add.s32 %r2, %r2, 1;
 
 The texts that come out mean the same and cost an instruction more. They are written for every assembler: which one will read
-them is not known at that point. A fault that is avoided where LLVM IR is written stands there: see `codegen/emit/constants`.
+them is not known at that point. A fault that is avoided where LLVM IR is written stands there: see `codegen/emit/llvm_writer`.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from collections.abc import Iterable
 
 from cuda_device.codegen.emit.to_llvm import Llvm
 from cuda_device.codegen.gpu import libdevice
-from cuda_device.codegen.nvvm import bfloat, intrinsic_calls, typed_pointers
+from cuda_device.codegen.nvvm import intrinsic_calls, typed_pointers
 from cuda_device.codegen.nvvm.intrinsic_calls import alignments, in_memory
 from cuda_device.codegen.nvvm.typed_pointers import TYPE, FunctionNames, Rule, pointers, split
 from cuda_device.device.options import Options
@@ -94,7 +94,11 @@ def _globals(text: str) -> dict[str, tuple[str, str]]:
 
 
 # By what lines look like: what they become.
-_RULES: tuple[tuple[re.Pattern[str], Rule], ...] = (*bfloat.RULES, *typed_pointers.RULES, *intrinsic_calls.RULES)
+_RULES: tuple[tuple[re.Pattern[str], Rule], ...] = (
+    *intrinsic_calls.BFLOAT_RULES,
+    *typed_pointers.RULES,
+    *intrinsic_calls.RULES,
+)
 
 
 @dataclass(slots=True)

@@ -45,7 +45,7 @@ from cuda_device.types.model import SMALL
 
 if TYPE_CHECKING:
     from cuda_device.compiler import Work
-    from cuda_device.runtime.races.detector import RaceDetector
+    from cuda_device.runtime.races import RaceDetector
     from cuda_device.types.known import Known
 
 # What each launch checks of its arrays, so that the compiler may count on it.
@@ -400,7 +400,7 @@ def _keep(stream: GpuStream, views: Sequence[ArrayView]) -> None:
 
 
 def _start_on_cpu(variant: CompiledKernel, shape: Shape, buffer: Any, arguments: Sequence[Argument]) -> None:
-    from cuda_device.runtime.cpu.executor import Output, execute
+    from cuda_device.runtime.cpu_executor import Output, execute
 
     for view in (view for argument in arguments for view in argument.views):
         if view.stream is not None:  # managed memory, which a GPU may be writing
@@ -431,7 +431,7 @@ def _start_on_cpu(variant: CompiledKernel, shape: Shape, buffer: Any, arguments:
 def _race_detector(work: compiler.Work, shape: Shape, arguments: Sequence[Argument]) -> RaceDetector | None:
     if not work.job.options.races:
         return None
-    from cuda_device.runtime.races.detector import RaceDetector, regions
+    from cuda_device.runtime.races import RaceDetector, regions
 
     named = zip(parameters_of(work.job.function).names, arguments, strict=True)
     found = [region for name, argument in named for region in regions(name, argument.views)]

@@ -1,1 +1,0 @@
-"""The race detector: vector clocks over the accesses of a launch on the CPU stream."""
