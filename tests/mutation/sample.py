@@ -12,7 +12,19 @@ from .mutants import Change, places
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "cuda_device"
-FOLDERS = ("bytecode", "ir", "infer", "lower", "optimise", "instrument", "device", "codegen", "types")
+FOLDERS = (
+    "bytecode",
+    "ir",
+    "infer",
+    "library",
+    "lower",
+    "optimise",
+    "instrument",
+    "device",
+    "codegen",
+    "cache",
+    "types",
+)
 
 
 @dataclass(frozen=True, slots=True)
