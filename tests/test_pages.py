@@ -1,0 +1,159 @@
+"""The tutorial, the how-tos and the explanations: each page's Python is one program, and it prints what the page says.
+
+The ```python blocks of a page run one after the other, on a CPU stream. A ```text block is what the block before it prints,
+as doctest compares it (`...` stands for anything); `--update-golden` writes it. A comment before a block says what is different
+about it:
+
+    <!-- raises -->             it ends with an error, whose message is the ```text block behind it
+    <!-- warns -->              it gives a PrecisionWarning
+    <!-- needs: torch, gpu -->  it runs where all of these are, in a test of its own; elsewhere that test is skipped
+"""
+
+import contextlib
+import doctest
+import importlib.util
+import io
+import re
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from conftest import HAS_GPU
+
+import cuda_device as device
+from cuda_device.runtime.gpu import driver
+
+DOCS = Path(__file__).parent.parent / "docs"
+PAGES = sorted(page for folder in ("tutorial", "howto", "explanation") for page in (DOCS / folder).glob("*.md"))
+FENCE = re.compile(
+    r"(?:<!-- (?P<mark>raises|warns|needs: (?P<needs>[\w, ]+)) -->\n)?```(?P<language>\w*)\n(?P<text>.*?)^```$",
+    re.M | re.S,
+)
+pytestmark = pytest.mark.filterwarnings("error::cuda_device.PrecisionWarning")
+
+
+@dataclass
+class Block:
+    """A ```python block: its text, its mark, what it needs, and what the page says that it prints."""
+
+    text: str
+    mark: str = ""
+    needs: frozenset[str] = frozenset()
+    prints: str | None = None
+    where: tuple[int, int] = (0, 0)  # of that, in the page
+    printed: str = ""
+
+
+def blocks_of(text: str) -> list[Block]:
+    """The blocks of a page, in their order."""
+    found: list[Block] = []
+    before = None
+    for match in FENCE.finditer(text):
+        if match["language"] == "python":
+            needs = frozenset(filter(None, re.split(r", *", match["needs"] or "")))
+            found.append(Block(match["text"], (match["mark"] or "").partition(":")[0], needs))
+        elif match["language"] == "text" and before == "python":
+            found[-1].prints, found[-1].where = match["text"], match.span("text")
+        before = match["language"]
+    return found
+
+
+def is_here(need: str) -> bool:
+    return HAS_GPU if need == "gpu" else importlib.util.find_spec(need) is not None
+
+
+def run(blocks: list[Block], folder: Path) -> None:
+    """Runs the blocks as one program, `program.py`, and keeps what each prints."""
+    program = folder / "program.py"
+    names: dict[str, object] = {"__name__": "__main__"}
+    written = ""
+    for block in blocks:
+        padded = "\n" * written.count("\n") + block.text
+        written += block.text + "\n"
+        program.write_text(written)
+        shown, error = io.StringIO(), None
+        with contextlib.redirect_stdout(shown), warnings.catch_warnings(record=block.mark == "warns") as caught:
+            if block.mark == "warns":
+                warnings.simplefilter("always")
+            try:
+                exec(compile(padded, str(program), "exec"), names)
+            except Exception as raised:
+                if block.mark != "raises":
+                    raise
+                error = raised
+        assert block.mark != "raises" or error, f"raises nothing:\n{block.text}"
+        if block.mark == "warns":
+            assert [warning.category for warning in caught] == [device.PrecisionWarning], block.text
+            shown.write(str(caught[0].message))
+        printed = shown.getvalue() + (f"{type(error).__name__}: {error}" if error else "")
+        block.printed = re.sub(r"[ \t]+$", "", printed.replace(f"{folder}/", ""), flags=re.M).strip() + "\n"
+
+
+def is_shown(block: Block) -> bool:
+    """Whether the page shows what the block printed."""
+    return doctest.OutputChecker().check_output(block.prints or "\n", block.printed, doctest.ELLIPSIS)
+
+
+def compare(blocks: list[Block]) -> None:
+    """Raises an assertion where the page shows something else than what its blocks have printed."""
+    for block in blocks:
+        assert is_shown(block), f"pytest --update-golden tests/test_pages.py\n{block.text}\nprints\n\n{block.printed}"
+
+
+def update(page: Path, blocks: list[Block]) -> None:
+    """Writes what the blocks have printed to the page."""
+    text = page.read_text()
+    for block in reversed(blocks):
+        if block.prints is not None and not is_shown(block):
+            start, end = block.where
+            text = text[:start] + block.printed + text[end:]
+    page.write_text(text)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: f"{page.parent.name}/{page.stem}")
+def test_page(page, tmp_path, monkeypatch, update_golden):
+    monkeypatch.setattr(driver, "available", lambda: False)  # the default stream is the CPU's
+    monkeypatch.chdir(tmp_path)
+    blocks = blocks_of(page.read_text())
+    for block in blocks:
+        compile(block.text, page.name, "exec")  # those that need something, too
+    plain = [block for block in blocks if not block.needs]
+    run(plain, tmp_path)
+    if update_golden:
+        update(page, plain)
+    else:
+        compare(plain)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: f"{page.parent.name}/{page.stem}")
+def test_what_needs_more(page, tmp_path, monkeypatch):
+    """The whole page, where there is what its other blocks need."""
+    monkeypatch.chdir(tmp_path)
+    blocks = blocks_of(page.read_text())
+    needs = sorted(set().union(*(block.needs for block in blocks)))
+    if not needs:
+        return
+    here = {need for need in needs if is_here(need)}
+    wanted = [block for block in blocks if block.needs <= here]
+    if not any(block.needs for block in wanted):
+        pytest.skip(f"no block of this page has all that it needs: {', '.join(needs)}")
+    if "gpu" not in here:
+        monkeypatch.setattr(driver, "available", lambda: False)
+    run(wanted, tmp_path)
+    compare(wanted)
+
+
+@pytest.mark.parametrize(
+    "text, complaint",
+    [
+        ("```python\nprint(1 + 1)\n```\nprints\n```text\n3\n```\n", "prints"),
+        ("```python\nprint(1 + 1)\n```\n", "prints"),
+        ("<!-- raises -->\n```python\npass\n```\n", "raises nothing"),
+    ],
+)
+def test_a_page_that_is_wrong_fails(text, complaint, tmp_path):
+    blocks = blocks_of(text)
+    with pytest.raises(AssertionError, match=complaint):
+        run(blocks, tmp_path)
+        compare(blocks)
