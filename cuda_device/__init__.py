@@ -48,7 +48,8 @@ _MODULES = {
         "match_any_sync reduce_add_sync reduce_and_sync reduce_max_sync reduce_min_sync reduce_or_sync reduce_xor_sync "
         "shfl_down_sync shfl_sync shfl_up_sync shfl_xor_sync syncwarp warp_size"
     ),
-    "errors": "CompileError DeviceOnlyError Error KernelError LaunchError PrecisionWarning",
+    "errors": "CompileError DeviceOnlyError Error GroupError KernelError LaunchError PrecisionWarning",
+    "groups.device_group": "DeviceArrayGroup DeviceGroup",
     "interop.declarations": "cpp_declaration cpp_header get_include",
     "runtime.launch.bound": "BoundKernel",
     "runtime.launch.compiling": "Compiled compile",

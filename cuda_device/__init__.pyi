@@ -116,9 +116,12 @@ from cuda_device.device.warp import warp_size as warp_size
 from cuda_device.errors import CompileError as CompileError
 from cuda_device.errors import DeviceOnlyError as DeviceOnlyError
 from cuda_device.errors import Error as Error
+from cuda_device.errors import GroupError as GroupError
 from cuda_device.errors import KernelError as KernelError
 from cuda_device.errors import LaunchError as LaunchError
 from cuda_device.errors import PrecisionWarning as PrecisionWarning
+from cuda_device.groups.device_group import DeviceArrayGroup as DeviceArrayGroup
+from cuda_device.groups.device_group import DeviceGroup as DeviceGroup
 from cuda_device.interop.declarations import cpp_declaration as cpp_declaration
 from cuda_device.interop.declarations import cpp_header as cpp_header
 from cuda_device.interop.declarations import get_include as get_include

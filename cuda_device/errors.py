@@ -209,6 +209,15 @@ class KernelError(Error):
         super().__init__(message)
 
 
+class GroupError(Error, ExceptionGroup[Exception]):
+    """What went wrong on the devices of a group: an `ExceptionGroup`, whose exceptions each have a note of the rank and device.
+
+    `ranks` are the ranks of the exceptions, in their order: a `TimeoutError` is that of a device that did not come back.
+    """
+
+    ranks: Sequence[int] = ()
+
+
 class DeviceOnlyError(Error):
     """A device only entity (specification, 'Device Only Entities') was used in host code."""
 

@@ -31,6 +31,7 @@ class Result(enum.IntEnum):
     CUDA_ERROR_OUT_OF_MEMORY = 2
     CUDA_ERROR_NOT_READY = 600
     CUDA_ERROR_ILLEGAL_ADDRESS = 700
+    CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED = 704
     CUDA_ERROR_STREAM_CAPTURE_IMPLICIT = 906
 
 
@@ -84,6 +85,8 @@ class FakeDriver:
         self.stream_contexts: dict[int, int] = {}
         self.done = True  # Whether events happen at once.
         self.happened: dict[int, bool] = {}
+        self.unreachable: set[tuple[int, int]] = set()  # pairs of devices
+        self.peers: set[tuple[int, int]] = set()  # pairs of contexts
         self.host_functions: list[Any] = []  # which run at once, or when a test says so
         self.total_memory = 16 << 30
         self.pools: dict[tuple[int, str], int] = {}
@@ -139,6 +142,19 @@ class FakeDriver:
 
     def cuCtxGetDevice(self):
         return 0, self.stack[-1] - CONTEXT
+
+    def cuDeviceCanAccessPeer(self, here, there):
+        return 0, int((here, there) not in self.unreachable)
+
+    def cuCtxEnablePeerAccess(self, context, flags):
+        pair = self.stack[-1], context
+        if pair in self.peers:
+            return (Result.CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED,)
+        self.peers.add(pair)
+        return self._answer("cuCtxEnablePeerAccess", *pair)
+
+    def cuMemPoolSetAccess(self, pool, description, count):
+        return self._answer("cuMemPoolSetAccess", pool, *(ctypes.c_int * 3).from_address(description))
 
     def cuDeviceGetAttribute(self, which, ordinal):
         return 0, self.attributes.get(which.removeprefix("CU_DEVICE_ATTRIBUTE_"), 1)

@@ -20,7 +20,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.nodes import Value
 from cuda_device.ir.ops import Effect
 from cuda_device.types.dtypes import element_of
-from cuda_device.types.known import Known
+from cuda_device.types.known import Known, of_type
 from cuda_device.types.layout import size_of, usual_alignment
 from cuda_device.types.model import INT32, INT64, UINT8, UINT32, Array, Layout, Ref, Space, Type
 from cuda_device.types.struct_classes import alignment_of_hint, check_alignment
@@ -180,11 +180,29 @@ def _lower_at(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
     return ArrayTree(data, (build.const(INT64, INT64.high),))
 
 
+def displaced(array: Any, count: Any) -> Any:
+    """An array like `array`, in memory so many elements behind its own: of another array, which has the same shape."""
+    raise DeviceOnlyError.of("displaced")
+
+
+def _infer_displaced(arguments: Sequence[Known]) -> Typed:
+    return Typed(of_type(arguments[0].type), ((0, arguments[0].type), (1, INT64)))
+
+
+def _lower_displaced(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
+    array, count = operands
+    assert isinstance(array, ArrayTree) and isinstance(count, Value)
+    # What it may alias is what `array` may: launches compare the extent of all such arrays with those of other arguments.
+    data = build.op(ops.ELEMENT, array.data.type, array.data, count, outside=True)
+    return ArrayTree(data, array.extents, array.strides)
+
+
 CONSTANT_ARRAY = Intrinsic(constant_array, "constant_array", _infer_constant, _lower_constant)
 
 ROWS = (
     CONSTANT_ARRAY,
     Intrinsic(array_at, "array_at", _infer_at, _lower_at),
+    Intrinsic(displaced, "displaced", _infer_displaced, _lower_displaced),
     Intrinsic(shared_array, "shared_array", _infer_array(Space.SHARED), _lower_array),
     Intrinsic(local_array, "local_array", _infer_array(Space.LOCAL), _lower_array, effects=Effect.LOCAL),
     Intrinsic(dynamic_shared_array, "dynamic_shared_array", _infer_dynamic, _lower_dynamic),

@@ -23,7 +23,7 @@ from cuda_device.device import (
     warp,
 )
 from cuda_device.device.rows import Intrinsic
-from cuda_device.library import builtins, complex_functions, copying, numbers, prelude, standard
+from cuda_device.library import builtins, complex_functions, copying, groups, numbers, prelude, standard
 
 T = TypeVar("T")
 ALL: tuple[Intrinsic, ...] = (
@@ -71,6 +71,7 @@ _MODULES = (
     complex_functions,
     complex_functions,
     copying,
+    groups,
     numbers,
     prelude,
     standard,

@@ -37,6 +37,7 @@ FUNCTIONS = {
     "cuGetErrorName": "i >s",
     "cuGetErrorString": "i >s",
     "cuGetProcAddress_v2": "s >p i l >i",
+    "cuDeviceCanAccessPeer": ">i i i",
     "cuDeviceGet": ">i i",
     "cuDeviceGetAttribute": ">i i i",
     "cuDeviceGetCount": ">i",
@@ -45,6 +46,7 @@ FUNCTIONS = {
     "cuDeviceTotalMem_v2": ">z i",
     "cuDevicePrimaryCtxRelease_v2": "i",
     "cuDevicePrimaryCtxRetain": ">p i",
+    "cuCtxEnablePeerAccess": "p u",
     "cuCtxGetCurrent": ">p",
     "cuCtxGetDevice": ">i",
     "cuCtxGetLimit": ">z i",
@@ -73,6 +75,7 @@ FUNCTIONS = {
     "cuMemHostAlloc": ">p z u",
     "cuMemHostGetDevicePointer_v2": ">p p u",
     "cuMemPoolGetAttribute": "p i >l",  # of those attributes that are 64 bits
+    "cuMemPoolSetAccess": "p p z",
     "cuMemPoolSetAttribute": "p i &l",
     "cuMemcpyAsync": "p p z p",
     "cuMemcpyHtoD_v2": "p p z",

@@ -12,6 +12,7 @@ can import it, and is told by `available()` that there is none.
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import threading
 from collections.abc import Collection
@@ -27,6 +28,8 @@ PER_THREAD_STREAM = 2
 SUCCESS = 0
 _OUT_OF_MEMORY = 2
 _NOT_READY = 600
+_ALREADY_ENABLED = 704
+_ON_DEVICE, _READ_WRITE = 1, 3  # of CUmemLocationType and CUmemAccess_flags
 _CUDA_VERSION = 12000  # of the driver's functions that we call by their addresses
 _CAPTURE_IMPLICIT = 906
 WORD = 4  # bytes: what atomic operations on a single byte read and exchange
@@ -237,6 +240,28 @@ def properties(ordinal: int) -> Properties:
         memory_pools=bool(ask("MEMORY_POOLS_SUPPORTED")),
         pageable_access=bool(ask("PAGEABLE_MEMORY_ACCESS")),
     )
+
+
+def can_access_peer(here: int, there: int) -> bool:
+    """Whether kernels on device `here` can be given access to the memory of device `there`."""
+    return bool(check(bindings().cuDeviceCanAccessPeer(here, there), f"asking what device {here} reaches"))
+
+
+def enable_peer_access(context: int) -> None:
+    """Gives kernels of the current context access to the memory of another context, but what is of pools. Twice is as once."""
+    (status,) = bindings().cuCtxEnablePeerAccess(context, 0)
+    if status != _ALREADY_ENABLED:
+        check((status,), "giving a GPU access to the memory of another one")
+
+
+def open_pool(ordinal: int, to: int) -> None:
+    """Gives device `to` access to what `allocate` takes from the pool of device `ordinal`."""
+    if has_pool(ordinal):
+        api = bindings()
+        pool = check(api.cuDeviceGetDefaultMemPool(ordinal), "asking for a pool of memory")
+        words = (ctypes.c_int * 3)(_ON_DEVICE, to, _READ_WRITE)  # CUmemAccessDesc
+        result = api.cuMemPoolSetAccess(pool, ctypes.addressof(words), 1)
+        check(result, f"giving device {to} access to the memory of device {ordinal}")
 
 
 class BesideCaptures:

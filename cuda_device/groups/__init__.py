@@ -1,0 +1,1 @@
+"""Many GPUs in one process: groups of devices, arrays with a part on each, launches on all."""

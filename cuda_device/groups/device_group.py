@@ -1,0 +1,231 @@
+"""`DeviceGroup`: the GPUs of one process that work together, and `DeviceArrayGroup`: an array on each, which all reach.
+
+group = DeviceGroup([0, 1])                         # GPUs 0 and 1, which reach each other's memory from now on
+group = DeviceGroup([cpu_stream(), cpu_stream()])   # two CPU streams that stand for devices
+g = group.arrays((1024,), float32)                  # an array on each
+g = DeviceArrayGroup.of([x0, x1], group)            # arrays of torch, CuPy or NumPy, which share their memory
+g.local(0).numpy()                                  # one of them on the host
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from cuda_device.errors import LaunchError
+from cuda_device.groups.workers import Workers
+from cuda_device.lazy_dataclasses import replace
+from cuda_device.library.groups import array_group
+from cuda_device.runtime.arrays.array_view import ArrayView
+from cuda_device.runtime.arrays.as_array import as_array
+from cuda_device.runtime.arrays.buffers import HOST_ALIGNMENT
+from cuda_device.runtime.arrays.device_array import DeviceArray, array, zeros
+from cuda_device.runtime.gpu import driver
+from cuda_device.runtime.gpu.streams import GpuStream, Stream, as_stream
+
+
+class DeviceGroup:
+    """Devices that work together; a device's place among them is its rank.
+
+    `devices` are numbers of GPUs or streams: ours, or those of cuda.core, torch and CuPy. `streams` gives GPUs named by their
+    numbers a stream each; by default that is the legacy default stream. CPU streams stand for devices where there are no GPUs.
+
+    Each GPU gets access to the memory of all others, arrays of this package included; again and again does no harm. Raises
+    `LaunchError` for what is no GPU or no stream, for a group of GPUs and CPUs, and where a GPU does not reach another's memory.
+    """
+
+    def __init__(self, devices: Sequence[Any], streams: Sequence[Any] | None = None) -> None:
+        self.streams: tuple[Stream, ...] = _streams_of(list(devices), streams)
+        """The stream of each device, by rank."""
+        on_gpu = [isinstance(stream, GpuStream) for stream in self.streams]
+        if any(on_gpu) and not all(on_gpu):
+            shown = ", ".join(map(self.name, range(len(self))))
+            raise LaunchError(f"a group is of GPUs or of CPU streams, not of both: {shown}", "make two groups")
+        self.reachable: tuple[tuple[bool, ...], ...] = tuple(
+            tuple(_reaches(here, there) for there in self.streams) for here in self.streams
+        )
+        """Whether the device of the first rank reaches the memory of that of the second: `reachable[0][1]`."""
+        self._give_access()
+        self._workers = Workers([self.name(rank) for rank in range(len(self))])
+
+    def __len__(self) -> int:
+        return len(self.streams)
+
+    def name(self, rank: int) -> str:
+        """What messages call a device: its rank, and which it is."""
+        stream = self.streams[rank]
+        return f"rank {rank} ({f'GPU {stream.ordinal}' if isinstance(stream, GpuStream) else 'CPU'})"
+
+    def arrays(self, shape: Any, dtype: Any = float) -> DeviceArrayGroup:
+        """A new array of zeros on each device, of which every device reaches all. Parameters and errors as those of `zeros`."""
+        first = zeros(shape, dtype, stream=self.streams[0])
+        if isinstance(self.streams[0], GpuStream):
+            rest = [zeros(shape, dtype, stream=stream) for stream in self.streams[1:]]
+            return DeviceArrayGroup(self, [first, *rest])
+        # In one piece: so it is easily seen that other arguments of a kernel are apart from all of them.
+        rows = zeros((len(self), -(-first.nbytes // HOST_ALIGNMENT) * HOST_ALIGNMENT), np.uint8, stream=self.streams[0])
+        views = (
+            replace(first._view, data=row._view.data, keep_alive=rows)
+            for row in map(rows.__getitem__, range(len(self)))
+        )
+        return DeviceArrayGroup(
+            self, [DeviceArray.over(*each, first.dtype) for each in zip(views, self.streams, strict=True)]
+        )
+
+    def synchronize(self, timeout: float | None = None) -> None:
+        """Waits until everything that was launched on the streams has ended, for `timeout` seconds at most.
+
+        Raises `GroupError`, an `ExceptionGroup`, of what kernels reported, by rank, and of a `TimeoutError` for each device that
+        has not come back. The group can be used again.
+        """
+        self._workers.run([stream.synchronize for stream in self.streams], "synchronising", timeout)
+
+    def join(self) -> None:
+        """Lets the later work of each stream start after what all of them have now. Does not wait."""
+        streams = [stream for stream in self.streams if isinstance(stream, GpuStream)]
+        if len(streams) < 2:
+            return
+        events: list[tuple[GpuStream, int]] = []
+        try:
+            for stream in streams:
+                with stream.using():
+                    events.append((stream, driver.take_event(stream.context)))
+                    driver.record_event(events[-1][1], stream.handle)
+            for stream in streams:
+                with stream.using():
+                    for other, event in events:
+                        if other is not stream:
+                            driver.wait_event(stream.handle, event)
+        finally:
+            for stream, event in events:  # who waits does so for what the event was
+                driver.give_event(event, stream.context)
+
+    def _give_access(self) -> None:
+        """Gives each GPU access to the memory of all others."""
+        streams = [stream for stream in self.streams if isinstance(stream, GpuStream)]
+        for i, here in enumerate(streams):
+            for j, there in enumerate(streams):
+                if not self.reachable[i][j]:
+                    raise LaunchError(
+                        f"GPU {here.ordinal} cannot reach the memory of GPU {there.ordinal}: {self.name(i)}, {self.name(j)}",
+                        "make groups of GPUs that reach each other: `nvidia-smi topo -p2p r` shows which do",
+                    )
+                if here.context != there.context:
+                    with here.using():
+                        driver.enable_peer_access(there.context)
+                        driver.open_pool(there.ordinal, here.ordinal)
+
+    def __repr__(self) -> str:
+        return f"<DeviceGroup of {', '.join(map(self.name, range(len(self))))}>"
+
+
+def _streams_of(devices: list[Any], streams: Sequence[Any] | None) -> tuple[Stream, ...]:
+    if not devices:
+        raise LaunchError("a group has at least one device", "name GPUs by their numbers, or give streams")
+    if streams is None:
+        return tuple(map(_stream_of, devices))
+    found = tuple(map(as_stream, streams))
+    ordinals = [stream.ordinal if isinstance(stream, GpuStream) else "the CPU" for stream in found]
+    if ordinals != devices:
+        raise LaunchError(
+            f"streams= are on {ordinals}, and not on the devices {devices}",
+            "give each GPU one of its streams, in order",
+        )
+    return found
+
+
+def _stream_of(device: Any) -> Stream:
+    if not hasattr(type(device), "__index__") or isinstance(device, bool):
+        return as_stream(device)
+    driver.require()
+    ordinal, count = operator.index(device), driver.device_count()
+    if not 0 <= ordinal < count:
+        raise LaunchError(f"there is no GPU {ordinal}", f"GPUs 0 to {count - 1} are there")
+    return GpuStream(driver.LEGACY_STREAM, ordinal)
+
+
+def _reaches(here: Stream, there: Stream) -> bool:
+    if not isinstance(here, GpuStream) or not isinstance(there, GpuStream) or here.ordinal == there.ordinal:
+        return type(here) is type(there)
+    return driver.can_access_peer(here.ordinal, there.ordinal)
+
+
+class DeviceArrayGroup:
+    """One array for each device of `group`, all of one shape and type and C-contiguous.
+
+    Made by `group.arrays` and `DeviceArrayGroup.of`. In kernels it is a struct: `g[rank]` is the array of any device, `g.own` the
+    kernel's, `g.rank` and `g.n_devices` are numbers, `g.shape` is the shape of each.
+    """
+
+    def __init__(self, group: DeviceGroup, arrays: Sequence[DeviceArray]) -> None:
+        self.group = group
+        self._arrays = tuple(arrays)
+        first = self._arrays[0]
+        self._type = array_group(first._view.element, first.ndim)
+        views = [each._view for each in self._arrays]
+        everything = tuple(view.keep_alive for view in views)
+        self._parts = tuple(self._part(rank, views, everything) for rank in range(len(group)))
+        group.join()  # a device may read what another one's stream has yet to write
+
+    @classmethod
+    def of(cls, arrays: Sequence[Any], group: DeviceGroup) -> DeviceArrayGroup:
+        """The group of existing arrays, one for each device in the order of ranks, which share their memory.
+
+        Raises `LaunchError` for another number of arrays, unequal shapes or types, and what `as_array` does for each of them.
+        """
+        if len(arrays) != len(group):
+            raise LaunchError(f"{len(arrays)} arrays for {len(group)} devices", "give one array for each rank")
+        each = [as_array(x, stream=group.streams[i], name=f"arrays[{i}]") for i, x in enumerate(arrays)]
+        first = each[0]
+        for rank, one in enumerate(each):
+            if (one.shape, one._view.type) != (first.shape, first._view.type):
+                shown = f"{first.shape} of {first._view.type}", f"{one.shape} of {one._view.type}"
+                raise LaunchError(
+                    f"arrays[{rank}] for {group.name(rank)} is {shown[1]}, and arrays[0] is {shown[0]}",
+                    "the arrays of a group are alike: make the largest on each device, or several groups",
+                )
+        return cls(group, each)
+
+    def _part(self, rank: int, views: Sequence[ArrayView], everything: Any) -> Any:
+        """What a kernel on the device of a rank takes."""
+        own, stream = views[rank], self.group.streams[rank]
+        offsets = [(view.data - own.data) // own.itemsize for view in views]
+        if any((view.data - own.data) % own.itemsize for view in views):
+            raise LaunchError(
+                f"the arrays are not a whole number of elements of {own.itemsize} bytes apart",
+                "use those of group.arrays",
+            )
+        # The arrays of all devices live as long as a kernel on any of them.
+        mine = replace(own, keep_alive=everything)
+        shared = [view for view in views if (view.device, view.ordinal) == (own.device, own.ordinal)]
+        ends = [view.extent for view in shared]
+        object.__setattr__(mine, "span", (min(low for low, _ in ends), max(high for _, high in ends)))
+        table = array(np.array(offsets, np.int64), stream=stream)
+        return self._type(DeviceArray.over(mine, stream, self.dtype), table, rank)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of each array."""
+        return self._arrays[0].shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The NumPy dtype of the elements."""
+        return self._arrays[0].dtype
+
+    def local(self, rank: int) -> DeviceArray:
+        """The array of the device of that rank."""
+        return self._arrays[rank]
+
+    def on(self, rank: int) -> Any:
+        """What a kernel on the device of that rank takes: the struct, for launches that are not those of `launch_group`."""
+        return self._parts[rank]
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+    def __repr__(self) -> str:
+        return f"<DeviceArrayGroup of {len(self)} arrays, shape={self.shape} dtype={self.dtype}>"

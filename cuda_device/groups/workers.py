@@ -1,0 +1,104 @@
+"""A thread for each device of a group: what blocks on one device does not keep the others waiting.
+
+    workers = Workers(["rank 0 (GPU 0)", "rank 1 (GPU 1)"])
+    workers.run([call_0, call_1], "synchronising", timeout=10)
+
+A thread that does not come back is left alone, and another one takes its place: the group can be used again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any
+
+from cuda_device.errors import GroupError
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+Call = Callable[[], object]
+# How long the other devices may go on where one has failed, which they may wait for, and after they were told to stop.
+_GRACE = 5.0
+_STOPPING = 1.0
+
+
+class Workers:
+    """Threads by rank, which start when they are first needed. `names` are what messages call their devices."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = tuple(names)
+        self._threads: dict[int, tuple[threading.Thread, SimpleQueue[Any]]] = {}
+
+    def run(
+        self, calls: Sequence[Call], doing: str, timeout: float | None = None, stop: Callable[[], object] | None = None
+    ) -> None:
+        """Makes one call on each thread, and returns when all have ended.
+
+        Where one raises, the others have some seconds more. `stop` is called before those that have not ended then, or within
+        `timeout` seconds, are left alone. Raises a `GroupError` of what the calls raised, with a `TimeoutError` for each that
+        has not come back.
+        """
+        from concurrent.futures import FIRST_EXCEPTION, Future, wait
+
+        futures = [Future[object]() for _ in calls]
+        try:
+            for rank, (future, call) in enumerate(zip(futures, calls, strict=True)):
+                self._inbox(rank).put((future, call))
+            done, pending = wait(futures, timeout, FIRST_EXCEPTION)
+            if pending and any(future.exception() for future in done):
+                pending = wait(pending, _GRACE).not_done
+            late = [rank for rank, future in enumerate(futures) if future in pending]
+        finally:
+            unfinished = [future for future in futures if not future.done()]
+            if unfinished and stop is not None:
+                stop()
+                wait(unfinished, _STOPPING)
+            for rank, future in enumerate(futures):
+                if not future.done():
+                    del self._threads[rank]
+        self._raise(futures, late, doing, timeout)
+
+    def _raise(self, futures: Sequence[Future[object]], late: Sequence[int], doing: str, timeout: float | None) -> None:
+        """Raises what went wrong, if anything did."""
+        errors: dict[int, Exception] = {}
+        for rank, future in enumerate(futures):
+            if rank in late:
+                after = f"{timeout:g} seconds" if timeout is not None else "another one had failed"
+                errors[rank] = TimeoutError(f"{self._names[rank]} has not come back from {doing} after {after}")
+            elif error := future.exception():
+                if not isinstance(error, Exception):
+                    raise error
+                error.add_note(f"on {self._names[rank]}")
+                errors[rank] = error
+        if errors:
+            shown = ", ".join(self._names[rank] for rank in errors)
+            raised = GroupError(f"{doing} failed on {shown}", list(errors.values()))
+            raised.ranks = list(errors)
+            raise raised
+
+    def _inbox(self, rank: int) -> SimpleQueue[Any]:
+        thread, inbox = self._threads.get(rank, (None, None))
+        if inbox is None or thread is None or not thread.is_alive():  # after a fork, none is
+            inbox = SimpleQueue()
+            name = f"cuda_device {self._names[rank]}"
+            thread = threading.Thread(target=_serve, args=(inbox,), name=name, daemon=True)
+            thread.start()
+            self._threads[rank] = thread, inbox
+        return inbox
+
+    def __del__(self) -> None:
+        for _, inbox in self._threads.values():
+            inbox.put(None)
+
+
+def _serve(inbox: SimpleQueue[Any]) -> None:
+    """Makes the calls that come, until there is none any more."""
+    while (task := inbox.get()) is not None:
+        future, call = task
+        try:
+            future.set_result(call())
+        except BaseException as error:
+            future.set_exception(error)
+        del task, future, call  # an idle thread keeps no arrays alive
