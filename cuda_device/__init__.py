@@ -52,6 +52,7 @@ _MODULES = {
     "groups.device_group": "DeviceArrayGroup DeviceGroup",
     "interop.declarations": "cpp_declaration cpp_header get_include",
     "runtime.launch.bound": "BoundKernel",
+    "library.random": "Philox philox philox4x32 philox4x64",
     "runtime.launch.compiling": "Compiled compile",
     "runtime.arrays.as_array": "as_array",
     "runtime.arrays.device_array": "DeviceArray array empty empty_like full zeros zeros_like",

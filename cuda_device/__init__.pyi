@@ -125,6 +125,10 @@ from cuda_device.groups.device_group import DeviceGroup as DeviceGroup
 from cuda_device.interop.declarations import cpp_declaration as cpp_declaration
 from cuda_device.interop.declarations import cpp_header as cpp_header
 from cuda_device.interop.declarations import get_include as get_include
+from cuda_device.library.random import Philox as Philox
+from cuda_device.library.random import philox as philox
+from cuda_device.library.random import philox4x32 as philox4x32
+from cuda_device.library.random import philox4x64 as philox4x64
 from ml_dtypes import bfloat16 as bfloat16
 from ml_dtypes import float8_e4m3fn
 from ml_dtypes import float8_e5m2

@@ -28,6 +28,7 @@ CHAPTERS = {
     "Thread block synchronisation": r"syncthreads\w*",
     "Thread warp synchronisation": r"WarpMask|activemask|lanemask_lt|syncwarp|\w+_sync",
     "Numeric intrinsics": r"popc|brev|clz|ffs|cbrt|fma|rsqrt",
+    "Random numbers": r"(?i)philox\w*",
     "Time": r"clock64|globaltimer|nanosleep",
     "Errors": r"\w*(Error|Warning)",
     "Streams, and the rest": r".*",

@@ -1,0 +1,190 @@
+"""Random numbers from counters, which need no state: Philox, on the host, the CPU stream and the GPU alike.
+
+    rng = device.philox(seed, i)                each thread has a sequence of its own
+    for k in range(steps):
+        x += rng.normal(k)                      any number of it, in any order
+
+J. Salmon and others, "Parallel random numbers: as easy as 1, 2, 3", 2011.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from numpy import float32, float64, uint32, uint64
+
+from cuda_device.device.functions import func
+from cuda_device.device.machine_functions import mulhi
+from cuda_device.device.target import is_host, target
+from cuda_device.types.struct_classes import struct
+from cuda_device.types.vector_classes import float32x4, uint32x4, uint64x4
+
+_ROUNDS = 10
+_NARROW = (uint32(0xD2511F53), uint32(0xCD9E8D57)), (uint32(0x9E3779B9), uint32(0xBB67AE85))
+_WIDE = (
+    (uint64(0xD2E7470EE14C6C93), uint64(0xCA5A826395121157)),
+    (uint64(0x9E3779B97F4A7C15), uint64(0xBB67AE8584CAA73B)),
+)
+
+
+@func
+def philox4x32(counter: Any, key: Any) -> Any:
+    """Four random uint32 from a counter of four and a key of two: Philox4x32-10, as cuRAND and Random123 define it.
+
+    `counter` and `key` are vectors or tuples, the lowest word first; their elements become uint32. Works on host and device.
+    """
+    a, b, c, d = counter
+    first, second = key
+    words = uint32(a), uint32(b), uint32(c), uint32(d), uint32(first), uint32(second)
+    return uint32x4(*_philox(*words, *_NARROW))
+
+
+@func
+def philox4x64(counter: Any, key: Any) -> Any:
+    """Four random uint64 from a counter of four and a key of two: Philox4x64-10, as NumPy and Random123 define it.
+
+    `counter` and `key` are vectors or tuples, the lowest word first; their elements become uint64. NumPy counts before it
+    computes: `np.random.Philox(counter=c, key=k).random_raw()` gives the elements of `philox4x64` of c + 1, then of c + 2, and so
+    on. Works on host and device.
+    """
+    a, b, c, d = counter
+    first, second = key
+    words = uint64(a), uint64(b), uint64(c), uint64(d), uint64(first), uint64(second)
+    return uint64x4(*_philox(*words, *_WIDE))
+
+
+@func
+def _philox(a: Any, b: Any, c: Any, d: Any, first: Any, second: Any, factors: Any, steps: Any) -> Any:
+    for _ in range(_ROUNDS):
+        high_a, high_c = mulhi(factors[0], a), mulhi(factors[1], c)
+        a, b, c, d = high_c ^ b ^ first, _times(factors[1], c), high_a ^ d ^ second, _times(factors[0], a)
+        first, second = _plus(first, steps[0]), _plus(second, steps[1])
+    return a, b, c, d
+
+
+@func
+def _times(a: Any, b: Any) -> Any:
+    """A product that wraps, also on the host, and there without a warning."""
+    if target(is_host):
+        return type(a)(int(a) * int(b) % (1 << 8 * a.itemsize))
+    return a * b
+
+
+@func
+def _plus(a: Any, b: Any) -> Any:
+    if target(is_host):
+        return type(a)((int(a) + int(b)) % (1 << 8 * a.itemsize))
+    return a + b
+
+
+@struct
+class Philox:
+    """A sequence of random numbers, of which any can be had at once: what `philox` makes."""
+
+    seed: uint64
+    subsequence: uint64
+    offset: uint64
+
+    @func
+    def bits(self, i: Any) -> Any:
+        """The number `offset + i` of the sequence, a uint32: what cuRAND's `curand` gives when it is called for the i-th time."""
+        place = self.offset + uint64(i)
+        return self._block(place >> uint64(2))[int(place & uint64(3))]
+
+    @func
+    def bits4(self, i: Any) -> Any:
+        """`bits` of 4 * i to 4 * i + 3, all of which cost what one of them does if `offset` is a multiple of 4."""
+        place = self.offset + uint64(4) * uint64(i)
+        if place & uint64(3) == 0:
+            return self._block(place >> uint64(2))
+        first = 4 * uint64(i)
+        return uint32x4(self.bits(first), self.bits(first + 1), self.bits(first + 2), self.bits(first + 3))
+
+    @func
+    def uniform(self, i: Any, dtype: Any = float32) -> Any:
+        """A number from 0 up to but not including 1, from the upper bits of `bits(i)`, as NumPy makes it.
+
+        A float32, with 24 bits, or a float64, with 53 bits of `bits(2 * i + 1)` and `bits(2 * i)`. The same to the last bit on
+        host, CPU stream and GPU. (`curand_uniform` gives numbers above 0 up to 1 instead: `x * 2**-32 + 2**-33`.)
+        """
+        if dtype is float64:
+            return float64(self._wide(i) >> uint64(11)) * 2.0**-53
+        return _unit(self.bits(i))
+
+    @func
+    def uniform4(self, i: Any) -> Any:
+        """`uniform` of 4 * i to 4 * i + 3, as `bits4`."""
+        a, b, c, d = self.bits4(i)
+        return float32x4(_unit(a), _unit(b), _unit(c), _unit(d))
+
+    @func
+    def normal(self, i: Any, dtype: Any = float32) -> Any:
+        """A number of the normal distribution with mean 0 and variance 1, a float32 or float64, by Box and Muller's transform.
+
+        Numbers 2 * k and 2 * k + 1 are the sine and the cosine part for the same two numbers of the sequence, as those of
+        `curand_normal`. Equal on host, CPU stream and GPU but for the rounding of logarithm, sine and cosine.
+        """
+        pair = uint64(i) >> uint64(1) << uint64(1)
+        if dtype is float64:
+            first = float64(self._wide(pair) >> uint64(11)) * 2.0**-53 + 2.0**-54
+            second = float64(self._wide(pair + uint64(1)) >> uint64(11)) * 2.0**-53 + 2.0**-54
+        else:
+            first, second = _above_zero(self.bits(pair)), _above_zero(self.bits(pair + uint64(1)))
+        both = _normal_pair(first, second)
+        return both[int(uint64(i) & uint64(1))]
+
+    @func
+    def normal4(self, i: Any) -> Any:
+        """`normal` of 4 * i to 4 * i + 3, as `bits4`."""
+        a, b, c, d = self.bits4(i)
+        return float32x4(*_normal_pair(_above_zero(a), _above_zero(b)), *_normal_pair(_above_zero(c), _above_zero(d)))
+
+    @func
+    def _block(self, place: Any) -> Any:
+        counter = _low(place), _high(place), _low(self.subsequence), _high(self.subsequence)
+        return philox4x32(counter, (_low(self.seed), _high(self.seed)))
+
+    @func
+    def _wide(self, i: Any) -> Any:
+        first = uint64(2) * uint64(i)
+        return uint64(self.bits(first + uint64(1))) << uint64(32) | uint64(self.bits(first))
+
+
+@func
+def philox(seed: Any, subsequence: Any = 0, offset: Any = 0) -> Philox:
+    """A sequence of random numbers, as cuRAND's `curand_init(seed, subsequence, offset)` of `curandStatePhilox4_32_10_t`.
+
+    The three become uint64; sequences of one seed and different `subsequence`, such as the index of a thread, are independent.
+    Its methods take the position of a number, so that there is no state to store: `bits(i)`, `uniform(i)`, `normal(i)`, and four
+    at the price of one with `bits4(i)`, `uniform4(i)`, `normal4(i)`. Number i is `philox4x32` of a counter with the lower 64 bits
+    (offset + i) // 4 and the upper ones `subsequence`, with `seed` as the key. Works on host and device.
+    """
+    return Philox(uint64(seed), uint64(subsequence), uint64(offset))
+
+
+@func
+def _low(word: Any) -> Any:
+    return uint32(word & uint64(0xFFFFFFFF))
+
+
+@func
+def _high(word: Any) -> Any:
+    return uint32(word >> uint64(32))
+
+
+@func
+def _unit(bits: Any) -> Any:
+    return float32(bits >> uint32(8)) * 2.0**-24
+
+
+@func
+def _above_zero(bits: Any) -> Any:
+    """A float32 above 0, and 1 at most."""
+    return float32(bits) * 2.0**-32 + 2.0**-33
+
+
+@func
+def _normal_pair(first: Any, second: Any) -> Any:
+    size, angle = math.sqrt(-2 * math.log(first)), 2 * math.pi * second
+    return type(first)(size * math.sin(angle)), type(first)(size * math.cos(angle))
