@@ -8,8 +8,8 @@ from conftest import POISON, StreamUnderTest
 
 import cuda_device as device
 from cuda_device.codegen.gpu import workarounds
+from cuda_device.types.host import model_of
 from cuda_device.types.model import FLOAT32, FLOAT64, Array
-from cuda_device.types.struct_classes import model_of
 
 NUMBERS = [np.int16, np.uint32, np.int64, np.float16, np.float32, np.float64, device.bfloat16]
 

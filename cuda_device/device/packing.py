@@ -99,12 +99,17 @@ def reinterpret(value: Any, dtype: Any) -> Any:
     raise DeviceOnlyError.of("reinterpret")
 
 
-def _infer(arguments: Sequence[Known]) -> Typed:
-    value, dtype = arguments
+def type_argument(dtype: Known, what: str) -> Type:
+    """The type that an argument names, which is to be a constant expression."""
     try:
-        target = element_of(constant_of(dtype, "the dtype of view"))
+        return element_of(constant_of(dtype, what, "name it: float32, x.dtype, …"))
     except TypeError as error:
         raise CompileError(f"dtype: {error}", help="name a type: float32, x.dtype, …") from None
+
+
+def _infer(arguments: Sequence[Known]) -> Typed:
+    value, dtype = arguments
+    target = type_argument(dtype, "the dtype of view")
     assert isinstance(value.type, (Number, Vector))
     if not isinstance(target, (Number, Vector)) or size_of(target) != size_of(value.type):
         raise CompileError(

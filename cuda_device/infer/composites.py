@@ -18,8 +18,7 @@ from cuda_device.infer.meanings import Keywords, Named, Thing
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op
 from cuda_device.lazy_dataclasses import replace as with_fields
-from cuda_device.types import struct_classes
-from cuda_device.types.host import host_type_of, members_of
+from cuda_device.types.host import alike, host_type_of, members_of
 from cuda_device.types.known import Known, constant, of_type
 from cuda_device.types.layout import has_arrays, has_identity, machine, with_arrays
 from cuda_device.types.model import (
@@ -106,7 +105,7 @@ def method_of(frame: Frame, struct: Struct, name: str) -> FunctionType | None:
     found = vars(struct.host).get(name)
     found = getattr(found, "underlying", found)
     # What every struct is given (`__eq__`) is not the user's.
-    is_own = isinstance(found, FunctionType) and found.__module__ != struct_classes.__name__
+    is_own = isinstance(found, FunctionType) and not found.__module__.startswith("cuda_device.")
     return found if is_own else None
 
 
@@ -123,9 +122,7 @@ def as_record(frame: Frame, struct: Struct, cell: Cell) -> Cell:
 def as_aligned(frame: Frame, wanted: Type, cell: Cell) -> Cell:
     """A struct of a class where one of `align(class, n)` is wanted, and the other way round: they differ in layout only."""
     given = cell.known.type
-    if given == wanted or not (
-        isinstance(wanted, Struct) and isinstance(given, Struct) and struct_classes.alike(given, wanted)
-    ):
+    if given == wanted or not (isinstance(wanted, Struct) and isinstance(given, Struct) and alike(given, wanted)):
         return cell
     return composite(frame, wanted, [frame.field(cell, i) for i in range(len(wanted.fields))])
 
@@ -258,7 +255,7 @@ def compare(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
     """`==` of tuples, of vectors and of structs: all members equal."""
     sizes = {length(cell.known.type) for cell in (a, b)}
     x, y = (cell.known.type for cell in (a, b))
-    is_same = struct_classes.alike(x, y) if isinstance(x, Struct) and isinstance(y, Struct) else type(x) is type(y)
+    is_same = alike(x, y) if isinstance(x, Struct) and isinstance(y, Struct) else type(x) is type(y)
     if len(sizes) == 2 or not is_same:
         return Cell(constant(sign == "!="))
     return all_equal(frame, sign, [(frame.field(a, i), frame.field(b, i)) for i in range(sizes.pop())])

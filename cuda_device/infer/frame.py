@@ -18,6 +18,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.nodes import Block, Builder, Op, Value
 from cuda_device.ir.ops import Effect
 from cuda_device.lazy_dataclasses import dataclass, replace
+from cuda_device.types.host import is_struct, model_of
 from cuda_device.types.known import (
     UNKNOWN,
     Conflict,
@@ -53,7 +54,6 @@ from cuda_device.types.model import (
     Type,
     Vector,
 )
-from cuda_device.types.struct_classes import is_struct, model_of
 from cuda_device.types.vector_classes import VectorValue
 
 
@@ -154,7 +154,7 @@ class Kind:
     """Whether a value is true; constants other than bundles are not asked."""
     unary: Callable[[Frame, str, Cell], Cell] | None = None
     """`-x`, `+x`, `~x`."""
-    binary: Callable[[Frame, str, Cell, Cell], Cell] | None = None
+    binary: Callable[[Frame, str, Cell, Cell], Cell | None] | None = None
     """`x + y` and its like."""
     compare: Callable[[Frame, str, Cell, Cell], Cell] | None = None
     """`x < y` and its like, of numbers."""
@@ -189,6 +189,7 @@ class Operations:
     subarray: Callable[[Frame, Subarray, Cell], Cell]
     as_array_type: Callable[[Frame, Cell, Array], Value]
     record_constant: Callable[[Frame, np.void], Cell]
+    type_argument: Callable[[Known, str], Type]
 
 
 class Program(Protocol):

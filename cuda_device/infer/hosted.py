@@ -22,9 +22,9 @@ from cuda_device.device.memory import CONSTANT_ARRAY
 from cuda_device.errors import CompileError
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.meanings import DictView, Keywords
+from cuda_device.types.host import is_struct
 from cuda_device.types.known import Known, constant, describe
 from cuda_device.types.model import Bundle, Number, Static, Tuple
-from cuda_device.types.struct_classes import is_struct
 from cuda_device.types.vector_classes import VectorValue
 
 # More elements than that are no tuple: they would be written down one by one.

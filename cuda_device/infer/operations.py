@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cuda_device.device import packing
 from cuda_device.errors import CompileError
 from cuda_device.infer import builtin_calls, calls, closures, composites, hosted, loops, operators, remedies, sequences
 from cuda_device.infer.frame import Cell, Frame, Kind, Operations, Rank
@@ -192,4 +193,5 @@ OPERATIONS = Operations(
     subarray=subarrays.made_of,
     as_array_type=arrays.as_type,
     record_constant=structs.constant_of,
+    type_argument=packing.type_argument,
 )

@@ -137,9 +137,10 @@ def binary(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
         raise CompileError(
             f"the operator {sign} is not supported in device code", help="write a loop over the elements"
         )
-    if kind.binary is None:
+    result = kind.binary(frame, sign, a, b) if kind.binary else None
+    if result is None:
         raise undefined(sign, a.known, b.known)
-    return [kind.binary(frame, sign, a, b)]
+    return [result]
 
 
 def _of_both(frame: Frame, a: Cell, b: Cell) -> Kind:

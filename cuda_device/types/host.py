@@ -291,3 +291,26 @@ def element_of_dtype(dtype: np.dtype[Any]) -> Type:
     align = min(place.align, dtype.itemsize & -dtype.itemsize)
     fields = tuple(replace(field, offset=offset) for field, offset in zip(members, offsets, strict=True))
     return Struct(ANONYMOUS, fields, align, size=dtype.itemsize)
+
+
+# Struct classes
+
+
+MODEL = "__cuda_device_struct__"
+"""The attribute of a class in which `struct` leaves its model type."""
+
+
+def is_struct(cls: type[Any]) -> bool:
+    """Whether `struct` has made the class."""
+    return MODEL in vars(cls)
+
+
+def model_of(cls: Any) -> Struct:
+    """The model type of a class that `struct` has made."""
+    model: Struct = vars(cls)[MODEL]
+    return model
+
+
+def alike(a: Struct, b: Struct) -> bool:
+    """Whether two types are of one class, or of one that `align` made of the other's."""
+    return a == b or (a.host is not None and b.host is not None and a.host.underlying is b.host.underlying)

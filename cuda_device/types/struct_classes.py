@@ -23,13 +23,12 @@ import numpy as np
 
 from cuda_device.errors import ArgumentError
 from cuda_device.types.abi import representation
-from cuda_device.types.host import element_of_dtype, number_of
+from cuda_device.types.host import MODEL, alike, element_of_dtype, model_of, number_of
 from cuda_device.types.layout import align_of, has_arrays, has_identity, machine, placement, pointee_of
 from cuda_device.types.model import NONE, Array, Field, Number, NumberKind, Struct, Tuple, Type, Vector
 from cuda_device.types.vector_classes import VectorValue, replaced
 
 C = TypeVar("C", bound=type)
-MODEL = "__cuda_device_struct__"
 
 
 class Aligned:
@@ -400,11 +399,6 @@ def _text(value: Any) -> str:
     return f"({', '.join(map(_text, value))}{',' * (len(value) == 1)})"
 
 
-def alike(a: Struct, b: Struct) -> bool:
-    """Whether two types are of one class, or of one that `align` made of the other's."""
-    return a == b or (a.host is not None and b.host is not None and a.host.underlying is b.host.underlying)
-
-
 def _equal(self: Any, other: Any) -> Any:
     is_alike = getattr(type(other), "underlying", None) is self.underlying
     return _same(_values(self), _values(other)) if is_alike else NotImplemented
@@ -433,17 +427,6 @@ def _reduce(self: Any) -> tuple[Any, ...]:
 def _remake(cls: Any, n: int, values: tuple[Any, ...]) -> Any:
     """A struct of a type that `align` made, which has no name to be found by."""
     return align(cls, n)(*values)
-
-
-def is_struct(cls: type[Any]) -> bool:
-    """Whether `struct` has made the class."""
-    return MODEL in vars(cls)
-
-
-def model_of(cls: Any) -> Struct:
-    """The model type of a class that `struct` has made."""
-    model: Struct = vars(cls)[MODEL]
-    return model
 
 
 def replace(s: Any, /, **changes: Any) -> Any:

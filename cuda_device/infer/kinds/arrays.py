@@ -16,7 +16,6 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import reduce
 
-from cuda_device.device.rows import constant_of
 from cuda_device.errors import CompileError
 from cuda_device.infer import composites, conditions, indexing, references
 from cuda_device.infer.frame import Cell, Frame, Kind, Place, Rank
@@ -25,7 +24,6 @@ from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Value
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.library import copying, prelude, standard
-from cuda_device.types.dtypes import element_of
 from cuda_device.types.host import members_of
 from cuda_device.types.known import constant, known_as, of_type
 from cuda_device.types.layout import (
@@ -214,24 +212,19 @@ def call_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell]
         return frame.program.call(frame, standard.METHODS[name], [owner], named)
     if name == "reshape":
         return reshape(frame, owner, array, positional, named)
-    dtype = _dtype_argument(name, positional, named)
+    dtype = _dtype_argument(frame, name, positional, named)
     if name == "astype":
         return _astype(owner, array, dtype, named)
     return _view(frame, owner, array, dtype)
 
 
-def _dtype_argument(name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Type:
+def _dtype_argument(frame: Frame, name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Type:
     given = [*positional, *(cell for key, cell in named.items() if key == "dtype")]
     if len(given) != 1 or any(key not in ("dtype", "copy") for key in named):
         raise CompileError(
             f"{name} takes a dtype", help="write " + ("x.view(T)" if name == "view" else "x.astype(T, copy=False)")
         )
-    if not given[0].known.constant:
-        raise CompileError(f"the dtype of {name} must be a constant expression", help="name it: float32, x.dtype, …")
-    try:
-        return element_of(constant_of(given[0].known, f"the dtype of {name}"))
-    except TypeError as error:
-        raise CompileError(f"dtype: {error}", help="name a type: float32, x.dtype, …") from None
+    return frame.program.operations.type_argument(given[0].known, f"the dtype of {name}")
 
 
 def _astype(owner: Cell, array: Array, dtype: Type, named: Mapping[str, Cell]) -> Cell:

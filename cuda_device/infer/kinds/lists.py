@@ -18,7 +18,6 @@ from cuda_device.infer.frame import Cell, Frame, Kind, Rank
 from cuda_device.infer.indexing import check_count, no_keywords
 from cuda_device.infer.joins import join_all
 from cuda_device.infer.meanings import Method, is_list
-from cuda_device.infer.remedies import undefined
 from cuda_device.ir.nodes import Op
 from cuda_device.library import prelude, standard
 from cuda_device.types.known import Known, constant, identities
@@ -92,14 +91,12 @@ def _truth(_: Frame, cell: Cell) -> Cell:
     return Cell(constant(bool(cell.known.items)))
 
 
-def _binary(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
+def _binary(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell | None:
     """`xs + ys` and `xs * n`."""
     if sign == "+" and is_list(a.known) and is_list(b.known):
         return frame.new_list([*frame.fields(a), *frame.fields(b)])
     repeated = indexing.repeated(frame, a, b) if sign == "*" else None
-    if repeated is None:
-        raise undefined(sign, a.known, b.known)
-    return frame.new_list(repeated)
+    return None if repeated is None else frame.new_list(repeated)
 
 
 # Operations that make lists

@@ -14,8 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum, IntFlag
 
-from cuda_device.device.packing import reinterpret
-from cuda_device.device.rows import constant_of
+from cuda_device.device.packing import reinterpret, type_argument
 from cuda_device.errors import CompileError
 from cuda_device.infer import conditions, remedies
 from cuda_device.infer.fitting import FOLDS, only_integers, operation_type
@@ -25,7 +24,6 @@ from cuda_device.infer.meanings import Method
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Value
 from cuda_device.library import numbers, prelude
-from cuda_device.types.dtypes import element_of
 from cuda_device.types.host import host_type_of
 from cuda_device.types.known import Known, between, constant, is_narrow, known_as, of_type
 from cuda_device.types.layout import machine, size_of
@@ -138,10 +136,7 @@ def _dtype(name: str, positional: Sequence[Cell], named: Mapping[str, Cell], oth
 
 
 def _astype(frame: Frame, owner: Cell, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    try:
-        target = element_of(constant_of(_dtype("astype", positional, named, ["copy"]).known, "the dtype of astype"))
-    except TypeError as error:
-        raise CompileError(f"dtype: {error}", help="name a type: float32, x.dtype, …") from None
+    target = type_argument(_dtype("astype", positional, named, ["copy"]).known, "the dtype of astype")
     if not isinstance(target, Number):
         vector = host_vector(target) if isinstance(target, Vector) else None
         name = vector.__name__ if vector else getattr(target, "name", str(target))

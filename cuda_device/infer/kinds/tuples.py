@@ -16,7 +16,6 @@ from cuda_device.infer import conditions, hosted, indexing, references
 from cuda_device.infer.frame import Cell, Frame, Kind, Rank
 from cuda_device.infer.joins import join
 from cuda_device.infer.meanings import Method, Named
-from cuda_device.infer.remedies import undefined
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op
 from cuda_device.lazy_dataclasses import replace
@@ -100,14 +99,12 @@ def _truth(_: Frame, cell: Cell) -> Cell:
     return Cell(constant(bool(cell.known.items)))
 
 
-def _binary(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
+def _binary(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell | None:
     """`t + u` and `t * n`."""
     if sign == "+" and _is_tuple(a) and _is_tuple(b):
         return frame.tuple([*frame.fields(a), *frame.fields(b)])
     repeated = indexing.repeated(frame, a, b) if sign == "*" else None
-    if repeated is None:
-        raise undefined(sign, a.known, b.known)
-    return frame.tuple(repeated)
+    return None if repeated is None else frame.tuple(repeated)
 
 
 def _is_tuple(cell: Cell) -> bool:

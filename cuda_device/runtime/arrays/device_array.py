@@ -27,9 +27,8 @@ from cuda_device.runtime.arrays.buffers import GpuMemory, HostMemory, allocate, 
 from cuda_device.runtime.gpu import driver
 from cuda_device.runtime.gpu.streams import CpuStream, GpuStream, Stream, as_stream, cpu_stream
 from cuda_device.types.dtypes import dtype_of
-from cuda_device.types.host import dtype_of_type, element_of_dtype
+from cuda_device.types.host import dtype_of_type, element_of_dtype, is_struct, model_of
 from cuda_device.types.model import Layout
-from cuda_device.types.struct_classes import is_struct, model_of
 from cuda_device.types.vector_classes import VectorValue
 
 Shape = int | Sequence[int]

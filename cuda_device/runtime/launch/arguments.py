@@ -22,7 +22,7 @@ from cuda_device.runtime.arrays.array_interface import view_of
 from cuda_device.runtime.arrays.array_view import ArrayView
 from cuda_device.runtime.gpu.streams import GpuStream, Stream
 from cuda_device.types.abi import Leaf
-from cuda_device.types.host import element_of_dtype, number_of
+from cuda_device.types.host import element_of_dtype, is_struct, model_of, number_of
 from cuda_device.types.known import Known, constant, literal, of_type, tuple_of
 from cuda_device.types.layout import has_arrays, has_identity, with_arrays
 from cuda_device.types.model import (
@@ -39,7 +39,6 @@ from cuda_device.types.model import (
     Struct,
     Type,
 )
-from cuda_device.types.struct_classes import is_struct, model_of
 from cuda_device.types.vector_classes import VectorValue
 
 
