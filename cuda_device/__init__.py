@@ -51,6 +51,7 @@ _MODULES = {
     "errors": "CompileError DeviceOnlyError Error GroupError KernelError LaunchError PrecisionWarning",
     "groups.device_group": "DeviceArrayGroup DeviceGroup",
     "interop.declarations": "cpp_declaration cpp_header get_include",
+    "runtime.launch.benchmarking": "Timing benchmark",
     "runtime.launch.bound": "BoundKernel",
     "library.random": "Philox philox philox4x32 philox4x64",
     "runtime.launch.compiling": "Compiled compile",

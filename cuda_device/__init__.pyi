@@ -159,6 +159,8 @@ from cuda_device.runtime.gpu.streams import Stream as Stream
 from cuda_device.runtime.gpu.streams import cpu_stream as cpu_stream
 from cuda_device.runtime.gpu.streams import default_stream as default_stream
 from cuda_device.runtime.gpu.streams import unordered as unordered
+from cuda_device.runtime.launch.benchmarking import Timing as Timing
+from cuda_device.runtime.launch.benchmarking import benchmark as benchmark
 from cuda_device.runtime.launch.bound import BoundKernel as BoundKernel
 from cuda_device.runtime.launch.compiling import Compiled as Compiled
 from cuda_device.runtime.launch.compiling import compile as compile

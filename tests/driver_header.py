@@ -12,7 +12,7 @@ from cuda_device.codegen.gpu import assemblers, libcuda
 
 # How the parameters of our rows are spelt in C; all other types are enumerations, or handles, which are pointers.
 NUMBERS = {
-    "int": "i", "unsigned int": "u", "unsigned char": "b", "size_t": "z", "cuuint64_t": "l", "CUdevice": "i",
+    "int": "i", "unsigned int": "u", "unsigned char": "b", "size_t": "z", "float": "f", "cuuint64_t": "l", "CUdevice": "i",
     "CUdeviceptr": "p", "char*": "n", "const char*": "s",
 }  # fmt: skip
 # What C calls void* holds an int, and what it calls the PTX's text is one; data come as bytes.
@@ -137,6 +137,7 @@ def stand_in():
         "u": "unsigned",
         "l": "uint64_t",
         "z": "size_t",
+        "f": "float",
         "p": "void*",
         "s": "char*",
     }

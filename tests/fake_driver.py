@@ -244,6 +244,9 @@ class FakeDriver:
         self.happened[event] = True
         return self._answer("cuEventSynchronize", event)
 
+    def cuEventElapsedTime(self, first, second):
+        return self._answer("cuEventElapsedTime", first, second, value=2.5)
+
     def cuEventDestroy(self, event):
         return self._answer("cuEventDestroy", event)
 

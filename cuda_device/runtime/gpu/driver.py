@@ -205,6 +205,7 @@ class Properties:
     multiprocessors: int
     resident_threads: int
     memory: int
+    l2_cache: int
     max_threads_per_block: int
     max_block: tuple[int, int, int]
     max_grid: tuple[int, int, int]
@@ -232,6 +233,7 @@ def properties(ordinal: int) -> Properties:
         multiprocessors=ask("MULTIPROCESSOR_COUNT"),
         resident_threads=ask("MAX_THREADS_PER_MULTIPROCESSOR"),
         memory=int(check(api.cuDeviceTotalMem(ordinal), "asking for the size of the device's memory")),
+        l2_cache=ask("L2_CACHE_SIZE"),
         max_threads_per_block=ask("MAX_THREADS_PER_BLOCK"),
         max_block=(ask("MAX_BLOCK_DIM_X"), ask("MAX_BLOCK_DIM_Y"), ask("MAX_BLOCK_DIM_Z")),
         max_grid=(ask("MAX_GRID_DIM_X"), ask("MAX_GRID_DIM_Y"), ask("MAX_GRID_DIM_Z")),
@@ -397,10 +399,16 @@ def stream_context(stream: int) -> int:
     return int(check(bindings().cuStreamGetCtx(stream), f"looking up the stream {stream:#x}"))
 
 
-def create_event() -> int:
-    """A new event, without timing, in the current context."""
-    api = bindings()
-    return int(check(api.cuEventCreate(api.CUevent_flags.CU_EVENT_DISABLE_TIMING), "creating an event"))
+def create_event(timing: bool = False) -> int:
+    """A new event in the current context; the driver notes when it happens if `timing`."""
+    flags = bindings().CUevent_flags
+    flag = flags.CU_EVENT_DEFAULT if timing else flags.CU_EVENT_DISABLE_TIMING
+    return int(check(bindings().cuEventCreate(flag), "creating an event"))
+
+
+def seconds_between(first: int, second: int) -> float:
+    """The seconds from one event with timing to another, both of which have happened."""
+    return float(check(bindings().cuEventElapsedTime(first, second), "reading the time between two events")) * 1e-3
 
 
 def record_event(event: int, stream: int) -> None:

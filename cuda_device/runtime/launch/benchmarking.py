@@ -1,0 +1,96 @@
+"""`benchmark`: how long a call takes on its stream, many times over.
+
+timing = device.benchmark(lambda: device.launch(step, x, y, grid=4096, block=256))
+print(timing)                               # 143.2 µs (142.9 to 143.8 µs), 698 calls
+timing.median                               # 0.0001432, in seconds
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+from cuda_device.lazy_dataclasses import dataclass
+from cuda_device.runtime.gpu import driver
+from cuda_device.runtime.gpu.streams import GpuStream, as_stream
+
+_FIRST = 5
+"""Calls that tell how many fill the time that was asked for."""
+_FEWEST = 10
+_UNITS = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9))
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """What `benchmark` measured, in seconds: the median of `count` calls, and the 20th and the 80th percentile."""
+
+    median: float
+    low: float
+    high: float
+    count: int
+
+    def __str__(self) -> str:
+        unit, scale = next((row for row in _UNITS if self.median >= row[1]), _UNITS[-1])
+        low, median, high = (f"{seconds / scale:.1f}" for seconds in (self.low, self.median, self.high))
+        return f"{median} {unit} ({low} to {high} {unit}), {self.count} calls"
+
+
+def benchmark(
+    function: Callable[[], Any], *, stream: Any = None, warmup: float = 0.025, duration: float = 0.1, cold: bool = True
+) -> Timing:
+    """Calls `function` for about `warmup` seconds, and then for about `duration` seconds, and times each of these calls.
+
+    On a GPU, what counts is the time between two events on `stream` (None: `default_stream()`), where `function` has to put its
+    work. With `cold`, the GPU clears a piece of memory of twice the size of its L2 cache before each call, so that no call finds
+    its data there; the time for that does not count. On a CPU stream, what counts is the time until `function` returns, and
+    `cold` has no effect. At least ten calls are timed. Raises what `function` raises, and `ValueError` for times that are not
+    positive.
+    """
+    if not (warmup >= 0 and duration > 0):
+        raise ValueError(f"warmup={warmup}, duration={duration}: give seconds, of which duration is more than 0")
+    where = as_stream(stream)
+    function()  # which compiles what it needs
+    where.synchronize()
+    start = time.perf_counter()
+    for _ in range(_FIRST):
+        function()
+    where.synchronize()
+    each = max((time.perf_counter() - start) / _FIRST, 1e-9)
+    for _ in range(int(warmup / each)):
+        function()
+    count = max(_FEWEST, int(duration / each))
+    seconds = _on_gpu(function, where, count, cold) if isinstance(where, GpuStream) else _on_cpu(function, count)
+    low, *_, high = statistics.quantiles(seconds, n=5, method="inclusive")
+    return Timing(statistics.median(seconds), low, high, count)
+
+
+def _on_cpu(function: Callable[[], Any], count: int) -> list[float]:
+    seconds = []
+    for _ in range(count):
+        start = time.perf_counter()
+        function()
+        seconds.append(time.perf_counter() - start)
+    return seconds
+
+
+def _on_gpu(function: Callable[[], Any], stream: GpuStream, count: int, cold: bool) -> list[float]:
+    nbytes = 2 * driver.properties(stream.ordinal).l2_cache if cold else 0
+    with stream.using():
+        events = [(driver.create_event(timing=True), driver.create_event(timing=True)) for _ in range(count)]
+        memory = driver.allocate(nbytes, stream.handle, stream.ordinal) if nbytes else 0
+        try:
+            for before, after in events:
+                driver.fill_zero(memory, nbytes, stream.handle)
+                driver.record_event(before, stream.handle)
+                function()
+                driver.record_event(after, stream.handle)
+            stream.synchronize()
+            return [driver.seconds_between(before, after) for before, after in events]
+        finally:
+            if memory:
+                driver.free(memory, stream.handle, stream.ordinal)
+            for pair in events:
+                for event in pair:
+                    driver.destroy_event(event)
