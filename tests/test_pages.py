@@ -15,6 +15,7 @@ import importlib.util
 import io
 import linecache
 import re
+import shutil
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,7 +62,10 @@ def blocks_of(text: str) -> list[Block]:
 
 
 def is_here(need: str) -> bool:
-    return HAS_GPU if need == "gpu" else importlib.util.find_spec(need) is not None
+    """Whether there is a GPU, the program nvcc, or the package of that name."""
+    if need == "gpu":
+        return HAS_GPU
+    return bool(shutil.which(need) if need == "nvcc" else importlib.util.find_spec(need))
 
 
 def run(blocks: list[Block], folder: Path) -> None:
@@ -167,3 +171,9 @@ def test_a_page_that_is_wrong_fails(text, complaint, tmp_path):
 
     with pytest.raises(AssertionError, match=complaint):
         run_and_compare()
+
+
+@pytest.mark.parametrize("page", [DOCS.parent / "README.md", DOCS / "guide.md", *PAGES], ids=lambda page: page.stem)
+def test_names_are_public(page):
+    names = set(re.findall(r"(?<![\w./])device\.([a-zA-Z]\w*)", page.read_text()))
+    assert {name for name in names if not hasattr(device, name)} == set()
