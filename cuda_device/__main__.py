@@ -73,7 +73,7 @@ def facts() -> Iterator[tuple[str, str]]:
     from cuda_device.types.architectures import parse
 
     yield "cuda_device", f"{device.__version__}, {os.path.dirname(device.__file__)}"
-    yield "Python", f"{platform.python_implementation()} {platform.python_version()}, {platform.platform()}"
+    yield "Python", f"{sys.version.split()[0]}, {platform.python_implementation()}, {platform.platform()}"
     for package in PACKAGES:
         try:
             yield package, importlib.metadata.version(package)

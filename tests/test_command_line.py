@@ -99,8 +99,6 @@ def test_the_cache_is_shown_and_cleared(capsys, monkeypatch, tmp_path):
     assert main(["cache", "clear"]) == 0 and "off" in capsys.readouterr().out
 
 
-def test_it_is_a_program(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-m", "cuda_device"], capture_output=True, text=True, check=False, cwd=tmp_path
-    )
+def test_it_is_a_program():
+    done = subprocess.run([sys.executable, "-m", "cuda_device"], capture_output=True, text=True, check=False)
     assert done.returncode == 2 and "usage: python -m cuda_device" in done.stderr

@@ -749,16 +749,15 @@ def test_the_host_cannot_use_them(use):
 
 
 REDUCTIONS = {
-    "add": np.add, "min": np.minimum, "max": np.maximum,
-    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
+    device.reduce_add_sync: np.add, device.reduce_min_sync: np.minimum, device.reduce_max_sync: np.maximum,
+    device.reduce_and_sync: np.bitwise_and, device.reduce_or_sync: np.bitwise_or, device.reduce_xor_sync: np.bitwise_xor,
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", REDUCTIONS)
+@pytest.mark.parametrize("reduce", REDUCTIONS)
 @pytest.mark.parametrize("dtype", [np.int8, np.uint16, np.int32, np.uint32])
-def test_reductions(stream, kind, dtype):
+def test_reductions(stream, reduce, dtype):
     """Of a whole warp, and of the lanes on either side of a branch, of which some have returned."""
-    reduce = getattr(device, f"reduce_{kind}_sync")
 
     @device.kernel
     def k(x, whole, part):
@@ -776,9 +775,9 @@ def test_reductions(stream, kind, dtype):
         values, lanes = x[begin : begin + 32].astype(word), np.arange(32)
         expected = np.zeros(32, word)
         for group in (lanes < 8, (lanes >= 8) & (lanes % 3 != 0)):
-            expected[group] = REDUCTIONS[kind].reduce(values[group], dtype=word)
+            expected[group] = REDUCTIONS[reduce].reduce(values[group], dtype=word)
         assert (stream.numpy(part)[begin : begin + 32] == expected).all()
-        assert (stream.numpy(whole)[begin : begin + 32] == REDUCTIONS[kind].reduce(values, dtype=word)).all()
+        assert (stream.numpy(whole)[begin : begin + 32] == REDUCTIONS[reduce].reduce(values, dtype=word)).all()
 
 
 def test_reductions_need_sm_80():
