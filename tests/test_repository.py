@@ -54,6 +54,7 @@ FOLDERS = (
         "runtime/launch",
         "interop",
         "groups",
+        "pytest_plugin",
     ),
     *("__init__", "__main__"),
 )

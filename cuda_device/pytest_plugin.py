@@ -1,0 +1,139 @@
+"""A plugin for pytest: tests of kernels that run on the CPU, on a GPU, or on both.
+
+    def test_saxpy(stream):                          pytest --cuda-device=both --races --target=sm_80
+        x = device.array(np.arange(9.0), stream=stream)
+        device.launch(double, x, grid=1, block=9, stream=stream)
+        assert x.numpy()[3] == 6
+
+It is installed with the package. Without `--cuda-device` it gives tests that ask for it the fixture `stream`, a CPU stream, and
+does nothing else: the other options exist only beside that one. `-p no:cuda_device.pytest_plugin` turns it off.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from cuda_device.runtime.gpu.streams import Stream
+
+_KINDS = {"cpu": ("cpu",), "gpu": ("gpu",), "both": ("cpu", "gpu")}
+_CHECKED = "CUDA_DEVICE_CHECKED"
+_UNDO = pytest.StashKey[list[Callable[[], object]]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The option that asks for the plugin."""
+    parser.getgroup("cuda_device").addoption(
+        "--cuda-device",
+        choices=list(_KINDS),
+        help="where the fixture `stream` runs kernels; beside it there are --races, --checked and --target",
+    )
+
+
+def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> None:
+    """The options that exist only where the plugin is asked for: other plugins have such names, too."""
+    if not any(arg.partition("=")[0] == "--cuda-device" for arg in args):
+        return
+    group = parser.getgroup("cuda_device")
+    group.addoption("--races", action="store_true", help="launches on CPU streams look for races between threads")
+    group.addoption("--checked", action="store_true", help="kernels check what they do, also on a GPU")
+    group.addoption(
+        "--target",
+        action="append",
+        metavar="sm_XX",
+        help="compile each kernel that a test launches on a CPU stream for this GPU, too; may be given several times",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Does what holds for all tests; `pytest_unconfigure` undoes it."""
+    undo = config.stash[_UNDO] = []
+    if config.getoption("checked", False):
+        before = os.environ.get(_CHECKED)
+        os.environ[_CHECKED] = "1"
+        undo.append(lambda: os.environ.pop(_CHECKED) if before is None else os.environ.update({_CHECKED: before}))
+    if targets := config.getoption("target", None):
+        undo.append(_compile_for(targets))
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Leaves the process as it was."""
+    for each in config.stash.get(_UNDO, []):
+        each()
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """One line that says what was asked for."""
+    kind = config.getoption("cuda_device", None)
+    if kind is None:
+        return None
+    asked = [name for name in ("races", "checked") if config.getoption(name, False)]
+    return f"cuda_device: {', '.join([kind, *asked, *(config.getoption('target', None) or ())])}"
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test that asks for `stream`, of this plugin and no other, runs once for each kind of stream that was asked for."""
+    kind = metafunc.config.getoption("cuda_device", None)
+    if kind is not None and "cuda_device_kind" in metafunc.fixturenames:
+        metafunc.parametrize("cuda_device_kind", _KINDS[kind], indirect=True)
+
+
+@pytest.fixture
+def cuda_device_kind(request: pytest.FixtureRequest) -> str:
+    """Where the fixture `stream` runs kernels: "cpu" or "gpu"."""
+    return getattr(request, "param", "cpu")
+
+
+@pytest.fixture
+def stream(cuda_device_kind: str, request: pytest.FixtureRequest) -> Iterator[Stream]:
+    """A stream for `launch`, `array` and all else that takes one; what is on it has ended when the test has.
+
+    A `KernelError` that nobody has waited for is an error of the test. With `--cuda-device=both` the half of a test that needs
+    a GPU is skipped where none is usable; with `--cuda-device=gpu` it fails.
+    """
+    from cuda_device.runtime.gpu import driver, streams
+    from cuda_device.runtime.launch.launcher import synchronize
+
+    if cuda_device_kind == "cpu":
+        yield streams.cpu_stream(races=bool(request.config.getoption("races", False)))
+        return
+    if not driver.available():
+        refuse: Any = pytest.skip if request.config.getoption("cuda_device") == "both" else pytest.fail
+        refuse(f"no GPU is usable: {driver.unavailable_reason()}")
+    found = streams.default_stream()
+    yield found
+    synchronize(found)
+
+
+def _compile_for(names: list[str]) -> Callable[[], object]:
+    """From now on each kernel that is compiled for the CPU is compiled for other targets, too; returns what ends that."""
+    from cuda_device import compiler
+    from cuda_device.errors import CompileError
+    from cuda_device.lazy_dataclasses import replace
+    from cuda_device.types.architectures import parse
+
+    run = compiler.run
+    try:
+        targets = [compiler.Target(parse(name)) for name in names]
+    except ValueError as error:
+        raise pytest.UsageError(f"--target: {error}") from None
+    seen = set()
+
+    def run_for_all(job: compiler.Job, until: str = "", *, afresh: bool = False) -> compiler.Work:
+        work = run(job, until, afresh=afresh)
+        if job.kernel and job.target.on_cpu and job not in seen:
+            for target in targets:
+                try:
+                    run(replace(job, target=target, options=replace(job.options, races=False)), "cubin")
+                except CompileError as error:
+                    error.reason = f"for {target.architecture.name}, which --target names: {error.reason}"
+                    raise
+            seen.add(job)
+        return work
+
+    compiler.run = run_for_all
+    return lambda: setattr(compiler, "run", run)

@@ -1,0 +1,141 @@
+"""The pytest plugin: what tests of kernels get, and what each option finds."""
+
+import importlib
+import os
+import pkgutil
+
+import pytest
+
+import cuda_device
+
+pytest_plugins = ["pytester"]
+
+PROGRAM = """
+    import numpy as np
+    import pytest
+    import cuda_device as device
+
+    @device.kernel
+    def double(x):
+        i = device.tid(1)
+        x[i] = 2 * x[i]
+
+    @device.kernel
+    def race(x):
+        x[0] = device.tid(1)
+
+    @device.kernel
+    def reduces(x):
+        x[device.tid(1)] = device.reduce_add_sync(-1, device.int32(1))
+
+    def launch(kernel, stream, dtype=np.int32):
+        x = device.array(np.arange(32, dtype=dtype), stream=stream)
+        device.launch(kernel, x, grid=1, block=32, stream=stream)
+        return x.numpy()
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def imported():
+    """All modules: those that pytest within pytest imports, it forgets."""
+    for module in pkgutil.walk_packages(cuda_device.__path__, "cuda_device."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+
+
+@pytest.fixture
+def run(pytester):
+    """Runs pytest on a file with these tests, in this process."""
+
+    def run(tests, *options):
+        pytester.makepyfile(test_it=f"{PROGRAM}\n{tests}".replace("\n    ", "\n"))
+        return pytester.runpytest_inprocess("-p", "cuda_device.pytest_plugin", "-p", "no:cacheprovider", "-v", *options)
+
+    return run
+
+
+DOUBLES = """
+    def test_doubles(stream):
+        assert launch(double, stream)[3] == 6
+"""
+
+
+def test_without_options_there_is_a_cpu_stream(run):
+    result = run(DOUBLES)
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*test_doubles PASSED*"])
+    result.stdout.no_fnmatch_line("cuda_device:*")
+    assert run(DOUBLES, "--races").ret == pytest.ExitCode.USAGE_ERROR
+
+
+def test_both_kinds(run, monkeypatch):
+    from cuda_device.runtime.gpu import driver
+
+    monkeypatch.setattr(driver, "available", lambda: False)
+    monkeypatch.setattr(driver, "unavailable_reason", lambda: "it is at lunch")
+    result = run(DOUBLES, "--cuda-device=both", "-rs")
+    result.assert_outcomes(passed=1, skipped=1)
+    result.stdout.fnmatch_lines(
+        ["cuda_device: both", "*test_doubles?cpu? PASSED*", "*no GPU is usable: it is at lunch*"]
+    )
+    result = run(DOUBLES, "--cuda-device=gpu")
+    result.assert_outcomes(failed=0, errors=1)
+    result.stdout.fnmatch_lines(["*no GPU is usable: it is at lunch*"])
+
+
+def test_a_fixture_of_the_users_own_comes_first(run):
+    own = """
+    @pytest.fixture
+    def stream():
+        return 5
+
+    def test_it(stream):
+        assert stream == 5
+    """
+    run(own, "--cuda-device=both").assert_outcomes(passed=1)
+
+
+def test_races(run):
+    races = """
+    def test_races(stream):
+        launch(race, stream)
+    """
+    run(races, "--cuda-device=cpu").assert_outcomes(passed=1)
+    result = run(races, "--cuda-device", "cpu", "--races")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["cuda_device: cpu, races", "*KernelError: race on*"])
+
+
+def test_checked(run, monkeypatch):
+    monkeypatch.setenv("CUDA_DEVICE_CHECKED", "0")
+    checks = """
+    import os
+
+    def test_checks(stream):
+        x = device.zeros(4, stream=stream)
+        with pytest.raises(device.KernelError, match="index 4 is out of bounds"):
+            device.launch(double, x, grid=1, block=5, stream=stream)
+    """
+    run(checks, "--cuda-device=cpu", "--checked").assert_outcomes(passed=1)
+    assert os.environ["CUDA_DEVICE_CHECKED"] == "0"
+
+
+def test_target(run):
+    reduces = """
+    def test_reduces(stream):
+        assert launch(reduces, stream)[0] == 32
+    """
+    run(reduces, "--cuda-device=cpu", "--target=sm_80").assert_outcomes(passed=1)
+    result = run(reduces, "--cuda-device=cpu", "--target=sm_75", "--target=sm_90")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "cuda_device: cpu, sm_75, sm_90",
+            "*CompileError: for sm_75, which --target names: reduce_add_sync needs sm_80 or later*",
+            "*help: ask target(provides(sm80)) first*",
+        ]
+    )
+    run(reduces, "--cuda-device=cpu").assert_outcomes(passed=1)
+    result = run(reduces, "--cuda-device=cpu", "--target=volta")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*--target: *volta*"])
