@@ -11,7 +11,7 @@ import struct
 import time
 from collections.abc import Callable
 
-from cuda_device.codegen.cpu import kernel_text, warp_exchange
+from cuda_device.codegen.cpu import cpu_dialect, kernel_text
 from cuda_device.codegen.cpu.machine_code import Native, compile_native
 from cuda_device.codegen.cpu.records import Suspension
 from cuda_device.codegen.cpu.runner import runner
@@ -22,14 +22,14 @@ GOAL = 40.0
 
 OPERATIONS = {
     "barrier": kernel_text.barrier(1, "after"),
-    "barrier, count": warp_exchange.reduce(Suspension.COUNT, 1, "after", "%got", "%flag"),
-    "syncwarp": warp_exchange.sync(1, "after", "-1"),
-    "ballot": warp_exchange.vote(Suspension.BALLOT, 1, "after", "%got", "-1", "%flag"),
-    "shuffle, 32 bits": warp_exchange.shuffle(Suspension.XOR, 1, "after", "%got", "-1", "%old", "i32", "1"),
-    "shuffle, 64 bits": warp_exchange.shuffle(Suspension.XOR, 1, "after", "%got.wide", "-1", "%old.wide", "i64", "1"),
-    "match, all different": warp_exchange.match(Suspension.MATCH_ANY, 1, "after", "%got", "-1", "%lane_id", "i32"),
-    "match, all the same": warp_exchange.match(Suspension.MATCH_ANY, 1, "after", "%got", "-1", "7", "i32"),
-    "activemask": warp_exchange.active(1, "after", "%got"),
+    "barrier, count": cpu_dialect.reduce(Suspension.COUNT, 1, "after", "%got", "%flag"),
+    "syncwarp": cpu_dialect.sync(1, "after", "-1"),
+    "ballot": cpu_dialect.vote(Suspension.BALLOT, 1, "after", "%got", "-1", "%flag"),
+    "shuffle, 32 bits": cpu_dialect.shuffle(Suspension.XOR, 1, "after", "%got", "-1", "%old", "i32", "1"),
+    "shuffle, 64 bits": cpu_dialect.shuffle(Suspension.XOR, 1, "after", "%got.wide", "-1", "%old.wide", "i64", "1"),
+    "match, all different": cpu_dialect.match(Suspension.MATCH_ANY, 1, "after", "%got", "-1", "%lane_id", "i32"),
+    "match, all the same": cpu_dialect.match(Suspension.MATCH_ANY, 1, "after", "%got", "-1", "7", "i32"),
+    "activemask": cpu_dialect.active(1, "after", "%got"),
     "yield, now": kernel_text.yield_now(1, "after"),
     "yield, sometimes": kernel_text.yield_sometimes(1, "after"),
 }

@@ -32,34 +32,34 @@ _MODULES = {
     "device.extern": "Extern extern",
     "device.functions": "Func Kernel func kernel",
     "device.inline_ptx": "ptx",
-    "device.machine_functions": "byte_perm dp4a funnelshift_l funnelshift_lc funnelshift_r funnelshift_rc mulhi",
+    "device.machine_functions": (
+        "byte_perm clock64 dp4a funnelshift_l funnelshift_lc funnelshift_r funnelshift_rc globaltimer mulhi nanosleep"
+    ),
     "device.memory": "dynamic_shared_array local_array shared_array",
     "device.numeric": "brev cbrt clz ffs fma popc rsqrt",
     "device.positioning": "block_dim block_idx grid_dim grid_size thread_idx tid",
-    "device.sync": "syncthreads syncthreads_and syncthreads_count syncthreads_or",
     "device.target": (
         "SMSelector TargetDescription any_target is_device is_exactly is_host no_target provides sm50 sm52 "
         "sm53 sm60 sm61 sm62 sm70 sm72 sm75 sm80 sm86 sm87 sm88 sm89 sm90 sm90a sm100 sm100a sm100f sm101 "
         "sm101a sm101f sm103 sm103a sm103f sm110 sm110a sm110f sm120 sm120a sm120f sm121 sm121a sm121f target"
     ),
-    "device.timing": "clock64 globaltimer nanosleep",
-    "device.warp": (
+    "device.sync": (
         "WarpMask activemask all_sync any_sync ballot_sync eq_sync lane_id lanemask_lt match_all_sync "
         "match_any_sync reduce_add_sync reduce_and_sync reduce_max_sync reduce_min_sync reduce_or_sync reduce_xor_sync "
-        "shfl_down_sync shfl_sync shfl_up_sync shfl_xor_sync syncwarp warp_size"
+        "shfl_down_sync shfl_sync shfl_up_sync shfl_xor_sync syncthreads syncthreads_and syncthreads_count "
+        "syncthreads_or syncwarp warp_size"
     ),
     "errors": "CompileError DeviceOnlyError Error GroupError KernelError LaunchError PrecisionWarning",
     "groups.device_group": "DeviceArrayGroup DeviceGroup",
     "interop.declarations": "cpp_declaration cpp_header get_include",
     "runtime.launch.benchmarking": "Timing benchmark",
-    "runtime.launch.bound": "BoundKernel",
     "library.random": "Philox philox philox4x32 philox4x64",
     "runtime.launch.compiling": "Compiled compile",
     "runtime.arrays.as_array": "as_array",
     "runtime.arrays.device_array": "DeviceArray array empty empty_like full zeros zeros_like",
     "runtime.launch.host_functions": "HostFunction host_function",
     "runtime.launch.launcher": "launch synchronize",
-    "runtime.launch.prepared": "PreparedLaunch prepare",
+    "runtime.launch.prepared": "BoundKernel PreparedLaunch prepare",
     "runtime.gpu.streams": "CpuStream GpuStream Stream cpu_stream default_stream unordered",
     "types.dtypes": "ArrayType alignof machine_representation numpy_dtype sizeof",
     "types.struct_classes": "align replace struct",

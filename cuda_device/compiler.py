@@ -40,7 +40,7 @@ from cuda_device.types.known import Known, small
 if TYPE_CHECKING:
     from cuda_device.codegen.cpu import machine_code
     from cuda_device.codegen.emit import to_llvm
-    from cuda_device.codegen.gpu import cubin, linking, nvptx
+    from cuda_device.codegen.gpu import assemblers, cubin, nvptx
     from cuda_device.codegen.llvm.modules import LlvmModule
     from cuda_device.instrument import traces
     from cuda_device.ir.nodes import Function, Module
@@ -95,7 +95,7 @@ class Work:
     artifacts: dict[str, Any] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     dependencies: tuple[Dependency, ...] = ()
-    read: tuple[linking.Input, ...] | None = None
+    read: tuple[assemblers.Input, ...] | None = None
     program: programs.ProgramSummary | None = None
     """What the cache on disk knows of it, or could keep."""
     asked: Fingerprint | None = None
@@ -116,12 +116,12 @@ class Work:
         return "cache" in self.seconds
 
     @property
-    def inputs(self) -> tuple[linking.Input, ...]:
+    def inputs(self) -> tuple[assemblers.Input, ...]:
         """What is linked to it: what the job says, and the functions of CUDA C++ that it calls."""
-        from cuda_device.codegen.gpu import linking
+        from cuda_device.codegen.gpu import assemblers
 
         if self.read is None:
-            self.read = linking.read((*self.job.link, *self["typed"].links))
+            self.read = assemblers.read((*self.job.link, *self["typed"].links))
         return self.read
 
     @property

@@ -8,7 +8,7 @@ import pytest
 from cpu_kernels import POISON, module, places, registers
 from test_cpu_executor import interrupted
 
-from cuda_device.codegen.cpu import kernel_text, warp_exchange
+from cuda_device.codegen.cpu import cpu_dialect, kernel_text
 from cuda_device.codegen.cpu.machine_code import compile_native
 from cuda_device.codegen.cpu.records import FUEL, Suspension
 from cuda_device.codegen.cpu.scheduler import INTERLEAVED
@@ -49,7 +49,7 @@ turn:
   %k = phi i32 [0, %coro.start], [%k.next, %after]
   %value = phi i32 [%index, %coro.start], [%got, %after]
 """
-    + warp_exchange.shuffle(Suspension.INDEX, 1, "after", "%got", "-1", "%value", "i32", "%next")
+    + cpu_dialect.shuffle(Suspension.INDEX, 1, "after", "%got", "-1", "%value", "i32", "%next")
     + """\
   %k.next = add i32 %k, 1
   %again = icmp slt i32 %k.next, 10
@@ -71,9 +71,7 @@ def test_warps_of_many_blocks_exchange(workers):
 
 @pytest.mark.parametrize("lanes", [1, 2, 31])
 def test_a_source_that_does_not_exist_gives_the_own_value(lanes):
-    body = (
-        INDEX + warp_exchange.shuffle(Suspension.DOWN, 1, "after", "%got", "-1", "%index", "i32", "1") + store("%got")
-    )
+    body = INDEX + cpu_dialect.shuffle(Suspension.DOWN, 1, "after", "%got", "-1", "%index", "i32", "1") + store("%got")
     code = compile_native(module(body + END, ["ptr"], ["out"], suspends=True))
     assert run(code, 1, lanes).tolist() == [*range(1, lanes), lanes - 1]
 
@@ -82,7 +80,7 @@ def test_wide_values_keep_all_their_bits():
     body = (
         INDEX
         + "  %wide = sext i32 %index to i64\n  %value = mul i64 %wide, 4294967311\n"
-        + warp_exchange.shuffle(Suspension.XOR, 1, "after", "%got", "-1", "%value", "i64", "3")
+        + cpu_dialect.shuffle(Suspension.XOR, 1, "after", "%got", "-1", "%value", "i64", "3")
         + "  %slot = getelementptr i64, ptr %out, i32 %index\n  store i64 %got, ptr %slot\n"
     )
     code = compile_native(module(body + END, ["ptr"], ["out"], suspends=True))
@@ -104,7 +102,7 @@ turn:
   %k = phi i32 [0, %coro.start], [%k.next, %after]
   %value = phi i32 [%index, %coro.start], [%got, %after]
 """
-    + warp_exchange.shuffle(Suspension.INDEX, 1, "after", "%got", "%mask", "%value", "i32", "%next")
+    + cpu_dialect.shuffle(Suspension.INDEX, 1, "after", "%got", "%mask", "%value", "i32", "%next")
     + """\
   %k.next = add i32 %k, 1
   %again = icmp slt i32 %k.next, %turns
@@ -126,9 +124,9 @@ def test_the_first_activemask_of_the_text_comes_first():
     body = (
         INDEX
         + "  %low = icmp slt i32 %lane_id, 8\n  br i1 %low, label %one, label %join\none:\n"
-        + warp_exchange.active(1, "one.after", "%early")
+        + cpu_dialect.active(1, "one.after", "%early")
         + "  br label %join\njoin:\n  %seen = phi i32 [0, %coro.start], [%early, %one.after]\n"
-        + warp_exchange.active(2, "after", "%all")
+        + cpu_dialect.active(2, "after", "%all")
         + "  %both = xor i32 %seen, %all\n"
         + store("%both")
         + END
@@ -138,7 +136,7 @@ def test_the_first_activemask_of_the_text_comes_first():
 
 
 def test_a_lane_outside_of_its_mask_is_reported():
-    body = INDEX + warp_exchange.sync(5, "after", "65535") + END
+    body = INDEX + cpu_dialect.sync(5, "after", "65535") + END
     code = compile_native(module(body, ["ptr"], ["out"], suspends=True))
     assert run(code, 1, 16).tolist() == [POISON] * 16
     with pytest.raises(KernelError) as caught:
@@ -150,7 +148,7 @@ def test_a_lane_outside_of_its_mask_is_reported():
 
 
 def test_an_interrupt_stops_lanes_that_meet_for_ever():
-    body = "  br label %again\nagain:\n" + warp_exchange.sync(0, "after", "-1") + "  br label %again\n"
+    body = "  br label %again\nagain:\n" + cpu_dialect.sync(0, "after", "-1") + "  br label %again\n"
     code = compile_native(module(body, suspends=True))
     assert interrupted(lambda: execute(code, (4, 1, 1), (32, 1, 1), b"")) < 1
     assert cpu_executor._POOL.busy == 0
@@ -161,7 +159,7 @@ def test_an_interrupt_stops_lanes_that_meet_for_ever():
 
 def reduction(kind):
     body = INDEX + "  %flag = icmp slt i32 %linear_thread, %limit\n"
-    body += warp_exchange.reduce(kind, 1, "after", "%got", "%flag")
+    body += cpu_dialect.reduce(kind, 1, "after", "%got", "%flag")
     body += "" if kind is Suspension.COUNT else "  %wide = zext i1 %got to i32\n"
     return body + store("%got" if kind is Suspension.COUNT else "%wide") + END
 
@@ -182,7 +180,7 @@ def test_checked_mode_wants_all_threads_at_a_barrier_with_a_predicate():
     body = (
         INDEX
         + "  %gone = icmp slt i32 %linear_thread, %limit\n  br i1 %gone, label %coro.finish, label %stay\nstay:\n"
-        + warp_exchange.reduce(Suspension.COUNT, 1, "after", "%got", "true")
+        + cpu_dialect.reduce(Suspension.COUNT, 1, "after", "%got", "true")
         + store("%got")
         + END
     )
@@ -324,9 +322,9 @@ def test_lanes_that_yield_do_not_hold_up_a_warp():
         + "  %odd = trunc i32 %lane_id to i1\n  br i1 %odd, label %wait, label %meet\nwait:\n"
         + spin("spin", "eq i32 {}, 1")
         + "  br label %join\nmeet:\n"
-        + warp_exchange.sync(1, "met", "1431655765")
+        + cpu_dialect.sync(1, "met", "1431655765")
         + "  store atomic i32 1, ptr %flag release, align 4\n  br label %join\njoin:\n"
-        + warp_exchange.vote(Suspension.BALLOT, 2, "after", "%got", "-1", "%odd")
+        + cpu_dialect.vote(Suspension.BALLOT, 2, "after", "%got", "-1", "%odd")
         + store("%got")
         + END
     )
@@ -342,7 +340,7 @@ def test_a_thread_that_spins_is_no_deadlock_but_a_block_without_one_is():
         + kernel_text.barrier(1, "met")
         + "  br label %coro.finish\ntwo:\n"
         + spin("spin", "eq i32 {}, 1")
-        + warp_exchange.sync(2, "after", "-1")
+        + cpu_dialect.sync(2, "after", "-1")
         + END
     )
     code = compile_native(module(body, ["ptr", "ptr"], ["out", "flag"], suspends=True))
@@ -370,5 +368,5 @@ def test_blocks_put_aside_give_their_memory_back():
 
 def test_places_are_bounded():
     with pytest.raises(ValueError, match="a place is a number"):
-        warp_exchange.sync(1 << 24, "after", "-1")
+        cpu_dialect.sync(1 << 24, "after", "-1")
     assert math.log2(FUEL) == int(math.log2(FUEL))

@@ -15,7 +15,7 @@ import pytest
 from ir_helpers import define
 
 import cuda_device as device
-from cuda_device.infer import ufuncs
+from cuda_device.infer import builtin_calls
 
 EDGES = [
     0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, -1.5, 2.5, 3.5, -7.0, 7.0, 0.1, -0.3, 0.9999, 11.25, 1e-5, 1e10, -1e10, math.inf,
@@ -68,7 +68,7 @@ OF_ANY_ZERO = {
     "heaviside",
 }
 """Functions of which NumPy itself does not say what sign a zero has."""
-NAMES = [function.__name__ for function in ufuncs.UFUNCS]
+NAMES = [function.__name__ for function in builtin_calls.UFUNCS]
 
 
 def columns(name: str, dtype: str) -> list[np.ndarray]:

@@ -18,7 +18,7 @@ import pytest
 
 import cuda_device as device
 from cuda_device.bytecode.versions import UNSUPPORTED
-from cuda_device.infer import builtin_calls, fitting, host_calls, operators, remedies, ufuncs
+from cuda_device.infer import builtin_calls, fitting, host_calls, operators, remedies
 from cuda_device.infer.kinds import arrays, dicts, lists, scalars
 from cuda_device.library import numbers, standard, table
 from cuda_device.library.table import ALL
@@ -68,7 +68,7 @@ def entities() -> list[object]:
 
 def document() -> str:
     """The page."""
-    everything = [*entities(), *ufuncs.UFUNCS, *ufuncs.NUMPY_FUNCTIONS]
+    everything = [*entities(), *builtin_calls.UFUNCS, *builtin_calls.NUMPY_FUNCTIONS]
     public = [getattr(device, name) for name in device.__all__]
     rows = {
         "Operators": listed([*fitting.FOLDS, *operators._UNARY, "and", "or", "is", "in", "if else", ":="]),

@@ -13,7 +13,7 @@ import pytest
 
 import cuda_device as device
 from cuda_device import compiler
-from cuda_device.codegen.gpu import cubin, linking
+from cuda_device.codegen.gpu import assemblers, cubin
 from cuda_device.optimise import points_to
 from cuda_device.types.architectures import parse
 from cuda_device.types.known import of_type
@@ -120,7 +120,7 @@ def test_two_kernels_that_report_are_linked_to_one():
     for name in ("first", "second"):
         kernel = exchange.plain_function(name, f"def {name}(x):\n    assert x > 0\n")
         texts.append(device.compile(device.kernel(interop=True)(kernel), int, output="ptx"))
-    made = cubin.assemble(texts[0].code, SM_90, inputs=linking.read(texts[1:]))
+    made = cubin.assemble(texts[0].code, SM_90, inputs=assemblers.read(texts[1:]))
     assert b"first" in made.code and b"second" in made.code
 
 
@@ -132,7 +132,7 @@ def test_a_cubin_of_a_function_is_relocatable():
     code = device.compile(twice, float).code
     assert (code[:4], int.from_bytes(code[16:18], "little")) == (b"\x7fELF", 1)
     user = 'extern "C" __device__ float twice(float); extern "C" __global__ void k(float* x) { *x = twice(*x); }'
-    assert cubin.assemble(cuda_cpp.compile_cpp(user).decode(), SM_90, inputs=linking.read([code])).code
+    assert cubin.assemble(cuda_cpp.compile_cpp(user).decode(), SM_90, inputs=assemblers.read([code])).code
 
 
 def test_arguments_that_cpp_takes_by_its_address_are_copies():
@@ -224,7 +224,7 @@ def test_what_a_file_defines():
         extern "C" __global__ void k(int* x) { *x = inside(*x) + hidden(*x); } extern "C" __device__ void nothing() {}
     """
     for output in ("ptx", "cubin"):
-        (item,) = linking.read([cuda_cpp.compile_cpp(text, output)])
+        (item,) = assemblers.read([cuda_cpp.compile_cpp(text, output)])
         assert item.functions == {"k", "nothing", "_Z6insidei"}, output
 
 
@@ -367,10 +367,10 @@ def test_what_tells_the_architecture_of_a_cubin():
     def header(version, flags):
         return b"\x7fELF\2\1\1A" + bytes([version]) + bytes(9) + b"\xbe\0" + bytes(28) + flags + bytes(12)
 
-    found = [linking.Input("x", header(7, b"\x5a\x05\x5a\0")), linking.Input("x", header(8, b"\4\x5a\0\6"))]
+    found = [assemblers.Input("x", header(7, b"\x5a\x05\x5a\0")), assemblers.Input("x", header(8, b"\4\x5a\0\6"))]
     assert [each.architecture for each in found] == [90, 90]
     others = header(9, b"\4\x5a\0\6"), header(8, b"\4\x5a\0\6")[:50], b".version 8.8", b""
-    assert [linking.Input("x", each).architecture for each in others] == [None] * 4
+    assert [assemblers.Input("x", each).architecture for each in others] == [None] * 4
 
 
 def test_other_threads_link_after_one_that_cannot():
@@ -540,9 +540,9 @@ def test_declarations_can_be_pickled():
 
 def test_lto_ir_is_told_from_the_rest():
     lto, ptx = cuda_cpp.compile_cpp(HYPOTENUSE, "ltoir", "-dlto"), cuda_cpp.compile_cpp(HYPOTENUSE)
-    assert [item.is_lto for item in linking.read([lto, ptx])] == [True, False]
-    assert len(linking.read([lto, lto, ptx, lto])) == 2
-    assert re.fullmatch("[0-9a-f]{64}", linking.read([ptx])[0].digest)
+    assert [item.is_lto for item in assemblers.read([lto, ptx])] == [True, False]
+    assert len(assemblers.read([lto, lto, ptx, lto])) == 2
+    assert re.fullmatch("[0-9a-f]{64}", assemblers.read([ptx])[0].digest)
 
 
 def test_small_arrays_are_described_in_full():

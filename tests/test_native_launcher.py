@@ -23,7 +23,7 @@ from producers import Cupy, Torch, computed
 import cuda_device as device
 from cuda_device.codegen.cpu import machine_code
 from cuda_device.errors import KernelError, LaunchError
-from cuda_device.launchers import memory_layout, plans, process
+from cuda_device.launchers import memory_layout, plans
 from cuda_device.runtime.gpu import driver, launch_log, report_message, streams
 from cuda_device.runtime.gpu.streams import GpuStream
 from cuda_device.runtime.launch import launcher
@@ -816,7 +816,7 @@ def test_streams_of_torch(gpu, monkeypatch, is_computed):
     words[memory_layout.Word.TORCH_STREAM] = 0
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=SimpleNamespace(Stream=Stream)))
     try:
-        process.learn_torch(plans.support())
+        plans.learn_torch(plans.support())
         assert (words[memory_layout.Word.STREAM_FUNCTION] != 0) == is_computed
         assert gpu.by_machine_code(kernel, x, y, stream=Stream())
         monkeypatch.setattr(Stream, "cuda_stream", 0x99)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cuda_device.device.atomic_accesses import check
-from cuda_device.device.timing import nanosleep
+from cuda_device.device.machine_functions import nanosleep
 from cuda_device.errors import DeviceOnlyError
 from cuda_device.types import model
 from cuda_device.types.dtypes import element_of

@@ -1,25 +1,485 @@
-"""How the threads of a block wait for each other: the specification's 'Thread Block Synchronization'.
+"""How the threads of a block and of a warp wait for each other and exchange values.
 
     device.syncthreads()
     many = device.syncthreads_count(lambda: x[i] > 0)
 
-Every thread of the block must call the same one; threads that have returned no longer count.
+    total = x[i]
+    for step in (16, 8, 4, 2, 1):
+        total += device.shfl_xor_sync(0xFFFFFFFF, total, step)
+
+Every thread of a block must call the same one of the first kind; threads that have returned no longer count. Of a warp a mask
+says which lanes meet. Specification: 'Thread Block Synchronization' and 'Thread Warp Synchronization'.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
-from cuda_device.device.lowering import Lowering, Tree
-from cuda_device.device.rows import Intrinsic, Typed
-from cuda_device.device.warp import Predicate
-from cuda_device.errors import DeviceOnlyError
+from cuda_device.device.entities import Integer, device_value
+from cuda_device.device.lowering import Lowering, Tree, flatten, grow
+from cuda_device.device.packing import fits, pack, unpack
+from cuda_device.device.rows import Intrinsic, Typed, number_of
+from cuda_device.device.target import require, sm80
+from cuda_device.errors import CompileError, DeviceOnlyError
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Value
-from cuda_device.types.known import Known, constant, of_type
-from cuda_device.types.model import BOOL, INT32
+from cuda_device.types.known import Known, constant, of_type, tuple_of
+from cuda_device.types.layout import leaves
+from cuda_device.types.model import BOOL, INT32, MASK, UINT32, Number, Type
+from cuda_device.types.promote import signed
+
+# How the threads of a warp meet and exchange values: the specification's 'Thread Warp Synchronization'.
+#
+# A mask says which lanes meet: bit i stands for lane i. Any integer whose 32 bits are meant is a mask: `0xFFFFFFFF`, -1, an
+# int32 or uint32 variable, a `WarpMask`. All lanes of a mask that have not returned must call the same operation with the
+# same mask. None of these operations but `syncwarp` orders accesses to memory.
+
+
+WARP_SIZE = 32
+_ALL_BITS = (1 << WARP_SIZE) - 1
+
+Predicate = Callable[[], Any] | bool | np.bool_
+T = TypeVar("T")
+
+warp_size: np.int32 = device_value(
+    "warp_size", "The number of threads of a warp, 32: an int32, and a constant expression."
+)
+lane_id: np.int32 = device_value("lane_id", "The thread's index in its warp, from 0 to 31: int32.")
+
+
+class WarpMask(np.int32):
+    """Lanes of a warp: an int32 whose bit i stands for lane i.
+
+    `WarpMask(m)` makes one of any integer whose 32 bits are meant. `~m`, `m & n`, `m | n`, `m ^ n` are masks, and `m == n`
+    compares bits, also where the other operand is a plain integer; in other arithmetic a mask is an int32. `m[i]` says
+    whether lane i is in the mask. Device only. Specification: 'Thread Warp
+    Synchronization'.
+    """
+
+    def __new__(cls, mask: Integer = 0, /) -> Self:
+        """Refuses: a mask is made in device code."""
+        raise DeviceOnlyError.of("WarpMask")
+
+    def __getitem__(self, i: Integer) -> bool:
+        """Whether lane `i`, from 0 to 31, is in the mask: a bool."""
+        raise DeviceOnlyError.of("WarpMask")
+
+    def __setitem__(self, i: Integer, val: bool) -> None:
+        """Puts lane `i`, from 0 to 31, into the mask, or takes it out."""
+        raise DeviceOnlyError.of("WarpMask")
+
+
+def activemask() -> WarpMask:
+    """The lanes that come here together, a `WarpMask`.
+
+    Which lanes those are after a branch is up to the machine: to name lanes that must meet, use `ballot_sync`.
+    Specification: 'Thread Warp Synchronization'.
+    """
+    raise DeviceOnlyError.of("activemask")
+
+
+def lanemask_lt() -> WarpMask:
+    """The lanes below the caller's own, active or not: a `WarpMask`. Specification: 'Thread Warp Synchronization'."""
+    raise DeviceOnlyError.of("lanemask_lt")
+
+
+def syncwarp(mask: Integer) -> None:
+    """Waits until all lanes of `mask` have come to a `syncwarp` with it; what each wrote before is visible to them after.
+
+    Specification: 'Thread Warp Synchronization'.
+    """
+    raise DeviceOnlyError.of("syncwarp")
+
+
+def all_sync(mask: Integer, pred: Predicate) -> bool:
+    """Whether `pred()` is true in all lanes of `mask`: a bool. `pred` takes no arguments; a bool does as well.
+
+    Specification: 'Thread Warp Synchronization'.
+    """
+    raise DeviceOnlyError.of("all_sync")
+
+
+def any_sync(mask: Integer, pred: Predicate) -> bool:
+    """Whether `pred()` is true in any lane of `mask`: a bool. `pred` takes no arguments; a bool does as well.
+
+    Specification: 'Thread Warp Synchronization'.
+    """
+    raise DeviceOnlyError.of("any_sync")
+
+
+def eq_sync(mask: Integer, pred: Predicate) -> bool:
+    """Whether `pred()` is the same in all lanes of `mask`: a bool. `pred` takes no arguments; a bool does as well.
+
+    Specification: 'Thread Warp Synchronization'.
+    """
+    raise DeviceOnlyError.of("eq_sync")
+
+
+def ballot_sync(mask: Integer, pred: Predicate) -> WarpMask:
+    """The lanes of `mask` in which `pred()` is true: a `WarpMask`. `pred` takes no arguments; a bool does as well.
+
+    Specification: 'Thread Warp Synchronization'.
+    """
+    raise DeviceOnlyError.of("ballot_sync")
+
+
+def shfl_sync(mask: Integer, value: T, src_lane: Integer) -> T:
+    """The `value` of lane `src_lane`, from 0 to 31, which must be in `mask`.
+
+    `value` is a number, or a vector, struct or tuple of numbers, of at most 8 bytes (and, as our extension, 16).
+    Specification: 'Thread Warp Synchronization'.
+    """
+    raise DeviceOnlyError.of("shfl_sync")
+
+
+def shfl_up_sync(mask: Integer, value: T, delta: Integer) -> T:
+    """The `value` of the lane `delta`, from 0 to 31, below the caller's; the caller's own where there is no such lane.
+
+    Otherwise as `shfl_sync`. Specification: 'Thread Warp Synchronization'.
+    """
+    raise DeviceOnlyError.of("shfl_up_sync")
+
+
+def shfl_down_sync(mask: Integer, value: T, delta: Integer) -> T:
+    """The `value` of the lane `delta`, from 0 to 31, above the caller's; the caller's own where there is no such lane.
+
+    Otherwise as `shfl_sync`. Specification: 'Thread Warp Synchronization'.
+    """
+    raise DeviceOnlyError.of("shfl_down_sync")
+
+
+def shfl_xor_sync(mask: Integer, value: T, flag: Integer) -> T:
+    """The `value` of the lane whose index is the caller's with the bits of `flag`, from 0 to 31, flipped.
+
+    Otherwise as `shfl_sync`. Specification: 'Thread Warp Synchronization'.
+    """
+    raise DeviceOnlyError.of("shfl_xor_sync")
+
+
+def match_any_sync(mask: Integer, value: Any, flag: object = 0) -> WarpMask:
+    """The lanes of `mask` whose `value` has the same bits as the caller's: a `WarpMask`. `flag` is not used.
+
+    `value` is as in `shfl_sync`. Specification: 'Thread Warp Synchronization'.
+    """
+    raise DeviceOnlyError.of("match_any_sync")
+
+
+def match_all_sync(mask: Integer, value: Any, flag: object = 0) -> tuple[WarpMask, bool]:
+    """(lanes, True) where `value` has the same bits in all lanes of `mask`, else (0, False). `flag` is not used.
+
+    The lanes are those of `mask` that have not returned, a `WarpMask`. `value` is as in `shfl_sync`. Specification: 'Thread
+    Warp Synchronization'.
+    """
+    raise DeviceOnlyError.of("match_all_sync")
+
+
+def reduce_add_sync(mask: Integer, value: Integer) -> np.int32 | np.uint32:
+    """The sum of the `value` of all lanes of `mask`, which wraps: CUDA's `__reduce_add_sync`.
+
+    It is an int32, or a uint32 if `value` has an unsigned type. `value` is an integer of at most 32 bits. One instruction of
+    sm_80 and later; a `CompileError` for older targets. Device only.
+    """
+    raise DeviceOnlyError.of("reduce_add_sync")
+
+
+def reduce_min_sync(mask: Integer, value: Integer) -> np.int32 | np.uint32:
+    """The least `value` of all lanes of `mask`: CUDA's `__reduce_min_sync`. Otherwise as `reduce_add_sync`."""
+    raise DeviceOnlyError.of("reduce_min_sync")
+
+
+def reduce_max_sync(mask: Integer, value: Integer) -> np.int32 | np.uint32:
+    """The greatest `value` of all lanes of `mask`: CUDA's `__reduce_max_sync`. Otherwise as `reduce_add_sync`."""
+    raise DeviceOnlyError.of("reduce_max_sync")
+
+
+def reduce_and_sync(mask: Integer, value: Integer) -> np.int32 | np.uint32:
+    """The bits that the `value` of all lanes of `mask` has: CUDA's `__reduce_and_sync`. Otherwise as `reduce_add_sync`."""
+    raise DeviceOnlyError.of("reduce_and_sync")
+
+
+def reduce_or_sync(mask: Integer, value: Integer) -> np.int32 | np.uint32:
+    """The bits that the `value` of any lane of `mask` has: CUDA's `__reduce_or_sync`. Otherwise as `reduce_add_sync`."""
+    raise DeviceOnlyError.of("reduce_or_sync")
+
+
+def reduce_xor_sync(mask: Integer, value: Integer) -> np.int32 | np.uint32:
+    """The exclusive or of the `value` of all lanes of `mask`: CUDA's `__reduce_xor_sync`. Otherwise as `reduce_add_sync`."""
+    raise DeviceOnlyError.of("reduce_xor_sync")
+
+
+# What arguments are
+
+
+def _mask(known: Known) -> Type:
+    """The type in which a mask is handed over: `lower` takes its 32 low bits."""
+    number = known.type
+    if not isinstance(number, Number) or not number.is_integer:
+        raise CompileError(f"a mask is an integer, one bit for each lane, not {known}", help="write 0xFFFFFFFF for all")
+    if not known.constant:
+        return number
+    assert isinstance(known.value, int)
+    if not INT32.low <= known.value <= _ALL_BITS:
+        raise CompileError(
+            f"a mask has 32 bits: there is no room for {known.value:#x}", help="write 0xFFFFFFFF for all"
+        )
+    return UINT32 if known.value > INT32.high else INT32
+
+
+def _lane(known: Known, name: str) -> Type:
+    number = known.type
+    if not isinstance(number, Number) or not number.is_integer:
+        raise CompileError(f"{name} is an integer from 0 to {WARP_SIZE - 1}, not {known}", help="convert with int32(…)")
+    if known.constant and isinstance(known.value, int) and not 0 <= known.value < WARP_SIZE:
+        raise CompileError(
+            f"{name} is an integer from 0 to {WARP_SIZE - 1}, not {known.value}",
+            help=f"write {name} % {WARP_SIZE}, or another lane",
+        )
+    return INT32
+
+
+def _check_value(known: Known) -> None:
+    parts = leaves(known.type)
+    if not parts or not all(isinstance(part, Number) for part in parts):
+        raise CompileError(
+            f"lanes exchange numbers, and vectors, structs and tuples of numbers, not {known}",
+            help="exchange an element; threads hand over whole arrays in shared memory",
+        )
+    if not fits(parts):
+        raise CompileError(f"{known} has more than 16 bytes", help="exchange its parts one by one")
+
+
+# Rows
+
+
+def _lower_mask(build: Lowering, mask: Tree) -> Value:
+    assert isinstance(mask, Value)
+    return build.convert(mask, INT32)
+
+
+def _value(tree: Tree) -> Value:
+    assert isinstance(tree, Value)
+    return tree
+
+
+# Checked mode
+
+
+def _lower_own_mask(build: Lowering, tree: Tree) -> Value:
+    """The mask of an operation at which the caller meets others: it must name the caller."""
+    mask = _lower_mask(build, tree)
+    if build.checked:
+        own = _own_lane(build)
+        build.check(
+            _has_lane(build, mask, own),
+            "the mask {0:#010x} does not name the lane {1}, which passes it",
+            build.convert(mask, UINT32),
+            own,
+            help="a lane that calls a warp operation must be in its own mask",
+        )
+    return mask
+
+
+def _own_lane(build: Lowering) -> Value:
+    return build.op(ops.REGISTER, INT32, nonneg=True, name="lane_id")
+
+
+def _has_lane(build: Lowering, mask: Value, lane: Value) -> Value:
+    """Whether a mask names a lane from 0 to 31."""
+    bit = build.binary(ops.AND, build.binary(ops.SHR, mask, lane), build.number(INT32, 1))
+    return build.truth(bit)
+
+
+def _is_lane(build: Lowering, number: Value) -> Value:
+    return build.compare("<", build.convert(number, UINT32), build.number(UINT32, WARP_SIZE))
+
+
+def _check_shuffle(build: Lowering, mask: Value, number: Value, kind: str, name: str) -> None:
+    """The number is that of a lane, and the lane that it leads to is in the mask; beyond the warp's edge there is none."""
+    build.check(
+        _is_lane(build, number),
+        f"{name} is an integer from 0 to 31, not {{0}}",
+        number,
+        help="write it modulo 32: n & 31",
+    )
+    own = _own_lane(build)
+    source = number if kind == "idx" else build.binary(_STEPS[kind], own, number)
+    low = build.binary(ops.AND, source, build.number(INT32, WARP_SIZE - 1))
+    holds = _has_lane(build, mask, low)
+    if kind in ("up", "down"):
+        outside = build.binary(ops.XOR, _is_lane(build, source), build.number(BOOL, True))
+        holds = build.binary(ops.OR, holds, outside)
+    build.check(
+        holds,
+        "the lane {0} asks for the value of the lane {1}, which is not in the mask",
+        own,
+        source,
+        help="a shuffle reads lanes of its mask only",
+    )
+
+
+_STEPS = {"up": ops.SUB, "down": ops.ADD, "xor": ops.XOR}
+
+
+def _infer_mask(arguments: Sequence[Known]) -> Typed:
+    (known,) = arguments or (constant(0),)
+    operand = _mask(known)
+    if known.constant and isinstance(known.value, int):
+        return Typed(Known(MASK, signed(known.value)))
+    return Typed(of_type(MASK), ((0, operand),))
+
+
+def _lower_new_mask(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
+    return _lower_mask(build, operands[0])
+
+
+def _infer_size(_: Sequence[Known]) -> Typed:
+    return Typed(Known(INT32, WARP_SIZE))
+
+
+def _lower_size(build: Lowering, _: Sequence[Tree], __: Typed) -> Tree:
+    return build.number(INT32, WARP_SIZE)
+
+
+def _register(entity: object, name: str, type: Number, is_value: bool) -> Intrinsic:
+    def infer(_: Sequence[Known]) -> Typed:
+        return Typed(of_type(type, nonneg=is_value))
+
+    def lower(build: Lowering, _: Sequence[Tree], __: Typed) -> Tree:
+        return build.op(ops.REGISTER, INT32, nonneg=is_value, name=name)
+
+    return Intrinsic(entity, name, infer, lower, is_value=is_value)
+
+
+def _infer_active(_: Sequence[Known]) -> Typed:
+    return Typed(of_type(MASK))
+
+
+def _lower_active(build: Lowering, _: Sequence[Tree], __: Typed) -> Tree:
+    return build.op(ops.WARP_ACTIVE, INT32)
+
+
+def _infer_sync(arguments: Sequence[Known]) -> Typed:
+    return Typed(constant(None), ((0, _mask(arguments[0])),))
+
+
+def _lower_sync(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
+    build.effect(ops.WARP_SYNC, _lower_own_mask(build, operands[0]))
+    return ()
+
+
+def _vote(entity: object, name: str, kind: str) -> Intrinsic:
+    result = MASK if kind == "ballot" else BOOL
+
+    def infer(arguments: Sequence[Known]) -> Typed:
+        mask, _ = arguments
+        return Typed(of_type(result), ((0, _mask(mask)), (1, BOOL)))
+
+    def lower(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
+        mask, flag = operands
+        machine = INT32 if kind == "ballot" else BOOL
+        return build.op(ops.WARP_VOTE, machine, _lower_own_mask(build, mask), _value(flag), kind=kind)
+
+    return Intrinsic(entity, name, infer, lower, effects=ops.WARP_VOTE.effects, predicates=("pred",))
+
+
+def _shuffle(entity: object, name: str, kind: str, lane_name: str) -> Intrinsic:
+    def infer(arguments: Sequence[Known]) -> Typed:
+        mask, value, lane = arguments
+        _check_value(value)
+        return Typed(value.forget(), ((0, _mask(mask)), (1, value.type), (2, _lane(lane, lane_name))))
+
+    def lower(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
+        mask, lane = _lower_own_mask(build, operands[0]), _value(operands[2])
+        if build.checked:
+            _check_shuffle(build, mask, lane, kind, lane_name)
+        words = pack(build, list(flatten(operands[1])))
+        got = [build.op(ops.WARP_SHUFFLE, word.type, mask, word, lane, kind=kind) for word in words]
+        return grow(typed.result.type, iter(unpack(build, got, leaves(typed.result.type))))
+
+    return Intrinsic(entity, name, infer, lower, effects=ops.WARP_SHUFFLE.effects)
+
+
+def _infer_match(arguments: Sequence[Known]) -> tuple[tuple[int, Type], ...]:
+    mask, value, _ = arguments
+    _check_value(value)
+    return (0, _mask(mask)), (1, value.type)
+
+
+def _lower_match(build: Lowering, operands: Sequence[Tree], kind: str) -> Value:
+    """A value of two words matches where both do; `all` of both is the same mask twice, or 0."""
+    mask = _lower_own_mask(build, operands[0])
+    words = pack(build, list(flatten(operands[1])))
+    found = [build.op(ops.WARP_MATCH, INT32, mask, word, kind=kind) for word in words]
+    return found[0] if len(found) == 1 else build.binary(ops.AND, *found)
+
+
+def _infer_match_any(arguments: Sequence[Known]) -> Typed:
+    return Typed(of_type(MASK), _infer_match(arguments))
+
+
+def _lower_match_any(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
+    return _lower_match(build, operands, "any")
+
+
+def _infer_match_all(arguments: Sequence[Known]) -> Typed:
+    return Typed(tuple_of((of_type(MASK), of_type(BOOL))), _infer_match(arguments))
+
+
+def _lower_match_all(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
+    lanes = _lower_match(build, operands, "all")
+    return lanes, build.truth(lanes)
+
+
+def _warp_reduction(entity: Callable[..., Any], kind: str) -> Intrinsic:
+    name = entity.__name__
+
+    def infer(arguments: Sequence[Known]) -> Typed:
+        mask, value, machine = arguments
+        require(name, machine, sm80, "exchange values with shfl_xor_sync there")
+        number = number_of(value, name)
+        if not number.is_integer or number.bits > 32:
+            raise CompileError(f"{name} takes integers of 32 bits, not {value}", help="convert it: int32(…)")
+        word = INT32 if number.signed else UINT32
+        return Typed(of_type(word), ((0, _mask(mask)), (1, word)))
+
+    def lower(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
+        unsigned = "u" if typed.result.type == UINT32 and kind in ("min", "max") else ""
+        mask, value = _lower_own_mask(build, operands[0]), _value(operands[1])
+        return build.op(ops.WARP_REDUCE, value.type, mask, value, kind=unsigned + kind)
+
+    return Intrinsic(entity, name, infer, lower, effects=ops.WARP_REDUCE.effects, asks_target=True)
+
+
+WARP_ROWS = (
+    Intrinsic(warp_size, "warp_size", _infer_size, _lower_size, is_value=True),
+    _register(lane_id, "lane_id", INT32, is_value=True),
+    _register(lanemask_lt, "lanemask_lt", MASK, is_value=False),
+    Intrinsic(WarpMask, "WarpMask", _infer_mask, _lower_new_mask, (0, 1)),
+    Intrinsic(activemask, "activemask", _infer_active, _lower_active, effects=ops.WARP_ACTIVE.effects),
+    Intrinsic(syncwarp, "syncwarp", _infer_sync, _lower_sync, effects=ops.WARP_SYNC.effects),
+    _vote(all_sync, "all_sync", "all"),
+    _vote(any_sync, "any_sync", "any"),
+    _vote(eq_sync, "eq_sync", "eq"),
+    _vote(ballot_sync, "ballot_sync", "ballot"),
+    _shuffle(shfl_sync, "shfl_sync", "idx", "src_lane"),
+    _shuffle(shfl_up_sync, "shfl_up_sync", "up", "delta"),
+    _shuffle(shfl_down_sync, "shfl_down_sync", "down", "delta"),
+    _shuffle(shfl_xor_sync, "shfl_xor_sync", "xor", "flag"),
+    Intrinsic(match_any_sync, "match_any_sync", _infer_match_any, _lower_match_any, effects=ops.WARP_MATCH.effects),
+    Intrinsic(match_all_sync, "match_all_sync", _infer_match_all, _lower_match_all, effects=ops.WARP_MATCH.effects),
+    _warp_reduction(reduce_add_sync, "add"),
+    _warp_reduction(reduce_min_sync, "min"),
+    _warp_reduction(reduce_max_sync, "max"),
+    _warp_reduction(reduce_and_sync, "and"),
+    _warp_reduction(reduce_or_sync, "or"),
+    _warp_reduction(reduce_xor_sync, "xor"),
+)
+
+
+# How the threads of a block wait for each other: the specification's 'Thread Block Synchronization'.
 
 
 def syncthreads() -> None:

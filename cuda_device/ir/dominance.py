@@ -14,7 +14,7 @@ from functools import cached_property
 
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Block, Edge, Function, Module, Op, Value
-from cuda_device.ir.op_def import Effect
+from cuda_device.ir.ops import Effect
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.model import Number
 

@@ -10,12 +10,11 @@ notices, it notices: names that changed, reports of kernels, captures, contexts,
 launched nothing, and Python makes the launch, or raises the error. Other streams that its arrays are made on it puts in order by
 itself: each is waited for once, and waits once for the launch.
 
-    plans             when a launcher is made, and what of it lives how long
+    plans             when a launcher is made, and what of it lives how long; the code that all launchers share, what it has to
+                      know of this process, and how calls get to it
     signature         the launcher of one signature: checks, leaves, facts
     entry             from a call of `launch` to a launcher, and to the driver; parameters, packed
-    launch_size       grid, block, shared memory and streams
-    object_reading    numbers, and arrays of torch, CuPy and our own
-    process           the code that all launchers share, what it has to know of this process, and how calls get to it
+    object_reading    numbers, arrays of torch, CuPy and our own; grid, block, shared memory and streams
     memory_layout     records that both sides know
     guard_writer      the writer of LLVM IR, what may be called, and what a kernel read of the world, as a table
 

@@ -16,7 +16,6 @@ from collections.abc import Sequence
 
 from cuda_device.device.functions import Kernel
 from cuda_device.launchers.guard_writer import GuardWriter, Operand
-from cuda_device.launchers.launch_size import KEYWORDS
 from cuda_device.launchers.memory_layout import (
     CALL,
     LAUNCH,
@@ -29,7 +28,7 @@ from cuda_device.launchers.memory_layout import (
     Word,
     function_words,
 )
-from cuda_device.launchers.object_reading import EQ
+from cuda_device.launchers.object_reading import EQ, KEYWORDS
 from cuda_device.runtime.gpu import launch_log
 from cuda_device.types.abi import Packing
 

@@ -1,4 +1,4 @@
-"""How machine code reads Python objects: the functions that all launchers share.
+"""How machine code reads Python objects, as arguments and as `grid`, `block`, `stream` and `shared`: functions for all launchers.
 
 Each gives up at what it does not expect; what it read is then of no use. None keeps a reference, and none looks into an object
 whose type it has not compared, or which Python's own functions do not check.
@@ -7,9 +7,11 @@ whose type it has not compared, or which Python's own functions do not check.
 from __future__ import annotations
 
 from cuda_device.launchers.guard_writer import GuardWriter, Operand
-from cuda_device.launchers.memory_layout import LAUNCH, MOST_PRODUCERS, OWN_ARRAY, Word
+from cuda_device.launchers.memory_layout import LAUNCH, MOST_PRODUCERS, OWN_ARRAY, STREAM, Word
 from cuda_device.runtime.arrays.device_array import DeviceArray
 from cuda_device.runtime.gpu.driver import LEGACY_STREAM, PER_THREAD_STREAM
+from cuda_device.runtime.gpu.grid import MOST_BLOCKS, MOST_IN_BLOCK, MOST_POSITIONS, MOST_THREADS
+from cuda_device.runtime.gpu.streams import GpuStream, Retained
 
 EQ = 2  # Python's number for ==
 _SIMPLE = 0  # a buffer of plain bytes
@@ -237,6 +239,211 @@ def cupy_works_on() -> GuardWriter:
     return code
 
 
+# Where and how large a launch is: machine code for what users write as `grid`, `block`, `stream` and `shared`.
+#
+# read_launch      all four, into a record of the launch
+# is_here          whether the stream's context is the one in which the driver will launch
+# read_capture     whether the stream is being captured into a graph
+
+
+KEYWORDS = (Word.GRID, Word.BLOCK, Word.STREAM, Word.SHARED)
+"""The keywords of `launch`, in the order in which their objects come."""
+
+_INT_MAX = (1 << 31) - 1
+_POINTER = 8
+
+
+def size() -> GuardWriter:
+    """The size of a grid or a block along one axis."""
+    code = GuardWriter("size", "i1", "ptr %object", "i64 %most", "ptr %out")
+    found = code.memory(8)
+    code.require(code.call("int_of", "%object", 1, "%most", found))
+    code.store("i32", code.value(f"trunc i64 {code.load('i64', found)} to i32"), "%out")
+    return code
+
+
+def sizes() -> GuardWriter:
+    """The size of a grid or a block: an int, or a tuple of one to three."""
+    code = GuardWriter("sizes", "i1", "ptr %object", "i64 %x", "i64 %y", "i64 %z", "ptr %out")
+    code.require(code.compare("ne", "ptr", "%object", "null"))
+    for i in range(3):
+        code.store("i32", 1, "%out", 4 * i)
+    many = code.has_type("%object", Word.TUPLE)
+    with code.when(code.opposite(many)):
+        code.require(code.call("size", "%object", "%x", "%out"))
+    with code.when(many):
+        count = code.size_of("%object")
+        code.require(code.between(count, 1, 3))
+        for axis, most in enumerate(("%x", "%y", "%z")):
+            with code.when(code.compare("sgt", "i64", count, axis)):
+                item = code.item("%object", axis)
+                code.require(code.call("size", item, most, code.at("%out", 4 * axis)))
+    return code
+
+
+def find_stream() -> GuardWriter:
+    """The stream of a launch, as `as_stream` finds it: None, one of ours, a handle, or an object with `__cuda_stream__`."""
+    code = GuardWriter("find_stream", "i1", "ptr %object", "ptr %launch")
+    for name, value in (("device", -1), ("ordered", 1), ("pending", "null"), ("producers", 0)):
+        code.set(LAUNCH, "%launch", name, value)
+    none = code.equal("ptr", "%object", "null")
+    with code.when(code.either(none, code.is_word("%object", Word.NONE))):
+        code.leave_when(code.call("numbered_stream", LEGACY_STREAM, "%launch"), "true")
+        code.leave_when("true", "false")
+    with code.when(code.has_type("%object", Word.GPU_STREAM)):
+        words = code.memory(8 * len(STREAM.fields))
+        code.require(code.call("octets", code.slot("%object", GpuStream, "_words"), 8 * len(STREAM.fields), words))
+        for name, field in (("stream", "handle"), ("context", "context"), ("ordered", "ordered")):
+            code.set(LAUNCH, "%launch", name, code.get(STREAM, words, field))
+        code.set(
+            LAUNCH, "%launch", "pending", code.slot(code.slot("%object", GpuStream, "_retained"), Retained, "pending")
+        )
+        handle = code.get(STREAM, words, "handle")
+        code.require(code.compare("ne", "i64", handle, PER_THREAD_STREAM))
+        code.require(code.call("is_here", "%launch"))
+        code.leave_when("true", "true")
+    with code.when(code.has_type("%object", Word.INT)):
+        number = code.memory(8)
+        code.require(code.call("integer", "%object", number))
+        code.require(code.call("numbered_stream", code.load("i64", number), "%launch"))
+        code.leave_when("true", "true")
+    code.require(code.call("foreign_stream", "%object", "%launch"))
+    return code
+
+
+def numbered_stream() -> GuardWriter:
+    """A stream by its handle, and its context: that of the legacy stream is the current one."""
+    code = GuardWriter("numbered_stream", "i1", "i64 %handle", "ptr %launch")
+    code.require(code.compare("ne", "i64", "%handle", PER_THREAD_STREAM))
+    code.require(code.compare("ne", "ptr", code.word(Word.CONTEXT_OF_STREAM), "null"))
+    context = code.memory(8)
+    code.store("i64", 0, context)
+    legacy = code.compare("ule", "i64", "%handle", LEGACY_STREAM)
+    code.set(LAUNCH, "%launch", "stream", code.value(f"select i1 {legacy}, i64 {LEGACY_STREAM}, i64 %handle"))
+    with code.when(legacy):
+        code.require(code.call("current_context", context))
+    with code.when(code.opposite(legacy)):
+        asked = ("i64", "%handle"), ("ptr", context)
+        status = code.call_pointer("i32", code.word(Word.CONTEXT_OF_STREAM), *asked)
+        code.require(code.equal("i32", status, 0))
+    found = code.load("i64", context)
+    code.require(code.compare("ne", "i64", found, 0))
+    code.set(LAUNCH, "%launch", "context", found)
+    return code
+
+
+def foreign_stream() -> GuardWriter:
+    """A stream of a framework: by its protocol (torch's by an attribute, which is quicker), and its device."""
+    code = GuardWriter("foreign_stream", "i1", "ptr %object", "ptr %launch")
+    pair = code.memory(16)
+    torch = code.has_type("%object", Word.TORCH_STREAM)
+    with code.when(torch):
+        function, closure = code.word(Word.STREAM_FUNCTION), code.word(Word.STREAM_CLOSURE)
+        version = code.value(f"trunc i64 {code.word(Word.STREAM_VERSION, 'i64')} to i32")
+        found = code.computed("%object", code.word(Word.CUDA_STREAM_OF_TORCH), function, closure, version)
+        code.require(code.compare("ne", "ptr", found, "null"))
+        right = code.call("integer", found, code.at(pair, 8))
+        code.release(found)
+        code.require(right)
+    with code.when(code.opposite(torch)):
+        code.require(code.call("stream_pair", "%object", pair))
+    handle = code.load("i64", pair, 8)
+    code.require(code.call("numbered_stream", handle, "%launch"))
+    several = code.compare("ne", "ptr", code.word(Word.SEVERAL_DEVICES), "null")
+    with code.when(code.both(several, code.compare("ule", "i64", handle, LEGACY_STREAM))):
+        code.require(code.call("device_of", "%object", "%launch"))
+    return code
+
+
+def stream_pair() -> GuardWriter:
+    """What `__cuda_stream__` of an object gives: version 0 and a handle."""
+    code = GuardWriter("stream_pair", "i1", "ptr %object", "ptr %out")
+    arguments = code.memory(8)
+    code.store("ptr", "%object", arguments)
+    found = code.call("PyObject_VectorcallMethod", code.word(Word.CUDA_STREAM), arguments, 1, "null")
+    code.require(code.compare("ne", "ptr", found, "null"))
+    right = code.call("integers", found, 2, "%out")
+    code.release(found)
+    code.require(right)
+    code.require(code.equal("i64", code.load("i64", "%out"), 0))
+    return code
+
+
+def device_of() -> GuardWriter:
+    """The device that a framework's stream says it is on; one that says none, or a negative one, is on the current one."""
+    code = GuardWriter("device_of", "i1", "ptr %object", "ptr %launch")
+    found = code.field(LAUNCH, "%launch", "device")
+    for name in (Word.DEVICE_INDEX, Word.DEVICE_ID):
+        code.leave_when(code.call("int_attribute", "%object", code.word(name), found), "true")
+        code.call("PyErr_Clear")
+    code.store("i64", -1, found)
+    return code
+
+
+def read_launch() -> GuardWriter:
+    """Where and how large a launch is, from the objects of the keywords."""
+    code = GuardWriter("read_launch", "i1", "ptr %sizes", "ptr %launch")
+    grid, block, stream, shared = (code.load("ptr", "%sizes", _POINTER * i) for i in range(len(KEYWORDS)))
+    code.require(code.call("sizes", grid, *MOST_BLOCKS, code.field(LAUNCH, "%launch", "grid.x")))
+    code.require(code.call("sizes", block, *MOST_THREADS, code.field(LAUNCH, "%launch", "block.x")))
+    x, y, z = (code.get(LAUNCH, "%launch", f"block.{axis}") for axis in "xyz")
+    threads = code.value(f"mul i32 {code.value(f'mul i32 {x}, {y}')}, {z}")
+    code.require(code.compare("ule", "i32", threads, MOST_IN_BLOCK))
+    code.set(LAUNCH, "%launch", "threads", threads)
+    blocks, width = (
+        code.value(f"zext i32 {code.get(LAUNCH, '%launch', name)} to i64") for name in ("grid.x", "block.x")
+    )
+    # Python knows whether the kernel counts its threads in 32 bits.
+    code.require(code.compare("ult", "i64", code.value(f"mul i64 {blocks}, {width}"), MOST_POSITIONS))
+    nbytes = code.memory(8)
+    code.store("i64", 0, nbytes)
+    with code.when(code.compare("ne", "ptr", shared, "null")):
+        code.require(code.call("int_of", shared, 0, _INT_MAX, nbytes))
+    code.set(LAUNCH, "%launch", "shared", code.value(f"trunc i64 {code.load('i64', nbytes)} to i32"))
+    code.require(code.call("find_stream", stream, "%launch"))
+    return code
+
+
+def current_context() -> GuardWriter:
+    """The current context, where there is a driver to ask."""
+    code = GuardWriter("current_context", "i1", "ptr %out")
+    code.require(code.compare("ne", "ptr", code.word(Word.GET_CONTEXT), "null"))
+    code.require(code.equal("i32", code.call_pointer("i32", code.word(Word.GET_CONTEXT), ("ptr", "%out")), 0))
+    return code
+
+
+def is_here() -> GuardWriter:
+    """Whether the driver will launch in the stream's context: a stream names it, the legacy stream stands for the current one."""
+    code = GuardWriter("is_here", "i1", "ptr %launch")
+    legacy = code.equal("i64", code.get(LAUNCH, "%launch", "stream"), LEGACY_STREAM)
+    code.leave_when(code.opposite(legacy), "true")
+    context = code.memory(8)
+    code.require(code.call("current_context", context))
+    code.require(code.equal("i64", code.load("i64", context), code.get(LAUNCH, "%launch", "context")))
+    return code
+
+
+def capture_state() -> GuardWriter:
+    """Whether a stream is being captured into a graph: 0 or 1. It gives up where a capture was spoilt, or would be."""
+    code = GuardWriter("capture_state", "i1", "i64 %stream", "ptr %out")
+    code.require(code.compare("ne", "ptr", code.word(Word.CAPTURE_STATE), "null"))
+    code.store("i64", 0, "%out")
+    status = code.call_pointer("i32", code.word(Word.CAPTURE_STATE), ("i64", "%stream"), ("ptr", "%out"))
+    code.require(code.equal("i32", status, 0))
+    code.require(code.compare("ule", "i64", code.load("i64", "%out"), 1))
+    return code
+
+
+def read_capture() -> GuardWriter:
+    """Whether the launch goes into a graph. On the legacy stream it never does: the driver refuses such launches."""
+    code = GuardWriter("read_capture", "i1", "ptr %launch")
+    code.set(LAUNCH, "%launch", "capturing", 0)
+    stream = code.get(LAUNCH, "%launch", "stream")
+    code.leave_when(code.compare("ule", "i64", stream, LEGACY_STREAM), "true")
+    code.require(code.call("capture_state", stream, code.field(LAUNCH, "%launch", "capturing")))
+    return code
+
+
 ALL = (
     same_attribute,
     denies,
@@ -255,4 +462,16 @@ ALL = (
     cupy_memory,
     cupy_array,
     cupy_works_on,
+    size,
+    sizes,
+    find_stream,
+    numbered_stream,
+    foreign_stream,
+    stream_pair,
+    device_of,
+    read_launch,
+    current_context,
+    is_here,
+    capture_state,
+    read_capture,
 )

@@ -19,8 +19,6 @@ from cuda_device.device import (
     positioning,
     sync,
     target,
-    timing,
-    warp,
 )
 from cuda_device.device.rows import Intrinsic
 from cuda_device.library import builtins, complex_functions, copying, groups, numbers, prelude, standard
@@ -32,8 +30,8 @@ ALL: tuple[Intrinsic, ...] = (
     *memory.ROWS,
     *sync.ROWS,
     *atomics.ROWS,
-    *warp.ROWS,
-    *timing.ROWS,
+    *sync.WARP_ROWS,
+    *machine_functions.TIMING_ROWS,
     *numeric.ROWS,
     *machine_functions.ROWS,
     inline_ptx.ROW,

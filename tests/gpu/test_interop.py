@@ -9,7 +9,7 @@ import pytest
 from conftest import a_gpu
 
 import cuda_device as device
-from cuda_device.codegen.gpu import cubin, linking
+from cuda_device.codegen.gpu import assemblers, cubin
 from cuda_device.runtime.gpu import driver
 from cuda_device.types.architectures import of_capability
 
@@ -87,7 +87,7 @@ def test_python_takes_and_returns_the_arrays_of_cpp(stream, target):
     functions = [device.compile(f, matrix, target=target, output="ptx") for f in (corner, turned)]
     architecture = of_capability(*driver.properties(stream.ordinal).capability)
     ptx = cuda_cpp.compile_cpp(CALLERS).decode()
-    code = cubin.assemble(ptx, architecture, inputs=linking.read(functions)).code
+    code = cubin.assemble(ptx, architecture, inputs=assemblers.read(functions)).code
     x = np.arange(12, dtype=np.float32)
     data, out = device.array(x, stream=stream), device.array(np.full(4, np.nan, np.float32), stream=stream)
     start(code, "user", stream, address(data), address(out))

@@ -1,6 +1,6 @@
 """How the lanes of one warp go on, on the CPU: what they meet for, in our own Python, as `scheduler`.
 
-    go_on(block, warp, handles)        what lanes bring stands in the warp's record, as `warp_exchange` wrote it
+    go_on(block, warp, handles)        what lanes bring stands in the warp's record, as `cpu_dialect` wrote it
         steps: for each set of lanes that wait at one operation with one mask:
                    if all live lanes of the mask are there: exchange what they brought, they are ready
                if none are ready: those that wait in the first `activemask` of the text are

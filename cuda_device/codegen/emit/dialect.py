@@ -16,8 +16,7 @@ from cuda_device.codegen.emit.metadata import shared_offsets
 from cuda_device.device import math as device_math
 from cuda_device.device.options import DEFAULTS, Options
 from cuda_device.ir.nodes import Function, Module, Op
-from cuda_device.ir.op_def import Effect, OpDef
-from cuda_device.ir.ops import Order, Scope
+from cuda_device.ir.ops import Effect, OpDef, Order, Scope
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.model import Number, Space
 

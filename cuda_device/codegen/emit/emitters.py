@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from cuda_device.codegen.emit import float8, llvm_writer, parameter_passing
+from cuda_device.codegen.emit import float8, llvm_writer
 from cuda_device.codegen.emit.dialect import LLVM_ORDERS, Meeting, Status, Update, Wide
 from cuda_device.codegen.emit.llvm_writer import FunctionWriter, float_suffix, literal
 from cuda_device.device.math import BY_NAME as MATH
@@ -655,5 +655,5 @@ EMITTERS: dict[ops.OpDef, Emitter] = {
     ops.ADDRESS: _address,
     ops.ROOM: _room,
     ops.PRINT: emit,
-    **parameter_passing.EMITTERS,
+    **llvm_writer.EMITTERS,
 }

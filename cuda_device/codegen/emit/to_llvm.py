@@ -8,7 +8,7 @@ language has (ranges, `nneg`, scopes of atomics). What differs between machines 
 
 from __future__ import annotations
 
-from cuda_device.codegen.emit import float8, parameter_passing
+from cuda_device.codegen.emit import float8, llvm_writer
 from cuda_device.codegen.emit.dialect import Dialect
 from cuda_device.codegen.emit.emitters import EMITTERS, local_size
 from cuda_device.codegen.emit.llvm_writer import FunctionWriter, ModuleWriter
@@ -51,7 +51,7 @@ def _function(to: FunctionWriter) -> str:
             to.name(value)
     parameters = [_parameter(to, value) for value in function.params]
     interop = function.interop
-    result = parameter_passing.result(to, function.result) if interop else to.module.type(function.result)
+    result = llvm_writer.result(to, function.result) if interop else to.module.type(function.result)
     head, to.label = to.dialect.open(function, result, parameters, _allocas(to))
     head = head.replace(" {\n", f"{to.module.metadata.function(function)} {{\n", 1)
     bodies = []
@@ -89,7 +89,7 @@ def _locate(to: FunctionWriter, op: Op, start: int) -> None:
 def _parameter(to: FunctionWriter, value: Value) -> str:
     """A parameter in the function's head."""
     if to.function.interop:
-        return parameter_passing.parameter(to, value)
+        return llvm_writer.parameter(to, value)
     # A bool crosses a kernel's boundary as the byte that it is in memory.
     if to.function.kernel and value.type == BOOL:
         return f"i8 {to.names[value]}.byte"
@@ -116,7 +116,7 @@ def _unpack_parameters(to: FunctionWriter) -> None:
     """Makes bools of the bytes that a kernel got, and values of what came in more bits."""
     for value in to.function.params:
         if to.function.interop:
-            parameter_passing.unpack(to, value)
+            llvm_writer.unpack(to, value)
         elif to.function.kernel and value.type == BOOL:
             to.line(f"{to.names[value]} = icmp ne i8 {to.names[value]}.byte, 0")
 

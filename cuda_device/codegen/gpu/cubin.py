@@ -25,12 +25,13 @@ from cuda_device.codegen.gpu import elf
 from cuda_device.codegen.gpu.assemblers import (
     ASSEMBLERS,
     Assembler,
+    Input,
     Rejection,
     Request,
     Unusable,
+    check,
     loads,
 )
-from cuda_device.codegen.gpu.linking import Input, check
 from cuda_device.errors import CompileError, CompilerBug
 from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.types.architectures import Architecture

@@ -13,8 +13,7 @@ from cuda_device.device import math as device_math
 from cuda_device.device.options import DEFAULTS, Options
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Function, Module, Op
-from cuda_device.ir.op_def import OpDef
-from cuda_device.ir.ops import Order, Scope
+from cuda_device.ir.ops import OpDef, Order, Scope
 from cuda_device.types.architectures import (
     DATA_LAYOUT,
     FLUSH_DENORMALS_ATTRIBUTE,

@@ -1,4 +1,4 @@
-"""`prepare`: the arguments of a launch, checked and compiled for once, for loops that start a kernel many times.
+"""`prepare`: the arguments of a launch, checked and compiled for once; `kernel.bind`: a kernel with the size of its launches.
 
     step = device.prepare(update, x, y, 0.1, grid=64, block=256, stream=stream)
     for i in range(1000):
@@ -7,11 +7,17 @@
     step = step.replace(y, x)        # another prepared launch, with some arguments exchanged
 
 Each call is a call of `launch`, which knows all that there is to know of repeated launches.
+
+    add = kernel.bind(grid=lambda x, y: (len(x) + 255) // 256, block=256)
+    add(x, y)                        # launch(kernel, x, y, grid=…, block=256)
+    add(x, y, stream=stream)
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from types import CodeType, FunctionType
 from typing import Any
@@ -135,3 +141,51 @@ def _start_code(names: tuple[str, ...], hidden: int, positional: int) -> tuple[C
     text = f"lambda {', '.join(parameters)}: {prefix}launch({', '.join(operands)})"
     made: FunctionType = eval(text, {})
     return made.__code__, prefix
+
+
+# `kernel.bind`: the size may depend on the arguments.
+
+
+class BoundKernel:
+    """What `kernel.bind` returns: called with the kernel's arguments, it launches the kernel.
+
+    `grid`, `block` and `shared` are what `launch` takes, or functions of all arguments of the kernel, by position in the order of
+    its parameters, defaults included: methods of a struct, where that is the only argument. Raises `TypeError` for a function of
+    other parameters.
+    """
+
+    __slots__ = ("block", "grid", "kernel", "shared")
+
+    def __init__(self, kernel: Kernel, grid: Any, block: Any, shared: Any = 0) -> None:
+        names = parameters_of(kernel.underlying).names
+        for what, size in (("grid", grid), ("block", block), ("shared", shared)):
+            with suppress(ValueError):  # of a function that does not tell its parameters
+                if callable(size) and not _takes(inspect.signature(size), len(names)):
+                    raise TypeError(
+                        f"{what} is a function of the kernel's arguments: write lambda {', '.join(names)}: …"
+                    )
+        self.kernel, self.grid, self.block, self.shared = kernel, grid, block, shared
+
+    @users_traceback
+    def __call__(self, *args: Any, stream: Any = None, **kwargs: Any) -> None:
+        """Launches the kernel on `stream`. Raises what `launch` raises, and what the functions that tell the size do."""
+        function = self.kernel.underlying
+        sizes = {"grid": self.grid, "block": self.block, "shared": self.shared}
+        if any(map(callable, sizes.values())):
+            values = bind(function, args, kwargs, defaults_of(function))
+            sizes = {what: size(*values) if callable(size) else size for what, size in sizes.items()}
+        launch(self.kernel, *args, stream=stream, **sizes, **kwargs)
+
+    def __repr__(self) -> str:
+        sizes = {"grid": self.grid, "block": self.block, "shared": self.shared}
+        shown = (f"{what}={getattr(size, '__qualname__', size)}" for what, size in sizes.items())
+        return f"<kernel {self.kernel.underlying.__qualname__} with {', '.join(shown)}>"
+
+
+def _takes(signature: inspect.Signature, count: int) -> bool:
+    """Whether a function of this signature can be called with so many arguments, by position."""
+    try:
+        signature.bind(*range(count))
+    except TypeError:
+        return False
+    return True
