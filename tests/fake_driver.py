@@ -259,6 +259,9 @@ class FakeDriver:
     def cuKernelGetAttribute(self, which, kernel, ordinal):
         return 0, self.attributes.get(which.removeprefix("CU_FUNC_ATTRIBUTE_"), 1)
 
+    def cuOccupancyMaxPotentialBlockSize(self, kernel, callback, shared, most):
+        return (*self._answer("cuOccupancyMaxPotentialBlockSize", kernel, shared, most, value=132), min(most, 768))
+
     def cuKernelSetAttribute(self, which, value, kernel, ordinal):
         return self._answer("cuKernelSetAttribute", which, value, kernel)
 

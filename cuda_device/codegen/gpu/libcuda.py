@@ -82,6 +82,7 @@ FUNCTIONS = {
     "cuMemcpyHtoD_v2": "p p z",
     "cuMemsetD8_v2": "p b z",
     "cuMemsetD8Async": "p b z p",
+    "cuOccupancyMaxPotentialBlockSize": ">i >i p p z i",
     "cuPointerGetAttribute": ">i i p",  # of those attributes that are an int
     "cuStreamCreate": ">p u",
     "cuStreamDestroy_v2": "p",

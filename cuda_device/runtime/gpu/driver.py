@@ -547,6 +547,15 @@ def set_max_dynamic_shared(kernel: int, nbytes: int, ordinal: int) -> None:
     check(api.cuKernelSetAttribute(which, nbytes, kernel, ordinal), f"asking for {nbytes} bytes of shared memory")
 
 
+def best_block(kernel: int, dynamic_shared: int, most: int) -> int:
+    """The number of threads of a block, `most` or fewer, of which the current device's multiprocessors run the most at once."""
+    api = bindings()
+    _, threads = check(
+        api.cuOccupancyMaxPotentialBlockSize(kernel, None, dynamic_shared, most), "asking for the best size of a block"
+    )
+    return int(threads)
+
+
 def raise_stack_limit(nbytes: int) -> None:
     """Gives the threads of all later launches in the current context `nbytes` of stack each; more stays more.
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import operator
+from collections.abc import Callable
 from typing import Any
 
 from cuda_device.errors import LaunchError
@@ -18,6 +19,7 @@ Index = tuple[int, int, int]
 MOST_BLOCKS = (2**31 - 1, 65535, 65535)
 MOST_THREADS = (1024, 1024, 64)
 MOST_IN_BLOCK = 1024
+_MOST_COVERED = tuple(map(operator.mul, MOST_BLOCKS, MOST_THREADS))
 MOST_POSITIONS = 1 << 31
 """A kernel that counts threads along an axis in int32 (`tid`, `grid_size`) is launched with fewer than this."""
 
@@ -31,6 +33,8 @@ class Shape:
     dynamic: int
 
 
+AUTO = "auto"
+"""The size of a block that is chosen for the kernel."""
 _MORE_BLOCKS = "launch more blocks of fewer threads"
 
 
@@ -57,6 +61,16 @@ def _shape(grid: Any, block: Any, shared: Any, most_threads: int) -> Shape:
     return Shape(grid_size, block_size, _shared_bytes(shared))
 
 
+def covering(threads: Any, block: Any, auto: Callable[[], int], shared: Any, most_threads: int = 0) -> Shape:
+    """The smallest grid with at least so many threads along each axis; `auto` gives the size of a block that is "auto"."""
+    counts = _dimensions(threads, "threads", _MOST_COVERED, "threads")
+    if block is None or block == AUTO:
+        size = auto()
+        block = size if counts[1:] == (1, 1) else (min(size, 32), max(1, size // 32))  # rows of whole warps
+    sizes = shape_of(1, block, 0, most_threads).block
+    return shape_of(tuple(-(-n // size) for n, size in zip(counts, sizes, strict=True)), block, shared, most_threads)
+
+
 # Programs launch few sizes, many times. Only of ints: what is equal to one (1.0, True) may be none.
 _plain_shape = functools.lru_cache(maxsize=1024)(_shape)
 
@@ -66,9 +80,8 @@ def _dimensions(value: Any, name: str, most: Index, unit: str) -> Index:
     try:
         sizes = tuple(map(_integer, parts))
     except TypeError:
-        raise LaunchError(
-            f"{name}={value!r} is no size of a {name}", "give an int, or a tuple of one to three ints"
-        ) from None
+        what = "number of threads" if name == "threads" else f"size of a {name}"
+        raise LaunchError(f"{name}={value!r} is no {what}", "give an int, or a tuple of one to three ints") from None
     if not 1 <= len(sizes) <= 3:
         raise LaunchError(
             f"{name}={value!r}: a grid or block has one to three dimensions, not {len(sizes)}",

@@ -26,7 +26,7 @@ from cuda_device.lazy_dataclasses import dataclass, field, replace
 from cuda_device.runtime.arrays.array_view import ArrayView
 from cuda_device.runtime.arrays.buffers import is_freed_behind
 from cuda_device.runtime.gpu import driver, launch_log, report_message
-from cuda_device.runtime.gpu.grid import MOST_POSITIONS, Shape, shape_of
+from cuda_device.runtime.gpu.grid import AUTO, MOST_POSITIONS, Shape, covering, shape_of
 from cuda_device.runtime.gpu.report_message import barrier_place
 from cuda_device.runtime.gpu.streams import CpuStream, GpuStream, Stream, as_stream
 from cuda_device.runtime.launch.arguments import Argument, runtime_types
@@ -143,6 +143,7 @@ def _provide_some(name: str, nbytes: int) -> None:
 
 _LOCK = threading.RLock()
 _DEFAULT_DYNAMIC_SHARED = 48 * 1024
+_USUAL_BLOCK = 256
 _MOST_RECENT = 64
 _MANY_CHANGES = 16
 # So many launches by Python come first: machine code takes some milliseconds to make, and saves some microseconds at each launch.
@@ -156,6 +157,8 @@ class Loaded:
     handle: int
     most_threads: int
     dynamic_shared: int = _DEFAULT_DYNAMIC_SHARED
+    best_blocks: dict[int, int] = field(default_factory=dict)
+    """The sizes of blocks that "auto" stands for, by the dynamic shared memory."""
 
 
 @dataclass
@@ -248,12 +251,25 @@ def users_traceback(function: F) -> F:
     return cast("F", wrapper)
 
 
-def launch(f: Kernel, /, *args: Any, grid: Any, block: Any, stream: Any = None, shared: int = 0, **kwargs: Any) -> None:
+def launch(
+    f: Kernel,
+    /,
+    *args: Any,
+    grid: Any = None,
+    block: Any = None,
+    stream: Any = None,
+    shared: int = 0,
+    threads: Any = None,
+    **kwargs: Any,
+) -> None:
     """Runs `f(*args, **kwargs)` in each thread of `grid` blocks of `block` threads, asynchronously on a GPU stream.
 
-    Numbers become what the hints of their parameters say. `grid` and `block` are ints or tuples of one to three ints; `shared`
-    is the dynamic shared memory of a block in bytes; `stream` is ours, a `cuda.core`, torch or CuPy stream, anything with
-    `__cuda_stream__`, a handle, or None for `default_stream()`. Raises `LaunchError` for what cannot be launched,
+    Numbers become what the hints of their parameters say. `grid` and `block` are ints or tuples of one to three ints. In place of
+    `grid`, `threads` is the least number of threads along each axis, such as the shape of an array: the grid is as large as it
+    takes, and its last blocks may have more. `block="auto"`, the default with `threads`, is the size of which a GPU runs the most
+    threads at once, by the driver's occupancy calculation, and 256 on the CPU stream. (A kernel's own parameter `threads` comes
+    first.) `shared` is the dynamic shared memory of a block in bytes; `stream` is ours, a `cuda.core`, torch or CuPy stream,
+    anything with `__cuda_stream__`, a handle, or None for `default_stream()`. Raises `LaunchError` for what cannot be launched,
     `CompileError` for what cannot be compiled, and, on the CPU stream, `KernelError` for what the kernel reports.
     Specification: 'Kernel Functions'.
     """
@@ -261,15 +277,56 @@ def launch(f: Kernel, /, *args: Any, grid: Any, block: Any, stream: Any = None, 
         return
     try:
         check_kernel(f)
-        shape = shape_of(grid, block, shared, f.options.build.max_threads)
+        if threads is not None and "threads" in parameters_of(f.underlying).names:
+            kwargs["threads"], threads = threads, None
+        says_all = is_sized(grid, block, threads)
+        if says_all:
+            shape = shape_of(grid, block, shared, f.options.build.max_threads)
         where = as_stream(stream)
         arguments = arguments_of(f.underlying, args, kwargs, where)
         variant = variant_of(f, arguments, where)
+        if not says_all:
+            shape = sized(variant, where, grid, block, shared, threads)
         start(variant, where, shape, variant.pack(arguments), arguments)
         if isinstance(where, GpuStream):
             _count(f, variant, where, args, kwargs)
     except Error as error:  # as `users_traceback` does, which would cost every launch a call
         raise error.with_traceback(None) from error.__cause__
+
+
+def is_sized(grid: Any, block: Any, threads: Any) -> bool:
+    """Whether a launch says how large it is, or leaves the grid or the block open. Raises `LaunchError`."""
+    if threads is None and grid is not None and block is not None and type(block) is not str:
+        return True
+    if (grid is None) == (threads is None):
+        what = "neither" if grid is None else "both"
+        raise CallError(f"a launch takes grid or threads, and got {what}", "write grid=…, or threads=…, one of the two")
+    if block is None and threads is None:
+        raise CallError("a launch with grid takes block, too", 'write block=256, for example, or block="auto"')
+    if isinstance(block, str) and block != AUTO:
+        raise LaunchError(
+            f"block={block!r} is no size of a block", 'give an int, a tuple of one to three ints, or "auto"'
+        )
+    return False
+
+
+def sized(variant: CompiledKernel, stream: Stream, grid: Any, block: Any, shared: Any, threads: Any) -> Shape:
+    """The size of a launch that leaves the grid or the block open. Raises `LaunchError`."""
+    most = variant.work.job.options.max_threads
+
+    def auto() -> int:
+        if not isinstance(stream, GpuStream):
+            return min(_USUAL_BLOCK, most or _USUAL_BLOCK)
+        dynamic = shape_of(1, 1, shared).dynamic
+        with stream.using():
+            kernel = _load(variant, stream, dynamic)
+            if dynamic not in kernel.best_blocks:
+                kernel.best_blocks[dynamic] = driver.best_block(kernel.handle, dynamic, kernel.most_threads)
+            return kernel.best_blocks[dynamic]
+
+    if threads is None:
+        return shape_of(grid, auto(), shared, most)
+    return covering(threads, block, auto, shared, most)
 
 
 def _count(
@@ -478,7 +535,14 @@ def _start_on_gpu(
     check_positions(variant, shape)
     _check_shared(variant.work.shared_bytes, shape.dynamic, _DEFAULT_DYNAMIC_SHARED, _most_shared(stream))
     report_message.check(stream.context)
-    kernel = _load(variant, stream, shape)
+    kernel = _load(variant, stream, shape.dynamic)
+    x, y, z = shape.block
+    if x * y * z > kernel.most_threads:
+        raise LaunchError(
+            f"block={shape.block}: {variant.work.job.name} uses so many registers, or was so limited, that a block of it has "
+            f"{kernel.most_threads} threads at most",
+            f"launch smaller blocks, or compile it for such: @kernel(max_threads={x * y * z})",
+        )
     foreign, addresses = _foreign_streams(stream, views), _addresses_of(variant, buffer)
     driver.order(foreign, (stream.handle,))
     driver.launch(kernel.handle, shape.grid, shape.block, shape.dynamic, stream.handle, ctypes.addressof(addresses))
@@ -501,26 +565,19 @@ def _most_shared(stream: GpuStream) -> int:
     return driver.properties(stream.ordinal).max_shared_optin
 
 
-def _load(variant: CompiledKernel, stream: GpuStream, shape: Shape) -> Loaded:
-    """The kernel for the driver; loads the cubin in each context once. Raises `LaunchError` if it cannot be that large."""
+def _load(variant: CompiledKernel, stream: GpuStream, dynamic: int) -> Loaded:
+    """The kernel for the driver, which loads the cubin in each context once, with so much dynamic shared memory."""
     kernel = variant.loaded.get(stream.context)
     if kernel is None:
         with _LOCK:
             kernel = variant.loaded.get(stream.context)
             if kernel is None:
                 kernel = variant.loaded[stream.context] = _loaded(variant, stream)
-    x, y, z = shape.block
-    if x * y * z > kernel.most_threads:
-        raise LaunchError(
-            f"block={shape.block}: {variant.work.job.name} uses so many registers, or was so limited, that a block of it has "
-            f"{kernel.most_threads} threads at most",
-            f"launch smaller blocks, or compile it for such: @kernel(max_threads={x * y * z})",
-        )
-    if shape.dynamic > kernel.dynamic_shared:
+    if dynamic > kernel.dynamic_shared:
         with _LOCK:
-            if shape.dynamic > kernel.dynamic_shared:  # another thread may just have been allowed more
-                driver.set_max_dynamic_shared(kernel.handle, shape.dynamic, stream.ordinal)
-                kernel.dynamic_shared = shape.dynamic
+            if dynamic > kernel.dynamic_shared:  # another thread may just have been allowed more
+                driver.set_max_dynamic_shared(kernel.handle, dynamic, stream.ordinal)
+                kernel.dynamic_shared = dynamic
     return kernel
 
 

@@ -28,12 +28,28 @@ from cuda_device.errors import Error, LaunchError
 from cuda_device.runtime.gpu.grid import Shape, shape_of
 from cuda_device.runtime.gpu.streams import Stream, as_stream
 from cuda_device.runtime.launch.binding import argument_of, bind, parameters_of
-from cuda_device.runtime.launch.launcher import check_kernel, check_positions, launch, users_traceback, variant_of
+from cuda_device.runtime.launch.launcher import (
+    check_kernel,
+    check_positions,
+    is_sized,
+    launch,
+    sized,
+    users_traceback,
+    variant_of,
+)
 
 
 @users_traceback
 def prepare(
-    f: Kernel, /, *args: Any, grid: Any, block: Any, stream: Any = None, shared: int = 0, **kwargs: Any
+    f: Kernel,
+    /,
+    *args: Any,
+    grid: Any = None,
+    block: Any = None,
+    stream: Any = None,
+    shared: int = 0,
+    threads: Any = None,
+    **kwargs: Any,
 ) -> PreparedLaunch:
     """Makes a launch ready: what it returns starts the kernel when called, as often as wanted.
 
@@ -41,9 +57,17 @@ def prepare(
     are kept alive; they are read anew at each start.
     """
     check_kernel(f)
-    shape = shape_of(grid, block, shared, f.options.build.max_threads)
-    values = bind(f.underlying, args, kwargs, defaults_of(f.underlying))
-    return PreparedLaunch(f, values, as_stream(stream), shape)
+    function, where = f.underlying, as_stream(stream)
+    if threads is not None and "threads" in parameters_of(function).names:
+        kwargs["threads"], threads = threads, None
+    says_all = is_sized(grid, block, threads)
+    if says_all:
+        shape = shape_of(grid, block, shared, f.options.build.max_threads)
+    values = bind(function, args, kwargs, defaults_of(function))
+    if not says_all:
+        arguments = tuple(argument_of(function, i, value, where) for i, value in enumerate(values))
+        shape = sized(variant_of(f, arguments, where), where, grid, block, shared, threads)
+    return PreparedLaunch(f, values, where, shape)
 
 
 class PreparedLaunch:

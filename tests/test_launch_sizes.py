@@ -1,0 +1,109 @@
+"""Launches that say how many threads they need, and leave the size of a block to the kernel."""
+
+import fake_driver
+import numpy as np
+import pytest
+
+import cuda_device as device
+from cuda_device.runtime.gpu.streams import GpuStream
+
+
+@device.kernel
+def fill(x, sizes):
+    i = device.tid(1)
+    if i < len(x):
+        x[i] = i
+    if i == 0:
+        sizes[0], sizes[1] = device.grid_dim.x, device.block_dim.x
+
+
+@device.kernel
+def fill_plane(x, sizes):
+    i, j = device.tid(2)
+    if i < x.shape[1] and j < x.shape[0]:
+        x[j, i] = 100 * j + i
+    sizes[0], sizes[1] = device.block_dim.x, device.block_dim.y
+
+
+@pytest.mark.parametrize(
+    ("n", "block", "sizes"), [(1, 32, (1, 32)), (64, 32, (2, 32)), (65, 32, (3, 32)), (65, (64,), (2, 64))]
+)
+def test_a_grid_covers_the_threads(stream, n, block, sizes):
+    x, found = stream.array(np.zeros(n, np.int32)), stream.array(np.zeros(2, np.int32))
+    device.launch(fill, x, found, threads=n, block=block, stream=stream.stream)
+    assert stream.numpy(x).tolist() == [*range(n)]
+    assert tuple(stream.numpy(found)) == sizes
+    prepared = device.prepare(fill, x, found, threads=np.int64(n), block=block, stream=stream.stream)
+    assert prepared.grid == (sizes[0], 1, 1)
+    prepared()
+
+
+def test_a_plane_of_threads(stream):
+    x, sizes = stream.array(np.zeros((5, 70), np.int32)), stream.array(np.zeros(2, np.int32))
+    right = [[100 * j + i for i in range(70)] for j in range(5)]
+    for block in ((16, 4), "auto", None):
+        device.launch(fill_plane, x, sizes, threads=(70, 5), block=block, stream=stream.stream)
+        assert stream.numpy(x).tolist() == right
+        assert stream.numpy(sizes)[0] == (32 if block in ("auto", None) else 16)
+
+
+def test_the_cpus_blocks_have_a_fixed_size():
+    x, sizes = np.zeros(1000, np.int32), np.zeros(2, np.int32)
+    for named in ({"threads": 1000}, {"threads": 1000, "block": "auto"}, {"grid": 4, "block": "auto"}):
+        device.launch(fill, x, sizes, stream=device.cpu_stream(), **named)
+        assert sizes.tolist() == [4, 256]
+    small = device.kernel(max_threads=64)(fill.underlying)
+    device.launch(small, x, sizes, threads=1000, stream=device.cpu_stream())
+    assert sizes.tolist() == [16, 64]
+
+
+def test_a_gpu_is_asked_once():
+    with fake_driver.installed() as gpu:
+        gpu.attributes["MAX_THREADS_PER_BLOCK"] = 1024
+        x, sizes = device.zeros(1000, np.int32), device.zeros(2, np.int32)
+        for shared in (0, 0, 100, 60_000):
+            device.launch(fill, x, sizes, threads=1000, shared=shared)
+        asked = [entry for entry in gpu.log if entry[0] == "cuOccupancyMaxPotentialBlockSize"]
+        assert [entry[2:] for entry in asked] == [(0, 1024), (100, 1024), (60_000, 1024)]
+        started = [entry[2:5] for entry in gpu.log if entry[0] == "cuLaunchKernel"]
+        assert [(grid, block) for grid, block, _ in started] == [((2, 1, 1), (768, 1, 1))] * 4
+        # Beyond 48 KiB the driver is told before it is asked.
+        names = gpu.names()
+        assert names.index("cuKernelSetAttribute") < len(names) - 1 - names[::-1].index(
+            "cuOccupancyMaxPotentialBlockSize"
+        )
+        assert isinstance(device.default_stream(), GpuStream)
+
+
+@device.kernel
+def of_threads(out, threads):
+    out[device.tid(1)] = threads
+
+
+def test_a_kernels_own_parameter_of_that_name():
+    out = np.zeros(4, np.int32)
+    device.launch(of_threads, out, threads=7, grid=1, block=4, stream=device.cpu_stream())
+    assert out.tolist() == [7] * 4
+    device.prepare(of_threads, out, threads=8, grid=1, block=4, stream=device.cpu_stream())()
+    assert out.tolist() == [8] * 4
+
+
+@pytest.mark.parametrize(
+    ("named", "reason"),
+    [
+        ({"grid": 1, "threads": 5, "block": 1}, "a launch takes grid or threads, and got both"),
+        ({"block": 1}, "a launch takes grid or threads, and got neither"),
+        ({"grid": 1}, "a launch with grid takes block, too"),
+        ({"grid": 1, "block": "best"}, "block='best' is no size of a block"),
+        ({"threads": 0, "block": 1}, "threads=0: 0 threads along x"),
+        ({"threads": "all", "block": 1}, "threads='all' is no number of threads"),
+        ({"threads": 5, "block": 2000}, "block=2000: 2000 threads along x"),
+        ({"threads": (1, 1 << 20), "block": 8}, "grid=.*1048576 blocks along y"),
+    ],
+)
+def test_what_is_no_size(named, reason):
+    x, sizes = np.zeros(5, np.int32), np.zeros(2, np.int32)
+    for start in (device.launch, device.prepare):
+        with pytest.raises(device.LaunchError, match=reason) as caught:
+            start(fill, x, sizes, stream=device.cpu_stream(), **named)
+        assert caught.value.help
