@@ -26,6 +26,7 @@ _MODULES = {
     "ml_dtypes": "bfloat16 float8e4m3=float8_e4m3fn float8e5m2=float8_e5m2",
     "numpy": "complex64 complex128 float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64",
     "cache.disk": "CacheInfo cache_info",
+    "codegen.gpu.linking": "cuda_source",
     "device.atomic_types": "Atomic AtomicInterface",
     "device.atomics": "atomic_ref threadfence",
     "device.parameters": "ConstExpr",

@@ -118,10 +118,10 @@ class Work:
     @property
     def inputs(self) -> tuple[assemblers.Input, ...]:
         """What is linked to it: what the job says, and the functions of CUDA C++ that it calls."""
-        from cuda_device.codegen.gpu import assemblers
+        from cuda_device.codegen.gpu import linking
 
         if self.read is None:
-            self.read = assemblers.read((*self.job.link, *self["typed"].links))
+            self.read = linking.read((*self.job.link, *self["typed"].links), self.job.target.architecture)
         return self.read
 
     @property

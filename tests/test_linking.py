@@ -13,7 +13,7 @@ import pytest
 
 import cuda_device as device
 from cuda_device import compiler
-from cuda_device.codegen.gpu import assemblers, cubin
+from cuda_device.codegen.gpu import assemblers, cubin, linking
 from cuda_device.optimise import points_to
 from cuda_device.types.architectures import parse
 from cuda_device.types.known import of_type
@@ -120,7 +120,7 @@ def test_two_kernels_that_report_are_linked_to_one():
     for name in ("first", "second"):
         kernel = exchange.plain_function(name, f"def {name}(x):\n    assert x > 0\n")
         texts.append(device.compile(device.kernel(interop=True)(kernel), int, output="ptx"))
-    made = cubin.assemble(texts[0].code, SM_90, inputs=assemblers.read(texts[1:]))
+    made = cubin.assemble(texts[0].code, SM_90, inputs=linking.read(texts[1:], SM_90))
     assert b"first" in made.code and b"second" in made.code
 
 
@@ -132,7 +132,7 @@ def test_a_cubin_of_a_function_is_relocatable():
     code = device.compile(twice, float).code
     assert (code[:4], int.from_bytes(code[16:18], "little")) == (b"\x7fELF", 1)
     user = 'extern "C" __device__ float twice(float); extern "C" __global__ void k(float* x) { *x = twice(*x); }'
-    assert cubin.assemble(cuda_cpp.compile_cpp(user).decode(), SM_90, inputs=assemblers.read([code])).code
+    assert cubin.assemble(cuda_cpp.compile_cpp(user).decode(), SM_90, inputs=linking.read([code], SM_90)).code
 
 
 def test_arguments_that_cpp_takes_by_its_address_are_copies():
@@ -224,7 +224,7 @@ def test_what_a_file_defines():
         extern "C" __global__ void k(int* x) { *x = inside(*x) + hidden(*x); } extern "C" __device__ void nothing() {}
     """
     for output in ("ptx", "cubin"):
-        (item,) = assemblers.read([cuda_cpp.compile_cpp(text, output)])
+        (item,) = linking.read([cuda_cpp.compile_cpp(text, output)], SM_90)
         assert item.functions == {"k", "nothing", "_Z6insidei"}, output
 
 
@@ -245,7 +245,7 @@ def test_finished_cubins():
 @pytest.mark.parametrize("link", [3, [None], "file.ptx".split], ids=["number", "none", "method"])
 def test_links_that_are_none(link):
     for decorator in (device.extern, device.func, device.kernel):
-        with pytest.raises(TypeError, match="takes files, bytes, or what device.compile gives"):
+        with pytest.raises(TypeError, match="takes files, bytes, cuda_source.…., or what device.compile gives"):
             decorator(link=link)
 
 
@@ -540,9 +540,9 @@ def test_declarations_can_be_pickled():
 
 def test_lto_ir_is_told_from_the_rest():
     lto, ptx = cuda_cpp.compile_cpp(HYPOTENUSE, "ltoir", "-dlto"), cuda_cpp.compile_cpp(HYPOTENUSE)
-    assert [item.is_lto for item in assemblers.read([lto, ptx])] == [True, False]
-    assert len(assemblers.read([lto, lto, ptx, lto])) == 2
-    assert re.fullmatch("[0-9a-f]{64}", assemblers.read([ptx])[0].digest)
+    assert [item.is_lto for item in linking.read([lto, ptx], SM_90)] == [True, False]
+    assert len(linking.read([lto, lto, ptx, lto], SM_90)) == 2
+    assert re.fullmatch("[0-9a-f]{64}", linking.read([ptx], SM_90)[0].digest)
 
 
 def test_small_arrays_are_described_in_full():

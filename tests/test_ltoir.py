@@ -14,7 +14,7 @@ from ir_helpers import define
 
 import cuda_device as device
 from cuda_device import compiler
-from cuda_device.codegen.gpu import assemblers, cubin
+from cuda_device.codegen.gpu import assemblers, cubin, linking
 from cuda_device.codegen.nvvm import translate_llvm7
 from cuda_device.device.options import FASTMATH
 from cuda_device.runtime.launch.compiling import job_of
@@ -68,7 +68,7 @@ def test_ltoir_is_made_for_every_generation(target):
     )
     made = device.compile(newest, arguments[2], target=target, output="ltoir")
     nothing = f".version 8.7\n.target {target}\n.address_size 64\n"
-    linked = cubin.assemble(nothing, parse(target), inputs=assemblers.read([made]))
+    linked = cubin.assemble(nothing, parse(target), inputs=linking.read([made], parse(target)))
     assert list(assemblers.Input("linked", linked.code).functions) == ["newest"]
 
 
@@ -106,7 +106,7 @@ def test_what_launches_check_is_no_obstacle(target):
 @pytest.mark.parametrize("target", ["sm_90", "sm_100"])
 def test_a_kernel_of_ltoir_links_to_a_cubin(target):
     arguments = FLOATS, FLOATS, device.ArrayType(device.int32, 1), int
-    made = assemblers.read([device.compile(everything, *arguments, target=target, output="ltoir")])
+    made = linking.read([device.compile(everything, *arguments, target=target, output="ltoir")], parse(target))
     linked = cubin.assemble(cuda_cpp.compile_cpp("").decode(), parse(target), inputs=made)
     (kernel,) = assemblers.Input("linked", linked.code).functions
     assert kernel == "everything"
@@ -120,7 +120,9 @@ extern "C" __global__ void apply(float* x) { x[threadIdx.x] = scaled(x[threadIdx
 """
     ours = device.compile(scaled, device.float32, int, output="ltoir")
     theirs = cuda_cpp.compile_cpp(text, "ltoir", "-dlto")
-    linked = cubin.assemble(cuda_cpp.compile_cpp("").decode(), parse("sm_90"), inputs=assemblers.read([ours, theirs]))
+    linked = cubin.assemble(
+        cuda_cpp.compile_cpp("").decode(), parse("sm_90"), inputs=linking.read([ours, theirs], parse("sm_90"))
+    )
     assert assemblers.Input("linked", linked.code).functions == {"apply"}
 
 
@@ -129,7 +131,7 @@ def test_every_kind_of_value_passes():
         exchange.abi.function_of(f"f{i}", f"def f{i}(x): return x", device.func) for i in range(len(exchange.KINDS))
     ]
     made = [device.compile(f, type, output="ltoir") for f, type in zip(functions, exchange.TYPES, strict=True)]
-    linked = cubin.assemble(exchange.cpp_ptx().decode(), parse("sm_90"), inputs=assemblers.read(made))
+    linked = cubin.assemble(exchange.cpp_ptx().decode(), parse("sm_90"), inputs=linking.read(made, parse("sm_90")))
     assert all(f"k{i}".encode() in linked.code for i in range(len(exchange.KINDS)))
 
 

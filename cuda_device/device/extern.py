@@ -117,11 +117,12 @@ def extern(*, symbol: str | None = None, link: Any = ()) -> Callable[[Callable[.
 def extern(function: Callable[..., Any] | None = None, /, *, symbol: str | None = None, link: Any = ()) -> Any:
     """Declares a function of CUDA C++ that device code can call: a stub with a type hint for each parameter and the result.
 
-    `symbol` is its name for the linker, the stub's by default (`extern "C"`). `link` is what defines it, linked to every kernel
-    that calls it: a file or its bytes (PTX, a cubin, LTO-IR, an object, a library), what `device.compile` gave, or several of
-    them. The stub's body takes the function's place on the host and on the CPU stream, unless it is `...`. Arguments are passed
-    by value, arrays as `cuda::interoperable_array_descriptor`. Raises `TypeError` for a stub without hints, or with types that
-    C++ does not have. Specification: 'Interoperable Functions'.
+    `symbol` is its name for the linker, the stub's by default (`extern "C"`). `link` is what defines it, linked to every
+    kernel that calls it: a file or bytes (LLVM bitcode, PTX, a cubin, LTO-IR, an object, a library), a file of C++,
+    `cuda_source(…)`, what `device.compile` gave, or several of them. The stub's body takes the function's place on the host
+    and on the CPU stream, unless it is `...`. Arguments are passed by value, arrays as
+    `cuda::interoperable_array_descriptor`. Raises `TypeError` for a stub without hints, or with types that C++ does not have.
+    Specification: 'Interoperable Functions'.
     """
     found = links_of(link, "@extern")
 

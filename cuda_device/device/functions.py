@@ -203,8 +203,11 @@ def links_of(given: Any, who: str) -> tuple[Any, ...]:
     """What `link=` was given, as a tuple. Raises `TypeError` for what holds no code."""
     each = tuple(given) if isinstance(given, (tuple, list)) else (given,)
     for item in each:
-        if not isinstance(item, (str, bytes, os.PathLike)) and not hasattr(item, "code"):
-            raise TypeError(f"{who}(link=…) takes files, bytes, or what device.compile gives, not {item!r}")
+        holds_code = hasattr(item, "code") or hasattr(item, "compiled")
+        if not isinstance(item, (str, bytes, os.PathLike)) and not holds_code:
+            raise TypeError(
+                f"{who}(link=…) takes files, bytes, cuda_source(…), or what device.compile gives, not {item!r}"
+            )
     return each
 
 

@@ -9,7 +9,7 @@ import pytest
 from conftest import a_gpu
 
 import cuda_device as device
-from cuda_device.codegen.gpu import assemblers, cubin
+from cuda_device.codegen.gpu import cubin, linking
 from cuda_device.runtime.gpu import driver
 from cuda_device.types.architectures import of_capability
 
@@ -87,7 +87,7 @@ def test_python_takes_and_returns_the_arrays_of_cpp(stream, target):
     functions = [device.compile(f, matrix, target=target, output="ptx") for f in (corner, turned)]
     architecture = of_capability(*driver.properties(stream.ordinal).capability)
     ptx = cuda_cpp.compile_cpp(CALLERS).decode()
-    code = cubin.assemble(ptx, architecture, inputs=assemblers.read(functions)).code
+    code = cubin.assemble(ptx, architecture, inputs=linking.read(functions, architecture)).code
     x = np.arange(12, dtype=np.float32)
     data, out = device.array(x, stream=stream), device.array(np.full(4, np.nan, np.float32), stream=stream)
     start(code, "user", stream, address(data), address(out))
@@ -126,3 +126,32 @@ def test_a_kernel_is_launched_by_others(stream, target):
     found = out.numpy()
     assert found[:6:2].tolist() == [-103, -102.5, -102]
     assert np.isnan(found[[1, 3, 5, 6]]).all()
+
+
+SMALLEST = """
+#include <cuda_device/interop.h>
+#include <cuda/std/cmath>
+extern "C" __device__ float norm(cuda::interoperable_array_descriptor<float, 1> x) {
+  float sum = 0;
+  for (unsigned long long i = 0; i < x.shape[0]; ++i) sum += x.data[i * x.strides[0]] * x.data[i * x.strides[0]];
+  return SCALE * cuda::std::sqrt(sum);
+}
+"""
+
+
+@pytest.mark.parametrize("as_file", [True, False])
+def test_a_kernel_calls_a_source_of_cpp(stream, tmp_path, as_file):
+    file = tmp_path / "norm.cu"
+    file.write_text(SMALLEST)
+
+    @device.extern(link=device.cuda_source(file if as_file else SMALLEST, define={"SCALE": 2}))
+    def norm(x: device.ArrayType(device.float32, 1)) -> device.float32: ...
+
+    @device.kernel
+    def k(x, out):
+        out[device.tid(1)] = norm(x[device.tid(1)])
+
+    x = np.arange(12, dtype=np.float32).reshape(4, 3)
+    out = device.zeros(4, stream=stream)
+    device.launch(k, device.array(x, stream=stream), out, grid=1, block=4, stream=stream)
+    np.testing.assert_allclose(out.numpy(), 2 * np.linalg.norm(x, axis=1), rtol=1e-6)

@@ -26,9 +26,7 @@ from cuda_device.types.architectures import Architecture, parse
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-# What a program is linked to: PTX, cubins, LTO-IR, objects and libraries that define functions which it calls.
-#
-#     read([Path("norms.ptx"), compiled])  ->  (Input("norms.ptx", b".version …"), Input("diff.ptx", b"…"))
+# What a program is linked to, which `linking` has read: PTX, cubins, LTO-IR, objects and libraries.
 #
 # nvJitLink, which links them, looks into each to see what it is, but wants to know first whether one is LTO-IR. Where two
 # define the same function it may end the process, so that is refused before.
@@ -72,43 +70,14 @@ class Input:
         return self.data[_FLAGS + _ARCHITECTURE[self.data[_VERSION]]]
 
     @property
+    def is_finished(self) -> bool:
+        """Whether it is a cubin without functions that are left to link."""
+        return _is_cubin(self.data) and int.from_bytes(self.data[16:18], "little") != _RELOCATABLE
+
+    @property
     def digest(self) -> str:
         """What tells it from others."""
         return sha256(self.data).hexdigest()
-
-
-def read(sources: Iterable[Any]) -> tuple[Input, ...]:
-    """The contents of what `link=` was given, each once. Raises `CompileError` for what cannot be read or linked."""
-    found: dict[str, Input] = {}
-    for number, source in enumerate(sources, 1):
-        item = _read(source, number)
-        found.setdefault(item.digest, item)
-    return tuple(found.values())
-
-
-def _read(source: Any, number: int) -> Input:
-    if isinstance(source, (str, os.PathLike)):
-        from pathlib import Path
-
-        path = Path(source)
-        try:
-            return Input(path.name, _checked(path.read_bytes(), str(path)))
-        except OSError as error:
-            raise CompileError(
-                f"link={str(source)!r} cannot be read: {error.strerror}", help="name a file, or give its bytes"
-            ) from None
-    symbol = getattr(source, "symbol", None) or f"link {number}"
-    code = source if isinstance(source, bytes) else source.code
-    return Input(str(symbol), _checked(code.encode() if isinstance(code, str) else bytes(code), str(symbol)))
-
-
-def _checked(data: bytes, name: str) -> bytes:
-    """The data; a cubin that is not relocatable has no functions left to link."""
-    if _is_cubin(data) and int.from_bytes(data[16:18], "little") != _RELOCATABLE:
-        raise CompileError(
-            f"{name} is a finished cubin, which cannot be linked", help="make it with -rdc=true, or give its PTX"
-        )
-    return data
 
 
 def _is_cubin(data: bytes) -> bool:
@@ -166,6 +135,14 @@ def _matches(pattern: str) -> list[str]:
         return []
     fit = [each for each in names if each.startswith(start) and each[len(start) :].endswith(end)]
     return [os.path.join(folder, each) for each in sorted(fit)]
+
+
+@cache
+def library_file(name: str) -> str | None:
+    """The file of a library such as "nvJitLink", if it is easy to find."""
+    if os.name == "nt":
+        return find(f"nvidia/cu13/bin/x86_64/{name}*.dll", f"bin/{name}*.dll")
+    return find(f"nvidia/cu13/lib/lib{name}.so.*", f"lib64/lib{name}.so.*")
 
 
 def program(name: str, folders: Iterable[str]) -> str | None:
@@ -325,15 +302,8 @@ def _linked(request: Request, *more: str) -> bytes:
 
 def _identify_nvjitlink() -> str:
     """Size and time of the file, if it is easy to find, since to load it for its version takes 40 ms; else that."""
-    file = _nvjitlink_file()
-    return f"nvJitLink {_stamp(file) if file else '.'.join(map(str, _nvjitlink().version()))}"
-
-
-@cache
-def _nvjitlink_file() -> str | None:
-    on_windows = ("nvidia/cu13/bin/x86_64/nvJitLink*.dll", "bin/nvJitLink*.dll")
-    elsewhere = ("nvidia/cu13/lib/libnvJitLink.so.*", "lib64/libnvJitLink.so.*")
-    return find(*(on_windows if os.name == "nt" else elsewhere))
+    file = library_file("nvJitLink")
+    return f"nvJitLink {stamp(file) if file else '.'.join(map(str, _nvjitlink().version()))}"
 
 
 # ---- ptxas
@@ -384,7 +354,7 @@ def _run_ptxas(request: Request) -> bytes:
 
 def _identify_ptxas() -> str:
     path = _ptxas()
-    return f"ptxas {_stamp(path)}" if path else "ptxas"
+    return f"ptxas {stamp(path)}" if path else "ptxas"
 
 
 # ---- the driver
@@ -485,7 +455,7 @@ def _text_of_file(file: str) -> str:
         return opened.read().strip()
 
 
-def _stamp(file: str) -> str:
+def stamp(file: str) -> str:
     """A file's path, size and time: what differs between two versions of it."""
     status = os.stat(file)
     return f"{file} {status.st_size} {status.st_mtime_ns}"
@@ -509,7 +479,7 @@ ASSEMBLERS: tuple[Assembler, ...] = (
         _run_nvjitlink,
         _identify_nvjitlink,
         "pip install cuda_device[cu13]",
-        lambda: _nvjitlink_file() is not None,
+        lambda: library_file("nvJitLink") is not None,
         links=True,
     ),
     Assembler(

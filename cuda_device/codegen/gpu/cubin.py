@@ -65,6 +65,7 @@ _SPILLS = 8  # bytes of stack that the assembler may need for that
 
 _MISSING = r"(?:Undefined reference to|Unresolved extern function) '([^']+)'"
 _INLINE = r"(?s)// begin inline asm\n.*?// end inline asm"
+_TWICE = r"Linking globals named '([^']+)': symbol multiply|Multiple definition of '([^']+)'"
 _LINE = r"line (\d+); (?:error|fatal)"
 
 
@@ -179,8 +180,12 @@ def _explain(assembler: Assembler, request: Request, log: str) -> Exception:
         return CompileError(f"{found['kernel']} has {used} bytes of {what}, at most {most} are possible", help=help)
     if missing := dict.fromkeys(re.findall(_MISSING, log)):
         return CompileError(
-            f"nothing defines {', '.join(missing)}", help="give what defines it: link=… of @extern, @kernel or compile"
+            f"nothing defines {', '.join(missing)}",
+            help='give what defines it: link=… of @extern, @kernel or compile; C++ has to say extern "C" __device__',
         )
+    if twice := re.search(_TWICE, log):
+        names = ", ".join(["the program", *(item.name for item in request.inputs)])
+        return CompileError(f"{twice[1] or twice[2]} is defined twice, in {names}", help="link one of them only")
     if request.inputs:
         names = ", ".join(item.name for item in request.inputs)
         return CompileError(

@@ -25,7 +25,7 @@ from functools import cache
 from cuda_device.codegen.gpu import peephole, workarounds
 from cuda_device.codegen.llvm import bindings, modules
 from cuda_device.codegen.llvm.modules import LlvmModule, Machine
-from cuda_device.errors import CompilerBug
+from cuda_device.errors import CompileError, CompilerBug
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.architectures import DATA_LAYOUT, TRIPLE, Architecture
 
@@ -64,6 +64,27 @@ def emit_ptx(
     link_libdevice(module, libdevice_functions)
     optimise(module, architecture, level)
     return emit(module, architecture, level)
+
+
+def of_bitcode(data: bytes, name: str, architecture: Architecture) -> Ptx:
+    """Compiles bitcode, such as clang's for CUDA. Raises `CompileError` for what is none, or none for a GPU."""
+    try:
+        module = modules.read_bitcode(data)
+        module.verify()
+    except RuntimeError as error:
+        raise CompileError(
+            f"{name} is no bitcode that LLVM reads: {str(error).strip()}",
+            help="make it with LLVM 22 or older, or link PTX",
+        ) from None
+    triple = _TRIPLE_LINE.search(str(module))
+    if triple and triple[1] and not triple[1].startswith("nvptx64"):
+        raise CompileError(
+            f"{name} is bitcode for {triple[1]}, and not for a GPU", help="make it for nvptx64-nvidia-cuda"
+        )
+    module.fit(_machine(architecture, 3))
+    link_libdevice(module, (each for each in module.declared() if each.startswith("__nv")))
+    optimise(module, architecture)
+    return emit(module, architecture)
 
 
 def parse(ir: str) -> LlvmModule:

@@ -1,0 +1,269 @@
+"""What kernels are linked to: files and bytes, and CUDA C++ and LLVM bitcode, which are compiled for the kernel's target.
+
+    source = device.cuda_source('extern "C" __device__ float twice(float x) { return S * x; }', define={"S": 2})
+    read(["norms.ptx", source], parse("sm_90"))   ->  (Input("norms.ptx", b".version …"), Input("source.cu", b"…"))
+
+NVRTC makes LTO-IR of C++, or a relocatable cubin where the linker is older than NVRTC. What it made is kept on disk. The key has
+the text, the options, the architecture, the version of NVRTC, the time of the folders of CUDA's own headers, and the contents of
+all other headers that the text may include. Those are found without a preprocessor: a header in a branch that is not taken
+counts, too. A text with an `#include` of a macro is not kept.
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from cuda_device.cache import disk
+from cuda_device.cache.store import sha256
+from cuda_device.codegen.gpu.assemblers import Input, library_file, stamp
+from cuda_device.errors import CompileError, Location
+from cuda_device.lazy_dataclasses import dataclass
+from cuda_device.types.architectures import Architecture
+
+_BITCODE = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")
+_SUFFIXES = (".cu", ".cuh", ".cpp", ".cc", ".cxx", ".hpp", ".h")  # of files of C++
+
+_STANDARD = r"c\+\+(?:03|11|14|17|20|23)"
+_NAME = r"[A-Za-z_]\w*"
+# By the names of header folders that cuda-pathfinder knows, the packages that have them.
+_CUDA_HEADERS = {"cudart": "nvidia-cuda-runtime", "cccl": "nvidia-cuda-cccl"}
+_OUR_HEADERS = os.path.join(os.path.dirname(__file__), "..", "..", "interop", "include")
+_INCLUDE = r'(?:#\s*include\s*|__has_include\s*\(\s*)(?:<(?P<angle>[^>\n]+)>|"(?P<quoted>[^"\n]+)")'
+_COMPUTED = r'#\s*include\s+[^<"\s]|__has_include\s*\(\s*[^<"\s]'
+_ERROR = r"(?m)^(?P<file>[^\n(]+)\((?P<line>\d+)\): (?:catastrophic )?error[^:]*: (?P<reason>.*)"
+_NO_HEADER = r'(?:cannot|could not) open source file "([^"]+)"'
+
+
+def read(sources: Iterable[Any], architecture: Architecture) -> tuple[Input, ...]:
+    """The contents of what `link=` was given, each once; C++ and bitcode are compiled for an architecture.
+
+    Raises `CompileError` for what cannot be read, compiled or linked.
+    """
+    found: dict[str, Input] = {}
+    for number, source in enumerate(sources, 1):
+        item = _read(source, number, architecture)
+        found.setdefault(item.digest, item)
+    return tuple(found.values())
+
+
+def _read(source: Any, number: int, architecture: Architecture) -> Input:
+    if isinstance(source, (str, os.PathLike)):
+        path = os.fspath(source)
+        if path.endswith(_SUFFIXES):
+            return _read(CudaSource(None, path), number, architecture)
+        return _linkable(Input(os.path.basename(path), _content(path)), path, architecture)
+    if isinstance(source, CudaSource):
+        return Input(os.path.basename(source.name), source.compiled(architecture))
+    symbol = str(getattr(source, "symbol", None) or f"link {number}")
+    code = source if isinstance(source, bytes) else source.code
+    return _linkable(Input(symbol, code.encode() if isinstance(code, str) else bytes(code)), symbol, architecture)
+
+
+def _content(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise CompileError(
+            f"link={path!r} cannot be read: {error.strerror}", help="name a file, or give what is in it"
+        ) from None
+
+
+def _linkable(item: Input, name: str, architecture: Architecture) -> Input:
+    """The input, bitcode as PTX; a finished cubin has no functions left to link."""
+    if item.data.startswith(_BITCODE):
+        from cuda_device.codegen.gpu import nvptx
+
+        return Input(item.name, nvptx.of_bitcode(item.data, name, architecture).text.encode())
+    if item.is_finished:
+        raise CompileError(
+            f"{name} is a finished cubin, which cannot be linked", help="make it with -rdc=true, or give its PTX"
+        )
+    return item
+
+
+# CUDA C++
+
+
+@dataclass(frozen=True, slots=True)
+class CudaSource:
+    """A source of CUDA C++. `name` is what messages call it; where `text` is None, it is a file of that name."""
+
+    text: str | None
+    name: str
+    include: tuple[str, ...] = ()
+    define: tuple[tuple[str, str | None], ...] = ()
+    std: str = "c++17"
+
+    def compiled(self, architecture: Architecture) -> bytes:
+        """LTO-IR, or a relocatable cubin. Raises `CompileError` for what cannot be read, or what NVRTC refuses."""
+        text = self._read()
+        folders = (*([os.path.dirname(self.name) or "."] if self.text is None else []), *self.include, _OUR_HEADERS)
+        cuda = _cuda_headers() if "include" in text else ()
+        options = [
+            f"-arch={architecture}",
+            f"-std={self.std}",
+            "-rdc=true",
+            *(f"-I{each}" for each in (*folders, *cuda)),
+        ]
+        options += [f"-D{name}" if value is None else f"-D{name}={value}" for name, value in self.define]
+        headers = _headers(text, folders)
+        if headers is None:
+            return self._compile(text, options, architecture)
+        times = [str(os.stat(folder).st_ctime_ns) for folder in cuda]
+        parts = (_identity(), self.name, text, *options, *headers, *times)
+        name = f"C++ {sha256(repr(parts).encode()).hexdigest()}"
+        return disk.loaded(name, lambda: self._compile(text, options, architecture), bytes)
+
+    def _read(self) -> str:
+        if self.text is not None:
+            return self.text
+        try:
+            return _content(self.name).decode()
+        except UnicodeDecodeError as error:
+            raise CompileError(f"{self.name} is not C++ in UTF-8: {error}", help="save the file as UTF-8") from None
+
+    def _compile(self, text: str, options: list[str], architecture: Architecture) -> bytes:
+        """What NVRTC makes of a text. Its messages become a `CompileError` at the first error's line."""
+        # Through the bindings: cuda.core's `Program` asks the driver for its version, which a machine without a GPU has not.
+        nvrtc = _nvrtc()
+        lto = _linker_takes_lto()
+        given = [option.encode() for option in (*options, *["-dlto"] * lto)]
+        _, program = nvrtc.nvrtcCreateProgram(text.encode(), self.name.encode(), 0, [], [])
+        try:
+            (status,) = nvrtc.nvrtcCompileProgram(program, len(given), given)
+            if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+                log = bytearray(nvrtc.nvrtcGetProgramLogSize(program)[1])
+                nvrtc.nvrtcGetProgramLog(program, log)
+                raise self._refused(text, log.rstrip(b"\0").decode(errors="replace").strip(), architecture)
+            kind = "LTOIR" if lto else "CUBIN"
+            code = bytearray(getattr(nvrtc, f"nvrtcGet{kind}Size")(program)[1])
+            getattr(nvrtc, f"nvrtcGet{kind}")(program, code)
+            return bytes(code)
+        finally:
+            nvrtc.nvrtcDestroyProgram(program)
+
+    def _refused(self, text: str, log: str, architecture: Architecture) -> CompileError:
+        """The error for NVRTC's messages, which it has whole."""
+        found = re.search(_ERROR, log)
+        what = f"NVRTC cannot compile {self.name} for {architecture}"
+        if found is None:
+            version = ".".join(map(str, _nvrtc().nvrtcVersion()[1:]))
+            return CompileError(
+                f"{what}: {log}", help=f"this is NVRTC {version}: install another nvidia-cuda-nvrtc, or link PTX"
+            )
+        help = "correct the C++ source"
+        if missing := re.search(_NO_HEADER, log):
+            packages = " ".join(_CUDA_HEADERS.values())
+            help = f"name the folder of {missing[1]}: cuda_source(…, include=folder); CUDA's own headers: pip install {packages}"
+        if self.text is not None:  # so that the message shows the line
+            linecache.cache[self.name] = len(text), None, text.splitlines(keepends=True), self.name
+        whole = "\n".join(f"    {line}".rstrip() for line in log.splitlines())
+        return CompileError(f"{what}: {found['reason']}\n{whole}", Location(found["file"], int(found["line"])), help)
+
+
+def cuda_source(
+    source: str | os.PathLike[str],
+    /,
+    *,
+    name: str = "",
+    include: Any = (),
+    define: Mapping[str, object] | None = None,
+    std: str = "c++17",
+) -> CudaSource:
+    """A source of CUDA C++ for `link=` of `extern`, `kernel`, `func` and `compile`: text, or a file as a `pathlib.Path`.
+
+    NVRTC compiles it (`pip install nvidia-cuda-nvrtc`) for the architecture of the kernel that it is linked to. Functions that a
+    kernel calls are `extern "C" __device__`. `name` is what messages call a text. `include` is a folder of headers, or several;
+    those of CUDA, CCCL and `cuda_device/interop.h` are found where they are installed, as is what lies beside a file. `define`
+    maps macros to values, None for none; `std` is the standard, "c++03" to "c++23". `link="norms.cu"` is a file without any of
+    these. Raises `TypeError` for a wrong argument; what NVRTC refuses is a `CompileError` when the kernel is compiled.
+    """
+    if not isinstance(source, (str, os.PathLike)):
+        raise TypeError(f"cuda_source takes C++ as text, or a file as pathlib.Path(…), not {source!r}")
+    if isinstance(source, str) and source.endswith(_SUFFIXES) and "\n" not in source:
+        raise TypeError(f"{source!r} is the name of a file, and no C++: write cuda_source(pathlib.Path({source!r}))")
+    if not isinstance(std, str) or not re.fullmatch(_STANDARD, std):
+        raise TypeError(f"cuda_source(std={std!r}): there are 'c++03', 'c++11', 'c++14', 'c++17', 'c++20' and 'c++23'")
+    folders = (include,) if isinstance(include, (str, os.PathLike)) else tuple(include)
+    macros = dict(define or {})
+    for macro in macros:
+        if not isinstance(macro, str) or not re.fullmatch(_NAME, macro, re.ASCII):
+            raise TypeError(f"cuda_source(define=…): {macro!r} is no name of a macro")
+    values = ((macro, None if value is None else str(value)) for macro, value in macros.items())
+    is_file = isinstance(source, os.PathLike)
+    shown = os.fspath(source) if is_file else name or "source.cu"
+    return CudaSource(None if is_file else str(source), shown, tuple(map(os.fspath, folders)), tuple(values), std)
+
+
+def _headers(text: str, folders: Iterable[str]) -> list[str] | None:
+    """What tells the headers in these folders that a text may include from others; None where a macro names one."""
+    found: dict[str, str] = {}
+    todo = [(text, "")]
+    while todo:
+        text, beside = todo.pop()
+        if re.search(_COMPUTED, text):
+            return None
+        for match in re.finditer(_INCLUDE, text):
+            name = match["angle"] or match["quoted"]
+            places = [beside] if beside and match["quoted"] else []
+            for folder in (*places, *folders):
+                path = os.path.join(folder, name)
+                if path in found or not os.path.isfile(path):
+                    found.setdefault(path, "")  # where it may be next time
+                    if found[path]:
+                        break
+                    continue
+                with open(path, encoding="utf-8", errors="replace") as file:
+                    content = file.read()
+                found[path] = sha256(content.encode()).hexdigest()
+                todo.append((content, os.path.dirname(path)))
+                break
+    return [f"{path} {digest}" for path, digest in sorted(found.items())]
+
+
+def _cuda_headers() -> tuple[str, ...]:
+    """The folders of CUDA's headers and CCCL's, as far as they are installed."""
+    try:
+        from cuda import pathfinder
+    except ImportError:
+        return ()
+    found = (pathfinder.find_nvidia_header_directory(name) for name in _CUDA_HEADERS)
+    return tuple(folder for folder in found if folder)
+
+
+def _nvrtc() -> Any:
+    """NVRTC's bindings. Raises `CompileError` where there is no NVRTC."""
+    try:
+        from cuda.bindings import nvrtc
+
+        nvrtc.nvrtcVersion()  # loads the library
+        return nvrtc
+    except (ImportError, RuntimeError, OSError):
+        raise CompileError(
+            "C++ sources are compiled by NVRTC, which is not on this machine",
+            help="pip install nvidia-cuda-nvrtc, or install a CUDA toolkit and set CUDA_HOME; or link what nvcc made",
+        ) from None
+
+
+def _linker_takes_lto() -> bool:
+    """Whether nvJitLink reads this NVRTC's LTO-IR: that of its own version, and older ones."""
+    try:
+        from cuda.bindings import nvjitlink
+
+        return bool(tuple(nvjitlink.version()) >= tuple(_nvrtc().nvrtcVersion()[1:]))
+    except (ImportError, RuntimeError, OSError):
+        return False
+
+
+def _identity() -> str:
+    """The versions of NVRTC and of the linker, without loading them where their files are easy to find."""
+    files = [library_file(name) for name in ("nvrtc", "nvJitLink")]
+    return " ".join(map(stamp, filter(None, files))) if all(files) else f"{_nvrtc().nvrtcVersion()} {files}"
+
+
+__all__ = ["cuda_source"]

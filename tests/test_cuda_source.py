@@ -1,0 +1,299 @@
+"""CUDA C++ and bitcode as text and files that kernels are linked to. No GPU is needed; `tests/gpu/test_interop.py` runs one."""
+
+import pathlib
+import pickle
+import re
+
+import numpy as np
+import pytest
+
+import cuda_device as device
+from cuda_device.cache import disk
+from cuda_device.codegen.gpu import cubin, linking
+from cuda_device.codegen.llvm import modules
+from cuda_device.lazy_dataclasses import replace
+from cuda_device.types.architectures import parse
+
+FLOATS = device.ArrayType(device.float32, 1)
+SM_90 = parse("sm_90")
+SCALED = 'extern "C" __device__ float scaled(float x) { return SCALE * x; }\n'
+
+
+def calling(link=()):
+    @device.extern(link=link)
+    def scaled(x: device.float32) -> device.float32: ...
+
+    @device.kernel
+    def k(x):
+        x[device.tid(1)] = scaled(x[device.tid(1)])
+
+    return k
+
+
+def links(kernel, target="sm_90", **options):
+    return device.compile(kernel, FLOATS, target=target, **options).code.startswith(b"\x7fELF")
+
+
+def refused(kernel, **options) -> device.CompileError:
+    with pytest.raises(device.CompileError) as caught:
+        device.compile(kernel, FLOATS, **options)
+    assert caught.value.help
+    return caught.value
+
+
+@pytest.fixture
+def compilations(monkeypatch, tmp_path):
+    """How often NVRTC runs, with a cache that is empty at first."""
+    monkeypatch.setenv("CUDA_DEVICE_CACHE", str(tmp_path / "cache"))
+    runs = []
+    genuine = linking.CudaSource._compile
+    monkeypatch.setattr(linking.CudaSource, "_compile", lambda *given: (runs.append(given[0].name), genuine(*given))[1])
+    return runs
+
+
+# What is compiled
+
+
+@pytest.mark.parametrize("target", ["sm_75", "sm_90a", "sm_120"])
+def test_a_text_is_compiled_for_the_target_of_each_kernel(target):
+    source = device.cuda_source(SCALED, define={"SCALE": 2})
+    assert links(calling(source), target)
+    assert links(calling(), target, link=source)
+
+
+def test_each_place_that_takes_links_takes_a_file(tmp_path):
+    file = tmp_path / "scaled.cu"
+    file.write_text(SCALED.replace("SCALE", "2"))
+
+    @device.extern
+    def scaled(x: device.float32) -> device.float32: ...
+
+    @device.func(link=str(file), interop=True)
+    def helper(x):
+        return scaled(x)
+
+    @device.kernel
+    def through_helper(x):
+        x[0] = helper(x[1])
+
+    def plain(x):
+        x[0] = scaled(x[1])
+
+    assert links(calling(str(file))) and links(calling(file))
+    assert links(through_helper) and links(device.kernel(link=[file])(plain))
+    assert links(device.kernel(plain), link=file)
+    assert device.compile(helper, float).code.startswith(b"\x7fELF")
+
+
+@pytest.mark.parametrize("suffix", [".cpp", ".cuh", ".cc", ".h"])
+def test_files_of_cpp_by_their_names(suffix, tmp_path):
+    file = tmp_path / f"scaled{suffix}"
+    file.write_text(SCALED)
+    assert links(calling(device.cuda_source(file, define={"SCALE": 2})))
+
+
+def test_headers_are_found(tmp_path):
+    (tmp_path / "beside.h").write_text("#define SCALE 2\n")
+    folder = tmp_path / "include"
+    folder.mkdir()
+    (folder / "far.h").write_text("inline __device__ float far(float x) { return __half2float(__float2half(x)); }\n")
+    file = tmp_path / "scaled.cu"
+    file.write_text(
+        '#include "beside.h"\n#include <cuda_fp16.h>\n#include <cuda/std/span>\n#include <cuda_device/interop.h>\n'
+        "#include <far.h>\n" + SCALED.replace("* x", "* far(x)")
+    )
+    for include in (folder, str(folder), [folder]):
+        assert links(calling(device.cuda_source(file, include=include)))
+
+
+def test_the_standard_and_macros():
+    text = '#if __cplusplus < 202002L || !defined(PLAIN)\n#error "other options"\n#endif\n' + SCALED
+    assert links(calling(device.cuda_source(text, std="c++20", define={"PLAIN": None, "SCALE": 2.5})))
+    assert "other options" in str(refused(calling(device.cuda_source(text, define={"SCALE": 1}))))
+
+
+def test_what_cpp_computes_is_in_the_kernel():
+    """The linker optimises what comes of two sources: a constant of one is in the code of the other."""
+    sources = [
+        device.cuda_source('extern "C" __device__ float factor() { return 1234.5f; }', name="factor.cu"),
+        device.cuda_source('extern "C" __device__ float factor();\n' + SCALED, define={"SCALE": "factor()"}),
+    ]
+    code = device.compile(calling(sources), FLOATS).code
+    assert np.float32(1234.5).tobytes() in code
+    assert (
+        np.float32(1234.5).tobytes()
+        not in device.compile(calling(device.cuda_source(SCALED, define={"SCALE": 2})), FLOATS).code
+    )
+
+
+def test_a_source_is_a_value():
+    source = device.cuda_source(SCALED, name="scaled.cu", include=[pathlib.Path("a")], define={"SCALE": 2})
+    assert pickle.loads(pickle.dumps(source)) == source
+    assert source != device.cuda_source(SCALED, name="scaled.cu", include=["a"], define={"SCALE": 3})
+    assert hash(source)
+
+
+# The cache
+
+
+def test_what_nvrtc_made_is_kept(compilations):
+    for _ in range(2):
+        assert links(calling(device.cuda_source(SCALED, define={"SCALE": 2})))
+    assert len(compilations) == 1
+    assert links(calling(device.cuda_source(SCALED, define={"SCALE": 3})))
+    assert links(calling(device.cuda_source(SCALED, define={"SCALE": 2})), "sm_80")
+    assert links(calling(device.cuda_source(SCALED, define={"SCALE": 2}, std="c++20")))
+    assert len(compilations) == 4
+
+
+def test_changed_headers_are_seen(compilations, tmp_path):
+    outer, inner, file = tmp_path / "outer.h", tmp_path / "inner.h", tmp_path / "scaled.cu"
+    outer.write_text('#if __has_include("late.h")\n#include "late.h"\n#else\n#include "inner.h"\n#endif\n')
+    inner.write_text("#define SCALE 2\n")
+    file.write_text('#include "outer.h"\n' + SCALED)
+    made = []
+    for change in (lambda: None, lambda: inner.write_text("#define SCALE 77.25f\n")):
+        change()
+        for _ in range(2):
+            made.append(linking.read([file], SM_90)[0].data)
+    assert made[0] == made[1] != made[2] == made[3]
+    assert len(compilations) == 2
+    (tmp_path / "late.h").write_text("#define SCALE 5\n")
+    assert linking.read([file], SM_90)[0].data not in made
+
+
+def test_what_a_macro_includes_is_not_kept(compilations):
+    text = "#define HEADER <cuda_fp16.h>\n#include HEADER\n" + SCALED
+    for _ in range(2):
+        linking.read([device.cuda_source(text, define={"SCALE": 2})], SM_90)
+    assert len(compilations) == 2
+
+
+def test_what_was_kept_and_is_damaged_is_made_again(compilations):
+    source = device.cuda_source(SCALED, define={"SCALE": 2})
+    first = linking.read([source], SM_90)
+    for file in pathlib.Path(disk.current().folder).glob("*.bin"):
+        file.write_bytes(file.read_bytes()[:-1])
+    assert linking.read([source], SM_90) == first and len(compilations) == 2
+
+
+# What is refused, and that the next one works
+
+
+def test_the_messages_of_nvrtc_are_whole_and_have_a_place(tmp_path):
+    file = tmp_path / "scaled.cu"
+    file.write_text('extern "C" __device__ float scaled(float x) {\n  return x * factor;\n}\nint f( {\n')
+    error = refused(calling(file))
+    assert (error.location.file, error.location.line) == (str(file), 2)
+    assert error.reason.startswith(f'NVRTC cannot compile {file} for sm_90: identifier "factor" is undefined\n')
+    text = str(error)
+    assert f"at {file}:2\n     2 |   return x * factor;" in text
+    assert f"{file}(4): error" in text and "errors detected" in text
+    file.write_text(SCALED.replace("SCALE", "2"))
+    assert links(calling(file))
+
+
+def test_the_place_in_a_text(tmp_path):
+    (tmp_path / "wrong.h").write_text("\nint f( {\n")
+    error = refused(calling(device.cuda_source("\n\n__device__ what f();\n", name="mine.cu")))
+    assert (error.location.file, error.location.line) == ("mine.cu", 3)
+    assert "3 | __device__ what f();" in str(error)
+    error = refused(calling(device.cuda_source('#include "wrong.h"\n', include=tmp_path)))
+    assert (error.location.file, error.location.line) == (str(tmp_path / "wrong.h"), 2)
+
+
+def test_headers_that_are_not_there():
+    error = refused(calling(device.cuda_source("#include <nowhere.h>\n")))
+    assert "include=folder" in error.help and "pip install nvidia-cuda-runtime nvidia-cuda-cccl" in error.help
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    file = tmp_path / "missing.cu"
+    for link in (file, device.cuda_source(file)):
+        assert f"link={str(file)!r} cannot be read: No such file" in str(refused(calling(link)))
+    file.write_bytes(b"// \xff\n")
+    assert "missing.cu is not C++ in UTF-8" in str(refused(calling(file)))
+
+
+def test_symbols_that_do_not_fit():
+    mangled = SCALED.removeprefix('extern "C" ')
+    error = refused(calling(device.cuda_source(mangled, define={"SCALE": 2})))
+    assert error.reason == "nothing defines scaled" and 'extern "C"' in error.help
+    twice = [device.cuda_source(SCALED, name=f"{n}.cu", define={"SCALE": n}) for n in (2, 3)]
+    error = refused(calling(twice))
+    assert error.reason == "scaled is defined twice, in the program, 2.cu, 3.cu"
+    assert links(calling(twice[0]))
+
+
+def test_an_architecture_that_nvrtc_does_not_know():
+    source = device.cuda_source(SCALED, define={"SCALE": 2})
+    with pytest.raises(device.CompileError, match=r"for sm_70: .*gpu-architecture") as caught:
+        source.compiled(replace(SM_90, name="sm_70"))
+    assert "another nvidia-cuda-nvrtc, or link PTX" in caught.value.help
+
+
+def test_without_nvrtc(monkeypatch):
+    from cuda.bindings import nvrtc
+
+    def missing():
+        raise RuntimeError("libnvrtc.so not found")
+
+    monkeypatch.setattr(nvrtc, "nvrtcVersion", missing)
+    error = refused(calling(device.cuda_source("// none\n" + SCALED, define={"SCALE": 9})))
+    assert "NVRTC, which is not on this machine" in error.reason and "pip install nvidia-cuda-nvrtc" in error.help
+
+
+def test_an_older_linker_gets_a_cubin(monkeypatch):
+    source = device.cuda_source("// older\n" + SCALED, define={"SCALE": 2})
+    monkeypatch.setattr(disk, "loaded", lambda name, make, load: load(make()))
+    assert linking.read([source], SM_90)[0].is_lto
+    monkeypatch.setattr(linking, "_linker_takes_lto", lambda: False)
+    (item,) = linking.read([source], SM_90)
+    assert item.functions == {"scaled"} and item.architecture == 90
+    assert cubin.assemble(device.compile(calling(), FLOATS, output="ptx").code, SM_90, (item,)).code
+
+
+def test_the_cpu_stream_has_no_cpp():
+    kernel = calling(device.cuda_source(SCALED, define={"SCALE": 2}))
+    with pytest.raises(device.CompileError, match="its stub has no body that the CPU stream could run"):
+        device.launch(kernel, np.zeros(1, np.float32), grid=1, block=1, stream=device.cpu_stream())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        ((3, {}), "C.. as text, or a file as pathlib.Path"),
+        (("scaled.cu", {}), "name of a file, and no C.."),
+        ((SCALED, {"std": "c++98"}), "there are 'c..03'"),
+        ((SCALED, {"define": {"a b": 1}}), "'a b' is no name of a macro"),
+        ((SCALED, {"include": 3}), "not iterable"),
+    ],
+)
+def test_wrong_arguments(arguments, match):
+    source, keywords = arguments
+    with pytest.raises(TypeError, match=match):
+        device.cuda_source(source, **keywords)
+
+
+# Bitcode
+
+BITCODE = """
+target triple = "nvptx64-nvidia-cuda"
+declare float @__nv_sinf(float)
+define float @scaled(float %x) { %y = call float @__nv_sinf(float %x) ret float %y }
+"""
+
+
+def test_bitcode_is_compiled_for_the_target(tmp_path):
+    file = tmp_path / "scaled.bc"
+    file.write_bytes(modules.read(BITCODE).bitcode())
+    for link in (file, file.read_bytes()):
+        assert links(calling(link)) and links(calling(link), "sm_75")
+
+
+def test_bitcode_that_is_none(tmp_path):
+    file = tmp_path / "scaled.bc"
+    file.write_bytes(b"BC\xc0\xdeand so on")
+    assert "is no bitcode that LLVM reads" in refused(calling(file)).reason
+    file.write_bytes(modules.read(BITCODE.replace("nvptx64-nvidia-cuda", "x86_64-linux-gnu")).bitcode())
+    assert re.search("is bitcode for x86_64.*, and not for a GPU", refused(calling(file)).reason)
