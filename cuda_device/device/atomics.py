@@ -31,24 +31,6 @@ from cuda_device.types import model
 from cuda_device.types.dtypes import element_of
 from cuda_device.types.known import Known, constant, of_type
 from cuda_device.types.layout import align_of, leaves, size_of, usual_alignment
-from cuda_device.types.model import (
-    BOOL,
-    FLOAT32,
-    FLOAT64,
-    INDEX,
-    INT32,
-    INT64,
-    UINT32,
-    UINT64,
-    Array,
-    Layout,
-    Number,
-    Ref,
-    Space,
-    Tuple,
-    Type,
-    is_index,
-)
 from cuda_device.types.struct_classes import check_alignment
 
 
@@ -95,12 +77,12 @@ def _ordering(memory: Known, scope: Known, allowed: Sequence[Order], operation: 
     return str(order), str(where)
 
 
-def _atomic_type(known: Known, name: str) -> Type:
+def _atomic_type(known: Known, name: str) -> model.Type:
     """The type of what an atomic refers to."""
     match known.type:
-        case Ref(_, model.AtomicCell(), True):
+        case model.Ref(_, model.AtomicCell(), True):
             raise CompileError("the array is read-only", help="pass an array that can be written")
-        case Ref(_, model.AtomicCell(dtype), _, align):
+        case model.Ref(_, model.AtomicCell(dtype), _, align):
             _check_alignment(known, align, dtype)
             return dtype
     raise CompileError(
@@ -114,7 +96,7 @@ def _atomic_type(known: Known, name: str) -> Type:
 def _infer_ref(arguments: Sequence[Known]) -> Typed:
     array, index = arguments
     type = array.type
-    if not isinstance(type, Array):
+    if not isinstance(type, model.Array):
         raise CompileError(
             f"atomic_ref takes an array, not {array}", help="write atomic_ref(x, i), of an element that x has"
         )
@@ -123,9 +105,9 @@ def _infer_ref(arguments: Sequence[Known]) -> Typed:
     content = type.dtype.dtype if isinstance(type.dtype, model.AtomicCell) else type.dtype
     _check_content(content)
     _check_alignment(array, type.align, content)
-    indices = [item.type for item in index.items] if isinstance(index.type, Tuple) else [index.type]
+    indices = [item.type for item in index.items] if isinstance(index.type, model.Tuple) else [index.type]
     for each in indices:
-        if not is_index(each):
+        if not model.is_index(each):
             raise CompileError(
                 f"an index is an integer or a tuple of integers, not {index}",
                 help="write atomic_ref(x, i), or atomic_ref(x, (i, j))",
@@ -134,8 +116,10 @@ def _infer_ref(arguments: Sequence[Known]) -> Typed:
         raise CompileError(
             f"{type} has {type.ndim} axes, but there are {len(indices)} indices", help="give each axis one index"
         )
-    wide: Type = Tuple((INDEX,) * len(indices)) if isinstance(index.type, Tuple) else INDEX
-    result = Ref(type.space, model.AtomicCell(content))
+    wide: model.Type = (
+        model.Tuple((model.INDEX,) * len(indices)) if isinstance(index.type, model.Tuple) else model.INDEX
+    )
+    result = model.Ref(type.space, model.AtomicCell(content))
     return Typed(of_type(result), ((0, type), (1, wide)), (type.layout.value, type.small))
 
 
@@ -144,16 +128,18 @@ def _lower_ref(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
     layout, small = typed.settings
     reference = typed.result.type
     assert (
-        isinstance(tree, ArrayTree) and isinstance(reference, Ref) and isinstance(reference.pointee, model.AtomicCell)
+        isinstance(tree, ArrayTree)
+        and isinstance(reference, model.Ref)
+        and isinstance(reference.pointee, model.AtomicCell)
     )
-    array = Array(
-        reference.pointee.dtype, len(tree.extents), Layout(str(layout)), space=reference.space, small=bool(small)
+    array = model.Array(
+        reference.pointee.dtype, len(tree.extents), model.Layout(str(layout)), space=reference.space, small=bool(small)
     )
     indices = [value for value in (index if isinstance(index, tuple) else (index,)) if isinstance(value, Value)]
     return build.refer(address_of(build, tree, array, indices), reference)
 
 
-def _check_alignment(known: Known, align: int, content: Type) -> None:
+def _check_alignment(known: Known, align: int, content: model.Type) -> None:
     if align:
         raise UnalignedError(
             f"{known} is aligned to {align} byte{'s' * (align > 1)}: atomics need {usual_alignment(content)}",
@@ -161,7 +147,7 @@ def _check_alignment(known: Known, align: int, content: Type) -> None:
         )
 
 
-def _check_content(dtype: Type) -> None:
+def _check_content(dtype: model.Type) -> None:
     try:
         bits.check(dtype)
     except TypeError as error:
@@ -177,24 +163,24 @@ def _infer_atomic(arguments: Sequence[Known]) -> Typed:
         reason = str(error) if isinstance(error, ArgumentError) else f"dtype: {error}"
         raise CompileError(reason, help="write Atomic(int32), for example, or Atomic(int32, align=16)") from None
     _check_content(dtype)
-    return Typed(of_type(Ref(Space.LOCAL, model.AtomicCell(dtype))), settings=(align,))
+    return Typed(of_type(model.Ref(model.Space.LOCAL, model.AtomicCell(dtype))), settings=(align,))
 
 
 def _lower_atomic(build: Lowering, _: Sequence[Tree], typed: Typed) -> Tree:
     reference = typed.result.type
-    assert isinstance(reference, Ref) and isinstance(reference.pointee, model.AtomicCell)
+    assert isinstance(reference, model.Ref) and isinstance(reference.pointee, model.AtomicCell)
     (align,) = typed.settings
     assert isinstance(align, int)
     dtype = reference.pointee.dtype
-    memory = build.op(ops.LOCAL, Ref(Space.LOCAL, dtype), count=1, align=max(align, align_of(dtype)))
+    memory = build.op(ops.LOCAL, model.Ref(model.Space.LOCAL, dtype), count=1, align=max(align, align_of(dtype)))
     build.store(memory, dtype, grow(dtype, (build.number(leaf, 0) for leaf in leaves(dtype))))
     return build.refer(memory, reference)
 
 
 # Operations
 
-INTEGERS = (INT32, UINT32, INT64, UINT64)
-NUMBERS = (*INTEGERS, FLOAT32, FLOAT64)
+INTEGERS = (model.INT32, model.UINT32, model.INT64, model.UINT64)
+NUMBERS = (*INTEGERS, model.FLOAT32, model.FLOAT64)
 _LOOK = Effect.READS | Effect.SPINS
 _CHANGE = _LOOK | Effect.WRITES
 
@@ -211,7 +197,7 @@ class _Method:
     name: str
     lower: Callable[[accesses.AtomicAccess], Tree]
     values: int = 1
-    types: tuple[Number, ...] = ()
+    types: tuple[model.Number, ...] = ()
     most: int = bits.WIDEST_EXCHANGE
     orders: tuple[Order, ...] = OF_UPDATES
     effects: Effect = _CHANGE
@@ -220,7 +206,7 @@ class _Method:
     narrow: Callable[..., Any] | None = None
     loop: Callable[..., Any] | None = None
 
-    def check(self, dtype: Type) -> None:
+    def check(self, dtype: model.Type) -> None:
         """Refuses what the operation is not for."""
         if self.types and dtype not in self.types:
             raise CompileError(
@@ -232,11 +218,11 @@ class _Method:
                 help="load and store are for 16 bytes; guard larger changes with a lock",
             )
 
-    def instead(self, dtype: Type) -> Callable[..., Any] | None:
+    def instead(self, dtype: model.Type) -> Callable[..., Any] | None:
         """The Python function that does it for values of this type, or None."""
         if self.narrow is not None and size_of(dtype) < 4:
             return self.narrow
-        return self.loop or (self.floats if isinstance(dtype, Number) and dtype.is_float else None)
+        return self.loop or (self.floats if isinstance(dtype, model.Number) and dtype.is_float else None)
 
 
 _METHODS = (
@@ -265,7 +251,7 @@ def _method_row(method: _Method) -> Intrinsic:
         method.check(dtype)
         for value in arguments[1:last]:
             if not _becomes(value.type, dtype):
-                what = "a number" if isinstance(dtype, Number) else "one"
+                what = "a number" if isinstance(dtype, model.Number) else "one"
                 raise CompileError(
                     f"atomic {method.name} of {dtype} takes {what}, not {value}",
                     help=f"give it a value of type {dtype}",
@@ -278,7 +264,7 @@ def _method_row(method: _Method) -> Intrinsic:
 
     def lower(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
         reference, *values = operands
-        assert isinstance(reference, Value) and isinstance(reference.type, Ref)
+        assert isinstance(reference, Value) and isinstance(reference.type, model.Ref)
         assert isinstance(reference.type.pointee, model.AtomicCell)
         order, scope = map(str, typed.settings)
         return method.lower(
@@ -289,11 +275,11 @@ def _method_row(method: _Method) -> Intrinsic:
     return Intrinsic(entity, f"AtomicInterface.{method.name}", infer, lower, effects=method.effects)
 
 
-def _becomes(given: Type, dtype: Type) -> bool:
+def _becomes(given: model.Type, dtype: model.Type) -> bool:
     """Whether a value may become one of the atomic's type: a number any number, tuples element by element."""
-    if isinstance(given, Tuple) and isinstance(dtype, Tuple) and len(given.elements) == len(dtype.elements):
+    if isinstance(given, model.Tuple) and isinstance(dtype, model.Tuple) and len(given.elements) == len(dtype.elements):
         return all(map(_becomes, given.elements, dtype.elements))
-    return given == dtype or (isinstance(given, Number) and isinstance(dtype, Number))
+    return given == dtype or (isinstance(given, model.Number) and isinstance(dtype, model.Number))
 
 
 def _notify_row(name: str) -> Intrinsic:
@@ -321,13 +307,13 @@ def _lower_fence(build: Lowering, _: Sequence[Tree], typed: Typed) -> Tree:
 
 def _infer_same_bits(arguments: Sequence[Known]) -> Typed:
     type = arguments[0].type
-    return Typed(of_type(BOOL), ((0, type), (1, type)), (type,))
+    return Typed(of_type(model.BOOL), ((0, type), (1, type)), (type,))
 
 
 def _lower_same_bits(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
     a, b = operands
     (dtype,) = typed.settings
-    return bits.equal(build, cast(Type, dtype), a, b)
+    return bits.equal(build, cast(model.Type, dtype), a, b)
 
 
 ROWS = (

@@ -12,29 +12,8 @@ from collections.abc import Iterator, Sequence
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Block, Builder, Edge, Op, Value
 from cuda_device.lazy_dataclasses import dataclass
+from cuda_device.types import model
 from cuda_device.types.layout import Access, accesses, leaves, machine, size_of, usual_alignment
-from cuda_device.types.model import (
-    BOOL,
-    FLOAT32,
-    FLOAT64,
-    INT32,
-    INT64,
-    UINT8,
-    UINT32,
-    UINT64,
-    Array,
-    Bundle,
-    Layout,
-    Number,
-    NumberKind,
-    Ref,
-    Struct,
-    Subarray,
-    Tuple,
-    TupleIterator,
-    Type,
-    Vector,
-)
 from cuda_device.types.promote import promote
 
 # Where the integers of a function come from, as far as the addresses that are made of them profit by it.
@@ -83,12 +62,12 @@ class Sums:
         """`result` is the value as another number, which may have no room for it."""
         self.flows(value, result)
         source, target = value.type, result.type
-        assert isinstance(source, Number) and isinstance(target, Number)
+        assert isinstance(source, model.Number) and isinstance(target, model.Number)
         has_room = (value.nonneg or target.low <= source.low) and target.high >= source.high
         if source.is_integer and target.is_integer and has_room:
             self._sources[result] = value
 
-    def before(self, value: Value, type: Number) -> Value:
+    def before(self, value: Value, type: model.Number) -> Value:
         """The value that was made wider to get this one, if it is of the type, and as much is known of it; else this one."""
         source: Value | None = value
         while source is not None and source.type != type:
@@ -129,23 +108,23 @@ def flatten(tree: Tree) -> Iterator[Value]:
             yield from flatten(item)
 
 
-def grow(type: Type, values: Iterator[Value]) -> Tree:
+def grow(type: model.Type, values: Iterator[Value]) -> Tree:
     """The tree of a value of `type` from its leaves: the inverse of `flatten`."""
     match type:
-        case Array(_, ndim, layout):
+        case model.Array(_, ndim, layout):
             data = next(values)
             extents = tuple(next(values) for _ in range(ndim))
-            strides = tuple(next(values) for _ in range(ndim)) if layout is Layout.STRIDED else ()
+            strides = tuple(next(values) for _ in range(ndim)) if layout is model.Layout.STRIDED else ()
             return ArrayTree(data, extents, strides)
-        case Tuple(elements) | TupleIterator(Tuple(elements)) | Bundle(elements):
+        case model.Tuple(elements) | model.TupleIterator(model.Tuple(elements)) | model.Bundle(elements):
             return tuple(grow(element, values) for element in elements)
-        case Struct(_, fields):
+        case model.Struct(_, fields):
             return tuple(grow(field.type, values) for field in fields)
-        case Subarray(dtype):
+        case model.Subarray(dtype):
             return tuple(grow(dtype, values) for _ in range(type.count))
-        case Number() if type.is_complex:
+        case model.Number() if type.is_complex:
             return next(values), next(values)
-        case Number() | Ref():
+        case model.Number() | model.Ref():
             return next(values)
         case _:
             return tuple(next(values) for _ in leaves(type))
@@ -166,7 +145,7 @@ class Lowering(Builder):
         self.sums = sums or Sums()
 
     def op(
-        self, code: ops.OpDef, type: Type | None, *operands: Value, nonneg: bool = False, **attributes: object
+        self, code: ops.OpDef, type: model.Type | None, *operands: Value, nonneg: bool = False, **attributes: object
     ) -> Value:
         """An operation with one result; whoever computes no number makes one that is opaque."""
         result = super().op(code, type, *operands, nonneg=nonneg, **attributes)
@@ -183,7 +162,7 @@ class Lowering(Builder):
         `holds` asks `checked` first.
         """
         failed, after = Block(), Block()
-        numbers = [self.convert(value, INT64) for value in values]
+        numbers = [self.convert(value, model.INT64) for value in values]
         self.branch(holds, Edge(after, []), Edge(failed, []))
         failed.ops.append(
             Op(ops.REPORT, numbers, [], {"status": "check", "message": message, "help": help}, [], self.location)
@@ -194,9 +173,9 @@ class Lowering(Builder):
 
     def check_alignment(self, reference: Value, align: int, what: str) -> None:
         """Unless a reference is aligned to so many bytes, the thread ends with a report: `what` "begins" at its address."""
-        address = self.op(ops.ADDRESS, UINT64, reference)
-        rest = self.binary(ops.AND, address, self.number(UINT64, align - 1))
-        holds = self.compare("==", rest, self.number(UINT64, 0))
+        address = self.op(ops.ADDRESS, model.UINT64, reference)
+        rest = self.binary(ops.AND, address, self.number(model.UINT64, align - 1))
+        holds = self.compare("==", rest, self.number(model.UINT64, 0))
         self.check(
             holds,
             f"{what} at the address {{0:#x}}, which is no multiple of {align}",
@@ -206,15 +185,15 @@ class Lowering(Builder):
 
     # Numbers
 
-    def number(self, type: Type, value: object) -> Value:
+    def number(self, type: model.Type, value: object) -> Value:
         """A constant in the machine's format of `type`."""
-        assert isinstance(type, Number)
+        assert isinstance(type, model.Number)
         constant = self.const(machine(type), value)
         if isinstance(value, int):
             self.sums.constants[constant] = value
         return constant
 
-    def constant(self, type: Number, value: object) -> Tree:
+    def constant(self, type: model.Number, value: object) -> Tree:
         """A constant number, which may be complex."""
         if not type.is_complex:
             return self.number(type, value)
@@ -222,7 +201,7 @@ class Lowering(Builder):
         whole = complex(value)
         return self.number(type.part, whole.real), self.number(type.part, whole.imag)
 
-    def convert_tree(self, tree: Tree, type: Number) -> Tree:
+    def convert_tree(self, tree: Tree, type: model.Number) -> Tree:
         """A number as another number, one or both of which may be complex; no complex number becomes a real one."""
         if not type.is_complex:
             assert isinstance(tree, Value)
@@ -231,7 +210,7 @@ class Lowering(Builder):
         real, *imaginary = (self.convert(part, type.part) for part in parts)
         return real, *(imaginary or [self.number(type.part, 0.0)])
 
-    def convert(self, value: Value, type: Number, exact: bool = False) -> Value:
+    def convert(self, value: Value, type: model.Number, exact: bool = False) -> Value:
         """`value` as `type`'s constructor would convert it; `exact` promises that a narrower integer type has room for it."""
         value, target = self.sums.before(value, machine(type)), machine(type)
         source = _number(value)
@@ -239,7 +218,7 @@ class Lowering(Builder):
             return value
         if source.is_float8 or target.is_float8:
             return self._convert_float8(value, target)
-        if (source.bfloat or target.bfloat) and not {source, target} & {FLOAT32, FLOAT64}:
+        if (source.bfloat or target.bfloat) and not {source, target} & {model.FLOAT32, model.FLOAT64}:
             # Machines convert bfloat16 to and from float32 only, which holds every other number of 16 bits or fewer.
             value = self._exact(value)
             source = _number(value)
@@ -253,7 +232,7 @@ class Lowering(Builder):
         """A number as a float32 that has all of its digits, or at least all that decide how it rounds to bfloat16."""
         source = _number(value)
         if source.is_float or source.bits <= 16:
-            return self.convert(value, FLOAT32)
+            return self.convert(value, model.FLOAT32)
         if source.bits == 64:
             # More than float64 has room for: one bit stands for the last twelve.
             low = self.binary(ops.AND, value, self.number(source, 0xFFF))
@@ -265,35 +244,35 @@ class Lowering(Builder):
             if source.signed:
                 few = self.binary(ops.OR, few, self.compare("==", top, self.number(source, -1)))
             value = self.select(few, value, short)
-        return self._to_odd(self.convert(value, FLOAT64))
+        return self._to_odd(self.convert(value, model.FLOAT64))
 
-    def _convert_float8(self, value: Value, target: Number) -> Value:
+    def _convert_float8(self, value: Value, target: model.Number) -> Value:
         """Floats of 8 bits convert to and from float32 only; nothing is rounded twice on the way.
 
         An integer that float32 rounds is too large for them, before and after.
         """
         source = _number(value)
-        if source.is_float8 and target != FLOAT32:
-            return self.convert(self.convert(value, FLOAT32), target)
-        if source == FLOAT64:
+        if source.is_float8 and target != model.FLOAT32:
+            return self.convert(self.convert(value, model.FLOAT32), target)
+        if source == model.FLOAT64:
             value = self._to_odd(value)
-        elif not source.is_float8 and source != FLOAT32:
-            value = self.convert(value, FLOAT32)
+        elif not source.is_float8 and source != model.FLOAT32:
+            value = self.convert(value, model.FLOAT32)
         return self.op(ops.CONVERT, target, value, nonneg=value.nonneg)
 
     def _to_odd(self, value: Value) -> Value:
         """A float64 cut off to float32, its last bit set if anything was lost: a second rounding is then like the only one."""
-        near = self.op(ops.CONVERT, FLOAT32, value)
-        back = self.op(ops.CONVERT, FLOAT64, near)
-        sizes = (self.op(ops.MATH, FLOAT64, each, function="fabs") for each in (back, value))
+        near = self.op(ops.CONVERT, model.FLOAT32, value)
+        back = self.op(ops.CONVERT, model.FLOAT64, near)
+        sizes = (self.op(ops.MATH, model.FLOAT64, each, function="fabs") for each in (back, value))
         away, lost = self.compare(">", *sizes), self.compare("!=", back, value)
-        bits = self.op(ops.BITS, UINT32, near)
-        cut = self.sum(ops.SUB, bits, self.convert(away, UINT32))
-        return self.op(ops.BITS, FLOAT32, self.binary(ops.OR, cut, self.convert(lost, UINT32)))
+        bits = self.op(ops.BITS, model.UINT32, near)
+        cut = self.sum(ops.SUB, bits, self.convert(away, model.UINT32))
+        return self.op(ops.BITS, model.FLOAT32, self.binary(ops.OR, cut, self.convert(lost, model.UINT32)))
 
     def _widened(self, *values: Value) -> list[Value]:
         """Floats of 8 bits as what machines compute with; the result is rounded once more, which changes nothing."""
-        return [self.convert(value, FLOAT32) for value in values]
+        return [self.convert(value, model.FLOAT32) for value in values]
 
     def binary(self, code: ops.OpDef, a: Value, b: Value) -> Value:
         """An operation on two values of one type."""
@@ -308,8 +287,8 @@ class Lowering(Builder):
         if not number.is_float:
             return self.sum(ops.SUB, self.number(number, 0), value)
         if number.is_float8:
-            bits = self.op(ops.BITS, UINT8, value)
-            return self.op(ops.BITS, number, self.binary(ops.XOR, bits, self.number(UINT8, 0x80)))
+            bits = self.op(ops.BITS, model.UINT8, value)
+            return self.op(ops.BITS, number, self.binary(ops.XOR, bits, self.number(model.UINT8, 0x80)))
         return self.op(ops.NEG, number, value)
 
     def sum(self, code: ops.OpDef, a: Value, b: Value, exact: bool = False) -> Value:
@@ -325,7 +304,7 @@ class Lowering(Builder):
         """A comparison of two values of one type."""
         if _number(a).is_float8:
             a, b = self._widened(a, b)
-        return self.op(ops.COMPARE, BOOL, a, b, op=op)
+        return self.op(ops.COMPARE, model.BOOL, a, b, op=op)
 
     def select(self, condition: Value, a: Value, b: Value, extreme: str = "") -> Value:
         """`a` if `condition` else `b`. `extreme` says that this is the greater one, "max", or the lesser one, "min"."""
@@ -334,7 +313,7 @@ class Lowering(Builder):
 
     def truth(self, value: Value) -> Value:
         """Whether a number is not zero."""
-        return value if value.type == BOOL else self.compare("!=", value, self.number(_number(value), 0))
+        return value if value.type == model.BOOL else self.compare("!=", value, self.number(_number(value), 0))
 
     def exact_compare(self, op: str, a: Value, b: Value) -> Value:
         """A comparison that is right whatever the operands' signs and widths."""
@@ -342,12 +321,12 @@ class Lowering(Builder):
         if x == y:
             return self.compare(op, a, b)
         if x.is_float or y.is_float:
-            common = promote(x, y) or FLOAT64
+            common = promote(x, y) or model.FLOAT64
             return self.compare(op, self.convert(a, common), self.convert(b, common))
-        if Number(NumberKind.UINT, 64) not in (x, y):
-            return self.compare(op, self.convert(a, INT64), self.convert(b, INT64))
+        if model.Number(model.NumberKind.UINT, 64) not in (x, y):
+            return self.compare(op, self.convert(a, model.INT64), self.convert(b, model.INT64))
         if x.signed == y.signed or (a.nonneg and b.nonneg):
-            return self.compare(op, self.convert(a, UINT64), self.convert(b, UINT64))
+            return self.compare(op, self.convert(a, model.UINT64), self.convert(b, model.UINT64))
         return self._compare_mixed(op, a, b)
 
     def _compare_mixed(self, op: str, a: Value, b: Value) -> Value:
@@ -355,9 +334,9 @@ class Lowering(Builder):
         negative_first = _number(a).signed
         signed = a if negative_first else b
         below = self.compare("<", signed, self.number(_number(signed), 0))
-        unsigned = self.compare(op, self.convert(a, UINT64), self.convert(b, UINT64))
+        unsigned = self.compare(op, self.convert(a, model.UINT64), self.convert(b, model.UINT64))
         answer = op == "!=" or ((op in ("<", "<=")) == negative_first and op != "==")
-        return self.select(below, self.number(BOOL, answer), unsigned)
+        return self.select(below, self.number(model.BOOL, answer), unsigned)
 
     def floor_divide(self, a: Value, b: Value) -> Value:
         """`a // b` of two integers of one type."""
@@ -391,7 +370,7 @@ class Lowering(Builder):
             if 0 <= known < type.bits:
                 return self.op(code, type, a, self.number(type, known), nonneg=nonneg)
             return self._shifted_out(code, a)
-        far = self.compare(">=", self.convert(count, UINT64), self.number(UINT64, type.bits))
+        far = self.compare(">=", self.convert(count, model.UINT64), self.number(model.UINT64, type.bits))
         near = self.select(far, self.number(type, 0), self.convert(count, type))
         shifted = self.op(code, type, a, near, nonneg=nonneg)
         return self.select(far, self._shifted_out(code, a), shifted)
@@ -404,10 +383,10 @@ class Lowering(Builder):
 
     # Calls
 
-    def call(self, callee: str, operands: Sequence[Value], type: Type, nonneg: bool = False) -> Tree:
+    def call(self, callee: str, operands: Sequence[Value], type: model.Type, nonneg: bool = False) -> Tree:
         """A call of another function of the module; the tree of its result, a value of `type`."""
         parts = leaves(type)
-        result = Value(parts[0] if len(parts) == 1 else Tuple(parts))
+        result = Value(parts[0] if len(parts) == 1 else model.Tuple(parts))
         self.append(Op(ops.CALL, list(operands), [result], {"callee": callee}, [], self.location))
         if len(parts) == 1:
             result.nonneg = nonneg
@@ -416,23 +395,23 @@ class Lowering(Builder):
 
     # Memory
 
-    def refer(self, address: Value, reference: Ref, offset: int = 0) -> Value:
+    def refer(self, address: Value, reference: model.Ref, offset: int = 0) -> Value:
         """A reference to something else at an address, or so many bytes behind it."""
         if address.type == reference and not offset:
             return address
-        return self.op(ops.BYTES, reference, address, self.const(INT64, offset))
+        return self.op(ops.BYTES, reference, address, self.const(model.INT64, offset))
 
-    def load(self, reference: Value, type: Type) -> Tree:
+    def load(self, reference: Value, type: model.Type) -> Tree:
         """Reads a value of `type`: a number at once, a vector in wide accesses, anything else part by part.
 
         What is less aligned than its type is read in narrower accesses.
         """
         align = _alignment(reference, type)
-        if isinstance(type, Number) and not type.is_complex:
+        if isinstance(type, model.Number) and not type.is_complex:
             return self._load_number(reference, machine(type), align)
         return grow(type, iter([leaf for access in accesses(type, align) for leaf in self._read(reference, access)]))
 
-    def _load_number(self, reference: Value, number: Number, align: int) -> Value:
+    def _load_number(self, reference: Value, number: model.Number, align: int) -> Value:
         if align:
             return self.op(ops.LOAD, number, reference, align=align)
         return self.op(ops.LOAD, number, reference)
@@ -440,22 +419,22 @@ class Lowering(Builder):
     def _read(self, reference: Value, access: Access) -> Sequence[Value]:
         address, part = self._part(reference, access)
         value = self.op(ops.LOAD, part, address, align=access.align)
-        if not isinstance(part, Vector):
+        if not isinstance(part, model.Vector):
             return [value]
         return [self.op(ops.FIELD, machine(part.dtype), value, index=i) for i in range(part.size)]
 
-    def _part(self, reference: Value, access: Access) -> tuple[Value, Type]:
+    def _part(self, reference: Value, access: Access) -> tuple[Value, model.Type]:
         """The address of one access of a composite value, and the type that it has there."""
-        assert isinstance(reference.type, Ref) and isinstance(access.type, (Number, Ref))
-        leaf = machine(access.type) if isinstance(access.type, Number) else access.type
-        part = Vector(leaf, access.count) if access.count > 1 and isinstance(leaf, Number) else leaf
-        target = Ref(reference.type.space, part)
-        return self.op(ops.BYTES, target, reference, self.const(INT64, access.offset)), part
+        assert isinstance(reference.type, model.Ref) and isinstance(access.type, (model.Number, model.Ref))
+        leaf = machine(access.type) if isinstance(access.type, model.Number) else access.type
+        part = model.Vector(leaf, access.count) if access.count > 1 and isinstance(leaf, model.Number) else leaf
+        target = model.Ref(reference.type.space, part)
+        return self.op(ops.BYTES, target, reference, self.const(model.INT64, access.offset)), part
 
-    def store(self, reference: Value, type: Type, tree: Tree) -> None:
+    def store(self, reference: Value, type: model.Type, tree: Tree) -> None:
         """Writes a value of `type`, as `load` reads it."""
         align = _alignment(reference, type)
-        if isinstance(type, Number) and not type.is_complex:
+        if isinstance(type, model.Number) and not type.is_complex:
             (value,) = flatten(tree)
             self.effect(ops.STORE, reference, value, **({"align": align} if align else {}))
             return
@@ -463,35 +442,35 @@ class Lowering(Builder):
         for access in accesses(type, align):
             address, part = self._part(reference, access)
             values = [next(leaves) for _ in range(access.count)]
-            value = self.op(ops.MAKE, part, *values) if isinstance(part, Vector) else values[0]
+            value = self.op(ops.MAKE, part, *values) if isinstance(part, model.Vector) else values[0]
             self.effect(ops.STORE, address, value, align=access.align)
 
     # Arrays
 
-    def strides(self, tree: ArrayTree, type: Array) -> tuple[Value, ...]:
+    def strides(self, tree: ArrayTree, type: model.Array) -> tuple[Value, ...]:
         """The strides in bytes."""
-        if type.layout is Layout.STRIDED:
+        if type.layout is model.Layout.STRIDED:
             return tree.strides
-        steps: list[Value] = [self.number(INT64, size_of(type.dtype))]
-        extents = tree.extents[:0:-1] if type.layout is Layout.C else tree.extents[:-1]
+        steps: list[Value] = [self.number(model.INT64, size_of(type.dtype))]
+        extents = tree.extents[:0:-1] if type.layout is model.Layout.C else tree.extents[:-1]
         for extent in extents:
-            steps.append(self.sum(ops.MUL, steps[-1], self.convert(extent, INT64), exact=True))
+            steps.append(self.sum(ops.MUL, steps[-1], self.convert(extent, model.INT64), exact=True))
         steps = steps[: type.ndim]
-        return tuple(reversed(steps)) if type.layout is Layout.C else tuple(steps)
+        return tuple(reversed(steps)) if type.layout is model.Layout.C else tuple(steps)
 
     def length(self, value: Value) -> Value:
         """A number that is not negative and has room in 32 bits, as an int32."""
-        result = self.convert(value, INT32, exact=True)
+        result = self.convert(value, model.INT32, exact=True)
         result.nonneg = True
         return result
 
 
-def _alignment(reference: Value, type: Type) -> int:
+def _alignment(reference: Value, type: model.Type) -> int:
     """What is known of the address of a value of `type`; 0 if no more than its type says."""
-    assert isinstance(reference.type, Ref)
-    return reference.type.align or (usual_alignment(type) if isinstance(type, (Struct, Tuple)) else 0)
+    assert isinstance(reference.type, model.Ref)
+    return reference.type.align or (usual_alignment(type) if isinstance(type, (model.Struct, model.Tuple)) else 0)
 
 
-def _number(value: Value) -> Number:
-    assert isinstance(value.type, Number), value.type
+def _number(value: Value) -> model.Number:
+    assert isinstance(value.type, model.Number), value.type
     return value.type

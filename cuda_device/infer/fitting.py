@@ -11,20 +11,9 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from cuda_device.errors import CompileError
+from cuda_device.types import model
 from cuda_device.types.known import Known, show
 from cuda_device.types.layout import DIVISIONS, machine
-from cuda_device.types.model import (
-    BFLOAT16,
-    BOOL,
-    FLOAT8E4M3,
-    FLOAT8E5M2,
-    FLOAT16,
-    FLOAT32,
-    FLOAT64,
-    INT,
-    Format,
-    Number,
-)
 from cuda_device.types.promote import divide, promote
 
 FOLDS: dict[str, Callable[..., object]] = {
@@ -38,7 +27,7 @@ REAL_REMEDY = "write its .real, or its abs(…)"
 """What makes a real number of a complex one."""
 
 
-def fit(known: Known, type: Number) -> bool | int | float | complex:
+def fit(known: Known, type: model.Number) -> bool | int | float | complex:
     """The constant as a value of `type`; a `CompileError` if it has no room there."""
     value = known.value
     assert isinstance(value, (bool, int, float, complex)), known
@@ -60,21 +49,22 @@ def fit(known: Known, type: Number) -> bool | int | float | complex:
 
 
 _LARGEST = {
-    FLOAT16: 65520.0,
-    FLOAT32: 2.0**128 - 2.0**103,
-    FLOAT64: math.inf,
+    model.FLOAT16: 65520.0,
+    model.FLOAT32: 2.0**128 - 2.0**103,
+    model.FLOAT64: math.inf,
     **{
-        number: math.nextafter(DIVISIONS[number.format].last, math.inf) for number in (BFLOAT16, FLOAT8E4M3, FLOAT8E5M2)
+        number: math.nextafter(DIVISIONS[number.format].last, math.inf)
+        for number in (model.BFLOAT16, model.FLOAT8E4M3, model.FLOAT8E5M2)
     },
 }
 """The least positive number that rounds to infinity, or to whatever stands for what is too large."""
 
 
-def _fit_float(value: bool | float, type: Number) -> float:
+def _fit_float(value: bool | float, type: model.Number) -> float:
     exact = None
     with suppress(OverflowError):
         exact = float(value)
-    lacks_infinity = type.format is Format.E4M3
+    lacks_infinity = type.format is model.Format.E4M3
     if exact is None or (abs(exact) >= _LARGEST[machine(type)] and (lacks_infinity or math.isfinite(exact))):
         remedy = (
             f"the largest {type} is 448, and it has no infinity" if lacks_infinity else "write math.inf for infinity"
@@ -83,9 +73,9 @@ def _fit_float(value: bool | float, type: Number) -> float:
     return exact
 
 
-def room_for(value: int, type: Number) -> str:
+def room_for(value: int, type: model.Number) -> str:
     """The remedy for a constant that does not fit."""
-    if type == INT:
+    if type == model.INT:
         if 0 <= value < 1 << 32:
             return f"a Python int is 32 bits wide in device code: write uint32({value}) or int64({value})"
         wide = "int64" if -(1 << 63) <= value < 1 << 63 else "uint64" if 0 <= value < 1 << 64 else ""
@@ -101,7 +91,7 @@ def room_for(value: int, type: Number) -> str:
 def no_room(constant: Known, other: Known) -> str:
     """The remedy where a constant has no room in the type that it meets; empty where that is not it."""
     value, type = constant.value, other.type
-    if not constant.constant or not isinstance(value, int) or not isinstance(type, Number) or not type.is_integer:
+    if not constant.constant or not isinstance(value, int) or not isinstance(type, model.Number) or not type.is_integer:
         return ""
     if type.low <= value <= type.high:
         return ""
@@ -120,10 +110,10 @@ def too_large() -> CompileError:
     )
 
 
-def operation_type(sign: str, a: Known, b: Known) -> Number:
+def operation_type(sign: str, a: Known, b: Known) -> model.Number:
     """The type in which an operator on two numbers computes."""
     x, y = a.type, b.type
-    assert isinstance(x, Number) and isinstance(y, Number)
+    assert isinstance(x, model.Number) and isinstance(y, model.Number)
     type = divide(x, y) if sign == "/" else promote(x, y)
     if type is None:
         wide, other = (x, y) if x.bits == 64 and not x.signed else (y, x)
@@ -134,8 +124,8 @@ def operation_type(sign: str, a: Known, b: Known) -> Number:
     if sign in ("&", "|", "^"):
         if type.is_float:
             raise only_integers(sign, a, b)
-        if x == BOOL and y == BOOL:
-            return BOOL
+        if x == model.BOOL and y == model.BOOL:
+            return model.BOOL
     return type
 
 

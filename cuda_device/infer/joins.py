@@ -11,6 +11,7 @@ from functools import reduce
 from typing import TypeVar
 
 from cuda_device.lazy_dataclasses import replace
+from cuda_device.types import model
 from cuda_device.types.known import (
     FAILED,
     UNKNOWN,
@@ -31,19 +32,6 @@ from cuda_device.types.known import (
     tuple_of,
 )
 from cuda_device.types.layout import known_alignment, shortfall
-from cuda_device.types.model import (
-    Array,
-    Bundle,
-    Layout,
-    Number,
-    Range,
-    RangeIterator,
-    Ref,
-    Static,
-    Struct,
-    Tuple,
-    TupleIterator,
-)
 from cuda_device.types.promote import join_numbers
 
 S = TypeVar("S", bound=State)
@@ -102,11 +90,11 @@ def _as_said(state: S, said: Mapping[Identity, Known]) -> S | Known:
         whole = state  # it is of another type here
     items = tuple(_as_said(item, said) for item in whole.items)
     match whole.type:
-        case TupleIterator(position=position):
+        case model.TupleIterator(position=position):
             return replace(whole, type=iterator_of(tuple_of(items), position).type, items=items)
-        case Tuple():
+        case model.Tuple():
             return replace(whole, type=tuple_of(items).type, items=items)
-        case Bundle():
+        case model.Bundle():
             return replace(whole, type=bundle_of(whole.value, items).type, items=items)
         case _:
             return whole
@@ -118,7 +106,7 @@ def _conflicts(known: Known) -> int:
 
 
 def _is_builtin(state: State) -> bool:
-    return isinstance(state, Known) and isinstance(state.type, Number) and state.type.builtin
+    return isinstance(state, Known) and isinstance(state.type, model.Number) and state.type.builtin
 
 
 def _settle(conflict: Conflict, other: State) -> State:
@@ -142,27 +130,31 @@ def _join_known(a: Known, b: Known) -> Known | None:
 
 def _join_same(a: Known, b: Known) -> Known | None:
     """The same, of one object if they are objects that change."""
-    if isinstance(a.type, Number) and isinstance(b.type, Number):
+    if isinstance(a.type, model.Number) and isinstance(b.type, model.Number):
         return _join_numbers(a, b, join_numbers(a.type, b.type))
-    if isinstance(a.type, Tuple) and isinstance(b.type, Tuple) and len(a.items) == len(b.items):
+    if isinstance(a.type, model.Tuple) and isinstance(b.type, model.Tuple) and len(a.items) == len(b.items):
         items = [_join_known(x, y) for x, y in zip(a.items, b.items, strict=True)]
         known = tuple(item for item in items if item is not None)
         return tuple_of(known) if len(known) == len(items) else None
-    if isinstance(a.type, TupleIterator) and isinstance(b.type, TupleIterator) and a.type.position == b.type.position:
+    if (
+        isinstance(a.type, model.TupleIterator)
+        and isinstance(b.type, model.TupleIterator)
+        and a.type.position == b.type.position
+    ):
         joined = _join_known(tuple_of(a.items), tuple_of(b.items))
         return joined and iterator_of(joined, a.type.position)
-    if isinstance(a.type, Bundle) and isinstance(b.type, Bundle):
+    if isinstance(a.type, model.Bundle) and isinstance(b.type, model.Bundle):
         return _join_bundles(a, b)
-    if isinstance(a.type, (Range, RangeIterator)) and type(a.type) is type(b.type):
+    if isinstance(a.type, (model.Range, model.RangeIterator)) and type(a.type) is type(b.type):
         parts = [_join_known(x, y) for x, y in zip(a.items, b.items, strict=True)]
         number = join_numbers(a.type.item, b.type.item)
         if number is None or None in parts:
             return None
         joined_type = a.type if a.type == b.type else type(a.type)(number)
         return Known(joined_type, items=tuple(part for part in parts if part is not None))
-    if a.type == b.type and (not isinstance(a.type, Static) or a.value is b.value):
+    if a.type == b.type and (not isinstance(a.type, model.Static) or a.value is b.value):
         return a if a.high == b.high else replace(a, low=None, high=None)
-    if isinstance(a.type, Array) and isinstance(b.type, Array):
+    if isinstance(a.type, model.Array) and isinstance(b.type, model.Array):
         return _join_arrays(a.type, b.type)
     return _join_unlike(a, b)
 
@@ -170,21 +162,25 @@ def _join_same(a: Known, b: Known) -> Known | None:
 def _join_unlike(a: Known, b: Known) -> Known | None:
     """What has another type on either edge: a value and a reference to one."""
     for reference, value in ((a.type, b), (b.type, a)):
-        if isinstance(reference, Ref) and isinstance(value.type, Struct) and reference.pointee == value.type:
+        if (
+            isinstance(reference, model.Ref)
+            and isinstance(value.type, model.Struct)
+            and reference.pointee == value.type
+        ):
             return value  # what is referred to is read
     return None
 
 
-def _join_arrays(a: Array, b: Array) -> Known | None:
+def _join_arrays(a: model.Array, b: model.Array) -> Known | None:
     """What both arrays are if less is said of them: of their layout, of their alignment, of whether they can be written."""
     if (a.dtype, a.ndim, a.space) != (b.dtype, b.ndim, b.space):
         return None
     align = shortfall(a.dtype, min(known_alignment(a), known_alignment(b)))
-    layout = a.layout if a.layout is b.layout else Layout.STRIDED
-    return of_type(Array(a.dtype, a.ndim, layout, a.readonly or b.readonly, a.space, align, a.small and b.small))
+    layout = a.layout if a.layout is b.layout else model.Layout.STRIDED
+    return of_type(model.Array(a.dtype, a.ndim, layout, a.readonly or b.readonly, a.space, align, a.small and b.small))
 
 
-def _join_numbers(a: Known, b: Known, number: Number | None) -> Known | None:
+def _join_numbers(a: Known, b: Known, number: model.Number | None) -> Known | None:
     """What holds of two numbers where they have become `number`."""
     if number is None or not (_fits(a, number) and _fits(b, number)):
         return None
@@ -209,10 +205,10 @@ def _join_bundles(a: Known, b: Known) -> Known | None:
         items.append(joined)
     if isinstance(a.value, Gaps):
         items = join_objects(items)
-    return replace(a, type=Bundle(tuple(item.type for item in items)), items=tuple(items))
+    return replace(a, type=model.Bundle(tuple(item.type for item in items)), items=tuple(items))
 
 
-def _fits(known: Known, number: Number) -> bool:
+def _fits(known: Known, number: model.Number) -> bool:
     """Whether a constant integer has a place in the type that it joins."""
     if known.value is UNKNOWN or not number.is_integer or not isinstance(known.value, int):
         return True

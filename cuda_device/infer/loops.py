@@ -20,6 +20,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Value
 from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.library import standard
+from cuda_device.types import model
 from cuda_device.types.known import (
     Conflict,
     Identity,
@@ -36,24 +37,6 @@ from cuda_device.types.known import (
 )
 from cuda_device.types.known import part as part_of
 from cuda_device.types.layout import has_identity
-from cuda_device.types.model import (
-    BOOL,
-    INDEX,
-    INT,
-    INT32,
-    UINT32,
-    UINT64,
-    Array,
-    Bundle,
-    Number,
-    Range,
-    RangeIterator,
-    Struct,
-    Subarray,
-    Tuple,
-    TupleIterator,
-    Vector,
-)
 
 # One step of a `for`
 #
@@ -91,9 +74,9 @@ def _step(frame: Frame, op: Op, cell: Cell, exits: dict[Identity, Cell]) -> Iter
 
 
 def _rule(known: Known) -> IterationRule:
-    if isinstance(known.type, TupleIterator):
+    if isinstance(known.type, model.TupleIterator):
         return _next_of_tuple
-    if isinstance(known.type, RangeIterator):
+    if isinstance(known.type, model.RangeIterator):
         return _next_of_range
     if isinstance(known.value, Generator):
         return _next_of_generator
@@ -105,19 +88,19 @@ def _rule(known: Known) -> IterationRule:
 
 def _next_of_range(frame: Frame, op: Op, cell: Cell, _: dict[Identity, Cell]) -> Iteration:
     type = cell.known.type
-    assert cell.value is not None and isinstance(type, RangeIterator)
+    assert cell.value is not None and isinstance(type, model.RangeIterator)
     start, stop, step = cell.known.items
     item = _item_of_range(type.item, start, stop, step)
     after = Known(type, items=(_rest_of_range(type.item, start, stop, step), stop, step))
-    results = [Value(BOOL), Value(type.item, nonneg=item.nonneg), Value(type)]
+    results = [Value(model.BOOL), Value(type.item, nonneg=item.nonneg), Value(type)]
     attributes: dict[str, object] = {"step": step.value} if step.constant else {"up": step.nonneg}
     if has_room(type.counts_in, stop, step):
         attributes["roomy"] = True
     frame.build.append(Op(ops.PY_NEXT, [cell.value], results, attributes, [], op.location))
-    return Iteration(Cell(of_type(BOOL), results[0]), Cell(item, results[1]), Cell(after, results[2]), cell)
+    return Iteration(Cell(of_type(model.BOOL), results[0]), Cell(item, results[1]), Cell(after, results[2]), cell)
 
 
-def _item_of_range(item: Number, start: Known, stop: Known, step: Known) -> Known:
+def _item_of_range(item: model.Number, start: Known, stop: Known, step: Known) -> Known:
     """What is known of the items of a range. A step that is never negative goes up: one of zero is an error."""
     (start_low, start_high), (stop_low, stop_high) = start.bounds, stop.bounds
     up, down = between(item, start_low, stop_high - 1), between(item, stop_low + 1, start_high)
@@ -126,7 +109,7 @@ def _item_of_range(item: Number, start: Known, stop: Known, step: Known) -> Know
     return down if step.bounds[1] < 0 else between(item, min(start_low, stop_low + 1), max(start_high, stop_high - 1))
 
 
-def _rest_of_range(item: Number, start: Known, stop: Known, step: Known) -> Known:
+def _rest_of_range(item: model.Number, start: Known, stop: Known, step: Known) -> Known:
     """What is known of where a range goes on, which may be behind its last item."""
     (start_low, start_high), (stop_low, stop_high) = start.bounds, stop.bounds
     low = start_low if step.nonneg else min(start_low, stop_low)
@@ -140,10 +123,10 @@ def _end(cell: Cell) -> Iteration:
 
 def _next_of_tuple(frame: Frame, _: Op, cell: Cell, __: dict[Identity, Cell]) -> Iteration:
     type = cell.known.type
-    assert isinstance(type, TupleIterator)
+    assert isinstance(type, model.TupleIterator)
     if type.position == len(type.items.elements):
         return _end(cell)
-    after = Known(TupleIterator(type.items, type.position + 1), items=cell.known.items)
+    after = Known(model.TupleIterator(type.items, type.position + 1), items=cell.known.items)
     if is_static(after):
         return Iteration(Cell(constant(True)), frame.field(cell, type.position), Cell(after), cell)
     parts = frame.fields(cell)
@@ -181,7 +164,9 @@ def _next_of_indexed(frame: Frame, op: Op, cell: Cell, exits: dict[Identity, Cel
 def common_number(items: Sequence[Known]) -> Known | None:
     """What holds of all items of a tuple or list if they are numbers of one type, to be told apart at run time; or None."""
     joined = join_all([item.forget() for item in items]) if items else None
-    return joined if isinstance(joined, Known) and isinstance(joined.type, Number) and not joined.constant else None
+    return (
+        joined if isinstance(joined, Known) and isinstance(joined.type, model.Number) and not joined.constant else None
+    )
 
 
 def _next_of_generator(frame: Frame, _: Op, cell: Cell, exits: dict[Identity, Cell]) -> Iteration:
@@ -196,7 +181,7 @@ def _next_of_enumerate(frame: Frame, op: Op, cell: Cell, exits: dict[Identity, C
     following = frame.arithmetic("+", number, Cell(constant(1)))
     if not _stands(step.after.known):
         # The number of a loop that is not unrolled is no constant.
-        assert isinstance(following.known.type, Number)
+        assert isinstance(following.known.type, model.Number)
         following = Cell(
             of_type(following.known.type, following.known.nonneg), frame.materialise(following, following.known.type)
         )
@@ -269,7 +254,7 @@ def _stands(known: Known) -> bool:
     """Whether it is an iterator of a tuple or list, which is known to stand at one of the items."""
     if isinstance(known.value, Generator):
         return known.value.unrolled
-    return isinstance(known.type, TupleIterator) or isinstance(known.value, ListIterator)
+    return isinstance(known.type, model.TupleIterator) or isinstance(known.value, ListIterator)
 
 
 def _next_of_map(frame: Frame, op: Op, cell: Cell, exits: dict[Identity, Cell]) -> Iteration:
@@ -287,10 +272,14 @@ def _next_of_map(frame: Frame, op: Op, cell: Cell, exits: dict[Identity, Cell]) 
 def _next_of_array(frame: Frame, _: Op, cell: Cell, __: dict[Identity, Cell]) -> Iteration:
     array, index, length = frame.fields(cell)
     number = index.known.type
-    assert index.value is not None and isinstance(number, Number)
-    more = frame.emit(ops.PY_COMPARE, of_type(BOOL), index.value, frame.materialise(length, number), op="<")
-    if isinstance(array.known.type, Array) and array.known.type.ndim == 1 and has_identity(array.known.type.dtype):
-        item = references.element(frame, array, [frame.materialise(index, INDEX)], behind=True)
+    assert index.value is not None and isinstance(number, model.Number)
+    more = frame.emit(ops.PY_COMPARE, of_type(model.BOOL), index.value, frame.materialise(length, number), op="<")
+    if (
+        isinstance(array.known.type, model.Array)
+        and array.known.type.ndim == 1
+        and has_identity(array.known.type.dtype)
+    ):
+        item = references.element(frame, array, [frame.materialise(index, model.INDEX)], behind=True)
     else:
         item = frame.call(frame.literal(standard.element_if), [array, index, more], {})
     after = frame.emit(ops.PY_BINARY, of_type(number, nonneg=True), index.value, frame.build.const(number, 1), op="+")
@@ -329,26 +318,26 @@ def iterator_over(frame: Frame, cell: Cell) -> Cell:
     cell = hosted.as_array(frame, frame.as_iterable(cell))
     known = cell.known
     match known.type:
-        case Range(item):
+        case model.Range(item):
             assert cell.value is not None
-            type = RangeIterator(item, _counter(item, *known.items))
+            type = model.RangeIterator(item, _counter(item, *known.items))
             return frame.emit(ops.PY_ITER, Known(type, items=known.items), cell.value)
-        case Tuple():
+        case model.Tuple():
             return _iterator_over_tuple(frame, cell)
-        case Struct() as struct if (method := frame.method_of(struct, "__iter__")) is not None:
+        case model.Struct() as struct if (method := frame.method_of(struct, "__iter__")) is not None:
             return iterator_over(frame, frame.program.call(frame, method, [cell], {}))
-        case Vector() | Subarray():
+        case model.Vector() | model.Subarray():
             return _iterator_over_tuple(frame, frame.tuple(frame.items_of(cell, "iter")))
-        case Array(_, ndim) if ndim > 0:
+        case model.Array(_, ndim) if ndim > 0:
             return _counting(frame, cell)
-        case RangeIterator() | TupleIterator():
+        case model.RangeIterator() | model.TupleIterator():
             return cell
-        case Bundle() if _is_stepped(known):
+        case model.Bundle() if _is_stepped(known):
             return cell
     raise CompileError(f"a for loop cannot run over {known}", help="loop over range(…), a tuple or an array")
 
 
-def _counter(item: Number, start: Known, stop: Known, step: Known) -> Number | None:
+def _counter(item: model.Number, start: Known, stop: Known, step: Known) -> model.Number | None:
     """The type that a range counts in, where another than its items' does as well.
 
     Indices that 32 bits hold are counted in 32 bits. A range that goes up from zero or above is counted in unsigned numbers:
@@ -358,10 +347,10 @@ def _counter(item: Number, start: Known, stop: Known, step: Known) -> Number | N
         return None
     short = item.bits == 32 or all(map(is_narrow, (start, stop, step)))
     if step.value in (1, -1):
-        return INT32 if short and item == INDEX else None
-    if not (start.nonneg and step.nonneg) or (item == INDEX and not short):
+        return model.INT32 if short and item == model.INDEX else None
+    if not (start.nonneg and step.nonneg) or (item == model.INDEX and not short):
         return None
-    return UINT32 if short else UINT64
+    return model.UINT32 if short else model.UINT64
 
 
 def _attribute(frame: Frame, cell: Cell, name: str) -> Cell:
@@ -380,12 +369,14 @@ def _iterator_over_tuple(frame: Frame, cell: Cell) -> Cell:
 
 def _counting(frame: Frame, array: Cell) -> Cell:
     """An iterator of an array."""
-    assert isinstance(array.known.type, Array)
+    assert isinstance(array.known.type, model.Array)
     length = frame.field(_attribute(frame, array, "shape"), 0)
-    return frame.bundle(Thing.ARRAY_ITERATOR, [array, _index(frame, INT if array.known.type.small else INDEX), length])
+    return frame.bundle(
+        Thing.ARRAY_ITERATOR, [array, _index(frame, model.INT if array.known.type.small else model.INDEX), length]
+    )
 
 
-def _index(frame: Frame, number: Number, value: int = 0) -> Cell:
+def _index(frame: Frame, number: model.Number, value: int = 0) -> Cell:
     """An index that is no constant in a loop."""
     return Cell(of_type(number, nonneg=True), frame.build.const(number, value))
 
@@ -394,12 +385,12 @@ def reversed_iterator(frame: Frame, cell: Cell) -> Cell:
     """`reversed(x)`."""
     cell = hosted.as_array(frame, frame.as_iterable(cell))
     match cell.known.type:
-        case Tuple() | Vector():
+        case model.Tuple() | model.Vector():
             return _iterator_over_tuple(frame, frame.tuple(frame.items_of(cell, "reversed")[::-1]))
-        case Range():
+        case model.Range():
             parts = [frame.field(cell, i) for i in range(3)]
             return iterator_over(frame, frame.program.call(frame, standard.reversed_range, parts, {}))
-        case Array(_, ndim) if ndim > 0:
+        case model.Array(_, ndim) if ndim > 0:
             return iterator_over(frame, frame.program.call(frame, standard.backwards, [cell], {}))
     raise CompileError(f"reversed cannot take {cell.known}", help="give it a range, a tuple or an array")
 
@@ -421,18 +412,18 @@ def _same(frame: Frame, iterator: Cell, other: Cell) -> Cell:
 def _as_unrolled(frame: Frame, iterator: Cell) -> Cell:
     known = iterator.known
     match known.type:
-        case TupleIterator():
+        case model.TupleIterator():
             return iterator
-        case Bundle() if isinstance(known.value, ListIterator):
+        case model.Bundle() if isinstance(known.value, ListIterator):
             return iterator
-        case RangeIterator(item):
+        case model.RangeIterator(item):
             return Cell(iterator_of(constants_of(known, item)))
-        case Bundle() if known.value in (Thing.ENUMERATE, Thing.MAP):
+        case model.Bundle() if known.value in (Thing.ENUMERATE, Thing.MAP):
             first, rest = frame.fields(iterator)
             return frame.bundle(known.value, [first, _unrolled(frame, rest)])
-        case Bundle() if known.value is Thing.ZIP:
+        case model.Bundle() if known.value is Thing.ZIP:
             return frame.bundle(Thing.ZIP, [_unrolled(frame, part) for part in frame.fields(iterator)])
-        case Bundle() if isinstance(known.value, Generator):
+        case model.Bundle() if isinstance(known.value, Generator):
             function, position, *kept = frame.fields(iterator)
             kept = [_unrolled(frame, part) if _is_iterator(part.known) else part for part in kept]
             return frame.bundle(replace(known.value, unrolled=True), [function, position, *kept])
@@ -440,12 +431,12 @@ def _as_unrolled(frame: Frame, iterator: Cell) -> Cell:
 
 
 def _is_iterator(known: Known) -> bool:
-    return isinstance(known.type, (TupleIterator, RangeIterator)) or _is_stepped(known)
+    return isinstance(known.type, (model.TupleIterator, model.RangeIterator)) or _is_stepped(known)
 
 
 def _is_stepped(known: Known) -> bool:
     is_one = isinstance(known.value, Generator | ListIterator) or known.value in tuple(STEPS)
-    return isinstance(known.type, Bundle) and is_one
+    return isinstance(known.type, model.Bundle) and is_one
 
 
 def _indexed(frame: Frame, iterator: Cell) -> Cell:
@@ -456,14 +447,14 @@ def _indexed(frame: Frame, iterator: Cell) -> Cell:
 def _as_indexed(frame: Frame, iterator: Cell) -> Cell:
     known = iterator.known
     match known.type:
-        case TupleIterator(position=position):
+        case model.TupleIterator(position=position):
             return _by_index(frame, iterator, frame.tuple(frame.fields(iterator)), position)
-        case Bundle() if isinstance(known.value, ListIterator):
+        case model.Bundle() if isinstance(known.value, ListIterator):
             return _by_index(frame, iterator, frame.field(iterator, 0), known.value.position)
-        case Bundle() if known.value in (Thing.ENUMERATE, Thing.MAP):
+        case model.Bundle() if known.value in (Thing.ENUMERATE, Thing.MAP):
             first, rest = frame.fields(iterator)
             return frame.bundle(known.value, [first, _indexed(frame, rest)])
-        case Bundle() if known.value is Thing.ZIP:
+        case model.Bundle() if known.value is Thing.ZIP:
             return frame.bundle(Thing.ZIP, [_indexed(frame, part) for part in frame.fields(iterator)])
     return iterator
 
@@ -471,7 +462,7 @@ def _as_indexed(frame: Frame, iterator: Cell) -> Cell:
 def _by_index(frame: Frame, iterator: Cell, owner: Cell, position: int) -> Cell:
     if common_number(frame.as_iterable(owner).known.items) is None:
         return iterator
-    return frame.bundle(Thing.INDEXED_ITERATOR, [owner, _index(frame, INT, position)])
+    return frame.bundle(Thing.INDEXED_ITERATOR, [owner, _index(frame, model.INT, position)])
 
 
 def items_of(frame: Frame, cell: Cell) -> list[Cell]:
@@ -487,7 +478,7 @@ def items_of(frame: Frame, cell: Cell) -> list[Cell]:
         items.append(item)
 
 
-def constants_of(known: Known, item: Number) -> Known:
+def constants_of(known: Known, item: model.Number) -> Known:
     """The numbers of a range whose bounds are constants, as a tuple."""
     bounds = [part.value for part in known.items if isinstance(part.value, int)]
     if len(bounds) < 3:

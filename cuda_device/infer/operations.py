@@ -27,37 +27,25 @@ from cuda_device.infer.kinds import (
 )
 from cuda_device.infer.meanings import DictView, Keywords, Named, Text, Thing, use_of
 from cuda_device.ir.nodes import Op
+from cuda_device.types import model
 from cuda_device.types.known import Known, constant
-from cuda_device.types.model import (
-    Array,
-    Bundle,
-    NoneType,
-    Number,
-    Range,
-    Ref,
-    Static,
-    Struct,
-    Subarray,
-    Tuple,
-    Vector,
-)
 
 _NUMBER, _MASK, _COMPLEX = scalars.KIND, masks.kind(scalars.KIND), complexes.kind(scalars.KIND)
 _OTHER = Kind(Rank.OTHER)
 KINDS: dict[object, Kind] = {
-    Array: arrays.KIND,
-    Vector: vectors.KIND,
-    Struct: structs.KIND,
-    Ref: structs.REFERENCE,
-    Subarray: subarrays.KIND,
-    Tuple: tuples.KIND,
+    model.Array: arrays.KIND,
+    model.Vector: vectors.KIND,
+    model.Struct: structs.KIND,
+    model.Ref: structs.REFERENCE,
+    model.Subarray: subarrays.KIND,
+    model.Tuple: tuples.KIND,
     Named: tuples.NAMED,
     Thing.LIST: lists.KIND,
     Keywords: dicts.KIND,
     DictView: dicts.VIEW,
-    Range: ranges.KIND,
+    model.Range: ranges.KIND,
     slice: ranges.SLICE,
-    Static: host_objects.KIND,
+    model.Static: host_objects.KIND,
 }
 """By the class of a type; of bundles by the class of the meaning, or by the meaning itself."""
 
@@ -65,9 +53,9 @@ KINDS: dict[object, Kind] = {
 def kind_of(known: Known) -> Kind:
     """What can be done with a value."""
     type = known.type
-    if isinstance(type, Number):
+    if isinstance(type, model.Number):
         return _MASK if type.mask else _COMPLEX if type.is_complex else _NUMBER
-    if isinstance(type, Bundle):
+    if isinstance(type, model.Bundle):
         meaning = known.value
         return KINDS.get(meaning if isinstance(meaning, Thing) or meaning is slice else meaning.__class__, _OTHER)
     return KINDS.get(type.__class__, _OTHER)
@@ -86,15 +74,15 @@ def getitem(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 
 
 def _help_with_items(known: Known) -> str:
-    if isinstance(known.type, Number | NoneType):
+    if isinstance(known.type, model.Number | model.NoneType):
         return "index an array, a tuple or a vector"
-    if isinstance(known.type, Struct):
+    if isinstance(known.type, model.Struct):
         return "name one of its members"
     if isinstance(known.value, Text):
         return "text with values of run time can be joined with other texts, printed, and raised"
     if isinstance(known.value, str):
         return "index a text by a constant, or pass the kernel an array of its bytes: np.frombuffer(text.encode(), np.uint8)"
-    return use_of(known) or ("pass it to the kernel as an argument" if isinstance(known.type, Static) else "")
+    return use_of(known) or ("pass it to the kernel as an argument" if isinstance(known.type, model.Static) else "")
 
 
 def setitem(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
@@ -107,7 +95,7 @@ def setitem(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     if found is not None:
         return found
     known = owner.known
-    if isinstance(known.type, Number | NoneType):
+    if isinstance(known.type, model.Number | model.NoneType):
         raise CompileError(f"{known} has no elements to assign to", help="pass an array to the kernel")
     if isinstance(known.value, list | dict):
         raise CompileError(
@@ -145,7 +133,9 @@ def _help_with_attributes(known: Known, name: str) -> str:
         return f"its members are {', '.join(known.value.names)}"
     if isinstance(known.value, Text):
         return "a text with values of run time can be printed"
-    if isinstance(known.type, Vector) and (remedy := remedies.of_swizzle(name, known.type.dtype, known.type.size)):
+    if isinstance(known.type, model.Vector) and (
+        remedy := remedies.of_swizzle(name, known.type.dtype, known.type.size)
+    ):
         return remedy
     names = kind_of(known).names(known)
     if not names:

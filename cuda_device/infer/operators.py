@@ -23,19 +23,8 @@ from cuda_device.infer.remedies import METHODS, ON_THE_HOST, UNARY_METHODS, unde
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op
 from cuda_device.library import standard
+from cuda_device.types import model
 from cuda_device.types.known import Known, constant, describe, of_type
-from cuda_device.types.model import (
-    BOOL,
-    NONE,
-    Bundle,
-    Number,
-    Range,
-    Static,
-    Struct,
-    Subarray,
-    Tuple,
-    Vector,
-)
 
 _UNARY: dict[str, Callable[..., object]] = {
     "-": operator.neg, "+": operator.pos, "~": operator.invert, "not": operator.not_,
@@ -79,11 +68,11 @@ def _is_small(function: Callable[..., object], values: Sequence[object]) -> bool
 
 def _is_exact(known: Known) -> bool:
     match known.type:
-        case Number() as number:
+        case model.Number() as number:
             return number.builtin
-        case Tuple():
+        case model.Tuple():
             return all(map(_is_exact, known.items))
-        case Static():
+        case model.Static():
             return isinstance(known.value, (str, CompileTime, enum.Enum))
         case _:
             return True
@@ -98,7 +87,7 @@ def unary(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
         if truth.known.constant:
             return [Cell(constant(not truth.known.value))]
         assert truth.value is not None
-        return [frame.emit(ops.PY_UNARY, of_type(BOOL), truth.value, op=sign)]
+        return [frame.emit(ops.PY_UNARY, of_type(model.BOOL), truth.value, op=sign)]
     folded = fold(frame, _UNARY[sign], cells) if cell.known.constant else None
     if folded is not None:
         return [folded]
@@ -172,7 +161,7 @@ def overloaded(frame: Frame, method: str, a: Cell, *others: Cell, in_place: bool
 
 def _special_method(frame: Frame, cell: Cell, method: str) -> object:
     struct = cell.known.type
-    return frame.method_of(struct, f"__{method}__") if isinstance(struct, Struct) else None
+    return frame.method_of(struct, f"__{method}__") if isinstance(struct, model.Struct) else None
 
 
 def truth(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
@@ -185,7 +174,7 @@ def truth_of(frame: Frame, cell: Cell) -> Cell:
     cell = frame.scalar(cell)
     known = cell.known
     rule = frame.kind(known).truth
-    if known.constant and (rule is None or not isinstance(known.type, Bundle)):
+    if known.constant and (rule is None or not isinstance(known.type, model.Bundle)):
         try:
             return Cell(constant(bool(known.python)))
         except Exception as error:  # whatever an object's own `__bool__` raises
@@ -212,28 +201,30 @@ def compare(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     kind = _of_both(frame, a, b)
     if kind.compare is not None:
         return [kind.compare(frame, sign, a, b)]
-    if all(cell.known.type == Static() for cell in cells) and sign in ("==", "!="):
+    if all(cell.known.type == model.Static() for cell in cells) and sign in ("==", "!="):
         return [Cell(constant(_equal(*(cell.known.value for cell in cells)) == (sign == "==")))]
     overloaded = _overloaded(frame, sign, cells)
     if overloaded is not None:
         return overloaded
     if sign in ("==", "!=") and _are_unlike(*(cell.known for cell in cells)):
         return [Cell(constant(sign == "!="))]
-    if all(isinstance(cell.known.type, Range) for cell in cells) and sign in ("==", "!="):
+    if all(isinstance(cell.known.type, model.Range) for cell in cells) and sign in ("==", "!="):
         same = frame.truth(frame.program.call(frame, standard.same_range, cells, {}))
         return [same] if sign == "==" else _negated(frame, same)
-    if sign not in ("==", "!=") and all(isinstance(cell.known.type, Tuple) for cell in cells):
+    if sign not in ("==", "!=") and all(isinstance(cell.known.type, model.Tuple) for cell in cells):
         return [_compare_in_order(frame, sign, *cells)]
-    if sign in ("==", "!=") and all(isinstance(cell.known.type, (Tuple, Vector, Struct, Subarray)) for cell in cells):
+    if sign in ("==", "!=") and all(
+        isinstance(cell.known.type, (model.Tuple, model.Vector, model.Struct, model.Subarray)) for cell in cells
+    ):
         return [composites.compare(frame, sign, *cells)]
     raise undefined(sign, a.known, b.known)
 
 
 def _are_unlike(a: Known, b: Known) -> bool:
     """Whether one is None and the other is not, or one a number and the other a member of an enumeration, which none equals."""
-    if NONE in (a.type, b.type):
+    if model.NONE in (a.type, b.type):
         return a.type != b.type
-    members = (x.value for x, y in ((a, b), (b, a)) if x.type == Static() and isinstance(y.type, Number))
+    members = (x.value for x, y in ((a, b), (b, a)) if x.type == model.Static() and isinstance(y.type, model.Number))
     return any(isinstance(member, enum.Enum) and type(member).__eq__ is object.__eq__ for member in members)
 
 
@@ -271,7 +262,9 @@ def _logical(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
     for cell, other in ((a, b), (b, a)):
         if cell.known.constant:
             return other if bool(cell.known.value) == (sign == "&") else Cell(constant(sign == "|"))
-    return frame.emit(ops.PY_BINARY, of_type(BOOL), frame.materialise(a, BOOL), frame.materialise(b, BOOL), op=sign)
+    return frame.emit(
+        ops.PY_BINARY, of_type(model.BOOL), frame.materialise(a, model.BOOL), frame.materialise(b, model.BOOL), op=sign
+    )
 
 
 def _equal(a: object, b: object) -> bool:
@@ -293,12 +286,12 @@ def is_(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """`x is y` and `x is not y`, of None, bools, and what exists while compiling."""
     a, b = (cell.known for cell in cells)
     inverted = bool(op.attributes["inverted"])
-    if NONE in (a.type, b.type):
+    if model.NONE in (a.type, b.type):
         return [Cell(constant((a.type == b.type) != inverted))]
-    if isinstance(a.type, Static) and isinstance(b.type, Static):
+    if isinstance(a.type, model.Static) and isinstance(b.type, model.Static):
         return [Cell(constant((a.value is b.value) != inverted))]
-    if isinstance(a.type, Static) != isinstance(b.type, Static):
+    if isinstance(a.type, model.Static) != isinstance(b.type, model.Static):
         return [Cell(constant(inverted))]
-    if a.type == BOOL and b.type == BOOL:
+    if a.type == model.BOOL and b.type == model.BOOL:
         return compare(frame, Op(ops.PY_COMPARE, attributes={"op": "!=" if inverted else "=="}), cells)
     raise CompileError("`is` compares with None, functions, types and bools in device code", help="use ==")

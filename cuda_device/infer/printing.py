@@ -25,25 +25,8 @@ from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Value
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.library import prelude
+from cuda_device.types import model
 from cuda_device.types.known import Known, constant, of_type
-from cuda_device.types.model import (
-    BOOL,
-    FLOAT64,
-    INDEX,
-    INT64,
-    MASK,
-    UINT32,
-    UINT64,
-    Array,
-    Bundle,
-    Format,
-    Number,
-    Range,
-    Static,
-    Struct,
-    Tuple,
-    Vector,
-)
 from cuda_device.types.vector_classes import host_vector
 
 _SPEC = re.compile(
@@ -98,10 +81,10 @@ def parse(text: str) -> Spec:
     return Spec(flags, sign, found["alternate"] is not None, width, precision, found["kind"] or "")
 
 
-def digits_of(number: Number) -> int:
+def digits_of(number: model.Number) -> int:
     """How many digits of a float are printed where nobody says: so many are about as good as the number itself."""
     if number.bits == 16:
-        return 3 if number.format is Format.BFLOAT else 4
+        return 3 if number.format is model.Format.BFLOAT else 4
     return {8: 3, 32: 7, 64: 15}[number.bits]
 
 
@@ -163,7 +146,7 @@ class Line:
         """A text."""
         self.format += text.replace("%", "%%")
 
-    def convert(self, conversion: str, cell: Cell, type: Number) -> None:
+    def convert(self, conversion: str, cell: Cell, type: model.Number) -> None:
         """A number, as 64 bits."""
         self.format += conversion
         self.values.append(self.frame.materialise(cell, type))
@@ -175,7 +158,7 @@ class Line:
             self.literal(texts[0] if condition.known.value else texts[1])
             return
         self.format += "%s"
-        self.values.append(self.frame.materialise(condition, BOOL))
+        self.values.append(self.frame.materialise(condition, model.BOOL))
         self.choices.append(texts)
 
     # What Python shows
@@ -190,11 +173,11 @@ class Line:
                     "a text with values of run time is printed by itself", help="print it beside the rest"
                 )
             self.pieces(known.value, self.frame.fields(cell))
-        elif known.constant and not isinstance(known.type, Bundle | Tuple):
+        elif known.constant and not isinstance(known.type, model.Bundle | model.Tuple):
             self.literal(_constant(known, is_repr))
-        elif isinstance(known.type, Number):
+        elif isinstance(known.type, model.Number):
             self.number(cell, known.type, Spec())
-        elif isinstance(known.type, Tuple) or means(known, Thing.LIST):
+        elif isinstance(known.type, model.Tuple) or means(known, Thing.LIST):
             begin, end = "[]" if means(known, Thing.LIST) else "()"
             end = f",{end}" if begin == "(" and len(known.items) == 1 else end
             self.listed(begin, self.frame.fields(cell), end)
@@ -204,17 +187,21 @@ class Line:
         elif isinstance(known.value, Named):
             names = [f"{name}=" for name in known.value.names]
             self.listed(f"{known.value.cls.__name__}(", self.frame.fields(cell), ")", names)
-        elif isinstance(known.type, Vector):
+        elif isinstance(known.type, model.Vector):
             parts = [field(cell, i) for i in range(known.type.size)]
             self.listed(f"{_name(known.type)}(", parts, ")")
-        elif isinstance(known.type, Struct):
+        elif isinstance(known.type, model.Struct):
             names = [f"{member.name}=" for member in known.type.fields]
             self.listed(f"{known.type.name}(", [field(cell, i) for i in range(len(names))], ")", names)
-        elif isinstance(known.type, Range):
+        elif isinstance(known.type, model.Range):
             parts = [field(cell, i) for i in range(3)]
             self.listed("range(", parts[: 2 if parts[2].known.value == 1 else 3], ")")
         else:
-            what = "print its elements" if isinstance(known.type, Array) else "print numbers, and what is made of them"
+            what = (
+                "print its elements"
+                if isinstance(known.type, model.Array)
+                else "print numbers, and what is made of them"
+            )
             raise CompileError(f"{known} cannot be printed in device code", help=what)
 
     def listed(self, begin: str, cells: Sequence[Cell], end: str, names: Sequence[str] = ()) -> None:
@@ -235,20 +222,20 @@ class Line:
             cell = next(rest)
             if not piece.spec:
                 self.show(cell, piece.is_repr)
-            elif not isinstance(cell.known.type, Number):
+            elif not isinstance(cell.known.type, model.Number):
                 raise CompileError(f"{cell.known} cannot be formatted by {piece.spec!r}", help="format its parts")
             else:
                 self.formatted(cell, cell.known.type, piece.spec)
 
     # Numbers
 
-    def formatted(self, cell: Cell, type: Number, spec: str) -> None:
+    def formatted(self, cell: Cell, type: model.Number, spec: str) -> None:
         """A number, in the format that an f-string gives it."""
         self.number(cell, type, parse(spec))
 
-    def number(self, cell: Cell, type: Number, spec: Spec) -> None:
+    def number(self, cell: Cell, type: model.Number, spec: Spec) -> None:
         """A number of run time."""
-        if type == BOOL and spec.plain:
+        if type == model.BOOL and spec.plain:
             self.choose(cell, ("True", "False"))
         elif type.is_complex:
             self.complex(cell, spec)
@@ -261,25 +248,25 @@ class Line:
         else:
             self.digits(cell, type, spec)
 
-    def integer(self, cell: Cell, type: Number, spec: Spec) -> None:
+    def integer(self, cell: Cell, type: model.Number, spec: Spec) -> None:
         """An integer in decimals; in C only signed ones can show a plus."""
-        unsigned = type == UINT64
+        unsigned = type == model.UINT64
         if unsigned and spec.sign:
             raise CompileError("printf shows no sign of a uint64", help="leave the sign out of the format")
-        self.convert(spec.conversion("u" if unsigned else "d"), cell, UINT64 if unsigned else INT64)
+        self.convert(spec.conversion("u" if unsigned else "d"), cell, model.UINT64 if unsigned else model.INT64)
 
-    def digits(self, cell: Cell, type: Number, spec: Spec) -> None:
+    def digits(self, cell: Cell, type: model.Number, spec: Spec) -> None:
         """Hexadecimal or octal digits; of a mask they are those of its 32 bits."""
         negative, magnitude = self.unsigned(cell, type)
         if negative.known.constant and not spec.alternate and not spec.sign:
-            self.convert(spec.conversion(spec.kind), magnitude, UINT64)
+            self.convert(spec.conversion(spec.kind), magnitude, model.UINT64)
             return
         if spec.width:
             what = f"{spec.kind} with a sign or a prefix, padded to a width,"
             raise CompileError(f"printf has no {what} for {cell.known}", help="make it unsigned, np.uint32(n): {n:08x}")
         self.choose(negative, ("-", spec.sign))
         self.literal(f"0{spec.kind}" * spec.alternate)
-        self.convert(f"%{spec.kind}", magnitude, UINT64)
+        self.convert(f"%{spec.kind}", magnitude, model.UINT64)
 
     def complex(self, cell: Cell, spec: Spec) -> None:
         """Both parts between brackets."""
@@ -287,18 +274,18 @@ class Line:
             raise CompileError("a complex number cannot be printed with a format", help="print .real and .imag")
         real, imaginary = self.frame.field(cell, 0), self.frame.field(cell, 1)
         number = imaginary.known.type
-        assert isinstance(number, Number)
+        assert isinstance(number, model.Number)
         digits = digits_of(number)
         self.literal("(")
-        self.convert(f"%.{digits}g", real, FLOAT64)
-        self.convert(f"%+.{digits}g", imaginary, FLOAT64)
+        self.convert(f"%.{digits}g", real, model.FLOAT64)
+        self.convert(f"%+.{digits}g", imaginary, model.FLOAT64)
         self.literal("j)")
 
-    def float(self, cell: Cell, type: Number, spec: Spec) -> None:
+    def float(self, cell: Cell, type: model.Number, spec: Spec) -> None:
         """A float, or an integer as one. Without a kind it has the digits that say something, and a point if it looks whole."""
-        wide = Cell(of_type(FLOAT64), self.frame.materialise(cell, FLOAT64))
+        wide = Cell(of_type(model.FLOAT64), self.frame.materialise(cell, model.FLOAT64))
         if spec.kind in FLOAT_KINDS:
-            self.convert(spec.conversion(spec.kind), wide, FLOAT64)
+            self.convert(spec.conversion(spec.kind), wide, model.FLOAT64)
             return
         if spec.kind or spec.width or spec.alternate:
             raise CompileError(
@@ -306,29 +293,31 @@ class Line:
                 help="name one of the kinds of floats: {x:8.3f}, {x:.3e}, {x:10g}; int(x) makes it an integer",
             )
         digits = max(digits_of(type) if spec.precision is None else spec.precision, 1)
-        powers = self.frame.tuple([Cell(Known(FLOAT64, math.pow(10, i + 1))) for i in range(digits)])
+        powers = self.frame.tuple([Cell(Known(model.FLOAT64, math.pow(10, i + 1))) for i in range(digits)])
         whole = self.ask(prelude.looks_whole, wide, powers)
-        self.convert(spec.conversion("g", digits), wide, FLOAT64)
+        self.convert(spec.conversion("g", digits), wide, model.FLOAT64)
         self.choose(whole, (".0", ""))
 
     def ask(self, function: Callable[..., object], *cells: Cell) -> Cell:
         """What a function of ours makes of values."""
         return self.frame.program.call(self.frame, function, cells, {})
 
-    def unsigned(self, cell: Cell, type: Number) -> tuple[Cell, Cell]:
+    def unsigned(self, cell: Cell, type: model.Number) -> tuple[Cell, Cell]:
         """Whether an integer is negative, and its magnitude, a uint64."""
         frame = self.frame
-        if type == MASK:
-            low = Cell(of_type(UINT32), frame.materialise(cell, UINT32))
-            return Cell(constant(False)), Cell(of_type(UINT64), frame.materialise(low, UINT64))
+        if type == model.MASK:
+            low = Cell(of_type(model.UINT32), frame.materialise(cell, model.UINT32))
+            return Cell(constant(False)), Cell(of_type(model.UINT64), frame.materialise(low, model.UINT64))
         if not type.signed or cell.known.nonneg:
-            return Cell(constant(False)), Cell(of_type(UINT64), frame.materialise(cell, UINT64))
-        wide = Cell(of_type(INT64), frame.materialise(cell, INT64))
+            return Cell(constant(False)), Cell(of_type(model.UINT64), frame.materialise(cell, model.UINT64))
+        wide = Cell(of_type(model.INT64), frame.materialise(cell, model.INT64))
         magnitude = self.ask(prelude.magnitude, wide)
-        return self.ask(prelude.is_negative, wide), Cell(of_type(UINT64), frame.materialise(magnitude, UINT64))
+        return self.ask(prelude.is_negative, wide), Cell(
+            of_type(model.UINT64), frame.materialise(magnitude, model.UINT64)
+        )
 
 
-def _name(vector: Vector) -> str:
+def _name(vector: model.Vector) -> str:
     """What the host calls vectors of this type."""
     host = host_vector(vector)
     return host.__name__ if host is not None else str(vector)
@@ -339,7 +328,7 @@ def _constant(known: Known, is_repr: bool) -> str:
     value = known.python
     shown = repr(value) if isinstance(value, list | dict) else ""  # of the host
     is_plain = isinstance(value, str | bytes | enum.Enum | type | EllipsisType) or (shown and " at 0x" not in shown)
-    if isinstance(known.type, Static) and not is_plain:
+    if isinstance(known.type, model.Static) and not is_plain:
         raise CompileError(f"{known} cannot be printed in device code", help="print numbers, and what is made of them")
     return repr(value) if is_repr else str(value)
 
@@ -354,9 +343,9 @@ _CONVERSIONS: dict[str, Callable[[object], object]] = {"": lambda value: value, 
 
 def _is_constant(known: Known) -> bool:
     """Whether Python's own object stands for it while compiling."""
-    if isinstance(known.type, Tuple):
+    if isinstance(known.type, model.Tuple):
         return all(map(_is_constant, known.items))
-    return known.constant and not isinstance(known.type, Bundle)
+    return known.constant and not isinstance(known.type, model.Bundle)
 
 
 def format_part(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
@@ -460,11 +449,11 @@ class _Message(Line):
         """A text."""
         self.format += text.replace("{", "{{").replace("}", "}}")
 
-    def number(self, cell: Cell, type: Number, _: Spec) -> None:
+    def number(self, cell: Cell, type: model.Number, _: Spec) -> None:
         """A number as Python shows it."""
         self.formatted(cell, type, "")
 
-    def formatted(self, cell: Cell, type: Number, spec: str) -> None:
+    def formatted(self, cell: Cell, type: model.Number, spec: str) -> None:
         """A number in a format."""
         if type.is_complex or len(self.numbers) == _MOST_NUMBERS or not _fits(spec, type):
             raise CompileError(
@@ -478,25 +467,25 @@ class _Message(Line):
         self.numbers.append(_as_word(self.frame, cell, type))
 
 
-def _fits(spec: str, type: Number) -> bool:
+def _fits(spec: str, type: model.Number) -> bool:
     """Whether Python formats such numbers so."""
     try:
-        format(1.0 if type.is_float else True if type == BOOL else 1, spec)
+        format(1.0 if type.is_float else True if type == model.BOOL else 1, spec)
     except ValueError:
         return False
     return "{" not in spec and "}" not in spec
 
 
-def _form(type: Number) -> str:
+def _form(type: model.Number) -> str:
     """How the host reads the bits: the name of a property of its words, or nothing."""
     if type.is_float:
         return f"float{type.bits}" if type.builtin or str(type) in ("float16", "float32") else "float64"
-    return str(type) if type in (BOOL, UINT64) else ""
+    return str(type) if type in (model.BOOL, model.UINT64) else ""
 
 
-def _as_word(frame: Frame, cell: Cell, type: Number) -> Cell:
+def _as_word(frame: Frame, cell: Cell, type: model.Number) -> Cell:
     """A number as 64 bits."""
     if type.is_float:
-        wide = Cell(of_type(FLOAT64), frame.materialise(cell, FLOAT64))
+        wide = Cell(of_type(model.FLOAT64), frame.materialise(cell, model.FLOAT64))
         cell = frame.call(frame.bundle(Method("view"), [wide]), [frame.literal(np.int64)], {})
-    return Cell(of_type(INDEX), frame.materialise(cell, INDEX))
+    return Cell(of_type(model.INDEX), frame.materialise(cell, model.INDEX))

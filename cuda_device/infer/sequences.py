@@ -15,21 +15,8 @@ from cuda_device.infer.meanings import Keywords, Named, Thing, means
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op
 from cuda_device.library import standard
+from cuda_device.types import model
 from cuda_device.types.known import Known, constant, describe
-from cuda_device.types.model import (
-    BOOL,
-    NONE,
-    Array,
-    Bundle,
-    Number,
-    Range,
-    RangeIterator,
-    Static,
-    Struct,
-    Tuple,
-    TupleIterator,
-    Vector,
-)
 
 
 def as_tuple(frame: Frame, cell: Cell) -> Cell:
@@ -51,9 +38,11 @@ def items_of(frame: Frame, cell: Cell, what: str) -> list[Cell]:
     if found is not None:
         return found
     match cell.known.type:
-        case Range() | RangeIterator() | Bundle() | Struct() | TupleIterator() if what != "in":
+        case model.Range() | model.RangeIterator() | model.Bundle() | model.Struct() | model.TupleIterator() if (
+            what != "in"
+        ):
             return frame.items_of_iterator(cell)
-    if isinstance(cell.known.type, Number) or cell.known.type == NONE:
+    if isinstance(cell.known.type, model.Number) or cell.known.type == model.NONE:
         raise CompileError(f"{what} cannot take {cell.known}: it has no items", help="use a tuple, a range or an array")
     raise CompileError(f"{what} cannot take {cell.known}: its length is not known while compiling", help="use a tuple")
 
@@ -91,19 +80,19 @@ def _contains(frame: Frame, item: Cell, container: Cell) -> Cell:
     value = container.known.value
     if isinstance(value, Keywords):
         return Cell(constant(hosted.position(value, item) is not None))
-    if isinstance(container.known.type, Static) or isinstance(value, enum.Flag):
+    if isinstance(container.known.type, model.Static) or isinstance(value, enum.Flag):
         method = hosted.method_of(value, "__contains__")
         if method is not None:
             return frame.truth(frame.program.call(frame, method, [container, item], {}))
         if isinstance(value, (str, bytes, set, frozenset, dict, enum.Flag, enum.EnumMeta)):
             return _contains_constant(frame, item, value)
     struct = container.known.type
-    if isinstance(struct, Struct) and (method := frame.method_of(struct, "__contains__")) is not None:
+    if isinstance(struct, model.Struct) and (method := frame.method_of(struct, "__contains__")) is not None:
         return frame.truth(frame.program.call(frame, method, [container, item], {}))
     container = hosted.as_array(frame, as_iterable(frame, container))
-    if isinstance(container.known.type, Array) or _is_iterator(container.known):
+    if isinstance(container.known.type, model.Array) or _is_iterator(container.known):
         return frame.program.call(frame, standard.array_contains, [item, container], {})
-    if isinstance(container.known.type, Range) and isinstance(item.known.type, Number):
+    if isinstance(container.known.type, model.Range) and isinstance(item.known.type, model.Number):
         parts = [frame.field(container, i) for i in range(3)]
         return frame.program.call(frame, standard.range_contains, [item, *parts], {})
     result = Cell(constant(False))
@@ -128,7 +117,7 @@ def _contains_constant(frame: Frame, item: Cell, value: object) -> Cell:
     """`x in y` of an object of the host: its own answer, or a comparison with each of the numbers in a set."""
     if isinstance(value, (set, frozenset)) and not item.known.constant:
         return _contains(frame, item, frame.tuple([frame.literal(each) for each in sorted(value, key=repr)]))
-    if isinstance(value, bytes) and isinstance(item.known.type, Number) and not item.known.constant:
+    if isinstance(value, bytes) and isinstance(item.known.type, model.Number) and not item.known.constant:
         return _contains(frame, item, frame.tuple([frame.literal(each) for each in sorted(set(value))]))
     if isinstance(value, dict):
         return _contains_constant(frame, item, frozenset(value))
@@ -141,19 +130,19 @@ def _contains_constant(frame: Frame, item: Cell, value: object) -> Cell:
 
 
 def _equal(frame: Frame, a: Cell, b: Cell) -> Cell:
-    kinds = [isinstance(cell.known.type, Number) for cell in (a, b)]
-    if kinds[0] != kinds[1] or NONE in (a.known.type, b.known.type):
+    kinds = [isinstance(cell.known.type, model.Number) for cell in (a, b)]
+    if kinds[0] != kinds[1] or model.NONE in (a.known.type, b.known.type):
         return Cell(constant(a.known.type == b.known.type))
     (result,) = frame.compare(Op(ops.PY_COMPARE, attributes={"op": "=="}), [a, b])
-    assert result.known.type == BOOL
+    assert result.known.type == model.BOOL
     return result
 
 
 def is_sequence(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """Whether a sequence pattern can match: a tuple, a list, a range."""
     known = as_tuple(frame, cells[0]).known
-    is_host = isinstance(known.type, Static) and isinstance(known.value, (list, tuple, range))
-    return [Cell(constant(is_host or isinstance(known.type, (Tuple, Range, Vector))))]
+    is_host = isinstance(known.type, model.Static) and isinstance(known.value, (list, tuple, range))
+    return [Cell(constant(is_host or isinstance(known.type, (model.Tuple, model.Range, model.Vector))))]
 
 
 def length(frame: Frame, array: Cell) -> Cell:

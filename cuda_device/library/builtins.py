@@ -15,27 +15,9 @@ from cuda_device.ir import ops
 from cuda_device.ir.nodes import Value
 from cuda_device.library import numbers
 from cuda_device.library.complex_functions import complex_of, magnitude
+from cuda_device.types import model
 from cuda_device.types.host import ROWS as HOST_ROWS
 from cuda_device.types.known import Known, between, constant, known_as, of_type
-from cuda_device.types.model import (
-    BOOL,
-    COMPLEX,
-    COMPLEX64,
-    COMPLEX128,
-    FLOAT,
-    INDEX,
-    INT,
-    SMALL,
-    Array,
-    Number,
-    NumberKind,
-    Range,
-    Static,
-    Subarray,
-    Tuple,
-    Type,
-    Vector,
-)
 from cuda_device.types.promote import promote, to_complex
 
 
@@ -44,21 +26,21 @@ def _value(tree: Tree) -> Value:
     return tree
 
 
-def _result_number(typed: Typed) -> Number:
-    assert isinstance(typed.result.type, Number)
+def _result_number(typed: Typed) -> model.Number:
+    assert isinstance(typed.result.type, model.Number)
     return typed.result.type
 
 
 # Number types as constructors
 
 
-def _constructor(entity: type, name: str, number: Number) -> Intrinsic:
+def _constructor(entity: type, name: str, number: model.Number) -> Intrinsic:
     def infer(arguments: Sequence[Known]) -> Typed:
         (argument,) = arguments
-        if number == BOOL and any_number_of(argument, name).is_complex:
-            return Typed(of_type(BOOL), instead=numbers.truth)
+        if number == model.BOOL and any_number_of(argument, name).is_complex:
+            return Typed(of_type(model.BOOL), instead=numbers.truth)
         source = number_of(argument, name)
-        result = INDEX if number == INT and source == INDEX else number
+        result = model.INDEX if number == model.INT and source == model.INDEX else number
         operand = source if argument.value is None or not argument.constant else _roomy(argument, source)
         return Typed(known_as(argument, result), ((0, operand),))
 
@@ -68,10 +50,14 @@ def _constructor(entity: type, name: str, number: Number) -> Intrinsic:
     return Intrinsic(entity, name, infer, lower, (1, 1), folds=True)
 
 
-def _roomy(argument: Known, source: Number) -> Number:
+def _roomy(argument: Known, source: model.Number) -> model.Number:
     """The type in which a constant is handed to a constructor: 64 bits where 32 are too few."""
-    if source == INT and isinstance(argument.value, int) and not INT.low <= argument.value <= INT.high:
-        return INDEX
+    if (
+        source == model.INT
+        and isinstance(argument.value, int)
+        and not model.INT.low <= argument.value <= model.INT.high
+    ):
+        return model.INDEX
     return source
 
 
@@ -82,7 +68,7 @@ def _infer_abs(arguments: Sequence[Known]) -> Typed:
     type = any_number_of(arguments[0], "abs")
     if type.is_complex:
         return Typed(of_type(type.part, nonneg=True), instead=magnitude)
-    type = INT if type == BOOL else type
+    type = model.INT if type == model.BOOL else type
     return Typed(of_type(type, nonneg=type.builtin or type.is_float), ((0, type),))
 
 
@@ -103,15 +89,15 @@ def _extreme(entity: object, name: str, op: str) -> Intrinsic:
         if len(arguments) == 1:
             raise CompileError(f"{name} of one argument is not supported in device code", help=f"write {name}(a, b, …)")
         types = [number_of(argument, name) for argument in arguments]
-        type: Number | None = types[0]
+        type: model.Number | None = types[0]
         for other in types[1:]:
             type = type and promote(type, other)
         if type is None:
             raise CompileError(
                 f"{name} has no common type for {', '.join(map(str, types))}", help="convert one of them"
             )
-        if all(each == BOOL for each in types):
-            type = BOOL
+        if all(each == model.BOOL for each in types):
+            type = model.BOOL
         known = [known_as(argument, type) for argument in arguments]
         extreme = max if op == ">" else min
         if type.is_integer:
@@ -131,13 +117,13 @@ def _extreme(entity: object, name: str, op: str) -> Intrinsic:
 
 def _infer_round(arguments: Sequence[Known]) -> Typed:
     type = number_of(arguments[0], "round")
-    result = INT if type.is_float or type == BOOL else type
+    result = model.INT if type.is_float or type == model.BOOL else type
     return Typed(of_type(result, arguments[0].nonneg), ((0, type),))
 
 
 def _lower_round(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
     value = _value(operands[0])
-    assert isinstance(value.type, Number)
+    assert isinstance(value.type, model.Number)
     rounded = device_math.call(build, "rint", value) if value.type.is_float else value
     return build.convert(rounded, _result_number(typed))
 
@@ -148,15 +134,17 @@ def _lower_round(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tre
 def _infer_len(arguments: Sequence[Known]) -> Typed:
     (argument,) = arguments
     match argument.type:
-        case Array(_, ndim) as array if ndim > 0:
-            return Typed(of_type(INDEX, nonneg=True, high=SMALL if array.small else None), ((0, argument.type),))
-        case Tuple(elements):
+        case model.Array(_, ndim) as array if ndim > 0:
+            return Typed(
+                of_type(model.INDEX, nonneg=True, high=model.SMALL if array.small else None), ((0, argument.type),)
+            )
+        case model.Tuple(elements):
             return Typed(constant(len(elements)))
-        case Vector(_, size):
+        case model.Vector(_, size):
             return Typed(constant(size))
-        case Subarray(_, shape):
+        case model.Subarray(_, shape):
             return Typed(constant(shape[0]))
-        case Static() if isinstance(argument.value, str):
+        case model.Static() if isinstance(argument.value, str):
             return Typed(constant(len(argument.value)))
     raise CompileError(f"{argument} has no length", help="len is of arrays, tuples, ranges and vectors")
 
@@ -166,15 +154,15 @@ def _lower_len(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
         return build.number(typed.result.type, typed.result.value)
     array = operands[0]
     assert isinstance(array, ArrayTree)
-    return build.convert(array.extents[0], INDEX)
+    return build.convert(array.extents[0], model.INDEX)
 
 
 def _infer_range(arguments: Sequence[Known]) -> Typed:
     start, stop, step = _range_parts(arguments)
-    item: Number | None = INT
+    item: model.Number | None = model.INT
     for part in arguments:
         type = number_of(part, "range")
-        if not (type.is_integer or type.kind is NumberKind.BOOL):
+        if not (type.is_integer or type.kind is model.NumberKind.BOOL):
             raise CompileError(f"range takes integers, not {part}", help="convert with int(…)")
         item = item and promote(item, type)
     if item is None:
@@ -187,8 +175,8 @@ def _infer_range(arguments: Sequence[Known]) -> Typed:
         # It may be 0, and the range then begins beyond any stop.
         settings = (beyond := max(stop.bounds[1], 0),)
         start = between(item, min(start.bounds[0], beyond), max(start.bounds[1], beyond))
-    operands: tuple[tuple[int, Type], ...] = tuple((i, item) for i in range(len(arguments)))
-    return Typed(Known(Range(item), items=(start, stop, step)), operands, settings)
+    operands: tuple[tuple[int, model.Type], ...] = tuple((i, item) for i in range(len(arguments)))
+    return Typed(Known(model.Range(item), items=(start, stop, step)), operands, settings)
 
 
 def _range_parts(parts: Sequence[Known]) -> tuple[Known, Known, Known]:
@@ -203,7 +191,7 @@ def _range_parts(parts: Sequence[Known]) -> tuple[Known, Known, Known]:
 
 
 def _lower_range(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
-    assert isinstance(typed.result.type, Range)
+    assert isinstance(typed.result.type, model.Range)
     item = typed.result.type.item
     match tuple(operands):
         case (stop,):
@@ -215,7 +203,9 @@ def _lower_range(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tre
     raise AssertionError(operands)
 
 
-def _with_step(build: Lowering, item: Number, parts: tuple[Value, Tree, Value], settings: Sequence[object]) -> Tree:
+def _with_step(
+    build: Lowering, item: model.Number, parts: tuple[Value, Tree, Value], settings: Sequence[object]
+) -> Tree:
     """A range with a step. One of 0 is reported in checked mode; else the range is empty, so that loops over it end."""
     start, stop, step = parts
     if settings and build.checked:
@@ -228,11 +218,11 @@ def _with_step(build: Lowering, item: Number, parts: tuple[Value, Tree, Value], 
 
 
 ROWS = (
-    _constructor(int, "int", INT),
-    _constructor(float, "float", FLOAT),
-    _constructor(bool, "bool", BOOL),
+    _constructor(int, "int", model.INT),
+    _constructor(float, "float", model.FLOAT),
+    _constructor(bool, "bool", model.BOOL),
     *(
-        _constructor(row.scalar, "bool_" if row.number == BOOL else str(row.number), row.number)
+        _constructor(row.scalar, "bool_" if row.number == model.BOOL else str(row.number), row.number)
         for row in HOST_ROWS
         if not row.number.is_complex
     ),
@@ -250,7 +240,7 @@ ROWS = (
 # complex(x, y)      complex64(z)      complex128(1, 2)
 
 
-def _complex_constructor(entity: type, name: str, number: Number) -> Intrinsic:
+def _complex_constructor(entity: type, name: str, number: model.Number) -> Intrinsic:
     """`complex(a, b)` is `a + b * 1j`, also where a or b are complex."""
 
     def infer(arguments: Sequence[Known]) -> Typed:
@@ -272,7 +262,7 @@ def _complex_constructor(entity: type, name: str, number: Number) -> Intrinsic:
     return Intrinsic(entity, name, infer, lower, (0, 2), folds=True)
 
 
-def _handed_over(known: Known, type: Number, target: Number) -> Number:
+def _handed_over(known: Known, type: model.Number, target: model.Number) -> model.Number:
     """The type in which an argument goes to a constructor: a constant loses nothing on the way."""
     if not known.constant:
         return type
@@ -298,8 +288,8 @@ def _lower_complex_of(_: Lowering, operands: Sequence[Tree], __: Typed) -> Tree:
 
 
 COMPLEX_ROWS = (
-    _complex_constructor(complex, "complex", COMPLEX),
-    _complex_constructor(np.complex64, "complex64", COMPLEX64),
-    _complex_constructor(np.complex128, "complex128", COMPLEX128),
+    _complex_constructor(complex, "complex", model.COMPLEX),
+    _complex_constructor(np.complex64, "complex64", model.COMPLEX64),
+    _complex_constructor(np.complex128, "complex128", model.COMPLEX128),
     Intrinsic(complex_of, "complex_of", _infer_complex_of, _lower_complex_of),
 )

@@ -23,32 +23,11 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from cuda_device.lazy_dataclasses import dataclass, replace
+from cuda_device.types import model
 from cuda_device.types.layout import align_of, float_bits, leaves, machine, map_arrays, parts, shortfall, size_of
-from cuda_device.types.model import (
-    BFLOAT16,
-    BOOL,
-    FLOAT16,
-    INT64,
-    UINT64,
-    Array,
-    AtomicCell,
-    Field,
-    Format,
-    Layout,
-    NoneType,
-    Number,
-    NumberKind,
-    Ref,
-    Space,
-    Struct,
-    Subarray,
-    Tuple,
-    Type,
-    Vector,
-)
 
 DESCRIPTOR = "interoperable_array_descriptor"
-_HIDDEN = (Vector(FLOAT16, 2), Vector(BFLOAT16, 2))
+_HIDDEN = (model.Vector(model.FLOAT16, 2), model.Vector(model.BFLOAT16, 2))
 """What C++ has as classes that a copy constructor of their own copies: `__half2`, `__nv_bfloat162`."""
 
 
@@ -60,65 +39,71 @@ class Passing(enum.Enum):
     ADDRESS = "address"
 
 
-def exchanged(type: Type, space: Space = Space.GENERIC) -> Type:
+def exchanged(type: model.Type, space: model.Space = model.Space.GENERIC) -> model.Type:
     """A type as the other side may give it: arrays have any strides, and lie in `space`."""
 
-    def strided(array: Array) -> Array:
+    def strided(array: model.Array) -> model.Array:
         least = shortfall(array.dtype, align_of(array.dtype))
-        return Array(array.dtype, array.ndim, Layout.STRIDED, array.readonly, space, least)
+        return model.Array(array.dtype, array.ndim, model.Layout.STRIDED, array.readonly, space, least)
 
     return map_arrays(type, strided)
 
 
-def representation(type: Type) -> Type:
+def representation(type: model.Type) -> model.Type:
     """The type whose layout `type` has at the boundary. Raises `TypeError` for what only exists while compiling."""
     match type:
-        case Number():
+        case model.Number():
             return machine(type)
-        case NoneType():
-            return UINT64
-        case Vector() | AtomicCell():
+        case model.NoneType():
+            return model.UINT64
+        case model.Vector() | model.AtomicCell():
             return type
-        case Tuple(elements):
-            return Tuple(tuple(map(representation, elements)))
-        case Struct(_, fields):
+        case model.Tuple(elements):
+            return model.Tuple(tuple(map(representation, elements)))
+        case model.Struct(_, fields):
             if type.size and _overlaps(type):
                 raise TypeError(f"the members of {type.name} overlap, or are in another order than in memory")
             parts = tuple(replace(field, type=_member(field.type)) for field in fields)
             return replace(type, fields=parts, host=None)
-        case Array(_, ndim):
-            lengths = Tuple((INT64,) * ndim)
-            data = Field("data", leaves(type)[0])
-            return Struct(DESCRIPTOR, (data, Field("shape", lengths), Field("strides", lengths)) if ndim else (data,))
+        case model.Array(_, ndim):
+            lengths = model.Tuple((model.INT64,) * ndim)
+            data = model.Field("data", leaves(type)[0])
+            return model.Struct(
+                DESCRIPTOR, (data, model.Field("shape", lengths), model.Field("strides", lengths)) if ndim else (data,)
+            )
     raise TypeError(f"{type} has no counterpart in CUDA C++")
 
 
-def _member(type: Type) -> Type:
+def _member(type: model.Type) -> model.Type:
     """The representation of a member: only there C++ has arrays that are values."""
-    return Subarray(representation(type.dtype), type.shape) if isinstance(type, Subarray) else representation(type)
+    return (
+        model.Subarray(representation(type.dtype), type.shape)
+        if isinstance(type, model.Subarray)
+        else representation(type)
+    )
 
 
-def _overlaps(type: Struct) -> bool:
+def _overlaps(type: model.Struct) -> bool:
     ends = [field.offset + size_of(field.type) for field in type.fields]
     return any(end > after.offset for end, after in zip(ends, type.fields[1:], strict=False))
 
 
-def passing(type: Type, kernel: bool) -> Passing:
+def passing(type: model.Type, kernel: bool) -> Passing:
     """How a parameter of `type` travels to a kernel, or to or from a function."""
     if _is_scalar(representation(type)):
         return Passing.VALUE
     return Passing.ADDRESS if not kernel and _is_hidden(type) else Passing.COPY
 
 
-def _is_scalar(type: Type) -> bool:
+def _is_scalar(type: model.Type) -> bool:
     """Whether C++ has a scalar for a representation: small floats and complex numbers are classes."""
-    if not isinstance(type, Number):
-        return isinstance(type, Ref)
-    return type == BOOL or type.is_integer or (type.is_float and type.bits >= 32)
+    if not isinstance(type, model.Number):
+        return isinstance(type, model.Ref)
+    return type == model.BOOL or type.is_integer or (type.is_float and type.bits >= 32)
 
 
-def _is_hidden(type: Type) -> bool:
-    inner = (type.dtype,) if isinstance(type, Subarray) else parts(type)
+def _is_hidden(type: model.Type) -> bool:
+    inner = (type.dtype,) if isinstance(type, model.Subarray) else parts(type)
     return type in _HIDDEN or any(map(_is_hidden, inner))
 
 
@@ -128,18 +113,23 @@ def _is_hidden(type: Type) -> bool:
 Leaf = int | float | bool
 """A number that travels to a kernel."""
 
-_CODES = {NumberKind.BOOL: "?", NumberKind.INT: "bhiq", NumberKind.UINT: "BHIQ", NumberKind.FLOAT: " efd"}
+_CODES = {
+    model.NumberKind.BOOL: "?",
+    model.NumberKind.INT: "bhiq",
+    model.NumberKind.UINT: "BHIQ",
+    model.NumberKind.FLOAT: " efd",
+}
 
 
-def code_of(leaf: Type) -> str:
+def code_of(leaf: model.Type) -> str:
     """The letter that `struct` has for a leaf."""
-    if isinstance(leaf, Ref):
+    if isinstance(leaf, model.Ref):
         return "Q"
-    assert isinstance(leaf, Number)
-    if leaf.format is not Format.IEEE:
+    assert isinstance(leaf, model.Number)
+    if leaf.format is not model.Format.IEEE:
         return {8: "B", 16: "H"}[leaf.bits]
     codes = _CODES[leaf.kind]
-    return codes if leaf.kind is NumberKind.BOOL else codes[leaf.bits.bit_length() - 4]
+    return codes if leaf.kind is model.NumberKind.BOOL else codes[leaf.bits.bit_length() - 4]
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +145,7 @@ class Packing:
     """What each leaf is, as `struct` says it."""
     singles: frozenset[int]
     """Which leaves are float32."""
-    odd: Mapping[int, Number]
+    odd: Mapping[int, model.Number]
     """Which leaves are floats that Python cannot pack: their bits are packed."""
 
     @property
@@ -177,7 +167,7 @@ class Packing:
 
 
 @lru_cache(maxsize=4096)
-def packing(types: tuple[Type, ...]) -> Packing:
+def packing(types: tuple[model.Type, ...]) -> Packing:
     """The packing of arguments of these types."""
     found = [leaf for type in types for leaf in leaves(type)]
     codes = [code_of(leaf) for leaf in found]
@@ -188,8 +178,8 @@ def packing(types: tuple[Type, ...]) -> Packing:
     return Packing(struct.Struct("@" + "".join(codes)), places, places, tuple(codes), *marks(found))
 
 
-def marks(found: Sequence[Type]) -> tuple[frozenset[int], dict[int, Number]]:
+def marks(found: Sequence[model.Type]) -> tuple[frozenset[int], dict[int, model.Number]]:
     """Which leaves are float32, and which are packed as the bits of what format."""
     singles = frozenset(i for i, leaf in enumerate(found) if code_of(leaf) == "f")
-    odd = {i: n for i, n in enumerate(found) if isinstance(n, Number) and n.format is not Format.IEEE}
+    odd = {i: n for i, n in enumerate(found) if isinstance(n, model.Number) and n.format is not model.Format.IEEE}
     return singles, odd

@@ -18,30 +18,9 @@ import numpy as np
 
 from cuda_device.errors import NOWHERE, Location
 from cuda_device.lazy_dataclasses import dataclass, replace
+from cuda_device.types import model
 from cuda_device.types.host import number_of
 from cuda_device.types.layout import has_arrays, map_arrays
-from cuda_device.types.model import (
-    BOOL,
-    COMPLEX,
-    FLOAT,
-    INT,
-    NONE,
-    STATIC,
-    AtomicCell,
-    Bundle,
-    NoneType,
-    Number,
-    Range,
-    RangeIterator,
-    Ref,
-    Space,
-    Static,
-    Struct,
-    Tuple,
-    TupleIterator,
-    Type,
-    Vector,
-)
 
 
 class _Unknown:
@@ -85,7 +64,7 @@ class Known:
     tells people where the value comes from, `identity` which object it is, if it is one that changes.
     """
 
-    type: Type
+    type: model.Type
     value: object = UNKNOWN
     items: tuple[Known, ...] = ()
     low: int | None = None
@@ -121,7 +100,7 @@ class Known:
         nothing else, whatever their `__eq__` says.
         """
         value = self.value
-        if isinstance(self.type, (Bundle, Tuple)) or isinstance(value, Unset):
+        if isinstance(self.type, (model.Bundle, model.Tuple)) or isinstance(value, Unset):
             return type(self.type), value
         if isinstance(value, float):
             return float, value.hex()
@@ -132,7 +111,9 @@ class Known:
     @property
     def constant(self) -> bool:
         """Whether the whole value is known."""
-        if not isinstance(self.type, Number) and isinstance(self.type, (Tuple, TupleIterator, Bundle)):
+        if not isinstance(self.type, model.Number) and isinstance(
+            self.type, (model.Tuple, model.TupleIterator, model.Bundle)
+        ):
             # Of long tuples most items are numbers, of which this needs no call.
             return not any((item.value is UNKNOWN or item.items) and not item.constant for item in self.items)
         return self.value is not UNKNOWN
@@ -140,7 +121,7 @@ class Known:
     @property
     def python(self) -> object:
         """The Python value of a constant."""
-        if isinstance(self.type, Tuple):
+        if isinstance(self.type, model.Tuple):
             return tuple(item.python for item in self.items)
         return self.value
 
@@ -149,7 +130,9 @@ class Known:
         """Whether a number is never below zero."""
         if self.value is not UNKNOWN:
             return isinstance(self.value, (bool, int, float)) and self.value >= 0
-        return (isinstance(self.type, Number) and not self.type.signed) or (self.low is not None and self.low >= 0)
+        return (isinstance(self.type, model.Number) and not self.type.signed) or (
+            self.low is not None and self.low >= 0
+        )
 
     @property
     def bounds(self) -> tuple[int, int]:
@@ -159,7 +142,7 @@ class Known:
         """
         if isinstance(self.value, int):
             return int(self.value), int(self.value)
-        assert isinstance(self.type, Number)
+        assert isinstance(self.type, model.Number)
         low = self.type.low if self.low is None else self.low
         high = self.type.high if self.high is None else self.high
         return (low, high) if low <= high else (self.type.low, self.type.high)
@@ -172,17 +155,17 @@ class Known:
         """The same type, with no more known than `settled` leaves; what is static stays."""
         if self.items:
             return replace(self, items=tuple(item.forget() for item in self.items))
-        return self._coarse() if isinstance(self.type, Number) else self
+        return self._coarse() if isinstance(self.type, model.Number) else self
 
     def settled(self) -> Known:
         """With bounds no tighter than zero and what 32 bits hold, so that functions have few specialisations."""
         if self.items:
             return replace(self, items=tuple(item.settled() for item in self.items))
-        return self._coarse() if isinstance(self.type, Number) and self.value is UNKNOWN else self
+        return self._coarse() if isinstance(self.type, model.Number) and self.value is UNKNOWN else self
 
     def _coarse(self) -> Known:
-        assert isinstance(self.type, Number)
-        return replace(of_type(self.type, self.nonneg, INT.high if is_narrow(self) else None), where=self.where)
+        assert isinstance(self.type, model.Number)
+        return replace(of_type(self.type, self.nonneg, model.INT.high if is_narrow(self) else None), where=self.where)
 
     def plain(self) -> Known:
         """The same type, with nothing else known; what is static stays."""
@@ -192,26 +175,26 @@ class Known:
     @property
     def shown(self) -> str:
         """In the words of a message about the value, not about its type."""
-        return f"a value of type {self.type}" if isinstance(self.type, Number) else str(self)
+        return f"a value of type {self.type}" if isinstance(self.type, model.Number) else str(self)
 
     def __str__(self) -> str:
-        if isinstance(self.type, Static):
+        if isinstance(self.type, model.Static):
             return describe(self.value)
-        if isinstance(self.type, NoneType):
+        if isinstance(self.type, model.NoneType):
             return "None"
-        if isinstance(self.type, RangeIterator | TupleIterator):
-            return f"an iterator of a {'range' if isinstance(self.type, RangeIterator) else 'tuple'}"
-        if isinstance(self.type, Ref) and isinstance(self.type.pointee, Struct):
+        if isinstance(self.type, model.RangeIterator | model.TupleIterator):
+            return f"an iterator of a {'range' if isinstance(self.type, model.RangeIterator) else 'tuple'}"
+        if isinstance(self.type, model.Ref) and isinstance(self.type.pointee, model.Struct):
             return f"a reference to {self.type.pointee.name} in {self.type.space.value} memory"
-        if isinstance(self.type, Ref) and isinstance(self.type.pointee, AtomicCell):
-            where = "" if self.type.space is Space.GLOBAL else f" in {self.type.space.value} memory"
+        if isinstance(self.type, model.Ref) and isinstance(self.type.pointee, model.AtomicCell):
+            where = "" if self.type.space is model.Space.GLOBAL else f" in {self.type.space.value} memory"
             return f"an atomic of {shorten(str(self.type.pointee.dtype), 60)}{where}"
-        if isinstance(self.type, Bundle):
+        if isinstance(self.type, model.Bundle):
             return "a slice" if self.value is slice else str(self.value)
-        if isinstance(self.type, Number) and self.value is not UNKNOWN:
+        if isinstance(self.type, model.Number) and self.value is not UNKNOWN:
             return f"{self.type} {show(self.value)}"
-        if isinstance(self.type, Tuple) and any(isinstance(item.type, Bundle) for item in self.items):
-            parts = (str(item if isinstance(item.type, Bundle) else item.type) for item in self.items)
+        if isinstance(self.type, model.Tuple) and any(isinstance(item.type, model.Bundle) for item in self.items):
+            parts = (str(item if isinstance(item.type, model.Bundle) else item.type) for item in self.items)
             return shorten(f"tuple<{', '.join(parts)}>", 60)
         return shorten(str(self.type), 60)
 
@@ -279,13 +262,13 @@ class Unset:
         return "nothing"
 
 
-UNSET = Known(STATIC, Unset(Undefined()))
+UNSET = Known(model.STATIC, Unset(Undefined()))
 """What is known of such a part."""
 
 
 def part(state: State) -> Known:
     """A variable as a part of a bundle."""
-    return state if isinstance(state, Known) else Known(STATIC, Unset(state))
+    return state if isinstance(state, Known) else Known(model.STATIC, Unset(state))
 
 
 def state_of(known: Known) -> State:
@@ -297,19 +280,19 @@ def constant(value: object, where: Location = NOWHERE) -> Known:
     """What is known of a literal or another object that exists while compiling."""
     match value:
         case bool():
-            return Known(BOOL, value, where=where)
+            return Known(model.BOOL, value, where=where)
         case int() if type(value) is int:
-            return Known(INT, value, where=where)
+            return Known(model.INT, value, where=where)
         case float() if type(value) is float:
-            return Known(FLOAT, value, where=where)
+            return Known(model.FLOAT, value, where=where)
         case complex() if type(value) is complex:
-            return Known(COMPLEX, value, where=where)
+            return Known(model.COMPLEX, value, where=where)
         case None:
-            return Known(NONE, None, where=where)
+            return Known(model.NONE, None, where=where)
         case tuple() if type(value) is tuple:
             return replace(tuple_of(tuple(constant(item, where) for item in value)), where=where)
         case _:
-            return Known(STATIC, value, where=where)
+            return Known(model.STATIC, value, where=where)
 
 
 def literal(value: object, where: Location = NOWHERE) -> Known:
@@ -322,7 +305,7 @@ def literal(value: object, where: Location = NOWHERE) -> Known:
     if isinstance(value, np.generic):
         return Known(number_of(type(value)), value.item(), where=where)
     if isinstance(value, (enum.IntEnum, enum.IntFlag)):
-        return Known(INT, value, where=where)
+        return Known(model.INT, value, where=where)
     if type(value) is tuple:
         return replace(tuple_of(tuple(literal(item, where) for item in value)), where=where)
     return constant(value, where)
@@ -361,34 +344,34 @@ def nameless(known: Known) -> Known:
 
 def tuple_of(items: tuple[Known, ...]) -> Known:
     """What is known of a tuple of `items`."""
-    return Known(Tuple(tuple(item.type for item in items)), items=items)
+    return Known(model.Tuple(tuple(item.type for item in items)), items=items)
 
 
 def bundle_of(meaning: object, items: tuple[Known, ...]) -> Known:
     """What is known of a thing that exists while compiling, with `items` as its parts of run time."""
-    return Known(Bundle(tuple(item.type for item in items)), meaning, items)
+    return Known(model.Bundle(tuple(item.type for item in items)), meaning, items)
 
 
-def nonneg_as(known: Known, number: Number) -> bool:
+def nonneg_as(known: Known, number: model.Number) -> bool:
     """Whether a number that is known not to be negative still is not once it has become `number`, which may wrap."""
     return known_as(known, number).nonneg
 
 
-def has_bounds_within(known: Known, number: Number) -> bool:
+def has_bounds_within(known: Known, number: model.Number) -> bool:
     """Whether the bounds of an integer show that `number`, which has no room for all integers of its type, has room for it."""
     source = known.type
-    if not (isinstance(source, Number) and source.is_integer and number.is_integer) or source.is_complex:
+    if not (isinstance(source, model.Number) and source.is_integer and number.is_integer) or source.is_complex:
         return False
     low, high = known.bounds
     return number.low <= low and high <= number.high < source.high
 
 
-def known_as(known: Known, number: Number) -> Known:
+def known_as(known: Known, number: model.Number) -> Known:
     """What is known of a value that is not a constant once it has become `number`, which may wrap."""
     source = known.type
     if source == number and known.value is UNKNOWN:
         return known
-    if number.is_complex or not isinstance(source, Number) or source.is_complex:
+    if number.is_complex or not isinstance(source, model.Number) or source.is_complex:
         return of_type(number)
     if not number.is_integer or source.is_float:
         return of_type(number, known.nonneg)
@@ -397,13 +380,13 @@ def known_as(known: Known, number: Number) -> Known:
 
 def is_narrow(known: Known) -> bool:
     """Whether 32 bits, one of them for the sign, hold an integer."""
-    if not isinstance(known.type, Number) or known.type.is_float or known.type.is_complex:
+    if not isinstance(known.type, model.Number) or known.type.is_float or known.type.is_complex:
         return False
     low, high = known.bounds
-    return INT.low <= low and high <= INT.high
+    return model.INT.low <= low and high <= model.INT.high
 
 
-def between(number: Number, low: int, high: int, where: Location = NOWHERE) -> Known:
+def between(number: model.Number, low: int, high: int, where: Location = NOWHERE) -> Known:
     """An integer that was in these bounds before it became `number`: one that has no room for them all may wrap."""
     least, most = number.low, number.high
     if low < least or high > most:
@@ -413,29 +396,29 @@ def between(number: Number, low: int, high: int, where: Location = NOWHERE) -> K
 
 def iterator_of(known: Known, position: int = 0) -> Known:
     """What is known of an iterator over a tuple that has reached `position`."""
-    assert isinstance(known.type, Tuple)
-    return Known(TupleIterator(known.type, position), items=known.items)
+    assert isinstance(known.type, model.Tuple)
+    return Known(model.TupleIterator(known.type, position), items=known.items)
 
 
-def of_type(type: Type, nonneg: bool = False, high: int | None = None) -> Known:
+def of_type(type: model.Type, nonneg: bool = False, high: int | None = None) -> Known:
     """A value of which only the type is known, and perhaps that it is never below zero, and its greatest value."""
-    if isinstance(type, Tuple):
+    if isinstance(type, model.Tuple):
         return Known(type, items=tuple(map(of_type, type.elements)))
-    if isinstance(type, TupleIterator):
+    if isinstance(type, model.TupleIterator):
         return Known(type, items=tuple(map(of_type, type.items.elements)))
-    if isinstance(type, (Range, RangeIterator)):
+    if isinstance(type, (model.Range, model.RangeIterator)):
         return Known(type, items=(of_type(type.counts_in),) * 3)
-    if isinstance(type, NoneType):
+    if isinstance(type, model.NoneType):
         return Known(type, None)
-    number = type.dtype if isinstance(type, Vector) else type
-    has_room = isinstance(number, Number) and number.is_integer and high is not None and high < number.high
-    signed = isinstance(number, Number) and number.signed
+    number = type.dtype if isinstance(type, model.Vector) else type
+    has_room = isinstance(number, model.Number) and number.is_integer and high is not None and high < number.high
+    signed = isinstance(number, model.Number) and number.signed
     return Known(type, low=0 if nonneg and signed else None, high=high if has_room else None)
 
 
 def small(known: Known) -> Known:
     """The same of an argument whose arrays are all small (see `model.Array`)."""
-    if isinstance(known.type, Tuple):
+    if isinstance(known.type, model.Tuple):
         return replace(tuple_of(tuple(map(small, known.items))), value=known.value, where=known.where)
     if not has_arrays(known.type):
         return known

@@ -20,30 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
 from cuda_device.lazy_dataclasses import dataclass, replace
-from cuda_device.types.model import (
-    BOOL,
-    COMPLEX64,
-    FLOAT32,
-    INT32,
-    INT64,
-    Array,
-    AtomicCell,
-    Bundle,
-    Format,
-    Layout,
-    NoneType,
-    Number,
-    Range,
-    RangeIterator,
-    Ref,
-    Space,
-    Struct,
-    Subarray,
-    Tuple,
-    TupleIterator,
-    Type,
-    Vector,
-)
+from cuda_device.types import model
 
 MOST_NUMBERS = 512
 """The numbers of the largest value. The time that LLVM takes to copy a struct grows with the square of its numbers."""
@@ -52,58 +29,58 @@ WIDEST_ACCESS = 16
 """The bytes of the widest load and store. No vector of CUDA C++ is aligned to more."""
 
 
-def machine(number: Number) -> Number:
+def machine(number: model.Number) -> model.Number:
     """The fixed-format number that has a builtin number's format in device code (a bool stays a bool)."""
-    if not number.builtin or number == BOOL:
-        return INT32 if number.mask else number
+    if not number.builtin or number == model.BOOL:
+        return model.INT32 if number.mask else number
     if number.is_complex:
-        return COMPLEX64
-    return FLOAT32 if number.is_float else INT64 if number.bits == 64 else INT32
+        return model.COMPLEX64
+    return model.FLOAT32 if number.is_float else model.INT64 if number.bits == 64 else model.INT32
 
 
-def pointee_of(element: Type) -> Type:
+def pointee_of(element: model.Type) -> model.Type:
     """What references to the elements of an array point to; members of structs may be builtin numbers."""
-    return machine(element) if isinstance(element, Number) else element
+    return machine(element) if isinstance(element, model.Number) else element
 
 
-def leaves(type: Type) -> tuple[Type, ...]:
+def leaves(type: model.Type) -> tuple[model.Type, ...]:
     """The leaves of a value of `type`, in order: fixed-format numbers, bools and references."""
     match type:
-        case Number() if type.is_complex:
+        case model.Number() if type.is_complex:
             return (machine(type).part,) * 2
-        case Number():
+        case model.Number():
             return (machine(type),)
-        case Ref():
+        case model.Ref():
             return (type,)
-        case Tuple(elements) | TupleIterator(Tuple(elements)) | Bundle(elements):
+        case model.Tuple(elements) | model.TupleIterator(model.Tuple(elements)) | model.Bundle(elements):
             return tuple(leaf for element in elements for leaf in leaves(element))
-        case Struct(_, fields):
+        case model.Struct(_, fields):
             return tuple(leaf for field in fields for leaf in leaves(field.type))
-        case Vector(dtype, size):
+        case model.Vector(dtype, size):
             return leaves(dtype) * size
-        case Subarray(dtype):
+        case model.Subarray(dtype):
             return leaves(dtype) * type.count
-        case Range() | RangeIterator():
+        case model.Range() | model.RangeIterator():
             return leaves(type.counts_in) * 3
-        case Array(dtype, ndim, layout, _, space, align, small):
-            strides = ndim if layout is Layout.STRIDED else 0
+        case model.Array(dtype, ndim, layout, _, space, align, small):
+            strides = ndim if layout is model.Layout.STRIDED else 0
             return (
-                Ref(space, pointee_of(dtype), align=align),
-                *(INT32 if small else INT64,) * ndim,
-                *(INT64,) * strides,
+                model.Ref(space, pointee_of(dtype), align=align),
+                *(model.INT32 if small else model.INT64,) * ndim,
+                *(model.INT64,) * strides,
             )
         case _:
             return ()
 
 
-def has_leaves(type: Type) -> bool:
+def has_leaves(type: model.Type) -> bool:
     """Whether there are any: it looks no further than the first."""
     match type:
-        case Number() | Ref() | Array():
+        case model.Number() | model.Ref() | model.Array():
             return True
-        case TupleIterator(Tuple(elements)) | Bundle(elements):
+        case model.TupleIterator(model.Tuple(elements)) | model.Bundle(elements):
             return any(map(has_leaves, elements))
-        case Tuple() | Struct():
+        case model.Tuple() | model.Struct():
             return any(map(has_leaves, parts(type)))
     return bool(leaves(type))
 
@@ -118,24 +95,24 @@ class Placement:
 
 
 @lru_cache(maxsize=4096)
-def placement(type: Type) -> Placement:
+def placement(type: model.Type) -> Placement:
     """The layout of `type`, CUDA C++'s to the byte. Raises `TypeError` for what cannot lie in memory."""
     match type:
-        case Number():
+        case model.Number():
             return Placement(type.bits // 8, type.bits // 8)
-        case NoneType() | Ref():
+        case model.NoneType() | model.Ref():
             return Placement(8, 8)
-        case AtomicCell(dtype):
+        case model.AtomicCell(dtype):
             return _place_atomic(placement(dtype))
-        case Vector(dtype, size):
+        case model.Vector(dtype, size):
             return _place_vector(size_of(dtype), size)
-        case Subarray(dtype):
+        case model.Subarray(dtype):
             return Placement(size_of(dtype) * type.count, align_of(dtype))
-        case Tuple(elements):
+        case model.Tuple(elements):
             return _place(elements, (0,) * len(elements), 0)
-        case Struct(_, fields, align) if type.size:
+        case model.Struct(_, fields, align) if type.size:
             return Placement(type.size, align, tuple(field.offset for field in fields))
-        case Struct(_, fields, align):
+        case model.Struct(_, fields, align):
             return _place([field.type for field in fields], [field.align for field in fields], align)
     raise TypeError(f"{type} cannot lie in memory")
 
@@ -151,7 +128,7 @@ def _place_atomic(content: Placement) -> Placement:
     return Placement(content.size, max(content.align, content.size & -content.size))
 
 
-def _place(types: Sequence[Type], aligns: Sequence[int], align: int) -> Placement:
+def _place(types: Sequence[model.Type], aligns: Sequence[int], align: int) -> Placement:
     """Members in order, each at the next multiple of its alignment; the size is a multiple of the whole's."""
     offsets = []
     end, most = 0, max(1, align)
@@ -164,88 +141,88 @@ def _place(types: Sequence[Type], aligns: Sequence[int], align: int) -> Placemen
     return Placement(max(-(-end // most) * most, most if not types else 0), most, tuple(offsets))
 
 
-def parts(type: Type) -> tuple[Type, ...]:
+def parts(type: model.Type) -> tuple[model.Type, ...]:
     """The types of the members of a struct, or of the elements of a tuple; none of anything else."""
     match type:
-        case Struct(_, fields):
+        case model.Struct(_, fields):
             return tuple(field.type for field in fields)
-        case Tuple(elements):
+        case model.Tuple(elements):
             return elements
     return ()
 
 
 @lru_cache(maxsize=4096)
-def has_identity(type: Type) -> bool:
+def has_identity(type: model.Type) -> bool:
     """Whether a value of `type` is one place in memory and cannot be copied: an atomic, or a struct that contains one."""
-    return isinstance(type, AtomicCell) or any(map(has_identity, parts(type)))
+    return isinstance(type, model.AtomicCell) or any(map(has_identity, parts(type)))
 
 
 @lru_cache(maxsize=4096)
-def has_arrays(type: Type) -> bool:
+def has_arrays(type: model.Type) -> bool:
     """Whether a value of `type` is an array, or a struct or tuple with one: it is passed around, and lies in no array."""
-    return isinstance(type, Array) or any(map(has_arrays, parts(type)))
+    return isinstance(type, model.Array) or any(map(has_arrays, parts(type)))
 
 
-def map_arrays(type: Type, function: Callable[[Array], Array]) -> Type:
+def map_arrays(type: model.Type, function: Callable[[model.Array], model.Array]) -> model.Type:
     """`type` with other types of arrays, also of those in structs and tuples."""
     match type:
-        case Array():
+        case model.Array():
             return function(type)
-        case Tuple(elements):
-            return Tuple(tuple(map_arrays(element, function) for element in elements))
-        case Struct(_, fields) if has_arrays(type):
+        case model.Tuple(elements):
+            return model.Tuple(tuple(map_arrays(element, function) for element in elements))
+        case model.Struct(_, fields) if has_arrays(type):
             return replace(type, fields=tuple(replace(f, type=map_arrays(f.type, function)) for f in fields))
     return type
 
 
-def with_arrays(wanted: Type, given: Type) -> Type:
+def with_arrays(wanted: model.Type, given: model.Type) -> model.Type:
     """`wanted` with the arrays of `given` in the places of its own, where they have the same elements and as many axes.
 
     A hint says no more of an array: how and where it lies is the affair of who passes it. What the hint makes read-only stays so.
     """
     match wanted, given:
-        case Array(), Array() if (wanted.dtype, wanted.ndim) == (given.dtype, given.ndim):
+        case model.Array(), model.Array() if (wanted.dtype, wanted.ndim) == (given.dtype, given.ndim):
             return replace(given, readonly=given.readonly or wanted.readonly)
-        case Struct(_, fields), Struct(_, others) if has_arrays(wanted) and len(fields) == len(others):
+        case model.Struct(_, fields), model.Struct(_, others) if has_arrays(wanted) and len(fields) == len(others):
             pairs = zip(fields, others, strict=True)
             return replace(wanted, fields=tuple(replace(a, type=with_arrays(a.type, b.type)) for a, b in pairs))
-        case Tuple(elements), Tuple(others) if has_arrays(wanted) and len(elements) == len(others):
-            return Tuple(tuple(with_arrays(a, b) for a, b in zip(elements, others, strict=True)))
+        case model.Tuple(elements), model.Tuple(others) if has_arrays(wanted) and len(elements) == len(others):
+            return model.Tuple(tuple(with_arrays(a, b) for a, b in zip(elements, others, strict=True)))
     return wanted
 
 
-def size_of(type: Type) -> int:
+def size_of(type: model.Type) -> int:
     """The size in bytes of a value in memory."""
     return placement(type).size
 
 
-def align_of(type: Type) -> int:
+def align_of(type: model.Type) -> int:
     """The alignment in bytes of a value in memory."""
     return placement(type).align
 
 
-def usual_alignment(type: Type) -> int:
+def usual_alignment(type: model.Type) -> int:
     """What a value in an array is aligned to unless less is known.
 
     Structs and tuples are as aligned as their size lets them be, up to the widest access, so that few accesses read one. C++
     takes no more for granted than `align_of`.
     """
-    if isinstance(type, (Struct, Tuple)) and not has_identity(type):
+    if isinstance(type, (model.Struct, model.Tuple)) and not has_identity(type):
         return max(align_of(type), min(size_of(type) & -size_of(type), WIDEST_ACCESS))
     return align_of(type)
 
 
-def known_alignment(type: Array | Ref) -> int:
+def known_alignment(type: model.Array | model.Ref) -> int:
     """What an array's elements, or what a reference refers to, is aligned to in bytes."""
-    return type.align or usual_alignment(type.dtype if isinstance(type, Array) else type.pointee)
+    return type.align or usual_alignment(type.dtype if isinstance(type, model.Array) else type.pointee)
 
 
-def reference_of_cpp(space: Space, pointee: Type) -> Ref:
+def reference_of_cpp(space: model.Space, pointee: model.Type) -> model.Ref:
     """A reference to a value where C++ has it."""
-    return Ref(space, pointee, align=shortfall(pointee, align_of(pointee)))
+    return model.Ref(space, pointee, align=shortfall(pointee, align_of(pointee)))
 
 
-def shortfall(type: Type, align: int) -> int:
+def shortfall(type: model.Type, align: int) -> int:
     """`align` if it is less than `type` usually has, else 0: what is said of arrays and references to it."""
     return align if align < usual_alignment(type) else 0
 
@@ -255,39 +232,39 @@ class Access:
     """One load or store of a composite value: `count` numbers of `type` at `offset`, as one vector if more than one."""
 
     offset: int
-    type: Type
+    type: model.Type
     count: int
     align: int
 
 
-def accesses(type: Type, align: int = 0, offset: int = 0) -> Iterator[Access]:
+def accesses(type: model.Type, align: int = 0, offset: int = 0) -> Iterator[Access]:
     """The loads that read a value of `type`, in the order of its leaves; `align` is what is known of its address."""
     align = align or align_of(type)
     here = common_alignment(align, offset)
     match type:
-        case Number() if type.is_complex:
+        case model.Number() if type.is_complex:
             # As a vector of its two parts.
-            yield from accesses(Vector(type.part, 2), align, offset)
-        case Vector(dtype, size):
+            yield from accesses(model.Vector(type.part, 2), align, offset)
+        case model.Vector(dtype, size):
             whole = size_of(type)
-            if size > 1 and dtype != BOOL and here >= min(whole, WIDEST_ACCESS) and size != 3:
+            if size > 1 and dtype != model.BOOL and here >= min(whole, WIDEST_ACCESS) and size != 3:
                 yield from _wide(dtype, size, offset, align)
             else:
                 for i in range(size):
                     yield from accesses(dtype, align, offset + i * size_of(dtype))
-        case Tuple() | Struct():
+        case model.Tuple() | model.Struct():
             for part, start in zip(parts(type), placement(type).offsets, strict=True):
                 yield from accesses(part, align, offset + start)
-        case Subarray(dtype):
+        case model.Subarray(dtype):
             for i in range(type.count):
                 yield from accesses(dtype, align, offset + i * size_of(dtype))
-        case NoneType():
+        case model.NoneType():
             return
         case _:
             yield Access(offset, type, 1, min(here, WIDEST_ACCESS))
 
 
-def _wide(dtype: Number, size: int, offset: int, align: int) -> Iterator[Access]:
+def _wide(dtype: model.Number, size: int, offset: int, align: int) -> Iterator[Access]:
     """A vector in accesses of at most 16 bytes."""
     each = min(size, WIDEST_ACCESS // size_of(dtype))
     for first in range(0, size, each):
@@ -322,14 +299,14 @@ class Division:
 DIVISIONS = {
     # s eeee mmm: no infinity; what is too large is NaN (0x7F).
     # 464 lies in the middle between 448 and what would be 480: ties go to the even mantissa, which is that of 448.
-    Format.E4M3: Division(3, 7, 0x7F, 0x7F, 448.0, 464.0),
+    model.Format.E4M3: Division(3, 7, 0x7F, 0x7F, 448.0, 464.0),
     # Here the even one is infinity.
-    Format.E5M2: Division(2, 15, 0x7C, 0x7E, 57344.0, math.nextafter(61440.0, 0)),
-    Format.BFLOAT: Division(7, 127, 0x7F80, 0x7FC0, 2.0**128 - 2.0**120, math.nextafter(2.0**128 - 2.0**119, 0)),
+    model.Format.E5M2: Division(2, 15, 0x7C, 0x7E, 57344.0, math.nextafter(61440.0, 0)),
+    model.Format.BFLOAT: Division(7, 127, 0x7F80, 0x7FC0, 2.0**128 - 2.0**120, math.nextafter(2.0**128 - 2.0**119, 0)),
 }
 
 
-def float_bits(number: Number, value: float) -> int:
+def float_bits(number: model.Number, value: float) -> int:
     """The bits of the `number` nearest to a value, rounded once; ties go to the even one, as ml_dtypes has it on the host.
 
     `float_bits(FLOAT8E4M3, 1.0) == 0x38`.

@@ -14,25 +14,10 @@ Each function returns None where there is no such type.
 
 from __future__ import annotations
 
-from cuda_device.types.model import (
-    BOOL,
-    COMPLEX,
-    COMPLEX64,
-    COMPLEX128,
-    FLOAT,
-    FLOAT32,
-    FLOAT64,
-    INDEX,
-    INT,
-    INT16,
-    INT32,
-    INT64,
-    Number,
-    NumberKind,
-)
+from cuda_device.types import model
 
 
-def promote(a: Number, b: Number) -> Number | None:
+def promote(a: model.Number, b: model.Number) -> model.Number | None:
     """The type in which arithmetic on `a` and `b` takes place; bool counts as builtin int."""
     a, b = _arithmetic(a), _arithmetic(b)
     if a == b:
@@ -45,81 +30,81 @@ def promote(a: Number, b: Number) -> Number | None:
     return _promote_fixed(a, b)
 
 
-def _arithmetic(number: Number) -> Number:
-    return INT if number.kind is NumberKind.BOOL else INT32 if number.mask else number
+def _arithmetic(number: model.Number) -> model.Number:
+    return model.INT if number.kind is model.NumberKind.BOOL else model.INT32 if number.mask else number
 
 
-def _promote_builtin(a: Number, b: Number) -> Number:
+def _promote_builtin(a: model.Number, b: model.Number) -> model.Number:
     if a.is_complex or b.is_complex:
-        return COMPLEX
+        return model.COMPLEX
     if a.is_float or b.is_float:
-        return FLOAT
-    return INDEX if INDEX in (a, b) else INT
+        return model.FLOAT
+    return model.INDEX if model.INDEX in (a, b) else model.INT
 
 
-def _promote_mixed(builtin: Number, fixed: Number) -> Number:
+def _promote_mixed(builtin: model.Number, fixed: model.Number) -> model.Number:
     if builtin.is_complex:
         return to_complex(fixed)
     if builtin.is_float and fixed.is_integer:
-        return FLOAT64 if fixed.bits == 64 else FLOAT32
-    if builtin == INDEX and fixed.is_integer and fixed.bits <= 32:
-        return INDEX
+        return model.FLOAT64 if fixed.bits == 64 else model.FLOAT32
+    if builtin == model.INDEX and fixed.is_integer and fixed.bits <= 32:
+        return model.INDEX
     return fixed
 
 
-def _promote_fixed(a: Number, b: Number) -> Number | None:
+def _promote_fixed(a: model.Number, b: model.Number) -> model.Number | None:
     if a.is_complex or b.is_complex:
         # An integer has no say, as beside a float.
-        return COMPLEX128 if {a, b} & {COMPLEX128, FLOAT64} else COMPLEX64
+        return model.COMPLEX128 if {a, b} & {model.COMPLEX128, model.FLOAT64} else model.COMPLEX64
     if a.is_float and b.is_float:
         wide = a if a.bits > b.bits else b
         # float16 and bfloat16: neither holds the other; nor are they for what people keep in 8 bits.
-        return FLOAT32 if a.bits == b.bits or (min(a.bits, b.bits) == 8 and wide.bits == 16) else wide
+        return model.FLOAT32 if a.bits == b.bits or (min(a.bits, b.bits) == 8 and wide.bits == 16) else wide
     if a.is_float or b.is_float:
         return a if a.is_float else b
     if a.kind is b.kind:
         return a if a.bits >= b.bits else b
-    unsigned, signed = (a, b) if a.kind is NumberKind.UINT else (b, a)
+    unsigned, signed = (a, b) if a.kind is model.NumberKind.UINT else (b, a)
     if signed.bits > unsigned.bits:
         return signed
-    return {8: INT16, 16: INT32, 32: INT64}.get(unsigned.bits)
+    return {8: model.INT16, 16: model.INT32, 32: model.INT64}.get(unsigned.bits)
 
 
-def divide(a: Number, b: Number) -> Number | None:
+def divide(a: model.Number, b: model.Number) -> model.Number | None:
     """The type of `a / b`."""
     number = promote(a, b)
     if number is None or number.is_float or number.is_complex:
         return number
     if a.builtin and b.builtin:
-        return FLOAT
+        return model.FLOAT
     wide = any(operand.bits == 64 and not operand.builtin for operand in (a, b))
-    return FLOAT64 if wide else FLOAT32
+    return model.FLOAT64 if wide else model.FLOAT32
 
 
-def to_float(number: Number) -> Number:
+def to_float(number: model.Number) -> model.Number:
     """The floating point type in which a function of a real number computes for an argument of `number`."""
     if number.is_float:
         return number
     if number.builtin:
-        return FLOAT
-    return FLOAT64 if number.bits == 64 else FLOAT32
+        return model.FLOAT
+    return model.FLOAT64 if number.bits == 64 else model.FLOAT32
 
 
-def to_complex(number: Number) -> Number:
+def to_complex(number: model.Number) -> model.Number:
     """The complex type of which a number is the real part, or a function of a complex number computes in for it."""
     if number.is_complex:
         return number
     real = to_float(number)
-    return COMPLEX if real.builtin else COMPLEX128 if real.bits == 64 else COMPLEX64
+    return model.COMPLEX if real.builtin else model.COMPLEX128 if real.bits == 64 else model.COMPLEX64
 
 
-def join_numbers(a: Number, b: Number) -> Number | None:
+def join_numbers(a: model.Number, b: model.Number) -> model.Number | None:
     """The type of a variable that is `a` on one way and `b` on another: as `promote`, but bools stay bool, and masks masks."""
-    if a.kind is NumberKind.BOOL and b.kind is NumberKind.BOOL:
-        return BOOL
+    if a.kind is model.NumberKind.BOOL and b.kind is model.NumberKind.BOOL:
+        return model.BOOL
     return a if a == b else promote(a, b)
 
 
 def signed(bits: int) -> int:
     """The int32 with these 32 bits: 0xFFFFFFFF is -1."""
-    return bits - (1 << 32) if bits > INT32.high else bits
+    return bits - (1 << 32) if bits > model.INT32.high else bits

@@ -22,38 +22,24 @@ from cuda_device.ir import ops
 from cuda_device.ir.dominance import used
 from cuda_device.ir.nodes import Block, Function, Module, Op, Value
 from cuda_device.optimise import points_to
+from cuda_device.types import model
 from cuda_device.types.layout import WIDEST_ACCESS, align_of, float_bits, size_of
-from cuda_device.types.model import (
-    BFLOAT16,
-    BOOL,
-    FLOAT16,
-    FLOAT32,
-    Format,
-    NoneType,
-    Number,
-    NumberKind,
-    Ref,
-    Space,
-    Tuple,
-    Type,
-    Vector,
-)
 
 
-def literal(type: Type, value: object) -> str:
+def literal(type: model.Type, value: object) -> str:
     """The text of `value` as an operand of `type`."""
-    if isinstance(type, Ref):
+    if isinstance(type, model.Ref):
         return "null"
-    assert isinstance(type, Number) and isinstance(value, (bool, int, float)), (type, value)
+    assert isinstance(type, model.Number) and isinstance(value, (bool, int, float)), (type, value)
     if type.is_float:
         match type.format:
-            case Format.IEEE:
+            case model.Format.IEEE:
                 return _float(type.bits, float(value))
-            case Format.BFLOAT:
+            case model.Format.BFLOAT:
                 return f"0xR{float_bits(type, float(value)):04X}"
             case _:
                 return str(float_bits(type, float(value)))
-    if type.kind is NumberKind.BOOL:
+    if type.kind is model.NumberKind.BOOL:
         return "true" if value else "false"
     return str(int(value))
 
@@ -70,12 +56,12 @@ def _float(bits: int, value: float) -> str:
     return f"0x{struct.unpack('<Q', struct.pack('<d', rounded))[0]:016X}"
 
 
-def float_name(number: Number) -> str:
+def float_name(number: model.Number) -> str:
     """A float as LLVM calls it."""
     return "bfloat" if number.bfloat else {16: "half", 32: "float", 64: "double"}[number.bits]
 
 
-def float_suffix(number: Number) -> str:
+def float_suffix(number: model.Number) -> str:
     """A float in the name of an intrinsic."""
     return f"{'b' if number.bfloat else ''}f{number.bits}"
 
@@ -83,12 +69,12 @@ def float_suffix(number: Number) -> str:
 # What emitters write with: a `ModuleWriter`, and a `FunctionWriter` for each function.
 
 
-HALVES = (FLOAT16, BFLOAT16)
+HALVES = (model.FLOAT16, model.BFLOAT16)
 
 
-def element(type: Type | None) -> Type | None:
+def element(type: model.Type | None) -> model.Type | None:
     """The type of a vector's elements; another type is its own."""
-    return type.dtype if isinstance(type, Vector) else type
+    return type.dtype if isinstance(type, model.Vector) else type
 
 
 class ModuleWriter:
@@ -109,7 +95,7 @@ class ModuleWriter:
         """The parameters that point to multiples of 16 bytes: launches see to it."""
         self.declared: set[str] = set()
         self.library: set[str] = set()
-        self.conversions: set[tuple[Format, float8.Direction]] = set()
+        self.conversions: set[tuple[model.Format, float8.Direction]] = set()
 
     @cached_property
     def has_both_halves(self) -> bool:
@@ -128,35 +114,35 @@ class ModuleWriter:
     def mixes_halves(self) -> bool:
         """Whether one may have been stored where the other is loaded: there are both, and views of memory, or structs in it."""
         return self.has_both_halves and any(
-            op.code is ops.BYTES and isinstance(op.result.type, Ref) and element(op.result.type.pointee) in HALVES
+            op.code is ops.BYTES and isinstance(op.result.type, model.Ref) and element(op.result.type.pointee) in HALVES
             for function in self.dialect.module.functions
             for op in function.ops()
         )
 
-    def type(self, type: Type | None) -> str:
+    def type(self, type: model.Type | None) -> str:
         """A type in a register."""
         match type:
-            case Number() if type == BOOL:
+            case model.Number() if type == model.BOOL:
                 return "i1"
-            case Number():
+            case model.Number():
                 return float_name(type) if type.is_float and not type.is_float8 else f"i{type.bits}"
-            case Ref(space):
+            case model.Ref(space):
                 return self.dialect.pointer(space)
-            case Vector(dtype, size):
+            case model.Vector(dtype, size):
                 return f"<{size} x {self.type(dtype)}>"
-            case Tuple(elements):
+            case model.Tuple(elements):
                 return "{ " + ", ".join(map(self.type, elements)) + " }" if elements else "{}"
-            case NoneType():
+            case model.NoneType():
                 return "void"
         raise AssertionError(type)
 
-    def memory_type(self, type: Type | None) -> str:
+    def memory_type(self, type: model.Type | None) -> str:
         """A type in memory: a bool is a byte."""
-        return "i8" if type == BOOL else self.type(type)
+        return "i8" if type == model.BOOL else self.type(type)
 
-    def element_type(self, type: Type) -> str:
+    def element_type(self, type: model.Type) -> str:
         """A type that is as large as `type` in memory, for steps over elements."""
-        real = isinstance(type, Number) and not type.is_complex
+        real = isinstance(type, model.Number) and not type.is_complex
         return self.memory_type(type) if real else f"[{size_of(type)} x i8]"
 
     def call(self, name: str, result: str, types: Sequence[str]) -> str:
@@ -169,7 +155,7 @@ class ModuleWriter:
         if value in self.aligned:
             return f"align {WIDEST_ACCESS} "
         number = value.type
-        if not (value.nonneg and isinstance(number, Number) and number.is_integer and number.signed):
+        if not (value.nonneg and isinstance(number, model.Number) and number.is_integer and number.signed):
             return ""
         return f"range(i{number.bits} 0, {number.low}) "
 
@@ -291,9 +277,9 @@ def taken(to: FunctionWriter, op: Op, text: str) -> None:
         to.result(op, text)
 
 
-def _hidden(to: FunctionWriter, value: str, type: Type) -> str:
+def _hidden(to: FunctionWriter, value: str, type: model.Type) -> str:
     """The same value, of which LLVM does not know where it is from."""
-    if not isinstance(type, Vector):
+    if not isinstance(type, model.Vector):
         bits = to.temporary(f"bitcast {to.module.type(type)} {value} to i16")
         return to.temporary(
             f"bitcast i16 {to.temporary(f'call i16 {to.dialect.same_bits}(i16 {bits})')} to {to.module.type(type)}"
@@ -305,11 +291,11 @@ def _hidden(to: FunctionWriter, value: str, type: Type) -> str:
     return value
 
 
-def truncate(to: FunctionWriter, op: Op, source: Number, target: Number) -> None:
+def truncate(to: FunctionWriter, op: Op, source: model.Number, target: model.Number) -> None:
     """Writes a float's integral part, the nearest integer there is where it has none of its own, 0 for NaN."""
     value = to.typed(op.operands[0])
-    if source == FLOAT16 and not to.dialect.truncates_halves:
-        source, value = FLOAT32, f"float {to.temporary(f'fpext {value} to float')}"
+    if source == model.FLOAT16 and not to.dialect.truncates_halves:
+        source, value = model.FLOAT32, f"float {to.temporary(f'fpext {value} to float')}"
     function = f"llvm.fpto{'s' if target.signed else 'u'}i.sat.i{target.bits}.{float_suffix(source)}"
     call = to.module.call(function, to.module.type(target), [to.module.type(source)])
     to.result(op, f"{call}({value})")
@@ -327,23 +313,23 @@ def truncate(to: FunctionWriter, op: Op, source: Number, target: Number) -> None
 # on the upper bits.
 
 
-def _is_narrow(type: Type | None) -> bool:
-    return isinstance(type, Number) and not type.is_float and type.bits < 32
+def _is_narrow(type: model.Type | None) -> bool:
+    return isinstance(type, model.Number) and not type.is_float and type.bits < 32
 
 
-def _is_copy(type: Type | None) -> bool:
-    return isinstance(type, Ref) and type.space is Space.LOCAL
+def _is_copy(type: model.Type | None) -> bool:
+    return isinstance(type, model.Ref) and type.space is model.Space.LOCAL
 
 
-def words(type: Type) -> str:
+def words(type: model.Type) -> str:
     """The bytes that a reference refers to as an aggregate: integers of the widest size that they are aligned to."""
-    assert isinstance(type, Ref)
+    assert isinstance(type, model.Ref)
     width = min(align_of(type.pointee), 8)
     return f"[{size_of(type.pointee) // width} x i{8 * width}]"
 
 
-def _alignment(type: Type) -> str:
-    assert isinstance(type, Ref)
+def _alignment(type: model.Type) -> str:
+    assert isinstance(type, model.Ref)
     return f"alignstack({align_of(type.pointee)})"
 
 
@@ -351,10 +337,10 @@ def parameter(to: FunctionWriter, value: Value) -> str:
     """A parameter of an interoperable function."""
     name, kernel = to.names[value], to.function.kernel
     assert value.type is not None
-    if isinstance(value.type, Ref) and _is_copy(value.type):
+    if isinstance(value.type, model.Ref) and _is_copy(value.type):
         size, align = size_of(value.type.pointee), align_of(value.type.pointee)
         return f"ptr byval([{size} x i8]) align {align} {name}"
-    if value.type == BOOL and kernel:
+    if value.type == model.BOOL and kernel:
         return f"i8 {name}.wide"
     if _is_narrow(value.type) and not kernel:
         return f"i32 {name}.wide"
@@ -364,16 +350,16 @@ def parameter(to: FunctionWriter, value: Value) -> str:
 def unpack(to: FunctionWriter, value: Value) -> None:
     """Makes the value of a parameter that came in more bits."""
     name = to.names[value]
-    if value.type == BOOL:
+    if value.type == model.BOOL:
         byte = f"{name}.wide" if to.function.kernel else to.temporary(f"trunc i32 {name}.wide to i8")
         to.line(f"{name} = icmp ne i8 {byte}, 0")
     elif _is_narrow(value.type) and not to.function.kernel:
         to.line(f"{name} = trunc i32 {name}.wide to {to.module.type(value.type)}")
 
 
-def result(to: FunctionWriter, type: Type) -> str:
+def result(to: FunctionWriter, type: model.Type) -> str:
     """The type of what a function returns, with its alignment."""
-    if isinstance(type, NoneType):
+    if isinstance(type, model.NoneType):
         return "void"
     if _is_copy(type):
         return f"{_alignment(type)} {words(type)}"
@@ -382,11 +368,11 @@ def result(to: FunctionWriter, type: Type) -> str:
 
 def returned(to: FunctionWriter, value: Value) -> str:
     """Widens or loads what a function returns: the operand of `ret`, or an argument, with its type."""
-    if isinstance(value.type, Ref) and _is_copy(value.type):
+    if isinstance(value.type, model.Ref) and _is_copy(value.type):
         form = words(value.type)
         return f"{form} {to.temporary(f'load {form}, {to.typed(value)}, align {align_of(value.type.pointee)}')}"
     if _is_narrow(value.type):
-        assert isinstance(value.type, Number)
+        assert isinstance(value.type, model.Number)
         extend = "sext" if value.type.signed else "zext"
         return f"i32 {to.temporary(f'{extend} {to.typed(value)} to i32')}"
     return to.typed(value)
@@ -403,7 +389,7 @@ def extern(to: FunctionWriter, op: Op) -> None:
             type = f"{type} {_alignment(operand.type)}"
         types.append(type)
         arguments.append(f"{type} {name}")
-    source = into.type if into else op.results[0].type if op.results else NoneType()
+    source = into.type if into else op.results[0].type if op.results else model.NoneType()
     assert source is not None
     kind, symbol = result(to, source), op.attributes["symbol"]
     to.module.declared.add(f"{kind} @{symbol}({', '.join(types)}) nobuiltin")
@@ -413,7 +399,7 @@ def extern(to: FunctionWriter, op: Op) -> None:
         to.line(f"store {form} {to.temporary(call)}, {to.typed(into)}, align {align_of(source)}")
     elif kind == "void":
         to.line(call)
-    elif source == BOOL:
+    elif source == model.BOOL:
         to.result(op, f"icmp ne i8 {to.temporary(f'trunc i32 {to.temporary(call)} to i8')}, 0")
     elif _is_narrow(source):
         to.result(op, f"trunc i32 {to.temporary(call)} to {to.module.type(source)}")

@@ -24,6 +24,7 @@ from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Value
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.library import copying, prelude, standard
+from cuda_device.types import model
 from cuda_device.types.host import members_of
 from cuda_device.types.known import constant, known_as, of_type
 from cuda_device.types.layout import (
@@ -36,25 +37,6 @@ from cuda_device.types.layout import (
     shortfall,
     size_of,
 )
-from cuda_device.types.model import (
-    INDEX,
-    INT,
-    NONE,
-    SMALL,
-    Array,
-    AtomicCell,
-    Layout,
-    Number,
-    Ref,
-    Space,
-    Static,
-    Struct,
-    Subarray,
-    Tuple,
-    Type,
-    Vector,
-    is_index,
-)
 from cuda_device.types.vector_classes import host_class_of
 
 METHODS = ("view", "reshape", "astype", *standard.METHODS)
@@ -62,44 +44,46 @@ METHODS = ("view", "reshape", "astype", *standard.METHODS)
 
 def extents(frame: Frame, cell: Cell) -> list[Cell]:
     """The length of each axis."""
-    assert isinstance(cell.known.type, Array) and cell.value is not None
-    index = of_type(INDEX, nonneg=True, high=SMALL if cell.known.type.small else None)
+    assert isinstance(cell.known.type, model.Array) and cell.value is not None
+    index = of_type(model.INDEX, nonneg=True, high=model.SMALL if cell.known.type.small else None)
     return [frame.emit(ops.EXTENT, index, cell.value, axis=i) for i in range(cell.known.type.ndim)]
 
 
 def strides(frame: Frame, cell: Cell) -> list[Cell]:
     """The step of each axis in bytes."""
-    assert isinstance(cell.known.type, Array) and cell.value is not None
-    return [frame.emit(ops.STRIDE, of_type(INDEX), cell.value, axis=i) for i in range(cell.known.type.ndim)]
+    assert isinstance(cell.known.type, model.Array) and cell.value is not None
+    return [frame.emit(ops.STRIDE, of_type(model.INDEX), cell.value, axis=i) for i in range(cell.known.type.ndim)]
 
 
-def window(frame: Frame, cell: Cell, type: Array, offset: Cell, shape: Sequence[Cell], steps: Sequence[Cell]) -> Cell:
+def window(
+    frame: Frame, cell: Cell, type: model.Array, offset: Cell, shape: Sequence[Cell], steps: Sequence[Cell]
+) -> Cell:
     """An array of `type` in the memory of another, `offset` bytes behind its beginning."""
     assert cell.value is not None
-    parts = [offset, *shape, *(steps if type.layout is Layout.STRIDED else ())]
-    return frame.emit(ops.WINDOW, of_type(type), cell.value, *(frame.materialise(part, INDEX) for part in parts))
+    parts = [offset, *shape, *(steps if type.layout is model.Layout.STRIDED else ())]
+    return frame.emit(ops.WINDOW, of_type(type), cell.value, *(frame.materialise(part, model.INDEX) for part in parts))
 
 
-def as_type(frame: Frame, cell: Cell, type: Array) -> Value:
+def as_type(frame: Frame, cell: Cell, type: model.Array) -> Value:
     """An array as one of a type that says less of it."""
     array = window(frame, cell, type, Cell(constant(0)), extents(frame, cell), strides(frame, cell))
     assert array.value is not None
     return array.value
 
 
-def is_partial(array: Array, parts: Sequence[Cell]) -> bool:
+def is_partial(array: model.Array, parts: Sequence[Cell]) -> bool:
     """Whether indices select an array and not one element."""
-    return len(parts) != array.ndim or any(not isinstance(part.known.type, Number) for part in parts)
+    return len(parts) != array.ndim or any(not isinstance(part.known.type, model.Number) for part in parts)
 
 
-def select(frame: Frame, owner: Cell, array: Array, parts: Sequence[Cell]) -> Cell:
+def select(frame: Frame, owner: Cell, array: model.Array, parts: Sequence[Cell]) -> Cell:
     """`x[i]`, `x[a:b, ..., None]`: an array with the axes that are left."""
     parts = _without_ellipsis(array, parts)
     lengths, steps = extents(frame, owner), strides(frame, owner)
     offset, shape, jumps = Cell(constant(0)), list[Cell](), list[Cell]()
     axis = 0
     for part in parts:
-        if part.known.type == NONE:
+        if part.known.type == model.NONE:
             shape.append(Cell(constant(1)))
             jumps.append(Cell(constant(0)))
             continue
@@ -110,15 +94,15 @@ def select(frame: Frame, owner: Cell, array: Array, parts: Sequence[Cell]) -> Ce
             jumps.append(frame.arithmetic("*", step, steps[axis]))
         axis += 1
     shape, jumps = shape + lengths[axis:], jumps + steps[axis:]
-    layout = Layout.C if array.layout is Layout.C and _keeps_rows(parts) else Layout.STRIDED
+    layout = model.Layout.C if array.layout is model.Layout.C and _keeps_rows(parts) else model.Layout.STRIDED
     type = replace(array, ndim=len(shape), layout=layout)
     return window(frame, owner, type, offset, shape, jumps)
 
 
-def _without_ellipsis(array: Array, parts: Sequence[Cell]) -> list[Cell]:
+def _without_ellipsis(array: model.Array, parts: Sequence[Cell]) -> list[Cell]:
     """The indices with `...` written out as full slices."""
     dots = [i for i, part in enumerate(parts) if part.known.value is Ellipsis]
-    real = sum(part.known.type != NONE for part in parts) - len(dots)
+    real = sum(part.known.type != model.NONE for part in parts) - len(dots)
     if len(dots) > 1:
         raise CompileError("an index has one ... at most", help="write : for each of the other axes")
     if real > array.ndim:
@@ -149,7 +133,7 @@ def _select_axis(frame: Frame, part: Cell, axis: int, length: Cell) -> tuple[Cel
     pieces = part.parts if isinstance(part, _Full) else indexing.slice_parts(frame, part)
     if pieces is None:
         type = part.known.type
-        if not is_index(type):
+        if not model.is_index(type):
             raise CompileError(
                 f"an index is an integer or a slice, not {part.known}", help=indexing.help_with(part.known)
             )
@@ -158,7 +142,7 @@ def _select_axis(frame: Frame, part: Cell, axis: int, length: Cell) -> tuple[Cel
         return place, None, Cell(constant(1))
     for piece in pieces:
         type = piece.known.type
-        if type != NONE and not is_index(type):
+        if type != model.NONE and not model.is_index(type):
             raise CompileError(
                 f"the bounds and the step of a slice are integers, not {piece.known}", help="convert them: int(…)"
             )
@@ -176,9 +160,9 @@ def _select_axis(frame: Frame, part: Cell, axis: int, length: Cell) -> tuple[Cel
 
 def _keeps_rows(parts: Sequence[Cell]) -> bool:
     """Whether a C-contiguous array stays so: integers, then perhaps one slice with the step 1, then whole axes."""
-    kinds = [part for part in parts if not isinstance(part.known.type, Number)]
+    kinds = [part for part in parts if not isinstance(part.known.type, model.Number)]
     leading = list(parts[: len(parts) - len(kinds)])
-    if any(not isinstance(part.known.type, Number) for part in leading):
+    if any(not isinstance(part.known.type, model.Number) for part in leading):
         return False
     return all(isinstance(part, _Full) for part in kinds[1:]) and (not kinds or _has_unit_step(kinds[0]))
 
@@ -187,16 +171,16 @@ def _has_unit_step(part: Cell) -> bool:
     if isinstance(part, _Full):
         return True
     known = part.known
-    if isinstance(known.type, Static) and isinstance(known.value, slice):
+    if isinstance(known.type, model.Static) and isinstance(known.value, slice):
         return known.value.step in (None, 1)
     if means(known, slice):
         return len(known.items) < 3 or known.items[2].value in (None, 1)
     return False
 
 
-def transpose(frame: Frame, owner: Cell, array: Array) -> Cell:
+def transpose(frame: Frame, owner: Cell, array: model.Array) -> Cell:
     """`x.T`: the axes in the other order."""
-    layout = {Layout.C: Layout.F, Layout.F: Layout.C}.get(array.layout, Layout.STRIDED)
+    layout = {model.Layout.C: model.Layout.F, model.Layout.F: model.Layout.C}.get(array.layout, model.Layout.STRIDED)
     type = replace(array, layout=layout if array.ndim > 1 else array.layout)
     shape, steps = extents(frame, owner)[::-1], strides(frame, owner)[::-1]
     return window(frame, owner, type, Cell(constant(0)), shape, steps)
@@ -205,7 +189,7 @@ def transpose(frame: Frame, owner: Cell, array: Array) -> Cell:
 def call_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     """`x.view(…)`, `x.reshape(…)`, `x.astype(…, copy=False)`, or `x.sum()` and the like."""
     array = owner.known.type
-    assert isinstance(array, Array)
+    assert isinstance(array, model.Array)
     if name in standard.METHODS:
         if positional or any(key not in standard.KEYWORDS.get(name, ()) for key in named):
             raise CompileError(f"{name} of an array takes no arguments in device code", help="loop over the axis")
@@ -218,7 +202,7 @@ def call_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell]
     return _view(frame, owner, array, dtype)
 
 
-def _dtype_argument(frame: Frame, name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Type:
+def _dtype_argument(frame: Frame, name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> model.Type:
     given = [*positional, *(cell for key, cell in named.items() if key == "dtype")]
     if len(given) != 1 or any(key not in ("dtype", "copy") for key in named):
         raise CompileError(
@@ -227,7 +211,7 @@ def _dtype_argument(frame: Frame, name: str, positional: Sequence[Cell], named: 
     return frame.program.operations.type_argument(given[0].known, f"the dtype of {name}")
 
 
-def _astype(owner: Cell, array: Array, dtype: Type, named: Mapping[str, Cell]) -> Cell:
+def _astype(owner: Cell, array: model.Array, dtype: model.Type, named: Mapping[str, Cell]) -> Cell:
     copy = named.get("copy")
     if copy is None or not copy.known.constant or copy.known.value:
         raise CompileError(
@@ -241,12 +225,12 @@ def _astype(owner: Cell, array: Array, dtype: Type, named: Mapping[str, Cell]) -
     return owner
 
 
-def _view(frame: Frame, owner: Cell, array: Array, dtype: Type) -> Cell:
+def _view(frame: Frame, owner: Cell, array: model.Array, dtype: model.Type) -> Cell:
     """The same memory as elements of `dtype`; the last axis takes up the difference in size."""
     old, new = size_of(array.dtype), size_of(dtype)
     shape, steps = extents(frame, owner), strides(frame, owner)
     if old != new:
-        if array.ndim == 0 or array.layout is Layout.F:
+        if array.ndim == 0 or array.layout is model.Layout.F:
             why, instead = (
                 ("its last axis is not contiguous", "an array whose last axis is contiguous, or of its .T")
                 if array.ndim
@@ -254,14 +238,14 @@ def _view(frame: Frame, owner: Cell, array: Array, dtype: Type) -> Cell:
             )
             raise CompileError(f"{array} cannot be viewed as {dtype}: {why}", help=f"make a view of {instead}")
         size = frame.arithmetic("*", shape[-1], Cell(constant(old)))
-        conditions.viewed(frame, size, new, steps[-1] if array.layout is Layout.STRIDED else None, old)
+        conditions.viewed(frame, size, new, steps[-1] if array.layout is model.Layout.STRIDED else None, old)
         length = frame.arithmetic("//", size, Cell(constant(new)))
         shape = [*shape[:-1], length]
         steps = [*steps[:-1], Cell(constant(new))]
     # An array of less alignment than its own dtype's says so; of any other one, who views it knows where it begins, as in C++.
     align = array.align or max(known_alignment(array), align_of(dtype))
     # Smaller elements are more of them.
-    small = array.small and (new >= old or array.space is not Space.GLOBAL)
+    small = array.small and (new >= old or array.space is not model.Space.GLOBAL)
     type = replace(array, dtype=dtype, small=small, align=shortfall(dtype, align))
     return window(frame, owner, type, Cell(constant(0)), shape, steps)
 
@@ -280,8 +264,8 @@ def _assign_all(frame: Frame, target: Cell, value: Cell) -> None:
     """
     source = value.known.type
     array = target.known.type
-    assert isinstance(array, Array)
-    if isinstance(source, Array):
+    assert isinstance(array, model.Array)
+    if isinstance(source, model.Array):
         if source.ndim > array.ndim:
             raise CompileError(
                 f"{source} does not fit into {array}: it has more axes",
@@ -291,7 +275,7 @@ def _assign_all(frame: Frame, target: Cell, value: Cell) -> None:
             pairs = zip(extents(frame, value)[::-1], extents(frame, target)[::-1], strict=False)
             for theirs, ours in pairs:
                 conditions.broadcast(frame, theirs, ours)
-        meet = array.space is source.space or Space.GENERIC in (array.space, source.space)
+        meet = array.space is source.space or model.Space.GENERIC in (array.space, source.space)
         if meet:
             _check_order(frame, target, value)
         copy = copying.move_elements if meet else copying.copy_elements
@@ -315,15 +299,17 @@ def _check_order(frame: Frame, target: Cell, source: Cell) -> None:
 _ORDERS = ("C", "F")
 
 
-def reshape(frame: Frame, owner: Cell, array: Array, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+def reshape(
+    frame: Frame, owner: Cell, array: model.Array, positional: Sequence[Cell], named: Mapping[str, Cell]
+) -> Cell:
     """The same elements in another shape; one length may be -1."""
     shape, order = _arguments(frame, positional, named)
     if order == "F":
         # In the order of Fortran, what is C's order of the axes turned round.
         turned = transpose(frame, owner, array)
-        assert isinstance(turned.known.type, Array)
+        assert isinstance(turned.known.type, model.Array)
         made = _in_order(frame, turned, turned.known.type, shape[::-1])
-        assert isinstance(made.known.type, Array)
+        assert isinstance(made.known.type, model.Array)
         return transpose(frame, made, made.known.type)
     return _in_order(frame, owner, array, shape)
 
@@ -343,23 +329,23 @@ def _arguments(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cel
         raise CompileError("reshape with copy=True needs memory, which device code has not", help="leave copy=True out")
 
     first = frame.as_tuple(given[0])
-    shape = frame.fields(first) if isinstance(first.known.type, Tuple) else given
+    shape = frame.fields(first) if isinstance(first.known.type, model.Tuple) else given
     for cell in shape:
-        if not isinstance(cell.known.type, Number) or not cell.known.type.is_integer:
+        if not isinstance(cell.known.type, model.Number) or not cell.known.type.is_integer:
             raise CompileError(f"the lengths of a shape are integers, not {cell.known}", help="convert it: int(…)")
     return shape, str(order.known.value)
 
 
-def _in_order(frame: Frame, owner: Cell, array: Array, shape: Sequence[Cell]) -> Cell:
+def _in_order(frame: Frame, owner: Cell, array: model.Array, shape: Sequence[Cell]) -> Cell:
     """The elements in C's order, whatever the layout is."""
     lengths = _lengths(frame, owner, shape)
     layout, steps = array.layout, list[Cell]()
-    if array.ndim < 2 and layout is not Layout.STRIDED:
-        layout = Layout.C
-    elif layout is Layout.F and len(lengths) < 2:
+    if array.ndim < 2 and layout is not model.Layout.STRIDED:
+        layout = model.Layout.C
+    elif layout is model.Layout.F and len(lengths) < 2:
         raise CompileError(f"{array} cannot be reshaped without a copy", help="reshape its .T, which is C-contiguous")
-    elif layout is not Layout.C:
-        layout, steps = Layout.STRIDED, _steps(frame, owner, array, lengths)
+    elif layout is not model.Layout.C:
+        layout, steps = model.Layout.STRIDED, _steps(frame, owner, array, lengths)
     # An array without elements may have any lengths.
     small = array.small and all(_fits_32_bits(cell) for cell in shape)
     type = replace(array, ndim=len(lengths), layout=layout, small=small)
@@ -381,7 +367,7 @@ def _lengths(frame: Frame, owner: Cell, shape: Sequence[Cell]) -> list[Cell]:
     return lengths
 
 
-def _steps(frame: Frame, owner: Cell, array: Array, lengths: Sequence[Cell]) -> list[Cell]:
+def _steps(frame: Frame, owner: Cell, array: model.Array, lengths: Sequence[Cell]) -> list[Cell]:
     """How far apart in bytes the elements of each new axis are."""
     if array.ndim < 2:  # one axis with a step: so has every shape of it
         step = strides(frame, owner)[0] if array.ndim else Cell(constant(0))
@@ -395,14 +381,14 @@ def _steps(frame: Frame, owner: Cell, array: Array, lengths: Sequence[Cell]) -> 
 def _fits_32_bits(length: Cell) -> bool:
     known = length.known
     if known.constant:
-        return isinstance(known.value, int) and known.value <= SMALL
-    return isinstance(known.type, Number) and known.type.high <= INT.high
+        return isinstance(known.value, int) and known.value <= model.SMALL
+    return isinstance(known.type, model.Number) and known.type.high <= model.INT.high
 
 
 def _as_index(frame: Frame, cell: Cell) -> Cell:
-    if cell.known.constant and cell.known.type == INT:
+    if cell.known.constant and cell.known.type == model.INT:
         return cell
-    return Cell(known_as(cell.known, INDEX), frame.materialise(cell, INDEX))
+    return Cell(known_as(cell.known, model.INDEX), frame.materialise(cell, model.INDEX))
 
 
 # Elements
@@ -411,7 +397,7 @@ def _as_index(frame: Frame, cell: Cell) -> Cell:
 def _getitem(frame: Frame, _: Op, owner: Cell, index: Cell) -> Cell:
     """`x[i]` of an array: an element, an array of one member of each, or a view."""
     array = owner.known.type
-    assert isinstance(array, Array) and owner.value is not None
+    assert isinstance(array, model.Array) and owner.value is not None
     parts = indexing.parts_of(frame, index)
     if len(parts) == 1 and isinstance(parts[0].known.value, str):
         return of_each(frame, owner, array, str(parts[0].known.value))
@@ -420,7 +406,7 @@ def _getitem(frame: Frame, _: Op, owner: Cell, index: Cell) -> Cell:
     if has_identity(array.dtype):
         return references.element(frame, owner, indexing.values_of(frame, parts))
     element = frame.emit(ops.PY_GETITEM, of_type(array.dtype), owner.value, *indexing.values_of(frame, parts))
-    if not isinstance(array.dtype, Number) and element.value is not None:
+    if not isinstance(array.dtype, model.Number) and element.value is not None:
         element.place = Place(element.value, owner, index)
     return element
 
@@ -428,7 +414,7 @@ def _getitem(frame: Frame, _: Op, owner: Cell, index: Cell) -> Cell:
 def store(frame: Frame, owner: Cell, index: Cell, value: Cell) -> None:
     """`x[i] = v` of an array: writes an element, converted as the element type's constructor would, or many of a view."""
     array = owner.known.type
-    assert isinstance(array, Array)
+    assert isinstance(array, model.Array)
     if array.readonly:
         raise CompileError(f"the array is read-only: {array}", help="pass an array that can be written")
     assert owner.value is not None
@@ -438,15 +424,15 @@ def store(frame: Frame, owner: Cell, index: Cell, value: Cell) -> None:
         return
     element = array.dtype
     value = frame.scalar(value)
-    if isinstance(element, Struct) and element.host is None:
+    if isinstance(element, model.Struct) and element.host is None:
         value = composites.as_record(frame, element, value)
     value = composites.as_aligned(frame, element, value)
     if has_identity(element):
         raise references.refusal(element)
-    if isinstance(value.known.type, Number) != isinstance(element, Number) or not isinstance(
-        value.known.type, (Number, Vector, Struct, Tuple)
+    if isinstance(value.known.type, model.Number) != isinstance(element, model.Number) or not isinstance(
+        value.known.type, (model.Number, model.Vector, model.Struct, model.Tuple)
     ):
-        loads = isinstance(value.known.type, Ref) and isinstance(value.known.type.pointee, AtomicCell)
+        loads = isinstance(value.known.type, model.Ref) and isinstance(value.known.type.pointee, model.AtomicCell)
         raise CompileError(
             f"an element of {array} cannot be set to {value.known}",
             help="write x.load(), its value"
@@ -459,7 +445,7 @@ def store(frame: Frame, owner: Cell, index: Cell, value: Cell) -> None:
     if references.is_copied_in_memory(value, element):
         references.store(frame, references.element(frame, owner, indices), value)
         return
-    if not isinstance(element, Number):
+    if not isinstance(element, model.Number):
         composites.check_member(value.known, element, f"an element of {array}")
         item = frame.materialise(value, element)
     else:
@@ -467,14 +453,14 @@ def store(frame: Frame, owner: Cell, index: Cell, value: Cell) -> None:
     frame.build.effect(ops.PY_SETITEM, owner.value, *indices, item)
 
 
-def _kind_of(element: Type) -> str:
-    return "number" if isinstance(element, Number) else str(element)
+def _kind_of(element: model.Type) -> str:
+    return "number" if isinstance(element, model.Number) else str(element)
 
 
 def assign(frame: Frame, target: Cell, value: Cell) -> None:
     """`a[i].m = v`, `a[i:j] = v`: to the elements of an array or of a value that has elements, or all of them to one value."""
     array = target.known.type
-    assert isinstance(array, Array)
+    assert isinstance(array, model.Array)
     parts = _elements(frame, value, array.dtype)
     if parts is None or array.ndim == 0:
         _assign_all(frame, target, value)
@@ -488,17 +474,17 @@ def assign(frame: Frame, target: Cell, value: Cell) -> None:
         frame.store(target, Cell(constant(i)), part)
 
 
-def _elements(frame: Frame, value: Cell, dtype: Type) -> list[Cell] | None:
+def _elements(frame: Frame, value: Cell, dtype: model.Type) -> list[Cell] | None:
     """The items of a value that has one for each element of an array of `dtype`; None of a value that each of them takes."""
     value = frame.as_tuple(value)
-    is_row = isinstance(value.known.type, (Tuple, Vector)) and isinstance(dtype, Number)
-    return frame.items_of(value, "=") if is_row or isinstance(value.known.type, Subarray) else None
+    is_row = isinstance(value.known.type, (model.Tuple, model.Vector)) and isinstance(dtype, model.Number)
+    return frame.items_of(value, "=") if is_row or isinstance(value.known.type, model.Subarray) else None
 
 
 # Members of all elements, and attributes
 
 
-def of_each(frame: Frame, owner: Cell, array: Array, name: str) -> Cell:
+def of_each(frame: Frame, owner: Cell, array: model.Array, name: str) -> Cell:
     """`a["f"]` of an array of structs, vectors or tuples: an array of one member of each, by its name in the NumPy dtype."""
     members = members_of(array.dtype)
     if not members:
@@ -508,14 +494,14 @@ def of_each(frame: Frame, owner: Cell, array: Array, name: str) -> Cell:
     return column(frame, owner, array, members[name], placement(array.dtype).offsets[list(members).index(name)])
 
 
-def column(frame: Frame, owner: Cell, array: Array, member: Type, offset: int) -> Cell:
+def column(frame: Frame, owner: Cell, array: model.Array, member: model.Type, offset: int) -> Cell:
     """One part of each element of an array, `offset` bytes within it."""
     align = shortfall(member, common_alignment(known_alignment(array), offset))
-    inner = member.shape if isinstance(member, Subarray) else ()
-    dtype = member.dtype if isinstance(member, Subarray) else member
-    if isinstance(dtype, Number):
+    inner = member.shape if isinstance(member, model.Subarray) else ()
+    dtype = member.dtype if isinstance(member, model.Subarray) else member
+    if isinstance(dtype, model.Number):
         dtype = machine(dtype)  # an array of a dtype, which has no builtin numbers
-    type = Array(dtype, array.ndim + len(inner), Layout.STRIDED, array.readonly, array.space, align)
+    type = model.Array(dtype, array.ndim + len(inner), model.Layout.STRIDED, array.readonly, array.space, align)
     shape = [*extents(frame, owner), *(Cell(constant(length)) for length in inner)]
     steps = [size_of(dtype) * math.prod(inner[i + 1 :]) for i in range(len(inner))]
     jumps = [*strides(frame, owner), *(Cell(constant(step)) for step in steps)]
@@ -537,7 +523,7 @@ _INSTEAD = {
 
 def _attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell:
     array = cell.known.type
-    assert isinstance(array, Array)
+    assert isinstance(array, model.Array)
     match name:
         case "ndim" | "ndims":
             return Cell(constant(array.ndim))
@@ -556,10 +542,10 @@ def _attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell:
             return frame.arithmetic("*", size, Cell(constant(size_of(array.dtype))))
         case "T":
             return transpose(frame, cell, array)
-        case "real" | "imag" if isinstance(array.dtype, Number) and array.dtype.is_complex:
+        case "real" | "imag" if isinstance(array.dtype, model.Number) and array.dtype.is_complex:
             part = array.dtype.part
             return column(frame, cell, array, part, 0 if name == "real" else size_of(part))
-        case "real" if isinstance(array.dtype, Number):
+        case "real" if isinstance(array.dtype, model.Number):
             return cell
         case _ if name in METHODS:
             return frame.bundle(Method(name), [cell])

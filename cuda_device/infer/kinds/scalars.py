@@ -24,23 +24,10 @@ from cuda_device.infer.meanings import Method
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Value
 from cuda_device.library import numbers, prelude
+from cuda_device.types import model
 from cuda_device.types.host import host_type_of
 from cuda_device.types.known import Known, between, constant, is_narrow, known_as, of_type
 from cuda_device.types.layout import machine, size_of
-from cuda_device.types.model import (
-    BOOL,
-    COMPLEX,
-    FLOAT,
-    FLOAT32,
-    INDEX,
-    INT,
-    NONE,
-    UINT32,
-    Number,
-    Subarray,
-    Tuple,
-    Vector,
-)
 from cuda_device.types.promote import promote
 from cuda_device.types.vector_classes import host_vector
 
@@ -54,7 +41,7 @@ _NUMBERS_ALONE = ("real", "imag", "conjugate", "dtype")
 def _attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell:
     """`x.name` of a number."""
     number, value = cell.known.type, cell.known.value
-    assert isinstance(number, Number)
+    assert isinstance(number, model.Number)
     if isinstance(value, IntEnum | IntFlag):
         return frame.literal(getattr(value, name, None))
     if number.is_integer and name in numbers.PROPERTIES:
@@ -84,10 +71,10 @@ def _attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell:
 _CONSTANTS = ("dtype", "shape", "strides", "ndim", "size", "itemsize", "nbytes")
 
 
-def _check_name(cell: Cell, number: Number, name: str) -> None:
+def _check_name(cell: Cell, number: model.Number, name: str) -> None:
     """Refuses what a number does not have, and what Python's own numbers do not have."""
     everything = (*_CONSTANTS, *_SAME, "imag", *METHODS, *_of_python(number))
-    is_python = number.builtin and number != BOOL
+    is_python = number.builtin and number != model.BOOL
     if name in (_NUMBERS_ALONE if is_python else everything):
         return
     if name in everything:
@@ -104,7 +91,7 @@ def _check_name(cell: Cell, number: Number, name: str) -> None:
     )
 
 
-def _of_python(number: Number) -> tuple[str, ...]:
+def _of_python(number: model.Number) -> tuple[str, ...]:
     """What Python itself can express."""
     return tuple(numbers.METHODS) if number.is_integer else ("is_integer",)
 
@@ -119,13 +106,17 @@ def call_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell]
 def _getitem(frame: Frame, _: Op, owner: Cell, index: Cell) -> Cell | None:
     """`x[()]` and `x[...]`, the number itself, and `x[None]`, an array of it with so many axes; None for another index."""
     number = owner.known.type
-    assert isinstance(number, Number)
-    parts = index.known.items if isinstance(index.known.type, Tuple) else (index.known,)
-    axes = [part for part in parts if part.type == NONE]
-    others = [part for part in parts if part.type != NONE]
-    if (number.builtin and number != BOOL) or len(others) > 1 or any(part.value is not Ellipsis for part in others):
+    assert isinstance(number, model.Number)
+    parts = index.known.items if isinstance(index.known.type, model.Tuple) else (index.known,)
+    axes = [part for part in parts if part.type == model.NONE]
+    others = [part for part in parts if part.type != model.NONE]
+    if (
+        (number.builtin and number != model.BOOL)
+        or len(others) > 1
+        or any(part.value is not Ellipsis for part in others)
+    ):
         return None
-    return frame.composite(Subarray(number, (1,) * len(axes)), [owner]) if axes else owner
+    return frame.composite(model.Subarray(number, (1,) * len(axes)), [owner]) if axes else owner
 
 
 def _dtype(name: str, positional: Sequence[Cell], named: Mapping[str, Cell], others: Sequence[str] = ()) -> Cell:
@@ -137,8 +128,8 @@ def _dtype(name: str, positional: Sequence[Cell], named: Mapping[str, Cell], oth
 
 def _astype(frame: Frame, owner: Cell, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     target = type_argument(_dtype("astype", positional, named, ["copy"]).known, "the dtype of astype")
-    if not isinstance(target, Number):
-        vector = host_vector(target) if isinstance(target, Vector) else None
+    if not isinstance(target, model.Number):
+        vector = host_vector(target) if isinstance(target, model.Vector) else None
         name = vector.__name__ if vector else getattr(target, "name", str(target))
         raise CompileError(f"{owner.known} cannot become a {name}", help=f"make one: {name}(…)")
     return frame.call(frame.literal(host_type_of(target)), [owner], {})
@@ -150,7 +141,7 @@ def _view(frame: Frame, owner: Cell, positional: Sequence[Cell], named: Mapping[
 
 def _reshape(frame: Frame, owner: Cell, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     shape = positional[0].known if len(positional) == 1 else None
-    if named or (positional and (shape is None or not isinstance(shape.type, Tuple) or shape.items)):
+    if named or (positional and (shape is None or not isinstance(shape.type, model.Tuple) or shape.items)):
         raise CompileError(f"{owner.known} is a number: its only shape is ()", help="write x.reshape(())")
     return owner
 
@@ -164,21 +155,21 @@ def _item(frame: Frame, owner: Cell, positional: Sequence[Cell], named: Mapping[
     """A builtin number, where one has room for every value of the type: float64 and uint64 stay what they are."""
     _no_arguments("item", positional, named)
     number = owner.known.type
-    assert isinstance(number, Number)
+    assert isinstance(number, model.Number)
     builtin = (
-        (COMPLEX,)
+        (model.COMPLEX,)
         if number.is_complex
-        else (FLOAT,)
+        else (model.FLOAT,)
         if number.is_float
-        else (INT, INDEX)
-        if number != BOOL
-        else (BOOL,)
+        else (model.INT, model.INDEX)
+        if number != model.BOOL
+        else (model.BOOL,)
     )
     target = next((each for each in builtin if _most(each) >= _most(number)), number)
     return Cell(known_as(owner.known, target), frame.materialise(owner, target))
 
 
-def _most(number: Number) -> int:
+def _most(number: model.Number) -> int:
     return number.bits if number.is_float or number.is_complex else number.high
 
 
@@ -202,8 +193,8 @@ METHODS: dict[str, Callable[[Frame, Cell, Sequence[Cell], Mapping[str, Cell]], C
 
 def _unary(frame: Frame, sign: str, cell: Cell) -> Cell:
     """`-x`, `+x`, `~x`."""
-    type = INT if cell.known.type == BOOL else cell.known.type
-    assert isinstance(type, Number)
+    type = model.INT if cell.known.type == model.BOOL else cell.known.type
+    assert isinstance(type, model.Number)
     if sign == "~" and type.is_float:
         raise CompileError(f"~ takes an integer, not {cell.known}", help="convert it: int(…)")
     if sign == "+":
@@ -221,7 +212,7 @@ def _binary(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
     type = operation_type(sign, a.known, b.known)
     if sign in ("/", "//", "%"):
         x, y = a.known.type, b.known.type
-        assert isinstance(x, Number) and isinstance(y, Number)
+        assert isinstance(x, model.Number) and isinstance(y, model.Number)
         if not x.is_float and not y.is_float:
             conditions.divisor(frame, b)
         if sign != "/" and type.is_float:
@@ -236,17 +227,17 @@ def _compare(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
     operands = _comparable(frame, sign, a, b)
     if isinstance(operands, Cell):
         return operands
-    return frame.emit(ops.PY_COMPARE, of_type(BOOL), *operands, op=sign)
+    return frame.emit(ops.PY_COMPARE, of_type(model.BOOL), *operands, op=sign)
 
 
-def _arithmetic(frame: Frame, sign: str, type: Number, a: Cell, b: Cell) -> Cell:
+def _arithmetic(frame: Frame, sign: str, type: model.Number, a: Cell, b: Cell) -> Cell:
     """An operator of numbers that have become `type`."""
     first, second = known_as(a.known, type), known_as(b.known, type)
     if not type.is_integer:
         nonneg = (first.nonneg and second.nonneg and sign in "+*/|^&") or (sign == "%" and second.nonneg)
         return frame.emit(ops.PY_BINARY, of_type(type, nonneg), *(frame.materialise(c, type) for c in (a, b)), op=sign)
     result, exact = combine(sign, type, first, second)
-    short = _short(first, second, result) if type == INDEX else type
+    short = _short(first, second, result) if type == model.INDEX else type
     operands = [frame.materialise(cell, short) for cell in (a, b)]
     # A builtin integer never leaves its range anyway.
     says = {"exact": True} if exact and sign in "+-*" and not short.builtin else {}
@@ -254,26 +245,26 @@ def _arithmetic(frame: Frame, sign: str, type: Number, a: Cell, b: Cell) -> Cell
     return whole if short == type else frame.index(whole, result)
 
 
-def _short(*known: Known) -> Number:
+def _short(*known: Known) -> model.Number:
     """The type of 32 bits that has room for all of these indices, in which a GPU computes faster; or else the index."""
-    for short in (INT, UINT32):
+    for short in (model.INT, model.UINT32):
         if all(short.low <= low and high <= short.high for low, high in (each.bounds for each in known)):
             return short
-    return INDEX
+    return model.INDEX
 
 
 def _shift(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
     type, count = a.known.type, b.known.type
-    assert isinstance(type, Number) and isinstance(count, Number)
-    type = INT if type == BOOL else type
+    assert isinstance(type, model.Number) and isinstance(count, model.Number)
+    type = model.INT if type == model.BOOL else type
     if type.is_float or count.is_float:
         raise only_integers(sign, a.known, b.known)
     result = combine(sign, type, known_as(a.known, type), b.known)[0] if count.is_integer else of_type(type)
-    operands = frame.materialise(a, type), frame.materialise(b, INT if count == BOOL else count)
+    operands = frame.materialise(a, type), frame.materialise(b, model.INT if count == model.BOOL else count)
     return frame.emit(ops.PY_BINARY, result, *operands, op=sign)
 
 
-def _power(frame: Frame, a: Cell, b: Cell, type: Number) -> Cell:
+def _power(frame: Frame, a: Cell, b: Cell, type: model.Number) -> Cell:
     if b.known.constant and b.known.value == 2:
         factor = frame.materialise(a, type)
         return frame.emit(ops.PY_BINARY, of_type(type, type.builtin or type.is_float), factor, factor, op="*")
@@ -284,9 +275,9 @@ def _power(frame: Frame, a: Cell, b: Cell, type: Number) -> Cell:
     return frame.program.call(frame, prelude.integer_power, [base, b], {})
 
 
-def _floor_division(frame: Frame, sign: str, a: Cell, b: Cell, type: Number) -> Cell:
+def _floor_division(frame: Frame, sign: str, a: Cell, b: Cell, type: model.Number) -> Cell:
     """`//` and `%` of floats, written in Python; narrow ones compute in float32 and round once."""
-    work = FLOAT32 if type.bits < 32 else type
+    work = model.FLOAT32 if type.bits < 32 else type
     function = prelude.float_floor_divide if sign == "//" else prelude.float_modulo
     operands = [
         Cell(of_type(work), frame.materialise(Cell(of_type(type), frame.materialise(cell, type)), work))
@@ -299,9 +290,9 @@ def _floor_division(frame: Frame, sign: str, a: Cell, b: Cell, type: Number) -> 
 def _comparable(frame: Frame, sign: str, a: Cell, b: Cell) -> tuple[Value, Value] | Cell:
     """The operands of an exact comparison: a constant takes the other's type, or decides alone if it has no room there."""
     x, y = a.known.type, b.known.type
-    assert isinstance(x, Number) and isinstance(y, Number)
-    if x == BOOL and y == BOOL:
-        return frame.materialise(a, BOOL), frame.materialise(b, BOOL)
+    assert isinstance(x, model.Number) and isinstance(y, model.Number)
+    if x == model.BOOL and y == model.BOOL:
+        return frame.materialise(a, model.BOOL), frame.materialise(b, model.BOOL)
     for number, cell, other in ((x, a, b), (y, b, a)):
         if not cell.known.constant or other.known.constant:
             continue
@@ -311,20 +302,24 @@ def _comparable(frame: Frame, sign: str, a: Cell, b: Cell) -> tuple[Value, Value
                 inside = theirs.low  # every value of that type lies on the same side of the constant
                 sides = (cell.known.value, inside) if cell is a else (inside, cell.known.value)
                 return Cell(constant(bool(FOLDS[sign](*sides)), frame.location))
-            x = y = INT if theirs == BOOL else theirs
+            x = y = model.INT if theirs == model.BOOL else theirs
         elif (type := promote(number, theirs)) is not None:
             x = y = type
-    if INDEX in (x, y) and is_narrow(a.known) and is_narrow(b.known):
-        x = y = INT  # a GPU compares 32 bits
+    if model.INDEX in (x, y) and is_narrow(a.known) and is_narrow(b.known):
+        x = y = model.INT  # a GPU compares 32 bits
     if (x.is_float or y.is_float) and (type := promote(x, y)) is not None:
         x = y = type  # so a builtin float is rounded to what it stands beside, as a constant is
-    return frame.materialise(a, INT if x == BOOL else x), frame.materialise(b, INT if y == BOOL else y)
+    return frame.materialise(a, model.INT if x == model.BOOL else x), frame.materialise(
+        b, model.INT if y == model.BOOL else y
+    )
 
 
 def _truth(frame: Frame, cell: Cell) -> Cell:
     """Whether it is not 0."""
     number = cell.known.type
-    return cell if number == BOOL else frame.emit(ops.PY_TRUTH, of_type(BOOL), frame.materialise(cell, number))
+    return (
+        cell if number == model.BOOL else frame.emit(ops.PY_TRUTH, of_type(model.BOOL), frame.materialise(cell, number))
+    )
 
 
 KIND = Kind(
