@@ -52,6 +52,7 @@ _MODULES = {
     ),
     "errors": "CompileError DeviceOnlyError Error GroupError KernelError LaunchError PrecisionWarning",
     "groups.device_group": "DeviceArrayGroup DeviceGroup",
+    "groups.group_launch": "launch_group",
     "interop.declarations": "cpp_declaration cpp_header get_include",
     "runtime.launch.benchmarking": "Timing benchmark",
     "library.random": "Philox philox philox4x32 philox4x64",

@@ -10,7 +10,7 @@ g.local(0).numpy()                                  # one of them on the host
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,12 +32,17 @@ class DeviceGroup:
 
     `devices` are numbers of GPUs or streams: ours, or those of cuda.core, torch and CuPy. `streams` gives GPUs named by their
     numbers a stream each; by default that is the legacy default stream. CPU streams stand for devices where there are no GPUs.
+    `timeout` is how many seconds `synchronize` and `launch_group` wait for a device; None is for ever, though they wait some
+    seconds only where another device has failed. Ctrl-C ends the waiting.
 
     Each GPU gets access to the memory of all others, arrays of this package included; again and again does no harm. Raises
     `LaunchError` for what is no GPU or no stream, for a group of GPUs and CPUs, and where a GPU does not reach another's memory.
     """
 
-    def __init__(self, devices: Sequence[Any], streams: Sequence[Any] | None = None) -> None:
+    def __init__(
+        self, devices: Sequence[Any], streams: Sequence[Any] | None = None, *, timeout: float | None = None
+    ) -> None:
+        self.timeout = timeout
         self.streams: tuple[Stream, ...] = _streams_of(list(devices), streams)
         """The stream of each device, by rank."""
         on_gpu = [isinstance(stream, GpuStream) for stream in self.streams]
@@ -76,12 +81,25 @@ class DeviceGroup:
         )
 
     def synchronize(self, timeout: float | None = None) -> None:
-        """Waits until everything that was launched on the streams has ended, for `timeout` seconds at most.
+        """Waits until everything that was launched on the streams has ended, `timeout` seconds at most (None: the group's).
 
         Raises `GroupError`, an `ExceptionGroup`, of what kernels reported, by rank, and of a `TimeoutError` for each device that
         has not come back. The group can be used again.
         """
-        self._workers.run([stream.synchronize for stream in self.streams], "synchronising", timeout)
+        self.run([stream.synchronize for stream in self.streams], "waiting", timeout)
+
+    def run(
+        self,
+        calls: Sequence[Callable[[], object]],
+        doing: str,
+        timeout: float | None = None,
+        stop: Callable[[], object] | None = None,
+    ) -> None:
+        """Makes one call for each device, by rank, on a thread of its own; `doing` says in messages what it does.
+
+        Raises what `synchronize` raises, after `stop` was called.
+        """
+        self._workers.run(calls, doing, self.timeout if timeout is None else timeout, stop)
 
     def join(self) -> None:
         """Lets the later work of each stream start after what all of them have now. Does not wait."""

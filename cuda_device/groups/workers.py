@@ -8,8 +8,10 @@ A thread that does not come back is left alone, and another one takes its place:
 
 from __future__ import annotations
 
+import math
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Collection, Sequence
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +24,8 @@ Call = Callable[[], object]
 # How long the other devices may go on where one has failed, which they may wait for, and after they were told to stop.
 _GRACE = 5.0
 _STOPPING = 1.0
+# How often somebody who waits looks for an interrupt that is no signal of the system.
+_LOOK = 0.1
 
 
 class Workers:
@@ -40,32 +44,31 @@ class Workers:
         `timeout` seconds, are left alone. Raises a `GroupError` of what the calls raised, with a `TimeoutError` for each that
         has not come back.
         """
-        from concurrent.futures import FIRST_EXCEPTION, Future, wait
+        from concurrent.futures import Future
 
         futures = [Future[object]() for _ in calls]
         try:
             for rank, (future, call) in enumerate(zip(futures, calls, strict=True)):
                 self._inbox(rank).put((future, call))
-            done, pending = wait(futures, timeout, FIRST_EXCEPTION)
-            if pending and any(future.exception() for future in done):
-                pending = wait(pending, _GRACE).not_done
-            late = [rank for rank, future in enumerate(futures) if future in pending]
+            _wait(futures, timeout, failing=True)
+            failed = any(future.done() and future.exception() for future in futures)
+            if failed:
+                _wait(futures, _GRACE)
         finally:
-            unfinished = [future for future in futures if not future.done()]
-            if unfinished and stop is not None:
+            late = {rank for rank, future in enumerate(futures) if not future.done()}
+            if late and stop is not None:
                 stop()
-                wait(unfinished, _STOPPING)
+                _wait(futures, _STOPPING)
             for rank, future in enumerate(futures):
                 if not future.done():
-                    del self._threads[rank]
-        self._raise(futures, late, doing, timeout)
+                    self._threads.pop(rank)[1].put(None)  # it ends when it comes back
+        self._raise(futures, late, doing, "another one had failed" if failed else f"{timeout} seconds")
 
-    def _raise(self, futures: Sequence[Future[object]], late: Sequence[int], doing: str, timeout: float | None) -> None:
-        """Raises what went wrong, if anything did."""
+    def _raise(self, futures: Sequence[Future[object]], late: Collection[int], doing: str, after: str) -> None:
+        """Raises what went wrong, if anything did; `late` are the ranks that have not come back."""
         errors: dict[int, Exception] = {}
         for rank, future in enumerate(futures):
             if rank in late:
-                after = f"{timeout:g} seconds" if timeout is not None else "another one had failed"
                 errors[rank] = TimeoutError(f"{self._names[rank]} has not come back from {doing} after {after}")
             elif error := future.exception():
                 if not isinstance(error, Exception):
@@ -91,6 +94,17 @@ class Workers:
     def __del__(self) -> None:
         for _, inbox in self._threads.values():
             inbox.put(None)
+
+
+def _wait(futures: Sequence[Future[object]], timeout: float | None, *, failing: bool = False) -> None:
+    """Waits until all have ended, or the time is over; with `failing`, or one has failed."""
+    from concurrent.futures import ALL_COMPLETED, FIRST_EXCEPTION, wait
+
+    end = math.inf if timeout is None else time.monotonic() + timeout
+    while (left := end - time.monotonic()) > 0:
+        found = wait(futures, min(left, _LOOK), FIRST_EXCEPTION if failing else ALL_COMPLETED)
+        if not found.not_done or (failing and any(future.exception() for future in found.done)):
+            break
 
 
 def _serve(inbox: SimpleQueue[Any]) -> None:

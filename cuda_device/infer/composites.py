@@ -102,11 +102,10 @@ def method_of(frame: Frame, struct: Struct, name: str) -> FunctionType | None:
     if struct.host is None:
         return None
     frame.program.depend(struct.host, name, getattr(struct.host, name, MISSING))
-    found = vars(struct.host).get(name)
+    # What every struct is given (`__eq__`) is not the user's: the class that was decorated does not have it.
+    found = vars(struct.host.underlying).get(name)
     found = getattr(found, "underlying", found)
-    # What every struct is given (`__eq__`) is not the user's.
-    is_own = isinstance(found, FunctionType) and not found.__module__.startswith("cuda_device.")
-    return found if is_own else None
+    return found if isinstance(found, FunctionType) else None
 
 
 def as_record(frame: Frame, struct: Struct, cell: Cell) -> Cell:

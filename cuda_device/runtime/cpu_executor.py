@@ -97,6 +97,7 @@ def execute(
     workers: int | None = None,
     log: int | None = None,
     output: int | None = None,
+    stopped: Callable[[], bool] | None = None,
 ) -> None:
     """Runs every block of the grid and returns when all have ended; raises the `KernelError` that one of them reported.
 
@@ -105,7 +106,7 @@ def execute(
     that each thread ends soon (it has no loop whose length depends on data). `keep`, whatever owns the memory that the
     kernel uses, is held until the last worker has returned, also after Ctrl-C. `workers` overrides `worker_count()`.
     `log` is the address of the log where threads tell the race detector what they do, `output` that of the function that
-    takes what they print.
+    takes what they print. Once `stopped()` is true, the launch ends with an `InterruptedError`.
     """
     launch = _Launch(code, _control(grid, block, parameters, dynamic_shared, checked), (parameters, keep))
     launch.control.log = log
@@ -117,10 +118,11 @@ def execute(
     launch.control.chunk = max(1, blocks // (count * _CHUNKS)) if count > 1 else blocks
     small = not may_run_long and blocks * block[0] * block[1] * block[2] <= _SMALL
     # Only the main thread hears Ctrl-C, and only while it runs Python.
-    if small or (count == 1 and threading.current_thread() is not threading.main_thread()):
+    interruptible = stopped is not None or threading.current_thread() is threading.main_thread()
+    if small or (count == 1 and not interruptible):
         launch.run()
     else:
-        launch.run_on_workers(count, workers or worker_count())
+        launch.run_on_workers(count, workers or worker_count(), stopped)
     if launch.control.status:
         raise _error(launch.control, block, places or {})
 
@@ -172,12 +174,13 @@ class _Launch:
         """A worker's share, on the calling thread; ctypes releases the interpreter's lock."""
         _function(self.code.address(RUN))(ctypes.addressof(self.control))
 
-    def run_on_workers(self, count: int, limit: int) -> None:
-        """Returns when all workers have ended their shares. Interrupted, it stops them and does not wait long."""
+    def run_on_workers(self, count: int, limit: int, stopped: Callable[[], bool] | None = None) -> None:
+        """Returns when all workers have ended their shares. Interrupted or `stopped`, it stops them and does not wait long."""
         try:
             _POOL.start(self, count, limit)
             while not self.ended.acquire(timeout=_LOOK):
-                pass
+                if stopped is not None and stopped():
+                    raise InterruptedError("the launch was stopped")
         except BaseException:
             self.control.stop = 1
             if not self.ended.acquire(timeout=_PATIENCE):

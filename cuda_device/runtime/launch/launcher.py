@@ -319,7 +319,7 @@ def sized(variant: CompiledKernel, stream: Stream, grid: Any, block: Any, shared
             return min(_USUAL_BLOCK, most or _USUAL_BLOCK)
         dynamic = shape_of(1, 1, shared).dynamic
         with stream.using():
-            kernel = _load(variant, stream, dynamic)
+            kernel = load(variant, stream, dynamic)
             if dynamic not in kernel.best_blocks:
                 kernel.best_blocks[dynamic] = driver.best_block(kernel.handle, dynamic, kernel.most_threads)
             return kernel.best_blocks[dynamic]
@@ -434,10 +434,17 @@ def _capability(stream: Stream) -> tuple[int, int]:
     return driver.properties(stream.ordinal).capability
 
 
-def start(variant: CompiledKernel, stream: Stream, shape: Shape, buffer: Any, arguments: Sequence[Argument]) -> None:
-    """Starts a compiled kernel with its packed arguments; on the CPU stream it has ended on return."""
+def start(
+    variant: CompiledKernel,
+    stream: Stream,
+    shape: Shape,
+    buffer: Any,
+    arguments: Sequence[Argument],
+    stopped: Callable[[], bool] | None = None,
+) -> None:
+    """Starts a compiled kernel with its packed arguments; on the CPU stream it has ended on return, or when `stopped` says so."""
     if not isinstance(stream, GpuStream):
-        _start_on_cpu(variant, shape, buffer, arguments)
+        _start_on_cpu(variant, shape, buffer, arguments, stopped)
         return
     views = [view for argument in arguments for view in argument.views]
     with stream.using():
@@ -456,7 +463,13 @@ def _keep(stream: GpuStream, views: Sequence[ArrayView]) -> None:
         stream.retain(*(view.keep_alive for view in views))
 
 
-def _start_on_cpu(variant: CompiledKernel, shape: Shape, buffer: Any, arguments: Sequence[Argument]) -> None:
+def _start_on_cpu(
+    variant: CompiledKernel,
+    shape: Shape,
+    buffer: Any,
+    arguments: Sequence[Argument],
+    stopped: Callable[[], bool] | None,
+) -> None:
     from cuda_device.runtime.cpu_executor import Output, execute
 
     for view in (view for argument in arguments for view in argument.views):
@@ -480,6 +493,7 @@ def _start_on_cpu(variant: CompiledKernel, shape: Shape, buffer: Any, arguments:
             keep=(arguments, output),
             log=detector.address if detector else None,
             output=output.address,
+            stopped=stopped,
         )
     if detector:
         detector.finish()
@@ -535,7 +549,7 @@ def _start_on_gpu(
     check_positions(variant, shape)
     _check_shared(variant.work.shared_bytes, shape.dynamic, _DEFAULT_DYNAMIC_SHARED, _most_shared(stream))
     report_message.check(stream.context)
-    kernel = _load(variant, stream, shape.dynamic)
+    kernel = load(variant, stream, shape.dynamic)
     x, y, z = shape.block
     if x * y * z > kernel.most_threads:
         raise LaunchError(
@@ -565,7 +579,7 @@ def _most_shared(stream: GpuStream) -> int:
     return driver.properties(stream.ordinal).max_shared_optin
 
 
-def _load(variant: CompiledKernel, stream: GpuStream, dynamic: int) -> Loaded:
+def load(variant: CompiledKernel, stream: GpuStream, dynamic: int) -> Loaded:
     """The kernel for the driver, which loads the cubin in each context once, with so much dynamic shared memory."""
     kernel = variant.loaded.get(stream.context)
     if kernel is None:

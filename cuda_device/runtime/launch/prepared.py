@@ -193,17 +193,23 @@ class BoundKernel:
     @users_traceback
     def __call__(self, *args: Any, stream: Any = None, **kwargs: Any) -> None:
         """Launches the kernel on `stream`. Raises what `launch` raises, and what the functions that tell the size do."""
-        function = self.kernel.underlying
         sizes = {"grid": self.grid, "block": self.block, "shared": self.shared}
-        if any(map(callable, sizes.values())):
-            values = bind(function, args, kwargs, defaults_of(function))
-            sizes = {what: size(*values) if callable(size) else size for what, size in sizes.items()}
-        launch(self.kernel, *args, stream=stream, **sizes, **kwargs)
+        launch(self.kernel, *args, stream=stream, **sizes_for(self.kernel, args, kwargs, sizes), **kwargs)
 
     def __repr__(self) -> str:
         sizes = {"grid": self.grid, "block": self.block, "shared": self.shared}
         shown = (f"{what}={getattr(size, '__qualname__', size)}" for what, size in sizes.items())
         return f"<kernel {self.kernel.underlying.__qualname__} with {', '.join(shown)}>"
+
+
+def sizes_for(
+    kernel: Kernel, args: Sequence[Any], kwargs: Mapping[str, Any], sizes: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The sizes of a launch with these arguments, of which functions are called with all arguments of the kernel."""
+    if not any(map(callable, sizes.values())):
+        return dict(sizes)
+    values = bind(kernel.underlying, args, kwargs, defaults_of(kernel.underlying))
+    return {what: size(*values) if callable(size) else size for what, size in sizes.items()}
 
 
 def _takes(signature: inspect.Signature, count: int) -> bool:

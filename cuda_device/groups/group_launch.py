@@ -1,0 +1,87 @@
+"""`launch_group`: one launch of a kernel on each device of a group.
+
+    launch_group(group, kernel, g, [x0, x1], 0.5, grid=64, block=256)
+
+gives the kernel on rank 1 `g.on(1)`, `x1` and 0.5.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from cuda_device.device.functions import Kernel
+from cuda_device.errors import LaunchError
+from cuda_device.groups.device_group import DeviceArrayGroup, DeviceGroup
+from cuda_device.runtime.gpu.grid import shape_of
+from cuda_device.runtime.gpu.streams import GpuStream
+from cuda_device.runtime.launch.binding import arguments_of
+from cuda_device.runtime.launch.launcher import check_kernel, load, start, users_traceback, variant_of
+from cuda_device.runtime.launch.prepared import sizes_for
+
+
+@users_traceback
+def launch_group(
+    group: DeviceGroup, f: Kernel, /, *args: Any, grid: Any, block: Any, shared: Any = 0, **kwargs: Any
+) -> None:
+    """Runs `f(*args, **kwargs)` in each thread of a grid on each device of `group`, at once.
+
+    Of a `DeviceArrayGroup` each kernel gets its side, of a list its own item, which may be an array or a number; everything else
+    is copied to all. `grid`, `block` and `shared` are those of each launch, or functions of the kernel's arguments, as for
+    `kernel.bind`. On GPUs the launches are asynchronous: they begin after the earlier work of all streams of the group, and later
+    work of each stream comes after all of them. On CPU streams they have ended on return.
+
+    Nothing is started before the kernel is compiled and the arguments are checked for all devices. Raises `LaunchError` with the
+    rank for what cannot be launched, `CompileError`, and a `GroupError` of what went wrong on which device, a `TimeoutError` for
+    one that has not come back. The group can be used again.
+    """
+    check_kernel(f)
+    group.join()
+    stopped = threading.Event()
+    sizes = {"grid": grid, "block": block, "shared": shared}
+    calls = [_prepared(group, rank, f, args, kwargs, sizes, stopped) for rank in range(len(group))]
+    try:
+        group.run(calls, f"launching {f.underlying.__name__}", stop=stopped.set)
+    finally:
+        group.join()
+
+
+def _prepared(
+    group: DeviceGroup, rank: int, kernel: Kernel, args: Any, kwargs: Any, sizes: Any, stopped: threading.Event
+) -> Callable[[], None]:
+    """The launch of one rank, with all done that can be done before: loading code may have to wait for kernels that run."""
+    stream = group.streams[rank]
+    try:
+        given = [_of_rank(value, group, rank, f"argument {i}") for i, value in enumerate(args)]
+        named = {name: _of_rank(value, group, rank, f"argument {name!r}") for name, value in kwargs.items()}
+        found = sizes_for(kernel, given, named, sizes)
+        shape = shape_of(found["grid"], found["block"], found["shared"], kernel.options.build.max_threads)
+        arguments = arguments_of(kernel.underlying, given, named, stream)
+        variant = variant_of(kernel, arguments, stream)
+        buffer = variant.pack(arguments)
+        if isinstance(stream, GpuStream):
+            with stream.using():
+                load(variant, stream, shape.dynamic)
+    except LaunchError as error:
+        raise LaunchError(f"{group.name(rank)}: {error.reason}", error.help) from None
+    return partial(start, variant, stream, shape, buffer, arguments, stopped.is_set)
+
+
+def _of_rank(value: Any, group: DeviceGroup, rank: int, name: str) -> Any:
+    """What the kernel of a rank gets of an argument."""
+    if isinstance(value, DeviceArrayGroup):
+        if value.group.streams != group.streams:
+            raise LaunchError(f"{name} is of {value.group}, and not of {group}", "make the arrays by group.arrays(…)")
+        return value.on(rank)
+    if isinstance(value, list):
+        if len(value) != len(group):
+            raise LaunchError(
+                f"{name} is a list of {len(value)} items for {len(group)} devices",
+                "give one for each rank, or pass a tuple, which goes to all",
+            )
+        return _of_rank(value[rank], group, rank, f"{name}[{rank}]")
+    if type(value) is tuple:
+        return tuple(_of_rank(item, group, rank, f"{name}[{i}]") for i, item in enumerate(value))
+    return value

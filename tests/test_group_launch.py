@@ -1,0 +1,181 @@
+"""`launch_group`: a launch on each device, for which CPU streams stand; what goes wrong on one, and the group afterwards."""
+
+from __future__ import annotations
+
+import _thread
+import re
+import threading
+import time
+
+import fake_driver
+import numpy as np
+import pytest
+
+import cuda_device as device
+from cuda_device import DeviceGroup, float32, int32, launch_group
+from cuda_device.errors import GroupError, LaunchError
+from cuda_device.groups import workers
+from cuda_device.runtime.gpu.streams import GpuStream
+
+
+def cpu_group(count, **options):
+    return DeviceGroup([device.cpu_stream() for _ in range(count)], **options)
+
+
+@device.struct
+class Scale:
+    factor: float32
+
+
+@device.kernel
+def scale(g, x, scale, offset, pair=(0, None)):
+    i = device.tid(1)
+    if i < len(x):
+        g.own[i] = x[i] * scale.factor + offset + pair[0]
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_each_device_gets_its_share(count):
+    group = cpu_group(count)
+    g, x = group.arrays(40), [np.full(40, rank + 1, np.float32) for rank in range(count)]
+    launch_group(group, scale, g, x, Scale(2), offset=list(range(count)), pair=(100, None), grid=2, block=32)
+    for rank in range(count):
+        assert g.local(rank).numpy().tolist() == [2 * (rank + 1) + rank + 100] * 40
+    launch_group(group, scale, g, x, Scale(2), 0, grid=lambda g, x, *rest: (len(x) + 7) // 8, block=8)
+    assert g.local(count - 1).numpy().tolist() == [2 * count] * 40
+
+
+@device.kernel
+def meet(g, absent):
+    """Every device waits for a sign of all others, but for one that does not come."""
+    if g.rank != absent:
+        for rank in range(g.n_devices):
+            device.atomic_ref(g[rank], g.rank).store(1, "release", "system")
+        for rank in range(g.n_devices):
+            device.atomic_ref(g.own, rank).wait(0, "acquire", "system")
+
+
+@pytest.mark.parametrize("count", [2, 5])
+def test_the_launches_run_at_once(count):
+    group = cpu_group(count, timeout=60)
+    g = group.arrays(count, int32)
+    launch_group(group, meet, g, -1, grid=1, block=1)
+    assert g.local(0).numpy().tolist() == [1] * count
+
+
+def test_a_device_that_does_not_come_back_is_named():
+    group = cpu_group(3, timeout=0.3)
+    with pytest.raises(GroupError) as caught:
+        launch_group(group, meet, group.arrays(3, int32), 1, grid=1, block=1)
+    assert "launching meet failed on rank 0 (CPU), rank 2 (CPU)" in str(caught.value)
+    assert caught.value.ranks == [0, 2]
+    for error in caught.value.exceptions:
+        assert isinstance(error, TimeoutError)
+        assert re.match(r"rank [02] \(CPU\) has not come back from launching meet after 0\.3 seconds", str(error))
+    group.timeout = 60
+    launch_group(group, meet, group.arrays(3, int32), -1, grid=1, block=1)
+    group.synchronize()
+
+
+def test_what_waits_for_one_that_failed_is_stopped(monkeypatch):
+    @device.kernel
+    def fails_on(g, rank):
+        if g.rank == rank:
+            raise ValueError(f"rank {rank} gives up")
+        device.atomic_ref(g.own, 0).wait(0)
+
+    monkeypatch.setattr(workers, "_GRACE", 0.2)
+    group = cpu_group(3)
+    with pytest.raises(GroupError) as caught:
+        launch_group(group, fails_on, group.arrays(3, int32), 1, grid=1, block=1)
+    errors = dict(zip(caught.value.ranks, caught.value.exceptions, strict=True))
+    assert {rank: type(error) for rank, error in errors.items()} == {
+        0: TimeoutError, 1: device.KernelError, 2: TimeoutError,
+    }  # fmt: skip
+    assert "rank 1 gives up" in str(errors[1]) and errors[1].__notes__ == ["on rank 1 (CPU)"]
+    assert "rank 0 (CPU) has not come back from launching fails_on after another one had failed" in str(errors[0])
+    launch_group(group, meet, group.arrays(3, int32), -1, grid=1, block=1)
+
+
+def test_all_that_fail_are_collected():
+    @device.kernel
+    def fails(g):
+        assert g.rank == 1, "not rank 1"
+
+    group = cpu_group(3)
+    with pytest.raises(GroupError) as caught:
+        launch_group(group, fails, group.arrays(1), grid=1, block=1)
+    assert caught.value.ranks == [0, 2]
+    with pytest.raises(ExceptionGroup):
+        launch_group(group, fails, group.arrays(1), grid=1, block=1)
+
+
+def test_an_interrupt_ends_the_waiting():
+    group = cpu_group(2)
+    timer = threading.Timer(0.4, _thread.interrupt_main)
+    timer.start()
+    begin = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        launch_group(group, meet, group.arrays(2, int32), 1, grid=1, block=1)
+    assert time.monotonic() - begin < 10
+    launch_group(group, meet, group.arrays(2, int32), -1, grid=1, block=1)
+
+
+@pytest.mark.parametrize(
+    ("message", "arguments"),
+    [
+        (r"rank 0 \(CPU\): argument 1 is a list of 3 items for 2 devices", {"x": [1, 2, 3]}),
+        (r"rank 1 \(CPU\): the argument 'x' is of type set", {"x": [np.zeros(4, np.float32), {1}]}),
+        (
+            r"rank 0 \(CPU\): argument 0 is of <DeviceGroup of rank 0 \(CPU\)>, and not of",
+            {"g": cpu_group(1).arrays(4)},
+        ),
+        (r"rank 0 \(CPU\): block=2000", {"block": 2000}),
+        (r"rank 0 \(CPU\): scale lacks an argument for 'offset'", {"offset": None}),
+    ],
+)
+def test_what_cannot_be_launched_is_named_with_its_rank(message, arguments):
+    group = cpu_group(2)
+    given = {"g": group.arrays(4), "x": np.zeros(4, np.float32), "scale": Scale(1), "offset": 0, "block": 4} | arguments
+    block = given.pop("block")
+    with pytest.raises(LaunchError, match=message):
+        launch_group(group, scale, *filter(lambda value: value is not None, given.values()), grid=1, block=block)
+    with pytest.raises(LaunchError, match="launch starts a kernel, not the function"):
+        launch_group(group, scale.underlying, grid=1, block=1)
+
+
+def test_code_is_compiled_once():
+    fresh = device.kernel(meet.underlying)
+    group = cpu_group(4)
+    launch_group(group, fresh, group.arrays(4, int32), -1, grid=1, block=1)
+    assert len(fresh.variants) == 1
+
+
+def test_gpus_launch_after_the_earlier_work_of_all_and_before_their_later_work():
+    with fake_driver.installed(devices=2) as gpu:
+        group = DeviceGroup([GpuStream(7, 0), GpuStream(8, 1)])
+        g = group.arrays(40)
+        x = [device.zeros(40, stream=stream) for stream in group.streams]
+        gpu.log.clear()
+        launch_group(group, scale, g, x, Scale(2), 0, grid=2, block=32)
+        calls = [
+            (entry[0], entry[-1])
+            for entry in gpu.log
+            if entry[0] in ("cuLaunchKernel", "cuStreamWaitEvent", "cuLibraryLoadData")
+        ]
+        names = [name for name, _ in calls]
+        begin, end = names.index("cuLaunchKernel"), len(names) - names[::-1].index("cuLaunchKernel")
+        assert names[:2] == names[-2:] == ["cuStreamWaitEvent"] * 2
+        assert "cuLibraryLoadData" not in names[begin:end]
+        assert sorted(stream for name, stream in calls if name == "cuLaunchKernel") == [7, 8]
+        with pytest.raises(
+            LaunchError, match=r"rank 1 \(GPU 1\): the argument 'x' is on GPU 0, but the stream is on GPU 1"
+        ):
+            launch_group(group, scale, g, x[0], Scale(2), 0, grid=2, block=32)
+        gpu.failing["cuLaunchKernel"] = fake_driver.Result.CUDA_ERROR_INVALID_VALUE
+        with pytest.raises(GroupError) as caught:
+            launch_group(group, scale, g, x, Scale(2), 0, grid=2, block=32)
+        assert [error.__notes__ for error in caught.value.exceptions] == [["on rank 0 (GPU 0)"], ["on rank 1 (GPU 1)"]]
+        gpu.failing.clear()
+        launch_group(group, scale, g, x, Scale(2), 0, grid=2, block=32)
+        group.synchronize()
