@@ -16,6 +16,8 @@ import io
 import linecache
 import re
 import shutil
+import subprocess
+import sys
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -177,3 +179,18 @@ def test_a_page_that_is_wrong_fails(text, complaint, tmp_path):
 def test_names_are_public(page):
     names = set(re.findall(r"(?<![\w./])device\.([a-zA-Z]\w*)", page.read_text()))
     assert {name for name in names if not hasattr(device, name)} == set()
+
+
+def test_the_site_has_every_page():
+    named = set(re.findall(r"\S+\.md", (DOCS.parent / "mkdocs.yml").read_text())) - {"index.md", "api.md"}
+    assert named == {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}
+
+
+def test_the_site(tmp_path):
+    """It is built without warnings, and has the names that are made from the package."""
+    pytest.importorskip("mkdocs")
+    pytest.importorskip("mkdocstrings")
+    options = ["build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
+    done = subprocess.run([sys.executable, "-m", "mkdocs", *options], cwd=DOCS.parent, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert 'id="cuda_device.runtime.launch.launcher.launch"' in (tmp_path / "site" / "api.html").read_text()
