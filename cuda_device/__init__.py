@@ -29,7 +29,7 @@ _MODULES = {
     "codegen.gpu.linking": "cuda_source",
     "device.atomic_types": "Atomic AtomicInterface",
     "device.atomics": "atomic_ref threadfence",
-    "device.parameters": "ConstExpr",
+    "device.expressions": "ConstExpr",
     "device.extern": "Extern extern",
     "device.functions": "Func Kernel func kernel",
     "device.inline_ptx": "ptx",

@@ -10,9 +10,10 @@ from types import FunctionType, MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from cuda_device import compiler
+from cuda_device.device.expressions import constant_as
 from cuda_device.device.functions import Func, Kernel, links_of
 from cuda_device.device.options import with_options
-from cuda_device.device.parameters import constant_as, defaults_of
+from cuda_device.device.parameters import defaults_of
 from cuda_device.errors import CompileError
 from cuda_device.lazy_dataclasses import dataclass, field, replace
 from cuda_device.runtime.gpu.streams import CpuStream
