@@ -127,6 +127,9 @@ from cuda_device.groups.group_launch import launch_group as launch_group
 from cuda_device.interop.declarations import cpp_declaration as cpp_declaration
 from cuda_device.interop.declarations import cpp_header as cpp_header
 from cuda_device.interop.declarations import get_include as get_include
+from cuda_device.library.groups import group_barrier as group_barrier
+from cuda_device.library.groups import signal as signal
+from cuda_device.library.groups import wait_until as wait_until
 from cuda_device.library.random import Philox as Philox
 from cuda_device.library.random import philox as philox
 from cuda_device.library.random import philox4x32 as philox4x32
