@@ -106,6 +106,7 @@ UNREACHED_ENTITIES = {
     **dict.fromkeys((f"reduce_{each}_sync" for each in ("add", "min", "max", "and", "or", "xor")), "see test_warp"),
     "rsqrt": "a GPU approximates it; see test_numeric",
     "ptx": "see test_inline_ptx",
+    **{f"{name} of int64": "see test_numba_compat" for name in ("thread_idx", "block_idx", "block_dim", "grid_dim")},
     "provides": "it is decided while compiling",
     "target": "it is decided while compiling",
     "warp_size": "a constant",

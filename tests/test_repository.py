@@ -15,7 +15,7 @@ import pytest
 
 import cuda_device
 from cuda_device.codegen.emit import emitters
-from cuda_device.device import atomic_types, memory, packing
+from cuda_device.device import atomic_types, memory, packing, positioning
 from cuda_device.device import math as device_math
 from cuda_device.device.entities import DeviceValue
 from cuda_device.infer import rules
@@ -55,6 +55,7 @@ FOLDERS = (
         "interop",
         "groups",
         "pytest_plugin",
+        "numba_compat",
     ),
     *("__init__", "__main__"),
 )
@@ -343,7 +344,7 @@ def test_each_device_entity_is_public_and_documented(row):
     ]
     methods = [method for owner in ours if isinstance(owner, type) for method in vars(owner).values()]
     internal = [*vars(atomic_types).values(), *vars(packing).values(), *vars(complex_functions).values()]
-    internal += [memory.array_at, memory.constant_array, memory.displaced, copying.distance]
+    internal += [*positioning.SIGNED, memory.array_at, memory.constant_array, memory.displaced, copying.distance]
     assert any(row.entity is entity for entity in (*ours, *python, *methods, *internal))
     assert inspect.getdoc(row.entity)
     if isinstance(row.entity, DeviceValue):

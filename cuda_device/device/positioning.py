@@ -19,7 +19,7 @@ from cuda_device.errors import CompileError, DeviceOnlyError
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Value
 from cuda_device.types.known import Known, of_type
-from cuda_device.types.model import INT32, UINT32, Tuple, Vector
+from cuda_device.types.model import INT32, INT64, UINT32, Number, Tuple, Vector
 from cuda_device.types.vector_classes import Dim3
 
 AXES = "xyz"
@@ -62,6 +62,13 @@ def grid_size(ndims: int) -> np.int32 | tuple[np.int32, ...]:
     raise DeviceOnlyError.of("grid_size")
 
 
+_LIMITS = {"thread_idx": 1023, "block_idx": INT32.high - 1, "block_dim": 1024, "grid_dim": INT32.high}
+SIGNED = tuple(
+    device_value(name, f"`{name}` with elements of int64: a difference may be negative.") for name in _LIMITS
+)
+"""What `numba_compat` has in their places."""
+
+
 def _register(name: str) -> tuple[str, str, str]:
     return tuple(f"{name}.{axis}" for axis in AXES)  # type: ignore[return-value]
 
@@ -70,16 +77,16 @@ def _read(build: Lowering, name: str) -> Value:
     return build.op(ops.REGISTER, UINT32, nonneg=True, name=name)
 
 
-def _vector_row(entity: object, name: str, most: int) -> Intrinsic:
+def _vector_row(entity: object, name: str, most: int, type: Number = UINT32) -> Intrinsic:
     """The row of a vector whose elements CUDA's limits keep from growing above `most`."""
 
     def infer(_: Sequence[Known]) -> Typed:
-        return Typed(of_type(Vector(UINT32, 3), high=most))
+        return Typed(of_type(Vector(type, 3), high=most))
 
     def lower(build: Lowering, _: Sequence[Tree], __: Typed) -> Tree:
-        return tuple(_read(build, register) for register in _register(name))
+        return tuple(build.convert(_read(build, register), type) for register in _register(name))
 
-    return Intrinsic(entity, name, infer, lower, is_value=True)
+    return Intrinsic(entity, name if type == UINT32 else f"{name} of {type}", infer, lower, is_value=True)
 
 
 def _infer_axes(arguments: Sequence[Known]) -> Typed:
@@ -125,10 +132,8 @@ def _lower_grid_size(build: Lowering, _: Sequence[Tree], typed: Typed) -> Tree:
 
 
 ROWS = (
-    _vector_row(thread_idx, "thread_idx", 1023),
-    _vector_row(block_idx, "block_idx", INT32.high - 1),
-    _vector_row(block_dim, "block_dim", 1024),
-    _vector_row(grid_dim, "grid_dim", INT32.high),
+    *map(_vector_row, (thread_idx, block_idx, block_dim, grid_dim), _LIMITS, _LIMITS.values()),
+    *(_vector_row(entity, *limit, INT64) for entity, limit in zip(SIGNED, _LIMITS.items(), strict=True)),
     Intrinsic(tid, "tid", _infer_axes, _lower_tid),
     Intrinsic(grid_size, "grid_size", _infer_axes, _lower_grid_size),
 )

@@ -1,0 +1,371 @@
+"""Kernels of numba's documentation over its names, against NumPy; that of the heat equation in one block, without `cg`."""
+# ruff: noqa: N803
+
+import math
+
+import fake_driver
+import numpy as np
+import pytest
+from numpy import complex128, float32, float64, int32
+
+from cuda_device import numba_compat as cuda
+
+TPB = 16
+
+
+@cuda.jit
+def f(a, b, c):
+    # like threadIdx.x + (blockIdx.x * blockDim.x)
+    tid = cuda.grid(1)
+    size = len(c)
+
+    if tid < size:
+        c[tid] = a[tid] + b[tid]
+
+
+def test_vector_addition(stream):
+    a, b = np.random.default_rng(1).random((2, 1000))
+    c = np.zeros(1000)
+    f.forall(len(a), stream=stream.stream)(a, b, c)
+    assert (c == a + b).all()
+    c[:] = 0
+    nthreads = 256
+    f[(len(a) // nthreads) + 1, nthreads, stream.stream](a, b, c)
+    assert (c == a + b).all()
+
+
+@cuda.jit
+def increment_by_one(an_array):
+    # Thread id in a 1D block
+    tx = cuda.threadIdx.x
+    # Block id in a 1D grid
+    ty = cuda.blockIdx.x
+    # Block width, i.e. number of threads per block
+    bw = cuda.blockDim.x
+    # Compute flattened index inside the array
+    pos = tx + ty * bw
+    if pos < an_array.size:  # Check array boundaries
+        an_array[pos] += 1
+
+
+@cuda.jit
+def increment_a_2D_array(an_array):
+    x, y = cuda.grid(2)
+    if x < an_array.shape[0] and y < an_array.shape[1]:
+        an_array[x, y] += 1
+
+
+def test_increments(stream):
+    x = np.arange(100.0)
+    increment_by_one[4, 32, stream.stream](x)
+    assert (x == np.arange(100.0) + 1).all()
+    plane = np.arange(35, dtype=np.int32).reshape(5, 7)
+    increment_a_2D_array[(1, 1), (TPB, TPB), stream.stream](plane)
+    assert (plane == np.arange(1, 36).reshape(5, 7)).all()
+
+
+@cuda.jit
+def matmul(A, B, C):
+    """Perform square matrix multiplication of C = A * B."""
+    i, j = cuda.grid(2)
+    if i < C.shape[0] and j < C.shape[1]:
+        tmp = 0.0
+        for k in range(A.shape[1]):
+            tmp += A[i, k] * B[k, j]
+        C[i, j] = tmp
+
+
+@cuda.jit
+def fast_matmul(A, B, C):
+    # Define an array in the shared memory
+    # The size and type of the arrays must be known at compile time
+    sA = cuda.shared.array(shape=(TPB, TPB), dtype=float32)
+    sB = cuda.shared.array(shape=(TPB, TPB), dtype=float32)
+
+    x, y = cuda.grid(2)
+
+    tx = cuda.threadIdx.x
+    ty = cuda.threadIdx.y
+    bpg = cuda.gridDim.x  # blocks per grid
+
+    # Each thread computes one element in the result matrix.
+    # The dot product is chunked into dot products of TPB-long vectors.
+    tmp = float32(0.0)
+    for i in range(bpg):
+        # Preload data into shared memory
+        sA[ty, tx] = 0
+        sB[ty, tx] = 0
+        if y < A.shape[0] and (tx + i * TPB) < A.shape[1]:
+            sA[ty, tx] = A[y, tx + i * TPB]
+        if x < B.shape[1] and (ty + i * TPB) < B.shape[0]:
+            sB[ty, tx] = B[ty + i * TPB, x]
+
+        # Wait until all threads finish preloading
+        cuda.syncthreads()
+
+        # Computes partial product on the shared memory
+        for j in range(TPB):
+            tmp += sA[ty, j] * sB[j, tx]
+
+        # Wait until all threads finish computing
+        cuda.syncthreads()
+    if y < C.shape[0] and x < C.shape[1]:
+        C[y, x] = tmp
+
+
+def test_matrix_products(stream):
+    x_h = np.arange(115, dtype=np.float32).reshape([5, 23])
+    y_h = np.ones([23, 7], np.float32)
+    for kernel, grid in ((matmul, (1, 1)), (fast_matmul, (2, 2))):
+        x_d, y_d = cuda.to_device(x_h, stream.stream), cuda.to_device(y_h, stream.stream)
+        z_d = cuda.device_array((5, 7), np.float32, stream=stream.stream)
+        kernel[grid, (TPB, TPB), stream.stream](x_d, y_d, z_d)
+        assert (z_d.copy_to_host() == x_h @ y_h).all()
+
+
+@cuda.jit
+def array_sum(data):
+    tid = cuda.threadIdx.x
+    size = len(data)
+    if tid < size:
+        i = cuda.grid(1)
+
+        # Declare an array in shared memory
+        shr = cuda.shared.array(1024, int32)
+        shr[tid] = data[i]
+
+        # Ensure writes to shared memory are visible
+        # to all threads before reducing
+        cuda.syncthreads()
+
+        s = 1
+        while s < cuda.blockDim.x:
+            if tid % (2 * s) == 0:
+                # Stride by `s` and add
+                shr[tid] += shr[tid + s]
+            s *= 2
+            cuda.syncthreads()
+
+        # After the loop, the zeroth  element contains the sum
+        if tid == 0:
+            data[tid] = shr[tid]
+
+
+def test_shared_memory_reduction(stream):
+    a = np.arange(1024, dtype=np.int32)
+    d = cuda.to_device(a, stream.stream)
+    array_sum[1, 1024, stream.stream](d)
+    assert d.copy_to_host()[0] == a.sum()
+
+
+@cuda.jit
+def solve_heat_equation(buf_0, buf_1, timesteps, k):
+    i = cuda.grid(1)
+
+    # Don't continue if our index is outside the domain
+    if i >= len(buf_0):
+        return
+
+    for step in range(timesteps):
+        # Select the buffer from the previous timestep
+        if (step % 2) == 0:
+            data = buf_0
+            next_data = buf_1
+        else:
+            data = buf_1
+            next_data = buf_0
+
+        # Get the current temperature associated with this point
+        curr_temp = data[i]
+
+        # Apply formula from finite difference equation
+        if i == 0:
+            # Left wall is held at T = 0
+            next_temp = curr_temp + k * (data[i + 1] - (2 * curr_temp))
+        elif i == len(data) - 1:
+            # Right wall is held at T = 0
+            next_temp = curr_temp + k * (data[i - 1] - (2 * curr_temp))
+        else:
+            # Normal points are a weighted average of their neighbors
+            next_temp = curr_temp + k * (data[i - 1] - (2 * curr_temp) + data[i + 1])
+
+        # Write new value to the next buffer
+        next_data[i] = next_temp
+
+        # Wait for every thread of the one block to write before moving on
+        cuda.syncthreads()
+
+
+def test_heat_equation(stream):
+    data = np.zeros(101)
+    data[50] = 10000
+    buf_0, buf_1 = cuda.to_device(data, stream.stream), cuda.to_device(data, stream.stream)
+    solve_heat_equation[1, 101, stream.stream](buf_0, buf_1, 100, 0.25)
+    for _ in range(100):
+        walls = np.concatenate([[0], data, [0]])
+        data = data + 0.25 * (walls[:-2] - 2 * data + walls[2:])
+    assert np.allclose(buf_0.copy_to_host(), data, rtol=1e-12)
+
+
+@cuda.jit
+def max_example(result, values):
+    """Find the maximum value in values and store in result[0]"""
+    tid = cuda.threadIdx.x
+    bid = cuda.blockIdx.x
+    bdim = cuda.blockDim.x
+    i = (bid * bdim) + tid
+    cuda.atomic.max(result, 0, values[i])
+
+
+def test_atomic_max(stream):
+    arr = np.random.default_rng(2).random(1024)
+    result = np.zeros(1, dtype=np.float64)
+    max_example[4, 256, stream.stream](result, arr)
+    assert result[0] == arr.max()
+
+
+@cuda.jit(device=True)
+def polar_to_cartesian(rho, theta):
+    x = rho * math.cos(theta)
+    y = rho * math.sin(theta)
+    return x, y
+
+
+@cuda.jit("void(float64[:], float64[:], float64[:, :], int32)")
+def vec_polar_to_cartesian(rho, theta, out, shift):
+    i = cuda.grid(1)
+    if i < len(rho):
+        out[i, 0], out[i, 1] = polar_to_cartesian(rho[i], theta[i])
+        out[i, 2] = shift + isinstance(shift, int32)
+
+
+def test_device_functions_and_signatures(stream):
+    rho, theta = np.random.default_rng(3).random((2, 40))
+    out = np.zeros((40, 3))
+    vec_polar_to_cartesian[2, 32, stream.stream](rho, theta, out, 5)
+    right = np.stack([rho * np.cos(theta), rho * np.sin(theta), np.full(40, 6)], axis=1)
+    assert np.allclose(out, right, rtol=1e-13)
+
+
+CONST1D = np.arange(10, dtype=np.float64) / 2.0
+
+
+@cuda.jit
+def cuconst(A):
+    C = cuda.const.array_like(CONST1D)
+    i = cuda.grid(1)
+
+    # +1 or it'll be loaded & stored as a u32
+    A[i] = C[i] + 1.0
+
+
+@cuda.jit
+def culocal(A, B):
+    C = cuda.local.array(1000, dtype=float64)
+    for i in range(C.shape[0]):
+        C[i] = A[i]
+    for i in range(C.shape[0]):
+        B[i] = C[i]
+
+
+def test_constant_and_local_arrays(stream):
+    A = np.zeros(10)
+    cuconst[1, 10, stream.stream](A)
+    assert (A == CONST1D + 1).all()
+    A, B = np.arange(1000.0), np.zeros(1000)
+    culocal[1, 1, stream.stream](A, B)
+    assert (A == B).all()
+
+
+@cuda.jit
+def warp_sum(x):
+    i = cuda.grid(1)
+    val = x[i]
+    offset = cuda.warpsize // 2
+    while offset > 0:
+        val += cuda.shfl_down_sync(0xFFFFFFFF, val, offset)
+        offset //= 2
+    cuda.syncwarp()
+    if cuda.laneid == 0:
+        x[i] = val
+
+
+def test_shuffles(stream):
+    x = np.arange(64, dtype=np.int32)
+    warp_sum[2, 32, stream.stream](x)
+    assert (x[0], x[32]) == (sum(range(32)), sum(range(32, 64)))
+
+
+@cuda.jit
+def atomics(x, old):
+    i = cuda.grid(1)
+    old[i] = cuda.atomic.inc(x, 0, 9)
+    cuda.atomic.dec(x, 1, 4)
+    cuda.atomic.add(x, 2, 2)
+    cuda.atomic.sub(x, 3, 1)
+    cuda.atomic.or_(x, 4, 1 << i % 4)
+    cuda.atomic.min(x, 5, i)
+    cuda.atomic.compare_and_swap(x[6:], 0, 77)
+    cuda.atomic.cas(x, 7, 5, 1)
+    cuda.atomic.xor(x, 8, 3)
+    cuda.atomic.and_(x, 9, ~1)
+
+
+def test_atomics(stream):
+    x, old = np.array([0, 0, 0, 0, 0, 99, 0, 5, 0, 7], np.uint32).astype(np.int32), np.zeros(32, np.int32)
+    atomics[1, 32, stream.stream](x, old)
+    assert x.tolist() == [32 % 10, 3, 64, -32, 15, 0, 77, 1, 0, 6]
+    assert sorted(old) == sorted(k % 10 for k in range(32))
+
+
+@cuda.jit
+def types(out, whole, real, both):
+    i = cuda.grid(1)
+    out[0] = isinstance(whole, np.int64) and isinstance(real, np.float64) and isinstance(both, complex128)
+    out[1] = whole * whole
+    out[2] = cuda.threadIdx.x - 1
+    out[3] = isinstance(i, np.int64) and isinstance(cuda.gridsize(1), np.int64)
+    n = cuda.syncthreads_count(cuda.threadIdx.x % 2)
+    out[4] = n
+    out[5] = cuda.selp(n > 100, 1, 2)
+
+
+def test_numbers_have_numbas_types(stream):
+    out = np.zeros(6, np.int64)
+    types[1, 1, stream.stream](out, 1 << 31, 0.5, 1j)
+    assert out.tolist() == [1, 1 << 62, -1, 1, 0, 2]
+
+
+def test_host_arrays_are_copied_to_a_gpu_and_back():
+    with fake_driver.installed() as gpu:
+        x = np.zeros(64, np.int32)
+        increment_by_one[2, 32](x)
+        names = gpu.names()
+        started = names.index("cuLaunchKernel")
+        assert "cuMemcpyAsync" in names[:started]
+        assert "cuMemcpyAsync" in names[started:]
+
+
+def test_arrays_of_the_device():
+    d = cuda.to_device(np.arange(6.0).reshape(2, 3))
+    assert (d.shape, d.dtype, d.ndim, d.size, len(d)) == ((2, 3), np.float64, 2, 6, 2)
+    e = cuda.device_array_like(d)
+    e.copy_to_device(d)
+    host = np.zeros((2, 3))
+    assert e.copy_to_host(host) is host
+    assert (host == np.arange(6.0).reshape(2, 3)).all()
+    with pytest.raises(ValueError, match="shape"):
+        e.copy_to_device(np.zeros(5))
+    with cuda.stream().auto_synchronize() as stream:
+        increment_a_2D_array[(1, 1), (2, 3), stream](e)
+    cuda.synchronize()
+    assert e.copy_to_host()[0, 0] == 1
+
+
+def test_a_launch_has_a_size():
+    with pytest.raises(ValueError, match=r"write f\[grid, block\]"):
+        f(1, 2, 3)
+    with pytest.raises(ValueError, match=r"write f\[grid, block\]"):
+        f[1]
+    assert f.__name__ == "f"
+    assert f.py_func.__name__ == "f"
