@@ -19,9 +19,8 @@ import pytest
 from changed_programs import HEAD, Change, body
 
 import cuda_device as device
-from cuda_device.cache.disk import key_of
+from cuda_device.cache.disk import Store, key_of
 from cuda_device.cache.programs import Kept, ProgramSummary
-from cuda_device.cache.store import Store
 from cuda_device.codegen.cpu import machine_code
 from cuda_device.codegen.gpu import cubin
 from cuda_device.instrument.outline import Outline

@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 
 import cuda_device as device
-from cuda_device.cache.disk import Pieces
-from cuda_device.cache.store import MAGIC, Store
+from cuda_device.cache.disk import MAGIC, Pieces, Store
 
 KEY = hashlib.sha256(b"key").digest()
 DATA = bytes(range(256)) * 8
@@ -257,7 +256,7 @@ def test_what_a_killed_process_left_is_removed_after_an_hour(tmp_path: Path) -> 
 WORKER = """
 import sys, hashlib, random
 from pathlib import Path
-from cuda_device.cache.store import Store
+from cuda_device.cache.disk import Store
 store, chance = Store(Path(sys.argv[1]), most_bytes=200_000), random.Random(int(sys.argv[2]))
 print("ready", flush=True)
 while True:

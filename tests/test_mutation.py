@@ -197,7 +197,7 @@ def test_what_each_batch_comes_to_is_measured(tmp_path):
     assert {place: record["wrong"] for place, record in reach.fuzzer["batches"].items()} == {"0": "", "1": ""}
     assert sorted(reach.batches(bug("bytecode/to_ir.py", "reader.wanted <= kept"))) == [0, 1]
     assert reach.batches(bug("bytecode/to_ir.py", "code.co_flags & (_COROUTINE | _ASYNC_GENERATOR)"))
-    assert reach.batches(bug("cache/store.py", "self._complaints.add")) == []
+    assert reach.batches(bug("cache/disk.py", "self._complaints.add")) == []
 
 
 COMPILED = """

@@ -33,7 +33,6 @@ FOLDERS = (
     *(
         "lazy_dataclasses",
         "logs",
-        "cache/store",
         "errors",
         "types",
         "ir",

@@ -13,18 +13,245 @@ The folder is otherwise `cuda_device` in the user's cache folder (`XDG_CACHE_HOM
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.util
 import os
+import re
+import stat
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from typing import TYPE_CHECKING, TypeVar
 
-from cuda_device.cache.store import Store, sha256
+from cuda_device import logs
 from cuda_device.lazy_dataclasses import dataclass
 
 if TYPE_CHECKING:
+    from hashlib import sha256 as sha256
     from pathlib import Path
+else:  # Python's own implementation: `hashlib` would load OpenSSL, which takes a twentieth of a cold start
+    try:
+        from _sha2 import sha256  # since CPython 3.12
+    except ImportError:
+        try:
+            from _sha256 import sha256
+        except ImportError:
+            from hashlib import sha256
+
+# Files that outlive the process: bytes by key, in a folder that nobody else can write.
+#
+# Each entry is a file of its own, written under another name and then renamed: whoever reads, in whichever process, sees all of
+# it or nothing. It begins with a checksum of the rest, the key among it. A file that is not what was written, for whatever
+# reason, is as good as none, and is removed. Nothing in it is ever executed or unpickled.
+#
+# A folder or file of another user's, or one that others may write, is not used: machine code comes out of it. Nothing here raises
+# where a disk is full, or missing, or read-only: the answer is then None, and the caller does the work again.
+
+
+MOST_BYTES = 512 << 20
+"""How large a folder grows, in bytes, before what was not used for longest is removed."""
+
+# Raise the number when the form of a file changes: files of the old form are then removed as damaged ones are.
+MAGIC = b"cuda_device\0\0\0\0\1"
+_DIGEST = 32
+_HEADER = len(MAGIC) + _DIGEST
+_ENTRY = re.compile(r"[0-9a-f]{64}\.bin")
+_UNFINISHED = re.compile(r"[0-9a-f]{64}\.[0-9a-f]{16}\.tmp")
+# An unfinished file this old, in seconds, was left by a process that is no more.
+_ABANDONED = 3600.0
+# What is left, of the most that is allowed, after old files were removed.
+_REMAINS = 0.75
+
+
+class Store:
+    """Bytes in the files of `folder`, which is made when the first are put; `most_bytes` bounds their sum.
+
+    store.put(key, b"machine code")         key: a SHA-256 digest of all that the bytes depend on
+    store.get(key)                          b"machine code", or None
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], most_bytes: int = MOST_BYTES) -> None:
+        self.folder, self.most_bytes = folder, most_bytes
+        self._unseen: float = most_bytes
+        self._lock = threading.Lock()
+        self._complaints: set[str] = set()
+
+    def get(self, key: bytes) -> bytes | None:
+        """What was put under `key`, or None if it is not there, or no longer what it was."""
+        try:
+            with self._opened() as folder:
+                return None if folder is None else self._read(folder, key)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            self._complain(logs.INFO, f"cannot be read ({error.strerror})")
+            return None
+
+    def put(self, key: bytes, data: bytes) -> bool:
+        """Keeps `data` under `key`, and tells whether that was possible."""
+        body = key + data
+        content = MAGIC + sha256(body).digest() + body
+        if len(content) > self.most_bytes:
+            return False
+        try:
+            with self._opened(make=True) as folder:
+                if folder is None:
+                    return False
+                _write(folder, _name(key), content)
+                self._make_room(folder, len(content))
+            return True
+        except OSError as error:
+            self._complain(logs.INFO, f"cannot be written ({error.strerror})")
+            return False
+
+    def remove(self, key: bytes) -> None:
+        """Forgets what was put under `key`."""
+        with contextlib.suppress(OSError), self._opened() as folder:
+            if folder is not None:
+                os.unlink(_name(key), dir_fd=folder)
+
+    def usage(self) -> tuple[int, int]:
+        """How many entries there are, and their bytes."""
+        with contextlib.suppress(OSError), self._opened() as folder:
+            if folder is not None:
+                sizes = [size for _, size, _ in _entries(folder)]
+                return len(sizes), sum(sizes)
+        return 0, 0
+
+    def clear(self) -> int:
+        """Removes all entries, and tells how many there were."""
+        with contextlib.suppress(OSError), self._opened() as folder:
+            if folder is not None:
+                names = [name for *_, name in _entries(folder)]
+                for name in names:
+                    with contextlib.suppress(FileNotFoundError):
+                        os.unlink(name, dir_fd=folder)
+                return len(names)
+        return 0
+
+    @contextlib.contextmanager
+    def _opened(self, make: bool = False) -> Iterator[int | None]:
+        """The folder's descriptor, or None if it is not ours alone to write."""
+        # All that follows goes by the descriptor: what was checked cannot be exchanged for something else.
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+        try:
+            folder = os.open(self.folder, flags)
+        except FileNotFoundError:
+            if not make:
+                raise
+            os.makedirs(self.folder, mode=0o700, exist_ok=True)
+            folder = os.open(self.folder, flags)
+        try:
+            private = _is_private(os.fstat(folder))
+            if not private:
+                self._complain(logs.WARNING, "belongs to somebody else, or others may write it (chmod go-w)")
+            yield folder if private else None
+        finally:
+            os.close(folder)
+
+    def _read(self, folder: int, key: bytes) -> bytes | None:
+        name = _name(key)
+        # A pipe in the place of a file must not make us wait, nor a link lead us elsewhere.
+        file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+        with os.fdopen(file, "rb") as opened:
+            status = os.fstat(file)
+            usable = stat.S_ISREG(status.st_mode) and _is_private(status) and status.st_size <= self.most_bytes
+            content = opened.read() if usable else b""
+            data = _verified(content, key)
+            with contextlib.suppress(OSError):
+                if data is None:
+                    os.unlink(name, dir_fd=folder)
+                else:
+                    os.utime(file)  # what was read last is removed last
+        return data
+
+    def _make_room(self, folder: int, written: int) -> None:
+        """Removes what was not read for longest, if there is too much; looks each time a part of the room was filled."""
+        with self._lock:
+            self._unseen += written
+            if self._unseen < self.most_bytes / 16:
+                return
+            self._unseen = 0
+        _remove_abandoned(folder)
+        entries = sorted(_entries(folder))
+        total = sum(size for _, size, _ in entries)
+        if total <= self.most_bytes:
+            return
+        for _, size, name in entries:
+            if total <= self.most_bytes * _REMAINS:
+                break
+            with contextlib.suppress(OSError):
+                os.unlink(name, dir_fd=folder)
+            total -= size
+
+    def _complain(self, level: int, what: str) -> None:
+        """Logs what is wrong with the folder, once."""
+        if what not in self._complaints:
+            self._complaints.add(what)
+            logs.say(level, "the cache %s %s: compiled kernels are not kept there", self.folder, what)
+
+
+def _name(key: bytes) -> str:
+    return f"{key.hex()}.bin"
+
+
+def _is_private(status: os.stat_result) -> bool:
+    """Whether a file or folder is this user's, and no other user may write it."""
+    return status.st_uid == os.geteuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def _verified(content: bytes, key: bytes) -> bytes | None:
+    """The data in a file, if every byte of it is as it was written, and for this key."""
+    if content[: len(MAGIC)] != MAGIC or content[_HEADER : _HEADER + len(key)] != key:
+        return None
+    if sha256(content[_HEADER:]).digest() != content[len(MAGIC) : _HEADER]:
+        return None
+    return content[_HEADER + len(key) :]
+
+
+def _write(folder: int, name: str, content: bytes) -> None:
+    """Makes the file whole or not at all."""
+    unfinished = f"{name.removesuffix('.bin')}.{os.urandom(8).hex()}.tmp"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    file = os.open(unfinished, flags, 0o600, dir_fd=folder)
+    try:
+        try:
+            left = memoryview(content)
+            while left:
+                left = left[os.write(file, left) :]
+        finally:
+            os.close(file)
+        os.rename(unfinished, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(unfinished, dir_fd=folder)
+        raise
+
+
+def _entries(folder: int) -> Iterator[tuple[int, int, str]]:
+    """When each entry was last used, its size, its name. What is not ours is not seen."""
+    for name, status in _files(folder, _ENTRY):
+        yield status.st_mtime_ns, status.st_size, name
+
+
+def _remove_abandoned(folder: int) -> None:
+    for name, status in _files(folder, _UNFINISHED):
+        if time.time() - status.st_mtime > _ABANDONED:
+            with contextlib.suppress(OSError):
+                os.unlink(name, dir_fd=folder)
+
+
+def _files(folder: int, pattern: re.Pattern[str]) -> Iterator[tuple[str, os.stat_result]]:
+    with os.scandir(folder) as found:
+        for item in found:
+            if pattern.fullmatch(item.name):
+                with contextlib.suppress(OSError):  # somebody else has removed it
+                    yield item.name, item.stat(follow_symlinks=False)
+
+
+# The cache of compiled kernels on disk: which folder, what makes a key, what was found and what was not.
+
 
 T = TypeVar("T")
 VARIABLE = "CUDA_DEVICE_CACHE"

@@ -28,7 +28,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from cuda_device.cache.store import sha256
+from cuda_device.cache.disk import sha256
 from cuda_device.device.entities import DeviceValue
 from cuda_device.device.expressions import const_parameters
 from cuda_device.device.functions import Func

@@ -27,8 +27,8 @@ import ml_dtypes
 import numpy as np
 
 from cuda_device.cache import disk
+from cuda_device.cache.disk import sha256
 from cuda_device.cache.fingerprints import Fingerprint, Unfit, name_of
-from cuda_device.cache.store import sha256
 from cuda_device.errors import Location, Loss
 from cuda_device.infer.dependencies import MISSING, Dependency, read
 from cuda_device.instrument.outline import Outline, Print, ReportPlace

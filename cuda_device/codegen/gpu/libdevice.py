@@ -21,8 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cuda_device.cache.disk import Pieces
-from cuda_device.cache.store import sha256
+from cuda_device.cache.disk import Pieces, sha256
 from cuda_device.codegen.gpu import assemblers
 from cuda_device.errors import CompileError, CompilerBug
 from cuda_device.lazy_dataclasses import dataclass

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from cuda_device.cache import disk
-from cuda_device.cache.store import sha256
+from cuda_device.cache.disk import sha256
 from cuda_device.codegen.gpu.assemblers import Input, library_file, stamp
 from cuda_device.errors import CompileError, Location
 from cuda_device.lazy_dataclasses import dataclass

@@ -21,9 +21,8 @@ from collections.abc import Iterable
 
 from cuda_device.codegen.emit.to_llvm import Llvm
 from cuda_device.codegen.gpu import libdevice
-from cuda_device.codegen.nvvm import intrinsic_calls, typed_pointers
-from cuda_device.codegen.nvvm.intrinsic_calls import alignments, in_memory
-from cuda_device.codegen.nvvm.typed_pointers import TYPE, FunctionNames, Rule, pointers, split
+from cuda_device.codegen.nvvm import llvm7_rules
+from cuda_device.codegen.nvvm.llvm7_rules import TYPE, FunctionNames, Rule, alignments, in_memory, pointers, split
 from cuda_device.device.options import Options
 from cuda_device.errors import CompileError, CompilerBug
 from cuda_device.lazy_dataclasses import dataclass, field
@@ -56,7 +55,7 @@ def marked(text: str) -> str:
 
 def _in_oldest(scope: FunctionNames, line: str) -> list[str]:
     """A line in LLVM's present language, so that CUDA 13.0 reads it, too: instructions of PTX, if need be."""
-    for pattern, rule in (intrinsic_calls.NEWEST, typed_pointers.SCOPED):
+    for pattern, rule in (llvm7_rules.NEWEST, llvm7_rules.SCOPED):
         if match := pattern.fullmatch(line.partition(", !")[0]):  # without metadata, which was for another instruction
             return rule(scope, match)
     return [line]
@@ -95,9 +94,9 @@ def _globals(text: str) -> dict[str, tuple[str, str]]:
 
 # By what lines look like: what they become.
 _RULES: tuple[tuple[re.Pattern[str], Rule], ...] = (
-    *intrinsic_calls.BFLOAT_RULES,
-    *typed_pointers.RULES,
-    *intrinsic_calls.RULES,
+    *llvm7_rules.BFLOAT_RULES,
+    *llvm7_rules.RULES,
+    *llvm7_rules.CALL_RULES,
 )
 
 
