@@ -88,7 +88,7 @@ Index = tuple[int, int, int]
 
 
 class Error(Exception):
-    """The base of every error that this package raises about a user's program."""
+    """The base class of all errors that this package raises about a user's program."""
 
 
 class ArgumentError(TypeError, ValueError):
@@ -96,9 +96,10 @@ class ArgumentError(TypeError, ValueError):
 
 
 class CompileError(Error):
-    """The user's device code cannot be compiled.
+    """Device code that cannot be compiled.
 
-    `reason` is one line; `location`, `help` and `chain` (innermost call first) say where, what to do, and how it was reached.
+    `reason` is one line. `location` says where, `help` what to do, and `chain` how the place was reached: the calls,
+    innermost first.
     """
 
     def __init__(self, reason: str, location: Location = NOWHERE, help: str = "", chain: Sequence[Call] = ()) -> None:
@@ -166,16 +167,16 @@ class Loss:
 
 
 class PrecisionWarning(UserWarning):
-    """A kernel loses digits where few programs mean to.
+    """A kernel loses digits in a way that is seldom intended.
 
-    Either an int of Python takes a type of 8 or 16 bits, or a number that was computed in float32, as floats of Python are,
-    becomes a float64 or complex128. The compiler warns once for each place and specialisation; constants that are exact never
-    warn. Python's warning filters switch it off. Checked mode reports ints of Python that do not fit the type that they take.
+    Either a Python int takes a type of 8 or 16 bits, or a value that was computed in float32, as Python floats are, becomes a
+    float64 or complex128. The compiler warns once for each place and specialisation. Exact constants never warn. Python's
+    warning filters turn it off. Checked mode reports Python ints that do not fit the type that they take.
     """
 
 
 class LaunchError(Error, ValueError):
-    """A launch that cannot be made: its grid, block, shared memory, stream or arguments. Nothing was started.
+    """A launch that cannot be made, because of its grid, block, shared memory, stream or arguments. Nothing was started.
 
     `reason` is one line; `help` says what to do.
     """
@@ -197,9 +198,10 @@ class UnalignedError(CompileError, LaunchError):
 
 
 class KernelError(Error):
-    """What a running kernel reported: an assertion, an exception, a deadlock, an error of checked mode.
+    """What a running kernel reported: a failed assertion, an exception, a deadlock, or an error of checked mode.
 
-    `block`, `thread` and `location` say who reported and where; they are None and `NOWHERE` where that is not one of them.
+    `block`, `thread` and `location` identify the thread and the place. They are None and `NOWHERE` if no single thread or
+    place reported.
     """
 
     def __init__(
@@ -219,7 +221,7 @@ class GroupError(Error, ExceptionGroup[Exception]):
 
 
 class DeviceOnlyError(Error):
-    """A device only entity (specification, 'Device Only Entities') was used in host code."""
+    """A device-only entity was used in host code. Specification: 'Device Only Entities'."""
 
     @classmethod
     def of(cls, name: str) -> DeviceOnlyError:

@@ -56,9 +56,9 @@ SUMMARIES = {
 INTRODUCTION = """\
 # Every public name
 
-With the signature of a function, the members of a class that functions make, and the type of a value. A parameter without a type
-takes what its docstring says: `help(cuda_device.launch)` says more. In device code a parameter that is an integer, and a result
-that is one, has a type of fixed width: [`numbers.md`](numbers.md).
+For a function, its signature; for a class that functions of this package return, its members; for a value, its type.
+`help(cuda_device.launch)` shows the whole docstring, which also says what a parameter without a type takes. In device code,
+integers in parameters and results have types of fixed width: see [Types and promotion](numbers.md).
 """
 # Classes that programs make objects of.
 MADE = r"Atomic|WarpMask|Dim3|SMSelector|Vector"

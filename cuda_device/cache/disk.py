@@ -261,10 +261,10 @@ _OFF = ("", "0")
 
 @dataclass(frozen=True, slots=True)
 class CacheInfo:
-    """What this process found in the cache, and what the cache holds.
+    """What this process found in the cache of compiled kernels, and what the cache holds.
 
-    `folder` is None where there is no cache. `hits` and `misses` count kernels, and `direct` those hits for which nothing was
-    compiled at all, not even to see that they are hits; `nbytes` is the size of all `entries`, which other processes share.
+    `folder` is None if the cache is off. `hits` and `misses` count kernels. `direct` counts the hits for which nothing had to
+    be compiled, not even to identify them. `nbytes` is the size of all `entries`, which other processes share.
     """
 
     folder: Path | None
@@ -295,9 +295,9 @@ def count(*, hits: int = 0, misses: int = 0, direct: int = 0) -> None:
 
 
 def cache_info() -> CacheInfo:
-    """What this process found in the cache of compiled kernels, and what that holds.
+    """Statistics of the cache of compiled kernels: a `CacheInfo`.
 
-    `CUDA_DEVICE_CACHE` names another folder for it; set to `0` it turns the cache off.
+    The environment variable `CUDA_DEVICE_CACHE` names another folder for the cache, or turns it off if set to `0`.
     """
     from pathlib import Path  # which takes a while to import
 

@@ -19,97 +19,99 @@ from cuda_device.types.struct_classes import Aligned, check_alignment
 
 
 class AtomicInterface:
-    """A number, or another value of up to 16 bytes, that many threads access at once: usable in device code only.
+    """A number, or another value of up to 16 bytes, that several threads may access at once. Device code only.
 
-    `atomic_ref` and `Atomic` make it. `load`, `store` and `wait` are for values of any type; `exch` and `cas` for those of up to
-    8 bytes, of which they take and compare the bits, padding included; the rest is for numbers.
+    `atomic_ref` and `Atomic` make these objects. `load`, `store` and `wait` work on values of any type. `exch` and `cas` work
+    on values of up to 8 bytes, and exchange and compare their bits, including padding. The other methods are for numbers.
 
-    `memory` is a memory order of C++ ('relaxed', 'consume', 'acquire', 'release', 'acq_rel' or 'seq_cst'), `scope` says whose
-    threads the operation synchronises with ('system', 'device', 'block' or 'thread'): constant expressions both. Operations that
-    change the number return what it was before. Specification: 'Atomics'.
+    `memory` is a memory order of C++: 'relaxed', 'consume', 'acquire', 'release', 'acq_rel' or 'seq_cst'. `scope` is the set
+    of threads with which the operation synchronises: 'system', 'device', 'block' or 'thread'. Both must be constant
+    expressions. Methods that change the value return the previous one. Specification: 'Atomics'.
     """
 
     dtype: Any
     """The type of the number."""
 
     def load(self, memory: str = "seq_cst", scope: str = "system") -> Any:
-        """The number."""
+        """Returns the value."""
         raise DeviceOnlyError.of("AtomicInterface.load")
 
     def store(self, val: Any, memory: str = "seq_cst", scope: str = "system") -> None:
-        """Sets the number to `val`."""
+        """Sets the value to `val`."""
         raise DeviceOnlyError.of("AtomicInterface.store")
 
     def exch(self, val: Any, memory: str = "seq_cst", scope: str = "system") -> Any:
-        """Sets the number to `val`; returns the old one."""
+        """Sets the value to `val` and returns the previous one."""
         raise DeviceOnlyError.of("AtomicInterface.exch")
 
     def cas(self, old: Any, val: Any, memory: str = "seq_cst", scope: str = "system") -> Any:
-        """Sets the number to `val` if its bits are those of `old`; returns the old one in any case."""
+        """Sets the value to `val` if its bits equal those of `old`. Returns the previous value in either case."""
         raise DeviceOnlyError.of("AtomicInterface.cas")
 
     def add(self, val: Any, memory: str = "seq_cst", scope: str = "system") -> Any:
-        """Adds `val`; integers wrap. A GPU may take a subnormal float32 in global memory for zero."""
+        """Adds `val`; integers wrap. A GPU may treat a subnormal float32 in global memory as zero."""
         raise DeviceOnlyError.of("AtomicInterface.add")
 
     def sub(self, val: Any, memory: str = "seq_cst", scope: str = "system") -> Any:
-        """Subtracts `val`, as `add` adds it."""
+        """Subtracts `val`; otherwise like `add`."""
         raise DeviceOnlyError.of("AtomicInterface.sub")
 
     def and_(self, val: Any, memory: str = "seq_cst", scope: str = "system") -> Any:
-        """Keeps the bits that `val` has, too: of 32- and 64-bit integers."""
+        """Replaces the value by its bitwise and with `val`. For integers of 32 and 64 bits."""
         raise DeviceOnlyError.of("AtomicInterface.and_")
 
     def or_(self, val: Any, memory: str = "seq_cst", scope: str = "system") -> Any:
-        """Sets the bits that `val` has: of 32- and 64-bit integers."""
+        """Replaces the value by its bitwise or with `val`. For integers of 32 and 64 bits."""
         raise DeviceOnlyError.of("AtomicInterface.or_")
 
     def xor(self, val: Any, memory: str = "seq_cst", scope: str = "system") -> Any:
-        """Turns the bits that `val` has: of 32- and 64-bit integers."""
+        """Replaces the value by its bitwise exclusive or with `val`. For integers of 32 and 64 bits."""
         raise DeviceOnlyError.of("AtomicInterface.xor")
 
     def max(self, val: Any, memory: str = "seq_cst", scope: str = "system") -> Any:
-        """Sets the number to the larger of itself and `val`; a NaN wins, and 0.0 is larger than -0.0."""
+        """Replaces the value by the larger of itself and `val`. NaN propagates, and 0.0 is larger than -0.0."""
         raise DeviceOnlyError.of("AtomicInterface.max")
 
     def nanmax(self, val: Any, memory: str = "seq_cst", scope: str = "system") -> Any:
-        """As `max`, but a NaN loses against any number."""
+        """Like `max`, but ignores NaN: the result is NaN only if both are."""
         raise DeviceOnlyError.of("AtomicInterface.nanmax")
 
     def min(self, val: Any, memory: str = "seq_cst", scope: str = "system") -> Any:
-        """Sets the number to the smaller of itself and `val`; a NaN wins, and -0.0 is smaller than 0.0."""
+        """Replaces the value by the smaller of itself and `val`. NaN propagates, and -0.0 is smaller than 0.0."""
         raise DeviceOnlyError.of("AtomicInterface.min")
 
     def nanmin(self, val: Any, memory: str = "seq_cst", scope: str = "system") -> Any:
-        """As `min`, but a NaN loses against any number."""
+        """Like `min`, but ignores NaN: the result is NaN only if both are."""
         raise DeviceOnlyError.of("AtomicInterface.nanmin")
 
     def wait(self, old: Any, memory: str = "seq_cst", scope: str = "system") -> None:
-        """Returns once the number's bits are not those of `old`; until then looks again and again, with pauses."""
+        """Blocks until the bits of the value differ from those of `old`. Polls, with increasing pauses."""
         raise DeviceOnlyError.of("AtomicInterface.wait")
 
     def notify_one(self) -> None:
-        """Tells a thread that waits to look again. They do so by themselves: this costs nothing."""
+        """Does nothing: threads in `wait` poll. Present for compatibility with C++."""
         raise DeviceOnlyError.of("AtomicInterface.notify_one")
 
     def notify_all(self) -> None:
-        """Tells all threads that wait to look again. They do so by themselves: this costs nothing."""
+        """Does nothing: threads in `wait` poll. Present for compatibility with C++."""
         raise DeviceOnlyError.of("AtomicInterface.notify_all")
 
 
 class Atomic(AtomicInterface, Aligned):
     """A number, or another value of up to 16 bytes, in memory of its own.
 
-    On the host it is the type hint of a struct's member, which is aligned to its size, or to `align` bytes if that is more:
+    On the host it is the type hint of a struct's member. The member is aligned to its size, or to `align` bytes if that is
+    more:
 
         @device.struct
         class lock:
             holder: device.Atomic(device.int32, align=16)
 
-    Such a struct has identity: it lies in an array (`numpy_dtype(lock)` is the dtype of one on the host), is reached by
-    reference (`locks[i].holder.add(1)`, `m = locks[i]`), and cannot be copied or returned. In device code `Atomic(dtype)` makes
-    an atomic for the thread alone, which is 0 at first; to `isinstance`, what `atomic_ref` gives is an `Atomic`, too.
-    Raises `TypeError` for what no atomic can hold, `ValueError` for a bad alignment. Specification: 'Atomics'.
+    A struct with such a member has identity. It lives in an array (`numpy_dtype(lock)` is the dtype of one on the host), is
+    accessed by reference (`locks[i].holder.add(1)`, `m = locks[i]`), and cannot be copied or returned. In device code,
+    `Atomic(dtype)` makes an atomic that belongs to one thread and starts at 0. What `atomic_ref` returns is an instance of
+    `Atomic` as well. Raises `TypeError` for a type that no atomic can hold, and `ValueError` for an invalid alignment.
+    Specification: 'Atomics'.
     """
 
     def __init__(self, dtype: Any, align: int = 1) -> None:

@@ -35,19 +35,18 @@ from cuda_device.types.struct_classes import check_alignment
 
 
 def atomic_ref(array: Any, index: Any) -> AtomicInterface:
-    """The element `array[index]` as an object that threads access atomically.
+    """Refers to the element `array[index]` for atomic access: an `AtomicInterface`.
 
-    `array` lies in global, shared or local memory and can be written; its elements have 1, 2, 4, 8 or 16 bytes, and are aligned
-    to as many. `index` is an integer or a tuple of integers, which count from the end where they are negative. Specification:
-    'Atomics'.
+    `array` is a writable array in global, shared or local memory. Its elements have 1, 2, 4, 8 or 16 bytes and are aligned to
+    their size. `index` is an integer or a tuple of integers; negative ones count from the end. Specification: 'Atomics'.
     """
     raise DeviceOnlyError.of("atomic_ref")
 
 
 def threadfence(memory: str = "seq_cst", scope: str = "system") -> None:
-    """Orders this thread's accesses before and after, as C++'s `atomic_thread_fence` with the order `memory` does.
+    """Orders this thread's memory accesses before and after it, as C++'s `atomic_thread_fence` does.
 
-    Parameters as those of `AtomicInterface`. Specification: 'Atomics'.
+    The parameters are those of the methods of `AtomicInterface`. Specification: 'Atomics'.
     """
     raise DeviceOnlyError.of("threadfence")
 

@@ -30,9 +30,9 @@ _SYMBOL = re.compile(r"(?!__nv_|WARP_SZ$|_$)[A-Za-z_$][\w$]*", re.ASCII)
 
 
 class Extern:
-    """A function of CUDA C++. `underlying` is the stub that was decorated; the rest is what it says.
+    """A function of CUDA C++ that device code can call. `underlying` is the decorated stub.
 
-    `parameters` and `result` are types; the result of a `void` function is None's. `link` is what defines it.
+    `parameters` and `result` are its types; the result of a `void` function is the type of None. `link` is what defines it.
     """
 
     __name__: str
@@ -49,7 +49,7 @@ class Extern:
 
     @property
     def has_body(self) -> bool:
-        """Whether the stub can take the function's place."""
+        """Whether the stub has a body that can replace the function on the host and on the CPU stream."""
         return self.underlying.__code__.co_code not in _EMPTY
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

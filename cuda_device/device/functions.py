@@ -83,7 +83,7 @@ class KernelOptions:
 
 
 class Func:
-    """A heterogeneous function: on the host an ordinary call of `underlying`, in device code compiled."""
+    """A heterogeneous function: an ordinary call of `underlying` on the host, compiled in device code."""
 
     __name__: str
     __qualname__: str
@@ -111,7 +111,7 @@ class Func:
 
 
 class Kernel:
-    """A kernel function: device only, started by `launch`. `underlying` is the function that was decorated."""
+    """A kernel: device code that `launch` starts. `underlying` is the decorated function."""
 
     # What machine code looks up at each launch has a place of its own.
     __slots__ = ("__dict__", "__weakref__", "native")
@@ -138,10 +138,10 @@ class Kernel:
         raise DeviceOnlyError(f"{name} is a kernel: start it with launch({name}, …, grid=…, block=…)")
 
     def bind(self, *, grid: Any, block: Any, shared: Any = 0) -> Any:
-        """The kernel with the size of its launches: a `BoundKernel`, called as `bound(*args, stream=…)`.
+        """Returns a `BoundKernel`: the kernel with the size of its launches, called as `bound(*args, stream=…)`.
 
-        Each of `grid`, `block` and `shared` is what `launch` takes, or a function of the kernel's arguments that gives it. Raises
-        `TypeError` for a function of other parameters.
+        Each of `grid`, `block` and `shared` is what `launch` takes, or a function of the kernel's arguments that returns it.
+        Raises `TypeError` if such a function takes other parameters.
         """
         # It lies above this module, and is found as programs find it.
         return sys.modules["cuda_device"].BoundKernel(self, grid, block, shared)
@@ -152,9 +152,9 @@ class Kernel:
         raise TypeError(f"a kernel is not indexed: start it with launch({name}, …, grid=…, block=…)")
 
     def timings(self) -> dict[str, float]:
-        """The seconds that each stage of the compiler took for the newest variant; empty before the first launch.
+        """Returns the seconds that each compiler stage took for the newest variant; empty before the first launch.
 
-        Machine code that was in the cache on disk took the seconds under "cache", and no stage made it.
+        Machine code that was found in the cache on disk is listed as "cache" alone.
         """
         variants = list(self.variants.values())
         return dict(variants[-1].work.seconds) if variants else {}
@@ -241,11 +241,11 @@ def func(
 def func(function: Callable[..., Any] | None = None, /, **keywords: Any) -> Any:
     """Makes a function heterogeneous: callable on the host and in device code.
 
-    With `interop=True` CUDA C++ can call it: `compile` gives it the symbol and the calling convention of an `extern "C"` function
-    of that name. `link` is what defines functions of C++ that it calls, as in `extern`. The other keywords are options of
-    `compile` for this function by itself (see `Options`); where a kernel calls it,
-    the kernel's hold. Raises `TypeError` for an unknown keyword, a wrong value, or what is no plain function.
-    Specification: 'Heterogeneous Functions'.
+    With `interop=True`, CUDA C++ can call it: `compile` gives it the symbol and the calling convention of an `extern "C"`
+    function of that name. `link` defines functions of C++ that it calls, as in `extern`. The other keywords are options of
+    `compile` for this function alone (see `Options`); when a kernel calls it, those of the kernel apply. Raises `TypeError`
+    for an unknown keyword, an invalid value, or if `function` is not a plain function. Specification: 'Heterogeneous
+    Functions'.
     """
     options = _options(FuncOptions, "func", keywords)
 
@@ -275,21 +275,22 @@ def kernel(
 def kernel(function: Callable[..., Any] | None = None, /, **keywords: Any) -> Any:
     """Makes a function a kernel, which `launch` starts.
 
-    `checked=True` (or the environment variable CUDA_DEVICE_CHECKED=1) makes the kernel report its mistakes as a `KernelError`:
-    indices out of bounds, integer division by zero, variables without a value, ints of Python, lanes and masks that do not fit,
-    barriers that not all threads reach. On CPU streams that is the default, which `checked=False` or CUDA_DEVICE_CHECKED=0 turns
-    off. `fastmath=True` does what `-use_fast_math` does in nvcc; a set names parts of it or of LLVM's flags:
-    nnan, ninf, nsz, arcp, contract, afn (approximate division, square roots and functions), reassoc, ftz. A block has at most
-    `max_threads` threads (a larger one is a `LaunchError`), `min_blocks` such blocks fit on a multiprocessor, and a thread uses
-    at most `max_registers`. Kernels with recursion have 32 KiB of stack a thread on a GPU (less where all stacks would take more
-    than an eighth of its memory); `stack_size` asks for so many bytes, at least. `lineinfo=True` makes tables of lines for
-    profilers, `level` is LLVM's optimisation level, and `contract=False` fuses no products and sums.
+    `checked=True`, or the environment variable CUDA_DEVICE_CHECKED=1, makes the kernel report mistakes as a `KernelError`:
+    indices out of bounds, integer division by zero, variables that were never assigned, Python ints, lanes and masks that do
+    not fit, and barriers that some threads do not reach. That is the default on CPU streams; `checked=False` or
+    CUDA_DEVICE_CHECKED=0 turns it off. `fastmath=True` does what `-use_fast_math` does in nvcc; a set selects parts of that,
+    or of LLVM's flags: nnan, ninf, nsz, arcp, contract, afn (approximate division, square roots and functions), reassoc, ftz.
+    `max_threads` is the largest block that may be launched (a larger one is a `LaunchError`), `min_blocks` the number of such
+    blocks that should fit on a multiprocessor, and `max_registers` the largest number of registers of a thread. `stack_size`
+    is the minimum stack of a thread on a GPU in bytes; kernels with recursion get 32 KiB by default, or less if all stacks
+    would take more than an eighth of the GPU's memory. `lineinfo=True` adds line tables for profilers, `level` is LLVM's
+    optimisation level, and `contract=False` prevents the fusion of products and sums.
 
-    With `interop=True` it has the symbol and the parameters of a `__global__` function of its name in CUDA C++; `link` is what is
-    linked to it, as in `extern`.
+    With `interop=True` the kernel has the symbol and the parameters of a `__global__` function of its name in CUDA C++.
+    `link` is what is linked to it, as in `extern`.
 
-    Raises `TypeError` for an unknown keyword or a wrong value, for what is no plain function, and for a parameter called grid,
-    block, stream or shared, which would be ambiguous in `launch`. Specification: 'Kernel Functions'.
+    Raises `TypeError` for an unknown keyword or an invalid value, if `function` is not a plain function, and for a parameter
+    called grid, block, stream or shared, which would be ambiguous in `launch`. Specification: 'Kernel Functions'.
     """
     options = _options(KernelOptions, "kernel", keywords)
 

@@ -27,28 +27,29 @@ from cuda_device.types.struct_classes import alignment_of_hint, check_alignment
 
 
 def shared_array(shape: Any, dtype: Any, order: str = "C", align: int = 0) -> Any:
-    """An array in memory that the threads of a block share; its content is unspecified at first.
+    """Returns an array in memory that all threads of a block share; its content is unspecified at first.
 
-    `shape` is an int or a tuple of ints, `dtype` a number type, `order` "C" or "F", `align` a power of two in bytes (0: the
-    type's own): constant expressions all. One array for each place in the text and for arguments of the same types, as
-    `__shared__` in CUDA C++: two calls of a function see the same memory. Specification: 'Local, Shared, and Const Memory'.
+    `shape` is an int or a tuple of ints, `dtype` a number, vector or struct type, `order` "C" or "F", and `align` a power of
+    two in bytes (0: the alignment of the type). All must be constant expressions. There is one array for each place in the
+    program text and each specialisation, like `__shared__` in CUDA C++: two calls of a function see the same memory.
+    Specification: 'Local, Shared, and Const Memory'.
     """
     raise DeviceOnlyError.of("shared_array")
 
 
 def local_array(shape: Any, dtype: Any, order: str = "C", align: int = 0) -> Any:
-    """An array in memory that each thread has to itself; its content is unspecified at first.
+    """Returns an array in memory that belongs to one thread; its content is unspecified at first.
 
-    Parameters as those of `shared_array`. One array for each place in the text and call of its function, with whose end it
-    ends: a function cannot return it. Specification: 'Local, Shared, and Const Memory'.
+    The parameters are those of `shared_array`. Each call of the enclosing function has its own array, which ends with the
+    call: a function cannot return it. Specification: 'Local, Shared, and Const Memory'.
     """
     raise DeviceOnlyError.of("local_array")
 
 
 def dynamic_shared_array() -> Any:
-    """The shared memory that the launch asked for with `shared=`: a 1-D array of so many uint8, aligned to 128 bytes.
+    """Returns the shared memory that the launch asked for with `shared=`, as a 1-D array of uint8 aligned to 128 bytes.
 
-    The same memory at every call; its content is unspecified at first. Specification: 'Local, Shared, and Const Memory'.
+    Every call returns the same memory; its content is unspecified at first. Specification: 'Local, Shared, and Const Memory'.
     """
     raise DeviceOnlyError.of("dynamic_shared_array")
 

@@ -31,19 +31,20 @@ from cuda_device.types.promote import promote
 
 
 def popc(x: Integer) -> np.int32:
-    """How many bits of an integer are set, an int32. A Python int counts as 32 bits, negative ones in two's complement.
+    """Returns the number of bits of an integer that are set, an int32.
 
-    Works on host and device. Raises `TypeError` (in device code `CompileError`) for what is no integer, `OverflowError` for a
-    Python int beyond 32 bits. Specification: 'Numeric Intrinsics'.
+    A Python int counts as 32 bits, in two's complement if it is negative. Works on host and device. Raises `TypeError` (in
+    device code `CompileError`) if `x` is not an integer, and `OverflowError` for a Python int of more than 32 bits.
+    Specification: 'Numeric Intrinsics'.
     """
     bits, _ = _bits(x, "popc")
     return np.int32(bits.bit_count())
 
 
 def brev(x: Any) -> Any:
-    """The integer whose bits are those of `x` in reverse, of the type of `x`. A Python int counts as 32 bits.
+    """Returns the integer with the bits of `x` in reverse order, of the type of `x`. A Python int counts as 32 bits.
 
-    Works on host and device. Errors: as `popc`. Specification: 'Numeric Intrinsics'.
+    Works on host and device. Errors are those of `popc`. Specification: 'Numeric Intrinsics'.
     """
     bits, number = _bits(x, "brev")
     reverse = int(f"{bits:0{number.bits}b}"[::-1], 2)
@@ -52,29 +53,28 @@ def brev(x: Any) -> Any:
 
 
 def clz(x: Integer) -> np.int32:
-    """How many zeros lead in the bits of an integer, an int32; all of them in 0. A Python int counts as 32 bits.
+    """Returns the number of leading zero bits of an integer, an int32; for 0, the number of all its bits.
 
-    Works on host and device. Errors: as `popc`. Specification: 'Numeric Intrinsics'.
+    A Python int counts as 32 bits. Works on host and device. Errors are those of `popc`. Specification: 'Numeric Intrinsics'.
     """
     bits, number = _bits(x, "clz")
     return np.int32(number.bits - bits.bit_length())
 
 
 def ffs(x: Integer) -> np.int32:
-    """The position of an integer's least significant bit that is set, counted from 1, an int32; 0 for 0.
+    """Returns the position of the least significant bit that is set, counted from 1, an int32; 0 for 0.
 
-    A Python int counts as 32 bits. Works on host and device. Errors: as `popc`. Specification: 'Numeric Intrinsics'.
+    A Python int counts as 32 bits. Works on host and device. Errors are those of `popc`. Specification: 'Numeric Intrinsics'.
     """
     bits, _ = _bits(x, "ffs")
     return np.int32((bits & -bits).bit_length())
 
 
 def cbrt(a: Any) -> Any:
-    """The cube root of a floating point number, in its precision; the real one for negative numbers.
+    """Returns the cube root of a floating point number, in its precision; for negative numbers, the real one.
 
-    It is off by 4 units of the last place at most (1 on a GPU, and of formats below float64 on the host).
-    Works on host and device. Raises `TypeError` (in device code `CompileError`) for what is no float. Specification: 'Numeric
-    Intrinsics'.
+    The error is at most 4 units in the last place (1 on a GPU, and on the host for formats below float64). Works on host and
+    device. Raises `TypeError` (in device code `CompileError`) if `a` is not a float. Specification: 'Numeric Intrinsics'.
     """
     _check_floats("cbrt", a)
     return type(a)(np.cbrt(np.float64(a)))  # NumPy's own of a float32 is no 3 for 27
@@ -92,10 +92,10 @@ def rsqrt(a: Any) -> Any:
 
 
 def fma(a: Any, b: Any, c: Any) -> Any:
-    """`a * b + c` of floating point numbers, rounded once, in the type that they promote to.
+    """Returns `a * b + c` of floating point numbers, rounded once, in the type to which they promote.
 
-    Works on host and device; Python floats on the host are doubles. Raises `TypeError` (in device code `CompileError`) for what
-    is no float. Specification: 'Numeric Intrinsics'.
+    Works on host and device; on the host, Python floats are doubles. Raises `TypeError` (in device code `CompileError`) for
+    other arguments. Specification: 'Numeric Intrinsics'.
     """
     _check_floats("fma", a, b, c)
     typed = [x for x in (a, b, c) if isinstance(x, np.generic)]

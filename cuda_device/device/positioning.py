@@ -41,9 +41,9 @@ def tid(ndims: Literal[2]) -> tuple[np.int32, np.int32]: ...
 @overload
 def tid(ndims: Literal[3]) -> tuple[np.int32, np.int32, np.int32]: ...
 def tid(ndims: int) -> np.int32 | tuple[np.int32, ...]:
-    """The thread's position in the grid: an int32 for `ndims` 1, a tuple (x, y) or (x, y, z) of int32 for 2 and 3.
+    """Returns the thread's position in the grid: an int32 for `ndims` 1, a tuple (x, y) or (x, y, z) of int32 for 2 and 3.
 
-    `ndims` is a constant expression. Specification: 'Thread Positioning'.
+    `ndims` must be a constant expression. Specification: 'Thread Positioning'.
     """
     raise DeviceOnlyError.of("tid")
 
@@ -55,9 +55,9 @@ def grid_size(ndims: Literal[2]) -> tuple[np.int32, np.int32]: ...
 @overload
 def grid_size(ndims: Literal[3]) -> tuple[np.int32, np.int32, np.int32]: ...
 def grid_size(ndims: int) -> np.int32 | tuple[np.int32, ...]:
-    """The number of threads of the grid along x: an int32 for `ndims` 1; for 2 and 3 a tuple, along each axis.
+    """Returns the number of threads of the grid: along x, an int32, for `ndims` 1; a tuple, along each axis, for 2 and 3.
 
-    `ndims` is a constant expression. Specification: 'Thread Positioning'.
+    `ndims` must be a constant expression. Specification: 'Thread Positioning'.
     """
     raise DeviceOnlyError.of("grid_size")
 

@@ -73,21 +73,21 @@ class WarpMask(np.int32):
 
 
 def activemask() -> WarpMask:
-    """The lanes that come here together, a `WarpMask`.
+    """Returns the lanes that execute this call together: a `WarpMask`.
 
-    Which lanes those are after a branch is up to the machine: to name lanes that must meet, use `ballot_sync`.
+    Which lanes these are after a branch depends on the hardware. To find lanes that must synchronise, use `ballot_sync`.
     Specification: 'Thread Warp Synchronization'.
     """
     raise DeviceOnlyError.of("activemask")
 
 
 def lanemask_lt() -> WarpMask:
-    """The lanes below the caller's own, active or not: a `WarpMask`. Specification: 'Thread Warp Synchronization'."""
+    """Returns the lanes below the caller's, active or not: a `WarpMask`. Specification: 'Thread Warp Synchronization'."""
     raise DeviceOnlyError.of("lanemask_lt")
 
 
 def syncwarp(mask: Integer) -> None:
-    """Waits until all lanes of `mask` have come to a `syncwarp` with it; what each wrote before is visible to them after.
+    """Waits for all lanes of `mask`; what each of them wrote before is then visible to all of them.
 
     Specification: 'Thread Warp Synchronization'.
     """
@@ -95,83 +95,83 @@ def syncwarp(mask: Integer) -> None:
 
 
 def all_sync(mask: Integer, pred: Predicate) -> bool:
-    """Whether `pred()` is true in all lanes of `mask`: a bool. `pred` takes no arguments; a bool does as well.
+    """Returns whether `pred()` is true in all lanes of `mask`: a bool.
 
-    Specification: 'Thread Warp Synchronization'.
+    `pred` is a function without parameters, or a bool. Specification: 'Thread Warp Synchronization'.
     """
     raise DeviceOnlyError.of("all_sync")
 
 
 def any_sync(mask: Integer, pred: Predicate) -> bool:
-    """Whether `pred()` is true in any lane of `mask`: a bool. `pred` takes no arguments; a bool does as well.
+    """Returns whether `pred()` is true in any lane of `mask`: a bool.
 
-    Specification: 'Thread Warp Synchronization'.
+    `pred` is a function without parameters, or a bool. Specification: 'Thread Warp Synchronization'.
     """
     raise DeviceOnlyError.of("any_sync")
 
 
 def eq_sync(mask: Integer, pred: Predicate) -> bool:
-    """Whether `pred()` is the same in all lanes of `mask`: a bool. `pred` takes no arguments; a bool does as well.
+    """Returns whether `pred()` has the same value in all lanes of `mask`: a bool.
 
-    Specification: 'Thread Warp Synchronization'.
+    `pred` is a function without parameters, or a bool. Specification: 'Thread Warp Synchronization'.
     """
     raise DeviceOnlyError.of("eq_sync")
 
 
 def ballot_sync(mask: Integer, pred: Predicate) -> WarpMask:
-    """The lanes of `mask` in which `pred()` is true: a `WarpMask`. `pred` takes no arguments; a bool does as well.
+    """Returns the lanes of `mask` in which `pred()` is true: a `WarpMask`.
 
-    Specification: 'Thread Warp Synchronization'.
+    `pred` is a function without parameters, or a bool. Specification: 'Thread Warp Synchronization'.
     """
     raise DeviceOnlyError.of("ballot_sync")
 
 
 def shfl_sync(mask: Integer, value: T, src_lane: Integer) -> T:
-    """The `value` of lane `src_lane`, from 0 to 31, which must be in `mask`.
+    """Returns the `value` of lane `src_lane`, from 0 to 31, which must be in `mask`.
 
-    `value` is a number, or a vector, struct or tuple of numbers, of at most 8 bytes (and, as our extension, 16).
-    Specification: 'Thread Warp Synchronization'.
+    `value` is a number, or a vector, struct or tuple of numbers, of at most 8 bytes (16 as an extension). Specification:
+    'Thread Warp Synchronization'.
     """
     raise DeviceOnlyError.of("shfl_sync")
 
 
 def shfl_up_sync(mask: Integer, value: T, delta: Integer) -> T:
-    """The `value` of the lane `delta`, from 0 to 31, below the caller's; the caller's own where there is no such lane.
+    """Returns the `value` of the lane `delta` lanes below the caller's, or the caller's own if there is no such lane.
 
-    Otherwise as `shfl_sync`. Specification: 'Thread Warp Synchronization'.
+    `delta` is from 0 to 31; otherwise like `shfl_sync`. Specification: 'Thread Warp Synchronization'.
     """
     raise DeviceOnlyError.of("shfl_up_sync")
 
 
 def shfl_down_sync(mask: Integer, value: T, delta: Integer) -> T:
-    """The `value` of the lane `delta`, from 0 to 31, above the caller's; the caller's own where there is no such lane.
+    """Returns the `value` of the lane `delta` lanes above the caller's, or the caller's own if there is no such lane.
 
-    Otherwise as `shfl_sync`. Specification: 'Thread Warp Synchronization'.
+    `delta` is from 0 to 31; otherwise like `shfl_sync`. Specification: 'Thread Warp Synchronization'.
     """
     raise DeviceOnlyError.of("shfl_down_sync")
 
 
 def shfl_xor_sync(mask: Integer, value: T, flag: Integer) -> T:
-    """The `value` of the lane whose index is the caller's with the bits of `flag`, from 0 to 31, flipped.
+    """Returns the `value` of the lane whose index is the caller's exclusive-or `flag`.
 
-    Otherwise as `shfl_sync`. Specification: 'Thread Warp Synchronization'.
+    `flag` is from 0 to 31; otherwise like `shfl_sync`. Specification: 'Thread Warp Synchronization'.
     """
     raise DeviceOnlyError.of("shfl_xor_sync")
 
 
 def match_any_sync(mask: Integer, value: Any, flag: object = 0) -> WarpMask:
-    """The lanes of `mask` whose `value` has the same bits as the caller's: a `WarpMask`. `flag` is not used.
+    """Returns the lanes of `mask` whose `value` has the same bits as the caller's: a `WarpMask`.
 
-    `value` is as in `shfl_sync`. Specification: 'Thread Warp Synchronization'.
+    `value` is as in `shfl_sync`; `flag` is not used. Specification: 'Thread Warp Synchronization'.
     """
     raise DeviceOnlyError.of("match_any_sync")
 
 
 def match_all_sync(mask: Integer, value: Any, flag: object = 0) -> tuple[WarpMask, bool]:
-    """(lanes, True) where `value` has the same bits in all lanes of `mask`, else (0, False). `flag` is not used.
+    """Returns (lanes, True) if `value` has the same bits in all lanes of `mask`, and otherwise (0, False).
 
-    The lanes are those of `mask` that have not returned, a `WarpMask`. `value` is as in `shfl_sync`. Specification: 'Thread
-    Warp Synchronization'.
+    The lanes are those of `mask` that have not returned, a `WarpMask`. `value` is as in `shfl_sync`; `flag` is not used.
+    Specification: 'Thread Warp Synchronization'.
     """
     raise DeviceOnlyError.of("match_all_sync")
 
@@ -483,37 +483,36 @@ WARP_ROWS = (
 
 
 def syncthreads() -> None:
-    """Waits until every thread of the block has come here; what each wrote before is visible to all after.
+    """Waits until all threads of the block have reached it; their earlier writes are then visible to all of them.
 
-    Every thread of the block must call it; threads that have returned no longer count. Specification: 'Thread Block
-    Synchronization'.
+    Every thread of the block must call it, except those that have returned. Specification: 'Thread Block Synchronization'.
     """
     raise DeviceOnlyError.of("syncthreads")
 
 
 def syncthreads_count(pred: Predicate) -> np.int32:
-    """As `syncthreads`; the number of the block's threads in which `pred()` is true, an int32.
+    """Like `syncthreads`, and returns the number of the block's threads in which `pred()` is true: an int32.
 
-    `pred` is a function without parameters, called before the threads wait; a bool does as well. Specification: 'Thread
-    Block Synchronization'.
+    `pred` is a function without parameters, called before the thread waits, or a bool. Specification: 'Thread Block
+    Synchronization'.
     """
     raise DeviceOnlyError.of("syncthreads_count")
 
 
 def syncthreads_and(pred: Predicate) -> bool:
-    """As `syncthreads`; whether `pred()` is true in all of the block's threads, a bool.
+    """Like `syncthreads`, and returns whether `pred()` is true in all threads of the block: a bool.
 
-    `pred` is a function without parameters, called before the threads wait; a bool does as well. Specification: 'Thread
-    Block Synchronization'.
+    `pred` is a function without parameters, called before the thread waits, or a bool. Specification: 'Thread Block
+    Synchronization'.
     """
     raise DeviceOnlyError.of("syncthreads_and")
 
 
 def syncthreads_or(pred: Predicate) -> bool:
-    """As `syncthreads`; whether `pred()` is true in any of the block's threads, a bool.
+    """Like `syncthreads`, and returns whether `pred()` is true in any thread of the block: a bool.
 
-    `pred` is a function without parameters, called before the threads wait; a bool does as well. Specification: 'Thread
-    Block Synchronization'.
+    `pred` is a function without parameters, called before the thread waits, or a bool. Specification: 'Thread Block
+    Synchronization'.
     """
     raise DeviceOnlyError.of("syncthreads_or")
 

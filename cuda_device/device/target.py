@@ -65,7 +65,7 @@ class SMSelector:
 
 
 class TargetDescription(CompileTime):
-    """A set of targets, as `is_exactly`, `provides` and the operators `|`, `&` and `~` make them.
+    """A set of targets, made by `is_exactly`, `provides` and the operators `|`, `&` and `~`.
 
     Specification: 'Target Specialization'.
     """
@@ -154,29 +154,31 @@ def _check_selector(sm: object, name: str) -> SMSelector:
 
 
 def is_exactly(sm: SMSelector) -> TargetDescription:
-    """Matches the target `sm` and no other: `is_exactly(sm90)` is `__CUDA_ARCH__ == 900`.
+    """Describes the target `sm` and no other: `is_exactly(sm90)` is `__CUDA_ARCH__ == 900`.
 
-    `is_exactly(sm90)` also matches sm_90a, which is the same machine; `is_exactly(sm90a)` does not match sm_90. Works on host and
-    device. Raises `TypeError` for what is no `SMSelector`. Specification: 'Target Specialization'.
+    `is_exactly(sm90)` also matches sm_90a, which is the same hardware; `is_exactly(sm90a)` does not match sm_90. Works on
+    host and device. Raises `TypeError` if `sm` is not an `SMSelector`. Specification: 'Target Specialization'.
     """
     return _matching(SMSelector.is_exactly, _check_selector(sm, "is_exactly"))
 
 
 def provides(sm: SMSelector) -> TargetDescription:
-    """Matches every target that has what `sm` has: `provides(sm90)` is `__CUDA_ARCH__ >= 900`.
+    """Describes every target that has the features of `sm`: `provides(sm90)` is `__CUDA_ARCH__ >= 900`.
 
-    What `sm90a` has, only sm_90a provides; what `sm100f` has, the `a` and `f` variants of its family from sm_100 on. Works on
-    host and device. Raises `TypeError` for what is no `SMSelector`. Specification: 'Target Specialization'.
+    Only sm_90a has the features of `sm90a`. The features of `sm100f` are those of the `a` and `f` variants of its family,
+    from sm_100 on. Works on host and device. Raises `TypeError` if `sm` is not an `SMSelector`. Specification: 'Target
+    Specialization'.
     """
     return _matching(SMSelector.provides, _check_selector(sm, "provides"))
 
 
 def target(desc: TargetDescription) -> bool:
-    """Whether the code that asks runs on a target that `desc` matches.
+    """Returns whether the calling code runs on a target that `desc` matches.
 
-    In device code a constant: an `if` on it is decided while compiling, and the dead branch may use what this target lacks. On
-    the CPU stream kernels see the architecture that the stream emulates. In host code `is_host` matches and nothing else does.
-    Raises `TypeError` for what is no `TargetDescription`. Specification: 'Target Specialization'.
+    In device code the result is a constant: an `if` on it is decided at compile time, and the branch that is not taken may
+    use features that this target lacks. On the CPU stream, kernels see the architecture that the stream emulates. In host
+    code only `is_host` matches. Raises `TypeError` if `desc` is not a `TargetDescription`. Specification: 'Target
+    Specialization'.
     """
     return _described(desc).matches(None)
 

@@ -111,15 +111,16 @@ _OFFSETOF = """\
 
 
 def get_include() -> str:
-    """The folder to give to a C++ compiler (`-I`) for `#include <cuda_device/interop.h>`."""
+    """Returns the folder that a C++ compiler needs (`-I`) for `#include <cuda_device/interop.h>`."""
     return str(Path(__file__).parent / "include")
 
 
 def cpp_declaration(T: Any) -> str:  # noqa: N803
-    """The C++ definition of a struct, or of a `tuple[…]`, with all that it is made of, and checks of their layout.
+    """Returns the C++ definition of a struct or a `tuple[…]`, of everything it is made of, and checks of their layout.
 
-    Members are called as in Python, those of tuples `_0`, `_1`, …; the compiler that reads it checks size, alignment and
-    offsets. Raises `TypeError` for a type that has no counterpart in C++, `ValueError` for a name that C++ cannot have.
+    Members have their Python names; those of tuples are called `_0`, `_1` and so on. The C++ compiler checks size, alignment
+    and offsets with `static_assert`. Raises `TypeError` for a type that has no counterpart in C++, and `ValueError` for a
+    name that C++ cannot have.
     """
     writer = _DeclarationWriter()
     type = type_of_hint(T)
@@ -130,11 +131,11 @@ def cpp_declaration(T: Any) -> str:  # noqa: N803
 
 
 def cpp_header(*items: Any) -> str:
-    """A C++ header that defines types and declares interoperable functions.
+    """Returns a C++ header that defines types and declares interoperable functions.
 
     Each item is a struct, a `tuple[…]`, or a tuple of an interoperable kernel or function and the types of its arguments, as
-    for `compile`: `cpp_header(point, (norm, point), (scale, ArrayType(float32, 1), float))`. It is to be included once in a
-    translation unit. Errors are as in `cpp_declaration` and `compile`.
+    for `compile`: `cpp_header(point, (norm, point), (scale, ArrayType(float32, 1), float))`. Include it once in a translation
+    unit. Errors are those of `cpp_declaration` and `compile`.
     """
     writer = _DeclarationWriter()
     lines: dict[str, str] = {}

@@ -21,20 +21,21 @@ from cuda_device.types.struct_classes import Aligned, alignment_of_hint, type_of
 
 
 def numpy_dtype(T: Any) -> np.dtype[Any]:  # noqa: N803
-    """The NumPy dtype with exactly the CUDA C++ layout of a number, vector (fields x, y, z, w), struct or tuple type (`_0`, …).
+    """Returns the NumPy dtype with the CUDA C++ layout of a number, vector, struct or tuple type.
 
-    Raises `TypeError` for what is no such type.
+    The fields of a vector are called x, y, z and w; those of a tuple `_0`, `_1` and so on. Raises `TypeError` for other
+    types.
     """
     return dtype_of_type(type_of_hint(T))
 
 
 def sizeof(T: Any) -> int:  # noqa: N803
-    """The bytes that a value of `T` takes in memory, as C++'s `sizeof`."""
+    """Returns the size of a value of `T` in bytes, as C++'s `sizeof`."""
     return size_of(_in_memory(type_of_hint(T)))
 
 
 def alignof(T: Any) -> int:  # noqa: N803
-    """The alignment of `T` in bytes, as C++'s `alignof`; of `align(T, n)` that of a member with this hint."""
+    """Returns the alignment of `T` in bytes, as C++'s `alignof`; for `align(T, n)`, that of a member with this hint."""
     return max(alignment_of_hint(T), align_of(_in_memory(type_of_hint(T))))
 
 
@@ -44,7 +45,7 @@ def _in_memory(type: Type) -> Type:
 
 
 def machine_representation() -> str:
-    """How the machine representation of CUDA C++ is made here: "itanium", or "msvc" on Windows.
+    """Returns the C++ ABI that determines the machine representation of CUDA C++: "itanium", or "msvc" on Windows.
 
     Specification: 'Machine Representation'.
     """
@@ -83,10 +84,11 @@ def element_of(spelling: Any) -> Type:
 def ArrayType(dtype: Any, ndim: int, layout: str = "C", readonly: bool = False) -> Array:
     """The type of an array argument, for `compile` and annotations.
 
-    `dtype` is a number type such as `float32`; `layout` is "C", "F" or "strided". Raises `TypeError` for a dtype that device code
-    does not have, and an error that is both `TypeError` and `ValueError` for another layout or a negative `ndim`.
+    `dtype` is a number type such as `float32`; `layout` is "C", "F" or "strided". Raises `TypeError` for a dtype that device
+    code does not have, and an error that is both a `TypeError` and a `ValueError` for another layout or a negative `ndim`.
 
-    Elements are aligned as those of NumPy and CUDA C++ are, structs and tuples also to what divides their size, up to 16 bytes.
+    Elements are aligned as in NumPy and CUDA C++. Structs and tuples are also aligned to the largest power of two, up to 16
+    bytes, that divides their size.
     """
     layouts = {each.value: each for each in Layout}
     if layout not in layouts:

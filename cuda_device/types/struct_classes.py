@@ -52,10 +52,10 @@ class Aligned:
 
 
 def align(t: Any, n: int) -> Any:
-    """A type that is like `t` and aligned to at least `n` bytes, a power of two, as a member or argument.
+    """Returns a type like `t` that is aligned to at least `n` bytes, a power of two, as a member or argument.
 
-    Of a struct it also changes the size, and such a struct may be an element of a tuple, while a number in a tuple is aligned as
-    numbers are. Raises `TypeError` for what is no heterogeneous type, `ValueError` for a bad `n`.
+    For a struct this also changes the size, and such a struct may be an element of a tuple. A number in a tuple keeps the
+    alignment of numbers. Raises `TypeError` if `t` is not a heterogeneous type, and `ValueError` for an invalid `n`.
     """
     check_alignment(n)
     model = type_of_hint(t)
@@ -145,15 +145,15 @@ def struct(cls: C, /) -> C: ...
 @overload
 def struct(*, align: int) -> Callable[[C], C]: ...
 def struct(cls: Any = None, /, *, align: int = 0) -> Any:
-    """Makes a class a heterogeneous struct; `align` is its least alignment in bytes.
+    """Makes a class a heterogeneous struct; `align` is its minimum alignment in bytes.
 
-    Each attribute has a type hint: a number, vector, struct, tuple, `align(…)` of one, `Atomic(…)`, with which the struct can
-    lie in arrays only, or `ArrayType(…)`, with which it is an argument or a local value and lies in none. Defaults are class
-    attributes. The result has `underlying`, the decorated class. Raises `TypeError` for anything else. Specification:
-    'User-Defined Types'.
+    Each attribute has a type hint: a number, vector, struct or tuple, `align(…)` of one, `Atomic(…)`, or `ArrayType(…)`. A
+    struct with an `Atomic` member can only live in arrays; a struct with an array as a member can only be an argument or a
+    local value. Class attributes are default values. The result has `underlying`, the decorated class. Raises `TypeError` for
+    anything else. Specification: 'User-Defined Types'.
 
-    `T.of(…)`, of a class that has no `of` of its own, makes a struct of arrays of any library, numbers, and dicts or tuples for
-    members that are structs: `help(T.of)` says more.
+    `T.of(…)` makes a struct from arrays of any library, numbers, and dicts or tuples for members that are structs, unless the
+    class defines its own `of`; see `help(T.of)`.
     """
     if align != 0:
         check_alignment(align)
@@ -430,9 +430,9 @@ def _remake(cls: Any, n: int, values: tuple[Any, ...]) -> Any:
 
 
 def replace(s: Any, /, **changes: Any) -> Any:
-    """A struct or vector with some members changed; on the host and in device code.
+    """Returns a copy of a struct or vector with some members changed. Works on host and device.
 
-    Raises `TypeError` for a member that it does not have.
+    Raises `TypeError` for a member that does not exist.
     """
     if isinstance(s, VectorValue):
         return s.__replace__(**changes)

@@ -227,7 +227,7 @@ def host_vector(model: Vector) -> type[VectorValue] | None:
 
 
 class Dim3(uint32x3):  # type: ignore[valid-type, misc]
-    """The shape of a level of the thread hierarchy, and a place in it. Specification: 'Thread Positioning'."""
+    """The size of a level of the thread hierarchy, or a position in it. Specification: 'Thread Positioning'."""
 
     __slots__ = ()
     __module__ = "cuda_device"

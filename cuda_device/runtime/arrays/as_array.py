@@ -36,17 +36,18 @@ def as_array(
     stream: Any = None,
     name: str = "x",
 ) -> DeviceArray:
-    """An array of any library as a `DeviceArray` of `ndim` axes, which shares its memory.
+    """Views an array of any library as a `DeviceArray` with `ndim` axes. The memory is shared.
 
-    `x` has DLPack or the CUDA Array Interface, or is a NumPy array. Axes of length 1 are put before its own, or behind them with
-    `pad="right"`; `ndim=None` keeps them as they are. `order` is what the memory has to be: "C" or "F" contiguous, or "strided",
-    which is anything. `dtype` is what the elements have to be (None: anything); nothing is converted. `stream` is one of the
-    device that the memory has to be on; None takes a `DeviceArray`'s own, else that of the memory: the legacy default stream of
-    its GPU, or a CPU stream. It waits for the work of the library that made `x` so far; call `as_array` again after that has
-    written on another stream. Messages call the array `name`.
+    `x` has DLPack or the CUDA Array Interface, or is a NumPy array. Missing axes, of length 1, are inserted in front of its
+    own, or behind them with `pad="right"`; `ndim=None` keeps the axes as they are. `order` is the layout that the memory must
+    have: "C" or "F" contiguous, or "strided" for any. `dtype` is the type that the elements must have (None: any); nothing is
+    converted. `stream` is a stream of the device that must hold the memory. None means the stream of `x` if that is a
+    `DeviceArray`, and otherwise the legacy default stream of the GPU that holds the memory, or a CPU stream. That stream
+    waits for the work that the library of `x` has queued so far; call `as_array` again after the library has written on
+    another stream. Messages call the array `name`.
 
-    Raises `CallError`, a `LaunchError` and `TypeError`, for what is no array and for other elements, `LaunchError` for other
-    axes, order or device, and `ValueError` for an unknown `pad` or `order`.
+    Raises `CallError`, which is a `LaunchError` and a `TypeError`, if `x` is not an array or has other elements,
+    `LaunchError` for other axes, another order or another device, and `ValueError` for an unknown `pad` or `order`.
     """
     if pad not in _PADS:
         raise ValueError(f"pad={pad!r}: write one of {', '.join(map(repr, _PADS))}")

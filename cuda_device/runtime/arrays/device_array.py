@@ -38,11 +38,11 @@ _BLOCK = 1 << 16
 
 
 class DeviceArray:
-    """An array in the memory of a stream's device; made by `array`, `empty`, `zeros`, `full` and others.
+    """An array in the memory of a stream's device, made by `array`, `empty`, `zeros`, `full` and others.
 
-    It is C-contiguous, but where `as_array` found it otherwise; a part of it, `x[1:3]` or `x[:, ::2]`, shares its memory and may
-    have gaps between its elements. The memory is freed when the array, and all that share its memory by DLPack, are gone, after
-    the work that its stream has by then.
+    New arrays are C-contiguous. A part of an array, `x[1:3]` or `x[:, ::2]`, shares its memory and may have gaps between its
+    elements, and so may what `as_array` returns. The memory is freed in the order of its stream, when the array and
+    everything that shares its memory through DLPack are gone.
     """
 
     __slots__ = ("__weakref__", "_dtype", "_memory", "_stream", "_view", "_words")
@@ -96,7 +96,7 @@ class DeviceArray:
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """The bytes from one element to the next, for each axis."""
+        """The distance in bytes between neighbouring elements along each axis."""
         return self._view.strides
 
     @property
@@ -111,21 +111,21 @@ class DeviceArray:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of all elements."""
+        """The size of all elements in bytes."""
         return self.size * self._dtype.itemsize
 
     @property
     def itemsize(self) -> int:
-        """The bytes of one element."""
+        """The size of one element in bytes."""
         return self._dtype.itemsize
 
     @property
     def stream(self) -> Stream:
-        """The stream whose device holds the memory, and in whose order it is copied and freed."""
+        """The stream whose device holds the memory. The memory is copied and freed in the order of that stream."""
         return self._stream
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        """A copy as a NumPy array. Waits for the stream; raises `KernelError` if a kernel broke the GPU's context."""
+        """Returns a copy as a NumPy array. Waits for the stream; raises `KernelError` if a kernel broke the GPU's context."""
         if isinstance(self._stream, GpuStream):
             with self._stream.using():
                 return download(self._view, self._stream.handle)
@@ -133,13 +133,13 @@ class DeviceArray:
         return self._host().copy()
 
     def item(self) -> Any:
-        """The only element, as NumPy's `item` gives it. Waits for the stream; raises `ValueError` if there are more or none."""
+        """Returns the only element. Waits for the stream. Raises `ValueError` unless there is exactly one."""
         return self.numpy().item()
 
     def fill(self, value: Any) -> None:
-        """Sets all elements to `value`: a number, or a struct or vector of the elements' type.
+        """Sets all elements to `value`: a number, or a struct or vector of the element type.
 
-        In the order of the stream. Raises what `array(value, self.dtype)` raises.
+        Happens in the order of the stream. Raises what `array(value, self.dtype)` raises.
         """
         self[...] = value
 
@@ -312,24 +312,24 @@ def _upload(source: int, target: int, nbytes: int, stream: GpuStream) -> None:
 
 
 def empty(shape: Shape, dtype: Any = np.float32, *, stream: Any = None) -> DeviceArray:
-    """A new array on `stream`'s device whose elements are unspecified.
+    """Makes an array on `stream`'s device; the values of its elements are unspecified.
 
     `dtype` is a NumPy dtype or scalar type, or Python's bool, int (int32), float (float32) or complex (complex64). Raises
-    `TypeError` for a dtype that device code does not have, `ValueError` for a negative or impossible size, `LaunchError` for what
-    is no stream, or where the memory does not suffice.
+    `TypeError` for a dtype that device code does not have, `ValueError` for an invalid shape, and `LaunchError` for an
+    invalid stream or if there is not enough memory.
     """
     return _new(shape, dtype_of(dtype), as_stream(stream), zero=False)
 
 
 def zeros(shape: Shape, dtype: Any = np.float32, *, stream: Any = None) -> DeviceArray:
-    """A new array of zeros on `stream`'s device; `dtype` and errors as for `empty`."""
+    """Makes an array of zeros on `stream`'s device. `dtype` and errors are those of `empty`."""
     return _new(shape, dtype_of(dtype), as_stream(stream), zero=True)
 
 
 def full(shape: Shape, value: Any, dtype: Any = None, *, stream: Any = None) -> DeviceArray:
-    """A new array on `stream`'s device whose elements are `value`: a number, or a struct or vector.
+    """Makes an array on `stream`'s device whose elements are all `value`: a number, or a struct or vector.
 
-    Without `dtype` the elements are of the type of `value`, as those of `array`. Errors as for `array` and `empty`.
+    Without `dtype` the elements have the type that they would have in `array(value)`. Raises what `array` and `empty` raise.
     """
     element = array(value, dtype, stream=cpu_stream())
     if element.ndim:
@@ -340,16 +340,16 @@ def full(shape: Shape, value: Any, dtype: Any = None, *, stream: Any = None) -> 
 
 
 def empty_like(x: Any, dtype: Any = None, *, stream: Any = None) -> DeviceArray:
-    """A new array of the shape and the dtype of the array `x`, if no other is given; its elements are unspecified.
+    """Makes an array with the shape and, unless `dtype` is given, the dtype of `x`; its elements are unspecified.
 
-    It is on `stream`'s device; by default on the stream of a `DeviceArray`, else on the default one. Raises `TypeError` for what
-    is no array, and as `empty` does.
+    It is on `stream`'s device. The default is the stream of `x` if that is a `DeviceArray`, and otherwise the default stream.
+    Raises `TypeError` if `x` is not an array, and what `empty` raises.
     """
     return _like(x, dtype, stream, zero=False)
 
 
 def zeros_like(x: Any, dtype: Any = None, *, stream: Any = None) -> DeviceArray:
-    """A new array of zeros of the shape and the dtype of the array `x`; `dtype`, `stream` and errors as for `empty_like`."""
+    """Makes an array of zeros with the shape and dtype of `x`. The parameters and errors are those of `empty_like`."""
     return _like(x, dtype, stream, zero=True)
 
 
@@ -364,13 +364,12 @@ def _like(x: Any, dtype: Any, stream: Any, *, zero: bool) -> DeviceArray:
 
 
 def array(obj: Any, dtype: Any = None, *, stream: Any = None) -> DeviceArray:
-    """A new array on `stream`'s device with a copy of `obj`'s elements.
+    """Makes an array on `stream`'s device with a copy of `obj`'s elements.
 
-    `obj` is an array of any library (DLPack, CUDA Array Interface, NumPy, buffers), or nested lists of numbers, or of structs or
-    vectors of one type. Without `dtype` an array keeps its own, and Python's numbers become what they are in device code: bool,
-    int32, float32, complex64. Raises
-    `TypeError` for element types that device code does not have and for complex numbers as real ones, `OverflowError` for an int
-    that has no room, and as `empty` does.
+    `obj` is an array of any library (DLPack, CUDA Array Interface, NumPy, buffers), or nested lists of numbers, or of structs
+    or vectors of one type. Without `dtype`, an array keeps its own, and Python numbers get the type that they have in device
+    code: bool, int32, float32 or complex64. Raises `TypeError` for element types that device code does not have and for
+    complex numbers with a real `dtype`, `OverflowError` for an int that does not fit, and what `empty` raises.
     """
     target = as_stream(stream)
     wanted = None if dtype is None else dtype_of(dtype)

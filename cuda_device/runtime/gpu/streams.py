@@ -32,7 +32,7 @@ _TARGET = re.compile(r"sm_\d{2,3}[af]?")
 
 
 class Stream:
-    """A queue of launches that run one after the other; `CpuStream` or `GpuStream`."""
+    """A queue of launches that run one after the other: a `CpuStream` or a `GpuStream`."""
 
     __slots__ = ()
 
@@ -43,7 +43,7 @@ class Stream:
 
     @property
     def consumer(self) -> int | None:
-        """What producers of arrays are told of the stream that will use them."""
+        """What producers of arrays are told about the stream that will use the arrays."""
         return None
 
     @property
@@ -52,10 +52,10 @@ class Stream:
         return "no device"
 
     def synchronize(self) -> None:
-        """Waits until everything that was launched on the stream has ended."""
+        """Waits until all launches on the stream have ended."""
 
     def sync(self) -> None:
-        """`synchronize`, as `cuda.core` names it."""
+        """Same as `synchronize`, under the name that `cuda.core` uses."""
         self.synchronize()
 
     def retain(self, *objects: object) -> None:
@@ -64,9 +64,10 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class CpuStream(Stream):
-    """A stream whose launches run on this machine's CPU, to their end, before `launch` returns.
+    """A stream whose launches run on this machine's CPU, and have ended when `launch` returns.
 
-    `target` is the GPU whose programming model they see, as in "sm_90"; `races` makes each launch look for races.
+    `target` is the GPU whose programming model the kernels see, such as "sm_90". With `races`, each launch looks for data
+    races.
     """
 
     target: str = "sm_90"
@@ -74,7 +75,7 @@ class CpuStream(Stream):
 
     @property
     def device_name(self) -> str:
-        """The CPU, and how many of its threads run a launch."""
+        """The CPU, with the number of threads that run a launch."""
         from cuda_device.codegen.cpu.processor import worker_count
 
         return f"CPU, {worker_count()} threads"
@@ -104,9 +105,9 @@ _defaults: dict[int, GpuStream] = {}
 
 
 class GpuStream(Stream):
-    """A stream of a GPU. `owner` is the object that it was made from, kept alive as long as this one.
+    """A stream of a GPU. `owner` is the object that it was made from, which it keeps alive.
 
-    `ordered` says that launches wait for the streams on which their arrays are made, and these for the launches.
+    `ordered` says whether launches are put in order with the streams on which their arrays are produced.
     """
 
     __slots__ = ("_handle", "_retained", "_words", "context", "ordered", "ordinal", "owner")
@@ -126,12 +127,12 @@ class GpuStream(Stream):
 
     @property
     def handle(self) -> int:
-        """The driver's handle; 1 is the legacy default stream, 2 the per-thread default stream."""
+        """The driver's handle. 1 is the legacy default stream, 2 the per-thread default stream."""
         return self._handle
 
     @property
     def consumer(self) -> int:
-        """What producers of arrays are told: the handle, or -1 where they are to wait for nothing."""
+        """What producers of arrays are told: the handle, or -1 if they need not wait."""
         return self._handle if self.ordered else -1
 
     @property
@@ -140,21 +141,21 @@ class GpuStream(Stream):
         return driver.properties(self.ordinal).name
 
     def using(self) -> driver.Using:
-        """Makes the stream's context current for a `with` block; needed around calls of the driver."""
+        """Returns a context manager that makes the stream's context current, as calls of the driver require."""
         return driver.using(self.context)
 
     def synchronize(self) -> None:
-        """Waits for the stream and lets go of what its launches used. Raises `KernelError` for what a kernel reported."""
+        """Waits for the stream, and releases what its launches used. Raises `KernelError` if a kernel reported an error."""
         with self.using():
             driver.synchronize_stream(self._handle)
             self.release_finished()
             report_message.check(self.context)
 
     def retain(self, *objects: object) -> None:
-        """Keeps `objects` alive until the launches made so far have ended; call it after a launch.
+        """Keeps `objects` alive until the launches made so far have ended. Call it after a launch.
 
-        Objects are let go in a later call of `retain` or `synchronize`. Those of launches that are being captured into a graph
-        are kept for good, because the graph can be started at any time.
+        The objects are released in a later call of `retain` or `synchronize`. If the launches are being captured into a
+        graph, the objects are never released, because the graph can be started at any time.
         """
         if not objects:
             return
@@ -182,16 +183,16 @@ class GpuStream(Stream):
             self.release_finished()
 
     def release_finished(self) -> None:
-        """Lets go of what launches used that have ended."""
+        """Releases what launches used that have ended."""
         _release(self._retained, self.context)
 
     def wait_for(self, handle: int) -> None:
-        """Lets later work of this stream start after the present work of the stream `handle`."""
+        """Makes later work of this stream wait for the work that the stream `handle` has now."""
         with self.using():
             driver.order((handle,), () if handle == self._handle else (self._handle,))
 
     def hold_back(self, handle: int) -> None:
-        """Lets later work of the stream `handle` start after the present work of this stream."""
+        """Makes later work of the stream `handle` wait for the work that this stream has now."""
         with self.using():
             driver.order((self._handle,), () if handle == self._handle else (handle,))
 
@@ -239,12 +240,12 @@ def release_finished_everywhere(context: int) -> None:
 
 
 def cpu_stream(*, target: str = "sm_90", races: bool = False) -> CpuStream:
-    """A stream whose launches run on this machine's CPU; no GPU and no driver are needed.
+    """Returns a stream whose launches run on this machine's CPU; needs no GPU and no driver.
 
-    `target` is the GPU that the kernels believe to run on. With `races=True` each launch raises a `KernelError` if two threads
-    access one location, one of them writes, and nothing orders the two: no barrier, no `syncwarp`, no atomic that acquires what
-    another releases. It tells both threads and lines. That takes some microseconds for each access: use it in tests, with
-    little data. Raises `ValueError` for a target that is not of the form "sm_90".
+    `target` is the GPU that kernels see. With `races=True`, a launch raises a `KernelError` if two threads access the same
+    location, at least one of them writes, and nothing orders the two accesses: no barrier, no `syncwarp`, and no atomic that
+    acquires what another one releases. The error names both threads and both lines. Detection takes some microseconds for
+    each access, so use it in tests, with little data. Raises `ValueError` for a target that is not of the form "sm_90".
     """
     if not isinstance(target, str) or not _TARGET.fullmatch(target):
         raise ValueError(f"target={target!r} is no GPU architecture: give its name, as in 'sm_90'")
@@ -252,10 +253,10 @@ def cpu_stream(*, target: str = "sm_90", races: bool = False) -> CpuStream:
 
 
 def unordered(stream: Any = None) -> Stream:
-    """A stream like `stream` whose launches wait for no other stream, nor any other for them.
+    """Returns a stream like `stream` whose launches neither wait for other streams nor make them wait.
 
-    Launches otherwise wait, by events, for the streams on which libraries make the arrays that are passed, and those streams for
-    the launch. Use this where all is ordered already, or where you order it yourself. A CPU stream is returned as it is.
+    By default a launch waits, on the GPU, for the streams on which libraries produce the arrays that are passed, and those
+    streams wait for the launch. Use this if the order is established otherwise. A CPU stream is returned as it is.
     """
     found = as_stream(stream)
     if not isinstance(found, GpuStream):
@@ -264,9 +265,9 @@ def unordered(stream: Any = None) -> Stream:
 
 
 def default_stream() -> Stream:
-    """The legacy default stream of the current device if a GPU is usable, else `cpu_stream()`.
+    """Returns the legacy default stream of the current device if a GPU is usable, and otherwise `cpu_stream()`.
 
-    Which of the two it is goes once to the logger "cuda_device", at level INFO.
+    Which of the two it is gets logged once to the logger "cuda_device", at level INFO.
     """
     if not driver.available():
         _log_once(f"no GPU is usable ({driver.unavailable_reason()}): the default stream is the CPU's")

@@ -34,7 +34,7 @@ OUTPUTS = ("ir", "llvm", "ptx", "cubin", "ltoir")
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """What `compile` returns: `code` is text for "ir", "llvm" and "ptx", bytes for "cubin" and "ltoir"."""
+    """The result of `compile`: `code` is text for "ir", "llvm" and "ptx", and bytes for "cubin" and "ltoir"."""
 
     code: str | bytes = field(repr=False)
     symbol: str
@@ -58,17 +58,18 @@ def compile(
     launch_facts: bool = False,
     **options: Any,
 ) -> Compiled:
-    """Compiles a kernel or function without a GPU or driver.
+    """Compiles a kernel or function; needs no GPU and no driver.
 
-    Each of `args` is an example value or a type: `float32`, `int`, `ArrayType(float32, 1)`, `tuple[int, float32]`; of parameters
-    without one the type hint counts, or the default. `target` is an architecture from "sm_75" on; `output` is "ir", "llvm",
-    "ptx", "cubin" or "ltoir". A kernel's cubin is linked to `link` (as in `extern`) and can be loaded; a function's is
-    relocatable, for a linker. Raises `CompileError` for what cannot be compiled, `ValueError` for an unknown target or output,
-    `TypeError` for an unknown option.
+    Each of `args` is an example value or a type: `float32`, `int`, `ArrayType(float32, 1)`, `tuple[int, float32]`. For a
+    parameter without one, its type hint or default is used. `target` is an architecture from "sm_75" on. `output` is "ir",
+    "llvm", "ptx", "cubin" or "ltoir". The cubin of a kernel is linked to `link` (as in `extern`) and can be loaded; that of a
+    function is relocatable, for a linker. Raises `CompileError` for code that cannot be compiled, `ValueError` for an unknown
+    target or output, and `TypeError` for an unknown option.
 
-    Options are those of `@kernel`. `launch_facts` counts on what `launch` checks: every array has 2**30 - 2**16 elements at most,
-    begins at a multiple of 16 bytes, and if it is written, shares memory with no other. Lengths are then parameters of 32 bits.
-    That is not for interoperable functions, whose parameters are C++'s.
+    The options are those of `@kernel`. With `launch_facts=True` the code relies on what `launch` checks: every array has at
+    most 2**30 - 2**16 elements, begins at a multiple of 16 bytes, and, if it is written, shares no memory with another.
+    Lengths are then parameters of 32 bits. Interoperable functions, whose parameters are those of C++, cannot be compiled in
+    this way.
     """
     if output not in OUTPUTS:
         raise ValueError(f"output={output!r}: there are {', '.join(OUTPUTS)}")

@@ -264,14 +264,16 @@ def launch(
 ) -> None:
     """Runs `f(*args, **kwargs)` in each thread of `grid` blocks of `block` threads, asynchronously on a GPU stream.
 
-    Numbers become what the hints of their parameters say. `grid` and `block` are ints or tuples of one to three ints. In place of
-    `grid`, `threads` is the least number of threads along each axis, such as the shape of an array: the grid is as large as it
-    takes, and its last blocks may have more. `block="auto"`, the default with `threads`, is the size of which a GPU runs the most
-    threads at once, by the driver's occupancy calculation, and 256 on the CPU stream. (A kernel's own parameter `threads` comes
-    first.) `shared` is the dynamic shared memory of a block in bytes; `stream` is ours, a `cuda.core`, torch or CuPy stream,
-    anything with `__cuda_stream__`, a handle, or None for `default_stream()`. Raises `LaunchError` for what cannot be launched,
-    `CompileError` for what cannot be compiled, and, on the CPU stream, `KernelError` for what the kernel reports.
-    Specification: 'Kernel Functions'.
+    Numbers are converted as the hints of their parameters say. `grid` and `block` are ints or tuples of one to three ints,
+    along x, y and z. Instead of `grid`, `threads` gives the minimum number of threads along each axis, such as the shape of
+    an array; the grid is then as large as necessary, and the last blocks may exceed it. `block="auto"`, the default with
+    `threads`, is the size with which a GPU runs the most threads at once, according to the driver's occupancy calculator, and
+    256 on the CPU stream. (If the kernel itself has a parameter called `threads`, the argument goes there.) `shared` is the
+    dynamic shared memory of a block in bytes. `stream` is a stream of this package, `cuda.core`, torch or CuPy, anything with
+    `__cuda_stream__`, a handle, or None for `default_stream()`.
+
+    Raises `LaunchError` for a launch that cannot be made, `CompileError` for a kernel that cannot be compiled, and, on the
+    CPU stream, `KernelError` for what the kernel reports. Specification: 'Kernel Functions'.
     """
     if machine_launch and machine_launch(f, *args, grid=grid, block=block, stream=stream, shared=shared, **kwargs):
         return
@@ -619,7 +621,7 @@ def _load_here(variant: CompiledKernel, stream: GpuStream) -> Loaded:
 
 
 def synchronize(stream: Any = None) -> None:
-    """Waits until all that was launched on `stream` has ended; raises the `KernelError` that a kernel reported."""
+    """Waits until all launches on `stream` have ended. Raises the `KernelError` that a kernel reported."""
     as_stream(stream).synchronize()
 
 

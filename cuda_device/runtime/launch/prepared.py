@@ -51,10 +51,10 @@ def prepare(
     threads: Any = None,
     **kwargs: Any,
 ) -> PreparedLaunch:
-    """Makes a launch ready: what it returns starts the kernel when called, as often as wanted.
+    """Prepares a launch: returns an object that starts the kernel whenever it is called.
 
-    The parameters are those of `launch`, and so are the errors, which are raised here instead of at the first start. Arrays
-    are kept alive; they are read anew at each start.
+    The parameters are those of `launch`, and so are the errors, which are raised here instead of at the first start. The
+    object keeps its arrays alive and reads them again at each start.
     """
     check_kernel(f)
     function, where = f.underlying, as_stream(stream)
@@ -71,10 +71,10 @@ def prepare(
 
 
 class PreparedLaunch:
-    """What `prepare` returns. It never changes: several threads may start it at once.
+    """The result of `prepare`: called, it starts the kernel. It is immutable, so several threads may start it at once.
 
-    Called with arguments, positional or by name, it starts the kernel with those in the places of its own. `replace` makes
-    another prepared launch in the same way.
+    Arguments of the call, by position or by name, replace its own for this start. `replace` makes another prepared launch in
+    the same way.
     """
 
     __slots__ = ("__weakref__", "_shape", "_start", "_values", "kernel", "stream")
@@ -117,22 +117,22 @@ class PreparedLaunch:
 
     @users_traceback
     def replace(self, *args: Any, **kwargs: Any) -> PreparedLaunch:
-        """Another prepared launch, with some arguments exchanged. Raises what `prepare` raises."""
+        """Returns another prepared launch, with some arguments replaced. Raises what `prepare` raises."""
         return PreparedLaunch(self.kernel, self._exchanged(args, kwargs), self.stream, self._shape)
 
     @property
     def grid(self) -> tuple[int, int, int]:
-        """How many blocks there are along x, y and z."""
+        """The number of blocks along x, y and z."""
         return self._shape.grid
 
     @property
     def block(self) -> tuple[int, int, int]:
-        """How many threads a block has along x, y and z."""
+        """The number of threads of a block along x, y and z."""
         return self._shape.block
 
     @property
     def shared(self) -> int:
-        """The bytes of dynamic shared memory of a block."""
+        """The dynamic shared memory of a block in bytes."""
         return self._shape.dynamic
 
     def _exchanged(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
@@ -171,11 +171,11 @@ def _start_code(names: tuple[str, ...], hidden: int, positional: int) -> tuple[C
 
 
 class BoundKernel:
-    """What `kernel.bind` returns: called with the kernel's arguments, it launches the kernel.
+    """The result of `kernel.bind`: called with the kernel's arguments, it launches the kernel.
 
-    `grid`, `block` and `shared` are what `launch` takes, or functions of all arguments of the kernel, by position in the order of
-    its parameters, defaults included: methods of a struct, where that is the only argument. Raises `TypeError` for a function of
-    other parameters.
+    `grid`, `block` and `shared` are what `launch` takes, or functions that return it. Such a function is called with all
+    arguments of the kernel, including defaults, by position; a method of a struct can serve if the struct is the only
+    argument. Raises `TypeError` for a function with other parameters.
     """
 
     __slots__ = ("block", "grid", "kernel", "shared")
