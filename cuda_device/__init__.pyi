@@ -166,7 +166,6 @@ from cuda_device.runtime.gpu.streams import default_stream as default_stream
 from cuda_device.runtime.gpu.streams import unordered as unordered
 from cuda_device.runtime.launch.benchmarking import Timing as Timing
 from cuda_device.runtime.launch.benchmarking import benchmark as benchmark
-from cuda_device.runtime.launch.compiling import Compiled as Compiled
 from cuda_device.runtime.launch.compiling import compile as compile
 from cuda_device.runtime.launch.host_functions import HostFunction as HostFunction
 from cuda_device.runtime.launch.host_functions import host_function as host_function
@@ -175,6 +174,10 @@ from cuda_device.runtime.launch.launcher import synchronize as synchronize
 from cuda_device.runtime.launch.prepared import BoundKernel as BoundKernel
 from cuda_device.runtime.launch.prepared import PreparedLaunch as PreparedLaunch
 from cuda_device.runtime.launch.prepared import prepare as prepare
+from cuda_device.runtime.launch.saved import Compiled as Compiled
+from cuda_device.runtime.launch.saved import LoadedKernel as LoadedKernel
+from cuda_device.runtime.launch.saved import Parameter as Parameter
+from cuda_device.runtime.launch.saved import load as load
 from cuda_device.types.dtypes import ArrayType as ArrayType
 from cuda_device.types.dtypes import alignof as alignof
 from cuda_device.types.dtypes import machine_representation as machine_representation

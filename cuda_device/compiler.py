@@ -138,6 +138,11 @@ class Work:
         return self.program.shared_bytes if self.program is not None else int(self["llvm"].shared_bytes)
 
     @property
+    def summary(self) -> programs.ProgramSummary:
+        """What launches and the cache on disk have to know of its program."""
+        return self.program or _program(self)
+
+    @property
     def watched(self) -> dict[int, traces.TracePoint]:
         """The places that the race detector hears of, by their numbers."""
         from cuda_device.instrument import traces

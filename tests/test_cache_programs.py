@@ -257,7 +257,7 @@ def test_other_sources_of_ours_are_other_programs(folder: Path, monkeypatch: pyt
 
 def test_verifying_finds_what_is_wrong(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     launched(names(KERNEL)["k"])
-    genuine = programs._unpacked
+    genuine = programs.unpacked
 
     def wrong(data: bytes) -> ProgramSummary:
         program = genuine(data)
@@ -267,7 +267,7 @@ def test_verifying_finds_what_is_wrong(folder: Path, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setenv("CUDA_DEVICE_VERIFY", "1")
     launched(names(KERNEL)["k"])
-    monkeypatch.setattr(programs, "_unpacked", wrong)
+    monkeypatch.setattr(programs, "unpacked", wrong)
     with pytest.raises(CompilerBug, match="is not what it is"):
         launched(names(KERNEL)["k"])
 

@@ -15,7 +15,10 @@ REFERENCE = TESTS.parent / "docs" / "reference.md"
 
 # Chapters, in the specification's order, and the names that belong to them: patterns of names, else where they are defined.
 CHAPTERS = {
-    "Functions and kernels": r"func|kernel|launch|prepare|Func|\w*Kernel|PreparedLaunch|\w+unction|ConstExpr|[cC]ompiled?",
+    "Functions and kernels": (
+        r"func|kernel|launch|prepare|Func|\w*Kernel|PreparedLaunch|\w+unction|ConstExpr|[cC]ompiled?"
+        r"|load|Parameter"
+    ),
     "Groups of devices": r"Device\w*Group|launch_group|group_barrier|signal|wait_until",
     "Numbers": r"(u?int|float|complex|bfloat)\d+|float8e\dm\d",
     "Vectors": r"\w+x[1-4]|Dim3",

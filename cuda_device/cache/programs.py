@@ -104,7 +104,7 @@ def _follow(fingerprint: Fingerprint, names: Sequence[Reading]) -> tuple[Program
         dependencies.append(Dependency(owner, name, value))
     kept = disk.find(_key(_PROGRAM, fingerprint))
     try:
-        return (_unpacked(kept), tuple(dependencies)) if kept else None
+        return (unpacked(kept), tuple(dependencies)) if kept else None
     except Exception:  # as above
         return None
 
@@ -120,7 +120,7 @@ def keep(asked: Fingerprint, dependencies: Sequence[Dependency], program: Progra
                 _add(fingerprint, dependency.value)
     except Unfit:
         return
-    disk.keep(_key(_PROGRAM, fingerprint), _packed(program))
+    disk.keep(_key(_PROGRAM, fingerprint), packed(program))
     others = _readings(key)
     if names not in others[:1]:
         disk.keep(key, repr([names, *(other for other in others if other != names)][:_MOST_READINGS]).encode())
@@ -158,7 +158,8 @@ def _key(kind: str, fingerprint: Fingerprint) -> bytes:
 # On disk: a tuple as Python spells it. To read it runs nothing.
 
 
-def _packed(program: ProgramSummary) -> bytes:
+def packed(program: ProgramSummary) -> bytes:
+    """A program as text that `ast.literal_eval` reads."""
     symbol, written, aligned, *rest = _plain(program.outline)
     plain = (
         (symbol, sorted(written), sorted(aligned), *rest),
@@ -181,7 +182,8 @@ def _plain(value: Any) -> Any:
             return value
 
 
-def _unpacked(data: bytes) -> ProgramSummary:
+def unpacked(data: bytes) -> ProgramSummary:
+    """The program that `packed` wrote. Raises anything for what it did not write."""
     outline, losses, digest, library, shared_bytes = ast.literal_eval(data.decode())
     symbol, written, aligned, may_run_long, recursive, positions, waits, reports, prints = outline
     if not (isinstance(symbol, str) and isinstance(digest, str) and type(shared_bytes) is int):

@@ -15,11 +15,12 @@ from cuda_device.device.functions import Func, Kernel, links_of
 from cuda_device.device.options import with_options
 from cuda_device.device.parameters import defaults_of
 from cuda_device.errors import CompileError
-from cuda_device.lazy_dataclasses import dataclass, field, replace
+from cuda_device.lazy_dataclasses import replace
 from cuda_device.runtime.gpu.streams import CpuStream
 from cuda_device.runtime.launch.arguments import read
 from cuda_device.runtime.launch.binding import check_arrays, hints_of, number_as, parameters_of, type_as, type_named
 from cuda_device.runtime.launch.launcher import users_traceback
+from cuda_device.runtime.launch.saved import Compiled, joined, record_of
 from cuda_device.types import model
 from cuda_device.types.abi import exchanged
 from cuda_device.types.architectures import Architecture, parse
@@ -29,22 +30,7 @@ from cuda_device.types.layout import has_identity
 if TYPE_CHECKING:
     from cuda_device.ir.nodes import Prototype
 
-OUTPUTS = ("ir", "llvm", "ptx", "cubin", "ltoir")
-
-
-@dataclass(frozen=True, slots=True)
-class Compiled:
-    """The result of `compile`: `code` is text for "ir", "llvm" and "ptx", and bytes for "cubin" and "ltoir"."""
-
-    code: str | bytes = field(repr=False)
-    symbol: str
-    target: str
-    output: str
-
-    def __str__(self) -> str:
-        if isinstance(self.code, bytes):
-            return f"<{len(self.code)} bytes of {self.output} with {self.symbol!r} for {self.target}>"
-        return self.code
+OUTPUTS = ("ir", "llvm", "ptx", "cubin", "ltoir", "fatbin")
 
 
 @users_traceback
@@ -52,7 +38,7 @@ def compile(
     f: Kernel | Func,
     /,
     *args: Any,
-    target: str = "sm_90",
+    target: str | Sequence[str] = "sm_90",
     output: str = "cubin",
     link: Any = (),
     launch_facts: bool = False,
@@ -62,9 +48,11 @@ def compile(
 
     Each of `args` is an example value or a type: `float32`, `int`, `ArrayType(float32, 1)`, `tuple[int, float32]`. For a
     parameter without one, its type hint or default is used. `target` is an architecture from "sm_75" on. `output` is "ir",
-    "llvm", "ptx", "cubin" or "ltoir". The cubin of a kernel is linked to `link` (as in `extern`) and can be loaded; that of a
-    function is relocatable, for a linker. Raises `CompileError` for code that cannot be compiled, `ValueError` for an unknown
-    target or output, and `TypeError` for an unknown option.
+    "llvm", "ptx", "cubin", "ltoir" or "fatbin". The cubin of a kernel is linked to `link` (as in `extern`) and can be loaded;
+    that of a function is relocatable, for a linker. A "fatbin" has cubins of a kernel for one or several targets, and, if nothing
+    is linked to it, PTX of the last one for later GPUs; nvFatbin makes it (`pip install nvidia-nvfatbin`). The result can be
+    saved and launched (see `Compiled`). Raises `CompileError` for code that cannot be compiled, `ValueError` for an unknown
+    target or output, or for several targets of another output, and `TypeError` for an unknown option.
 
     The options are those of `@kernel`. With `launch_facts=True` the code relies on what `launch` checks: every array has at
     most 2**30 - 2**16 elements, begins at a multiple of 16 bytes, and, if it is written, shares no memory with another.
@@ -73,6 +61,14 @@ def compile(
     """
     if output not in OUTPUTS:
         raise ValueError(f"output={output!r}: there are {', '.join(OUTPUTS)}")
+    if output == "fatbin":
+        targets = (target,) if isinstance(target, str) else tuple(target)
+        if not targets or isinstance(f, Func):
+            raise ValueError("output='fatbin' is of a kernel, for at least one target")
+        again = {"link": link, "launch_facts": launch_facts, **options}
+        return _fatbin(f, args, [compile(f, *args, target=each, **again) for each in targets], again)
+    if not isinstance(target, str) and isinstance(target, Sequence):
+        raise ValueError(f"output={output!r} is for one target: several are for 'fatbin'")
     job = job_of(f, args, target, options, links_of(link, "compile"))
     if launch_facts and job.interop:
         raise TypeError(f"{f!r} is interoperable: launch_facts is not for it")
@@ -81,7 +77,33 @@ def compile(
     work = compiler.run(job, stage)
     shown = next(s for s in (*compiler.GPU, *compiler.LINK_TIME) if s.name == stage).show(work[stage])
     symbol = work["typed"].main.name if stage == "typed" else work.outline.symbol
-    return Compiled(shown, symbol, str(job.target.architecture), output)
+    record = record_of(work, defaults_of(f.underlying), has_program=stage != "typed")
+    return Compiled(shown, symbol, str(job.target.architecture), output, record)
+
+
+def _fatbin(f: Kernel | Func, args: Sequence[Any], cubins: Sequence[Compiled], again: dict[str, Any]) -> Compiled:
+    """The cubins of several targets in one file, with PTX of the last one for later GPUs."""
+    try:
+        from cuda.bindings import nvfatbin
+
+        handle = nvfatbin.create([], 0)
+    except (ImportError, RuntimeError, OSError):
+        raise CompileError(
+            "fatbins are made by nvFatbin, which is not on this machine",
+            help="pip install nvidia-nvfatbin, or install a CUDA toolkit and set CUDA_HOME",
+        ) from None
+    try:
+        for each in cubins:
+            nvfatbin.add_cubin(handle, each.code, len(each.code), each.target.removeprefix("sm_"), each.symbol)
+        last = cubins[-1]
+        if not again["link"] and not f.options.link:
+            text = str(compile(f, *args, target=last.target, output="ptx", **again).code).encode() + b"\0"
+            nvfatbin.add_ptx(handle, text, len(text), last.target.removeprefix("sm_"), last.symbol, "")
+        code = bytearray(nvfatbin.size(handle))
+        nvfatbin.get(handle, code)
+    finally:
+        nvfatbin.destroy(handle)
+    return Compiled(bytes(code), last.symbol, ", ".join(each.target for each in cubins), "fatbin", joined(cubins))
 
 
 def prototype(f: Kernel | Func, args: Sequence[Any]) -> Prototype:
@@ -162,4 +184,4 @@ def _example(value: Any, name: str, is_constant: bool, wanted: model.Number | No
     return read(value, name, CpuStream(), is_constant=is_constant).known
 
 
-__all__ = ["Compiled", "compile"]
+__all__ = ["compile"]

@@ -352,7 +352,8 @@ def check_kernel(f: object) -> None:
         raise CallError(f"launch starts a kernel, not the function {f.__qualname__}", "decorate it with @kernel")
     if not isinstance(f, Kernel):
         what = f"an object of type {type(f).__name__}"
-        raise CallError(f"launch starts a kernel, not {what}", "write launch(kernel, …, grid=…, block=…)")
+        remedy = "call its own launch(…)" if hasattr(f, "launch") else "write launch(kernel, …, grid=…, block=…)"
+        raise CallError(f"launch starts a kernel, not {what}", remedy)
 
 
 def variant_of(kernel: Kernel, arguments: Sequence[Argument], stream: Stream) -> CompiledKernel:

@@ -1,0 +1,378 @@
+"""What `compile` says of its result, and kernels that are saved, loaded and launched without the compiler, on a fake driver."""
+
+import struct
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from fake_driver import CONTEXT, installed
+
+import cuda_device as device
+from cuda_device.errors import CallError
+from cuda_device.runtime.gpu.streams import GpuStream
+
+FLOATS = device.ArrayType(device.float32, 1)
+
+
+@device.struct
+class Point:
+    x: device.float32
+    y: device.int8
+
+
+SCALE = 3
+
+
+@device.kernel
+def saxpy(a, x, y, n=5):
+    i = device.tid(1)
+    if i < n:
+        y[i] = SCALE * a * x[i] + y[i]
+
+
+@device.kernel(interop=True)
+def shifted(p, x, flag):
+    if flag:
+        x[0] = p.x
+
+
+@device.kernel
+def repeated(x, count: device.ConstExpr):
+    for _ in range(count):
+        x[device.tid(1)] += 1
+
+
+@device.kernel(max_threads=64)
+def shares(x):
+    tile = device.shared_array(64, device.float32)
+    tile[device.thread_idx.x] = x[device.thread_idx.x]
+    device.syncthreads()
+    x[device.thread_idx.x] = tile[63 - device.thread_idx.x]
+
+
+@pytest.fixture
+def gpu():
+    """A fake GPU of compute capability 9.0, whose context is current; `stream` is one of its streams."""
+    with installed() as fake:
+        fake.stack[-1] = CONTEXT
+        fake.stream = GpuStream(7, 0, context=CONTEXT)
+        yield fake
+
+
+def compiled_saxpy(**options):
+    return device.compile(saxpy, device.float32, FLOATS, FLOATS, int, **options)
+
+
+def arrays(gpu, count, dtype=np.float32):
+    return [device.array(np.arange(8, dtype=dtype), stream=gpu.stream) for _ in range(count)]
+
+
+def address(array):
+    return array.__cuda_array_interface__["data"][0]
+
+
+# What is said of it
+
+
+def test_parameters_of_a_kernel():
+    made = compiled_saxpy()
+    assert [tuple(each) for each in made.parameters] == [
+        ("a", "float32", 0, 4, None, None),
+        ("x", "array<float32, 1, C>", 8, 16, None, None),
+        ("y", "array<float32, 1, C>", 24, 16, None, None),
+        ("n", "int", 40, 4, None, "5"),
+    ]
+    assert (made.result, made.target, made.output) == ("none", "sm_90", "cubin")
+    assert {"SCALE", "device"} <= set(made.dependencies)
+    assert 4 <= made.registers <= 40 and (made.shared, made.local, made.constant) == (0, 0, 0)
+
+
+def test_parameters_are_where_the_cubin_has_them():
+    """The assembler's own list: attribute 0x17 of a kernel, with the offset and size of each leaf."""
+    made = compiled_saxpy()
+    from cuda_device.codegen.gpu import elf
+
+    (info,) = [each for each in elf.sections(made.code) if each.name == f".nv.info.{made.symbol}"]
+    leaves = sorted(
+        (struct.unpack_from("<H", value, 6)[0], struct.unpack_from("<I", value, 8)[0] >> 18)
+        for kind, value in elf._attributes(elf.content(made.code, info))
+        if kind == 0x17
+    )
+    assert leaves == [(0, 4), (8, 8), (16, 8), (24, 8), (32, 8), (40, 4)]
+
+
+def test_parameters_of_interoperable_kernels_and_functions():
+    made = device.compile(shifted, Point, FLOATS, bool)
+    assert [each[2:4] for each in made.parameters] == [(0, 8), (8, 24), (32, 1)]
+    assert made.parameters[0].type == "struct<Point, x: float32, y: int8>"
+
+    @device.func(interop=True)
+    def moved(p):
+        return Point(p.x + 1, p.y)
+
+    found = device.compile(moved, Point, output="ptx")
+    assert found.result == found.parameters[0].type and found.registers is None
+
+
+def test_constants_have_a_value_and_no_place():
+    made = device.compile(repeated, FLOATS, 3)
+    assert made.parameters[1] == ("count", "int", 0, 0, "3", None)
+
+
+def test_shared_constant_and_local_memory():
+    assert device.compile(shares, FLOATS).shared == 256
+    table = 'static __constant__ int table[6]; extern "C" __device__ int entry(int i) { return table[i]; }'
+
+    @device.extern(link=device.cuda_source(table))
+    def entry(i: int) -> int: ...
+
+    @device.kernel
+    def looks_up(x, i):
+        x[0] = entry(i)
+
+    @device.kernel
+    def spills(x, i):
+        tile = device.local_array(100, device.float32)
+        for j in range(100):
+            tile[j] = x[j]
+        x[0] = tile[i]
+
+    assert device.compile(looks_up, FLOATS, int).constant == 24
+    assert device.compile(spills, FLOATS, int).local >= 400
+
+
+def test_typed_ir_has_parameters_alone():
+    made = compiled_saxpy(output="ir")
+    assert len(made.parameters) == 4 and made.shared is None and made.registers is None
+    assert hash(made) == hash(compiled_saxpy(output="ir")) and made == compiled_saxpy(output="ir")
+
+
+# Launches of what was saved
+
+
+@pytest.mark.parametrize("output", ["cubin", "ptx"])
+def test_a_saved_kernel_is_launched(gpu, tmp_path, output):
+    file = tmp_path / f"saxpy.{output}"
+    made = compiled_saxpy(output=output)
+    made.save(file)
+    assert file.read_bytes() == (made.code if output == "cubin" else made.code.encode())
+    loaded = device.load(file)
+    assert loaded == made and loaded.parameters == made.parameters
+    x, y = arrays(gpu, 2)
+    gpu.sizes = [4, 8, 8, 8, 8, 4]
+    for launch in (made.launch, loaded.launch):
+        launch(2.5, x, y=y, grid=2, block=(32, 2), stream=gpu.stream)
+        floats, *rest = gpu.bytes[-1]
+        assert floats == np.float32(2.5).tobytes()
+        addresses = [int.from_bytes(each, "little") for each in rest]
+        assert addresses == [address(x), 8, address(y), 8, 5]
+        name, _, *where, stream = gpu.log[-1]
+        assert (name, where, stream) == ("cuLaunchKernel", [(2, 1, 1), (32, 2, 1), 0], 7)
+    loaded.launch(np.float32(1), x, y, 3, threads=100, block=32, stream=gpu.stream)
+    assert gpu.log[-1][2] == (4, 1, 1) and gpu.bytes[-1][-1] == b"\3\0\0\0"
+
+
+def test_interoperable_kernels_take_descriptors(gpu, tmp_path):
+    file = tmp_path / "shifted.cubin"
+    device.compile(shifted, Point, FLOATS, bool).save(file)
+    (x,) = arrays(gpu, 1)
+    gpu.sizes = [8, 24, 1]
+    device.load(file).launch(Point(1.5, 2), x, True, grid=1, block=1, stream=gpu.stream)
+    point, descriptor, flag = gpu.bytes[-1]
+    assert point[:5] == struct.pack("<fb", 1.5, 2) and flag == b"\1"
+    assert struct.unpack("<Qqq", descriptor) == (address(x), 8, 1)
+
+
+def test_constants_may_be_left_out_and_not_be_others(gpu):
+    made = device.compile(repeated, FLOATS, 3)
+    (x,) = arrays(gpu, 1)
+    made.launch(x, 3, grid=1, block=8, stream=gpu.stream)
+    made.launch(x, grid=1, block=8, stream=gpu.stream)
+    with pytest.raises(CallError, match="'count' is 4, and the kernel was compiled for 3") as caught:
+        made.launch(x, 4, grid=1, block=8, stream=gpu.stream)
+    assert "build the kernel for this value" in caught.value.help
+
+
+def test_arrays_that_are_read_only_fit_where_others_do(gpu):
+    made = device.compile(saxpy, device.float32, device.ArrayType(device.float32, 1, readonly=True), FLOATS, int)
+    made.launch(1.0, *arrays(gpu, 2), grid=1, block=8, stream=gpu.stream)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "match"),
+    [
+        ({"x": "float64"}, "'x' is of type array<float64, 1, C>, and the kernel was compiled for array<float32, 1, C>"),
+        ({"a": 2 + 1j}, "'a' is .2.1j., but .*float32"),
+        ({"a": np.float64(2)}, "'a' is .*, but .*float32"),
+        ({"n": 2**40}, "'n' is 1099511627776"),
+        ({"n": None}, "'n' is of type none, and the kernel was compiled for int"),
+        ({"m": 3}, "saxpy has no parameter 'm'"),
+    ],
+)
+def test_arguments_that_are_not_those_it_was_compiled_for(gpu, wrong, match):
+    x, y = arrays(gpu, 2)
+    given = {"a": 1.0, "x": x, "y": y, **wrong}
+    if wrong == {"x": "float64"}:
+        (given["x"],) = arrays(gpu, 1, np.float64)
+    with pytest.raises(device.LaunchError, match=match) as caught:
+        compiled_saxpy().launch(**given, grid=1, block=1, stream=gpu.stream)
+    assert caught.value.help
+    compiled_saxpy().launch(1.0, x, y, grid=1, block=1, stream=gpu.stream)
+    assert gpu.names().count("cuLaunchKernel") == 1
+
+
+def test_shapes_are_checked(gpu):
+    (x,) = arrays(gpu, 1)
+    with pytest.raises(device.LaunchError, match="max_threads"):
+        device.compile(shares, FLOATS).launch(x, grid=1, block=65, stream=gpu.stream)
+
+
+def test_facts_of_launches_are_checked(gpu):
+    made = compiled_saxpy(launch_facts=True)
+    x, y = arrays(gpu, 2)
+    made.launch(1.0, x, y, grid=1, block=8, stream=gpu.stream)
+    with pytest.raises(device.LaunchError, match="compiled with launch_facts=True"):
+        made.launch(1.0, y, y, grid=1, block=8, stream=gpu.stream)
+
+
+def test_gpus_that_it_is_not_for(gpu):
+    for target, output in (("sm_80", "cubin"), ("sm_100", "ptx"), ("sm_100", "cubin")):
+        with pytest.raises(
+            device.LaunchError, match=f"compiled for {target} .{output}., and this GPU is sm_90"
+        ) as caught:
+            compiled_saxpy(target=target, output=output).launch(
+                1.0, *arrays(gpu, 2), grid=1, block=1, stream=gpu.stream
+            )
+        assert "build it for sm_90" in caught.value.help
+    compiled_saxpy(target="sm_80", output="ptx").launch(1.0, *arrays(gpu, 2), grid=1, block=1, stream=gpu.stream)
+    compiled_saxpy(target="sm_90a").launch(1.0, *arrays(gpu, 2), grid=1, block=1, stream=gpu.stream)
+
+
+def test_the_cpu_stream_is_for_the_kernel_itself():
+    x = np.zeros(4, np.float32)
+    with pytest.raises(device.LaunchError, match="the stream is the CPU's") as caught:
+        compiled_saxpy().launch(1.0, x, x, grid=1, block=1, stream=device.cpu_stream())
+    assert "device.launch" in caught.value.help
+    with pytest.raises(CallError, match="not an object of type Compiled") as caught:
+        device.launch(compiled_saxpy(), 1.0, x, x, grid=1, block=1, stream=device.cpu_stream())
+    assert "its own launch" in caught.value.help
+
+
+def test_functions_and_texts_are_not_launched(gpu):
+    @device.func(interop=True)
+    def twice(x):
+        return x + x
+
+    for made in (device.compile(twice, float), compiled_saxpy(output="llvm"), compiled_saxpy(output="ir")):
+        with pytest.raises(device.LaunchError, match="is no kernel that a GPU could load") as caught:
+            made.launch(1.0, grid=1, block=1, stream=gpu.stream)
+        assert caught.value.help
+
+
+# On disk
+
+
+def test_what_cannot_be_loaded(tmp_path):
+    with pytest.raises(device.LaunchError, match="cannot be loaded: .*No such file") as caught:
+        device.load(tmp_path / "nothing.cubin")
+    assert "Compiled.save" in caught.value.help
+    with pytest.raises(device.LaunchError, match="index.json: No such file"):
+        device.load(tmp_path)
+    file = tmp_path / "saxpy.cubin"
+    compiled_saxpy().save(file)
+    index = tmp_path / "saxpy.cubin.json"
+    text = index.read_text()
+    for changed, match in (
+        ("{}", "no index of compiled kernels"),
+        ("[3", "no index of compiled kernels"),
+        (text.replace('"cuda_device": 1', '"cuda_device": 99'), "of format 99"),
+        (text.replace('"symbol"', '"other"'), "no index of compiled kernels"),
+    ):
+        index.write_text(changed)
+        with pytest.raises(device.LaunchError, match=match):
+            device.load(file)
+    index.write_text(text)
+    assert device.load(str(file)).symbol == "saxpy"
+
+
+LOADS = """
+import sys, numpy as np
+from fake_driver import CONTEXT, installed
+import cuda_device as device
+from cuda_device.runtime.gpu.streams import GpuStream
+with installed() as gpu:
+    gpu.stack[-1] = CONTEXT
+    stream = GpuStream(7, 0, context=CONTEXT)
+    x, y = (device.array(np.arange(8, dtype=np.float32), stream=stream) for _ in range(2))
+    device.load(sys.argv[1]).launch(2.0, x, y, grid=1, block=8, stream=stream)
+    print(gpu.log[-1][0])
+print(*sorted(sys.modules))
+"""
+
+
+def test_no_compiler_is_loaded(tmp_path):
+    file = tmp_path / "saxpy.cubin"
+    compiled_saxpy().save(file)
+    environment = {"PYTHONPATH": ":".join(sys.path), "CUDA_DEVICE_CACHE": "0"}
+    done = subprocess.run([sys.executable, "-c", LOADS, file], capture_output=True, text=True, env=environment)
+    started, modules = done.stdout.splitlines() or (done.stderr, "")
+    assert started == "cuLaunchKernel"
+    compiler = (
+        "llvmlite",
+        "cuda_device.bytecode",
+        "cuda_device.lower",
+        "cuda_device.infer.engine",
+        "cuda_device.codegen.llvm",
+    )
+    assert not [name for name in modules.split() if name.startswith(compiler)]
+
+
+# Several targets in one file
+
+
+def nvfatbin_is_here():
+    try:
+        from cuda.bindings import nvfatbin
+
+        return bool(nvfatbin.version())
+    except (ImportError, RuntimeError, OSError):
+        return False
+
+
+@pytest.mark.skipif(not nvfatbin_is_here(), reason="no nvFatbin: pip install nvidia-nvfatbin")
+def test_a_fatbin_has_all_targets(gpu, tmp_path):
+    made = compiled_saxpy(target=["sm_80", "sm_90"], output="fatbin")
+    assert made.code[:4] == b"\x50\xed\x55\xba" and made.target == "sm_80, sm_90"
+    assert len(made.code) > sum(len(compiled_saxpy(target=each).code) for each in ("sm_80", "sm_90")) // 2
+    file = tmp_path / "saxpy.fatbin"
+    made.save(file)
+    device.load(file).launch(1.0, *arrays(gpu, 2), grid=1, block=1, stream=gpu.stream)
+    assert gpu.names().count("cuLaunchKernel") == 1
+    with pytest.raises(device.LaunchError, match="compiled for sm_100, sm_120 .fatbin., and this GPU is sm_90"):
+        compiled_saxpy(target=("sm_100", "sm_120"), output="fatbin").launch(
+            1.0, *arrays(gpu, 2), grid=1, block=1, stream=gpu.stream
+        )
+    compiled_saxpy(target="sm_75", output="fatbin").launch(1.0, *arrays(gpu, 2), grid=1, block=1, stream=gpu.stream)
+
+
+def test_without_nvfatbin(monkeypatch):
+    from cuda.bindings import nvfatbin
+
+    def missing(*_):
+        raise RuntimeError("libnvfatbin.so not found")
+
+    monkeypatch.setattr(nvfatbin, "create", missing)
+    with pytest.raises(device.CompileError, match="nvFatbin, which is not on this machine") as caught:
+        compiled_saxpy(output="fatbin")
+    assert "pip install nvidia-nvfatbin" in caught.value.help
+
+
+def test_several_targets_are_for_a_fatbin():
+    for targets in (["sm_90", "sm_100"], ()):
+        with pytest.raises(ValueError, match="target"):
+            compiled_saxpy(target=targets)
+    with pytest.raises(ValueError, match="at least one"):
+        compiled_saxpy(target=[], output="fatbin")
+    with pytest.raises(ValueError, match="there is no architecture 'sm_1'"):
+        compiled_saxpy(target=["sm_90", "sm_1"], output="fatbin")
