@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from cuda_device.codegen.cpu import machine_code
     from cuda_device.codegen.emit import to_llvm
     from cuda_device.codegen.gpu import assemblers, cubin, nvptx
-    from cuda_device.codegen.llvm.modules import LlvmModule
+    from cuda_device.codegen.llvm import LlvmModule
     from cuda_device.instrument import traces
     from cuda_device.ir.nodes import Function, Module
 
@@ -175,18 +175,18 @@ def _typed(work: Work) -> Module:
 
 
 def _device(work: Work) -> Module:
+    from cuda_device import lower
     from cuda_device.instrument import inline
-    from cuda_device.lower import typed_to_device
 
     job, typed = work.job, work["typed"]
-    module = typed_to_device.run(typed, bool(job.options.checked))
+    module = lower.run(typed, bool(job.options.checked))
     for row in passes():
         row.run(module)
     if job.options.checked:
         module = inline.run_ours(module)
     if typed.main.prototype is not None and not job.target.on_cpu:
-        typed_to_device.export(module, typed.main.prototype)
-    typed_to_device.number_places(module)
+        lower.export(module, typed.main.prototype)
+    lower.number_places(module)
     return module
 
 
@@ -441,9 +441,9 @@ def _recall(work: Work, last: str) -> bool:
 
 def _find(work: Work, last: str) -> bool:
     """Takes the last artifact from the cache, once it is known what the program is, which is kept for the next time."""
-    from cuda_device.codegen.llvm import bindings
+    from cuda_device.codegen import llvm
 
-    bindings.begin_to_load()
+    llvm.begin_to_load()
     _make(work, KEY)
     start = time.perf_counter()
     program = _program(work)

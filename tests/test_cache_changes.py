@@ -175,7 +175,7 @@ def k(a, x, y):
 import math
 F32 = device.ArrayType(device.float32, 1)
 code = device.compile(k, float, F32, F32).code
-print(hashlib.sha256(code).hexdigest(), device.cache_info().hits, "cuda_device.codegen.llvm.bindings" in sys.modules)
+print(hashlib.sha256(code).hexdigest(), device.cache_info().hits, "cuda_device.codegen.llvm" in sys.modules)
 """
 
 

@@ -156,7 +156,7 @@ with installed() as gpu:
     x, y = (device.zeros(8, device.float32, stream=stream) for _ in range(2))
     device.launch(k, 2.0, x, y, grid=1, block=8, stream=stream)
     assert len(gpu.launched) == 1
-heavy = '''cuda_device.codegen.llvm.bindings pathlib shutil cuda_device.infer.engine
+heavy = '''cuda_device.codegen.llvm pathlib shutil cuda_device.infer.engine
     cuda_device.codegen.emit.to_llvm cuda_device.bytecode.decode'''
 loaded = [name for name in heavy.split() if name in sys.modules]
 info = device.cache_info()
@@ -166,7 +166,7 @@ print(info.hits, info.direct, info.misses, *loaded)
 
 def test_a_kernel_that_is_found_needs_neither_the_compiler_nor_llvm(folder: Path) -> None:
     environment = {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"}
-    assert run(folder, LIGHT, **environment).startswith("0 0 1 cuda_device.codegen.llvm.bindings")
+    assert run(folder, LIGHT, **environment).startswith("0 0 1 cuda_device.codegen.llvm")
     assert run(folder, LIGHT, **environment) == "1 1 0"
 
 
@@ -193,7 +193,7 @@ out = np.ones(4)
 device.launch(k, out, grid=1, block=4, stream=device.cpu_stream())
 assert np.allclose(out, np.sin(1))
 info = device.cache_info()
-print(info.hits, info.direct, info.misses, "cuda_device.codegen.llvm.bindings" in sys.modules)
+print(info.hits, info.direct, info.misses, "cuda_device.codegen.llvm" in sys.modules)
 """
 
 

@@ -9,8 +9,8 @@ import pytest
 
 import cuda_device as device
 from cuda_device.cache import disk
+from cuda_device.codegen import llvm
 from cuda_device.codegen.gpu import cubin, linking
-from cuda_device.codegen.llvm import modules
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.types.architectures import parse
 
@@ -286,7 +286,7 @@ define float @scaled(float %x) { %y = call float @__nv_sinf(float %x) ret float 
 
 def test_bitcode_is_compiled_for_the_target(tmp_path):
     file = tmp_path / "scaled.bc"
-    file.write_bytes(modules.read(BITCODE).bitcode())
+    file.write_bytes(llvm.read(BITCODE).bitcode())
     for link in (file, file.read_bytes()):
         assert links(calling(link)) and links(calling(link), "sm_75")
 
@@ -295,5 +295,5 @@ def test_bitcode_that_is_none(tmp_path):
     file = tmp_path / "scaled.bc"
     file.write_bytes(b"BC\xc0\xdeand so on")
     assert "is no bitcode that LLVM reads" in refused(calling(file)).reason
-    file.write_bytes(modules.read(BITCODE.replace("nvptx64-nvidia-cuda", "x86_64-linux-gnu")).bitcode())
+    file.write_bytes(llvm.read(BITCODE.replace("nvptx64-nvidia-cuda", "x86_64-linux-gnu")).bitcode())
     assert re.search("is bitcode for x86_64.*, and not for a GPU", refused(calling(file)).reason)

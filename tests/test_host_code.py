@@ -8,10 +8,10 @@ import sys
 import numpy as np
 import pytest
 
+from cuda_device.codegen import llvm
 from cuda_device.codegen.cpu import host_code, runtime_library, scheduler
 from cuda_device.codegen.cpu.machine_code import compile_native
 from cuda_device.codegen.cpu.runner import EXPORTS, SUPPORT
-from cuda_device.codegen.llvm import modules
 from cuda_device.device.memory import array_at
 from cuda_device.errors import CompileError
 from cuda_device.types.model import INT64, UINT32
@@ -67,7 +67,7 @@ def test_what_is_no_device_code_is_refused_as_anywhere():
 @pytest.mark.parametrize("symbol", sorted(SUPPORT))
 def test_what_kernels_call_is_a_module_of_its_own(symbol):
     text = (scheduler if symbol in EXPORTS else runtime_library).text(symbol)
-    module = modules.read(text)
+    module = llvm.read(text)
     module.verify()
     assert f"@{symbol}(" in text and "host_" not in "".join(module.declared())
 

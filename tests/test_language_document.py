@@ -18,7 +18,7 @@ import pytest
 
 import cuda_device as device
 from cuda_device.bytecode.versions import UNSUPPORTED
-from cuda_device.infer import builtin_calls, fitting, host_calls, operators, remedies
+from cuda_device.infer import builtin_calls, host_calls, joins, operators, remedies
 from cuda_device.infer.kinds import arrays, dicts, lists, scalars
 from cuda_device.library import numbers, standard, table
 from cuda_device.library.table import ALL
@@ -71,7 +71,7 @@ def document() -> str:
     everything = [*entities(), *builtin_calls.UFUNCS, *builtin_calls.NUMPY_FUNCTIONS]
     public = [getattr(device, name) for name in device.__all__]
     rows = {
-        "Operators": listed([*fitting.FOLDS, *operators._UNARY, "and", "or", "is", "in", "if else", ":="]),
+        "Operators": listed([*joins.FOLDS, *operators._UNARY, "and", "or", "is", "in", "if else", ":="]),
         "Builtins": of_module(builtins, "", everything),
         "`math`": of_module(math, "math.", everything),
         "`cmath`": of_module(cmath, "cmath.", everything),

@@ -10,7 +10,7 @@ import llvmlite.binding as theirs
 import pytest
 from llvmlite.binding import ffi
 
-from cuda_device.codegen.llvm import bindings, modules
+from cuda_device.codegen import llvm
 
 
 def kind(type):
@@ -24,56 +24,56 @@ def kind(type):
     return "pointer" if is_text else ("place", kind(pointed))
 
 
-@pytest.mark.parametrize("name", bindings.FUNCTIONS)
+@pytest.mark.parametrize("name", llvm.FUNCTIONS)
 def test_a_row_is_what_llvmlite_says(name):
-    ours, known = getattr(bindings.load(), name), getattr(ffi.lib, f"LLVMPY_{name}")
+    ours, known = getattr(llvm.load(), name), getattr(ffi.lib, f"LLVMPY_{name}")
     assert callable(ours)
-    result, *parameters = bindings.FUNCTIONS[name].split()
+    result, *parameters = llvm.FUNCTIONS[name].split()
     # What returns nothing, or takes nothing, llvmlite does not say.
     if known.restype is not ctypes.c_int or result != "-":
-        assert kind(bindings.TYPES[result]) == kind(known.restype)
+        assert kind(llvm.TYPES[result]) == kind(known.restype)
     if known.argtypes is not None:
-        assert [kind(bindings.TYPES[each]) for each in parameters] == [kind(type) for type in known.argtypes]
+        assert [kind(llvm.TYPES[each]) for each in parameters] == [kind(type) for type in known.argtypes]
     elif name not in ("DisposeString",):
         assert not parameters
 
 
 def test_all_that_the_package_calls_has_a_row_and_all_rows_are_called():
-    folder = Path(bindings.__file__).parent.parent
-    names = ("llvm/bindings", "llvm/modules", "cpu/native", "cpu/processor", "gpu/nvptx", "gpu/libdevice")
+    folder = Path(llvm.__file__).parent
+    names = ("llvm", "cpu/native", "cpu/processor", "gpu/nvptx", "gpu/libdevice")
     text = "".join((folder / f"{name}.py").read_text() for name in names)
     called = set(re.findall(r"(?:api|load\(\)|library|self)\.([A-Z]\w+|buildPer\w+)", text))
     called |= {f"module_Add{name}" for name in re.findall(r'"([A-Z]\w+Pass)"', text)}
     called |= {f"PTOSet{name}" for name in re.findall(r"(\w+)=(?:level|vectorise|loops)\b", text) if name[0].isupper()}
     for items in ("Functions", "Globals", "Types"):
         called |= {f"Module{items}Iter", f"{items}IterNext", f"Dispose{items}Iter"}
-    assert called == set(bindings.FUNCTIONS)
+    assert called == set(llvm.FUNCTIONS)
 
 
 def test_another_name_is_no_function_of_llvm():
     with pytest.raises(AttributeError, match="ParseNothing is not among LLVM's functions that we call"):
-        _ = bindings.load().ParseNothing
+        _ = llvm.load().ParseNothing
 
 
 def test_it_is_the_library_of_llvmlite():
-    assert bindings.version(bindings.load()) == theirs.llvm_version_info
-    assert bindings.version(bindings.load())[0] == bindings.MAJOR
+    assert llvm.version(llvm.load()) == theirs.llvm_version_info
+    assert llvm.version(llvm.load())[0] == llvm.MAJOR
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ("bindings.file = lambda: None", "needs llvmlite, which is not installed"),
-        ("bindings.file = lambda: '/does/not/exist.so'", "llvmlite's library cannot be loaded"),
-        ("bindings.MAJOR = 7", "needs LLVM 7, and this llvmlite has LLVM 22"),
+        ("llvm.file = lambda: None", "needs llvmlite, which is not installed"),
+        ("llvm.file = lambda: '/does/not/exist.so'", "llvmlite's library cannot be loaded"),
+        ("llvm.MAJOR = 7", "needs LLVM 7, and this llvmlite has LLVM 22"),
     ],
 )
 def test_what_is_wrong_with_the_library_is_said(change, message):
     script = f"""
-from cuda_device.codegen.llvm import bindings
+from cuda_device.codegen import llvm
 {change}
 try:
-    bindings.load()
+    llvm.load()
 except ImportError as error:
     assert {message!r} in str(error), error
 else:
@@ -95,7 +95,7 @@ define i32 @g() {
 
 
 def test_what_is_in_a_module():
-    module = modules.read(TEXT)
+    module = llvm.read(TEXT)
     module.verify()
     assert module.declared() == ["f"]
     assert {name: text.strip() for name, text in module.variables().items()} == {
@@ -106,11 +106,11 @@ def test_what_is_in_a_module():
     assert module.function("g").startswith("define i32 @g() {")
     with pytest.raises(NameError):
         module.function("h")
-    assert str(modules.read_bitcode(module.bitcode())).endswith(str(module).partition("\n\n")[2])
+    assert str(llvm.read_bitcode(module.bitcode())).endswith(str(module).partition("\n\n")[2])
 
 
 def test_modules_are_linked_and_hidden():
-    module = modules.read(TEXT)
+    module = llvm.read(TEXT)
     module.link("define i32 @f(i32 %x) { ret i32 %x }")
     module.hide(["f", "not_there"])
     assert module.function("f").startswith("define internal i32 @f(")
@@ -120,11 +120,11 @@ def test_modules_are_linked_and_hidden():
 
 def test_what_llvm_refuses():
     with pytest.raises(RuntimeError, match="expected top-level entity"):
-        modules.read("nonsense")
+        llvm.read("nonsense")
     with pytest.raises(RuntimeError):
-        modules.read_bitcode(b"nonsense")
-    broken = modules.read("define i32 @f() {\nentry:\n  br label %entry\n}")
+        llvm.read_bitcode(b"nonsense")
+    broken = llvm.read("define i32 @f() {\nentry:\n  br label %entry\n}")
     with pytest.raises(RuntimeError, match="Entry block to function must not have predecessors"):
         broken.verify()
     with pytest.raises(RuntimeError, match="[Uu]nable to find target|No available targets"):
-        modules.Machine("nowhere-at-all", "", "", 2)
+        llvm.Machine("nowhere-at-all", "", "", 2)

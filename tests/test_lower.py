@@ -11,12 +11,12 @@ import pytest
 from golden_pages import Golden
 from ir_helpers import read
 
+from cuda_device import lower
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Module
 from cuda_device.ir.ops import Level
 from cuda_device.ir.text import show_module
 from cuda_device.ir.verify import verify
-from cuda_device.lower import typed_to_device
 
 CASES = {
     # Arrays
@@ -383,8 +383,8 @@ CASES = {
 
 def lowered(text: str) -> Module:
     """The device module, verified."""
-    module = typed_to_device.run(read(text))
-    typed_to_device.number_places(module)
+    module = lower.run(read(text))
+    lower.number_places(module)
     verify(module)
     return module
 
@@ -481,13 +481,13 @@ func @f -> int32 typed {
 
 def test_what_was_made_wider_is_itself_when_it_is_narrow_again():
     """A counter that is an index between two uses needs no second register."""
-    function = typed_to_device.run(read(WIDENED)).main
+    function = lower.run(read(WIDENED)).main
     (total,) = (op for op in function.ops() if op.code is ops.ADD)
     assert total.operands == function.blocks[0].params
 
 
 def test_what_was_made_narrow_is_another_number():
     text = WIDENED.replace("int32 = convert {exact=True} %1", "int32 = convert %1").replace("%i: int32", "%i: int8")
-    function = typed_to_device.run(read(text.replace("int64 = convert %i", "uint8 = convert %i"))).main
+    function = lower.run(read(text.replace("int64 = convert %i", "uint8 = convert %i"))).main
     (total,) = (op for op in function.ops() if op.code is ops.ADD)
     assert total.operands[0] not in function.blocks[0].params

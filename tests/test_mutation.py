@@ -65,9 +65,7 @@ def test_texts_that_are_code():
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "name", ["lower/typed_to_device.py", "device/rows.py", "codegen/emit/emitters.py", "bytecode/translate.py"]
-)
+@pytest.mark.parametrize("name", ["lower.py", "device/rows.py", "codegen/emit/emitters.py", "bytecode/translate.py"])
 def test_nearly_every_change_is_another_program(name):
     source = (PACKAGE / name).read_text()
     made = [change for place in places(source, name.startswith("codegen")) for change in place]

@@ -18,7 +18,7 @@ from cuda_device.codegen.cpu import kernel_text, machine_code, native
 from cuda_device.codegen.cpu.machine_code import compile_native, load_native
 from cuda_device.codegen.cpu.records import RECORDS
 from cuda_device.codegen.cpu.runner import CONVERSIONS, WIDE_ATOMICS
-from cuda_device.codegen.llvm.modules import Machine
+from cuda_device.codegen.llvm import Machine
 from cuda_device.errors import CompilerBug
 from cuda_device.runtime import cpu_executor
 from cuda_device.runtime.cpu_executor import execute

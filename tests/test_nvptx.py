@@ -431,10 +431,10 @@ def test_a_module_dies_before_its_context() -> None:
     """In the other order, LLVM ends the process. Python's collector takes the members of a cycle in any."""
     script = """
 import gc
-from cuda_device.codegen.llvm import bindings
+from cuda_device.codegen import llvm
 from cuda_device.codegen.gpu import nvptx
 gc.disable()
-api, dead = bindings.load(), []
+api, dead = llvm.load(), []
 for name in ("DisposeModule", "ContextDispose"):
     setattr(api, name, lambda it, end=getattr(api, name), name=name: (dead.append(name), end(it)))
 for _ in range(200):

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import cuda_device
+from cuda_device import lower
 from cuda_device.codegen.emit import emitters
 from cuda_device.device import atomic_types, memory, packing, positioning
 from cuda_device.device import math as device_math
@@ -21,7 +22,6 @@ from cuda_device.device.entities import DeviceValue
 from cuda_device.infer import rules
 from cuda_device.ir import ops
 from cuda_device.library import complex_functions, copying, prelude, table
-from cuda_device.lower import typed_to_device
 from cuda_device.types.vector_classes import FAMILIES
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -312,7 +312,7 @@ def test_inference_has_a_rule_for_each_operation_of_python():
 
 
 def test_lowering_has_a_rule_for_each_typed_operation():
-    assert names(typed_to_device.RULES) == names(ops.at(ops.Level.TYPED))
+    assert names(lower.RULES) == names(ops.at(ops.Level.TYPED))
 
 
 def test_llvm_has_an_emitter_for_each_device_operation():

@@ -17,7 +17,7 @@ import clock
 import numpy as np
 
 WHERE, STATE = sys.argv[1:]
-COMPILER = ("bytecode.to_ir", "infer.engine", "infer.builtin_calls", "lower.typed_to_device", "codegen.emit.to_llvm")
+COMPILER = ("bytecode.to_ir", "infer.engine", "infer.builtin_calls", "lower", "codegen.emit.to_llvm")
 LAST = {"cpu": ("codegen.cpu.native",), "gpu": ("codegen.gpu.nvptx", "codegen.gpu.cubin")}
 seconds: dict[str, float] = {}
 

@@ -25,10 +25,10 @@ from cuda_device.device.rows import constant_of
 from cuda_device.device.sync import WarpMask
 from cuda_device.errors import CompileError
 from cuda_device.infer import host_calls, hosted, loops, printing, sequences
-from cuda_device.infer.fitting import LARGEST_BITS, too_large
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.host_calls import Special
 from cuda_device.infer.indexing import check_count, no_keywords
+from cuda_device.infer.joins import LARGEST_BITS, too_large
 from cuda_device.infer.kinds import complexes, dicts, vectors
 from cuda_device.infer.meanings import Keywords, Named, NestedFunction, Partial, Raised, Text, Thing, means
 from cuda_device.ir import ops

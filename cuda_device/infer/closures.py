@@ -24,9 +24,8 @@ from cuda_device.bytecode.reader import mark
 from cuda_device.bytecode.suspension import DONE, START, STEP, STEP_UNROLLED
 from cuda_device.bytecode.to_ir import slots
 from cuda_device.errors import CompileError
-from cuda_device.infer.fitting import no_room
 from cuda_device.infer.frame import Cell, Follows, Frame, Pending
-from cuda_device.infer.joins import join
+from cuda_device.infer.joins import join, no_room
 from cuda_device.infer.meanings import Box, Generator, NestedFunction, Origin, check_apart, code_of, is_list
 from cuda_device.infer.remedies import of_two_types, with_length
 from cuda_device.ir.nodes import Op

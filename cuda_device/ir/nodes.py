@@ -97,7 +97,7 @@ class Function:
 
     `signature` holds the types of the source function's parameters: at the device level one of them may have become
     several parameters, or none. `shown` is the name that users know. `interop`: CUDA C++ calls it by its name (see
-    `lower/interop_boundary`); the typed function for which there will be such a one has the `prototype`. Specialisations that
+    `lower`); the typed function for which there will be such a one has the `prototype`. Specialisations that
     differ in constants alone are of one `family`: they share their shared arrays.
     """
 

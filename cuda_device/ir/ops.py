@@ -1,7 +1,7 @@
 """The operations of the IR: one table, one row an operation.
 
 A row says at which levels the operation is legal, how many operands and results it has, which attributes, and what it
-may do beside computing its results. Printer, parser and verifier read the rows; `infer/engine` and `lower/typed_to_device` have
+may do beside computing its results. Printer, parser and verifier read the rows; `infer/engine` and `lower` have
 a rule for each row of their level and `codegen/emit/to_llvm` an emitter for each row of the device level (tests compare the
 sets). To add an operation: one row here, one rule in the pass that makes it, one emitter.
 
@@ -222,9 +222,7 @@ INTRINSIC = OpDef(
 )
 CALL = OpDef("call", _TD, MANY, 1, "A call of another function of the module.", ("callee",))
 _FOREIGN = Effect.READS | Effect.WRITES | Effect.CONVERGENT
-_EXTERN_DOC = (
-    "A call of a C++ function. Its operands are as in `lower/interop_boundary`; the first takes the result if `into`."
-)
+_EXTERN_DOC = "A call of a C++ function. Its operands are as in `lower`; the first takes the result if `into`."
 EXTERN = OpDef("extern", _TD, MANY, MANY, _EXTERN_DOC, ("symbol",), _FOREIGN, optional=("into",))
 CONST = OpDef("const", _TD, 0, 1, "A number, or None.", ("value",))
 CONVERT = OpDef("convert", _TD, 1, 1, "A number as another; `exact`: a narrower integer has room.", optional=("exact",))

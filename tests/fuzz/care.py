@@ -19,10 +19,10 @@ from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
+from cuda_device.codegen import llvm
 from cuda_device.codegen.cpu import native
 from cuda_device.codegen.cpu.native import host
-from cuda_device.codegen.llvm import bindings
-from cuda_device.codegen.llvm.modules import Machine
+from cuda_device.codegen.llvm import Machine
 
 BATCH = 12
 ONE_IN = 7
@@ -50,8 +50,8 @@ def care(number: int) -> Iterator[None]:
 @functools.cache
 def _simple_machine() -> Machine:
     _machine(1)  # which makes LLVM ready
-    bindings.load().SetCommandLine(b"fuzz", b"-fast-isel=false")
-    return Machine(bindings.load().GetDefaultTargetTriple().decode(), *host(), 0, jit=True)
+    llvm.load().SetCommandLine(b"fuzz", b"-fast-isel=false")
+    return Machine(llvm.load().GetDefaultTargetTriple().decode(), *host(), 0, jit=True)
 
 
 def _simple(*_: Any) -> Machine:

@@ -29,7 +29,7 @@ FOLDERS = (
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """A change of a file, whose name is as in the package: `lower/typed_to_device.py`."""
+    """A change of a file, whose name is as in the package: `lower.py`."""
 
     file: str
     change: Change

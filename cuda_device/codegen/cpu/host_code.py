@@ -14,6 +14,7 @@ from typing import Any
 
 from numpy import int32, int64, uint32
 
+from cuda_device import lower
 from cuda_device.codegen.cpu.cpu_dialect import Cpu
 from cuda_device.codegen.emit import to_llvm
 from cuda_device.device.extern import extern
@@ -23,7 +24,6 @@ from cuda_device.ir import ops
 from cuda_device.ir.dominance import back_edges, drop_unused
 from cuda_device.ir.nodes import Function, Module
 from cuda_device.ir.ops import Effect
-from cuda_device.lower import typed_to_device
 from cuda_device.types.known import of_type
 from cuda_device.types.model import Type
 
@@ -144,7 +144,7 @@ class _Host(Cpu):
 def text(function: Any, parameters: Sequence[Type], name: str) -> str:
     """LLVM IR of a function under a name, with all that it calls."""
     module, _ = engine.run(function, [of_type(type) for type in parameters], kernel=False)
-    device = typed_to_device.run(module)
+    device = lower.run(module)
     for each in device.functions:
         _drop_dead(each)
     written = to_llvm.run(device, _Host(device, name)).text

@@ -16,9 +16,9 @@ import re
 from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
+from cuda_device.codegen import llvm
 from cuda_device.codegen.cpu.processor import LOCK, host
-from cuda_device.codegen.llvm import bindings, modules
-from cuda_device.codegen.llvm.modules import LlvmModule, Machine, parse
+from cuda_device.codegen.llvm import LlvmModule, Machine, parse
 
 _NUMBERS = itertools.count()
 
@@ -36,12 +36,12 @@ def compile_module(ir: str, level: int) -> tuple[LlvmModule, bytes, bytes]:
 def unknown(module: LlvmModule, known: Container[str]) -> list[str]:
     """The functions that a module calls, and that neither it, nor this process, nor `known` has."""
     missing = [name for name in module.declared() if name not in known and not name.startswith("llvm.")]
-    return [name for name in missing if not bindings.load().SearchAddressOfSymbol(name.encode())]
+    return [name for name in missing if not llvm.load().SearchAddressOfSymbol(name.encode())]
 
 
 @functools.cache
 def _machine(level: int, quick: bool = False) -> Machine:
-    api = bindings.load()
+    api = llvm.load()
     api.InitializeNativeTarget()
     api.InitializeNativeAsmPrinter()
     name, features = host()
@@ -68,16 +68,16 @@ _DIVISION = re.compile(r" = [us](?:div|rem) .*, %")
 def _optimise(module: LlvmModule, machine: Machine, level: int, ir: str) -> None:
     module.fit(machine)
     # The pipeline simplifies callees before it inlines them: what must be inlined goes first, and is seen whole.
-    modules.run_passes(module, machine, "AlwaysInlinerPass")
+    llvm.run_passes(module, machine, "AlwaysInlinerPass")
     vectorise = level >= 2
     loops = vectorise and not _DIVISION.search(ir)
-    modules.optimise(module, machine, level, LoopVectorization=loops, SLPVectorization=vectorise)
+    llvm.optimise(module, machine, level, LoopVectorization=loops, SLPVectorization=vectorise)
 
 
 def _tidy(module: LlvmModule, machine: Machine) -> None:
     """What optimising comes to where a function is straight: a third of the default pipeline's time."""
     module.fit(machine)
-    modules.run_passes(module, machine, "AlwaysInlinerPass", "SROAPass", "InstCombinePass", "SimplifyCFGPass")
+    llvm.run_passes(module, machine, "AlwaysInlinerPass", "SROAPass", "InstCombinePass", "SimplifyCFGPass")
 
 
 def compile_piece(ir: str, level: int, quick: bool = False) -> bytes:
@@ -98,13 +98,13 @@ def compile_piece(ir: str, level: int, quick: bool = False) -> bytes:
 def text_of(bitcode: bytes) -> str:
     """The LLVM IR in bitcode."""
     with LOCK:
-        return str(modules.read_bitcode(bitcode))
+        return str(llvm.read_bitcode(bitcode))
 
 
 def assembly_of(bitcode: bytes, level: int) -> str:
     """The machine code of bitcode, as text."""
     with LOCK:
-        return _machine(level).assembly(modules.read_bitcode(bitcode))
+        return _machine(level).assembly(llvm.read_bitcode(bitcode))
 
 
 def link(object_code: bytes, known: Mapping[str, int], exports: Sequence[str]) -> tuple[dict[str, int], object]:

@@ -36,9 +36,9 @@ _FLUSHING = ("avx512bf16", "avxneconvert")
 @functools.cache
 def host() -> tuple[str, str]:
     """The processor's name and the features that are used, as LLVM spells them."""
-    from cuda_device.codegen.llvm import bindings
+    from cuda_device.codegen import llvm
 
-    api = bindings.load()
+    api = llvm.load()
     _, said = api.GetHostCPUFeatures()
     signs = {feature[1:]: feature[0] for feature in said.decode().split(",") if feature}
     signs.update({name: "-" for name in _FLUSHING if name in signs})

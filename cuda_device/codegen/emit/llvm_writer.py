@@ -309,7 +309,7 @@ def truncate(to: FunctionWriter, op: Op, source: model.Number, target: model.Num
 #     …, as a result              alignstack(4) [3 x i32]                  .param .align 4 .b8 x[12]
 #     an address                  ptr                                      .param .b64
 #
-# What the values are is decided in `lower/interop_boundary`. Numbers of fewer than 32 bits cross in 32, extended; nobody relies
+# What the values are is decided in `lower`. Numbers of fewer than 32 bits cross in 32, extended; nobody relies
 # on the upper bits.
 
 

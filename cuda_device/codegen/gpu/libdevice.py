@@ -27,7 +27,7 @@ from cuda_device.errors import CompileError, CompilerBug
 from cuda_device.lazy_dataclasses import dataclass
 
 if TYPE_CHECKING:
-    from cuda_device.codegen.llvm.modules import LlvmModule
+    from cuda_device.codegen.llvm import LlvmModule
 
 # The answers that we give ourselves; a name that is missing here is LLVM's to answer.
 REFLECTED: Mapping[str, int] = {"__CUDA_PREC_SQRT": 1}
@@ -117,10 +117,10 @@ class LibdeviceIndex:
 
     def _other_symbols(self) -> dict[str, str]:
         """The global variables and types, which are few. Parses the library."""
-        from cuda_device.codegen.llvm import modules
+        from cuda_device.codegen import llvm
 
         if self._globals is None:
-            self._module = modules.read_bitcode(self.path.read_bytes())
+            self._module = llvm.read_bitcode(self.path.read_bytes())
             self._globals = {f"@{name}": text.strip() for name, text in self._module.variables().items()}
             self._globals |= {f"%{name}": text.strip() for name, text in self._module.structures().items()}
         return self._globals

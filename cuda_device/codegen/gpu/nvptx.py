@@ -22,9 +22,9 @@ import re
 from collections.abc import Iterable
 from functools import cache
 
+from cuda_device.codegen import llvm
 from cuda_device.codegen.gpu import peephole, workarounds
-from cuda_device.codegen.llvm import bindings, modules
-from cuda_device.codegen.llvm.modules import LlvmModule, Machine
+from cuda_device.codegen.llvm import LlvmModule, Machine
 from cuda_device.errors import CompileError, CompilerBug
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.architectures import DATA_LAYOUT, TRIPLE, Architecture
@@ -69,7 +69,7 @@ def emit_ptx(
 def of_bitcode(data: bytes, name: str, architecture: Architecture) -> Ptx:
     """Compiles bitcode, such as clang's for CUDA. Raises `CompileError` for what is none, or none for a GPU."""
     try:
-        module = modules.read_bitcode(data)
+        module = llvm.read_bitcode(data)
         module.verify()
     except RuntimeError as error:
         raise CompileError(
@@ -95,8 +95,8 @@ def parse(ir: str) -> LlvmModule:
             if line and line[1] != expected:
                 raise CompilerBug(f"LLVM IR for NVPTX says {line[0]!r}, and has to say {expected!r}")
     if fatal := workarounds.refused(ir):
-        raise CompilerBug(f"LLVM cannot compile {fatal[0]}:\n{modules.excerpt(ir, fatal[1])}")
-    return modules.parse(ir, _HEADER)
+        raise CompilerBug(f"LLVM cannot compile {fatal[0]}:\n{llvm.excerpt(ir, fatal[1])}")
+    return llvm.parse(ir, _HEADER)
 
 
 def link_libdevice(module: LlvmModule, functions: Iterable[str]) -> None:
@@ -117,7 +117,7 @@ def link_libdevice(module: LlvmModule, functions: Iterable[str]) -> None:
 def optimise(module: LlvmModule, architecture: Architecture, level: int = 3) -> None:
     """Runs LLVM's optimiser at this level, 0 to 3, knowing the target."""
     # Pairs of 16-bit floats become one operation: a GPU has next to no other vectors.
-    modules.optimise(module, _machine(architecture, level), level, SLPVectorization=level >= 2)
+    llvm.optimise(module, _machine(architecture, level), level, SLPVectorization=level >= 2)
 
 
 def emit(module: LlvmModule, architecture: Architecture, level: int = 3, reduce: bool = True) -> Ptx:
@@ -143,14 +143,14 @@ def _write(module: LlvmModule, architecture: Architecture, level: int, reduce: b
 @cache
 def _machine(architecture: Architecture, level: int) -> Machine:
     """LLVM's target machine, made once for all kernels."""
-    with bindings.LOCK:
+    with llvm.LOCK:
         _initialise()
         return Machine(TRIPLE, architecture.name, architecture.ptx.feature, level)
 
 
 @cache
 def _initialise() -> None:
-    api = bindings.load()
+    api = llvm.load()
     api.InitializeAllTargetInfos()
     api.InitializeAllTargets()
     api.InitializeAllTargetMCs()

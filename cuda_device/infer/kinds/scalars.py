@@ -17,9 +17,9 @@ from enum import IntEnum, IntFlag
 from cuda_device.device.packing import reinterpret, type_argument
 from cuda_device.errors import CompileError
 from cuda_device.infer import conditions, remedies
-from cuda_device.infer.fitting import FOLDS, only_integers, operation_type
 from cuda_device.infer.frame import Cell, Frame, Kind, Rank
 from cuda_device.infer.intervals import combine
+from cuda_device.infer.joins import FOLDS, only_integers, operation_type
 from cuda_device.infer.meanings import Method
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op, Value

@@ -11,8 +11,9 @@ and blocks; Python's operators become sequences of machine operations; rows of t
 from __future__ import annotations
 
 import enum
+import itertools
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from cuda_device.device import math as device_math
 from cuda_device.device.addresses import address_of
@@ -25,15 +26,197 @@ from cuda_device.ir.ops import Effect, Level
 from cuda_device.ir.simplify import join_back_edges, simplify
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.library.table import BY_NAME
-from cuda_device.lower import interop_boundary
+from cuda_device.types import model
+from cuda_device.types.abi import Passing, exchanged, passing, representation
 from cuda_device.types.known import of_type
-from cuda_device.types.layout import MOST_NUMBERS, known_alignment, leaves, pointee_of
-from cuda_device.types.model import BOOL, INDEX, NONE, Array, Number, NumberKind, RangeIterator, Ref, Tuple, Type
+from cuda_device.types.layout import (
+    MOST_NUMBERS,
+    known_alignment,
+    leaves,
+    parts,
+    pointee_of,
+    reference_of_cpp,
+    size_of,
+    usual_alignment,
+)
 
-# The state of the lowering of one function: what each typed value has become at the device level.
+# The face that an interoperable function shows to CUDA C++, and the calls of functions that C++ defines.
 #
-# lowerer.trees[%x]               the leaves of an array: its address, extents and strides
-# lowerer.define(op, tree)        gives the operation's result its tree
+# Inside of our code a value is its leaves; C++ passes bytes (`types/abi`). The function that C++ calls is a small one
+# around the other: it takes each parameter as C++ passes it, and gives the result as C++ returns it. A copy arrives and
+# leaves as a reference to it, which is `local`; what travels by its address has a `generic` one.
+#
+#     func @norm(%v: struct<pair, x: float32, y: float32>) -> float32 typed
+#
+#     func @norm -> float32 interop device {
+#     ^0(%v: ref<local, struct<pair, x: float32, y: float32>>):
+#       %1: float32 = load %v …
+#       %2: float32 = load …
+#       %3: float32 = call {callee="norm_2"} %1 %2
+
+
+def entry(module: Module, prototype: Prototype) -> Function:
+    """The function around the module's main one, whose name it takes."""
+    inner = module.main
+    taken = {function.name for function in module.functions}
+    name = inner.name
+    inner.name = next(n for n in (f"{name}_{i}" for i in itertools.count(2)) if n not in taken)
+    for function in module.functions:
+        for op in function.ops():
+            if op.code is ops.CALL and op.attributes["callee"] == name:
+                op.attributes["callee"] = inner.name
+    build = Lowering(Block())
+    build.location = inner.location
+    result, kernel = exchanged(prototype.result), inner.kernel
+    place = _result_place(build, result)
+    trees = [_take(build, type, kernel) for type in prototype.arguments]
+    tree = build.call(inner.name, [leaf for tree in trees for leaf in flatten(tree)], prototype.result)
+    returned = _give(build, prototype.result, result, tree, place)
+    build.return_(*returned)
+    inner.kernel = False
+    made = Function(name, [build.block], Level.DEVICE, _returned_type(returned), kernel, True)
+    made.signature, made.shown, made.location = inner.signature, inner.shown, inner.location
+    made.effects = inner.effects
+    return made
+
+
+def extern(build: Lowering, symbol: str, arguments: Sequence[tuple[Tree, model.Type]], type: model.Type) -> Tree:
+    """A call of the C++ function `symbol`; its result has `type`."""
+    operands = [_pass(build, tree, given) for tree, given in arguments]
+    if type == model.NONE:
+        build.effect(ops.EXTERN, *operands, symbol=symbol)
+        return ()
+    form, how = representation(type), passing(type, kernel=False)
+    if how is Passing.VALUE:
+        return unpack(build, build.op(ops.EXTERN, form, *operands, symbol=symbol), type)
+    place = local(build, form)
+    if how is Passing.ADDRESS:
+        address = _generic(build, place, reference_of_cpp(model.Space.GENERIC, form))
+        build.effect(ops.EXTERN, address, *operands, symbol=symbol)
+    else:
+        build.effect(ops.EXTERN, place, *operands, symbol=symbol, into=True)
+    return unpack(build, build.load(place, form), type)
+
+
+def _pass(build: Lowering, tree: Tree, type: model.Type) -> Value:
+    """An argument as C++ takes it."""
+    packed, how = pack(build, tree, type), passing(type, kernel=False)
+    if how is Passing.VALUE:
+        assert isinstance(packed, Value)
+        return packed
+    form = representation(exchanged(type))
+    place = local(build, form)
+    build.store(place, form, packed)
+    return _generic(build, place, reference_of_cpp(model.Space.GENERIC, form)) if how is Passing.ADDRESS else place
+
+
+def _returned_type(returned: Sequence[Value]) -> model.Type:
+    type = returned[0].type if returned else model.NONE
+    assert type is not None
+    return type
+
+
+def _result_place(build: Lowering, type: model.Type) -> Value | None:
+    """The first parameter, if it is the address of where the result goes."""
+    if type == model.NONE or passing(type, kernel=False) is not Passing.ADDRESS:
+        return None
+    place = Value(reference_of_cpp(model.Space.GENERIC, representation(type)), "result")
+    build.block.params.append(place)
+    return place
+
+
+def _take(build: Lowering, type: model.Type, kernel: bool) -> Tree:
+    """Adds a parameter of `type`; its value."""
+    form = representation(type)
+    how = passing(type, kernel)
+    space = model.Space.GENERIC if how is Passing.ADDRESS else model.Space.LOCAL
+    parameter = Value(form if how is Passing.VALUE else reference_of_cpp(space, form))
+    build.block.params.append(parameter)
+    tree: Tree = parameter if how is Passing.VALUE else build.load(parameter, form)
+    return unpack(build, tree, type)
+
+
+def _give(build: Lowering, source: model.Type, type: model.Type, tree: Tree, place: Value | None) -> list[Value]:
+    """What the function returns, if anything, for a result of the type `source`."""
+    if type == model.NONE:
+        return []
+    form = representation(type)
+    packed = pack(build, tree, source)
+    if passing(type, kernel=False) is Passing.VALUE:
+        assert isinstance(packed, Value)
+        return [packed]
+    target = place or local(build, form)
+    build.store(target, form, packed)
+    return [] if place else [target]
+
+
+# Between a value and its representation
+
+
+def unpack(build: Lowering, tree: Tree, type: model.Type) -> Tree:
+    """The tree of a value of `type` from that of its representation."""
+    match type:
+        case model.NoneType():
+            return ()
+        case model.Tuple() | model.Struct() | model.Subarray():
+            assert isinstance(tree, tuple)
+            return tuple(unpack(build, part, each) for part, each in zip(tree, _parts(type), strict=True))
+        case model.Array():
+            return _unpack_array(build, tree, type)
+    return tree
+
+
+def pack(build: Lowering, tree: Tree, type: model.Type) -> Tree:
+    """The tree of the representation of a value of `type`."""
+    match type:
+        case model.NoneType():
+            return build.const(model.UINT64, 0)
+        case model.Tuple() | model.Struct() | model.Subarray():
+            assert isinstance(tree, tuple)
+            return tuple(pack(build, part, each) for part, each in zip(tree, _parts(type), strict=True))
+        case model.Array():
+            assert isinstance(tree, ArrayTree)
+            return _pack_array(build, tree, type)
+    return tree
+
+
+def _parts(type: model.Tuple | model.Struct | model.Subarray) -> tuple[model.Type, ...]:
+    return (type.dtype,) * type.count if isinstance(type, model.Subarray) else parts(type)
+
+
+def _unpack_array(build: Lowering, tree: Tree, type: model.Array) -> ArrayTree:
+    """An array from its descriptor, whose strides count elements."""
+    data, *lengths = flatten(tree)
+    extents, strides = lengths[: type.ndim], lengths[type.ndim :]
+    for extent in extents:
+        extent.nonneg = True
+    if type.layout is not model.Layout.STRIDED:
+        return ArrayTree(data, tuple(extents))
+    size = build.number(model.INT64, size_of(type.dtype))
+    return ArrayTree(data, tuple(extents), tuple(build.sum(ops.MUL, s, size, exact=True) for s in strides))
+
+
+def _pack_array(build: Lowering, tree: ArrayTree, type: model.Array) -> Tree:
+    """The descriptor of an array. Its strides in bytes are multiples of the elements' size: who passes it has seen to it."""
+    size = build.number(model.INT64, size_of(type.dtype))
+    # Arrays that are known to be small have shorter lengths.
+    extents = tuple(build.convert(extent, model.INT64) for extent in tree.extents)
+    steps = (build.convert(stride, model.INT64) for stride in build.strides(tree, type))
+    strides = tuple(build.op(ops.QUOTIENT, model.INT64, step, size) for step in steps)
+    data = _generic(build, tree.data, leaves(exchanged(type))[0])
+    return (data, extents, strides) if type.ndim else (data,)
+
+
+def _generic(build: Lowering, reference: Value, type: model.Type) -> Value:
+    return reference if reference.type == type else build.op(ops.GENERIC, type, reference)
+
+
+def local(build: Lowering, form: model.Type) -> Value:
+    """Memory of the function's own for one value."""
+    return build.op(ops.LOCAL, model.Ref(model.Space.LOCAL, form), count=1, align=usual_alignment(form))
+
+
+# Lowering: typed IR → device IR, where values are numbers and addresses and operations are a machine's.
 
 
 class Lowerer:
@@ -53,9 +236,9 @@ class Lowerer:
         """Gives a block the leaves of a parameter; returns their tree."""
         assert param.type is not None
         parts = [Value(leaf, param.hint) for leaf in leaves(param.type)]
-        if isinstance(param.type, Number):
+        if isinstance(param.type, model.Number):
             parts[0].nonneg = param.nonneg
-        if isinstance(param.type, Array):
+        if isinstance(param.type, model.Array):
             for extent in parts[1 : 1 + param.type.ndim]:
                 extent.nonneg = True
         block.params += parts
@@ -67,10 +250,10 @@ class Lowerer:
         assert isinstance(tree, Value)
         return tree
 
-    def array(self, value: Value) -> tuple[ArrayTree, Array]:
+    def array(self, value: Value) -> tuple[ArrayTree, model.Array]:
         """The tree of an array."""
         tree = self.trees[value]
-        assert isinstance(tree, ArrayTree) and isinstance(value.type, Array)
+        assert isinstance(tree, ArrayTree) and isinstance(value.type, model.Array)
         return tree, value.type
 
     def define(self, op: Op, tree: Tree) -> None:
@@ -88,7 +271,7 @@ def iterate(lowerer: Lowerer, op: Op) -> None:
     """A range → the next item, the stop and the step, in the type that it counts in."""
     build, type = lowerer.build, op.result.type
     tree = lowerer.trees[op.operands[0]]
-    if isinstance(type, RangeIterator) and type.counter is not None:
+    if isinstance(type, model.RangeIterator) and type.counter is not None:
         start, stop, step = flatten(tree)
         if not type.counter.signed and not stop.nonneg:
             zero = build.number(_number(stop), 0)
@@ -107,7 +290,7 @@ def advance(lowerer: Lowerer, op: Op) -> None:
     build = lowerer.build
     iterator = lowerer.trees[op.operands[0]]
     type = op.operands[0].type
-    assert isinstance(iterator, tuple) and isinstance(type, RangeIterator)
+    assert isinstance(iterator, tuple) and isinstance(type, model.RangeIterator)
     item, stop, step = iterator
     assert isinstance(item, Value) and isinstance(stop, Value) and isinstance(step, Value)
     known = op.attributes.get("step")
@@ -116,7 +299,7 @@ def advance(lowerer: Lowerer, op: Op) -> None:
         step = build.number(number, known)
     up = bool(op.attributes.get("up")) or (isinstance(known, int) and known > 0) or not number.signed
     direction = RangeDirection.UP if up else RangeDirection.DOWN if isinstance(known, int) else RangeDirection.EITHER
-    roomy = number == INDEX or (type.counter is not None and not number.signed)
+    roomy = number == model.INDEX or (type.counter is not None and not number.signed)
     exact = known == 1 or (known == -1 and number.signed) or (up and roomy) or bool(op.attributes.get("roomy"))
     after = build.sum(ops.ADD, item, step, exact=True) if exact else _step(build, item, stop, step, direction)
     more, found = _has_more(build, item, stop, step, direction), build.convert(item, type.item, exact=True)
@@ -137,8 +320,8 @@ class RangeDirection(enum.Enum):
     EITHER = enum.auto()
 
 
-def _number(value: Value) -> Number:
-    assert isinstance(value.type, Number)
+def _number(value: Value) -> model.Number:
+    assert isinstance(value.type, model.Number)
     return value.type
 
 
@@ -159,7 +342,7 @@ def _has_more(build: Lowering, item: Value, stop: Value, step: Value, direction:
 
 def _step(build: Lowering, item: Value, stop: Value, step: Value, direction: RangeDirection) -> Value:
     """item + step, or stop where that would pass it: distances are unsigned, so nothing overflows."""
-    unsigned = Number(NumberKind.UINT, _number(item).bits)
+    unsigned = model.Number(model.NumberKind.UINT, _number(item).bits)
 
     def left(end: Value, start: Value, stride: Value) -> Value:
         distance = build.sum(ops.SUB, build.convert(end, unsigned), build.convert(start, unsigned))
@@ -188,7 +371,7 @@ def run(module: Module, checked: bool = False) -> Module:
 
 def export(module: Module, prototype: Prototype) -> None:
     """Gives a device-level module the function that CUDA C++ calls, which becomes the main one."""
-    module.functions.insert(0, interop_boundary.entry(module, prototype))
+    module.functions.insert(0, entry(module, prototype))
 
 
 def number_places(module: Module) -> None:
@@ -231,7 +414,7 @@ def _function(lowerer: Lowerer) -> Function:
         source.name,
         [*(lowerer.blocks[id(block)] for block in source.blocks), *opened],
         Level.DEVICE,
-        result[0] if len(result) == 1 else Tuple(result) if result else source.result,
+        result[0] if len(result) == 1 else model.Tuple(result) if result else source.result,
         source.kernel,
     )
     lowered.signature, lowered.shown, lowered.location = source.signature, source.shown, source.location
@@ -254,7 +437,7 @@ def _join_returns(function: Function) -> None:
                                                      ^3(%5, %6):  %7 = make %5 %6; return %7
     """
     ends = [block for block in function.blocks if block.terminator.code is ops.RETURN]
-    if len(ends) < 2 or not isinstance(function.result, Tuple) or len(function.result.elements) < 2:
+    if len(ends) < 2 or not isinstance(function.result, model.Tuple) or len(function.result.elements) < 2:
         return
     last = Block([Value(element) for element in function.result.elements])
     for block in ends:
@@ -271,7 +454,7 @@ def _const(lowerer: Lowerer, op: Op) -> None:
     assert type is not None
     value = op.attributes["value"]
     lowerer.constants[op.result] = value
-    if isinstance(type, Number):
+    if isinstance(type, model.Number):
         lowerer.trees[op.result] = lowerer.build.constant(type, value)
     else:  # None, or a variable that has no value on this path
         zeros = (lowerer.build.const(leaf, 0) for leaf in leaves(type))
@@ -279,7 +462,7 @@ def _const(lowerer: Lowerer, op: Op) -> None:
 
 
 def _convert(lowerer: Lowerer, op: Op) -> None:
-    assert isinstance(op.result.type, Number)
+    assert isinstance(op.result.type, model.Number)
     tree, exact = lowerer.trees[op.operands[0]], bool(op.attributes.get("exact"))
     if exact:
         assert isinstance(tree, Value)
@@ -300,7 +483,7 @@ def _field(lowerer: Lowerer, op: Op) -> None:
 
 def _extent(lowerer: Lowerer, op: Op) -> None:
     tree, _ = lowerer.array(op.operands[0])
-    lowerer.define(op, lowerer.build.convert(tree.extents[int(str(op.attributes["axis"]))], INDEX))
+    lowerer.define(op, lowerer.build.convert(tree.extents[int(str(op.attributes["axis"]))], model.INDEX))
 
 
 def _stride(lowerer: Lowerer, op: Op) -> None:
@@ -311,10 +494,16 @@ def _stride(lowerer: Lowerer, op: Op) -> None:
 def _window(lowerer: Lowerer, op: Op) -> None:
     old, tree = op.operands[0].type, lowerer.trees[op.operands[0]]
     array = op.result.type
-    assert isinstance(array, Array) and isinstance(old, (Array, Ref)) and isinstance(tree, (ArrayTree, Value))
+    assert (
+        isinstance(array, model.Array)
+        and isinstance(old, (model.Array, model.Ref))
+        and isinstance(tree, (ArrayTree, Value))
+    )
     offset, *parts = (lowerer.value(operand) for operand in op.operands[1:])
     address = tree.data if isinstance(tree, ArrayTree) else tree
-    data = lowerer.build.op(ops.BYTES, Ref(array.space, pointee_of(array.dtype), align=array.align), address, offset)
+    data = lowerer.build.op(
+        ops.BYTES, model.Ref(array.space, pointee_of(array.dtype), align=array.align), address, offset
+    )
     extents = parts[: array.ndim]
     for extent in extents:
         extent.nonneg = True
@@ -328,10 +517,10 @@ def _window(lowerer: Lowerer, op: Op) -> None:
 def _unary(lowerer: Lowerer, op: Op) -> None:
     build, value = lowerer.build, lowerer.value(op.operands[0])
     number = value.type
-    assert isinstance(number, Number)
+    assert isinstance(number, model.Number)
     match op.attributes["op"]:
         case "not":
-            result = build.binary(ops.XOR, value, build.number(BOOL, True))
+            result = build.binary(ops.XOR, value, build.number(model.BOOL, True))
         case "-":
             result = build.negative(value)
         case "~":
@@ -350,7 +539,7 @@ def _binary(lowerer: Lowerer, op: Op) -> None:
     build, sign = lowerer.build, str(op.attributes["op"])
     a, b = (lowerer.value(operand) for operand in op.operands)
     type = op.result.type
-    assert isinstance(type, Number)
+    assert isinstance(type, model.Number)
     if sign in _SUMS:
         # A builtin integer never leaves its range (the specification leaves it undefined), so LLVM may widen it.
         result = build.sum(
@@ -384,7 +573,7 @@ def _getitem(lowerer: Lowerer, op: Op) -> None:
     lowerer.define(op, lowerer.build.load(address, array.dtype))
 
 
-def _check_size(op: Op, type: Type) -> None:
+def _check_size(op: Op, type: model.Type) -> None:
     """A struct with a large subarray is read where it lies."""
     count = len(leaves(type))
     if count > MOST_NUMBERS:
@@ -400,12 +589,12 @@ def _refer(lowerer: Lowerer, op: Op) -> None:
     tree, array = lowerer.array(owner)
     places = [lowerer.value(index) for index in indices]
     address = address_of(lowerer.build, tree, array, places, behind=bool(op.attributes.get("behind")))
-    assert isinstance(op.result.type, Ref)
+    assert isinstance(op.result.type, model.Ref)
     lowerer.define(op, lowerer.build.refer(address, op.result.type))
 
 
 def _member(lowerer: Lowerer, op: Op) -> None:
-    assert isinstance(op.result.type, Ref)
+    assert isinstance(op.result.type, model.Ref)
     reference = replace(op.result.type, pointee=pointee_of(op.result.type.pointee))
     offset = int(str(op.attributes["offset"]))
     lowerer.define(op, lowerer.build.refer(lowerer.value(op.operands[0]), reference, offset))
@@ -453,7 +642,7 @@ def _call(lowerer: Lowerer, op: Op) -> None:
 
 def _extern(lowerer: Lowerer, op: Op) -> None:
     arguments = [(lowerer.trees[operand], operand.type) for operand in op.operands if operand.type is not None]
-    tree = interop_boundary.extern(lowerer.build, str(op.attributes["symbol"]), arguments, op.results[0].type or NONE)
+    tree = extern(lowerer.build, str(op.attributes["symbol"]), arguments, op.results[0].type or model.NONE)
     lowerer.trees[op.results[0]] = tree
 
 
@@ -471,7 +660,7 @@ def _edges(lowerer: Lowerer, op: Op) -> list[Edge]:
 def _end(lowerer: Lowerer, op: Op) -> None:
     operands = [leaf for operand in op.operands for leaf in flatten(lowerer.trees[operand])]
     if op.code is ops.RETURN and len(operands) > 1:
-        operands = [lowerer.build.op(ops.MAKE, Tuple(leaves(lowerer.source.result)), *operands)]
+        operands = [lowerer.build.op(ops.MAKE, model.Tuple(leaves(lowerer.source.result)), *operands)]
     lowerer.build.append(Op(op.code, operands, [], {}, _edges(lowerer, op), op.location))
 
 

@@ -1,1 +1,0 @@
-"""LLVM's library, by ctypes: bindings, and modules in its memory."""
