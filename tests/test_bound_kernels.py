@@ -37,6 +37,12 @@ def test_the_grid_is_a_function_of_the_arguments(stream):
         assert stream.numpy(x).tolist() == [-(-n // 32) * 32] + [7] * (n - 1)
 
 
+def test_the_number_of_threads_is_one_too():
+    x = np.zeros(300, np.int32)
+    fill.bind(threads=lambda x, *_: len(x))(x, stream=device.cpu_stream())
+    assert x.tolist() == [512] + [5] * 299
+
+
 def test_so_are_the_block_and_shared_memory(stream):
     @device.kernel
     def through_shared(x):
@@ -105,7 +111,7 @@ def test_other_mistakes():
         fill.bind(grid=lambda *_: "no", block=1)(x, stream=stream)
     with pytest.raises(ZeroDivisionError):
         fill.bind(grid=lambda *_: 1 // 0, block=1)(x, stream=stream)
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="a launch takes grid or threads, and got neither"):
         fill.bind(block=1)
     fill_32(x, stream=stream)
     assert x.tolist() == [32, 5, 5, 5]
@@ -113,4 +119,4 @@ def test_other_mistakes():
 
 def test_it_prints_and_pickles():
     assert repr(fill_32) == "<kernel fill with grid=blocks, block=32, shared=0>"
-    assert pickle.loads(pickle.dumps(fill_32)).grid is blocks
+    assert pickle.loads(pickle.dumps(fill_32)).sizes["grid"] is blocks

@@ -43,6 +43,8 @@ def test_each_device_gets_its_share(count):
         assert g.local(rank).numpy().tolist() == [2 * (rank + 1) + rank + 100] * 40
     launch_group(group, scale, g, x, Scale(2), 0, grid=lambda g, x, *rest: (len(x) + 7) // 8, block=8)
     assert g.local(count - 1).numpy().tolist() == [2 * count] * 40
+    launch_group(group, scale, g, x, Scale(3), 0, threads=40)
+    assert g.local(count - 1).numpy().tolist() == [3 * count] * 40
 
 
 @device.kernel

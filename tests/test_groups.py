@@ -51,8 +51,11 @@ def test_one_kernel_serves_groups_of_all_sizes():
 
 @device.struct
 class Point:
+    """Of 12 bytes, so that arrays are no whole number of elements apart."""
+
     x: float32
     y: int32
+    z: int32
 
 
 def test_arrays_of_structs_with_several_axes():
@@ -68,7 +71,7 @@ def test_arrays_of_structs_with_several_axes():
     assert (len(g), g.shape, g.dtype) == (2, (2, 3), device.numpy_dtype(Point))
     launch_on_each(group, k, g, grid=1, block=(3, 2))
     for rank, x, y in ((0, 0, 16), (1, 2, 17)):
-        assert g.local(rank).numpy().tolist() == [[(x, y)] * 3] * 2
+        assert g.local(rank).numpy().tolist() == [[(x, y, 0)] * 3] * 2
 
 
 def test_a_group_is_a_member_of_a_struct():
@@ -140,6 +143,13 @@ def test_arrays_that_differ_are_refused(message, arrays):
         DeviceArrayGroup.of(arrays, cpu_group(2))
 
 
+def test_a_launch_takes_the_side_of_one_device():
+    with pytest.raises(
+        LaunchError, match=r"help: start the kernel with launch_group\(group, …\), or pass .* g\.on\(rank\)"
+    ):
+        device.launch(rotate, cpu_group(2).arrays(3), None, grid=1, block=1, stream=device.cpu_stream())
+
+
 def test_what_is_no_group():
     for wrong, message in (
         ([], "a group has at least one device"),
@@ -178,8 +188,8 @@ def test_gpus_get_access_to_each_other_once():
         g = group.arrays(8)
         assert [g.local(rank).stream.ordinal for rank in range(2)] == [0, 2]
         apart = g.local(1)._view.data - g.local(0)._view.data
-        assert g.on(0).offsets.numpy().tolist() == [0, apart // 4]
-        assert g.on(1).offsets.numpy().tolist() == [-apart // 4, 0]
+        assert g.on(0).offsets.numpy().tolist() == [0, apart]
+        assert g.on(1).offsets.numpy().tolist() == [-apart, 0]
         group.synchronize()
         assert {entry for entry in gpu.log if entry[0] == "cuStreamSynchronize"} >= {
             ("cuStreamSynchronize", 7), ("cuStreamSynchronize", 8),

@@ -137,14 +137,14 @@ class Kernel:
         name = self.underlying.__name__
         raise DeviceOnlyError(f"{name} is a kernel: start it with launch({name}, …, grid=…, block=…)")
 
-    def bind(self, *, grid: Any, block: Any, shared: Any = 0) -> Any:
+    def bind(self, *, grid: Any = None, block: Any = None, shared: Any = 0, threads: Any = None) -> Any:
         """Returns a `BoundKernel`: the kernel with the size of its launches, called as `bound(*args, stream=…)`.
 
-        Each of `grid`, `block` and `shared` is what `launch` takes, or a function of the kernel's arguments that returns it.
-        Raises `TypeError` if such a function takes other parameters.
+        Each parameter is what `launch` takes, or a function of the kernel's arguments that returns it. Raises `TypeError` if such
+        a function takes other parameters, and if neither `grid` nor `threads` is given.
         """
         # It lies above this module, and is found as programs find it.
-        return sys.modules["cuda_device"].BoundKernel(self, grid, block, shared)
+        return sys.modules["cuda_device"].BoundKernel(self, grid, block, shared, threads)
 
     def __getitem__(self, _: object) -> NoReturn:
         """Refuses numba-cuda's and Triton's way to launch."""

@@ -181,8 +181,8 @@ def _lower_at(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
     return ArrayTree(data, (build.const(INT64, INT64.high),))
 
 
-def displaced(array: Any, count: Any) -> Any:
-    """An array like `array`, in memory so many elements behind its own: of another array, which has the same shape."""
+def displaced(array: Any, offset: Any) -> Any:
+    """An array like `array`, in memory so many bytes behind its own: that of another one, which has the same shape."""
     raise DeviceOnlyError.of("displaced")
 
 
@@ -191,10 +191,10 @@ def _infer_displaced(arguments: Sequence[Known]) -> Typed:
 
 
 def _lower_displaced(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
-    array, count = operands
-    assert isinstance(array, ArrayTree) and isinstance(count, Value)
+    array, offset = operands
+    assert isinstance(array, ArrayTree) and isinstance(offset, Value)
     # What it may alias is what `array` may: launches compare the extent of all such arrays with those of other arguments.
-    data = build.op(ops.ELEMENT, array.data.type, array.data, count, outside=True)
+    data = build.op(ops.BYTES, array.data.type, array.data, offset)
     return ArrayTree(data, array.extents, array.strides)
 
 

@@ -178,6 +178,8 @@ class DeviceArrayGroup:
     kernel's, `g.rank` and `g.n_devices` are numbers, `g.shape` is the shape of each.
     """
 
+    _remedy_at_launch = "start the kernel with launch_group(group, …), or pass what one device takes: g.on(rank)"
+
     def __init__(self, group: DeviceGroup, arrays: Sequence[DeviceArray]) -> None:
         self.group = group
         self._arrays = tuple(arrays)
@@ -210,12 +212,7 @@ class DeviceArrayGroup:
     def _part(self, rank: int, views: Sequence[ArrayView], everything: Any) -> Any:
         """What a kernel on the device of a rank takes."""
         own, stream = views[rank], self.group.streams[rank]
-        offsets = [(view.data - own.data) // own.itemsize for view in views]
-        if any((view.data - own.data) % own.itemsize for view in views):
-            raise LaunchError(
-                f"the arrays are not a whole number of elements of {own.itemsize} bytes apart",
-                "use those of group.arrays",
-            )
+        offsets = [view.data - own.data for view in views]
         # The arrays of all devices live as long as a kernel on any of them.
         mine = replace(own, keep_alive=everything)
         shared = [view for view in views if (view.device, view.ordinal) == (own.device, own.ordinal)]

@@ -17,30 +17,40 @@ from cuda_device.errors import LaunchError
 from cuda_device.groups.device_group import DeviceArrayGroup, DeviceGroup
 from cuda_device.runtime.gpu.grid import shape_of
 from cuda_device.runtime.gpu.streams import GpuStream
-from cuda_device.runtime.launch.binding import arguments_of
-from cuda_device.runtime.launch.launcher import check_kernel, load, start, users_traceback, variant_of
+from cuda_device.runtime.launch.binding import arguments_of, parameters_of
+from cuda_device.runtime.launch.launcher import check_kernel, is_sized, load, sized, start, users_traceback, variant_of
 from cuda_device.runtime.launch.prepared import sizes_for
 
 
 @users_traceback
 def launch_group(
-    group: DeviceGroup, f: Kernel, /, *args: Any, grid: Any, block: Any, shared: Any = 0, **kwargs: Any
+    group: DeviceGroup,
+    f: Kernel,
+    /,
+    *args: Any,
+    grid: Any = None,
+    block: Any = None,
+    shared: Any = 0,
+    threads: Any = None,
+    **kwargs: Any,
 ) -> None:
     """Runs `f(*args, **kwargs)` in each thread of a grid on each device of `group`, at once.
 
     Of a `DeviceArrayGroup` each kernel gets its side, of a list its own item, which may be an array or a number; everything else
-    is copied to all. `grid`, `block` and `shared` are those of each launch, or functions of the kernel's arguments, as for
-    `kernel.bind`. On GPUs the launches are asynchronous: they begin after the earlier work of all streams of the group, and later
-    work of each stream comes after all of them. On CPU streams they have ended on return.
+    is copied to all. `grid`, `block`, `shared` and `threads` are what `launch` takes, or functions of the kernel's arguments, as
+    for `kernel.bind`. On GPUs the launches are asynchronous: they begin after the earlier work of all streams of the group, and
+    later work of each stream comes after all of them. On CPU streams they have ended on return.
 
     Nothing is started before the kernel is compiled and the arguments are checked for all devices. Raises `LaunchError` with the
     rank for what cannot be launched, `CompileError`, and a `GroupError` of what went wrong on which device, a `TimeoutError` for
     one that has not come back. The group can be used again.
     """
     check_kernel(f)
+    if threads is not None and "threads" in parameters_of(f.underlying).names:
+        kwargs["threads"], threads = threads, None
     group.join()
     stopped = threading.Event()
-    sizes = {"grid": grid, "block": block, "shared": shared}
+    sizes = {"grid": grid, "block": block, "shared": shared, "threads": threads}
     calls = [_prepared(group, rank, f, args, kwargs, sizes, stopped) for rank in range(len(group))]
     try:
         group.run(calls, f"launching {f.underlying.__name__}", stop=stopped.set)
@@ -56,10 +66,13 @@ def _prepared(
     try:
         given = [_of_rank(value, group, rank, f"argument {i}") for i, value in enumerate(args)]
         named = {name: _of_rank(value, group, rank, f"argument {name!r}") for name, value in kwargs.items()}
-        found = sizes_for(kernel, given, named, sizes)
-        shape = shape_of(found["grid"], found["block"], found["shared"], kernel.options.build.max_threads)
+        size = sizes_for(kernel, given, named, sizes)
         arguments = arguments_of(kernel.underlying, given, named, stream)
         variant = variant_of(kernel, arguments, stream)
+        if is_sized(size["grid"], size["block"], size["threads"]):
+            shape = shape_of(size["grid"], size["block"], size["shared"], kernel.options.build.max_threads)
+        else:
+            shape = sized(variant, stream, **size)
         buffer = variant.pack(arguments)
         if isinstance(stream, GpuStream):
             with stream.using():

@@ -8,8 +8,8 @@
     signal(flags, rank)         tells a device that it may go on, and
     wait_until(flags, rank)     waits to be told so by a device
 
-`groups/device_arrays` makes them. The parts have one shape and are contiguous; `offsets[rank]` is how many elements the part of a
-rank lies behind the own one.
+`groups/device_group` makes them. The parts have one shape and are contiguous; that of a rank lies `offsets[rank]` bytes behind
+the own one.
 """
 
 from __future__ import annotations

@@ -233,7 +233,9 @@ def _no_element(error: TypeError, name: str) -> LaunchError:
 
 
 def _taken(value: object) -> str:
-    """What to pass instead of an object that is no argument."""
+    """What to pass instead of an object that is no argument; a class of ours may say it itself."""
+    if said := getattr(type(value), "_remedy_at_launch", None):
+        return str(said)
     if isinstance(value, (list, set, range)):
         if any(map(_is_array, value)):
             return "pass a tuple of arrays"

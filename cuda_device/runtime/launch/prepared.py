@@ -173,32 +173,33 @@ def _start_code(names: tuple[str, ...], hidden: int, positional: int) -> tuple[C
 class BoundKernel:
     """The result of `kernel.bind`: called with the kernel's arguments, it launches the kernel.
 
-    `grid`, `block` and `shared` are what `launch` takes, or functions that return it. Such a function is called with all
-    arguments of the kernel, including defaults, by position; a method of a struct can serve if the struct is the only
-    argument. Raises `TypeError` for a function with other parameters.
+    `sizes` has the `grid`, `block`, `shared` and `threads` that were given: what `launch` takes, or functions that return it.
+    Such a function is called with all arguments of the kernel, including defaults, by position; a method of a struct can serve
+    if the struct is the only argument. Raises `TypeError` for a function with other parameters, and if neither `grid` nor
+    `threads` is given.
     """
 
-    __slots__ = ("block", "grid", "kernel", "shared")
+    __slots__ = ("kernel", "sizes")
 
-    def __init__(self, kernel: Kernel, grid: Any, block: Any, shared: Any = 0) -> None:
+    def __init__(self, kernel: Kernel, grid: Any, block: Any, shared: Any = 0, threads: Any = None) -> None:
+        is_sized(grid, block, threads)
+        sizes = {"grid": grid, "block": block, "shared": shared, "threads": threads}
+        self.kernel, self.sizes = kernel, {what: size for what, size in sizes.items() if size is not None}
         names = parameters_of(kernel.underlying).names
-        for what, size in (("grid", grid), ("block", block), ("shared", shared)):
+        for what, size in self.sizes.items():
             with suppress(ValueError):  # of a function that does not tell its parameters
                 if callable(size) and not _takes(inspect.signature(size), len(names)):
                     raise TypeError(
                         f"{what} is a function of the kernel's arguments: write lambda {', '.join(names)}: …"
                     )
-        self.kernel, self.grid, self.block, self.shared = kernel, grid, block, shared
 
     @users_traceback
     def __call__(self, *args: Any, stream: Any = None, **kwargs: Any) -> None:
         """Launches the kernel on `stream`. Raises what `launch` raises, and what the functions that tell the size do."""
-        sizes = {"grid": self.grid, "block": self.block, "shared": self.shared}
-        launch(self.kernel, *args, stream=stream, **sizes_for(self.kernel, args, kwargs, sizes), **kwargs)
+        launch(self.kernel, *args, stream=stream, **sizes_for(self.kernel, args, kwargs, self.sizes), **kwargs)
 
     def __repr__(self) -> str:
-        sizes = {"grid": self.grid, "block": self.block, "shared": self.shared}
-        shown = (f"{what}={getattr(size, '__qualname__', size)}" for what, size in sizes.items())
+        shown = (f"{what}={getattr(size, '__qualname__', size)}" for what, size in self.sizes.items())
         return f"<kernel {self.kernel.underlying.__qualname__} with {', '.join(shown)}>"
 
 
