@@ -12,6 +12,7 @@ does nothing else: the other options exist only beside that one. `-p no:cuda_dev
 from __future__ import annotations
 
 import os
+import random
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.getgroup("cuda_device").addoption(
         "--cuda-device",
         choices=list(_KINDS),
-        help="where the fixture `stream` runs kernels; beside it there are --races, --checked and --target",
+        help="where the fixture `stream` runs kernels; beside it there are --races, --checked, --schedule and --target",
     )
 
 
@@ -42,11 +43,22 @@ def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> Non
     group.addoption("--races", action="store_true", help="launches on CPU streams look for races between threads")
     group.addoption("--checked", action="store_true", help="kernels check what they do, also on a GPU")
     group.addoption(
+        "--schedule",
+        type=_seed,
+        metavar="SEED",
+        help="CPU streams run blocks and warps in the order of this number; with `random`, of one that the header tells",
+    )
+    group.addoption(
         "--target",
         action="append",
         metavar="sm_XX",
         help="compile each kernel that a test launches on a CPU stream for this GPU, too; may be given several times",
     )
+
+
+def _seed(text: str) -> int:
+    """A number, or a random one for `random`."""
+    return random.randrange(1 << 31) if text == "random" else int(text)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -72,6 +84,8 @@ def pytest_report_header(config: pytest.Config) -> str | None:
     if kind is None:
         return None
     asked = [name for name in ("races", "checked") if config.getoption(name, False)]
+    if (seed := config.getoption("schedule", None)) is not None:
+        asked.append(f"schedule {seed}")
     return f"cuda_device: {', '.join([kind, *asked, *(config.getoption('target', None) or ())])}"
 
 
@@ -99,7 +113,8 @@ def stream(cuda_device_kind: str, request: pytest.FixtureRequest) -> Iterator[St
     from cuda_device.runtime.launch.launcher import synchronize
 
     if cuda_device_kind == "cpu":
-        yield streams.cpu_stream(races=bool(request.config.getoption("races", False)))
+        races, schedule = (request.config.getoption(name, None) for name in ("races", "schedule"))
+        yield streams.cpu_stream(races=bool(races), schedule=schedule)
         return
     if not driver.available():
         refuse: Any = pytest.skip if request.config.getoption("cuda_device") == "both" else pytest.fail

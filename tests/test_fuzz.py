@@ -98,7 +98,7 @@ UNREACHED_ENTITIES = {
     "array_at": "it is for functions of ours",
     "bool": "a truth of Python, which is an operation",
     "complex_of": "it is for functions of ours",
-    "distance": "it is for functions of ours",
+    **dict.fromkeys(("displaced", "distance"), "they are for functions of ours"),
     "is_exactly": "it is decided while compiling",
     "nanosleep": "it is for threads that wait; see test_atomics",
     **dict.fromkeys(("clock64", "globaltimer"), "what they say differs from run to run; see test_timing"),

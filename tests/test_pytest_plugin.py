@@ -120,6 +120,25 @@ def test_checked(run, monkeypatch):
     assert os.environ["CUDA_DEVICE_CHECKED"] == "0"
 
 
+def test_schedule(run):
+    order = """
+    @device.kernel
+    def order(x, count):
+        x[device.atomic_ref(count, 0).add(1)] = device.tid(1)
+
+    def test_order(stream):
+        x, count = np.zeros(8, np.int32), np.zeros(1, np.int32)
+        device.launch(order, x, count, grid=8, block=1, stream=stream)
+        assert x.tolist() == [*range(8)]
+    """
+    run(order, "--cuda-device=cpu").assert_outcomes(passed=1)
+    result = run(order, "--cuda-device=cpu", "--schedule=7")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["cuda_device: cpu, schedule 7"])
+    result = run(order, "--cuda-device=cpu", "--schedule=random")
+    result.stdout.re_match_lines([r"cuda_device: cpu, schedule \d+$"])
+
+
 def test_target(run):
     reduces = """
     def test_reduces(stream):

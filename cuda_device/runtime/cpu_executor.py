@@ -16,6 +16,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import random
 import struct
 import sys
 import threading
@@ -45,6 +46,8 @@ except ImportError:  # not on every system
 _SMALL = 1 << 12
 # A worker comes back to the common counter about so often in a launch: enough to level out uneven blocks.
 _CHUNKS = 16
+# Primes: their multiples, modulo the number of blocks or warps, are all of these in another order.
+_STEPS = (374761393, 668265263, 2246822519, 2654435761, 3266489917)
 # How long a launch that was interrupted waits for its workers.
 _PATIENCE = 0.2
 # How often a caller that waits looks for an interrupt that is no signal of the system, as `_thread.interrupt_main` makes.
@@ -95,6 +98,7 @@ def execute(
     may_run_long: bool = True,
     keep: object = None,
     workers: int | None = None,
+    schedule: int | None = None,
     log: int | None = None,
     output: int | None = None,
     stopped: Callable[[], bool] | None = None,
@@ -105,6 +109,7 @@ def execute(
     reports and barriers. `checked` also reports barriers that some threads do not reach. `may_run_long=False` promises
     that each thread ends soon (it has no loop whose length depends on data). `keep`, whatever owns the memory that the
     kernel uses, is held until the last worker has returned, also after Ctrl-C. `workers` overrides `worker_count()`.
+    With a `schedule`, a number, one worker runs blocks and warps in an order of that number's own.
     `log` is the address of the log where threads tell the race detector what they do, `output` that of the function that
     takes what they print. Once `stopped()` is true, the launch ends with an `InterruptedError`.
     """
@@ -112,10 +117,13 @@ def execute(
     launch.control.log = log
     launch.control.print = output
     launch.control.stack = _stack_bytes()
-    workers = 1 if log else workers  # The log is a sequence, and not made to be shared.
+    if schedule is not None:
+        chance = random.Random(schedule)
+        launch.control.step, launch.control.seed = chance.choice(_STEPS), chance.getrandbits(31)
+    workers = 1 if log or schedule is not None else workers  # The log is a sequence, and not made to be shared.
     blocks = launch.control.blocks
     count = min(workers or worker_count(), blocks)
-    launch.control.chunk = max(1, blocks // (count * _CHUNKS)) if count > 1 else blocks
+    launch.control.chunk = max(1, blocks // (count * _CHUNKS)) if count > 1 else blocks if schedule is None else 1
     small = not may_run_long and blocks * block[0] * block[1] * block[2] <= _SMALL
     # Only the main thread hears Ctrl-C, and only while it runs Python.
     interruptible = stopped is not None or threading.current_thread() is threading.main_thread()

@@ -173,7 +173,8 @@ BLOCK = Record(
     ),
 )
 
-# One for each launch. `next` is what the workers contend for: alone on its cache line.
+# One for each launch. `next` is what the workers contend for: alone on its cache line. With a `step`, which is a prime, and a
+# `seed` blocks and warps have their turns in another order.
 CONTROL = Record(
     "%Control",
     (
@@ -194,6 +195,8 @@ CONTROL = Record(
         ("log", "ptr"),
         ("print", "ptr"),
         ("stack", "i64"),
+        ("seed", "i64"),
+        ("step", "i64"),
         ("value.0", "i64"),
         ("value.1", "i64"),
         ("waiting", f"[{MAXIMUM_THREADS} x i32]"),

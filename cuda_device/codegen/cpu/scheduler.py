@@ -143,11 +143,19 @@ def advance(control: Any, left: Any, x: Any, y: Any, z: Any) -> Any:
                 z += 1
         return left - 1, x, y, z
     first = atomic_ref(at["next"], 0).add(at[0].chunk, "relaxed")
-    linear = uint64(first)
+    linear = uint64(permuted(control, first, at[0].blocks, 0))
     line = linear // at[0].grid_x
     plane = line // at[0].grid_y
     left = min(at[0].blocks - first, at[0].chunk)
     return left, uint32(linear % at[0].grid_x), uint32(line % at[0].grid_y), uint32(plane)
+
+
+def permuted(control: Any, place: Any, count: Any, turn: Any) -> Any:
+    """Which of `count` blocks or warps has its turn at a place: that one itself, unless the launch has a step and a seed."""
+    at = array_at(Control, control)
+    if at[0].step == 0 or place >= count:
+        return int64(place)
+    return int64((uint64(place) * uint64(at[0].step) + uint64(at[0].seed) + uint64(turn)) % uint64(count))
 
 
 # Blocks in memory
@@ -257,7 +265,9 @@ def schedule(block: Any) -> Any:
     control, warps, handles, many = at[0].control, at[0].warps, at[0].handles, warps_of(block)
     checked = array_at(Control, control)[0].checked != 0
     patience, before = _PATIENCE, -1
+    permutes, turn = array_at(Control, control)[0].step != 0, int64(0)
     while not stopped(control):
+        turn += 1
         verdict = settle(warps, many)
         if verdict == Verdict.OVER:
             break
@@ -265,14 +275,20 @@ def schedule(block: Any) -> Any:
             deadlock(block, Status.DIVERGENT_BARRIER)
             break
         if verdict == Verdict.TOGETHER or reduce(block):
-            for w in range(many):
-                warp = warps + WARP_BYTES * w
-                resume_lanes(handles + 8 * WARP_SIZE * w, lanes_between(warp + WORDS, 1, ALL))
+            if permutes:
+                release_permuted(control, warps, handles, many, turn)
+            else:
+                for w in range(many):
+                    warp = warps + WARP_BYTES * w
+                    resume_lanes(handles + 8 * WARP_SIZE * w, lanes_between(warp + WORDS, 1, ALL))
             patience, before = _PATIENCE, -1
             continue
         progress = False
-        for w in range(many):
-            progress |= meetings.go_on(block, warps + WARP_BYTES * w, handles + 8 * WARP_SIZE * w)
+        if permutes:
+            progress = go_on_permuted(block, many, turn)
+        else:
+            for w in range(many):
+                progress |= meetings.go_on(block, warps + WARP_BYTES * w, handles + 8 * WARP_SIZE * w)
         yields = turns(warps, handles, many)
         if yields == 0 and not progress:
             deadlock(block, Status.DEADLOCK)
@@ -282,6 +298,23 @@ def schedule(block: Any) -> Any:
         if patience == 0:
             return Outcome.SPINS
     return Outcome.ENDED
+
+
+def release_permuted(control: Any, warps: Any, handles: Any, many: Any, turn: Any) -> None:
+    """Lets all live threads of a block go on, warp by warp in the order of the launch."""
+    for place in range(many):
+        w = permuted(control, place, many, turn)
+        resume_lanes(handles + 8 * WARP_SIZE * w, lanes_between(warps + WARP_BYTES * w + WORDS, 1, ALL))
+
+
+def go_on_permuted(block: Any, many: Any, turn: Any) -> Any:
+    """Lets each warp of a block go on in the order of the launch; returns whether any lane did."""
+    at = array_at(Block, block)
+    progress = False
+    for place in range(many):
+        w = permuted(at[0].control, place, many, turn)
+        progress |= meetings.go_on(block, at[0].warps + WARP_BYTES * w, at[0].handles + 8 * WARP_SIZE * w)
+    return progress
 
 
 def settle(warps: Any, many: Any) -> Any:

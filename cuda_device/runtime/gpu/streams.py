@@ -67,11 +67,12 @@ class CpuStream(Stream):
     """A stream whose launches run on this machine's CPU, and have ended when `launch` returns.
 
     `target` is the GPU whose programming model the kernels see, such as "sm_90". With `races`, each launch looks for data
-    races.
+    races. `schedule` is the number of an order in which blocks and warps run.
     """
 
     target: str = "sm_90"
     races: bool = False
+    schedule: int | None = None
 
     @property
     def device_name(self) -> str:
@@ -239,17 +240,21 @@ def release_finished_everywhere(context: int) -> None:
             _release(retained, context)
 
 
-def cpu_stream(*, target: str = "sm_90", races: bool = False) -> CpuStream:
+def cpu_stream(*, target: str = "sm_90", races: bool = False, schedule: int | None = None) -> CpuStream:
     """Returns a stream whose launches run on this machine's CPU; needs no GPU and no driver.
 
     `target` is the GPU that kernels see. With `races=True`, a launch raises a `KernelError` if two threads access the same
     location, at least one of them writes, and nothing orders the two accesses: no barrier, no `syncwarp`, and no atomic that
     acquires what another one releases. The error names both threads and both lines. Detection takes some microseconds for
-    each access, so use it in tests, with little data. Raises `ValueError` for a target that is not of the form "sm_90".
+    each access, so use it in tests, with little data. With a `schedule`, an int, blocks and the warps of a block run in another
+    order, always the same for the same number, on one thread of the host: tests find results that depend on the order. Raises
+    `ValueError` for a target that is not of the form "sm_90", and for a `schedule` that is not an int.
     """
     if not isinstance(target, str) or not _TARGET.fullmatch(target):
         raise ValueError(f"target={target!r} is no GPU architecture: give its name, as in 'sm_90'")
-    return CpuStream(target, bool(races))
+    if schedule is not None and (not isinstance(schedule, int) or isinstance(schedule, bool)):
+        raise ValueError(f"schedule={schedule!r} is no number of an order: give an int")
+    return CpuStream(target, bool(races), schedule)
 
 
 def unordered(stream: Any = None) -> Stream:

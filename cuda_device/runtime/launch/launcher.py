@@ -447,7 +447,8 @@ def start(
 ) -> None:
     """Starts a compiled kernel with its packed arguments; on the CPU stream it has ended on return, or when `stopped` says so."""
     if not isinstance(stream, GpuStream):
-        _start_on_cpu(variant, shape, buffer, arguments, stopped)
+        assert isinstance(stream, CpuStream)
+        _start_on_cpu(variant, stream, shape, buffer, arguments, stopped)
         return
     views = [view for argument in arguments for view in argument.views]
     with stream.using():
@@ -468,6 +469,7 @@ def _keep(stream: GpuStream, views: Sequence[ArrayView]) -> None:
 
 def _start_on_cpu(
     variant: CompiledKernel,
+    stream: CpuStream,
     shape: Shape,
     buffer: Any,
     arguments: Sequence[Argument],
@@ -494,6 +496,7 @@ def _start_on_cpu(
             checked=bool(work.job.options.checked),
             may_run_long=variant.may_run_long,
             keep=(arguments, output),
+            schedule=stream.schedule,
             log=detector.address if detector else None,
             output=output.address,
             stopped=stopped,
