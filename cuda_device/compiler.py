@@ -176,14 +176,14 @@ def _typed(work: Work) -> Module:
 
 def _device(work: Work) -> Module:
     from cuda_device import lower
-    from cuda_device.instrument import inline
+    from cuda_device.instrument import cpu_passes
 
     job, typed = work.job, work["typed"]
     module = lower.run(typed, bool(job.options.checked))
     for row in passes():
         row.run(module)
     if job.options.checked:
-        module = inline.run_ours(module)
+        module = cpu_passes.inline_ours(module)
     if typed.main.prototype is not None and not job.target.on_cpu:
         lower.export(module, typed.main.prototype)
     lower.number_places(module)
@@ -191,14 +191,14 @@ def _device(work: Work) -> Module:
 
 
 def _inlined(work: Work) -> Module:
-    from cuda_device.instrument import host_limits, inline, traces
+    from cuda_device.instrument import cpu_passes, traces
 
     options, module = work.job.options, work["device"]
     if options.checked:
-        module = host_limits.guard_stack(module)
+        module = cpu_passes.guard_stack(module)
     if options.races:
         module = traces.run(module)
-    return host_limits.run(inline.run(host_limits.add_yields(module)))
+    return cpu_passes.return_exits(cpu_passes.inline_suspending(cpu_passes.add_yields(module)))
 
 
 def _llvm_gpu(work: Work) -> to_llvm.Llvm:

@@ -2,7 +2,7 @@
 
 from ir_helpers import read, written
 
-from cuda_device.instrument import host_limits, inline
+from cuda_device.instrument import cpu_passes
 from cuda_device.ir import ops
 from cuda_device.ir.ops import Effect
 from cuda_device.ir.text import show
@@ -26,7 +26,7 @@ func @main -> none kernel device {{
 
 
 def fed(text):
-    module = host_limits.add_yields(read(text))
+    module = cpu_passes.add_yields(read(text))
     verify(module)
     return module
 
@@ -39,7 +39,7 @@ def test_a_loop_around_an_atomic_yields_before_it_turns_back():
 
 
 def test_it_yields_once_however_often_the_pass_runs():
-    assert show(host_limits.add_yields(fed(SPIN)).main) == show(fed(SPIN).main)
+    assert show(cpu_passes.add_yields(fed(SPIN)).main) == show(fed(SPIN).main)
 
 
 def test_an_atomic_outside_of_loops_does_not_yield():
@@ -141,7 +141,7 @@ def test_a_function_that_yields_is_inlined():
     module = fed(CALLER + WAIT)
     assert [yields(function) for function in module.functions] == [1, 1]
     assert all(Effect.SUSPENDS in function.effects for function in module.functions)
-    inlined = inline.run(module)
+    inlined = cpu_passes.inline_suspending(module)
     verify(inlined)
     assert [yields(function) for function in inlined.functions] == [2]
 
@@ -173,4 +173,4 @@ def test_recursion_and_what_it_calls_is_left_alone():
     module = fed(text)
     assert [yields(function) for function in module.functions] == [0, 0, 0]
     assert not any(Effect.SUSPENDS in function.effects for function in module.functions)
-    inline.run(module)
+    cpu_passes.inline_suspending(module)

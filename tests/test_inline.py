@@ -10,7 +10,7 @@ from ir_helpers import define, read, written
 
 import cuda_device as device
 from cuda_device.errors import CompileError
-from cuda_device.instrument import inline
+from cuda_device.instrument import cpu_passes
 from cuda_device.ir import ops
 from cuda_device.ir.ops import Effect
 from cuda_device.ir.text import show_module
@@ -234,7 +234,7 @@ CASES = {
 
 @pytest.mark.parametrize(("before", "after"), CASES.values(), ids=CASES)
 def test_inline(before: str, after: str) -> None:
-    module = inline.run(read(before))
+    module = cpu_passes.inline_suspending(read(before))
     verify(module)
     assert show_module(module) == written(after)
     assert not any(_waiting_callee(module, op) for function in module.functions for op in function.ops())
@@ -259,7 +259,7 @@ def test_recursion_that_waits_is_refused(callees: str) -> None:
     kernel = "func @k -> none kernel device {\n^0():\n  %1: none = call {callee='a'}\n  return\n}\n"
     module = read((kernel + callees + "\n").replace("'", '"'))
     with pytest.raises(CompileError, match="calls itself") as caught:
-        inline.run(module)
+        cpu_passes.inline_suspending(module)
     assert caught.value.help
 
 

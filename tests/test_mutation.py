@@ -101,7 +101,7 @@ def bug(file, before):
 
 
 def test_only_tests_that_come_to_a_bug_are_run_the_quickest_first():
-    mutant = bug("instrument/host_limits.py", "op.code is ops.CALL")
+    mutant = bug("instrument/cpu_passes.py", "op.code is ops.CALL")
     line = mutant.change.line
     assert statement_of(mutant) == {line}
     tests = {
@@ -122,7 +122,7 @@ def batches(*records, imported=()):
 
 
 def test_only_batches_that_come_to_a_bug_are_run_first_those_that_do_most_near_it():
-    mutant = bug("instrument/host_limits.py", "op.code is ops.CALL")
+    mutant = bug("instrument/cpu_passes.py", "op.code is ops.CALL")
     file, line = mutant.file, mutant.change.line
     records = [
         (file, [line], 5.0, ""),
@@ -158,7 +158,7 @@ def test_a_bug_in_a_table_is_for_every_test():
     ],
 )
 def test_the_fuzzer_notices_what_a_batch_shows_twice(statuses, noticed, how):
-    mutant = bug("instrument/host_limits.py", "op.code is ops.CALL")
+    mutant = bug("instrument/cpu_passes.py", "op.code is ops.CALL")
     starts = []
 
     class Copy:

@@ -254,7 +254,7 @@ class Cpu(Dialect):
         return kernel_text.trace(place, value, done)
 
     def exit(self, function: Function) -> str:
-        """The kernel's end: other functions have told their callers (see `instrument/host_limits`)."""
+        """The kernel's end: other functions have told their callers (see `instrument/cpu_passes`)."""
         assert function.kernel, function.name
         return self.leave(function)
 
