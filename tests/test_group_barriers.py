@@ -90,7 +90,7 @@ def one_is_missing(flags, absent, how, timeout):
     ("how", "message"),
     [
         (0, r"TimeoutError: rank 1 has not come to the barrier where rank {} waits"),
-        (1, r"TimeoutError: rank 1 has not told rank {} that it may go on"),
+        (1, r"TimeoutError: rank 1 has not signalled to rank {}"),
     ],
 )
 def test_the_missing_rank_is_reported(how, message):

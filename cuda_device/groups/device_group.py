@@ -28,15 +28,15 @@ from cuda_device.runtime.gpu.streams import GpuStream, Stream, as_stream
 
 
 class DeviceGroup:
-    """Devices that work together; a device's place among them is its rank.
+    """Devices that work together. The position of a device in the group is its rank.
 
-    `devices` are numbers of GPUs or streams: ours, or those of cuda.core, torch and CuPy. `streams` gives GPUs named by their
-    numbers a stream each; by default that is the legacy default stream. CPU streams stand for devices where there are no GPUs.
-    `timeout` is how many seconds `synchronize` and `launch_group` wait for a device; None is for ever, though they wait some
-    seconds only where another device has failed. Ctrl-C ends the waiting.
+    `devices` is a list of GPU numbers, or of streams (of this package, cuda.core, torch or CuPy). `streams` can give each GPU
+    number a stream; the default is the legacy default stream. CPU streams can stand for devices if there are no GPUs.
+    `synchronize` and `launch_group` wait at most `timeout` seconds for a device. None sets no limit, but after another device has
+    failed they wait for a few seconds only. Ctrl-C ends the wait.
 
-    Each GPU gets access to the memory of all others, arrays of this package included; again and again does no harm. Raises
-    `LaunchError` for what is no GPU or no stream, for a group of GPUs and CPUs, and where a GPU does not reach another's memory.
+    Each GPU gets access to the memory of all others, including memory from pools. This is idempotent. Raises `LaunchError` if a
+    device or stream does not exist, if the group mixes GPUs and CPUs, and if a GPU cannot reach the memory of another one.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class DeviceGroup:
         self.reachable: tuple[tuple[bool, ...], ...] = tuple(
             tuple(_reaches(here, there) for there in self.streams) for here in self.streams
         )
-        """Whether the device of the first rank reaches the memory of that of the second: `reachable[0][1]`."""
+        """`reachable[i][j]` says whether the device of rank i can access the memory of the device of rank j."""
         self._give_access()
         self._workers = Workers([self.name(rank) for rank in range(len(self))])
 
@@ -60,17 +60,17 @@ class DeviceGroup:
         return len(self.streams)
 
     def name(self, rank: int) -> str:
-        """What messages call a device: its rank, and which it is."""
+        """The rank and the device, as messages show them."""
         stream = self.streams[rank]
         return f"rank {rank} ({f'GPU {stream.ordinal}' if isinstance(stream, GpuStream) else 'CPU'})"
 
     def arrays(self, shape: Any, dtype: Any = float) -> DeviceArrayGroup:
-        """A new array of zeros on each device, of which every device reaches all. Parameters and errors as those of `zeros`."""
+        """Makes an array of zeros on each device; every device can access all of them. Parameters and errors as for `zeros`."""
         first = zeros(shape, dtype, stream=self.streams[0])
         if isinstance(self.streams[0], GpuStream):
             rest = [zeros(shape, dtype, stream=stream) for stream in self.streams[1:]]
             return DeviceArrayGroup(self, [first, *rest])
-        # In one piece: so it is easily seen that other arguments of a kernel are apart from all of them.
+        # One allocation: launches compare its extent with those of other arguments to see whether they overlap.
         rows = zeros((len(self), -(-first.nbytes // HOST_ALIGNMENT) * HOST_ALIGNMENT), np.uint8, stream=self.streams[0])
         views = (
             replace(first._view, data=row._view.data, keep_alive=rows)
@@ -81,10 +81,10 @@ class DeviceGroup:
         )
 
     def synchronize(self, timeout: float | None = None) -> None:
-        """Waits until everything that was launched on the streams has ended, `timeout` seconds at most (None: the group's).
+        """Waits until all launches on the streams have ended, at most `timeout` seconds (None: the timeout of the group).
 
-        Raises `GroupError`, an `ExceptionGroup`, of what kernels reported, by rank, and of a `TimeoutError` for each device that
-        has not come back. The group can be used again.
+        Raises `GroupError`, an `ExceptionGroup` with the `KernelError` of each device where a kernel failed and a `TimeoutError`
+        for each device that has not come back. The group stays usable.
         """
         self.run([stream.synchronize for stream in self.streams], "waiting", timeout)
 
@@ -95,14 +95,14 @@ class DeviceGroup:
         timeout: float | None = None,
         stop: Callable[[], object] | None = None,
     ) -> None:
-        """Makes one call for each device, by rank, on a thread of its own; `doing` says in messages what it does.
+        """Runs `calls[rank]` on the thread of each device; messages say `doing`.
 
-        Raises what `synchronize` raises, after `stop` was called.
+        Raises the errors of `synchronize`. If a call does not return in time, `stop` is called first.
         """
         self._workers.run(calls, doing, self.timeout if timeout is None else timeout, stop)
 
     def join(self) -> None:
-        """Lets the later work of each stream start after what all of them have now. Does not wait."""
+        """Makes later work of each stream wait for the present work of all streams. Does not block."""
         streams = [stream for stream in self.streams if isinstance(stream, GpuStream)]
         if len(streams) < 2:
             return
@@ -172,10 +172,10 @@ def _reaches(here: Stream, there: Stream) -> bool:
 
 
 class DeviceArrayGroup:
-    """One array for each device of `group`, all of one shape and type and C-contiguous.
+    """One array on each device of `group`. All are C-contiguous and have the same shape and dtype.
 
-    Made by `group.arrays` and `DeviceArrayGroup.of`. In kernels it is a struct: `g[rank]` is the array of any device, `g.own` the
-    kernel's, `g.rank` and `g.n_devices` are numbers, `g.shape` is the shape of each.
+    `group.arrays` and `DeviceArrayGroup.of` make it. A kernel gets it as a struct: `g[rank]` is the array on the device of that
+    rank, `g.own` the array on its own device, `g.rank` its rank, `g.n_devices` the number of devices, and `g.shape` the shape.
     """
 
     _remedy_at_launch = "start the kernel with launch_group(group, …), or pass what one device takes: g.on(rank)"
@@ -192,9 +192,9 @@ class DeviceArrayGroup:
 
     @classmethod
     def of(cls, arrays: Sequence[Any], group: DeviceGroup) -> DeviceArrayGroup:
-        """The group of existing arrays, one for each device in the order of ranks, which share their memory.
+        """Groups existing arrays, one for each device in the order of ranks. Their memory is shared.
 
-        Raises `LaunchError` for another number of arrays, unequal shapes or types, and what `as_array` does for each of them.
+        Raises `LaunchError` if there is not one array for each device or if shapes or dtypes differ; see also `as_array`.
         """
         if len(arrays) != len(group):
             raise LaunchError(f"{len(arrays)} arrays for {len(group)} devices", "give one array for each rank")
@@ -236,7 +236,7 @@ class DeviceArrayGroup:
         return self._arrays[rank]
 
     def on(self, rank: int) -> Any:
-        """What a kernel on the device of that rank takes: the struct, for launches that are not those of `launch_group`."""
+        """The struct that a kernel on the device of that rank takes, for use with `launch`."""
         return self._parts[rank]
 
     def __len__(self) -> int:

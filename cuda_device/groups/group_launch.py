@@ -34,16 +34,18 @@ def launch_group(
     threads: Any = None,
     **kwargs: Any,
 ) -> None:
-    """Runs `f(*args, **kwargs)` in each thread of a grid on each device of `group`, at once.
+    """Launches `f(*args, **kwargs)` once on each device of `group`; the launches run concurrently.
 
-    Of a `DeviceArrayGroup` each kernel gets its side, of a list its own item, which may be an array or a number; everything else
-    is copied to all. `grid`, `block`, `shared` and `threads` are what `launch` takes, or functions of the kernel's arguments, as
-    for `kernel.bind`. On GPUs the launches are asynchronous: they begin after the earlier work of all streams of the group, and
-    later work of each stream comes after all of them. On CPU streams they have ended on return.
+    A list has one item for each rank, an array or a number. A `DeviceArrayGroup` gives each kernel the view of its device. All
+    other arguments are copied to all devices. `grid`, `block`, `shared` and `threads` are what `launch` takes, or functions of
+    the kernel's arguments, as for `kernel.bind`.
 
-    Nothing is started before the kernel is compiled and the arguments are checked for all devices. Raises `LaunchError` with the
-    rank for what cannot be launched, `CompileError`, and a `GroupError` of what went wrong on which device, a `TimeoutError` for
-    one that has not come back. The group can be used again.
+    On GPUs the launches are asynchronous. They wait for the earlier work of all streams of the group, and later work of each
+    stream waits for all of them. On CPU streams the launches have ended when this function returns.
+
+    The kernel is compiled and the arguments are checked for all devices before anything starts. Raises `LaunchError`, which names
+    the rank, and `CompileError`. Errors of running launches are raised as a `GroupError`, which has a `TimeoutError` for each
+    device that has not come back. The group stays usable.
     """
     check_kernel(f)
     if threads is not None and "threads" in parameters_of(f.underlying).names:
@@ -61,7 +63,7 @@ def launch_group(
 def _prepared(
     group: DeviceGroup, rank: int, kernel: Kernel, args: Any, kwargs: Any, sizes: Any, stopped: threading.Event
 ) -> Callable[[], None]:
-    """The launch of one rank, with all done that can be done before: loading code may have to wait for kernels that run."""
+    """Prepares the launch of one rank. The code is loaded here, because loading can wait for kernels that run."""
     stream = group.streams[rank]
     try:
         given = [_of_rank(value, group, rank, f"argument {i}") for i, value in enumerate(args)]
@@ -83,7 +85,7 @@ def _prepared(
 
 
 def _of_rank(value: Any, group: DeviceGroup, rank: int, name: str) -> Any:
-    """What the kernel of a rank gets of an argument."""
+    """The argument that the kernel of a rank gets for `value`."""
     if isinstance(value, DeviceArrayGroup):
         if value.group.streams != group.streams:
             raise LaunchError(f"{name} is of {value.group}, and not of {group}", "make the arrays by group.arrays(…)")

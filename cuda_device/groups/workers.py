@@ -1,9 +1,9 @@
-"""A thread for each device of a group: what blocks on one device does not keep the others waiting.
+"""A thread for each device of a group: a call that blocks on one device does not delay the others.
 
     workers = Workers(["rank 0 (GPU 0)", "rank 1 (GPU 1)"])
     workers.run([call_0, call_1], "synchronising", timeout=10)
 
-A thread that does not come back is left alone, and another one takes its place: the group can be used again.
+A thread that does not come back is abandoned and replaced, so the group stays usable.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 Call = Callable[[], object]
-# How long the other devices may go on where one has failed, which they may wait for, and after they were told to stop.
+# After one device has failed, the others have this many seconds to end: they may be waiting for it. The second limit applies
+# after `stop` was called.
 _GRACE = 5.0
 _STOPPING = 1.0
-# How often somebody who waits looks for an interrupt that is no signal of the system.
+# How often a wait checks for an interrupt that is not a signal, such as `_thread.interrupt_main`.
 _LOOK = 0.1
 
 
 class Workers:
-    """Threads by rank, which start when they are first needed. `names` are what messages call their devices."""
+    """Threads by rank, started when first needed. `names` are the devices' names in messages."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = tuple(names)
@@ -38,11 +39,11 @@ class Workers:
     def run(
         self, calls: Sequence[Call], doing: str, timeout: float | None = None, stop: Callable[[], object] | None = None
     ) -> None:
-        """Makes one call on each thread, and returns when all have ended.
+        """Runs one call on each thread and returns when all have ended.
 
-        Where one raises, the others have some seconds more. `stop` is called before those that have not ended then, or within
-        `timeout` seconds, are left alone. Raises a `GroupError` of what the calls raised, with a `TimeoutError` for each that
-        has not come back.
+        If one raises, the others get a few more seconds. If a call has not ended then, or after `timeout` seconds, `stop` is
+        called and the thread is abandoned. Raises a `GroupError` with the exceptions of the calls and a `TimeoutError` for each
+        that has not come back.
         """
         from concurrent.futures import Future
 

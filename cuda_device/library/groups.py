@@ -52,37 +52,38 @@ def array_group(element: Type, ndim: int) -> Any:
     return struct(type("array_group", (), {"__annotations__": members, "__module__": __name__, **names}))
 
 
-# How devices wait for each other. `flags` is an array group of integers of two axes: `flags[rank][slot, other]` is what the
-# device `other` has told the device `rank`. Only `other` writes it, so that it takes stores and no atomic updates across devices.
+# How devices wait for each other. `flags[rank][slot, other]` is the value that the device `other` has sent to the device `rank`.
+# Only `other` writes it, so stores suffice; atomic updates across PCIe may not be available.
 
 
 def signal(flags: Any, rank: Any, value: Any = 1, slot: Any = 0) -> None:
-    """Tells the device `rank` the number `value`, which `wait_until` waits for there; numbers told one after the other grow.
+    """Sends `value` to the device `rank`, which receives it with `wait_until`. Successive values must increase.
 
-    `flags` is a `DeviceArrayGroup` of int32 of the shape (slots, number of devices), 0 at first; a `slot` is for one purpose, or
-    one block of several. What the thread has written before, and other threads of its block before a
-    `syncthreads()`, is visible to who has waited: a release of system scope. For kernels that run at once, as those of
-    `launch_group` do. Device code only.
+    `flags` is a `DeviceArrayGroup` of int32 of the shape (slots, number of devices), initially 0. Each purpose, such as each
+    block, has a `slot` of its own. This is a release at system scope: the receiver sees what the thread has written before,
+    and what other threads of its block have written before a `syncthreads()`. The kernels have to run concurrently, as those
+    of `launch_group` do. Device code only.
     """
     atomic_ref(flags[rank], (slot, flags.rank)).store(value, "release", "system")
 
 
 def wait_until(flags: Any, rank: Any, value: Any = 1, slot: Any = 0, timeout: Any = 10.0) -> None:
-    """Waits until the device `rank` has told this one `value`, or more, by `signal` with the same `flags` and `slot`.
+    """Waits until the device `rank` has sent `value` or more to this device by `signal` with the same `flags` and `slot`.
 
-    What that device had written then is visible to the thread (an acquire of system scope), and to its block after a
+    This is an acquire at system scope: the thread sees what that device had written, and so does its block after a
     `syncthreads()`. After `timeout` seconds the thread ends with a `KernelError` that names the missing rank. Device code only.
     """
     if not _is_told(flags, rank, value, slot, timeout):
-        raise TimeoutError(f"rank {rank} has not told rank {flags.rank} that it may go on")
+        raise TimeoutError(f"rank {rank} has not signalled to rank {flags.rank}")
 
 
 def group_barrier(flags: Any, timeout: Any = 10.0) -> None:
-    """Waits until all threads of the block, and of the blocks of the same index on all devices of the group, have come here.
+    """Waits until all threads of the block, and of the blocks with the same index on all devices, have reached the barrier.
 
-    What they have written before is visible to them all after. `flags` is a `DeviceArrayGroup` of int32 of the shape (blocks of
-    the grid, number of devices), 0 at first and used for nothing else. All blocks of the grid have to fit on a device at once.
-    After `timeout` seconds the threads of the block end with a `KernelError` that names the missing rank. Device code only.
+    Writes before the barrier are visible to all of them after it. `flags` is a `DeviceArrayGroup` of int32 of the shape
+    (blocks of the grid, number of devices), initially 0 and used for nothing else. All blocks of the grid have to fit on a
+    device at once. After `timeout` seconds the threads of the block end with a `KernelError` that names the missing rank.
+    Device code only.
     """
     missing = shared_array(1, "int32")
     syncthreads()
@@ -104,7 +105,7 @@ def group_barrier(flags: Any, timeout: Any = 10.0) -> None:
 
 
 def _is_told(flags: Any, rank: Any, value: Any, slot: Any, timeout: Any) -> Any:
-    """Whether a device tells this one `value` in time."""
+    """Whether a device sends `value` to this one in time."""
     told = atomic_ref(flags.own, (slot, rank))
     begin, nanoseconds = globaltimer(), 16
     while int32(told.load("acquire", "system") - value) < 0:  # also where the numbers wrap
