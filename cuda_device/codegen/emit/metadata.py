@@ -136,7 +136,7 @@ def shared_offsets(module: Module) -> tuple[dict[int, int], int]:
             raise CompileError(
                 f"the kernel's shared arrays take {end} bytes or more: {MAXIMUM_STATIC_SHARED} is the most",
                 op.location,
-                "make the arrays smaller",
+                "make the arrays smaller, or view dynamic_shared_array() as one and launch with shared=…",
             )
     return offsets, end
 
