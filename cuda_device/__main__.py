@@ -3,6 +3,7 @@
 python -m cuda_device info
 python -m cuda_device dump saxpy.py:saxpy --signature "float32, ArrayType(float32, 1), ArrayType(float32, 1)"
 python -m cuda_device dump package.module:kernel --stage ptx --target sm_100
+python -m cuda_device build saxpy.py:saxpy --target sm_90,sm_100 --output kernels      for device.load("kernels")
 python -m cuda_device cache            what the cache on disk holds
 python -m cuda_device cache clear
 """
@@ -51,6 +52,15 @@ def main(words: Sequence[str] | None = None) -> int:
     dump.add_argument("--target", default="sm_90", help="the architecture (default: sm_90)")
     dump.add_argument("--stage", choices=STAGES, help="print one stage only")
     dump.set_defaults(run=_dump)
+
+    build = commands.add_parser("build", help="compile kernels to a folder for device.load, and for C++")
+    build.add_argument("kernel", nargs="+", help="file.py:name or package.module:name")
+    build.add_argument("--signature", action="append", help="argument types: of each kernel, or several of one kernel")
+    build.add_argument("--target", default="sm_90", help="architectures, with commas between (default: sm_90)")
+    build.add_argument("--output", required=True, help="the folder for the files; those of the same names are replaced")
+    build.add_argument("--fatbin", action="store_true", help="one file for all targets, which nvFatbin makes")
+    build.add_argument("--ltoir", action="store_true", help="LTO-IR, too, for a linker")
+    build.set_defaults(run=_build)
 
     cache = commands.add_parser("cache", help="what the cache on disk holds")
     cache.add_argument("action", nargs="?", choices=("info", "clear"), default="info")
@@ -118,13 +128,33 @@ def _cache(wanted: argparse.Namespace) -> None:
 def _dump(wanted: argparse.Namespace) -> None:
     kernel = load(wanted.kernel)
     facts_of_launches = isinstance(kernel, device.Kernel) and not kernel.options.interop
-    signature = () if wanted.signature is None else eval(f"({wanted.signature},)", dict(_names()))
+    signature = _types(wanted.signature)
     for stage in [wanted.stage] if wanted.stage else STAGES:
         if not wanted.stage:
             print(f"==== {stage}")
         options = {"launch_facts": facts_of_launches, "lineinfo": stage == "ptx"}
         text = str(device.compile(kernel, *signature, target=wanted.target, output=stage, **options).code)
         print(_with_source(text) if stage == "ptx" else text)
+
+
+def _types(signature: str | None) -> tuple[Any, ...]:
+    """The types that a signature names; none where there is no signature."""
+    return eval(f"({signature},)", dict(_names())) if signature and signature.strip() else ()
+
+
+def _build(wanted: argparse.Namespace) -> None:
+    from cuda_device.interop.building import build
+
+    signatures = [_types(signature) for signature in wanted.signature or [None] * len(wanted.kernel)]
+    if len(wanted.kernel) == 1:
+        kernels = [(load(wanted.kernel[0]), signatures)]
+    elif len(wanted.kernel) == len(signatures):
+        kernels = [(load(kernel), [each]) for kernel, each in zip(wanted.kernel, signatures, strict=True)]
+    else:
+        raise ValueError(f"{len(wanted.kernel)} kernels have {len(signatures)} signatures: give each kernel one")
+    targets = [target.strip() for target in wanted.target.split(",")]
+    files = build(kernels, targets, wanted.output, fatbin=wanted.fatbin, ltoir=wanted.ltoir)
+    print("\n".join(os.path.join(wanted.output, file) for file in files))
 
 
 def _with_source(ptx: str) -> str:

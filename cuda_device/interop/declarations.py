@@ -130,12 +130,13 @@ def cpp_declaration(T: Any) -> str:  # noqa: N803
     return writer.definitions()
 
 
-def cpp_header(*items: Any) -> str:
+def cpp_header(*items: Any, launchers: bool = False) -> str:
     """Returns a C++ header that defines types and declares interoperable functions.
 
     Each item is a struct, a `tuple[…]`, or a tuple of an interoperable kernel or function and the types of its arguments, as
     for `compile`: `cpp_header(point, (norm, point), (scale, ArrayType(float32, 1), float))`. Include it once in a translation
-    unit. Errors are those of `cpp_declaration` and `compile`.
+    unit. With `launchers=True`, host code gets a function `launch_scale(kernel, grid, block, shared, stream, …)` for each
+    kernel, which calls `cuLaunchKernel` of the driver API. Errors are those of `cpp_declaration` and `compile`.
     """
     writer = _DeclarationWriter()
     lines: dict[str, str] = {}
@@ -143,11 +144,13 @@ def cpp_header(*items: Any) -> str:
         if not _is_function(item):
             writer.name(type_of_hint(item))
             continue
-        name, line = item[0].underlying.__name__, _declare(writer, *item)
+        name, line = item[0].underlying.__name__, _declare(writer, launchers, *item)
         if lines.setdefault(name, line) != line:
             raise ValueError(f"{name} is declared twice, and its symbol is its name: give each function one of its own")
     text = "\n".join([writer.definitions(), *lines.values()]).lstrip("\n")
     includes = "".join(f"#include <{header}>\n" for header in headers_for(text))
+    if _HOST in text:
+        includes += f"{_HOST}\n#include <cuda.h>\n#include <vector_types.h>\n#endif\n"
     return f"#pragma once\n{includes}\n{text}\n"
 
 
@@ -155,8 +158,12 @@ def _is_function(item: Any) -> bool:
     return isinstance(item, tuple) and bool(item) and isinstance(item[0], (Func, Kernel))
 
 
-def _declare(writer: _DeclarationWriter, function: Func | Kernel, *arguments: Any) -> str:
-    """The prototype of an interoperable function."""
+_HOST = "#ifndef __CUDACC_RTC__"
+"""Begins what NVRTC does not see."""
+
+
+def _declare(writer: _DeclarationWriter, launchers: bool, function: Func | Kernel, *arguments: Any) -> str:
+    """The prototype of an interoperable function; `launchers` is for a host that has no `__global__` and `__device__`."""
     if not function.options.interop:
         raise CompileError(f"{function!r} is not interoperable", help="decorate it with interop=True")
     found = prototype(function, arguments)
@@ -165,9 +172,25 @@ def _declare(writer: _DeclarationWriter, function: Func | Kernel, *arguments: An
     parameters = ", ".join(
         f"{writer.name(type)} {_plain(name)}" for name, type in zip(names, found.arguments, strict=True)
     )
+    symbol = function.underlying.__name__
     result = "void" if isinstance(found.result, NoneType) else writer.name(found.result)
     space = "__global__" if isinstance(function, Kernel) else "__device__"
-    return f'extern "C" {space} {result} {function.underlying.__name__}({parameters});'
+    line = f'extern "C" {space} {result} {symbol}({parameters});'
+    if not launchers:
+        return line
+    line = f"#ifdef __CUDACC__\n{line}\n#endif"
+    if not isinstance(function, Kernel):
+        return line
+    addresses = ", ".join(f"&{_plain(name)}" for name in names) or "nullptr"
+    more = f",\n                            {parameters}" if parameters else ""
+    return f"""{line}
+{_HOST}
+inline CUresult launch_{symbol}(CUkernel cuda_device_kernel, dim3 grid, dim3 block, unsigned shared, CUstream stream{more}) {{
+  void* cuda_device_parameters[] = {{{addresses}}};
+  return cuLaunchKernel((CUfunction)cuda_device_kernel, grid.x, grid.y, grid.z, block.x, block.y, block.z, shared, stream,
+                        cuda_device_parameters, nullptr);
+}}
+#endif"""
 
 
 def _plain(name: str) -> str:

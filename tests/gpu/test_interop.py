@@ -10,6 +10,7 @@ from conftest import a_gpu
 
 import cuda_device as device
 from cuda_device.codegen.gpu import cubin, linking
+from cuda_device.interop.building import build
 from cuda_device.runtime.gpu import driver
 from cuda_device.types.architectures import of_capability
 
@@ -155,3 +156,22 @@ def test_a_kernel_calls_a_source_of_cpp(stream, tmp_path, as_file):
     out = device.zeros(4, stream=stream)
     device.launch(k, device.array(x, stream=stream), out, grid=1, block=4, stream=stream)
     np.testing.assert_allclose(out.numpy(), 2 * np.linalg.norm(x, axis=1), rtol=1e-6)
+
+
+def test_a_folder_of_kernels_is_launched(stream, target, tmp_path):
+    """Machine code and PTX, by Python; the fake driver's tests look at arguments, this one at results."""
+
+    @device.kernel
+    def saxpy(a, x, y):
+        i = device.tid(1)
+        if i < len(y):
+            y[i] = a * x[i] + y[i]
+
+    floats = device.ArrayType(device.float32, 1)
+    build([(saxpy, [(device.float32, floats, floats)])], [target], str(tmp_path))
+    (kernel,) = device.load(tmp_path).values()
+    assert [each.output for each in kernel.variants] == ["cubin", "ptx"]
+    for launch in (kernel.launch, *(each.launch for each in kernel.variants)):
+        x, y = (device.array(np.arange(1000, dtype=np.float32), stream=stream) for _ in range(2))
+        launch(2.5, x, y, threads=1000, stream=stream)
+        np.testing.assert_array_equal(y.numpy(), 3.5 * np.arange(1000, dtype=np.float32))

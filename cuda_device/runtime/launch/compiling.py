@@ -5,6 +5,7 @@ compile(saxpy, float, x, y, target="sm_90", output="ptx").code
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from types import FunctionType, MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -96,14 +97,20 @@ def _fatbin(f: Kernel | Func, args: Sequence[Any], cubins: Sequence[Compiled], a
         for each in cubins:
             nvfatbin.add_cubin(handle, each.code, len(each.code), each.target.removeprefix("sm_"), each.symbol)
         last = cubins[-1]
-        if not again["link"] and not f.options.link:
-            text = str(compile(f, *args, target=last.target, output="ptx", **again).code).encode() + b"\0"
+        ptx = compile(f, *args, target=last.target, output="ptx", **again)
+        if is_whole(ptx) and not again["link"] and not f.options.link:
+            text = str(ptx).encode() + b"\0"
             nvfatbin.add_ptx(handle, text, len(text), last.target.removeprefix("sm_"), last.symbol, "")
         code = bytearray(nvfatbin.size(handle))
         nvfatbin.get(handle, code)
     finally:
         nvfatbin.destroy(handle)
     return Compiled(bytes(code), last.symbol, ", ".join(each.target for each in cubins), "fatbin", joined(cubins))
+
+
+def is_whole(ptx: Compiled) -> bool:
+    """Whether PTX calls nothing that has to be linked to it; the driver has vprintf."""
+    return set(re.findall(r"(?m)^\.extern \.func\s*(?:\([^)]*\))?\s*([\w$]+)", str(ptx))) <= {"vprintf"}
 
 
 def prototype(f: Kernel | Func, args: Sequence[Any]) -> Prototype:

@@ -43,7 +43,7 @@ from cuda_device.runtime.launch.launcher import (
     users_traceback,
 )
 from cuda_device.types.abi import exchanged, packing, representation
-from cuda_device.types.architectures import Architecture, of_capability, parse
+from cuda_device.types.architectures import parse
 from cuda_device.types.layout import size_of
 from cuda_device.types.model import NUMBERS, Array, Space, Type
 
@@ -237,7 +237,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         return found[0]
     kernels: dict[str, list[Compiled]] = {}
     for each in found:
-        if each.output != "ltoir":
+        if each.output in _LOADABLE and _of(each.record)["kernel"]:
             kernels.setdefault(_of(each.record)["function"], []).append(each)
     return {name: LoadedKernel(name, tuple(variants)) for name, variants in kernels.items()}
 
@@ -331,11 +331,13 @@ class LoadedKernel:
                 f"{self.name} was compiled for {targets}, and the stream is the CPU's",
                 "launch on a GPU's stream; on the CPU start the kernel itself with device.launch",
             )
-        here = of_capability(*driver.properties(stream.ordinal).capability)
+        major, minor = driver.properties(stream.ordinal).capability
+        here = 10 * major + minor
         fits = [(rank, each) for each in self.variants if (rank := _rank(each, here)) is not None]
         if not fits:
             raise LaunchError(
-                f"{self.name} was compiled for {targets}, and this GPU is {here}", f"build it for {here}, or as PTX"
+                f"{self.name} was compiled for {targets}, and this GPU is sm_{here}",
+                f"build it for sm_{here}, or as PTX",
             )
         best = max(rank for rank, _ in fits)
         return [(each, rank[-1]) for rank, each in fits if rank == best]
@@ -358,23 +360,21 @@ class LoadedKernel:
         return kernel
 
 
-def _rank(compiled: Compiled, here: Architecture) -> tuple[int, int, str] | None:
+def _rank(compiled: Compiled, here: int) -> tuple[int, int, str] | None:
     """How good code is for a GPU, and for which of its targets it was made; None where the GPU does not take it."""
     ranks = []
     for name in compiled.target.split(", "):
         made_for = parse(name)
-        exact = made_for.number == here.number
+        exact = made_for.number == here
         is_plain = name == f"sm_{made_for.number}"
         if compiled.output == "ptx":
-            if exact or (is_plain and made_for.number <= here.number):
+            if exact or (is_plain and made_for.number <= here):
                 ranks.append((0, made_for.number, name))
         elif exact or (
-            (is_plain or name.endswith("f"))
-            and made_for.number // 10 == here.number // 10
-            and made_for.number <= here.number
+            (is_plain or name.endswith("f")) and made_for.number // 10 == here // 10 and made_for.number <= here
         ):
             ranks.append((1, made_for.number, name))
-        elif compiled.output == "fatbin" and is_plain and made_for.number <= here.number:
+        elif compiled.output == "fatbin" and is_plain and made_for.number <= here:
             ranks.append((0, made_for.number, name))  # by the PTX in it
     return max(ranks, default=None)
 
