@@ -152,7 +152,7 @@ def test_array_members_get_the_axes_that_they_lack():
         ),
         (r"'Globals\.pairs' .* is not one of struct<Pair", "pairs", np.zeros(5)),
         (r"'Globals\.pairs' of shape \(1, 1, 2\).* has 3 axes, more than 2", "pairs", np.zeros((1, 1, 2), PAIR)),
-        (r"'Globals\.image' is of type list, which is no array", "image", [1.0]),
+        (r"'Globals\.image' is of type list, which is not an array", "image", [1.0]),
         (r"Globals\.n is of type int32, not 2\.5", "n", 2.5),
         (r"Globals has no member 'm'", "m", 1),
     ],

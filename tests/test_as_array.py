@@ -109,7 +109,9 @@ def test_what_does_not_fit_is_named(error, message, arguments):
 
 def test_what_is_no_array():
     for wrong in ([1.0], None, 3, np.float32(1)):
-        with pytest.raises(TypeError, match=f"'w' is of type {type(wrong).__name__}, which is no array\n  help: pass"):
+        with pytest.raises(
+            TypeError, match=f"'w' is of type {type(wrong).__name__}, which is not an array\n  help: pass"
+        ):
             device.as_array(wrong, 2, name="w")
     with pytest.raises(TypeError, match="the array 'w': "):
         device.as_array(np.array(["a"]), 2, name="w")

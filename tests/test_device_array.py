@@ -199,7 +199,7 @@ def test_strided_sources_become_c_contiguous(stream, source):
         (lambda s: empty((2, "3"), stream=s), TypeError, "'3'"),
         (lambda s: empty((1 << 40, 1 << 40), stream=s), ValueError, "more than any memory"),
         (lambda s: empty(1 << 56, stream=s), LaunchError, "memory"),
-        (lambda s: empty(3, stream="blue"), LaunchError, "'blue' is no stream"),
+        (lambda s: empty(3, stream="blue"), LaunchError, "'blue' is not a stream"),
     ],
 )
 def test_mistakes_are_named_and_cost_nothing(stream, call, error, message):
@@ -673,6 +673,6 @@ def test_full_and_likes(stream):
         assert (like.shape, like.dtype, like.stream) == ((2, 3), np.float32, stream)
         assert make(made, np.int8).dtype == np.int8
         assert make(np.zeros((0, 2), np.int16), stream=stream).shape == (0, 2)
-        with pytest.raises(TypeError, match="no array"):
+        with pytest.raises(TypeError, match="not an array"):
             make([1, 2], stream=stream)
     assert not device.zeros_like(made).numpy().any()

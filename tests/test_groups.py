@@ -135,7 +135,7 @@ def test_ranks_are_checked():
         (r"arrays\[1\] for rank 1 \(CPU\) is \(4,\) of .*, and arrays\[0\] is \(3,\)", [np.zeros(3), np.zeros(4)]),
         (r"arrays\[1\] for rank 1 \(CPU\) is \(3,\) of array<float32", [np.zeros(3), np.zeros(3, np.float32)]),
         (r"the array 'arrays\[1\]' of shape \(3,\) .* not those of a contiguous", [np.zeros(3), np.zeros(6)[::2]]),
-        (r"'arrays\[0\]' is of type int, which is no array", [3, np.zeros(3)]),
+        (r"'arrays\[0\]' is of type int, which is not an array", [3, np.zeros(3)]),
     ],
 )
 def test_arrays_that_differ_are_refused(message, arrays):
@@ -153,7 +153,7 @@ def test_a_launch_takes_the_side_of_one_device():
 def test_what_is_no_group():
     for wrong, message in (
         ([], "a group has at least one device"),
-        (["no"], "'no' is no stream"),
+        (["no"], "'no' is not a stream"),
     ):
         with pytest.raises(LaunchError, match=message):
             DeviceGroup(wrong)

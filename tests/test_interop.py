@@ -392,7 +392,7 @@ def test_a_header_compiles_and_declares(tmp_path):
             ValueError,
             "'union' cannot be a name in C",
         ),
-        (float, TypeError, "is no struct and no tuple"),
+        (float, TypeError, "is neither a struct nor a tuple"),
         ("float", TypeError, "not a type"),
     ],
 )

@@ -615,7 +615,10 @@ def test_lists_change_as_in_python(stream, name):
             "a list of 1 item on one way here and a list of 2 items",
         ),
         ("p, q = [1], [2]\nr = p if n > 3 else q\nr[0] = 9\nreturn p[0]", "which list this is depends on the way"),
-        ("xs = [0] * 65\nxs[n] = 1\nreturn xs[0]", "a list of 65 items is too long for an assignment by an index"),
+        (
+            "xs = [0] * 65\nxs[n] = 1\nreturn xs[0]",
+            "a list of 65 items is too long for an assignment by a run-time index",
+        ),
         (
             "xs = [0, None]\nxs[n] = 1\nreturn 1",
             "have no common type, and which one is assigned to only run time knows",

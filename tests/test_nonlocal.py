@@ -318,7 +318,7 @@ def test_a_variable_of_the_host_stays_as_it_is():
         count += 1
         return x
 
-    refused(up, int, match="cannot assign to 'count', a variable of a function of the host")
+    refused(up, int, match="cannot assign to 'count', a variable of a host function")
     assert count == 0
 
 

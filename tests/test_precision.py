@@ -58,7 +58,7 @@ def test_an_int_of_python_takes_a_narrow_type(statement, type):
     (found,) = told(statement)
     assert issubclass(found.category, device.PrecisionWarning)
     text = str(found.message)
-    assert f"type {type}" in text and "int of Python" in text and "help: " in text
+    assert f"type {type}" in text and "Python int" in text and "help: " in text
     line = int(re.search(r":(\d+):\d+, in k", text)[1])
     assert line == found.lineno and statement.split("\n")[line - 3].strip() in text
 

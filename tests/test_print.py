@@ -367,7 +367,7 @@ def test_a_kernel_that_prints_nothing_has_no_printf():
         ("print(str(n))", "each argument of str must be a constant expression"),
         ("print(', '.join(f'{i}' for i in range(n)))", "each argument of join cannot be a generator"),
         ("print('n = ' + f'{n}')", "is not defined"),
-        ("print([f'{n}'])", "a text with values of run time is printed by itself"),
+        ("print([f'{n}'])", "a string with run-time values must be printed by itself"),
         ("print(f'{n:5000}')", "too wide"),
         ("print(f'{n:nonsense}')", "device code has no format"),
         ("print(f'{n:{n}}')", "a format in device code is made of constants"),
@@ -392,7 +392,7 @@ def test_what_cannot_be_printed(body, match):
 def test_a_text_may_be_an_argument_of_no_kernel():
     """There are no strings at run time but those that are printed."""
     kernel = define("@device.kernel\ndef k(a, n):\n    text = f'{n}'\n    a[0] = len(text)\n")
-    with pytest.raises(device.CompileError, match="the length of a text with values of run time is not known"):
+    with pytest.raises(device.CompileError, match="the length of a string with run-time values is not known"):
         device.compile(kernel, device.ArrayType(device.float32, 1), int)
 
 

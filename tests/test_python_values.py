@@ -236,7 +236,7 @@ def test_of_arrays_is_pythons(stream, function):
     ("function", "match"),
     [
         (lambda i: (1, (2,))[i], "no common type"),
-        (lambda i: (1, 2) * i, "not known while compiling"),
+        (lambda i: (1, 2) * i, "not known at compile time"),
         (lambda i: (1, 2) * 10**6, "too long"),
         (lambda i: range(9, 5)[0] + i, "no index 0 in 0 elements"),
         (lambda i: {1: 1, 2: "b"}[i], "values of the dict have no common type"),

@@ -94,7 +94,7 @@ def test_cuda_core_protocol_goes_before_attributes(gpu):
 )
 def test_what_is_no_stream_is_refused_with_a_list_of_what_is(gpu, obj):
     with pytest.raises(
-        LaunchError, match=r"is no stream\n  help: pass None, cpu_stream\(\), an object with __cuda_stream__"
+        LaunchError, match=r"is not a stream\n  help: pass None, cpu_stream\(\), an object with __cuda_stream__"
     ):
         as_stream(obj)
 
@@ -103,7 +103,7 @@ def test_what_is_no_stream_is_refused_with_a_list_of_what_is(gpu, obj):
     ("obj", "message"),
     [
         (-1, "stream handle -1"),
-        (1 << 64, "no address"),
+        (1 << 64, "not an address"),
         (WithProtocol((1, 5)), "version 1"),
         (WithProtocol(5), r"gave 5 instead of \(version, handle\)"),
         (WithProtocol(None), "gave None"),

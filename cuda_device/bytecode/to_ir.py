@@ -67,7 +67,7 @@ def _read(code: CodeType, reading: str, _file: str, _name: str) -> Function:
 def _refuse(code: CodeType, reading: str) -> None:
     place = Location(code.co_filename, code.co_firstlineno, function=code.co_qualname)
     if code.co_flags & (_COROUTINE | _ASYNC_GENERATOR):
-        raise CompileError("device code cannot be a coroutine", place, "take away the word async")
+        raise CompileError("device code cannot be a coroutine", place, "remove the word async")
     if code.co_flags & GENERATOR and not reading:
         raise CompileError(
             f"{code.co_qualname} is a generator, which cannot be compiled alone",

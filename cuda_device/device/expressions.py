@@ -1,4 +1,4 @@
-"""`ConstExpr`, the type hint of parameters whose value must be known while compiling: 'Constant Expressions'.
+"""`ConstExpr`, the type hint of parameters whose value must be known at compile time: 'Constant Expressions'.
 
 def scale(x, factor: device.ConstExpr[int]): …
 """

@@ -245,7 +245,7 @@ def _check_value(known: Known) -> None:
     if not parts or not all(isinstance(part, Number) for part in parts):
         raise CompileError(
             f"lanes exchange numbers, and vectors, structs and tuples of numbers, not {known}",
-            help="exchange an element; threads hand over whole arrays in shared memory",
+            help="exchange single elements; pass whole arrays through shared memory",
         )
     if not fits(parts):
         raise CompileError(f"{known} has more than 16 bytes", help="exchange its parts one by one")

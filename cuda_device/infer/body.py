@@ -388,7 +388,7 @@ class Body:
                 raise CompileError(
                     f"{self.source.__qualname__} returns {result} on one way and {known} on another",
                     version.end.location,
-                    of_two_types(result, known, "return one type on every way"),
+                    of_two_types(result, known, "return the same type on every path"),
                 )
             result = joined
         return objects.with_what_became(result, states, self.goes_on) if self.objects else result

@@ -434,7 +434,7 @@ def _type(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -
     if found is None:
         raise CompileError(
             f"{positional[0].known} has no type that device code can name",
-            help="ask for the type of what it gives: type(next(x))",
+            help="ask for the type of what it yields: type(next(x))",
         )
     return frame.literal(found)
 
@@ -530,7 +530,7 @@ def _len(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) ->
     cells = list(positional)
     if len(cells) == 1 and isinstance(cells[0].known.value, Text):
         raise CompileError(
-            "the length of a text with values of run time is not known",
+            "the length of a string with run-time values is not known",
             help="it can be printed; of a number there are n.bit_length(), n.bit_count(), and digits by // and %",
         )
     if len(cells) == 1 and isinstance(cells[0].known.type, Static):
@@ -681,7 +681,7 @@ _SPECIAL_METHODS: dict[object, str] = {builtin: f"__{builtin.__name__}__" for bu
 def _dispatched(_: Frame, __: Sequence[Cell], ___: Mapping[str, Cell]) -> Cell:
     raise CompileError(
         "functools.singledispatch looks for a function while a program runs, as device code does not",
-        help="test with isinstance: that is done while compiling",
+        help="use isinstance, which is decided at compile time",
     )
 
 

@@ -256,7 +256,7 @@ def set_cell(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     name = str(op.attributes["name"])
     if frame.code is None:
         raise CompileError(
-            f"device code cannot assign to {name!r}, a variable of a function of the host",
+            f"device code cannot assign to {name!r}, a variable of a host function",
             help="write to an array that the kernel takes as an argument",
         )
     return set_box(frame, op, [load(frame, name), *cells])
@@ -377,7 +377,7 @@ def settle(pending: Pending | Cell, what: str) -> Cell:
         case Undefined(name):
             raise CompileError(
                 f"the variable {name or what!r} is used before it has a value",
-                help="assign it on every way that leads here",
+                help="assign it on every path that leads here",
             )
         case Conflict(first, second):
             name = f"the variable {what!r}" if what else "the value"
@@ -388,7 +388,7 @@ def settle(pending: Pending | Cell, what: str) -> Cell:
                 f"{name} is {with_length(first)} on one way here and {with_length(second)} on another{places}",
                 help=no_room(first, second)
                 or no_room(second, first)
-                or of_two_types(first, second, "give it one type on every way, or two names"),
+                or of_two_types(first, second, "give it the same type on every path, or use two names"),
             )
 
 

@@ -399,9 +399,9 @@ class Inference:
         self.active.pop()
         if spec.used_early and isinstance(result, Undefined):
             spec.error = CompileError(
-                f"{spec.source.__qualname__} never returns: it calls itself on every way",
+                f"{spec.source.__qualname__} never returns: it calls itself on every path",
                 function.location,
-                "return without a recursive call on some way",
+                "return without a recursive call on some path",
             )
         if spec.used_early and isinstance(result, Known):
             result = result.settled()  # bounds would rise with each look: 1 + max(depth(left), depth(right))

@@ -599,8 +599,8 @@ class Frame:
             assert cell.value is not None
             operands = self.build.const(source, limit), cell.value
             fits = self.emit(ops.PY_COMPARE, of_type(BOOL), *operands, op=sign)
-            message = f"the int {{0}} does not fit {type}, the type of what it meets"
-            self.check(fits, message, cell, help=f"convert what it meets to a wider type, or the int itself: {type}(…)")
+            message = f"the int {{0}} does not fit {type}, the type that it takes here"
+            self.check(fits, message, cell, help=f"use a wider type, or convert the int: {type}(…)")
 
 
 def _type_of_part(type: Vector | Struct | Subarray, index: int) -> Type:

@@ -64,7 +64,7 @@ def while_compiling(function: Callable[..., Any]) -> Special:
     def rule(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
         owner = getattr(function, "__self__", function)
         otherwise = (
-            "print(f'…') shows values of run time"
+            "print(f'…') shows run-time values"
             if isinstance(owner, str) or any(owner is each for each in _TEXTS)
             else ""
         )
@@ -81,7 +81,7 @@ def while_compiling(function: Callable[..., Any]) -> Special:
         except Exception as error:
             raise CompileError(
                 f"{name} raised {type(error).__name__}: {error}",
-                help="it is called while compiling: call it on the host first",
+                help="it would be called at compile time: call it on the host first",
             ) from None
 
     return rule

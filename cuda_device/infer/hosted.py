@@ -153,7 +153,7 @@ def key_of(key: Cell) -> object:
     if not key.known.constant:
         raise CompileError(
             "the key of a dict must be a constant expression",
-            help="dicts exist only while compiling: index an array or a tuple, or use if and match",
+            help="dicts exist only at compile time: index an array or a tuple, or use if and match",
         )
     try:
         hash(key.known.python)

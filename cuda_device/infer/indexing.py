@@ -107,7 +107,7 @@ def check_count(name: str, positional: Sequence[Cell], low: int, high: int) -> N
         count = str(low) if low == high else f"{low} to {high}"
         raise CompileError(
             f"{name} takes {count} argument{'s' * (count != '1')}, not {len(positional)}",
-            help=f"give {name} what it takes in Python",
+            help=f"pass {name} what it takes in Python",
         )
 
 
@@ -128,7 +128,7 @@ def _repeated(frame: Frame, cell: Cell, count: Cell) -> list[Cell] | None:
         return None
     if not count.known.constant or not isinstance(count.known.value, int):
         raise CompileError(
-            f"the length of {cell.known} * {count.known} is not known while compiling",
+            f"the length of {cell.known} * {count.known} is not known at compile time",
             help="repeat a tuple a constant number of times, or use local_array",
         )
     parts = frame.fields(cell)

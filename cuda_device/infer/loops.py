@@ -204,7 +204,7 @@ def _next_of_zip(frame: Frame, op: Op, cell: Cell, exits: dict[Identity, Cell]) 
                 _add_exits(frame, asked, exits, here)
                 return _end(frame.now(cell))
             if identity is not None and not asked.known.constant:
-                # Whether it was asked is not known while compiling, and how far it is must be.
+                # Whether it was asked is not known at compile time, and how far it is must be.
                 here[identity] = Cell(part_of(Conflict(before.known, step.after.known)))
             both = [each for each in (asked, step.more) if not each.known.constant]
             more = frame.arithmetic("&", *both) if len(both) == 2 else (both or [asked])[0]
@@ -246,7 +246,7 @@ def _named_as(known: Known, other: Known) -> Known:
 
 
 def _is_unrolled(known: Known) -> bool:
-    """Whether how far an iterator is must be known while compiling."""
+    """Whether how far an iterator is must be known at compile time."""
     return _stands(known) or any(map(_is_unrolled, known.items))
 
 
@@ -494,6 +494,6 @@ def constants_of(known: Known, item: model.Number) -> Known:
 
 def _length_error() -> CompileError:
     return CompileError(
-        "the length of a list or tuple must be known while compiling",
+        "the length of a list or tuple must be known at compile time",
         help="loop over a tuple, or a range with constant bounds; or write to a local_array and count",
     )

@@ -79,9 +79,9 @@ def _help_with_items(known: Known) -> str:
     if isinstance(known.type, model.Struct):
         return "name one of its members"
     if isinstance(known.value, Text):
-        return "text with values of run time can be joined with other texts, printed, and raised"
+        return "strings with run-time values can be joined with other strings, printed, and raised"
     if isinstance(known.value, str):
-        return "index a text by a constant, or pass the kernel an array of its bytes: np.frombuffer(text.encode(), np.uint8)"
+        return "index a string by a constant, or pass the kernel an array of its bytes: np.frombuffer(text.encode(), np.uint8)"
     return use_of(known) or ("pass it to the kernel as an argument" if isinstance(known.type, model.Static) else "")
 
 
@@ -99,7 +99,7 @@ def setitem(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
         raise CompileError(f"{known} has no elements to assign to", help="pass an array to the kernel")
     if isinstance(known.value, list | dict):
         raise CompileError(
-            f"{known} of the host cannot be changed in device code",
+            f"{known} on the host cannot be changed in device code",
             help="change a copy, made by list(…) or dict(…), or an array that the kernel takes as an argument",
         )
     is_array = hosted.is_array(known)
@@ -132,7 +132,7 @@ def _help_with_attributes(known: Known, name: str) -> str:
     if isinstance(known.value, Named):
         return f"its members are {', '.join(known.value.names)}"
     if isinstance(known.value, Text):
-        return "a text with values of run time can be printed"
+        return "a string with run-time values can be printed"
     if isinstance(known.type, model.Vector) and (
         remedy := remedies.of_swizzle(name, known.type.dtype, known.type.size)
     ):
@@ -141,7 +141,7 @@ def _help_with_attributes(known: Known, name: str) -> str:
     if not names:
         return use_of(known)
     close = remedies.nearest(name, names)
-    return f"did you mean {close[0]}?" if close else f"there are {', '.join(names)}"
+    return f"did you mean {close[0]}?" if close else f"it has {', '.join(names)}"
 
 
 def setattr_(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:

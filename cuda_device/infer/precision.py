@@ -134,7 +134,7 @@ class _Body:
             return
         self.losses.report(
             op.location,
-            f"{_named(value)} is an int of Python, and takes the type {target} of what it meets: what does not fit wraps",
+            f"{_named(value)} is a Python int and takes the type {target} here: it wraps if it does not fit",
             f"convert the {target} to a wider type first, as in int32(x); or write {target}(…) around what fits",
         )
 
@@ -148,7 +148,7 @@ class _Body:
         names = [param.hint for param in self.function.params if param is self._source(value)]
         self.losses.report(
             op.location,
-            f"{_named(value)} has the precision of float32, as floats of Python have, and becomes {target} here",
+            f"{_named(value)} has the precision of float32, like all Python floats, and becomes {target} here",
             f"give the parameter a hint, {names[0]}: float64, or pass numpy.float64(…)"
             if names
             else "begin in float64: write float64(…) around the first number of the computation",
@@ -180,7 +180,7 @@ class _Body:
                 if any(self._comes_from(operand, param) for operand in op.operands):
                     self.losses.report(
                         op.location,
-                        f"{_named(param)} began as an int of Python, and took the type {param.type}: what does not fit wraps",
+                        f"{_named(param)} began as a Python int and took the type {param.type}: it wraps if it does not fit",
                         "begin with a wider type, as in int32(0)",
                     )
                 else:

@@ -134,7 +134,7 @@ class Line:
     def emit(self) -> None:
         """Writes the operation."""
         if "\0" in self.format:
-            raise CompileError("a text with the character 0 cannot be printed", help="leave it out")
+            raise CompileError("a string with the character 0 cannot be printed", help="leave it out")
         if len(self.values) > _MOST:
             raise CompileError(
                 f"print takes {_MOST} numbers at most, not {len(self.values)}", help="print them in two calls"
@@ -170,7 +170,8 @@ class Line:
         if isinstance(known.value, Text):
             if is_repr:
                 raise CompileError(
-                    "a text with values of run time is printed by itself", help="print it beside the rest"
+                    "a string with run-time values must be printed by itself",
+                    help="pass it to print as an argument of its own",
                 )
             self.pieces(known.value, self.frame.fields(cell))
         elif known.constant and not isinstance(known.type, model.Bundle | model.Tuple):

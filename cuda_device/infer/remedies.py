@@ -23,8 +23,8 @@ CONSTRUCTS = {
     "a set": "use a tuple",
     "a generator that returns a value": "yield the value last, or write it to an array",
     "try": "there are no exceptions to catch in device code: test with if",
-    "try with finally": "there is nothing to catch: write what is in finally behind the block, and before each return in it",
-    "with": "write what its __enter__ does before the block, and what its __exit__ does behind it and before each return in it",
+    "try with finally": "there is nothing to catch: write the body of finally after the block, and before each return in it",
+    "with": "write what its __enter__ does before the block, and what its __exit__ does after it and before each return in it",
     "async": "device code has no coroutines",
     "assignment to a global variable": "write to an array that the kernel takes as an argument",
     "del of an item": "keep the items that stay: ys = xs[:i] + xs[i + 1 :]",
@@ -42,7 +42,7 @@ CONSTRUCTS = {
 # Where numba-cuda and CUDA C++ have another name that no name here is like.
 NAMES_ELSEWHERE = {"grid": "tid", "gridsize": "grid_size", "atomic": "atomic_ref", "printf": "print"}
 
-ON_THE_HOST = "do that on the host, and use what it gives by a name"
+ON_THE_HOST = "do that on the host, and use the result through a variable"
 _NEW_ARRAY = "use local_array or shared_array, which have a constant shape"
 _CALLS: dict[object, str] = {
     **dict.fromkeys(
@@ -57,7 +57,7 @@ _CALLS: dict[object, str] = {
     **dict.fromkeys(
         (functools.cache, functools.lru_cache), "leave it out: a call in device code computes its result each time"
     ),
-    functools.singledispatch: "test with isinstance: that is done while compiling",
+    functools.singledispatch: "use isinstance, which is decided at compile time",
     **dict.fromkeys(
         (operator.itemgetter, operator.attrgetter, operator.methodcaller), "write a lambda: lambda x: x[0]"
     ),
@@ -112,7 +112,7 @@ def of_call(function: object) -> str:
         return "call the function itself, without functools.cache: f.__wrapped__"
     owner = getattr(function, "__self__", None)
     if isinstance(owner, (list, dict, set, bytearray)):
-        return "what exists while compiling does not change: write to an array that the kernel takes as an argument"
+        return "compile-time values cannot change: write to an array that the kernel takes as an argument"
     module = getattr(function, "__module__", "") or type(owner).__module__
     for name, remedy in _MODULES.items():
         if module == name or module.startswith(f"{name}."):
@@ -169,10 +169,12 @@ def of_two_types(first: Known, second: Known, otherwise: str) -> str:
     if isinstance(first.type, Tuple) and isinstance(second.type, Tuple) and len(first.items) != len(second.items):
         return "how many items a tuple has must be known at each place: loop over a tuple, or write to a local_array and count"
     if all(code_of(known) is not None or callable(known.value) for known in (first, second)):
-        return "call one function on each way: y = f(x) if c else g(x)"
+        return "call a function on each path: y = f(x) if c else g(x)"
     has_iterators = isinstance(first.type, TupleIterator) or isinstance(first.value, ListIterator)
     if has_iterators or first.identity is not None or second.identity is not None:
-        return "make tuples of them, or loops of their own: how far an iterator of a tuple is must be known while compiling"
+        return (
+            "make tuples of them, or separate loops: the position of a tuple's iterator must be known at compile time"
+        )
     if all(isinstance(known.value, enum.Enum) and isinstance(known.type, Static) for known in (first, second)):
         is_flag = isinstance(first.value, enum.Flag)
         return f"make the class an enum.{'IntFlag' if is_flag else 'IntEnum'}: its members are numbers"
@@ -197,7 +199,7 @@ def _remedy_of_text(sign: str, *operands: Known) -> str:
         if sign in ("%", "+"):
             return "write one f-string: f'{n} {x:.3f}'"
         if sign in ("<", "<=", ">", ">=", "==", "!=") and any(isinstance(operand.value, Text) for operand in operands):
-            return "texts with values of run time are for print: compare the values"
+            return "strings with run-time values are for print: compare the values"
         return "a number is made of text by int('12'), float('1.5') or ord('a')"
     return "test for None with `is`" if any(operand.type == NONE for operand in operands) else ""
 

@@ -182,7 +182,7 @@ def _defined(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     if not has_value.known.constant:
         name = str(op.attributes["name"])
         message = f"the variable {name!r} is used before it has a value"
-        frame.check(has_value, message, help="assign it on every way that leads here")
+        frame.check(has_value, message, help="assign it on every path that leads here")
     return []
 
 

@@ -44,7 +44,7 @@ def items_of(frame: Frame, cell: Cell, what: str) -> list[Cell]:
             return frame.items_of_iterator(cell)
     if isinstance(cell.known.type, model.Number) or cell.known.type == model.NONE:
         raise CompileError(f"{what} cannot take {cell.known}: it has no items", help="use a tuple, a range or an array")
-    raise CompileError(f"{what} cannot take {cell.known}: its length is not known while compiling", help="use a tuple")
+    raise CompileError(f"{what} cannot take {cell.known}: its length is not known at compile time", help="use a tuple")
 
 
 def list_of(frame: Frame, cell: Cell, what: str = "list") -> Cell:
@@ -63,7 +63,7 @@ def unpack_star(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     before, after = int(str(op.attributes["before"])), int(str(op.attributes["after"]))
     if len(items) < before + after:
         values = f"{len(items)} value{'s' * (len(items) != 1)}"
-        raise CompileError(f"{before + after} names or more for {values}", help="take away names")
+        raise CompileError(f"{before + after} names or more for {values}", help="remove names")
     end = len(items) - after
     return [*items[:before], frame.new_list(items[before:end]), *items[end:]]
 

@@ -125,7 +125,7 @@ def cpp_declaration(T: Any) -> str:  # noqa: N803
     writer = _DeclarationWriter()
     type = type_of_hint(T)
     if not isinstance(type, (Struct, Tuple)):
-        raise TypeError(f"{T!r} is no struct and no tuple: C++ has it as {writer.name(type)}")
+        raise TypeError(f"{T!r} is neither a struct nor a tuple: C++ has it as {writer.name(type)}")
     writer.name(type)
     return writer.definitions()
 

@@ -167,11 +167,11 @@ def dtype_of(spelling: Any) -> np.dtype[Any]:
     if isinstance(spelling, type) and spelling in PYTHON:
         return dtype_of_element(PYTHON[spelling])
     if spelling is None:
-        raise TypeError("None is no dtype: write float32, or leave the dtype out")
+        raise TypeError("None is not a dtype: write float32, or leave the dtype out")
     try:
         dtype: np.dtype[Any] = np.dtype(spelling)
     except (TypeError, ValueError) as error:
-        raise TypeError(f"{spelling!r} is no dtype: give one of {_SUPPORTED}") from error
+        raise TypeError(f"{spelling!r} is not a dtype: give one of {_SUPPORTED}") from error
     _number_of_dtype(dtype)
     return dtype
 

@@ -24,7 +24,7 @@ from cuda_device.types.layout import has_arrays, map_arrays
 
 
 class _Unknown:
-    """The mark of a value that is not known while compiling."""
+    """The mark of a value that is not known at compile time."""
 
     def __repr__(self) -> str:
         return "?"
@@ -214,7 +214,7 @@ def describe(value: object) -> str:
     """A Python object that has no form in device code, in a few words."""
     kind = type(value)
     if kind.__name__ == "ndarray":
-        return "a NumPy array of the host"
+        return "a NumPy array on the host"
     if isinstance(value, (list, dict, set, frozenset)):
         return f"a {kind.__name__}"
     if isinstance(value, (str, bytes)):

@@ -34,7 +34,7 @@ def _with_item(frame: Frame, parts: Sequence[Cell], index: Cell, value: Cell) ->
         raise CompileError(f"an index is an integer, not {index.known}", help="convert it: int(…)")
     if len(parts) > _MOST_SELECTED:
         raise CompileError(
-            f"a list of {len(parts)} items is too long for an assignment by an index of run time: {_MOST_SELECTED} are the most",
+            f"a list of {len(parts)} items is too long for an assignment by a run-time index: the limit is {_MOST_SELECTED}",
             help="use local_array",
         )
     joined = join_all([cell.known.forget() for cell in (*parts, value)])

@@ -87,7 +87,7 @@ def _check_name(cell: Cell, number: model.Number, name: str) -> None:
     close = remedies.nearest(name, known)
     raise CompileError(
         f"{cell.known} has no attribute {name!r} in device code",
-        help=f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}",
+        help=f"did you mean {close[0]}?" if close else f"it has {', '.join(known)}",
     )
 
 

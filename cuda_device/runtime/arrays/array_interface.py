@@ -192,7 +192,7 @@ OWN_VIEW = "_cuda_device_view_"
 
 
 def view_of(obj: Any, stream: int | None = None) -> ArrayView | None:
-    """A view of the array `obj`, or None if it is no array. No data is copied.
+    """A view of the array `obj`, or None if it is not an array. No data is copied.
 
     `stream` is the handle of the stream on which GPU memory will be used (never 0); None if it will be used on the CPU, -1 if
     nothing is to be waited for. Where the view has a `stream` of its own, the caller has to wait for that one. Raises

@@ -82,7 +82,7 @@ def _read(x: Any, where: Stream | None, name: str) -> ArrayView:
         reason, _, types = str(error).partition(": convert to ")
         raise CallError(f"the array {name!r}: {reason}", f"convert it to {types}" if types else _ARRAY) from None
     if view is None:
-        raise CallError(f"{name!r} is of type {type(x).__name__}, which is no array", _ARRAY)
+        raise CallError(f"{name!r} is of type {type(x).__name__}, which is not an array", _ARRAY)
     return view
 
 

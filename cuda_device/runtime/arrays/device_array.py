@@ -356,7 +356,7 @@ def zeros_like(x: Any, dtype: Any = None, *, stream: Any = None) -> DeviceArray:
 def _like(x: Any, dtype: Any, stream: Any, *, zero: bool) -> DeviceArray:
     view = view_of(x, -1)
     if view is None:
-        raise TypeError(f"an object of type {type(x).__qualname__} is no array: write empty(shape, dtype)")
+        raise TypeError(f"an object of type {type(x).__qualname__} is not an array: write empty(shape, dtype)")
     if stream is None and isinstance(x, DeviceArray):
         stream = x.stream
     wanted = dtype_of_type(view.element) if dtype is None else dtype_of(dtype)

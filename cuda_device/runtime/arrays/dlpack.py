@@ -130,7 +130,7 @@ def read(obj: Any, stream: int | None = None) -> ArrayView | None:
     per-thread one, -1 to leave all waiting to the caller; 0 is ambiguous and refused. The producer lets that stream wait for its
     own. Raises `LaunchError` with the producer's message if it refuses, `TypeError` for an element type that we do not have.
     """
-    # Looked up on the type: a class is no array because its instances are.
+    # Looked up on the type: a class is not an array because its instances are.
     if getattr(type(obj), "__dlpack__", None) is None:
         return None
     if stream == 0:

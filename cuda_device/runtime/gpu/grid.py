@@ -90,7 +90,7 @@ def _dimensions(value: Any, name: str, most: Index, unit: str) -> Index:
     x, y, z = (*sizes, 1, 1)[:3]
     for axis, size, limit in zip("xyz", (x, y, z), most, strict=True):
         if not 1 <= size <= limit:
-            remedy = "launch nothing where there is nothing to do" if size == 0 else _MORE_BLOCKS
+            remedy = "skip the launch if there is nothing to do" if size == 0 else _MORE_BLOCKS
             if unit == "blocks" and size:
                 remedy = "launch fewer blocks, and let each thread loop in steps of grid_size(1)"
             raise LaunchError(f"{name}={value!r}: {size} {unit} along {axis}, where 1 to {limit} are possible", remedy)

@@ -251,9 +251,9 @@ def cpu_stream(*, target: str = "sm_90", races: bool = False, schedule: int | No
     `ValueError` for a target that is not of the form "sm_90", and for a `schedule` that is not an int.
     """
     if not isinstance(target, str) or not _TARGET.fullmatch(target):
-        raise ValueError(f"target={target!r} is no GPU architecture: give its name, as in 'sm_90'")
+        raise ValueError(f"target={target!r} is not a GPU architecture: give its name, as in 'sm_90'")
     if schedule is not None and (not isinstance(schedule, int) or isinstance(schedule, bool)):
-        raise ValueError(f"schedule={schedule!r} is no number of an order: give an int")
+        raise ValueError(f"schedule={schedule!r} is not the number of an order: give an int")
     return CpuStream(target, bool(races), schedule)
 
 
@@ -304,7 +304,7 @@ def as_stream(obj: Any) -> Stream:
     handle = _handle_of(obj)
     if handle is None:
         raise LaunchError(
-            f"{_describe(obj)} is no stream",
+            f"{_describe(obj)} is not a stream",
             "pass None, cpu_stream(), an object with __cuda_stream__ (of cuda.core, torch or CuPy), or a stream's handle as "
             "an int",
         )
@@ -358,7 +358,7 @@ def _by_protocol(obj: Any, answer: Any) -> int:
 def _checked(handle: int, obj: Any) -> int:
     if not 0 <= handle < 1 << 64:
         raise LaunchError(
-            f"{_describe(obj)} has the stream handle {handle}, which is no address",
+            f"{_describe(obj)} has the stream handle {handle}, which is not an address",
             "pass the handle of a living stream",
         )
     return handle

@@ -174,7 +174,7 @@ def _constant(value: object, name: str) -> Argument:
     try:
         return Argument(literal(value))
     except TypeError as error:
-        remedy = "pass a number, a text, a function, a type, or a tuple of such"
+        remedy = "pass a number, a string, a function, a type, or a tuple of these"
         raise LaunchError(f"the argument {name!r}: {error}", remedy) from None
 
 

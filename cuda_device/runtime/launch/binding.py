@@ -137,7 +137,7 @@ def _is_one(given: model.Number, wanted: model.Number) -> bool:
 
 
 def check_arrays(function: FunctionType, known: Sequence[Known]) -> None:
-    """Raises `CallError` for an argument that is no array of the numbers and axes that a hint asks for, an `ArrayType(…)`.
+    """Raises `CallError` for an argument that is not an array of the numbers and axes that a hint asks for, an `ArrayType(…)`.
 
     Layouts are those of the arguments. Hints of structs, vectors and tuples are for people, and for `compile`.
     """
@@ -180,9 +180,7 @@ def bind(
     if missing:
         remedy = f"pass {_listed(names)}"
         if names[0] == "self":
-            remedy = (
-                "write @staticmethod above @kernel: a kernel is no method, and takes self as any argument (a struct)"
-            )
+            remedy = "write @staticmethod above @kernel: a kernel is not a method; pass self as an ordinary argument (a struct)"
         raise CallError(f"{shown} lacks an argument for {', '.join(map(repr, missing))}", remedy)
     return [bound[name] for name in names]
 
