@@ -463,7 +463,6 @@ def test_properties(gpu):
     assert properties.name == "Fake GPU"
     assert properties.capability == (9, 0)
     assert properties.max_shared_optin == 232448
-    assert properties.max_block == (1, 1, 64)
 
 
 def test_no_context_means_device_0_and_a_context_is_respected():

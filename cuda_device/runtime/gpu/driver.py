@@ -194,7 +194,7 @@ def context_of(ordinal: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Properties:
-    """What a device can do; sizes in bytes, `max_block` and `max_grid` along x, y and z.
+    """What a device can do; sizes in bytes.
 
     A multiprocessor holds `resident_threads` at once.
     """
@@ -206,10 +206,6 @@ class Properties:
     resident_threads: int
     memory: int
     l2_cache: int
-    max_threads_per_block: int
-    max_block: tuple[int, int, int]
-    max_grid: tuple[int, int, int]
-    max_shared: int
     max_shared_optin: int
     memory_pools: bool
     pageable_access: bool
@@ -234,10 +230,6 @@ def properties(ordinal: int) -> Properties:
         resident_threads=ask("MAX_THREADS_PER_MULTIPROCESSOR"),
         memory=int(check(api.cuDeviceTotalMem(ordinal), "asking for the size of the device's memory")),
         l2_cache=ask("L2_CACHE_SIZE"),
-        max_threads_per_block=ask("MAX_THREADS_PER_BLOCK"),
-        max_block=(ask("MAX_BLOCK_DIM_X"), ask("MAX_BLOCK_DIM_Y"), ask("MAX_BLOCK_DIM_Z")),
-        max_grid=(ask("MAX_GRID_DIM_X"), ask("MAX_GRID_DIM_Y"), ask("MAX_GRID_DIM_Z")),
-        max_shared=ask("MAX_SHARED_MEMORY_PER_BLOCK"),
         max_shared_optin=ask("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
         memory_pools=bool(ask("MEMORY_POOLS_SUPPORTED")),
         pageable_access=bool(ask("PAGEABLE_MEMORY_ACCESS")),
@@ -501,7 +493,6 @@ class KernelAttributes:
     registers: int
     shared: int
     local: int
-    max_dynamic_shared: int
 
 
 def load_library(code: bytes) -> int:
@@ -510,11 +501,6 @@ def load_library(code: bytes) -> int:
     if not code.startswith(b"\x7fELF") and not code.endswith(b"\0"):
         code += b"\0"
     return int(check(bindings().cuLibraryLoadData(code, None, None, 0, None, None, 0), "loading device code"))
-
-
-def unload_library(library: int) -> None:
-    """Unloads what `load_library` gave. No kernel of it may be running."""
-    check(bindings().cuLibraryUnload(library), "unloading device code")
 
 
 def get_kernel(library: int, symbol: str) -> int:
@@ -536,7 +522,6 @@ def kernel_attributes(kernel: int, ordinal: int) -> KernelAttributes:
         registers=ask("NUM_REGS"),
         shared=ask("SHARED_SIZE_BYTES"),
         local=ask("LOCAL_SIZE_BYTES"),
-        max_dynamic_shared=ask("MAX_DYNAMIC_SHARED_SIZE_BYTES"),
     )
 
 
