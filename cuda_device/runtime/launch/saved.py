@@ -269,6 +269,7 @@ class LoadedKernel:
     def __init__(self, name: str, variants: tuple[Compiled, ...]) -> None:
         self.name, self.variants = name, variants
         self._made: dict[object, CompiledKernel] = {}
+        self._fits: dict[tuple[int, int], list[tuple[Compiled, str]]] = {}
 
     def __repr__(self) -> str:
         found = "; ".join(
@@ -320,6 +321,9 @@ class LoadedKernel:
 
     def _for(self, stream: Stream) -> Sequence[tuple[Compiled, str]]:
         """The variants for a stream's GPU, and for which target: machine code of the nearest architecture, or else PTX."""
+        known = self._fits.get(driver.properties(stream.ordinal).capability) if isinstance(stream, GpuStream) else None
+        if known is not None:
+            return known
         if any(not _of(each.record).get("kernel") or each.output not in _LOADABLE for each in self.variants):
             raise LaunchError(
                 f"{self.name} ({self.variants[0].output}) is no kernel that a GPU could load",
@@ -340,7 +344,8 @@ class LoadedKernel:
                 f"build it for sm_{here}, or as PTX",
             )
         best = max(rank for rank, _ in fits)
-        return [(each, rank[-1]) for rank, each in fits if rank == best]
+        self._fits[major, minor] = found = [(each, rank[-1]) for rank, each in fits if rank == best]
+        return found
 
     def _kernel(self, variant: Compiled, target: str, arguments: Sequence[Argument]) -> CompiledKernel:
         key = (variant, *(argument.known for argument in arguments))
@@ -384,11 +389,8 @@ def _arguments(
 ) -> tuple[Argument, ...]:
     """The arguments of a launch, of the types that a variant was compiled for. Raises `CallError` for others."""
     parameters = variant.parameters
-    defaults = {each.name: ast.literal_eval(each.default) for each in parameters if each.default is not None}
-    defaults |= {each.name: None for each in parameters if each.type == "none"}
-    constants = {each.name for each in parameters if each.constant is not None and each.type != "none"}
-    free = defaults | dict.fromkeys(constants, _AS_COMPILED)
-    values = bind(_stub(variant.record), args, kwargs, free)
+    constants, defaults = _defaults(variant.record)
+    values = bind(_stub(variant.record), args, kwargs, defaults)
     interop = _of(variant.record)["interop"]
     found = []
     for parameter, value in zip(parameters, values, strict=True):
@@ -401,6 +403,16 @@ def _arguments(
             continue
         found.append(_argument(parameter, value, stream, interop))
     return tuple(found)
+
+
+@functools.lru_cache(maxsize=256)
+def _defaults(record: str) -> tuple[frozenset[str], dict[str, Any]]:
+    """The parameters that are constants, and the values of those that a launch may leave out."""
+    parameters = _parameters(record)
+    constants = frozenset(each.name for each in parameters if each.constant is not None and each.type != "none")
+    defaults = {each.name: ast.literal_eval(each.default) for each in parameters if each.default is not None}
+    defaults |= {each.name: None for each in parameters if each.type == "none"}
+    return constants, defaults | dict.fromkeys(constants, _AS_COMPILED)
 
 
 _AS_COMPILED: Any = object()
@@ -422,6 +434,7 @@ def _argument(parameter: Parameter, value: Any, stream: Stream, interop: bool) -
     return argument
 
 
+@functools.lru_cache(maxsize=4096)
 def _forms(given: Type, interop: bool) -> tuple[str, ...]:
     """What an argument of this type may be for a kernel: what may be written may be read only, too."""
     types = [given]
