@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import _thread
 import re
+import sys
 import threading
 import time
 
 import fake_driver
 import numpy as np
 import pytest
+from at_once import at_once
 
 import cuda_device as device
 from cuda_device import DeviceGroup, float32, int32, launch_group
@@ -63,6 +65,21 @@ def test_the_launches_run_at_once(count):
     g = group.arrays(count, int32)
     launch_group(group, meet, g, -1, grid=1, block=1)
     assert g.local(0).numpy().tolist() == [1] * count
+
+
+def test_several_threads_launch_on_one_group():
+    group = cpu_group(4, timeout=20)
+
+    def many():
+        for _ in range(10):
+            launch_group(group, meet, group.arrays(4, int32), -1, grid=1, block=1)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        at_once([many] * 8)
+    finally:
+        sys.setswitchinterval(interval)
 
 
 def test_a_device_that_does_not_come_back_is_named():

@@ -35,6 +35,8 @@ class Workers:
     def __init__(self, names: Sequence[str]) -> None:
         self._names = tuple(names)
         self._threads: dict[int, tuple[threading.Thread, SimpleQueue[Any]]] = {}
+        # Kernels wait for each other across devices: the calls of two runs must come in the same order everywhere.
+        self._lock = threading.Lock()
 
     def run(
         self, calls: Sequence[Call], doing: str, timeout: float | None = None, stop: Callable[[], object] | None = None
@@ -45,6 +47,10 @@ class Workers:
         called and the thread is abandoned. Raises a `GroupError` with the exceptions of the calls and a `TimeoutError` for each
         that has not come back.
         """
+        with self._lock:
+            self._run(calls, doing, timeout, stop)
+
+    def _run(self, calls: Sequence[Call], doing: str, timeout: float | None, stop: Callable[[], object] | None) -> None:
         from concurrent.futures import Future
 
         futures = [Future[object]() for _ in calls]
