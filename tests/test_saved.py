@@ -10,6 +10,7 @@ from fake_driver import CONTEXT, installed
 
 import cuda_device as device
 from cuda_device.errors import CallError
+from cuda_device.runtime.gpu import report_message
 from cuda_device.runtime.gpu.streams import GpuStream
 
 FLOATS = device.ArrayType(device.float32, 1)
@@ -270,6 +271,27 @@ def test_functions_and_texts_are_not_launched(gpu):
         assert caught.value.help
 
 
+def test_reports_and_recursion_are_as_those_of_the_kernel(gpu, tmp_path, monkeypatch):
+    def depth(n):
+        return 1 + depth(n - 1) * depth(n - 2) if n > 1 else n
+
+    @device.kernel
+    def asserts(x, n):
+        assert n < 5, "too deep"
+        x[0] = depth(n)
+
+    attached = []
+    monkeypatch.setattr(report_message, "attach", lambda library, symbol, places: attached.append((symbol, places)))
+    file = tmp_path / "asserts.cubin"
+    device.compile(asserts, FLOATS, int).save(file)
+    (x,) = arrays(gpu, 1)
+    device.load(file).launch(x, 3, grid=1, block=1, stream=gpu.stream)
+    ((symbol, places),) = attached
+    (place,) = places.values()
+    assert symbol == "asserts" and "too deep" in place.message and place.location.file == __file__
+    assert gpu.limits[next(iter(gpu.limits))] == 32 * 1024
+
+
 # On disk
 
 
@@ -300,6 +322,7 @@ LOADS = """
 import sys, numpy as np
 from fake_driver import CONTEXT, installed
 import cuda_device as device
+from cuda_device.runtime.gpu import report_message
 from cuda_device.runtime.gpu.streams import GpuStream
 with installed() as gpu:
     gpu.stack[-1] = CONTEXT

@@ -175,3 +175,21 @@ def test_a_folder_of_kernels_is_launched(stream, target, tmp_path):
         x, y = (device.array(np.arange(1000, dtype=np.float32), stream=stream) for _ in range(2))
         launch(2.5, x, y, threads=1000, stream=stream)
         np.testing.assert_array_equal(y.numpy(), 3.5 * np.arange(1000, dtype=np.float32))
+
+
+def test_a_loaded_kernel_reports(stream, target, tmp_path):
+    @device.kernel
+    def positive(x):
+        assert x[device.tid(1)] > 0, "not positive"
+
+    file = tmp_path / "positive.cubin"
+    device.compile(positive, device.ArrayType(device.float32, 1), target=target).save(file)
+    loaded = device.load(file)
+    loaded.launch(device.array(np.ones(4, np.float32), stream=stream), grid=1, block=4, stream=stream)
+    device.synchronize(stream)
+    loaded.launch(device.array(np.float32([1, 1, 0, 1]), stream=stream), grid=1, block=4, stream=stream)
+    with pytest.raises(device.KernelError, match="not positive") as caught:
+        device.synchronize(stream)
+    assert caught.value.thread == (2, 0, 0)
+    loaded.launch(device.array(np.ones(4, np.float32), stream=stream), grid=1, block=4, stream=stream)
+    device.synchronize(stream)
