@@ -65,7 +65,7 @@ _MODULES = {
     "runtime.launch.saved": "Compiled LoadedKernel Parameter load",
     "runtime.launch.prepared": "BoundKernel PreparedLaunch prepare",
     "runtime.gpu.streams": "CpuStream GpuStream Stream cpu_stream default_stream unordered",
-    "types.dtypes": "ArrayType alignof machine_representation numpy_dtype sizeof",
+    "types.dtypes": "ArrayType alignof machine_representation numpy_dtype pointer sizeof",
     "types.struct_classes": "align replace struct",
     "types.vector_classes": (
         "Dim3 bfloat16x1 bfloat16x2 bfloat16x3 bfloat16x4 float8e4m3x1 float8e4m3x2 float8e4m3x3 float8e4m3x4 "

@@ -182,6 +182,7 @@ from cuda_device.types.dtypes import ArrayType as ArrayType
 from cuda_device.types.dtypes import alignof as alignof
 from cuda_device.types.dtypes import machine_representation as machine_representation
 from cuda_device.types.dtypes import numpy_dtype as numpy_dtype
+from cuda_device.types.dtypes import pointer as pointer
 from cuda_device.types.dtypes import sizeof as sizeof
 from cuda_device.types.struct_classes import align as align
 from cuda_device.types.struct_classes import replace as replace

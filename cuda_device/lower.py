@@ -494,20 +494,24 @@ def _stride(lowerer: Lowerer, op: Op) -> None:
 def _window(lowerer: Lowerer, op: Op) -> None:
     old, tree = op.operands[0].type, lowerer.trees[op.operands[0]]
     array = op.result.type
-    assert (
-        isinstance(array, model.Array)
-        and isinstance(old, (model.Array, model.Ref))
-        and isinstance(tree, (ArrayTree, Value))
-    )
+    assert isinstance(old, (model.Array, model.Ref, model.Pointer)) and isinstance(tree, (ArrayTree, Value))
     offset, *parts = (lowerer.value(operand) for operand in op.operands[1:])
     address = tree.data if isinstance(tree, ArrayTree) else tree
+    if isinstance(array, model.Pointer):
+        (leaf,) = leaves(array)
+        assert isinstance(leaf, model.Ref) and isinstance(address.type, model.Ref)
+        if address.type.space is not leaf.space:
+            address = lowerer.build.op(ops.GENERIC, replace(address.type, space=leaf.space), address)
+        lowerer.define(op, lowerer.build.op(ops.BYTES, leaf, address, offset))
+        return
+    assert isinstance(array, model.Array)
     data = lowerer.build.op(
         ops.BYTES, model.Ref(array.space, pointee_of(array.dtype), align=array.align), address, offset
     )
     extents = parts[: array.ndim]
     for extent in extents:
         extent.nonneg = True
-    if lowerer.checked and known_alignment(array) > known_alignment(old):
+    if lowerer.checked and (isinstance(old, model.Pointer) or known_alignment(array) > known_alignment(old)):
         lowerer.build.check_alignment(data, known_alignment(array), f"a view of {array.dtype} begins")
     if array.small:
         extents = [lowerer.build.length(extent) for extent in extents]

@@ -63,6 +63,6 @@ def signatures(ptx: str) -> dict[str, str]:
 
 
 def _plain(parameter: str) -> str:
-    text = re.sub(r"\.ptr(?: \.\w+)?(?: \.align \d+)?", "", parameter)
+    text = re.sub(r"\.ptr(?: \.(?!align)\w+)?(?: \.align \d+)?", "", parameter)
     text = re.sub(r"\.[usfb](8|16|32|64)\b", r".b\1", text)
     return " ".join(re.sub(r"(?:\w*param_\d+|func_retval0)", "x", text).split())

@@ -22,6 +22,7 @@ from cuda_device.types.model import (
     Field,
     Layout,
     Number,
+    Pointer,
     Range,
     RangeIterator,
     Ref,
@@ -119,6 +120,8 @@ def _build(name: str, arguments: list[Type | str]) -> Type:
             return Subarray(dtype, tuple(map(int, shape)))
         case "atomic", [dtype], []:
             return AtomicCell(dtype)
+        case "pointer", [dtype], [*flags] if flags in ([], ["readonly"]):
+            return Pointer(dtype, bool(flags))
         case "ref", [pointee], [space_name, *flags] if flags in ([], ["readonly"]):
             return Ref(Space(space_name), pointee, bool(flags), align)
         case "range", [Number() as item], []:

@@ -343,7 +343,14 @@ def test_each_device_entity_is_public_and_documented(row):
     ]
     methods = [method for owner in ours if isinstance(owner, type) for method in vars(owner).values()]
     internal = [*vars(atomic_types).values(), *vars(packing).values(), *vars(complex_functions).values()]
-    internal += [*positioning.SIGNED, memory.array_at, memory.constant_array, memory.displaced, copying.distance]
+    internal += [
+        *positioning.SIGNED,
+        memory.array_at,
+        memory.constant_array,
+        memory.displaced,
+        copying.address,
+        copying.distance,
+    ]
     assert any(row.entity is entity for entity in (*ours, *python, *methods, *internal))
     assert inspect.getdoc(row.entity)
     if isinstance(row.entity, DeviceValue):

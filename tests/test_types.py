@@ -37,6 +37,7 @@ from cuda_device.types.model import (
     Layout,
     Number,
     NumberKind,
+    Pointer,
     Range,
     RangeIterator,
     Ref,
@@ -73,7 +74,13 @@ def _grow(inner: st.SearchStrategy[Type]) -> st.SearchStrategy[Type]:
 
 aligns = st.sampled_from((0, 1, 2, 4, 8))
 leaves = st.one_of(
-    numbers, vectors, st.just(NONE), st.just(STATIC), st.builds(Range, numbers), st.builds(RangeIterator, numbers)
+    numbers,
+    vectors,
+    st.just(NONE),
+    st.just(STATIC),
+    st.builds(Range, numbers),
+    st.builds(RangeIterator, numbers),
+    st.builds(Pointer, st.one_of(numbers, vectors, st.just(NONE)), st.booleans()),
 )
 types: st.SearchStrategy[Type] = st.recursive(leaves, _grow, max_leaves=6)
 

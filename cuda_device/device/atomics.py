@@ -95,9 +95,12 @@ def _atomic_type(known: Known, name: str) -> model.Type:
 def _infer_ref(arguments: Sequence[Known]) -> Typed:
     array, index = arguments
     type = array.type
+    if isinstance(type, model.Pointer):
+        return Typed(array, instead=_ref_behind)
     if not isinstance(type, model.Array):
         raise CompileError(
-            f"atomic_ref takes an array, not {array}", help="write atomic_ref(x, i), of an element that x has"
+            f"atomic_ref takes an array, not {array}",
+            help="write atomic_ref(x, i), of an element that x has",
         )
     if type.readonly:
         raise CompileError(f"the array is read-only: {type}", help="pass an array that can be written")
@@ -120,6 +123,11 @@ def _infer_ref(arguments: Sequence[Known]) -> Typed:
     )
     result = model.Ref(type.space, model.AtomicCell(content))
     return Typed(of_type(result), ((0, type), (1, wide)), (type.layout.value, type.small))
+
+
+def _ref_behind(p: Any, index: Any) -> Any:
+    """`atomic_ref` of a pointer."""
+    return atomic_ref((p + index).array(1), 0)
 
 
 def _lower_ref(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:

@@ -124,7 +124,7 @@ def grow(type: model.Type, values: Iterator[Value]) -> Tree:
             return tuple(grow(dtype, values) for _ in range(type.count))
         case model.Number() if type.is_complex:
             return next(values), next(values)
-        case model.Number() | model.Ref():
+        case model.Number() | model.Ref() | model.Pointer():
             return next(values)
         case _:
             return tuple(next(values) for _ in leaves(type))

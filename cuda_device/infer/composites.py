@@ -24,10 +24,12 @@ from cuda_device.types.known import Known, constant, of_type
 from cuda_device.types.layout import has_arrays, has_identity, machine, with_arrays
 from cuda_device.types.model import (
     BOOL,
+    NONE,
     Array,
     NoneType,
     Number,
     NumberKind,
+    Pointer,
     Ref,
     Struct,
     Subarray,
@@ -128,6 +130,11 @@ def as_aligned(frame: Frame, wanted: Type, cell: Cell) -> Cell:
     return composite(frame, wanted, [frame.field(cell, i) for i in range(len(wanted.fields))])
 
 
+def _points_alike(given: Pointer, wanted: Pointer) -> bool:
+    """Whether C++ converts a pointer by itself: to one of the same elements, or to `void*`; `const` stays."""
+    return (given.dtype == wanted.dtype or wanted.dtype == NONE) and (wanted.readonly or not given.readonly)
+
+
 def check_member(known: Known, wanted: Type, what: str) -> None:
     """Members take builtin numbers of their kind or a lower one; anything else has to have their type, or its format.
 
@@ -135,6 +142,8 @@ def check_member(known: Known, wanted: Type, what: str) -> None:
     """
     given = known.type
     if isinstance(wanted, Array) and given in (wanted, with_fields(wanted, readonly=False)):
+        return
+    if isinstance(wanted, Pointer) and isinstance(given, Pointer) and _points_alike(given, wanted):
         return
     if given == wanted or (isinstance(wanted, NoneType) and isinstance(given, NoneType)):
         return
@@ -152,11 +161,22 @@ def check_member(known: Known, wanted: Type, what: str) -> None:
             help="take both from one class: where the class was defined anew, make the array or the value again",
         )
     name = wanted.name if isinstance(wanted, Struct) else str(wanted)
+    if isinstance(wanted, Pointer):
+        raise CompileError(f"{what} is a {wanted}, not {known}", help=_help_with_pointer(given, wanted))
     is_class = isinstance(wanted, (Number, Struct))
     raise CompileError(
         f"{what} is of type {name}, not {known}",
         help=f"write {name}(…)" if is_class else f"give a value of type {name}",
     )
+
+
+def _help_with_pointer(given: Type, wanted: Pointer) -> str:
+    """How to come by a pointer."""
+    if isinstance(given, Array):
+        return "write x.pointer(), or x.pointer(i) for a later element"
+    if isinstance(given, Pointer) and given.readonly and not wanted.readonly:
+        return "what is read-only stays so: declare pointer(T, readonly=True) where C++ has T const*"
+    return "write p.cast(T)" if isinstance(given, Pointer) else "pass a pointer, as x.pointer() gives one"
 
 
 def replace(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:

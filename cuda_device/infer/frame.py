@@ -43,6 +43,7 @@ from cuda_device.types.model import (
     Array,
     Bundle,
     Number,
+    Pointer,
     Range,
     RangeIterator,
     Ref,
@@ -103,7 +104,7 @@ def _forgets(known: Known, less: Known) -> bool:
 
 def is_static(known: Known) -> bool:
     """Whether nothing is left for run time: a constant, a function, None, an empty tuple."""
-    if isinstance(known.type, (Number, Array, Ref)):  # most values
+    if isinstance(known.type, (Number, Array, Ref, Pointer)):  # most values
         return known.value is not UNKNOWN
     return known.constant or not has_leaves(known.type)
 
@@ -546,6 +547,8 @@ class Frame:
                 return self.build.op(ops.LOAD, type, cell.value)
             case Array() if cell.value is not None and cell.value.type != type:
                 return self.program.operations.as_array_type(self, cell, type)
+            case Pointer() if cell.value is not None and cell.value.type != type:
+                return self.build.op(ops.WINDOW, type, cell.value, self.build.const(INDEX, 0))
             case _ if cell.value is not None:
                 assert cell.value.type == type, (str(cell.value.type), str(type))
                 return cell.value

@@ -19,13 +19,14 @@ from cuda_device.runtime.launch.compiling import prototype
 from cuda_device.types.abi import DESCRIPTOR, exchanged, representation
 from cuda_device.types.host import ANONYMOUS
 from cuda_device.types.layout import Placement, align_of, machine, placement, size_of
-from cuda_device.types.model import Array, AtomicCell, NoneType, Number, Struct, Subarray, Tuple, Type, Vector
+from cuda_device.types.model import Array, AtomicCell, NoneType, Number, Pointer, Struct, Subarray, Tuple, Type, Vector
 from cuda_device.types.struct_classes import type_of_hint
 
 # What CUDA C++ calls our types: a name for each number and vector, by what our types print as.
 #
 # cpp_name(parse("float32"))                float
 # cpp_name(parse("vector<float64, 4>"))     double4_16a
+# cpp_name(parse("pointer<float32>"))       float*
 # cpp_name(parse("array<int32, 2, C>"))     cuda::interoperable_array_descriptor<cuda::std::int32_t, 2>
 
 
@@ -89,6 +90,9 @@ def cpp_name(type: Type, name_of: Callable[[Struct | Tuple], str]) -> str:
             return VECTORS[str(machine(dtype))][size - 1]
         case Struct() | Tuple():
             return name_of(type)
+        case Pointer(dtype, readonly):
+            to = "void" if isinstance(dtype, NoneType) else cpp_name(dtype, name_of)
+            return f"{to} const*" if readonly else f"{to}*"
         case Array(dtype, ndim, _, readonly):
             element = cpp_name(dtype, name_of) + (" const" if readonly else "")
             return f"cuda::{DESCRIPTOR}<{element}, {ndim}>"

@@ -45,7 +45,25 @@ def _address(build: Lowering, array: Tree) -> Value:
     return build.convert(build.op(ops.ADDRESS, UINT64, array.data), INT64)
 
 
-ROWS = (Intrinsic(distance, "distance", _infer_distance, _lower_distance),)
+def address(array: Any) -> Any:
+    """Where an array begins: the address that a pointer to its first element is."""
+    raise DeviceOnlyError.of("address")
+
+
+def _infer_address(arguments: Sequence[Known]) -> Typed:
+    return Typed(of_type(UINT64), ((0, arguments[0].type),))
+
+
+def _lower_address(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
+    (array,) = operands
+    assert isinstance(array, ArrayTree)
+    return build.op(ops.ADDRESS, UINT64, array.data)
+
+
+ROWS = (
+    Intrinsic(distance, "distance", _infer_distance, _lower_distance),
+    Intrinsic(address, "address", _infer_address, _lower_address),
+)
 
 
 def set_elements(target: Any, value: Any) -> None:

@@ -9,6 +9,7 @@ that type (`passing`):
     float16                    __half, which is a class   a copy of the bytes
     array<float32, 2>          a descriptor               a copy of the bytes
     None                       void*, null                a value
+    pointer(float32)           float*                     a value
     float16x2                  __half2                    functions: the address of the caller's copy
 
 Kernels get all but values as copies. The tests hold this against what NVRTC does.
@@ -58,6 +59,8 @@ def representation(type: model.Type) -> model.Type:
             return model.UINT64
         case model.Vector() | model.AtomicCell():
             return type
+        case model.Pointer():
+            return leaves(type)[0]
         case model.Tuple(elements):
             return model.Tuple(tuple(map(representation, elements)))
         case model.Struct(_, fields):

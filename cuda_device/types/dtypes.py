@@ -15,8 +15,8 @@ from cuda_device.errors import ArgumentError
 from cuda_device.types import host
 from cuda_device.types.abi import representation
 from cuda_device.types.host import check_element, dtype_of_type, element_of_dtype
-from cuda_device.types.layout import align_of, has_arrays, size_of
-from cuda_device.types.model import Array, AtomicCell, Layout, Struct, Tuple, Type, Vector
+from cuda_device.types.layout import align_of, has_arrays, machine, size_of
+from cuda_device.types.model import Array, AtomicCell, Layout, Number, Pointer, Struct, Tuple, Type, Vector
 from cuda_device.types.struct_classes import Aligned, alignment_of_hint, type_of_hint
 
 
@@ -98,3 +98,21 @@ def ArrayType(dtype: Any, ndim: int, layout: str = "C", readonly: bool = False) 
     if not isinstance(readonly, (bool, np.bool_)):
         raise ArgumentError(f"readonly={readonly!r}: give True or False")
     return Array(element_of(dtype), ndim, layouts[layout], bool(readonly))
+
+
+def pointer(T: Any = None, *, readonly: bool = False) -> Pointer:  # noqa: N803
+    """The type of a pointer to values of `T`, C++'s `T*`; without `T` that of `void*`, with `readonly` of `T const*`.
+
+    It is a type hint of parameters and of members of structs, and a type for `compile` and `extern`. At a launch such a parameter
+    takes an address, an int, or a contiguous array, to whose first element it points. In device code there are `p[i]`, `p + n`,
+    `p - n`, `p - q`, comparisons, `p.cast(T)`, `p.array(shape, strides=None)`, `p.address`, and `atomic_ref(p, i)`. Indices count
+    elements, and negative ones lie before `p`. No bounds are known, so that checked mode checks none. Raises `TypeError` for what
+    has no counterpart in CUDA C++.
+    """
+    if not isinstance(readonly, (bool, np.bool_)):
+        raise ArgumentError(f"readonly={readonly!r}: give True or False")
+    type = type_of_hint(T)
+    if has_arrays(type):
+        raise TypeError(f"{T!r} is an array, or has array members: point to its elements, as in pointer(float32)")
+    representation(type)
+    return Pointer(machine(type) if isinstance(type, Number) else type, bool(readonly))

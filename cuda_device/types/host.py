@@ -54,6 +54,7 @@ from cuda_device.types.model import (
     Field,
     NoneType,
     Number,
+    Pointer,
     Struct,
     Subarray,
     Tuple,
@@ -239,7 +240,7 @@ def dtype_of_type(type: Type) -> np.dtype[Any]:
             members = members_of(type)
         case Subarray(dtype, shape):
             return np.dtype((dtype_of_type(dtype), shape))
-        case NoneType():
+        case NoneType() | Pointer():
             return np.dtype(np.uint64)
         case AtomicCell(dtype):
             return dtype_of_type(dtype)

@@ -52,6 +52,11 @@ def leaves(type: model.Type) -> tuple[model.Type, ...]:
             return (machine(type),)
         case model.Ref():
             return (type,)
+        case model.Pointer(model.NoneType(), readonly):
+            return (model.Ref(model.Space.GENERIC, model.UINT8, readonly),)
+        case model.Pointer(dtype, readonly):
+            least = shortfall(dtype, align_of(dtype))
+            return (model.Ref(model.Space.GENERIC, pointee_of(dtype), readonly, least),)
         case model.Tuple(elements) | model.TupleIterator(model.Tuple(elements)) | model.Bundle(elements):
             return tuple(leaf for element in elements for leaf in leaves(element))
         case model.Struct(_, fields):
@@ -76,7 +81,7 @@ def leaves(type: model.Type) -> tuple[model.Type, ...]:
 def has_leaves(type: model.Type) -> bool:
     """Whether there are any: it looks no further than the first."""
     match type:
-        case model.Number() | model.Ref() | model.Array():
+        case model.Number() | model.Ref() | model.Pointer() | model.Array():
             return True
         case model.TupleIterator(model.Tuple(elements)) | model.Bundle(elements):
             return any(map(has_leaves, elements))
@@ -100,7 +105,7 @@ def placement(type: model.Type) -> Placement:
     match type:
         case model.Number():
             return Placement(type.bits // 8, type.bits // 8)
-        case model.NoneType() | model.Ref():
+        case model.NoneType() | model.Ref() | model.Pointer():
             return Placement(8, 8)
         case model.AtomicCell(dtype):
             return _place_atomic(placement(dtype))
@@ -161,6 +166,12 @@ def has_identity(type: model.Type) -> bool:
 def has_arrays(type: model.Type) -> bool:
     """Whether a value of `type` is an array, or a struct or tuple with one: it is passed around, and lies in no array."""
     return isinstance(type, model.Array) or any(map(has_arrays, parts(type)))
+
+
+@lru_cache(maxsize=4096)
+def has_pointers(type: model.Type) -> bool:
+    """Whether a value of `type` is a pointer, or a struct or tuple with one."""
+    return isinstance(type, model.Pointer) or any(map(has_pointers, parts(type)))
 
 
 def map_arrays(type: model.Type, function: Callable[[model.Array], model.Array]) -> model.Type:
@@ -260,6 +271,8 @@ def accesses(type: model.Type, align: int = 0, offset: int = 0) -> Iterator[Acce
                 yield from accesses(dtype, align, offset + i * size_of(dtype))
         case model.NoneType():
             return
+        case model.Pointer():
+            yield from accesses(leaves(type)[0], align, offset)
         case _:
             yield Access(offset, type, 1, min(here, WIDEST_ACCESS))
 

@@ -247,6 +247,17 @@ class Ref:
 
 
 @dataclass(frozen=True, slots=True)
+class Pointer:
+    """A pointer of C++ to values of `dtype`, in any memory: `T*`, for `readonly` `T const*`; None is `void`."""
+
+    dtype: Type
+    readonly: bool = False
+
+    def __str__(self) -> str:
+        return f"pointer<{', '.join((str(self.dtype), *['readonly'] * self.readonly))}>"
+
+
+@dataclass(frozen=True, slots=True)
 class AtomicCell:
     """A number, or another value of a few bytes, that threads access atomically. It never is a value: references to it are."""
 
@@ -328,6 +339,7 @@ Type = (
     | Subarray
     | Array
     | Ref
+    | Pointer
     | Range
     | RangeIterator
     | TupleIterator

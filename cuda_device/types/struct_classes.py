@@ -25,7 +25,7 @@ from cuda_device.errors import ArgumentError
 from cuda_device.types.abi import representation
 from cuda_device.types.host import MODEL, alike, element_of_dtype, model_of, number_of
 from cuda_device.types.layout import align_of, has_arrays, has_identity, machine, placement, pointee_of
-from cuda_device.types.model import NONE, Array, Field, Number, NumberKind, Struct, Tuple, Type, Vector
+from cuda_device.types.model import NONE, UINT64, Array, Field, Number, NumberKind, Pointer, Struct, Tuple, Type, Vector
 from cuda_device.types.vector_classes import VectorValue, replaced
 
 C = TypeVar("C", bound=type)
@@ -319,6 +319,8 @@ def convert(value: Any, wanted: Type, what: str) -> Any:
         return tuple(convert(v, t, f"{what}[{i}]") for i, (v, t) in enumerate(zip(value, wanted.elements, strict=True)))
     if isinstance(wanted, Array):
         return _check_array(value, wanted, what)
+    if isinstance(wanted, Pointer):
+        return _check_pointer(value, what)
     if wanted == NONE and value is None:
         return None
     if isinstance(wanted, Vector) and isinstance(value, VectorValue) and value.model == wanted:
@@ -330,11 +332,24 @@ def convert(value: Any, wanted: Type, what: str) -> Any:
     raise TypeError(f"{what} is of type {vector or getattr(wanted, 'name', str(wanted))}, not {value!r}")
 
 
+_PROTOCOLS = ("__dlpack__", "__cuda_array_interface__", "__array_interface__")
+
+
+def _check_pointer(value: Any, what: str) -> Any:
+    """An address, or an array that it points to, which a launch sees to."""
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+        if not 0 <= value <= UINT64.high:
+            raise TypeError(f"{what} is a pointer, and {value} is no address: addresses have 64 bits and no sign")
+        return int(value)
+    if isinstance(value, (type, np.generic)) or not any(hasattr(value, name) for name in _PROTOCOLS):
+        raise TypeError(f"{what} is a pointer, not {value!r}: give an address, or an array that it points to")
+    return value
+
+
 def _check_array(value: Any, wanted: Array, what: str) -> Any:
     """An array of any library. What cannot be seen here, a launch sees."""
     says = f"{what} is an array of {wanted.ndim} dimensions of {getattr(wanted.dtype, 'name', wanted.dtype)}"
-    protocols = ("__dlpack__", "__cuda_array_interface__", "__array_interface__")
-    if isinstance(value, (type, np.generic)) or not any(hasattr(value, name) for name in protocols):
+    if isinstance(value, (type, np.generic)) or not any(hasattr(value, name) for name in _PROTOCOLS):
         raise TypeError(f"{says}, not {value!r}: make one with numpy.array or cuda_device.array")
     ndim, dtype = getattr(value, "ndim", wanted.ndim), getattr(value, "dtype", None)
     if ndim != wanted.ndim or (isinstance(dtype, np.dtype) and type_of_hint(dtype) != pointee_of(wanted.dtype)):

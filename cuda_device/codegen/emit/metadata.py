@@ -147,9 +147,16 @@ def shared_offsets(module: Module) -> tuple[dict[int, int], int]:
 #
 # An access belongs to the scope of the array that its address comes from, and meets none of the other scopes. Loads of what
 # the kernel never writes always give the same, so a GPU may read them through its cache for constants (`ld.global.nc`); but
-# not where atomics, fences or foreign code may wait for another kernel's writes.
+# not where atomics, fences or foreign code may wait for another kernel's writes, nor where it writes through pointers: these
+# may point into any array, and what is accessed through one belongs to no scope.
 #
 # Parameters with `noalias` would say more than is true: LLVM then carries values over barriers.
+
+
+def _writes_anywhere(op: Op) -> bool:
+    """Whether an operation writes through a pointer, perhaps to an array of which nobody knows that."""
+    references = (operand.type for operand in op.operands if isinstance(operand.type, Ref))
+    return Effect.WRITES in op.code.effects and any(type.space is Space.GENERIC for type in references)
 
 
 class Aliasing:
@@ -162,7 +169,7 @@ class Aliasing:
         self.roots = points_to.of_launch(module)
         self.written: Roots = frozenset(self.arrays[number] for number in points_to.written(module))
         self.constant_cache = constant_cache and not any(
-            Effect.SPINS in op.code.effects or op.code in (ops.FENCE, ops.EXTERN, ops.PTX)
+            Effect.SPINS in op.code.effects or op.code in (ops.FENCE, ops.EXTERN, ops.PTX) or _writes_anywhere(op)
             for function in module.functions
             for op in function.ops()
         )

@@ -39,7 +39,7 @@ from cuda_device.types.layout import (
 )
 from cuda_device.types.vector_classes import host_class_of
 
-METHODS = ("view", "reshape", "astype", *standard.METHODS)
+METHODS = ("pointer", "view", "reshape", "astype", *standard.METHODS)
 
 
 def extents(frame: Frame, cell: Cell) -> list[Cell]:
@@ -194,12 +194,35 @@ def call_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell]
         if positional or any(key not in standard.KEYWORDS.get(name, ()) for key in named):
             raise CompileError(f"{name} of an array takes no arguments in device code", help="loop over the axis")
         return frame.program.call(frame, standard.METHODS[name], [owner], named)
+    if name == "pointer":
+        return _pointer(frame, owner, array, positional, named)
     if name == "reshape":
         return reshape(frame, owner, array, positional, named)
     dtype = _dtype_argument(frame, name, positional, named)
     if name == "astype":
         return _astype(owner, array, dtype, named)
     return _view(frame, owner, array, dtype)
+
+
+def _pointer(
+    frame: Frame, owner: Cell, array: model.Array, positional: Sequence[Cell], named: Mapping[str, Cell]
+) -> Cell:
+    """`x.pointer(i, j)`: a pointer to an element; without indices to the beginning."""
+    if named or len(positional) not in (0, array.ndim):
+        count = f"{array.ndim} ind{'ex' if array.ndim == 1 else 'ices'}"
+        raise CompileError(
+            f"pointer of {array} takes {count}, or none", help="give each axis its index, as in x.pointer(i, j)"
+        )
+    if array.align and array.align < align_of(array.dtype):
+        raise CompileError(
+            f"{array} is less aligned than C++ takes for granted of what pointers point to",
+            help="copy the array on the host, or make its dtype with align=True",
+        )
+    if positional:
+        owner = references.element(frame, owner, indexing.values_of(frame, positional))
+    assert owner.value is not None
+    known = of_type(model.Pointer(array.dtype, array.readonly))
+    return frame.emit(ops.WINDOW, known, owner.value, frame.build.const(model.INDEX, 0))
 
 
 def _dtype_argument(frame: Frame, name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> model.Type:
@@ -430,7 +453,7 @@ def store(frame: Frame, owner: Cell, index: Cell, value: Cell) -> None:
     if has_identity(element):
         raise references.refusal(element)
     if isinstance(value.known.type, model.Number) != isinstance(element, model.Number) or not isinstance(
-        value.known.type, (model.Number, model.Vector, model.Struct, model.Tuple)
+        value.known.type, (model.Number, model.Vector, model.Struct, model.Tuple, model.Pointer)
     ):
         loads = isinstance(value.known.type, model.Ref) and isinstance(value.known.type.pointee, model.AtomicCell)
         raise CompileError(

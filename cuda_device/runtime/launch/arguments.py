@@ -24,7 +24,7 @@ from cuda_device.runtime.gpu.streams import GpuStream, Stream
 from cuda_device.types.abi import Leaf
 from cuda_device.types.host import element_of_dtype, is_struct, model_of, number_of
 from cuda_device.types.known import Known, constant, literal, of_type, tuple_of
-from cuda_device.types.layout import has_arrays, has_identity, with_arrays
+from cuda_device.types.layout import align_of, has_arrays, has_identity, has_pointers, with_arrays
 from cuda_device.types.model import (
     BOOL,
     COMPLEX,
@@ -32,11 +32,16 @@ from cuda_device.types.model import (
     FLOAT,
     INT,
     NONE,
+    UINT8,
+    UINT64,
     Array,
     Field,
     Format,
     Layout,
+    NoneType,
+    Pointer,
     Struct,
+    Tuple,
     Type,
 )
 from cuda_device.types.vector_classes import VectorValue
@@ -105,13 +110,66 @@ def _numpy(array: np.ndarray[Any, Any], name: str, stream: Stream) -> Argument:
     return Argument(known, (address, *shape), (view,))
 
 
+def pointer_to(value: object, wanted: Pointer, name: str, stream: Stream) -> Argument:
+    """The pointer `value` of the parameter `name`: an address, or a contiguous array, to whose beginning it points.
+
+    It has one view, as arrays have: of an address one without elements, since nobody knows how many there are.
+    """
+    void = isinstance(wanted.dtype, NoneType)
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+        at, least = int(value), 1 if void else align_of(wanted.dtype)
+        if not 0 <= at <= UINT64.high:
+            raise LaunchError(f"the argument {name!r} is {at}, which is no address", "pass an int from 0 to 2**64 - 1")
+        if at % least:
+            raise LaunchError(
+                f"the argument {name!r} is the address {at:#x}, which is no multiple of {least}, as {wanted} needs",
+                "pass the address of an element, or declare pointer(uint8)",
+            )
+        return Argument(of_type(wanted), (at,), (ArrayView(at, (0,), (1,), UINT8, wanted.readonly),))
+    if value is None or isinstance(value, (bool, float, complex, np.generic, tuple)):
+        shown = "None" if value is None else f"of type {type(value).__name__}"
+        raise LaunchError(
+            f"the argument {name!r} is {shown}, but the hint of the parameter says {wanted}",
+            "pass an address, 0 for a null pointer, or an array that it points to",
+        )
+    (view,) = _array(value, name, stream).views
+    if not void and view.element != wanted.dtype:
+        raise LaunchError(
+            f"the argument {name!r} is an array of {view.element}, but the hint of the parameter says {wanted}",
+            "pass x.view(…) of it, or its address; or declare pointer(), and cast it in the kernel",
+        )
+    if view.readonly and not wanted.readonly:
+        raise LaunchError(
+            f"the argument {name!r} is a read-only array, but the hint of the parameter says {wanted}",
+            "declare pointer(T, readonly=True), or pass an array that can be written",
+        )
+    if view.layout is Layout.STRIDED or view.shortfall:
+        how = "not contiguous" if view.layout is Layout.STRIDED else "less aligned than its elements are in C++"
+        raise LaunchError(f"the argument {name!r} is an array that is {how}", "copy it (.copy()), or pass its address")
+    return Argument(of_type(wanted), (view.data,), (view,))
+
+
+def _member(value: object, wanted: Type, name: str, stream: Stream) -> Argument:
+    """A member of a struct: addresses are what its type says."""
+    if isinstance(wanted, Pointer):
+        return pointer_to(value, wanted, name, stream)
+    if isinstance(wanted, Tuple) and has_pointers(wanted):
+        assert isinstance(value, tuple)
+        pairs = zip(value, wanted.elements, strict=True)
+        parts = [_member(item, each, f"{name}[{i}]", stream) for i, (item, each) in enumerate(pairs)]
+        views = tuple(view for part in parts for view in part.views)
+        return Argument(of_type(wanted), tuple(leaf for part in parts for leaf in part.leaves), views)
+    return read(value, name, stream)
+
+
 def _struct(value: object, name: str, stream: Stream) -> Argument:
     """A struct travels as its members do; its arrays are what they are, as those of parameters."""
     model = model_of(type(value))
-    parts = [read(getattr(value, field.name), f"{name}.{field.name}", stream) for field in model.fields]
+    parts = [_member(getattr(value, f.name), f.type, f"{name}.{f.name}", stream) for f in model.fields]
     found = tuple(leaf for part in parts for leaf in part.leaves)
+    views = tuple(view for part in parts for view in part.views)
     if not has_arrays(model):
-        return Argument(of_type(model), found)
+        return Argument(of_type(model), found, views)
     for field, part in zip(model.fields, parts, strict=True):
         given, wanted = part.known.type, field.type
         if not isinstance(wanted, Array):
@@ -121,7 +179,7 @@ def _struct(value: object, name: str, stream: Stream) -> Argument:
                 f"the argument {name!r}: {model.name}.{field.name} is of type {given}, not {wanted}", _CORRECT
             )
     known = _struct_known(model, tuple(part.known.type for part in parts))
-    return Argument(known, found, tuple(view for part in parts for view in part.views))
+    return Argument(known, found, views)
 
 
 @lru_cache(maxsize=4096)
@@ -151,6 +209,11 @@ def _record(value: np.void, name: str) -> Argument:
         element = element_of_dtype(value.dtype)
     except TypeError as error:
         raise _no_element(error, name) from None
+    if has_pointers(element):
+        raise LaunchError(
+            f"the argument {name!r} has pointers, of which an element of an array says no more than their addresses",
+            "pass a struct of the class, or the array that it lies in",
+        )
     if has_identity(element):
         raise LaunchError(
             f"the argument {name!r} has atomic members, so it cannot be copied", "pass the array that it lies in"

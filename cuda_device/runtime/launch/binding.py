@@ -21,7 +21,7 @@ from cuda_device.errors import CallError, LaunchError
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.runtime.arrays.array_view import ArrayView
 from cuda_device.runtime.gpu.streams import Stream
-from cuda_device.runtime.launch.arguments import Argument, read
+from cuda_device.runtime.launch.arguments import Argument, pointer_to, read
 from cuda_device.types import model
 from cuda_device.types.abi import Leaf, Packing, code_of, marks, representation
 from cuda_device.types.host import number_of
@@ -34,13 +34,13 @@ from cuda_device.types.struct_classes import Aligned, becomes, convert, type_of_
 class Parameters(NamedTuple):
     """The parameters of a function, and how many of them may be positional.
 
-    `constants` are those that are constant expressions, `numbers` those with the hint of a number: what the hints say.
+    `constants` are those that are constant expressions, `numbers` those with the hint of a number or pointer: what hints say.
     """
 
     names: tuple[str, ...]
     positional: int
     constants: Mapping[str, Any]
-    numbers: Mapping[str, model.Number]
+    numbers: Mapping[str, model.Number | model.Pointer]
 
 
 # By function, with the code that it had. Functions that nobody else knows any more are not kept alive, nor what they refer to.
@@ -53,7 +53,7 @@ def parameters_of(function: FunctionType) -> Parameters:
     known, found = _parameters.get(function, (None, None))
     if found is None or known is not code:
         hinted = ((name, type_named(hint)) for name, hint in hints_of(function).items() if name != "return")
-        numbers = {name: type for name, type in hinted if isinstance(type, model.Number)}
+        numbers = {name: type for name, type in hinted if isinstance(type, (model.Number, model.Pointer))}
         found = Parameters(parameter_names(code), code.co_argcount, const_parameters(function), numbers)
         _parameters[function] = code, found
     return found
@@ -75,8 +75,11 @@ def argument_of(function: FunctionType, index: int, value: Any, stream: Stream) 
     """The argument `value` of one parameter."""
     names, _, constants, numbers = parameters_of(function)
     name = names[index]
-    if name in numbers:
-        value = number_as(value, numbers[name], name)
+    wanted = numbers.get(name)
+    if isinstance(wanted, model.Pointer):
+        return pointer_to(value, wanted, name, stream)
+    if wanted is not None:
+        value = number_as(value, wanted, name)
     elif name in constants:
         try:
             value = constant_as(value, constants[name])
@@ -229,6 +232,9 @@ def _describe(type: Type, values: Iterator[Leaf], views: Iterator[ArrayView], na
     match type:
         case NoneType():
             yield 0
+        case model.Pointer():
+            next(views)
+            yield next(values)
         case Array():
             for _ in leaves(type):
                 next(values)

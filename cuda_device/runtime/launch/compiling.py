@@ -15,10 +15,10 @@ from cuda_device.device.expressions import constant_as
 from cuda_device.device.functions import Func, Kernel, links_of
 from cuda_device.device.options import with_options
 from cuda_device.device.parameters import defaults_of
-from cuda_device.errors import CompileError
+from cuda_device.errors import CallError, CompileError
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.runtime.gpu.streams import CpuStream
-from cuda_device.runtime.launch.arguments import read
+from cuda_device.runtime.launch.arguments import pointer_to, read
 from cuda_device.runtime.launch.binding import check_arrays, hints_of, number_as, parameters_of, type_as, type_named
 from cuda_device.runtime.launch.launcher import users_traceback
 from cuda_device.runtime.launch.saved import Compiled, joined, record_of
@@ -175,8 +175,8 @@ def _constant(value: Any, name: str, type: Any) -> Any:
         raise TypeError(f"the argument {name!r} is a constant {type.__name__}, not {value!r}") from None
 
 
-def _example(value: Any, name: str, is_constant: bool, wanted: model.Number | None) -> Known:
-    """What is known of an argument from its type, or from an example of it; `wanted` is the number that its hint says."""
+def _example(value: Any, name: str, is_constant: bool, wanted: model.Number | model.Pointer | None) -> Known:
+    """What is known of an argument from its type, or from an example of it; `wanted` is the number or pointer of its hint."""
     if not is_constant:
         found = type_named(value)
         if found is not None and has_identity(found):
@@ -184,11 +184,24 @@ def _example(value: Any, name: str, is_constant: bool, wanted: model.Number | No
                 f"the parameter {name!r} cannot be of a type with atomic members, which lies in arrays only",
                 help="pass an array: ArrayType(T, 1)",
             )
+        if isinstance(wanted, model.Pointer):
+            return (
+                pointer_to(value, wanted, name, CpuStream()).known
+                if found is None
+                else _is_pointer(found, wanted, name)
+            )
         if found is not None:
             return of_type(found if wanted is None else type_as(found, wanted, name))
-    if wanted is not None:
+    if isinstance(wanted, model.Number):
         value = number_as(value, wanted, name)
     return read(value, name, CpuStream(), is_constant=is_constant).known
+
+
+def _is_pointer(given: model.Type, wanted: model.Pointer, name: str) -> Known:
+    if given != wanted:
+        text = f"the argument {name!r} is of type {given}, but the hint of the parameter says {wanted}"
+        raise CallError(text, "pass that type, or correct the hint")
+    return of_type(given)
 
 
 __all__ = ["compile"]

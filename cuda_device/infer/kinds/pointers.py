@@ -1,0 +1,194 @@
+"""Pointers: elements, arithmetic, casts, and the arrays that they point to.
+
+All of them are `window`s: an element is that of an array without axes so many bytes behind the pointer.
+
+    p[i]                   →   (window p, i * size)[()]
+    p + n                  →   window p, n * size
+    p.cast(T)              →   window p, 0                      of another type
+    p.array((n, m))        →   window p, 0, (n, m)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from cuda_device.device.rows import constant_of
+from cuda_device.errors import CompileError
+from cuda_device.infer.frame import Cell, Frame, Kind, Rank
+from cuda_device.infer.meanings import Method
+from cuda_device.ir import ops
+from cuda_device.ir.nodes import Op, Value
+from cuda_device.library import copying
+from cuda_device.types.dtypes import pointer
+from cuda_device.types.known import constant, of_type
+from cuda_device.types.layout import align_of, shortfall, size_of
+from cuda_device.types.model import INDEX, UINT8, Array, Layout, NoneType, Pointer, Space, Tuple, Type, is_index
+from cuda_device.types.vector_classes import host_class_of
+
+_METHODS = ("array", "cast")
+_NAMES = ("address", "dtype", *_METHODS)
+
+
+def _type_of(cell: Cell) -> Pointer:
+    type = cell.known.type
+    assert isinstance(type, Pointer)
+    return type
+
+
+def _element_of(cell: Cell, what: str) -> Type:
+    """What a pointer points to, which `what` has to know."""
+    dtype = _type_of(cell).dtype
+    if isinstance(dtype, NoneType):
+        raise CompileError(f"{what}: what a void* points to has no type and no size", help="write p.cast(T) first")
+    return dtype
+
+
+def _distance(frame: Frame, index: Cell, size: int, sign: int = 1) -> Value:
+    """The bytes of so many elements."""
+    if not is_index(index.known.type):
+        raise CompileError(f"a pointer moves by integers, not by {index.known}", help="convert it: int(…)")
+    if index.known.constant:
+        return frame.build.const(INDEX, sign * size * int(index.known.python))  # type: ignore[call-overload]
+    place = Cell(of_type(INDEX), frame.materialise(index, INDEX))
+    return frame.materialise(frame.arithmetic("*", place, Cell(constant(sign * size))), INDEX)
+
+
+def _moved(frame: Frame, cell: Cell, distance: Value, type: Pointer | Array, lengths: Sequence[Value] = ()) -> Cell:
+    assert cell.value is not None
+    return frame.emit(ops.WINDOW, of_type(type), cell.value, distance, *lengths)
+
+
+def _array_type(cell: Cell, dtype: Type, ndim: int, layout: Layout = Layout.C) -> Array:
+    """An array in memory that nobody knows, aligned as C++ aligns its elements."""
+    align = shortfall(dtype, align_of(dtype))
+    return Array(dtype, ndim, layout, _type_of(cell).readonly, Space.GENERIC, align)
+
+
+def _element(frame: Frame, owner: Cell, index: Cell) -> Cell:
+    """The array without axes at `p[index]`."""
+    dtype = _element_of(owner, "p[i]")
+    if not is_index(index.known.type):
+        raise CompileError(
+            f"the index of a pointer is an integer, not {index.known}",
+            help="make an array of it, which has axes and slices: p.array(shape)",
+        )
+    return _moved(frame, owner, _distance(frame, index, size_of(dtype)), _array_type(owner, dtype, 0))
+
+
+def _getitem(frame: Frame, op: Op, owner: Cell, index: Cell) -> Cell:
+    (found,) = frame.program.operations.getitem(frame, op, [_element(frame, owner, index), frame.tuple(())])
+    return found
+
+
+def _setitem(frame: Frame, _: Op, owner: Cell, index: Cell, value: Cell) -> Sequence[Cell]:
+    if _type_of(owner).readonly:
+        raise CompileError(f"the memory is read-only: {owner.known}", help="declare the pointer without readonly=True")
+    frame.program.operations.store(frame, _element(frame, owner, index), frame.tuple(()), value)
+    return ()
+
+
+def _address(frame: Frame, cell: Cell) -> Cell:
+    nothing = _moved(frame, cell, frame.build.const(INDEX, 0), _array_type(cell, UINT8, 0))
+    return frame.call(Cell(constant(copying.address)), [nothing], {})
+
+
+def _binary(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
+    """`p + n`, `n + p`, `p - n`, and `p - q`, which counts elements."""
+    if sign == "+" and not isinstance(a.known.type, Pointer):
+        a, b = b, a
+    if sign not in ("+", "-") or not isinstance(a.known.type, Pointer):
+        raise CompileError(f"pointers have no operator {sign}", help="there are p + n, p - n and p - q")
+    size = size_of(_element_of(a, f"p {sign} n"))
+    if not isinstance(b.known.type, Pointer):
+        return _moved(frame, a, _distance(frame, b, size, -1 if sign == "-" else 1), _type_of(a))
+    if sign == "+" or _type_of(a).dtype != _type_of(b).dtype:
+        raise CompileError(
+            f"{a.known} {sign} {b.known} is undefined", help="cast one to the type of the other: p.cast(T)"
+        )
+    ends = (Cell(of_type(INDEX), frame.materialise(_address(frame, cell), INDEX)) for cell in (a, b))
+    return frame.arithmetic("//", frame.arithmetic("-", *ends), Cell(constant(size)))
+
+
+def _as_address(frame: Frame, cell: Cell) -> Cell:
+    if isinstance(cell.known.type, Pointer):
+        return _address(frame, cell)
+    if isinstance(cell.known.type, NoneType):
+        return Cell(constant(0))
+    if not is_index(cell.known.type):
+        raise CompileError(f"a pointer is compared with {cell.known}", help="compare it with a pointer or an address")
+    return cell
+
+
+def _compare(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
+    """Comparisons of addresses; a number, and None, is an address, too."""
+    sides = [_as_address(frame, cell) for cell in (a, b)]
+    (result,) = frame.program.operations.compare(frame, Op(ops.PY_COMPARE, attributes={"op": sign}), sides)
+    return result
+
+
+def _truth(frame: Frame, cell: Cell) -> Cell:
+    """Whether it is not null."""
+    return _compare(frame, "!=", cell, Cell(constant(None)))
+
+
+def _attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell | None:
+    if name in _METHODS:
+        return frame.bundle(Method(name), [cell])
+    if name == "address":
+        return _address(frame, cell)
+    return Cell(constant(host_class_of(_element_of(cell, "p.dtype")))) if name == "dtype" else None
+
+
+def _method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    if name == "cast":
+        return _cast(frame, owner, positional, named)
+    given = dict(zip(("shape", "strides"), positional, strict=False)) | dict(named)
+    if len(positional) > 2 or "shape" not in given or len(given) != len(positional) + len(named) or len(given) > 2:
+        raise CompileError("array of a pointer takes a shape, and perhaps strides", help="write p.array(shape)")
+    return _array(frame, owner, given["shape"], given.get("strides", Cell(constant(None))))
+
+
+def _cast(frame: Frame, owner: Cell, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """`p.cast(T)`: the same address as a pointer to a `T`; what is read-only stays so."""
+    if len(positional) != 1 or named:
+        raise CompileError("cast takes a type", help="write p.cast(T), or p.cast(None) for a void*")
+    try:
+        type = pointer(constant_of(positional[0].known, "the type of cast"), readonly=_type_of(owner).readonly)
+    except TypeError as error:
+        raise CompileError(f"cast: {error}", help="name the type of the elements: p.cast(float32)") from None
+    return _moved(frame, owner, frame.build.const(INDEX, 0), type)
+
+
+def _array(frame: Frame, owner: Cell, shape: Cell, strides: Cell) -> Cell:
+    """`p.array(shape, strides)`: an array of the memory at a pointer; strides are in bytes, without any it is contiguous."""
+    dtype = _element_of(owner, "p.array(…)")
+    lengths = _numbers(frame, shape, "the shape")
+    strided = not isinstance(strides.known.type, NoneType)
+    steps = _numbers(frame, strides, "the strides") if strided else []
+    if strided and len(steps) != len(lengths):
+        raise CompileError(
+            f"there are {len(lengths)} lengths, and {len(steps)} strides", help="give each axis its stride in bytes"
+        )
+    type = _array_type(owner, dtype, len(lengths), Layout.STRIDED if strided else Layout.C)
+    return _moved(frame, owner, frame.build.const(INDEX, 0), type, [*lengths, *steps])
+
+
+def _numbers(frame: Frame, cell: Cell, what: str) -> list[Value]:
+    cells = frame.fields(cell) if isinstance(frame.as_tuple(cell).known.type, Tuple) else [cell]
+    for each in cells:
+        if not is_index(each.known.type):
+            raise CompileError(f"{what}: {each.known} is no integer", help="write an integer, or a tuple of integers")
+    return [frame.materialise(each, INDEX) for each in cells]
+
+
+KIND = Kind(
+    rank=Rank.OTHER,
+    getitem=_getitem,
+    setitem=_setitem,
+    getattr=_attribute,
+    names=lambda _: _NAMES,
+    method=_method,
+    truth=_truth,
+    binary=_binary,
+    compare=_compare,
+)
