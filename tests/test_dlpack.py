@@ -335,7 +335,7 @@ def test_an_array_without_elements_has_no_address(data):
         ({"data": 0, "byte_offset": 16}, "at the address 0"),
         ({"shape": (2, -3)}, "-3"),
     ],
-    ids=["no address", "an offset from none", "a negative length"],
+    ids=["not an address", "an offset from none", "a negative length"],
 )
 def test_what_cannot_be_memory_is_refused_and_given_back(versioned, fields, what):
     producer = Producer(versioned, **fields)

@@ -404,7 +404,7 @@ def test_parameters_that_have_no_name_outside(gpu):
         ((1,), {"block": (1, 1, 65)}, "block="),
         ((1,), {"shared": -1}, "shared=-1"),
         ((1,), {"shared": 1 << 20}, "shared="),
-        ((1,), {"stream": "text"}, "no stream"),
+        ((1,), {"stream": "text"}, "not a stream"),
         ((1,), {"stream": -5}, "stream"),
         ((1,), {"stream": 2**64}, "stream"),
     ],

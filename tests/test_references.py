@@ -413,7 +413,7 @@ def test_what_has_identity_is_made_in_arrays_only():
         (lambda: device.Atomic(device.float64x4), TypeError, "16 bytes at most, but .* has 32"),
         (lambda: device.Atomic(device.float32x3), TypeError, "has 12 bytes"),
         (lambda: device.Atomic(Lock), TypeError, "Lock has atomic members"),
-        (lambda: device.Atomic("number"), TypeError, "no dtype"),
+        (lambda: device.Atomic("number"), TypeError, "not a dtype"),
         (lambda: device.Atomic(tuple[()]), TypeError, "machines access 1, 2, 4, 8 or 16"),
         (lambda: device.Atomic(int, align=3), TypeError, "power of two"),
         (
