@@ -379,6 +379,18 @@ def test_launches_on_a_gpu_hand_over_the_address():
         assert len(driver.launched) == 2 * launcher.FIRST_LAUNCHER
 
 
+def test_a_kernel_that_was_compiled_before_takes_pointers():
+    made = device.compile(axpy)
+    with installed() as driver:
+        driver.stack[-1] = CONTEXT
+        stream = GpuStream(0x77, 0, context=CONTEXT)
+        driver.sizes = [4, 8, 8, 4]
+        made.launch(2.0, 0x7F00_0000_0100, 0x7F00_0000_0000, 8, grid=1, block=8, stream=stream)
+        assert len(driver.launched) == 1
+        with pytest.raises(LaunchError, match="'y' is None"):
+            made.launch(2.0, 0x7F00_0000_0100, None, 8, grid=1, block=8, stream=stream)
+
+
 def test_races_through_pointers_are_found():
     @device.kernel
     def k(p: INTS):

@@ -15,6 +15,7 @@ import ast
 import functools
 import json
 import os
+import re
 import struct
 from collections.abc import Mapping, Sequence
 from types import FunctionType
@@ -30,7 +31,7 @@ from cuda_device.lazy_dataclasses import dataclass, field, fields_of, replace
 from cuda_device.runtime.gpu import driver
 from cuda_device.runtime.gpu.grid import shape_of
 from cuda_device.runtime.gpu.streams import GpuStream, Stream, as_stream
-from cuda_device.runtime.launch.arguments import Argument, read, runtime_types
+from cuda_device.runtime.launch.arguments import Argument, pointer_to, read, runtime_types
 from cuda_device.runtime.launch.binding import bind, boundary_packing, number_as
 from cuda_device.runtime.launch.launcher import (
     CompiledKernel,
@@ -45,7 +46,7 @@ from cuda_device.runtime.launch.launcher import (
 from cuda_device.types.abi import exchanged, packing, representation
 from cuda_device.types.architectures import parse
 from cuda_device.types.layout import size_of
-from cuda_device.types.model import NUMBERS, Array, Space, Type
+from cuda_device.types.model import NONE, NUMBERS, Array, Pointer, Space, Type
 
 _CONSTANTS = ".nv.constant3"
 """The section of a cubin with the constants that a program declares: constant bank 3."""
@@ -419,9 +420,19 @@ _AS_COMPILED: Any = object()
 """The value of a constant parameter that a launch leaves out."""
 
 
+_POINTER = re.compile(rf"pointer<(?P<to>none|{'|'.join(NUMBERS)})(?P<flag>, readonly)?>")
+"""The type of a pointer to numbers or `void`; of other elements the index knows too little to check what is passed."""
+
+
 def _argument(parameter: Parameter, value: Any, stream: Stream, interop: bool) -> Argument:
     """An argument of the type that a kernel was compiled for."""
     wanted = NUMBERS.get(parameter.type)
+    if (pointer := _POINTER.fullmatch(parameter.type)) is not None:
+        to = NONE if pointer["to"] == "none" else NUMBERS[pointer["to"]]
+        try:
+            return pointer_to(value, Pointer(to, pointer["flag"] is not None), parameter.name, stream)
+        except LaunchError as error:  # another variant may take it
+            raise CallError(error.reason, error.help) from None
     if wanted is not None:
         value = number_as(value, wanted, parameter.name)
     argument = read(value, parameter.name, stream)
