@@ -316,8 +316,11 @@ def installed(devices: int = 1) -> Iterator[FakeDriver]:
     try:
         yield fake
     finally:
-        if GENUINE:  # It would crash over what the garbage collector finds later: addresses that it never gave.
+        if GENUINE:  # It would crash over what is dropped later: addresses that it never gave.
             gc.collect()
+            for each in gc.get_objects():
+                if type(each) is buffers.GpuMemory and each.address in fake.memory:
+                    each.address = 0
         _forget()
         driver.bindings = genuine
 

@@ -132,7 +132,7 @@ def test_a_kernel_is_launched_by_others(stream, target):
 SMALLEST = """
 #include <cuda_device/interop.h>
 #include <cuda/std/cmath>
-extern "C" __device__ float norm(cuda::interoperable_array_descriptor<float, 1> x) {
+extern "C" __device__ float length_of(cuda::interoperable_array_descriptor<float, 1> x) {
   float sum = 0;
   for (unsigned long long i = 0; i < x.shape[0]; ++i) sum += x.data[i * x.strides[0]] * x.data[i * x.strides[0]];
   return SCALE * cuda::std::sqrt(sum);
@@ -146,11 +146,11 @@ def test_a_kernel_calls_a_source_of_cpp(stream, tmp_path, as_file):
     file.write_text(SMALLEST)
 
     @device.extern(link=device.cuda_source(file if as_file else SMALLEST, define={"SCALE": 2}))
-    def norm(x: device.ArrayType(device.float32, 1)) -> device.float32: ...
+    def length_of(x: device.ArrayType(device.float32, 1)) -> device.float32: ...
 
     @device.kernel
     def k(x, out):
-        out[device.tid(1)] = norm(x[device.tid(1)])
+        out[device.tid(1)] = length_of(x[device.tid(1)])
 
     x = np.arange(12, dtype=np.float32).reshape(4, 3)
     out = device.zeros(4, stream=stream)
