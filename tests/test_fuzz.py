@@ -95,6 +95,7 @@ UNREACHED_ENTITIES = {
     "AtomicInterface.notify_one": "it does nothing",
     "AtomicInterface.wait": "it is for threads that wait; see test_atomics",
     "Dim3": "a vector of uint32 by another name",
+    "address": "of pointers; see test_device_pointers",
     "array_at": "it is for functions of ours",
     "bool": "a truth of Python, which is an operation",
     "complex_of": "it is for functions of ours",
