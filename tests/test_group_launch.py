@@ -21,7 +21,7 @@ from cuda_device.runtime.gpu.streams import GpuStream
 
 
 def cpu_group(count, **options):
-    return DeviceGroup([device.cpu_stream() for _ in range(count)], **options)
+    return DeviceGroup([device.cpu_stream() for _ in range(count)], **{"timeout": 60} | options)
 
 
 @device.struct
@@ -131,6 +131,8 @@ def test_all_that_fail_are_collected():
 
 def test_an_interrupt_ends_the_waiting():
     group = cpu_group(2)
+    # Compiled before, so that the interrupt finds it waiting.
+    launch_group(group, meet, group.arrays(2, int32), -1, grid=1, block=1)
     timer = threading.Timer(0.4, _thread.interrupt_main)
     timer.start()
     begin = time.monotonic()

@@ -14,7 +14,7 @@ from cuda_device.runtime.gpu.streams import GpuStream
 
 
 def cpu_group(count):
-    return DeviceGroup([device.cpu_stream() for _ in range(count)])
+    return DeviceGroup([device.cpu_stream() for _ in range(count)], timeout=60)
 
 
 @device.kernel
