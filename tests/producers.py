@@ -142,7 +142,8 @@ class Array:
         whole = (
             np.lib.stride_tricks.as_strided(np.zeros(1, dtype), shape, strides) if strides else np.empty(shape, dtype)
         )
-        self.strides = whole.strides
+        self.strides, self.size, self.ndim = whole.strides, whole.size, whole.ndim
+        self._c_contiguous = whole.flags.c_contiguous
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:

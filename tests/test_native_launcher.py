@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from at_once import at_once
 from fake_driver import CONTEXT, Result, installed
-from producers import Cupy, Torch, computed
+from producers import Array, Cupy, Torch, computed
 
 import cuda_device as device
 from cuda_device.codegen.cpu import machine_code
@@ -519,6 +519,46 @@ def test_an_attribute_that_a_type_computes(gpu):
     seen.clear()
     assert gpu.by_machine_code(kernel, x, y)
     assert not seen
+    assert alive
+
+
+CUPY_NAMES = ("dtype", "shape", "strides", "size", "ndim", "_c_contiguous")
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "asked"),
+    [
+        ((8,), None, ["dtype", "ndim", "size", "_c_contiguous"]),
+        ((2, 4), None, ["dtype", "shape", "_c_contiguous"]),
+        ((2, 4), (4, 8), ["dtype", "shape", "strides"]),
+        ((8,), (8,), ["dtype", "ndim", "size", "strides"]),
+    ],
+)
+def test_attributes_of_cupy_that_its_type_computes(gpu, monkeypatch, shape, strides, asked):
+    framework, seen = Cupy(), []
+    monkeypatch.setitem(sys.modules, "cupy", framework)
+
+    def compute(array, name):
+        seen.append(name)
+        return vars(array)[f"hidden_{name}"]
+
+    def assign(array, name, value):
+        vars(array)[f"hidden_{name}" if name in CUPY_NAMES else name] = value
+
+    kind = type("ndarray", (Array,), {"__module__": "cupy", "__setattr__": assign})
+    alive = [computed(kind, name, partial(compute, name=name)) for name in CUPY_NAMES]
+    x = kind(framework, MEMORY, shape, "f4", strides, 0)
+    gpu.driver.foreign_addresses.add(MEMORY)
+    kernel = new("x.size", "x")
+    gpu.warm(kernel, x)
+    seen.clear()
+    assert gpu.by_machine_code(kernel, x)
+    assert seen == asked
+    assert not gpu.by_machine_code(kernel, kind(framework, MEMORY, (2, 2, 2), "f4", None, 0))
+    kind.dtype = np.dtype("f4")  # the type is another one now
+    seen.clear()
+    assert gpu.by_machine_code(kernel, x)
+    assert seen == asked[1:]
     assert alive
 
 

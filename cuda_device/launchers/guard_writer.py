@@ -74,7 +74,8 @@ SHARED = {
     "scalar": ("i1", "ptr", "ptr", "i64"),
     "works_on": ("i1", "ptr", "i64", "ptr"),
     "own_array": ("i1", "ptr", "ptr", "i64", "ptr", "ptr"),
-    "cupy_array": ("i1", "ptr", "ptr", "i64", "i64", "ptr"),
+    "cupy_array": ("i1", "ptr", "ptr", "i64", "i64", "ptr", "ptr"),
+    "cupy_strides": ("i1", "ptr", "i64", "ptr", "ptr"),
     "cupy_works_on": ("i1", "ptr", "ptr", "ptr"),
 }
 """Those that a launcher of a signature calls: `support` says what they do."""
@@ -84,8 +85,7 @@ WITHIN = {
     "octets": ("i1", "ptr", "i64", "ptr"),
     "integer_attribute": ("i1", "ptr", "ptr", "ptr"),
     "int_attribute": ("i1", "ptr", "ptr", "ptr"),
-    "integers_attribute": ("i1", "ptr", "ptr", "i64", "ptr"),
-    "cupy_memory": ("i1", "ptr", "i64", "ptr"),
+    "cupy_memory": ("i1", "ptr", "i64", "ptr", "ptr"),
     "unchanged": ("i1", "ptr", "i64"),
     "place_of": ("i64", "ptr", "i64", "ptr"),
     "bind": ("i1", "ptr", "ptr", "i64", "ptr", "ptr", "ptr"),

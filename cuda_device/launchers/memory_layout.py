@@ -68,6 +68,9 @@ class Word(IntEnum):
     TORCH_STREAM = 38
     CUDA_STREAM_OF_TORCH = 39
     SEVERAL_DEVICES = 40
+    # More names
+    SIZE = 41
+    NDIM = 42
 
 
 TABLE = "known"
@@ -225,6 +228,18 @@ class Getter:
     function: int
     closure: int
     version: int
+
+
+GETTER_WORDS = 3
+"""The words of a getter in the memory of a launcher: function, closure, version."""
+
+_NO_VERSION = 0xFFFFFFFF  # that no type has
+
+
+def getter_words(kind: type[Any], name: str) -> tuple[int, int, int]:
+    """The words for an attribute. Where no C function computes it, their version is one that no type has."""
+    getter = getter_of(kind, name)
+    return (getter.function, getter.closure, getter.version) if getter else (0, 0, _NO_VERSION)
 
 
 def getter_of(kind: type[Any], name: str) -> Getter | None:

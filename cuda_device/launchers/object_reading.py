@@ -7,13 +7,14 @@ whose type it has not compared, or which Python's own functions do not check.
 from __future__ import annotations
 
 from cuda_device.launchers.guard_writer import GuardWriter, Operand
-from cuda_device.launchers.memory_layout import LAUNCH, MOST_PRODUCERS, OWN_ARRAY, STREAM, Word
+from cuda_device.launchers.memory_layout import GETTER_WORDS, LAUNCH, MOST_PRODUCERS, OWN_ARRAY, STREAM, Word
 from cuda_device.runtime.arrays.device_array import DeviceArray
 from cuda_device.runtime.gpu.driver import LEGACY_STREAM, PER_THREAD_STREAM
 from cuda_device.runtime.gpu.grid import MOST_BLOCKS, MOST_IN_BLOCK, MOST_POSITIONS, MOST_THREADS
 from cuda_device.runtime.gpu.streams import GpuStream, Retained
 
 EQ = 2  # Python's number for ==
+_POINTER = 8
 _SIMPLE = 0  # a buffer of plain bytes
 _BUFFER_BYTES, _BUFFER_LENGTH = 80, 16  # Py_buffer, and where its length is
 
@@ -126,13 +127,6 @@ def int_attribute() -> GuardWriter:
     return code
 
 
-def integers_attribute() -> GuardWriter:
-    """An attribute that is a tuple of so many ints of 64 bits."""
-    code = GuardWriter("integers_attribute", "i1", "ptr %object", "ptr %name", "i64 %count", "ptr %out")
-    _read_attribute(code, "integers", "%count", "%out")
-    return code
-
-
 def _read_attribute(code: GuardWriter, function: str, *arguments: Operand) -> None:
     found = code.call("PyObject_GetAttr", "%object", "%name")
     code.require(code.compare("ne", "ptr", found, "null"))
@@ -198,31 +192,63 @@ def own_array() -> GuardWriter:
     return code
 
 
+CUPY_ATTRIBUTES = (Word.DTYPE, Word.DATA, Word.SHAPE, Word.STRIDES, Word.SIZE, Word.NDIM)
+MEMORY_ATTRIBUTES = (Word.DEVICE_ID, Word.PTR)
+"""What is read of a CuPy array, and of its pointer to memory. A launcher has the getters of all these, in this order."""
+
+
+def _cupy_attribute(code: GuardWriter, obj: str, name: Word) -> str:
+    """An attribute, a new reference: computed by the C function that computes it, which is quicker than to look for it."""
+    place = _POINTER * GETTER_WORDS * (*CUPY_ATTRIBUTES, *MEMORY_ATTRIBUTES).index(name)
+    function, closure = (code.load("ptr", "%getters", place + _POINTER * i) for i in range(2))
+    version = code.load("i32", "%getters", place + 2 * _POINTER)
+    found = code.computed(obj, code.word(name), function, closure, version)
+    code.require(code.compare("ne", "ptr", found, "null"))
+    return found
+
+
+def _read_cupy(code: GuardWriter, obj: str, name: Word, function: str, *arguments: Operand) -> None:
+    found = _cupy_attribute(code, obj, name)
+    right = code.call(function, found, *arguments)
+    code.release(found)
+    code.require(right)
+
+
 def cupy_memory() -> GuardWriter:
     """The address in a CuPy pointer to memory of a device."""
-    code = GuardWriter("cupy_memory", "i1", "ptr %object", "i64 %device", "ptr %out")
+    code = GuardWriter("cupy_memory", "i1", "ptr %object", "i64 %device", "ptr %getters", "ptr %out")
     device = code.memory(8)
-    code.require(code.call("integer_attribute", "%object", code.word(Word.DEVICE_ID), device))
+    _read_cupy(code, "%object", Word.DEVICE_ID, "integer", device)
     code.require(code.equal("i64", code.load("i64", device), "%device"))
-    code.require(code.call("integer_attribute", "%object", code.word(Word.PTR), "%out"))
+    _read_cupy(code, "%object", Word.PTR, "integer", "%out")
     return code
 
 
 def cupy_array() -> GuardWriter:
-    """The address, the lengths and the strides of a CuPy array, in `%out`."""
-    code = GuardWriter(
-        "cupy_array", "i1", "ptr %object", "ptr %dtype", "i64 %device", "i64 %count", "ptr %out", exported=True
-    )
-    code.require(code.call("same_attribute", "%object", code.word(Word.DTYPE), "%dtype"))
-    memory = code.call("PyObject_GetAttr", "%object", code.word(Word.DATA))
-    code.require(code.compare("ne", "ptr", memory, "null"))
-    right = code.call("cupy_memory", memory, "%device", "%out")
-    code.release(memory)
-    code.require(right)
+    """The address and the lengths of a CuPy array, in `%out`."""
+    parameters = "ptr %object", "ptr %dtype", "i64 %device", "i64 %count", "ptr %getters", "ptr %out"
+    code = GuardWriter("cupy_array", "i1", *parameters, exported=True)
+    dtype = _cupy_attribute(code, "%object", Word.DTYPE)
+    code.release(dtype)  # its address only is compared
+    code.require(code.equal("ptr", dtype, "%dtype"))
+    _read_cupy(code, "%object", Word.DATA, "cupy_memory", "%device", "%getters", "%out")
     shape = code.at("%out", 8)
-    code.require(code.call("integers_attribute", "%object", code.word(Word.SHAPE), "%count", shape))
-    strides = code.at(shape, "%count", 8)
-    code.require(code.call("integers_attribute", "%object", code.word(Word.STRIDES), "%count", strides))
+    line = code.equal("i64", "%count", 1)
+    with code.when(line):  # the only length is the size, which needs no tuple
+        ndim = code.memory(8)
+        _read_cupy(code, "%object", Word.NDIM, "integer", ndim)
+        code.require(code.equal("i64", code.load("i64", ndim), 1))
+        _read_cupy(code, "%object", Word.SIZE, "integer", shape)
+    with code.when(code.opposite(line)):
+        _read_cupy(code, "%object", Word.SHAPE, "integers", "%count", shape)
+    return code
+
+
+def cupy_strides() -> GuardWriter:
+    """The strides of a CuPy array in bytes, in `%out`."""
+    parameters = "ptr %object", "i64 %count", "ptr %getters", "ptr %out"
+    code = GuardWriter("cupy_strides", "i1", *parameters, exported=True)
+    _read_cupy(code, "%object", Word.STRIDES, "integers", "%count", "%out")
     return code
 
 
@@ -250,7 +276,6 @@ KEYWORDS = (Word.GRID, Word.BLOCK, Word.STREAM, Word.SHARED)
 """The keywords of `launch`, in the order in which their objects come."""
 
 _INT_MAX = (1 << 31) - 1
-_POINTER = 8
 
 
 def size() -> GuardWriter:
@@ -455,12 +480,12 @@ ALL = (
     octets,
     integer_attribute,
     int_attribute,
-    integers_attribute,
     works_on,
     made_on,
     own_array,
     cupy_memory,
     cupy_array,
+    cupy_strides,
     cupy_works_on,
     size,
     sizes,

@@ -35,7 +35,7 @@ from cuda_device.launchers.memory_layout import (
     START,
     TABLE,
     Word,
-    getter_of,
+    getter_words,
 )
 from cuda_device.launchers.signature import NAME, Signature, UnsupportedSignature, launcher
 from cuda_device.lazy_dataclasses import dataclass
@@ -129,6 +129,8 @@ _OBJECTS = {
     Word.PTR: "ptr",
     Word.SHAPE: "shape",
     Word.STRIDES: "strides",
+    Word.SIZE: "size",
+    Word.NDIM: "ndim",
     Word.CUDA_STREAM_OF_TORCH: _CUDA_STREAM,
     Word.POP: "pop",
     Word.APPEND: "append",
@@ -172,15 +174,13 @@ def learn_torch(support: Support) -> None:
     # A type that was compiled into an address must not die.
     if isinstance(kind, type) and not support.words[Word.TORCH_STREAM]:
         _kept.append(kind)
-        getter = getter_of(kind, _CUDA_STREAM)
-        support.words[Word.STREAM_FUNCTION] = getter.function if getter else 0
-        support.words[Word.STREAM_CLOSURE] = getter.closure if getter else 0
-        support.words[Word.STREAM_VERSION] = getter.version if getter else _NO_VERSION
+        words = getter_words(kind, _CUDA_STREAM)
+        for word, value in zip((Word.STREAM_FUNCTION, Word.STREAM_CLOSURE, Word.STREAM_VERSION), words, strict=True):
+            support.words[word] = value
         support.words[Word.TORCH_STREAM] = id(kind)
 
 
 _kept: list[object] = []
-_NO_VERSION = 0xFFFFFFFF  # that no type has
 
 
 def clear_driver(support: Support) -> None:
