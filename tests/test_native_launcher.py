@@ -1021,6 +1021,42 @@ def test_prepared_launches(gpu):
     assert gpu.driver.by_address == 5
 
 
+def test_a_prepared_launch_needs_no_python_function(gpu, monkeypatch):
+    kernel = new("y[0] = a * x[0]", "x, y, a")
+    x, y = (device.zeros(8, stream=gpu.stream) for _ in range(2))
+    step = device.prepare(kernel, x, y, 1.5, grid=1, block=1, stream=gpu.stream)
+    for _ in range(launcher.FIRST_LAUNCHER + 1):
+        step()
+    frames = []
+    sys.setprofile(lambda frame, event, argument: frames.append(frame) if event == "call" else None)
+    try:
+        step()
+        step(y, x, a=2.5)
+    finally:
+        sys.setprofile(None)
+    of_ours = [frame.f_code.co_qualname for frame in frames if "fake_driver" not in frame.f_code.co_filename]
+    assert of_ours == []
+    assert gpu.driver.by_address >= 2
+    for wrong in (lambda: step(1, 2, 3, 4), lambda: step(b=1), lambda: step(x, x=y)):
+        with pytest.raises(LaunchError):
+            wrong()
+
+
+def test_a_prepared_launch_is_in_no_cycle(gpu):
+    kernel = new("y[0] = x[0]", "x, y")
+    x, y = (device.zeros(8, stream=gpu.stream) for _ in range(2))
+    step = device.prepare(kernel, x, y, grid=1, block=1, stream=gpu.stream)
+    for _ in range(launcher.FIRST_LAUNCHER + 1):
+        step()
+    memory = weakref.ref(x._memory)
+    gc.disable()
+    try:
+        del x, step
+        assert memory() is None
+    finally:
+        gc.enable()
+
+
 def test_a_prepared_launch_on_the_legacy_stream(gpu):
     kernel, torch = new(), Torch(stream=0)
     x, y = tensors(torch=torch)

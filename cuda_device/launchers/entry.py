@@ -23,6 +23,7 @@ from cuda_device.launchers.memory_layout import (
     MOST_PARAMETERS,
     NAME,
     PLAN,
+    PREPARED,
     START,
     Owner,
     Word,
@@ -386,6 +387,40 @@ def launch_method() -> GuardWriter:
     return code
 
 
+def try_prepared() -> GuardWriter:
+    """A prepared launch, with arguments that take the places of its own: it becomes a call of `launch`."""
+    code = GuardWriter("try_prepared", "i1", "ptr %self", "ptr %args", "i64 %count", "ptr %names")
+    record = code.call("record_of", "%self", 8 * len(PREPARED.fields))
+    code.require(code.compare("ne", "ptr", record, "null"))
+    parameters = code.get(PREPARED, record, "parameters")
+    code.require(code.compare("ule", "i64", "%count", code.get(PREPARED, record, "positional")))
+    given = code.value(f"add i64 {parameters}, 1")
+    objects = code.memory(_POINTER * (1 + MOST_PARAMETERS + len(KEYWORDS)))
+    nbytes = code.value(f"mul i64 {code.value(f'add i64 {given}, {len(KEYWORDS)}')}, {_POINTER}")
+    code.copy(objects, code.get(PREPARED, record, "values"), nbytes)
+    values = code.at(objects, _POINTER)
+    code.copy(values, "%args", code.value(f"mul i64 %count, {_POINTER}"))
+    with code.when(code.compare("ne", "ptr", "%names", "null")), code.repeat(code.size_of("%names")) as i:
+        at = code.call("place_of", code.get(PREPARED, record, "names"), parameters, code.item("%names", i))
+        code.require(code.compare("sge", "i64", at, "%count"))  # known, and not given by position
+        value = code.load("ptr", code.at("%args", code.value(f"add i64 %count, {i}"), _POINTER))
+        code.store("ptr", value, code.at(values, at, _POINTER))
+    code.require(code.call("try_launch", objects, given, code.get(PREPARED, record, "keywords")))
+    return code
+
+
+def start_prepared() -> GuardWriter:
+    """A built-in function that makes a prepared launch; the second item of its tuple is Python's function for the same."""
+    code = GuardWriter("start_prepared", "ptr", "ptr %self", "ptr %args", "i64 %count", "ptr %names", exported=True)
+    with code.when(code.call("try_prepared", "%self", "%args", "%count", "%names")):
+        none = code.word(Word.NONE)
+        code.call("Py_IncRef", none)
+        code.leave_when("true", none)
+    code.call("PyErr_Clear")
+    code.finish(code.call("PyObject_Vectorcall", code.item("%self", 1), "%args", "%count", "%names"))
+    return code
+
+
 ALL = (
     place_of,
     bind,
@@ -403,6 +438,8 @@ ALL = (
     try_launch,
     launch_in_place,
     launch_method,
+    try_prepared,
+    start_prepared,
 )
 
 

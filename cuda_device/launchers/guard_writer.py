@@ -56,6 +56,7 @@ PYTHON = {
     "PyObject_GetAttr": ("ptr", "ptr", "ptr"),  # new
     "PyObject_GetBuffer": ("i32", "ptr", "ptr", "i32"),
     "PyObject_RichCompareBool": ("i32", "ptr", "ptr", "i32"),
+    "PyObject_Vectorcall": ("ptr", "ptr", "ptr", "i64", "ptr"),  # new
     "PyObject_VectorcallMethod": ("ptr", "ptr", "ptr", "i64", "ptr"),  # new
     "PyTuple_New": ("ptr", "i64"),  # new
     "PyTuple_SetItem": ("i32", "ptr", "i64", "ptr"),  # takes the reference
@@ -111,6 +112,7 @@ WITHIN = {
     "record_of": ("ptr", "ptr", "i64"),
     "try_plans": ("i1", "ptr", "ptr", "i64", "ptr"),
     "try_launch": ("i1", "ptr", "i64", "ptr"),
+    "try_prepared": ("i1", "ptr", "ptr", "i64", "ptr"),
 }
 
 CALLED = SHARED | WITHIN

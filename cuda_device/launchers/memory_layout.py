@@ -160,13 +160,20 @@ CALL = Record(
 )
 """How a kernel is called: its parameters' names, the values of those that have some, and its launchers."""
 
+PREPARED = Record(
+    "%Prepared",
+    (("parameters", "i64"), ("positional", "i64"), ("names", "ptr"), ("values", "ptr"), ("keywords", "ptr")),
+)
+"""A prepared launch: its kernel's parameters, and a call of `launch`, whose first object is the kernel and whose last are those
+of `keywords`."""
+
 PLAN = Record("%Plan", (("function", "ptr"), ("state", "ptr")))
 """A launcher of one signature, and the memory that it keeps between launches."""
 
 STREAM = Record("%Stream", (("handle", "i64"), ("context", "i64"), ("ordered", "i64")))
 """The bytes of one of our streams."""
 
-RECORDS = (LAUNCH, START, NAME, CALL, PLAN, STREAM)
+RECORDS = (LAUNCH, START, NAME, CALL, PREPARED, PLAN, STREAM)
 
 OWN_ARRAY = ("data", "stream", "context", "element")
 """The words in front of the shape in the bytes of one of our arrays."""

@@ -31,6 +31,7 @@ from cuda_device.launchers.memory_layout import (
     MOST_PARAMETERS,
     MOST_PLANS,
     PLAN,
+    PREPARED,
     RECORDS,
     START,
     TABLE,
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
 # function itself where it gives up. On others `launch` asks machine code first.
 
 
-WAYS_IN = ("launch_in_place", "launch_method")
+WAYS_IN = ("launch_in_place", "launch_method", "start_prepared")
 _TABLE = "table"
 
 
@@ -213,17 +214,18 @@ class _MethodDefinition(ctypes.Structure):
     )
 
 
-_definitions: list[_MethodDefinition] = []
+@functools.cache
+def _definition(name: str) -> _MethodDefinition:
+    """The definition of a built-in function. Python looks at it as long as the process lives."""
+    return _MethodDefinition(name.encode(), support().address(name), _FASTCALL_WITH_KEYWORDS, None)
 
 
-def method(support: Support, name: str) -> Callable[..., bool]:
-    """A built-in function made of machine code. Python looks at its definition as long as the process lives."""
-    definition = _MethodDefinition(name.encode(), support.address(name), _FASTCALL_WITH_KEYWORDS, None)
-    _definitions.append(definition)
-    make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(
+def builtin(name: str, owner: object = None) -> Callable[..., Any]:
+    """A built-in function made of machine code, which gets `owner`."""
+    make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(
         ("PyCFunction_NewEx", ctypes.pythonapi)
     )
-    made: Callable[..., bool] = make(ctypes.addressof(definition), None, None)
+    made: Callable[..., Any] = make(ctypes.addressof(_definition(name)), owner, None)
     return made
 
 
@@ -290,6 +292,30 @@ def note(
         if possible:
             _ready_support(launch)
             _add(kernel, _plan(kernel, variant, stream, tuple(values)))
+
+
+def prepared(kernel: Kernel, values: tuple[Any, ...], sizes: Mapping[str, Any], start: Callable[..., None]) -> Any:
+    """A built-in function that does what `start` does: it starts the kernel, whose launchers it tries first.
+
+    None where machine code cannot know the parameters. `sizes` are the keywords of `launch`.
+    """
+    function = kernel.underlying
+    names, positional = parameter_names(function.__code__), function.__code__.co_argcount
+    if not _is_ready or len(names) != len(values) or len(values) > MOST_PARAMETERS:
+        return None
+    known, keywords = list(map(sys.intern, names)), tuple(map(sys.intern, sizes))
+    hidden = function.__code__.co_posonlyargcount
+    objects = (kernel, *values, *sizes.values())
+    tables = _addresses(0 if i < hidden else id(name) for i, name in enumerate(known)), _addresses(map(id, objects))
+    record = memory_layout.pack(
+        PREPARED,
+        parameters=len(names),
+        positional=positional,
+        names=ctypes.addressof(tables[0]),
+        values=ctypes.addressof(tables[1]),
+        keywords=id(keywords),
+    )
+    return builtin("start_prepared", (record, start, known, keywords, objects, tables))
 
 
 def asked_first() -> Callable[..., bool] | None:
@@ -443,7 +469,7 @@ def _ready_support(launch: Callable[..., None]) -> None:
     if not _is_ready:
         set_words(found)
         if not hook(found, launch, Word.LAUNCH, "launch_in_place"):
-            _method = method(found, "launch_method")
+            _method = builtin("launch_method")
         _is_ready = True
     if _bindings is not driver.bindings():
         set_driver(found)

@@ -6,7 +6,7 @@
     step(rate=0.05)                  # one launch with another argument
     step = step.replace(y, x)        # another prepared launch, with some arguments exchanged
 
-Each call is a call of `launch`, which knows all that there is to know of repeated launches.
+Each call is a call of `launch`, at first by Python, later by machine code.
 
     add = kernel.bind(grid=lambda x, y: (len(x) + 255) // 256, block=256)
     add(x, y)                        # launch(kernel, x, y, grid=…, block=256)
@@ -16,15 +16,16 @@ Each call is a call of `launch`, which knows all that there is to know of repeat
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache
-from types import CodeType, FunctionType
-from typing import Any
+from functools import partial
+from types import FunctionType
+from typing import Any, Self, cast
+from weakref import ref
 
 from cuda_device.device.functions import Kernel
 from cuda_device.device.parameters import defaults_of
-from cuda_device.errors import Error, LaunchError
+from cuda_device.errors import LaunchError
 from cuda_device.runtime.gpu.grid import Shape, shape_of
 from cuda_device.runtime.gpu.streams import Stream, as_stream
 from cuda_device.runtime.launch.binding import argument_of, bind, parameters_of
@@ -70,55 +71,45 @@ def prepare(
     return PreparedLaunch(f, values, where, shape)
 
 
-class PreparedLaunch:
+class PreparedLaunch(partial[None]):
     """The result of `prepare`: called, it starts the kernel. It is immutable, so several threads may start it at once.
 
     Arguments of the call, by position or by name, replace its own for this start. `replace` makes another prepared launch in
-    the same way.
+    the same way. A call raises what `launch` raises.
     """
 
-    __slots__ = ("__weakref__", "_shape", "_start", "_values", "kernel", "stream")
+    # Python passes a call of a `partial` on to the function behind it without a frame and without packing the arguments.
 
-    def __init__(self, kernel: Kernel, values: Sequence[Any], stream: Stream, shape: Shape) -> None:
-        self.kernel, self.stream = kernel, stream
-        self._values, self._shape = tuple(values), shape
+    __slots__ = ("_shape", "_values", "kernel", "stream")
+
+    kernel: Kernel
+    stream: Stream
+    _values: tuple[Any, ...]
+    _shape: Shape
+
+    def __new__(cls, kernel: Kernel, values: Sequence[Any], stream: Stream, shape: Shape) -> Self:
+        """Raises what the first launch would raise."""
         function = kernel.underlying
         arguments = tuple(argument_of(function, i, value, stream) for i, value in enumerate(values))
         variant = variant_of(kernel, arguments, stream)
         check_positions(variant, shape)
         variant.pack(arguments)
-        names, positional, *_ = parameters_of(function)
-        code, prefix = _start_code(names, function.__code__.co_posonlyargcount, positional)
-        where = {"grid": shape.grid, "block": shape.block, "stream": stream, "shared": shape.dynamic}
-        outside = {prefix + name: value for name, value in {"launch": launch, "kernel": kernel, **where}.items()}
-        self._start = FunctionType(code, outside, "start", self._values[:positional])
-        self._start.__kwdefaults__ = dict(zip(names[positional:], self._values[positional:], strict=True))
+        self = super().__new__(cls, launch)
+        self.kernel, self.stream = kernel, stream
+        self._values, self._shape = tuple(values), shape
+        self._start_by(_start_of(self))
+        return self
 
-    def __call__(self, *args: Any, **kwargs: Any) -> None:
-        """Starts the kernel; arguments that are given take the places of the prepared ones, this time only.
-
-        Raises what `launch` raises.
-        """
-        try:
-            self._start(*args, **kwargs)
-        except Error as error:
-            self._check(args, kwargs)
-            raise error.with_traceback(None) from error.__cause__
-        except TypeError:
-            self._check(args, kwargs)
-            raise
-
-    def _check(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        """Raises `CallError` for arguments that do not fit the parameters, or if these have changed."""
-        try:
-            self._exchanged(args, kwargs)
-        except Error as error:
-            raise error.with_traceback(None) from None
+    def _start_by(self, function: Callable[..., None]) -> None:
+        """Calls this function from now on, which does the same as the one before."""
+        cast("Any", self).__setstate__((function, (), {}, None))
 
     @users_traceback
     def replace(self, *args: Any, **kwargs: Any) -> PreparedLaunch:
         """Returns another prepared launch, with some arguments replaced. Raises what `prepare` raises."""
-        return PreparedLaunch(self.kernel, self._exchanged(args, kwargs), self.stream, self._shape)
+        return PreparedLaunch(
+            self.kernel, _exchanged(self.kernel, self._values, args, kwargs), self.stream, self._shape
+        )
 
     @property
     def grid(self) -> tuple[int, int, int]:
@@ -135,36 +126,43 @@ class PreparedLaunch:
         """The dynamic shared memory of a block in bytes."""
         return self._shape.dynamic
 
-    def _exchanged(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
-        """The values of all parameters, the given ones instead of those that were prepared. Raises `CallError`."""
-        function = self.kernel.underlying
-        names = parameters_of(function).names
-        if len(names) != len(self._values):
-            raise LaunchError(
-                f"{function.__qualname__} has other parameters than when it was prepared", "prepare it again"
-            )
-        return bind(function, args, kwargs, dict(zip(names, self._values, strict=True)))
-
     def __repr__(self) -> str:
         return f"<prepared launch of {self.kernel.underlying.__qualname__}, grid={self.grid}, block={self.block}>"
 
 
-@lru_cache(maxsize=256)
-def _start_code(names: tuple[str, ...], hidden: int, positional: int) -> tuple[CodeType, str]:
-    """The code of a function with a kernel's parameters that launches it, and the prefix of the names that this reads.
+def _start_of(prepared: PreparedLaunch) -> Callable[..., None]:
+    """What a prepared launch does when it is called, until machine code can do it: as soon as its kernel has a launcher."""
+    kernel, values, shape = prepared.kernel, prepared._values, prepared._shape
+    sizes: dict[str, Any] = {
+        "grid": shape.grid,
+        "block": shape.block,
+        "stream": prepared.stream,
+        "shared": shape.dynamic,
+    }
+    found = ref(prepared)  # a cycle would keep the arrays alive until Python looks for cycles
 
-        lambda x, y, n: __launch(__kernel, x, y, n, grid=__grid, block=__block, stream=__stream, shared=__shared)
+    @users_traceback
+    def start(*args: Any, **kwargs: Any) -> None:
+        given = _exchanged(kernel, values, args, kwargs)
+        names, positional, *_ = parameters_of(kernel.underlying)
+        by_name = dict(zip(names[positional:], given[positional:], strict=True))
+        launch(kernel, *given[:positional], **by_name, **sizes)
+        owner = found()
+        if kernel.native is not None and owner is not None and isinstance(owner.func, FunctionType):
+            from cuda_device.launchers import plans
 
-    The prepared arguments become its defaults: so Python itself puts others in their places, in a tenth of a microsecond.
-    """
-    prefix = "_" * (1 + max(map(len, names), default=0))  # longer than any parameter's name
-    given, by_name = list(names[:positional]), names[positional:]
-    parameters = [*given[:hidden], *["/"] * bool(hidden), *given[hidden:], *["*"] * bool(by_name), *by_name]
-    where = [f"{name}={prefix}{name}" for name in ("grid", "block", "stream", "shared")]
-    operands = [f"{prefix}kernel", *given, *(f"{name}={name}" for name in by_name), *where]
-    text = f"lambda {', '.join(parameters)}: {prefix}launch({', '.join(operands)})"
-    made: FunctionType = eval(text, {})
-    return made.__code__, prefix
+            owner._start_by(plans.prepared(kernel, values, sizes, owner.func) or owner.func)
+
+    return start
+
+
+def _exchanged(kernel: Kernel, prepared: Sequence[Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+    """The values of all parameters, the given ones instead of those that were prepared. Raises `CallError`."""
+    function = kernel.underlying
+    names = parameters_of(function).names
+    if len(names) != len(prepared):
+        raise LaunchError(f"{function.__qualname__} has other parameters than when it was prepared", "prepare it again")
+    return bind(function, args, kwargs, dict(zip(names, prepared, strict=True)))
 
 
 # `kernel.bind`: the size may depend on the arguments.
