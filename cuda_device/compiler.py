@@ -260,9 +260,9 @@ def _inline_ptx(module: Module, reason: str) -> Location:
 
 
 def _ltoir(work: Work) -> bytes:
-    from cuda_device.codegen.nvvm import translate_llvm7
+    from cuda_device.codegen import ltoir
 
-    return translate_llvm7.make(work["llvm"], work.job.target.architecture, work.job.options)
+    return ltoir.make(work["llvm"], work.job.target.architecture, work.job.options)
 
 
 def _native(work: Work) -> machine_code.Native:

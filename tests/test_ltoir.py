@@ -14,8 +14,8 @@ from ir_helpers import define
 
 import cuda_device as device
 from cuda_device import compiler
+from cuda_device.codegen import ltoir
 from cuda_device.codegen.gpu import assemblers, cubin, linking
-from cuda_device.codegen.nvvm import translate_llvm7
 from cuda_device.device.options import FASTMATH
 from cuda_device.runtime.launch.compiling import job_of
 from cuda_device.types.architectures import parse
@@ -61,33 +61,13 @@ def newest(out):
 def test_ltoir_is_made_for_every_generation(target):
     arguments = FLOATS, FLOATS, device.ArrayType(device.int32, 1), int
     made = device.compile(everything, *arguments, target=target, output="ltoir")
-    assert made.code.startswith(translate_llvm7.MAGIC) and (made.symbol, made.output) == ("everything", "ltoir")
+    assert made.code.startswith(ltoir.MAGIC) and (made.symbol, made.output) == ("everything", "ltoir")
     assert made.code == device.compile(everything, *arguments, target=target, output="ltoir").code
-    assert device.compile(scaled, device.float32, int, target=target, output="ltoir").code.startswith(
-        translate_llvm7.MAGIC
-    )
+    assert device.compile(scaled, device.float32, int, target=target, output="ltoir").code.startswith(ltoir.MAGIC)
     made = device.compile(newest, arguments[2], target=target, output="ltoir")
     nothing = f".version 8.7\n.target {target}\n.address_size 64\n"
     linked = cubin.assemble(nothing, parse(target), inputs=linking.read([made], parse(target)))
     assert list(assemblers.Input("linked", linked.code).functions) == ["newest"]
-
-
-@pytest.mark.parametrize("level", [0, 3])
-def test_the_oldest_libnvvm_can_read_it(level):
-    """Also with lines of the source: no intrinsic that it has not, and no scope that it would forget."""
-
-    def kernel(out, words):
-        for i in range(len(words)):
-            out[i] = device.syncthreads_count(words[i] > 3)
-            words[i] = device.atomic_ref(words, i).cas(1, 2, "acquire", "block")
-            out[i] = device.atomic_ref(out, i).cas(1, 2)
-
-    types = device.ArrayType(device.int32, 1), device.ArrayType(device.uint64, 1)
-    with_lines = device.kernel(lineinfo=True, level=level)(kernel)
-    text = translate_llvm7.marked(device.compile(with_lines, *types, output="llvm", target="sm_100").code)
-    assert re.findall(r"atom\.[\w.]+", text) == ["atom.acquire.cta.global.cas.b64", "atom.acquire.sys.global.cas.b32"]
-    assert re.search(r"call i32 @llvm\.nvvm\.barrier\.cta|cmpxchg", text) is None
-    assert "!dbg" in text
 
 
 @pytest.mark.parametrize("target", ["sm_90", "sm_100"])
@@ -100,7 +80,7 @@ def test_what_launches_check_is_no_obstacle(target):
     job = job_of(device.kernel(kernel), (FLOATS, FLOATS), target, {"checked": False})
     job = dataclasses.replace(job, options=dataclasses.replace(job.options, launch_facts=True))
     work = compiler.run(job, "ltoir")
-    assert "addrspace(1) align 16 %" in work["llvm"].text and work["ltoir"].startswith(translate_llvm7.MAGIC)
+    assert "addrspace(1) align 16 %" in work["llvm"].text and work["ltoir"].startswith(ltoir.MAGIC)
 
 
 @pytest.mark.parametrize("target", ["sm_90", "sm_100"])
@@ -138,7 +118,7 @@ def test_every_kind_of_value_passes():
 def ptx_of(function, *types, target):
     """What libNVVM understands of a function: its own PTX."""
     text = device.compile(function, *types, output="llvm", target=target).code
-    data = (translate_llvm7.marked(text) if target == "sm_100" else translate_llvm7.translate(text)).encode()
+    data = ltoir.translate(text).encode()
     program = nvvm.create_program()
     try:
         nvvm.add_module_to_program(program, data, len(data), "module")
@@ -208,7 +188,6 @@ def test_what_llvm_7_cannot_say_is_refused():
 
     with pytest.raises(device.CompileError, match="no atomics of 8 bits"):
         device.compile(exchanges, device.ArrayType(device.int8, 1), output="ltoir")
-    assert device.compile(exchanges, device.ArrayType(device.int8, 1), output="ltoir", target="sm_100").code
 
 
 # The language of LLVM 7
@@ -282,21 +261,21 @@ LINES = {
 
 @pytest.mark.parametrize("line", LINES)
 def test_a_line_in_the_language_of_llvm_7(line):
-    text = translate_llvm7.translate(f"define void @f() {{\nb0:\n{line}\n  ret void\n}}\n")
+    text = ltoir.translate(f"define void @f() {{\nb0:\n{line}\n  ret void\n}}\n")
     body = text[text.index("b0:\n") + 4 : text.index("  ret void")]
     assert body.splitlines() == LINES[line]
 
 
 def test_metadata_marks_kernels_and_alignments():
-    text = translate_llvm7.translate(
+    text = ltoir.translate(
         'define ptx_kernel void @k(ptr byval([8 x i8]) align 4 %v1, i32 %v2) nounwind "nvvm.maxntid"="128" {\n'
         "b0:\n  ret void\n}\n"
         "define alignstack(16) [2 x i64] @f([2 x i64] alignstack(16) %v1) nounwind {\nb0:\n  ret [2 x i64] %v1\n}\n"
     )
-    assert "define void @k([8 x i8]* byval align 4 %v1.in, i32 %v2) nounwind {\nb0:\n  %v1 = bitcast" in text
+    assert "define void @k([2 x i32] %v1.in, i32 %v2) nounwind {\nb0:\n  %v1.memory = alloca [2 x i32]" in text
     for fact in (
-        '!{void ([8 x i8]*, i32)* @k, !"kernel", i32 1}',
-        '!{void ([8 x i8]*, i32)* @k, !"maxntidx", i32 128}',
+        '!{void ([2 x i32], i32)* @k, !"kernel", i32 1}',
+        '!{void ([2 x i32], i32)* @k, !"maxntidx", i32 128}',
         '!{[2 x i64] ([2 x i64])* @f, !"align", i32 16}',
         '!{[2 x i64] ([2 x i64])* @f, !"align", i32 65552}',
     ):
@@ -320,9 +299,7 @@ def arithmetic():
         f"define i1 @{how}(bfloat %a, bfloat %b) {{\nb0:\n  %r = fcmp {how} bfloat %a, %b\n  ret i1 %r\n}}\n"
         for how in ("oeq", "olt", "une")
     )
-    text = "\n".join(
-        line for line in translate_llvm7.translate(text).splitlines() if not line.startswith(("target", "!"))
-    )
+    text = "\n".join(line for line in ltoir.translate(text).splitlines() if not line.startswith(("target", "!")))
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     machine = llvm.Target.from_default_triple().create_target_machine(jit=True)
@@ -383,7 +360,7 @@ def test_line_information_is_no_obstacle(target):
         print("n is", n)
 
     made = device.compile(kernel, device.ArrayType(device.int32, 1), int, target=target, output="ltoir")
-    assert made.code.startswith(translate_llvm7.MAGIC)
+    assert made.code.startswith(ltoir.MAGIC)
 
 
 @pytest.mark.parametrize("flag", [*FASTMATH, "fast"])
@@ -398,4 +375,4 @@ def test_every_flag_of_fast_mathematics_is_taken(flag, dtype):
         out[i] = -np.sqrt(abs(v)) / x[i] if v < x[i] else np.exp(v) - np.copysign(v, x[i])
 
     x = np.ones(4, dtype)
-    assert device.compile(k, x, x, target="sm_80", output="ltoir").code.startswith(translate_llvm7.MAGIC)
+    assert device.compile(k, x, x, target="sm_80", output="ltoir").code.startswith(ltoir.MAGIC)

@@ -15,8 +15,8 @@ from unittest import mock
 from ptx_machine import gpu
 
 from cuda_device import compiler
+from cuda_device.codegen import ltoir
 from cuda_device.codegen.gpu import cubin
-from cuda_device.codegen.nvvm import translate_llvm7
 from cuda_device.compiler import Stage, Work
 
 
@@ -47,9 +47,7 @@ def by_libnvvm() -> Iterator[None]:
 def _linked(work: Work) -> cubin.Cubin:
     """PTX of the kernel's LTO-IR."""
     architecture, options = work.job.target.architecture, work.job.options
-    return cubin.Cubin(
-        ptx_of(translate_llvm7.make(work["llvm"], architecture, options), architecture.name).encode(), "nvJitLink"
-    )
+    return cubin.Cubin(ptx_of(ltoir.make(work["llvm"], architecture, options), architecture.name).encode(), "nvJitLink")
 
 
 def ptx_of(code: bytes, architecture: str) -> str:

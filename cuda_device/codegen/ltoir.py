@@ -1,20 +1,34 @@
-"""What lines of LLVM IR become in the language of LLVM 7: memory, calls of intrinsics, bfloat.
+"""LTO-IR, which nvJitLink inlines into CUDA C++ when it links, and C++ into it: what libNVVM makes of our LLVM IR.
 
-    store float %v, ptr %p, align 4      →   %q = bitcast i8* %p to float*
-                                             store float %v, float* %q, align 4
+    make(llvm, parse("sm_90"), Options())       bytes that begin with b"\\xedCN\\x7f"
 
-A pointer gets the type of what is there where it is used, and is one to a byte elsewhere. Atomic loads, stores and
-compare-and-swap, which had no scopes, and fences are inline PTX. Patterns of types, and the names that a module needs more, stand
-here, too.
+The language that libNVVM reads for every GPU is that of LLVM 7. So the LLVM IR is translated:
+
+    %v9 = getelementptr inbounds nuw float, ptr addrspace(1) %v1, i64 %v8
+    %v10 = load float, ptr addrspace(1) %v9, align 4
+                                                →   %v9.1 = bitcast i8 addrspace(1)* %v1 to float addrspace(1)*
+                                                    %v9.2 = getelementptr inbounds float, float addrspace(1)* %v9.1, i64 %v8
+                                                    %v9 = bitcast float addrspace(1)* %v9.2 to i8 addrspace(1)*
+                                                    %v10.1 = bitcast i8 addrspace(1)* %v9 to float addrspace(1)*
+                                                    %v10 = load float, float addrspace(1)* %v10.1, align 4
+
+Pointers had types then: here all are `i8*`, and become others where they are used. Kernels were marked by metadata. Of what LLVM
+has learned since, atomics with scopes and saturating conversions become inline PTX, and bfloat an integer.
+
+Rules are for lines as `to_llvm` and its dialect write them, one instruction a line; what matches none passes as it is.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-from cuda_device.errors import CompileError
+from cuda_device.codegen.emit.to_llvm import Llvm
+from cuda_device.codegen.gpu import libdevice
+from cuda_device.device.options import Options
+from cuda_device.errors import CompileError, CompilerBug
 from cuda_device.lazy_dataclasses import dataclass, field
+from cuda_device.types.architectures import Architecture
 
 FLAGS = r"(?:(?:nnan|ninf|nsz|arcp|contract|afn|reassoc|fast) )*"
 TYPE = r"(?:ptr(?: addrspace\(\d+\))?|\{.*?\}|\[.*?\]|<[^>]*>|%[\w.]+|\w+)"
@@ -24,9 +38,16 @@ NAME = r"%[\w.]+"
 
 
 @dataclass(slots=True)
-class FunctionNames:
-    """Names for values that the translation makes, and the declarations of functions that it calls."""
+class Translation:
+    """The state of a translation: variables with their space and type, what metadata will say, how the next block begins.
 
+    `declarations` are those of functions that it calls beside.
+    """
+
+    globals: dict[str, tuple[str, str]] = field(default_factory=dict)
+    marks: list[str] = field(default_factory=list)
+    kernels: list[str] = field(default_factory=list)
+    opening: list[str] = field(default_factory=list)
     declarations: set[str] = field(default_factory=set)
     count: int = 0
 
@@ -39,8 +60,82 @@ class FunctionNames:
         """Notes a function that is defined elsewhere."""
         self.declarations.add(f"declare {text}")
 
+    def annotations(self) -> str:
+        """The metadata that says which functions are kernels, and what holds for them."""
+        if not self.marks:
+            return ""
+        numbered = list(enumerate(self.marks, 900000001))
+        listed = ", ".join(f"!{number}" for number, _ in numbered)
+        return f"!nvvm.annotations = !{{{listed}}}\n" + "".join(f"!{number} = {mark}\n" for number, mark in numbered)
 
-Rule = Callable[[FunctionNames, re.Match[str]], list[str]]
+    def line(self, line: str) -> list[str]:
+        """What one line becomes."""
+        if line.startswith("target datalayout"):
+            return [f'target datalayout = "{_LAYOUT}"']
+        if line.startswith("!"):
+            return []
+        line = _plain(line)
+        if line.startswith("declare"):
+            return [] if "@llvm." in line else [self.declaration(line)]
+        if line.startswith("define"):
+            return self.definition(line)
+        if self.opening and line.endswith(":"):
+            opening, self.opening = self.opening, []
+            return [line, *opening]
+        for pattern, rule in _RULES:
+            if match := pattern.fullmatch(line):
+                return [self.typed(each) for each in rule(self, match)]
+        return [self.typed(line)]
+
+    def typed(self, line: str) -> str:
+        """The line with typed pointers; a variable is one of its own type, as a byte's."""
+
+        def cast(match: re.Match[str]) -> str:
+            found = self.globals.get(match[2])
+            if found is None:
+                return match[0]
+            space, type = found
+            return f"{match[1]} bitcast ({type}{space}* {match[2]} to {match[1]})"
+
+        return re.sub(r"(i8(?: addrspace\(\d+\))?\*) (@[\w.]+)(?!\()", cast, pointers(line))
+
+    def declaration(self, line: str) -> str:
+        """A function that is defined elsewhere."""
+        head, name, parameters, rest = _DECLARE.fullmatch(line).groups()  # type: ignore[union-attr]
+        aligned, types = alignments([head, *map(self.typed, split(parameters))])
+        result = self.typed(types[0])
+        self.mark(result.removeprefix("declare").strip(), types[1:], name, [("align", each) for each in aligned])
+        return f"{result}@{name}({', '.join(types[1:])}){rest}"
+
+    def mark(self, result: str, types: Iterable[str], name: str, facts: Iterable[tuple[str, int]]) -> None:
+        """Notes what metadata says of a function."""
+        plain = (re.sub(r" align .*", "", each) for each in types)
+        signature = f"{result} ({', '.join(plain)})* @{name}"
+        for key, value in facts:
+            self.marks.append(f'!{{{signature}, !"{key}", i32 {value}}}')
+            self.kernels += [signature] if key == "kernel" else []
+
+    def definition(self, line: str) -> list[str]:
+        """The head of a function. What is passed as a copy is brought to memory in the first block."""
+        head, name, parameters, attributes = _DEFINE.fullmatch(line).groups()  # type: ignore[union-attr]
+        casts, listed = [], []
+        for parameter in split(parameters):
+            shown, by_value = parameter, _BY_VALUE.fullmatch(parameter)
+            if by_value:
+                lines, shown = _taken(int(by_value["size"]), int(by_value["align"]), by_value["name"])
+                casts += lines
+            listed.append(self.typed(shown))
+        aligned, (result, *listed) = alignments([head.replace("ptx_kernel ", ""), *listed])
+        result = self.typed(result)
+        facts = [("align", each) for each in aligned] + _facts("ptx_kernel " in head, attributes)
+        returned = re.sub(r"^define (internal )?", "", result).strip()
+        self.mark(returned, (each.rsplit(" ", 1)[0] for each in listed), name, facts)
+        self.opening = casts
+        plain = re.sub(r' "[\w.-]+"="[^"]*"', "", attributes)
+        return [f"{result}@{name}({', '.join(listed)}){plain} {{"]
+
+
+Rule = Callable[[Translation, re.Match[str]], list[str]]
 """What the lines that match a pattern become. Pointers in them may be written as before."""
 
 
@@ -72,19 +167,19 @@ def split(text: str) -> list[str]:
 # Accesses
 
 
-def _load(to: FunctionNames, match: re.Match[str]) -> list[str]:
+def _load(to: Translation, match: re.Match[str]) -> list[str]:
     result, volatile, type, space, pointer, rest = match.groups()
     before, operand = pointer_to(to, type, space, pointer)
     return [*before, f"  {result} = load {volatile or ''}{type}, {type}{space or ''}* {operand}{rest}"]
 
 
-def _store(to: FunctionNames, match: re.Match[str]) -> list[str]:
+def _store(to: Translation, match: re.Match[str]) -> list[str]:
     volatile, type, value, space, pointer, rest = match.groups()
     before, operand = pointer_to(to, type, space, pointer)
     return [*before, f"  store {volatile or ''}{type} {value}, {type}{space or ''}* {operand}{rest}"]
 
 
-def _element(to: FunctionNames, match: re.Match[str]) -> list[str]:
+def _element(to: Translation, match: re.Match[str]) -> list[str]:
     result, inbounds, type, space, pointer, indices = match.groups()
     before, operand = pointer_to(to, type, space, pointer)
     moved = to.fresh()
@@ -95,7 +190,7 @@ def _element(to: FunctionNames, match: re.Match[str]) -> list[str]:
     ]
 
 
-def _pointee(to: FunctionNames, type: str, indices: str) -> str:
+def _pointee(to: Translation, type: str, indices: str) -> str:
     """What a `getelementptr` points to; with more than one index, a member."""
     for index in split(indices)[1:]:
         inside = type[1:-1]
@@ -103,7 +198,7 @@ def _pointee(to: FunctionNames, type: str, indices: str) -> str:
     return type
 
 
-def pointer_to(to: FunctionNames, type: str, space: str | None, pointer: str) -> tuple[list[str], str]:
+def pointer_to(to: Translation, type: str, space: str | None, pointer: str) -> tuple[list[str], str]:
     """Lines that make a pointer to `type` of one to a byte; and the operand. A pointer may be one to an element of a variable."""
     before = []
     constant = re.fullmatch(rf"getelementptr(?: inbounds)? \(({TYPE}), ptr{SPACE} (@[\w.]+), (.*)\)", pointer)
@@ -120,7 +215,7 @@ def pointer_to(to: FunctionNames, type: str, space: str | None, pointer: str) ->
     return [*before, f"  {operand} = bitcast ptr{space or ''} {pointer} to {type}{space or ''}*"], operand
 
 
-def _alloca(to: FunctionNames, match: re.Match[str]) -> list[str]:
+def _alloca(to: Translation, match: re.Match[str]) -> list[str]:
     result, type, align = match.groups()
     memory = to.fresh()
     return [f"  {memory} = alloca {type}, align {align}", f"  {result} = bitcast {type}* {memory} to i8*"]
@@ -149,12 +244,12 @@ def _fence_text(kind: str, scope: str | None) -> str:
     return f'  call void asm sideeffect "fence.{kind}.{_SCOPES[scope]};", "~{{memory}}"()'
 
 
-def _fence(_: FunctionNames, match: re.Match[str]) -> list[str]:
+def _fence(_: Translation, match: re.Match[str]) -> list[str]:
     scope, order = match.groups()
     return [_fence_text("sc" if order == "seq_cst" else "acq_rel", scope)]
 
 
-def _atomic_load(to: FunctionNames, match: re.Match[str]) -> list[str]:
+def _atomic_load(to: Translation, match: re.Match[str]) -> list[str]:
     result, type, space, pointer, scope, order = match.groups()
     code = f"ld.{_ORDERS[order]}.{_SCOPES[scope]}{_SPACES[space]}.{_unsigned(type)} $0, [$1];"
     lines, got = _into(to, type, result)
@@ -163,7 +258,7 @@ def _atomic_load(to: FunctionNames, match: re.Match[str]) -> list[str]:
     return [*_fence_before(order, scope), f"  {got} = {call}", *lines]
 
 
-def _atomic_store(to: FunctionNames, match: re.Match[str]) -> list[str]:
+def _atomic_store(to: Translation, match: re.Match[str]) -> list[str]:
     type, value, space, pointer, scope, order = match.groups()
     suffix = "release" if order == "seq_cst" else _ORDERS[order]
     code = f"st.{suffix}.{_SCOPES[scope]}{_SPACES[space]}.{_unsigned(type)} [$0], $1;"
@@ -172,12 +267,12 @@ def _atomic_store(to: FunctionNames, match: re.Match[str]) -> list[str]:
     return [*before, *_fence_before(order, scope), call]
 
 
-def _exchange(to: FunctionNames, match: re.Match[str]) -> list[str]:
+def _exchange(to: Translation, match: re.Match[str]) -> list[str]:
     result, space, pointer, type, old, new, scope, order = match.groups()
     if type == "i8":
         raise CompileError(
-            "LTO-IR for GPUs below sm_100 has no atomics of 8 bits",
-            help="compile for sm_100 or newer, use 16 bits or more, or make PTX",
+            "LTO-IR has no atomics of 8 bits",
+            help="use 16 bits or more, or make PTX",
         )
     code = f"atom.{_ORDERS[order]}.{_SCOPES[scope]}{_SPACES[space]}.cas.b{type[1:]} $0, [$1], $2, $3;"
     register = _REGISTERS[type]
@@ -200,7 +295,7 @@ def _carried(type: str) -> str:
     return "i16" if type == "i8" else type
 
 
-def _into(to: FunctionNames, type: str, result: str) -> tuple[list[str], str]:
+def _into(to: Translation, type: str, result: str) -> tuple[list[str], str]:
     """Lines that make `result` of what a register holds; and the register."""
     if type != "i8":
         return [], result
@@ -208,7 +303,7 @@ def _into(to: FunctionNames, type: str, result: str) -> tuple[list[str], str]:
     return [f"  {result} = trunc i16 {wide} to i8"], wide
 
 
-def _out_of(to: FunctionNames, type: str, value: str) -> tuple[list[str], str]:
+def _out_of(to: Translation, type: str, value: str) -> tuple[list[str], str]:
     if type != "i8":
         return [], f"{type} {value}"
     wide = to.fresh()
@@ -219,17 +314,10 @@ _SYNC = r'(?: syncscope\("(\w+)"\))?'
 _POINTER = r"ptr( addrspace\(\d+\))?"
 
 
-def _exchanged(type: str) -> re.Pattern[str]:
-    """What such an operation on integers looks like."""
-    return re.compile(rf"  ({NAME}) = cmpxchg {_POINTER} (\S+), ({type}) (\S+), \w+ (\S+){_SYNC} (\w+) \w+")
-
-
-SCOPED: tuple[re.Pattern[str], Rule] = (_exchanged("i(?:16|32|64)"), _exchange)
-"""Compare and exchange: libNVVM of CUDA 13.0 forgets its scope in LLVM's present language, too."""
 RULES: tuple[tuple[re.Pattern[str], Rule], ...] = (
     (re.compile(rf"  ({NAME}) = load atomic (\w+), {_POINTER} (\S+){_SYNC} (\w+), align \d+"), _atomic_load),
     (re.compile(rf"  store atomic (\w+) (\S+), {_POINTER} (\S+){_SYNC} (\w+), align \d+"), _atomic_store),
-    (_exchanged(r"\w+"), _exchange),
+    (re.compile(rf"  ({NAME}) = cmpxchg {_POINTER} (\S+), (\w+) (\S+), \w+ (\S+){_SYNC} (\w+) \w+"), _exchange),
     (re.compile(rf"  fence{_SYNC} (\w+)"), _fence),
     (re.compile(rf"  ({NAME}) = load (volatile )?({TYPE}), {_POINTER} (.+?)(, align \d+)"), _load),
     (re.compile(rf"  store (volatile )?({TYPE}) (.+), {_POINTER} (.+?)(, align \d+)"), _store),
@@ -242,7 +330,7 @@ RULES: tuple[tuple[re.Pattern[str], Rule], ...] = (
 # Calls in the language of LLVM 7: intrinsics that are newer, or were called otherwise, are instructions of PTX or older ones.
 
 
-def _call(to: FunctionNames, match: re.Match[str]) -> list[str]:
+def _call(to: Translation, match: re.Match[str]) -> list[str]:
     result, type, name, operands = match["result"], match["type"], match["name"], split(match["operands"])
     for pattern, write in _CALLS.items():
         if found := re.fullmatch(pattern, name):
@@ -254,7 +342,7 @@ def _call(to: FunctionNames, match: re.Match[str]) -> list[str]:
     return [f"  {f'{result} = ' if result else ''}{call}"]
 
 
-def _warp_reduce(to: FunctionNames, result: str, type: str, match: re.Match[str], operands: list[str]) -> list[str]:
+def _warp_reduce(to: Translation, result: str, type: str, match: re.Match[str], operands: list[str]) -> list[str]:
     kind = match[1].removeprefix("u")
     letter = "u" if match[1].startswith("u") else "b" if kind in ("and", "or", "xor") else "s"
     return [_asm(result, type, f"redux.sync.{kind}.{letter}32 $0, $1, $2;", "=r,r,r", *operands, convergent=True)]
@@ -266,24 +354,24 @@ def _asm(to: str, type: str, code: str, constraints: str, *operands: str, conver
     )
 
 
-_Call = Callable[[FunctionNames, str, str, re.Match[str], list[str]], list[str]]
+_Call = Callable[[Translation, str, str, re.Match[str], list[str]], list[str]]
 
 
 def _code(code: str, constraints: str, *, convergent: bool = False) -> _Call:
     """A call that is one instruction of PTX."""
 
-    def write(to: FunctionNames, result: str, type: str, _: re.Match[str], operands: list[str]) -> list[str]:
+    def write(to: Translation, result: str, type: str, _: re.Match[str], operands: list[str]) -> list[str]:
         return [_asm(result, type, code, constraints, *operands, convergent=convergent)]
 
     return write
 
 
-def _barrier(to: FunctionNames, result: str, type: str, match: re.Match[str], operands: list[str]) -> list[str]:
+def _barrier(to: Translation, result: str, type: str, match: re.Match[str], operands: list[str]) -> list[str]:
     to.declare("void @llvm.nvvm.barrier0() convergent nounwind")
     return ["  call void @llvm.nvvm.barrier0() convergent"]
 
 
-def _barrier_reduce(to: FunctionNames, result: str, type: str, match: re.Match[str], operands: list[str]) -> list[str]:
+def _barrier_reduce(to: Translation, result: str, type: str, match: re.Match[str], operands: list[str]) -> list[str]:
     kind, aligned = match[1], match[2] is not None
     flag, got = to.fresh(), to.fresh()
     lines = [f"  {flag} = zext {operands[1]} to i32"]
@@ -299,7 +387,7 @@ def _barrier_reduce(to: FunctionNames, result: str, type: str, match: re.Match[s
     ]
 
 
-def _vote(to: FunctionNames, result: str, type: str, match: re.Match[str], operands: list[str]) -> list[str]:
+def _vote(to: Translation, result: str, type: str, match: re.Match[str], operands: list[str]) -> list[str]:
     modes = {"all": 0, "any": 1, "uni": 2, "ballot": 3}
     both = to.fresh()
     to.declare("{ i32, i1 } @llvm.nvvm.vote.sync(i32, i32, i1) convergent nounwind")
@@ -308,7 +396,7 @@ def _vote(to: FunctionNames, result: str, type: str, match: re.Match[str], opera
     return [f"  {both} = {call}", f"  {result}extractvalue {{ i32, i1 }} {both}, {0 if type == 'i32' else 1}"]
 
 
-def _shuffle(to: FunctionNames, result: str, type: str, match: re.Match[str], operands: list[str]) -> list[str]:
+def _shuffle(to: Translation, result: str, type: str, match: re.Match[str], operands: list[str]) -> list[str]:
     modes = {"idx": 0, "up": 1, "down": 2, "bfly": 3}
     both = to.fresh()
     to.declare("{ i32, i1 } @llvm.nvvm.shfl.sync.i32(i32, i32, i32, i32, i32) convergent nounwind")
@@ -323,7 +411,7 @@ def _shuffle(to: FunctionNames, result: str, type: str, match: re.Match[str], op
 _INTEGERS = {"i8": "8", "i16": "16", "i32": "32", "i64": "64"}
 
 
-def _saturate(to: FunctionNames, result: str, type: str, match: re.Match[str], operands: list[str]) -> list[str]:
+def _saturate(to: Translation, result: str, type: str, match: re.Match[str], operands: list[str]) -> list[str]:
     """A conversion from float to integer. PTX's saturates; of a NaN it makes 0 in 32 bits or fewer of float32, else not."""
     sign, real = match[1], operands[0].split()[0]
     value = operands[0]
@@ -346,12 +434,12 @@ def _saturate(to: FunctionNames, result: str, type: str, match: re.Match[str], o
     return lines
 
 
-def _to_float8(to: FunctionNames, result: str, type: str, match: re.Match[str], operands: list[str]) -> list[str]:
+def _to_float8(to: Translation, result: str, type: str, match: re.Match[str], operands: list[str]) -> list[str]:
     code = f"cvt.rn.satfinite.{match[1]}.f32 $0, $1, $2;"
     return [f'  {result}call i16 asm "{code}", "=h,f,f"({", ".join(operands)})']
 
 
-def _from_float8(to: FunctionNames, result: str, type: str, match: re.Match[str], operands: list[str]) -> list[str]:
+def _from_float8(to: Translation, result: str, type: str, match: re.Match[str], operands: list[str]) -> list[str]:
     bits = to.fresh()
     return [
         f'  {bits} = call i32 asm "cvt.rn.f16x2.{match[1]} $0, $1;", "=r,h"({operands[0]})',
@@ -380,28 +468,13 @@ _CALLS: dict[str, _Call] = {
 _OLD_NAMES = {f"llvm.nvvm.match.all.sync.{type}p": f"llvm.nvvm.match.all.sync.{type}" for type in ("i32", "i64")}
 
 
-def _function(to: FunctionNames, match: re.Match[str]) -> list[str]:
-    """A call of a function: what it gets in memory is of its own type, and alignments are metadata."""
+def _function(to: Translation, match: re.Match[str]) -> list[str]:
+    """A call of a function: alignments are metadata."""
     result, type, name, operands, rest = match.groups()
-    before, given = [], []
-    for operand in split(operands):
-        by_value = re.fullmatch(rf"ptr byval\(({TYPE})\) align (\d+) (\S+)", operand)
-        if by_value:
-            pointee, align, pointer = by_value.groups()
-            lines, place = pointer_to(to, pointee, None, pointer)
-            before += lines
-            given.append(f"{pointee}* byval align {align} {place}")
-        else:
-            given.append(operand)
-    aligned, (type, *given) = alignments([type, *given])
+    aligned, (type, *given) = alignments([type, *split(operands)])
     numbers = ", ".join(f"i32 {each}" for each in aligned)
     metadata = f", !callalign !{{{numbers}}}" if aligned else ""
-    return [*before, f"  {result or ''}call {type.strip()} @{name}({', '.join(given)}){rest}{metadata}"]
-
-
-def in_memory(parameter: str) -> str:
-    """A parameter in memory, whose type was that of a pointer to it; any other is itself."""
-    return re.sub(rf"^ptr byval\(({TYPE})\)", r"\1* byval", parameter)
+    return [f"  {result or ''}call {type.strip()} @{name}({', '.join(given)}){rest}{metadata}"]
 
 
 def alignments(parts: list[str]) -> tuple[list[int], list[str]]:
@@ -411,33 +484,18 @@ def alignments(parts: list[str]) -> tuple[list[int], list[str]]:
     return numbers, [re.sub(r" ?alignstack\(\d+\)", "", part) for part in parts]
 
 
-def _negate(_: FunctionNames, match: re.Match[str]) -> list[str]:
+def _negate(_: Translation, match: re.Match[str]) -> list[str]:
     result, flags, type, value = match.groups()
     zero = "-0.0" if type in ("float", "double") else "0xH8000"
-    if type.startswith("<"):
-        count, element = type[1:-1].split(" x ")
-        each = f"{element} {'0xH8000' if element == 'half' else '-0.0'}"
-        zero = f"<{', '.join([each] * int(count))}>"
     return [f"  {result} = fsub {flags}{type} {zero}, {value}"]
 
 
-def _intrinsic(name: str) -> re.Pattern[str]:
-    """What calls of intrinsics of such names look like."""
-    return re.compile(
-        rf"  (?:(?P<result>{NAME}) = )?call (?P<flags>{FLAGS})(?P<type>{TYPE}) "
-        rf"@(?P<name>llvm\.{name})\((?P<operands>.*)\)(?P<rest>[\w ]*)"
-    )
-
-
-NEWEST: tuple[re.Pattern[str], Rule] = (
-    _intrinsic(
-        r"nvvm\.(?:activemask|nanosleep|redux\.sync\.\w+|barrier\.cta\.[\w.]+|read\.ptx\.sreg\.dynamic_smem_size)"
-    ),
-    _call,
+_INTRINSIC = re.compile(
+    rf"  (?:(?P<result>{NAME}) = )?call (?P<flags>{FLAGS})(?P<type>{TYPE}) "
+    r"@(?P<name>llvm\.[\w.]+)\((?P<operands>.*)\)(?P<rest>[\w ]*)"
 )
-"""Those that libNVVM of CUDA 13.0 does not know in LLVM's present language either."""
 CALL_RULES: tuple[tuple[re.Pattern[str], Rule], ...] = (
-    (_intrinsic(r"[\w.]+"), _call),
+    (_INTRINSIC, _call),
     (re.compile(rf"  ({NAME} = )?call ((?:alignstack\(\d+\) )?{TYPE}) @([\w.]+)\((.*)\)([\w ]*)"), _function),
     (re.compile(rf"  ({NAME}) = fneg ({FLAGS})({TYPE}) (\S+)"), _negate),
 )
@@ -452,7 +510,7 @@ CALL_RULES: tuple[tuple[re.Pattern[str], Rule], ...] = (
 # twice 8 and 2.
 
 
-def _widen(to: FunctionNames, value: str, result: str = "") -> tuple[list[str], str]:
+def _widen(to: Translation, value: str, result: str = "") -> tuple[list[str], str]:
     """Lines that make a float of a bfloat; and its name."""
     wide, shifted, result = to.fresh(), to.fresh(), result or to.fresh()
     lines = [
@@ -463,7 +521,7 @@ def _widen(to: FunctionNames, value: str, result: str = "") -> tuple[list[str], 
     return lines, result
 
 
-def _round(to: FunctionNames, value: str, result: str) -> list[str]:
+def _round(to: Translation, value: str, result: str) -> list[str]:
     """Lines that round a float to a bfloat. A NaN keeps the upper part of its bits, and is quiet."""
     bits, high, odd, bias, sum, up, quiet, none, chosen = (to.fresh() for _ in range(9))
     return [
@@ -480,7 +538,7 @@ def _round(to: FunctionNames, value: str, result: str) -> list[str]:
     ]
 
 
-def _extend(to: FunctionNames, match: re.Match[str]) -> list[str]:
+def _extend(to: Translation, match: re.Match[str]) -> list[str]:
     result, value, wanted = match.groups()
     if wanted == "float":
         return _widen(to, value, result)[0]
@@ -488,53 +546,39 @@ def _extend(to: FunctionNames, match: re.Match[str]) -> list[str]:
     return [*lines, f"  {result} = fpext float {single} to double"]
 
 
-def _truncate(to: FunctionNames, match: re.Match[str]) -> list[str]:
+def _truncate(to: Translation, match: re.Match[str]) -> list[str]:
     result, value = match.groups()
     return _round(to, value, result)
 
 
-def _arithmetic(to: FunctionNames, match: re.Match[str]) -> list[str]:
+def _arithmetic(to: Translation, match: re.Match[str]) -> list[str]:
     result, operation, a, b = match.groups()
     return _computed(to, result, operation, a, b)
 
 
-def _computed(to: FunctionNames, result: str, operation: str, a: str, b: str) -> list[str]:
+def _computed(to: Translation, result: str, operation: str, a: str, b: str) -> list[str]:
     first, x = _widen(to, a)
     second, y = _widen(to, b)
     exact = to.fresh()
     return [*first, *second, f"  {exact} = {operation} float {x}, {y}", *_round(to, exact, result)]
 
 
-def _packed(to: FunctionNames, match: re.Match[str]) -> list[str]:
-    """Arithmetic of vectors, an element at a time."""
-    result, operation, count, a, b = match.groups()
-    vector, lines, whole = f"<{count} x bfloat>", [], "undef"
-    for i in range(int(count)):
-        x, y, z = to.fresh(), to.fresh(), to.fresh()
-        lines += [f"  {x} = extractelement {vector} {a}, i32 {i}", f"  {y} = extractelement {vector} {b}, i32 {i}"]
-        lines += _computed(to, z, operation, x, y)
-        name = result if i == int(count) - 1 else to.fresh()
-        lines.append(f"  {name} = insertelement {vector} {whole}, bfloat {z}, i32 {i}")
-        whole = name
-    return lines
-
-
-def _compare(to: FunctionNames, match: re.Match[str]) -> list[str]:
+def _compare(to: Translation, match: re.Match[str]) -> list[str]:
     result, how, a, b = match.groups()
     first, x = _widen(to, a)
     second, y = _widen(to, b)
     return [*first, *second, f"  {result} = fcmp {how} float {x}, {y}"]
 
 
-def _negate_bfloat(_: FunctionNames, match: re.Match[str]) -> list[str]:
+def _negate_bfloat(_: Translation, match: re.Match[str]) -> list[str]:
     result, value = match.groups()
     return [f"  {result} = xor bfloat {value}, -32768"]
 
 
-def _refuse(_: FunctionNames, match: re.Match[str]) -> list[str]:
+def _refuse(_: Translation, match: re.Match[str]) -> list[str]:
     raise CompileError(
-        f"LTO-IR for GPUs below sm_100 has no {match[1]} of bfloat16",
-        help="compile for sm_100 or newer, compute in float32, or make PTX",
+        f"LTO-IR has no {match[1]} of bfloat16",
+        help="compute in float32, or make PTX",
     )
 
 
@@ -542,9 +586,156 @@ BFLOAT_RULES: tuple[tuple[re.Pattern[str], Rule], ...] = (
     (re.compile(rf"  ({NAME}) = fpext bfloat (\S+) to (float|double)"), _extend),
     (re.compile(rf"  ({NAME}) = fptrunc float (\S+) to bfloat"), _truncate),
     (re.compile(rf"  ({NAME}) = (fadd|fsub|fmul|fdiv) {FLAGS}bfloat (\S+), (\S+)"), _arithmetic),
-    (re.compile(rf"  ({NAME}) = (fadd|fsub|fmul|fdiv) {FLAGS}<(\d) x bfloat> (\S+), (\S+)"), _packed),
     (re.compile(rf"  ({NAME}) = fcmp {FLAGS}(\w+) bfloat (\S+), (\S+)"), _compare),
     (re.compile(rf"  ({NAME}) = fneg {FLAGS}bfloat (\S+)"), _negate_bfloat),
     (re.compile(r"  .* = (?:call bfloat @llvm\.)?(\w+to\w+|f\w+|[\w.]+bf16)\b.*\bbfloat\b.*"), _refuse),
 )
 """What says more of a bfloat than where its bits go."""
+
+
+_LAYOUT = (
+    "e-p:64:64:64-i1:8:8-i8:8:8-i16:16:16-i32:32:32-i64:64:64-i128:128:128-f32:32:32-f64:64:64-"
+    "v16:16:16-v32:32:32-v64:64:64-v128:128:128-n16:32:64"
+)
+_VERSION = "!nvvmir.version = !{!900000000}\n!900000000 = !{i32 2, i32 0, i32 3, i32 2}\n"
+"""What every module says for libNVVM: version 2.0 of its IR."""
+
+
+def translate(text: str) -> str:
+    """The module in the language of LLVM 7. Raises `CompileError` for what that cannot say."""
+    module = Translation(globals=_globals(text))
+    lines = [translated for line in text.splitlines() for translated in module.line(line)]
+    declared = "".join(f"{line}\n" for line in sorted(module.declarations))
+    kernels = ", ".join(f"i8* bitcast ({kernel} to i8*)" for kernel in module.kernels)
+    used = f"[{len(module.kernels)} x i8*] [{kernels}]"  # nobody calls them: a linker that optimises would drop them
+    kept = f'@llvm.used = appending global {used}, section "llvm.metadata"\n' * bool(kernels)
+    return "\n".join(lines) + f"\n{declared}{kept}{module.annotations()}{_VERSION}"
+
+
+_GLOBAL = re.compile(
+    rf"^(@[\w.]+) = .*?(?:addrspace\((\d+)\) )?(?:externally_initialized )?(?:global|constant) ({TYPE})"
+)
+
+
+def _globals(text: str) -> dict[str, tuple[str, str]]:
+    """The variables of a module: name → address space in words, type."""
+    found = {}
+    for line in text.splitlines():
+        if match := _GLOBAL.match(line):
+            found[match[1]] = f" addrspace({match[2]})" if match[2] else "", match[3]
+    return found
+
+
+# By what lines look like: what they become.
+_RULES: tuple[tuple[re.Pattern[str], Rule], ...] = (
+    *BFLOAT_RULES,
+    *RULES,
+    *CALL_RULES,
+)
+
+
+_DECLARE = re.compile(r"(declare .*?)@([\w.]+)\((.*)\)([^()]*)")
+_DEFINE = re.compile(r"(define .*?)@([\w.]+)\((.*)\)([^()]*) \{")
+
+
+_BY_VALUE = re.compile(r"ptr byval\(\[(?P<size>\d+) x i8\]\) align (?P<align>\d+) (?P<name>%[\w.]+)")
+
+
+def _taken(size: int, align: int, register: str) -> tuple[list[str], str]:
+    """A parameter that is passed as a copy, and the lines that bring it to memory.
+
+    Not `byval`, whose copies libNVVM aligns to 4 at least where C++ aligns them as their type: it takes the words instead.
+    """
+    width = min(align, 8)
+    words = f"[{size // width} x i{8 * width}]"
+    lines = [
+        f"  {register}.memory = alloca {words}, align {align}",
+        f"  store {words} {register}.in, {words}* {register}.memory, align {align}",
+        f"  {register} = bitcast {words}* {register}.memory to i8*",
+    ]
+    return lines, f"{words} alignstack({align}) {register}.in"
+
+
+def _facts(kernel: bool, attributes: str) -> list[tuple[str, int]]:
+    """What metadata says of a function, as keys and values."""
+    facts = [("kernel", 1)] if kernel else []
+    for key, value in re.findall(r'"nvvm\.(\w+)"="([\d,]+)"', attributes):
+        numbers = [int(each) for each in value.split(",")]
+        names = {"maxntid": ["maxntidx", "maxntidy", "maxntidz"], "minctasm": ["minctasm"], "maxnreg": ["maxnreg"]}[key]
+        facts += zip(names, numbers, strict=False)
+    return facts
+
+
+_NEWER = (
+    (re.compile(r", ![\w.]+ ![\w{}]+.*$"), ""),  # metadata of instructions
+    (re.compile(r"^(define .*) !dbg !\d+ \{"), r"\1 {"),
+    (re.compile(r"\bpoison\b"), "undef"),
+    (re.compile(r"\b(zext|uitofp) nneg "), r"\1 "),
+    (re.compile(r"\b(or) disjoint "), r"\1 "),
+    (re.compile(r"\b(trunc) (?:nuw |nsw )+"), r"\1 "),
+    (re.compile(r"\bgetelementptr( inbounds)?(?: nuw| nusw)+ "), r"getelementptr\1 "),
+    (re.compile(r"\brange\(i\d+ -?\d+, -?\d+\) "), ""),
+    (re.compile(r" captures\(none\)"), ""),
+)
+
+
+def _plain(line: str) -> str:
+    """The line without what says no more than how it may be optimised."""
+    for pattern, replacement in _NEWER:
+        line = pattern.sub(replacement, line)
+    return line
+
+
+MAGIC = b"\xedCN\x7f"
+
+
+def make(llvm: Llvm, architecture: Architecture, options: Options) -> bytes:
+    """The LTO-IR of a module. Raises `CompileError` where libNVVM is missing, or cannot say what the module says."""
+    try:
+        from cuda.bindings import nvvm
+
+        nvvm.version()
+    except (ImportError, RuntimeError) as error:
+        raise CompileError(
+            "LTO-IR is made by libNVVM, which is not on this machine",
+            help="pip install cuda_device[cu13], or install a CUDA toolkit and set CUDA_HOME",
+        ) from error
+    text = translate(llvm.text)
+    program = nvvm.create_program()
+    try:
+        data = text.encode()
+        nvvm.add_module_to_program(program, data, len(data), "cuda_device")
+        if llvm.library:
+            library = libdevice.file().read_bytes()
+            nvvm.lazy_add_module_to_program(program, library, len(library), "libdevice")
+        words = _options(architecture, options)
+        try:
+            nvvm.compile_program(program, len(words), words)
+        except nvvm.nvvmError as error:
+            raise CompilerBug(f"libNVVM refuses the module: {_log(program)}") from error
+        code = bytearray(nvvm.get_compiled_result_size(program))
+        nvvm.get_compiled_result(program, code)
+        return bytes(code)
+    finally:
+        nvvm.destroy_program(program)
+
+
+def _options(architecture: Architecture, options: Options) -> list[str]:
+    approximate = "afn" in options.fastmath
+    return [
+        f"-arch={architecture.name.replace('sm_', 'compute_')}",
+        "-gen-lto",
+        f"-opt={3 if options.level else 0}",
+        f"-fma={int(options.contract)}",
+        f"-ftz={int('ftz' in options.fastmath)}",
+        f"-prec-div={int(not approximate)}",
+        f"-prec-sqrt={int(not approximate)}",
+    ]
+
+
+def _log(program: int) -> str:
+    from cuda.bindings import nvvm
+
+    log = bytearray(nvvm.get_program_log_size(program))
+    nvvm.get_program_log(program, log)
+    return log.rstrip(b"\0").decode(errors="replace").strip()
