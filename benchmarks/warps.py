@@ -11,7 +11,7 @@ import struct
 import time
 from collections.abc import Callable
 
-from cuda_device.codegen.cpu import cpu_dialect, kernel_text
+from cuda_device.codegen.cpu import cpu_dialect
 from cuda_device.codegen.cpu.machine_code import Native, compile_native
 from cuda_device.codegen.cpu.records import Suspension
 from cuda_device.codegen.cpu.runner import runner
@@ -21,7 +21,7 @@ TURNS = 1000
 GOAL = 40.0
 
 OPERATIONS = {
-    "barrier": kernel_text.barrier(1, "after"),
+    "barrier": cpu_dialect.barrier(1, "after"),
     "barrier, count": cpu_dialect.reduce(Suspension.COUNT, 1, "after", "%got", "%flag"),
     "syncwarp": cpu_dialect.sync(1, "after", "-1"),
     "ballot": cpu_dialect.vote(Suspension.BALLOT, 1, "after", "%got", "-1", "%flag"),
@@ -30,30 +30,30 @@ OPERATIONS = {
     "match, all different": cpu_dialect.match(Suspension.MATCH_ANY, 1, "after", "%got", "-1", "%lane_id", "i32"),
     "match, all the same": cpu_dialect.match(Suspension.MATCH_ANY, 1, "after", "%got", "-1", "7", "i32"),
     "activemask": cpu_dialect.active(1, "after", "%got"),
-    "yield, now": kernel_text.yield_now(1, "after"),
-    "yield, sometimes": kernel_text.yield_sometimes(1, "after"),
+    "yield, now": cpu_dialect.yield_now(1, "after"),
+    "yield, sometimes": cpu_dialect.yield_sometimes(1, "after"),
 }
 
 
 def module(operation: str) -> str:
     """The kernel, its coroutine and its runner."""
     body = (
-        kernel_text.special_register("lane_id", "%lane_id")
-        + kernel_text.special_register("linear_thread", "%thread.number")
-        + kernel_text.special_register("shared", "%shared")
+        cpu_dialect.special_register("lane_id", "%lane_id")
+        + cpu_dialect.special_register("linear_thread", "%thread.number")
+        + cpu_dialect.special_register("shared", "%shared")
         + "  %mine = getelementptr i32, ptr %shared, i32 %thread.number\n"
         + "  store i32 %lane_id, ptr %mine\n"
-        + f"  br label %ask\nask:\n  %some = icmp sgt i32 %turns, 0\n  br i1 %some, label %turn, label %{kernel_text.RETURNED}\n"
+        + f"  br label %ask\nask:\n  %some = icmp sgt i32 %turns, 0\n  br i1 %some, label %turn, label %{cpu_dialect.RETURNED}\n"
         + "turn:\n  %k = phi i32 [0, %ask], [%k.next, %after]\n"
         + "  %old = load i32, ptr %mine\n  %old.wide = zext i32 %old to i64\n  %flag = icmp sgt i32 %old, 7\n"
         + operation
         + ("  %got = trunc i64 %got.wide to i32\n" if "%got.wide =" in operation else "")
         + ("  store i32 %got, ptr %mine\n" if "%got =" in operation or "%got.wide =" in operation else "")
         + "  %k.next = add i32 %k, 1\n  %again = icmp slt i32 %k.next, %turns\n"
-        + f"  br i1 %again, label %turn, label %{kernel_text.RETURNED}\n"
+        + f"  br i1 %again, label %turn, label %{cpu_dialect.RETURNED}\n"
     )
-    head = kernel_text.declarations() + kernel_text.kernel_signature("kernel", "i32 %turns", suspends=True)
-    kernel = head + kernel_text.prologue() + body + kernel_text.epilogue() + "}\n"
+    head = cpu_dialect.declarations() + cpu_dialect.kernel_signature("kernel", "i32 %turns", suspends=True)
+    kernel = head + cpu_dialect.prologue() + body + cpu_dialect.epilogue() + "}\n"
     return kernel + runner("kernel", ["i32"], suspends=True, shared_bytes=4096)
 
 

@@ -11,11 +11,10 @@ from cuda_device.device.atomic_types import Atomic as Atomic
 from cuda_device.device.atomic_types import AtomicInterface as AtomicInterface
 from cuda_device.device.atomics import atomic_ref as atomic_ref
 from cuda_device.device.atomics import threadfence as threadfence
-from cuda_device.device.expressions import ConstExpr as ConstExpr
-from cuda_device.device.extern import Extern as Extern
-from cuda_device.device.extern import extern as extern
+from cuda_device.device.functions import Extern as Extern
 from cuda_device.device.functions import Func as Func
 from cuda_device.device.functions import Kernel as Kernel
+from cuda_device.device.functions import extern as extern
 from cuda_device.device.functions import func as func
 from cuda_device.device.functions import kernel as kernel
 from cuda_device.device.inline_ptx import ptx as ptx
@@ -39,6 +38,7 @@ from cuda_device.device.numeric import ffs as ffs
 from cuda_device.device.numeric import fma as fma
 from cuda_device.device.numeric import popc as popc
 from cuda_device.device.numeric import rsqrt as rsqrt
+from cuda_device.device.parameters import ConstExpr as ConstExpr
 from cuda_device.device.positioning import block_dim as block_dim
 from cuda_device.device.positioning import block_idx as block_idx
 from cuda_device.device.positioning import grid_dim as grid_dim
@@ -166,7 +166,11 @@ from cuda_device.runtime.gpu.streams import default_stream as default_stream
 from cuda_device.runtime.gpu.streams import unordered as unordered
 from cuda_device.runtime.launch.benchmarking import Timing as Timing
 from cuda_device.runtime.launch.benchmarking import benchmark as benchmark
+from cuda_device.runtime.launch.compiling import Compiled as Compiled
+from cuda_device.runtime.launch.compiling import LoadedKernel as LoadedKernel
+from cuda_device.runtime.launch.compiling import Parameter as Parameter
 from cuda_device.runtime.launch.compiling import compile as compile
+from cuda_device.runtime.launch.compiling import load as load
 from cuda_device.runtime.launch.host_functions import HostFunction as HostFunction
 from cuda_device.runtime.launch.host_functions import host_function as host_function
 from cuda_device.runtime.launch.launcher import launch as launch
@@ -174,10 +178,6 @@ from cuda_device.runtime.launch.launcher import synchronize as synchronize
 from cuda_device.runtime.launch.prepared import BoundKernel as BoundKernel
 from cuda_device.runtime.launch.prepared import PreparedLaunch as PreparedLaunch
 from cuda_device.runtime.launch.prepared import prepare as prepare
-from cuda_device.runtime.launch.saved import Compiled as Compiled
-from cuda_device.runtime.launch.saved import LoadedKernel as LoadedKernel
-from cuda_device.runtime.launch.saved import Parameter as Parameter
-from cuda_device.runtime.launch.saved import load as load
 from cuda_device.types.dtypes import ArrayType as ArrayType
 from cuda_device.types.dtypes import alignof as alignof
 from cuda_device.types.dtypes import machine_representation as machine_representation

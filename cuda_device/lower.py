@@ -16,8 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from cuda_device.device import math as device_math
-from cuda_device.device.addresses import address_of
-from cuda_device.device.lowering import ArrayTree, Lowering, Sums, Tree, flatten, grow
+from cuda_device.device.lowering import ArrayTree, Lowering, Sums, Tree, address_of, flatten, grow
 from cuda_device.device.rows import Typed
 from cuda_device.errors import CompileError, CompilerBug
 from cuda_device.ir import ops

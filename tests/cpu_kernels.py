@@ -5,7 +5,7 @@ import struct
 
 import numpy as np
 
-from cuda_device.codegen.cpu import kernel_text
+from cuda_device.codegen.cpu import cpu_dialect
 from cuda_device.codegen.cpu.runner import runner
 from cuda_device.errors import Location
 from cuda_device.instrument.outline import ReportPlace
@@ -17,9 +17,9 @@ POISON = -77
 def module(body, leaves=(), names=(), suspends=False, shared=0, allocas="", extra=""):
     """A whole module around `body`, which starts in an open block and ends the thread by `br label %coro.finish`."""
     parameters = ", ".join(f"{type} %{name}" for type, name in zip(leaves, names, strict=True))
-    text = kernel_text.declarations() + extra + kernel_text.kernel_signature("kernel", parameters, suspends)
+    text = cpu_dialect.declarations() + extra + cpu_dialect.kernel_signature("kernel", parameters, suspends)
     if suspends:
-        text += kernel_text.prologue(allocas) + body + kernel_text.epilogue()
+        text += cpu_dialect.prologue(allocas) + body + cpu_dialect.epilogue()
     else:
         text += f"entry:\n{allocas}{body}coro.finish:\n  ret void\n"
     return text + "}\n" + runner("kernel", leaves, suspends, shared)
@@ -27,7 +27,7 @@ def module(body, leaves=(), names=(), suspends=False, shared=0, allocas="", extr
 
 def registers(*names):
     """Loads `thread_idx.x` into `%thread_idx.x`, and so on."""
-    return "".join(kernel_text.special_register(name, f"%{name}") for name in names)
+    return "".join(cpu_dialect.special_register(name, f"%{name}") for name in names)
 
 
 def places(**lines):
@@ -57,14 +57,14 @@ turn:
   %sum = add i32 %index, %k
   store i32 %sum, ptr %mine
 """
-    + kernel_text.barrier(1, "written")
+    + cpu_dialect.barrier(1, "written")
     + """\
   %got = load i32, ptr %theirs
   %old = load i32, ptr %slot
   %new = add i32 %old, %got
   store i32 %new, ptr %slot
 """
-    + kernel_text.barrier(2, "read")
+    + cpu_dialect.barrier(2, "read")
     + """\
   %k.next = add i32 %k, 1
   %again = icmp slt i32 %k.next, 3

@@ -14,7 +14,7 @@ import pytest
 from at_once import at_once
 from cpu_kernels import POISON, REVERSAL, module, places, registers, run_reversal
 
-from cuda_device.codegen.cpu import kernel_text
+from cuda_device.codegen.cpu import cpu_dialect
 from cuda_device.codegen.cpu.machine_code import compile_native
 from cuda_device.codegen.cpu.processor import worker_count
 from cuda_device.codegen.emit.dialect import Status
@@ -57,7 +57,7 @@ def test_special_registers(suspends):
     names += ["linear_thread", "lane_id", "dynamic_shared_bytes"]
     body = registers(*names, "shared", "dynamic_shared")
     if suspends:
-        body += kernel_text.barrier(1, "after")
+        body += cpu_dialect.barrier(1, "after")
     body += "  %record = atomicrmw add ptr %counter, i32 1 monotonic\n"
     body += "  %low = ptrtoint ptr %shared to i64\n  %high = ptrtoint ptr %dynamic_shared to i64\n"
     body += "  %far = sub i64 %high, %low\n  %far.short = trunc i64 %far to i32\n"
@@ -88,7 +88,7 @@ work:
   %mine = getelementptr i32, ptr %shared, i32 %linear_thread
   store i32 %linear_thread, ptr %mine
 """
-    + kernel_text.barrier(1, "after")
+    + cpu_dialect.barrier(1, "after")
     + """\
   %last = sub i32 %n, 1
   %mirror = sub i32 %last, %linear_thread
@@ -125,9 +125,9 @@ SPLIT = (
   br i1 %low, label %one, label %two
 one:
 """
-    + kernel_text.barrier(1, "one.after")
+    + cpu_dialect.barrier(1, "one.after")
     + "  br label %join\ntwo:\n"
-    + kernel_text.barrier(2, "two.after")
+    + cpu_dialect.barrier(2, "two.after")
     + """\
   br label %join
 join:
@@ -219,7 +219,7 @@ REPORT = (
   br i1 %both, label %fail, label %fine
 fail:
 """
-    + kernel_text.report(Status.CHECK, 9, "-8", "%n")
+    + cpu_dialect.report(Status.CHECK, 9, "-8", "%n")
     + """\
   br label %coro.finish
 fine:
@@ -229,7 +229,7 @@ fine:
 
 @pytest.mark.parametrize("suspends", [False, True])
 def test_a_report_names_thread_block_place_and_values(suspends):
-    body = REPORT + (kernel_text.barrier(1, "after") if suspends else "") + "  br label %coro.finish\n"
+    body = REPORT + (cpu_dialect.barrier(1, "after") if suspends else "") + "  br label %coro.finish\n"
     code = compile_native(module(body, ["i32", "i64"], ["bad", "n"], suspends))
     table = {
         9: ReportPlace(
@@ -249,7 +249,7 @@ def test_a_report_names_thread_block_place_and_values(suspends):
 
 @pytest.mark.parametrize("suspends", [False, True])
 def test_the_first_report_wins(suspends):
-    body = kernel_text.report(Status.ASSERTION, 2) + "  br label %coro.finish\n"
+    body = cpu_dialect.report(Status.ASSERTION, 2) + "  br label %coro.finish\n"
     code = compile_native(module(body, suspends=suspends))
     for _ in range(3):
         with pytest.raises(KernelError, match=r"thread \(0, 0, 0\) of block \(0, 0, 0\)"):
@@ -257,7 +257,7 @@ def test_the_first_report_wins(suspends):
 
 
 def test_a_report_stops_threads_that_wait_for_ever():
-    body = REPORT + "  br label %again\nagain:\n" + kernel_text.barrier(1, "after") + "  br label %again\n"
+    body = REPORT + "  br label %again\nagain:\n" + cpu_dialect.barrier(1, "after") + "  br label %again\n"
     code = compile_native(
         module(body.replace("i32 %thread_idx.x, 3", "i32 %thread_idx.x, 31"), ["i32", "i64"], ["bad", "n"], True)
     )
@@ -267,7 +267,7 @@ def test_a_report_stops_threads_that_wait_for_ever():
 
 def test_an_interrupt_stops_threads_that_meet_for_ever():
     code = compile_native(
-        module("  br label %again\nagain:\n" + kernel_text.barrier(0, "after") + "  br label %again\n", suspends=True)
+        module("  br label %again\nagain:\n" + cpu_dialect.barrier(0, "after") + "  br label %again\n", suspends=True)
     )
     for how in (ctrl_c, _thread.interrupt_main):
         assert interrupted(lambda: execute(code, (4, 1, 1), (32, 1, 1), b""), how) < 1
@@ -343,7 +343,7 @@ spin:
 def test_no_memory_for_frames_is_reported():
     allocas = f"  %local = alloca [{1 << 52} x i8]\n"
     body = registers("linear_thread") + "  %at = getelementptr i8, ptr %local, i32 %linear_thread\n"
-    body += "  store volatile i8 1, ptr %at\n" + kernel_text.barrier(1, "after") + "  %x = load volatile i8, ptr %at\n"
+    body += "  store volatile i8 1, ptr %at\n" + cpu_dialect.barrier(1, "after") + "  %x = load volatile i8, ptr %at\n"
     code = compile_native(module(body + "  br label %coro.finish\n", suspends=True, allocas=allocas))
     with pytest.raises(KernelError, match="no memory"):
         execute(code, (4, 1, 1), (64, 1, 1), b"")

@@ -8,7 +8,7 @@ import pytest
 from cpu_kernels import POISON, module, places, registers
 from test_cpu_executor import interrupted
 
-from cuda_device.codegen.cpu import cpu_dialect, kernel_text
+from cuda_device.codegen.cpu import cpu_dialect
 from cuda_device.codegen.cpu.machine_code import compile_native
 from cuda_device.codegen.cpu.records import FUEL, Suspension
 from cuda_device.codegen.cpu.scheduler import INTERLEAVED
@@ -194,7 +194,7 @@ def test_checked_mode_wants_all_threads_at_a_barrier_with_a_predicate():
 # Turns
 
 
-def spin(label, test, way=kernel_text.yield_sometimes):
+def spin(label, test, way=cpu_dialect.yield_sometimes):
     """Waits until the i32 at `%flag` passes `test`, a comparison without its first operand."""
     return f"""\
   br label %{label}
@@ -227,12 +227,12 @@ RELAY = (
 )
 
 
-@pytest.mark.parametrize("way", [kernel_text.yield_now, kernel_text.yield_sometimes])
+@pytest.mark.parametrize("way", [cpu_dialect.yield_now, cpu_dialect.yield_sometimes])
 @pytest.mark.parametrize(("grid", "block"), [(1, 2), (1, 33), (1, 300), (2, 40), (40, 1), (INTERLEAVED, 1)])
 @pytest.mark.parametrize("workers", [1, 2])
 def test_threads_and_blocks_wait_for_later_ones(way, grid, block, workers):
-    body = RELAY if way is kernel_text.yield_sometimes else RELAY.replace(*(
-        spin("spin", "eq i32 {}, %mine", each) for each in (kernel_text.yield_sometimes, kernel_text.yield_now)
+    body = RELAY if way is cpu_dialect.yield_sometimes else RELAY.replace(*(
+        spin("spin", "eq i32 {}, %mine", each) for each in (cpu_dialect.yield_sometimes, cpu_dialect.yield_now)
     ))  # fmt: skip
     code = compile_native(module(body, ["ptr", "ptr"], ["out", "flag"], suspends=True))
     flag = np.ones(1, np.int32)
@@ -257,7 +257,7 @@ arrive:
 """
     + spin("spin", "sge i32 {}, %goal")
     + "  br label %meet\nmeet:\n"
-    + kernel_text.barrier(1, "joined")
+    + cpu_dialect.barrier(1, "joined")
     + """\
   %k.next = add i32 %k, 1
   %again = icmp sle i32 %k.next, 3
@@ -304,7 +304,7 @@ def test_a_yield_costs_a_turn_only_once_in_a_while():
         + "  %seen.at = getelementptr i32, ptr %out, i32 %index\n  store i32 %k, ptr %seen.at\n"
         # Thread 0 writes down how far thread 1 has come.
         + "  %other.at = getelementptr i32, ptr %out, i32 1\n  %other = load volatile i32, ptr %other.at\n"
-        + kernel_text.yield_sometimes(1, "after")
+        + cpu_dialect.yield_sometimes(1, "after")
         + f"  %k.next = add i32 %k, 1\n  %again = icmp slt i32 %k.next, {3 * FUEL}\n"
         + "  br i1 %again, label %turn, label %write\nwrite:\n"
         + store("%other")
@@ -337,7 +337,7 @@ def test_a_thread_that_spins_is_no_deadlock_but_a_block_without_one_is():
     body = (
         INDEX
         + "  %low = icmp slt i32 %lane_id, 5\n  br i1 %low, label %one, label %two\none:\n"
-        + kernel_text.barrier(1, "met")
+        + cpu_dialect.barrier(1, "met")
         + "  br label %coro.finish\ntwo:\n"
         + spin("spin", "eq i32 {}, 1")
         + cpu_dialect.sync(2, "after", "-1")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cuda_device.codegen import llvm
-from cuda_device.codegen.cpu import host_code, runtime_library, scheduler
+from cuda_device.codegen.cpu import host_code, scheduler
 from cuda_device.codegen.cpu.machine_code import compile_native
 from cuda_device.codegen.cpu.runner import EXPORTS, SUPPORT
 from cuda_device.device.memory import array_at
@@ -66,7 +66,7 @@ def test_what_is_no_device_code_is_refused_as_anywhere():
 
 @pytest.mark.parametrize("symbol", sorted(SUPPORT))
 def test_what_kernels_call_is_a_module_of_its_own(symbol):
-    text = (scheduler if symbol in EXPORTS else runtime_library).text(symbol)
+    text = (scheduler if symbol in EXPORTS else host_code).text(symbol)
     module = llvm.read(text)
     module.verify()
     assert f"@{symbol}(" in text and "host_" not in "".join(module.declared())

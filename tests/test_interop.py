@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import cuda_device as device
-from cuda_device.runtime.launch.arguments import read
-from cuda_device.runtime.launch.binding import boundary_packing, describe
+from cuda_device.runtime.launch.arguments import boundary_packing, describe, read
 
 FLOATS = device.ArrayType(device.float32, 1)
 

@@ -65,7 +65,7 @@ def test_texts_that_are_code():
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["lower.py", "device/rows.py", "codegen/emit/emitters.py", "bytecode/translate.py"])
+@pytest.mark.parametrize("name", ["lower.py", "device/rows.py", "codegen/emit/to_llvm.py", "bytecode/translate.py"])
 def test_nearly_every_change_is_another_program(name):
     source = (PACKAGE / name).read_text()
     made = [change for place in places(source, name.startswith("codegen")) for change in place]
@@ -139,7 +139,7 @@ def test_only_batches_that_come_to_a_bug_are_run_first_those_that_do_most_near_i
 
 
 def test_a_bug_in_a_table_is_for_every_test():
-    mutant = bug("codegen/emit/emitters.py", '"assert"')
+    mutant = bug("codegen/emit/to_llvm.py", '"assert"')
     assert statement_of(mutant) is None
     source = (PACKAGE / mutant.file).read_text().splitlines()
     (reader,) = [line for line, text in enumerate(source, 1) if "REPORTS[" in text]

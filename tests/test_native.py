@@ -14,7 +14,7 @@ import pytest
 from cpu_kernels import POISON, REVERSAL, module, registers, run_reversal
 
 import cuda_device as device
-from cuda_device.codegen.cpu import kernel_text, machine_code, native
+from cuda_device.codegen.cpu import cpu_dialect, machine_code, native
 from cuda_device.codegen.cpu.machine_code import compile_native, load_native
 from cuda_device.codegen.cpu.records import RECORDS
 from cuda_device.codegen.cpu.runner import CONVERSIONS, WIDE_ATOMICS
@@ -94,7 +94,7 @@ fill:
   br i1 %more, label %fill, label %filled
 filled:
 """
-        + kernel_text.barrier(1, "after")
+        + cpu_dialect.barrier(1, "after")
         + """\
   %place = urem i32 %linear_thread, 40
   %mine = getelementptr i32, ptr %local, i32 %place
@@ -138,7 +138,7 @@ def test_parameters_of_every_size():
 def test_the_records_are_the_same_in_both_languages():
     import llvmlite.binding as llvm
 
-    text = kernel_text.declarations() + "".join(f"@{r.name[1:]} = external global {r.name}\n" for r in RECORDS)
+    text = cpu_dialect.declarations() + "".join(f"@{r.name[1:]} = external global {r.name}\n" for r in RECORDS)
     parsed = llvm.parse_assembly(text)
     from cuda_device.codegen.cpu.native import _machine
 

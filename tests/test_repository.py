@@ -15,7 +15,7 @@ import pytest
 
 import cuda_device
 from cuda_device import lower
-from cuda_device.codegen.emit import emitters
+from cuda_device.codegen.emit import to_llvm
 from cuda_device.device import atomic_types, memory, packing, positioning
 from cuda_device.device import math as device_math
 from cuda_device.device.entities import DeviceValue
@@ -316,7 +316,7 @@ def test_lowering_has_a_rule_for_each_typed_operation():
 
 
 def test_llvm_has_an_emitter_for_each_device_operation():
-    assert names(emitters.EMITTERS) == names(ops.at(ops.Level.DEVICE))
+    assert names(to_llvm.EMITTERS) == names(ops.at(ops.Level.DEVICE))
 
 
 @pytest.mark.parametrize("row", ops.ALL, ids=str)

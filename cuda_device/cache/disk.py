@@ -250,9 +250,6 @@ def _files(folder: int, pattern: re.Pattern[str]) -> Iterator[tuple[str, os.stat
                     yield item.name, item.stat(follow_symlinks=False)
 
 
-# The cache of compiled kernels on disk: which folder, what makes a key, what was found and what was not.
-
-
 T = TypeVar("T")
 VARIABLE = "CUDA_DEVICE_CACHE"
 _PACKAGE = os.path.dirname(os.path.dirname(__file__))

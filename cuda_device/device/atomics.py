@@ -18,9 +18,8 @@ from typing import Any, TypeVar, cast
 from cuda_device.device import atomic_accesses as accesses
 from cuda_device.device import atomic_accesses as bits
 from cuda_device.device import atomic_types as loops
-from cuda_device.device.addresses import address_of
 from cuda_device.device.atomic_types import Atomic, AtomicInterface
-from cuda_device.device.lowering import ArrayTree, Lowering, Tree, grow
+from cuda_device.device.lowering import ArrayTree, Lowering, Tree, address_of, grow
 from cuda_device.device.rows import Intrinsic, Typed, constant_of
 from cuda_device.errors import ArgumentError, CompileError, DeviceOnlyError, UnalignedError
 from cuda_device.ir import ops

@@ -17,7 +17,7 @@ from cuda_device.errors import LaunchError
 from cuda_device.groups.device_group import DeviceArrayGroup, DeviceGroup
 from cuda_device.runtime.gpu.grid import shape_of
 from cuda_device.runtime.gpu.streams import GpuStream
-from cuda_device.runtime.launch.binding import arguments_of, parameters_of
+from cuda_device.runtime.launch.arguments import arguments_of, parameters_of
 from cuda_device.runtime.launch.launcher import check_kernel, is_sized, load, sized, start, users_traceback, variant_of
 from cuda_device.runtime.launch.prepared import sizes_for
 

@@ -134,9 +134,6 @@ def shared_declarations() -> str:
     return "".join(f"declare {result} @{symbol_of(name)}({', '.join(types)})\n" for name, (result, *types) in rows)
 
 
-# A writer of LLVM IR for functions that make checks, and give up at the first surprise.
-
-
 Operand = str | int
 """An LLVM value: the name of one, or a number."""
 

@@ -229,9 +229,6 @@ def builtin(name: str, owner: object = None) -> Callable[..., Any]:
     return made
 
 
-# Which launches machine code makes: after some by Python's way, the next ones like them.
-
-
 VARIABLE = "CUDA_DEVICE_NATIVE_LAUNCHER"
 _lock = threading.Lock()
 

@@ -148,9 +148,6 @@ def in_process(name: str) -> int | None:
         return None
 
 
-# Machine code of kernels for the CPU, in this process: from the cache, without LLVM, where that is possible.
-
-
 class Native:
     """Machine code in this process. It lives as long as this object: whoever calls an address keeps the object."""
 
@@ -240,9 +237,9 @@ def _support(name: str) -> int:
     """The address of a function of ours that kernels call. It is compiled when a kernel first calls it."""
 
     def text() -> str:
-        from cuda_device.codegen.cpu import runtime_library, scheduler
+        from cuda_device.codegen.cpu import host_code, scheduler
 
-        return scheduler.text(name) if name in EXPORTS else runtime_library.text(name)
+        return scheduler.text(name) if name in EXPORTS else host_code.support_text(name)
 
     names = WIDE_ATOMICS if name in WIDE_ATOMICS else (name,)
     # Quick code takes no floats of 16 bits through calls (see `native`), and no vectors of what lanes bring.

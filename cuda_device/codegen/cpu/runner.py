@@ -21,7 +21,7 @@ CONVERSIONS = ("__truncdfhf2", "__truncsfhf2", "__truncdfbf2", "__truncsfbf2", "
 WIDE_ATOMICS = ("__atomic_load_16", "__atomic_store_16")
 NANOSECONDS = "cuda_device.nanoseconds"
 SUPPORT = frozenset((*EXPORTS, *CONVERSIONS, *WIDE_ATOMICS, NANOSECONDS))
-"""What kernels may call: `runtime_library` defines the others."""
+"""What kernels may call: `host_code` defines the others."""
 _SIZE = ("size.x", "size.y", "size.z")
 _AXES = "xyz"
 # The loops over threads are vectorised, not unrolled, which would only cost time to compile. Nobody else takes this

@@ -37,9 +37,6 @@ class Status(IntEnum):
     OUTSIDE_MASK = 8
 
 
-# What differs between the backends when device IR becomes LLVM IR: a `Dialect` for each, with the same methods.
-
-
 # LLVM's names; consume is acquire, as in every compiler.
 LLVM_ORDERS = {
     Order.RELAXED: "monotonic",

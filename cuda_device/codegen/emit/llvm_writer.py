@@ -66,9 +66,6 @@ def float_suffix(number: model.Number) -> str:
     return f"{'b' if number.bfloat else ''}f{number.bits}"
 
 
-# What emitters write with: a `ModuleWriter`, and a `FunctionWriter` for each function.
-
-
 HALVES = (model.FLOAT16, model.BFLOAT16)
 
 

@@ -1,22 +1,650 @@
 """Device IR → LLVM IR as text: one emitter for each operation of the device level.
 
     %5: float32 = add %3 %4        →        %v5 = fadd contract float %v3, %v4
+    %2: bool = load %1             →        %v3 = load i8, ptr %v1, align 1
+                                            %v2 = icmp ne i8 %v3, 0
 
-Text and not a builder's objects, because a line says what it means, costs a microsecond, and can hold all that LLVM's
-language has (ranges, `nneg`, scopes of atomics). What differs between machines is the dialect's.
+An emitter gets the writer of its function and the operation, and writes lines. It names the operation's result by `result`, or
+says that it is another operand (`names`). Text and not a builder's objects, because a line says what it means, costs a
+microsecond, and can hold all that LLVM's language has (ranges, `nneg`, scopes of atomics). What differs between machines is the
+dialect's.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+
 from cuda_device.codegen.emit import float8, llvm_writer
-from cuda_device.codegen.emit.dialect import Dialect
-from cuda_device.codegen.emit.emitters import EMITTERS, local_size
-from cuda_device.codegen.emit.llvm_writer import FunctionWriter, ModuleWriter
+from cuda_device.codegen.emit.dialect import LLVM_ORDERS, Dialect, Meeting, Status, Update, Wide
+from cuda_device.codegen.emit.llvm_writer import FunctionWriter, ModuleWriter, float_suffix, literal
+from cuda_device.device.math import BY_NAME as MATH
 from cuda_device.device.options import DEFAULTS, Options
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Block, Edge, Module, Op, Value
+from cuda_device.ir.ops import Order, Scope
 from cuda_device.lazy_dataclasses import dataclass
-from cuda_device.types.model import BOOL
+from cuda_device.types.layout import align_of, size_of
+from cuda_device.types.model import BOOL, FLOAT32, Number, NumberKind, Ref, Space, Vector
+
+# What a compare-and-swap that changes nothing may still do.
+_FAILURES = {"release": "monotonic", "acq_rel": "acquire"}
+
+
+def _atomic_number(reference: Value) -> Number:
+    assert isinstance(reference.type, Ref)
+    number = getattr(reference.type.pointee, "dtype", None)
+    assert isinstance(number, Number), reference.type
+    return number
+
+
+def _how(to: FunctionWriter, op: Op) -> tuple[str, str]:
+    """The scope and the order of an operation in LLVM's words."""
+    order, scope = Order(str(op.attributes["memory"])), Scope(str(op.attributes["scope"]))
+    return to.dialect.sync_scope(scope), LLVM_ORDERS[order]
+
+
+def _number_bits(to: FunctionWriter, value: Value) -> str:
+    """A value, with its type, as the integer that it is in memory."""
+    number = value.type
+    assert isinstance(number, Number)
+    if number == BOOL:
+        return f"i8 {to.temporary(f'zext {to.typed(value)} to i8')}"
+    if number.is_float and not number.is_float8:
+        return f"i{number.bits} {to.temporary(f'bitcast {to.typed(value)} to i{number.bits}')}"
+    return to.typed(value)
+
+
+def _from_bits(to: FunctionWriter, op: Op, bits: str) -> None:
+    """Makes an operation's result of the integer that came from memory."""
+    number = op.result.type
+    assert isinstance(number, Number)
+    if number == BOOL:
+        to.result(op, f"icmp ne i8 {bits}, 0")
+    elif number.is_float and not number.is_float8:
+        to.result(op, f"bitcast i{number.bits} {bits} to {to.module.type(number)}")
+    else:
+        to.names[op.result] = bits
+
+
+def _wide(to: FunctionWriter, op: Op) -> bool:
+    """Writes an access to 16 bytes; False if it is none."""
+    reference, *values = op.operands
+    assert isinstance(reference.type, Ref)
+    if not isinstance(getattr(reference.type.pointee, "dtype", None), Vector):
+        return False
+    order, scope = Order(str(op.attributes["memory"])), Scope(str(op.attributes["scope"]))
+    value = to.typed(values[0]) if values else ""
+    result = to.fresh() if values else to.name(op.result)
+    access = Wide(reference.type.space, to.typed(reference), value, order, scope)
+    to.lines.append(to.dialect.wide(access, result))
+    return True
+
+
+def _atomic_load(to: FunctionWriter, op: Op) -> None:
+    if _wide(to, op):
+        return
+    (reference,) = op.operands
+    number = _atomic_number(reference)
+    scope, order = _how(to, op)
+    load = f"load atomic i{number.bits}, {to.typed(reference)}{scope} {order}, align {number.bits // 8}"
+    _from_bits(to, op, to.temporary(load))
+
+
+def _atomic_store(to: FunctionWriter, op: Op) -> None:
+    if _wide(to, op):
+        return
+    reference, value = op.operands
+    scope, order = _how(to, op)
+    align = _atomic_number(reference).bits // 8
+    to.line(f"store atomic {_number_bits(to, value)}, {to.typed(reference)}{scope} {order}, align {align}")
+
+
+def _cas(to: FunctionWriter, op: Op) -> None:
+    reference, old, new = op.operands
+    scope, order = _how(to, op)
+    orders = f"{order} {_FAILURES.get(order, order)}"
+    pair = to.temporary(
+        f"cmpxchg {to.typed(reference)}, {_number_bits(to, old)}, {_number_bits(to, new)}{scope} {orders}"
+    )
+    _from_bits(to, op, to.temporary(f"extractvalue {{ i{_atomic_number(reference).bits}, i1 }} {pair}, 0"))
+
+
+def _update(to: FunctionWriter, op: Op) -> None:
+    """Sums are of the number's own type, exchanges of its bits."""
+    reference, value = op.operands
+    assert isinstance(reference.type, Ref)
+    number, operation = _atomic_number(reference), str(op.attributes["operation"])
+    order, scope = Order(str(op.attributes["memory"])), Scope(str(op.attributes["scope"]))
+    operand = _number_bits(to, value) if operation == "exch" else to.typed(value)
+    is_used = op.result in to.used
+    update = Update(operation, number, reference.type.space, to.typed(reference), operand, order, scope, is_used)
+    result = to.fresh()
+    to.lines.append(to.dialect.update(update, result))
+    if operation == "exch":
+        _from_bits(to, op, result)
+    else:
+        to.names[op.result] = result
+
+
+def _fence(to: FunctionWriter, op: Op) -> None:
+    scope, order = _how(to, op)
+    to.line(f"fence{scope} {order}")
+
+
+def _pause(to: FunctionWriter, op: Op) -> None:
+    to.lines.append(to.dialect.pause(to.typed(op.operands[0])))
+
+
+# A conversion of an integer: C has to be told that it has 64 bits.
+_INTEGER = re.compile(r"(%%)|(%[-+ #0]*[\d*]*(?:\.\d+)?)([duxXo])")
+
+
+def emit(to: FunctionWriter, op: Op) -> None:
+    """Stores the values and calls what prints."""
+    buffer = to.buffers.get(id(op), "null")
+    choices = op.attributes["choices"]
+    assert isinstance(choices, tuple)
+    for i, (operand, choice) in enumerate(zip(op.operands, choices, strict=True)):
+        at = to.temporary(f"getelementptr i64, ptr {buffer}, i64 {i}")
+        if choice is None:
+            to.line(f"store {to.typed(operand)}, ptr {at}, align 8")
+        elif to.dialect.has_texts:
+            yes, no = (f"ptr {to.dialect.text(text)}" for text in choice)
+            to.line(f"store ptr {to.temporary(f'select {to.typed(operand)}, {yes}, {no}')}, ptr {at}, align 8")
+        else:
+            to.line(f"store i64 {to.temporary(f'zext {to.typed(operand)} to i64')}, ptr {at}, align 8")
+    to.lines.append(to.dialect.print(op, buffer, to.fresh()))
+
+
+def texts(module: Module) -> dict[str, int]:
+    """The texts that a module prints, numbered."""
+    found: dict[str, int] = {}
+    for function in module.functions:
+        for op in function.ops():
+            if op.code is ops.PRINT:
+                choices = op.attributes["choices"]
+                assert isinstance(choices, tuple)
+                for text in (c_format(op), *(text for choice in choices if choice for text in choice)):
+                    found.setdefault(text, len(found))
+    return found
+
+
+def c_format(op: Op) -> str:
+    """The format of a `print` as C has it."""
+    return _INTEGER.sub(lambda match: match[1] or f"{match[2]}ll{match[3]}", str(op.attributes["format"]))
+
+
+REPORTS = {"assert": Status.ASSERTION, "raise": Status.EXCEPTION, "check": Status.CHECK}
+
+
+Emitter = Callable[["FunctionWriter", Op], None]
+
+
+def _number(value: Value) -> Number:
+    assert isinstance(value.type, Number), value.type
+    return value.type
+
+
+# Constants and calls
+
+
+def _const(to: FunctionWriter, op: Op) -> None:
+    assert op.result.type is not None
+    to.constants[op.result] = op.attributes["value"]
+    to.names[op.result] = literal(op.result.type, op.attributes["value"])
+
+
+def _call(to: FunctionWriter, op: Op) -> None:
+    callee = to.dialect.module[str(op.attributes["callee"])]
+    arguments = ", ".join((*to.dialect.arguments(), *map(to.typed, op.operands)))
+    result = to.module.type(callee.result)
+    marks = to.dialect.definition(callee) or to.dialect.called
+    call = f"call {result} @{to.dialect.symbol(callee)}({arguments}){marks}"
+    if result == "void":
+        to.line(call)
+    else:
+        to.result(op, call)
+
+
+def _make(to: FunctionWriter, op: Op) -> None:
+    type = to.module.type(op.result.type)
+    vector = isinstance(op.result.type, Vector)
+    value = "poison"
+    for index, operand in enumerate(op.operands):
+        if vector:
+            value = to.temporary(f"insertelement {type} {value}, {to.typed(operand)}, i32 {index}")
+        else:
+            value = to.temporary(f"insertvalue {type} {value}, {to.typed(operand)}, {index}")
+    to.names[op.result] = value
+
+
+def _field(to: FunctionWriter, op: Op) -> None:
+    (whole,) = op.operands
+    if isinstance(whole.type, Vector):
+        to.result(op, f"extractelement {to.typed(whole)}, i32 {op.attributes['index']}")
+    else:
+        to.result(op, f"extractvalue {to.typed(whole)}, {op.attributes['index']}")
+
+
+# Arithmetic
+
+
+def _sum(integer: str, real: str) -> Emitter:
+    def emit(to: FunctionWriter, op: Op) -> None:
+        number = _number(op.result)
+        if number.is_float:
+            to.result(op, f"{real}{to.module.fuse} {to.operands(op)}")
+            return
+        flags = ""
+        if op.attributes.get("exact"):
+            flags = " nsw" if number.signed else " nuw"
+            if number.signed and integer != "sub" and all(operand.nonneg for operand in op.operands):
+                flags = " nuw nsw"
+        to.result(op, f"{integer}{flags} {to.operands(op)}")
+
+    return emit
+
+
+def _plain(instruction: str) -> Emitter:
+    def emit(to: FunctionWriter, op: Op) -> None:
+        flags = to.module.relaxed if instruction == "fdiv" else ""
+        to.result(op, f"{instruction}{flags} {to.operands(op)}")
+
+    return emit
+
+
+def _quotient(to: FunctionWriter, op: Op) -> None:
+    """No fault and no undefined behaviour: LLVM's division has both by zero, and for the least integer by -1."""
+    a, b = op.operands
+    number = _number(a)
+    divisor, unsigned = _divisor(to, op)
+    if unsigned or not _may_be_minus_one(to, b):
+        to.result(op, f"{'udiv' if unsigned else 'sdiv'} {to.typed(a)}, {divisor}")
+        return
+    type = to.module.type(number)
+    plain = to.temporary(f"sdiv {to.typed(a)}, {divisor}")
+    negative = to.temporary(f"icmp eq {to.typed(b)}, -1")
+    negated = to.temporary(f"sub {type} 0, {to.names[a]}")
+    to.result(op, f"select i1 {negative}, {type} {negated}, {type} {plain}")
+
+
+def _remainder(to: FunctionWriter, op: Op) -> None:
+    divisor, unsigned = _divisor(to, op)
+    to.result(op, f"{'urem' if unsigned else 'srem'} {to.typed(op.operands[0])}, {divisor}")
+
+
+def _divisor(to: FunctionWriter, op: Op) -> tuple[str, bool]:
+    """A divisor that cannot fault (1 for 0 and -1), and whether the division may be an unsigned one."""
+    a, b = op.operands
+    type = to.module.type(b.type)
+    unsigned = a.nonneg and b.nonneg
+    known = to.constants.get(b)
+    if known is not None and known not in (0, -1):
+        return to.names[b], unsigned
+    if b.nonneg or not _may_be_minus_one(to, b):
+        bad = to.temporary(f"icmp eq {to.typed(b)}, 0")
+    else:
+        above = to.temporary(f"add {to.typed(b)}, 1")
+        bad = to.temporary(f"icmp ult {type} {above}, 2")
+    return to.temporary(f"select i1 {bad}, {type} 1, {type} {to.names[b]}"), unsigned
+
+
+def _may_be_minus_one(to: FunctionWriter, value: Value) -> bool:
+    return not value.nonneg and to.constants.get(value, -1) == -1
+
+
+def _shift_right(to: FunctionWriter, op: Op) -> None:
+    to.result(op, f"{'ashr' if _number(op.result).signed else 'lshr'} {to.operands(op)}")
+
+
+def _bitwise(to: FunctionWriter, op: Op) -> None:
+    type, function = to.module.type(op.result.type), str(op.attributes["function"])
+    zero = function in ("ctlz", "cttz")  # of which 0 has as many as it has bits
+    call = to.module.call(f"llvm.{function}.{type}", type, [type, "i1"] if zero else [type])
+    to.result(op, f"{call}({to.typed(op.operands[0])}{', i1 false' if zero else ''})")
+
+
+def _negate(to: FunctionWriter, op: Op) -> None:
+    to.result(op, f"fneg{to.module.relaxed} {to.operands(op)}")
+
+
+_SIGNED = {"==": "eq", "!=": "ne", "<": "slt", "<=": "sle", ">": "sgt", ">=": "sge"}
+_UNSIGNED = {"==": "eq", "!=": "ne", "<": "ult", "<=": "ule", ">": "ugt", ">=": "uge"}
+_ORDERED = {"==": "oeq", "!=": "une", "<": "olt", "<=": "ole", ">": "ogt", ">=": "oge"}
+
+
+def _compare(to: FunctionWriter, op: Op) -> None:
+    number, sign = _number(op.operands[0]), str(op.attributes["op"])
+    if number.is_float:
+        to.result(op, f"fcmp{to.module.relaxed} {_ORDERED[sign]} {to.operands(op)}")
+    else:
+        to.result(op, f"icmp {(_SIGNED if number.signed else _UNSIGNED)[sign]} {to.operands(op)}")
+
+
+def _select(to: FunctionWriter, op: Op) -> None:
+    type = op.result.type
+    if op.attributes.get("extreme") and type == FLOAT32 and to.module.has_extremes:
+        name = f"llvm.{op.attributes['extreme']}num.f32"
+        call = to.module.call(name, "float", ["float"] * 2).replace("call", f"call{to.module.relaxed}", 1)
+        to.result(op, f"{call}({', '.join(map(to.typed, op.operands[1:]))})")
+        return
+    to.result(op, "select " + ", ".join(map(to.typed, op.operands)))
+
+
+def _math(to: FunctionWriter, op: Op) -> None:
+    row = MATH[str(op.attributes["function"])]
+    number = _number(op.result)
+    type = to.module.type(number)
+    name, marks = to.dialect.math(row), ""
+    if name.startswith("llvm."):
+        name = f"{name}.{float_suffix(number)}"
+    else:
+        name, marks = to.dialect.library(name, number), to.dialect.called
+        to.module.library.add(name)
+    call = to.module.call(name, type, [type] * row.arity).replace("call", f"call{to.module.relaxed}", 1)
+    to.result(op, f"{call}({', '.join(map(to.typed, op.operands))}){marks}")
+
+
+def _machine(to: FunctionWriter, op: Op) -> None:
+    """A call of an intrinsic, or inline PTX."""
+    text, kinds = str(op.attributes["instruction"]), [to.module.type(result.type) for result in op.results]
+    result = kinds[0] if len(kinds) == 1 else f"{{ {', '.join(kinds)} }}" if kinds else "void"
+    if text.startswith("llvm."):
+        call = to.module.call(text, result, [to.module.type(operand.type) for operand in op.operands])
+    else:
+        constraints = ["=" + _register_class(each) for each in op.results] + list(map(_register_class, op.operands))
+        effects, sideeffect = (["~{memory}"], " sideeffect") if op.code is ops.PTX else ([], "")
+        code = "".join(c if " " <= c <= "~" and c not in '"\\' else f"\\{ord(c):02X}" for c in text)
+        call = f'call {result} asm{sideeffect} "{code}", "{",".join(constraints + effects)}"'
+    call += f"({', '.join(map(to.typed, op.operands))})" + (" convergent" if op.code is ops.PTX else "")
+    if not kinds:
+        to.line(call)
+    elif len(kinds) == 1:
+        to.result(op, call)
+    else:
+        whole = to.temporary(call)
+        for i, each in enumerate(op.results):
+            to.line(f"{to.name(each)} = extractvalue {result} {whole}, {i}")
+
+
+def _register_class(value: Value) -> str:
+    """The letter for the registers of PTX that hold a number, or an address."""
+    if isinstance(value.type, Ref):
+        return "l"
+    number = _number(value)
+    if number.is_float:
+        return {32: "f", 64: "d"}[number.bits]
+    return {16: "h", 32: "r", 64: "l"}[number.bits]
+
+
+# Conversions
+
+
+def _convert(to: FunctionWriter, op: Op) -> None:
+    (operand,) = op.operands
+    source, target = _number(operand), _number(op.result)
+    if source.is_float8 or target.is_float8:
+        call = float8.call(to.module.conversions, source, target)
+        to.result(op, f"call {call}({to.typed(operand)}){to.dialect.called}")
+    elif target == BOOL:
+        zero = literal(source, 0)
+        test = f"fcmp une {to.typed(operand)}, {zero}" if source.is_float else f"icmp ne {to.typed(operand)}, {zero}"
+        to.result(op, test)
+    elif source.is_float and not target.is_float:
+        llvm_writer.truncate(to, op, source, target)
+    else:
+        instruction = _instruction(operand, source, target)
+        if not instruction:
+            to.names[op.result] = to.names[operand]
+            return
+        to.result(op, f"{instruction} {to.typed(operand)} to {to.module.type(target)}")
+
+
+def _instruction(operand: Value, source: Number, target: Number) -> str:
+    """The cast between two numbers, the first of which is no float unless both are; "" where the bits stay."""
+    if source.is_float:
+        return "fpext" if target.bits > source.bits else "fptrunc"
+    signed = source.signed and not operand.nonneg
+    if target.is_float:
+        return "sitofp" if signed else "uitofp"
+    source_bits = 1 if source.kind is NumberKind.BOOL else source.bits
+    if target.bits == source_bits:
+        return ""
+    if target.bits < source_bits:
+        return "trunc"
+    # Signed sums and differences promise that they keep their sign: LLVM follows an address through them with each pass of a
+    # loop. Where it knows of a number that it is not negative, it says so itself.
+    return "sext" if source.signed else "zext"
+
+
+# Memory
+
+
+def _element(to: FunctionWriter, op: Op) -> None:
+    reference, index = op.operands
+    assert isinstance(reference.type, Ref)
+    pointee = to.module.element_type(reference.type.pointee)
+    flags = "" if op.attributes.get("outside") else "inbounds nuw " if index.nonneg else "inbounds "
+    to.result(op, f"getelementptr {flags}{pointee}, {to.typed(reference)}, {to.typed(index)}")
+
+
+def _bytes(to: FunctionWriter, op: Op) -> None:
+    reference, offset = op.operands
+    to.result(op, f"getelementptr inbounds i8, {to.typed(reference)}, {to.typed(offset)}")
+
+
+def _load(to: FunctionWriter, op: Op) -> None:
+    (reference,) = op.operands
+    assert isinstance(reference.type, Ref)
+    pointee = reference.type.pointee
+    align = op.attributes.get("align", align_of(pointee))
+    says = to.module.aliasing.load(reference) if to.module.aliasing else ""
+    load = f"load {to.module.memory_type(pointee)}, {to.typed(reference)}, align {align}{says}"
+    if pointee == BOOL:
+        to.result(op, f"icmp ne i8 {to.temporary(load)}, 0")
+    else:
+        llvm_writer.taken(to, op, load)
+
+
+def _store(to: FunctionWriter, op: Op) -> None:
+    reference, value = op.operands
+    assert isinstance(reference.type, Ref)
+    stored = to.typed(value)
+    if value.type == BOOL:
+        stored = f"i8 {to.temporary(f'zext i1 {to.names[value]} to i8')}"
+    align = op.attributes.get("align", align_of(reference.type.pointee))
+    says = to.module.aliasing.store(reference) if to.module.aliasing else ""
+    to.line(f"store {stored}, {to.typed(reference)}, align {align}{says}")
+
+
+def _constant(to: FunctionWriter, op: Op) -> None:
+    to.names[op.result] = f"@{llvm_writer.constant_name(op)}"
+
+
+def _shared(to: FunctionWriter, op: Op) -> None:
+    text, operand = to.dialect.shared(int(str(op.attributes["number"])), to.fresh())
+    to.lines.append(text)
+    to.names[op.result] = operand
+
+
+def _dynamic_shared(to: FunctionWriter, op: Op) -> None:
+    text, operand = to.dialect.dynamic_shared(to.fresh())
+    to.lines.append(text)
+    to.names[op.result] = operand
+
+
+def local_size(op: Op) -> tuple[int, int]:
+    """The bytes of a local array, and its alignment."""
+    count, align = op.attributes["count"], op.attributes["align"]
+    assert isinstance(op.result.type, Ref) and isinstance(count, int) and isinstance(align, int)
+    return count * size_of(op.result.type.pointee), align
+
+
+def _local(to: FunctionWriter, op: Op) -> None:
+    """The memory is there since the function's start; a boundary that its frame is not aligned to is found within it."""
+    _, align = local_size(op)
+    if align > to.dialect.frame_alignment:
+        # Not with llvm.ptrmask, on which LLVM stops for a GPU.
+        address = to.temporary(f"ptrtoint {to.typed(op.result)} to i64")
+        missing = to.temporary(f"and i64 {to.temporary(f'sub i64 0, {address}')}, {align - 1}")
+        to.names[op.result] = to.temporary(f"getelementptr inbounds i8, {to.typed(op.result)}, i64 {missing}")
+
+
+def _address(to: FunctionWriter, op: Op) -> None:
+    to.result(op, f"ptrtoint {to.typed(op.operands[0])} to i64")
+
+
+# Threads
+
+
+def _room(to: FunctionWriter, op: Op) -> None:
+    to.lines.append(to.dialect.room(to.name(op.result)))
+
+
+def _register(to: FunctionWriter, op: Op) -> None:
+    to.lines.append(to.dialect.register(str(op.attributes["name"]), to.name(op.result)))
+
+
+def _timer(to: FunctionWriter, op: Op) -> None:
+    to.lines.append(to.dialect.timer(str(op.attributes["name"]), to.name(op.result)))
+
+
+def _barrier(to: FunctionWriter, op: Op) -> None:
+    text, label = to.dialect.barrier(int(str(op.attributes["place"])), to.fresh().removeprefix("%"))
+    to.lines.append(text)
+    to.label = label or to.label
+
+
+def _meet(to: FunctionWriter, op: Op) -> None:
+    """Threads meet: the machine's dialect knows how."""
+    kind = "now" if op.attributes.get("now") else str(op.attributes.get("kind", ""))
+    place, label = int(str(op.attributes.get("place", 0))), to.fresh().removeprefix("%")
+    operands = tuple(to.names[operand] for operand in op.operands)
+    result = to.name(op.result) if op.results else ""
+    type = to.module.type(op.operands[1].type) if len(operands) > 1 else ""
+    text, label = to.dialect.meet(Meeting(op.code, kind, place, label, result, operands, type))
+    to.lines.append(text)
+    to.label = label or to.label
+
+
+def _bits(to: FunctionWriter, op: Op) -> None:
+    """The same bits; integers of one size are one type."""
+    source, target = to.module.type(op.operands[0].type), to.module.type(op.result.type)
+    if source == target:
+        to.names[op.result] = to.names[op.operands[0]]
+    else:
+        llvm_writer.taken(to, op, f"bitcast {to.typed(op.operands[0])} to {target}")
+
+
+# Ends of blocks and threads
+
+
+def _report(to: FunctionWriter, op: Op) -> None:
+    status, place = REPORTS[str(op.attributes["status"])], int(str(op.attributes["place"]))
+    to.lines.append(to.dialect.report(status, place, [to.names[value] for value in op.operands]))
+
+
+def _trace(to: FunctionWriter, op: Op) -> None:
+    value, done = "0", "1"
+    if op.operands:
+        at = op.operands[0]
+        if isinstance(at.type, Ref):
+            value = to.temporary(f"ptrtoint {to.typed(at)} to i64")
+            if at.type.space is Space.SHARED:
+                base = to.fresh()
+                to.lines.append(to.dialect.register("shared", base))
+                value = to.temporary(f"sub i64 {value}, {to.temporary(f'ptrtoint ptr {base} to i64')}")
+        else:
+            value = to.temporary(f"zext {to.typed(at)} to i64")
+    if op.operands[1:]:
+        done = to.temporary(f"zext {to.typed(op.operands[1])} to i64")
+    to.lines.append(to.dialect.trace(int(str(op.attributes["place"])), value, done))
+
+
+def _exit(to: FunctionWriter, _: Op) -> None:
+    to.line(to.dialect.exit(to.function))
+
+
+def _jump(to: FunctionWriter, op: Op) -> None:
+    to.line(f"br label %{to.labels[op.successors[0].block]}")
+
+
+def _branch(to: FunctionWriter, op: Op) -> None:
+    then, otherwise = (to.labels[edge.block] for edge in op.successors)
+    to.line(f"br i1 {to.names[op.operands[0]]}, label %{then}, label %{otherwise}")
+
+
+def _unreachable(to: FunctionWriter, _: Op) -> None:
+    to.line("unreachable")
+
+
+EMITTERS: dict[ops.OpDef, Emitter] = {
+    ops.CONST: _const,
+    ops.CALL: _call,
+    ops.MAKE: _make,
+    ops.FIELD: _field,
+    ops.CONVERT: _convert,
+    ops.ADD: _sum("add", "fadd"),
+    ops.SUB: _sum("sub", "fsub"),
+    ops.MUL: _sum("mul", "fmul"),
+    ops.DIV: _plain("fdiv"),
+    ops.QUOTIENT: _quotient,
+    ops.REMAINDER: _remainder,
+    ops.AND: _plain("and"),
+    ops.OR: _plain("or"),
+    ops.XOR: _plain("xor"),
+    ops.SHL: _plain("shl"),
+    ops.SHR: _shift_right,
+    ops.BITWISE: _bitwise,
+    ops.NEG: _negate,
+    ops.COMPARE: _compare,
+    ops.SELECT: _select,
+    ops.MATH: _math,
+    ops.MACHINE: _machine,
+    ops.PTX: _machine,
+    ops.ELEMENT: _element,
+    ops.BYTES: _bytes,
+    ops.LOAD: _load,
+    ops.STORE: _store,
+    ops.SHARED: _shared,
+    ops.DYNAMIC_SHARED: _dynamic_shared,
+    ops.LOCAL: _local,
+    ops.CONSTANT: _constant,
+    ops.REGISTER: _register,
+    ops.TIMER: _timer,
+    ops.BARRIER: _barrier,
+    **dict.fromkeys(
+        (
+            ops.BARRIER_REDUCE,
+            ops.WARP_SYNC,
+            ops.WARP_VOTE,
+            ops.WARP_SHUFFLE,
+            ops.WARP_MATCH,
+            ops.WARP_REDUCE,
+            ops.WARP_ACTIVE,
+            ops.YIELD,
+        ),
+        _meet,
+    ),
+    ops.BITS: _bits,
+    ops.JUMP: _jump,
+    ops.BRANCH: _branch,
+    ops.UNREACHABLE: _unreachable,
+    ops.REPORT: _report,
+    ops.TRACE: _trace,
+    ops.EXIT: _exit,
+    ops.ATOMIC_LOAD: _atomic_load,
+    ops.ATOMIC_STORE: _atomic_store,
+    ops.ATOMIC_CAS: _cas,
+    ops.ATOMIC_UPDATE: _update,
+    ops.FENCE: _fence,
+    ops.PAUSE: _pause,
+    ops.ADDRESS: _address,
+    ops.ROOM: _room,
+    ops.PRINT: emit,
+    **llvm_writer.EMITTERS,
+}
 
 
 @dataclass(frozen=True, slots=True)

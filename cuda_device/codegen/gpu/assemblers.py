@@ -108,9 +108,6 @@ def check(main: Input, inputs: Iterable[Input], architecture: Architecture) -> N
             owners[function] = item.name
 
 
-# NVIDIA's assemblers, one row each: how to find it, run it, tell its version, get it. cubin.py chooses among them.
-
-
 def find(in_packages: str, in_toolkit: str) -> str | None:
     """The first file that matches: in a folder that packages are imported from, or in the toolkit of the environment.
 
@@ -154,9 +151,6 @@ def program(name: str, folders: Iterable[str]) -> str | None:
 def cuda_homes() -> list[str]:
     """The folders that the environment names as the toolkit's."""
     return [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
-
-
-# NVIDIA's assemblers, one row each: how to find it, run it, tell its version, get it. cubin.py chooses among them.
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
-from cuda_device.codegen.emit import emitters, llvm_writer
+from cuda_device.codegen.emit import llvm_writer, to_llvm
 from cuda_device.codegen.emit.dialect import PAIR, Dialect, Meeting, Status, Update, Wide
 from cuda_device.codegen.emit.metadata import shared_arrays, shared_size
 from cuda_device.codegen.gpu import report_text
@@ -92,9 +92,6 @@ def _wide(wide: Wide, result: str) -> str:
     return "".join(f"  {line}\n" for line in lines)
 
 
-# How LLVM IR for a GPU is spelled: address spaces, intrinsics, attributes of kernels, inline PTX.
-
-
 _VOTES = {"all": "all", "any": "any", "eq": "uni", "ballot": "ballot"}
 _REDUCTIONS = {"count": "popc", "and": "and", "or": "or"}
 # The instruction's name, and its last operand: the lane at which the segment of 32 lanes ends.
@@ -178,9 +175,6 @@ def meet(meeting: Meeting) -> str:
     return _WRITERS[meeting.code](meeting)
 
 
-# How LLVM IR for a GPU is spelled: address spaces, intrinsics, attributes of kernels, inline PTX.
-
-
 # The functions of float32 that libdevice has in an approximate form, too.
 _APPROXIMATE = frozenset(("sin", "cos", "tan", "exp", "exp10", "log", "log2", "log10", "pow"))
 
@@ -231,7 +225,7 @@ class Nvptx(Dialect):
         super().__init__(module, options)
         self.has_float8 = architecture.capability >= (8, 9)
         self.constants_fit = llvm_writer.constants_fit(module)
-        self.texts = emitters.texts(module)
+        self.texts = to_llvm.texts(module)
 
     def preamble(self, text: str) -> str:
         """Triple, data layout, shared arrays, what reports, and the intrinsics that all of it calls."""
@@ -360,7 +354,7 @@ class Nvptx(Dialect):
 
     def print(self, op: Op, buffer: str, result: str) -> str:
         """CUDA's own printf."""
-        return f"  {result} = call i32 @vprintf(ptr {self.text(emitters.c_format(op))}, ptr {buffer})\n"
+        return f"  {result} = call i32 @vprintf(ptr {self.text(to_llvm.c_format(op))}, ptr {buffer})\n"
 
     def text(self, text: str) -> str:
         """A global constant."""

@@ -1,35 +1,502 @@
-"""`compile`: a kernel or function for any GPU, on any machine, as text or machine code.
+"""`compile`: a kernel or function for any GPU, on any machine; saved, loaded again, and started without the compiler.
 
-compile(saxpy, float, x, y, target="sm_90", output="ptx").code
+    device.compile(saxpy, float, x, y, target="sm_90", output="ptx").code
+    made = device.compile(saxpy, float32, floats, floats, target="sm_90")
+    made.registers, made.parameters[1]         16, Parameter("x", "array<float32, 1, C>", offset=8, size=16)
+    made.save("saxpy.cubin")                   and saxpy.cubin.json
+    device.load("saxpy.cubin").launch(2.0, x, y, grid=4, block=256)
+
+The record of a kernel is JSON: its parameters, options, and what the cache on disk keeps of a program (`cache/programs`). A
+launch makes of it the `CompiledKernel` that the launcher makes of a compilation, and starts that. LLVM is not loaded.
 """
 
 from __future__ import annotations
 
+import ast
+import functools
+import json
+import os
 import re
+import struct
 from collections.abc import Mapping, Sequence
 from types import FunctionType, MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cuda_device import compiler
-from cuda_device.device.expressions import constant_as
+from cuda_device.cache import programs
+from cuda_device.codegen.gpu import elf
+from cuda_device.codegen.gpu.cubin import Cubin
 from cuda_device.device.functions import Func, Kernel, links_of
-from cuda_device.device.options import with_options
-from cuda_device.device.parameters import defaults_of
-from cuda_device.errors import CallError, CompileError
-from cuda_device.lazy_dataclasses import replace
-from cuda_device.runtime.gpu.streams import CpuStream
-from cuda_device.runtime.launch.arguments import pointer_to, read
-from cuda_device.runtime.launch.binding import check_arrays, hints_of, number_as, parameters_of, type_as, type_named
-from cuda_device.runtime.launch.launcher import users_traceback
-from cuda_device.runtime.launch.saved import Compiled, joined, record_of
+from cuda_device.device.options import Options, with_options
+from cuda_device.device.parameters import constant_as, defaults_of
+from cuda_device.errors import CallError, CompileError, LaunchError
+from cuda_device.lazy_dataclasses import dataclass, field, fields_of, replace
+from cuda_device.runtime.gpu import driver
+from cuda_device.runtime.gpu.grid import shape_of
+from cuda_device.runtime.gpu.streams import CpuStream, GpuStream, Stream, as_stream
+from cuda_device.runtime.launch.arguments import (
+    Argument,
+    bind,
+    boundary_packing,
+    check_arrays,
+    hints_of,
+    number_as,
+    parameters_of,
+    pointer_to,
+    read,
+    runtime_types,
+    type_as,
+    type_named,
+)
+from cuda_device.runtime.launch.launcher import (
+    CompiledKernel,
+    aligned,
+    disjoint,
+    is_sized,
+    sized,
+    small,
+    start,
+    users_traceback,
+)
 from cuda_device.types import model
-from cuda_device.types.abi import exchanged
+from cuda_device.types.abi import exchanged, packing, representation
 from cuda_device.types.architectures import Architecture, parse
 from cuda_device.types.known import Known, of_type
-from cuda_device.types.layout import has_identity
+from cuda_device.types.layout import has_identity, size_of
+from cuda_device.types.model import NONE, NUMBERS, Array, Pointer, Space, Type
 
 if TYPE_CHECKING:
     from cuda_device.ir.nodes import Prototype
+
+_CONSTANTS = ".nv.constant3"
+"""The section of a cubin with the constants that a program declares: constant bank 3."""
+
+
+class Parameter(NamedTuple):
+    """A parameter of what was compiled.
+
+    `offset` and `size` are its bytes among those of a kernel's parameters; 0 and 0 of one that is a constant, whose value
+    `constant` says, or of a function. `default` is the value of one that calls may leave out. Values are as Python writes them.
+    """
+
+    name: str
+    type: str
+    offset: int = 0
+    size: int = 0
+    constant: str | None = None
+    default: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """The result of `compile`: `code` is text for "ir", "llvm" and "ptx", and bytes for "cubin", "fatbin" and "ltoir".
+
+    `target` is the architecture, several with commas between for "fatbin".
+    """
+
+    code: str | bytes = field(repr=False)
+    symbol: str
+    target: str
+    output: str
+    record: str = field(default="{}", repr=False)
+    """What launches and the following say of it, as JSON."""
+
+    def __str__(self) -> str:
+        if isinstance(self.code, bytes):
+            return f"<{len(self.code)} bytes of {self.output} with {self.symbol!r} for {self.target}>"
+        return self.code
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The parameters, in their order; types are as in typed IR, such as "array<float32, 1, C>"."""
+        return _parameters(self.record)
+
+    @property
+    def result(self) -> str:
+        """The type of the result; "none" of kernels."""
+        return str(_of(self.record)["result"])
+
+    @property
+    def dependencies(self) -> tuple[str, ...]:
+        """The names of globals, captured variables and attributes that the program read: it is as they were."""
+        return tuple(_of(self.record)["dependencies"])
+
+    @property
+    def registers(self) -> int | None:
+        """How many registers a thread uses, or None of what is no cubin."""
+        return elf.registers(self.code).get(self.symbol) if isinstance(self.code, bytes) else None
+
+    @property
+    def shared(self) -> int | None:
+        """The bytes of shared memory that it declares, or None of typed IR."""
+        found: int | None = _of(self.record)["shared"]
+        return found
+
+    @property
+    def local(self) -> int | None:
+        """The bytes of stack of a thread, or None of what is no cubin, or where recursion has no bound."""
+        found = elf.stacks(self.code).get(self.symbol) if isinstance(self.code, bytes) else None
+        return None if found == elf.UNBOUNDED else found
+
+    @property
+    def constant(self) -> int | None:
+        """The bytes of constant memory that it declares, or None of what is no cubin."""
+        if self.output != "cubin" or not isinstance(self.code, bytes):
+            return None
+        return sum(section.size for section in elf.sections(self.code) if section.name == _CONSTANTS)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the code to a file, and what `device.load` has to know to one beside it, whose name ends in `.json`."""
+        path = os.fspath(path)
+        with open(path, "wb") as file:
+            file.write(self.code if isinstance(self.code, bytes) else self.code.encode())
+        write_index(f"{path}.json", [(os.path.basename(path), self)])
+
+    def launch(self, /, *args: Any, **keywords: Any) -> None:
+        """Starts the kernel: see `LoadedKernel.launch`."""
+        _kernel_of(self).launch(*args, **keywords)
+
+
+@functools.lru_cache(maxsize=256)
+def _of(record: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(record)
+    return found
+
+
+@functools.lru_cache(maxsize=256)
+def _parameters(record: str) -> tuple[Parameter, ...]:
+    return tuple(Parameter(*each) for each in _of(record)["parameters"])
+
+
+@functools.lru_cache(maxsize=256)
+def _kernel_of(compiled: Compiled) -> LoadedKernel:
+    return LoadedKernel(_of(compiled.record).get("function", compiled.symbol), (compiled,))
+
+
+def record_of(work: compiler.Work, defaults: Mapping[str, Any], has_program: bool) -> str:
+    """The record of a compilation; `has_program` says whether it came as far as LLVM IR."""
+    job = work.job
+    names = job.function.__code__.co_varnames
+    parameters, at = [], 0
+    known = job.known
+    types = runtime_types(known)
+    places = boundary_packing(tuple(k.type for k in known)).offsets if job.interop and job.kernel else ()
+    leaves = packing(types) if job.kernel and not job.interop else None
+    for i, (given, fact) in enumerate(zip(job.arguments, known, strict=True)):
+        name, offset, size, constant = names[i], 0, 0, None
+        if places:
+            offset, size = places[i], size_of(representation(fact.type))
+        elif fact.constant:
+            constant = repr(given.value)
+        elif leaves is not None and (here := packing(runtime_types([fact])).codes):
+            offset, at = leaves.offsets[at], at + len(here)
+            size = leaves.offsets[at - 1] + struct.calcsize(leaves.codes[at - 1]) - offset
+        default = repr(defaults[name]) if isinstance(defaults.get(name, ...), _LITERALS) else None
+        parameters.append(Parameter(name, str(given.type), offset, size, constant, default))
+    result = "none" if job.kernel else str(work["typed"].main.result)
+    options = {name: getattr(job.options, name) for name in fields_of(Options)}
+    return json.dumps(
+        {
+            "function": job.function.__qualname__,
+            "kernel": job.kernel,
+            "interop": job.interop,
+            "positional": job.function.__code__.co_argcount,
+            "parameters": parameters,
+            "result": result,
+            "shared": work.shared_bytes if has_program else None,
+            "dependencies": sorted({dependency.name for dependency in work.dependencies}),
+            "options": options,
+            "programs": {str(job.target.architecture): programs.packed(work.summary).decode()} if has_program else {},
+        },
+        ensure_ascii=False,
+    )
+
+
+def joined(compiled: Sequence[Compiled]) -> str:
+    """The record of what was compiled for several targets."""
+    found = [_of(each.record) for each in compiled]
+    known = {target: program for record in found for target, program in record["programs"].items()}
+    return json.dumps({**found[-1], "programs": known}, ensure_ascii=False)
+
+
+_LITERALS = (bool, int, float, str, type(None))
+
+
+# On disk
+
+_FORM = 1
+"""Changes when the form of an index does."""
+
+
+def write_index(path: str, files: Sequence[tuple[str, Compiled]]) -> None:
+    """Writes what is in files to the index at `path`."""
+    kernels = [
+        {"file": name, "symbol": each.symbol, "target": each.target, "output": each.output, **_of(each.record)}
+        for name, each in files
+    ]
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump({"cuda_device": _FORM, "kernels": kernels}, file, indent=1, ensure_ascii=False)
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Loads what `Compiled.save` wrote, as a `Compiled`, or the kernels in a folder of `python -m cuda_device build`, by name.
+
+    Those are a dict of `LoadedKernel`. Neither loads the compiler or LLVM. Raises `LaunchError` for what was
+    not written so, or by another version of the format.
+    """
+    path = os.fspath(path)
+    is_folder = os.path.isdir(path)
+    index = os.path.join(path, "index.json") if is_folder else f"{path}.json"
+    try:
+        found = _read_index(index)
+    except OSError as error:
+        help = "load what Compiled.save(path) or python -m cuda_device build wrote; the index is beside it"
+        raise LaunchError(f"{path} cannot be loaded: {index}: {error.strerror}", help) from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise LaunchError(f"{index} is no index of compiled kernels ({error})", "build it again") from None
+    if not is_folder:
+        return found[0]
+    kernels: dict[str, list[Compiled]] = {}
+    for each in found:
+        if each.output in _LOADABLE and _of(each.record)["kernel"]:
+            kernels.setdefault(_of(each.record)["function"], []).append(each)
+    return {name: LoadedKernel(name, tuple(variants)) for name, variants in kernels.items()}
+
+
+def _read_index(index: str) -> list[Compiled]:
+    with open(index, encoding="utf-8") as file:
+        data = json.load(file)
+    if data["cuda_device"] != _FORM:
+        raise ValueError(f"of format {data['cuda_device']}, and not {_FORM}")
+    found = []
+    for entry in data["kernels"]:
+        with open(os.path.join(os.path.dirname(index), entry.pop("file")), "rb") as file:
+            code = file.read()
+        symbol, target, output = (entry.pop(name) for name in ("symbol", "target", "output"))
+        text = code if output in ("cubin", "fatbin", "ltoir", "object") else code.decode()
+        found.append(Compiled(text, symbol, target, output, json.dumps(entry, ensure_ascii=False)))
+    return found
+
+
+# Launches
+
+
+_LOADABLE = ("cubin", "fatbin", "ptx")
+
+
+class LoadedKernel:
+    """A kernel that was compiled before, for one or several architectures and types of arguments: `variants`."""
+
+    def __init__(self, name: str, variants: tuple[Compiled, ...]) -> None:
+        self.name, self.variants = name, variants
+        self._made: dict[object, CompiledKernel] = {}
+        self._fits: dict[tuple[int, int], list[tuple[Compiled, str]]] = {}
+
+    def __repr__(self) -> str:
+        found = "; ".join(
+            f"({', '.join(p.type for p in each.parameters)}) on {each.target} as {each.output}"
+            for each in self.variants
+        )
+        return f"<loaded kernel {self.name}: {found}>"
+
+    @users_traceback
+    def launch(
+        self,
+        /,
+        *args: Any,
+        grid: Any = None,
+        block: Any = None,
+        stream: Any = None,
+        shared: int = 0,
+        threads: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        """Starts the variant for the stream's GPU and these arguments, as `device.launch` does, with the same keywords.
+
+        Numbers of Python become those that it was compiled for. Raises `LaunchError` where there is none for the GPU, and
+        `CallError` where none takes the arguments.
+        """
+        where = as_stream(stream)
+        refused: list[CallError] = []
+        for variant, target in self._for(where):
+            assert isinstance(where, GpuStream)
+            try:
+                arguments = _arguments(variant, args, kwargs, where)
+            except CallError as error:
+                refused.append(error)
+                continue
+            kernel = self._kernel(variant, target, arguments)
+            options = kernel.work.job.options
+            if is_sized(grid, block, threads):
+                shape = shape_of(grid, block, shared, options.max_threads)
+            else:
+                shape = sized(kernel, where, grid, block, shared, threads)
+            if options.launch_facts:
+                _check_facts(kernel, arguments)
+            start(kernel, where, shape, kernel.pack(arguments), arguments)
+            return
+        if len(refused) == 1:
+            raise refused[0]
+        reasons = "; ".join(dict.fromkeys(error.reason for error in refused))
+        raise CallError(f"no variant of {self.name} takes these arguments: {reasons}", "build it for their types, too")
+
+    def _for(self, stream: Stream) -> Sequence[tuple[Compiled, str]]:
+        """The variants for a stream's GPU, and for which target: machine code of the nearest architecture, or else PTX."""
+        known = self._fits.get(driver.properties(stream.ordinal).capability) if isinstance(stream, GpuStream) else None
+        if known is not None:
+            return known
+        if any(not _of(each.record).get("kernel") or each.output not in _LOADABLE for each in self.variants):
+            raise LaunchError(
+                f"{self.name} ({self.variants[0].output}) is no kernel that a GPU could load",
+                "compile a kernel to 'cubin', 'fatbin' or 'ptx'",
+            )
+        targets = ", ".join(dict.fromkeys(f"{each.target} ({each.output})" for each in self.variants))
+        if not isinstance(stream, GpuStream):
+            raise LaunchError(
+                f"{self.name} was compiled for {targets}, and the stream is the CPU's",
+                "launch on a GPU's stream; on the CPU start the kernel itself with device.launch",
+            )
+        major, minor = driver.properties(stream.ordinal).capability
+        here = 10 * major + minor
+        fits = [(rank, each) for each in self.variants if (rank := _rank(each, here)) is not None]
+        if not fits:
+            raise LaunchError(
+                f"{self.name} was compiled for {targets}, and this GPU is sm_{here}",
+                f"build it for sm_{here}, or as PTX",
+            )
+        best = max(rank for rank, _ in fits)
+        self._fits[major, minor] = found = [(each, rank[-1]) for rank, each in fits if rank == best]
+        return found
+
+    def _kernel(self, variant: Compiled, target: str, arguments: Sequence[Argument]) -> CompiledKernel:
+        key = (variant, *(argument.known for argument in arguments))
+        kernel = self._made.get(key)
+        if kernel is None:
+            record, known = _of(variant.record), tuple(argument.known for argument in arguments)
+            settings = {name: value for name, value in record["options"].items() if name in fields_of(Options)}
+            settings["fastmath"] = tuple(settings["fastmath"])
+            where = compiler.Target(parse(target))
+            job = compiler.Job(_stub(variant.record), known, True, where, Options(**settings), record["interop"])
+            code = variant.code if isinstance(variant.code, bytes) else variant.code.encode()
+            program = programs.unpacked(record["programs"][target].encode())
+            work = compiler.Work(job, {"cubin": Cubin(code, variant.output)}, program=program)
+            types = tuple(k.type for k in known)
+            pack = boundary_packing(types) if job.interop else packing(runtime_types(job.known))
+            kernel = self._made[key] = CompiledKernel(work, pack, job.interop)
+        return kernel
+
+
+def _rank(compiled: Compiled, here: int) -> tuple[int, int, str] | None:
+    """How good code is for a GPU, and for which of its targets it was made; None where the GPU does not take it."""
+    ranks = []
+    for name in compiled.target.split(", "):
+        made_for = parse(name)
+        exact = made_for.number == here
+        is_plain = name == f"sm_{made_for.number}"
+        if compiled.output == "ptx":
+            if exact or (is_plain and made_for.number <= here):
+                ranks.append((0, made_for.number, name))
+        elif exact or (
+            (is_plain or name.endswith("f")) and made_for.number // 10 == here // 10 and made_for.number <= here
+        ):
+            ranks.append((1, made_for.number, name))
+        elif compiled.output == "fatbin" and is_plain and made_for.number <= here:
+            ranks.append((0, made_for.number, name))  # by the PTX in it
+    return max(ranks, default=None)
+
+
+def _arguments(
+    variant: Compiled, args: Sequence[Any], kwargs: Mapping[str, Any], stream: Stream
+) -> tuple[Argument, ...]:
+    """The arguments of a launch, of the types that a variant was compiled for. Raises `CallError` for others."""
+    parameters = variant.parameters
+    constants, defaults = _defaults(variant.record)
+    values = bind(_stub(variant.record), args, kwargs, defaults)
+    interop = _of(variant.record)["interop"]
+    found = []
+    for parameter, value in zip(parameters, values, strict=True):
+        if parameter.name in constants:
+            if value is not _AS_COMPILED and repr(value) != parameter.constant:
+                raise CallError(
+                    f"the argument {parameter.name!r} is {value!r}, and the kernel was compiled for {parameter.constant}",
+                    "leave it out, or build the kernel for this value, too",
+                )
+            continue
+        found.append(_argument(parameter, value, stream, interop))
+    return tuple(found)
+
+
+@functools.lru_cache(maxsize=256)
+def _defaults(record: str) -> tuple[frozenset[str], dict[str, Any]]:
+    """The parameters that are constants, and the values of those that a launch may leave out."""
+    parameters = _parameters(record)
+    constants = frozenset(each.name for each in parameters if each.constant is not None and each.type != "none")
+    defaults = {each.name: ast.literal_eval(each.default) for each in parameters if each.default is not None}
+    defaults |= {each.name: None for each in parameters if each.type == "none"}
+    return constants, defaults | dict.fromkeys(constants, _AS_COMPILED)
+
+
+_AS_COMPILED: Any = object()
+"""The value of a constant parameter that a launch leaves out."""
+
+
+_POINTER = re.compile(rf"pointer<(?P<to>none|{'|'.join(NUMBERS)})(?P<flag>, readonly)?>")
+"""The type of a pointer to numbers or `void`; of other elements the index knows too little to check what is passed."""
+
+
+def _argument(parameter: Parameter, value: Any, stream: Stream, interop: bool) -> Argument:
+    """An argument of the type that a kernel was compiled for."""
+    wanted = NUMBERS.get(parameter.type)
+    if (pointer := _POINTER.fullmatch(parameter.type)) is not None:
+        to = NONE if pointer["to"] == "none" else NUMBERS[pointer["to"]]
+        try:
+            return pointer_to(value, Pointer(to, pointer["flag"] is not None), parameter.name, stream)
+        except LaunchError as error:  # another variant may take it
+            raise CallError(error.reason, error.help) from None
+    if wanted is not None:
+        value = number_as(value, wanted, parameter.name)
+    argument = read(value, parameter.name, stream)
+    given = argument.known.type
+    if parameter.type not in _forms(given, interop):
+        raise CallError(
+            f"the argument {parameter.name!r} is of type {given}, and the kernel was compiled for {parameter.type}",
+            "convert it, or build the kernel for this type, too",
+        )
+    return argument
+
+
+@functools.lru_cache(maxsize=4096)
+def _forms(given: Type, interop: bool) -> tuple[str, ...]:
+    """What an argument of this type may be for a kernel: what may be written may be read only, too."""
+    types = [given]
+    if isinstance(given, Array) and not given.readonly:
+        types.append(replace(given, readonly=True))
+    return tuple(str(exchanged(each, Space.GLOBAL) if interop else each) for each in types)
+
+
+@functools.lru_cache(maxsize=256)
+def _stub(record: str) -> FunctionType:
+    """A function with the parameters of a kernel, to which the arguments of a launch are bound."""
+    found = _of(record)
+    names = [each.name for each in _parameters(record)]
+    positional = found["positional"]
+    listed = [*names[:positional], *["*"] * (positional < len(names)), *names[positional:]]
+    made: FunctionType = eval(f"lambda {', '.join(listed)}: None", {})
+    made.__qualname__ = made.__name__ = str(found["function"])
+    return made
+
+
+def _check_facts(kernel: CompiledKernel, arguments: Sequence[Argument]) -> None:
+    """Raises `LaunchError` where the arrays are not as `launch_facts` said."""
+    views = [view for argument in arguments for view in argument.views]
+    if small(views) and disjoint(views, kernel.written) and aligned(views, kernel.aligned):
+        return
+    raise LaunchError(
+        "the kernel was compiled with launch_facts=True, and its arrays are too large, share memory, or do not begin at a "
+        "multiple of 16 bytes",
+        "compile it without launch_facts, or copy the arrays",
+    )
+
 
 OUTPUTS = ("ir", "llvm", "ptx", "cubin", "ltoir", "fatbin")
 
@@ -204,4 +671,4 @@ def _is_pointer(given: model.Type, wanted: model.Pointer, name: str) -> Known:
     return of_type(given)
 
 
-__all__ = ["compile"]
+__all__ = ["Compiled", "LoadedKernel", "Parameter", "compile", "load"]

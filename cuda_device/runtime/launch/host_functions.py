@@ -24,7 +24,7 @@ from cuda_device.device.functions import Func, Kernel
 from cuda_device.errors import LaunchError
 from cuda_device.runtime.gpu import driver
 from cuda_device.runtime.gpu.streams import GpuStream, as_stream
-from cuda_device.runtime.launch.binding import hints_of
+from cuda_device.runtime.launch.arguments import hints_of
 from cuda_device.types.struct_classes import convert, made_of, type_of_hint
 
 if TYPE_CHECKING:

@@ -29,14 +29,15 @@ from cuda_device.runtime.gpu import driver, launch_log, report_message
 from cuda_device.runtime.gpu.grid import AUTO, MOST_POSITIONS, Shape, covering, shape_of
 from cuda_device.runtime.gpu.report_message import barrier_place
 from cuda_device.runtime.gpu.streams import CpuStream, GpuStream, Stream, as_stream
-from cuda_device.runtime.launch.arguments import Argument, runtime_types
-from cuda_device.runtime.launch.binding import (
+from cuda_device.runtime.launch.arguments import (
+    Argument,
     arguments_of,
     bind,
     boundary_packing,
     check_arrays,
     describe,
     parameters_of,
+    runtime_types,
 )
 from cuda_device.types.abi import Packing, packing
 from cuda_device.types.architectures import of_capability, parse
@@ -82,9 +83,6 @@ def disjoint(views: Sequence[ArrayView], written: Collection[int]) -> bool:
 def aligned(views: Sequence[ArrayView], numbers: Collection[int]) -> bool:
     """Whether the memory of each array whose number is in `numbers` begins at a multiple of 16 bytes."""
     return not any(views[i].data % WIDEST_ACCESS for i in numbers)
-
-
-# `launch` and `compile`: from a call to a compiled variant of the kernel, and from there to a running grid.
 
 
 RECURSION = 32 * 1024
@@ -136,9 +134,6 @@ def _provide_some(name: str, nbytes: int) -> None:
     if nbytes < wanted:
         message = "%s calls itself, and the GPU has memory for %d bytes of stack of a thread only"
         logs.say(logs.WARNING, message, name, nbytes)
-
-
-# `launch` and `compile`: from a call to a compiled variant of the kernel, and from there to a running grid.
 
 
 _LOCK = threading.RLock()

@@ -28,7 +28,7 @@ from cuda_device.device.parameters import defaults_of
 from cuda_device.errors import LaunchError
 from cuda_device.runtime.gpu.grid import Shape, shape_of
 from cuda_device.runtime.gpu.streams import Stream, as_stream
-from cuda_device.runtime.launch.binding import argument_of, bind, parameters_of
+from cuda_device.runtime.launch.arguments import argument_of, bind, parameters_of
 from cuda_device.runtime.launch.launcher import (
     check_kernel,
     check_positions,
