@@ -107,7 +107,9 @@ define ptx_kernel void @k(ptr %p) !dbg !4 {
 !6 = !{}
 !7 = !DILocation(line: 42, column: 3, scope: !4)
 """
-    text = nvptx.emit_ptx(ir, SM_90).text
+    module = nvptx.parse(ir)
+    nvptx.optimise(module, SM_90)
+    text = nvptx.emit(module, SM_90).text
     assert re.search(r"\.loc\s+1 42 3", text) and ", debug" not in text
     assert b"kernel.py" in assemble(text, SM_90, line_info=True).code
 

@@ -6,7 +6,6 @@ import platform
 import re
 import struct
 import sys
-import threading
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -17,8 +16,7 @@ import cuda_device as device
 from cuda_device.codegen.cpu import cpu_dialect, machine_code, native
 from cuda_device.codegen.cpu.machine_code import compile_native, load_native
 from cuda_device.codegen.cpu.records import RECORDS
-from cuda_device.codegen.cpu.runner import CONVERSIONS, WIDE_ATOMICS
-from cuda_device.codegen.llvm import Machine
+from cuda_device.codegen.cpu.runner import CONVERSIONS
 from cuda_device.errors import CompilerBug
 from cuda_device.runtime import cpu_executor
 from cuda_device.runtime.cpu_executor import execute
@@ -136,7 +134,6 @@ def test_parameters_of_every_size():
 
 
 def test_the_records_are_the_same_in_both_languages():
-    import llvmlite.binding as llvm
 
     text = cpu_dialect.declarations() + "".join(f"@{r.name[1:]} = external global {r.name}\n" for r in RECORDS)
     parsed = llvm.parse_assembly(text)
@@ -318,55 +315,6 @@ def test_sixteen_bit_conversions_round_once():
             assert not (errors[0] > errors[1])[finite].any() and not (errors[0] > errors[2])[finite].any()
             tie = (errors[0] == errors[1]) | (errors[0] == errors[2])
             assert not (words & 1)[tie & finite & (errors[0] != 0)].any() and np.isnan(near[0])[np.isnan(source)].all()
-
-
-WIDE = """\
-define void @store(ptr %at, i64 %low, i64 %high) {
-  %a = zext i64 %low to i128
-  %b = zext i64 %high to i128
-  %c = shl i128 %b, 64
-  %value = or i128 %a, %c
-  store atomic i128 %value, ptr %at seq_cst, align 16
-  ret void
-}
-define i64 @load(ptr %at, ptr %high) {
-  %value = load atomic i128, ptr %at acquire, align 16
-  %shifted = lshr i128 %value, 64
-  %top = trunc i128 %shifted to i64
-  store i64 %top, ptr %high
-  %low = trunc i128 %value to i64
-  ret i64 %low
-}
-"""
-
-
-def test_sixteen_bytes_of_a_processor_without_an_instruction_for_them(monkeypatch):
-    """A lock guards them, so that a reader in another thread sees both halves of one value."""
-    if platform.machine() != "x86_64":
-        pytest.skip("an old processor of this kind")
-    native._machine(1)  # which makes LLVM ready
-    old = Machine(llvm.get_default_triple(), "x86-64", "-cx16", 2, jit=True)
-    monkeypatch.setattr(native, "_machine", lambda *_: old)
-    code = compile_native(WIDE, exports=("store", "load"))
-    assert all(name.encode() in code.object_code for name in WIDE_ATOMICS)
-    store = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64)(code.address("store"))
-    load = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p, ctypes.c_void_p)(code.address("load"))
-    memory = np.zeros(8, np.uint64)
-    at = memory.ctypes.data + -memory.ctypes.data % 16
-    high, torn = ctypes.c_uint64(), []
-    store(at, 0, 0)
-
-    def write():
-        for number in range(3000):
-            store(at, number, 3 * number)
-
-    writer = threading.Thread(target=write)
-    writer.start()
-    while writer.is_alive():
-        low = load(at, ctypes.addressof(high))
-        torn += [low] * (high.value != 3 * low)
-    writer.join()
-    assert load(at, ctypes.addressof(high)) == 2999 and high.value == 8997 and torn == []
 
 
 def test_pieces_that_are_made_quickly_do_the_same():

@@ -169,7 +169,6 @@ def _drop_dead(function: Function) -> None:
 #
 #     __truncdfhf2   double -> half      __truncdfbf2   double -> bfloat      __extendhfsf2   half -> float
 #     __truncsfhf2   float  -> half      __truncsfbf2   float  -> bfloat
-#     __atomic_load_16    __atomic_store_16
 #     cuda_device.nanoseconds        what a clock of the C library says
 #
 # Conversions round to nearest even, once. A double is first rounded to an odd float: cut off, with the last bit set if anything
@@ -243,29 +242,6 @@ _CONVERSIONS: dict[str, tuple[Callable[..., Any], Type]] = {
     "__extendhfsf2": (from_half, FLOAT16),
 }
 
-# One lock guards all accesses to 16 bytes: it is as strong as the last parameter, the memory order, can be. Whoever holds it is
-# done in a few instructions.
-_TAKE = """\
-  br label %try
-try:
-  %taken = atomicrmw xchg ptr @lock, i32 1 acquire
-  %free = icmp eq i32 %taken, 0
-  br i1 %free, label %mine, label %try
-mine:
-"""
-_GIVE = "  store atomic i32 0, ptr @lock release, align 4\n  fence seq_cst\n"
-_WIDE_ATOMICS = f"""\
-@lock = internal global i32 0
-define i128 @__atomic_load_16(ptr %at, i32 %order) {{
-{_TAKE}  %value = load i128, ptr %at, align 1
-{_GIVE}  ret i128 %value
-}}
-define void @__atomic_store_16(ptr %at, i128 %value, i32 %order) {{
-{_TAKE}  store i128 %value, ptr %at, align 1
-{_GIVE}  ret void
-}}
-"""
-
 
 _NANOSECONDS = f"""\
 declare i32 @clock_gettime(i32, ptr)
@@ -283,10 +259,8 @@ define i64 @{NANOSECONDS}(i32 %clock) {{
 
 
 def support_text(symbol: str) -> str:
-    """LLVM IR of one of the functions, or of both that guard 16 bytes."""
+    """LLVM IR of one of the functions."""
     if symbol == NANOSECONDS:
         return _NANOSECONDS
-    if symbol not in _CONVERSIONS:
-        return _WIDE_ATOMICS
     function, type = _CONVERSIONS[symbol]
     return text(function, (type,), symbol)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from cuda_device.cache import disk
 from cuda_device.cache.programs import Kept, ProgramSummary
 from cuda_device.codegen.cpu.processor import LOCK, identity
-from cuda_device.codegen.cpu.runner import CREW, EXPORTS, RUN, SUPPORT, WIDE_ATOMICS
+from cuda_device.codegen.cpu.runner import CREW, EXPORTS, RUN, SUPPORT
 from cuda_device.codegen.gpu.elf import Section, Symbol, content, sections, symbols
 from cuda_device.errors import CompilerBug
 from cuda_device.types.architectures import Architecture
@@ -241,9 +241,8 @@ def _support(name: str) -> int:
 
         return scheduler.text(name) if name in EXPORTS else host_code.support_text(name)
 
-    names = WIDE_ATOMICS if name in WIDE_ATOMICS else (name,)
     # Quick code takes no floats of 16 bits through calls (see `native`), and no vectors of what lanes bring.
-    return shared(names[0], text, names, level=2, quick=name in EXPORTS and name != CREW)[name]
+    return shared(name, text, (name,), level=2, quick=name in EXPORTS and name != CREW)[name]
 
 
 def piece(

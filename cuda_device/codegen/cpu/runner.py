@@ -18,9 +18,8 @@ EXPORTS = tuple(f"cuda_device.{name}" for name in ("blocks", "crew", "frame", "k
 """What `scheduler` defines for kernels."""
 CREW = "cuda_device.crew"
 CONVERSIONS = ("__truncdfhf2", "__truncsfhf2", "__truncdfbf2", "__truncsfbf2", "__extendhfsf2")
-WIDE_ATOMICS = ("__atomic_load_16", "__atomic_store_16")
 NANOSECONDS = "cuda_device.nanoseconds"
-SUPPORT = frozenset((*EXPORTS, *CONVERSIONS, *WIDE_ATOMICS, NANOSECONDS))
+SUPPORT = frozenset((*EXPORTS, *CONVERSIONS, NANOSECONDS))
 """What kernels may call: `host_code` defines the others."""
 _SIZE = ("size.x", "size.y", "size.z")
 _AXES = "xyz"

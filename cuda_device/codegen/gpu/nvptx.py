@@ -1,9 +1,9 @@
 """From LLVM IR text to PTX, through LLVM's own NVPTX target.
 
-One function a step, so that the pipeline can time and dump each; `emit_ptx` is all of them:
+One function a step, so that the pipeline can time and dump each:
 
     parse(ir)  ->  link_libdevice(module, {"__nv_expf"})  ->  optimise(module, sm_90)  ->  emit(module, sm_90)
-    emit_ptx(ir, sm_90)  ->  Ptx(text=".version 8.8 .target sm_90 ...", architecture=sm_90); its entries: ("saxpy",)
+    Ptx(text=".version 8.8 .target sm_90 ...", architecture=sm_90); its entries: ("saxpy",)
 
 The optimiser is built from the NVPTX target machine. Without it LLVM believes that threads never diverge, and moves and
 copies barriers and shuffles. Divisions and square roots are correctly rounded unless the IR says otherwise: `fdiv` and
@@ -11,9 +11,10 @@ copies barriers and shuffles. Divisions and square roots are correctly rounded u
 takes two marks, `FLUSH_DENORMALS_FLAG` in `!llvm.module.flags` for what libdevice chooses and
 `FLUSH_DENORMALS_ATTRIBUTE` on each kernel for plain arithmetic.
 
-LLVM ends the process on some mistakes: failed assertions, and what a target cannot select, such as clusters on sm_80.
-The assertions that are known are refused here with a `CompilerBug`, as is all that LLVM itself reports: it can only be
-the writer of the IR who got it wrong. To ask no target for what it lacks is the business of whoever writes the IR.
+What LLVM reports is a `CompilerBug`: it can only be the writer of the IR who got it wrong. On some mistakes LLVM ends the
+process: what a target cannot select, such as clusters on sm_80, and failed assertions (LLVM 22: a fence of scope "singlethread",
+a sequentially consistent load of 128 bits, an atomic load in a kernel with a `noalias` parameter). To avoid these is the business
+of whoever writes the IR.
 """
 
 from __future__ import annotations
@@ -29,14 +30,10 @@ from cuda_device.errors import CompileError, CompilerBug
 from cuda_device.lazy_dataclasses import dataclass
 from cuda_device.types.architectures import DATA_LAYOUT, TRIPLE, Architecture
 
-# What the compiler's own texts begin with.
-_TARGET = f'target datalayout = "{DATA_LAYOUT}"\ntarget triple = "{TRIPLE}"\n'
-
 # Without a data layout the parser gives a load of 64 bits without `align` an alignment of 4. It is all on the first
 # line, so that the lines of LLVM's messages are those of the text that follows.
 _HEADER = f'target triple = "{TRIPLE}" target datalayout = "{DATA_LAYOUT}" '
 
-_DATA_LAYOUT_LINE = re.compile(r'^target datalayout = "(.*)"', re.M)
 _TRIPLE_LINE = re.compile(r'^target triple = "(.*)"', re.M)
 _CALL_NUMBER = re.compile(r"[ \t]*// callseq .*")
 _ENTRY = re.compile(r"\.entry\s+([\w$]+)")
@@ -54,16 +51,6 @@ class Ptx:
     def entries(self) -> tuple[str, ...]:
         """The names of the kernels, as the assembler sees them."""
         return tuple(_ENTRY.findall(self.text))
-
-
-def emit_ptx(
-    ir: str, architecture: Architecture, level: int = 3, libdevice_functions: Iterable[str] = frozenset()
-) -> Ptx:
-    """Compiles IR text to PTX. `level` is 0 to 3; `libdevice_functions` are the `__nv_` functions that the IR calls."""
-    module = parse(ir)
-    link_libdevice(module, libdevice_functions)
-    optimise(module, architecture, level)
-    return emit(module, architecture, level)
 
 
 def of_bitcode(data: bytes, name: str, architecture: Architecture) -> Ptx:
@@ -88,14 +75,7 @@ def of_bitcode(data: bytes, name: str, architecture: Architecture) -> Ptx:
 
 
 def parse(ir: str) -> LlvmModule:
-    """The module of this IR text, verified. The triple and the data layout may be left out, and must not be others."""
-    if not ir.startswith(_TARGET):
-        for form, expected in ((_DATA_LAYOUT_LINE, DATA_LAYOUT), (_TRIPLE_LINE, TRIPLE)):
-            line = form.search(ir)
-            if line and line[1] != expected:
-                raise CompilerBug(f"LLVM IR for NVPTX says {line[0]!r}, and has to say {expected!r}")
-    if fatal := workarounds.refused(ir):
-        raise CompilerBug(f"LLVM cannot compile {fatal[0]}:\n{llvm.excerpt(ir, fatal[1])}")
+    """The module of this IR text, verified. The triple and the data layout may be left out."""
     return llvm.parse(ir, _HEADER)
 
 

@@ -1,7 +1,6 @@
-"""Faults of LLVM and of NVIDIA's assemblers that the compiler avoids, as two tables.
+"""Faults of NVIDIA's assemblers that the compiler avoids, as a table.
 
     run(ptx)        the same program, as every assembler gets it right: `WORKAROUNDS`
-    refused(ir)     where LLVM IR has what LLVM 22 ends the process for: `FATAL`
 
     neg.s32 %r2, %r1;      →      not.b32 %r2, %r1;
                                   add.s32 %r2, %r2, 1;
@@ -217,35 +216,3 @@ WORKAROUNDS = (
     ),
 )
 """In this order."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fatal:
-    """Correct LLVM IR on which LLVM 22 stops with a failed assertion: a word of it, its form, its name."""
-
-    word: str
-    form: re.Pattern[str]
-    name: str
-
-
-FATAL = (
-    Fatal("singlethread", re.compile(r'fence .*syncscope\("singlethread"\)'), "a fence of one thread"),
-    Fatal(
-        "i128",
-        re.compile(r"load atomic (?:volatile )?i128.* seq_cst"),
-        "a sequentially consistent load of 128 bits",
-    ),
-    Fatal(
-        "noalias",
-        re.compile(r"define ptx_kernel [^\n]*\bnoalias\b.*?^[^\n]*\bload atomic\b", re.S | re.M),
-        "an atomic load in a kernel with a noalias parameter",
-    ),
-)
-
-
-def refused(ir: str) -> tuple[str, int] | None:
-    """What LLVM IR has that LLVM ends the process for, and at which of its lines; None if there is nothing."""
-    for row in FATAL:
-        if row.word in ir and (found := row.form.search(ir)):
-            return row.name, ir.count("\n", 0, found.end()) + 1
-    return None
