@@ -370,7 +370,7 @@ def run(job: Job, until: str = "", *, afresh: bool = False) -> Work:
     Machine code comes from the cache on disk if it is there; `afresh` makes it again, because what was found is of no use.
     """
     work = Work(job)
-    names = [stage.name for stage in _stages(job, until)]
+    names = [stage.name for stage in stages_of(job, until)]
     last = until if until in names else names[-1]
     if last not in KEPT or disk.current() is None or os.environ.get("CUDA_DEVICE_DUMP"):
         _make(work, last)
@@ -397,7 +397,7 @@ def _warn(work: Work) -> None:
             warnings.warn_explicit(str(loss), PrecisionWarning, loss.location.file, loss.location.line)
 
 
-def _stages(job: Job, until: str) -> tuple[Stage, ...]:
+def stages_of(job: Job, until: str) -> tuple[Stage, ...]:
     """The stages of a job, in their order."""
     return LINK_TIME if until == LINK_TIME[-1].name else STAGES[job.target.on_cpu]
 
@@ -411,7 +411,7 @@ def _make(work: Work, until: str) -> None:
     collects = gc.isenabled()
     gc.disable()
     try:
-        for number, stage in enumerate(_stages(work.job, until)):
+        for number, stage in enumerate(stages_of(work.job, until)):
             if stage.name not in work.artifacts:
                 _run(work, number, stage)
             if stage.name == until:

@@ -27,9 +27,16 @@ class _Field:
     """How a field differs from one that is only named."""
 
     def __init__(
-        self, *, default: Any = _ABSENT, default_factory: Any = _ABSENT, init: bool = True, repr: bool = True
+        self,
+        *,
+        default: Any = _ABSENT,
+        default_factory: Any = _ABSENT,
+        init: bool = True,
+        repr: bool = True,
+        compare: bool = True,
     ) -> None:
-        self.default, self.default_factory, self.init, self.repr = default, default_factory, init, repr
+        self.default, self.default_factory = default, default_factory
+        self.init, self.repr, self.compare = init, repr, compare
 
 
 class _Later:
@@ -207,7 +214,7 @@ def _repr(cls: type, name: str) -> Any:
 
 
 def _tuple(cls: type, of: str) -> str:
-    return f"({''.join(f'{of}._{number}, ' for number in range(len(fields_of(cls))))})"
+    return f"({''.join(f'{of}._{i}, ' for i, given in enumerate(fields_of(cls).values()) if given.compare)})"
 
 
 def _compare(cls: type, name: str) -> Any:

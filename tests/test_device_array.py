@@ -278,8 +278,51 @@ def test_len_and_repr(stream):
     assert len(zeros((3, 2), stream=stream)) == 3
     with pytest.raises(TypeError, match="0-d"):
         len(zeros((), stream=stream))
-    where = "on the CPU" if stream == cpu_stream() else "on GPU 0"
-    assert repr(zeros((3, 2), np.int8, stream=stream)) == f"<DeviceArray shape=(3, 2) dtype=int8 {where}>"
+
+
+@pytest.mark.parametrize("shape", [(), 3, (3, 2), 0, (0, 2), 1001, (40, 50), (3, 2000), (8, 9, 20)], ids=str)
+@pytest.mark.parametrize("dtype", [np.int8, np.float32, np.complex64, device.numpy_dtype(device.float32x2)], ids=str)
+def test_repr_is_numpys(shape, dtype, stream):
+    count = int(np.prod(shape))
+    elements = (
+        np.arange(count) % 100 if dtype != device.numpy_dtype(device.float32x2) else [(i, -i) for i in range(count)]
+    )
+    elements = np.array(elements, dtype).reshape(shape)
+    where = "cpu" if stream == cpu_stream() else "cuda:0"
+    text = repr(array(elements, stream=stream))
+    summarised = count > 1000
+    expected = np.array2string(elements, separator=", ", prefix="DeviceArray(")
+    if dtype is not np.complex64:  # whose columns are as wide as the widest number, shown or not
+        assert text.startswith(f"DeviceArray({expected}")
+    assert text.endswith(f"dtype={np.dtype(dtype)}, device='{where}')")
+    assert (f"shape={elements.shape}" in text) == (summarised or elements.shape == (0, 2))
+    if elements.ndim == 2 and dtype != np.complex64:
+        part = array(elements, stream=stream)[:, ::2]
+        expected = np.array2string(elements[:, ::2], separator=", ", prefix="DeviceArray(")
+        assert repr(part).startswith(f"DeviceArray({expected}")
+
+
+def test_repr_of_a_large_array_copies_its_ends_only(gpu):
+    made = zeros((1000, 1000), stream=GpuStream(HANDLE, 0))
+    gpu.log.clear()
+    assert repr(made).endswith("shape=(1000, 1000), dtype=float32, device='cuda:0')")
+    copied = [nbytes for name, nbytes, *_ in gpu.log if name == "cuMemcpyAsync"]
+    assert len(copied) == 4 and sum(copied) < 60_000, copied
+
+
+def test_repr_where_the_memory_cannot_be_read(gpu, monkeypatch):
+    made = zeros(3, stream=GpuStream(HANDLE, 0))
+    with monkeypatch.context() as patch:
+        patch.setattr(driver, "is_capturing", lambda handle: True)
+        assert repr(made) == "<DeviceArray shape=(3,) dtype=float32 device='cuda:0', whose stream is being captured>"
+
+    def broken(*_):
+        raise LaunchError("the context is gone")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(driver, "copy", broken)
+        assert repr(made) == "<DeviceArray shape=(3,) dtype=float32 device='cuda:0', unreadable: the context is gone>"
+    assert repr(made).startswith("DeviceArray([0., 0., 0.], dtype=float32")
 
 
 def test_torch_shares_the_memory():
@@ -502,7 +545,7 @@ def test_arrays_move_between_devices(two_gpus):
     second = array(first, stream=there)
     third = array(second, stream=cpu_stream())
     assert second.__dlpack_device__() == (2, 1)
-    assert "GPU 1" in repr(second)
+    assert "device='cuda:1'" in repr(second)
     np.testing.assert_array_equal(third.numpy(), [1, 2, 3])
     assert two_gpus.stack[-1] in (0, 0xC0), "the caller's context is current again"
 

@@ -183,6 +183,9 @@ def test_names_are_public(page):
 
 def test_the_site_has_every_page():
     named = set(re.findall(r"\S+\.md", (DOCS.parent / "mkdocs.yml").read_text())) - {"index.md", "api.md"}
+    notebooks = {f"notebooks/{path.stem}.md" for path in (DOCS.parent / "examples/notebooks").glob("*.ipynb")}
+    assert notebooks <= named
+    named -= notebooks
     assert named == {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}
 
 

@@ -32,6 +32,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 FOLDERS = (
     *(
         "lazy_dataclasses",
+        "notebook_html",
         "logs",
         "errors",
         "types",

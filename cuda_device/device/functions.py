@@ -165,6 +165,21 @@ class Kernel:
         compiled = "".join(f"; {variant}" for variant in list(self.variants.values())).removeprefix(";")
         return f"<kernel {self.underlying.__qualname__}{compiled and ':'}{compiled}>"
 
+    def _repr_html_(self) -> str:
+        """For notebooks: what has been compiled of the kernel, and its source, folded."""
+        from cuda_device import notebook_html
+
+        code = self.underlying.__code__
+        rows = [(str(variant),) for variant in list(self.variants.values())] or [
+            ("nothing is compiled before the first launch",)
+        ]
+        made = notebook_html.table([f"kernel {self.underlying.__qualname__}{inspect.signature(self.underlying)}"], rows)
+        try:
+            source = inspect.getsource(self.underlying)
+        except (OSError, TypeError):  # as of what exec and the prompt of Python define
+            return made
+        return made + notebook_html.folded(f"{code.co_filename}:{code.co_firstlineno}", notebook_html.text(source))
+
     def __reduce__(self) -> Any:
         return reduced(self, self.underlying, self.options)
 

@@ -12,6 +12,7 @@ It has no arithmetic: NumPy, CuPy and torch take it by DLPack, without a copy. O
 
 from __future__ import annotations
 
+import itertools
 import operator
 import struct
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from cuda_device.errors import Error
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.runtime.arrays import array_interface, dlpack
 from cuda_device.runtime.arrays.array_interface import view_of
@@ -33,6 +35,8 @@ from cuda_device.types.vector_classes import VectorValue
 
 Shape = int | Sequence[int]
 _MOST_BYTES = 1 << 62
+_EDGE = 3
+"""How many elements at each end of an axis `repr` shows of a large array, as NumPy does."""
 _BLOCK = 1 << 16
 """How many elements come from the host where one is to be repeated."""
 
@@ -245,8 +249,33 @@ class DeviceArray:
         return self._view.shape[0]
 
     def __repr__(self) -> str:
-        where = f"on GPU {self._stream.ordinal}" if isinstance(self._stream, GpuStream) else "on the CPU"
-        return f"<DeviceArray shape={self._view.shape} dtype={self._dtype} {where}>"
+        """The elements as NumPy shows them; of a large array only those that are shown are copied. Waits for the stream.
+
+        While the stream is captured, and after an error that leaves the memory unreadable, only the shape is shown.
+        """
+        stream = self._stream
+        where = f"cuda:{stream.ordinal}" if isinstance(stream, GpuStream) else "cpu"
+        if isinstance(stream, GpuStream) and driver.is_capturing(stream.handle):
+            return (
+                f"<DeviceArray shape={self.shape} dtype={self._dtype} device='{where}', whose stream is being captured>"
+            )
+        summarised = self.size > np.get_printoptions()["threshold"]
+        shape = f", shape={self.shape}" if summarised or (not self.size and self.shape != (0,)) else ""
+        try:
+            shown = self._corners() if summarised else self.numpy()
+        except Error as error:
+            return f"<DeviceArray shape={self.shape} dtype={self._dtype} device='{where}', unreadable: {error}>"
+        most = 0 if summarised else max(self.size, 1)
+        text = np.array2string(shown, separator=", ", prefix="DeviceArray(", threshold=most, edgeitems=_EDGE)
+        return f"DeviceArray({text}{shape}, dtype={self._dtype}, device='{where}')"
+
+    def _corners(self) -> np.ndarray[Any, Any]:
+        """The elements at both ends of each axis: one more than is shown, so that NumPy writes `...` for those between."""
+        parts = [(slice(_EDGE), slice(-_EDGE - 1, None)) if n > 2 * _EDGE else (slice(None),) for n in self.shape]
+        corners = np.empty([min(n, 2 * _EDGE + 1) for n in self.shape], self._dtype)
+        for place in itertools.product(*parts):
+            corners[place] = self[place].numpy()
+        return corners
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles (and copies) the elements; on a GPU again where it was on one."""

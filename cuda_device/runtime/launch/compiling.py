@@ -13,6 +13,7 @@ launch makes of it the `CompiledKernel` that the launcher makes of a compilation
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import json
 import os
@@ -100,6 +101,47 @@ class Compiled:
     output: str
     record: str = field(default="{}", repr=False)
     """What launches and the following say of it, as JSON."""
+    _job: compiler.Job | None = field(default=None, repr=False, compare=False)
+    """What `compile` was asked for; None of what was loaded or unpickled, and of a fatbin."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Compiled, (self.code, self.symbol, self.target, self.output, self.record)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: resources, parameters, and the stages of the compiler, folded."""
+        from cuda_device import notebook_html
+
+        facts = {
+            "target": self.target,
+            "output": f"{self.output}, {len(self.code)} {'bytes' if isinstance(self.code, bytes) else 'characters'}",
+            "registers of a thread": self.registers,
+            "stack of a thread": None if self.local is None else f"{self.local} bytes",
+            "shared memory of a block": None if self.shared is None else f"{self.shared} bytes",
+            "constant memory": None if self.constant is None else f"{self.constant} bytes",
+        }
+        parameters = [(each.name, each.type if each.constant is None else each.constant) for each in self.parameters]
+        return "".join(
+            (
+                notebook_html.table(
+                    [self.symbol, ""], [(name, fact) for name, fact in facts.items() if fact is not None]
+                ),
+                notebook_html.folded("parameters", notebook_html.table(["", ""], parameters)) if parameters else "",
+                *(notebook_html.folded(name, notebook_html.text(code)) for name, code in self._stages()),
+            )
+        )
+
+    def _stages(self) -> list[tuple[str, str]]:
+        """The name and text of each stage up to the output, if the function still compiles to this code."""
+        last = {"ir": "typed"}.get(self.output, self.output)
+        if self._job is not None:
+            with contextlib.suppress(CompileError):
+                work = compiler.run(self._job, last)
+                stages = compiler.stages_of(self._job, last)
+                names = [stage.name for stage in stages]
+                shown = {stage.name: stage.show(work[stage.name]) for stage in stages[: names.index(last) + 1]}
+                if shown[last] == self.code:
+                    return [(name, text) for name, text in shown.items() if isinstance(text, str)]
+        return [(self.output, self.code)] if isinstance(self.code, str) else []
 
     def __str__(self) -> str:
         if isinstance(self.code, bytes):
@@ -546,7 +588,7 @@ def compile(
     shown = next(s for s in (*compiler.GPU, *compiler.LINK_TIME) if s.name == stage).show(work[stage])
     symbol = work["typed"].main.name if stage == "typed" else work.outline.symbol
     record = record_of(work, defaults_of(f.underlying), has_program=stage != "typed")
-    return Compiled(shown, symbol, str(job.target.architecture), output, record)
+    return Compiled(shown, symbol, str(job.target.architecture), output, record, job)
 
 
 def _fatbin(f: Kernel | Func, args: Sequence[Any], cubins: Sequence[Compiled], again: dict[str, Any]) -> Compiled:

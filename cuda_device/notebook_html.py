@@ -1,0 +1,30 @@
+"""HTML by which notebooks show kernels and what is compiled of them. Every text is escaped.
+
+table(["saxpy", ""], [("registers", 16)])        a heading, and a row
+folded("ptx", text(code))                        a line that opens
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+
+def table(heading: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table; an empty heading is left out."""
+    head = "".join(f"<th style='text-align: left'>{escape(name)}</th>" for name in heading)
+    body = (
+        "".join(f"<td style='text-align: left'>{escape(str(cell))}</td>" for cell in row).join(("<tr>", "</tr>"))
+        for row in rows
+    )
+    return f"<table>{f'<tr>{head}</tr>' if any(heading) else ''}{''.join(body)}</table>"
+
+
+def folded(title: str, body: str) -> str:
+    """A title that shows the body when it is clicked."""
+    return f"<details><summary>{escape(title)}</summary>{body}</details>"
+
+
+def text(code: str) -> str:
+    """Text as it stands."""
+    return f"<pre>{escape(code)}</pre>"
