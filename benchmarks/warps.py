@@ -20,16 +20,22 @@ from cuda_device.runtime.cpu_executor import execute
 TURNS = 1000
 GOAL = 40.0
 
+
+def exchange(kind: Suspension, result: str, **brought: str) -> str:
+    """The text of a meeting of a warp or block."""
+    return cpu_dialect.exchange(kind, 1, "after", result, **brought)
+
+
 OPERATIONS = {
     "barrier": cpu_dialect.barrier(1, "after"),
-    "barrier, count": cpu_dialect.reduce(Suspension.COUNT, 1, "after", "%got", "%flag"),
-    "syncwarp": cpu_dialect.sync(1, "after", "-1"),
-    "ballot": cpu_dialect.vote(Suspension.BALLOT, 1, "after", "%got", "-1", "%flag"),
-    "shuffle, 32 bits": cpu_dialect.shuffle(Suspension.XOR, 1, "after", "%got", "-1", "%old", "i32", "1"),
-    "shuffle, 64 bits": cpu_dialect.shuffle(Suspension.XOR, 1, "after", "%got.wide", "-1", "%old.wide", "i64", "1"),
-    "match, all different": cpu_dialect.match(Suspension.MATCH_ANY, 1, "after", "%got", "-1", "%lane_id", "i32"),
-    "match, all the same": cpu_dialect.match(Suspension.MATCH_ANY, 1, "after", "%got", "-1", "7", "i32"),
-    "activemask": cpu_dialect.active(1, "after", "%got"),
+    "barrier, count": exchange(Suspension.COUNT, "i32 %got", value="i1 %flag"),
+    "syncwarp": exchange(Suspension.SYNC, "", mask="i32 -1"),
+    "ballot": exchange(Suspension.BALLOT, "i32 %got", mask="i32 -1", value="i1 %flag"),
+    "shuffle, 32 bits": exchange(Suspension.XOR, "i32 %got", mask="i32 -1", value="i32 %old", lane="i32 1"),
+    "shuffle, 64 bits": exchange(Suspension.XOR, "i64 %got.wide", mask="i32 -1", value="i64 %old.wide", lane="i32 1"),
+    "match, all different": exchange(Suspension.MATCH_ANY, "i32 %got", mask="i32 -1", value="i32 %lane_id"),
+    "match, all the same": exchange(Suspension.MATCH_ANY, "i32 %got", mask="i32 -1", value="i32 7"),
+    "activemask": exchange(Suspension.ACTIVE, "i32 %got"),
     "yield, now": cpu_dialect.yield_now(1, "after"),
     "yield, sometimes": cpu_dialect.yield_sometimes(1, "after"),
 }

@@ -49,7 +49,9 @@ turn:
   %k = phi i32 [0, %coro.start], [%k.next, %after]
   %value = phi i32 [%index, %coro.start], [%got, %after]
 """
-    + cpu_dialect.shuffle(Suspension.INDEX, 1, "after", "%got", "-1", "%value", "i32", "%next")
+    + cpu_dialect.exchange(
+        Suspension.INDEX, 1, "after", "i32 %got", mask="i32 -1", value="i32 %value", lane="i32 %next"
+    )
     + """\
   %k.next = add i32 %k, 1
   %again = icmp slt i32 %k.next, 10
@@ -71,7 +73,11 @@ def test_warps_of_many_blocks_exchange(workers):
 
 @pytest.mark.parametrize("lanes", [1, 2, 31])
 def test_a_source_that_does_not_exist_gives_the_own_value(lanes):
-    body = INDEX + cpu_dialect.shuffle(Suspension.DOWN, 1, "after", "%got", "-1", "%index", "i32", "1") + store("%got")
+    body = (
+        INDEX
+        + cpu_dialect.exchange(Suspension.DOWN, 1, "after", "i32 %got", mask="i32 -1", value="i32 %index", lane="i32 1")
+        + store("%got")
+    )
     code = compile_native(module(body + END, ["ptr"], ["out"], suspends=True))
     assert run(code, 1, lanes).tolist() == [*range(1, lanes), lanes - 1]
 
@@ -80,7 +86,7 @@ def test_wide_values_keep_all_their_bits():
     body = (
         INDEX
         + "  %wide = sext i32 %index to i64\n  %value = mul i64 %wide, 4294967311\n"
-        + cpu_dialect.shuffle(Suspension.XOR, 1, "after", "%got", "-1", "%value", "i64", "3")
+        + cpu_dialect.exchange(Suspension.XOR, 1, "after", "i64 %got", mask="i32 -1", value="i64 %value", lane="i32 3")
         + "  %slot = getelementptr i64, ptr %out, i32 %index\n  store i64 %got, ptr %slot\n"
     )
     code = compile_native(module(body + END, ["ptr"], ["out"], suspends=True))
@@ -102,7 +108,9 @@ turn:
   %k = phi i32 [0, %coro.start], [%k.next, %after]
   %value = phi i32 [%index, %coro.start], [%got, %after]
 """
-    + cpu_dialect.shuffle(Suspension.INDEX, 1, "after", "%got", "%mask", "%value", "i32", "%next")
+    + cpu_dialect.exchange(
+        Suspension.INDEX, 1, "after", "i32 %got", mask="i32 %mask", value="i32 %value", lane="i32 %next"
+    )
     + """\
   %k.next = add i32 %k, 1
   %again = icmp slt i32 %k.next, %turns
@@ -124,9 +132,9 @@ def test_the_first_activemask_of_the_text_comes_first():
     body = (
         INDEX
         + "  %low = icmp slt i32 %lane_id, 8\n  br i1 %low, label %one, label %join\none:\n"
-        + cpu_dialect.active(1, "one.after", "%early")
+        + cpu_dialect.exchange(Suspension.ACTIVE, 1, "one.after", "i32 %early")
         + "  br label %join\njoin:\n  %seen = phi i32 [0, %coro.start], [%early, %one.after]\n"
-        + cpu_dialect.active(2, "after", "%all")
+        + cpu_dialect.exchange(Suspension.ACTIVE, 2, "after", "i32 %all")
         + "  %both = xor i32 %seen, %all\n"
         + store("%both")
         + END
@@ -136,7 +144,7 @@ def test_the_first_activemask_of_the_text_comes_first():
 
 
 def test_a_lane_outside_of_its_mask_is_reported():
-    body = INDEX + cpu_dialect.sync(5, "after", "65535") + END
+    body = INDEX + cpu_dialect.exchange(Suspension.SYNC, 5, "after", mask="i32 65535") + END
     code = compile_native(module(body, ["ptr"], ["out"], suspends=True))
     assert run(code, 1, 16).tolist() == [POISON] * 16
     with pytest.raises(KernelError) as caught:
@@ -148,7 +156,11 @@ def test_a_lane_outside_of_its_mask_is_reported():
 
 
 def test_an_interrupt_stops_lanes_that_meet_for_ever():
-    body = "  br label %again\nagain:\n" + cpu_dialect.sync(0, "after", "-1") + "  br label %again\n"
+    body = (
+        "  br label %again\nagain:\n"
+        + cpu_dialect.exchange(Suspension.SYNC, 0, "after", mask="i32 -1")
+        + "  br label %again\n"
+    )
     code = compile_native(module(body, suspends=True))
     assert interrupted(lambda: execute(code, (4, 1, 1), (32, 1, 1), b"")) < 1
     assert cpu_executor._POOL.busy == 0
@@ -159,7 +171,8 @@ def test_an_interrupt_stops_lanes_that_meet_for_ever():
 
 def reduction(kind):
     body = INDEX + "  %flag = icmp slt i32 %linear_thread, %limit\n"
-    body += cpu_dialect.reduce(kind, 1, "after", "%got", "%flag")
+    got = "i32 %got" if kind is Suspension.COUNT else "i1 %got"
+    body += cpu_dialect.exchange(kind, 1, "after", got, value="i1 %flag")
     body += "" if kind is Suspension.COUNT else "  %wide = zext i1 %got to i32\n"
     return body + store("%got" if kind is Suspension.COUNT else "%wide") + END
 
@@ -180,7 +193,7 @@ def test_checked_mode_wants_all_threads_at_a_barrier_with_a_predicate():
     body = (
         INDEX
         + "  %gone = icmp slt i32 %linear_thread, %limit\n  br i1 %gone, label %coro.finish, label %stay\nstay:\n"
-        + cpu_dialect.reduce(Suspension.COUNT, 1, "after", "%got", "true")
+        + cpu_dialect.exchange(Suspension.COUNT, 1, "after", "i32 %got", value="i1 true")
         + store("%got")
         + END
     )
@@ -322,9 +335,9 @@ def test_lanes_that_yield_do_not_hold_up_a_warp():
         + "  %odd = trunc i32 %lane_id to i1\n  br i1 %odd, label %wait, label %meet\nwait:\n"
         + spin("spin", "eq i32 {}, 1")
         + "  br label %join\nmeet:\n"
-        + cpu_dialect.sync(1, "met", "1431655765")
+        + cpu_dialect.exchange(Suspension.SYNC, 1, "met", mask="i32 1431655765")
         + "  store atomic i32 1, ptr %flag release, align 4\n  br label %join\njoin:\n"
-        + cpu_dialect.vote(Suspension.BALLOT, 2, "after", "%got", "-1", "%odd")
+        + cpu_dialect.exchange(Suspension.BALLOT, 2, "after", "i32 %got", mask="i32 -1", value="i1 %odd")
         + store("%got")
         + END
     )
@@ -340,7 +353,7 @@ def test_a_thread_that_spins_is_no_deadlock_but_a_block_without_one_is():
         + cpu_dialect.barrier(1, "met")
         + "  br label %coro.finish\ntwo:\n"
         + spin("spin", "eq i32 {}, 1")
-        + cpu_dialect.sync(2, "after", "-1")
+        + cpu_dialect.exchange(Suspension.SYNC, 2, "after", mask="i32 -1")
         + END
     )
     code = compile_native(module(body, ["ptr", "ptr"], ["out", "flag"], suspends=True))
@@ -368,5 +381,5 @@ def test_blocks_put_aside_give_their_memory_back():
 
 def test_places_are_bounded():
     with pytest.raises(ValueError, match="a place is a number"):
-        cpu_dialect.sync(1 << 24, "after", "-1")
+        cpu_dialect.exchange(Suspension.SYNC, 1 << 24, "after", mask="i32 -1")
     assert math.log2(FUEL) == int(math.log2(FUEL))

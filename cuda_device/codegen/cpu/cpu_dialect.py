@@ -20,7 +20,7 @@ words and resumes the threads. Only a kernel's own body can suspend: what holds 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from cuda_device.codegen.cpu import runner
 from cuda_device.codegen.cpu.records import (
@@ -41,7 +41,7 @@ from cuda_device.codegen.emit.dialect import LLVM_ORDERS, PAIR, Dialect, Meeting
 from cuda_device.device import math as device_math
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Function, Module, Op
-from cuda_device.ir.ops import Effect, OpDef, Scope
+from cuda_device.ir.ops import Effect, Scope
 from cuda_device.types.model import Number, Space
 
 THREAD_PARAMETER = "ptr readonly captures(none) %thread"
@@ -205,64 +205,46 @@ def trace(place: int, value: str, done: str) -> str:
     return f"  call void @cuda_device.trace(ptr %thread, i32 {place}, i64 {value}, i64 {done})\n"
 
 
-SHUFFLES = {"idx": Suspension.INDEX, "up": Suspension.UP, "down": Suspension.DOWN, "xor": Suspension.XOR}
-VOTES = {
-    "all": Suspension.ALL,
-    "any": Suspension.ANY,
-    "eq": Suspension.EQUAL,
-    "ballot": Suspension.BALLOT,
-}
-MATCHES = {"any": Suspension.MATCH_ANY, "all": Suspension.MATCH_ALL}
-COMBINATIONS = {
-    kind: Suspension[f"REDUCE_{kind.upper()}"] for kind in ("add", "min", "umin", "max", "umax", "and", "or", "xor")
-}
-REDUCTIONS = {"count": Suspension.COUNT, "and": Suspension.AND, "or": Suspension.OR}
+_PREFIXES = {ops.WARP_SYNC: "SYNC", ops.WARP_ACTIVE: "ACTIVE", ops.WARP_MATCH: "MATCH_", ops.WARP_REDUCE: "REDUCE_"}
+_OTHERWISE = {"eq": "EQUAL", "idx": "INDEX"}
+"""What `Suspension` calls the operations and their kinds."""
 
 
-def reduce(kind: Suspension, place: int, label: str, result: str, flag: str) -> str:
-    """A barrier that counts flags (`result` is an i32), or that joins them by `and` or `or` (an i1)."""
-    return suspend(kind, place, label, _store_flag(label, flag)) + _load_vote(label, result, kind is Suspension.COUNT)
+def exchange(
+    kind: Suspension, place: int, label: str, result: str = "", *, mask: str = "", value: str = "", lane: str = ""
+) -> str:
+    """Text that meets others: leaves what the lane brings in the warp's record, waits, and takes `result` out of it.
 
-
-def sync(place: int, label: str, mask: str) -> str:
-    """Waits for the lanes of a mask."""
-    return suspend(Suspension.SYNC, place, label, _store(label, "masks", mask))
-
-
-def vote(kind: Suspension, place: int, label: str, result: str, mask: str, flag: str) -> str:
-    """What the lanes of a mask say of a flag: an i1, or of BALLOT an i32."""
-    before = _store(label, "masks", mask) + _store_flag(label, flag)
-    return suspend(kind, place, label, before) + _load_vote(label, result, kind is Suspension.BALLOT)
-
-
-def shuffle(kind: Suspension, place: int, label: str, result: str, mask: str, value: str, type: str, lane: str) -> str:
-    """The `value`, an i32 or i64, of another lane."""
-    wide = type == "i64"
-    near = f"%{label}.near"
-    before = _store(label, "masks", mask) + f"  {near} = and i32 {lane}, {WARP_SIZE - 1}\n"
-    if wide:
-        before += f"  {near}.wide = or i32 {near}, {WIDE}\n"
-    before += _store(label, "sources", f"{near}.wide" if wide else near) + _store_value(label, value, wide)
-    return suspend(kind, place, label, before) + (_load_wide(label, result) if wide else _load(label, result, "lows"))
-
-
-def match(kind: Suspension, place: int, label: str, result: str, mask: str, value: str, type: str) -> str:
-    """The lanes with the same `value`, an i32 or i64: an i32."""
-    wide = type == "i64"
-    before = _store(label, "masks", mask) + _store_value(label, value, wide)
-    before += "" if wide else _store(label, "highs", "0")
-    return suspend(kind, place, label, before) + _load(label, result, "lows")
-
-
-def combine(kind: Suspension, place: int, label: str, result: str, mask: str, value: str) -> str:
-    """What the lanes' values, each an i32, are together: an i32."""
-    before = _store(label, "masks", mask) + _store_value(label, value, wide=False)
-    return suspend(kind, place, label, before) + _load(label, result, "lows")
-
-
-def active(place: int, label: str, result: str) -> str:
-    """The lanes that come here together: an i32."""
-    return suspend(Suspension.ACTIVE, place, label) + _load(label, result, "lows")
+    All operands have their types: `"i32 -1"`, `"i64 %sum"`. Flags are i1; values have 32 or 64 bits.
+    """
+    before = _store(label, "masks", mask) if mask else ""
+    type, _, name = value.partition(" ")
+    low, high, near = (f"%{label}.{part}" for part in ("low", "high", "near"))
+    if lane:
+        before += f"  {near} = and {lane}, {WARP_SIZE - 1}\n"
+        if type == "i64":
+            before += f"  {near}.wide = or i32 {near}, {WIDE}\n"
+        before += _store(label, "sources", f"i32 {near}{'.wide' if type == 'i64' else ''}")
+    if type == "i1":
+        before += f"  {low} = zext {value} to i32\n"
+    elif type == "i64":
+        before += f"  {low} = trunc {value} to i32\n  {high}.down = lshr {value}, 32\n"
+        before += f"  {high} = trunc i64 {high}.down to i32\n"
+    if value:
+        before += _store(label, "lows", value if type == "i32" else f"i32 {low}")
+        before += _store(label, "highs", f"i32 {high}" if type == "i64" else "i32 0")
+    text = suspend(kind, place, label, before)
+    type, _, name = result.partition(" ")
+    if type == "i32":
+        text += _load(name, "lows")
+    elif type == "i1":
+        text += _load(f"{name}.word", "lows") + f"  {name} = icmp ne i32 {name}.word, 0\n"
+    elif type == "i64":
+        low, high = f"{name}.low", f"{name}.high"
+        text += _load(low, "lows") + _load(high, "highs")
+        text += f"  {low}.wide = zext i32 {low} to i64\n  {high}.wide = zext i32 {high} to i64\n"
+        text += f"  {high}.up = shl i64 {high}.wide, 32\n  {name} = or i64 {high}.up, {low}.wide\n"
+    return text
 
 
 def _entry(result: str, state: str, field: str) -> str:
@@ -271,67 +253,23 @@ def _entry(result: str, state: str, field: str) -> str:
 
 def _store(label: str, field: str, value: str) -> str:
     at = f"%{label}.{field}"
-    return _entry(at, f"%{label}.state", field) + f"  store i32 {value}, ptr {at}\n"
+    return _entry(at, f"%{label}.state", field) + f"  store {value}, ptr {at}\n"
 
 
-def _store_flag(label: str, flag: str) -> str:
-    return f"  %{label}.flag = zext i1 {flag} to i32\n" + _store(label, "lows", f"%{label}.flag")
-
-
-def _store_value(label: str, value: str, wide: bool) -> str:
-    if not wide:
-        return _store(label, "lows", value)
-    low, high, shifted = (f"%{label}.{part}" for part in ("low", "high", "shifted"))
-    halves = f"  {low} = trunc i64 {value} to i32\n  {shifted} = lshr i64 {value}, 32\n"
-    halves += f"  {high} = trunc i64 {shifted} to i32\n"
-    return halves + _store(label, "lows", low) + _store(label, "highs", high)
-
-
-def _load(label: str, result: str, field: str) -> str:
+def _load(result: str, field: str) -> str:
     """Reads one of the lane's entries after the meeting; the record's address is not kept in the frame meanwhile."""
     state = f"{result}.{field}.state"
     text = THREAD.load(state, "%thread", "state") + _entry(f"{result}.{field}.at", state, field)
     return text + f"  {result} = load i32, ptr {result}.{field}.at\n"
 
 
-def _load_vote(label: str, result: str, is_number: bool) -> str:
-    if is_number:
-        return _load(label, result, "lows")
-    return _load(label, f"{result}.word", "lows") + f"  {result} = icmp ne i32 {result}.word, 0\n"
-
-
-def _load_wide(label: str, result: str) -> str:
-    low, high = f"{result}.low", f"{result}.high"
-    text = _load(label, low, "lows") + _load(label, high, "highs")
-    text += f"  {low}.wide = zext i32 {low} to i64\n  {high}.wide = zext i32 {high} to i64\n"
-    return text + f"  {high}.up = shl i64 {high}.wide, 32\n  {result} = or i64 {high}.up, {low}.wide\n"
-
-
-def _meet_shuffle(m: Meeting) -> str:
-    mask, value, lane = m.operands
-    return shuffle(SHUFFLES[m.kind], m.place, m.label, m.result, mask, value, m.type, lane)
-
-
-def _meet_match(m: Meeting) -> str:
-    mask, value = m.operands
-    return match(MATCHES[m.kind], m.place, m.label, m.result, mask, value, m.type)
-
-
-_WRITERS: dict[OpDef, Callable[[Meeting], str]] = {
-    ops.BARRIER_REDUCE: lambda m: reduce(REDUCTIONS[m.kind], m.place, m.label, m.result, *m.operands),
-    ops.WARP_SYNC: lambda m: sync(m.place, m.label, *m.operands),
-    ops.WARP_VOTE: lambda m: vote(VOTES[m.kind], m.place, m.label, m.result, *m.operands),
-    ops.WARP_SHUFFLE: _meet_shuffle,
-    ops.WARP_MATCH: _meet_match,
-    ops.WARP_REDUCE: lambda m: combine(COMBINATIONS[m.kind], m.place, m.label, m.result, *m.operands),
-    ops.WARP_ACTIVE: lambda m: active(m.place, m.label, m.result),
-    ops.YIELD: lambda m: (yield_now if m.kind == "now" else yield_sometimes)(m.place, m.label),
-}
-
-
-def meet(meeting: Meeting) -> str:
+def _meet(m: Meeting) -> str:
     """The text of a convergent operation, which goes on at `label:`."""
-    return _WRITERS[meeting.code](meeting)
+    if m.code is ops.YIELD:
+        return (yield_now if m.kind == "now" else yield_sometimes)(m.place, m.label)
+    kind = Suspension[_PREFIXES.get(m.code, "") + _OTHERWISE.get(m.kind, m.kind.upper())]
+    mask, value, lane = (*([""] * (m.code is ops.BARRIER_REDUCE)), *m.operands, "", "", "")[:3]
+    return exchange(kind, m.place, m.label, m.result, mask=mask, value=value, lane=lane)
 
 
 class Cpu(Dialect):
@@ -396,7 +334,7 @@ class Cpu(Dialect):
 
     def meet(self, meeting: Meeting) -> tuple[str, str]:
         """A suspension."""
-        return meet(meeting), meeting.label
+        return _meet(meeting), meeting.label
 
     def shared(self, number: int, result: str) -> tuple[str, str]:
         """A part of the block's memory."""
@@ -414,11 +352,21 @@ class Cpu(Dialect):
 
     def update(self, update: Update, result: str) -> str:
         """LLVM's instruction."""
-        return _update(update, result)
+        operation = {"exch": "xchg"}.get(update.operation, update.operation)
+        if update.number.is_float and operation == "add":
+            operation = "fadd"
+        if not update.number.signed and operation in ("max", "min"):
+            operation = f"u{operation}"
+        return f"  {result} = atomicrmw {operation} {update.pointer}, {update.value} {LLVM_ORDERS[update.order]}\n"
 
     def wide(self, wide: Wide, result: str) -> str:
         """LLVM's instruction: processors of 64 bits have one that takes 16 bytes."""
-        return _wide(wide, result)
+        order = LLVM_ORDERS[wide.order]
+        if wide.value:
+            bits = f"{result}.bits"
+            return f"  {bits} = bitcast {wide.value} to i128\n  store atomic i128 {bits}, {wide.pointer} {order}, align 16\n"
+        load = f"  {result}.bits = load atomic i128, {wide.pointer} {order}, align 16\n"
+        return f"{load}  {result} = bitcast i128 {result}.bits to {PAIR}\n"
 
     def pause(self, nanoseconds: str) -> str:
         """Nothing: the `yield` beside it lets other threads run."""
@@ -462,25 +410,3 @@ class Cpu(Dialect):
     def room(self, result: str) -> str:
         """How much of the host thread's stack is in use."""
         return room(result)
-
-
-def _wide(wide: Wide, result: str) -> str:
-    """Lines that store the value, or make `result` of what is there."""
-    order = LLVM_ORDERS[wide.order]
-    if wide.value:
-        bits = f"{result}.bits"
-        return (
-            f"  {bits} = bitcast {wide.value} to i128\n  store atomic i128 {bits}, {wide.pointer} {order}, align 16\n"
-        )
-    load = f"  {result}.bits = load atomic i128, {wide.pointer} {order}, align 16\n"
-    return f"{load}  {result} = bitcast i128 {result}.bits to {PAIR}\n"
-
-
-def _update(update: Update, result: str) -> str:
-    """A line that makes `result` of the number before."""
-    operation = {"exch": "xchg"}.get(update.operation, update.operation)
-    if update.number.is_float and operation == "add":
-        operation = "fadd"
-    if not update.number.signed and operation in ("max", "min"):
-        operation = f"u{operation}"
-    return f"  {result} = atomicrmw {operation} {update.pointer}, {update.value} {LLVM_ORDERS[update.order]}\n"

@@ -83,7 +83,7 @@ PAIR = "<2 x i64>"
 class Meeting:
     """A convergent operation, at which threads meet.
 
-    `kind` and `place` are its attributes, `type` is the type of its value operand, if it has one.
+    `kind` and `place` are its attributes; `result` ("" if it has none) and `operands` come with their types.
     """
 
     code: OpDef
@@ -92,7 +92,6 @@ class Meeting:
     label: str
     result: str
     operands: tuple[str, ...]
-    type: str = ""
 
 
 class Dialect(ABC):

@@ -520,10 +520,8 @@ def _meet(to: FunctionWriter, op: Op) -> None:
     """Threads meet: the machine's dialect knows how."""
     kind = "now" if op.attributes.get("now") else str(op.attributes.get("kind", ""))
     place, label = int(str(op.attributes.get("place", 0))), to.fresh().removeprefix("%")
-    operands = tuple(to.names[operand] for operand in op.operands)
-    result = to.name(op.result) if op.results else ""
-    type = to.module.type(op.operands[1].type) if len(operands) > 1 else ""
-    text, label = to.dialect.meet(Meeting(op.code, kind, place, label, result, operands, type))
+    result = f"{to.module.type(op.result.type)} {to.name(op.result)}" if op.results else ""
+    text, label = to.dialect.meet(Meeting(op.code, kind, place, label, result, tuple(map(to.typed, op.operands))))
     to.lines.append(text)
     to.label = label or to.label
 

@@ -31,148 +31,67 @@ from cuda_device.types.model import Number, Space
 # maps them: a sequentially consistent one is a `fence.sc` and an acquire.
 
 
-def _sync_scope(scope: Scope) -> str:
-    """LLVM's words for a scope on a GPU. A scope of one thread never comes here: LLVM has no fence for it."""
-    return {Scope.SYSTEM: "", Scope.DEVICE: ' syncscope("device")', Scope.BLOCK: ' syncscope("block")'}[scope]
-
-
 # PTX's names.
 _PTX_SCOPES = {Scope.SYSTEM: "sys", Scope.DEVICE: "gpu", Scope.BLOCK: "cta"}
 _PTX_SPACES = {Space.GLOBAL: ".global", Space.SHARED: ".shared", Space.GENERIC: ""}
 _PTX_ORDERS = {Order.RELAXED: "relaxed", Order.RELEASE: "release", Order.ACQ_REL: "acq_rel"}  # any other: acquire
 _BITWISE = ("and", "or", "xor", "exch")
-
-
-def _update(update: Update, result: str) -> str:
-    """Lines that make `result` of the number before: an instruction of PTX, after a fence if it is sequentially consistent.
-
-    A thread does not wait for a number that nothing reads (`red`), unless the operation acquires: there is nothing to acquire
-    before the number is there. The assembler makes that of an `atom` without order and scope alone.
-    """
-    number = update.number
-    real = number.is_float and update.operation == "add"
-    letter = "f" if real else "b" if update.operation in _BITWISE else "u"
-    if number.signed and update.operation in ("max", "min"):
-        letter = "s"
-    order, scope = _PTX_ORDERS.get(update.order, "acquire"), _PTX_SCOPES[update.scope]
-    where = f"{order}.{scope}{_PTX_SPACES[update.space]}.{update.operation}.{letter}{number.bits}"
-    register = ("d" if number.bits == 64 else "f") if real else "l" if number.bits == 64 else "r"
-    type = update.value.split()[0]
-    fence = f"  fence{_sync_scope(update.scope)} seq_cst\n" if update.order is Order.SEQ_CST else ""
-    operands = f"({update.pointer}, {update.value})"
-    if not update.is_used and order in ("relaxed", "release") and update.operation != "exch":
-        return f'{fence}  call void asm sideeffect "red.{where} [$0], $1;", "l,{register},~{{memory}}"{operands}\n'
-    code = f'"atom.{where} $0, [$1], $2;", "={register},l,{register},~{{memory}}"'
-    return f"{fence}  {result} = call {type} asm sideeffect {code}{operands}\n"
-
-
 _WIDE_REGISTER = "{ .reg .b128 %wide;\\0A "
 
-
-def _wide(wide: Wide, result: str) -> str:
-    """Lines that store the value, or make `result` of what is there."""
-    order = "relaxed" if wide.order is Order.RELAXED else "release" if wide.value else "acquire"
-    where = f"{order}.{_PTX_SCOPES[wide.scope]}{_PTX_SPACES[wide.space]}.b128"
-    halves = [f"{result}.{half}" for half in ("low", "high")]
-    lines = [f"fence{_sync_scope(wide.scope)} seq_cst"] if wide.order is Order.SEQ_CST else []
-    if wide.value:
-        lines += [f"{half} = extractelement {wide.value}, i32 {i}" for i, half in enumerate(halves)]
-        code = f"mov.b128 %wide, {{$1, $2}};\\0A st.{where} [$0], %wide;"
-        operands = f"{wide.pointer}, i64 {halves[0]}, i64 {halves[1]}"
-        lines.append(f'call void asm sideeffect "{_WIDE_REGISTER}{code} }}", "l,l,l,~{{memory}}"({operands})')
-    else:
-        code = f"ld.{where} %wide, [$2];\\0A mov.b128 {{$0, $1}}, %wide;"
-        both = f"{result}.both"
-        lines.append(
-            f'{both} = call {{ i64, i64 }} asm sideeffect "{_WIDE_REGISTER}{code} }}", "=l,=l,l,~{{memory}}"({wide.pointer})'
-        )
-        lines += [f"{half} = extractvalue {{ i64, i64 }} {both}, {i}" for i, half in enumerate(halves)]
-        lines.append(f"{result}.first = insertelement {PAIR} poison, i64 {halves[0]}, i32 0")
-        lines.append(f"{result} = insertelement {PAIR} {result}.first, i64 {halves[1]}, i32 1")
-    return "".join(f"  {line}\n" for line in lines)
-
-
-_VOTES = {"all": "all", "any": "any", "eq": "uni", "ballot": "ballot"}
-_REDUCTIONS = {"count": "popc", "and": "and", "or": "or"}
+_BARRIERS = {"count": "popc", "and": "and", "or": "or"}
 # The instruction's name, and its last operand: the lane at which the segment of 32 lanes ends.
 _SHUFFLES = {"idx": ("idx", 31), "up": ("up", 0), "down": ("down", 31), "xor": ("bfly", 31)}
 
 
-def _call(result: str, type: str, name: str, *operands: str) -> str:
-    assigned = f"{result} = " if result else ""
-    return f"  {assigned}call {type} @llvm.nvvm.{name}({', '.join(operands)}) convergent\n"
+def _call(result: str, name: str, *operands: str) -> str:
+    """A call of a convergent intrinsic; `result` and operands come with their types."""
+    type, _, assigned = result.partition(" ")
+    called = f"call {type or 'void'} @llvm.nvvm.{name}({', '.join(operands)}) convergent\n"
+    return f"  {assigned} = {called}" if assigned else f"  {called}"
 
 
-def reduce(result: str, kind: str, flag: str) -> str:
-    """`barrier.red`, of the barrier 0."""
-    type = "i32" if kind == "count" else "i1"
-    return _call(result, type, f"barrier.cta.red.{_REDUCTIONS[kind]}.aligned.all", "i32 0", f"i1 {flag}")
-
-
-def sync(mask: str) -> str:
-    """`bar.warp.sync`."""
-    return _call("", "void", "bar.warp.sync", f"i32 {mask}")
-
-
-def vote(result: str, kind: str, mask: str, flag: str) -> str:
-    """`vote.sync`."""
-    type = "i32" if kind == "ballot" else "i1"
-    return _call(result, type, f"vote.{_VOTES[kind]}.sync", f"i32 {mask}", f"i1 {flag}")
-
-
-def shuffle(result: str, kind: str, mask: str, value: str, type: str, lane: str) -> str:
+def _shuffle(m: Meeting) -> str:
     """`shfl.sync`, for each half of a wide value."""
+    mask, value, lane = m.operands
+    instruction, end = _SHUFFLES[m.kind]
+
+    def word(result: str, part: str) -> str:
+        return _call(f"i32 {result}", f"shfl.sync.{instruction}.i32", mask, f"i32 {part}", lane, f"i32 {end}")
+
+    type, result = m.result.split()
     if type == "i32":
-        return _shuffle_word(result, kind, mask, value, lane)
+        return word(result, value.removeprefix("i32 "))
     low, high = f"{result}.low", f"{result}.high"
-    text = f"  {low} = trunc i64 {value} to i32\n"
-    text += f"  {high}.down = lshr i64 {value}, 32\n  {high} = trunc i64 {high}.down to i32\n"
+    text = f"  {low} = trunc {value} to i32\n"
+    text += f"  {high}.down = lshr {value}, 32\n  {high} = trunc i64 {high}.down to i32\n"
     for half in (low, high):
-        text += _shuffle_word(f"{half}.got", kind, mask, half, lane)
-        text += f"  {half}.wide = zext i32 {half}.got to i64\n"
+        text += word(f"{half}.got", half) + f"  {half}.wide = zext i32 {half}.got to i64\n"
     return text + f"  {high}.up = shl i64 {high}.wide, 32\n  {result} = or i64 {high}.up, {low}.wide\n"
 
 
-def _shuffle_word(result: str, kind: str, mask: str, value: str, lane: str) -> str:
-    name, end = _SHUFFLES[kind]
-    return _call(result, "i32", f"shfl.sync.{name}.i32", f"i32 {mask}", f"i32 {value}", f"i32 {lane}", f"i32 {end}")
-
-
-def match(result: str, kind: str, mask: str, value: str, type: str) -> str:
+def _match(m: Meeting) -> str:
     """`match.sync`; of all, only the mask, which is 0 where the predicate is false."""
-    operands = (f"i32 {mask}", f"{type} {value}")
-    if kind == "any":
-        return _call(result, "i32", f"match.any.sync.{type}", *operands)
-    both = f"{result}.both"
-    text = _call(both, "{ i32, i1 }", f"match.all.sync.{type}p", *operands)
-    return text + f"  {result} = extractvalue {{ i32, i1 }} {both}, 0\n"
-
-
-def warp_reduce(result: str, kind: str, mask: str, value: str) -> str:
-    """`redux.sync`."""
-    return _call(result, "i32", f"redux.sync.{kind}", f"i32 {value}", f"i32 {mask}")
-
-
-def active(result: str) -> str:
-    """`activemask`."""
-    return _call(result, "i32", "activemask")
+    type, (_, result) = m.operands[1].split()[0], m.result.split()
+    if m.kind == "any":
+        return _call(m.result, f"match.any.sync.{type}", *m.operands)
+    text = (
+        f"  {result}.both = call {{ i32, i1 }} @llvm.nvvm.match.all.sync.{type}p({', '.join(m.operands)}) convergent\n"
+    )
+    return text + f"  {result} = extractvalue {{ i32, i1 }} {result}.both, 0\n"
 
 
 _WRITERS: dict[OpDef, Callable[[Meeting], str]] = {
-    ops.BARRIER_REDUCE: lambda m: reduce(m.result, m.kind, *m.operands),
-    ops.WARP_SYNC: lambda m: sync(*m.operands),
-    ops.WARP_VOTE: lambda m: vote(m.result, m.kind, *m.operands),
-    ops.WARP_SHUFFLE: lambda m: shuffle(m.result, m.kind, m.operands[0], m.operands[1], m.type, m.operands[2]),
-    ops.WARP_MATCH: lambda m: match(m.result, m.kind, m.operands[0], m.operands[1], m.type),
-    ops.WARP_REDUCE: lambda m: warp_reduce(m.result, m.kind, *m.operands),
-    ops.WARP_ACTIVE: lambda m: active(m.result),
+    ops.BARRIER_REDUCE: lambda m: _call(
+        m.result, f"barrier.cta.red.{_BARRIERS[m.kind]}.aligned.all", "i32 0", *m.operands
+    ),
+    ops.WARP_SYNC: lambda m: _call("", "bar.warp.sync", *m.operands),
+    ops.WARP_VOTE: lambda m: _call(m.result, f"vote.{'uni' if m.kind == 'eq' else m.kind}.sync", *m.operands),
+    ops.WARP_SHUFFLE: _shuffle,
+    ops.WARP_MATCH: _match,
+    ops.WARP_REDUCE: lambda m: _call(m.result, f"redux.sync.{m.kind}", *m.operands[::-1]),
+    ops.WARP_ACTIVE: lambda m: _call(m.result, "activemask"),
     ops.YIELD: lambda _: "",
 }
-
-
-def meet(meeting: Meeting) -> str:
-    """The text of a convergent operation, after which the same block goes on."""
-    return _WRITERS[meeting.code](meeting)
 
 
 # The functions of float32 that libdevice has in an approximate form, too.
@@ -304,7 +223,7 @@ class Nvptx(Dialect):
     def meet(self, meeting: Meeting) -> tuple[str, str]:
         """An intrinsic."""
         check = report_text.meet(meeting.place) if self.options.checked and meeting.code is ops.BARRIER_REDUCE else ""
-        return check + meet(meeting), ""
+        return check + _WRITERS[meeting.code](meeting), ""
 
     def shared(self, number: int, result: str) -> tuple[str, str]:
         """A global variable of the shared space."""
@@ -315,16 +234,52 @@ class Nvptx(Dialect):
         return "", "@dynamic_shared"
 
     def sync_scope(self, scope: Scope) -> str:
-        """LLVM's words."""
-        return _sync_scope(scope)
+        """LLVM's words for a scope on a GPU. A scope of one thread never comes here: LLVM has no fence for it."""
+        return {Scope.SYSTEM: "", Scope.DEVICE: ' syncscope("device")', Scope.BLOCK: ' syncscope("block")'}[scope]
 
     def update(self, update: Update, result: str) -> str:
-        """Inline PTX."""
-        return _update(update, result)
+        """An instruction of PTX, after a fence if it is sequentially consistent.
+
+        A thread does not wait for a number that nothing reads (`red`), unless the operation acquires: there is nothing to acquire
+        before the number is there. The assembler makes that of an `atom` without order and scope alone.
+        """
+        number = update.number
+        real = number.is_float and update.operation == "add"
+        letter = "f" if real else "b" if update.operation in _BITWISE else "u"
+        if number.signed and update.operation in ("max", "min"):
+            letter = "s"
+        order, scope = _PTX_ORDERS.get(update.order, "acquire"), _PTX_SCOPES[update.scope]
+        where = f"{order}.{scope}{_PTX_SPACES[update.space]}.{update.operation}.{letter}{number.bits}"
+        register = ("d" if number.bits == 64 else "f") if real else "l" if number.bits == 64 else "r"
+        type = update.value.split()[0]
+        fence = f"  fence{self.sync_scope(update.scope)} seq_cst\n" if update.order is Order.SEQ_CST else ""
+        operands = f"({update.pointer}, {update.value})"
+        if not update.is_used and order in ("relaxed", "release") and update.operation != "exch":
+            return f'{fence}  call void asm sideeffect "red.{where} [$0], $1;", "l,{register},~{{memory}}"{operands}\n'
+        code = f'"atom.{where} $0, [$1], $2;", "={register},l,{register},~{{memory}}"'
+        return f"{fence}  {result} = call {type} asm sideeffect {code}{operands}\n"
 
     def wide(self, wide: Wide, result: str) -> str:
-        """Inline PTX."""
-        return _wide(wide, result)
+        """Instructions of PTX."""
+        order = "relaxed" if wide.order is Order.RELAXED else "release" if wide.value else "acquire"
+        where = f"{order}.{_PTX_SCOPES[wide.scope]}{_PTX_SPACES[wide.space]}.b128"
+        halves = [f"{result}.{half}" for half in ("low", "high")]
+        lines = [f"fence{self.sync_scope(wide.scope)} seq_cst"] if wide.order is Order.SEQ_CST else []
+        if wide.value:
+            lines += [f"{half} = extractelement {wide.value}, i32 {i}" for i, half in enumerate(halves)]
+            code = f"mov.b128 %wide, {{$1, $2}};\\0A st.{where} [$0], %wide;"
+            operands = f"{wide.pointer}, i64 {halves[0]}, i64 {halves[1]}"
+            lines.append(f'call void asm sideeffect "{_WIDE_REGISTER}{code} }}", "l,l,l,~{{memory}}"({operands})')
+        else:
+            code = f"ld.{where} %wide, [$2];\\0A mov.b128 {{$0, $1}}, %wide;"
+            both = f"{result}.both"
+            lines.append(
+                f'{both} = call {{ i64, i64 }} asm sideeffect "{_WIDE_REGISTER}{code} }}", "=l,=l,l,~{{memory}}"({wide.pointer})'
+            )
+            lines += [f"{half} = extractvalue {{ i64, i64 }} {both}, {i}" for i, half in enumerate(halves)]
+            lines.append(f"{result}.first = insertelement {PAIR} poison, i64 {halves[0]}, i32 0")
+            lines.append(f"{result} = insertelement {PAIR} {result}.first, i64 {halves[1]}, i32 1")
+        return "".join(f"  {line}\n" for line in lines)
 
     def pause(self, nanoseconds: str) -> str:
         """`nanosleep`."""
