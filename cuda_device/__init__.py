@@ -51,6 +51,7 @@ _MODULES = {
     ),
     "errors": "CompileError DeviceOnlyError Error GroupError KernelError LaunchError PrecisionWarning",
     "groups.device_group": "DeviceArrayGroup DeviceGroup",
+    "groups.symmetric_array": "SymmetricArray",
     "groups.group_launch": "launch_group",
     "interop.declarations": "cpp_declaration cpp_header get_include",
     "runtime.launch.benchmarking": "Timing benchmark",

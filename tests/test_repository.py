@@ -56,6 +56,7 @@ FOLDERS = (
         "groups",
         "pytest_plugin",
         "numba_compat",
+        "dask",
     ),
     *("__init__", "__main__"),
 )

@@ -19,7 +19,6 @@ from cuda_device.errors import LaunchError
 from cuda_device.groups.workers import Workers
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.library.groups import array_group
-from cuda_device.runtime.arrays.array_view import ArrayView
 from cuda_device.runtime.arrays.as_array import as_array
 from cuda_device.runtime.arrays.buffers import HOST_ALIGNMENT
 from cuda_device.runtime.arrays.device_array import DeviceArray, array, zeros
@@ -183,11 +182,7 @@ class DeviceArrayGroup:
     def __init__(self, group: DeviceGroup, arrays: Sequence[DeviceArray]) -> None:
         self.group = group
         self._arrays = tuple(arrays)
-        first = self._arrays[0]
-        self._type = array_group(first._view.element, first.ndim)
-        views = [each._view for each in self._arrays]
-        everything = tuple(view.keep_alive for view in views)
-        self._parts = tuple(self._part(rank, views, everything) for rank in range(len(group)))
+        self._parts = tuple(part_of(self._arrays, rank, stream) for rank, stream in enumerate(group.streams))
         group.join()  # a device may read what another one's stream has yet to write
 
     @classmethod
@@ -208,18 +203,6 @@ class DeviceArrayGroup:
                     "the arrays of a group are alike: make the largest on each device, or several groups",
                 )
         return cls(group, each)
-
-    def _part(self, rank: int, views: Sequence[ArrayView], everything: Any) -> Any:
-        """What a kernel on the device of a rank takes."""
-        own, stream = views[rank], self.group.streams[rank]
-        offsets = [view.data - own.data for view in views]
-        # The arrays of all devices live as long as a kernel on any of them.
-        mine = replace(own, keep_alive=everything)
-        shared = [view for view in views if (view.device, view.ordinal) == (own.device, own.ordinal)]
-        ends = [view.extent for view in shared]
-        object.__setattr__(mine, "span", (min(low for low, _ in ends), max(high for _, high in ends)))
-        table = array(np.array(offsets, np.int64), stream=stream)
-        return self._type(DeviceArray.over(mine, stream, self.dtype), table, rank)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -244,3 +227,17 @@ class DeviceArrayGroup:
 
     def __repr__(self) -> str:
         return f"<DeviceArrayGroup of {len(self)} arrays, shape={self.shape} dtype={self.dtype}>"
+
+
+def part_of(arrays: Sequence[DeviceArray], rank: int, stream: Stream) -> Any:
+    """What a kernel on the device of a rank takes: a struct of the rank's own array and of the distances to the others."""
+    views = [each._view for each in arrays]
+    own = views[rank]
+    # The arrays of all devices live as long as a kernel on any of them.
+    mine = replace(own, keep_alive=tuple(view.keep_alive for view in views))
+    shared = [view for view in views if (view.device, view.ordinal) == (own.device, own.ordinal)]
+    ends = [view.extent for view in shared]
+    object.__setattr__(mine, "span", (min(low for low, _ in ends), max(high for _, high in ends)))
+    offsets = array(np.array([view.data - own.data for view in views], np.int64), stream=stream)
+    kind = array_group(own.element, own.ndim)
+    return kind(DeviceArray.over(mine, stream, arrays[rank].dtype), offsets, rank)

@@ -1,0 +1,241 @@
+"""Kernels on the workers of a Dask cluster: `launch` for arrays in blocks, and `spmd` for one task on each worker.
+
+    from cuda_device import dask as cluster
+
+    y = cluster.launch(client, scale, 2.0, x, cluster.output(float32))      # x, y: dask arrays
+    sums = cluster.spmd(client, work, 1000)                                 # [work(ranks, 1000) of each worker]
+
+Dask is the engine: it moves blocks, and runs tasks again whose worker was lost. Workers run kernels on their default stream, a
+GPU where they have one. Kernels, functions and structs pickle by reference if they are in a module, else by cloudpickle. All
+workers of a machine share the cache of compiled kernels. `dask.array.map_blocks` works, too, with a function that launches.
+"""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+
+from cuda_device.device.functions import Kernel
+from cuda_device.errors import LaunchError
+from cuda_device.lazy_dataclasses import dataclass
+from cuda_device.runtime.arrays.device_array import array, zeros
+from cuda_device.runtime.gpu.streams import GpuStream, default_stream
+from cuda_device.runtime.launch.launcher import check_kernel
+from cuda_device.runtime.launch.prepared import BoundKernel
+from cuda_device.types.dtypes import numpy_dtype
+
+
+@dataclass(frozen=True)
+class _NewBlock:
+    """See `output`."""
+
+    dtype: np.dtype[Any]
+
+
+def output(dtype: Any) -> _NewBlock:
+    """Stands for an argument of `launch` that is a new array: zeros of this dtype, of the shape of the block."""
+    return _NewBlock(numpy_dtype(dtype))
+
+
+def launch(
+    client: Any, f: Kernel, /, *args: Any, grid: Any = None, block: Any = None, threads: Any = None, shared: Any = 0
+) -> Any:
+    """Launches a kernel once for each block of Dask arrays, and returns the outputs as Dask arrays.
+
+    The kernel gets the arguments in their places: the block of a Dask array, a new array like the first block for an `output`,
+    and all else as it is. It may write to the outputs only. Dask arrays must have the same chunks. `grid`, `block`, `threads` and
+    `shared` are what `launch` takes, or functions of the kernel's arguments, as for `kernel.bind`; the default is a thread for
+    each element of the block. Blocks of NumPy are copied to the GPU and back where there is one; blocks of CuPy stay there.
+
+    `client` is a `distributed.Client`, whose workers begin at once; with None nothing runs until the result is computed. Returns
+    one Dask array for one output, else a tuple. Raises `LaunchError` for arrays that do not fit; what a launch raises is raised
+    where the result is computed.
+    """
+    import dask
+    import dask.array as da
+
+    check_kernel(f)
+    places = [i for i, value in enumerate(args) if isinstance(value, da.Array)]
+    made = [i for i, value in enumerate(args) if isinstance(value, _NewBlock)]
+    if not places or not made:
+        what = "a Dask array" if not places else "an output"
+        raise LaunchError(
+            f"the arguments of {f.__name__} lack {what}", "pass a dask.array, and output(dtype) for what it writes"
+        )
+    first = args[places[0]]
+    for i in places:
+        if args[i].chunks != first.chunks:
+            raise LaunchError(
+                f"argument {i} has the chunks {args[i].chunks}, and argument {places[0]} has {first.chunks}",
+                "use x.rechunk(y.chunks)",
+            )
+    if grid is None and threads is None:
+        threads = _Shape(places[0])
+    bound = BoundKernel(f, grid, block, shared, threads)
+    parts = {i: args[i].to_delayed() for i in places}
+    run = dask.delayed(_on_block, pure=False, nout=len(made))
+    results = np.empty((len(made), *first.numblocks), object)
+    for index in np.ndindex(first.numblocks):
+        given = [parts[i][index] if i in parts else value for i, value in enumerate(args)]
+        shape = tuple(lengths[i] for lengths, i in zip(first.chunks, index, strict=True))
+        outputs = run(bound, given, places)
+        for number, i in enumerate(made):
+            results[(number, *index)] = da.from_delayed(outputs[number], shape, args[i].dtype)
+    whole = tuple(da.block(found.tolist()) for found in results)
+    if client is not None:
+        whole = tuple(client.persist(list(whole)))
+    return whole if len(whole) > 1 else whole[0]
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """A function of a kernel's arguments: the shape of one of them."""
+
+    place: int
+
+    def __call__(self, *args: Any) -> Any:
+        return args[self.place].shape
+
+
+def _on_block(bound: BoundKernel, args: Sequence[Any], places: Sequence[int]) -> tuple[Any, ...]:
+    """Runs on a worker: one launch, and the outputs, in the memory of the blocks."""
+    stream = default_stream()
+    copied = isinstance(stream, GpuStream) and isinstance(args[places[0]], np.ndarray)
+    shape = args[places[0]].shape
+    given = list(args)
+    for i, value in enumerate(args):
+        if isinstance(value, _NewBlock):
+            given[i] = zeros(shape, value.dtype, stream=stream)
+        elif copied and i in places:
+            given[i] = array(value, stream=stream)
+    bound(*given, stream=stream)
+    made = [given[i] for i, value in enumerate(args) if isinstance(value, _NewBlock)]
+    if isinstance(stream, GpuStream) and not copied:
+        import cupy
+
+        stream.synchronize()
+        return tuple(map(cupy.asarray, made))
+    return tuple(each.numpy() for each in made)
+
+
+def spmd(
+    client: Any, function: Callable[..., Any], /, *args: Any, workers: Any = None, timeout: float = 60.0
+) -> list[Any]:
+    """Runs `function(ranks, *args)` once on each worker, all at the same time, and returns the results by rank.
+
+    `ranks` has the `rank` of the worker, the number of workers as `size`, and `allgather(value)`, which returns the values of
+    all workers and raises `TimeoutError` after `timeout` seconds; a `SymmetricArray` takes it. `workers` are addresses, by
+    default all that the cluster has. Each worker needs a free thread.
+
+    Raises what the function raises, with a note that names the rank and worker, and `LaunchError` if a worker is lost. The other
+    tasks are cancelled then, and the cluster can be used on.
+    """
+    from distributed import Queue, wait
+
+    known = sorted(client.scheduler_info(n_workers=-1)["workers"])
+    chosen = known if workers is None else list(workers)
+    if not chosen or not set(chosen) <= set(known):
+        raise LaunchError(
+            f"workers={chosen} for a cluster with the workers {known}", "start workers, or name some that run"
+        )
+    job = f"cuda_device-{uuid4().hex}"
+    where = [f"rank {rank} ({worker})" for rank, worker in enumerate(chosen)]
+    futures = [
+        client.submit(
+            _as_rank,
+            function,
+            WorkerRanks(job, rank, len(chosen), timeout),
+            args,
+            workers=[worker],
+            pure=False,
+            retries=0,
+        )
+        for rank, worker in enumerate(chosen)
+    ]
+    inboxes = [Queue(_inbox(job, rank), client=client) for rank in range(len(chosen))]
+    try:
+        _watch(client, futures, chosen, where)
+        return list(client.gather(futures))
+    except BaseException:
+        for inbox in inboxes:
+            inbox.put(_STOP)
+        with suppress(TimeoutError):
+            wait([future for future in futures if future.status != "cancelled"], timeout=_GRACE)
+        raise
+    finally:
+        client.cancel(futures, force=True)
+        for inbox in inboxes:
+            inbox.close()
+
+
+def _watch(client: Any, futures: Sequence[Any], workers: Sequence[str], where: Sequence[str]) -> None:
+    """Waits for all tasks. Raises if one fails, or if the worker of one is gone: Dask would wait until it comes back."""
+    while not all(future.status == "finished" for future in futures):
+        for future, place in zip(futures, where, strict=True):
+            if future.status == "error":
+                error = future.exception()
+                error.add_note(f"on {place}")
+                raise error
+        alive = client.scheduler_info(n_workers=-1)["workers"]
+        lost = {
+            f: place for f, w, place in zip(futures, workers, where, strict=True) if w not in alive and not f.done()
+        }
+        if lost:
+            client.cancel(list(lost), force=True)
+            raise LaunchError(
+                f"{', '.join(lost.values())} was lost while its task ran",
+                "look at the log of the worker, and start the job again",
+            )
+        time.sleep(_LOOK)
+
+
+_LOOK = 0.1  # seconds between two looks at a job
+_GRACE = 5.0  # which the others have to end after one has failed
+_STOP = b""
+
+
+def _as_rank(function: Callable[..., Any], ranks: WorkerRanks, args: Sequence[Any]) -> Any:
+    return function(ranks, *args)
+
+
+def _inbox(job: str, rank: int) -> str:
+    return f"{job}-{rank}"
+
+
+class WorkerRanks:
+    """The workers of a job of `spmd`, as one of them sees them."""
+
+    def __init__(self, job: str, rank: int, size: int, timeout: float) -> None:
+        self.job, self.rank, self.size, self.timeout = job, rank, size, timeout
+        self._turns = itertools.count()
+        self._early: dict[tuple[int, int], Any] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return WorkerRanks, (self.job, self.rank, self.size, self.timeout)
+
+    def allgather(self, value: Any, /) -> list[Any]:
+        """The values of all workers, by rank. Raises `TimeoutError` if not all have called it in time."""
+        from distributed import Queue, get_client
+
+        client, turn = get_client(), next(self._turns)
+        data = pickle.dumps((turn, self.rank, value))
+        for rank in range(self.size):
+            Queue(_inbox(self.job, rank), client=client).put(data)
+        inbox, end = Queue(_inbox(self.job, self.rank), client=client), time.monotonic() + self.timeout
+        while missing := [rank for rank in range(self.size) if (turn, rank) not in self._early]:
+            try:
+                data = inbox.get(timeout=max(0.0, end - time.monotonic()))
+            except TimeoutError:
+                raise TimeoutError(f"the ranks {missing} have not come to where rank {self.rank} waits") from None
+            if data == _STOP:
+                raise LaunchError(f"rank {self.rank} waits for the ranks {missing}, of which one has failed")
+            found, rank, given = pickle.loads(data)
+            self._early[found, rank] = given
+        return [self._early.pop((turn, rank)) for rank in range(self.size)]

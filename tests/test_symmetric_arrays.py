@@ -1,0 +1,219 @@
+"""Arrays with a part in each process of a job: kernels of all of them reach all parts."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import traceback
+import warnings
+from pathlib import Path
+from queue import Empty
+
+import numpy as np
+import pytest
+
+import cuda_device as device
+from cuda_device import SymmetricArray, float32, int32
+from cuda_device.errors import LaunchError
+
+SECONDS = 60
+
+
+class PipeRanks:
+    """The processes of a job that queues connect."""
+
+    def __init__(self, rank, inboxes):
+        self.rank, self.size, self._inboxes = rank, len(inboxes), inboxes
+        self._turn, self._early = 0, {}
+
+    def allgather(self, value):
+        turn, self._turn = self._turn, self._turn + 1
+        for inbox in self._inboxes:
+            inbox.put((turn, self.rank, value))
+        while len([key for key in self._early if key[0] == turn]) < self.size:
+            found, rank, given = self._inboxes[self.rank].get(timeout=SECONDS)
+            self._early[found, rank] = given
+        return [self._early.pop((turn, rank)) for rank in range(self.size)]
+
+
+def _run(job, rank, inboxes, results):
+    try:
+        results.put((rank, job(PipeRanks(rank, inboxes)), None))
+    except BaseException as error:
+        results.put((rank, None, (type(error).__name__, str(error), traceback.format_exc())))
+
+
+def run(job, size=2):
+    """What `job(ranks)` returns in each of `size` processes, by rank, and the errors."""
+    spawn = multiprocessing.get_context("spawn")
+    inboxes, results = [spawn.Queue() for _ in range(size)], spawn.Queue()
+    processes = [spawn.Process(target=_run, args=(job, rank, inboxes, results)) for rank in range(size)]
+    for process in processes:
+        process.start()
+    try:
+        found = sorted((results.get(timeout=SECONDS) for _ in processes), key=lambda result: result[0])
+    except Empty:
+        pytest.fail("a process has not come back")
+    finally:
+        for process in processes:
+            process.join(SECONDS)
+            process.kill()
+    return [result for _, result, _ in found], [error for _, _, error in found]
+
+
+class Alone:
+    """A job of one process."""
+
+    rank, size = 0, 1
+
+    def allgather(self, value):
+        return [value]
+
+
+def where():
+    """The default stream of this process: a GPU's where there is one."""
+    return device.default_stream()
+
+
+@device.kernel
+def pull(x, out):
+    i = device.tid(1)
+    if i < len(out):
+        out[i] = x[(x.rank + 1) % x.n_devices][i] + x.own[i]
+
+
+def ring(ranks):
+    stream = where()
+    with SymmetricArray(100, float32, ranks, stream=stream) as x:
+        x.local()[...] = np.arange(100) + 1000 * ranks.rank
+        stream.synchronize()
+        ranks.allgather(None)
+        out = device.zeros(100, stream=stream)
+        device.launch(pull, x.part, out, grid=1, block=128, stream=stream)
+        text = repr(x)
+        of_next = x.local((ranks.rank + 1) % ranks.size).numpy()
+    return out.numpy().tolist(), text, of_next.tolist()
+
+
+def test_kernels_reach_the_parts_of_all_processes():
+    results, errors = run(ring, 3)
+    assert errors == [None] * 3
+    for rank, (out, text, of_next) in enumerate(results):
+        beyond = 1000 * ((rank + 1) % 3)
+        assert out == (2 * np.arange(100) + 1000 * rank + beyond).tolist()
+        assert of_next == (np.arange(100) + beyond).tolist()
+        assert text == f"<SymmetricArray of 3 arrays, shape=(100,) dtype=float32, rank {rank}>"
+
+
+@device.kernel
+def exchange(flags, x):
+    """Each process writes to the others, and tells them so."""
+    for rank in range(x.n_devices):
+        x[rank][x.rank] = 10 * x.rank + rank
+    for rank in range(x.n_devices):
+        device.signal(flags, rank)
+    for rank in range(x.n_devices):
+        device.wait_until(flags, rank)
+
+
+def signals(ranks):
+    stream = where()
+    with (
+        SymmetricArray((1, ranks.size), int32, ranks, stream=stream) as flags,
+        SymmetricArray(ranks.size, int32, ranks, stream=stream) as x,
+    ):
+        device.launch(exchange, flags.part, x.part, grid=1, block=1, stream=stream)
+        return x.local().numpy().tolist()
+
+
+def test_processes_signal_to_each_other():
+    results, errors = run(signals)
+    assert errors == [None, None]
+    assert results == [[0, 10], [1, 11]]
+
+
+def unequal(ranks):
+    stream = where()
+    found = []
+    for shape, dtype in (((4, 1 + ranks.rank), float32), (4, (float32, int32)[ranks.rank])):
+        try:
+            SymmetricArray(shape, dtype, ranks, stream=stream)
+        except LaunchError as error:
+            found.append(str(error))
+    if ranks.rank:  # one that cannot be made in one process
+        with pytest.raises(LaunchError, match="rank 1 failed making its part: ValueError: the shape"):
+            SymmetricArray(-1, float32, ranks, stream=stream)
+    else:
+        with pytest.raises(LaunchError, match="rank 1 failed making its part: ValueError: the shape"):
+            SymmetricArray(1, float32, ranks, stream=stream)
+    return found, ring(ranks)[0][:3]
+
+
+def test_unequal_parts_are_refused_by_all_processes_which_go_on():
+    results, errors = run(unequal)
+    assert errors == [None, None]
+    for rank, (found, after) in enumerate(results):
+        assert (
+            "the part of rank 1 is (4, 2) of dtype('float32'), and that of rank 0 is (4, 1) of dtype('float32')"
+            in found[0]
+        )
+        assert "the part of rank 1 is (4,) of dtype('int32')" in found[1]
+        assert "help: make the array with one shape and dtype in every process" in found[0]
+        assert after == [1000, 1002, 1004]
+        assert rank in (0, 1)
+
+
+def test_closing_twice_and_not_at_all():
+    x = SymmetricArray((2, 3), float32, Alone(), stream=device.cpu_stream())
+    assert (x.shape, x.dtype, len(x), x.rank) == ((2, 3), np.dtype("f4"), 1, 0)
+    x.close()
+    x.close()
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        SymmetricArray(3, float32, Alone(), stream=device.cpu_stream())
+        gc.collect()
+    assert ["was not closed" in str(each.message) for each in seen if each.category is ResourceWarning] == [True]
+
+
+@pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="no folder to look into")
+def test_no_file_is_left_behind():
+    def files():
+        return {name for name in os.listdir("/dev/shm") if name.startswith("cuda_device_")}
+
+    before = files()
+    x = SymmetricArray(3, float32, Alone(), stream=device.cpu_stream())
+    assert files() <= before
+    x.close()
+
+
+class Elsewhere(Alone):
+    size = 2
+
+    def __init__(self, **changes):
+        self.changes = changes
+
+    def allgather(self, value):
+        offer, reason = value
+        if offer is None:
+            return [value, value]
+        fields = {name: getattr(offer, name) for name in type(offer).__annotations__}
+        return [value, (type(offer)(**fields | self.changes), reason)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"machine": "other"}, "rank 1 is on another machine than rank 0"),
+        ({"device": "00"}, "rank 1 is on GPU 00, and rank 0 on the CPU"),
+        ({"handle": "/nowhere"}, "opening the parts of the others: FileNotFoundError"),
+    ],
+)
+def test_parts_that_cannot_be_reached(changes, reason):
+    with pytest.raises(LaunchError, match=reason):
+        SymmetricArray(3, float32, Elsewhere(**changes), stream=device.cpu_stream())
+
+
+def test_what_is_no_job():
+    with pytest.raises(LaunchError, match="ranks= is of type int, which has no rank, size and allgather"):
+        SymmetricArray(3, float32, 5, stream=device.cpu_stream())
