@@ -58,8 +58,8 @@ def launch(
     one Dask array for one output, else a tuple. Raises `LaunchError` for arrays that do not fit; what a launch raises is raised
     where the result is computed.
     """
-    import dask
     import dask.array as da
+    from dask.delayed import delayed
 
     check_kernel(f)
     places = [i for i, value in enumerate(args) if isinstance(value, da.Array)]
@@ -80,7 +80,7 @@ def launch(
         threads = _Shape(places[0])
     bound = BoundKernel(f, grid, block, shared, threads)
     parts = {i: args[i].to_delayed() for i in places}
-    run = dask.delayed(_on_block, pure=False, nout=len(made))
+    run = delayed(_on_block, pure=False, nout=len(made))
     results = np.empty((len(made), *first.numblocks), object)
     for index in np.ndindex(first.numblocks):
         given = [parts[i][index] if i in parts else value for i, value in enumerate(args)]
