@@ -236,4 +236,4 @@ def test_the_document_says_what_the_record_says(status):
     text = document({"tests-1": entry})
     assert f"| {status} | G | abc | 1.5 |" in text
     assert text.count("| not run |") == len(evidence.pieces()) - 1
-    assert f"| `{entity}` | yes | {len(tests)} | {'none' if status == 'failed' else len(tests)} |" in text
+    assert f"| `{entity}` | {'none' if status == 'failed' else len(tests)} |" in text
