@@ -30,6 +30,7 @@ from cuda_device.infer.frame import (
 from cuda_device.infer.intervals import proofs, twins, widened
 from cuda_device.infer.joins import join, join_all, join_objects
 from cuda_device.infer.meanings import Resumed
+from cuda_device.infer.operations import RuleFrame
 from cuda_device.infer.remedies import of_two_types
 from cuda_device.infer.rules import RULES
 from cuda_device.ir import ops
@@ -238,7 +239,7 @@ class Body:
 
     def begin(self, version: BlockVersion) -> dict[Value, Cell | Pending]:
         """Gives a version a new frame; returns the cells of its parameters."""
-        frame = Frame(self.program, self.source)
+        frame = RuleFrame(self.program, self.source)
         version.frame, version.block = frame, frame.build.block
         version.end, version.outgoing, version.returned, version.error = None, [], None, None
         version.follows, version.changed, version.fresh = None, set(), set()

@@ -48,7 +48,7 @@ def call(frame: Frame, function: Cell, positional: Sequence[Cell], named: Mappin
         return composites.construct(frame, model_of(known.value), positional, named)
     if type(known.value) is Aligned:
         return call(frame, frame.literal(known.value.type), positional, named)
-    result = frame.program.operations.special(frame, known.value, positional, named)
+    result = frame.special(known.value, positional, named)
     return result if result is not None else call_plain(frame, known, positional, named)
 
 

@@ -70,7 +70,8 @@ def template(code: CodeType, namespace: dict[str, object]) -> FunctionType:
 
 def close(frame: Frame, cell: Cell) -> Cell:
     """The same value, with every nested function in it closed over the variables that it reads as they are now."""
-    return _closed(frame, cell, _Scope(frame)) if has_open(cell.known) else cell
+    may_hold = isinstance(cell.known.type, (Tuple, TupleIterator, Bundle))
+    return _closed(frame, cell, _Scope(frame)) if may_hold and has_open(cell.known) else cell
 
 
 def close_own(frame: Frame, cell: Cell) -> Cell:

@@ -91,7 +91,7 @@ def member(frame: Frame, struct: Struct, index: int, cell: Cell) -> Cell:
     if struct.host is None and isinstance(field.type, Number) and isinstance(cell.known.type, Number):
         return as_stored(frame, cell, field.type)
     if isinstance(field.type, Subarray) and cell.known.type != field.type:
-        return frame.program.operations.subarray(frame, field.type, cell)
+        return frame.subarray(field.type, cell)
     if struct.host is None and isinstance(field.type, Struct) and field.type.host is None:
         cell = as_record(frame, field.type, cell)
     wanted = with_arrays(field.type, cell.known.type)

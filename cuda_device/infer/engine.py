@@ -42,7 +42,6 @@ from cuda_device.infer.calls import as_constant, bind, defaults_in
 from cuda_device.infer.dependencies import Dependency
 from cuda_device.infer.frame import Cell, Frame, NeverReturns, Waits, is_static
 from cuda_device.infer.meanings import NestedFunction, Origin
-from cuda_device.infer.operations import OPERATIONS
 from cuda_device.infer.remedies import OF_THE_HOST, of_call
 from cuda_device.ir import dominance, ops
 from cuda_device.ir.nodes import Function, Module, Op, Value
@@ -186,7 +185,6 @@ class Inference:
 
     def __init__(self, target: SMSelector, checked: bool = False, on_cpu: bool = False) -> None:
         self.target, self.checked, self.on_cpu = target, checked, on_cpu
-        self.operations = OPERATIONS
         self.row = find
         self.links: list[object] = []
         self.adopted: set[Value] = set()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum, auto
 from types import FunctionType
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -109,6 +109,10 @@ def is_static(known: Known) -> bool:
     return known.constant or not has_leaves(known.type)
 
 
+Rule = Callable[["Frame", Op, Sequence[Cell]], Sequence[Cell]]
+"""What an operation of the python level does: the cells of its operands → those of its results."""
+
+
 class Rank(IntEnum):
     """Which of two kinds has the rule for an operator on both: the later one."""
 
@@ -160,43 +164,8 @@ class Kind:
     """`x < y` and its like, of numbers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Operations:
-    """What can be done with a value of any kind. `infer/operations` has the table; rules reach it through their frame."""
-
-    kind: Callable[[Known], Kind]
-    special: Callable[[Frame, object, Sequence[Cell], Mapping[str, Cell]], Cell | None]
-
-    call: Callable[[Frame, Cell, Sequence[Cell], Mapping[str, Cell]], Cell]
-    call_plain: Callable[[Frame, Known, Sequence[Cell], Mapping[str, Cell]], Cell]
-    getattr: Callable[[Frame, Op, Sequence[Cell]], Sequence[Cell]]
-    getitem: Callable[[Frame, Op, Sequence[Cell]], Sequence[Cell]]
-    attribute: Callable[[Frame, Op, Cell, str], Cell | None]
-    store: Callable[[Frame, Cell, Cell, Cell], None]
-    assign: Callable[[Frame, Cell, Cell], None]
-    binary: Callable[[Frame, Op, Sequence[Cell]], Sequence[Cell]]
-    unary: Callable[[Frame, Op, Sequence[Cell]], Sequence[Cell]]
-    compare: Callable[[Frame, Op, Sequence[Cell]], Sequence[Cell]]
-    truth: Callable[[Frame, Cell], Cell]
-    iterate: Callable[[Frame, Cell], Cell]
-    items_of_iterator: Callable[[Frame, Cell], list[Cell]]
-    as_iterable: Callable[[Frame, Cell], Cell]
-    as_tuple: Callable[[Frame, Cell], Cell]
-    items_of: Callable[[Frame, Cell, str], list[Cell]]
-    scalar: Callable[[Frame, Cell], Cell]
-    method_of: Callable[[Frame, Struct, str], FunctionType | None]
-    close: Callable[[Frame, Cell], Cell]
-    subarray: Callable[[Frame, Subarray, Cell], Cell]
-    as_array_type: Callable[[Frame, Cell, Array], Value]
-    record_constant: Callable[[Frame, np.void], Cell]
-    type_argument: Callable[[Known, str], Type]
-
-
 class Program(Protocol):
     """What a frame asks of the inference of the whole program."""
-
-    operations: Operations
-    """What can be done with values of all kinds."""
 
     target: Any
     """The architecture that the program is compiled for, an `SMSelector`."""
@@ -246,7 +215,61 @@ class Program(Protocol):
 
 
 class Frame:
-    """Writes the typed operations of one block; `build.location` is the place of the operation at hand."""
+    """Writes the typed operations of one block; `build.location` is the place of the operation at hand.
+
+    What can be done with values of all kinds is declared here; `operations.RuleFrame` has it.
+    """
+
+    kind: ClassVar[Callable[[Frame, Known], Kind]]
+    """What can be done with a value."""
+    call: ClassVar[Callable[[Frame, Cell, Sequence[Cell], Mapping[str, Cell]], Cell]]
+    """Calls whatever a value is known to be, with positional and named arguments."""
+    call_plain: ClassVar[Callable[[Frame, Known, Sequence[Cell], Mapping[str, Cell]], Cell]]
+    """Calls a row of the device tables, or a Python function."""
+    special: ClassVar[Callable[[Frame, object, Sequence[Cell], Mapping[str, Cell]], Cell | None]]
+    """Calls an entity that has a rule of its own; None for any other."""
+    getattr: ClassVar[Rule]
+    """`x.name`."""
+    attribute: ClassVar[Callable[[Frame, Op, Cell, str], Cell | None]]
+    """`x.name`, or None if there is nothing of that name."""
+    getitem: ClassVar[Rule]
+    """`x[i]`."""
+    store: ClassVar[Callable[[Frame, Cell, Cell, Cell], None]]
+    """`x[i] = v` of an array."""
+    assign: ClassVar[Callable[[Frame, Cell, Cell], None]]
+    """`x[:] = v`: sets all elements of an array."""
+    binary: ClassVar[Rule]
+    """`x + y` and its like."""
+    unary: ClassVar[Rule]
+    """`-x` and its like."""
+    compare: ClassVar[Rule]
+    """`x < y` and its like."""
+    truth: ClassVar[Callable[[Frame, Cell], Cell]]
+    """Whether a value is true in Python's sense, a bool."""
+    iterate: ClassVar[Callable[[Frame, Cell], Cell]]
+    """`iter(x)`."""
+    items_of_iterator: ClassVar[Callable[[Frame, Cell], list[Cell]]]
+    """The items that an iterator has left, of which must be known how many there are."""
+    as_iterable: ClassVar[Callable[[Frame, Cell], Cell]]
+    """A list, or what the host has, as something that loops run over."""
+    as_tuple: ClassVar[Callable[[Frame, Cell], Cell]]
+    """A list or named tuple as a tuple; anything else as it is."""
+    items_of: ClassVar[Callable[[Frame, Cell, str], list[Cell]]]
+    """The items of what has a known length; an error, in which the text needs them, for anything else."""
+    scalar: ClassVar[Callable[[Frame, Cell], Cell]]
+    """A 0-d array as the number in it; anything else as it is."""
+    method_of: ClassVar[Callable[[Frame, Struct, str], FunctionType | None]]
+    """A method of a struct's class, or None."""
+    close: ClassVar[Callable[[Frame, Cell], Cell]]
+    """A value in which nested functions have captured what they read."""
+    subarray: ClassVar[Callable[[Frame, Subarray, Cell], Cell]]
+    """The subarray that takes its elements from an array, a tuple or a number."""
+    as_array_type: ClassVar[Callable[[Frame, Cell, Array], Value]]
+    """An array as one of a type that says less of it."""
+    record_constant: ClassVar[Callable[[Frame, np.void], Cell]]
+    """An element of a structured array of the host."""
+    type_argument: Callable[[Known, str], Type]
+    """The type that an argument names; the text is the argument in errors."""
 
     def __init__(self, program: Program, function: FunctionType) -> None:
         self.program, self.function = program, function
@@ -285,92 +308,9 @@ class Frame:
         """Where the program stands."""
         return self.build.location
 
-    # What can be done with values of all kinds
-
-    def call(self, function: Cell, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-        """Calls whatever `function` is known to be."""
-        return self.program.operations.call(self, function, positional, named)
-
-    def call_plain(self, known: Known, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-        """Calls a row of the device tables, or a Python function."""
-        return self.program.operations.call_plain(self, known, positional, named)
-
-    def getattr(self, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-        """`x.name`."""
-        return self.program.operations.getattr(self, op, cells)
-
-    def getitem(self, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-        """`x[i]`."""
-        return self.program.operations.getitem(self, op, cells)
-
-    def store(self, owner: Cell, index: Cell, value: Cell) -> None:
-        """`x[i] = v` of an array."""
-        self.program.operations.store(self, owner, index, value)
-
-    def assign(self, target: Cell, value: Cell) -> None:
-        """`x[:] = v`: sets all elements of an array."""
-        self.program.operations.assign(self, target, value)
-
-    def kind(self, known: Known) -> Kind:
-        """What can be done with a value."""
-        return self.program.operations.kind(known)
-
-    def attribute(self, op: Op, cell: Cell, name: str) -> Cell | None:
-        """`x.name`, or None if there is nothing of that name."""
-        return self.program.operations.attribute(self, op, cell, name)
-
     def arithmetic(self, sign: str, a: Cell, b: Cell) -> Cell:
         """`a + b` and its like, as the user's own arithmetic."""
         return self.binary(Op(ops.PY_BINARY, attributes={"op": sign}, location=self.location), (a, b))[0]
-
-    def binary(self, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-        """`x + y` and its like."""
-        return self.program.operations.binary(self, op, cells)
-
-    def unary(self, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-        """`-x` and its like."""
-        return self.program.operations.unary(self, op, cells)
-
-    def compare(self, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-        """`x < y` and its like."""
-        return self.program.operations.compare(self, op, cells)
-
-    def truth(self, cell: Cell) -> Cell:
-        """Whether a value is true in Python's sense, a bool."""
-        return self.program.operations.truth(self, cell)
-
-    def iterate(self, cell: Cell) -> Cell:
-        """`iter(x)`."""
-        return self.program.operations.iterate(self, cell)
-
-    def items_of_iterator(self, cell: Cell) -> list[Cell]:
-        """The items that an iterator has left, of which must be known how many there are."""
-        return self.program.operations.items_of_iterator(self, cell)
-
-    def as_iterable(self, cell: Cell) -> Cell:
-        """A list, or what the host has, as something that loops run over."""
-        return self.program.operations.as_iterable(self, cell)
-
-    def as_tuple(self, cell: Cell) -> Cell:
-        """A list or named tuple as a tuple; anything else as it is."""
-        return self.program.operations.as_tuple(self, cell)
-
-    def items_of(self, cell: Cell, what: str) -> list[Cell]:
-        """The items of what has a known length; an error, in which `what` needs them, for anything else."""
-        return self.program.operations.items_of(self, cell, what)
-
-    def scalar(self, cell: Cell) -> Cell:
-        """A 0-d array as the number in it; anything else as it is."""
-        return self.program.operations.scalar(self, cell)
-
-    def method_of(self, type: Struct, name: str) -> FunctionType | None:
-        """A method of a struct's class, or None."""
-        return self.program.operations.method_of(self, type, name)
-
-    def close(self, cell: Cell) -> Cell:
-        """A value in which nested functions have captured what they read."""
-        may_hold = isinstance(cell.known.type, (Tuple, TupleIterator, Bundle))
-        return self.program.operations.close(self, cell) if may_hold else cell
 
     # Objects that change. They are values as all others; what they become is kept by their identity.
 
@@ -427,7 +367,7 @@ class Frame:
                 )
             return self.composite(model, [self.literal(getattr(value, field.name)) for field in model.fields])
         if isinstance(value, np.void):
-            return self.program.operations.record_constant(self, value)
+            return self.record_constant(value)
         return Cell(self.program.literal(value, self.location))
 
     def composite(self, type: Vector | Struct | Subarray, cells: Sequence[Cell]) -> Cell:
@@ -546,7 +486,7 @@ class Frame:
                 # Where control flow joins, `self` may be a value on the other edge.
                 return self.build.op(ops.LOAD, type, cell.value)
             case Array() if cell.value is not None and cell.value.type != type:
-                return self.program.operations.as_array_type(self, cell, type)
+                return self.as_array_type(cell, type)
             case Pointer() if cell.value is not None and cell.value.type != type:
                 return self.build.op(ops.WINDOW, type, cell.value, self.build.const(INDEX, 0))
             case _ if cell.value is not None:

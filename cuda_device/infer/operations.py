@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from cuda_device.device import packing
 from cuda_device.errors import CompileError
 from cuda_device.infer import builtin_calls, calls, closures, composites, hosted, loops, operators, remedies, sequences
-from cuda_device.infer.frame import Cell, Frame, Kind, Operations, Rank
+from cuda_device.infer.frame import Cell, Frame, Kind, Rank
 from cuda_device.infer.kinds import (
     arrays,
     complexes,
@@ -52,7 +52,7 @@ KINDS: dict[object, Kind] = {
 """By the class of a type; of bundles by the class of the meaning, or by the meaning itself."""
 
 
-def kind_of(known: Known) -> Kind:
+def kind_of(_: Frame, known: Known) -> Kind:
     """What can be done with a value."""
     type = known.type
     if isinstance(type, model.Number):
@@ -68,7 +68,7 @@ def getitem(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     owner, index = cells
     if isinstance(index.known.value, Named):
         index = frame.as_tuple(index)
-    rule = kind_of(owner.known).getitem
+    rule = frame.kind(owner.known).getitem
     found = rule(frame, op, owner, index) if rule else None
     if found is None:
         raise CompileError(f"{owner.known.shown} cannot be indexed in device code", help=_help_with_items(owner.known))
@@ -92,7 +92,7 @@ def setitem(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     owner, index, value = cells
     if isinstance(index.known.value, Named):
         index = frame.as_tuple(index)
-    rule = kind_of(owner.known).setitem
+    rule = frame.kind(owner.known).setitem
     found = rule(frame, op, owner, index, value) if rule else None
     if found is not None:
         return found
@@ -116,7 +116,8 @@ def getattr_(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     found = attribute(frame, op, cell, name)
     if found is None:
         raise CompileError(
-            f"{cell.known} has no attribute {name!r} in device code", help=_help_with_attributes(cell.known, name)
+            f"{cell.known} has no attribute {name!r} in device code",
+            help=_help_with_attributes(frame, cell.known, name),
         )
     return [found]
 
@@ -125,11 +126,11 @@ def attribute(frame: Frame, op: Op, cell: Cell, name: str) -> Cell | None:
     """`x.name`, or None if the kind of x has nothing of that name."""
     if name == "__class__":
         return frame.call(Cell(constant(type)), [cell], {})
-    rule = kind_of(cell.known).getattr
+    rule = frame.kind(cell.known).getattr
     return rule(frame, op, cell, name) if rule else None
 
 
-def _help_with_attributes(known: Known, name: str) -> str:
+def _help_with_attributes(frame: Frame, known: Known, name: str) -> str:
     """What a value has instead."""
     if isinstance(known.value, Named):
         return f"its members are {', '.join(known.value.names)}"
@@ -139,7 +140,7 @@ def _help_with_attributes(known: Known, name: str) -> str:
         remedy := remedies.of_swizzle(name, known.type.dtype, known.type.size)
     ):
         return remedy
-    names = kind_of(known).names(known)
+    names = frame.kind(known).names(known)
     if not names:
         return use_of(known)
     close = remedies.nearest(name, names)
@@ -150,7 +151,7 @@ def setattr_(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     """`x.name = v`."""
     owner, value = cells
     name = str(op.attributes["name"])
-    rule = kind_of(owner.known).setattr
+    rule = frame.kind(owner.known).setattr
     found = rule(frame, op, owner, name, value) if rule else None
     if found is None:
         raise CompileError(
@@ -160,30 +161,31 @@ def setattr_(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
     return found
 
 
-OPERATIONS = Operations(
-    kind=kind_of,
-    special=builtin_calls.special,
-    call=calls.call,
-    call_plain=calls.call_plain,
-    getattr=getattr_,
-    getitem=getitem,
-    attribute=attribute,
-    store=arrays.store,
-    assign=arrays.assign,
-    binary=operators.binary,
-    unary=operators.unary,
-    compare=operators.compare,
-    truth=operators.truth_of,
-    iterate=loops.iterator_over,
-    items_of_iterator=loops.items_of,
-    as_iterable=sequences.as_iterable,
-    as_tuple=sequences.as_tuple,
-    items_of=sequences.items_of,
-    scalar=composites.scalar,
-    method_of=composites.method_of,
-    close=closures.close,
-    subarray=subarrays.made_of,
-    as_array_type=arrays.as_type,
-    record_constant=structs.constant_of,
-    type_argument=packing.type_argument,
-)
+class RuleFrame(Frame):
+    """A frame that does to a value what its kind says."""
+
+    kind = kind_of
+    call = calls.call
+    call_plain = calls.call_plain
+    special = builtin_calls.special
+    getattr = getattr_
+    attribute = attribute
+    getitem = getitem
+    store = arrays.store
+    assign = arrays.assign
+    binary = operators.binary
+    unary = operators.unary
+    compare = operators.compare
+    truth = operators.truth_of
+    iterate = loops.iterator_over
+    items_of_iterator = loops.items_of
+    as_iterable = sequences.as_iterable
+    as_tuple = sequences.as_tuple
+    items_of = sequences.items_of
+    scalar = composites.scalar
+    method_of = composites.method_of
+    close = closures.close
+    subarray = subarrays.made_of
+    as_array_type = arrays.as_type
+    record_constant = structs.constant_of
+    type_argument = staticmethod(packing.type_argument)

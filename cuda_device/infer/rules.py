@@ -8,7 +8,7 @@ those for operators in `operators`, for items and attributes in `operations`, fo
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import Enum
 
 from cuda_device.errors import CompileError
@@ -24,7 +24,7 @@ from cuda_device.infer import (
     sequences,
 )
 from cuda_device.infer.dependencies import MISSING
-from cuda_device.infer.frame import Cell, Frame, NeverReturns
+from cuda_device.infer.frame import Cell, Frame, NeverReturns, Rule
 from cuda_device.infer.kinds import dicts, lists
 from cuda_device.infer.meanings import Keywords, Raised, Thing, code_of, means
 from cuda_device.infer.printing import message_of
@@ -33,8 +33,6 @@ from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op
 from cuda_device.types.known import Known, constant
 from cuda_device.types.model import INDEX, Array, Bundle, Range, RangeIterator, Static, Struct, TupleIterator
-
-Rule = Callable[[Frame, Op, Sequence[Cell]], Sequence[Cell]]
 
 
 def _copy(_: Frame, __: Op, cells: Sequence[Cell]) -> Sequence[Cell]:

@@ -231,7 +231,7 @@ def _dtype_argument(frame: Frame, name: str, positional: Sequence[Cell], named: 
         raise CompileError(
             f"{name} takes a dtype", help="write " + ("x.view(T)" if name == "view" else "x.astype(T, copy=False)")
         )
-    return frame.program.operations.type_argument(given[0].known, f"the dtype of {name}")
+    return frame.type_argument(given[0].known, f"the dtype of {name}")
 
 
 def _astype(owner: Cell, array: model.Array, dtype: model.Type, named: Mapping[str, Cell]) -> Cell:

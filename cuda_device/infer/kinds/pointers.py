@@ -76,14 +76,14 @@ def _element(frame: Frame, owner: Cell, index: Cell) -> Cell:
 
 
 def _getitem(frame: Frame, op: Op, owner: Cell, index: Cell) -> Cell:
-    (found,) = frame.program.operations.getitem(frame, op, [_element(frame, owner, index), frame.tuple(())])
+    (found,) = frame.getitem(op, [_element(frame, owner, index), frame.tuple(())])
     return found
 
 
 def _setitem(frame: Frame, _: Op, owner: Cell, index: Cell, value: Cell) -> Sequence[Cell]:
     if _type_of(owner).readonly:
         raise CompileError(f"the memory is read-only: {owner.known}", help="declare the pointer without readonly=True")
-    frame.program.operations.store(frame, _element(frame, owner, index), frame.tuple(()), value)
+    frame.store(_element(frame, owner, index), frame.tuple(()), value)
     return ()
 
 
@@ -122,7 +122,7 @@ def _as_address(frame: Frame, cell: Cell) -> Cell:
 def _compare(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
     """Comparisons of addresses; a number, and None, is an address, too."""
     sides = [_as_address(frame, cell) for cell in (a, b)]
-    (result,) = frame.program.operations.compare(frame, Op(ops.PY_COMPARE, attributes={"op": sign}), sides)
+    (result,) = frame.compare(Op(ops.PY_COMPARE, attributes={"op": sign}), sides)
     return result
 
 
