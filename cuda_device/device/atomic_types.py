@@ -10,12 +10,30 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from cuda_device.device.atomic_accesses import check
 from cuda_device.device.machine_functions import nanosleep
 from cuda_device.errors import DeviceOnlyError
 from cuda_device.types import model
 from cuda_device.types.dtypes import element_of
+from cuda_device.types.layout import has_identity, leaves, size_of
 from cuda_device.types.struct_classes import Aligned, check_alignment
+
+WIDEST = 16
+"""The most bytes that an atomic holds."""
+
+
+def check(dtype: model.Type) -> None:
+    """Raises `TypeError` for what no atomic can hold."""
+    name = dtype.name if isinstance(dtype, model.Struct) else str(dtype)
+    if has_identity(dtype):
+        raise TypeError(f"{name} has atomic members, and cannot be the content of an atomic: name one of them")
+    kind = isinstance(dtype, (model.Number, model.Vector, model.Struct, model.Tuple))
+    if not kind or not all(isinstance(leaf, model.Number) for leaf in leaves(dtype)):
+        raise TypeError(f"an atomic holds a number, vector, struct or tuple, not {name}")
+    size = size_of(dtype)
+    if size > WIDEST:
+        raise TypeError(f"an atomic holds {WIDEST} bytes at most, but {name} has {size}")
+    if size & (size - 1) or not leaves(dtype):
+        raise TypeError(f"{name} has {size} bytes, but machines access 1, 2, 4, 8 or 16 at once")
 
 
 class AtomicInterface:

@@ -15,22 +15,205 @@ from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Any, TypeVar, cast
 
-from cuda_device.device import atomic_accesses as accesses
-from cuda_device.device import atomic_accesses as bits
 from cuda_device.device import atomic_types as loops
-from cuda_device.device.atomic_types import Atomic, AtomicInterface
-from cuda_device.device.lowering import ArrayTree, Lowering, Tree, address_of, grow
+from cuda_device.device.atomic_types import WIDEST, Atomic, AtomicInterface, check
+from cuda_device.device.lowering import ArrayTree, Lowering, Tree, address_of, flatten, grow
+from cuda_device.device.packing import gather, scatter
 from cuda_device.device.rows import Intrinsic, Typed, constant_of
 from cuda_device.errors import ArgumentError, CompileError, DeviceOnlyError, UnalignedError
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Value
 from cuda_device.ir.ops import OF_LOADS, OF_STORES, OF_UPDATES, Effect, Order, Scope
-from cuda_device.lazy_dataclasses import dataclass
+from cuda_device.lazy_dataclasses import dataclass, replace
 from cuda_device.types import model
 from cuda_device.types.dtypes import element_of
 from cuda_device.types.known import Known, constant, of_type
-from cuda_device.types.layout import align_of, leaves, size_of, usual_alignment
+from cuda_device.types.layout import accesses, align_of, leaves, size_of, usual_alignment
 from cuda_device.types.struct_classes import check_alignment
+
+# The bits of what atomics hold: machines access integers atomically, so any other value travels as one of its size.
+#
+#     vector<float16, 2>                        uint32
+#     struct<pair, key: uint32, n: uint16>      uint64; padding is zero
+#     complex128, vector<int32, 4>              vector<uint64, 2>: of 16 bytes there are loads and stores
+#
+# Real numbers are accessed as what they are.
+
+
+WIDEST_EXCHANGE = 8
+
+
+def is_number(dtype: model.Type) -> bool:
+    """Whether machines access it as what it is: a real number."""
+    return isinstance(dtype, model.Number) and len(leaves(dtype)) == 1
+
+
+def storage(dtype: model.Type) -> model.Type:
+    """What an atomic of `dtype` is to a machine."""
+    if is_number(dtype):
+        return dtype
+    size = size_of(dtype)
+    return model.Vector(model.UINT64, 2) if size == WIDEST else model.Number(model.NumberKind.UINT, size * 8)
+
+
+def pack(build: Lowering, dtype: model.Type, tree: Tree) -> Value:
+    """A value as what it is to a machine."""
+    if is_number(dtype):
+        assert isinstance(tree, Value)
+        return tree
+    words = words_of(build, dtype, tree)
+    return words[0] if len(words) == 1 else build.op(ops.MAKE, model.Vector(model.UINT64, 2), *words)
+
+
+def words_of(build: Lowering, dtype: model.Type, tree: Tree) -> list[Value]:
+    """The bits of a value as it lies in memory: one unsigned integer, or two of 64 bits."""
+    word = model.Number(model.NumberKind.UINT, min(size_of(dtype), WIDEST_EXCHANGE) * 8)
+    return gather(build, flatten(tree), _bit_offsets(dtype), word, size_of(dtype) * 8 // word.bits)
+
+
+def _bit_offsets(dtype: model.Type) -> list[int]:
+    return [access.offset * 8 for access in accesses(dtype, align=1)]
+
+
+def unpack(build: Lowering, dtype: model.Type, value: Value) -> Tree:
+    """The value of `dtype` that was packed so."""
+    if is_number(dtype):
+        return value
+    words = [value]
+    if isinstance(value.type, model.Vector):
+        words = [build.op(ops.FIELD, model.UINT64, value, index=i) for i in range(2)]
+    return grow(dtype, scatter(build, words, _bit_offsets(dtype), leaves(dtype)))
+
+
+def equal(build: Lowering, dtype: model.Type, a: Tree, b: Tree) -> Value:
+    """Whether two values have the same bits."""
+    pairs = zip(words_of(build, dtype, a), words_of(build, dtype, b), strict=True)
+    first, *rest = (build.compare("==", x, y) for x, y in pairs)
+    for each in rest:
+        first = build.binary(ops.AND, first, each)
+    return first
+
+
+# How atomic operations become operations of the device level: one function for each, all of an `Access`.
+
+
+@dataclass(frozen=True, slots=True)
+class AtomicAccess:
+    """What lowering works with: the reference, the type of what is there, the operands, order and scope."""
+
+    build: Lowering
+    reference: Value
+    dtype: model.Type
+    values: tuple[Tree, ...]
+    order: str
+    scope: str
+
+    @property
+    def alone(self) -> bool:
+        """Whether nobody else looks: then plain accesses do."""
+        assert isinstance(self.reference.type, model.Ref)
+        return self.scope == Scope.THREAD or self.reference.type.space is model.Space.LOCAL
+
+    def at(self, type: model.Type) -> Value:
+        """The reference as one to something else."""
+        assert isinstance(self.reference.type, model.Ref)
+        return self.build.refer(self.reference, model.Ref(self.reference.type.space, type))
+
+    def read(self) -> Tree:
+        """A plain load."""
+        return self.build.load(self.at(self.dtype), self.dtype)
+
+    def write(self, value: Tree) -> None:
+        """A plain store."""
+        self.build.store(self.at(self.dtype), self.dtype, value)
+
+    def operands(self) -> list[Value]:
+        """The operands of an atomic operation of the device level."""
+        packed = [pack(self.build, self.dtype, value) for value in self.values]
+        return [self.at(model.AtomicCell(storage(self.dtype))), *packed]
+
+    def op(self, code: ops.OpDef, **more: str) -> Tree:
+        """The result of such an operation."""
+        type = storage(self.dtype)
+        attributes = {"memory": self.order, "scope": self.scope, **more}
+        return unpack(self.build, self.dtype, self.build.op(code, type, *self.operands(), nonneg=False, **attributes))
+
+
+def load(access: AtomicAccess) -> Tree:
+    """What is there."""
+    return access.read() if access.alone else access.op(ops.ATOMIC_LOAD)
+
+
+def store(access: AtomicAccess) -> Tree:
+    """Sets it."""
+    if access.alone:
+        access.write(*access.values)
+    else:
+        access.build.effect(ops.ATOMIC_STORE, *access.operands(), memory=access.order, scope=access.scope)
+    return ()
+
+
+def cas(access: AtomicAccess) -> Tree:
+    """Compare-and-swap."""
+    if not access.alone:
+        return access.op(ops.ATOMIC_CAS)
+    build, (old, new) = access.build, access.values
+    here = access.read()
+    same = equal(build, access.dtype, here, old)
+    leaves = zip(flatten(new), flatten(here), strict=True)
+    access.write(tuple(build.select(same, *pair) for pair in leaves))
+    return here
+
+
+Combine = Callable[[Lowering, Value, Value], Value]
+
+
+def exchange(access: AtomicAccess) -> Tree:
+    """Sets what is there, and gives what was."""
+    if not access.alone:
+        return access.op(ops.ATOMIC_UPDATE, operation="exch")
+    here = access.read()
+    access.write(*access.values)
+    return here
+
+
+def update(operation: str, combine: Combine) -> Callable[[AtomicAccess], Tree]:
+    """A read-modify-write of a number; `combine` makes the new one where nobody else looks."""
+
+    def lower(access: AtomicAccess) -> Tree:
+        if not access.alone:
+            return access.op(ops.ATOMIC_UPDATE, operation=operation)
+        here, (value,) = access.read(), access.values
+        assert isinstance(here, Value) and isinstance(value, Value)
+        access.write(combine(access.build, here, value))
+        return here
+
+    return lower
+
+
+def binary(code: ops.OpDef) -> Combine:
+    """An operation of the device level."""
+    return lambda build, a, b: build.binary(code, a, b)
+
+
+def extreme(sign: str) -> Combine:
+    """The larger or smaller of integers."""
+    return lambda build, a, b: build.select(build.compare(sign, b, a), b, a)
+
+
+def subtract(access: AtomicAccess) -> Tree:
+    """The sum with the negative, which is the same."""
+    build, (value,) = access.build, access.values
+    assert isinstance(value, Value)
+    return add(replace(access, values=(build.negative(value),)))
+
+
+add = update("add", binary(ops.ADD))
+
+
+def by_loop(_: AtomicAccess) -> Tree:
+    """Of what machines have no instruction for."""
+    raise AssertionError("a function of device/atomic_types is called instead")
 
 
 def atomic_ref(array: Any, index: Any) -> AtomicInterface:
@@ -155,7 +338,7 @@ def _check_alignment(known: Known, align: int, content: model.Type) -> None:
 
 def _check_content(dtype: model.Type) -> None:
     try:
-        bits.check(dtype)
+        check(dtype)
     except TypeError as error:
         raise CompileError(str(error), help="use a smaller type") from None
 
@@ -201,10 +384,10 @@ class _Method:
     """
 
     name: str
-    lower: Callable[[accesses.AtomicAccess], Tree]
+    lower: Callable[[AtomicAccess], Tree]
     values: int = 1
     types: tuple[model.Number, ...] = ()
-    most: int = bits.WIDEST_EXCHANGE
+    most: int = WIDEST_EXCHANGE
     orders: tuple[Order, ...] = OF_UPDATES
     effects: Effect = _CHANGE
     returns: bool = True
@@ -232,20 +415,20 @@ class _Method:
 
 
 _METHODS = (
-    _Method("load", accesses.load, 0, most=bits.WIDEST, orders=OF_LOADS, effects=_LOOK),
-    _Method("store", accesses.store, most=bits.WIDEST, orders=OF_STORES, returns=False),
-    _Method("exch", accesses.exchange, narrow=loops.exchange),
-    _Method("cas", accesses.cas, 2),
-    _Method("add", accesses.add, types=NUMBERS),
-    _Method("sub", accesses.subtract, types=NUMBERS),
-    _Method("and_", accesses.update("and", accesses.binary(ops.AND)), types=INTEGERS),
-    _Method("or_", accesses.update("or", accesses.binary(ops.OR)), types=INTEGERS),
-    _Method("xor", accesses.update("xor", accesses.binary(ops.XOR)), types=INTEGERS),
-    _Method("max", accesses.update("max", accesses.extreme(">")), types=NUMBERS, floats=loops.float_max),
-    _Method("nanmax", accesses.update("max", accesses.extreme(">")), types=NUMBERS, floats=loops.float_nanmax),
-    _Method("min", accesses.update("min", accesses.extreme("<")), types=NUMBERS, floats=loops.float_min),
-    _Method("nanmin", accesses.update("min", accesses.extreme("<")), types=NUMBERS, floats=loops.float_nanmin),
-    _Method("wait", accesses.by_loop, most=bits.WIDEST, orders=OF_LOADS, effects=_LOOK, returns=False, loop=loops.wait),
+    _Method("load", load, 0, most=WIDEST, orders=OF_LOADS, effects=_LOOK),
+    _Method("store", store, most=WIDEST, orders=OF_STORES, returns=False),
+    _Method("exch", exchange, narrow=loops.exchange),
+    _Method("cas", cas, 2),
+    _Method("add", add, types=NUMBERS),
+    _Method("sub", subtract, types=NUMBERS),
+    _Method("and_", update("and", binary(ops.AND)), types=INTEGERS),
+    _Method("or_", update("or", binary(ops.OR)), types=INTEGERS),
+    _Method("xor", update("xor", binary(ops.XOR)), types=INTEGERS),
+    _Method("max", update("max", extreme(">")), types=NUMBERS, floats=loops.float_max),
+    _Method("nanmax", update("max", extreme(">")), types=NUMBERS, floats=loops.float_nanmax),
+    _Method("min", update("min", extreme("<")), types=NUMBERS, floats=loops.float_min),
+    _Method("nanmin", update("min", extreme("<")), types=NUMBERS, floats=loops.float_nanmin),
+    _Method("wait", by_loop, most=WIDEST, orders=OF_LOADS, effects=_LOOK, returns=False, loop=loops.wait),
 )
 
 
@@ -273,9 +456,7 @@ def _method_row(method: _Method) -> Intrinsic:
         assert isinstance(reference, Value) and isinstance(reference.type, model.Ref)
         assert isinstance(reference.type.pointee, model.AtomicCell)
         order, scope = map(str, typed.settings)
-        return method.lower(
-            accesses.AtomicAccess(build, reference, reference.type.pointee.dtype, tuple(values), order, scope)
-        )
+        return method.lower(AtomicAccess(build, reference, reference.type.pointee.dtype, tuple(values), order, scope))
 
     entity = getattr(AtomicInterface, method.name)
     return Intrinsic(entity, f"AtomicInterface.{method.name}", infer, lower, effects=method.effects)
@@ -319,7 +500,7 @@ def _infer_same_bits(arguments: Sequence[Known]) -> Typed:
 def _lower_same_bits(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
     a, b = operands
     (dtype,) = typed.settings
-    return bits.equal(build, cast(model.Type, dtype), a, b)
+    return equal(build, cast(model.Type, dtype), a, b)
 
 
 ROWS = (

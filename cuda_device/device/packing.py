@@ -7,7 +7,7 @@ Each number lies where its own alignment puts it. What fits in 32 bits is one ui
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from cuda_device.device.lowering import Lowering, Tree, flatten, grow
@@ -44,35 +44,43 @@ def fits(numbers: Sequence[Type]) -> bool:
     return _size(numbers) <= _MOST_BITS
 
 
-def pack(build: Lowering, values: Sequence[Value]) -> list[Value]:
-    """The words that hold the values."""
-    types = [value.type for value in values if value.type is not None]
-    word = UINT32 if _size(types) <= UINT32.bits else UINT64
-    words: list[Value] = []
-    for value, place in zip(values, _places(types), strict=True):
+def gather(build: Lowering, values: Iterable[Value], places: Iterable[int], word: Number, count: int) -> list[Value]:
+    """So many words with the bits of the values, each at its place."""
+    words: dict[int, Value] = {}
+    for value, place in zip(values, places, strict=True):
         part = build.convert(to_bits(build, value), word)
         index, offset = divmod(place, word.bits)
         if offset:
             part = build.op(ops.SHL, word, part, build.number(word, offset))
-        if index == len(words):
-            words.append(part)
-        else:
-            words[index] = build.binary(ops.OR, words[index], part)
-    return words
+        words[index] = build.binary(ops.OR, words[index], part) if index in words else part
+    return [words.get(i) or build.number(word, 0) for i in range(count)]
 
 
-def unpack(build: Lowering, words: Sequence[Value], types: Sequence[Type]) -> list[Value]:
-    """The values of `types` that `words` hold."""
-    values = []
-    word = UINT32 if words[0].type == UINT32 else UINT64
-    for type, place in zip(types, _places(types), strict=True):
+def scatter(build: Lowering, words: Sequence[Value], places: Iterable[int], types: Iterable[Type]) -> Iterator[Value]:
+    """The values of `types` whose bits the words have at these places."""
+    word = words[0].type
+    assert isinstance(word, Number)
+    for type, place in zip(types, places, strict=True):
         assert isinstance(type, Number)
         index, offset = divmod(place, word.bits)
         part = words[index]
         if offset:
             part = build.op(ops.SHR, word, part, build.number(word, offset))
-        values.append(from_bits(build, build.convert(part, Number(NumberKind.UINT, type.bits)), type))
-    return values
+        yield from_bits(build, build.convert(part, Number(NumberKind.UINT, type.bits)), type)
+
+
+def pack(build: Lowering, tree: Tree) -> list[Value]:
+    """The words that hold a value."""
+    values = list(flatten(tree))
+    types = [value.type for value in values if value.type is not None]
+    word = UINT32 if _size(types) <= UINT32.bits else UINT64
+    return gather(build, values, _places(types), word, -(-_size(types) // word.bits))
+
+
+def unpack(build: Lowering, words: Sequence[Value], type: Type) -> Tree:
+    """The value of `type` that `words` hold."""
+    parts = leaves(type)
+    return grow(type, scatter(build, words, _places(parts), parts))
 
 
 def to_bits(build: Lowering, value: Value) -> Value:
@@ -119,8 +127,7 @@ def _infer(arguments: Sequence[Known]) -> Typed:
 
 
 def _lower(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
-    words = pack(build, list(flatten(operands[0])))
-    return grow(typed.result.type, iter(unpack(build, words, leaves(typed.result.type))))
+    return unpack(build, pack(build, operands[0]), typed.result.type)
 
 
 ROWS = (Intrinsic(reinterpret, "reinterpret", _infer, _lower),)

@@ -19,7 +19,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 
 from cuda_device.device.entities import Integer, device_value
-from cuda_device.device.lowering import Lowering, Tree, flatten, grow
+from cuda_device.device.lowering import Lowering, Tree
 from cuda_device.device.packing import fits, pack, unpack
 from cuda_device.device.rows import Intrinsic, Typed, number_of
 from cuda_device.device.target import require, sm80
@@ -395,9 +395,9 @@ def _shuffle(entity: object, name: str, kind: str, lane_name: str) -> Intrinsic:
         mask, lane = _lower_own_mask(build, operands[0]), _value(operands[2])
         if build.checked:
             _check_shuffle(build, mask, lane, kind, lane_name)
-        words = pack(build, list(flatten(operands[1])))
+        words = pack(build, operands[1])
         got = [build.op(ops.WARP_SHUFFLE, word.type, mask, word, lane, kind=kind) for word in words]
-        return grow(typed.result.type, iter(unpack(build, got, leaves(typed.result.type))))
+        return unpack(build, got, typed.result.type)
 
     return Intrinsic(entity, name, infer, lower, effects=ops.WARP_SHUFFLE.effects)
 
@@ -411,7 +411,7 @@ def _infer_match(arguments: Sequence[Known]) -> tuple[tuple[int, Type], ...]:
 def _lower_match(build: Lowering, operands: Sequence[Tree], kind: str) -> Value:
     """A value of two words matches where both do; `all` of both is the same mask twice, or 0."""
     mask = _lower_own_mask(build, operands[0])
-    words = pack(build, list(flatten(operands[1])))
+    words = pack(build, operands[1])
     found = [build.op(ops.WARP_MATCH, INT32, mask, word, kind=kind) for word in words]
     return found[0] if len(found) == 1 else build.binary(ops.AND, *found)
 
