@@ -25,6 +25,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from cuda_device import logs
 from cuda_device.cache import disk, programs
 from cuda_device.cache.disk import sha256
 from cuda_device.cache.fingerprints import Fingerprint
@@ -410,12 +411,15 @@ def _make(work: Work, until: str) -> None:
     """
     collects = gc.isenabled()
     gc.disable()
+    job, current = work.job, ""
     try:
-        for number, stage in enumerate(stages_of(work.job, until)):
-            if stage.name not in work.artifacts:
-                _run(work, number, stage)
-            if stage.name == until:
-                break
+        with logs.Progress(lambda: f"compiling {job.name} for {job.target.architecture} ({current})"):
+            for number, stage in enumerate(stages_of(job, until)):
+                current = stage.name
+                if stage.name not in work.artifacts:
+                    _run(work, number, stage)
+                if stage.name == until:
+                    break
     finally:
         if collects:
             gc.enable()

@@ -1,6 +1,8 @@
-"""What the package says goes to the logger "cuda_device".
+"""What the package says goes to the logger "cuda_device", and to a terminal while a user waits for the compiler.
 
     logs.say(logs.WARNING, "%s has been compiled %d times", kernel, 16)
+    with logs.Progress(lambda: "compiling saxpy"):
+        ...what may take long...
 
 Python's `logging` takes 2 ms to import, and is imported when there is something to say. What is less than a warning nobody hears
 in a program that has not imported it.
@@ -8,7 +10,11 @@ in a program that has not imported it.
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
+import time
+from collections.abc import Callable
 
 DEBUG, INFO, WARNING = 10, 20, 30
 
@@ -20,3 +26,49 @@ def say(level: int, message: str, *values: object, error: BaseException | None =
     import logging
 
     logging.getLogger("cuda_device").log(level, message, *values, exc_info=error)
+
+
+PATIENCE = 1.0
+"""The seconds after which progress is shown."""
+_INTERVAL = 0.2
+_MOST_COLUMNS = 79
+
+
+class Progress:
+    """Shows what takes longer than a second, and for how long, in the last line of a terminal; the line is gone at the end.
+
+    Where stderr is no terminal, or one that cannot erase a line, and within another such object, it does nothing.
+    """
+
+    _busy = threading.Lock()
+
+    def __init__(self, what: Callable[[], str]) -> None:
+        self._what, self._ended = what, threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> None:
+        stderr = sys.stderr
+        if not (stderr and stderr.isatty()) or os.environ.get("TERM", "dumb") == "dumb":
+            return
+        if self._busy.acquire(blocking=False):
+            self._thread = threading.Thread(target=self._show, daemon=True)
+            self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        if self._thread is not None:
+            self._ended.set()
+            self._thread.join()
+            self._busy.release()
+
+    def _show(self) -> None:
+        start, wait = time.monotonic(), PATIENCE
+        while not self._ended.wait(wait):
+            wait = _INTERVAL
+            line = f"cuda_device: {self._what()}, {time.monotonic() - start:.0f} s"
+            self._replace(line[:_MOST_COLUMNS])
+        if wait == _INTERVAL:
+            self._replace("")
+
+    def _replace(self, line: str) -> None:
+        sys.stderr.write(f"\r\x1b[K{line}")
+        sys.stderr.flush()

@@ -1,10 +1,17 @@
 """What the package says, and that it imports `logging` for that only."""
 
+import io
 import logging
+import re
 import subprocess
 import sys
+import time
+from types import SimpleNamespace
 
-from cuda_device import logs
+import pytest
+
+import cuda_device as device
+from cuda_device import compiler, logs
 
 
 def test_messages_go_to_the_logger(caplog):
@@ -28,3 +35,71 @@ def test_only_warnings_import_logging():
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "everybody hears it\n")
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """A terminal at which nobody waits for a second."""
+    made = Terminal()
+    monkeypatch.setattr(logs, "sys", SimpleNamespace(stderr=made, modules=sys.modules))
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(logs, "PATIENCE", 0.02)
+    monkeypatch.setattr(logs, "_INTERVAL", 0.01)
+    return made
+
+
+@device.kernel
+def slow(x):
+    x[0] = 1
+
+
+def compile_slowly(monkeypatch):
+    first, *others = compiler.GPU
+
+    def run(work):
+        time.sleep(0.1)
+        return first.run(work)
+
+    stages = (compiler.Stage(first.name, run, first.suffix, first.show), *others)
+    monkeypatch.setattr(compiler, "STAGES", {False: stages, True: compiler.CPU})
+    device.compile(slow, device.ArrayType(device.float32, 1), output="ptx")
+
+
+def test_a_terminal_shows_what_takes_long(terminal, monkeypatch):
+    compile_slowly(monkeypatch)
+    shown = terminal.getvalue().split("\r\x1b[K")
+    assert shown[0] == shown[-1] == "" and len(shown) > 3  # the line is gone at the end
+    assert re.fullmatch(r"cuda_device: compiling slow for sm_90 \(python\), 0 s", shown[1])
+    assert not logs.Progress._busy.locked()
+
+
+def test_progress_ends_with_an_error(terminal):
+    def wait_and_fail():
+        with logs.Progress(lambda: "a division"):
+            time.sleep(0.1)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        wait_and_fail()
+    assert "a division" in terminal.getvalue() and terminal.getvalue().endswith("\r\x1b[K")
+    with logs.Progress(lambda: "outer"), logs.Progress(lambda: "inner"):
+        time.sleep(0.1)
+    assert "outer" in terminal.getvalue() and "inner" not in terminal.getvalue()
+
+
+def test_what_is_quick_or_no_terminal_shows_nothing(terminal, monkeypatch):
+    monkeypatch.setattr(logs, "PATIENCE", 60)
+    compile_slowly(monkeypatch)
+    assert terminal.getvalue() == ""
+    monkeypatch.setattr(logs, "PATIENCE", 0.0)
+    monkeypatch.setenv("TERM", "dumb")
+    compile_slowly(monkeypatch)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(terminal, "isatty", lambda: False)
+    compile_slowly(monkeypatch)
+    assert terminal.getvalue() == ""

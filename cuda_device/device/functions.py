@@ -75,11 +75,12 @@ class FuncOptions:
 
 @dataclass(frozen=True, slots=True)
 class KernelOptions:
-    """The keywords of `@kernel`: `build` is how the kernel is compiled, `link` what is linked to it."""
+    """The keywords of `@kernel`: `build` is how it is compiled, `link` what is linked; `nvtx` puts launches in NVTX ranges."""
 
     interop: bool = False
     build: Options = DEFAULTS
     link: tuple[Any, ...] = ()
+    nvtx: bool = False
 
 
 class Func:
@@ -205,13 +206,14 @@ def reduced(decorated: Any, *parts: object) -> Any:
 
 
 def _options(kind: type[Any], decorator: str, keywords: dict[str, Any]) -> Any:
-    interop = keywords.pop("interop", False)
-    if not isinstance(interop, bool):
-        raise TypeError(f"@{decorator}(interop=…) takes True or False, not {interop!r}")
+    own = {"interop": False, "nvtx": False} if kind is KernelOptions else {"interop": False}
+    given = {name: keywords.pop(name, default) for name, default in own.items()}
+    for name, value in given.items():
+        if not isinstance(value, bool):
+            raise TypeError(f"@{decorator}({name}=…) takes True or False, not {value!r}")
     link = links_of(keywords.pop("link", ()), f"@{decorator}")
-    return kind(
-        interop, with_options(DEFAULTS, keywords, f"@{decorator}", ("interop", "link"), kind is KernelOptions), link
-    )
+    build = with_options(DEFAULTS, keywords, f"@{decorator}", (*own, "link"), kind is KernelOptions)
+    return kind(build=build, link=link, **given)
 
 
 def links_of(given: Any, who: str) -> tuple[Any, ...]:
@@ -286,6 +288,7 @@ def kernel(
     min_blocks: int = ...,
     max_registers: int = ...,
     stack_size: int = ...,
+    nvtx: bool = False,
 ) -> Callable[[Callable[..., Any]], Kernel]: ...
 def kernel(function: Callable[..., Any] | None = None, /, **keywords: Any) -> Any:
     """Makes a function a kernel, which `launch` starts.
@@ -302,7 +305,8 @@ def kernel(function: Callable[..., Any] | None = None, /, **keywords: Any) -> An
     optimisation level, and `contract=False` prevents the fusion of products and sums.
 
     With `interop=True` the kernel has the symbol and the parameters of a `__global__` function of its name in CUDA C++.
-    `link` is what is linked to it, as in `extern`.
+    `link` is what is linked to it, as in `extern`. `nvtx=True`, or the environment variable CUDA_DEVICE_NVTX=1, puts each
+    launch, as the host sees it, into an NVTX range of the kernel's name, for Nsight Systems (`pip install nvtx`).
 
     Raises `TypeError` for an unknown keyword or an invalid value, if `function` is not a plain function, and for a parameter
     called grid, block, stream or shared, which would be ambiguous in `launch`. Specification: 'Kernel Functions'.

@@ -9,8 +9,10 @@ from __future__ import annotations
 import ctypes
 import functools
 import math
+import os
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -169,6 +171,8 @@ class CompiledKernel:
     """How many launches Python has made."""
     next_launcher: int = FIRST_LAUNCHER
     """After how many of them machine code is made for such launches."""
+    nvtx: bool = field(default_factory=lambda: os.environ.get("CUDA_DEVICE_NVTX", "") not in ("", "0"))
+    """Whether each launch is an NVTX range, which Python makes."""
 
     def pack(self, arguments: Sequence[Argument]) -> Any:
         """A buffer with the leaves of the arguments. Raises `LaunchError` for arrays that an interoperable kernel cannot take."""
@@ -332,7 +336,7 @@ def _count(
     """Counts a launch that Python has made. After some of them, and ever more of them, the next ones are machine code's."""
     global machine_launch
     variant.launches += 1
-    if variant.launches >= variant.next_launcher:
+    if variant.launches >= variant.next_launcher and not variant.nvtx:
         variant.next_launcher *= 2
         from cuda_device.launchers import plans
 
@@ -408,6 +412,7 @@ def _compiled(
             described = interop and not target.on_cpu
             pack = boundary_packing(tuple(k.type for k in known)) if described else packing(runtime_types(job.known))
             variant = CompiledKernel(compiler.run(job), pack, described)
+            variant.nvtx |= kernel.options.nvtx
             kernel.variants[key] = variant
     return variant
 
@@ -441,6 +446,31 @@ def start(
     stopped: Callable[[], bool] | None = None,
 ) -> None:
     """Starts a compiled kernel with its packed arguments; on the CPU stream it has ended on return, or when `stopped` says so."""
+    if variant.nvtx:
+        with _range(variant.work.job.name):
+            _start(variant, stream, shape, buffer, arguments, stopped)
+    else:
+        _start(variant, stream, shape, buffer, arguments, stopped)
+
+
+def _range(name: str) -> AbstractContextManager[Any]:
+    """An NVTX range. Raises `LaunchError` where the package is not there."""
+    try:
+        import nvtx
+    except ImportError:
+        remedy = "pip install nvtx, or leave out @kernel(nvtx=True) and CUDA_DEVICE_NVTX=1"
+        raise LaunchError("NVTX ranges are made by the package nvtx, which is not installed", remedy) from None
+    return cast("AbstractContextManager[Any]", nvtx.annotate(name, domain="cuda_device"))
+
+
+def _start(
+    variant: CompiledKernel,
+    stream: Stream,
+    shape: Shape,
+    buffer: Any,
+    arguments: Sequence[Argument],
+    stopped: Callable[[], bool] | None,
+) -> None:
     if not isinstance(stream, GpuStream):
         assert isinstance(stream, CpuStream)
         _start_on_cpu(variant, stream, shape, buffer, arguments, stopped)
