@@ -175,7 +175,7 @@ class SymmetricArray:
         """The array in a part. All parts count as memory of this process's device, from which its kernels reach them."""
         view = replace(self._like._view, data=memory.address, keep_alive=memory)
         if isinstance(self.stream, GpuStream):
-            view = replace(view, device=Device.CUDA, ordinal=self.stream.ordinal)
+            view = replace(view, device=Device.CUDA, ordinal=self.stream.ordinal, stream=self.stream.handle)
         return DeviceArray.over(view, self.stream, self.dtype)
 
     @property
