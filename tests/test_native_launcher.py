@@ -843,33 +843,37 @@ def test_streams_that_cannot_be_put_in_order(gpu, call):
 
 
 @pytest.mark.parametrize("is_computed", [False, True])
-def test_streams_of_torch(gpu, monkeypatch, is_computed):
-    class Stream:
-        cuda_stream = STREAM
-
-    alive = computed(Stream, "cuda_stream", lambda stream: STREAM) if is_computed else None
+@pytest.mark.parametrize(
+    ("module", "kind", "name"),
+    [("torch", "Stream", "cuda_stream"), ("cupy", "Stream", "ptr"), ("cupy", "ExternalStream", "ptr")],
+)
+def test_streams_of_frameworks(gpu, monkeypatch, module, kind, name, is_computed):
+    Stream = type("Stream", (), {name: STREAM})
+    alive = computed(Stream, name, lambda stream: STREAM) if is_computed else None
     kernel, torch = new(), Torch()
     x, y = tensors(torch=torch)
     gpu.warm(kernel, x, y)
-    words = plans.support().words
-    before = list(words)
-    words[memory_layout.Word.TORCH_STREAM] = 0
-    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=SimpleNamespace(Stream=Stream)))
+    types = plans._stream_types
+    before = list(types)
+    types[:] = [0] * len(types)
+    monkeypatch.setitem(sys.modules, module, SimpleNamespace(cuda=SimpleNamespace(**{kind: Stream})))
     try:
-        plans.learn_torch(plans.support())
-        assert (words[memory_layout.Word.STREAM_FUNCTION] != 0) == is_computed
+        plans.learn_streams(plans.support())
+        fields = len(memory_layout.STREAM_TYPE.fields)
+        at = list(types[::fields]).index(id(Stream))
+        assert (types[fields * at + 2] != 0) == is_computed
         assert gpu.by_machine_code(kernel, x, y, stream=Stream())
-        monkeypatch.setattr(Stream, "cuda_stream", 0x99)
+        monkeypatch.setattr(Stream, name, 0x99)
         gpu.driver.log.clear()
         assert gpu.by_machine_code(kernel, x, y, stream=Stream())
         assert in_order(gpu, [STREAM], 0x99)
-        monkeypatch.setattr(Stream, "cuda_stream", STREAM)
+        monkeypatch.setattr(Stream, name, STREAM)
         assert gpu.by_machine_code(kernel, x, y, stream=Stream())
-        del Stream.cuda_stream
+        delattr(Stream, name)
         with pytest.raises(LaunchError):
             gpu.launch(kernel, x, y, stream=Stream())
     finally:
-        words[:] = before
+        types[:] = before
     assert alive or not is_computed
 
 

@@ -62,15 +62,11 @@ class Word(IntEnum):
     RING = 32
     LAUNCH = 33
     CAPTURED = 34
-    STREAM_FUNCTION = 35
-    STREAM_CLOSURE = 36
-    STREAM_VERSION = 37
-    TORCH_STREAM = 38
-    CUDA_STREAM_OF_TORCH = 39
-    SEVERAL_DEVICES = 40
+    STREAM_TYPES = 35
+    SEVERAL_DEVICES = 36
     # More names
-    SIZE = 41
-    NDIM = 42
+    SIZE = 37
+    NDIM = 38
 
 
 TABLE = "known"
@@ -173,7 +169,14 @@ PLAN = Record("%Plan", (("function", "ptr"), ("state", "ptr")))
 STREAM = Record("%Stream", (("handle", "i64"), ("context", "i64"), ("ordered", "i64")))
 """The bytes of one of our streams."""
 
-RECORDS = (LAUNCH, START, NAME, CALL, PREPARED, PLAN, STREAM)
+STREAM_TYPE = Record(
+    "%StreamType", (("type", "ptr"), ("name", "ptr"), ("function", "ptr"), ("closure", "ptr"), ("version", "i64"))
+)
+"""A framework's type of streams, whose attribute `name` is the handle, and what computes that."""
+
+MOST_STREAM_TYPES = 3
+
+RECORDS = (LAUNCH, START, NAME, CALL, PREPARED, PLAN, STREAM, STREAM_TYPE)
 
 OWN_ARRAY = ("data", "stream", "context", "element")
 """The words in front of the shape in the bytes of one of our arrays."""

@@ -7,7 +7,16 @@ whose type it has not compared, or which Python's own functions do not check.
 from __future__ import annotations
 
 from cuda_device.launchers.guard_writer import GuardWriter, Operand
-from cuda_device.launchers.memory_layout import GETTER_WORDS, LAUNCH, MOST_PRODUCERS, OWN_ARRAY, STREAM, Word
+from cuda_device.launchers.memory_layout import (
+    GETTER_WORDS,
+    LAUNCH,
+    MOST_PRODUCERS,
+    MOST_STREAM_TYPES,
+    OWN_ARRAY,
+    STREAM,
+    STREAM_TYPE,
+    Word,
+)
 from cuda_device.runtime.arrays.device_array import DeviceArray
 from cuda_device.runtime.gpu.driver import LEGACY_STREAM, PER_THREAD_STREAM
 from cuda_device.runtime.gpu.grid import MOST_BLOCKS, MOST_IN_BLOCK, MOST_POSITIONS, MOST_THREADS
@@ -358,19 +367,22 @@ def numbered_stream() -> GuardWriter:
 
 
 def foreign_stream() -> GuardWriter:
-    """A stream of a framework: by its protocol (torch's by an attribute, which is quicker), and its device."""
+    """A stream of a framework, and its device: by an attribute of types that we know, else by its protocol, which is slower."""
     code = GuardWriter("foreign_stream", "i1", "ptr %object", "ptr %launch")
-    pair = code.memory(16)
-    torch = code.has_type("%object", Word.TORCH_STREAM)
-    with code.when(torch):
-        function, closure = code.word(Word.STREAM_FUNCTION), code.word(Word.STREAM_CLOSURE)
-        version = code.value(f"trunc i64 {code.word(Word.STREAM_VERSION, 'i64')} to i32")
-        found = code.computed("%object", code.word(Word.CUDA_STREAM_OF_TORCH), function, closure, version)
-        code.require(code.compare("ne", "ptr", found, "null"))
-        right = code.call("integer", found, code.at(pair, 8))
-        code.release(found)
-        code.require(right)
-    with code.when(code.opposite(torch)):
+    pair, known, kind = code.memory(16), code.memory(1), code.type_of("%object")
+    code.store("i1", "false", known)
+    with code.repeat(MOST_STREAM_TYPES) as i:
+        row = code.at(code.word(Word.STREAM_TYPES), i, _POINTER * len(STREAM_TYPE.fields))
+        with code.when(code.equal("ptr", kind, code.get(STREAM_TYPE, row, "type"))):
+            name, function, closure = (code.get(STREAM_TYPE, row, field) for field in ("name", "function", "closure"))
+            version = code.value(f"trunc i64 {code.get(STREAM_TYPE, row, 'version')} to i32")
+            found = code.computed("%object", name, function, closure, version)
+            code.require(code.compare("ne", "ptr", found, "null"))
+            right = code.call("integer", found, code.at(pair, 8))
+            code.release(found)
+            code.require(right)
+            code.store("i1", "true", known)
+    with code.when(code.opposite(code.load("i1", known))):
         code.require(code.call("stream_pair", "%object", pair))
     handle = code.load("i64", pair, 8)
     code.require(code.call("numbered_stream", handle, "%launch"))

@@ -30,10 +30,12 @@ from cuda_device.launchers.memory_layout import (
     CALL,
     MOST_PARAMETERS,
     MOST_PLANS,
+    MOST_STREAM_TYPES,
     PLAN,
     PREPARED,
     RECORDS,
     START,
+    STREAM_TYPE,
     TABLE,
     Word,
     getter_words,
@@ -106,7 +108,6 @@ def address_of(function: Any) -> int:
 # What machine code needs to know of a process: the words, and how calls of `launch` get there.
 
 
-_CUDA_STREAM = "cuda_stream"
 _OBJECTS = {
     Word.NONE: None,
     Word.TRUE: True,
@@ -132,7 +133,6 @@ _OBJECTS = {
     Word.STRIDES: "strides",
     Word.SIZE: "size",
     Word.NDIM: "ndim",
-    Word.CUDA_STREAM_OF_TORCH: _CUDA_STREAM,
     Word.POP: "pop",
     Word.APPEND: "append",
     Word.CAPTURED: captured,
@@ -168,19 +168,22 @@ def set_driver(support: Support) -> None:
     support.words[Word.SEVERAL_DEVICES] = driver.device_count() > 1
 
 
-def learn_torch(support: Support) -> None:
-    """Tells machine code of torch's streams, if torch has been imported by now."""
-    torch = sys.modules.get("torch")
-    kind = getattr(getattr(torch, "cuda", None), "Stream", None)
-    # A type that was compiled into an address must not die.
-    if isinstance(kind, type) and not support.words[Word.TORCH_STREAM]:
-        _kept.append(kind)
-        words = getter_words(kind, _CUDA_STREAM)
-        for word, value in zip((Word.STREAM_FUNCTION, Word.STREAM_CLOSURE, Word.STREAM_VERSION), words, strict=True):
-            support.words[word] = value
-        support.words[Word.TORCH_STREAM] = id(kind)
+def learn_streams(support: Support) -> None:
+    """Tells machine code of the streams of the frameworks that have been imported by now."""
+    if not support.words[Word.STREAM_TYPES]:
+        support.words[Word.STREAM_TYPES] = ctypes.addressof(_stream_types)
+    for row, (module, kind_of_stream, name) in enumerate(_STREAMS):
+        kind = getattr(getattr(sys.modules.get(module), "cuda", None), kind_of_stream, None)
+        here = row * len(STREAM_TYPE.fields)
+        # A type that was compiled into an address must not die.
+        if isinstance(kind, type) and not _stream_types[here]:
+            _kept.append(kind)
+            _stream_types[here + 1 : here + 5] = [id(name), *getter_words(kind, name)]
+            _stream_types[here] = id(kind)
 
 
+_STREAMS = ("torch", "Stream", "cuda_stream"), ("cupy", "Stream", "ptr"), ("cupy", "ExternalStream", "ptr")
+_stream_types = (ctypes.c_uint64 * (MOST_STREAM_TYPES * len(STREAM_TYPE.fields)))()
 _kept: list[object] = []
 
 
@@ -471,7 +474,7 @@ def _ready_support(launch: Callable[..., None]) -> None:
     if _bindings is not driver.bindings():
         set_driver(found)
         _bindings = driver.bindings()
-    learn_torch(found)
+    learn_streams(found)
 
 
 def forget() -> None:
