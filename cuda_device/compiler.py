@@ -237,15 +237,35 @@ def _ptx(work: Work) -> nvptx.Ptx:
 def _cubin(work: Work) -> cubin.Cubin:
     from cuda_device.codegen.gpu import cubin
 
-    job, text = work.job, work["ptx"].text
+    job = work.job
     # A function alone is of use to a linker only.
     options = {"line_info": job.options.lineinfo, "relocatable": not job.kernel}
+    if job.kernel and not job.options.lineinfo and any(item.is_lto for item in work.inputs):
+        try:
+            return _optimised_with_links(work)
+        except (CompileError, CompilerBug) as error:  # what is wrong with the program will be said below
+            logs.say(logs.INFO, "%s calls what it is linked to, and inlines none of it: %s", job.name, error)
+    text = work["ptx"].text
     try:
         return cubin.assemble(text, job.target.architecture, work.inputs, **options)
     except CompileError as error:
         if error.location is NOWHERE:
             error.location = _inline_ptx(work["device"], error.reason)
         raise
+
+
+def _optimised_with_links(work: Work) -> cubin.Cubin:
+    """A kernel that is LTO-IR itself and is optimised with the LTO-IR that it calls, as one program without calls."""
+    from cuda_device.codegen import ltoir
+    from cuda_device.codegen.gpu import assemblers, cubin, workarounds
+
+    job = work.job
+    mine = assemblers.Input(job.name, work["ltoir"])
+    theirs = tuple(item for item in work.inputs if item.is_lto)
+    options = ltoir.floating_point(job.options)
+    text = assemblers.optimised((mine, *theirs), job.target.architecture, *options)
+    others = tuple(item for item in work.inputs if not item.is_lto)
+    return cubin.assemble(workarounds.run(text), job.target.architecture, others)
 
 
 def _inline_ptx(module: Module, reason: str) -> Location:
@@ -261,9 +281,10 @@ def _inline_ptx(module: Module, reason: str) -> Location:
 
 
 def _ltoir(work: Work) -> bytes:
-    from cuda_device.codegen import ltoir
+    from cuda_device.codegen import cpp_signatures, ltoir
 
-    return ltoir.make(work["llvm"], work.job.target.architecture, work.job.options)
+    functions = cpp_signatures.prototypes(work["typed"])
+    return ltoir.make(work["llvm"], work.job.target.architecture, work.job.options, functions)
 
 
 def _native(work: Work) -> machine_code.Native:
@@ -416,13 +437,20 @@ def _make(work: Work, until: str) -> None:
         with logs.Progress(lambda: f"compiling {job.name} for {job.target.architecture} ({current})"):
             for number, stage in enumerate(stages_of(job, until)):
                 current = stage.name
-                if stage.name not in work.artifacts:
+                if stage.name not in work.artifacts and not _may_be_of_no_use(work, stage, until):
                     _run(work, number, stage)
                 if stage.name == until:
                     break
     finally:
         if collects:
             gc.enable()
+
+
+def _may_be_of_no_use(work: Work, stage: Stage, until: str) -> bool:
+    """Whether it makes the PTX of a kernel that may become LTO-IR instead, to be linked: `_cubin` asks for what it needs."""
+    if until != "cubin" or stage.name not in ("optimised", "ptx"):
+        return False
+    return bool(work.job.kernel and (work.job.link or work["typed"].links))
 
 
 def _recall(work: Work, last: str) -> bool:

@@ -8,6 +8,7 @@ from cuda.bindings import nvrtc
 
 import cuda_device as device
 from cuda import pathfinder
+from cuda_device.codegen.gpu import elf
 
 TARGET = "sm_90"
 
@@ -20,9 +21,9 @@ def include_options() -> tuple[str, ...]:
     return tuple(f"-I{folder}" for folder in (*folders, device.get_include()))
 
 
-def compile_cpp(source: str, output: str = "ptx", *options: str) -> bytes:
+def compile_cpp(source: str, output: str = "ptx", *options: str, target: str = TARGET) -> bytes:
     """PTX, a cubin or LTO-IR of a C++ source, whose functions stay visible. What NVRTC complains about fails the test."""
-    flags = [f"-arch={TARGET}", "-std=c++17", "-rdc=true", *include_options(), *options]
+    flags = [f"-arch={target}", "-std=c++17", "-rdc=true", *include_options(), *options]
     program = check(nvrtc.nvrtcCreateProgram(source.encode(), b"test.cu", 0, [], []))
     (status,) = nvrtc.nvrtcCompileProgram(program, len(flags), [flag.encode() for flag in flags])
     log = bytearray(check(nvrtc.nvrtcGetProgramLogSize(program)))
@@ -66,3 +67,14 @@ def _plain(parameter: str) -> str:
     text = re.sub(r"\.ptr(?: \.(?!align)\w+)?(?: \.align \d+)?", "", parameter)
     text = re.sub(r"\.[usfb](8|16|32|64)\b", r".b\1", text)
     return " ".join(re.sub(r"(?:\w*param_\d+|func_retval0)", "x", text).split())
+
+
+# The last twelve bits of an instruction of 16 bytes, since sm_70: CALL to an address in a register or in the instruction.
+_CALLS = (0x343, 0x344, 0x943, 0x944)
+
+
+def calls(cubin: bytes) -> int:
+    """How many CALL there are in the machine code of a cubin."""
+    code = [elf.content(cubin, each) for each in elf.sections(cubin) if each.name.startswith(".text.")]
+    assert code, "a cubin without machine code"
+    return sum(word & 0xFFF in _CALLS for text in code for (word,) in struct.iter_unpack("<Q8x", text))

@@ -19,21 +19,32 @@ KINDS = [kind for kind in abi.kinds() if kind[2] is not None and "descriptor" no
 TYPES = [type for _, _, type in KINDS]
 
 
-@functools.cache
-def cpp_ptx() -> bytes:
+def cpp_callers() -> str:
+    """The C++ of `k0`, `k1`, …"""
     text = abi.INCLUDES + "".join(definition for definition, _, _ in KINDS)
     for i, (_, cpp, _) in enumerate(KINDS):
         text += f'extern "C" __device__ {cpp} f{i}({cpp} x);\n'
         text += f'extern "C" __global__ void k{i}(const {cpp}* from, {cpp}* to) {{ *to = f{i}(*from); }}\n'
-        text += f'extern "C" __device__ {cpp} e{i}({cpp} x) {{ return x; }}\n'
-    return cuda_cpp.compile_cpp(text)
+    return text
+
+
+def cpp_functions() -> str:
+    """The C++ of `e0`, `e1`, …, without what it includes and defines."""
+    return "".join(
+        f'extern "C" __device__ {cpp} e{i}({cpp} x) {{ return x; }}\n' for i, (_, cpp, _) in enumerate(KINDS)
+    )
 
 
 @functools.cache
-def python_functions(target: str = cuda_cpp.TARGET):
-    """`f0`, `f1`, … as PTX."""
+def cpp_ptx() -> bytes:
+    return cuda_cpp.compile_cpp(cpp_callers() + cpp_functions())
+
+
+@functools.cache
+def python_functions(target: str = cuda_cpp.TARGET, output: str = "ptx"):
+    """`f0`, `f1`, …"""
     functions = [abi.function_of(f"f{i}", f"def f{i}(x): return x", device.func) for i in range(len(KINDS))]
-    return [device.compile(f, type, target=target, output="ptx") for f, type in zip(functions, TYPES, strict=True)]
+    return [device.compile(f, type, target=target, output=output) for f, type in zip(functions, TYPES, strict=True)]
 
 
 @functools.cache
@@ -58,13 +69,16 @@ def plain_function(name, text):
 
 
 @functools.cache
-def python_kernel() -> device.Kernel:
-    """A kernel that hands on an element of each kind, from one array to another, through C++."""
+def python_kernel(as_source: bool = False) -> device.Kernel:
+    """A kernel that hands on an element of each kind, from one array to another, through C++: PTX, or a source."""
     count = len(KINDS)
     parameters = ", ".join(f"from{i}, to{i}" for i in range(count))
-    # What calls the rest of the module has nobody who defines it: the functions f0, f1, … of Python's.
     scope = {f"e{i}": extern for i, extern in enumerate(externs())}
     exec(f"def kernel({parameters}):\n" + "".join(f"    to{i}[0] = e{i}(from{i}[0])\n" for i in range(count)), scope)
+    if as_source:
+        definitions = "".join(definition for definition, _, _ in KINDS)
+        return device.kernel(link=device.cuda_source(abi.INCLUDES + definitions + cpp_functions()))(scope["kernel"])
+    # What calls the rest of the module has nobody who defines it: the functions f0, f1, … of Python's.
     return device.kernel(link=[cpp_ptx(), *python_functions()])(scope["kernel"])
 
 

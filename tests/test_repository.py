@@ -44,7 +44,15 @@ FOLDERS = (
     *("infer", "infer/kinds"),
     *(f"infer/{top}" for top in ("builtin_calls", "operations", "rules", "body", "engine")),  # which need all kinds
     *("lower", "optimise", "instrument", "cache"),
-    *("codegen/llvm", "codegen/emit", "codegen/gpu", "codegen/cpu", "codegen/ltoir", "compiler"),
+    *(
+        "codegen/llvm",
+        "codegen/emit",
+        "codegen/gpu",
+        "codegen/cpu",
+        "codegen/cpp_signatures",
+        "codegen/ltoir",
+        "compiler",
+    ),
     *(
         "runtime/gpu",
         "runtime/cpu_executor",

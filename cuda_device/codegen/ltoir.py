@@ -21,12 +21,15 @@ Rules are for lines as `to_llvm` and its dialect write them, one instruction a l
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
+from cuda_device.codegen import cpp_signatures
+from cuda_device.codegen.cpp_signatures import split
 from cuda_device.codegen.emit.to_llvm import Llvm
 from cuda_device.codegen.gpu import libdevice
 from cuda_device.device.options import Options
 from cuda_device.errors import CompileError, CompilerBug
+from cuda_device.ir.nodes import Prototype
 from cuda_device.lazy_dataclasses import dataclass, field
 from cuda_device.types.architectures import Architecture
 
@@ -109,8 +112,8 @@ class Translation:
 
     def mark(self, result: str, types: Iterable[str], name: str, facts: Iterable[tuple[str, int]]) -> None:
         """Notes what metadata says of a function."""
-        plain = (re.sub(r" align .*", "", each) for each in types)
-        signature = f"{result} ({', '.join(plain)})* @{name}"
+        plain = (re.sub(r" (?:byval|align|signext|zeroext)\b.*", "", each) for each in types)
+        signature = f"{re.sub(r'^(?:signext|zeroext) ', '', result)} ({', '.join(plain)})* @{name}"
         for key, value in facts:
             self.marks.append(f'!{{{signature}, !"{key}", i32 {value}}}')
             self.kernels += [signature] if key == "kernel" else []
@@ -149,19 +152,6 @@ def pointers(text: str) -> str:
     text = _UNTYPED.sub(lambda match: typed(match[1]), text)
     text = re.sub(r"\b0xR([0-9A-F]{4})\b", lambda match: str(int(match[1], 16)), text)
     return re.sub(r"\bbfloat\b", "i16", text)
-
-
-def split(text: str) -> list[str]:
-    """The parts of a list, at the commas that are in no bracket."""
-    parts, depth, start = [], 0, 0
-    for i, letter in enumerate(text):
-        depth += letter in "([{<"
-        depth -= letter in ")]}>"
-        if letter == "," and not depth:
-            parts.append(text[start:i].strip())
-            start = i + 1
-    last = text[start:].strip()
-    return [*parts, last] if last else parts
 
 
 # Accesses
@@ -496,7 +486,12 @@ _INTRINSIC = re.compile(
 )
 CALL_RULES: tuple[tuple[re.Pattern[str], Rule], ...] = (
     (_INTRINSIC, _call),
-    (re.compile(rf"  ({NAME} = )?call ((?:alignstack\(\d+\) )?{TYPE}) @([\w.]+)\((.*)\)([\w ]*)"), _function),
+    (
+        re.compile(
+            rf"  ({NAME} = )?call ((?:(?:alignstack\(\d+\)|signext|zeroext) )?{TYPE}\**) @([\w.]+)\((.*)\)([\w ]*)"
+        ),
+        _function,
+    ),
     (re.compile(rf"  ({NAME}) = fneg ({FLAGS})({TYPE}) (\S+)"), _negate),
 )
 """What calls, and an operation that once was another one, look like in LLVM's present language."""
@@ -606,22 +601,25 @@ def translate(text: str) -> str:
     module = Translation(globals=_globals(text))
     lines = [translated for line in text.splitlines() for translated in module.line(line)]
     declared = "".join(f"{line}\n" for line in sorted(module.declarations))
-    kernels = ", ".join(f"i8* bitcast ({kernel} to i8*)" for kernel in module.kernels)
-    used = f"[{len(module.kernels)} x i8*] [{kernels}]"  # nobody calls them: a linker that optimises would drop them
-    kept = f'@llvm.used = appending global {used}, section "llvm.metadata"\n' * bool(kernels)
+    # A linker that optimises would drop what nobody calls, and what only the host writes.
+    symbols = [f"i8* bitcast ({kernel} to i8*)" for kernel in module.kernels]
+    symbols += [
+        f"i8* addrspacecast ({type}{space}* {name} to i8*)" for name, (space, type) in _globals(text, _WRITTEN).items()
+    ]
+    used = f"[{len(symbols)} x i8*] [{', '.join(symbols)}]"
+    kept = f'@llvm.used = appending global {used}, section "llvm.metadata"\n' * bool(symbols)
     return "\n".join(lines) + f"\n{declared}{kept}{module.annotations()}{_VERSION}"
 
 
-_GLOBAL = re.compile(
-    rf"^(@[\w.]+) = .*?(?:addrspace\((\d+)\) )?(?:externally_initialized )?(?:global|constant) ({TYPE})"
-)
+_WRITTEN = "externally_initialized"
+_GLOBAL = re.compile(rf"^(@[\w.]+) = .*?(?:addrspace\((\d+)\) )?(?:{_WRITTEN} )?(?:global|constant) ({TYPE})")
 
 
-def _globals(text: str) -> dict[str, tuple[str, str]]:
-    """The variables of a module: name → address space in words, type."""
+def _globals(text: str, mark: str = "") -> dict[str, tuple[str, str]]:
+    """The variables of a module in whose lines a mark is: name → address space in words, type."""
     found = {}
     for line in text.splitlines():
-        if match := _GLOBAL.match(line):
+        if mark in line and (match := _GLOBAL.match(line)):
             found[match[1]] = f" addrspace({match[2]})" if match[2] else "", match[3]
     return found
 
@@ -689,8 +687,11 @@ def _plain(line: str) -> str:
 MAGIC = b"\xedCN\x7f"
 
 
-def make(llvm: Llvm, architecture: Architecture, options: Options) -> bytes:
-    """The LTO-IR of a module. Raises `CompileError` where libNVVM is missing, or cannot say what the module says."""
+def make(llvm: Llvm, architecture: Architecture, options: Options, functions: Mapping[str, Prototype]) -> bytes:
+    """The LTO-IR of a module; `functions` are those that C++ defines or calls.
+
+    Raises `CompileError` where libNVVM is missing, or cannot say what the module says.
+    """
     try:
         from cuda.bindings import nvvm
 
@@ -700,7 +701,9 @@ def make(llvm: Llvm, architecture: Architecture, options: Options) -> bytes:
             "LTO-IR is made by libNVVM, which is not on this machine",
             help="pip install cuda_device[cu13], or install a CUDA toolkit and set CUDA_HOME",
         ) from error
-    text = translate(llvm.text)
+    text = translate(cpp_signatures.run(llvm.text, functions))
+    if architecture.number >= 100:  # where libNVVM wants the type of a copy said twice
+        text = re.sub(r"(%cpp\.\d+)\* byval ", r"\1* byval(\1) ", text)
     program = nvvm.create_program()
     try:
         data = text.encode()
@@ -708,7 +711,12 @@ def make(llvm: Llvm, architecture: Architecture, options: Options) -> bytes:
         if llvm.library:
             library = libdevice.file().read_bytes()
             nvvm.lazy_add_module_to_program(program, library, len(library), "libdevice")
-        words = _options(architecture, options)
+        words = [
+            f"-arch={architecture.name.replace('sm_', 'compute_')}",
+            "-gen-lto",
+            f"-opt={3 if options.level else 0}",
+        ]
+        words += floating_point(options)
         try:
             nvvm.compile_program(program, len(words), words)
         except nvvm.nvvmError as error:
@@ -720,12 +728,10 @@ def make(llvm: Llvm, architecture: Architecture, options: Options) -> bytes:
         nvvm.destroy_program(program)
 
 
-def _options(architecture: Architecture, options: Options) -> list[str]:
+def floating_point(options: Options) -> list[str]:
+    """How exact numbers are, for libNVVM and for a linker that optimises."""
     approximate = "afn" in options.fastmath
     return [
-        f"-arch={architecture.name.replace('sm_', 'compute_')}",
-        "-gen-lto",
-        f"-opt={3 if options.level else 0}",
         f"-fma={int(options.contract)}",
         f"-ftz={int('ftz' in options.fastmath)}",
         f"-prec-div={int(not approximate)}",

@@ -109,7 +109,8 @@ def store(instruction: Instruction, scope: Scope) -> Step:
     size = TYPES[opcode[-1]].itemsize
     kind = f"b{8 * size}"
     word = TYPES[kind]
-    gets = [reader(name, kind, scope) for name in sources]
+    # Of `_` nothing is stored.
+    gets = [None if name == "_" else reader(name, kind, scope) for name in sources]
     if space == "param":
         name, offset = _parameter(target, scope)
 
@@ -127,6 +128,8 @@ def store(instruction: Instruction, scope: Scope) -> Step:
         addresses = address(group)
         check_aligned(addresses, size * len(gets))
         for i, get in enumerate(gets):
+            if get is None:
+                continue
             values = np.broadcast_to(np.asarray(get(group), word), (group.count,))
             for memory, offsets, which in locate(group, space, addresses + np.uint64(i * size), size):
                 memory.store(offsets, size, values[which])

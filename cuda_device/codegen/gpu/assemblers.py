@@ -278,12 +278,14 @@ def _linked(request: Request, *more: str) -> bytes:
     except library.nvJitLinkError as error:
         raise Rejection(f"{' '.join(options)}: {error}") from None
     try:
-        library.add_data(handle, library.InputType.PTX, data, len(data), "kernel.ptx")
+        if data:
+            library.add_data(handle, library.InputType.PTX, data, len(data), "kernel.ptx")
         for item in request.inputs:
             library.add_data(handle, library.InputType.ANY, item.data, len(item.data), item.name)
         library.complete(handle)
-        code = bytearray(library.get_linked_cubin_size(handle))
-        library.get_linked_cubin(handle, code)
+        kind = "ptx" if _AS_PTX in more else "cubin"
+        code = bytearray(getattr(library, f"get_linked_{kind}_size")(handle))
+        getattr(library, f"get_linked_{kind}")(handle, code)
         return bytes(code)
     except library.nvJitLinkError as error:
         log = bytearray(library.get_error_log_size(handle))
@@ -292,6 +294,22 @@ def _linked(request: Request, *more: str) -> bytes:
         raise Rejection(log.rstrip(b"\0").decode(errors="replace") or str(error)) from None
     finally:
         library.destroy(handle)
+
+
+_AS_PTX = "-ptx"
+
+
+def optimised(inputs: tuple[Input, ...], architecture: Architecture, *options: str) -> str:
+    """The PTX of LTO-IR, optimised as one program. Its functions are gone: each is part of the kernels that call it.
+
+    Raises `CompileError` without nvJitLink, and for what it refuses.
+    """
+    if _nvjitlink() is None:
+        raise CompileError("there is no nvJitLink on this machine", help="pip install cuda_device[cu13]")
+    try:
+        return _link(Request("", architecture, inputs), _AS_PTX, *options).rstrip(b"\0").decode()
+    except Rejection as rejection:
+        raise CompileError(f"nvJitLink cannot optimise LTO-IR: {rejection}", help="link PTX or cubins") from None
 
 
 def _identify_nvjitlink() -> str:

@@ -107,7 +107,7 @@ _BYTE = re.compile(r"\tld\.param\.s8 \t(%rs\d+), (.*);\n")
 _NEGATION = re.compile(r"\tneg\.s32 \t(%\w+), (%\w+);\n")
 _LEAST = re.compile(r"\t(?:min|max)\.s32 ")
 _NAME = re.compile(r"\.(?:entry|func)\s+(?:\([^)]*\)\s*)?([\w$]+)")
-_CALLED = re.compile(r"\tcall(?:\.uni)? (?:\([\w, ]*\), )?([\w$]+),?")
+_CALLED = re.compile(r"\tcall(?:\.uni)?\s+(?:\([\w, ]*\),\s+)?([\w$]+)")
 # What threads of a warp or a block do together.
 _MEETING = re.compile(r"\t(?:shfl|vote|match|redux|bar|barrier)\.[^;]*;\n")
 _MAY_PART = """\

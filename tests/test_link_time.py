@@ -1,0 +1,333 @@
+"""Link-time optimisation between Python and CUDA C++: no call is left, and the values are those of a call."""
+
+import re
+import struct
+
+import cuda_cpp
+import exchange
+import numpy as np
+import pytest
+from cuda.bindings import nvvm
+from ptx_machine.machine import Machine, Module
+from ptx_machine.memory import Arena
+from ptx_machine.reader import read
+
+import cuda_device as device
+from cuda_device import compiler
+from cuda_device.codegen.gpu import assemblers, cubin, elf, linking
+from cuda_device.interop import declarations
+from cuda_device.runtime.launch.compiling import job_of
+from cuda_device.types.architectures import parse
+
+TARGETS = ["sm_90", "sm_100"]
+FLOATS = device.ArrayType(device.float32, 1)
+EVERY_KIND = [device.ArrayType(type, 1) for type in exchange.TYPES for _ in range(2)]
+ARENA = Arena(1 << 22)
+
+
+@pytest.fixture
+def linked(monkeypatch):
+    """The PTX of each program that was optimised as a whole."""
+    found = []
+    genuine = assemblers.optimised
+    monkeypatch.setattr(assemblers, "optimised", lambda *given: (found.append(genuine(*given)), found[-1])[1])
+    monkeypatch.setenv("CUDA_DEVICE_CACHE", "")
+    return found
+
+
+def run(module, kernel, *parameters):
+    """Runs one thread of a kernel; parameters are words of 64 bits, or arrays, which come back."""
+    addresses = {i: ARENA.allocate(p.nbytes) for i, p in enumerate(parameters) if isinstance(p, np.ndarray)}
+    for i, address in addresses.items():
+        ARENA.write(address, parameters[i].tobytes())
+    words = struct.pack(f"<{len(parameters)}Q", *(addresses.get(i, p) for i, p in enumerate(parameters)))
+    buffer = ARENA.allocate(len(words))
+    ARENA.write(buffer, words)
+    Machine(module, kernel, (1, 1, 1), (1, 1, 1), buffer, 0, 0).run()
+    found = [
+        np.frombuffer(ARENA.read(address, parameters[i].nbytes), parameters[i].dtype)
+        for i, address in addresses.items()
+    ]
+    for address in (*addresses.values(), buffer):
+        ARENA.free(address)
+    return found
+
+
+def check(results):
+    for (_, cpp, _), (value, result) in zip(exchange.KINDS, results, strict=True):
+        assert exchange.parts(result) == exchange.parts(value), cpp
+
+
+# Python calls C++
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_no_call_of_cpp_is_left(target, linked):
+    made = device.compile(exchange.python_kernel(as_source=True), *EVERY_KIND, target=target)
+    assert cuda_cpp.calls(made.code) == 0 and elf.functions(made.code) == {"kernel"}
+    values, poisoned = zip(*map(exchange.sample, exchange.TYPES), strict=True)
+    parameters = [word for pair in zip(values, poisoned, strict=True) for array in pair for word in (array, 1)]
+    arrays = run(Module(read(linked[0]), ARENA), "kernel", *parameters)
+    check(zip(values, arrays[1::2], strict=True))
+
+
+def test_a_linker_that_does_not_optimise_leaves_calls():
+    """What the counts of calls above would find."""
+    kernel = exchange.python_kernel(as_source=True)
+    ptx = device.compile(kernel, *EVERY_KIND, output="ptx").code
+    inputs = linking.read(kernel.options.link, parse("sm_90"))
+    assert cuda_cpp.calls(cubin.assemble(ptx, parse("sm_90"), inputs).code) >= len(exchange.KINDS)
+
+
+@device.struct(align=32)
+class wide:  # noqa: N801 (a name in C++)
+    a: device.int8
+    b: device.align(int, 8)
+    c: device.float32x4
+
+
+@device.struct
+class outer:  # noqa: N801
+    flag: bool
+    w: wide
+    h: device.float16
+    pair: tuple[device.int8, device.float64]
+    v: device.float16x3
+    z: device.complex64
+
+
+LARGE = tuple[*[device.float32] * 40, int]
+PLAIN = np.dtype([("s", np.int16, (2, 3)), ("w", np.int32)])
+PACKED = np.dtype({"names": ["a", "b"], "formats": [np.int8, np.int32], "offsets": [0, 2], "itemsize": 7})
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("type", [wide, outer, PLAIN, PACKED, tuple[outer, device.float8e4m3x4], LARGE], ids=str)
+def test_structures_are_those_of_declarations(type, target, linked):
+    text = device.cpp_declaration(type)
+    name = re.findall(r"^struct .*?(\w+) \{$", text, re.M)[-1]
+    includes = "".join(f"#include <{header}>\n" for header in declarations.headers_for(text))
+    source = device.cuda_source(f'{includes}{text}extern "C" __device__ {name} handed({name} x) {{ return x; }}')
+    stub = exchange.plain_function("handed", "def handed(x): ...")
+    stub.__annotations__ = {"x": type, "return": type}
+    handed = device.extern(link=source)(stub)
+
+    @device.kernel
+    def kernel(x, y):
+        y[0] = handed(x[0])
+
+    arrays = [device.ArrayType(type, 1)] * 2
+    assert cuda_cpp.calls(device.compile(kernel, *arrays, target=target).code) == 0
+    value, poisoned = exchange.sample(type)
+    _, found = run(Module(read(linked[0]), ARENA), "kernel", value, 1, poisoned, 1)
+    assert exchange.parts(found) == exchange.parts(value)
+
+
+ARRAYS = """
+#include <cuda_device/interop.h>
+using column = cuda::interoperable_array_descriptor<float, 1>;
+extern "C" __device__ column row(cuda::interoperable_array_descriptor<const float, 2> x, int i, float* p, const float4* q,
+                                 void* r, unsigned char c) {
+  auto view = x.to_mdspan();
+  *p = view(i, 2) + q->z + c + static_cast<short*>(r)[1];
+  column found{};
+  found.data = p;
+  found.shape[0] = 1;
+  found.strides[0] = 1;
+  return found;
+}
+"""
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_arrays_and_pointers_pass(target, linked):
+    @device.extern(link=device.cuda_source(ARRAYS))
+    def row(
+        x: device.ArrayType(device.float32, 2, readonly=True),
+        i: int,
+        p: device.pointer(device.float32),
+        q: device.pointer(device.float32x4, readonly=True),
+        r: device.pointer(),
+        c: device.uint8,
+    ) -> device.ArrayType(device.float32, 1): ...
+
+    @device.kernel
+    def kernel(x, out, q, r):
+        grid = x.reshape((2, 3))
+        column = row(grid, 1, out.pointer(0), q.pointer(1), r.pointer(0).cast(None), 200)
+        column[0] += 0.5
+
+    types = (FLOATS, FLOATS, device.ArrayType(device.float32x4, 1), device.ArrayType(device.int16, 1))
+    made = device.compile(kernel, *types, target=target)
+    assert cuda_cpp.calls(made.code) == 0
+    x, out = np.arange(6, dtype=np.float32), np.zeros(1, np.float32)
+    q, r = np.arange(8, dtype=np.float32), np.int16([0, -1000])
+    found = run(Module(read(linked[0]), ARENA), "kernel", x, 6, out, 1, q, 2, r, 2)
+    assert found[1][0] == 5 + 6 + 200 - 1000 + 0.5
+
+
+SCALED = 'extern "C" __device__ float scaled(float x) { return 3 * x + 1; }'
+
+
+def scaling(link, **options):
+    @device.extern(link=link)
+    def scaled(x: device.float32) -> device.float32: ...
+
+    @device.kernel(**options)
+    def kernel(x):
+        x[0] = scaled(x[0]) * x[1] + x[2]
+
+    return kernel
+
+
+def test_ltoir_as_bytes_and_files(linked, tmp_path):
+    code = cuda_cpp.compile_cpp(SCALED, "ltoir", "-dlto")
+    (tmp_path / "scaled.ltoir").write_bytes(code)
+    for link in (code, tmp_path / "scaled.ltoir"):
+        assert cuda_cpp.calls(device.compile(scaling(link), FLOATS).code) == 0
+    assert len(linked) == 2
+
+
+def test_what_the_host_writes_is_there():
+    """The launcher writes the address of the record into a variable of the kernel's."""
+    scaled = device.extern(exchange.plain_function("scaled", "def scaled(x: float) -> float: ..."))
+
+    def kernel(x):
+        assert scaled(x[0]) > 0
+
+    plain, optimised = (
+        device.compile(device.kernel(link=link)(kernel), FLOATS).code
+        for link in (cuda_cpp.compile_cpp(SCALED), device.cuda_source(SCALED))
+    )
+    records = [
+        {each.name for each in elf.symbols(code) if each.is_global and each.section and each.kind != 2}
+        for code in (plain, optimised)
+    ]
+    assert records[0] & records[1]
+
+
+def test_the_options_of_the_kernel_hold_for_all(linked):
+    for options in ({}, {"fastmath": True}, {"contract": False}):
+        source = device.cuda_source(SCALED.replace("+ 1", "+ 5 / x"))
+        device.compile(scaling(source, **options), FLOATS, target="sm_90")
+    plain, fast, separate = linked
+    assert "div.rn.f32" in plain and "fma.rn.f32" in plain
+    assert "div.full.ftz.f32" in fast
+    assert "fma" not in separate
+
+
+def test_a_kernel_that_calls_ptx_too(linked):
+    """Calls of PTX stay, and those of C++ do not."""
+    other = cuda_cpp.compile_cpp('extern "C" __device__ float other(float x) { return 7 * x; }')
+    text = 'extern "C" __device__ float other(float); ' + SCALED.replace("3 * x", "3 * other(x)")
+    made = device.compile(scaling([other, device.cuda_source(text)]), FLOATS)
+    assert cuda_cpp.calls(made.code) == 1 and len(linked) == 1
+    # The other way round, what is called from PTX cannot go.
+    back = cuda_cpp.compile_cpp(
+        'extern "C" __device__ float other(float x); ' + SCALED.replace("3 * x", "3 * other(x)")
+    )
+    text = 'extern "C" __device__ float other(float x) { return 7 * x; }'
+    assert cuda_cpp.calls(device.compile(scaling([back, device.cuda_source(text)]), FLOATS).code) >= 2
+
+
+def test_without_libnvvm_the_kernel_calls(monkeypatch, caplog, linked):
+    def missing():
+        raise RuntimeError("libnvvm.so not found")
+
+    monkeypatch.setattr(nvvm, "version", missing)
+    caplog.set_level("INFO", "cuda_device")
+    made = device.compile(scaling(device.cuda_source(SCALED)), FLOATS)
+    assert cuda_cpp.calls(made.code) >= 1 and not linked
+    assert "kernel calls what it is linked to, and inlines none of it: LTO-IR is made by libNVVM" in caplog.text
+
+
+def test_lines_are_worth_calls(linked):
+    """LTO-IR in LLVM 7's language has no lines."""
+    assert (
+        cuda_cpp.calls(device.compile(scaling(device.cuda_source(SCALED), lineinfo=True), FLOATS).code) and not linked
+    )
+
+
+def test_kernels_that_link_nothing_are_no_ltoir(monkeypatch):
+    work = compiler.run(job_of(scaling(()), (FLOATS,)), "ptx")
+    monkeypatch.setattr(compiler, "_optimised_with_links", None)
+    assert list(work.seconds) == ["python", "typed", "device", "llvm", "optimised", "ptx"]
+
+    @device.kernel
+    def plain(x):
+        x[0] = 1
+
+    assert "ltoir" not in compiler.run(job_of(plain, (FLOATS,))).seconds
+
+
+# C++ calls Python
+
+
+def optimised(text, functions, target):
+    theirs = assemblers.Input("cpp", cuda_cpp.compile_cpp(text, "ltoir", "-dlto", target=target))
+    return assemblers.optimised((theirs, *linking.read(functions, parse(target))), parse(target))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_no_call_of_python_is_left(target):
+    ptx = optimised(exchange.cpp_callers(), exchange.python_functions(target, "ltoir"), target)
+    code = cubin.assemble(ptx, parse(target)).code
+    assert cuda_cpp.calls(code) == 0
+    assert elf.functions(code) == {f"k{i}" for i in range(len(exchange.KINDS))}
+    module, results = Module(read(ptx), ARENA), []
+    for i, type in enumerate(exchange.TYPES):
+        value, poisoned = exchange.sample(type)
+        results.append((value, run(module, f"k{i}", value, poisoned)[1]))
+    check(results)
+
+
+@device.func(interop=True)
+def turned(x, c, p: device.pointer(device.float32), r: device.pointer()):
+    p[0] += c + r.cast(device.int16)[1]
+    return x.T
+
+
+CALLERS = """
+#include <cuda_device/interop.h>
+using array = cuda::interoperable_array_descriptor<float, 2>;
+extern "C" __device__ array turned(array x, signed char c, float* p, void* r);
+extern "C" __global__ void k(float* data, float* out, short* r) {
+  cuda::std::mdspan<float, cuda::std::dextents<int, 2>> rows(data, 3, 4);
+  *out += turned(rows, -100, out, r).to_mdspan()(3, 1);
+}
+"""
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_python_takes_arrays_and_pointers(target):
+    types = (device.ArrayType(device.float32, 2), device.int8, device.pointer(device.float32), device.pointer())
+    made = device.compile(turned, *types, target=target, output="ltoir")
+    ptx = optimised(CALLERS, [made], target)
+    assert cuda_cpp.calls(cubin.assemble(ptx, parse(target)).code) == 0
+    data, out, r = np.arange(12, dtype=np.float32), np.float32([0.5]), np.int16([0, 1000])
+    assert run(Module(read(ptx), ARENA), "k", data, out, r)[1].tolist() == [0.5 - 100 + 1000 + 7]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_python_takes_large_structures(target):
+    """C++ has those of more than 128 bytes in memory."""
+    f = exchange.abi.function_of("f", "def f(x): return x", device.func)
+    text = f"#include <cuda/std/cstdint>\n{device.cpp_declaration(LARGE)}"
+    text += 'extern "C" __device__ tuple_0 f(tuple_0 x);'
+    text += 'extern "C" __global__ void k(tuple_0* x, tuple_0* y) { *y = f(*x); }'
+    ptx = optimised(text, [device.compile(f, LARGE, target=target, output="ltoir")], target)
+    value, poisoned = exchange.sample(LARGE)
+    assert "call" not in ptx
+    assert exchange.parts(run(Module(read(ptx), ARENA), "k", value, poisoned)[1]) == exchange.parts(value)
+
+
+def test_a_function_that_cpp_declares_otherwise_is_called():
+    """Structures of other members have the same bytes: it is called, as any other function."""
+    text = """
+struct pair { int x, y; };
+extern "C" __device__ pair f(pair x);
+extern "C" __global__ void k(pair* x) { *x = f(*x); }
+"""
+    f = exchange.abi.function_of("f", "def f(x): return x", device.func)
+    ptx = optimised(text, [device.compile(f, device.float32x2, output="ltoir")], "sm_90")
+    assert ".callprototype" in ptx and cubin.assemble(ptx, parse("sm_90")).code
