@@ -15,7 +15,6 @@ import cuda_device as device
 from cuda_device import ArrayType, float32, kernel
 from cuda_device.bytecode.to_ir import read
 from cuda_device.errors import CompileError
-from cuda_device.infer import body
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Module
 from cuda_device.ir.verify import verify
@@ -24,7 +23,7 @@ from cuda_device.library import standard
 
 def changed(function: Any) -> Any:
     plain = underlying(function)
-    return body.with_companions(read(plain.__code__))
+    return read(plain.__code__, companions=True)
 
 
 def run(function: Any, *arguments: Any) -> Any:

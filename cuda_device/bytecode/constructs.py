@@ -153,9 +153,6 @@ def _build_display(reader: Reader, instruction: Instruction, _: Span) -> None:
     if kind == "map":
         _build_map(reader, reader.pop(2 * number))
         return
-    if kind not in _DISPLAYS:
-        reader.unsupported(f"a {kind}")
-        return
     parts = reader.pop(number)
     reader.push(reader.build.op(_DISPLAYS[str(kind)], None, *parts))
     if parts and all(part in reader.references for part in parts):
@@ -272,10 +269,6 @@ def _store_item(reader: Reader, _: Instruction, __: Span) -> None:
     reader.write_back(container)
 
 
-def _delete_item(reader: Reader, _: Instruction, __: Span) -> None:
-    reader.unsupported("del of an item")
-
-
 def _store_attribute(reader: Reader, instruction: Instruction, _: Span) -> None:
     value, owner = reader.pop(2)
     reader.build.effect(ops.PY_SETATTR, owner, value, name=instruction.argument, **reader.target(owner))
@@ -337,11 +330,6 @@ def _pair(instruction: Instruction) -> tuple[object, object]:
     return first, second
 
 
-def describe(instruction: Instruction) -> str:
-    """What an instruction is in a user's words."""
-    return DESCRIPTIONS.get(instruction.opcode, f"the bytecode instruction {instruction.opcode.name}")
-
-
 # Instructions that are one operation: its row, how many operands it pops, the attribute that takes the argument.
 SIMPLE: dict[Opcode, tuple[ops.OpDef, int, str]] = {
     Opcode.GLOBAL: (ops.PY_GLOBAL, 0, "name"),
@@ -392,7 +380,6 @@ SPECIAL: dict[Opcode, Handler] = {
     Opcode.UNPACK: _unpack,
     Opcode.STORE_SUBSCR: _store_item,
     Opcode.STORE_ATTR: _store_attribute,
-    Opcode.DELETE_SUBSCR: _delete_item,
     Opcode.CALL: _call,
     Opcode.CALL_KW: _call_keywords,
     Opcode.FOR_ITER: _for_iter,
@@ -403,10 +390,3 @@ SPECIAL: dict[Opcode, Handler] = {
 }
 
 _DISPLAYS = {"tuple": ops.PY_TUPLE, "list": ops.PY_LIST, "string": ops.PY_STRING}
-
-DESCRIPTIONS = {
-    Opcode.SET_ADD: "a comprehension",
-    Opcode.MAP_ADD: "a comprehension",
-    Opcode.SET_UPDATE: "a set",
-    Opcode.DELETE_ATTR: "del of an attribute",
-}

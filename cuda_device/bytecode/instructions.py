@@ -95,16 +95,12 @@ class Opcode(Enum):
     """`container, key → value`"""
     STORE_SUBSCR = auto()
     """`value, container, key →`"""
-    DELETE_SUBSCR = auto()
-    """`container, key →`"""
     BUILD_SLICE = auto()
     """Argument: 2 or 3. `start, stop → slice` or `start, stop, step → slice`"""
     ATTR = auto()
     """Argument: the attribute's name; a method is one bound value. `object → value`"""
     STORE_ATTR = auto()
     """Argument: the attribute's name. `value, object →`"""
-    DELETE_ATTR = auto()
-    """Argument: the attribute's name. `object →`"""
 
     # Calls and functions.
 
@@ -125,7 +121,7 @@ class Opcode(Enum):
     # Displays, comprehensions and f-strings.
 
     BUILD = auto()
-    """Argument: (kind, n), kind "tuple", "list", "set", "string" (all n are str) or "map" (n pairs of key and value).
+    """Argument: (kind, n), kind "tuple", "list", "string" (all n are str) or "map" (n pairs of key and value).
     `a1, … an → value` or `k1, v1, … kn, vn → dict`"""
     BUILD_KEYED = auto()
     """Argument: a tuple of n keys. `v1, … vn → dict`"""
@@ -135,10 +131,6 @@ class Opcode(Enum):
     """Argument: the position of the list after the pop. `list, …, iterable → list, …`"""
     LIST_TO_TUPLE = auto()
     """`list → tuple`"""
-    SET_ADD = auto()
-    """Argument: the position of the set after the pop. `set, …, item → set, …`"""
-    SET_UPDATE = auto()
-    """Argument: the position of the set after the pop. `set, …, iterable → set, …`"""
     MAP_ADD = auto()
     """Argument: the position of the dict after the pops. `dict, …, key, value → dict, …`"""
     MAP_UPDATE = auto()

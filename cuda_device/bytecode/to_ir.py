@@ -18,7 +18,7 @@ from functools import lru_cache
 from types import CodeType
 
 from cuda_device.bytecode.cfg import CELL, READS_CELLS, Span
-from cuda_device.bytecode.constructs import SIMPLE, SPECIAL, describe
+from cuda_device.bytecode.constructs import SIMPLE, SPECIAL
 from cuda_device.bytecode.decode import decode, original
 from cuda_device.bytecode.instructions import Instruction, Opcode
 from cuda_device.bytecode.reader import Reader, TooLittleKept
@@ -33,13 +33,15 @@ from cuda_device.ir.ops import Level
 _COROUTINE, _ASYNC_GENERATOR = 0x80, 0x200
 
 
-def read(code: CodeType, reading: str = "") -> Function:
+def read(code: CodeType, reading: str = "", companions: bool = False) -> Function:
     """The python-level IR of a function's code. The result is shared: nobody may change it.
 
-    `reading` is one of `suspension.STEPS` for a generator's code: a function that goes from one value to the next.
+    `reading` is one of `suspension.STEPS` for a generator's code: a function that goes from one value to the next. With
+    `companions`, the function tells where a variable is used that has no value.
     """
     # Code objects are equal without regard to their file and qualified name, which messages show.
-    return _read(original(code), reading, code.co_filename, code.co_qualname)
+    reader = _read_with_companions if companions else _read
+    return reader(original(code), reading, code.co_filename, code.co_qualname)
 
 
 def slots(code: CodeType) -> tuple[str, ...]:
@@ -62,6 +64,15 @@ def _read(code: CodeType, reading: str, _file: str, _name: str) -> Function:
             if reader.wanted <= kept:
                 return function
         kept |= reader.wanted
+
+
+@lru_cache(maxsize=256)
+def _read_with_companions(code: CodeType, reading: str, file: str, name: str) -> Function:
+    function = _read(code, reading, file, name)
+    if _open_parameters(function):
+        function = _read.__wrapped__(code, reading, file, name)  # the other one is shared
+        add_companions(function)
+    return function
 
 
 def _refuse(code: CodeType, reading: str) -> None:
@@ -152,8 +163,67 @@ def _instruction(reader: Reader, instruction: Instruction, span: Span) -> None:
             op.attributes["part"] = True
         reader.push(reader.build.append(op).result)
         reader.remember(op)
-    elif instruction.opcode in SPECIAL:
-        SPECIAL[instruction.opcode](reader, instruction, span)
+    elif instruction.opcode is Opcode.UNSUPPORTED:
+        reader.unsupported(str(instruction.argument))
     else:
-        what = instruction.argument if instruction.opcode is Opcode.UNSUPPORTED else describe(instruction)
-        reader.unsupported(str(what))
+        SPECIAL[instruction.opcode](reader, instruction, span)
+
+
+# Companions, for checked mode: a variable that some edges leave without a value gets one, which says if it has a value.
+#
+# Where control flow meets, the companion is one more parameter of the block, true or false on each edge; inference folds those
+# that are the same on all edges. Before the first use in a block stands a check:
+#
+#     ^3(%v):                                ^3(%v, %6):
+#       %5 = py.binary {op="+"} %v %v   →      py.defined {name="v"} %6
+#                                              %5 = py.binary {op="+"} %v %v
+
+
+# What takes a variable as it is, with a value or without.
+_NO_USE = (ops.PY_CELLS, ops.PY_STEP, ops.PY_AT, ops.PY_BOX, ops.PY_SET_BOX, ops.PY_SET_CELL)
+
+
+def add_companions(function: Function) -> None:
+    """Gives a function companions and checks, in place."""
+    names = _open_parameters(function)
+    undefined = {op.result for op in function.ops() if op.code is ops.PY_UNDEFINED}
+    companions = {param: Value() for block in function.blocks for param in block.params if param in names}
+    for block in function.blocks:
+        changed: list[Op] = []
+        asked: set[Value] = set()
+        for op in block.ops:
+            for operand in op.operands if op.code not in _NO_USE else ():
+                if operand in names and operand not in asked:
+                    asked.add(operand)
+                    words: dict[str, object] = {"name": names[operand]}
+                    changed.append(Op(ops.PY_DEFINED, [companions[operand]], [], words, [], op.location))
+            for edge in op.successors:
+                for argument in [
+                    a for a, param in zip(edge.arguments, edge.block.params, strict=False) if param in names
+                ]:
+                    companion = companions.get(argument)
+                    if companion is None:
+                        companion, known = Value(), argument not in undefined
+                        changed.append(Op(ops.PY_CONST, [], [companion], {"value": known}, [], op.location))
+                    edge.arguments.append(companion)
+            changed.append(op)
+        block.ops = changed
+    for block in function.blocks:
+        block.params += [companions[param] for param in block.params if param in names]
+
+
+def _open_parameters(function: Function) -> dict[Value, str]:
+    """The parameters of blocks that some edge leaves without a value, with the names of their variables."""
+    names = {op.result: str(op.attributes["name"]) for op in function.ops() if op.code is ops.PY_UNDEFINED}
+    found: dict[Value, str] = {}
+    changed = bool(names)
+    while changed:
+        changed = False
+        for block in function.blocks:
+            for edge in block.successors:
+                for argument, param in zip(edge.arguments, edge.block.params, strict=True):
+                    name = names.get(argument)
+                    if name is not None and param not in names:
+                        found[param] = names[param] = name
+                        changed = True
+    return found

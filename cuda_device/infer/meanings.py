@@ -48,8 +48,6 @@ class NestedFunction:
     def __str__(self) -> str:
         return f"the function {self.function.__name__}"
 
-    __repr__ = __str__
-
 
 @dataclass(frozen=True, slots=True)
 class Box(Gaps):
@@ -59,8 +57,6 @@ class Box(Gaps):
 
     def __str__(self) -> str:
         return f"the variable {self.name!r}"
-
-    __repr__ = __str__
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +73,6 @@ class Generator(Gaps):
     def __str__(self) -> str:
         return "a generator expression" if self.code.co_name == "<genexpr>" else f"the generator {self.code.co_name}"
 
-    __repr__ = __str__
-
 
 @dataclass(frozen=True, slots=True)
 class Resumed(Gaps):
@@ -88,8 +82,6 @@ class Resumed(Gaps):
 
     def __str__(self) -> str:
         return "a step of a generator"
-
-    __repr__ = __str__
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +93,6 @@ class Returned(Gaps):
 
     def __str__(self) -> str:
         return "a result"
-
-    __repr__ = __str__
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +114,6 @@ class Partial:
     def __str__(self) -> str:
         return "a partial function"
 
-    __repr__ = __str__
-
 
 @dataclass(frozen=True, slots=True)
 class Keywords:
@@ -136,8 +124,6 @@ class Keywords:
     def __str__(self) -> str:
         return "a dict"
 
-    __repr__ = __str__
-
 
 @dataclass(frozen=True, slots=True)
 class DictView:
@@ -147,8 +133,6 @@ class DictView:
 
     def __str__(self) -> str:
         return f"the {self.name} of a dict"
-
-    __repr__ = __str__
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +149,6 @@ class Named:
     def __str__(self) -> str:
         name = self.cls.__name__
         return f"a{'n' * (name[0] in 'AEIOUaeio')} {name}"
-
-    __repr__ = __str__
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,8 +168,6 @@ class Text:
     def __str__(self) -> str:
         return "a string that is known at run time"
 
-    __repr__ = __str__
-
 
 @dataclass(frozen=True, slots=True)
 class Raised:
@@ -199,8 +179,6 @@ class Raised:
     def __str__(self) -> str:
         return f"the exception {self.kind}"
 
-    __repr__ = __str__
-
 
 @dataclass(frozen=True, slots=True)
 class ListIterator:
@@ -210,8 +188,6 @@ class ListIterator:
 
     def __str__(self) -> str:
         return "an iterator of a list"
-
-    __repr__ = __str__
 
 
 class Thing(enum.Enum):
@@ -226,8 +202,6 @@ class Thing(enum.Enum):
 
     def __str__(self) -> str:
         return self.value
-
-    __repr__ = __str__
 
 
 def use_of(known: Known) -> str:

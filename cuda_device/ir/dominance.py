@@ -2,7 +2,7 @@
 
     reverse_postorder(entry)                   [entry, branch, …, join]
     dominators(entry)[join]                    branch, the last such block before it
-    Tree(entry).contains(branch, join)         True
+    dominates(branch, join, dominators(entry)) True
 
 Blocks that cannot be reached are in none of these.
 """
@@ -68,32 +68,12 @@ def _common(a: Block, b: Block, found: dict[Block, Block], places: dict[Block, i
     return a
 
 
-class Tree:
-    """The blocks below those through which all ways to them lead, numbered so that one question is one comparison."""
-
-    def __init__(self, entry: Block) -> None:
-        below: dict[Block, list[Block]] = {}
-        for block, above in dominators(entry).items():
-            below.setdefault(above, []).append(block)
-        self._begin: dict[Block, int] = {}
-        self._end: dict[Block, int] = {}
-        todo = [(entry, False)]
-        while todo:
-            block, is_done = todo.pop()
-            if is_done:
-                self._end[block] = len(self._begin)
-            else:
-                self._begin[block] = len(self._begin)
-                todo.append((block, True))
-                todo += [(each, False) for each in below.get(block, ())]
-
-    def reaches(self, block: Block) -> bool:
-        """Whether there is a way to a block."""
-        return block in self._begin
-
-    def contains(self, above: Block, block: Block) -> bool:
-        """Whether all ways to a block that can be reached lead through another one, or it is that one."""
-        return above in self._begin and self._begin[above] <= self._begin[block] < self._end[above]
+def dominates(above: Block, block: Block, dominators: Mapping[Block, Block]) -> bool:
+    """Whether all ways to a block that can be reached lead through another one, or it is that one."""
+    each: Block | None = block
+    while each is not None and each is not above:
+        each = dominators.get(each)
+    return each is above
 
 
 # Natural loops of a function: their headers, latches and bodies.

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 
 from cuda_device.errors import CompilerBug
 from cuda_device.ir import ops
-from cuda_device.ir.dominance import Tree
+from cuda_device.ir.dominance import dominates, dominators
 from cuda_device.ir.nodes import Block, Function, Module, Op, Value
 from cuda_device.ir.ops import Effect, Level
 from cuda_device.ir.text import show
@@ -123,11 +123,13 @@ def _dominance(function: Function) -> Iterator[Complaint]:
     homes = {value: block for block in function.blocks for value in _defined(block)}
     if function.level is Level.PYTHON:
         homes.clear()
-    tree = Tree(function.blocks[0])
+    entry, above = function.blocks[0], dominators(function.blocks[0])
 
     def is_defined(value: Value, block: Block) -> bool:
         home = homes.get(value)
-        return home is not None and (not tree.reaches(block) or (home is not block and tree.contains(home, block)))
+        if home is None or (block is not entry and block not in above):
+            return home is not None
+        return home is not block and dominates(home, block, above)
 
     for block in function.blocks:
         known = set(block.params)

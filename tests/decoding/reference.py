@@ -28,7 +28,7 @@ COMPARE = {
     "<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
 UNARY = {"-": operator.neg, "+": operator.pos, "~": operator.invert, "not": operator.not_}
-BUILD = {"tuple": tuple, "list": list, "set": set, "string": "".join}
+BUILD = {"tuple": tuple, "list": list, "string": "".join}
 CONVERT = {"": lambda value: value, "s": str, "r": repr, "a": ascii}
 
 
@@ -154,10 +154,6 @@ class Frame:
         value, container, key = self.take(3)
         container[key] = value
 
-    def DELETE_SUBSCR(self, _):
-        container, key = self.take(2)
-        del container[key]
-
     def BUILD_SLICE(self, count):
         self.stack.append(slice(*self.take(count)))
 
@@ -167,9 +163,6 @@ class Frame:
     def STORE_ATTR(self, name):
         value, owner = self.take(2)
         setattr(owner, name, value)
-
-    def DELETE_ATTR(self, name):
-        delattr(self.stack.pop(), name)
 
     def CALL(self, count):
         self.CALL_KW((count, ()))
@@ -216,14 +209,6 @@ class Frame:
 
     def LIST_TO_TUPLE(self, _):
         self.stack.append(tuple(self.stack.pop()))
-
-    def SET_ADD(self, position):
-        item = self.stack.pop()
-        self.stack[-position].add(item)
-
-    def SET_UPDATE(self, position):
-        items = self.stack.pop()
-        self.stack[-position].update(items)
 
     def MAP_ADD(self, position):
         key, value = self.take(2)
@@ -341,7 +326,7 @@ def effect(instruction):
             return argument, argument + 1
         case Opcode.SWAP:
             return argument, argument
-        case Opcode.LIST_APPEND | Opcode.LIST_EXTEND | Opcode.SET_ADD | Opcode.SET_UPDATE:
+        case Opcode.LIST_APPEND | Opcode.LIST_EXTEND:
             return argument + 1, argument
         case Opcode.MAP_UPDATE | Opcode.MAP_MERGE:
             return argument + 1, argument
@@ -356,10 +341,10 @@ FIXED_EFFECTS = {
     for counts, names in {
         (0, 0): "DELETE DELETE_CELL JUMP UNSUPPORTED",
         (0, 1): "CONST LOAD LOAD_AND_CLEAR LOAD_CELL CLOSURE SAVE_CELL GLOBAL",
-        (1, 0): "STORE STORE_CELL RESTORE_CELL DELETE_ATTR JUMP_IF_TRUE JUMP_IF_FALSE RETURN POP",
+        (1, 0): "STORE STORE_CELL RESTORE_CELL JUMP_IF_TRUE JUMP_IF_FALSE RETURN POP",
         (1, 1): "UNARY ATTR LIST_TO_TUPLE ITER YIELD",
         (1, 2): "FOR_ITER GET_LEN MATCH_SEQUENCE IMPORT_FROM",
-        (2, 0): "DELETE_SUBSCR STORE_ATTR",
+        (2, 0): "STORE_ATTR",
         (2, 1): "BINARY COMPARE IS CONTAINS SUBSCR IMPORT",
         (3, 0): "STORE_SUBSCR",
     }.items()
