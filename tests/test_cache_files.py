@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import cuda_device as device
-from cuda_device.cache.disk import MAGIC, Pieces, Store
+from cuda_device.cache.disk import MAGIC, Store, loaded
 
 KEY = hashlib.sha256(b"key").digest()
 DATA = bytes(range(256)) * 8
@@ -305,18 +305,20 @@ def test_the_form_of_a_file(store: Store) -> None:
     assert file_of(store).read_bytes() == MAGIC + hashlib.sha256(body).digest() + body
 
 
-def test_pieces_are_a_mapping_that_does_not_know_its_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pieces_are_made_once_and_again_where_they_do_not_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_DEVICE_CACHE", str(tmp_path / "cache"))
-    pieces = Pieces()
-    pieces["a"], pieces["b"] = b"first", b"second"
-    assert (pieces["a"], pieces.get("b"), pieces.get("c")) == (b"first", b"second", None)
-    entries = len(pieces)
-    del pieces["a"]
-    assert "a" not in pieces and pieces["b"] == b"second" and len(pieces) == entries - 1 > 0
-    with pytest.raises(KeyError):
-        pieces["a"]
-    with pytest.raises(TypeError, match="does not know its names"):
-        list(pieces)
+    made = iter((b"first", b"second"))
+    assert loaded("a", lambda: next(made), bytes.decode) == "first"
+    assert loaded("a", lambda: next(made), bytes.decode) == "first"
+    refused = [ValueError("damaged")]
+
+    def load(data: bytes) -> str:
+        if refused:
+            raise refused.pop()
+        return data.decode()
+
+    assert loaded("a", lambda: next(made), load) == "second"
+    assert loaded("a", lambda: next(made), bytes.decode) == "second"
 
 
 def test_a_folder_of_nobody_is_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ import re
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
 from cuda_device import logs
@@ -346,40 +346,17 @@ def discard(key: bytes) -> None:
         found.remove(key)
 
 
-class Pieces(MutableMapping[str, bytes]):
-    """The cache as a mapping, for what serves many kernels: pieces of libdevice, the scheduler's machine code.
-
-    A name says all that its bytes depend on, but for our own sources and LLVM. These are not counted.
-    """
-
-    def __getitem__(self, name: str) -> bytes:
-        data = find(key_of("piece", name))
-        if data is None:
-            raise KeyError(name)
-        return data
-
-    def __setitem__(self, name: str, data: bytes) -> None:
-        keep(key_of("piece", name), data)
-
-    def __delitem__(self, name: str) -> None:
-        discard(key_of("piece", name))
-
-    def __iter__(self) -> Iterator[str]:
-        raise TypeError("the cache does not know its names, only their hashes")
-
-    def __len__(self) -> int:
-        return cache_info().entries
-
-
 def loaded(name: str, make: Callable[[], bytes], load: Callable[[bytes], T]) -> T:
-    """What `load` makes of the piece `name`. A piece that is not there, or does not load, is made again and kept."""
-    pieces = Pieces()
-    if (data := pieces.get(name)) is not None:
-        try:
+    """What `load` makes of a piece that serves many kernels. One that is not there, or does not load, is made and kept.
+
+    The name says all that its bytes depend on, but for our own sources and LLVM. Pieces are not counted.
+    """
+    key = key_of("piece", name)
+    if (data := find(key)) is not None:
+        with contextlib.suppress(Exception):  # whatever is wrong with what was kept, no launch fails for it
             return load(data)
-        except Exception:  # whatever is wrong with what was kept, no launch fails for it
-            del pieces[name]
-    pieces[name] = data = make()
+    data = make()
+    keep(key, data)
     return load(data)
 
 

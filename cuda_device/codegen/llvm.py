@@ -21,7 +21,6 @@ import functools
 import importlib.util
 import os
 import re
-import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -35,7 +34,6 @@ MAJOR = 22
 LOCK = threading.RLock()
 """Each call takes it, since threads share our target machines. Whoever holds it has LLVM, and its options, for himself."""
 
-_NAMES = {"win32": "llvmlite.dll", "darwin": "libllvmlite.dylib"}
 
 TYPES: dict[str, Any] = {
     "-": None,
@@ -188,7 +186,7 @@ def file() -> str | None:
     found = importlib.util.find_spec("llvmlite")
     if found is None or not found.submodule_search_locations:
         return None
-    return os.path.join(found.submodule_search_locations[0], "binding", _NAMES.get(sys.platform, "libllvmlite.so"))
+    return os.path.join(found.submodule_search_locations[0], "binding", "libllvmlite.so")
 
 
 @functools.cache

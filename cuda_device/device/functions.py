@@ -65,34 +65,46 @@ RESERVED = ("grid", "block", "stream", "shared")
 
 
 @dataclass(frozen=True, slots=True)
-class FuncOptions:
-    """The keywords of `@func`: `build` is how `compile` compiles the function by itself, `link` what it needs."""
-
-    interop: bool = False
-    build: Options = DEFAULTS
-    link: tuple[Any, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class KernelOptions:
-    """The keywords of `@kernel`: `build` is how it is compiled, `link` what is linked; `nvtx` puts launches in NVTX ranges."""
+class FunctionOptions:
+    """The keywords of `@func` and `@kernel`: `build` is how to compile it (a function by itself), `link` what is linked to it."""
 
     interop: bool = False
     build: Options = DEFAULTS
     link: tuple[Any, ...] = ()
     nvtx: bool = False
+    """Whether launches of a kernel are in NVTX ranges."""
 
 
-class Func:
-    """A heterogeneous function: an ordinary call of `underlying` on the host, compiled in device code."""
+class DecoratedFunction:
+    """What is made of a function, which is `underlying`."""
 
     __name__: str
     __qualname__: str
 
-    def __init__(self, underlying: FunctionType, options: FuncOptions) -> None:
-        functools.update_wrapper(self, underlying)
+    def __init__(self, underlying: FunctionType) -> None:
+        functools.update_wrapper(self, underlying)  # type: ignore[arg-type]
         self.underlying = underlying
+
+    def _parts(self) -> tuple[Any, ...]:
+        """What it is made of again."""
+        raise NotImplementedError
+
+    def __reduce__(self) -> Any:
+        return _reduced(self, self._parts())
+
+    def __setstate__(self, parts: tuple[Any, ...]) -> None:
+        type(self).__init__(self, *parts)
+
+
+class Func(DecoratedFunction):
+    """A heterogeneous function: an ordinary call of `underlying` on the host, compiled in device code."""
+
+    def __init__(self, underlying: FunctionType, options: FunctionOptions) -> None:
+        super().__init__(underlying)
         self.options = options
+
+    def _parts(self) -> tuple[Any, ...]:
+        return self.underlying, self.options
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Calls the function on the host."""
@@ -104,25 +116,15 @@ class Func:
     def __repr__(self) -> str:
         return f"<device function {self.underlying.__qualname__}>"
 
-    def __reduce__(self) -> Any:
-        return reduced(self, self.underlying, self.options)
 
-    def __setstate__(self, parts: tuple[Any, ...]) -> None:
-        type(self).__init__(self, *parts)
-
-
-class Kernel:
+class Kernel(DecoratedFunction):
     """A kernel: device code that `launch` starts. `underlying` is the decorated function."""
 
     # What machine code looks up at each launch has a place of its own.
-    __slots__ = ("__dict__", "__weakref__", "native")
+    __slots__ = ("native",)
 
-    __name__: str
-    __qualname__: str
-
-    def __init__(self, underlying: FunctionType, options: KernelOptions) -> None:
-        functools.update_wrapper(self, underlying)
-        self.underlying = underlying
+    def __init__(self, underlying: FunctionType, options: FunctionOptions) -> None:
+        super().__init__(underlying)
         self.options = options
         self.variants: dict[object, Any] = {}
         """What the launcher has compiled, by its key."""
@@ -181,14 +183,11 @@ class Kernel:
             return made
         return made + notebook_html.folded(f"{code.co_filename}:{code.co_firstlineno}", notebook_html.text(source))
 
-    def __reduce__(self) -> Any:
-        return reduced(self, self.underlying, self.options)
-
-    def __setstate__(self, parts: tuple[Any, ...]) -> None:
-        type(self).__init__(self, *parts)
+    def _parts(self) -> tuple[Any, ...]:
+        return self.underlying, self.options
 
 
-def reduced(decorated: Any, *parts: object) -> Any:
+def _reduced(decorated: Any, parts: tuple[object, ...]) -> Any:
     """How pickle takes a decorated function: by the name that a module has for it, as other functions, or else in `parts`.
 
     Those become the state of an empty object, since a function may mention itself. cloudpickle takes what `__main__` defines
@@ -205,15 +204,16 @@ def reduced(decorated: Any, *parts: object) -> Any:
     return copyreg.__newobj__, (type(decorated),), parts  # type: ignore[attr-defined]
 
 
-def _options(kind: type[Any], decorator: str, keywords: dict[str, Any]) -> Any:
-    own = {"interop": False, "nvtx": False} if kind is KernelOptions else {"interop": False}
+def _options(decorator: str, keywords: dict[str, Any]) -> FunctionOptions:
+    is_kernel = decorator == "kernel"
+    own = {"interop": False, "nvtx": False} if is_kernel else {"interop": False}
     given = {name: keywords.pop(name, default) for name, default in own.items()}
     for name, value in given.items():
         if not isinstance(value, bool):
             raise TypeError(f"@{decorator}({name}=…) takes True or False, not {value!r}")
     link = links_of(keywords.pop("link", ()), f"@{decorator}")
-    build = with_options(DEFAULTS, keywords, f"@{decorator}", (*own, "link"), kind is KernelOptions)
-    return kind(build=build, link=link, **given)
+    build = with_options(DEFAULTS, keywords, f"@{decorator}", (*own, "link"), is_kernel)
+    return FunctionOptions(build=build, link=link, **given)
 
 
 def links_of(given: Any, who: str) -> tuple[Any, ...]:
@@ -264,7 +264,7 @@ def func(function: Callable[..., Any] | None = None, /, **keywords: Any) -> Any:
     for an unknown keyword, an invalid value, or if `function` is not a plain function. Specification: 'Heterogeneous
     Functions'.
     """
-    options = _options(FuncOptions, "func", keywords)
+    options = _options("func", keywords)
 
     def decorate(target: Callable[..., Any]) -> Func:
         return Func(_check_function(target, "func", options.interop), options)
@@ -311,7 +311,7 @@ def kernel(function: Callable[..., Any] | None = None, /, **keywords: Any) -> An
     Raises `TypeError` for an unknown keyword or an invalid value, if `function` is not a plain function, and for a parameter
     called grid, block, stream or shared, which would be ambiguous in `launch`. Specification: 'Kernel Functions'.
     """
-    options = _options(KernelOptions, "kernel", keywords)
+    options = _options("kernel", keywords)
 
     def decorate(target: Callable[..., Any]) -> Kernel:
         checked = _check_function(target, "kernel", options.interop)
@@ -336,18 +336,14 @@ def kernel(function: Callable[..., Any] | None = None, /, **keywords: Any) -> An
 _SYMBOL = re.compile(r"(?!__nv_|WARP_SZ$|_$)[A-Za-z_$][\w$]*", re.ASCII)
 
 
-class Extern:
+class Extern(DecoratedFunction):
     """A function of CUDA C++ that device code can call. `underlying` is the decorated stub.
 
     `parameters` and `result` are its types; the result of a `void` function is the type of None. `link` is what defines it.
     """
 
-    __name__: str
-    __qualname__: str
-
     def __init__(self, underlying: FunctionType, symbol: str | None = None, link: Sequence[Any] = ()) -> None:
-        functools.update_wrapper(self, underlying)
-        self.underlying = underlying
+        super().__init__(underlying)
         self.symbol = symbol or underlying.__name__
         self.link = tuple(link)
         if not _SYMBOL.fullmatch(self.symbol):
@@ -369,11 +365,8 @@ class Extern:
     def __repr__(self) -> str:
         return f"<C++ function {self.symbol}>"
 
-    def __reduce__(self) -> Any:
-        return reduced(self, self.underlying, self.symbol, self.link)
-
-    def __setstate__(self, parts: tuple[Any, ...]) -> None:
-        type(self).__init__(self, *parts)
+    def _parts(self) -> tuple[Any, ...]:
+        return self.underlying, self.symbol, self.link
 
 
 def _types(stub: FunctionType) -> tuple[tuple[Type, ...], Type]:

@@ -17,6 +17,7 @@ import ctypes
 import functools
 import os
 import random
+import resource
 import struct
 import sys
 import threading
@@ -36,11 +37,6 @@ from cuda_device.runtime.gpu.report_message import (
     thread_report,
     waiting_report,
 )
-
-try:
-    import resource
-except ImportError:  # not on every system
-    resource = None  # type: ignore[assignment]
 
 # Up to so many threads in a grid, a kernel without loops has about ended before a worker has woken.
 _SMALL = 1 << 12
@@ -139,7 +135,7 @@ def execute(
 def _stack_bytes() -> int:
     """How much of a host thread's stack a kernel's functions may use in checked mode: half of what is known to be there."""
     size = threading.stack_size()
-    if not size and resource is not None:
+    if not size:
         size = resource.getrlimit(resource.RLIMIT_STACK)[0]
     return (size if 0 < size < 1 << 40 else 2 << 20) // 2
 
@@ -246,9 +242,8 @@ class _Pool:
 
 
 _POOL = _Pool()
-if hasattr(os, "register_at_fork"):
-    # Threads do not survive a fork; the child starts with a pool of its own.
-    os.register_at_fork(after_in_child=_POOL.__init__)  # type: ignore[misc]
+# Threads do not survive a fork; the child starts with a pool of its own.
+os.register_at_fork(after_in_child=_POOL.__init__)  # type: ignore[misc]
 
 
 @functools.lru_cache(maxsize=256)

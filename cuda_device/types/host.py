@@ -26,41 +26,8 @@ import ml_dtypes
 import numpy as np
 
 from cuda_device.lazy_dataclasses import dataclass, replace
+from cuda_device.types import model
 from cuda_device.types.layout import has_arrays, placement
-from cuda_device.types.model import (
-    BFLOAT16,
-    BOOL,
-    COMPLEX,
-    COMPLEX64,
-    COMPLEX128,
-    FLOAT,
-    FLOAT8E4M3,
-    FLOAT8E5M2,
-    FLOAT16,
-    FLOAT32,
-    FLOAT64,
-    INDEX,
-    INT,
-    INT8,
-    INT16,
-    INT32,
-    INT64,
-    MASK,
-    UINT8,
-    UINT16,
-    UINT32,
-    UINT64,
-    AtomicCell,
-    Field,
-    NoneType,
-    Number,
-    Pointer,
-    Struct,
-    Subarray,
-    Tuple,
-    Type,
-    Vector,
-)
 
 # The type codes of DLPack, in its order (DLDataTypeCode).
 DLPACK_CODES = (
@@ -74,36 +41,42 @@ DLPACK_CODES = (
 class Row:
     """One number in four vocabularies. `typestr` has no byte order: that of the machine is meant."""
 
-    number: Number
+    number: model.Number
     scalar: type[np.generic]
     dlpack: tuple[int, int]
     typestr: str
 
 
 ROWS = (
-    Row(BOOL, np.bool_, (6, 8), "b1"),
-    Row(INT8, np.int8, (0, 8), "i1"),
-    Row(INT16, np.int16, (0, 16), "i2"),
-    Row(INT32, np.int32, (0, 32), "i4"),
-    Row(INT64, np.int64, (0, 64), "i8"),
-    Row(UINT8, np.uint8, (1, 8), "u1"),
-    Row(UINT16, np.uint16, (1, 16), "u2"),
-    Row(UINT32, np.uint32, (1, 32), "u4"),
-    Row(UINT64, np.uint64, (1, 64), "u8"),
-    Row(FLOAT16, np.float16, (2, 16), "f2"),
-    Row(FLOAT32, np.float32, (2, 32), "f4"),
-    Row(FLOAT64, np.float64, (2, 64), "f8"),
-    Row(COMPLEX64, np.complex64, (5, 64), "c8"),
-    Row(COMPLEX128, np.complex128, (5, 128), "c16"),
-    Row(BFLOAT16, ml_dtypes.bfloat16, (4, 16), "V2"),
+    Row(model.BOOL, np.bool_, (6, 8), "b1"),
+    Row(model.INT8, np.int8, (0, 8), "i1"),
+    Row(model.INT16, np.int16, (0, 16), "i2"),
+    Row(model.INT32, np.int32, (0, 32), "i4"),
+    Row(model.INT64, np.int64, (0, 64), "i8"),
+    Row(model.UINT8, np.uint8, (1, 8), "u1"),
+    Row(model.UINT16, np.uint16, (1, 16), "u2"),
+    Row(model.UINT32, np.uint32, (1, 32), "u4"),
+    Row(model.UINT64, np.uint64, (1, 64), "u8"),
+    Row(model.FLOAT16, np.float16, (2, 16), "f2"),
+    Row(model.FLOAT32, np.float32, (2, 32), "f4"),
+    Row(model.FLOAT64, np.float64, (2, 64), "f8"),
+    Row(model.COMPLEX64, np.complex64, (5, 64), "c8"),
+    Row(model.COMPLEX128, np.complex128, (5, 128), "c16"),
+    Row(model.BFLOAT16, ml_dtypes.bfloat16, (4, 16), "V2"),
     # The array interface has no words for these: DLPack does. The typestrs are those of ml_dtypes' dtypes.
-    Row(FLOAT8E4M3, ml_dtypes.float8_e4m3fn, (10, 8), "V1"),
-    Row(FLOAT8E5M2, ml_dtypes.float8_e5m2, (12, 8), "f1"),
+    Row(model.FLOAT8E4M3, ml_dtypes.float8_e4m3fn, (10, 8), "V1"),
+    Row(model.FLOAT8E5M2, ml_dtypes.float8_e5m2, (12, 8), "f1"),
 )
 
 # Builtin numbers, and masks, are stored, where they must be, as the fixed-format number of their width.
-STORED = {INT: INT32, INDEX: INT64, FLOAT: FLOAT32, COMPLEX: COMPLEX64, MASK: INT32}
-PYTHON = {bool: BOOL, int: INT, float: FLOAT, complex: COMPLEX}
+STORED = {
+    model.INT: model.INT32,
+    model.INDEX: model.INT64,
+    model.FLOAT: model.FLOAT32,
+    model.COMPLEX: model.COMPLEX64,
+    model.MASK: model.INT32,
+}
+PYTHON = {bool: model.BOOL, int: model.INT, float: model.FLOAT, complex: model.COMPLEX}
 
 _BY_NUMBER = {row.number: row for row in ROWS}
 _BY_DTYPE = {np.dtype(row.scalar): row for row in ROWS}
@@ -116,7 +89,7 @@ _SUPPORTED = ", ".join(np.dtype(row.scalar).name for row in ROWS)
 _NATIVE = "<" if sys.byteorder == "little" else ">"
 
 
-def number_of(host_type: type[Any]) -> Number:
+def number_of(host_type: type[Any]) -> model.Number:
     """The number that a value of `host_type` is in device code: NumPy's scalars are fixed-format, Python's are builtin.
 
     Raises `TypeError` for any other type.
@@ -133,9 +106,9 @@ def number_of(host_type: type[Any]) -> Number:
     raise _unsupported(host_type.__name__)
 
 
-def host_type_of(number: Number) -> type[Any]:
+def host_type_of(number: model.Number) -> type[Any]:
     """The host's type of `number`: NumPy's scalar type, or Python's `bool`, `int`, `float` or `complex` for a builtin number."""
-    if number == INDEX:
+    if number == model.INDEX:
         return int
     for python_type, builtin in PYTHON.items():
         if number == builtin:
@@ -143,7 +116,7 @@ def host_type_of(number: Number) -> type[Any]:
     return _row(number).scalar
 
 
-def _number_of_dtype(dtype: np.dtype[Any]) -> Number:
+def _number_of_dtype(dtype: np.dtype[Any]) -> model.Number:
     row = _BY_DTYPE.get(dtype)
     if row is not None:
         return row.number
@@ -152,7 +125,7 @@ def _number_of_dtype(dtype: np.dtype[Any]) -> Number:
     raise _unsupported(f"dtype {dtype}")
 
 
-def dtype_of_element(element: Type) -> np.dtype[Any]:
+def dtype_of_element(element: model.Type) -> np.dtype[Any]:
     """The NumPy dtype of an array whose elements are `element`; a builtin number's is that of its width."""
     return np.dtype(_row(element).scalar)
 
@@ -163,7 +136,7 @@ def dtype_of(spelling: Any) -> np.dtype[Any]:
     Python's types mean what they mean in device code: `int` is int32, `float` is float32 and `complex` is complex64. Raises
     `TypeError` for a type that device code does not have.
     """
-    if isinstance(spelling, Type):
+    if isinstance(spelling, model.Type):
         return dtype_of_element(spelling)
     if isinstance(spelling, type) and spelling in PYTHON:
         return dtype_of_element(PYTHON[spelling])
@@ -177,7 +150,7 @@ def dtype_of(spelling: Any) -> np.dtype[Any]:
     return dtype
 
 
-def element_of_dlpack(code: int, bits: int, lanes: int = 1) -> Number:
+def element_of_dlpack(code: int, bits: int, lanes: int = 1) -> model.Number:
     """The element type of DLPack's `DLDataType{code, bits, lanes}`. Raises `TypeError` for one that is not in the table."""
     row = _BY_DLPACK.get((code, bits))
     if row is None or lanes != 1:
@@ -187,12 +160,12 @@ def element_of_dlpack(code: int, bits: int, lanes: int = 1) -> Number:
     return row.number
 
 
-def dlpack_of_element(element: Type) -> tuple[int, int]:
+def dlpack_of_element(element: model.Type) -> tuple[int, int]:
     """The (code, bits) that DLPack has for `element`."""
     return _row(element).dlpack
 
 
-def element_of_typestr(typestr: str) -> Number:
+def element_of_typestr(typestr: str) -> model.Number:
     """The element type of an array interface's `typestr`, as in `"<f4"`. Raises `TypeError` for one not in the table."""
     if not isinstance(typestr, str) or len(typestr) < 3:
         raise TypeError(f"the typestr {typestr!r} is none: a byte order, a letter and a size are expected, as in '<f4'")
@@ -205,15 +178,15 @@ def element_of_typestr(typestr: str) -> Number:
     return row.number
 
 
-def typestr_of_element(element: Type) -> str:
+def typestr_of_element(element: model.Type) -> str:
     """The array interface's `typestr` of `element`, as in `"<f4"`."""
     typestr = _row(element).typestr
     return ("|" if typestr.endswith("1") else _NATIVE) + typestr
 
 
-def _row(element: Type) -> Row:
-    stored = STORED.get(element, element) if isinstance(element, Number) else element
-    row = _BY_NUMBER.get(stored) if isinstance(stored, Number) else None
+def _row(element: model.Type) -> Row:
+    stored = STORED.get(element, element) if isinstance(element, model.Number) else element
+    row = _BY_NUMBER.get(stored) if isinstance(stored, model.Number) else None
     if row is None:
         raise _unsupported(str(element))
     return row
@@ -230,19 +203,19 @@ _KEY = "cuda_device"
 ANONYMOUS = "anonymous"
 
 
-def dtype_of_type(type: Type) -> np.dtype[Any]:
+def dtype_of_type(type: model.Type) -> np.dtype[Any]:
     """The dtype of an array whose elements are `type`. Raises `TypeError` for what cannot be an element."""
     check_element(type)
     match type:
-        case Number():
+        case model.Number():
             return dtype_of_element(type)
-        case Vector() | Tuple() | Struct():
+        case model.Vector() | model.Tuple() | model.Struct():
             members = members_of(type)
-        case Subarray(dtype, shape):
+        case model.Subarray(dtype, shape):
             return np.dtype((dtype_of_type(dtype), shape))
-        case NoneType() | Pointer():
+        case model.NoneType() | model.Pointer():
             return np.dtype(np.uint64)
-        case AtomicCell(dtype):
+        case model.AtomicCell(dtype):
             return dtype_of_type(dtype)
         case _:
             raise TypeError(f"{type} is no element of an array")
@@ -252,38 +225,38 @@ def dtype_of_type(type: Type) -> np.dtype[Any]:
     return np.dtype(description, metadata={_KEY: type})  # type: ignore[call-overload,no-any-return]
 
 
-def check_element(type: Type) -> None:
+def check_element(type: model.Type) -> None:
     """Raises `TypeError` for what is not an element of an array."""
     if has_arrays(type):
-        name = f"{type.name} has array members" if isinstance(type, Struct) else f"{type} has arrays in it"
+        name = f"{type.name} has array members" if isinstance(type, model.Struct) else f"{type} has arrays in it"
         raise TypeError(f"{name}, so it is an argument or a local value, not an element of an array")
 
 
-def members_of(type: Type) -> dict[str, Type]:
+def members_of(type: model.Type) -> dict[str, model.Type]:
     """The fields that a structured dtype of `type` has: x, y, z, w of a vector, _0, _1, … of a tuple; none of anything else."""
     match type:
-        case Vector(dtype, size):
+        case model.Vector(dtype, size):
             return dict.fromkeys("xyzw"[:size], dtype)
-        case Tuple(elements):
+        case model.Tuple(elements):
             return {f"_{i}": element for i, element in enumerate(elements)}
-        case Struct(_, fields):
+        case model.Struct(_, fields):
             return {field.name: field.type for field in fields}
     return {}
 
 
-def element_of_dtype(dtype: np.dtype[Any]) -> Type:
+def element_of_dtype(dtype: np.dtype[Any]) -> model.Type:
     """The element type of an array of `dtype`. Raises `TypeError` for a dtype that device code does not have."""
     if dtype.subdtype is not None:
-        return Subarray(element_of_dtype(dtype.subdtype[0]), dtype.subdtype[1])
+        return model.Subarray(element_of_dtype(dtype.subdtype[0]), dtype.subdtype[1])
     if dtype.fields is None:
         return _number_of_dtype(dtype)
     metadata: Any = dtype.metadata or {}
     known = metadata.get(_KEY)
-    if isinstance(known, (Struct, Vector, Tuple)):
+    if isinstance(known, (model.Struct, model.Vector, model.Tuple)):
         return known
     names = dtype.names or ()
-    members = tuple(Field(name, element_of_dtype(dtype.fields[name][0])) for name in names)
-    struct = Struct(ANONYMOUS, members)
+    members = tuple(model.Field(name, element_of_dtype(dtype.fields[name][0])) for name in names)
+    struct = model.Struct(ANONYMOUS, members)
     place = placement(struct)
     offsets = tuple(dtype.fields[name][1] for name in names)
     if (place.offsets, place.size) == (offsets, dtype.itemsize):
@@ -291,7 +264,7 @@ def element_of_dtype(dtype: np.dtype[Any]) -> Type:
     # The elements of an array are so far apart, and no number needs more than its own alignment.
     align = min(place.align, dtype.itemsize & -dtype.itemsize)
     fields = tuple(replace(field, offset=offset) for field, offset in zip(members, offsets, strict=True))
-    return Struct(ANONYMOUS, fields, align, size=dtype.itemsize)
+    return model.Struct(ANONYMOUS, fields, align, size=dtype.itemsize)
 
 
 # Struct classes
@@ -306,12 +279,12 @@ def is_struct(cls: type[Any]) -> bool:
     return MODEL in vars(cls)
 
 
-def model_of(cls: Any) -> Struct:
+def model_of(cls: Any) -> model.Struct:
     """The model type of a class that `struct` has made."""
-    model: Struct = vars(cls)[MODEL]
-    return model
+    found: model.Struct = vars(cls)[MODEL]
+    return found
 
 
-def alike(a: Struct, b: Struct) -> bool:
+def alike(a: model.Struct, b: model.Struct) -> bool:
     """Whether two types are of one class, or of one that `align` made of the other's."""
     return a == b or (a.host is not None and b.host is not None and a.host.underlying is b.host.underlying)

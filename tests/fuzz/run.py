@@ -27,7 +27,7 @@ import cuda_device as device
 from cuda_device import compiler
 from cuda_device.codegen.cpu.machine_code import compile_native
 from cuda_device.compiler import Options, Work
-from cuda_device.device.functions import Kernel, KernelOptions
+from cuda_device.device.functions import FunctionOptions, Kernel
 from cuda_device.runtime.launch.launcher import CompiledKernel
 from fuzz.care import BATCH, care, is_careful
 from fuzz.cases import Case
@@ -110,7 +110,7 @@ def kernels(programs: Sequence[Program], *options: Options) -> list[Kernel]:
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     scope = {**MODULES, **STRUCTS, **TABLES, **LISTS}
     exec(compile(text, file, "exec", dont_inherit=True), scope)
-    return [Kernel(scope["k"], KernelOptions(build=each)) for each in options]
+    return [Kernel(scope["k"], FunctionOptions(build=each)) for each in options]
 
 
 PLAIN = tuple(Options(level=level, contract=False) for level in LEVELS)

@@ -137,8 +137,6 @@ def _matches(pattern: str) -> list[str]:
 @cache
 def library_file(name: str) -> str | None:
     """The file of a library such as "nvJitLink", if it is easy to find."""
-    if os.name == "nt":
-        return find(f"nvidia/cu13/bin/x86_64/{name}*.dll", f"bin/{name}*.dll")
     return find(f"nvidia/cu13/lib/lib{name}.so.*", f"lib64/lib{name}.so.*")
 
 
@@ -265,8 +263,7 @@ def _after_fork() -> None:
     _lock, _is_lost = threading.RLock(), _apart is not None
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def _linked(request: Request, *more: str) -> bytes:
@@ -392,12 +389,9 @@ def _driver_fits(architecture: Architecture) -> bool:
 
 
 def _is_loaded(library: str) -> bool:
-    """Whether the process has loaded a library; True where that cannot be told."""
-    mode = getattr(os, "RTLD_NOLOAD", None)
-    if mode is None:
-        return True
+    """Whether the process has loaded a library."""
     try:
-        ctypes.CDLL(library, mode=mode | os.RTLD_NOW)
+        ctypes.CDLL(library, mode=os.RTLD_NOLOAD | os.RTLD_NOW)
     except OSError:
         return False
     return True

@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import sys
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
-_LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
+_LIBRARY = "libcuda.so.1"
 _LONGEST_NAME = 256
 _TYPES: dict[str, Any] = {
     "b": ctypes.c_uint8,
@@ -119,9 +118,6 @@ ENUMERATIONS = {
     },
     "CUfunction_attribute": {
         "CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK": 0,
-        "CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES": 1,
-        "CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES": 3,
-        "CU_FUNC_ATTRIBUTE_NUM_REGS": 4,
         "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES": 8,
     },
     "CUlimit": {"CU_LIMIT_STACK_SIZE": 0},

@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterable, Mapping, MutableMapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cuda_device.cache.disk import Pieces, sha256
+from cuda_device.cache import disk
 from cuda_device.codegen.gpu import assemblers
 from cuda_device.errors import CompileError, CompilerBug
 from cuda_device.lazy_dataclasses import dataclass
@@ -57,13 +57,11 @@ class Extract:
 class LibdeviceIndex:
     """The libdevice at `path`, of which symbols are printed on demand.
 
-    `store` keeps printed symbols between processes: it maps keys to bytes (a disk cache). With all symbols in it the library is
-    not even parsed.
+    The cache on disk keeps printed symbols between processes. With all symbols in it the library is not even parsed.
     """
 
-    def __init__(self, path: Path, store: MutableMapping[str, bytes]) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
-        self.store = store
         self._symbols: dict[str, str] = {}
         self._globals: dict[str, str] | None = None
         self._module: LlvmModule | None = None
@@ -89,7 +87,7 @@ class LibdeviceIndex:
         """A hash of the file, for cache keys."""
         with self._lock:
             if not self._hash:
-                self._hash = sha256(self.path.read_bytes()).hexdigest()[:32]
+                self._hash = disk.sha256(self.path.read_bytes()).hexdigest()[:32]
             return self._hash
 
     def _symbol(self, symbol: str) -> str:
@@ -97,9 +95,7 @@ class LibdeviceIndex:
         text = self._symbols.get(symbol)
         if text is None:
             key = f"libdevice {self.content_hash()} {symbol}"
-            if (data := self.store.get(key)) is None:
-                self.store[key] = data = self._print(symbol).encode()
-            text = self._symbols[symbol] = data.decode()
+            text = self._symbols[symbol] = disk.loaded(key, lambda: self._print(symbol).encode(), bytes.decode)
         return text
 
     def _print(self, symbol: str) -> str:
@@ -163,7 +159,7 @@ def _pure(line: str) -> str:
 @cache
 def library() -> LibdeviceIndex:
     """The libdevice of this machine. Raises `CompileError` with the remedy where there is none."""
-    return LibdeviceIndex(file(), Pieces())
+    return LibdeviceIndex(file())
 
 
 def extract(names: Iterable[str]) -> Extract:

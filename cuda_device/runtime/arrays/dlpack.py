@@ -26,16 +26,6 @@ VERSION = (1, 3)
 FLAG_READONLY, FLAG_COPIED = 1, 2
 DEVICES = {1: Device.HOST, 2: Device.CUDA, 3: Device.PINNED, 13: Device.MANAGED}
 DEVICE_CODES = {device: code for code, device in DEVICES.items()}
-_OTHER_DEVICES = {
-    4: "OpenCL",
-    7: "Vulkan",
-    8: "Metal",
-    10: "ROCm",
-    11: "pinned ROCm",
-    14: "oneAPI",
-    15: "WebGPU",
-    16: "Hexagon",
-}
 
 
 class DLTensor(ctypes.Structure):
@@ -176,9 +166,8 @@ def _device_of(obj: Any) -> tuple[Device, int]:
     code, ordinal = _ask(obj, obj.__dlpack_device__)
     device = DEVICES.get(int(code))
     if device is None:
-        name = _OTHER_DEVICES.get(int(code), f"type {int(code)}")
         raise LaunchError(
-            f"{describe(obj)} is in the memory of a device ({name}) that is neither a CUDA GPU nor the host",
+            f"{describe(obj)} is in the memory of a device (type {int(code)} of DLPack) that is neither a CUDA GPU nor the host",
             "copy it to a CUDA GPU or to the host, with its own framework",
         )
     return device, int(ordinal)

@@ -485,16 +485,6 @@ def order(first: Collection[int], second: Collection[int]) -> None:
 # Handles are plain integers, and every failure is one of our errors, as in `driver`.
 
 
-@dataclass(frozen=True, slots=True)
-class KernelAttributes:
-    """What the assembler says of a kernel: limits and what each thread (local) and block (shared) takes, in bytes."""
-
-    max_threads: int
-    registers: int
-    shared: int
-    local: int
-
-
 def load_library(code: bytes) -> int:
     """Loads a cubin, fatbin or PTX (ending in a zero byte, added if missing) for all contexts; returns the library's handle."""
     ensure_context()
@@ -508,21 +498,11 @@ def get_kernel(library: int, symbol: str) -> int:
     return int(check(bindings().cuLibraryGetKernel(library, symbol.encode()), f"looking for the kernel {symbol!r}"))
 
 
-def kernel_attributes(kernel: int, ordinal: int) -> KernelAttributes:
-    """The attributes of `kernel` on device `ordinal`."""
+def most_threads(kernel: int, ordinal: int) -> int:
+    """The number of threads that a block of `kernel` can have on device `ordinal`."""
     api = bindings()
-    attribute = api.CUfunction_attribute
-
-    def ask(name: str) -> int:
-        which = getattr(attribute, f"CU_FUNC_ATTRIBUTE_{name}")
-        return int(check(api.cuKernelGetAttribute(which, kernel, ordinal), f"asking a kernel for {name}"))
-
-    return KernelAttributes(
-        max_threads=ask("MAX_THREADS_PER_BLOCK"),
-        registers=ask("NUM_REGS"),
-        shared=ask("SHARED_SIZE_BYTES"),
-        local=ask("LOCAL_SIZE_BYTES"),
-    )
+    which = api.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK
+    return int(check(api.cuKernelGetAttribute(which, kernel, ordinal), "asking a kernel for its largest block"))
 
 
 def set_max_dynamic_shared(kernel: int, nbytes: int, ordinal: int) -> None:

@@ -41,25 +41,6 @@ from cuda_device.types.layout import (
     size_of,
     with_arrays,
 )
-from cuda_device.types.model import (
-    BOOL,
-    COMPLEX,
-    FIXED_NUMBERS,
-    FLOAT,
-    INT,
-    NONE,
-    UINT8,
-    UINT64,
-    Array,
-    Field,
-    Format,
-    Layout,
-    NoneType,
-    Pointer,
-    Struct,
-    Tuple,
-    Type,
-)
 from cuda_device.types.struct_classes import Aligned, becomes, convert, type_of_hint, unannotated
 from cuda_device.types.vector_classes import VectorValue
 
@@ -127,22 +108,22 @@ def _numpy(array: np.ndarray[Any, Any], name: str, stream: Stream) -> Argument:
     return Argument(known, (address, *shape), (view,))
 
 
-def pointer_to(value: object, wanted: Pointer, name: str, stream: Stream) -> Argument:
+def pointer_to(value: object, wanted: model.Pointer, name: str, stream: Stream) -> Argument:
     """The pointer `value` of the parameter `name`: an address, or a contiguous array, to whose beginning it points.
 
     It has one view, as arrays have: of an address one without elements, since nobody knows how many there are.
     """
-    void = isinstance(wanted.dtype, NoneType)
+    void = isinstance(wanted.dtype, model.NoneType)
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
         at, least = int(value), 1 if void else align_of(wanted.dtype)
-        if not 0 <= at <= UINT64.high:
+        if not 0 <= at <= model.UINT64.high:
             raise LaunchError(f"the argument {name!r} is {at}, which is no address", "pass an int from 0 to 2**64 - 1")
         if at % least:
             raise LaunchError(
                 f"the argument {name!r} is the address {at:#x}, which is no multiple of {least}, as {wanted} needs",
                 "pass the address of an element, or declare pointer(uint8)",
             )
-        return Argument(of_type(wanted), (at,), (ArrayView(at, (0,), (1,), UINT8, wanted.readonly),))
+        return Argument(of_type(wanted), (at,), (ArrayView(at, (0,), (1,), model.UINT8, wanted.readonly),))
     if value is None or isinstance(value, (bool, float, complex, np.generic, tuple)):
         shown = "None" if value is None else f"of type {type(value).__name__}"
         raise LaunchError(
@@ -160,17 +141,17 @@ def pointer_to(value: object, wanted: Pointer, name: str, stream: Stream) -> Arg
             f"the argument {name!r} is a read-only array, but the hint of the parameter says {wanted}",
             "declare pointer(T, readonly=True), or pass an array that can be written",
         )
-    if view.layout is Layout.STRIDED or view.shortfall:
-        how = "not contiguous" if view.layout is Layout.STRIDED else "less aligned than its elements are in C++"
+    if view.layout is model.Layout.STRIDED or view.shortfall:
+        how = "not contiguous" if view.layout is model.Layout.STRIDED else "less aligned than its elements are in C++"
         raise LaunchError(f"the argument {name!r} is an array that is {how}", "copy it (.copy()), or pass its address")
     return Argument(of_type(wanted), (view.data,), (view,))
 
 
-def _member(value: object, wanted: Type, name: str, stream: Stream) -> Argument:
+def _member(value: object, wanted: model.Type, name: str, stream: Stream) -> Argument:
     """A member of a struct: addresses are what its type says."""
-    if isinstance(wanted, Pointer):
+    if isinstance(wanted, model.Pointer):
         return pointer_to(value, wanted, name, stream)
-    if isinstance(wanted, Tuple) and has_pointers(wanted):
+    if isinstance(wanted, model.Tuple) and has_pointers(wanted):
         assert isinstance(value, tuple)
         pairs = zip(value, wanted.elements, strict=True)
         parts = [_member(item, each, f"{name}[{i}]", stream) for i, (item, each) in enumerate(pairs)]
@@ -181,28 +162,28 @@ def _member(value: object, wanted: Type, name: str, stream: Stream) -> Argument:
 
 def _struct(value: object, name: str, stream: Stream) -> Argument:
     """A struct travels as its members do; its arrays are what they are, as those of parameters."""
-    model = model_of(type(value))
-    parts = [_member(getattr(value, f.name), f.type, f"{name}.{f.name}", stream) for f in model.fields]
+    kind = model_of(type(value))
+    parts = [_member(getattr(value, f.name), f.type, f"{name}.{f.name}", stream) for f in kind.fields]
     found = tuple(leaf for part in parts for leaf in part.leaves)
     views = tuple(view for part in parts for view in part.views)
-    if not has_arrays(model):
-        return Argument(of_type(model), found, views)
-    for field, part in zip(model.fields, parts, strict=True):
+    if not has_arrays(kind):
+        return Argument(of_type(kind), found, views)
+    for field, part in zip(kind.fields, parts, strict=True):
         given, wanted = part.known.type, field.type
-        if not isinstance(wanted, Array):
+        if not isinstance(wanted, model.Array):
             continue
-        if not (isinstance(given, Array) and (given.dtype, given.ndim) == (wanted.dtype, wanted.ndim)):
+        if not (isinstance(given, model.Array) and (given.dtype, given.ndim) == (wanted.dtype, wanted.ndim)):
             raise LaunchError(
-                f"the argument {name!r}: {model.name}.{field.name} is of type {given}, not {wanted}", _CORRECT
+                f"the argument {name!r}: {kind.name}.{field.name} is of type {given}, not {wanted}", _CORRECT
             )
-    known = _struct_known(model, tuple(part.known.type for part in parts))
+    known = _struct_known(kind, tuple(part.known.type for part in parts))
     return Argument(known, found, views)
 
 
 @lru_cache(maxsize=4096)
-def _struct_known(model: Struct, members: tuple[Type, ...]) -> Known:
-    pairs = zip(model.fields, members, strict=True)
-    return of_type(replace(model, fields=tuple(replace(a, type=with_arrays(a.type, b)) for a, b in pairs)))
+def _struct_known(kind: model.Struct, members: tuple[model.Type, ...]) -> Known:
+    pairs = zip(kind.fields, members, strict=True)
+    return of_type(replace(kind, fields=tuple(replace(a, type=with_arrays(a.type, b)) for a, b in pairs)))
 
 
 def _dataclass(value: object, name: str, stream: Stream) -> Argument:
@@ -216,8 +197,10 @@ def _dataclass(value: object, name: str, stream: Stream) -> Argument:
 
 
 @lru_cache(maxsize=4096)
-def _record_known(name: str, names: tuple[str, ...], members: tuple[Type, ...]) -> Known:
-    return of_type(Struct(name, tuple(Field(each, type) for each, type in zip(names, members, strict=True))))
+def _record_known(name: str, names: tuple[str, ...], members: tuple[model.Type, ...]) -> Known:
+    return of_type(
+        model.Struct(name, tuple(model.Field(each, type) for each, type in zip(names, members, strict=True)))
+    )
 
 
 def _record(value: np.void, name: str) -> Argument:
@@ -268,18 +251,21 @@ def _number(value: object, name: str) -> Argument:
     plain = value.item() if isinstance(value, np.generic) else value
     if isinstance(plain, complex):
         return Argument(_ANY[number], (plain.real, plain.imag))
-    plain = plain if number.format is Format.IEEE else float(plain)  # type: ignore[arg-type]
+    plain = plain if number.format is model.Format.IEEE else float(plain)  # type: ignore[arg-type]
     assert isinstance(plain, (bool, int, float))
-    if number == INT and not INT.low <= plain <= INT.high:
+    if number == model.INT and not model.INT.low <= plain <= model.INT.high:
         raise LaunchError(f"the argument {name!r} is {plain}, and a Python int is 32 bits wide", _remedy(int(plain)))
     return Argument(_ANY[number], (plain,))
 
 
 # Known is immutable: one for each type serves all launches.
-_ANY = {number: of_type(number) for number in (BOOL, INT, FLOAT, COMPLEX, *FIXED_NUMBERS.values())}
+_ANY = {
+    number: of_type(number)
+    for number in (model.BOOL, model.INT, model.FLOAT, model.COMPLEX, *model.FIXED_NUMBERS.values())
+}
 
 
-_A_BOOL, _AN_INT, _A_FLOAT = _ANY[BOOL], _ANY[INT], _ANY[FLOAT]
+_A_BOOL, _AN_INT, _A_FLOAT = _ANY[model.BOOL], _ANY[model.INT], _ANY[model.FLOAT]
 
 
 def _int(value: int, name: str) -> Argument:
@@ -353,7 +339,7 @@ def _array(value: object, name: str, stream: Stream) -> Argument:
         return Argument(*view.passed[1:], (view,))
     _check_memory(view, name, stream)
     layout = view.layout
-    strides = view.strides if layout is Layout.STRIDED else ()
+    strides = view.strides if layout is model.Layout.STRIDED else ()
     known = _array_known(view.element, view.ndim, layout, view.readonly, view.shortfall)
     leaves = (view.data, *view.shape, *strides)
     view.remember(ordinal, known, leaves)
@@ -361,9 +347,9 @@ def _array(value: object, name: str, stream: Stream) -> Argument:
 
 
 @lru_cache(maxsize=4096)
-def _array_known(element: Type, ndim: int, layout: Layout, readonly: bool, align: int) -> Known:
+def _array_known(element: model.Type, ndim: int, layout: model.Layout, readonly: bool, align: int) -> Known:
     """What is known of an array; the same object each time, which makes a launch quicker to look up."""
-    return of_type(Array(element, ndim, layout, readonly, align=align))
+    return of_type(model.Array(element, ndim, layout, readonly, align=align))
 
 
 def _check_memory(view: ArrayView, name: str, stream: Stream) -> None:
@@ -385,9 +371,9 @@ def _check_memory(view: ArrayView, name: str, stream: Stream) -> None:
         )
 
 
-def runtime_types(known: Iterable[Known]) -> tuple[Type, ...]:
+def runtime_types(known: Iterable[Known]) -> tuple[model.Type, ...]:
     """The types of the arguments that exist at run time."""
-    return tuple(k.type for k in known if not k.constant and k.type != NONE)
+    return tuple(k.type for k in known if not k.constant and k.type != model.NONE)
 
 
 class Parameters(NamedTuple):
@@ -587,21 +573,21 @@ def describe(arguments: Sequence[Argument], names: Sequence[str]) -> list[Argume
     return described
 
 
-def _describe(type: Type, values: Iterator[Leaf], views: Iterator[ArrayView], name: str) -> Iterator[Leaf]:
+def _describe(type: model.Type, values: Iterator[Leaf], views: Iterator[ArrayView], name: str) -> Iterator[Leaf]:
     match type:
-        case NoneType():
+        case model.NoneType():
             yield 0
         case model.Pointer():
             next(views)
             yield next(values)
-        case Array():
+        case model.Array():
             for _ in leaves(type):
                 next(values)
             yield from _descriptor(next(views), name)
-        case Tuple(elements):
+        case model.Tuple(elements):
             for i, element in enumerate(elements):
                 yield from _describe(element, values, views, f"{name}[{i}]")
-        case Struct(_, fields):
+        case model.Struct(_, fields):
             for field in fields:
                 yield from _describe(field.type, values, views, f"{name}.{field.name}")
         case _:
@@ -621,7 +607,7 @@ def _descriptor(view: ArrayView, name: str) -> Iterator[Leaf]:
 
 
 @lru_cache(maxsize=4096)
-def boundary_packing(types: tuple[Type, ...]) -> Packing:
+def boundary_packing(types: tuple[model.Type, ...]) -> Packing:
     """The packing of arguments of these types: an offset for each parameter."""
     found, codes, offsets, places, letters = [], [], [], [], []
     end = filled = 0

@@ -646,7 +646,7 @@ def _load_here(variant: CompiledKernel, stream: GpuStream) -> Loaded:
         report_message.attach(library, work.outline.symbol, variant.reports)
     handle = driver.get_kernel(library, work.outline.symbol)
     provide(work, stream.ordinal)
-    return Loaded(handle, driver.kernel_attributes(handle, stream.ordinal).max_threads)
+    return Loaded(handle, driver.most_threads(handle, stream.ordinal))
 
 
 def synchronize(stream: Any = None) -> None:
