@@ -128,7 +128,7 @@ def _cache(wanted: argparse.Namespace) -> None:
 def _dump(wanted: argparse.Namespace) -> None:
     kernel = load(wanted.kernel)
     facts_of_launches = isinstance(kernel, device.Kernel) and not kernel.options.interop
-    signature = _types(wanted.signature)
+    signature = _types(wanted.signature, kernel)
     for stage in [wanted.stage] if wanted.stage else STAGES:
         if not wanted.stage:
             print(f"==== {stage}")
@@ -137,23 +137,25 @@ def _dump(wanted: argparse.Namespace) -> None:
         print(_with_source(text) if stage == "ptx" else text)
 
 
-def _types(signature: str | None) -> tuple[Any, ...]:
-    """The types that a signature names; none where there is no signature."""
-    return eval(f"({signature},)", dict(_names())) if signature and signature.strip() else ()
+def _types(signature: str | None, kernel: Any) -> tuple[Any, ...]:
+    """The types that a signature names, also by names of the kernel's module; none where there is no signature."""
+    names = {**dict(_names()), **kernel.underlying.__globals__}
+    return eval(f"({signature},)", names) if signature and signature.strip() else ()
 
 
 def _build(wanted: argparse.Namespace) -> None:
     from cuda_device.interop.building import build
 
-    signatures = [_types(signature) for signature in wanted.signature or [None] * len(wanted.kernel)]
-    if len(wanted.kernel) == 1:
-        kernels = [(load(wanted.kernel[0]), signatures)]
-    elif len(wanted.kernel) == len(signatures):
-        kernels = [(load(kernel), [each]) for kernel, each in zip(wanted.kernel, signatures, strict=True)]
-    else:
-        raise ValueError(f"{len(wanted.kernel)} kernels have {len(signatures)} signatures: give each kernel one")
+    loaded, given = [load(kernel) for kernel in wanted.kernel], wanted.signature or [None] * len(wanted.kernel)
+    if len(loaded) == 1:
+        loaded *= len(given)
+    if len(loaded) != len(given):
+        raise ValueError(f"{len(loaded)} kernels have {len(given)} signatures: give each kernel one")
+    kernels: dict[Any, list[tuple[Any, ...]]] = {}
+    for kernel, signature in zip(loaded, given, strict=True):
+        kernels.setdefault(kernel, []).append(_types(signature, kernel))
     targets = [target.strip() for target in wanted.target.split(",")]
-    files = build(kernels, targets, wanted.output, fatbin=wanted.fatbin, ltoir=wanted.ltoir)
+    files = build(list(kernels.items()), targets, wanted.output, fatbin=wanted.fatbin, ltoir=wanted.ltoir)
     print("\n".join(os.path.join(wanted.output, file) for file in files))
 
 
@@ -174,7 +176,7 @@ def _with_source(ptx: str) -> str:
 
 
 def _names() -> Iterator[tuple[str, Any]]:
-    """What signatures may name: the package's public names, and the package itself as `device`."""
+    """What signatures may name besides: the package's public names, and the package itself as `device`."""
     yield "device", device
     yield from ((name, getattr(device, name)) for name in dir(device) if name != "__version__")
 
