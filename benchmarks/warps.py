@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable
 
 from cuda_device.codegen.cpu import cpu_dialect
+from cuda_device.codegen.cpu.cpu_dialect import runner
 from cuda_device.codegen.cpu.machine_code import Native, compile_native
 from cuda_device.codegen.cpu.records import Suspension
-from cuda_device.codegen.cpu.runner import runner
 from cuda_device.runtime.cpu_executor import execute
 
 TURNS = 1000

@@ -151,9 +151,9 @@ from numpy import uint16 as uint16
 from numpy import uint32 as uint32
 from numpy import uint64 as uint64
 from numpy import uint8 as uint8
-from cuda_device.runtime.arrays.as_array import as_array as as_array
 from cuda_device.runtime.arrays.device_array import DeviceArray as DeviceArray
 from cuda_device.runtime.arrays.device_array import array as array
+from cuda_device.runtime.arrays.device_array import as_array as as_array
 from cuda_device.runtime.arrays.device_array import empty as empty
 from cuda_device.runtime.arrays.device_array import empty_like as empty_like
 from cuda_device.runtime.arrays.device_array import full as full

@@ -15,7 +15,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from cuda_device.device import math as device_math
+from cuda_device.device import numeric
 from cuda_device.device.lowering import ArrayTree, Lowering, Sums, Tree, address_of, flatten, grow
 from cuda_device.device.rows import Typed
 from cuda_device.errors import CompileError, CompilerBug
@@ -553,7 +553,7 @@ def _binary(lowerer: Lowerer, op: Op) -> None:
     elif sign in _SHIFTS:
         result = build.shift(_SHIFTS[sign], a, b, lowerer.constants.get(op.operands[1]))
     elif sign == "**":
-        result = device_math.call(build, "pow", a, b)
+        result = numeric.call(build, "pow", a, b)
     else:
         result = build.floor_divide(a, b) if sign == "//" else build.modulo(a, b)
     lowerer.define(op, result)

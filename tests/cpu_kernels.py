@@ -6,7 +6,7 @@ import struct
 import numpy as np
 
 from cuda_device.codegen.cpu import cpu_dialect
-from cuda_device.codegen.cpu.runner import runner
+from cuda_device.codegen.cpu.cpu_dialect import runner
 from cuda_device.errors import Location
 from cuda_device.instrument.outline import ReportPlace
 from cuda_device.runtime.cpu_executor import execute

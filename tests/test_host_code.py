@@ -11,7 +11,7 @@ import pytest
 from cuda_device.codegen import llvm
 from cuda_device.codegen.cpu import host_code, scheduler
 from cuda_device.codegen.cpu.machine_code import compile_native
-from cuda_device.codegen.cpu.runner import EXPORTS, SUPPORT
+from cuda_device.codegen.cpu.records import EXPORTS, SUPPORT
 from cuda_device.device.memory import array_at
 from cuda_device.errors import CompileError
 from cuda_device.types.model import INT64, UINT32

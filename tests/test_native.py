@@ -15,8 +15,7 @@ from cpu_kernels import POISON, REVERSAL, module, registers, run_reversal
 import cuda_device as device
 from cuda_device.codegen.cpu import cpu_dialect, machine_code, native
 from cuda_device.codegen.cpu.machine_code import compile_native, load_native
-from cuda_device.codegen.cpu.records import RECORDS
-from cuda_device.codegen.cpu.runner import CONVERSIONS
+from cuda_device.codegen.cpu.records import CONVERSIONS, RECORDS
 from cuda_device.errors import CompilerBug
 from cuda_device.runtime import cpu_executor
 from cuda_device.runtime.cpu_executor import execute

@@ -16,8 +16,7 @@ import pytest
 import cuda_device
 from cuda_device import lower
 from cuda_device.codegen.emit import to_llvm
-from cuda_device.device import atomic_types, memory, packing, positioning
-from cuda_device.device import math as device_math
+from cuda_device.device import atomic_types, memory, numeric, packing, positioning
 from cuda_device.device.entities import DeviceValue
 from cuda_device.infer import rules
 from cuda_device.ir import ops
@@ -337,7 +336,7 @@ def test_each_operation_is_documented(row):
 
 
 def test_tables_name_each_row_once():
-    for rows in (ops.ALL, table.ALL, device_math.FUNCTIONS):
+    for rows in (ops.ALL, table.ALL, numeric.FUNCTIONS):
         assert len({row.name for row in rows}) == len(rows)
 
 
@@ -349,7 +348,7 @@ def test_each_device_entity_is_public_and_documented(row):
         *vars(builtins).values(),
         *np.sctypeDict.values(),
         *vars(prelude).values(),
-        *vars(device_math).values(),
+        *vars(numeric).values(),
     ]
     methods = [method for owner in ours if isinstance(owner, type) for method in vars(owner).values()]
     internal = [*vars(atomic_types).values(), *vars(packing).values(), *vars(complex_functions).values()]
@@ -367,7 +366,7 @@ def test_each_device_entity_is_public_and_documented(row):
         assert row.is_value
 
 
-@pytest.mark.parametrize("function", device_math.FUNCTIONS, ids=lambda function: function.name)
+@pytest.mark.parametrize("function", numeric.FUNCTIONS, ids=lambda function: function.name)
 def test_each_math_function_exists_on_both_targets(function):
     assert function.gpu
     assert function.cpu

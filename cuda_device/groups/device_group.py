@@ -19,9 +19,8 @@ from cuda_device.errors import LaunchError
 from cuda_device.groups.workers import Workers
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.library.groups import array_group
-from cuda_device.runtime.arrays.as_array import as_array
 from cuda_device.runtime.arrays.buffers import HOST_ALIGNMENT
-from cuda_device.runtime.arrays.device_array import DeviceArray, array, zeros
+from cuda_device.runtime.arrays.device_array import DeviceArray, array, as_array, zeros
 from cuda_device.runtime.gpu import driver
 from cuda_device.runtime.gpu.streams import GpuStream, Stream, as_stream
 

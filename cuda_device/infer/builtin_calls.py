@@ -18,8 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from cuda_device.device import functions, inline_ptx
-from cuda_device.device import math as device_math
+from cuda_device.device import functions, inline_ptx, numeric
 from cuda_device.device.atomic_types import Atomic, interface_of
 from cuda_device.device.rows import constant_of
 from cuda_device.device.sync import WarpMask
@@ -63,10 +62,10 @@ _NAMES: dict[str, Callable[..., Any]] = {
     "deg2rad": math.radians,
     "absolute": abs,
     "conjugate": complex_functions.conjugate,
-    "floor": device_math.float_floor,
+    "floor": numeric.float_floor,
     "ceil": numbers.float_ceil,
-    "trunc": device_math.float_trunc,
-    "rint": device_math.float_round,
+    "trunc": numeric.float_trunc,
+    "rint": numeric.float_round,
     "minimum": prelude.minimum,
     "maximum": prelude.maximum,
     "fmin": numbers.minimum_number,

@@ -272,7 +272,7 @@ NEG = OpDef("neg", D, 1, 1, "Negation of a float.")
 COMPARE = OpDef("compare", D, 2, 1, "A bool from two numbers of one type: `op` is == != < <= > >=.", ("op",))
 _SELECT_DOC = "The second operand where the first is true, else the third; perhaps the `extreme` of the two."
 SELECT = OpDef("select", D, 3, 1, _SELECT_DOC, optional=("extreme",))
-MATH = OpDef("math", D, MANY, 1, "A row of `device/math`, in the precision of its operands.", ("function",))
+MATH = OpDef("math", D, MANY, 1, "A row of `device/numeric`, in the precision of its operands.", ("function",))
 MACHINE = OpDef(
     "machine",
     D,

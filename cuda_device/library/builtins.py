@@ -7,7 +7,7 @@ from functools import reduce
 
 import numpy as np
 
-from cuda_device.device import math as device_math
+from cuda_device.device import numeric
 from cuda_device.device.lowering import ArrayTree, Lowering, Tree, flatten
 from cuda_device.device.rows import Intrinsic, Typed, any_number_of, number_of
 from cuda_device.errors import CompileError
@@ -75,7 +75,7 @@ def _infer_abs(arguments: Sequence[Known]) -> Typed:
 def _lower_abs(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
     value, type = _value(operands[0]), _result_number(typed)
     if type.is_float:
-        return device_math.call(build, "fabs", value)
+        return numeric.call(build, "fabs", value)
     if not type.signed:
         return value
     zero = build.number(type, 0)
@@ -124,7 +124,7 @@ def _infer_round(arguments: Sequence[Known]) -> Typed:
 def _lower_round(build: Lowering, operands: Sequence[Tree], typed: Typed) -> Tree:
     value = _value(operands[0])
     assert isinstance(value.type, model.Number)
-    rounded = device_math.call(build, "rint", value) if value.type.is_float else value
+    rounded = numeric.call(build, "rint", value) if value.type.is_float else value
     return build.convert(rounded, _result_number(typed))
 
 

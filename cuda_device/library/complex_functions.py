@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from cuda_device.device import math as device_math
+from cuda_device.device import numeric
 
 # What Python itself can express of complex arithmetic: quotients, powers, magnitudes. Compiled like a user's functions.
 #
@@ -486,7 +486,7 @@ def rounded(x: Any, decimals: Any = 0) -> Any:
     if isinstance(x, (complex, np.complexfloating)):
         return complex_of(rounded(x.real, decimals), rounded(x.imag, decimals))
     if decimals == 0:
-        return device_math.float_round(x) if isinstance(x, (float, np.floating)) else x
+        return numeric.float_round(x) if isinstance(x, (float, np.floating)) else x
     return round(x, decimals)
 
 

@@ -26,8 +26,7 @@ from queue import SimpleQueue
 from typing import Any, Protocol, Self
 
 from cuda_device.codegen.cpu.processor import worker_count
-from cuda_device.codegen.cpu.records import CONTROL, FIRST_MASKED, KIND_SHIFT, PLACE_MASK, Record
-from cuda_device.codegen.cpu.runner import RUN
+from cuda_device.codegen.cpu.records import CONTROL, FIRST_MASKED, KIND_SHIFT, PLACE_MASK, RUN, Record
 from cuda_device.codegen.emit.dialect import Status
 from cuda_device.errors import NOWHERE, Index, KernelError
 from cuda_device.instrument.outline import Print, ReportPlace

@@ -14,7 +14,7 @@ import reference
 
 from cuda_device import compiler
 from cuda_device.device.atomics import INTEGERS, NUMBERS
-from cuda_device.device.math import FUNCTIONS
+from cuda_device.device.numeric import FUNCTIONS
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Module, Op, Value
 from cuda_device.types.architectures import parse

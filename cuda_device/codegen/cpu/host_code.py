@@ -18,7 +18,7 @@ from numpy import float16, float32, float64, int32, int64, uint16, uint32
 
 from cuda_device import lower
 from cuda_device.codegen.cpu.cpu_dialect import Cpu
-from cuda_device.codegen.cpu.runner import NANOSECONDS
+from cuda_device.codegen.cpu.records import NANOSECONDS
 from cuda_device.codegen.emit import to_llvm
 from cuda_device.device.functions import extern
 from cuda_device.device.packing import reinterpret

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from cuda_device.cache import disk
 from cuda_device.cache.programs import Kept, ProgramSummary
 from cuda_device.codegen.cpu.processor import LOCK, identity
-from cuda_device.codegen.cpu.runner import CREW, EXPORTS, RUN, SUPPORT
+from cuda_device.codegen.cpu.records import CREW, EXPORTS, RUN, SUPPORT
 from cuda_device.codegen.gpu.elf import Section, Symbol, content, sections, symbols
 from cuda_device.errors import CompilerBug
 from cuda_device.types.architectures import Architecture

@@ -210,3 +210,14 @@ LOG = Record("%Log", (("count", "i64"), ("capacity", "i64"), ("events", "ptr"), 
 EVENT = Record("%Event", (("block", "i64"), ("thread", "i32"), ("place", "i32"), ("value", "i64"), ("done", "i64")))
 
 RECORDS = (THREAD, WARP, BLOCK, CONTROL, LOG, EVENT)
+
+# The names of functions: what surrounds each kernel, and what is the same for all.
+
+RUN = "cuda_device.run"
+EXPORTS = tuple(f"cuda_device.{name}" for name in ("blocks", "crew", "frame", "keep", "trace"))
+"""What `scheduler` defines for kernels."""
+CREW = "cuda_device.crew"
+CONVERSIONS = ("__truncdfhf2", "__truncsfhf2", "__truncdfbf2", "__truncsfbf2", "__extendhfsf2")
+NANOSECONDS = "cuda_device.nanoseconds"
+SUPPORT = frozenset((*EXPORTS, *CONVERSIONS, NANOSECONDS))
+"""What kernels may call: `host_code` defines the others."""

@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
 from cuda_device.codegen.emit import llvm_writer, to_llvm
-from cuda_device.codegen.emit.dialect import PAIR, Dialect, Meeting, Status, Update, Wide
-from cuda_device.codegen.emit.metadata import shared_arrays, shared_size
+from cuda_device.codegen.emit.dialect import PAIR, Dialect, Meeting, Status, Update, Wide, shared_arrays, shared_size
 from cuda_device.codegen.gpu import report_text
-from cuda_device.device import math as device_math
+from cuda_device.device import numeric
 from cuda_device.device.options import DEFAULTS, Options
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Function, Module, Op
@@ -297,7 +296,7 @@ class Nvptx(Dialect):
         """`exit`."""
         return report_text.leave()
 
-    def math(self, function: device_math.MathFunction) -> str:
+    def math(self, function: numeric.MathFunction) -> str:
         """The GPU's column of the table."""
         return function.gpu
 

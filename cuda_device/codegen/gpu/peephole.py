@@ -151,7 +151,7 @@ PEEPHOLES = (
         "ld.global.nc",
         mark_no_allocate,
         "A store takes a line of the L1 cache, from which nobody reads if the kernel reads nothing that it writes. That shows"
-        " in the text: all its loads are then `ld.global.nc` (see `codegen/emit/metadata`).",
+        " in the text: all its loads are then `ld.global.nc` (see `codegen/emit/llvm_writer`).",
         "softmax 1.07",
     ),
 )
