@@ -87,7 +87,7 @@ def support() -> Support:
     """The shared code, compiled or from the cache. The words are zero as yet."""
     exports = [symbol_of(name) for name in (*SHARED, *WAYS_IN, _TABLE)]
     written = text()
-    addresses = machine_code.shared(written, lambda: written, exports, python_functions(), level=1)
+    addresses = machine_code.shared(written, lambda: written, exports, python_functions(), level=2)
     table: Any = ctypes.CFUNCTYPE(ctypes.c_void_p)(addresses[symbol_of(_TABLE)])()
     return Support(addresses, (ctypes.c_uint64 * len(Word)).from_address(table))
 
