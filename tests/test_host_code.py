@@ -66,7 +66,7 @@ def test_what_is_no_device_code_is_refused_as_anywhere():
 
 @pytest.mark.parametrize("symbol", sorted(SUPPORT))
 def test_what_kernels_call_is_a_module_of_its_own(symbol):
-    text = (scheduler if symbol in EXPORTS else host_code).text(symbol)
+    text = scheduler.text(symbol) if symbol in EXPORTS else host_code.support_text(symbol)
     module = llvm.read(text)
     module.verify()
     assert f"@{symbol}(" in text and "host_" not in "".join(module.declared())
