@@ -101,13 +101,6 @@ def _infer_axes(arguments: Sequence[Known]) -> Typed:
     return Typed(result, settings=(ndims,))
 
 
-def _each_axis(build: Lowering, typed: Typed, one: Callable[[Lowering, str], Value]) -> Tree:
-    (ndims,) = typed.settings
-    assert isinstance(ndims, int)
-    values = tuple(one(build, axis) for axis in AXES[:ndims])
-    return values[0] if ndims == 1 else values
-
-
 def _read_signed(build: Lowering, name: str) -> Value:
     """A register as an int32. Launches see to it that positions have room there (`Outline.positions`)."""
     return build.op(ops.REGISTER, INT32, nonneg=True, name=name)
@@ -123,17 +116,19 @@ def _extent(build: Lowering, axis: str) -> Value:
     return build.sum(ops.MUL, blocks, size, exact=True)
 
 
-def _lower_tid(build: Lowering, _: Sequence[Tree], typed: Typed) -> Tree:
-    return _each_axis(build, typed, _position)
+def _row(entity: object, name: str, one: Callable[[Lowering, str], Value]) -> Intrinsic:
+    def lower(build: Lowering, _: Sequence[Tree], typed: Typed) -> Tree:
+        (ndims,) = typed.settings
+        assert isinstance(ndims, int)
+        values = tuple(one(build, axis) for axis in AXES[:ndims])
+        return values[0] if ndims == 1 else values
 
-
-def _lower_grid_size(build: Lowering, _: Sequence[Tree], typed: Typed) -> Tree:
-    return _each_axis(build, typed, _extent)
+    return Intrinsic(entity, name, _infer_axes, lower)
 
 
 ROWS = (
     *map(_vector_row, (thread_idx, block_idx, block_dim, grid_dim), _LIMITS, _LIMITS.values()),
     *(_vector_row(entity, *limit, INT64) for entity, limit in zip(SIGNED, _LIMITS.items(), strict=True)),
-    Intrinsic(tid, "tid", _infer_axes, _lower_tid),
-    Intrinsic(grid_size, "grid_size", _infer_axes, _lower_grid_size),
+    _row(tid, "tid", _position),
+    _row(grid_size, "grid_size", _extent),
 )

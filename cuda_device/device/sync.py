@@ -331,18 +331,6 @@ def _infer_mask(arguments: Sequence[Known]) -> Typed:
     return Typed(of_type(MASK), ((0, operand),))
 
 
-def _lower_new_mask(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
-    return _lower_mask(build, operands[0])
-
-
-def _infer_size(_: Sequence[Known]) -> Typed:
-    return Typed(Known(INT32, WARP_SIZE))
-
-
-def _lower_size(build: Lowering, _: Sequence[Tree], __: Typed) -> Tree:
-    return build.number(INT32, WARP_SIZE)
-
-
 def _register(entity: object, name: str, type: Number, is_value: bool) -> Intrinsic:
     def infer(_: Sequence[Known]) -> Typed:
         return Typed(of_type(type, nonneg=is_value))
@@ -351,23 +339,6 @@ def _register(entity: object, name: str, type: Number, is_value: bool) -> Intrin
         return build.op(ops.REGISTER, INT32, nonneg=is_value, name=name)
 
     return Intrinsic(entity, name, infer, lower, is_value=is_value)
-
-
-def _infer_active(_: Sequence[Known]) -> Typed:
-    return Typed(of_type(MASK))
-
-
-def _lower_active(build: Lowering, _: Sequence[Tree], __: Typed) -> Tree:
-    return build.op(ops.WARP_ACTIVE, INT32)
-
-
-def _infer_sync(arguments: Sequence[Known]) -> Typed:
-    return Typed(constant(None), ((0, _mask(arguments[0])),))
-
-
-def _lower_sync(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
-    build.effect(ops.WARP_SYNC, _lower_own_mask(build, operands[0]))
-    return ()
 
 
 def _vote(entity: object, name: str, kind: str) -> Intrinsic:
@@ -402,35 +373,35 @@ def _shuffle(entity: object, name: str, kind: str, lane_name: str) -> Intrinsic:
     return Intrinsic(entity, name, infer, lower, effects=ops.WARP_SHUFFLE.effects)
 
 
-def _infer_match(arguments: Sequence[Known]) -> tuple[tuple[int, Type], ...]:
-    mask, value, _ = arguments
-    _check_value(value)
-    return (0, _mask(mask)), (1, value.type)
-
-
-def _lower_match(build: Lowering, operands: Sequence[Tree], kind: str) -> Value:
+def _match(entity: object, name: str, kind: str) -> Intrinsic:
     """A value of two words matches where both do; `all` of both is the same mask twice, or 0."""
-    mask = _lower_own_mask(build, operands[0])
-    words = pack(build, operands[1])
-    found = [build.op(ops.WARP_MATCH, INT32, mask, word, kind=kind) for word in words]
-    return found[0] if len(found) == 1 else build.binary(ops.AND, *found)
+    result = of_type(MASK) if kind == "any" else tuple_of((of_type(MASK), of_type(BOOL)))
+
+    def infer(arguments: Sequence[Known]) -> Typed:
+        mask, value, _ = arguments
+        _check_value(value)
+        return Typed(result, ((0, _mask(mask)), (1, value.type)))
+
+    def lower(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
+        mask = _lower_own_mask(build, operands[0])
+        found = [build.op(ops.WARP_MATCH, INT32, mask, word, kind=kind) for word in pack(build, operands[1])]
+        lanes = found[0] if len(found) == 1 else build.binary(ops.AND, *found)
+        return lanes if kind == "any" else (lanes, build.truth(lanes))
+
+    return Intrinsic(entity, name, infer, lower, effects=ops.WARP_MATCH.effects)
 
 
-def _infer_match_any(arguments: Sequence[Known]) -> Typed:
-    return Typed(of_type(MASK), _infer_match(arguments))
+def _waiting(entity: object, name: str, code: ops.OpDef) -> Intrinsic:
+    """What only waits: for the lanes of a mask, or for the block."""
 
+    def infer(arguments: Sequence[Known]) -> Typed:
+        return Typed(constant(None), tuple((i, _mask(mask)) for i, mask in enumerate(arguments)))
 
-def _lower_match_any(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
-    return _lower_match(build, operands, "any")
+    def lower(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
+        build.effect(code, *(_lower_own_mask(build, mask) for mask in operands))
+        return ()
 
-
-def _infer_match_all(arguments: Sequence[Known]) -> Typed:
-    return Typed(tuple_of((of_type(MASK), of_type(BOOL))), _infer_match(arguments))
-
-
-def _lower_match_all(build: Lowering, operands: Sequence[Tree], _: Typed) -> Tree:
-    lanes = _lower_match(build, operands, "all")
-    return lanes, build.truth(lanes)
+    return Intrinsic(entity, name, infer, lower, effects=code.effects)
 
 
 def _warp_reduction(entity: Callable[..., Any], kind: str) -> Intrinsic:
@@ -454,12 +425,24 @@ def _warp_reduction(entity: Callable[..., Any], kind: str) -> Intrinsic:
 
 
 WARP_ROWS = (
-    Intrinsic(warp_size, "warp_size", _infer_size, _lower_size, is_value=True),
+    Intrinsic(
+        warp_size,
+        "warp_size",
+        lambda _: Typed(Known(INT32, WARP_SIZE)),
+        lambda build, *_: build.number(INT32, WARP_SIZE),
+        is_value=True,
+    ),
     _register(lane_id, "lane_id", INT32, is_value=True),
     _register(lanemask_lt, "lanemask_lt", MASK, is_value=False),
-    Intrinsic(WarpMask, "WarpMask", _infer_mask, _lower_new_mask, (0, 1)),
-    Intrinsic(activemask, "activemask", _infer_active, _lower_active, effects=ops.WARP_ACTIVE.effects),
-    Intrinsic(syncwarp, "syncwarp", _infer_sync, _lower_sync, effects=ops.WARP_SYNC.effects),
+    Intrinsic(WarpMask, "WarpMask", _infer_mask, lambda build, operands, _: _lower_mask(build, operands[0]), (0, 1)),
+    Intrinsic(
+        activemask,
+        "activemask",
+        lambda _: Typed(of_type(MASK)),
+        lambda build, *_: build.op(ops.WARP_ACTIVE, INT32),
+        effects=ops.WARP_ACTIVE.effects,
+    ),
+    _waiting(syncwarp, "syncwarp", ops.WARP_SYNC),
     _vote(all_sync, "all_sync", "all"),
     _vote(any_sync, "any_sync", "any"),
     _vote(eq_sync, "eq_sync", "eq"),
@@ -468,8 +451,8 @@ WARP_ROWS = (
     _shuffle(shfl_up_sync, "shfl_up_sync", "up", "delta"),
     _shuffle(shfl_down_sync, "shfl_down_sync", "down", "delta"),
     _shuffle(shfl_xor_sync, "shfl_xor_sync", "xor", "flag"),
-    Intrinsic(match_any_sync, "match_any_sync", _infer_match_any, _lower_match_any, effects=ops.WARP_MATCH.effects),
-    Intrinsic(match_all_sync, "match_all_sync", _infer_match_all, _lower_match_all, effects=ops.WARP_MATCH.effects),
+    _match(match_any_sync, "match_any_sync", "any"),
+    _match(match_all_sync, "match_all_sync", "all"),
     _warp_reduction(reduce_add_sync, "add"),
     _warp_reduction(reduce_min_sync, "min"),
     _warp_reduction(reduce_max_sync, "max"),
@@ -517,15 +500,6 @@ def syncthreads_or(pred: Predicate) -> bool:
     raise DeviceOnlyError.of("syncthreads_or")
 
 
-def _infer_barrier(_: Sequence[Known]) -> Typed:
-    return Typed(constant(None))
-
-
-def _lower_barrier(build: Lowering, _: Sequence[Tree], __: Typed) -> Tree:
-    build.effect(ops.BARRIER)
-    return ()
-
-
 def _reduction(entity: object, name: str, kind: str) -> Intrinsic:
     result = INT32 if kind == "count" else BOOL
 
@@ -541,7 +515,7 @@ def _reduction(entity: object, name: str, kind: str) -> Intrinsic:
 
 
 ROWS = (
-    Intrinsic(syncthreads, "syncthreads", _infer_barrier, _lower_barrier, effects=ops.BARRIER.effects),
+    _waiting(syncthreads, "syncthreads", ops.BARRIER),
     _reduction(syncthreads_count, "syncthreads_count", "count"),
     _reduction(syncthreads_and, "syncthreads_and", "and"),
     _reduction(syncthreads_or, "syncthreads_or", "or"),

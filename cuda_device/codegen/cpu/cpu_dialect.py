@@ -208,7 +208,13 @@ def trace(place: int, value: str, done: str) -> str:
     return f"  call void @cuda_device.trace(ptr %thread, i32 {place}, i64 {value}, i64 {done})\n"
 
 
-_PREFIXES = {ops.WARP_SYNC: "SYNC", ops.WARP_ACTIVE: "ACTIVE", ops.WARP_MATCH: "MATCH_", ops.WARP_REDUCE: "REDUCE_"}
+_PREFIXES = {
+    ops.BARRIER: "BARRIER",
+    ops.WARP_SYNC: "SYNC",
+    ops.WARP_ACTIVE: "ACTIVE",
+    ops.WARP_MATCH: "MATCH_",
+    ops.WARP_REDUCE: "REDUCE_",
+}
 _OTHERWISE = {"eq": "EQUAL", "idx": "INDEX"}
 """What `Suspension` calls the operations and their kinds."""
 
@@ -480,23 +486,17 @@ class Cpu(Dialect):
         """A clock of the C library, by its number on Linux."""
         return f"  {result} = call i64 @{NANOSECONDS}(i32 {0 if name == 'globaltimer' else 1})\n"
 
-    def barrier(self, place: int, label: str) -> tuple[str, str]:
-        """A suspension."""
-        return barrier(place, label), label
-
     def meet(self, meeting: Meeting) -> tuple[str, str]:
         """A suspension."""
         return _meet(meeting), meeting.label
 
-    def shared(self, number: int, result: str) -> tuple[str, str]:
-        """A part of the block's memory."""
+    def shared(self, number: int | None, result: str) -> tuple[str, str]:
+        """A part of the block's memory, behind which the launch's lies."""
+        if number is None:
+            return special_register("dynamic_shared", result), result
         base = special_register("shared", f"{result}.base")
         offset = self.offsets[number]
         return base + f"  {result} = getelementptr inbounds i8, ptr {result}.base, i64 {offset}\n", result
-
-    def dynamic_shared(self, result: str) -> tuple[str, str]:
-        """What lies behind the static arrays."""
-        return special_register("dynamic_shared", result), result
 
     def sync_scope(self, scope: Scope) -> str:
         """Every scope is the widest."""

@@ -204,20 +204,12 @@ class Dialect(ABC):
         """Reads `clock64` or `globaltimer`."""
 
     @abstractmethod
-    def barrier(self, place: int, label: str) -> tuple[str, str]:
-        """Waits for the block's threads; with the label of the block that goes on, or "" if it is the same one."""
-
-    @abstractmethod
     def meet(self, meeting: Meeting) -> tuple[str, str]:
-        """Any other operation at which threads meet; as `barrier`."""
+        """An operation at which threads meet; with the label of the block that goes on, or "" if it is the same one."""
 
     @abstractmethod
-    def shared(self, number: int, result: str) -> tuple[str, str]:
-        """Text, and the operand, that give the address of a shared array."""
-
-    @abstractmethod
-    def dynamic_shared(self, result: str) -> tuple[str, str]:
-        """Text, and the operand, that give the address of the launch's shared memory."""
+    def shared(self, number: int | None, result: str) -> tuple[str, str]:
+        """Text, and the operand, that give the address of a shared array, or (None) of the launch's shared memory."""
 
     @abstractmethod
     def sync_scope(self, scope: Scope) -> str:

@@ -132,10 +132,6 @@ def _fence(to: FunctionWriter, op: Op) -> None:
     to.line(f"fence{scope} {order}")
 
 
-def _pause(to: FunctionWriter, op: Op) -> None:
-    to.lines.append(to.dialect.pause(to.typed(op.operands[0])))
-
-
 # A conversion of an integer: C has to be told that it has 64 bits.
 _INTEGER = re.compile(r"(%%)|(%[-+ #0]*[\d*]*(?:\.\d+)?)([duxXo])")
 
@@ -259,19 +255,15 @@ def _quotient(to: FunctionWriter, op: Op) -> None:
     a, b = op.operands
     number = _number(a)
     divisor, unsigned = _divisor(to, op)
-    if unsigned or not _may_be_minus_one(to, b):
-        to.result(op, f"{'udiv' if unsigned else 'sdiv'} {to.typed(a)}, {divisor}")
+    if op.code is ops.REMAINDER or unsigned or not _may_be_minus_one(to, b):
+        kind = "rem" if op.code is ops.REMAINDER else "div"
+        to.result(op, f"{'u' if unsigned else 's'}{kind} {to.typed(a)}, {divisor}")
         return
     type = to.module.type(number)
     plain = to.temporary(f"sdiv {to.typed(a)}, {divisor}")
     negative = to.temporary(f"icmp eq {to.typed(b)}, -1")
     negated = to.temporary(f"sub {type} 0, {to.names[a]}")
     to.result(op, f"select i1 {negative}, {type} {negated}, {type} {plain}")
-
-
-def _remainder(to: FunctionWriter, op: Op) -> None:
-    divisor, unsigned = _divisor(to, op)
-    to.result(op, f"{'urem' if unsigned else 'srem'} {to.typed(op.operands[0])}, {divisor}")
 
 
 def _divisor(to: FunctionWriter, op: Op) -> tuple[str, bool]:
@@ -294,19 +286,11 @@ def _may_be_minus_one(to: FunctionWriter, value: Value) -> bool:
     return not value.nonneg and to.constants.get(value, -1) == -1
 
 
-def _shift_right(to: FunctionWriter, op: Op) -> None:
-    to.result(op, f"{'ashr' if _number(op.result).signed else 'lshr'} {to.operands(op)}")
-
-
 def _bitwise(to: FunctionWriter, op: Op) -> None:
     type, function = to.module.type(op.result.type), str(op.attributes["function"])
     zero = function in ("ctlz", "cttz")  # of which 0 has as many as it has bits
     call = to.module.call(f"llvm.{function}.{type}", type, [type, "i1"] if zero else [type])
     to.result(op, f"{call}({to.typed(op.operands[0])}{', i1 false' if zero else ''})")
-
-
-def _negate(to: FunctionWriter, op: Op) -> None:
-    to.result(op, f"fneg{to.module.relaxed} {to.operands(op)}")
 
 
 _SIGNED = {"==": "eq", "!=": "ne", "<": "slt", "<=": "sle", ">": "sgt", ">=": "sge"}
@@ -429,11 +413,6 @@ def _element(to: FunctionWriter, op: Op) -> None:
     to.result(op, f"getelementptr {flags}{pointee}, {to.typed(reference)}, {to.typed(index)}")
 
 
-def _bytes(to: FunctionWriter, op: Op) -> None:
-    reference, offset = op.operands
-    to.result(op, f"getelementptr inbounds i8, {to.typed(reference)}, {to.typed(offset)}")
-
-
 def _load(to: FunctionWriter, op: Op) -> None:
     (reference,) = op.operands
     assert isinstance(reference.type, Ref)
@@ -458,18 +437,9 @@ def _store(to: FunctionWriter, op: Op) -> None:
     to.line(f"store {stored}, {to.typed(reference)}, align {align}{says}")
 
 
-def _constant(to: FunctionWriter, op: Op) -> None:
-    to.names[op.result] = f"@{llvm_writer.constant_name(op)}"
-
-
 def _shared(to: FunctionWriter, op: Op) -> None:
-    text, operand = to.dialect.shared(int(str(op.attributes["number"])), to.fresh())
-    to.lines.append(text)
-    to.names[op.result] = operand
-
-
-def _dynamic_shared(to: FunctionWriter, op: Op) -> None:
-    text, operand = to.dialect.dynamic_shared(to.fresh())
+    number = op.attributes.get("number")
+    text, operand = to.dialect.shared(None if number is None else int(str(number)), to.fresh())
     to.lines.append(text)
     to.names[op.result] = operand
 
@@ -491,29 +461,7 @@ def _local(to: FunctionWriter, op: Op) -> None:
         to.names[op.result] = to.temporary(f"getelementptr inbounds i8, {to.typed(op.result)}, i64 {missing}")
 
 
-def _address(to: FunctionWriter, op: Op) -> None:
-    to.result(op, f"ptrtoint {to.typed(op.operands[0])} to i64")
-
-
 # Threads
-
-
-def _room(to: FunctionWriter, op: Op) -> None:
-    to.lines.append(to.dialect.room(to.name(op.result)))
-
-
-def _register(to: FunctionWriter, op: Op) -> None:
-    to.lines.append(to.dialect.register(str(op.attributes["name"]), to.name(op.result)))
-
-
-def _timer(to: FunctionWriter, op: Op) -> None:
-    to.lines.append(to.dialect.timer(str(op.attributes["name"]), to.name(op.result)))
-
-
-def _barrier(to: FunctionWriter, op: Op) -> None:
-    text, label = to.dialect.barrier(int(str(op.attributes["place"])), to.fresh().removeprefix("%"))
-    to.lines.append(text)
-    to.label = label or to.label
 
 
 def _meet(to: FunctionWriter, op: Op) -> None:
@@ -560,21 +508,9 @@ def _trace(to: FunctionWriter, op: Op) -> None:
     to.lines.append(to.dialect.trace(int(str(op.attributes["place"])), value, done))
 
 
-def _exit(to: FunctionWriter, _: Op) -> None:
-    to.line(to.dialect.exit(to.function))
-
-
-def _jump(to: FunctionWriter, op: Op) -> None:
-    to.line(f"br label %{to.labels[op.successors[0].block]}")
-
-
 def _branch(to: FunctionWriter, op: Op) -> None:
     then, otherwise = (to.labels[edge.block] for edge in op.successors)
     to.line(f"br i1 {to.names[op.operands[0]]}, label %{then}, label %{otherwise}")
-
-
-def _unreachable(to: FunctionWriter, _: Op) -> None:
-    to.line("unreachable")
 
 
 EMITTERS: dict[ops.OpDef, Emitter] = {
@@ -588,32 +524,34 @@ EMITTERS: dict[ops.OpDef, Emitter] = {
     ops.MUL: _sum("mul", "fmul"),
     ops.DIV: _plain("fdiv"),
     ops.QUOTIENT: _quotient,
-    ops.REMAINDER: _remainder,
+    ops.REMAINDER: _quotient,
     ops.AND: _plain("and"),
     ops.OR: _plain("or"),
     ops.XOR: _plain("xor"),
     ops.SHL: _plain("shl"),
-    ops.SHR: _shift_right,
+    ops.SHR: lambda to, op: to.result(op, f"{'ashr' if _number(op.result).signed else 'lshr'} {to.operands(op)}"),
     ops.BITWISE: _bitwise,
-    ops.NEG: _negate,
+    ops.NEG: lambda to, op: to.result(op, f"fneg{to.module.relaxed} {to.operands(op)}"),
     ops.COMPARE: _compare,
     ops.SELECT: _select,
     ops.MATH: _math,
     ops.MACHINE: _machine,
     ops.PTX: _machine,
     ops.ELEMENT: _element,
-    ops.BYTES: _bytes,
+    ops.BYTES: lambda to, op: to.result(
+        op, f"getelementptr inbounds i8, {to.typed(op.operands[0])}, {to.typed(op.operands[1])}"
+    ),
     ops.LOAD: _load,
     ops.STORE: _store,
     ops.SHARED: _shared,
-    ops.DYNAMIC_SHARED: _dynamic_shared,
+    ops.DYNAMIC_SHARED: _shared,
     ops.LOCAL: _local,
-    ops.CONSTANT: _constant,
-    ops.REGISTER: _register,
-    ops.TIMER: _timer,
-    ops.BARRIER: _barrier,
+    ops.CONSTANT: lambda to, op: to.names.__setitem__(op.result, f"@{llvm_writer.constant_name(op)}"),
+    ops.REGISTER: lambda to, op: to.lines.append(to.dialect.register(str(op.attributes["name"]), to.name(op.result))),
+    ops.TIMER: lambda to, op: to.lines.append(to.dialect.timer(str(op.attributes["name"]), to.name(op.result))),
     **dict.fromkeys(
         (
+            ops.BARRIER,
             ops.BARRIER_REDUCE,
             ops.WARP_SYNC,
             ops.WARP_VOTE,
@@ -626,20 +564,20 @@ EMITTERS: dict[ops.OpDef, Emitter] = {
         _meet,
     ),
     ops.BITS: _bits,
-    ops.JUMP: _jump,
+    ops.JUMP: lambda to, op: to.line(f"br label %{to.labels[op.successors[0].block]}"),
     ops.BRANCH: _branch,
-    ops.UNREACHABLE: _unreachable,
+    ops.UNREACHABLE: lambda to, _: to.line("unreachable"),
     ops.REPORT: _report,
     ops.TRACE: _trace,
-    ops.EXIT: _exit,
+    ops.EXIT: lambda to, _: to.line(to.dialect.exit(to.function)),
     ops.ATOMIC_LOAD: _atomic_load,
     ops.ATOMIC_STORE: _atomic_store,
     ops.ATOMIC_CAS: _cas,
     ops.ATOMIC_UPDATE: _update,
     ops.FENCE: _fence,
-    ops.PAUSE: _pause,
-    ops.ADDRESS: _address,
-    ops.ROOM: _room,
+    ops.PAUSE: lambda to, op: to.lines.append(to.dialect.pause(to.typed(op.operands[0]))),
+    ops.ADDRESS: lambda to, op: to.result(op, f"ptrtoint {to.typed(op.operands[0])} to i64"),
+    ops.ROOM: lambda to, op: to.lines.append(to.dialect.room(to.name(op.result))),
     ops.PRINT: emit,
     **llvm_writer.EMITTERS,
 }

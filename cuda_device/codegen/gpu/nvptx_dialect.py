@@ -80,6 +80,7 @@ def _match(m: Meeting) -> str:
 
 
 _WRITERS: dict[OpDef, Callable[[Meeting], str]] = {
+    ops.BARRIER: lambda _: _call("", "barrier.cta.sync.aligned.all", "i32 0"),
     ops.BARRIER_REDUCE: lambda m: _call(
         m.result, f"barrier.cta.red.{_BARRIERS[m.kind]}.aligned.all", "i32 0", *m.operands
     ),
@@ -214,23 +215,15 @@ class Nvptx(Dialect):
         """A special register, which is read between the accesses to memory around it."""
         return f'  {result} = call i64 asm sideeffect "mov.u64 $0, %{name};", "=l,~{{memory}}"()\n'
 
-    def barrier(self, place: int, label: str) -> tuple[str, str]:
-        """`bar.sync 0`."""
-        check = report_text.meet(place) if self.options.checked else ""
-        return f"{check}  call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0) convergent\n", ""
-
     def meet(self, meeting: Meeting) -> tuple[str, str]:
         """An intrinsic."""
-        check = report_text.meet(meeting.place) if self.options.checked and meeting.code is ops.BARRIER_REDUCE else ""
+        of_block = meeting.code in (ops.BARRIER, ops.BARRIER_REDUCE)
+        check = report_text.meet(meeting.place) if self.options.checked and of_block else ""
         return check + _WRITERS[meeting.code](meeting), ""
 
-    def shared(self, number: int, result: str) -> tuple[str, str]:
-        """A global variable of the shared space."""
-        return "", f"@shared_{number}"
-
-    def dynamic_shared(self, result: str) -> tuple[str, str]:
-        """A variable without a size, which begins where the static arrays end."""
-        return "", "@dynamic_shared"
+    def shared(self, number: int | None, result: str) -> tuple[str, str]:
+        """A global variable of the shared space; one without a size begins where the static arrays end."""
+        return "", "@dynamic_shared" if number is None else f"@shared_{number}"
 
     def sync_scope(self, scope: Scope) -> str:
         """LLVM's words for a scope on a GPU. A scope of one thread never comes here: LLVM has no fence for it."""
