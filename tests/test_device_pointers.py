@@ -7,9 +7,9 @@ from fake_driver import CONTEXT, installed
 
 import cuda_device as device
 from cuda_device.errors import CompileError, LaunchError
-from cuda_device.interop.declarations import headers_for
 from cuda_device.runtime.gpu.streams import GpuStream
 from cuda_device.runtime.launch import launcher
+from cuda_device.types.cpp_names import headers_for
 
 CPU = device.cpu_stream()
 FLOATS = device.pointer(device.float32)

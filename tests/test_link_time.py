@@ -15,8 +15,8 @@ from ptx_machine.reader import read
 import cuda_device as device
 from cuda_device import compiler
 from cuda_device.codegen.gpu import assemblers, cubin, elf, linking
-from cuda_device.interop import declarations
 from cuda_device.runtime.launch.compiling import job_of
+from cuda_device.types import cpp_names
 from cuda_device.types.architectures import parse
 
 TARGETS = ["sm_90", "sm_100"]
@@ -106,7 +106,7 @@ PACKED = np.dtype({"names": ["a", "b"], "formats": [np.int8, np.int32], "offsets
 def test_structures_are_those_of_declarations(type, target, linked):
     text = device.cpp_declaration(type)
     name = re.findall(r"^struct .*?(\w+) \{$", text, re.M)[-1]
-    includes = "".join(f"#include <{header}>\n" for header in declarations.headers_for(text))
+    includes = "".join(f"#include <{header}>\n" for header in cpp_names.headers_for(text))
     source = device.cuda_source(f'{includes}{text}extern "C" __device__ {name} handed({name} x) {{ return x; }}')
     stub = exchange.plain_function("handed", "def handed(x): ...")
     stub.__annotations__ = {"x": type, "return": type}

@@ -24,7 +24,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from types import FunctionType
-from typing import Any, NoReturn, overload
+from typing import Any, NamedTuple, NoReturn, overload
 
 from cuda_device.device.options import DEFAULTS, Options, with_options
 from cuda_device.device.parameters import parameter_names
@@ -340,15 +340,30 @@ class Extern(DecoratedFunction):
     """A function of CUDA C++ that device code can call. `underlying` is the decorated stub.
 
     `parameters` and `result` are its types; the result of a `void` function is the type of None. `link` is what defines it.
+    `cpp` is how C++ calls it, where that is not its symbol: a template with arguments, or one of several of a name.
     """
 
-    def __init__(self, underlying: FunctionType, symbol: str | None = None, link: Sequence[Any] = ()) -> None:
+    def __init__(
+        self, underlying: FunctionType, symbol: str | None = None, link: Sequence[Any] = (), cpp: str | None = None
+    ) -> None:
         super().__init__(underlying)
+        self.cpp, self.link = cpp, tuple(link)
+        if cpp is not None and symbol is not None:
+            raise TypeError("@extern takes symbol=… or cpp=…: what C++ calls otherwise gets a symbol of ours")
+        self.parameters, self.result = _types(underlying)
+        if cpp is not None:
+            if not isinstance(cpp, str) or not re.fullmatch(r"[\w:<>, *&()+-]+", cpp):
+                raise TypeError(f'{cpp!r} cannot be how C++ calls a function: write "ns::norm<float, 3>"')
+            text = " ".join(map(str, (cpp, self.result, *self.parameters)))
+            symbol = "cuda_device_" + re.sub(r"\W", lambda letter: f"_{ord(letter[0]):x}", text, flags=re.ASCII)
         self.symbol = symbol or underlying.__name__
-        self.link = tuple(link)
         if not _SYMBOL.fullmatch(self.symbol):
             raise TypeError(f"{self.symbol!r} cannot be the symbol of a function of CUDA C++")
-        self.parameters, self.result = _types(underlying)
+
+    @property
+    def links(self) -> tuple[Any, ...]:
+        """What is linked to a kernel that calls it: a source of C++ gets a function of this symbol, if it has none."""
+        return self.link if self.cpp is None else tuple(Instance(self, each) for each in self.link)
 
     @property
     def has_body(self) -> bool:
@@ -366,7 +381,14 @@ class Extern(DecoratedFunction):
         return f"<C++ function {self.symbol}>"
 
     def _parts(self) -> tuple[Any, ...]:
-        return self.underlying, self.symbol, self.link
+        return self.underlying, None if self.cpp else self.symbol, self.link, self.cpp
+
+
+class Instance(NamedTuple):
+    """A function that C++ calls otherwise than the linker, and one of the things that may define it."""
+
+    function: Extern
+    link: Any
 
 
 def _types(stub: FunctionType) -> tuple[tuple[Type, ...], Type]:
@@ -413,14 +435,20 @@ _EMPTY = (_nothing.__code__.co_code, _documented.__code__.co_code)
 @overload
 def extern(function: Callable[..., Any], /) -> Extern: ...
 @overload
-def extern(*, symbol: str | None = None, link: Any = ()) -> Callable[[Callable[..., Any]], Extern]: ...
-def extern(function: Callable[..., Any] | None = None, /, *, symbol: str | None = None, link: Any = ()) -> Any:
+def extern(
+    *, symbol: str | None = None, link: Any = (), cpp: str | None = None
+) -> Callable[[Callable[..., Any]], Extern]: ...
+def extern(
+    function: Callable[..., Any] | None = None, /, *, symbol: str | None = None, link: Any = (), cpp: str | None = None
+) -> Any:
     """Declares a function of CUDA C++ that device code can call: a stub with a type hint for each parameter and the result.
 
     `symbol` is its name for the linker, the stub's by default (`extern "C"`). `link` is what defines it, linked to every
     kernel that calls it: a file or bytes (LLVM bitcode, PTX, a cubin, LTO-IR, an object, a library), a file of C++,
-    `cuda_source(…)`, what `device.compile` gave, or several of them. The stub's body takes the function's place on the host
-    and on the CPU stream, unless it is `...`. Arguments are passed by value, arrays as
+    `cuda_source(…)`, what `device.compile` gave, or several of them. `cpp="ns::norm<float>"` names a function in the sources of
+    C++ that is not `extern "C"`: a template with its arguments, or an overload, which the types of the hints choose. Structs
+    have the names of their classes in C++, where their layouts are checked. The stub's body takes the function's place on the
+    host and on the CPU stream, unless it is `...`. Arguments are passed by value, arrays as
     `cuda::interoperable_array_descriptor`. Raises `TypeError` for a stub without hints, or with types that C++ does not have.
     Specification: 'Interoperable Functions'.
     """
@@ -429,6 +457,6 @@ def extern(function: Callable[..., Any] | None = None, /, *, symbol: str | None 
     def decorate(target: Callable[..., Any]) -> Extern:
         if not isinstance(target, FunctionType):
             raise TypeError(f"@extern decorates a stub, not {target!r}")
-        return Extern(target, symbol, found)
+        return Extern(target, symbol, found, cpp)
 
     return decorate if function is None else decorate(function)

@@ -239,7 +239,7 @@ class Inference:
 
     def link(self, function: Extern) -> None:
         """Remembers that the program calls a function of CUDA C++."""
-        self.links += function.link
+        self.links += function.links
         other = self.symbols.setdefault(function.symbol, function)
         if (other.parameters, other.result) != (function.parameters, function.result):
             raise CompileError(

@@ -11,6 +11,7 @@ counts, too. A text with an `#include` of a macro is not kept.
 
 from __future__ import annotations
 
+import json
 import linecache
 import os
 import re
@@ -20,9 +21,14 @@ from typing import Any
 from cuda_device.cache import disk
 from cuda_device.cache.disk import sha256
 from cuda_device.codegen.gpu.assemblers import Input, library_file, stamp
+from cuda_device.device.functions import Extern, Instance
 from cuda_device.errors import CompileError, Location
 from cuda_device.lazy_dataclasses import dataclass
+from cuda_device.types.abi import representation
 from cuda_device.types.architectures import Architecture
+from cuda_device.types.cpp_names import OFFSETOF, cpp_name, headers_for, layout_checks
+from cuda_device.types.layout import placement
+from cuda_device.types.model import NONE, Struct, Tuple
 
 _BITCODE = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")
 _SUFFIXES = (".cu", ".cuh", ".cpp", ".cc", ".cxx", ".hpp", ".h")  # of files of C++
@@ -44,20 +50,57 @@ def read(sources: Iterable[Any], architecture: Architecture) -> tuple[Input, ...
     Raises `CompileError` for what cannot be read, compiled or linked.
     """
     found: dict[str, Input] = {}
-    for number, source in enumerate(sources, 1):
+    texts: dict[CudaSource, dict[str, None]] = {}
+    for number, given in enumerate(sources, 1):
+        source = given.link if isinstance(given, Instance) else given
+        if isinstance(source, (str, os.PathLike)) and os.fspath(source).endswith(_SUFFIXES):
+            source = CudaSource(None, os.fspath(source))
+        if isinstance(source, CudaSource):  # once, with all functions that are added to it
+            added = texts.setdefault(source, {})
+            if isinstance(given, Instance):
+                added[_instance(given.function)] = None
+            continue
         item = _read(source, number, architecture)
         found.setdefault(item.digest, item)
+    for source, added in texts.items():
+        item = Input(os.path.basename(source.name), source.compiled(architecture, "".join(sorted(added))))
+        found.setdefault(item.digest, item)
     return tuple(found.values())
+
+
+def _instance(function: Extern) -> str:
+    """The C++ of a function with the symbol of a stub, which calls what that names. Its lines are those of the stub."""
+    structs: dict[str, Struct] = {}
+
+    def name_of(type: Struct | Tuple) -> str:
+        if isinstance(type, Tuple) or not type.name.isidentifier():
+            raise CompileError(
+                f"{function.__qualname__}: C++ has no name for {type}", help="declare a struct of its name with @struct"
+            )
+        structs[type.name] = type
+        return type.name
+
+    code = function.underlying.__code__
+    types = [cpp_name(type, name_of) for type in function.parameters]
+    result = "void" if function.result == NONE else cpp_name(function.result, name_of)
+    names = [f"a{i}" for i in range(len(types))]
+    parameters = ", ".join(f"{type} {name}" for type, name in zip(types, names, strict=True))
+    head = f'extern "C" __device__ {result} {function.symbol}({parameters})'
+    checks = " ".join(
+        check
+        for name, type in structs.items()
+        for check in layout_checks(name, placement(representation(type)), [field.name for field in type.fields])
+    )
+    includes = "".join(f"#include <{header}>\n" for header in headers_for(head))
+    line = f"#line {code.co_firstlineno} {json.dumps(code.co_filename)}"
+    body = f"{{ return {function.cpp}({', '.join(names)}); }}"
+    return f"\n{OFFSETOF * bool(checks)}{includes}{line}\n{checks} {head} {body}\n"
 
 
 def _read(source: Any, number: int, architecture: Architecture) -> Input:
     if isinstance(source, (str, os.PathLike)):
         path = os.fspath(source)
-        if path.endswith(_SUFFIXES):
-            return _read(CudaSource(None, path), number, architecture)
         return _linkable(Input(os.path.basename(path), _content(path)), path, architecture)
-    if isinstance(source, CudaSource):
-        return Input(os.path.basename(source.name), source.compiled(architecture))
     symbol = str(getattr(source, "symbol", None) or f"link {number}")
     code = source if isinstance(source, bytes) else source.code
     return _linkable(Input(symbol, code.encode() if isinstance(code, str) else bytes(code)), symbol, architecture)
@@ -99,9 +142,12 @@ class CudaSource:
     define: tuple[tuple[str, str | None], ...] = ()
     std: str = "c++17"
 
-    def compiled(self, architecture: Architecture) -> bytes:
-        """LTO-IR, or a relocatable cubin. Raises `CompileError` for what cannot be read, or what NVRTC refuses."""
-        text = self._read()
+    def compiled(self, architecture: Architecture, more: str = "") -> bytes:
+        """LTO-IR, or a relocatable cubin; `more` stands behind the text.
+
+        Raises `CompileError` for what cannot be read, or what NVRTC refuses.
+        """
+        text = self._read() + more
         folders = (*([os.path.dirname(self.name) or "."] if self.text is None else []), *self.include, _OUR_HEADERS)
         cuda = _cuda_headers() if "include" in text else ()
         options = [
