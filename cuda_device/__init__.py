@@ -30,7 +30,7 @@ _MODULES = {
     "device.atomic_types": "Atomic AtomicInterface",
     "device.atomics": "atomic_ref threadfence",
     "device.functions": "Extern Func Kernel extern func kernel",
-    "device.parameters": "ConstExpr",
+    "device.expressions": "ConstExpr",
     "device.inline_ptx": "ptx",
     "device.machine_functions": (
         "byte_perm clock64 dp4a funnelshift_l funnelshift_lc funnelshift_r funnelshift_rc globaltimer mulhi nanosleep"

@@ -11,6 +11,7 @@ from cuda_device.device.atomic_types import Atomic as Atomic
 from cuda_device.device.atomic_types import AtomicInterface as AtomicInterface
 from cuda_device.device.atomics import atomic_ref as atomic_ref
 from cuda_device.device.atomics import threadfence as threadfence
+from cuda_device.device.expressions import ConstExpr as ConstExpr
 from cuda_device.device.functions import Extern as Extern
 from cuda_device.device.functions import Func as Func
 from cuda_device.device.functions import Kernel as Kernel
@@ -38,7 +39,6 @@ from cuda_device.device.numeric import ffs as ffs
 from cuda_device.device.numeric import fma as fma
 from cuda_device.device.numeric import popc as popc
 from cuda_device.device.numeric import rsqrt as rsqrt
-from cuda_device.device.parameters import ConstExpr as ConstExpr
 from cuda_device.device.positioning import block_dim as block_dim
 from cuda_device.device.positioning import block_idx as block_idx
 from cuda_device.device.positioning import grid_dim as grid_dim

@@ -235,7 +235,10 @@ class WorkerRanks:
             except TimeoutError:
                 raise TimeoutError(f"the ranks {missing} have not come to where rank {self.rank} waits") from None
             if data == _STOP:
-                raise LaunchError(f"rank {self.rank} waits for the ranks {missing}, of which one has failed")
+                raise LaunchError(
+                    f"rank {self.rank} waits for the ranks {missing}, of which one has failed",
+                    "look at the error of that rank",
+                )
             found, rank, given = pickle.loads(data)
             self._early[found, rank] = given
         return [self._early.pop((turn, rank)) for rank in range(self.size)]

@@ -1,7 +1,6 @@
-"""The parameters of Python functions: their names, defaults and hints; `ConstExpr`, the hint of a constant expression.
+"""The parameters of Python functions: their names, defaults and hints.
 
 def f(a, b=2, *rest, c, **more): …      parameter_names → a, b, c, rest, more
-def scale(x, factor: device.ConstExpr[int]): …      const_parameters → {"factor": int}
 """
 
 from __future__ import annotations
@@ -11,11 +10,6 @@ import inspect
 from collections.abc import Mapping
 from types import CodeType, FunctionType
 from typing import Any
-
-import numpy as np
-
-from cuda_device.types.host import PYTHON, number_of
-from cuda_device.types.struct_classes import convert, unannotated
 
 
 def parameter_names(code: CodeType) -> tuple[str, ...]:
@@ -54,69 +48,3 @@ def annotations_of(function: FunctionType) -> Mapping[str, Any]:
         library = importlib.import_module("annotationlib")
         found: Mapping[str, Any] = library.get_annotations(function, format=library.Format.FORWARDREF)
         return found
-
-
-class _ConstExprOf:
-    """What `ConstExpr[type]` makes."""
-
-    def __init__(self, type: Any) -> None:
-        self.type = type
-
-    def __repr__(self) -> str:
-        return f"ConstExpr[{getattr(self.type, '__name__', self.type)}]"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _ConstExprOf) and other.type == self.type
-
-    def __hash__(self) -> int:
-        return hash(("ConstExpr", repr(self.type)))
-
-
-class ConstExpr:
-    """A type hint: the argument must be a constant expression. `ConstExpr[type]` says its type too.
-
-    A kernel specialises on the value of such a parameter. Specification: 'Constant Expressions'.
-    """
-
-    def __class_getitem__(cls, type: Any) -> Any:
-        return _ConstExprOf(type)
-
-
-def const_parameters(function: FunctionType) -> dict[str, Any]:
-    """The parameters that are annotated with `ConstExpr`, and the type that each must have (None: any).
-
-    The annotations may be text (`from __future__ import annotations`).
-    """
-    found = {}
-    for name, written in annotations_of(function).items():
-        hint = unannotated(_evaluate(written, function) if isinstance(written, str) else written)
-        if hint is ConstExpr or isinstance(hint, _ConstExprOf):
-            found[name] = hint.type if isinstance(hint, _ConstExprOf) else None
-    return found
-
-
-def constant_as(value: object, type: Any) -> object:
-    """A constant as the type that `ConstExpr[type]` asks for; what is no class asks for nothing.
-
-    Builtin numbers become a number's type as members of structs do: of its own kind or a lower one, but a bool is no int. Raises
-    `TypeError` for a constant of another type, or one that has no room.
-    """
-    is_bool = type is int and isinstance(value, bool)
-    if not isinstance(type, _class) or (isinstance(value, type) and not is_bool):
-        return value
-    if is_bool or not (type in PYTHON or issubclass(type, np.generic)):
-        raise TypeError(f"{value!r} is no {type.__name__}")
-    try:
-        return convert(value, number_of(type), "the constant")
-    except OverflowError as error:
-        raise TypeError(str(error)) from error
-
-
-_class = type
-
-
-def _evaluate(hint: str, function: FunctionType) -> object:
-    try:
-        return eval(hint, function.__globals__)
-    except Exception:  # a hint that names local types still says ConstExpr
-        return ConstExpr if "ConstExpr" in hint else None

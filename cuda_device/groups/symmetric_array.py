@@ -246,6 +246,7 @@ class SymmetricArray:
 
 
 _CPU = "cpu"
+_PEER_ACCESS = 1  # CUipcMem_flags: enabled when the memory is opened
 
 
 def _shown(device: str) -> str:
@@ -322,15 +323,15 @@ class _GpuPart:
             self.address = address
             return
         with stream.using():
-            self.address = int(driver.check(_api().cuMemAlloc(nbytes), f"allocating {nbytes} bytes of GPU memory"))
+            self.address = int(driver.check(_libcuda().cuMemAlloc(nbytes), f"allocating {nbytes} bytes of GPU memory"))
             driver.fill_zero(self.address, nbytes, stream.handle)
             stream.synchronize()
 
     def lend(self) -> tuple[bytes, int]:
-        api = _api()
+        cuda = _libcuda()
         with self._stream.using():
-            handle = driver.check(api.cuIpcGetMemHandle(self.address), "lending GPU memory to other processes")
-            base, _ = driver.check(api.cuMemGetAddressRange(self.address), "asking where memory begins")
+            handle = driver.check(cuda.cuIpcGetMemHandle(self.address), "lending GPU memory to other processes")
+            base, _ = driver.check(cuda.cuMemGetAddressRange(self.address), "asking where memory begins")
         return bytes(handle.reserved), self.address - int(base)
 
     def conceal(self) -> None:
@@ -348,31 +349,32 @@ class _GpuPart:
                 f"GPU {self.device} cannot reach the memory of GPU {device}",
                 "`nvidia-smi topo -p2p r` shows which GPUs do",
             )
-        api = _api()
-        lent = api.CUipcMemHandle()
+        cuda = _libcuda()
+        lent = cuda.CUipcMemHandle()
         lent.reserved = handle
-        flags = api.CUipcMem_flags.CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS
         with self._stream.using():
-            base = int(driver.check(api.cuIpcOpenMemHandle(lent, flags), "opening GPU memory of another process"))
+            base = int(
+                driver.check(cuda.cuIpcOpenMemHandle(lent, _PEER_ACCESS), "opening GPU memory of another process")
+            )
         return _GpuPart(0, self._stream, base + offset, base)
 
     def release(self) -> None:
-        api = _api()
+        cuda = _libcuda()
         with self._stream.using():
             if self._base:
-                driver.check(api.cuIpcCloseMemHandle(self._base), "closing GPU memory of another process")
+                driver.check(cuda.cuIpcCloseMemHandle(self._base), "closing GPU memory of another process")
             else:
-                driver.check(api.cuMemFree(self.address), "freeing GPU memory")
+                driver.check(cuda.cuMemFree(self.address), "freeing GPU memory")
 
 
-def _api() -> Any:
-    from cuda.bindings import driver as api  # which takes long to import, and is for this alone
+def _libcuda() -> Any:
+    from cuda.bindings import driver as found  # which takes long to import, and is for this alone
 
-    return api
+    return found
 
 
 def _uuid(ordinal: int) -> str:
     """The name of a GPU, which is the same in every process, whatever number it has there."""
-    api = _api()
-    device = driver.check(api.cuDeviceGet(ordinal), "asking for a device")
-    return bytes(driver.check(api.cuDeviceGetUuid(device), "asking for a device's UUID").bytes).hex()
+    cuda = _libcuda()
+    device = driver.check(cuda.cuDeviceGet(ordinal), "asking for a device")
+    return bytes(driver.check(cuda.cuDeviceGetUuid(device), "asking for a device's UUID").bytes).hex()

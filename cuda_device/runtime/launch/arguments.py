@@ -19,7 +19,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from cuda_device.device.parameters import annotations_of, const_parameters, constant_as, defaults_of, parameter_names
+from cuda_device.device.expressions import const_parameters, constant_as
+from cuda_device.device.parameters import annotations_of, defaults_of, parameter_names
 from cuda_device.errors import CallError, LaunchError
 from cuda_device.infer.meanings import Named
 from cuda_device.lazy_dataclasses import dataclass, replace
