@@ -155,7 +155,7 @@ def _python(work: Work) -> Module:
     from cuda_device.bytecode import to_ir
     from cuda_device.ir.nodes import Module
 
-    return Module([to_ir.read(work.job.function.__code__)])
+    return Module([to_ir.read(work.job.function.__code__, debug=work.job.options.debug)])
 
 
 def _typed(work: Work) -> Module:
@@ -171,6 +171,7 @@ def _typed(work: Work) -> Module:
         checked=bool(job.options.checked),
         interop=job.interop,
         on_cpu=job.target.on_cpu,
+        debug=job.options.debug,
     )
     return module
 
@@ -214,7 +215,7 @@ def _llvm_cpu(work: Work) -> to_llvm.Llvm:
     from cuda_device.codegen.cpu.cpu_dialect import Cpu
     from cuda_device.codegen.emit import to_llvm
 
-    return to_llvm.run(work["inlined"], Cpu(work["inlined"]), work.job.options)
+    return to_llvm.run(work["inlined"], Cpu(work["inlined"], work.job.options), work.job.options)
 
 
 def _optimised(work: Work) -> LlvmModule:
@@ -239,8 +240,8 @@ def _cubin(work: Work) -> cubin.Cubin:
 
     job = work.job
     # A function alone is of use to a linker only.
-    options = {"line_info": job.options.lineinfo, "relocatable": not job.kernel}
-    if job.kernel and not job.options.lineinfo and any(item.is_lto for item in work.inputs):
+    options = {"line_info": job.options.lineinfo, "relocatable": not job.kernel, "debug": job.options.debug}
+    if job.kernel and not (job.options.lineinfo or job.options.debug) and any(item.is_lto for item in work.inputs):
         try:
             return _optimised_with_links(work)
         except (CompileError, CompilerBug) as error:  # what is wrong with the program will be said below

@@ -689,7 +689,16 @@ def _unreachable(lowerer: Lowerer, op: Op) -> None:
         _end(lowerer, op)
 
 
+def _variable(lowerer: Lowerer, op: Op) -> None:
+    """A number, or the address of an array."""
+    tree = lowerer.trees[op.operands[0]]
+    value = tree.data if isinstance(tree, ArrayTree) else tree
+    if isinstance(value, Value):
+        lowerer.build.effect(ops.VARIABLE, value, **op.attributes)
+
+
 RULES: dict[ops.OpDef, Rule] = {
+    ops.VARIABLE: _variable,
     ops.PY_RAISE: _raise,
     ops.PY_CHECK: _check,
     ops.PRINT: _print,

@@ -272,6 +272,7 @@ ROWS: dict[ops.OpDef, Callable[[Op, list[Any], dict[str, Any], dict[str, Any]], 
     ops.PY_UNSUPPORTED: _unsupported,
     ops.PY_FUNCTION: _unsupported,
     ops.PY_CELLS: _unsupported,
+    ops.VARIABLE: lambda _, __, ___, ____: [],
     ops.PY_AT: lambda op, x, _, __: [x[1] is True and x[0] == op.attributes["position"]],
     ops.PY_STEP: lambda _, x, __, ___: [x],
 }

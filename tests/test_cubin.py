@@ -437,3 +437,16 @@ def test_ptxas_that_crashes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(cubin.VARIABLE, "ptxas")
     with pytest.raises(CompilerBug, match="ended with status -11"):
         assemble(ptx(), SM_90)
+
+
+def test_the_driver_is_asked_for_debug_information(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = LinkingDriver()
+    monkeypatch.setattr(assemblers, "_driver", lambda: driver)
+    (row,) = (row for row in ASSEMBLERS if row.name == "driver")
+    row.run(Request(ptx(), SM_90, debug=True))
+    option = driver.CUjit_option
+    assert (driver.options[option.CU_JIT_OPTIMIZATION_LEVEL], driver.options[option.CU_JIT_GENERATE_DEBUG_INFO]) == (
+        0,
+        1,
+    )
+    assert Request(ptx(), SM_90, debug=True).flags == ("-O0", "-g")

@@ -316,7 +316,13 @@ def names(rows):
 
 def test_inference_has_a_rule_for_each_operation_of_python():
     python = {row for row in ops.at(ops.Level.PYTHON) if ops.Effect.TERMINATES not in row.effects}
-    by_body = {ops.PY_UNDEFINED, ops.PY_CELLS, ops.PY_AT, ops.PY_STEP}  # which are no rules: see `infer/body`
+    by_body = {
+        ops.PY_UNDEFINED,
+        ops.PY_CELLS,
+        ops.PY_AT,
+        ops.PY_STEP,
+        ops.VARIABLE,
+    }  # which are no rules: see `infer/body`
     assert names({*rules.RULES, *by_body}) == names(python)
 
 

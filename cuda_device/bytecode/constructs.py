@@ -36,6 +36,8 @@ def _store(reader: Reader, instruction: Instruction, _: Span) -> None:
     if any(value is other for variable, other in reader.variables.items() if variable != name):
         value = reader.build.op(ops.PY_COPY, None, value)
     reader.variables[name] = value
+    if reader.debug and name.isidentifier():
+        reader.build.effect(ops.VARIABLE, value, name=name)
 
 
 def _save_cell(reader: Reader, instruction: Instruction, _: Span) -> None:

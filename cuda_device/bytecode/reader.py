@@ -50,8 +50,10 @@ class Stop:
 class Reader:
     """Reads one function. `stack` and `variables` describe the span at hand."""
 
-    def __init__(self, code: CodeType, found: Scopes, reading: str, kept: frozenset[tuple[int, int]]) -> None:
-        self.code, self.reading = code, reading
+    def __init__(
+        self, code: CodeType, found: Scopes, reading: str, kept: frozenset[tuple[int, int]], debug: bool = False
+    ) -> None:
+        self.code, self.reading, self.debug = code, reading, debug
         self.kept, self.wanted = kept, set[tuple[int, int]]()
         """The places in the stack where an assignment needs to know how a value was read: those that keep it, and all."""
         self.instructions, self.cells, self.unrolled = found.instructions, found.cells, found.unrolled

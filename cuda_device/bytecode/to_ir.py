@@ -33,15 +33,15 @@ from cuda_device.ir.ops import Level
 _COROUTINE, _ASYNC_GENERATOR = 0x80, 0x200
 
 
-def read(code: CodeType, reading: str = "", companions: bool = False) -> Function:
+def read(code: CodeType, reading: str = "", companions: bool = False, debug: bool = False) -> Function:
     """The python-level IR of a function's code. The result is shared: nobody may change it.
 
     `reading` is one of `suspension.STEPS` for a generator's code: a function that goes from one value to the next. With
-    `companions`, the function tells where a variable is used that has no value.
+    `companions`, the function tells where a variable is used that has no value; with `debug`, where variables get values.
     """
     # Code objects are equal without regard to their file and qualified name, which messages show.
     reader = _read_with_companions if companions else _read
-    return reader(original(code), reading, code.co_filename, code.co_qualname)
+    return reader(original(code), reading, debug, code.co_filename, code.co_qualname)
 
 
 def slots(code: CodeType) -> tuple[str, ...]:
@@ -51,12 +51,12 @@ def slots(code: CodeType) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=256)
-def _read(code: CodeType, reading: str, _file: str, _name: str) -> Function:
+def _read(code: CodeType, reading: str, debug: bool, _file: str, _name: str) -> Function:
     _refuse(code, reading)
     found = scopes(code, merge(decode(code)))
     kept: frozenset[tuple[int, int]] = frozenset()
     while True:
-        reader = Reader(code, found, reading, kept)
+        reader = Reader(code, found, reading, kept, debug)
         if reading:
             _look_at_loops(reader)
         with suppress(TooLittleKept):
@@ -67,10 +67,10 @@ def _read(code: CodeType, reading: str, _file: str, _name: str) -> Function:
 
 
 @lru_cache(maxsize=256)
-def _read_with_companions(code: CodeType, reading: str, file: str, name: str) -> Function:
-    function = _read(code, reading, file, name)
+def _read_with_companions(code: CodeType, reading: str, debug: bool, file: str, name: str) -> Function:
+    function = _read(code, reading, debug, file, name)
     if _open_parameters(function):
-        function = _read.__wrapped__(code, reading, file, name)  # the other one is shared
+        function = _read.__wrapped__(code, reading, debug, file, name)  # the other one is shared
         add_companions(function)
     return function
 
@@ -116,6 +116,8 @@ def _begin(reader: Reader, block: Block) -> None:
     names = parameter_names(reader.code)
     reader.variables = dict(zip(names, block.params, strict=True))
     reader.variables |= {f"{CELL}{name}": reader.variables[name] for name in names if name in reader.cells}
+    for name in names if reader.debug else ():
+        reader.build.effect(ops.VARIABLE, reader.variables[name], name=name)
     for name in sorted(reader.boxed):
         if not is_of_comprehension(name):
             reader.begin_cell(name)

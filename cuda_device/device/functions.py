@@ -254,6 +254,7 @@ def func(
     checked: bool | None = None,
     fastmath: bool | Iterable[str] = False,
     lineinfo: bool = False,
+    debug: bool = False,
 ) -> Callable[[Callable[..., Any]], Func]: ...
 def func(function: Callable[..., Any] | None = None, /, **keywords: Any) -> Any:
     """Makes a function heterogeneous: callable on the host and in device code.
@@ -284,6 +285,7 @@ def kernel(
     checked: bool | None = None,
     fastmath: bool | Iterable[str] = False,
     lineinfo: bool = False,
+    debug: bool = False,
     max_threads: int = ...,
     min_blocks: int = ...,
     max_registers: int = ...,
@@ -302,7 +304,8 @@ def kernel(function: Callable[..., Any] | None = None, /, **keywords: Any) -> An
     blocks that should fit on a multiprocessor, and `max_registers` the largest number of registers of a thread. `stack_size`
     is the minimum stack of a thread on a GPU in bytes; kernels with recursion get 32 KiB by default, or less if all stacks
     would take more than an eighth of the GPU's memory. `lineinfo=True` adds line tables for profilers, `level` is LLVM's
-    optimisation level, and `contract=False` prevents the fusion of products and sums.
+    optimisation level, and `contract=False` prevents the fusion of products and sums. `debug=True` is for debuggers: the code
+    is not optimised, unless `level` says so, and describes lines and variables to gdb and cuda-gdb.
 
     With `interop=True` the kernel has the symbol and the parameters of a `__global__` function of its name in CUDA C++.
     `link` is what is linked to it, as in `extern`. `nvtx=True`, or the environment variable CUDA_DEVICE_NVTX=1, puts each

@@ -23,7 +23,8 @@ class Options:
     `level` is LLVM's, 0 to 3; `contract` lets a product and a sum fuse, as nvcc does. `checked` adds checks to the code: of
     indices, divisors, lanes, masks, barriers, ints of Python, and of variables without a value; None leaves it to the
     environment variable CUDA_DEVICE_CHECKED, and where that says nothing, code for the CPU is checked. `fastmath` names what
-    arithmetic may do beside (see `FASTMATH`). `lineinfo` makes tables of lines for profilers.
+    arithmetic may do beside (see `FASTMATH`). `lineinfo` makes tables of lines for profilers; `debug`
+    describes lines and variables for debuggers, in code that is not optimised.
 
     Of a kernel: a block has at most `max_threads`, of which a multiprocessor can hold `min_blocks` blocks; a thread uses at
     most `max_registers`, and has `stack_size` bytes of stack at least; 0 leaves it to the assembler (`runtime/launch/launcher`).
@@ -36,6 +37,7 @@ class Options:
     checked: bool | None = None
     fastmath: tuple[str, ...] = ()
     lineinfo: bool = False
+    debug: bool = False
     max_threads: int = 0
     min_blocks: int = 0
     max_registers: int = 0
@@ -100,6 +102,7 @@ _KEYWORDS = {
     "checked": _Keyword(lambda value: value is None or isinstance(value, bool), "True, False or None"),
     "fastmath": _Keyword(_is_fastmath, f"True, False, or a set of names from {', '.join(FASTMATH)}"),
     "lineinfo": _Keyword(_is_bool, "True or False"),
+    "debug": _Keyword(_is_bool, "True or False"),
     "max_threads": _Keyword(_is_int(1, 1024), "the most threads of a block, from 1 to 1024", for_kernels=True),
     "min_blocks": _Keyword(_is_int(1, 32), "a number of blocks from 1 to 32", for_kernels=True),
     "max_registers": _Keyword(_is_int(16, 255), "a number of registers from 16 to 255", for_kernels=True),
@@ -123,6 +126,8 @@ def with_options(
             raise TypeError(f"{who}({name}=…) takes {_KEYWORDS[name].wanted}, not {value!r}")
         if name == "fastmath":
             changes[name] = _fastmath(value)
+    if changes.get("debug"):
+        changes.setdefault("level", 0)
     changed = replace(options, **changes)  # type: ignore[arg-type]
     if changed.min_blocks and not changed.max_threads:
         raise TypeError(f"{who}(min_blocks=…) says how many blocks of max_threads=… threads: give that, too")

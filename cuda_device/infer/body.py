@@ -91,7 +91,7 @@ class Body:
         self.program, self.source, self.arguments, self.name, self.kernel = program, source, arguments, name, kernel
         self.interop = interop
         checked = program.checked and source.__module__ not in NAMES
-        self.python = read(source.__code__, variant.reading, companions=checked)
+        self.python = read(source.__code__, variant.reading, companions=checked, debug=program.debug)
         self.goes_on = bool(variant.reading)
         self.code, self.where = variant.code, variant.where
         names = self.code.captured if self.code is not None else ()
@@ -304,6 +304,12 @@ class Body:
             state = state_of(cell.known)
             cells[value] = cell if isinstance(state, Known) else Pending(state)
 
+    def variable(self, version: BlockVersion, frame: Frame, op: Op, cells: dict[Value, Cell | Pending]) -> None:
+        """What debuggers see of a variable: a number, or where an array is."""
+        cell = cells[op.operands[0]]
+        if isinstance(cell, Cell) and cell.value is not None and isinstance(cell.value.type, (Number, Array)):
+            frame.build.effect(ops.VARIABLE, cell.value, **op.attributes)
+
     def undefined(self, version: BlockVersion, frame: Frame, op: Op, cells: dict[Value, Cell | Pending]) -> None:
         """A variable loses its value, or has none yet."""
         cells[op.result] = Pending(Undefined(str(op.attributes["name"])))
@@ -463,6 +469,7 @@ class Body:
 
 _OWN = {
     ops.PY_UNDEFINED: Body.undefined,
+    ops.VARIABLE: Body.variable,
     ops.PY_CELLS: Body.name_cells,
     ops.PY_AT: Body.stands_at,
     ops.PY_STEP: Body.resume,

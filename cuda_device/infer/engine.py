@@ -149,12 +149,13 @@ def run(
     checked: bool = False,
     interop: bool = False,
     on_cpu: bool = False,
+    debug: bool = False,
 ) -> tuple[Module, tuple[Dependency, ...]]:
     """The typed module of `source` for `arguments` on `target`, and what it depends on beside them.
 
     The main function of an `interop` module has a prototype.
     """
-    program = Inference(target, checked, on_cpu)
+    program = Inference(target, checked, on_cpu, debug)
     main = program.specialise(source, tuple(arguments))
     main.kernel, main.interop = kernel, interop
     program.infer(main)
@@ -184,8 +185,8 @@ def _reachable(main: Function, functions: list[Function]) -> list[Function]:
 class Inference:
     """The inference of a whole program: its specialisations, and what it read of the world."""
 
-    def __init__(self, target: SMSelector, checked: bool = False, on_cpu: bool = False) -> None:
-        self.target, self.checked, self.on_cpu = target, checked, on_cpu
+    def __init__(self, target: SMSelector, checked: bool = False, on_cpu: bool = False, debug: bool = False) -> None:
+        self.target, self.checked, self.on_cpu, self.debug = target, checked, on_cpu, debug
         self.row = find
         self.links: list[object] = []
         self.adopted: set[Value] = set()

@@ -174,6 +174,8 @@ class Program(Protocol):
 
     on_cpu: bool
     """Whether it is for the CPU, where there is no CUDA C++."""
+    debug: bool
+    """Whether debuggers are told of variables."""
     adopted: set[Value]
     """Parameters of blocks that took their type from what a constant int of Python has met there."""
     given: set[Value]

@@ -330,6 +330,15 @@ ROOM = OpDef(
 )
 DYNAMIC_SHARED = OpDef("dynamic_shared", D, 0, 1, "The first byte of the shared memory that the launch asked for.")
 CONSTANT = OpDef("constant", D, 0, 1, "Memory that nobody writes; `data` is hexadecimal.", ("data", "align"))
+VARIABLE = OpDef(
+    "variable",
+    P | T | D,
+    1,
+    0,
+    "For debuggers: from here on the variable `name` has this value.",
+    ("name",),
+    Effect.LOCAL,
+)
 LOCAL = OpDef(
     "local",
     D,

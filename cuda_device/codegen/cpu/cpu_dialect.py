@@ -42,6 +42,7 @@ from cuda_device.codegen.cpu.records import (
 from cuda_device.codegen.emit import llvm_writer
 from cuda_device.codegen.emit.dialect import LLVM_ORDERS, PAIR, Dialect, Meeting, Status, Update, Wide
 from cuda_device.device import numeric
+from cuda_device.device.options import DEFAULTS, Options
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Function, Module, Op
 from cuda_device.ir.ops import Effect, Scope
@@ -66,12 +67,16 @@ def declarations() -> str:
     return "".join(record.declaration() for record in RECORDS) + _FUNCTIONS
 
 
-def kernel_signature(symbol: str, parameters: str, suspends: bool) -> str:
-    """The line that opens the kernel; `parameters` is `"ptr %x, i64 %n"`, what the runner passes after the thread."""
+def kernel_signature(symbol: str, parameters: str, suspends: bool, debug: bool = False) -> str:
+    """The line that opens the kernel; `parameters` is `"ptr %x, i64 %n"`, what the runner passes after the thread.
+
+    Debuggers find it as a function of its own; else it becomes a part of the runner.
+    """
     separator = ", " if parameters else ""
     if suspends:
         return f"define internal ptr @{symbol}(ptr %thread{separator}{parameters}) nounwind presplitcoroutine {{\n"
-    return f"define internal void @{symbol}({THREAD_PARAMETER}{separator}{parameters}) nounwind alwaysinline {{\n"
+    how = "noinline" if debug else "alwaysinline"
+    return f"define internal void @{symbol}({THREAD_PARAMETER}{separator}{parameters}) nounwind {how} {{\n"
 
 
 def special_register(name: str, result: str) -> str:
@@ -365,7 +370,7 @@ each:
   %x = phi i32 [0, %row], [%x.next, %each]
   %linear = add nuw nsw i32 %y.first, %x
 {THREAD.store("%x", "%thread", "x")}{THREAD.store("%linear", "%thread", "linear")}
-  call void @{symbol}(ptr %thread{_arguments(leaves)}) alwaysinline
+  call void @{symbol}(ptr %thread{_arguments(leaves)})
   %x.next = add nuw nsw i32 %x, 1
   %x.more = icmp ult i32 %x.next, %size.x
   br i1 %x.more, label %each, label %row.end, !llvm.loop {_LOOP}
@@ -439,8 +444,8 @@ class Cpu(Dialect):
     truncates_halves = False
     same_bits = 'asm "", "=r,0"'
 
-    def __init__(self, module: Module) -> None:
-        super().__init__(module)
+    def __init__(self, module: Module, options: Options = DEFAULTS) -> None:
+        super().__init__(module, options)
         self.suspends = Effect.SUSPENDS in module.main.effects
 
     def preamble(self, text: str) -> str:
@@ -459,7 +464,7 @@ class Cpu(Dialect):
     def open(self, function: Function, result: str, parameters: Sequence[str], allocas: str) -> tuple[str, str]:
         """Every function takes the thread first; a kernel that suspends is a coroutine."""
         if function.kernel:
-            head = kernel_signature(self.symbol(function), ", ".join(parameters), self.suspends)
+            head = kernel_signature(self.symbol(function), ", ".join(parameters), self.suspends, self.options.debug)
             if self.suspends:
                 return head + prologue(allocas), "coro.start"
             return f"{head}b0:\n{allocas}", "b0"

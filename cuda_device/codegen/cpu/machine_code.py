@@ -220,6 +220,14 @@ def link(object_code: bytes, symbols: Mapping[str, int], exports: Sequence[str],
         ours = _support(name) if name in SUPPORT and not alone else None
         return symbols.get(name) or ours or in_process(name)
 
+    if b".debug_info" in object_code:
+        from cuda_device.codegen.cpu import native
+
+        return Linked(
+            *native.link_for_debuggers(
+                object_code, {**{n: _support(n) for n in SUPPORT if n.encode() in object_code}, **symbols}, exports
+            )
+        )
     try:
         code = load(object_code, find)
         return Linked(code.addresses, code)

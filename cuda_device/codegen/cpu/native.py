@@ -119,3 +119,22 @@ def link(object_code: bytes, known: Mapping[str, int], exports: Sequence[str]) -
             library.export_symbol(name)
         linked = library.link(_linker(), f"cuda_device.{next(_NUMBERS)}")
         return {name: int(linked[name]) for name in exports}, linked
+
+
+def link_for_debuggers(
+    object_code: bytes, known: Mapping[str, int], exports: Sequence[str]
+) -> tuple[dict[str, int], object]:
+    """The same by the linker that tells gdb of code, by GDB's JIT interface."""
+    from llvmlite import binding
+
+    with LOCK:
+        _machine(0)
+        names = binding.parse_assembly("".join(f"declare void @{name}()\n" for name in known))
+        engine = binding.create_mcjit_compiler(
+            names, binding.Target.from_default_triple().create_target_machine(jit=True)
+        )
+        for name, address in known.items():
+            engine.add_global_mapping(names.get_function(name), address)
+        engine.add_object_file(binding.object_file.ObjectFileRef.from_data(object_code))
+        engine.finalize_object()
+        return {name: engine.get_function_address(name) for name in exports}, engine

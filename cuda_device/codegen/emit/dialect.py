@@ -143,6 +143,8 @@ class Dialect(ABC):
     """Whether it is a GPU's: launches then see to what memory is like, and NaN is what its instructions make of it."""
     has_lines: ClassVar[bool] = False
     """Whether there can be a table of lines."""
+    dwarf: ClassVar[int] = 4
+    """The version of DWARF that debuggers get."""
     has_texts: ClassVar[bool] = False
     """Whether texts are in the code; else the host knows them."""
     frame_alignment: ClassVar[int]

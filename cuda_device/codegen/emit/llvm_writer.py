@@ -75,7 +75,9 @@ def float_suffix(number: model.Number) -> str:
 #     metadata.place(op.location)        ", !dbg !5": this instruction does
 #     metadata.text()                    !llvm.dbg.cu = !{!0} …
 #
-# LLVM makes of it `.file` and `.loc` in PTX, and nothing for debuggers: the code is the same as without.
+# LLVM makes of it `.file` and `.loc` in PTX, and the code is the same as without. For debuggers there is DWARF, with variables:
+#
+#     metadata.variable("i", INT32, op.location)    "!7": a variable of this function
 
 
 # No number of ours is as large, and none of the runner on the CPU as small.
@@ -83,10 +85,10 @@ _FIRST = 1000
 
 
 class Metadata:
-    """The nodes of one module. `lines` says whether there is a table of lines."""
+    """The nodes of one module. `lines` says whether there is a table of lines, `dwarf` which version debuggers get, 0 if none."""
 
-    def __init__(self, lines: bool, flags: tuple[str, ...] = ()) -> None:
-        self.lines = lines
+    def __init__(self, lines: bool, flags: tuple[str, ...] = (), dwarf: int = 0) -> None:
+        self.lines, self.dwarf = lines, dwarf
         self.flags = list(flags)
         self.nodes: dict[str, int] = {}
         self.scope = ""
@@ -104,7 +106,7 @@ class Metadata:
         self.scope = self.node(
             f'distinct !DISubprogram(name: "{_quoted(function.shown or function.name)}", linkageName: "{function.name}", '
             f"scope: {file}, file: {file}, line: {self.line}, type: {kind}, scopeLine: {self.line}, "
-            f"spFlags: DISPFlagDefinition | DISPFlagOptimized, unit: {self._unit(file)})"
+            f"spFlags: DISPFlagDefinition{'' if self.dwarf else ' | DISPFlagOptimized'}, unit: {self._unit(file)})"
         )
         return f" !dbg {self.scope}"
 
@@ -121,11 +123,30 @@ class Metadata:
                 )
         return f", !dbg {self.node(f'!DILocation(line: {line}, column: {column}, scope: {scope})')}"
 
+    def variable(self, name: str, type: model.Type | None, where: Location) -> str:
+        """A variable of the function at hand; one of memory is shown as a pointer."""
+        return self.node(
+            f'!DILocalVariable(name: "{_quoted(name)}", scope: {self.scope}, file: {self._file(where.file)}, '
+            f"line: {max(where.line, 0)}, type: {self._type(type)})"
+        )
+
+    def _type(self, type: model.Type | None) -> str:
+        if isinstance(type, model.Ref):
+            base = self._type(type.pointee)
+            return self.node(f"!DIDerivedType(tag: DW_TAG_pointer_type, baseType: {base}, size: 64)")
+        if not isinstance(type, model.Number):
+            return self.node("null")
+        kind = (
+            "boolean" if type == model.BOOL else "float" if type.is_float else "signed" if type.signed else "unsigned"
+        )
+        return self.node(f'!DIBasicType(name: "{type}", size: {8 * size_of(type)}, encoding: DW_ATE_{kind})')
+
     def text(self) -> str:
         """The nodes' definitions."""
         units = [f"!{number}" for node, number in self.nodes.items() if "!DICompileUnit" in node]
         if units:
             self.flags.append('!{i32 2, !"Debug Info Version", i32 3}')
+            self.flags += [f'!{{i32 7, !"Dwarf Version", i32 {self.dwarf}}}'] if self.dwarf else []
         flags = [self.node(flag) for flag in self.flags]
         lines = [f"!llvm.dbg.cu = !{{{', '.join(units)}}}"] if units else []
         lines += [f"!llvm.module.flags = !{{{', '.join(flags)}}}"] if flags else []
@@ -148,8 +169,9 @@ class Metadata:
             if "!DICompileUnit" in node:
                 return f"!{number}"
         return self.node(
-            f'distinct !DICompileUnit(language: DW_LANG_Python, file: {file}, producer: "cuda_device", isOptimized: true, '
-            "runtimeVersion: 0, emissionKind: DebugDirectivesOnly)"
+            f'distinct !DICompileUnit(language: DW_LANG_Python, file: {file}, producer: "cuda_device", '
+            f"isOptimized: {'false' if self.dwarf else 'true'}, runtimeVersion: 0, "
+            f"emissionKind: {'FullDebug' if self.dwarf else 'DebugDirectivesOnly'})"
         )
 
 
@@ -233,7 +255,11 @@ class ModuleWriter:
         self.fuse = self.relaxed + (" contract" if options.contract and "contract" not in flags else "")
         self.has_extremes = "afn" in flags and dialect.is_gpu
         """Whether `min` and `max` of float32 are one instruction of a GPU, which takes a number rather than NaN, and any zero."""
-        self.metadata = Metadata(options.lineinfo and dialect.has_lines, dialect.module_flags())
+        self.metadata = Metadata(
+            options.debug or (options.lineinfo and dialect.has_lines),
+            dialect.module_flags(),
+            options.debug * dialect.dwarf,
+        )
         self.aliasing = Aliasing(dialect.module, self.metadata, dialect.is_gpu) if options.launch_facts else None
         counts = options.launch_facts and dialect.is_gpu
         self.aligned = points_to.references(dialect.module) if counts else []
@@ -317,6 +343,8 @@ class FunctionWriter:
         self.lines: list[str] = []
         self.buffers: dict[int, str] = {}
         """The memory from which each `print` prints."""
+        self.variables: dict[tuple[object, model.Type | None], str] = {}
+        """The memory in which debuggers find variables, by name and type."""
         self.label = ""
         self.counter = 0
 

@@ -451,6 +451,15 @@ def local_size(op: Op) -> tuple[int, int]:
     return count * size_of(op.result.type.pointee), align
 
 
+def _variable(to: FunctionWriter, op: Op) -> None:
+    value = op.operands[0]
+    name = to.names[value] if value.type != BOOL else to.temporary(f"zext i1 {to.names[value]} to i8")
+    place = to.variables[op.attributes["name"], value.type]
+    if not to.dialect.is_gpu:  # a coroutine takes along what anybody may read behind a barrier
+        to.line(f'call void asm sideeffect "", "r"(ptr {place})')
+    to.line(f"store {to.module.memory_type(value.type)} {name}, ptr {place}, align 8")
+
+
 def _local(to: FunctionWriter, op: Op) -> None:
     """The memory is there since the function's start; a boundary that its frame is not aligned to is found within it."""
     _, align = local_size(op)
@@ -579,6 +588,7 @@ EMITTERS: dict[ops.OpDef, Emitter] = {
     ops.ADDRESS: lambda to, op: to.result(op, f"ptrtoint {to.typed(op.operands[0])} to i64"),
     ops.ROOM: lambda to, op: to.lines.append(to.dialect.room(to.name(op.result))),
     ops.PRINT: emit,
+    ops.VARIABLE: _variable,
     **llvm_writer.EMITTERS,
 }
 
@@ -616,8 +626,9 @@ def _function(to: FunctionWriter) -> str:
     parameters = [_parameter(to, value) for value in function.params]
     interop = function.interop
     result = llvm_writer.result(to, function.result) if interop else to.module.type(function.result)
-    head, to.label = to.dialect.open(function, result, parameters, _allocas(to))
-    head = head.replace(" {\n", f"{to.module.metadata.function(function)} {{\n", 1)
+    place = to.module.metadata.function(function)
+    head, to.label = to.dialect.open(function, result, parameters, _allocas(to) + _variables(to))
+    head = head.replace(" {\n", f"{place} {{\n", 1)
     bodies = []
     for block in function.blocks:
         to.lines = []
@@ -673,6 +684,20 @@ def _allocas(to: FunctionWriter) -> str:
             size, align = local_size(op)
             align, extra = (align, 0) if align <= most else (most, align)
             lines.append(f"  {to.name(op.result)} = alloca [{size + extra} x i8], align {align}\n")
+    return "".join(lines)
+
+
+def _variables(to: FunctionWriter) -> str:
+    """The lines that make memory for what debuggers look at."""
+    lines, metadata = [], to.module.metadata
+    for op in to.function.ops():
+        key = op.attributes.get("name"), op.operands[0].type if op.code is ops.VARIABLE else None
+        if op.code is ops.VARIABLE and key not in to.variables:
+            to.variables[key] = place = to.fresh()
+            node = metadata.variable(str(key[0]), key[1], op.location)
+            where = metadata.place(op.location).removeprefix(", !dbg ")
+            lines.append(f"  {place} = alloca {to.module.memory_type(key[1])}, align 8\n")
+            lines.append(f"    #dbg_declare(ptr {place}, {node}, !DIExpression(), {where})\n")
     return "".join(lines)
 
 

@@ -161,11 +161,17 @@ class Request:
     """What is linked to it: nvJitLink alone can."""
     line_info: bool = False
     relocatable: bool = False
+    debug: bool = False
 
     @property
     def is_whole(self) -> bool:
         """Whether it is the whole program, of which nothing is linked to anything else."""
         return not (self.inputs or self.relocatable)
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """How ptxas and nvJitLink are told to optimise, or not."""
+        return ("-O0", "-g") if self.debug else ("-O3", *["-lineinfo"] * self.line_info)
 
 
 class Rejection(Exception):
@@ -268,7 +274,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 def _linked(request: Request, *more: str) -> bytes:
     library, data = _nvjitlink(), request.ptx.encode()
-    options = [f"-arch={request.architecture}", "-O3", *["-lineinfo"] * request.line_info, *more]
+    options = [f"-arch={request.architecture}", *request.flags, *more]
     options += ["-r"] * request.relocatable + ["-lto"] * any(item.is_lto for item in request.inputs)
     try:
         handle = library.create(len(options), options)
@@ -345,7 +351,7 @@ def _run_ptxas(request: Request) -> bytes:
     import tempfile
     from pathlib import Path
 
-    flags = ["-O3", *["-lineinfo"] * request.line_info, *["-c"] * request.relocatable]
+    flags = [*request.flags, *["-c"] * request.relocatable]
     with tempfile.TemporaryDirectory(prefix="cuda_device_") as folder:
         source, target = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
         source.write_text(request.ptx, encoding="utf-8")
@@ -420,7 +426,8 @@ def _run_driver(request: Request) -> bytes:
     values: dict[int, int] = {
         option.CU_JIT_ERROR_LOG_BUFFER: ctypes.addressof(log),
         option.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES: len(log),
-        option.CU_JIT_OPTIMIZATION_LEVEL: 3,
+        option.CU_JIT_OPTIMIZATION_LEVEL: 0 if request.debug else 3,
+        option.CU_JIT_GENERATE_DEBUG_INFO: int(request.debug),
         option.CU_JIT_GENERATE_LINE_INFO: int(request.line_info),
     }
     data = f"{request.ptx}\n\0".encode()

@@ -84,13 +84,14 @@ def assemble(
     *,
     line_info: bool = False,
     relocatable: bool = False,
+    debug: bool = False,
 ) -> Cubin:
     """Assembles PTX with the first assembler that is there and new enough, and links it to `inputs`; see `Request`.
 
     Raises `CompileError` if there is none, if a kernel wants more of something than a GPU has, or if what is linked does not
     fit together; `CompilerBug` if the PTX is wrong.
     """
-    request = Request(ptx, architecture, inputs, line_info, relocatable)
+    request = Request(ptx, architecture, inputs, line_info, relocatable, debug)
     if inputs:
         check(Input("the program", ptx.encode()), inputs, architecture)
     version = re.search(_VERSION, ptx)
@@ -114,7 +115,12 @@ def _run(assembler: Assembler, request: Request) -> bytes:
     code = assembler.run(request)
     if assembler.name != "driver" and _has_calls(request) and not loads(code, request.architecture):
         raise Unusable("the driver of this GPU does not take its code")
-    if request.is_whole and len(found := elf.registers(code)) == 1 and not re.search(_BOUNDS, request.ptx):
+    if (
+        request.is_whole
+        and not request.debug
+        and len(found := elf.registers(code)) == 1
+        and not re.search(_BOUNDS, request.ptx)
+    ):
         ((kernel, registers),) = found.items()
         if most := fewer_registers(registers):
             bound = re.sub(_BODY, rf"\1.maxnreg {most}\n{{", request.ptx, count=1)

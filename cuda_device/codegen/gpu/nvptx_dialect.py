@@ -117,6 +117,7 @@ class Nvptx(Dialect):
     """A GPU."""
 
     is_gpu = has_lines = has_texts = True
+    dwarf = 2
     same_bits = 'asm "mov.b16 $0, $1;", "=h,h"'
     frame_alignment = 1 << 30
     # Where a call's argument is known on one edge to it, LLVM's call site splitting copies the call to each edge, and all
