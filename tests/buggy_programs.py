@@ -112,16 +112,6 @@ def element_of_a_tuple(x, m, out, bug):
     out[0] = (7, x[1], 9)[x[2] + bug]  # here
 
 
-@reports("index 3 is out of bounds for a range of size 3", thread=0, block=1)
-def element_of_a_range(x, m, out, bug):
-    out[0] = range(x[0], 9, 3)[x[2] + bug]  # here
-
-
-@reports("index -1 is out of bounds for a range of size 0", thread=0, block=1)
-def element_of_an_empty_range(x, m, out, bug):
-    out[0] = range(x[0] + bug, 1)[-1]  # here
-
-
 @reports("index -5 is out of bounds for a vector of size 4", thread=0, block=1)
 def assignment_to_an_element_of_a_vector(x, m, out, bug):
     v = device.int32x4(x[0], x[1], x[2], x[3])

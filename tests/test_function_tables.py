@@ -68,7 +68,7 @@ OF_ANY_ZERO = {
     "heaviside",
 }
 """Functions of which NumPy itself does not say what sign a zero has."""
-NAMES = [function.__name__ for function in builtin_calls.UFUNCS]
+NAMES = [function.__name__ for function in builtin_calls.BUILTINS if isinstance(function, np.ufunc)]
 
 
 def columns(name: str, dtype: str) -> list[np.ndarray]:

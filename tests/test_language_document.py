@@ -18,7 +18,7 @@ import pytest
 
 import cuda_device as device
 from cuda_device.bytecode.versions import UNSUPPORTED
-from cuda_device.infer import builtin_calls, host_calls, joins, operators, remedies
+from cuda_device.infer import builtin_calls, joins, remedies
 from cuda_device.infer.kinds import arrays, dicts, lists, scalars
 from cuda_device.library import numbers, standard, table
 from cuda_device.library.table import ALL
@@ -60,18 +60,16 @@ def entities() -> list[object]:
         *own,
         *table.REPLACEMENTS,
         *standard.ONE_ARGUMENT,
-        *builtin_calls._SPECIAL,
-        *builtin_calls.RULES,
-        *host_calls.RULES,
+        *builtin_calls.BUILTINS,
     ]
 
 
 def document() -> str:
     """The page."""
-    everything = [*entities(), *builtin_calls.UFUNCS, *builtin_calls.NUMPY_FUNCTIONS]
+    everything = entities()
     public = [getattr(device, name) for name in device.__all__]
     rows = {
-        "Operators": listed([*joins.FOLDS, *operators._UNARY, "and", "or", "is", "in", "if else", ":="]),
+        "Operators": listed([*joins.FOLDS, *joins.UNARY, "and", "or", "is", "in", "if else", ":="]),
         "Builtins": of_module(builtins, "", everything),
         "`math`": of_module(math, "math.", everything),
         "`cmath`": of_module(cmath, "cmath.", everything),

@@ -168,22 +168,11 @@ def of_parts(i):
         lambda i: sum(map(lambda v: v * i, range(i))),  # noqa: C417
         lambda i: sum(a * b for a, b in zip((1, 2), (5, i), strict=True)),
         # Ranges as values
-        lambda i: len(range(2, 9, 2)) + len(range(i)) + range(2, 20, 3)[i % 3] + range(2, 20, 3)[-1],
-        lambda i: (i in range(1, 5, 2)) + (i not in range(5)) * 2 + (range(3) == range(3)) * 4,
+        lambda i: len(range(2, 9, 2)) + len(range(i)) + (i in range(1, 5, 2)) + (i not in range(5)) * 2,
         lambda i: range(1, i, 2).start + range(1, i, 2).stop * 10 + range(1, i, 2).step * 100,
-        lambda i: sum(range(10)[2:8:2]) + sum(range(10)[i:]) + sum(range(10)[::-3]) + bool(range(i)),
-        lambda i: (range(i) == range(4)) + (range(0, i, 3) == range(0, 5, 3)) * 2 + (range(i) != range(-i)) * 4,
-        lambda i: (
-            range(-9, 9).index(i)
-            + range(9, -9, -3).count(i) * 100
-            + range(0, 20, 4).index(8.0)
-            + range(i, 9).count(i + 1)
-        ),
+        lambda i: sum(range(2, 8, 2)) + sum(range(i, 10)) + sum(range(9, -1, -3)) + bool(range(i)),
         range_of_either,
         every_range,
-        lambda i: (
-            (slice(1, 2) == slice(1, 3)) + (slice(1, i) == slice(1, 3)) * 2 + (slice(i) != slice(None, 4, None)) * 4
-        ),
         # Dicts
         lambda i: {"a": i, 2: 5}["a"] + {"a": i, 2: 5}[2] + TABLE["a"] + TABLE[2] + TABLE.get("b", i),
         lambda i: OPERATORS["-"](i, 5) + len(TABLE) + ("a" in TABLE) + sum(TABLE.values()) + len({**TABLE, "c": 1}),
@@ -204,11 +193,10 @@ def of_parts(i):
         lambda i: ("abc".startswith("a") and "x".upper() == "X") + len("a b".split()) + ord("abc"[1]),
         lambda i: b"abc"[1] + b"abc"[i % 3] + int("abc" in "xabcx"),
         # Numbers
-        lambda i: (0.75).as_integer_ratio()[1] + int.from_bytes((1000 + 0).to_bytes(2, "big"), "little") * i,
-        lambda i: float.fromhex("0x1.8p3") + float.fromhex((0.625).hex()) + i,
+        lambda i: int.from_bytes(b"\x03\xe8", "big") * i + float.fromhex("0x1.8p3") + i,
         lambda i: ((3).__class__ is int) + 2 * ((2.5).__class__ is float) + 4 * ((1, i).__class__ is tuple) + i,
         lambda i: i.bit_count() + (1000 - i).bit_count() + (-i).bit_length() + (1 << 20 + i).bit_length(),
-        lambda i: (i * 0.5).is_integer() + (i + 0.0).is_integer() * 2 + i.numerator + i.denominator,
+        lambda i: (i * 0.5).is_integer() + (i + 0.0).is_integer() * 2,
         lambda i: isinstance(i, numbers.Integral) + isinstance(2.5, (int, numbers.Real)) * 2 + (i == None) * 4,  # noqa: E711
         lambda i: round(i * 1234, -2) + round(i * 25, -1) + round(-i * 55, -1) + pow(3, -1, 7 + i * 9),
         lambda i: typing.cast(int, i),
@@ -238,7 +226,6 @@ def test_of_arrays_is_pythons(stream, function):
         (lambda i: (1, (2,))[i], "no common type"),
         (lambda i: (1, 2) * i, "not known at compile time"),
         (lambda i: (1, 2) * 10**6, "too long"),
-        (lambda i: range(9, 5)[0] + i, "no index 0 in 0 elements"),
         (lambda i: {1: 1, 2: "b"}[i], "values of the dict have no common type"),
         (lambda i: {"a": i}["b"], "no key 'b'"),
         (lambda i: TABLE["c"], "no key 'c'"),
@@ -268,7 +255,6 @@ def test_what_is_no_program_is_refused(function, match):
         (lambda i: max(range(i, 0), key=lambda v: -v), r"max\(\) iterable argument is empty"),
         (lambda i: functools.reduce(operator.add, range(i)), "empty iterable"),
         (lambda i: (1, i + 5).index(i + 2), "not in tuple"),
-        (lambda i: range(i, i + 9, 2).index(i + 5), r"\d+ is not in range"),
         (lambda i: pow(i + 2, -1, 4), "not invertible"),
         (lambda i: sum(a for a, _ in zip(range(i + 1), range(3), strict=True)), "different lengths"),
     ],

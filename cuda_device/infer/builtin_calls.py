@@ -27,9 +27,10 @@ from cuda_device.infer import host_calls, hosted, loops, printing, sequences
 from cuda_device.infer.frame import Cell, Frame
 from cuda_device.infer.host_calls import Special
 from cuda_device.infer.indexing import check_count, no_keywords
-from cuda_device.infer.joins import LARGEST_BITS, too_large
+from cuda_device.infer.joins import FOLDS, LARGEST_BITS, UNARY, too_large
 from cuda_device.infer.kinds import complexes, dicts, vectors
 from cuda_device.infer.meanings import Keywords, Named, NestedFunction, Partial, Raised, Text, Thing, means
+from cuda_device.infer.operators import COMPARISONS
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op
 from cuda_device.library import complex_functions, numbers, prelude, standard
@@ -96,6 +97,7 @@ _NAMES: dict[str, Callable[..., Any]] = {
     "power": operator.pow,
     "negative": operator.neg,
     "positive": operator.pos,
+    "bitwise_count": numbers.bit_count,
     "bitwise_and": operator.and_,
     "bitwise_or": operator.or_,
     "bitwise_xor": operator.xor,
@@ -109,14 +111,12 @@ _NAMES: dict[str, Callable[..., Any]] = {
     "greater": operator.gt,
     "greater_equal": operator.ge,
 }
-UFUNCS: dict[np.ufunc, Callable[..., Any]] = {
-    getattr(np, name): function
-    for name, function in ({name: getattr(math, name) for name in _SAME_NAME} | _NAMES).items()
-}
-"""By the universal function: what computes it in device code."""
-if hasattr(np, "bitwise_count"):
-    UFUNCS[np.bitwise_count] = numbers.bit_count
-NUMPY_FUNCTIONS: dict[object, Callable[..., Any]] = {
+_OF_NUMPY: dict[object, Callable[..., Any]] = {
+    **{
+        getattr(np, name): function
+        for name, function in ({name: getattr(math, name) for name in _SAME_NAME} | _NAMES).items()
+        if hasattr(np, name)
+    },
     np.angle: complex_functions.angle,
     np.real: complex_functions.real,
     np.imag: complex_functions.imag,
@@ -132,7 +132,7 @@ NUMPY_FUNCTIONS: dict[object, Callable[..., Any]] = {
     np.shape: standard.shape_of,
     **{getattr(np, name): function for name, function in standard.METHODS.items()},
 }
-"""By a function of NumPy that is not universal: what computes it in device code."""
+"""By a function of NumPy: what computes it in device code."""
 OF_COMPLEX: dict[Callable[..., Any], Callable[..., Any]] = {
     **complex_functions.OF_MATH,
     numbers.sign: complex_functions.sign,
@@ -146,7 +146,9 @@ OF_COMPLEX: dict[Callable[..., Any], Callable[..., Any]] = {
 # math.gcd(n, 12)                   a call of a function of ours
 
 
-def call(function: Callable[..., int], frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+def _of_integers(
+    function: Callable[..., int], frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]
+) -> Cell:
     """`math.gcd` and its like."""
     cells = [frame.scalar(cell) for cell in positional]
     for cell in cells:
@@ -179,11 +181,10 @@ def _bits(function: Callable[..., int], values: Sequence[int]) -> int:
             return sum(sizes)
 
 
-FUNCTIONS = (math.gcd, math.lcm, math.comb, math.perm, math.factorial, math.isqrt)
-UFUNC_RULES: dict[object, Special] = {function: partial(call, function) for function in FUNCTIONS}
+_OF_INTEGERS = (math.gcd, math.lcm, math.comb, math.perm, math.factorial, math.isqrt)
 
 
-# Calls that are more than a row of the device tables: of what takes iterators, types, or functions.
+# What takes iterators, types, or functions. Those with a counted number of arguments get them one by one.
 
 
 def extreme(frame: Frame, function: object, name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
@@ -208,79 +209,52 @@ def _check_keywords(name: str, named: Mapping[str, Cell]) -> None:
             raise CompileError(f"{name} has no keyword parameter {word!r}", help="its keywords are key and default")
 
 
-def _next(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+def _next(frame: Frame, items: Cell, *default: Cell) -> Cell:
     """`next(iterator)`, perhaps with a default."""
-    no_keywords("next", named)
-    check_count("next", positional, 1, 2)
-    if positional[0].known.identity is None or means(positional[0].known, Thing.LIST):
-        raise CompileError(
-            f"next takes an iterator, not {positional[0].known}", help="write next(iter(…)), or index it"
-        )
-    function = standard.next_of if len(positional) == 1 else standard.next_or
-    return frame.program.call(frame, function, positional, {})
+    if items.known.identity is None or means(items.known, Thing.LIST):
+        raise CompileError(f"next takes an iterator, not {items.known}", help="write next(iter(…)), or index it")
+    return frame.program.call(frame, standard.next_or if default else standard.next_of, [items, *default], {})
 
 
-def _filter(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+def _filter(frame: Frame, function: Cell, items: Cell) -> Cell:
     """`filter(function, items)`."""
-    no_keywords("filter", named)
-    check_count("filter", positional, 2, 2)
-    function, items = positional
     if function.known.value is None:
         function = frame.literal(bool)
-    return frame.program.call(frame, standard.chosen, [function, _as_iterator(frame, items)], {})
+    return frame.program.call(frame, standard.chosen, [function, frame.iterate(items)], {})
 
 
-def _as_iterator(frame: Frame, cell: Cell) -> Cell:
-
-    return frame.iterate(cell)
-
-
-def _reduce(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+def _reduce(frame: Frame, function: Cell, items: Cell, *begin: Cell) -> Cell:
     """`functools.reduce(function, items)`, perhaps with a first result."""
-    no_keywords("reduce", named)
-    check_count("reduce", positional, 2, 3)
-    function, items, *begin = positional
     target = standard.reduce_from if begin else standard.reduce_all
     return frame.program.call(frame, target, [function, frame.as_iterable(items), *begin], {})
 
 
-def _map(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+def _map(frame: Frame, function: Cell, *items: Cell) -> Cell:
     """`map(function, a, b, …)`: each item is computed when the loop comes to it."""
-    no_keywords("map", named)
-    check_count("map", positional, 2, 255)
-    function, *items = positional
-    both = frame.bundle(Thing.ZIP, [_as_iterator(frame, cell) for cell in items])
-    return frame.as_object(frame.bundle(Thing.MAP, [function, both]))
+    return frame.program.call(frame, standard.mapped, [function, *map(frame.iterate, items)], {})
 
 
-def _iter(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+def _iter(frame: Frame, items: Cell) -> Cell:
     """`iter(x)`: an iterator, which is its own."""
-    no_keywords("iter", named)
-    check_count("iter", positional, 1, 1)
-    iterator = _as_iterator(frame, positional[0])
+    iterator = frame.iterate(items)
     return iterator if iterator.known.identity is not None else frame.as_object(iterator)
 
 
-def get_attribute(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+def _getattr(frame: Frame, owner: Cell, name: Cell, *default: Cell) -> Cell:
     """`getattr(x, "name")`, perhaps with a default."""
-    no_keywords("getattr", named)
-    check_count("getattr", positional, 2, 3)
-    found = _attribute(frame, *positional[:2])
+    found = _attribute(frame, owner, name)
     if isinstance(found, Cell):
         return found
-    if len(positional) < 3:
+    if not default:
         raise found
-    return positional[2]
+    return default[0]
 
 
-def _hasattr(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    no_keywords("hasattr", named)
-    check_count("hasattr", positional, 2, 2)
-    return Cell(constant(isinstance(_attribute(frame, *positional), Cell)))
+def _hasattr(frame: Frame, owner: Cell, name: Cell) -> Cell:
+    return Cell(constant(isinstance(_attribute(frame, owner, name), Cell)))
 
 
 def _attribute(frame: Frame, owner: Cell, name: Cell) -> Cell | CompileError:
-
     if not isinstance(name.known.value, str):
         raise CompileError(f"the name of an attribute is a string, not {name.known}", help="write it in quotes")
     try:
@@ -288,30 +262,6 @@ def _attribute(frame: Frame, owner: Cell, name: Cell) -> Cell | CompileError:
     except CompileError as error:
         return error
     return cell
-
-
-def _slice(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    """`slice(stop)`, `slice(start, stop)`, `slice(start, stop, step)`."""
-    no_keywords("slice", named)
-    check_count("slice", positional, 1, 3)
-    nothing = Cell(constant(None))
-    parts = [nothing, *positional] if len(positional) == 1 else list(positional)
-    return frame.bundle(slice, [*parts, nothing][:3])
-
-
-RULES: dict[object, Callable[[Frame, Sequence[Cell], Mapping[str, Cell]], Cell]] = {
-    functools.reduce: _reduce,
-    map: _map,
-    filter: _filter,
-    next: _next,
-    iter: _iter,
-    getattr: get_attribute,
-    hasattr: _hasattr,
-    slice: _slice,
-}
-
-
-# Calls that are more than a row of the device tables: of what takes iterators, types, or functions.
 
 
 def _reducing(function: object, name: str) -> Special:
@@ -338,16 +288,12 @@ def _is_compared(cell: Cell) -> bool:
     )
 
 
-def _tuple(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    no_keywords("tuple", named)
-    check_count("tuple", positional, 0, 1)
-    return frame.as_tuple(sequences.list_of(frame, positional[0])) if positional else frame.tuple([])
+def _tuple(frame: Frame, *items: Cell) -> Cell:
+    return frame.as_tuple(_list(frame, *items))
 
 
-def _list(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    no_keywords("list", named)
-    check_count("list", positional, 0, 1)
-    return sequences.list_of(frame, positional[0]) if positional else frame.new_list([])
+def _list(frame: Frame, *items: Cell) -> Cell:
+    return sequences.list_of(frame, items[0]) if items else frame.new_list([])
 
 
 def _enumerate(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
@@ -372,12 +318,6 @@ def _zip(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) ->
             raise CompileError("zip(strict=True) of different lengths", help="make them of one length")
         frame.program.call(frame, standard.check_lengths, lengths, {})
     return frame.as_object(frame.bundle(Thing.ZIP, [frame.iterate(cell) for cell in cells]))
-
-
-def _reversed(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    no_keywords("reversed", named)
-    check_count("reversed", positional, 1, 1)
-    return frame.as_object(loops.reversed_iterator(frame, positional[0]))
 
 
 # Types
@@ -411,7 +351,7 @@ def type_of(known: Known) -> object:
 
 
 _CLASSES: dict[Thing, type] = {
-    Thing.LIST: list, Thing.ENUMERATE: enumerate, Thing.ZIP: zip, Thing.MAP: map
+    Thing.LIST: list, Thing.ENUMERATE: enumerate, Thing.ZIP: zip
 }  # fmt: skip
 
 
@@ -421,27 +361,20 @@ def _type_of_meaning(meaning: object) -> object:
             return _CLASSES[meaning]
         case Named(cls):
             return cls
-    if meaning is slice:
-        return slice
     return FunctionType if isinstance(meaning, NestedFunction) else dict if isinstance(meaning, Keywords) else None
 
 
-def _type(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    no_keywords("type", named)
-    check_count("type", positional, 1, 1)
-    found = type_of(positional[0].known)
+def _type(frame: Frame, value: Cell) -> Cell:
+    found = type_of(value.known)
     if found is None:
         raise CompileError(
-            f"{positional[0].known} has no type that device code can name",
+            f"{value.known} has no type that device code can name",
             help="ask for the type of what it yields: type(next(x))",
         )
     return frame.literal(found)
 
 
-def _isinstance(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    no_keywords("isinstance", named)
-    check_count("isinstance", positional, 2, 2)
-    value, kinds = positional
+def _isinstance(_: Frame, value: Cell, kinds: Cell) -> Cell:
     wanted = _types(kinds.known.python) if kinds.known.constant else None
     if wanted is None:
         raise CompileError(
@@ -465,13 +398,8 @@ def _types(given: object) -> tuple[type, ...] | None:
     return None if None in found else tuple(kind for part in found if part for kind in part)
 
 
-def _bool(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    no_keywords("bool", named)
-    check_count("bool", positional, 0, 1)
-    if not positional:
-        return Cell(constant(False))
-    cell = frame.as_tuple(positional[0])
-    return frame.truth(cell)
+def _bool(frame: Frame, *value: Cell) -> Cell:
+    return frame.truth(frame.as_tuple(value[0])) if value else Cell(constant(False))
 
 
 def _abs(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
@@ -565,14 +493,9 @@ def _call_method(method: MethodType, frame: Frame, positional: Sequence[Cell], n
     return frame.call(frame.literal(method.__func__), [Cell(constant(method.__self__)), *positional], named)
 
 
-def _func(_: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
-    """`@func` on a nested function, which is device code already."""
-    no_keywords("func", named)
-    check_count("func", positional, 1, 1)
-    return positional[0]
-
-
-def _ufunc(function: Callable[..., Any], frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+def _of_numpy(
+    function: Callable[..., Any], frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]
+) -> Cell:
     if any(map(complexes.is_complex, positional)):
         function = OF_COMPLEX.get(function, function)
     return frame.call(Cell(constant(function)), positional, named)
@@ -629,36 +552,70 @@ def _as_number(frame: Frame, cell: Cell, number: Number) -> Cell:
     return Cell(of_type(number), frame.materialise(cell, number))
 
 
-_REDUCTIONS: tuple[Callable[..., Any], ...] = (sum, any, all, builtins.min, builtins.max, math.prod, math.fsum)
+def _operator(sign: str, frame: Frame, *operands: Cell) -> Cell:
+    """A function of `operator` that is one of Python's operators."""
+    rule = frame.unary if len(operands) == 1 else frame.compare if sign in COMPARISONS else frame.binary
+    code = ops.PY_UNARY if len(operands) == 1 else ops.PY_COMPARE if sign in COMPARISONS else ops.PY_BINARY
+    return rule(Op(code, attributes={"op": sign}, location=frame.location), operands)[0]
 
-_SPECIAL: dict[object, Special] = {
-    **UFUNC_RULES,
-    **{function: functools.partial(complexes.call, function) for function in complex_functions.FUNCTIONS},
-    **{function: functools.partial(_ufunc, of_numbers) for function, of_numbers in NUMPY_FUNCTIONS.items()},
-    **RULES,
+
+def _counted(name: str, rule: Callable[..., Cell], low: int, high: int) -> Special:
+    """The rule for a builtin that takes so many arguments, by position."""
+
+    def special(frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+        no_keywords(name, named)
+        check_count(name, positional, low, high)
+        return rule(frame, *positional)
+
+    return special
+
+
+_COUNTED: dict[Any, tuple[Callable[..., Cell], int, int]] = {
+    **{function: (partial(_operator, sign), 2, 2) for sign, function in FOLDS.items()},
+    **{function: (partial(_operator, sign), 1, 1) for sign, function in UNARY.items()},
+    bool: (_bool, 0, 1),
+    filter: (_filter, 2, 2),
+    functions.func: (lambda _, function: function, 1, 1),  # on a nested function, which is device code already
+    functools.reduce: (_reduce, 2, 3),
+    getattr: (_getattr, 2, 3),
+    hasattr: (_hasattr, 2, 2),
+    isinstance: (_isinstance, 2, 2),
+    iter: (_iter, 1, 1),
+    list: (_list, 0, 1),
+    map: (_map, 2, 255),
+    next: (_next, 1, 2),
+    reversed: (lambda frame, items: frame.as_object(loops.reversed_iterator(frame, items)), 1, 1),
+    tuple: (_tuple, 0, 1),
+    type: (_type, 1, 1),
+}
+"""By a builtin: its rule, and the least and the largest number of its arguments."""
+_REDUCTIONS: tuple[Callable[..., Any], ...] = (sum, any, all, builtins.min, builtins.max, math.prod, math.fsum)
+BUILTINS: dict[object, Special] = {
+    **host_calls.RULES,
+    **{function: partial(_of_integers, function) for function in _OF_INTEGERS},
+    **{function: partial(complexes.call, function) for function in complex_functions.FUNCTIONS},
+    **{function: partial(_of_numpy, of_numbers) for function, of_numbers in _OF_NUMPY.items()},
     **{function: _reducing(function, function.__name__) for function in _REDUCTIONS},
-    tuple: _tuple,
-    list: _list,
+    **{function: _counted(function.__name__, *row) for function, row in _COUNTED.items()},
     dict: dicts.make,
     enumerate: _enumerate,
     zip: _zip,
-    reversed: _reversed,
-    type: _type,
-    isinstance: _isinstance,
     abs: _abs,
-    bool: _bool,
     complex: _complex,
     round: _round,
     len: _len,
     functools.partial: _partial,
     math.hypot: _hypot,
-    functions.func: _func,
     print: printing.print_,
     inline_ptx.ptx: _ptx,
 }
+"""By a function or class of Python, of NumPy or of ours: the rule for calls of it."""
 
 
-_DISPATCHING: tuple[Any, ...] = (abs, bool, complex, divmod, float, int, len, pow, reversed, round)
+_DISPATCHING: tuple[Any, ...] = (
+    abs, bool, complex, divmod, float, int, len, pow, reversed, round, math.ceil, math.floor, math.trunc
+)  # fmt: skip
+_SPECIAL_METHODS: dict[object, str] = {builtin: f"__{builtin.__name__}__" for builtin in _DISPATCHING}
 
 
 def method_for(frame: Frame, entity: object, positional: Sequence[Cell]) -> FunctionType | None:
@@ -668,13 +625,6 @@ def method_for(frame: Frame, entity: object, positional: Sequence[Cell]) -> Func
         return None
     known = positional[0].known
     return frame.method_of(known.type, name) if isinstance(known.type, Struct) else None
-
-
-_SPECIAL_METHODS: dict[object, str] = {builtin: f"__{builtin.__name__}__" for builtin in _DISPATCHING} | {
-    math.ceil: "__ceil__",
-    math.floor: "__floor__",
-    math.trunc: "__trunc__",
-}
 
 
 def _dispatched(_: Frame, __: Sequence[Cell], ___: Mapping[str, Cell]) -> Cell:
@@ -692,14 +642,12 @@ def find(entity: object) -> Special | None:
     if hosted_rule is not None:
         return hosted_rule
     if isinstance(entity, type) and issubclass(entity, BaseException):
-        return functools.partial(_exception, entity)
+        return partial(_exception, entity)
     if isinstance(entity, functools.partial):
-        return functools.partial(_call_partial, entity)
+        return partial(_call_partial, entity)
     if isinstance(entity, MethodType):
-        return functools.partial(_call_method, entity)
-    if isinstance(entity, np.ufunc) and entity in UFUNCS:
-        return functools.partial(_ufunc, UFUNCS[entity])
-    return entry(_SPECIAL, entity)
+        return partial(_call_method, entity)
+    return entry(BUILTINS, entity)
 
 
 def special(frame: Frame, entity: object, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell | None:

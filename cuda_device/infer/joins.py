@@ -231,6 +231,9 @@ FOLDS: dict[str, Callable[..., object]] = {
     "|": operator.or_, "^": operator.xor, "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le,
     ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
+UNARY: dict[str, Callable[..., object]] = {
+    "-": operator.neg, "+": operator.pos, "~": operator.invert, "not": operator.not_,
+}  # fmt: skip
 """What Python itself does, by the sign of an operator."""
 REAL_REMEDY = "write its .real, or its abs(…)"
 """What makes a real number of a complex one."""

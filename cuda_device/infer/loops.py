@@ -257,18 +257,6 @@ def _stands(known: Known) -> bool:
     return isinstance(known.type, model.TupleIterator) or isinstance(known.value, ListIterator)
 
 
-def _next_of_map(frame: Frame, op: Op, cell: Cell, exits: dict[Identity, Cell]) -> Iteration:
-    function, iterator = frame.fields(cell)
-    step = _step(frame, op, iterator, exits)
-    closed = frame.close(function)
-    item = step.item
-    if not step.more.known.constant:
-        item = frame.call(frame.literal(standard.call_if), [closed, step.item, step.more], {})
-    elif step.more.known.value:
-        item = frame.call(closed, frame.fields(step.item), {})
-    return Iteration(step.more, item, frame.bundle(Thing.MAP, [function, step.after]), cell)
-
-
 def _next_of_array(frame: Frame, _: Op, cell: Cell, __: dict[Identity, Cell]) -> Iteration:
     array, index, length = frame.fields(cell)
     number = index.known.type
@@ -291,7 +279,6 @@ IterationRule = Callable[[Frame, Op, Cell, dict[Identity, Cell]], Iteration]
 STEPS: dict[object, IterationRule] = {
     Thing.ENUMERATE: _next_of_enumerate,
     Thing.ZIP: _next_of_zip,
-    Thing.MAP: _next_of_map,
     Thing.ARRAY_ITERATOR: _next_of_array,
     Thing.INDEXED_ITERATOR: _next_of_indexed,
 }
@@ -418,9 +405,9 @@ def _as_unrolled(frame: Frame, iterator: Cell) -> Cell:
             return iterator
         case model.RangeIterator(item):
             return Cell(iterator_of(constants_of(known, item)))
-        case model.Bundle() if known.value in (Thing.ENUMERATE, Thing.MAP):
+        case model.Bundle() if known.value is Thing.ENUMERATE:
             first, rest = frame.fields(iterator)
-            return frame.bundle(known.value, [first, _unrolled(frame, rest)])
+            return frame.bundle(Thing.ENUMERATE, [first, _unrolled(frame, rest)])
         case model.Bundle() if known.value is Thing.ZIP:
             return frame.bundle(Thing.ZIP, [_unrolled(frame, part) for part in frame.fields(iterator)])
         case model.Bundle() if isinstance(known.value, Generator):
@@ -451,9 +438,9 @@ def _as_indexed(frame: Frame, iterator: Cell) -> Cell:
             return _by_index(frame, iterator, frame.tuple(frame.fields(iterator)), position)
         case model.Bundle() if isinstance(known.value, ListIterator):
             return _by_index(frame, iterator, frame.field(iterator, 0), known.value.position)
-        case model.Bundle() if known.value in (Thing.ENUMERATE, Thing.MAP):
+        case model.Bundle() if known.value is Thing.ENUMERATE:
             first, rest = frame.fields(iterator)
-            return frame.bundle(known.value, [first, _indexed(frame, rest)])
+            return frame.bundle(Thing.ENUMERATE, [first, _indexed(frame, rest)])
         case model.Bundle() if known.value is Thing.ZIP:
             return frame.bundle(Thing.ZIP, [_indexed(frame, part) for part in frame.fields(iterator)])
     return iterator

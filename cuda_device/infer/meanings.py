@@ -196,7 +196,6 @@ class Thing(enum.Enum):
     LIST = "a list"
     ENUMERATE = "an enumerate"
     ZIP = "a zip"
-    MAP = "a map"
     ARRAY_ITERATOR = "an iterator of an array"
     INDEXED_ITERATOR = "an iterator that run time counts"
 

@@ -46,7 +46,6 @@ KINDS: dict[object, Kind] = {
     Keywords: dicts.KIND,
     DictView: dicts.VIEW,
     model.Range: ranges.KIND,
-    slice: ranges.SLICE,
     model.Static: host_objects.KIND,
 }
 """By the class of a type; of bundles by the class of the meaning, or by the meaning itself."""
@@ -80,6 +79,8 @@ def _help_with_items(known: Known) -> str:
         return "index an array, a tuple or a vector"
     if isinstance(known.type, model.Struct):
         return "name one of its members"
+    if isinstance(known.type, model.Range):
+        return "compute the number: start + i * step; reversed(range(…)) goes backwards"
     if isinstance(known.value, Text):
         return "strings with run-time values can be joined with other strings, printed, and raised"
     if isinstance(known.value, str):

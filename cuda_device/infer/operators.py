@@ -17,18 +17,15 @@ from cuda_device.device.entities import CompileTime
 from cuda_device.errors import CompileError
 from cuda_device.infer import composites
 from cuda_device.infer.frame import Cell, Frame, Kind, Rank
-from cuda_device.infer.joins import FOLDS, LARGEST_BITS, too_large
-from cuda_device.infer.meanings import is_container
+from cuda_device.infer.joins import FOLDS, LARGEST_BITS, UNARY, too_large
+from cuda_device.infer.meanings import is_container, is_list
 from cuda_device.infer.remedies import METHODS, ON_THE_HOST, UNARY_METHODS, undefined
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op
-from cuda_device.library import standard
 from cuda_device.types import model
 from cuda_device.types.known import Known, constant, describe, of_type
 
-_UNARY: dict[str, Callable[..., object]] = {
-    "-": operator.neg, "+": operator.pos, "~": operator.invert, "not": operator.not_,
-}  # fmt: skip
+COMPARISONS = frozenset(("==", "!=", "<", "<=", ">", ">="))
 # What folding may result in.
 _RESULTS = (bool, int, float, complex, str, CompileTime, enum.Enum)
 
@@ -88,7 +85,7 @@ def unary(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
             return [Cell(constant(not truth.known.value))]
         assert truth.value is not None
         return [frame.emit(ops.PY_UNARY, of_type(model.BOOL), truth.value, op=sign)]
-    folded = fold(frame, _UNARY[sign], cells) if cell.known.constant else None
+    folded = fold(frame, UNARY[sign], cells) if cell.known.constant else None
     if folded is not None:
         return [folded]
     own = overloaded(frame, UNARY_METHODS[sign], cell)
@@ -191,9 +188,11 @@ def truth_of(frame: Frame, cell: Cell) -> Cell:
 
 
 def compare(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-    """`x < y` and the other comparisons: of numbers, exact; of tuples, `==` and `!=`."""
+    """`x < y` and the other comparisons: of numbers, exact; of lists, with each other, as of tuples."""
     sign = str(op.attributes["op"])
-    cells = [frame.scalar(cell) for cell in cells]
+    if len([cell for cell in cells if is_list(cell.known)]) == 1 and sign in ("==", "!="):
+        return [Cell(constant(sign == "!="))]
+    cells = [frame.scalar(frame.as_tuple(cell)) for cell in cells]
     a, b = cells
     folded = fold(frame, FOLDS[sign], cells) if a.known.constant and b.known.constant else None
     if folded is not None:
@@ -208,9 +207,6 @@ def compare(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
         return overloaded
     if sign in ("==", "!=") and _are_unlike(*(cell.known for cell in cells)):
         return [Cell(constant(sign == "!="))]
-    if all(isinstance(cell.known.type, model.Range) for cell in cells) and sign in ("==", "!="):
-        same = frame.truth(frame.program.call(frame, standard.same_range, cells, {}))
-        return [same] if sign == "==" else _negated(frame, same)
     if sign not in ("==", "!=") and all(isinstance(cell.known.type, model.Tuple) for cell in cells):
         return [_compare_in_order(frame, sign, *cells)]
     if sign in ("==", "!=") and all(

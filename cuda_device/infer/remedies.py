@@ -64,6 +64,7 @@ _CALLS: dict[object, str] = {
     np.errstate: "leave it out: arithmetic in device code raises nothing and warns of nothing",
     eval: "write the expression itself",
     exec: "write the statements themselves",
+    slice: "write it where it indexes: x[a:b]",
     id: "number what is to be told apart",
     open: "read the file on the host",
     input: "pass the value to the kernel as an argument",

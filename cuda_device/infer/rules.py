@@ -91,7 +91,7 @@ def _call(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
 def _keeps(known: Known) -> bool:
     """Whether a call only keeps its arguments, so that functions among them need not be closed."""
     code = code_of(known)
-    return known.value is map or (code is not None and code.function.__code__.co_name == "<genexpr>")
+    return code is not None and code.function.__code__.co_name == "<genexpr>"
 
 
 def _call_star(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
@@ -127,15 +127,6 @@ def _unpack(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
             f"{count} names for {len(items)} values", help="give each value one name, or write a, *rest = …"
         )
     return items
-
-
-def _compare(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
-    """Lists compare as tuples do, with each other, and slices, too."""
-    if all(means(cell.known, slice) for cell in cells):
-        cells = [frame.tuple(frame.fields(cell)) for cell in cells]
-    if len([cell for cell in cells if means(cell.known, Thing.LIST)]) == 1 and op.attributes["op"] in ("==", "!="):
-        return [Cell(constant(op.attributes["op"] == "!="))]
-    return frame.compare(op, [frame.as_tuple(cell) for cell in cells])
 
 
 def _contains(frame: Frame, op: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
@@ -197,7 +188,7 @@ RULES: dict[ops.OpDef, Rule] = {
     ops.PY_SET_BOX: closures.set_box,
     ops.PY_UNARY: operators.unary,
     ops.PY_BINARY: operators.binary,
-    ops.PY_COMPARE: _compare,
+    ops.PY_COMPARE: operators.compare,
     ops.PY_IS: _is,
     ops.PY_TRUTH: operators.truth,
     ops.PY_GETATTR: operations.getattr_,

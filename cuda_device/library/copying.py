@@ -112,7 +112,7 @@ def _move_rows(target: Any, source: Any) -> None:
     if target.ndim == 1:
         _move_row(target, source)
     elif distance(target, source) * target.strides[0] > 0:
-        for i in range(len(target))[::-1]:
+        for i in reversed(range(len(target))):
             _move_rows(target[i], source[0 if len(source) == 1 else i])
     else:
         for i in range(len(target)):
@@ -125,7 +125,7 @@ def _move_row(target: Any, source: Any) -> None:
     if len(source) == 1 or (step == other and ahead * step <= 0) or (step != other and _are_apart(target, source)):
         copy_elements(target, source)
     elif step == other:
-        for i in range(len(target))[::-1]:
+        for i in reversed(range(len(target))):
             target[i] = source[i]
     elif abs(step) < abs(other):
         _move_nearest_first(target, source, other - step, ahead)

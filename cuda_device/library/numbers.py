@@ -101,16 +101,6 @@ def is_integer(x: Any) -> Any:
     return math.isfinite(x) and numeric.float_floor(x) == x if isinstance(x, (float, np.floating)) else True
 
 
-def numerator(x: Any) -> Any:
-    """`x.numerator` of an integer."""
-    return +x
-
-
-def denominator(x: Any) -> Any:
-    """`x.denominator` of an integer."""
-    return 1
-
-
 # Floats
 
 
@@ -399,5 +389,3 @@ METHODS: dict[str, Callable[..., Any]] = {
     "is_integer": is_integer,
 }
 """Methods of numbers, each a function of the number."""
-PROPERTIES: dict[str, Callable[..., Any]] = {"numerator": numerator, "denominator": denominator}
-"""Attributes of integers."""

@@ -78,6 +78,12 @@ def chosen(function: Any, items: Any) -> Any:
             yield item
 
 
+def mapped(function: Any, *items: Any) -> Any:
+    """`map(function, *items)`."""
+    for each in zip(*items):  # noqa: B905
+        yield function(*each)
+
+
 def next_of(items: Any) -> Any:
     """`next(items)`."""
     for item in items:
@@ -120,13 +126,6 @@ def reduce_all(function: Any, items: Any) -> Any:
         some = True
     if not some:
         raise TypeError("reduce() of empty iterable with no initial value")
-    return result
-
-
-def call_if(function: Any, items: Any, wanted: Any) -> Any:
-    """`function(*items)` if it is wanted: what a loop over a `map` computes."""
-    if wanted:
-        result = function(*items)
     return result
 
 
@@ -224,35 +223,6 @@ def range_contains(value: Any, start: Any, stop: Any, step: Any) -> Any:
     return inside and (value - start) % step == 0
 
 
-def range_item(index: Any, start: Any, length: Any, step: Any) -> Any:
-    """An item of a range of so many numbers."""
-    return start + prelude.place(index, length) * step
-
-
-def index_in_range(numbers: Any, value: Any) -> Any:
-    """`numbers.index(value)` of a range."""
-    if value not in numbers:
-        raise ValueError(f"{value} is not in range")
-    return int(value - numbers.start) // numbers.step
-
-
-def count_in_range(numbers: Any, value: Any) -> Any:
-    """`numbers.count(value)` of a range."""
-    return int(value in numbers)
-
-
-def range_slice(first: Any, last: Any, stride: Any, start: Any, stop: Any, step: Any) -> Any:
-    """`range(start, stop, step)[first:last:stride]`."""
-    begin, count = prelude.slice_bounds(first, last, stride, length_of_range(start, stop, step))
-    return range(start + begin * step, start + (begin + count * stride) * step, stride * step)
-
-
-def same_range(a: Any, b: Any) -> Any:
-    """`a == b` of two ranges: the same numbers in the same order."""
-    count = len(a)
-    return count == len(b) and (count == 0 or (a.start == b.start and (count == 1 or a.step == b.step)))
-
-
 def element_if(items: Any, index: Any, wanted: Any) -> Any:
     """`items[index]` if it is wanted: what a loop over an array reads."""
     if wanted:
@@ -288,29 +258,7 @@ REPLACEMENTS: dict[object, Callable[..., Any]] = {
     math.fsum: float_sum,
     math.dist: distance,
     typing.assert_never: unreachable,
-    operator.add: lambda a, b: a + b,
-    operator.sub: lambda a, b: a - b,
-    operator.mul: lambda a, b: a * b,
-    operator.truediv: lambda a, b: a / b,
-    operator.floordiv: lambda a, b: a // b,
-    operator.mod: lambda a, b: a % b,
-    operator.pow: lambda a, b: a**b,
-    operator.lshift: lambda a, b: a << b,
-    operator.rshift: lambda a, b: a >> b,
-    operator.and_: lambda a, b: a & b,
-    operator.or_: lambda a, b: a | b,
-    operator.xor: lambda a, b: a ^ b,
-    operator.eq: lambda a, b: a == b,
-    operator.ne: lambda a, b: a != b,
-    operator.lt: lambda a, b: a < b,
-    operator.le: lambda a, b: a <= b,
-    operator.gt: lambda a, b: a > b,
-    operator.ge: lambda a, b: a >= b,
-    operator.neg: lambda a: -a,
-    operator.pos: lambda a: +a,
-    operator.invert: lambda a: ~a,
     operator.inv: lambda a: ~a,
-    operator.not_: lambda a: not a,
     operator.abs: lambda a: +abs(a),
     operator.is_: lambda a, b: a is b,
     operator.is_not: lambda a, b: a is not b,
@@ -330,8 +278,6 @@ ONE_ARGUMENT: dict[object, Callable[..., Any]] = {builtins.min: least, builtins.
 
 TUPLE_METHODS: dict[str, Callable[..., Any]] = {"index": index_of, "count": count_of}
 """Methods of tuples and lists."""
-RANGE_METHODS: dict[str, Callable[..., Any]] = {"index": index_in_range, "count": count_in_range}
-"""Methods of ranges."""
 
 
 # What NumPy computes from all elements of an array, and its methods, in Python: compiled like a user's functions.

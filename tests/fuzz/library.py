@@ -94,7 +94,7 @@ LIBRARY = {
         pow(<int>, <#3>)  pow(<int>, <#4>, 7)  pow(<positive>, <#5>, 1 + <positive>)  pow(3, -1, 7)
         divmod(<int>, -<positive>)  divmod(<part>, <half>)  abs(<cplx>) >= 0  complex(<part>, <int>) * 1j
         complex('1+2j')  (<cplx> - <int>)  (<cplx> * <cplx>)  (<cplx> != <int>)  <cplx>.imag  <int>.real  <int>.imag
-        <int>.numerator  <int>.denominator  <int>.conjugate()  <part>.imag  <int>.bit_length()  int('<#9>', 16)
+        <int>.conjugate()  <part>.imag  <int>.bit_length()  int('<#9>', 16)
         int('0x1<#9>', 16)  int('-1<#9>')  float('-<#9>.25')  float('1e2')  int(True)  float(<bool>)  bool(<part>)
         hash(<#9>)  (<int>).is_integer()  int(<part> * 3)  max([<int>, 3], default=1)  max([], default=<int>)
         min((), default=None)  max(w for w in <three>)  min((w for w in <three>), key=lambda w: -w)
@@ -151,14 +151,14 @@ LIBRARY = {
     """),
     "sequenced": rows(r"""
         <three>.count(<int>)  (<int>, 5, <int>).index(5)  [<int>, 6].index(6)
-        [<int>, <int>, 3].count(3)  list(<three>)[-2:]  <three>[::2]  <three>[-1:0:-1]  <three>[slice(1, None)]
+        [<int>, <int>, 3].count(3)  list(<three>)[-2:]  <three>[::2]  <three>[-1:0:-1]
         <three>[1:][0]  len(<three>[<#3>:])  (<three> + <three>)[3:5]  2 * (<int>,)  [<int>] * 0  <three> * 1
         <three> != <three>  <three> >= (<int>, 0)  [<int>, 1] < [<int>, 2]  (1, <int>) == [1, <int>]  () == ()
         list(zip(<three>, 'ab', strict=False))  list(zip(<three>, (1, 2, 3), strict=True))  tuple(zip())
         list(enumerate(<three>, start=<int>))  list(reversed([<int>, 2]))  list(reversed(range(<#5>)))
-        list(range(5, <#4>, -2))  range(2, 11, 3)[-1]  range(<#5>)[::2] == range(0, <#5>, 2)  len(range(9, -2, -4))
+        list(range(5, <#4>, -2))  len(range(9, -2, -4))
         range(3, 9).start  range(1, 7, 2).step  range(<#6>).stop  5 in range(1, 9, 2)  <int> in range(-9, 9, 3)
-        range(3) == range(0, 3, 1)  sum(range(<int>, 9))  list(range(4))[1:3]  list(map(max, <three>, (2, 3, 4)))
+        sum(range(<int>, 9))  list(range(4))[1:3]  list(map(max, <three>, (2, 3, 4)))
         list(map(str, (1, 2)))  list(filter(None, TABLE))  list(filter(lambda w: w % 2, TABLE))
         next(iter(<ints>), <int>)  next(iter(()), <int>)
         <ints> is <ints>  <three> is None
@@ -167,8 +167,8 @@ LIBRARY = {
         [[a * b for a in <three>] for b in (1, 2)]  {a: b for a, b in zip('ab', <three>)}  [*<three>, *<ints>]
         (*'ab', <int>)  [w if w > 0 else -w for w in <three>]  tuple([w, w + 1] for w in (1, <int>))
         dict(a=<int>, b=<bool>)  dict({'a': 1}, c=<int>)  list({1: <int>, 'x': 2}.items())  {1: <int>}.get(2)
-        len({})  'b' in {'b': <int>}  {**<dict>, 'z': <int>}['z']  slice(1, <#4>) == slice(1, 2)
-        slice(<int>, 2) != slice(n, 2, None)  TABLE[slice(None, None, -1)]  PAIRS['two'][-1]
+        len({})  'b' in {'b': <int>}  {**<dict>, 'z': <int>}['z']
+        PAIRS['two'][-1]
     """),
     "objects": rows(r"""
         Pair(<int>, <int>)  Pair(<int>, second=<part>)  Pair(1, <int>).second  Pair(<int>, 2)[0]  Pair(*<three>)

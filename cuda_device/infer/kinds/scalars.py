@@ -31,8 +31,6 @@ from cuda_device.types.layout import machine, size_of
 from cuda_device.types.promote import promote
 from cuda_device.types.vector_classes import host_vector
 
-_OF_CONSTANTS = ("as_integer_ratio", "hex", "to_bytes")
-"""Methods of numbers that make texts, bytes and integers of any size: constants have them."""
 _SAME = ("T", "real")
 _NUMBERS_ALONE = ("real", "imag", "conjugate", "dtype")
 """What Python's numbers have, too (and `dtype`, to ask for a number's type)."""
@@ -44,12 +42,8 @@ def _attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell:
     assert isinstance(number, model.Number)
     if isinstance(value, IntEnum | IntFlag):
         return frame.literal(getattr(value, name, None))
-    if number.is_integer and name in numbers.PROPERTIES:
-        return frame.program.call(frame, numbers.PROPERTIES[name], [cell], {})
     if name in numbers.METHODS and (number.is_integer or name == "is_integer"):
         return frame.bundle(Method(name), [cell])
-    if name in _OF_CONSTANTS and number.builtin and cell.known.constant and callable(getattr(value, name, None)):
-        return Cell(constant(frame.program.once(value, name, (value,), lambda: getattr(value, name))))
     _check_name(cell, number, name)
     if name in METHODS:
         return frame.bundle(Method(name), [cell])
