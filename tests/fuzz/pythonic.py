@@ -30,7 +30,7 @@ EXPRESSIONS = {
         ((<new a> := <int>) - <new a>)  operator.mul(<small>, <small>)
         PAIRS['two'][<#2>]  sum(a - b for a, b in zip(<three>, <three>))  np.sign(<int>)  np.maximum(<int>, <int>)
         np.clip(<int>, -2, 3)  operator.floordiv(<int>, <positive>)  [<int>, <int>][<bool>]
-        len(range(<int>, <int>, <positive>))  range(<int>, 90, 7)[<#4>]  (<int>, <int>)[<bool>]
+        len(range(<int>, <int>, <positive>))  (<int>, <int>)[<bool>]
         math.perm(<positive>, 2)  int(math.copysign(3, <float>))  operator.neg(<int>)
     """),
     "own": rows(r"""
