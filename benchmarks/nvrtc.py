@@ -10,8 +10,13 @@ from functools import lru_cache
 
 def compile_cubin(text: str, target: str = "sm_90", *flags: str) -> bytes:
     """The cubin of a C++ program. Raises `RuntimeError` with NVRTC's log where it does not compile."""
+    return compile_code(text, target, "CUBIN", "-default-device", *flags)
+
+
+def compile_code(text: str, target: str, kind: str, *flags: str) -> bytes:
+    """What NVRTC makes of a C++ program: "CUBIN", "PTX" or "LTOIR". Raises `RuntimeError` as above."""
     includes = include_options() if "#include" in text else ()
-    return _compile(text, (f"-arch={target}", "-std=c++17", "-default-device", *includes, *flags))
+    return _compile(text, kind, (f"-arch={target}", "-std=c++17", *includes, *flags))
 
 
 @lru_cache(maxsize=1)
@@ -24,7 +29,7 @@ def include_options() -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=256)
-def _compile(text: str, options: tuple[str, ...]) -> bytes:
+def _compile(text: str, kind: str, options: tuple[str, ...]) -> bytes:
     from cuda.bindings import nvrtc
 
     def check(result):
@@ -39,10 +44,10 @@ def _compile(text: str, options: tuple[str, ...]) -> bytes:
         log = b" " * check(nvrtc.nvrtcGetProgramLogSize(program))
         check(nvrtc.nvrtcGetProgramLog(program, log))
         raise RuntimeError(log.decode())
-    cubin = b" " * check(nvrtc.nvrtcGetCUBINSize(program))
-    check(nvrtc.nvrtcGetCUBIN(program, cubin))
+    code = b" " * check(getattr(nvrtc, f"nvrtcGet{kind}Size")(program))
+    check(getattr(nvrtc, f"nvrtcGet{kind}")(program, code))
     check(nvrtc.nvrtcDestroyProgram(program))
-    return bytes(cubin)
+    return bytes(code)
 
 
 def version() -> str:

@@ -35,6 +35,16 @@ def test_lifetimes():
     assert "2000 launches: all right" in run("lifetimes.py", "--launches", "2000")
 
 
+def test_calls_between_languages():
+    """With link-time optimisation none is left, whatever the rows say of PTX and cubins."""
+    lines = run("interop.py", "--compile", "sm_90", "--only", "struct of vectors", "array").splitlines()
+    left = {line[:36].strip(): int(line.split()[-1]) for line in lines[1:] if line.startswith(" ")}
+    assert {how: count for how, count in left.items() if "PTX" not in how and "cubin" not in how} == {
+        "C++, C++": 0, "Python, Python": 0, "Python, C++ source": 0, "Python, C++ LTO-IR": 0, "C++, Python LTO-IR": 0
+    }  # fmt: skip
+    assert min(left["Python, C++ PTX"], left["Python, C++ cubin"], left["C++, Python PTX"]) > 0
+
+
 def result(kernel, contender, seconds, size=0, right=True, alike=True):
     about = {"bytes": size, "flops": 0, "right": right, "alike": alike}
     return {"kernel": kernel, "contender": contender, "seconds": seconds} | about
