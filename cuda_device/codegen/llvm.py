@@ -133,34 +133,20 @@ class LlvmLibrary:
         result, *parameters = FUNCTIONS[name].split()
         foreign = self._library[f"LLVMPY_{name}"]
         foreign.restype, foreign.argtypes = TYPES[result], [TYPES[kind] for kind in parameters]
-        if result == "t":
-            function = self._giving_text(foreign)
-        elif outputs := [kind for kind in parameters if kind[0] == ">"]:
-            function = self._writing_text(foreign, [TYPES[kind[1:]] for kind in outputs], result != "-")
-        else:
-            function = _locked(foreign)
-        setattr(self, name, function)
-        return function
-
-    def _giving_text(self, foreign: Any) -> Callable[..., bytes]:
-        """A function whose result is text."""
-
-        def call(*inputs: Any) -> bytes:
-            with LOCK:
-                return self._taken(foreign(*inputs))
-
-        return call
-
-    def _writing_text(self, foreign: Any, types: list[Any], has_result: bool) -> Callable[..., Any]:
-        """A function whose last parameters are where it writes text, and perhaps its size."""
+        outputs = [TYPES[kind[1:]] for kind in parameters if kind[0] == ">"]
 
         def call(*inputs: Any) -> Any:
-            outputs = [type() for type in types]
+            made = [type() for type in outputs]
             with LOCK:
-                result = foreign(*inputs, *map(ctypes.byref, outputs))
-                data = self._taken(*[output.value for output in outputs])
-            return (result, data) if has_result else data
+                found = foreign(*inputs, *map(ctypes.byref, made))
+                if result == "t":
+                    return self._taken(found)
+                if not made:
+                    return found
+                text = self._taken(*[output.value for output in made])
+            return text if result == "-" else (found, text)
 
+        setattr(self, name, call)
         return call
 
     def _taken(self, address: int | None, *size: int) -> bytes:
@@ -171,14 +157,6 @@ class LlvmLibrary:
             return ctypes.string_at(address, *size)
         finally:
             self.DisposeString(address)
-
-
-def _locked(foreign: Any) -> Callable[..., Any]:
-    def call(*inputs: Any) -> Any:
-        with LOCK:
-            return foreign(*inputs)
-
-    return call
 
 
 def file() -> str | None:

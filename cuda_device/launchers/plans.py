@@ -261,14 +261,6 @@ class Launched(Protocol):
     def loaded(self) -> Mapping[int, OnGpu]:
         """Where it is loaded, by context."""
 
-    @property
-    def written(self) -> frozenset[int]:
-        """The numbers of the arrays that it writes."""
-
-    @property
-    def aligned(self) -> frozenset[int]:
-        """The numbers of the arrays whose memory has to begin at a multiple of 16 bytes."""
-
 
 @dataclass(frozen=True)
 class Plan:
@@ -353,8 +345,8 @@ def _plan(kernel: Kernel, variant: Launched, stream: GpuStream, values: tuple[An
     signature = Signature(
         known=job.known,
         values=values,
-        written=variant.written,
-        aligned=variant.aligned,
+        written=variant.work.outline.written,
+        aligned=variant.work.outline.aligned,
         facts=None if kernel.options.interop else job.options.launch_facts,
         packing=variant.packing,
         described=variant.described,

@@ -148,8 +148,7 @@ def share(first: Kernel, other: Kernel, on_cpu: bool) -> None:
         work = Work(job, artifacts, {}, variant.work.dependencies, known=variant.work.outline)
         if on_cpu:
             work.artifacts["native"] = compile_native(work["llvm"].text, level=min(job.options.level, 2))
-        shared = other.variants[key] = CompiledKernel(work, variant.packing, variant.described)
-        shared.__dict__["written"] = variant.written
+        other.variants[key] = CompiledKernel(work, variant.packing, variant.described)
 
 
 OF_A_LEVEL = ("native", "optimised", "ptx", "cubin")

@@ -49,14 +49,14 @@ class UnsupportedObject(Exception):
     """An object file that this loader leaves to LLVM's."""
 
 
-class LoadedObject:
-    """Machine code in this process, for as long as this object lives: the addresses of its functions by their names."""
+class Linked:
+    """What a linker made: the addresses of functions, and whatever keeps them."""
 
-    def __init__(self, memory: mmap.mmap, start: ctypes.c_char, addresses: Mapping[str, int]) -> None:
-        self._memory, self._start, self.addresses = memory, start, addresses
+    def __init__(self, addresses: Mapping[str, int], keep: object) -> None:
+        self.addresses, self._keep = addresses, keep
 
 
-def load(object_code: bytes, find: Callable[[str], int | None]) -> LoadedObject:
+def load(object_code: bytes, find: Callable[[str], int | None]) -> Linked:
     """Loads an object file; `find` knows the addresses of the functions that it calls. Raises `Unsupported`."""
     if platform.machine() != "x86_64" or not object_code.startswith(_X86_64):
         raise UnsupportedObject("the machine")
@@ -86,9 +86,8 @@ def load(object_code: bytes, find: Callable[[str], int | None]) -> LoadedObject:
                 _relocate(memory, base, place, content(object_code, section), values, named)
     _protect(base, writable)
     exported = zip(named, values, strict=True)
-    return LoadedObject(
-        memory, start, {s.name: value for s, value in exported if s.is_global and s.section and value is not None}
-    )
+    addresses = {s.name: value for s, value in exported if s.is_global and s.section and value is not None}
+    return Linked(addresses, (memory, start))
 
 
 def _laid_out(found: list[Section], jumps: int) -> tuple[dict[int, int], int, int, int]:
@@ -174,13 +173,6 @@ class Native:
         return native.assembly_of(self._bitcode, self._level) if self._bitcode else ""
 
 
-class Linked:
-    """What a linker made: the addresses of functions, and whatever keeps them."""
-
-    def __init__(self, addresses: Mapping[str, int], keep: object) -> None:
-        self.addresses, self._keep = addresses, keep
-
-
 def compile_native(
     ir: str,
     symbols: Mapping[str, int] | None = None,
@@ -229,8 +221,7 @@ def link(object_code: bytes, symbols: Mapping[str, int], exports: Sequence[str],
             )
         )
     try:
-        code = load(object_code, find)
-        return Linked(code.addresses, code)
+        return load(object_code, find)
     except UnsupportedObject:
         from cuda_device.codegen.cpu import native
 

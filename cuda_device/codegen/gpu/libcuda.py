@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -172,59 +172,28 @@ def _symbols() -> dict[str, str]:
 
 def _function(foreign: Any, parameters: list[str], name: str) -> Callable[..., tuple[Any, ...]]:
     """A C function as one of Python."""
-    marks, types = [parameter[:-1] for parameter in parameters], [_TYPES[parameter[-1]] for parameter in parameters]
-    foreign.argtypes = [ctypes.POINTER(type) if mark else type for mark, type in zip(marks, types, strict=True)]
+    slots = [(parameter[:-1], _TYPES[parameter[-1]]) for parameter in parameters]
+    foreign.argtypes = [ctypes.POINTER(type) if mark else type for mark, type in slots]
     foreign.restype = ctypes.c_int
-    pointer = ctypes.byref
-    match [i for i, mark in enumerate(marks) if mark]:
-        case []:
-            return lambda *inputs: (foreign(*inputs),)
-        # Most that give something give one thing, in the first or in the last place: these are called at launches.
-        case [0] if marks[0] == ">":
-            make = types[0]
+    outputs = [(i, mark, type) for i, (mark, type) in enumerate(slots) if mark]
+    if not outputs:
+        return lambda *inputs: (foreign(*inputs),)
+    expected, (at, mark, kind) = sum(mark != ">" for mark, _ in slots), outputs[0]
+    if len(outputs) == 1 and mark == ">":  # as of most that are called at launches
 
-            def gives_first(*inputs: Any) -> tuple[Any, ...]:
-                result = make()
-                return foreign(pointer(result), *inputs), result.value or 0
+        def give(*inputs: Any) -> tuple[Any, ...]:
+            value = kind()
+            return foreign(*inputs[:at], ctypes.byref(value), *inputs[at:]), value.value or 0
 
-            return gives_first
-        case [last] if last == len(marks) - 1 and marks[last] == ">":
-            make = types[last]
-
-            def gives_last(*inputs: Any) -> tuple[Any, ...]:
-                result = make()
-                return foreign(*inputs, pointer(result)), result.value or 0
-
-            return gives_last
-        case [0] if marks == ["&"]:
-            make = types[0]
-
-            def exchanges(value: Any) -> tuple[Any, ...]:
-                exchanged = make(value)
-                return foreign(pointer(exchanged)), exchanged.value
-
-            return exchanges
-    return _with_results(foreign, list(zip(marks, types, strict=True)), name)
-
-
-def _with_results(foreign: Any, slots: list[tuple[str, Any]], name: str) -> Callable[..., tuple[Any, ...]]:
-    """A C function with outputs in any places."""
-    expected = sum(mark != ">" for mark, _ in slots)
+        return give
 
     def call(*inputs: Any) -> tuple[Any, ...]:
         if len(inputs) != expected:
             raise TypeError(f"{name} takes {expected} arguments, not {len(inputs)}")
-        given = iter(inputs)
-        values = [_value(type, mark, given) for mark, type in slots]
-        marked = [(mark, value) for (mark, _), value in zip(slots, values, strict=True)]
-        status = foreign(*(ctypes.byref(value) if mark else value for mark, value in marked))
-        return status, *(value.value or 0 for mark, value in marked if mark)
+        passed, values = list(inputs), []
+        for i, mark, type in outputs:
+            values.append(type(passed.pop(i)) if mark == "&" else type())
+            passed.insert(i, ctypes.byref(values[-1]))
+        return foreign(*passed), *[value.value or 0 for value in values]
 
     return call
-
-
-def _value(type: Any, mark: str, given: Iterator[Any]) -> Any:
-    """What is passed in a place, or a pointer to it."""
-    if mark == ">":
-        return type()
-    return type(next(given)) if mark == "&" else next(given)

@@ -532,7 +532,8 @@ def _stub(record: str) -> FunctionType:
 def _check_facts(kernel: CompiledKernel, arguments: Sequence[Argument]) -> None:
     """Raises `LaunchError` where the arrays are not as `launch_facts` said."""
     views = [view for argument in arguments for view in argument.views]
-    if small(views) and disjoint(views, kernel.written) and aligned(views, kernel.aligned):
+    outline = kernel.work.outline
+    if small(views) and disjoint(views, outline.written) and aligned(views, outline.aligned):
         return
     raise LaunchError(
         "the kernel was compiled with launch_facts=True, and its arrays are too large, share memory, or do not begin at a "

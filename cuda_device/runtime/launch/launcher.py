@@ -23,7 +23,7 @@ from cuda_device.device.functions import Func, Kernel
 from cuda_device.device.parameters import defaults_of
 from cuda_device.errors import CallError, CompileError, Error, LaunchError
 from cuda_device.infer.dependencies import unchanged
-from cuda_device.instrument.outline import Print, ReportPlace
+from cuda_device.instrument.outline import ReportPlace
 from cuda_device.lazy_dataclasses import dataclass, field, replace
 from cuda_device.runtime.arrays.array_view import ArrayView
 from cuda_device.runtime.arrays.buffers import is_freed_behind
@@ -194,26 +194,6 @@ class CompiledKernel:
         """The places where threads wait for each other, and those that may report."""
         return {number: ReportPlace(location) for number, location in self.work.outline.waits.items()} | self.reports
 
-    @functools.cached_property
-    def written(self) -> frozenset[int]:
-        """The numbers of the arrays that the kernel may write."""
-        return self.work.outline.written
-
-    @functools.cached_property
-    def aligned(self) -> frozenset[int]:
-        """The numbers of the arrays whose memory has to begin at a multiple of 16 bytes."""
-        return self.work.outline.aligned
-
-    @functools.cached_property
-    def prints(self) -> Mapping[int, Print]:
-        """What the kernel prints."""
-        return self.work.outline.prints
-
-    @functools.cached_property
-    def may_run_long(self) -> bool:
-        """Whether a thread may run for long."""
-        return self.work.outline.may_run_long
-
     def __str__(self) -> str:
         """What it was compiled for, and what it uses."""
         job, target = self.work.job, self.work.job.target
@@ -363,7 +343,7 @@ def variant_of(kernel: Kernel, arguments: Sequence[Argument], stream: Stream) ->
             variant = _recent(kernel, arguments, stream, True)
         except CompileError:
             return _recent(kernel, arguments, stream, False)  # which says it without the facts
-        if disjoint(views, variant.written) and aligned(views, variant.aligned):
+        if disjoint(views, variant.work.outline.written) and aligned(views, variant.work.outline.aligned):
             return variant
     return _recent(kernel, arguments, stream, False)
 
@@ -510,7 +490,7 @@ def _start_on_cpu(
     check_positions(variant, shape)
     _check_shared(work.shared_bytes, shape.dynamic, _DEFAULT_DYNAMIC_SHARED, 227 * 1024)
     detector = _race_detector(work, shape, arguments)
-    with Output(variant.prints) as output:
+    with Output(work.outline.prints) as output:
         execute(
             work["native"],
             shape.grid,
@@ -519,7 +499,7 @@ def _start_on_cpu(
             dynamic_shared=shape.dynamic,
             places=variant.places,
             checked=bool(work.job.options.checked),
-            may_run_long=variant.may_run_long,
+            may_run_long=work.outline.may_run_long,
             keep=(arguments, output),
             schedule=stream.schedule,
             log=detector.address if detector else None,
@@ -578,7 +558,12 @@ def _start_on_gpu(
     It comes after the work of the streams that wrote its arrays, and before their later work.
     """
     check_positions(variant, shape)
-    _check_shared(variant.work.shared_bytes, shape.dynamic, _DEFAULT_DYNAMIC_SHARED, _most_shared(stream))
+    _check_shared(
+        variant.work.shared_bytes,
+        shape.dynamic,
+        _DEFAULT_DYNAMIC_SHARED,
+        driver.properties(stream.ordinal).max_shared_optin,
+    )
     report_message.check(stream.context)
     kernel = load(variant, stream, shape.dynamic)
     x, y, z = shape.block
@@ -606,10 +591,6 @@ def _foreign_streams(stream: GpuStream, views: Sequence[ArrayView]) -> set[int]:
     return found
 
 
-def _most_shared(stream: GpuStream) -> int:
-    return driver.properties(stream.ordinal).max_shared_optin
-
-
 def load(variant: CompiledKernel, stream: GpuStream, dynamic: int) -> Loaded:
     """The kernel for the driver, which loads the cubin in each context once, with so much dynamic shared memory."""
     kernel = variant.loaded.get(stream.context)
@@ -634,7 +615,7 @@ def _loaded(variant: CompiledKernel, stream: GpuStream) -> Loaded:
         if not variant.work.cached:
             raise
         variant.work = compiler.run(variant.work.job, afresh=True)
-        for learnt in ("reports", "places", "written", "aligned", "prints", "may_run_long", "current"):
+        for learnt in ("reports", "places", "current"):
             vars(variant).pop(learnt, None)
         return _load_here(variant, stream)
 
