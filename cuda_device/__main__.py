@@ -86,9 +86,12 @@ def facts() -> Iterator[tuple[str, str]]:
     yield "Python", f"{sys.version.split()[0]}, {platform.python_implementation()}, {platform.platform()}"
     for package in PACKAGES:
         try:
-            yield package, importlib.metadata.version(package)
+            installed = importlib.metadata.distribution(package)
         except importlib.metadata.PackageNotFoundError:
             yield package, "not installed"
+        else:
+            size = sum(file.size or 0 for file in installed.files or ())
+            yield package, f"{installed.version}, {size / 2**20:.0f} MiB"
     if driver.available():
         for ordinal in range(driver.device_count()):
             found = driver.properties(ordinal)

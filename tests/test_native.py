@@ -1,6 +1,7 @@
 """From LLVM text to machine code in the process, and what the kernels on the CPU look like there."""
 
 import ctypes
+import dataclasses
 import math
 import platform
 import re
@@ -13,12 +14,16 @@ import pytest
 from cpu_kernels import POISON, REVERSAL, module, registers, run_reversal
 
 import cuda_device as device
+from cuda_device import compiler
+from cuda_device.codegen import llvm as llvm_api
 from cuda_device.codegen.cpu import cpu_dialect, machine_code, native
 from cuda_device.codegen.cpu.machine_code import compile_native, load_native
 from cuda_device.codegen.cpu.records import CONVERSIONS, RECORDS
+from cuda_device.codegen.gpu import elf
 from cuda_device.errors import CompilerBug
 from cuda_device.runtime import cpu_executor
 from cuda_device.runtime.cpu_executor import execute
+from cuda_device.runtime.launch.compiling import job_of
 
 
 @pytest.fixture(scope="module")
@@ -358,3 +363,35 @@ def test_a_division_in_a_branch_that_is_the_same_in_each_pass(level):
     device.launch(kernel, x, out, grid=1, block=1, stream=device.cpu_stream())
     expected = [[int(x[abs(i) % 7]) if abs(i) < j else 7 for j in range(-6, 34)] for i in range(-6, 7)]
     assert out.tolist() == expected
+
+
+# Another processor. Its code is made here, and not run.
+
+
+@device.kernel
+def of_many_kinds(x, halves, n):
+    """Barriers, warps, atomics, small floats, division and mathematics: what differs between processors."""
+    tile = device.shared_array(32, device.float32)
+    t = device.thread_idx.x
+    tile[t] = math.sin(x[t]) + float(halves[t])
+    device.syncthreads()
+    x[t] = device.shfl_xor_sync(-1, tile[31 - t], 1) / n
+    halves[t] = device.bfloat16(x[t] // n)
+    device.atomic_ref(x, 0).add(1.0)
+    print("thread", t, x[t])
+
+
+def test_llvm_makes_code_for_aarch64():
+    floats, halves = device.ArrayType(device.float32, 1), device.ArrayType(device.bfloat16, 1)
+    job = job_of(of_many_kinds, (floats, halves, 3.0))
+    job = dataclasses.replace(job, target=compiler.Target(job.target.architecture, on_cpu=True))
+    module = llvm_api.parse(compiler.run(job, "llvm")["llvm"].text)
+    api = llvm_api.load()
+    for part in ("TargetInfos", "Targets", "TargetMCs", "AsmPrinters"):
+        getattr(api, f"InitializeAll{part}")()
+    machine = llvm_api.Machine("aarch64-unknown-linux-gnu", "generic", "", 2)
+    module.fit(machine)
+    llvm_api.optimise(module, machine, 2)
+    code = machine.object_code(module)
+    assert struct.unpack_from("<4sB13xH", code)[::2] == (b"\x7fELF", 183)
+    assert {"cuda_device.run"} <= {symbol.name for symbol in elf.symbols(code) if symbol.is_global and symbol.section}
