@@ -139,14 +139,15 @@ def _start_of(prepared: PreparedLaunch) -> Callable[..., None]:
         "stream": prepared.stream,
         "shared": shape.dynamic,
     }
+    code = kernel.underlying.__code__
     found = ref(prepared)  # a cycle would keep the arrays alive until Python looks for cycles
 
     @users_traceback
     def start(*args: Any, **kwargs: Any) -> None:
-        given = _exchanged(kernel, values, args, kwargs)
+        changed = args or kwargs or kernel.underlying.__code__ is not code
+        given = _exchanged(kernel, values, args, kwargs) if changed else values
         names, positional, *_ = parameters_of(kernel.underlying)
-        by_name = dict(zip(names[positional:], given[positional:], strict=True))
-        launch(kernel, *given[:positional], **by_name, **sizes)
+        launch(kernel, *given[:positional], **dict(zip(names[positional:], given[positional:], strict=True)), **sizes)
         owner = found()
         if kernel.native is not None and owner is not None and isinstance(owner.func, FunctionType):
             from cuda_device.launchers import plans
