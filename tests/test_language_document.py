@@ -19,7 +19,7 @@ import pytest
 import cuda_device as device
 from cuda_device.bytecode.versions import UNSUPPORTED
 from cuda_device.infer import builtin_calls, joins, remedies
-from cuda_device.infer.kinds import arrays, dicts, lists, scalars
+from cuda_device.infer.kinds import arrays, dicts, scalars, tuples
 from cuda_device.library import numbers, standard, table
 from cuda_device.library.table import ALL
 
@@ -79,7 +79,7 @@ def document() -> str:
         "Methods of arrays": listed(arrays.METHODS),
         "Methods of numbers": listed([*scalars.METHODS, *numbers.METHODS]),
         "Methods of tuples and lists": listed(standard.TUPLE_METHODS),
-        "Methods of lists": listed(lists.METHODS),
+        "Methods of lists": listed(tuples.LIST_METHODS),
         "Methods of dicts": listed(dicts.METHODS),
     }
     table = "\n".join(f"| {name} | {found} |" for name, found in rows.items())

@@ -114,7 +114,7 @@ def file_of(dotted: str) -> str:
 
 
 def folder_of(file: str) -> str:
-    """`infer/kinds` of `infer/kinds/lists.py`; a file of the package itself is a folder of its own."""
+    """`infer/kinds` of `infer/kinds/tuples.py`; a file of the package itself is a folder of its own."""
     name = file.removesuffix("/__init__.py").removesuffix(".py")
     return name if name in FOLDERS else name.rpartition("/")[0]
 
@@ -173,7 +173,7 @@ def test_the_rule_on_imports_sees_every_form():
     assert {file_of(imported) for _, imported in imports_of(Imagined(file))} == {
         "compiler.py", "ir/ops.py", "types/model.py", "runtime/gpu/driver.py", "__init__.py", "infer/engine.py",
     }  # fmt: skip
-    assert folder_of("infer/kinds/lists.py") == "infer/kinds"
+    assert folder_of("infer/kinds/tuples.py") == "infer/kinds"
     assert components({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == [["b", "c"]]
 
 

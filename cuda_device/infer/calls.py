@@ -165,7 +165,7 @@ def call_bundle(frame: Frame, function: Cell, positional: Sequence[Cell], named:
     cells = bind(frame, meaning.function, positional, named, defaults)
     if closures.is_generator_function(meaning.function):
         return closures.begin(frame, function, meaning.function, cells)
-    return frame.program.enter(frame, meaning, cells, closures.captured(frame, function))
+    return frame.program.enter(frame, meaning.function, cells, meaning, closures.captured(frame, function))
 
 
 def _same(cell: Cell) -> Cell:

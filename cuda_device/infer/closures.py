@@ -347,20 +347,9 @@ def _run(frame: Frame, generator: Cell, cells: Sequence[Cell], reading: str) -> 
     function = frame.close(frame.field(generator, 0))
     closed = [frame.close(cell) for cell in cells]
     code = code_of(function.known)
-    if code is None:
-        return frame.program.step(frame, _source(frame, generator), closed, reading)
-    return frame.program.enter(frame, code, closed, captured(frame, function), reading)
-
-
-def _source(frame: Frame, generator: Cell) -> FunctionType:
-    function = frame.field(generator, 0).known
-    code = code_of(function)
-    source = function.value if code is None else code.function
+    source = function.known.value if code is None else code.function
     assert isinstance(source, FunctionType)
-    return source
-
-
-# How calls that are no rows of a table look at their arguments
+    return frame.program.enter(frame, source, closed, code, captured(frame, function) if code else {}, reading)
 
 
 # Variables

@@ -54,26 +54,33 @@ def construct(frame: Frame, model: Struct, positional: Sequence[Cell], named: Ma
     if has_identity(model):
         raise references.refusal(model)
     names = [field.name for field in model.fields]
+    host: Any = model.host
+    cells = _bound(frame, model.name, names, host._defaults if host is not None else {}, positional, named)
+    return composite(frame, model, [member(frame, model, i, cell) for i, cell in enumerate(cells)])
+
+
+def _bound(
+    frame: Frame,
+    owner: str,
+    names: Sequence[str],
+    defaults: Mapping[str, object],
+    positional: Sequence[Cell],
+    named: Mapping[str, Cell],
+) -> list[Cell]:
+    """A cell for each member of a struct or named tuple."""
+    usage = f"its members are {', '.join(names)}"
     if len(positional) > len(names):
-        raise CompileError(
-            f"{model.name} has {len(names)} members, not {len(positional)}", help=f"its members are {', '.join(names)}"
-        )
+        raise CompileError(f"{owner} has {len(names)} members, not {len(positional)}", help=usage)
     given = dict(zip(names, positional, strict=False))
-    for name, cell in named.items():
+    for name in named:
         if name not in names or name in given:
             what = f"got two values for {name!r}" if name in given else f"has no member {name!r}"
-            raise CompileError(f"{model.name} {what}", help=f"its members are {', '.join(names)}")
-        given[name] = cell
-    host: Any = model.host
-    defaults = host._defaults if host is not None else {}
+            raise CompileError(f"{owner} {what}", help=usage)
+    given |= named
     missing = [name for name in names if name not in given and name not in defaults]
     if missing:
-        raise CompileError(
-            f"{model.name} lacks a value for {', '.join(map(repr, missing))}",
-            help=f"its members are {', '.join(names)}",
-        )
-    cells = [given[name] if name in given else frame.literal(defaults[name]) for name in names]
-    return composite(frame, model, [member(frame, model, i, cell) for i, cell in enumerate(cells)])
+        raise CompileError(f"{owner} lacks a value for {', '.join(map(repr, missing))}", help=usage)
+    return [given[name] if name in given else frame.literal(defaults[name]) for name in names]
 
 
 def composite(frame: Frame, struct: Struct, cells: Sequence[Cell]) -> Cell:
@@ -229,18 +236,8 @@ def as_stored(frame: Frame, value: Cell, element: Number) -> Cell:
 
 def make(cls: Any, frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
     """Makes a named tuple: `Point(x, y=2)`."""
-    usage = f"its members are {', '.join(cls._fields)}"
-    given = dict(zip(cls._fields, positional, strict=False))
-    wrong = [name for name in named if name not in cls._fields or name in given]
-    if wrong or len(positional) > len(cls._fields):
-        what = f"cannot take {wrong[0]!r}" if wrong else f"has {len(cls._fields)} members, not {len(positional)}"
-        raise CompileError(f"{cls.__name__} {what}", help=usage)
-    given |= named
-    given |= {name: frame.literal(value) for name, value in cls._field_defaults.items() if name not in given}
-    missing = [name for name in cls._fields if name not in given]
-    if missing:
-        raise CompileError(f"{cls.__name__} lacks a value for {', '.join(map(repr, missing))}", help=usage)
-    return frame.bundle(Named(cls), [given[name] for name in cls._fields])
+    cells = _bound(frame, cls.__name__, cls._fields, cls._field_defaults, positional, named)
+    return frame.bundle(Named(cls), cells)
 
 
 def check_shape(shape: tuple[int, ...], value: Known) -> None:

@@ -21,7 +21,7 @@ import itertools
 import re
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from functools import lru_cache
-from types import BuiltinFunctionType, CodeType, FunctionType
+from types import BuiltinFunctionType, CodeType, FunctionType, MappingProxyType
 
 import numpy as np
 
@@ -252,18 +252,14 @@ class Inference:
     def enter(
         self,
         frame: Frame,
-        code: NestedFunction,
+        function: FunctionType,
         cells: Sequence[Cell],
-        captured: Mapping[Origin, Cell],
+        code: NestedFunction | None = None,
+        captured: Mapping[Origin, Cell] = MappingProxyType({}),
         reading: str = "",
     ) -> Cell:
-        """Calls a nested function; what it captured goes behind its arguments."""
-        variant = CallContext(code, reading)
-        return self._call(frame, code.function, [*cells, *captured.values()], variant)
-
-    def step(self, frame: Frame, function: FunctionType, cells: Sequence[Cell], reading: str) -> Cell:
-        """Calls a function that is a generator, whose code is read in some way."""
-        return self._call(frame, function, cells, CallContext(None, reading))
+        """Calls a function whose arguments are bound; what a nested function captured goes behind them."""
+        return self._call(frame, function, [*cells, *captured.values()], CallContext(code, reading))
 
     def _converted(
         self, frame: Frame, source: FunctionType, variant: CallContext, cells: Sequence[Cell]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum, auto
-from types import FunctionType
+from types import FunctionType, MappingProxyType
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -202,18 +202,16 @@ class Program(Protocol):
     def enter(
         self,
         frame: Frame,
-        code: NestedFunction,
+        function: FunctionType,
         cells: Sequence[Cell],
-        captured: Mapping[Origin, Cell],
+        code: NestedFunction | None = None,
+        captured: Mapping[Origin, Cell] = MappingProxyType({}),
         reading: str = "",
     ) -> Cell:
-        """Calls a nested function with a cell for each parameter, and what it captured.
+        """Calls a function with a cell for each parameter: a nested one with its `code` and what it captured.
 
         `reading` says how a generator's code is read (see `bytecode.to_ir.read`).
         """
-
-    def step(self, frame: Frame, function: FunctionType, cells: Sequence[Cell], reading: str) -> Cell:
-        """The same of a generator that is no nested function."""
 
 
 class Frame:

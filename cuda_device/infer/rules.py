@@ -25,7 +25,7 @@ from cuda_device.infer import (
 )
 from cuda_device.infer.dependencies import MISSING
 from cuda_device.infer.frame import Cell, Frame, NeverReturns, Rule
-from cuda_device.infer.kinds import dicts, lists
+from cuda_device.infer.kinds import dicts, tuples
 from cuda_device.infer.meanings import Keywords, Raised, Thing, code_of, means
 from cuda_device.infer.printing import message_of
 from cuda_device.infer.remedies import CONSTRUCTS
@@ -195,9 +195,9 @@ RULES: dict[ops.OpDef, Rule] = {
     ops.PY_GETITEM: operations.getitem,
     ops.PY_SETITEM: operations.setitem,
     ops.PY_TUPLE: _tuple,
-    ops.PY_LIST: lists.make_list,
-    ops.PY_APPEND: lists.append,
-    ops.PY_EXTEND: lists.extend,
+    ops.PY_LIST: tuples.make_list,
+    ops.PY_APPEND: tuples.append,
+    ops.PY_EXTEND: tuples.extend,
     ops.PY_TUPLE_OF: _tuple_of_list,
     ops.PY_DICT: dicts.make_dict,
     ops.PY_MAP_ADD: dicts.map_add,

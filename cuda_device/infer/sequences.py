@@ -1,6 +1,6 @@
 """What holds of all sequences: their items, unpacking, `in`, and how lists and dicts are made and changed.
 
-A list is an object that changes (see `kinds/lists`) and holds what a tuple holds: its length is known at every place.
+A list is an object that changes (see `kinds/tuples`) and holds what a tuple holds: its length is known at every place.
 """
 
 from __future__ import annotations

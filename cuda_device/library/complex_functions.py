@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from cuda_device.device import numeric
+from cuda_device.library import numbers
 
 # What Python itself can express of complex arithmetic: quotients, powers, magnitudes. Compiled like a user's functions.
 #
@@ -176,16 +177,6 @@ def isinf(z: Any, /) -> Any:
 def isfinite(z: Any, /) -> Any:
     """`cmath.isfinite(z)`."""
     return math.isfinite(z.real) and math.isfinite(z.imag)
-
-
-def is_close(a: Any, b: Any, *, rel_tol: Any = 1e-09, abs_tol: Any = 0.0) -> Any:
-    """`cmath.isclose`."""
-    if a == b:
-        return True
-    if isinf(a) or isinf(b):
-        return False
-    difference = abs(a - b)
-    return difference <= rel_tol * abs(b) or difference <= rel_tol * abs(a) or difference <= abs_tol
 
 
 # Roots, exponentials and logarithms
@@ -495,7 +486,7 @@ FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {
         getattr(cmath, function.__name__): function for function in (*_ROOTS, phase, polar, isnan, isinf, isfinite, log)
     },
     cmath.rect: rect,
-    cmath.isclose: is_close,
+    cmath.isclose: numbers.is_close,
 }
 """What computes each function of `cmath`."""
 OF_MATH: dict[Callable[..., Any], Callable[..., Any]] = {

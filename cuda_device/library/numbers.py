@@ -190,13 +190,13 @@ def length_of(*coordinates: Any) -> Any:
 
 
 def is_close(a: Any, b: Any, *, rel_tol: Any = 1e-09, abs_tol: Any = 0.0) -> Any:
-    """`math.isclose`."""
+    """`math.isclose`, and of complex numbers `cmath.isclose`."""
     if a == b:
         return True
-    if math.isinf(a) or math.isinf(b):
+    if abs(a) == math.inf or abs(b) == math.inf:
         return False
-    difference = abs(b - a)
-    return difference <= abs(rel_tol * b) or difference <= abs(rel_tol * a) or difference <= abs_tol
+    difference = abs(a - b)
+    return difference <= rel_tol * abs(b) or difference <= rel_tol * abs(a) or difference <= abs_tol
 
 
 def parts(x: Any, /) -> Any:

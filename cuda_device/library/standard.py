@@ -43,30 +43,25 @@ def all_of(items: Any, /) -> Any:
 
 def least(items: Any, /, *, key: Any = None, default: Any = ...) -> Any:
     """`min(items)`; of nothing it is `default`, or an error that the thread reports."""
-    some = False
-    for item in items:
-        rank = item if key is None else key(item)
-        if not some or rank < least_rank:  # type: ignore[has-type]  # noqa: F821
-            best, least_rank = item, rank  # noqa: F841
-        some = True
-    if not some:
-        if default is ...:
-            raise ValueError("min() iterable argument is empty")
-        best = default
-    return best
+    return _extreme(items, key, default, operator.lt, "min() iterable argument is empty")
 
 
 def greatest(items: Any, /, *, key: Any = None, default: Any = ...) -> Any:
     """`max(items)`; of nothing it is `default`, or an error that the thread reports."""
+    return _extreme(items, key, default, operator.gt, "max() iterable argument is empty")
+
+
+def _extreme(items: Any, key: Any, default: Any, wins: Any, complaint: Any) -> Any:
+    """The first item that wins against all others."""
     some = False
     for item in items:
         rank = item if key is None else key(item)
-        if not some or rank > greatest_rank:  # type: ignore[has-type]  # noqa: F821
-            best, greatest_rank = item, rank  # noqa: F841
+        if not some or wins(rank, best_rank):  # type: ignore[has-type]  # noqa: F821
+            best, best_rank = item, rank  # noqa: F841
         some = True
     if not some:
         if default is ...:
-            raise ValueError("max() iterable argument is empty")
+            raise ValueError(complaint)
         best = default
     return best
 

@@ -62,16 +62,7 @@ def entry(entries: Mapping[Any, T], entity: object) -> T | None:
 # What of device code is written in Python: modules whose functions are compiled like a user's, and what they stand for.
 
 
-_MODULES = (
-    standard,
-    complex_functions,
-    complex_functions,
-    copying,
-    groups,
-    numbers,
-    prelude,
-    standard,
-)
+_MODULES = (complex_functions, copying, groups, numbers, prelude, standard)
 NAMES = frozenset(module.__name__ for module in _MODULES)
 """The names of these modules: in their functions, messages tell where the user called them."""
 REPLACEMENTS = prelude.REPLACEMENTS | numbers.REPLACEMENTS | standard.REPLACEMENTS

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import cmath
 from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
+from functools import partial, reduce
 
 from cuda_device.device.rows import any_number_of, number_of
 from cuda_device.errors import CompileError
@@ -62,21 +62,10 @@ def _make(frame: Frame, type: Number, real: Value, imaginary: Value) -> Cell:
     return frame.emit(ops.MAKE, of_type(type), real, imaginary)
 
 
-class _Writer:
-    """Writes arithmetic on parts of one type."""
-
-    def __init__(self, frame: Frame, part: Number) -> None:
-        self.frame, self.known = frame, of_type(part)
-
-    def __call__(self, sign: str, a: Value, b: Value) -> Value:
-        value = self.frame.emit(ops.PY_BINARY, self.known, a, b, op=sign).value
-        assert value is not None
-        return value
-
-    def negative(self, a: Value) -> Value:
-        value = self.frame.emit(ops.PY_UNARY, self.known, a, op="-").value
-        assert value is not None
-        return value
+def _op(frame: Frame, part: Number, sign: str, *operands: Value) -> Value:
+    """Arithmetic on parts of one type; of one operand it is `-x`."""
+    code = ops.PY_BINARY if len(operands) == 2 else ops.PY_UNARY
+    return frame.build.op(code, part, *operands, op=sign)
 
 
 def _unary(frame: Frame, sign: str, cell: Cell) -> Cell:
@@ -87,8 +76,8 @@ def _unary(frame: Frame, sign: str, cell: Cell) -> Cell:
         raise CompileError(f"~ takes an integer, not {cell.known}", help="write z.conjugate() for the conjugate")
     if sign == "+":
         return cell
-    write = _Writer(frame, type.part)
-    return _make(frame, type, *(write.negative(value) for value in _operands(frame, cell, type.part)))
+    write = partial(_op, frame, type.part)
+    return _make(frame, type, *(write("-", value) for value in _operands(frame, cell, type.part)))
 
 
 def _binary(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
@@ -110,19 +99,19 @@ def _binary(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell:
 
 
 def _sum(frame: Frame, sign: str, a: Cell, b: Cell, type: Number) -> Cell:
-    write = _Writer(frame, type.part)
+    write = partial(_op, frame, type.part)
     match _operands(frame, a, type.part), _operands(frame, b, type.part):
         case [x, y], [u, v]:
             return _make(frame, type, write(sign, x, u), write(sign, y, v))
         case [x, y], [u]:
             return _make(frame, type, write(sign, x, u), y)
         case [x], [u, v]:
-            return _make(frame, type, write(sign, x, u), v if sign == "+" else write.negative(v))
+            return _make(frame, type, write(sign, x, u), v if sign == "+" else write("-", v))
     raise AssertionError
 
 
 def _product(frame: Frame, a: Cell, b: Cell, type: Number) -> Cell:
-    write = _Writer(frame, type.part)
+    write = partial(_op, frame, type.part)
     match _operands(frame, a, type.part), _operands(frame, b, type.part):
         case [x, y], [u, v]:
             real = write("-", write("*", x, u), write("*", y, v))
@@ -139,7 +128,7 @@ def _product(frame: Frame, a: Cell, b: Cell, type: Number) -> Cell:
 def _quotient(frame: Frame, a: Cell, b: Cell, type: Number) -> Cell:
     if is_complex(b):
         return _call(frame, complex_functions.quotient, a, b, type)
-    write = _Writer(frame, type.part)
+    write = partial(_op, frame, type.part)
     (x, y), (u,) = _operands(frame, a, type.part), _operands(frame, b, type.part)
     return _make(frame, type, write("/", x, u), write("/", y, u))
 
@@ -187,7 +176,7 @@ def _conjugate(frame: Frame, cell: Cell) -> Cell:
     if isinstance(cell.known.value, complex):
         return Cell(replace(cell.known, value=cell.known.value.conjugate()))
     real, imaginary = _operands(frame, cell, type.part)
-    return _make(frame, type, real, _Writer(frame, type.part).negative(imaginary))
+    return _make(frame, type, real, _op(frame, type.part, "-", imaginary))
 
 
 def call(function: Callable[..., object], frame: Frame, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:

@@ -1,8 +1,15 @@
-"""Tuples and named tuples: items by constant indices and by those of run time, slices, and their members.
+"""Tuples, named tuples and lists: items by constant indices and by those of run time, slices, and their members.
 
 t[0]        the item
 t[i]        one of the items, which then have one type: a load from constant memory where they are many constants
 p.a         an item of a named tuple
+
+A list is an object that holds so many values, which are known while compiling, each a value of its own at run time. So what
+changes its length is done while compiling, and an index of run time selects among all of its items, which then have one type.
+
+    xs = [0] * 4           a list of four constants
+    xs[i] = v              (v if i == 0 else xs[0], v if i == 1 else xs[1], …)
+    xs.append(v)           a list of five values, under all names that it has
 """
 
 from __future__ import annotations
@@ -12,15 +19,16 @@ from collections.abc import Mapping, Sequence
 from types import FunctionType
 
 from cuda_device.errors import CompileError
-from cuda_device.infer import conditions, hosted, indexing, references
+from cuda_device.infer import composites, conditions, hosted, indexing, references
 from cuda_device.infer.frame import Cell, Frame, Kind, Rank
-from cuda_device.infer.joins import join
-from cuda_device.infer.meanings import Method, Named
+from cuda_device.infer.indexing import check_count, no_keywords
+from cuda_device.infer.joins import join, join_all
+from cuda_device.infer.meanings import Method, Named, is_list
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op
 from cuda_device.lazy_dataclasses import replace
 from cuda_device.library import prelude, standard
-from cuda_device.types.known import Known, State, Undefined, constant, of_type
+from cuda_device.types.known import Known, State, Undefined, constant, identities, of_type
 from cuda_device.types.model import Array, Bundle, Static, Tuple, is_index
 
 
@@ -100,16 +108,17 @@ def _truth(_: Frame, cell: Cell) -> Cell:
 
 
 def _binary(frame: Frame, sign: str, a: Cell, b: Cell) -> Cell | None:
-    """`t + u` and `t * n`."""
-    if sign == "+" and _is_tuple(a) and _is_tuple(b):
-        return frame.tuple([*frame.fields(a), *frame.fields(b)])
+    """`t + u` and `t * n`, of tuples or of lists."""
+    make = frame.new_list if is_list(a.known) or is_list(b.known) else frame.tuple
+    if sign == "+" and is_list(a.known) == is_list(b.known) and _is_sequence(a) and _is_sequence(b):
+        return make([*frame.fields(a), *frame.fields(b)])
     repeated = indexing.repeated(frame, a, b) if sign == "*" else None
-    return None if repeated is None else frame.tuple(repeated)
+    return None if repeated is None else make(repeated)
 
 
-def _is_tuple(cell: Cell) -> bool:
-    """Whether it is a tuple, perhaps a named one."""
-    return isinstance(cell.known.value, Named) or isinstance(cell.known.type, Tuple)
+def _is_sequence(cell: Cell) -> bool:
+    """Whether it is a list or a tuple, perhaps a named one."""
+    return isinstance(cell.known.value, Named) or isinstance(cell.known.type, Tuple) or is_list(cell.known)
 
 
 KIND = Kind(
@@ -148,3 +157,97 @@ def _named_attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell | None:
 
 
 NAMED = replace(KIND, setitem=None, getattr=_named_attribute)
+
+
+# Lists
+
+
+# An index of run time selects among all items.
+_MOST_SELECTED = 64
+LIST_METHODS = ("append",)
+
+
+def _with_item(frame: Frame, parts: Sequence[Cell], index: Cell, value: Cell) -> list[Cell]:
+    """The items where one of them is changed, by an index of run time."""
+    if not is_index(index.known.type):
+        raise CompileError(f"an index is an integer, not {index.known}", help="convert it: int(…)")
+    if len(parts) > _MOST_SELECTED:
+        raise CompileError(
+            f"a list of {len(parts)} items is too long for an assignment by a run-time index: the limit is {_MOST_SELECTED}",
+            help="use local_array",
+        )
+    joined = join_all([cell.known.forget() for cell in (*parts, value)])
+    no_type = not isinstance(joined, Known) or isinstance(joined.type, (Static, Bundle)) or any(identities(joined))
+    if not isinstance(joined, Known) or no_type:
+        raise CompileError(
+            f"{value.known} and the items of the list have no common type, and which one is assigned to only run time knows",
+            help="use a list of numbers of one type, or a constant index",
+        )
+    conditions.element(frame, index, len(parts), "list")
+    items = [Cell(joined, frame.carry(cell, joined)) for cell in (*parts, value)]
+    changed = frame.program.call(frame, prelude.with_element, [frame.tuple(items[:-1]), index, items[-1]], {})
+    return frame.fields(changed)
+
+
+def _list_item(frame: Frame, op: Op, owner: Cell, index: Cell) -> Cell:
+    parts = frame.fields(owner)
+    bounds = indexing.constant_slice(frame, index)
+    return frame.getitem(op, (frame.tuple(parts), index))[0] if bounds is None else frame.new_list(parts[bounds])
+
+
+def _set_list_item(frame: Frame, _: Op, owner: Cell, index: Cell, value: Cell) -> Sequence[Cell]:
+    """`xs[i] = v`."""
+    parts = frame.fields(owner)
+    if indexing.constant_slice(frame, index) is not None:
+        raise CompileError("a slice of a list cannot be assigned to", help="assign to its items one by one")
+    if index.known.constant:
+        parts[indexing.position(index, len(parts))] = value
+    else:
+        parts = _with_item(frame, parts, index, value)
+    composites.change(frame, owner, parts)
+    return ()
+
+
+def _list_attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell | None:
+    if name in standard.TUPLE_METHODS:
+        return frame.bundle(Method(name), [frame.tuple(frame.fields(cell))])
+    return frame.bundle(Method(name), [cell]) if name in LIST_METHODS else None
+
+
+def _append(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
+    """`xs.append(v)`."""
+    no_keywords(name, named)
+    check_count(name, positional, 1, 1)
+    composites.change(frame, owner, [*frame.fields(owner), *positional])
+    return Cell(constant(None))
+
+
+# Operations that make lists
+
+
+def make_list(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """`[x, y, …]`."""
+    return [frame.new_list(cells)]
+
+
+def append(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """One more item in a comprehension."""
+    so_far, item = cells
+    return [composites.changed(frame, so_far, [*frame.fields(so_far), item])]
+
+
+def extend(frame: Frame, _: Op, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """`[*x, *y]`."""
+    so_far, more = cells
+    return [composites.changed(frame, so_far, [*frame.fields(so_far), *frame.items_of(more, "a * in a list or tuple")])]
+
+
+LIST = replace(
+    KIND,
+    rank=Rank.LIST,
+    getitem=_list_item,
+    setitem=_set_list_item,
+    getattr=_list_attribute,
+    names=lambda _: [*standard.TUPLE_METHODS, *LIST_METHODS],
+    method=_append,
+)
