@@ -7,7 +7,7 @@ Outline.of(module).reports[7]        ReportPlace(kernel.py:12, "index {0} is out
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from cuda_device.errors import Location
@@ -72,32 +72,22 @@ class Outline:
         from cuda_device.optimise import points_to
 
         found = [op for function in module.functions for op in function.ops()]
-
-        def numbered(wanted: Callable[[Op], bool], what: Callable[[Op], Any]) -> dict[int, Any]:
-            return {int(str(op.attributes["place"])): what(op) for op in found if wanted(op)}
-
+        placed = [(int(str(op.attributes["place"])), op) for op in found if "place" in op.attributes]
         return Outline(
             symbol=module.main.name,
             written=points_to.written(module),
             aligned=points_to.numbers(module) if counts_on_alignment else frozenset(),
             may_run_long=any(back_edges(function.blocks) for function in module.functions)
-            or any(op.code is ops.CALL for op in _of_callees(module)),
+            or any(op.code is ops.CALL for function in module.functions[1:] for op in function.ops()),
             recursive=bool(dominance.in_recursion(module)),
             positions=any(
                 op.code is ops.REGISTER and op.attributes["name"] == "block_dim.x" and op.result.type == INT32
                 for op in found
             ),
-            waits=numbered(
-                lambda op: "place" in op.attributes and Effect.SUSPENDS in op.code.effects, lambda op: op.location
-            ),
-            reports=numbered(lambda op: op.code is ops.REPORT, _place),
-            prints=numbered(lambda op: op.code is ops.PRINT, _print),
+            waits={place: op.location for place, op in placed if Effect.SUSPENDS in op.code.effects},
+            reports={place: _place(op) for place, op in placed if op.code is ops.REPORT},
+            prints={place: _print(op) for place, op in placed if op.code is ops.PRINT},
         )
-
-
-def _of_callees(module: Module) -> Iterator[Op]:
-    for function in module.functions[1:]:
-        yield from function.ops()
 
 
 def _place(op: Op) -> ReportPlace:

@@ -23,9 +23,15 @@ _NONE: Roots = frozenset()
 
 def written(module: Module) -> Roots:
     """The numbers of the main function's references through which the kernel may write, counted among its references."""
-    writes = _writes(module)[module.main.name]
+    roots = of_launch(module)
+    changing = [op for f in module.functions for op in f.ops() if _is_write(op)]
+    writes = _NONE.union(*(roots.get(operand, _NONE) for op in changing for operand in op.operands))
     references = [i for i, param in enumerate(module.main.params) if isinstance(param.type, Ref)]
     return frozenset(number for number, i in enumerate(references) if i in writes)
+
+
+def _is_write(op: Op) -> bool:
+    return Effect.WRITES in op.code.effects and op.code is not ops.CALL
 
 
 def of(function: Function) -> dict[Value, Roots]:
@@ -42,7 +48,7 @@ def of(function: Function) -> dict[Value, Roots]:
     while changed:
         changed = False
         for value, sources in copies:
-            old, found = roots.get(value, _NONE), _union(roots, sources)
+            old, found = roots.get(value, _NONE), _NONE.union(*[roots.get(source, _NONE) for source in sources])
             if not found <= old:
                 roots[value] = old | found
                 changed = True
@@ -79,37 +85,6 @@ def _holds_address(value: Value) -> bool:
     if type is None or isinstance(type, Number):
         return False
     return isinstance(type, Ref) or any(isinstance(leaf, Ref) for leaf in leaves(type))
-
-
-def _union(roots: dict[Value, Roots], values: list[Value]) -> Roots:
-    return _NONE.union(*(roots.get(value, _NONE) for value in values))
-
-
-def _writes(module: Module) -> dict[str, Roots]:
-    """The parameters through which each function may write, itself or in what it calls."""
-    writes = dict.fromkeys((function.name for function in module.functions), _NONE)
-    roots = {function.name: of(function) for function in module.functions}
-    writers = {
-        function.name: [op for op in function.ops() if op.code is ops.CALL or Effect.WRITES in op.code.effects]
-        for function in module.functions
-    }
-    changed = True
-    while changed:
-        changed = False
-        for function in module.functions:
-            found = writes[function.name].union(
-                *(_written_by(op, roots[function.name], writes) for op in writers[function.name])
-            )
-            changed |= found != writes[function.name]
-            writes[function.name] = found
-    return writes
-
-
-def _written_by(op: Op, roots: dict[Value, Roots], writes: dict[str, Roots]) -> Roots:
-    if op.code is ops.CALL:
-        callee = writes[str(op.attributes["callee"])]
-        return _union(roots, [operand for i, operand in enumerate(op.operands) if i in callee])
-    return _union(roots, op.operands)
 
 
 # Which arrays of a launch a kernel can read and write in wider accesses if their memory begins at a multiple of 16 bytes.

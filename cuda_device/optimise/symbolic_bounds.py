@@ -66,7 +66,12 @@ class IncomingEdge:
 def run(function: Function) -> None:
     """Changes a function of the device level in place. Its blocks are in reverse postorder."""
     makers = Definitions(function).makers
-    found = [(block, op) for block in function.blocks for op in block.ops if _counts_from_the_end(op, makers)]
+    found = [
+        (block, op)
+        for block in function.blocks
+        for op in block.ops
+        if op.code is ops.SELECT and _counts_from_the_end(op, makers)
+    ]
     if not found:
         return
     proofs = Proofs(function, makers)
@@ -84,8 +89,6 @@ def run(function: Function) -> None:
 
 def _counts_from_the_end(op: Op, makers: dict[Value, Op]) -> bool:
     """Whether this selects a sum with an index where the index is negative, else the index."""
-    if op.code is not ops.SELECT:
-        return False
     condition, moved, index = (makers.get(value) for value in op.operands)
     if condition is None or moved is None or index is None:
         return False

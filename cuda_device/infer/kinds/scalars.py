@@ -16,7 +16,7 @@ from enum import IntEnum, IntFlag
 
 from cuda_device.device.packing import reinterpret, type_argument
 from cuda_device.errors import CompileError
-from cuda_device.infer import conditions, remedies
+from cuda_device.infer import conditions
 from cuda_device.infer.frame import Cell, Frame, Kind, Rank
 from cuda_device.infer.intervals import combine
 from cuda_device.infer.joins import FOLDS, only_integers, operation_type
@@ -31,63 +31,45 @@ from cuda_device.types.layout import machine, size_of
 from cuda_device.types.promote import promote
 from cuda_device.types.vector_classes import host_vector
 
+_CONSTANTS = ("dtype", "shape", "strides", "ndim", "size", "itemsize", "nbytes")
 _SAME = ("T", "real")
 _NUMBERS_ALONE = ("real", "imag", "conjugate", "dtype")
 """What Python's numbers have, too (and `dtype`, to ask for a number's type)."""
 
 
-def _attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell:
+def _attribute(frame: Frame, _: Op, cell: Cell, name: str) -> Cell | None:
     """`x.name` of a number."""
     number, value = cell.known.type, cell.known.value
     assert isinstance(number, model.Number)
     if isinstance(value, IntEnum | IntFlag):
         return frame.literal(getattr(value, name, None))
-    if name in numbers.METHODS and (number.is_integer or name == "is_integer"):
-        return frame.bundle(Method(name), [cell])
-    _check_name(cell, number, name)
-    if name in METHODS:
+    names = _names(cell.known)
+    if name not in names:
+        if name not in (*_CONSTANTS, *_SAME, *METHODS):
+            return None
+        raise CompileError(
+            f"{cell.known} has no attribute {name!r} in device code: a Python number has no more than {', '.join(names)}",
+            help=f"make it a fixed-format number first: {machine(number)}(…).{name}",
+        )
+    if name in METHODS or name in numbers.METHODS:
         return frame.bundle(Method(name), [cell])
     if number.is_complex and name in ("real", "imag"):
         return frame.field(cell, ("real", "imag").index(name))
-    if name in _SAME:
-        return cell
     if name == "imag":
         return Cell(of_type(number, True), frame.build.const(number, 0))
-    constants = {
-        "dtype": host_type_of(number), "shape": (), "strides": (), "ndim": 0, "size": 1, "itemsize": size_of(number),
-        "nbytes": size_of(number),
-    }  # fmt: skip
-    if name in constants:
-        return frame.literal(constants[name])
-    raise AssertionError(name)
+    size = size_of(number)
+    constants = dict(zip(_CONSTANTS, (host_type_of(number), (), (), 0, 1, size, size), strict=True))
+    return cell if name in _SAME else frame.literal(constants[name])
 
 
-_CONSTANTS = ("dtype", "shape", "strides", "ndim", "size", "itemsize", "nbytes")
-
-
-def _check_name(cell: Cell, number: model.Number, name: str) -> None:
-    """Refuses what a number does not have, and what Python's own numbers do not have."""
-    everything = (*_CONSTANTS, *_SAME, "imag", *METHODS, *_of_python(number))
-    is_python = number.builtin and number != model.BOOL
-    if name in (_NUMBERS_ALONE if is_python else everything):
-        return
-    if name in everything:
-        raise CompileError(
-            f"{cell.known} has no attribute {name!r} in device code: a Python number has no more than "
-            f"{', '.join((*_NUMBERS_ALONE, *_of_python(number)))}",
-            help=f"make it a fixed-format number first: {machine(number)}(…).{name}",
-        )
-    known = (*_NUMBERS_ALONE, *_of_python(number)) if is_python else everything
-    close = remedies.nearest(name, known)
-    raise CompileError(
-        f"{cell.known} has no attribute {name!r} in device code",
-        help=f"did you mean {close[0]}?" if close else f"it has {', '.join(known)}",
-    )
-
-
-def _of_python(number: model.Number) -> tuple[str, ...]:
-    """What Python itself can express."""
-    return tuple(numbers.METHODS) if number.is_integer else ("is_integer",)
+def _names(known: Known) -> Sequence[str]:
+    """The attributes of a number: of Python's own fewer."""
+    number = known.type
+    assert isinstance(number, model.Number)
+    of_python = tuple(numbers.METHODS) if number.is_integer else ("is_integer",)
+    if number.builtin and number != model.BOOL:
+        return (*_NUMBERS_ALONE, *of_python)
+    return (*_CONSTANTS, *_SAME, "imag", *METHODS, *of_python)
 
 
 def call_method(frame: Frame, owner: Cell, name: str, positional: Sequence[Cell], named: Mapping[str, Cell]) -> Cell:
@@ -320,6 +302,7 @@ KIND = Kind(
     rank=Rank.NUMBER,
     getitem=_getitem,
     getattr=_attribute,
+    names=_names,
     method=call_method,
     truth=_truth,
     unary=_unary,
