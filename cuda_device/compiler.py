@@ -258,7 +258,7 @@ def _cubin(work: Work) -> cubin.Cubin:
 def _optimised_with_links(work: Work) -> cubin.Cubin:
     """A kernel that is LTO-IR itself and is optimised with the LTO-IR that it calls, as one program without calls."""
     from cuda_device.codegen import ltoir
-    from cuda_device.codegen.gpu import assemblers, cubin, workarounds
+    from cuda_device.codegen.gpu import assemblers, cubin, peephole
 
     job = work.job
     mine = assemblers.Input(job.name, work["ltoir"])
@@ -266,7 +266,7 @@ def _optimised_with_links(work: Work) -> cubin.Cubin:
     options = ltoir.floating_point(job.options)
     text = assemblers.optimised((mine, *theirs), job.target.architecture, *options)
     others = tuple(item for item in work.inputs if not item.is_lto)
-    return cubin.assemble(workarounds.run(text), job.target.architecture, others)
+    return cubin.assemble(peephole.avoid_faults(text), job.target.architecture, others)
 
 
 def _inline_ptx(module: Module, reason: str) -> Location:

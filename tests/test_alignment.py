@@ -7,7 +7,7 @@ import pytest
 from conftest import POISON, StreamUnderTest
 
 import cuda_device as device
-from cuda_device.codegen.gpu import workarounds
+from cuda_device.codegen.gpu import peephole
 from cuda_device.types.host import model_of
 from cuda_device.types.model import FLOAT32, FLOAT64, Array
 
@@ -231,7 +231,7 @@ NARROW = """\
 
 def test_what_is_stored_of_a_float_passes_an_integer() -> None:
     """And nothing else does: integers, also those made of floats, and whole floats."""
-    lines = workarounds.store_integers(NARROW).splitlines()
+    lines = peephole.store_integers(NARROW).splitlines()
     changed = [line.strip().replace("\t", "") for line in lines if "narrow" in line]
     assert changed == [
         ".reg .b32 %narrow<3>;",
@@ -248,4 +248,4 @@ def test_what_is_stored_of_a_float_passes_an_integer() -> None:
         if not any(line.endswith(end) for end in (" %rd4;", "], %r2;", "{%r2, %r1};"))
     ]
     integers = NARROW.replace("add.f64", "add.s64").replace("fma.rn.f32", "mad.lo.s32")
-    assert workarounds.store_integers(integers) == integers
+    assert peephole.store_integers(integers) == integers

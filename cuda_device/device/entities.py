@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NoReturn
 
 import numpy as np
@@ -71,3 +72,21 @@ class DeviceValue:
 def device_value(name: str, doc: str) -> Any:
     """A `DeviceValue`, which stands for a value of another type, as its annotation says."""
     return DeviceValue(name, doc)
+
+
+# What device code calls for floats, and the host, too.
+
+
+def float_floor(x: Any) -> Any:
+    """The floor of a float, as a float (`math.floor` is an int)."""
+    return math.copysign(float(math.floor(x)), x) if math.isfinite(x) else x
+
+
+def float_trunc(x: Any) -> Any:
+    """The integral part of a float, as a float."""
+    return math.copysign(float(math.trunc(x)), x) if math.isfinite(x) else x
+
+
+def float_round(x: Any) -> Any:
+    """A float's nearest integer, halves to even, as a float."""
+    return math.copysign(float(round(x)), x) if math.isfinite(x) else x

@@ -16,7 +16,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from cuda_device.device.entities import Integer
+from cuda_device.device.entities import Integer, float_floor, float_round, float_trunc
 from cuda_device.device.lowering import Lowering, Tree
 from cuda_device.device.rows import Intrinsic, Lower, Typed, number_of
 from cuda_device.errors import CompileError
@@ -53,21 +53,6 @@ def _function(entity: Callable[..., object], arity: int = 1, stem: str = "") -> 
 
 def _intrinsic(name: str, arity: int = 1, entity: object = None) -> MathFunction:
     return MathFunction(name, arity, f"llvm.{name}", f"llvm.{name}", entity)
-
-
-def float_floor(x: Any) -> Any:
-    """The floor of a float, as a float (`math.floor` is an int)."""
-    return math.copysign(float(math.floor(x)), x) if math.isfinite(x) else x
-
-
-def float_trunc(x: Any) -> Any:
-    """The integral part of a float, as a float."""
-    return math.copysign(float(math.trunc(x)), x) if math.isfinite(x) else x
-
-
-def float_round(x: Any) -> Any:
-    """A float's nearest integer, halves to even, as a float."""
-    return math.copysign(float(round(x)), x) if math.isfinite(x) else x
 
 
 FUNCTIONS = (

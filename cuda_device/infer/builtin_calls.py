@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from cuda_device.device import functions, inline_ptx, numeric
+from cuda_device.device import entities, functions, inline_ptx
 from cuda_device.device.atomic_types import Atomic, interface_of
 from cuda_device.device.rows import constant_of
 from cuda_device.device.sync import WarpMask
@@ -63,10 +63,10 @@ _NAMES: dict[str, Callable[..., Any]] = {
     "deg2rad": math.radians,
     "absolute": abs,
     "conjugate": complex_functions.conjugate,
-    "floor": numeric.float_floor,
+    "floor": entities.float_floor,
     "ceil": numbers.float_ceil,
-    "trunc": numeric.float_trunc,
-    "rint": numeric.float_round,
+    "trunc": entities.float_trunc,
+    "rint": entities.float_round,
     "minimum": prelude.minimum,
     "maximum": prelude.maximum,
     "fmin": numbers.minimum_number,

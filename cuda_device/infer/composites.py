@@ -18,7 +18,6 @@ from cuda_device.infer.meanings import Keywords, Named, Thing
 from cuda_device.ir import ops
 from cuda_device.ir.nodes import Op
 from cuda_device.lazy_dataclasses import replace as with_fields
-from cuda_device.types import struct_classes
 from cuda_device.types.host import alike, host_type_of, members_of
 from cuda_device.types.known import Known, constant, of_type
 from cuda_device.types.layout import has_arrays, has_identity, machine, with_arrays
@@ -115,7 +114,7 @@ def method_of(frame: Frame, struct: Struct, name: str) -> FunctionType | None:
     found = vars(struct.host).get(name)
     found = getattr(found, "underlying", found)
     # What every struct is given (`__eq__`) is not the user's.
-    is_own = isinstance(found, FunctionType) and found.__module__ != struct_classes.__name__
+    is_own = isinstance(found, FunctionType) and not found.__module__.startswith("cuda_device.types.")
     return found if is_own else None
 
 

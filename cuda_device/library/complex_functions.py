@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from cuda_device.device import numeric
+from cuda_device.device import entities
 from cuda_device.library import numbers
 
 # What Python itself can express of complex arithmetic: quotients, powers, magnitudes. Compiled like a user's functions.
@@ -477,7 +477,7 @@ def rounded(x: Any, decimals: Any = 0) -> Any:
     if isinstance(x, (complex, np.complexfloating)):
         return complex_of(rounded(x.real, decimals), rounded(x.imag, decimals))
     if decimals == 0:
-        return numeric.float_round(x) if isinstance(x, (float, np.floating)) else x
+        return entities.float_round(x) if isinstance(x, (float, np.floating)) else x
     return round(x, decimals)
 
 

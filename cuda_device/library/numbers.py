@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from cuda_device.device import numeric
+from cuda_device.device import entities, numeric
 from cuda_device.library import prelude
 
 # Integers
@@ -98,7 +98,7 @@ def bit_length(x: Any) -> Any:
 
 def is_integer(x: Any) -> Any:
     """`x.is_integer()`."""
-    return math.isfinite(x) and numeric.float_floor(x) == x if isinstance(x, (float, np.floating)) else True
+    return math.isfinite(x) and entities.float_floor(x) == x if isinstance(x, (float, np.floating)) else True
 
 
 # Floats
@@ -203,13 +203,13 @@ def parts(x: Any, /) -> Any:
     """`math.modf`: the fractional and the integral part."""
     if math.isinf(x):
         return math.copysign(0.0, x), x
-    whole = math.copysign(numeric.float_trunc(x), x)
+    whole = math.copysign(entities.float_trunc(x), x)
     return math.copysign(x - whole, x), whole
 
 
 def float_ceil(x: Any) -> Any:
     """The least whole number that is not below a float, as a float."""
-    return -numeric.float_floor(-x)
+    return -entities.float_floor(-x)
 
 
 def sign_bit(x: Any) -> Any:
@@ -360,7 +360,7 @@ def round_to(x: Any, digits: Any) -> Any:
     """`round(x, digits)` of a float: correct up to the last bit of the scaled number."""
     scale = 10.0**digits
     scaled = x * scale
-    return numeric.float_round(scaled) / scale if math.isfinite(scaled) else x
+    return entities.float_round(scaled) / scale if math.isfinite(scaled) else x
 
 
 _POWERS_32 = (64, 64, 32, 16, 8, 4, 2, 1)

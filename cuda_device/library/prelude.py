@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from cuda_device.device.numeric import float_floor
+from cuda_device.device.entities import float_floor
 
 
 def float_modulo(a: Any, b: Any) -> Any:

@@ -24,7 +24,7 @@ from collections.abc import Iterable
 from functools import cache
 
 from cuda_device.codegen import llvm
-from cuda_device.codegen.gpu import peephole, workarounds
+from cuda_device.codegen.gpu import peephole
 from cuda_device.codegen.llvm import LlvmModule, Machine
 from cuda_device.errors import CompileError, CompilerBug
 from cuda_device.lazy_dataclasses import dataclass
@@ -105,7 +105,7 @@ def emit(module: LlvmModule, architecture: Architecture, level: int = 3, reduce:
 
     `reduce` says whether LLVM reduces the strength of loops (see `optimise/loop_addresses`).
     """
-    return Ptx(workarounds.run(peephole.run(_write(module, architecture, level, reduce))), architecture)
+    return Ptx(peephole.avoid_faults(peephole.run(_write(module, architecture, level, reduce))), architecture)
 
 
 def _write(module: LlvmModule, architecture: Architecture, level: int, reduce: bool) -> str:

@@ -1,6 +1,7 @@
-"""Peephole optimisations of PTX: what LLVM has no hook for, as one table of rewritings.
+"""Rewritings of PTX, as two tables: peephole optimisations, and ways round faults of NVIDIA's assemblers.
 
-    run(ptx)        the same program, after each row of `PEEPHOLES` whose `guard` is in the text
+    run(ptx)                 the same program, after each row of `PEEPHOLES` whose `guard` is in the text
+    avoid_faults(ptx)        the same program, as every assembler gets it right: `WORKAROUNDS`
 
 LLVM's optimiser and its NVPTX back end decide nearly everything. A row is for what they cannot express: a property of an
 instruction for the assembler alone, or a form that the assembler looks for. Each row names the kernels that it makes faster,
@@ -13,6 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 
+from cuda_device.ir.dominance import recursive
 from cuda_device.lazy_dataclasses import dataclass
 
 _FUNCTION = re.compile(r"^(?=.*\.(?:entry|func)\b)", re.M)
@@ -153,6 +155,211 @@ PEEPHOLES = (
         "A store takes a line of the L1 cache, from which nobody reads if the kernel reads nothing that it writes. That shows"
         " in the text: all its loads are then `ld.global.nc` (see `codegen/emit/llvm_writer`).",
         "softmax 1.07",
+    ),
+)
+"""In this order."""
+
+
+# Faults of NVIDIA's assemblers
+#
+# The texts that come out mean the same and cost an instruction more. They are written for every assembler: which one will read
+# them is not known at that point. A fault that is avoided where LLVM IR is written stands there: see `codegen/emit/llvm_writer`.
+
+
+@dataclass(frozen=True, slots=True)
+class Workaround:
+    """A fault of assemblers, their versions, the test that shows it, and what changes a program that has one of `guards`."""
+
+    name: str
+    fault: str
+    versions: str
+    test: str
+    guards: tuple[str, ...]
+    rewrite: Callable[[str], str]
+
+
+def avoid_faults(ptx: str) -> str:
+    """The same program, as every assembler gets it right."""
+    for row in WORKAROUNDS:
+        if any(guard in ptx for guard in row.guards):
+            ptx = row.rewrite(ptx)
+    return ptx
+
+
+# Stores of a part of a float
+#
+#     st.global.b32 [%rd1], %rd3;        →    cvt.u32.u64 %narrow0, %rd3;
+#                                             st.global.b32 [%rd1], %narrow0;
+
+_PART_STORE = re.compile(r"^(\s*)(st\.[\w.:]+\.b(8|16|32)\s+\[[^\]]*\], )(\{[^}]*\}|%r[sd]?\d+);$", re.M)
+# One of a wider register: most programs have none.
+_NARROW = re.compile(r"\sst\.[\w.:]+\.b(?:32\s+\[[^\]]*\], [^;]*%rd|16\s+\[[^\]]*\], [^;]*%r(?!s)|8\s)")
+_REGISTER = re.compile(r"%r[sd]?\d+")
+# An instruction whose first type is that of floats, and what it writes; and what copies registers.
+_FLOAT = re.compile(
+    r"^\s*[a-z]\w*(?:\.(?!(?:[sub]\d+)\b)[\w:]+)*?\.(?:bf|f)(?:16|32|64)(?:x2)?[\w.]*\s+(%r[sd]?\d+)\b", re.M
+)
+_COPY = re.compile(r"^\s*(?:mov|selp)\.b(?:16|32|64)\s+(%r[sd]?\d+), (%r[sd]?\d+)(?:, (%r[sd]?\d+))?[,;]", re.M)
+_BITS = {"%r": 32, "%rs": 16, "%rd": 64}
+
+
+def store_integers(ptx: str) -> str:
+    """The same program, where a stored part of a float passes an instruction of integers first."""
+    return by_function(ptx, _in_function) if _NARROW.search(ptx) else ptx
+
+
+def _in_function(body: str) -> str:
+    floats = _floats(body)
+    made: list[str] = []
+
+    def rewritten(store: re.Match[str]) -> str:
+        blanks, head, bits, registers = store.groups()
+        lines: list[str] = []
+
+        def part(register: re.Match[str]) -> str:
+            name = register[0]
+            if name not in floats or _BITS[name.rstrip("0123456789")] <= int(bits):
+                return name
+            made.append(f"%narrow{len(made)}")
+            if name.startswith("%rd"):
+                lines.append(f"{blanks}cvt.u32.u64 \t{made[-1]}, {name};")
+            elif name.startswith("%rs"):
+                lines.append(f"{blanks}cvt.u32.u16 \t{made[-1]}, {name};")
+            else:
+                lines.append(f"{blanks}and.b32 \t{made[-1]}, {name}, {(1 << int(bits)) - 1};")
+            return made[-1]
+
+        stored = _REGISTER.sub(part, registers)
+        return "\n".join([*lines, f"{blanks}{head}{stored};"])
+
+    body = _PART_STORE.sub(rewritten, body)
+    return body.replace("{\n", f"{{\n\t.reg .b32 \t%narrow<{len(made)}>;\n", 1) if made else body
+
+
+def _floats(body: str) -> set[str]:
+    """The registers that hold what instructions of floats wrote."""
+    floats = set(_FLOAT.findall(body))
+    copies = _COPY.findall(body)
+    while True:
+        more = {into for into, *sources in copies if into not in floats and not floats.isdisjoint(sources)}
+        if not more:
+            return floats
+        floats |= more
+
+
+# Negations, bytes and recursion
+
+_SHORT = re.compile(r"\t(neg|abs)\.s16 \t(%\w+), (%\w+);\n")
+_BYTE = re.compile(r"\tld\.param\.s8 \t(%rs\d+), (.*);\n")
+_NEGATION = re.compile(r"\tneg\.s32 \t(%\w+), (%\w+);\n")
+_LEAST = re.compile(r"\t(?:min|max)\.s32 ")
+_NAME = re.compile(r"\.(?:entry|func)\s+(?:\([^)]*\)\s*)?([\w$]+)")
+_CALLED = re.compile(r"\tcall(?:\.uni)?\s+(?:\([\w, ]*\),\s+)?([\w$]+)")
+# What threads of a warp or a block do together.
+_MEETING = re.compile(r"\t(?:shfl|vote|match|redux|bar|barrier)\.[^;]*;\n")
+_MAY_PART = """\
+	{{
+	.reg .pred %apart;
+	.reg .b32 %me;
+	mov.b32 \t%me, %lanemask_eq;
+	setp.eq.b32 \t%apart, %me, 0;
+	@%apart bra \t$L__behind;
+{meeting}$L__behind:
+	}}
+"""
+
+
+def complement_operands(ptx: str) -> str:
+    """The same program, where functions with several signed minima or maxima negate by `~x + 1`."""
+    return by_function(ptx, _complement_operands)
+
+
+def _complement_operands(body: str) -> str:
+    if len(_LEAST.findall(body)) < 2:
+        return body
+    return _NEGATION.sub(lambda match: _complement(32, *match.groups()), body)
+
+
+def spell_short(ptx: str) -> str:
+    """The same program, where negations and absolute values of 16 bits are sums."""
+    return _SHORT.sub(lambda match: _short(*match.groups()), ptx)
+
+
+def load_bytes(ptx: str) -> str:
+    """The same program, where signed bytes of parameters are loaded without a sign, which is copied then."""
+    return _BYTE.sub(r"\tld.param.b8 \t\1, \2;\n\tcvt.s16.s8 \t\1, \1;\n", ptx)
+
+
+def _short(name: str, result: str, operand: str) -> str:
+    if name == "neg":
+        return _complement(16, result, operand)
+    return (
+        f"\t{{\n\t.reg .b16 %sign;\n\tshr.s16 \t%sign, {operand}, 15;\n\txor.b16 \t{result}, {operand}, %sign;\n"
+        f"\tsub.s16 \t{result}, {result}, %sign;\n\t}}\n"
+    )
+
+
+def _complement(bits: int, result: str, operand: str) -> str:
+    return f"\tnot.b{bits} \t{result}, {operand};\n\tadd.s{bits} \t{result}, {result}, 1;\n"
+
+
+def part_in_recursion(ptx: str) -> str:
+    """A module in whose recursive functions threads may part, and in which they meet wherever they have to.
+
+    That a thread has a lane is always so, but the assembler cannot know. (What it can take for the same in all threads, such as
+    the mask of those that are here, does not do: threads that are apart share it.)
+    """
+    calls = {name[1]: set(_CALLED.findall(body)) for body in functions(ptx) if (name := _NAME.search(body))}
+    if not recursive(calls):
+        return ptx
+    return _MEETING.sub(lambda meeting: _MAY_PART.format(meeting=meeting[0]), ptx)
+
+
+WORKAROUNDS = (
+    Workaround(
+        "parts of floats",
+        "A store of the low bits of a register that an instruction of floats wrote converts the number to an integer: of 3.0 it"
+        " stores 3. LLVM writes such a store where memory is less aligned than a float, or where bits are looked at.",
+        "the driver's assembler, 580",
+        "tests/test_alignment.py",
+        ("st.",),
+        store_integers,
+    ),
+    Workaround(
+        "negated operands of minima",
+        "The least of three numbers (`VIMNMX3`) of which one is `-x` takes `x` for it.",
+        "12.9 to 13.3",
+        "tests/test_workarounds.py::test_three_numbers_and_one_of_them_negated",
+        ("neg.s32",),
+        complement_operands,
+    ),
+    Workaround(
+        "short negations",
+        "`-x` and `abs(x)` of 16 bits, read as a wider number, are 32768 for the least `x`.",
+        "12.9 to 13.2",
+        "tests/test_workarounds.py::test_every_short_number_negated_and_its_size",
+        ("neg.s16", "abs.s16"),
+        spell_short,
+    ),
+    Workaround(
+        "signed bytes of functions",
+        "A signed byte that a function gets or returns in a register of 16 bits is not equal to its number if that is below"
+        " zero, and larger than any as an unsigned one.",
+        "12.9 to 13.4",
+        "tests/test_workarounds.py::test_signed_bytes_of_functions",
+        ("ld.param.s8",),
+        load_bytes,
+    ),
+    Workaround(
+        "barriers in recursion",
+        "A function that calls itself keeps its caller's barrier registers in its frame, and clears them: threads that wait at"
+        " one go on without the others. The assembler takes them to be together behind it, and shuffles, votes and barriers do"
+        " not wait either. A branch around each of those, at which threads might part for all that the assembler knows, makes"
+        " it look at run time who is there, and wait for the rest.",
+        "12.9 to 13.5, the newest, where it has the whole program",
+        "tests/test_workarounds.py::test_threads_are_together_after_recursion",
+        ("call",),
+        part_in_recursion,
     ),
 )
 """In this order."""
