@@ -203,12 +203,6 @@ def _merge(reader: Reader, instruction: Instruction, _: Span) -> None:
     (value,) = reader.pop(1)
     at = -_count(instruction)
     unique = instruction.opcode is Opcode.MAP_MERGE
-    if value in reader.dicts and reader.stack[at] in reader.dicts:
-        (keys, values), (more, others) = reader.dicts[reader.stack[at]], reader.dicts[value]
-        if not set(keys) & set(more):
-            _keyed(reader, keys + more, values + others)
-            reader.stack[at] = reader.stack.pop()
-            return
     reader.stack[at] = reader.build.op(ops.PY_MERGE, None, reader.stack[at], value, unique=unique)
 
 

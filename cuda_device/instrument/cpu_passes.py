@@ -168,10 +168,7 @@ def _nothing(build: Builder, type: Type) -> Value:
 
 def inline_suspending(module: Module) -> Module:
     """The module with suspending callees gone; changes its functions. Recursion that suspends is a `CompileError`."""
-    for function in module.functions:
-        _expand(module, function, (function.name,))
-    kept = [f for f in module.functions if f is module.main or Effect.SUSPENDS not in f.effects]
-    return Module(kept)
+    return _without(module, {f.name for f in module.functions if Effect.SUSPENDS in f.effects})
 
 
 def inline_ours(module: Module) -> Module:
@@ -182,32 +179,24 @@ def inline_ours(module: Module) -> Module:
         call {callee="place"} %i %n        at kernel.py:7      →      its blocks, all of them at kernel.py:7
     """
     dominance.propagate(module, Effect.EXITS)
-    ours = {f.name for f in module.functions if f.location.is_ours and Effect.EXITS in f.effects}
-    for function in module.functions:
-        if function.name not in ours:
-            _expand_own(module, function, ours)
-    return Module([function for function in module.functions if function.name not in ours])
+    return _without(module, {f.name for f in module.functions if f.location.is_ours and Effect.EXITS in f.effects})
 
 
-def _expand_own(module: Module, function: Function, own: Container[str]) -> None:
-    blocks = list(function.blocks)
-    while blocks:
-        block = blocks.pop()
-        for at, op in enumerate(block.ops):
-            if op.code is ops.CALL and op.attributes["callee"] in own:
-                callee = module[str(op.attributes["callee"])]
-                _expand_own(module, callee, own)
-                blocks.append(_inline(function, block, at, callee))
-                break
+def _without(module: Module, names: Container[str]) -> Module:
+    """The module with these functions gone, but for its main one: each call of one is replaced by its blocks."""
+    kept = [function for function in module.functions if function is module.main or function.name not in names]
+    for function in kept:
+        _expand(module, function, names, (function.name,))
+    return Module(kept)
 
 
-def _expand(module: Module, function: Function, stack: tuple[str, ...]) -> None:
+def _expand(module: Module, function: Function, names: Container[str], stack: tuple[str, ...]) -> None:
     """Inlines into `function`; `stack` names the functions that wait for it."""
     blocks = list(function.blocks)
     while blocks:
         block = blocks.pop()
         for at, op in enumerate(block.ops):
-            if op.code is ops.CALL and Effect.SUSPENDS in module[str(op.attributes["callee"])].effects:
+            if op.code is ops.CALL and op.attributes["callee"] in names:
                 callee = module[str(op.attributes["callee"])]
                 if callee.name in stack:
                     raise CompileError(
@@ -215,7 +204,7 @@ def _expand(module: Module, function: Function, stack: tuple[str, ...]) -> None:
                         op.location,
                         "write the recursion as a loop, or move the barrier out of it",
                     )
-                _expand(module, callee, (*stack, callee.name))
+                _expand(module, callee, names, (*stack, callee.name))
                 blocks.append(_inline(function, block, at, callee))
                 break
 
