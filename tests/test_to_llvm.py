@@ -680,8 +680,8 @@ IR = {
         }
         """,
         """
-        CHECK:      define ptx_kernel void @f(i8 %v1.byte, ptr addrspace(1) %v2)
-        CHECK:      %v1 = icmp ne i8 %v1.byte, 0
+        CHECK:      define ptx_kernel void @f(i8 %v1.wide, ptr addrspace(1) %v2)
+        CHECK:      %v1 = icmp ne i8 %v1.wide, 0
         CHECK:      ret void
         """,
     ),

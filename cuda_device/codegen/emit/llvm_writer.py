@@ -104,7 +104,7 @@ class Metadata:
         file = self._file(where.file)
         kind = self.node("!DISubroutineType(types: " + self.node("!{null}") + ")")
         self.scope = self.node(
-            f'distinct !DISubprogram(name: "{_quoted(function.shown or function.name)}", linkageName: "{function.name}", '
+            f'distinct !DISubprogram(name: "{quoted(function.shown or function.name)}", linkageName: "{function.name}", '
             f"scope: {file}, file: {file}, line: {self.line}, type: {kind}, scopeLine: {self.line}, "
             f"spFlags: DISPFlagDefinition{'' if self.dwarf else ' | DISPFlagOptimized'}, unit: {self._unit(file)})"
         )
@@ -126,7 +126,7 @@ class Metadata:
     def variable(self, name: str, type: model.Type | None, where: Location) -> str:
         """A variable of the function at hand; one of memory is shown as a pointer."""
         return self.node(
-            f'!DILocalVariable(name: "{_quoted(name)}", scope: {self.scope}, file: {self._file(where.file)}, '
+            f'!DILocalVariable(name: "{quoted(name)}", scope: {self.scope}, file: {self._file(where.file)}, '
             f"line: {max(where.line, 0)}, type: {self._type(type)})"
         )
 
@@ -161,7 +161,7 @@ class Metadata:
     def _file(self, path: str) -> str:
         # PTX has no way to write a quotation mark in a name.
         folder, name = os.path.split(path.replace('"', "'") or "<unknown>")
-        return self.node(f'!DIFile(filename: "{_quoted(name)}", directory: "{_quoted(folder)}")')
+        return self.node(f'!DIFile(filename: "{quoted(name)}", directory: "{quoted(folder)}")')
 
     def _unit(self, file: str) -> str:
         """One unit for all functions: the file of the first."""
@@ -175,10 +175,9 @@ class Metadata:
         )
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
     """Text within quotes in LLVM IR."""
-    plain = (chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\{byte:02X}" for byte in text.encode())
-    return "".join(plain)
+    return "".join(chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:02X}" for b in text.encode())
 
 
 # What LLVM is told of memory where launches have checked that no array that a kernel writes overlaps another.
@@ -507,26 +506,27 @@ def _alignment(type: model.Type) -> str:
 
 
 def parameter(to: FunctionWriter, value: Value) -> str:
-    """A parameter of an interoperable function."""
-    name, kernel = to.names[value], to.function.kernel
+    """A parameter of a function. A bool crosses a kernel's boundary as the byte that it is in memory."""
+    name, function = to.names[value], to.function
     assert value.type is not None
-    if isinstance(value.type, model.Ref) and _is_copy(value.type):
+    if function.interop and isinstance(value.type, model.Ref) and _is_copy(value.type):
         size, align = size_of(value.type.pointee), align_of(value.type.pointee)
         return f"ptr byval([{size} x i8]) align {align} {name}"
-    if value.type == model.BOOL and kernel:
+    if function.kernel and value.type == model.BOOL:
         return f"i8 {name}.wide"
-    if _is_narrow(value.type) and not kernel:
+    if function.interop and not function.kernel and _is_narrow(value.type):
         return f"i32 {name}.wide"
-    return f"{to.module.type(value.type)} {name}"
+    return f"{to.module.type(value.type)} {'' if function.interop else to.module.promise(value)}{name}"
 
 
 def unpack(to: FunctionWriter, value: Value) -> None:
     """Makes the value of a parameter that came in more bits."""
-    name = to.names[value]
-    if value.type == model.BOOL:
-        byte = f"{name}.wide" if to.function.kernel else to.temporary(f"trunc i32 {name}.wide to i8")
+    name, function = to.names[value], to.function
+    narrow = function.interop and not function.kernel and _is_narrow(value.type)
+    if value.type == model.BOOL and (function.kernel or narrow):
+        byte = f"{name}.wide" if function.kernel else to.temporary(f"trunc i32 {name}.wide to i8")
         to.line(f"{name} = icmp ne i8 {byte}, 0")
-    elif _is_narrow(value.type) and not to.function.kernel:
+    elif narrow:
         to.line(f"{name} = trunc i32 {name}.wide to {to.module.type(value.type)}")
 
 

@@ -339,8 +339,7 @@ def _machine(to: FunctionWriter, op: Op) -> None:
     else:
         constraints = ["=" + _register_class(each) for each in op.results] + list(map(_register_class, op.operands))
         effects, sideeffect = (["~{memory}"], " sideeffect") if op.code is ops.PTX else ([], "")
-        code = "".join(c if " " <= c <= "~" and c not in '"\\' else f"\\{ord(c):02X}" for c in text)
-        call = f'call {result} asm{sideeffect} "{code}", "{",".join(constraints + effects)}"'
+        call = f'call {result} asm{sideeffect} "{llvm_writer.quoted(text)}", "{",".join(constraints + effects)}"'
     call += f"({', '.join(map(to.typed, op.operands))})" + (" convergent" if op.code is ops.PTX else "")
     if not kinds:
         to.line(call)
@@ -623,7 +622,7 @@ def _function(to: FunctionWriter) -> str:
     for block in function.blocks:
         for value in block.params:
             to.name(value)
-    parameters = [_parameter(to, value) for value in function.params]
+    parameters = [llvm_writer.parameter(to, value) for value in function.params]
     interop = function.interop
     result = llvm_writer.result(to, function.result) if interop else to.module.type(function.result)
     place = to.module.metadata.function(function)
@@ -633,7 +632,8 @@ def _function(to: FunctionWriter) -> str:
     for block in function.blocks:
         to.lines = []
         if block is function.blocks[0]:
-            _unpack_parameters(to)
+            for value in function.params:
+                llvm_writer.unpack(to, value)
         else:
             to.label = to.labels[block]
         for op in block.ops:
@@ -659,16 +659,6 @@ def _locate(to: FunctionWriter, op: Op, start: int) -> None:
             f"{line}{place}\n" if line.startswith(" ") else f"{line}\n"
             for line in "".join(to.lines[start:]).splitlines()
         ]
-
-
-def _parameter(to: FunctionWriter, value: Value) -> str:
-    """A parameter in the function's head."""
-    if to.function.interop:
-        return llvm_writer.parameter(to, value)
-    # A bool crosses a kernel's boundary as the byte that it is in memory.
-    if to.function.kernel and value.type == BOOL:
-        return f"i8 {to.names[value]}.byte"
-    return f"{to.module.type(value.type)} {to.module.promise(value)}{to.names[value]}"
 
 
 def _allocas(to: FunctionWriter) -> str:
@@ -699,15 +689,6 @@ def _variables(to: FunctionWriter) -> str:
             lines.append(f"  {place} = alloca {to.module.memory_type(key[1])}, align 8\n")
             lines.append(f"    #dbg_declare(ptr {place}, {node}, !DIExpression(), {where})\n")
     return "".join(lines)
-
-
-def _unpack_parameters(to: FunctionWriter) -> None:
-    """Makes bools of the bytes that a kernel got, and values of what came in more bits."""
-    for value in to.function.params:
-        if to.function.interop:
-            llvm_writer.unpack(to, value)
-        elif to.function.kernel and value.type == BOOL:
-            to.line(f"{to.names[value]} = icmp ne i8 {to.names[value]}.byte, 0")
 
 
 def _entries(to: FunctionWriter) -> dict[Block, list[tuple[str, Edge]]]:

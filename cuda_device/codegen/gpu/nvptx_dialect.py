@@ -317,16 +317,9 @@ def _texts(texts: Mapping[str, int]) -> str:
     """The texts of a module, as global constants, and the declaration of what prints them."""
     if not texts:
         return ""
-    lines = [
-        f'@text_{number} = internal addrspace(1) constant [{len(text.encode()) + 1} x i8] c"{_bytes(text)}\\00", align 1'
-        for text, number in texts.items()
-    ]
+    sized = [(number, len(text.encode()) + 1, llvm_writer.quoted(text)) for text, number in texts.items()]
+    lines = [f'@text_{i} = internal addrspace(1) constant [{n} x i8] c"{text}\\00", align 1' for i, n, text in sized]
     return "\n".join([*lines, "declare i32 @vprintf(ptr, ptr)"])
-
-
-def _bytes(text: str) -> str:
-    """Text within quotes in LLVM IR."""
-    return "".join(chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:02X}" for b in text.encode())
 
 
 def _declarations(text: str) -> list[str]:
