@@ -66,17 +66,17 @@ def in_kernel(text: str, how: How, *statements: str, block: int = 1) -> None:
 
 
 section("General Requirements")
-in_kernel("Arguments are of the types that the hints of parameters ask for.", How.COMPILING, "x[0] = device.popc(x[1])")
+in_kernel("Arguments have the types that the function's parameters require.", How.COMPILING, "x[0] = device.popc(x[1])")
 in_kernel(
-    "So are those of functions with constant parameters.",
+    "Parameters that must be constant expressions get constant expressions.",
     How.COMPILING,
     "tile = device.shared_array(n[0], device.float32)",
 )
-rule("Names that only explain others are not used.", How.HOST, "device.Dim3Like")
+rule("Names that the specification uses only to explain other names do not exist.", How.HOST, "device.Dim3Like")
 
 section("Heterogeneous Functions")
 rule(
-    "What `@func` decorates can be called on the host and in device code.",
+    "A function decorated with `@func` uses only what exists on the host and in device code.",
     How.COMPILING,
     """
     @device.func
@@ -90,25 +90,42 @@ rule(
     run(k, x)
     """,
 )
-rule("Keywords that `@func` does not have are errors.", How.DECORATING, "device.func(fast=True)")
+rule("`@func` takes only the keywords that it documents.", How.DECORATING, "device.func(fast=True)")
 
 section("Heterogeneous Types and Objects")
 in_kernel(
-    "Device code adds no attributes to types and objects.", How.COMPILING, "v = device.float32x2(1, 2)", "v.length = 3"
+    "Device code does not add attributes to types or objects.",
+    How.COMPILING,
+    "v = device.float32x2(1, 2)",
+    "v.length = 3",
 )
 
 section("Vectors")
-in_kernel("A vector's elements are made of what its dtype can be made of.", How.COMPILING, "v = device.float32x2(1, x)")
-rule("On the host, too.", How.DECORATING, "device.float32x2(1, {})")
-in_kernel("A vector gets as many arguments as it has elements.", How.COMPILING, "v = device.float32x3(1, 2)")
-rule("On the host, too.", How.DECORATING, "device.float32x3(1, 2)")
-in_kernel("An index is below the size: a constant one …", How.COMPILING, "v = device.float32x2(1, 2)", "x[0] = v[2]")
-in_kernel("… and one that only run time knows.", How.CHECKED, "v = device.float32x2(1, 2)", "x[0] = v[n[0] + 2]")
 in_kernel(
-    "What is assigned to an element can become its dtype.", How.COMPILING, "v = device.float32x2(1, 2)", "v[0] = x"
+    "The arguments of a vector's constructor can be converted to its dtype.",
+    How.COMPILING,
+    "v = device.float32x2(1, x)",
+)
+rule("On the host, too, its arguments can be converted to its dtype.", How.DECORATING, "device.float32x2(1, {})")
+in_kernel("A vector's constructor gets one argument for each element.", How.COMPILING, "v = device.float32x3(1, 2)")
+rule("On the host, too, it gets one argument for each element.", How.DECORATING, "device.float32x3(1, 2)")
+in_kernel(
+    "A constant index of a vector is less than its size.", How.COMPILING, "v = device.float32x2(1, 2)", "x[0] = v[2]"
 )
 in_kernel(
-    "The index of an assignment is below the size, too.",
+    "A run-time index of a vector is less than its size.",
+    How.CHECKED,
+    "v = device.float32x2(1, 2)",
+    "x[0] = v[n[0] + 2]",
+)
+in_kernel(
+    "A value assigned to an element of a vector can be converted to its dtype.",
+    How.COMPILING,
+    "v = device.float32x2(1, 2)",
+    "v[0] = x",
+)
+in_kernel(
+    "The index of an element that is assigned to is less than the size.",
     How.CHECKED,
     "v = device.float32x2(1, 2)",
     "v[n[0] + 2] = 1",
@@ -117,7 +134,7 @@ in_kernel(
 
 section("User-Defined Types")
 rule(
-    "The attributes of a struct have hints of types that device code knows.",
+    "The type hints of a struct's members name types of device code.",
     How.DECORATING,
     """
     @device.struct
@@ -126,7 +143,7 @@ rule(
     """,
 )
 rule(
-    "What a struct is made of matches its hints.",
+    "The arguments of a struct's constructor match the type hints of its members.",
     How.DECORATING,
     """
     @device.struct
@@ -137,7 +154,7 @@ rule(
     """,
 )
 rule(
-    "No attributes are added to a struct.",
+    "Attributes are not added to a struct.",
     How.DECORATING,
     """
     @device.struct
@@ -150,7 +167,7 @@ rule(
 
 section("Arrays")
 rule(
-    "An array implements DLPack or the CUDA Array Interface.",
+    "An array argument implements DLPack or the CUDA Array Interface.",
     How.LAUNCH,
     """
     @device.kernel
@@ -160,19 +177,19 @@ rule(
     run(k, [1.0, 2.0])
     """,
 )
-in_kernel("An index is within its axis, on every axis.", How.CHECKED, "x[len(x) + n[0]] = 1")
-in_kernel("A shape has as many elements as the array.", How.CHECKED, "x[0] = x.reshape(8, n[9])[0, 0]")
-in_kernel("`astype` does not allocate.", How.COMPILING, "y = x.astype(device.int32)")
+in_kernel("An index of an array is within the bounds of its axis.", How.CHECKED, "x[len(x) + n[0]] = 1")
+in_kernel("`reshape` keeps the number of elements.", How.CHECKED, "x[0] = x.reshape(8, n[9])[0, 0]")
+in_kernel("`astype` in device code does not need new memory.", How.COMPILING, "y = x.astype(device.int32)")
 
 section("Device Only Entities")
-rule("Host code does not use what exists in device code only: functions, …", How.HOST, "device.syncthreads()")
-rule("… values, …", How.HOST, "device.thread_idx.x + 1")
-rule("… and types.", How.HOST, "device.WarpMask(-1)")
+rule("Host code does not call device-only functions.", How.HOST, "device.syncthreads()")
+rule("Host code does not use device-only values.", How.HOST, "device.thread_idx.x + 1")
+rule("Host code does not use device-only types.", How.HOST, "device.WarpMask(-1)")
 
 section("Kernel Functions")
 in_kernel("A kernel returns None.", How.COMPILING, "return x[0]")
 rule(
-    "A kernel is for devices only: host code does not call it.",
+    "Host code does not call a kernel; it launches it.",
     How.HOST,
     """
     @device.kernel
@@ -183,7 +200,7 @@ rule(
     """,
 )
 rule(
-    "A kernel is no `@func`.",
+    "A function is either a kernel or a `@func`, not both.",
     How.DECORATING,
     """
     @device.kernel
@@ -192,10 +209,10 @@ rule(
         x[0] = 1
     """,
 )
-rule("Keywords that `@kernel` does not have are errors.", How.DECORATING, "device.kernel(fast=True)")
-rule("`launch` starts kernels.", How.LAUNCH, "run(math.sqrt, x)")
+rule("`@kernel` takes only the keywords that it documents.", How.DECORATING, "device.kernel(fast=True)")
+rule("The first argument of `launch` is a kernel.", How.LAUNCH, "run(math.sqrt, x)")
 rule(
-    "The arguments of `launch` are of types that device code knows.",
+    "The arguments of a kernel have types of device code.",
     How.LAUNCH,
     """
     @device.kernel
@@ -208,7 +225,7 @@ rule(
 
 section("Thread Positioning")
 for name in ("tid", "grid_size"):
-    in_kernel(f"`{name}` takes 1, 2 or 3.", How.COMPILING, f"p = device.{name}(4)")
+    in_kernel(f"The argument of `{name}` is 1, 2 or 3.", How.COMPILING, f"p = device.{name}(4)")
 
 section("Local, Shared, and Const Memory")
 for name in ("local_array", "shared_array"):
@@ -220,7 +237,9 @@ for name in ("local_array", "shared_array"):
 
 section("Memory Orderings")
 in_kernel("`memory` is one of the six orders.", How.COMPILING, 'device.threadfence("strong")')
-in_kernel("It is one that C++ has for the operation.", How.COMPILING, 'device.atomic_ref(n, 0).load("release")')
+in_kernel(
+    "`memory` is an order that C++ allows for the operation.", How.COMPILING, 'device.atomic_ref(n, 0).load("release")'
+)
 
 section("Thread Scopes")
 in_kernel("`scope` is one of the four scopes.", How.COMPILING, 'device.atomic_ref(n, 0).add(1, scope="grid")')
@@ -234,10 +253,10 @@ class Large:
     c: device.float64
 
 """
-rule("What `Atomic` owns has at most 16 bytes.", How.DECORATING, LARGE + "device.Atomic(Large)\n")
+rule("The value of an `Atomic` has at most 16 bytes.", How.DECORATING, LARGE + "device.Atomic(Large)\n")
 for name, arguments in (("load", ""), ("store", "larges[1]"), ("exch", "larges[1]"), ("cas", "larges[1], larges[1]")):
     rule(
-        f"`{name}` is for what has at most 16 bytes (of these, `exch` and `cas` of more than 8 are an extension).",
+        f"`{name}` takes values of at most 16 bytes. (`exch` and `cas` of more than 8 bytes are an extension.)",
         How.COMPILING,
         LARGE
         + "@device.kernel\ndef k(x):\n    larges = device.shared_array(2, Large)\n"
@@ -246,25 +265,27 @@ for name, arguments in (("load", ""), ("store", "larges[1]"), ("exch", "larges[1
     )
 for name in ("add", "sub", "max", "nanmax", "min", "nanmin"):
     in_kernel(
-        f"`{name}` is for integers and floats of 32 and 64 bits.",
+        f"`{name}` takes integers and floats of 32 and 64 bits.",
         How.COMPILING,
         "few = device.shared_array(2, device.int16)",
         f"device.atomic_ref(few, 0).{name}(1)",
     )
 for name in ("and_", "or_", "xor"):
-    in_kernel(f"`{name}` is for integers of 32 and 64 bits.", How.COMPILING, f"device.atomic_ref(x, 0).{name}(1)")
-in_kernel("The index of `atomic_ref` is that of an element.", How.CHECKED, "device.atomic_ref(n, len(n)).add(1)")
+    in_kernel(f"`{name}` takes integers of 32 and 64 bits.", How.COMPILING, f"device.atomic_ref(x, 0).{name}(1)")
+in_kernel(
+    "The index of `atomic_ref` is within the bounds of the array.", How.CHECKED, "device.atomic_ref(n, len(n)).add(1)"
+)
 
 section("Thread Block Synchronization")
 in_kernel(
-    "Every thread of the block reaches the barrier, also those that would return.",
+    "Every thread of the block reaches the barrier; none returns before it.",
     How.CHECKED,
     "if device.thread_idx.x > 3:\n    return",
     "device.syncthreads()",
     block=32,
 )
 in_kernel(
-    "They all reach the same one.",
+    "All threads of the block reach the same barrier.",
     How.CHECKED,
     "if device.thread_idx.x < 32:\n    device.syncthreads()\nelse:\n    device.syncthreads_count(True)",
     block=64,
@@ -280,18 +301,20 @@ for name in ("all_sync", "any_sync", "eq_sync", "ballot_sync"):
         f"The predicate of `{name}` takes no arguments.", How.COMPILING, f"device.{name}(-1, lambda i: i > 0)", block=32
     )
 in_kernel(
-    "The lanes of a mask are 0 to 31: a constant one …", How.COMPILING, "x[0] = device.WarpMask(-1)[32]", block=32
+    "A constant index of a mask is a lane from 0 to 31.", How.COMPILING, "x[0] = device.WarpMask(-1)[32]", block=32
 )
-in_kernel("… and one that only run time knows.", How.CHECKED, "x[0] = device.WarpMask(-1)[n[0] + 32]", block=32)
 in_kernel(
-    "So are those that are put into it.",
+    "A run-time index of a mask is a lane from 0 to 31.", How.CHECKED, "x[0] = device.WarpMask(-1)[n[0] + 32]", block=32
+)
+in_kernel(
+    "A lane that is set in a mask is from 0 to 31.",
     How.CHECKED,
     "m = device.WarpMask(-1)",
     "m[n[0] - 1] = True",
     "n[0] = m",
     block=32,
 )
-in_kernel("A lane that passes a mask is in it.", How.CHECKED, "device.syncwarp(0xFF)", block=32)
+in_kernel("A thread that passes a mask is itself in the mask.", How.CHECKED, "device.syncwarp(0xFF)", block=32)
 for name, outside, beyond in (
     ("shfl_sync", "20", "n[0] + 32"),
     ("shfl_up_sync", "n[0] + 1", "n[0] - 1"),
@@ -301,16 +324,19 @@ for name, outside, beyond in (
     low = "0xFFFF" if name != "shfl_up_sync" else "0xFFFF0000"
     half = "device.lane_id < 16" if name != "shfl_up_sync" else "device.lane_id >= 16"
     in_kernel(
-        f"`{name}` reads a lane of its mask.",
+        f"`{name}` reads the value of a lane that is in the mask.",
         How.CHECKED,
         f"if {half}:\n    x[0] = device.{name}({low}, x[0], {outside})",
         block=32,
     )
     in_kernel(
-        f"The number that `{name}` gets is 0 to 31.", How.CHECKED, f"x[0] = device.{name}(-1, x[0], {beyond})", block=32
+        f"The lane or distance passed to `{name}` is from 0 to 31.",
+        How.CHECKED,
+        f"x[0] = device.{name}(-1, x[0], {beyond})",
+        block=32,
     )
     rule(
-        f"The value of `{name}` has at most 8 bytes (up to 16 are an extension).",
+        f"`{name}` takes values of at most 8 bytes. (Up to 16 bytes are an extension.)",
         How.COMPILING,
         LARGE
         + f"@device.kernel\ndef k(x):\n    v = device.{name}(-1, Large(1.0, 2.0, 3.0), 1)\n\nrun(k, x, block=32)\n",
@@ -318,6 +344,6 @@ for name, outside, beyond in (
 
 section("Numeric Intrinsics")
 for name in ("popc", "brev", "clz", "ffs"):
-    in_kernel(f"`{name}` is of integers.", How.COMPILING, f"x[0] = device.{name}(x[1])")
-in_kernel("`cbrt` is of floats.", How.COMPILING, "x[0] = device.cbrt(n[1])")
-in_kernel("`fma` is of floats.", How.COMPILING, "x[0] = device.fma(n[1], n[2], n[3])")
+    in_kernel(f"`{name}` takes an integer.", How.COMPILING, f"x[0] = device.{name}(x[1])")
+in_kernel("`cbrt` takes a float.", How.COMPILING, "x[0] = device.cbrt(n[1])")
+in_kernel("`fma` takes floats.", How.COMPILING, "x[0] = device.fma(n[1], n[2], n[3])")

@@ -1,4 +1,4 @@
-"""docs/language.md: what of Python device code has, made from the compiler's tables, so that it says what there is.
+"""docs/language.md: the part of Python that device code can use, as the compiler's tables have it.
 
 `pytest tests/test_language_document.py --update-golden` writes it.
 """
@@ -24,27 +24,39 @@ from cuda_device.library import numbers, standard, table
 from cuda_device.library.table import ALL
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "language.md"
-BEGINNING = """# What device code has of Python
+BEGINNING = """# The Python of device code
 
-Made from the tables of the compiler (`pytest tests/test_language_document.py --update-golden`); a test compares them with it.
-What is not here is a `CompileError` that says so.
+Kernels and the functions that they call are written in the part of Python that this page describes. Using anything else is a
+`CompileError`, which shows the line and says what to write instead. The lists are made from the compiler's tables (`pytest
+tests/test_language_document.py --update-golden`), and a test compares them.
 
-Statements: all but those below. Control flow of any nesting, functions, closures, lambdas, recursion, comprehensions, `match`,
-unpacking, `assert` and `raise` are there; types are found by inference, constants are folded, branches on constants pruned.
-Lists and dicts exist while compiling: lengths and keys are known at each place of the program; what is in them may be of run
-time. A list can be appended to, and items of both can be assigned to, also under other names; an index of run time reads or sets
-one of up to 64 items of a list that have one type. Texts are constants; f-strings with values of run time are for `print`,
-`assert` and `raise`. Members of enumerations are constants, those of `enum.IntEnum` and `enum.IntFlag` numbers.
-Iterators (`iter`, `zip`, `map`, generators with `yield` and `yield from`) may be kept, passed on and stepped by `next`, and are
-used up once, as in Python; they have as many values as there are at run time. How far one of a tuple or list has come is known at
-each place; generators that choose among numbers of a tuple or list, with `if`, are loops of run time.
-Import statements are done while compiling: of modules of Python, of this package, or that the program has imported.
+## Statements
+
+Device code can use every statement except those [below](#what-is-missing): control flow nested in any way, functions,
+closures, lambdas, recursion, comprehensions, `match`, unpacking, `assert` and `raise`. The compiler infers types, evaluates
+constant expressions, and removes branches whose condition is constant.
+
+**Imports** are executed at compile time. A kernel can import modules of Python's standard library, this package, and modules
+that the program has already imported.
+
+**Lists and dicts** exist at compile time. At every point of the program the compiler knows the length of a list and the keys
+of a dict; the items may be run-time values. Lists can be appended to. Items of both can be assigned to, also through another
+name. A run-time index can read or set an item of a list, if the list has at most 64 items and all have the same type.
+
+**Strings** are constants. f-strings may contain run-time values in `print`, `assert` and `raise`.
+
+**Enumerations:** members are constants; those of `enum.IntEnum` and `enum.IntFlag` are numbers.
+
+**Iterators** (`iter`, `zip`, `map`, and generators with `yield` and `yield from`) can be stored, passed to functions and
+advanced with `next`. As in Python, an iterator can be consumed once. The number of its values may depend on run-time values.
+An iterator over a tuple or list must have reached the same position on every path that leads to a point of the program,
+except in generators that select numbers of a tuple or list with `if`: these become loops at run time.
 """
 
 
 def listed(names: Iterable[str]) -> str:
     """Names in a line."""
-    return " ".join(f"`{name}`" for name in sorted(set(names))).replace("|", "\\|")
+    return " ".join(f"`{name}`" for name in sorted(set(names)))
 
 
 def of_module(module: object, prefix: str, entities: Iterable[object]) -> str:
@@ -74,7 +86,7 @@ def document() -> str:
         "`math`": of_module(math, "math.", everything),
         "`cmath`": of_module(cmath, "cmath.", everything),
         "`operator`": of_module(operator, "operator.", everything),
-        "NumPy, of numbers": of_module(np, "np.", everything),
+        "NumPy, on numbers": of_module(np, "np.", everything),
         "`cuda_device`": of_module(device_names(), "", [e for e in everything if any(e is p for p in public)]),
         "Methods of arrays": listed(arrays.METHODS),
         "Methods of numbers": listed([*scalars.METHODS, *numbers.METHODS]),
@@ -82,8 +94,8 @@ def document() -> str:
         "Methods of lists": listed(tuples.LIST_METHODS),
         "Methods of dicts": listed(dicts.METHODS),
     }
-    table = "\n".join(f"| {name} | {found} |" for name, found in rows.items())
-    return f"{BEGINNING}\n| | |\n|---|---|\n{table}\n\n{missing()}"
+    found = "\n".join(f"### {name}\n\n{names}\n" for name, names in rows.items())
+    return f"{BEGINNING}\n## Operators, functions and methods\n\n{found}\n{missing()}"
 
 
 def device_names() -> object:
@@ -94,7 +106,7 @@ def device_names() -> object:
 def missing() -> str:
     """What device code does not have, and what to write instead."""
     lines = [f"| {what} | {remedies.CONSTRUCTS.get(what, '')} |" for what in sorted(set(UNSUPPORTED.values()))]
-    return "## What it has not\n\n| | instead |\n|---|---|\n" + "\n".join(lines) + "\n"
+    return "## What is missing\n\n| construct | what to write instead |\n|---|---|\n" + "\n".join(lines) + "\n"
 
 
 @pytest.mark.skipif(sys.version_info[:2] != (3, 12), reason="other versions of Python have other names")

@@ -22,15 +22,16 @@ by_program = pytest.mark.parametrize(
 HEAD = """\
 # Requirements on programs
 
-What the specification demands of programs, in other words than its own, each with a program that violates it and with what
-happens then. Every program here is run by the tests, which also make this page: `pytest tests/test_requirements.py
---update-golden`.
+The specification of `cuda.device` has rules that programs must follow. This page lists each rule, in our own words, with a
+program that breaks it and the error that results. The tests run every program and generate this page (`pytest
+tests/test_requirements.py --update-golden`).
 
-`x` is an array of float32, `n` one of int32 with the numbers from 0 up, and `run(kernel, ...)` launches with one block, here on
-`device.cpu_stream()`.
+In the programs, `x` is an array of 64 float32, `n` an array of int32 with the numbers from 0 to 63, and `run(kernel, ...)`
+launches the kernel with one block on `device.cpu_stream()`. "Found in checked mode" means that the error is raised while the
+kernel runs; on CPU streams that is the default, and on a GPU `@kernel(checked=True)` turns it on.
 
-One requirement cannot be checked: that the array of an `atomic_ref` lives as long as the reference is used. In device code it
-does, since a launch keeps its arguments.
+One rule is not checked: the array of an `atomic_ref` must live as long as the reference is used. In device code that always
+holds, because a launch keeps its arguments alive.
 """
 
 
@@ -96,7 +97,7 @@ def document() -> str:
             error = violate(row.program)
             shown = str(error).splitlines()[0]
             name = type(error).__name__
-            text += f"\n{row.rule}\nFound {row.how}:\n\n```python\n{row.program}# {name}: {shown}\n```\n"
+            text += f"\n{row.rule} Found {row.how}:\n\n```python\n{row.program}# {name}: {shown}\n```\n"
     return text
 
 
@@ -109,4 +110,4 @@ def test_the_page_is_up_to_date(update_golden: bool) -> None:
 def test_the_page_copies_no_sentence() -> None:
     """Each rule is a sentence of ours; here: that none is empty, and none stands twice for one section and program."""
     assert len({(r.section, r.rule, r.program) for r in REQUIREMENTS}) == len(REQUIREMENTS)
-    assert all(r.rule.endswith(".") or r.rule.endswith("…") or r.rule.endswith("extension).") for r in REQUIREMENTS)
+    assert all(r.rule.endswith((".", ".)")) for r in REQUIREMENTS)

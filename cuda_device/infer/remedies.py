@@ -31,6 +31,8 @@ CONSTRUCTS = {
     "del of an attribute": "leave it out: members of structs and of arrays stay",
     "del of a global variable": "device code cannot change globals",
     "class": "define it outside of the kernel",
+    "a t-string": "write an f-string",
+    "code outside of a function": "define a function, and decorate that",
     "super()": _SUPER,
     "a call with **kwargs": "write the arguments one by one",
     "an assignment to an attribute": "only elements of arrays are assigned to",
